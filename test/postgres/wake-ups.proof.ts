@@ -372,6 +372,19 @@ test('what the engine prints past its logger is taken, also later, and what othe
   expect(printed.mock.calls).toEqual([['of another']]);
 });
 
+test('what is printed while the engine runs, as it prints itself, is a line of the store', async () => {
+  const printed = vi.spyOn(console, 'error').mockImplementation(() => {});
+  onTestFinished(() => printed.mockRestore());
+  const lines: string[] = [];
+  const store = await openStore({ schema: newSchema(), onEngineLine: (line) => lines.push(line) });
+  onTestFinished(() => store.close());
+  // The engine asks for room before it takes a job.
+  const room = async () => console.error('as the engine prints');
+  store.onDue({ ...wakeableOf(), room });
+  await until(async () => lines.includes('as the engine prints'));
+  expect(printed).not.toHaveBeenCalled();
+});
+
 test('each schema has jobs of its own, however long its name', () => {
   expect(workerSchemaOf('sluice')).toBe('graphile_worker');
   expect(workerSchemaOf('other')).toBe('other_worker');
