@@ -16,8 +16,10 @@ export interface Host {
   /** The stored circuit is another. */
   isUnsaved: boolean;
   saving: Promise<void> | undefined;
-  /** How often the stored circuit, which another process changed, replaced this one. */
-  takeOvers: number;
+  /** How often the circuit was stored, or found to be outdated. */
+  saves: number;
+  /** `probingUntil` of the circuit that this process stored last. */
+  storedProbe: number | null;
   /** Steps that wait in the store, as of the last count and since. */
   waiting: number;
   /** When a step was sent to wait, by the clock that is never set: it may not be stored yet. */
@@ -76,7 +78,8 @@ export class KnownHosts {
       version: null,
       isUnsaved: false,
       saving: undefined,
-      takeOvers: 0,
+      saves: 0,
+      storedProbe: null,
       waiting: 0,
       parkedAt: Number.NEGATIVE_INFINITY,
       patient: 0,

@@ -66,8 +66,11 @@ export class StoredCircuits {
       const next = Math.max(clock.now(), (version ?? 0) + 1);
       try {
         const result = await store.changeCircuit({ origin, version, next, circuit: kept });
-        if (result === 'changed') host.version = kept === null ? null : next;
-        else await this.#takeOver([origin]);
+        host.saves += 1;
+        if (result === 'changed') {
+          host.version = kept === null ? null : next;
+          host.storedProbe = kept?.probingUntil ?? null;
+        } else await this.#takeOver([origin]);
       } catch (error) {
         host.isUnsaved = true;
         throw error;
@@ -81,16 +84,18 @@ export class StoredCircuits {
     const { probingUntil } = beginProbe(host.circuit, this.#services.clock.now(), answerMs);
     host.circuit = { ...host.circuit, probingUntil };
     if (!this.isShared) return true;
-    const { takeOvers } = host;
+    // Others may change it meanwhile, and leave the probe to this process once it is stored.
+    const isOurs = () => host.circuit.phase === 'open' && host.circuit.probingUntil === probingUntil;
     host.isUnsaved = true;
     try {
       await this.save(host);
     } catch (error) {
-      host.circuit = endProbe(host.circuit);
+      // Another save may have stored the probe by now.
+      if (isOurs()) host.circuit = endProbe(host.circuit);
+      host.isUnsaved = true;
       throw error;
     }
-    // An older request may have changed it meanwhile, and left the probe to this one.
-    return host.takeOvers === takeOvers && host.circuit.phase === 'open' && host.circuit.probingUntil === probingUntil;
+    return isOurs() && host.storedProbe === probingUntil;
   }
 
   /** Takes over all circuits that are stored. Rejects as the store does. */
@@ -100,18 +105,30 @@ export class StoredCircuits {
 
   async #takeOver(only?: readonly string[]): Promise<void> {
     const { store, hosts, clock } = this.#services;
+    const saved = new Map([...hosts.all()].map(({ origin, saves }) => [origin, saves]));
     const records = new Map((await store.listCircuits()).map((record) => [record.origin, record]));
     const known = [...hosts.all()].map(({ origin }) => origin);
     for (const origin of only ?? new Set([...known, ...records.keys()])) {
       const record = records.get(origin);
       const host = hosts.at(origin);
-      // The currently stored version shows whether this one was late.
-      if (only === undefined && (host.isUnsaved || host.saving !== undefined)) continue;
-      if ((record?.version ?? null) === host.version) continue;
+      // A save shows whether this one was late, and what was read may be older than what was stored since.
+      const isSaving = host.isUnsaved || host.saving !== undefined || host.saves !== (saved.get(origin) ?? 0);
+      if (only === undefined && isSaving) continue;
+      if ((record?.version ?? null) === host.version) {
+        // What was in the way of the save is gone.
+        if (only !== undefined && record === undefined) host.isUnsaved = true;
+        continue;
+      }
       const stored = record === undefined ? undefined : openCircuit.safeParse(record.circuit).data;
       const before = host.circuit;
-      host.takeOvers += 1;
       host.version = record?.version ?? null;
+      const probe = stored?.probingUntil ?? null;
+      const isProbing = before.phase === 'open' && before.probingUntil === probe;
+      if (probe !== null && probe === host.storedProbe && !isProbing) {
+        // The probe of this process is over: what it said counts, whatever older requests said meanwhile.
+        host.isUnsaved = true;
+        continue;
+      }
       if (stored !== undefined) {
         host.circuit = stored;
         // What another process met; it stored no other time.
