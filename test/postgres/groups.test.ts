@@ -72,6 +72,31 @@ describe('a group', () => {
     expect(await Promise.all(calls)).toHaveLength(302);
   });
 
+  test.each([
+    [3, 2, 3],
+    [100, 15, 16],
+  ])('begins none next to one of %i calls with %i, and one with %i', async (first, few, enough) => {
+    const { batches, ask } = group(2);
+    const calls = Array.from({ length: first }, (_, n) => ask(n));
+    await turn();
+    for (let n = 0; n < few; n += 1) calls.push(ask(n));
+    await turn();
+    expect(batches.map(({ calls: each }) => each.length)).toEqual([first]);
+    for (let n = few; n < enough; n += 1) calls.push(ask(n));
+    await turn();
+    expect(batches.map(({ calls: each }) => each.length)).toEqual([first, enough]);
+    calls.push(ask(0));
+    await turn();
+    batches[1]?.commit();
+    await turn();
+    expect(batches.length).toBe(2);
+    batches[0]?.commit();
+    await turn();
+    expect(batches.map(({ calls: each }) => each.length)).toEqual([first, enough, 1]);
+    batches[2]?.commit();
+    expect(await Promise.all(calls)).toHaveLength(first + enough + 1);
+  });
+
   test('answers nobody before the commit', async () => {
     const { batches, answered, ask } = group(1);
     const calls = [ask(1), ask(2)];

@@ -2,6 +2,11 @@ import type { StoreUnavailableError } from '../../errors.ts';
 
 /** A batch that is larger takes longer than its flush: more calls in it save nothing, and wait longer. */
 const BATCH_CALLS = 128;
+/**
+ * A group waits for more calls, or for the end of the group that is under way, while it is smaller than that one: each
+ * transaction has a price. With this many calls it goes ahead, so that it does not wait for long behind one that waits for a lock.
+ */
+const LEAST_CALLS_BESIDE = 16;
 
 interface GroupOptions<Call, Answer> {
   /** Transactions that may be under way at once. */
@@ -32,6 +37,7 @@ export function grouped<Call, Answer>({
 }: GroupOptions<Call, Answer>): (call: Call) => Promise<Answer> {
   let waiting: Waiting<Call, Answer>[] = [];
   let running = 0;
+  let underWay = 0;
   let isAwaited = false;
   /** Of calls that run alone, one after the other, as many at once as groups. */
   const lines = Array.from({ length: width }, () => Promise.resolve());
@@ -63,14 +69,19 @@ export function grouped<Call, Answer>({
     for (const one of left) settleAlone(one);
   }
 
+  const mayBegin = () =>
+    running < width && waiting.length > 0 && waiting.length >= Math.min(underWay, LEAST_CALLS_BESIDE);
+
   async function work(): Promise<void> {
-    running += 1;
-    while (waiting.length > 0) {
+    do {
       const batch = waiting.slice(0, BATCH_CALLS);
       waiting = waiting.slice(BATCH_CALLS);
+      running += 1;
+      underWay += batch.length;
       await runBatch(batch);
-    }
-    running -= 1;
+      running -= 1;
+      underWay -= batch.length;
+    } while (mayBegin());
   }
 
   return (call) =>
@@ -81,7 +92,7 @@ export function grouped<Call, Answer>({
       // Calls of one turn share a batch.
       queueMicrotask(() => {
         isAwaited = false;
-        while (running < width && waiting.length > 0) void work();
+        while (mayBegin()) void work();
       });
     });
 }
