@@ -129,7 +129,7 @@ const bulk: Command = async (pair, chance, known) => {
       status: chance.once(9) ? 'none' : chance.pick(['Running', 'Failed', 'Succeeded', 'Cancelled']),
     }),
     ...(chance.once(5) && { search: chance.pick(TEXTS) }),
-    ...(chance.once(5) && { waiting: chance.pick(['signal', 'delay', 'flow']) }),
+    ...(chance.once(5) && { waiting: chance.pick(['signal', 'delay', 'run']) }),
     ...(chance.once(5) && { since: recent(chance, known.pauses, '2026-01-01T00:00:00Z') }),
     ...(chance.once(6) && { searchKeys: `order:${chance.pick(TEXTS)}` }),
     limit: chance.once(12) ? chance.pick([0, 10_001, 1.5]) : chance.pick([1, 2, 5, 1000]),

@@ -178,7 +178,7 @@ const runs: Question = {
     flowId,
     one('status', ...STATUSES),
     search(({ runs: ids, deliveries }) => [...ids.slice(-20), ...deliveries.slice(-20)]),
-    one('waiting', 'signal', 'delay', 'retry', 'poll', 'flow', 'host', 'slot', 'Signal', 'none'),
+    one('waiting', 'signal', 'delay', 'retry', 'poll', 'run', 'host', 'slot', 'Signal', 'none'),
     searchKeys,
     ...span(({ starts }) => starts),
     ...paging,
