@@ -47,7 +47,7 @@ export interface Store
    * missed some yields one for each flow instead. Ends when the store closes and never rejects. Where one process at a
    * time has the store, nothing is ever yielded.
    */
-  readonly changes: AsyncIterable<Change>;
+  readonly changes: Changes;
   /** Tells the other processes that watch, soon and together with others, that a run went on here. */
   runChanged(runId: string): void;
   /** Whether this process is to be told by `changes` of the runs of others. */
@@ -73,3 +73,8 @@ export type Inspection = Pick<
   | 'listKeyUsers'
   | 'close'
 >;
+
+export interface Changes extends AsyncIterable<Change> {
+  /** How long ago the store last looked at all that other processes had changed, in milliseconds; 0 where none can. */
+  unseenMs(): number;
+}

@@ -63,6 +63,17 @@ describe('a replica that shares its database', () => {
   });
 
   it.each([
+    [30_000, undefined],
+    [30_001, 'changes_unseen'],
+  ])('that has not seen what others changed for %i ms is ready only within 30 s', async (unseenMs, reason) => {
+    const store = { ...dashboard.store, changes: { ...dashboard.store.changes, unseenMs: () => unseenMs } };
+    const replica = await startDashboard({ store, heartbeat: { state: () => beating } });
+    const response = await replica.app.inject('/health/ready');
+    expect([response.statusCode, response.json().reason]).toEqual([reason === undefined ? 200 : 503, reason]);
+    await replica.app.close();
+  });
+
+  it.each([
     ['a secret that no other reads either', [{ X: null }, { X: null }], undefined],
     [
       'a secret that another one reads',

@@ -4,14 +4,15 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
-import type { Change, Store } from '../../src/store/store.ts';
+import type { Change, Changes, Store } from '../../src/store/store.ts';
 import { buildApp, openEmptyStore } from '../database.ts';
 import { createWorkspace, FLOW_ID, type Workspace } from '../e2e/service.ts';
 
 /** Two services on one store: `here` does not hear of what is done `there` unless a test says so. */
 /** Nothing of what others change is told, as on SQLite. */
-const unheard: AsyncIterable<Change> = {
+const unheard: Changes = {
   [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }),
+  unseenMs: () => 0,
 };
 
 let here: SluiceApp;
@@ -213,7 +214,8 @@ describe('a flow that changes each time that a run of it is about to start', () 
 });
 
 describe('what another process changed', () => {
-  const heard: AsyncIterable<Change> = {
+  const heard: Changes = {
+    ...unheard,
     async *[Symbol.asyncIterator]() {
       for (;;)
         yield await new Promise<Change>((resolve) => {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
-import { describe, expect, inject, test } from 'vitest';
+import { afterEach, describe, expect, inject, test, vi } from 'vitest';
 import { openPostgresStore } from '../../src/store/postgres/client.ts';
 import type { Change, Store } from '../../src/store/store.ts';
 import { deployOf, flowId, graphOf, T0 } from '../store/samples.ts';
@@ -38,7 +38,26 @@ async function endListeners(schema: string): Promise<void> {
   }
 }
 
+afterEach(() => {
+  vi.useRealTimers();
+});
+
 describe('what other replicas change', () => {
+  test('has not been seen for as long as no look at it succeeds', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    const { schema, one, two } = await twoReplicas();
+    await one.deployFlow(deployOf(graphOf({ a: [] })));
+    await until(two.changes[Symbol.asyncIterator](), flowChanged);
+    await runSql(`ALTER TABLE "${schema}".changes RENAME TO hidden`);
+    vi.advanceTimersByTime(31_000);
+    two.changes[Symbol.asyncIterator]();
+    expect(two.changes.unseenMs()).toBeGreaterThanOrEqual(31_000);
+    await runSql(`ALTER TABLE "${schema}".hidden RENAME TO changes`);
+    // Each reader has the rows looked at; the clock goes on a little with each try.
+    const hasLooked = () => two.changes[Symbol.asyncIterator]() && two.changes.unseenMs() < 31_000;
+    await vi.waitUntil(hasLooked, { timeout: 15_000 });
+  });
+
   test('reaches every reader, whichever member changed it', async () => {
     const { one, two } = await twoReplicas();
     const readers = [two.changes[Symbol.asyncIterator](), two.changes[Symbol.asyncIterator]()];

@@ -59,12 +59,15 @@ export async function sharingReplicas({
 /** A replica that beats every 5 s has missed one, and is taken for dead at 15 s. */
 const BEAT_OVERDUE_MS = 10_000;
 
+/** A replica looks every 5 s at what others changed; one that has not for so long may refuse or accept what others no longer do. */
+const UNSEEN_MS = 30_000;
+
 /** Clocks that are kept by NTP differ by far less. */
 const CLOCK_DOUBTFUL_MS = 2000;
 
 /** Why a replica should get no requests. */
 export interface Unfit {
-  readonly reason: 'heartbeat_overdue' | 'schema_outgrown' | 'clock_offset' | 'secrets_unreadable';
+  readonly reason: 'heartbeat_overdue' | 'schema_outgrown' | 'clock_offset' | 'changes_unseen' | 'secrets_unreadable';
   readonly message: string;
 }
 
@@ -89,6 +92,10 @@ export function unfitReplica({
   if (Math.abs(clockOffsetMs) > CLOCK_UNFIT_MS) {
     const message = `The clock of this replica is ${clockDistance(clockOffsetMs)} the clock of the database; at most ${CLOCK_UNFIT_MS / 1000} s are allowed`;
     return { reason: 'clock_offset', message };
+  }
+  if (store.changes.unseenMs() > UNSEEN_MS) {
+    const message = `This replica could not read what other replicas changed in the last ${UNSEEN_MS / 1000} s`;
+    return { reason: 'changes_unseen', message };
   }
   const unreadable = unreadableIn(store.replica, told);
   if (unreadable.length === 0) return undefined;

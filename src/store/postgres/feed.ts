@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
 import pg from 'pg';
-import type { Change, Store } from '../store.ts';
+import type { Change, Store, Changes as StoreChanges } from '../store.ts';
 import { ANSWER_MS, type Direct, directClient } from './direct.ts';
 import type { OperationName } from './operation.ts';
 import { type RunNotice, RunNotices } from './run-notices.ts';
@@ -93,10 +93,12 @@ interface FeedOptions {
  * Reports changes since the store was opened. Its connection, which only a living process has, also holds the lock on
  * the name of this process.
  */
-export class Feed implements AsyncIterable<Change> {
+export class Feed implements StoreChanges {
   readonly #options: FeedOptions;
   readonly #readers = new Set<Reader>();
   #seen: Seen = '0';
+  /** By the clock that is never set. */
+  #seenAt = performance.now();
   /** What transactions wrote that were under way at the last look: the next one finds it again. */
   #found = new Set<string>();
   readonly #closing = new AbortController();
@@ -135,6 +137,11 @@ export class Feed implements AsyncIterable<Change> {
   /** From now on there are changes to tell. */
   begin(seen: Seen): void {
     this.#seen = seen;
+    this.#seenAt = performance.now();
+  }
+
+  unseenMs(): number {
+    return performance.now() - this.#seenAt;
   }
 
   /** Connects, if it has not, and yields whether it could lock the name of this process; it goes on trying. */
@@ -233,6 +240,7 @@ export class Feed implements AsyncIterable<Change> {
 
   async #look(): Promise<void> {
     await this.#lockName();
+    const lookedAt = performance.now();
     if (!this.#isRead) return;
     const { seen, rows } = await this.#options.read(async (sql) => ({
       rows: await sql.all<FlowChange & { xid: string }>(
@@ -250,6 +258,7 @@ export class Feed implements AsyncIterable<Change> {
     }
     this.#found = found;
     this.#seen = seen;
+    this.#seenAt = lookedAt;
   }
 
   #hear(notice: FlowChange | RunNotice): void {

@@ -21,6 +21,7 @@ export function soleReplica({
   return {
     replica: name,
     changes: {
+      unseenMs: () => 0,
       [Symbol.asyncIterator]: () => ({
         async next() {
           await hasClosed;
