@@ -28,6 +28,9 @@ const MASKS: readonly (readonly [what: RegExp, shown: string])[] = [
   // Parts of evidence have ids in them; the parts themselves follow.
   [/\\"bytes\\":\d+,\\"sha256\\":\\"[0-9a-f]{64}/g, 'digest'],
   [/"token":"[^"]*"/g, '"token":"made of ids"'],
+  // A flow that starts runs again lets go what it holds while it answers.
+  [/("isEnabled":true,[^{}[\]]*"drainingSince":null,"held":)\d+/g, '$1"let go"'],
+  [/("draining":false,.*"held":)\d+/g, '$1"let go"'],
   // A learned key, which no manifest refers to, is noted within a minute.
   [/("reference":null,"since"):(null|"~time~")/g, '$1:"noted or not"'],
   [/"stack":"(\\.|[^"\\])*"/g, '"stack":"of the store"'],
