@@ -207,6 +207,7 @@ class StepDispatcher implements Dispatcher {
       return;
     }
     const room = this.#slots.makeRoom();
+    this.#isBehind ||= room <= 0;
     if (room <= 0) return;
     // While none waits, a claim of the few that fell due leaves room for steps that are leased as they become due.
     const limit = this.#isBehind ? room : Math.ceil(room / 2);

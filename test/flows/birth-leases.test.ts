@@ -283,18 +283,24 @@ describe('a step that needed no claim', () => {
 });
 
 describe('while due steps wait', () => {
-  it('a slot passes from one step of a run to the next until its turn is over', async () => {
+  const following = (key: string) => ({ runAfter: { [key]: { statuses: ['Succeeded'] as const } } });
+  const chain = { a: stepOf('Gate'), b: stepOf('Gate', following('a')), c: stepOf('Gate', following('b')) };
+
+  async function openChain() {
     const { handler, waiting } = gate();
-    const following = (key: string) => ({ runAfter: { [key]: { statuses: ['Succeeded'] as const } } });
-    const chain = { a: stepOf('Gate'), b: stepOf('Gate', following('a')), c: stepOf('Gate', following('b')) };
     const service = await openIdle([chain], { own: [handler], concurrency: 1 });
-    const first = await service.trigger();
-    const second = await service.trigger();
     const next = async () => {
       await until(() => waiting.length === 1);
       const { context, end } = waiting.shift() ?? {};
-      return { runId: context?.runId, stepKey: context?.stepKey, end: () => end?.() };
+      return { runId: context?.runId, stepKey: context?.stepKey, end: (result?: HandlerResult) => end?.(result) };
     };
+    return { ...service, next };
+  }
+
+  it('a slot passes from one step of a run to the next until its turn is over', async () => {
+    const { next, ...service } = await openChain();
+    const first = await service.trigger();
+    const second = await service.trigger();
     const a = await next();
     expect(a).toMatchObject({ runId: first, stepKey: 'a' });
     a.end();
@@ -308,6 +314,25 @@ describe('while due steps wait', () => {
     for (let left = 3; left > 0; left -= 1) (await next()).end();
     expect(await service.ended(first)).toMatchObject({ status: 'Succeeded' });
     expect(await service.ended(second)).toMatchObject({ status: 'Succeeded' });
+  });
+
+  it('one of them has its turn next, though it fell due while no claim could be sent', async () => {
+    const { next, ...service } = await openChain();
+    const waiting = await service.trigger();
+    (await next()).end({ kind: 'waiting', until: service.clock.now() + 5_000, state: null });
+    await until(() => service.calls.includes('advance'));
+    await service.store.ping();
+    const running = await service.trigger();
+    const a = await next();
+    expect(a).toMatchObject({ runId: running, stepKey: 'a' });
+    service.clock.pass(5_000);
+    vi.advanceTimersByTime(5_000);
+    a.end();
+    const other = await next();
+    expect(other).toMatchObject({ runId: waiting, stepKey: 'a' });
+    other.end();
+    for (let left = 4; left > 0; left -= 1) (await next()).end();
+    for (const runId of [waiting, running]) expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
   });
 
   it('a new run waits for its turn', async () => {
