@@ -18,6 +18,7 @@ async function open() {
   return {
     schema,
     store,
+    connections,
     together: (calls: readonly AdvanceCall[]) => connections.transact('write', (sql) => advanceAll(sql, calls)),
     async alone(calls: readonly AdvanceCall[]) {
       const answers: AdvanceAnswer[] = [];
@@ -161,4 +162,21 @@ describe('a batch of outcomes', () => {
     expect(await together([{ outcome }])).toEqual([undefined]);
     expect(await store.advance(outcome)).toMatchObject({ runStatus: 'Running' });
   });
+});
+
+test('outcomes that wait for each other keep no connection from a claim', async () => {
+  const { store, connections } = await open();
+  const graph = graphOf({ a: [], b: [], c: [], d: [] });
+  await startRun(store, graph, { id: id(1) });
+  const claims = await claimAll(store);
+  expect(claims).toHaveLength(4);
+  await startRun(store, graph, { id: id(2) });
+  const wait: StepResult = { kind: 'waiting', dueAt: T0 + minute, signalName: null, state: null };
+  const stored = await connections.transact('write', async (sql) => {
+    await sql.all('SELECT 1 FROM sluice.runs WHERE id = $1 FOR UPDATE', [id(1)]);
+    const storing = Promise.all(claims.map((claim) => store.advance(outcomeOf(claim, wait))));
+    expect(await claimAll(store)).toHaveLength(4);
+    return { storing };
+  });
+  expect((await stored.storing).map((advance) => advance?.runStatus)).toEqual(Array(4).fill('Running'));
 });

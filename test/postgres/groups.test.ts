@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
-import { grouped } from '../../src/store/postgres/groups.ts';
+import { grouped, inTurns } from '../../src/store/postgres/groups.ts';
 
 interface Batch {
   readonly calls: readonly number[];
@@ -176,5 +176,54 @@ describe('a group', () => {
     batches[0]?.fail(failedWith('23505'));
     await expect(call).rejects.toThrow('failed');
     expect(alone).toEqual([]);
+  });
+});
+
+describe('calls that take turns', () => {
+  /** Each call runs until it is ended. */
+  function turns(width: number) {
+    const inTurn = inTurns(width);
+    const started: string[] = [];
+    const ends = new Map<string, (error?: Error) => void>();
+    const ask = (name: string) =>
+      inTurn(name.charAt(0), () => {
+        started.push(name);
+        return new Promise<string>((resolve, reject) => {
+          ends.set(name, (error) => (error === undefined ? resolve(name) : reject(error)));
+        });
+      });
+    const end = async (name: string, error?: Error) => {
+      ends.get(name)?.(error);
+      await turn();
+    };
+    return { ask, started, end };
+  }
+
+  test('run one after the other where their key is the same, and so many at once of all keys', async () => {
+    const { ask, started, end } = turns(2);
+    const calls = ['a1', 'a2', 'b1', 'c1'].map(ask);
+    expect(started).toEqual(['a1', 'b1']);
+    await end('b1');
+    await end('a1');
+    expect(started).toEqual(['a1', 'b1', 'c1', 'a2']);
+    await end('c1');
+    await end('a2');
+    expect(await Promise.all(calls)).toEqual(['a1', 'a2', 'b1', 'c1']);
+  });
+
+  test('come after those of other keys, however many of their own wait', async () => {
+    const { ask, started, end } = turns(1);
+    for (const name of ['a1', 'a2', 'a3', 'b1', 'b2']) void ask(name);
+    for (const name of ['a1', 'b1', 'a2', 'b2']) await end(name);
+    expect(started).toEqual(['a1', 'b1', 'a2', 'b2', 'a3']);
+  });
+
+  test('go on after one that fails', async () => {
+    const { ask, end } = turns(1);
+    const [failing, next] = [ask('a1'), ask('a2')];
+    void end('a1', new Error('it failed'));
+    await expect(failing).rejects.toThrow('it failed');
+    await end('a2');
+    expect(await next).toBe('a2');
   });
 });

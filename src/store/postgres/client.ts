@@ -8,7 +8,7 @@ import { type AdvanceAnswer, type AdvanceCall, advanceAll, isPlain } from './adv
 import { type ConnectionOptions, type Connections, createConnections, type Lane } from './connections.ts';
 import { recordAll } from './deliveries.ts';
 import { announce, Feed, seenNow } from './feed.ts';
-import { grouped } from './groups.ts';
+import { grouped, inTurns } from './groups.ts';
 import { migrate } from './migrate.ts';
 import type { OperationName } from './operation.ts';
 import { operations } from './operations.ts';
@@ -129,25 +129,31 @@ function membersOf(connections: Connections): Pick<Store, keyof typeof operation
       return 'recorded';
     },
   });
+  const inTurn = inTurns(LONE_OUTCOMES);
+  const advanceAlone = ({ outcome, lease }: AdvanceCall): Promise<AdvanceAnswer> =>
+    inTurn(outcome.runId, async () => ({
+      advance: await connections.transactTracked('write', (sql) => operations.advance.run(sql, outcome, lease)),
+    }));
   // On one connection, so that the outcomes that come during a flush share the next one.
   const advanceOne = grouped<AdvanceCall, AdvanceAnswer>({
     width: 1,
     runAll: (calls) => connections.transactTracked('write', (sql) => advanceAll(sql, calls)),
-    runAlone: async ({ outcome, lease }) => ({
-      advance: await connections.transactTracked('write', (sql) => operations.advance.run(sql, outcome, lease)),
-    }),
+    runAlone: advanceAlone,
   });
   const own = members as Pick<Store, keyof typeof operations>;
   return {
     ...own,
-    advance: (outcome, lease) =>
-      isPlain(outcome)
-        ? connections.tracked(async () => (await advanceOne({ outcome, lease })).advance)
-        : own.advance(outcome, lease),
+    advance: (outcome, lease) => {
+      const advanceIt = isPlain(outcome) ? advanceOne : advanceAlone;
+      return connections.tracked(async () => (await advanceIt({ outcome, lease })).advance);
+    },
     accept: (acceptance, lease) => connections.tracked(() => acceptOne({ acceptance, lease })),
     recordDelivery: (record) => connections.tracked(async () => void (await recordOne(record))),
   };
 }
+
+/** Outcomes that are stored alone at once: a connection that writes is left for claims and leases. */
+const LONE_OUTCOMES = 2;
 
 async function closeAll(connections: Connections, listeners: readonly (Feed | WakeUps)[]): Promise<void> {
   // Without its row the others do not take this replica for one that died. Where the database is away, they will.

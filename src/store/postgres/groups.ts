@@ -104,3 +104,37 @@ function isOfOneCall(error: unknown): boolean {
   const { code } = ((error as StoreUnavailableError).cause ?? {}) as { code?: unknown };
   return typeof code === 'string' && OF_ONE_CALL.test(code);
 }
+
+/**
+ * Makes the function that runs calls: of a key one after the other, of all keys together so many at once. Keys take
+ * turns. Calls of one key would wait for each other in the database: here they keep no connection from others meanwhile.
+ */
+export function inTurns(width: number): <Value>(key: string, run: () => Promise<Value>) => Promise<Value> {
+  /** What waits behind the calls that run, and what waits of other keys: whose turn is next is first. */
+  const running = new Map<string, (() => Promise<void>)[]>();
+  const waiting = new Map<string, (() => Promise<void>)[]>();
+
+  function start(): void {
+    for (const [key, calls] of waiting) {
+      if (running.size === width) return;
+      waiting.delete(key);
+      running.set(key, calls);
+      void calls
+        .shift()?.()
+        .then(() => {
+          running.delete(key);
+          if (calls.length > 0) waiting.set(key, calls);
+          start();
+        });
+    }
+  }
+
+  return (key, run) =>
+    new Promise((resolve, reject) => {
+      const call = () => run().then(resolve, reject);
+      const line = running.get(key) ?? waiting.get(key);
+      if (line !== undefined) line.push(call);
+      else waiting.set(key, [call]);
+      start();
+    });
+}
