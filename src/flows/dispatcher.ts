@@ -143,12 +143,11 @@ class StepDispatcher implements Dispatcher {
   }
 
   offer({ flowId, steps }: Pick<NewRun, 'flowId' | 'steps'>): SlotOffer | undefined {
-    if (!this.#isActive || this.#isLate) return undefined;
-    const { isQuick } = this.#slots;
-    if (this.#isBehind && !isQuick) return undefined;
+    if (!this.#isActive || this.#isLate || (this.#isBehind && !this.#slots.isQuick)) return undefined;
     // While a claim is due, slots that are left are for the steps that it takes. Where slots are quick, it gets its own.
     const isClaimDue = this.#nextDueAt <= this.#services.clock.now();
-    const count = Math.min(steps.length, isClaimDue && !isQuick ? this.#slots.room : this.#slots.roomSoon);
+    const { room, roomSoon, isQuick } = this.#slots;
+    const count = Math.min(steps.length, isClaimDue && !isQuick ? room : roomSoon);
     return count > 0 && this.#mayLease(flowId) ? this.#slots.offer(count) : undefined;
   }
 
