@@ -100,7 +100,7 @@ describe.each(everywhere)('under $mode, with the log in $deliveryStore, the stor
     await deliver(BODY, { 'x-slack-signature': `v0=${digest}`, 'x-slack-request-timestamp': time });
     expect((await newest()).hints).toEqual([
       expect.stringMatching(
-        /^The signature is valid, but its timestamp is 400 s behind this clock: the delivery came late/,
+        /^The signature is valid, but its timestamp is 400 s behind this clock: the delivery arrived late/,
       ),
     ]);
   });
