@@ -106,7 +106,7 @@ export function createAlertWatch(services: WatchServices): AlertWatch {
   };
 }
 
-/** For when there are no targets: discards what was stored for alerts. */
+/** Used when no targets are configured: discards what was stored for alerts. */
 export function noAlerts(store: Pick<Store, 'forgetAlerts'>): AlertWatch {
   return { prepare: () => store.forgetAlerts(), start() {}, deployRefused: async () => {}, stop: async () => {} };
 }

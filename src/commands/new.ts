@@ -104,7 +104,7 @@ interface Answers {
   readonly name: string;
 }
 
-/** Asks a person; undefined if there is no terminal. An empty answer accepts the proposal. */
+/** Asks the user a question; an empty answer accepts the proposal. Undefined without a terminal. */
 type Ask = ((question: string) => Promise<string>) | undefined;
 
 interface Known {
@@ -200,7 +200,7 @@ function publisherNamed(text: string, publishers: readonly Publisher[]): Publish
   return new Mistake(`There is no publisher "${text}"${nearest} ${others}`);
 }
 
-/** Passes on a function that asks on the terminal; undefined if there is no terminal. */
+/** Runs the work with a function that asks on the terminal, or with undefined if there is none. */
 async function withQuestions<Result>(use: (ask: Ask) => Promise<Result>): Promise<Result> {
   if (!process.stdin.isTTY || !process.stdout.isTTY) return use(undefined);
   const terminal = createInterface({ input: process.stdin, output: process.stdout });

@@ -72,7 +72,9 @@ export function createAttempt(
 async function runAndStore(lease: Lease, onRan: OnRan, services: AttemptServices): Promise<Followed | undefined> {
   const { store, clock, report } = services;
   const { claim } = lease;
-  if (claim.stop === null && (await leftToOthers(lease, services))) return NOTHING_FOLLOWS;
+  const { types } = services;
+  const isForeign = types !== undefined && !types.has(claim.stepType);
+  if (isForeign && claim.stop === null && (await leftToOthers(lease, types, services))) return NOTHING_FOLLOWS;
   const startedAt = clock.monotonic();
   let isStarted = false;
   // An outage of the store may take a step to its start more than once.
@@ -106,10 +108,13 @@ const NEVER = Number.POSITIVE_INFINITY;
 const NOTHING_FOLLOWS: Followed = { nextDueAt: NEVER, limitAt: NEVER, claims: [], startedRuns: [] };
 
 /** Gives back a step whose handler other processes have and this one lacks, such as one of an earlier release. */
-async function leftToOthers(lease: Lease, services: AttemptServices): Promise<boolean> {
-  const { store, clock, types } = services;
+async function leftToOthers(
+  lease: Lease,
+  types: NonNullable<AttemptServices['types']>,
+  services: AttemptServices,
+): Promise<boolean> {
+  const { store, clock } = services;
   const { token, stepType } = lease.claim;
-  if (types === undefined || types.has(stepType)) return false;
   if (!(await withStore(lease, services, () => types.isElsewhere(stepType)))) return false;
   await withStore(lease, services, () => store.returnLeases({ tokens: [token], at: clock.now() + ELSEWHERE_MS }));
   return true;

@@ -335,8 +335,9 @@ class HostTable implements Hosts {
     const { circuit } = host;
     // Another replica, or an operator, may have closed it meanwhile: then it counts as any request.
     const about = { at, isProbe: isProbe && circuit.phase === 'open', willRepeat };
-    const threshold = this.#mayOpen(circuit) ? settings.circuitFailures : 0;
-    const perSecond = this.#hosts.recentRequests(host, 1);
+    // Most requests are answered: only one that was not can open a circuit.
+    const threshold = ended.kind !== 'answered' && this.#mayOpen(circuit) ? settings.circuitFailures : 0;
+    const perSecond = ended.kind === 'refused' ? this.#hosts.recentRequests(host, 1) : 0;
     const circuitAfter = afterRequest(circuit, ended, { ...about, threshold, perSecond, random: this.#random });
     this.#setCircuit(host, circuitAfter);
   }

@@ -62,6 +62,17 @@ async function runFour(service: FlowService): Promise<void> {
   service.clock.pass(MOMENT_MS);
 }
 
+/** With two steps that run, as many in line as slots would be left in a second, and one more. */
+async function openFull() {
+  const service = await openQuick();
+  await runFour(service);
+  service.calls.length = 0;
+  service.setQuick(false);
+  const runs = await triggerMany(service, 2 + 4 * 4 + 1);
+  await until(() => service.ends.length === 2);
+  return { ...service, runs };
+}
+
 /** Ends so many steps, each as soon as it runs. */
 async function endMany({ ends }: { ends: (() => void)[] }, count: number): Promise<void> {
   for (let ended = 0; ended < count; ended += 1) {
@@ -88,12 +99,7 @@ describe('while slots are left quickly', () => {
   });
 
   it('no more are leased than slots would be left in a second', async () => {
-    const service = await openQuick();
-    await runFour(service);
-    service.calls.length = 0;
-    service.setQuick(false);
-    const runs = await triggerMany(service, 2 + 4 * 4 + 1);
-    await until(() => service.ends.length === 2);
+    const { runs, ...service } = await openFull();
     const steps = await Promise.all(runs.map(async (runId) => (await service.steps(runId)).only));
     expect(steps.filter((step) => step?.status === 'Pending')).toHaveLength(1);
     service.setQuick(true);
@@ -161,12 +167,7 @@ describe('while slots are left quickly and a claim is due', () => {
   });
 
   it('the claim gets a slot, though more steps are in line than will be left in a second', async () => {
-    const service = await openQuick();
-    await runFour(service);
-    service.calls.length = 0;
-    service.setQuick(false);
-    const runs = await triggerMany(service, 2 + 4 * 4 + 1);
-    await until(() => service.ends.length === 2);
+    const { runs, ...service } = await openFull();
     expect(service.calls).toEqual([]);
     service.ends.shift()?.();
     await until(() => service.calls.includes('claimDue'));

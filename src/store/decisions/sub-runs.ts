@@ -68,12 +68,16 @@ export function* cycleOf(
   rows: Pick<RunRows, keyof SubFlowReads>,
   deploys: ReadonlyMap<string, readonly string[]>,
 ): Decision<readonly [string, ...string[]] | undefined> {
+  // Each is read once, from however many of the deploys it can be reached.
+  const known = new Map(deploys);
   for (const flowId of deploys.keys()) {
     const ways = new Map<string, readonly [string, ...string[]]>([[flowId, [flowId]]]);
     for (const [id, way] of ways) {
-      const flow = deploys.has(id) ? undefined : yield* rows.findFlow(id);
+      const flow = known.has(id) ? undefined : yield* rows.findFlow(id);
       const stored = flow && (yield* rows.revisionOf(id, flow.revision)).entry.subFlows;
-      for (const next of deploys.get(id) ?? stored ?? []) {
+      const subFlows = known.get(id) ?? stored ?? [];
+      known.set(id, subFlows);
+      for (const next of subFlows) {
         if (next === flowId) return way;
         if (!ways.has(next)) ways.set(next, [...way, next]);
       }

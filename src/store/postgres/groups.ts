@@ -39,14 +39,13 @@ export function grouped<Call, Answer>({
   let running = 0;
   let underWay = 0;
   let isAwaited = false;
-  /** Of calls that run alone, one after the other, as many at once as groups. */
-  const lines = Array.from({ length: width }, () => Promise.resolve());
-  let line = 0;
+  const inTurn = inTurns(width);
+  let settled = 0;
 
-  /** Next to the groups: where it takes long, they do not wait for it. */
+  /** Next to the groups, as many at once: where it takes long, they do not wait for it. */
   function settleAlone({ call, resolve, reject }: Waiting<Call, Answer>): void {
-    line = (line + 1) % width;
-    lines[line] = (lines[line] ?? Promise.resolve()).then(() => runAlone(call)).then(resolve, reject);
+    settled += 1;
+    inTurn(`call ${settled}`, () => runAlone(call)).then(resolve, reject);
   }
 
   async function runBatch(batch: readonly Waiting<Call, Answer>[]): Promise<void> {
