@@ -1,11 +1,33 @@
-// Builds the service and the page into dist/. `--link`, after an install, also makes `npx sluice` start this checkout's own
-// command line; `--start` comes before a start. Both leave dist/ as it is where the compiler is not installed.
+// Builds the service and the page into dist/, unless every source is older than what is there. A build never breaks what
+// runs: it works in a folder of its own and renames file by file, those that a start loads first at the end. `--link`, after
+// an install, also makes `npx sluice` start this checkout's own command line; `--start` comes before a start. Both leave
+// dist/ as it is where the compiler is not installed.
 import { execFileSync } from 'node:child_process';
-import { chmodSync, existsSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join, relative, resolve, sep } from 'node:path';
 
 const root = resolve(import.meta.dirname, '..');
+const dist = join(root, 'dist');
+const WORK = '.dist-';
+/** Its time is that at which the last build read its first source. */
+const STAMP = join(dist, '.built');
+
+/** A service that runs may load parts of a bundle that was replaced since; by then it was started anew. */
+const REPLACED_FOR_MS = 14 * 86_400_000;
 
 /** The paths of what a build needs, or undefined where `npm ci --omit=dev` left them out. */
 function findCompiler() {
@@ -19,43 +41,137 @@ function findCompiler() {
   }
 }
 
-function compile(tsc, project) {
-  try {
-    execFileSync(process.execPath, [tsc, '-p', join(root, project)], { stdio: 'inherit' });
-  } catch (error) {
-    // The compiler has said what is wrong; a stack of this script would only hide it.
-    process.exit(error.status ?? 1);
+/** A folder changes when a file in it is deleted or renamed, so folders count. */
+function isUpToDate() {
+  if (!existsSync(STAMP)) return false;
+  const sources = ['src', 'scripts', 'docs/publishers'].flatMap((folder) => [
+    folder,
+    ...readdirSync(join(root, folder), { recursive: true }).map((name) => join(folder, name)),
+  ]);
+  // The packages are part of the bundle; npm writes the last of these when it has installed them.
+  const others = ['tsconfig.json', 'package.json', 'package-lock.json', 'node_modules/.package-lock.json'];
+  const builtAt = statSync(STAMP).mtimeMs;
+  return [...sources, ...others].every((name) => {
+    const found = statSync(join(root, name), { throwIfNoEntry: false });
+    return found === undefined || found.mtimeMs < builtAt;
+  });
+}
+
+/** The modules and their types. The compiler writes what changed, so the work begins with the modules that are there. */
+function compileInto(work, tsc) {
+  const isBundled = new Set(
+    ['bundle', 'page', 'publishers', 'compile-cache', '.built'].map((name) => join(dist, name)),
+  );
+  if (existsSync(dist)) cpSync(dist, work, { recursive: true, filter: (path) => !isBundled.has(path) });
+  const options = (to) => ({ outDir: '.', tsBuildInfoFile: to });
+  const write = (name, project) => writeFileSync(join(work, name), JSON.stringify(project));
+  write('tsconfig.json', {
+    extends: '../tsconfig.json',
+    compilerOptions: { ...options('.tsbuildinfo'), rootDir: '../src', paths: sourcesOfImports() },
+    include: ['../src'],
+    exclude: ['../src/dashboard/web'],
+  });
+  write('tsconfig.page.json', {
+    extends: '../src/dashboard/web/tsconfig.json',
+    compilerOptions: { ...options('page.tsbuildinfo'), rootDir: '../src/dashboard/web' },
+    include: ['../src/dashboard/web'],
+    references: [{ path: './tsconfig.json' }],
+  });
+  const projects = ['tsconfig.json', 'tsconfig.page.json'].map((name) => join(work, name));
+  for (const project of projects) execFileSync(process.execPath, [tsc, '-p', project], { stdio: 'inherit' });
+  for (const project of projects) rmSync(project);
+  // The compiler leaves the output of a source that was moved or deleted.
+  for (const file of filesIn(work)) {
+    const [, module] = /^(.*?)(?:\.d\.ts|\.js|\.js\.map)$/.exec(file) ?? [];
+    if (module !== undefined && !existsSync(join(root, 'src', `${module}.ts`))) rmSync(join(work, file));
   }
 }
 
-/** The compiler leaves the output of a source that was moved or deleted. */
-function removeStaleOutput() {
-  if (!existsSync(join(root, 'dist'))) return;
-  // Builds before the page was bundled left its modules here.
-  rmSync(join(root, 'dist/dashboard/web'), { recursive: true, force: true });
-  for (const file of readdirSync(join(root, 'dist'), { recursive: true })) {
-    const [, module] = /^(.*?)(?:\.d\.ts|\.js|\.js\.map)$/.exec(file) ?? [];
-    if (module === undefined) continue;
-    const hasSource = ['.ts', '.tsx'].some((extension) => existsSync(join(root, 'src', module + extension)));
-    if (!hasSource) rmSync(join(root, 'dist', file));
+/** The compiler looks for the package's own imports in dist/, where nothing is before the first build. */
+function sourcesOfImports() {
+  const { imports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const typed = Object.entries(imports).filter(([, target]) => target.types !== undefined);
+  return Object.fromEntries(
+    typed.map(([name, { types }]) => [name, [types.replace('./dist/', '../src/').replace(/\.d\.ts$/, '.ts')]]),
+  );
+}
+
+function filesIn(folder) {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(folder, join(entry.parentPath, entry.name)));
+}
+
+/** Each file replaces its former one at once, and whatever it imports is there before it. */
+function publish(work) {
+  const isEntry = (file) => /^(?:bundle[\\/](?:service|commands|sqlite-worker)|main|cli)\.js$/.test(file);
+  const files = filesIn(work).sort((a, b) => Number(isEntry(a)) - Number(isEntry(b)));
+  for (const file of files) {
+    mkdirSync(dirname(join(dist, file)), { recursive: true });
+    renameSync(join(work, file), join(dist, file));
   }
+  removeReplaced(new Set(files));
+}
+
+/** Removes what this build did not make, but of the bundle only what was replaced long ago. */
+function removeReplaced(made) {
+  const replaced = filesIn(dist).filter(
+    (file) => !made.has(file) && file !== '.built' && file !== join('bundle', '.npmignore'),
+  );
+  const kept = [];
+  for (const file of replaced) {
+    const [folder] = file.split(sep);
+    const isCode = folder === 'compile-cache' || (folder === 'bundle' && file.endsWith('.js'));
+    if (isCode && Date.now() - statSync(join(dist, file)).mtimeMs < REPLACED_FOR_MS) {
+      if (folder === 'bundle') kept.push(file.slice(folder.length + 1));
+    } else rmSync(join(dist, file));
+  }
+  // The package holds no part of an earlier bundle.
+  writeFileSync(join(dist, 'bundle/.npmignore'), kept.map((file) => `/${file}\n`).join(''));
 }
 
 async function build(tsc) {
-  removeStaleOutput();
-  compile(tsc, '.');
-  compile(tsc, 'src/dashboard/web');
-  const { bundle, bundlePage } = await import('./bundle.mjs');
-  await bundle();
-  await bundlePage();
-  chmodSync(join(root, 'dist/cli.js'), 0o755);
+  const startedAt = new Date();
+  for (const name of readdirSync(root)) {
+    if (name.startsWith(WORK) && !isAlive(Number(name.slice(WORK.length))))
+      rmSync(join(root, name), { recursive: true });
+  }
+  const work = join(root, `${WORK}${process.pid}`);
+  mkdirSync(work);
+  try {
+    compileInto(work, tsc);
+    const { bundle, bundlePage } = await import('./bundle.mjs');
+    await bundle(work);
+    await bundlePage(work);
+    chmodSync(join(work, 'cli.js'), 0o755);
+    publish(work);
+    writeFileSync(STAMP, '');
+    utimesSync(STAMP, startedAt, startedAt);
+  } finally {
+    rmSync(work, { recursive: true });
+  }
+}
+
+function isAlive(pid) {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return error.code === 'EPERM';
+  }
 }
 
 const mayKeep = process.argv.includes('--link') || process.argv.includes('--start');
-const isBuilt = existsSync(join(root, 'dist/bundle/service.js'));
+const isBuilt = existsSync(join(dist, 'bundle/service.js'));
 const tsc = findCompiler();
-if (tsc !== undefined) await build(tsc);
-else if (!mayKeep || !isBuilt) {
+if (tsc !== undefined) {
+  try {
+    if (!isBuilt || !isUpToDate()) await build(tsc);
+  } catch (error) {
+    // The compiler has said what is wrong; a stack of this script would only hide it.
+    if (error.status === undefined) throw error;
+    process.exit(error.status ?? 1);
+  }
+} else if (!mayKeep || !isBuilt) {
   process.stderr.write(
     'Sluice is not built, and the compiler is not installed. Run `npm ci` here, or copy dist/ from a folder where it ran.\n',
   );

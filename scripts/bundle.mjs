@@ -1,13 +1,13 @@
 // Joins what a start loads, with its packages, into a few files: 700 files cost it 0.3 s more. The page likewise: 55 files
 // cost it a second at a round trip of 100 ms.
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { rolldown } from 'rolldown';
 
 const root = resolve(import.meta.dirname, '..');
-const folder = join(root, 'dist/bundle');
-
-export async function bundle() {
+/** The service in `bundle`, in the folder given. */
+export async function bundle(work) {
+  const folder = join(work, 'bundle');
   const bundled = await rolldown({
     cwd: root,
     input: {
@@ -25,9 +25,8 @@ export async function bundle() {
     dir: folder,
     format: 'esm',
     sourcemap: true,
-    // Names without hashes, and exports by their own names: a service that runs while this is built again may still load
-    // a file of it for the first time.
-    chunkFileNames: '[name].js',
+    // A service that runs while this is built again loads its own parts: those of another build have other names.
+    chunkFileNames: '[name]-[hash].js',
     minifyInternalExports: false,
     comments: { legal: false, annotation: false, jsdoc: false },
   });
@@ -36,13 +35,14 @@ export async function bundle() {
   for (const file of output) {
     writeFileSync(join(folder, file.fileName), file.type === 'chunk' ? inAscii(file.code) : file.source);
   }
-  copyPublishers();
+  // What `sluice new` tells of publishers; an installed package has no docs/.
+  cpSync(join(root, 'docs/publishers'), join(work, 'publishers'), { recursive: true });
 }
 
-/** The page in `dist/page`: its script, those that it loads when they are first needed, one style sheet and its icon. */
-export async function bundlePage() {
+/** The page in `page`, in the folder given: its script, those that it loads when they are first needed, one style sheet and its icon. */
+export async function bundlePage(work) {
   const source = join(root, 'src/dashboard/web');
-  const target = join(root, 'dist/page');
+  const target = join(work, 'page');
   const bundled = await rolldown({
     cwd: root,
     input: { main: join(source, 'main.tsx') },
@@ -57,7 +57,6 @@ export async function bundlePage() {
     comments: { legal: true, annotation: false, jsdoc: false },
   });
   await bundled.close();
-  rmSync(target, { recursive: true, force: true });
   mkdirSync(target, { recursive: true });
   for (const file of output)
     writeFileSync(join(target, file.fileName), file.type === 'chunk' ? file.code : file.source);
@@ -68,11 +67,6 @@ export async function bundlePage() {
   ];
   writeFileSync(join(target, 'page.css'), sheets.map((path) => readFileSync(path, 'utf8')).join('\n'));
   cpSync(join(source, 'styles/sluice.svg'), join(target, 'sluice.svg'));
-}
-
-/** What `sluice new` tells of publishers; an installed package has no docs/. */
-function copyPublishers() {
-  cpSync(join(root, 'docs/publishers'), join(root, 'dist/publishers'), { recursive: true });
 }
 
 /** Node keeps a source in one byte a character only if all of it is ASCII, else in two. */

@@ -143,7 +143,10 @@ const STEP_TYPES: Readonly<Record<string, string>> = {
 
 const NO_INPUTS: Readonly<Record<string, string>> = {
   NoOp: 'Any inputs are accepted and ignored.',
-  ForEach: 'It has no inputs: `forEach`, `concurrencyLimit` and `steps` are fields of the step.',
+  ForEach:
+    'It has no inputs: `forEach`, `concurrencyLimit` and `steps` are fields of the step. A list has 100000 items at\n' +
+    'most, a manifest 10000 steps, those in loops included, and a loop of a run 1000000\n' +
+    '([limits](operate.md#limits)).',
 };
 
 function manifestReference(): string {
@@ -213,7 +216,7 @@ separately for each kind.
 
 - Values are stored and shown in plain text, even with \`SLUICE_STORE_KEY\`. A key that reads a header with a credential or a signature is
   refused when the manifest loads; a body field that looks like a credential gets a warning.
-- A key that fails for a delivery has no value there, and the delivery's story says why. It never causes a refusal. All keys of a
+- A key that fails for a delivery has no value there, and the delivery's gate results say why. It never causes a refusal. All keys of a
   delivery together may take 10 000 evaluation steps (0.4 ms). A body over 64 KiB is read only if it is JSON that was parsed anyway.
   Bodies that an IP list or a rate limit refuses are never read.
 - A deploy changes the keys of later deliveries only. Runs and deliveries keep their values; a re-run has the values of its source.
@@ -253,7 +256,7 @@ const SETTING_GROUPS: readonly (readonly [string, RegExp])[] = [
   ['Gates', /_(ENFORCEMENT_MODE|MAX_BODY_BYTES|REPLAY_.*|NONCE_.*|RATE_LIMIT_.*|ALLOW_LEGACY_SHA1|STRICT_MANIFESTS)$/],
   ['Addresses and proxies', /_(FORWARDED_HEADER_DEPTH|TRUSTED_PROXIES|PUBLIC_URL)$/],
   ['Outgoing requests', /_(EGRESS_ALLOW|OUTGOING_HOSTS|CIRCUIT_FAILURES)$/],
-  ['Manifests and deploys', /_(MANIFESTS|MANIFESTS_WIN|WATCH_MANIFESTS|MANIFEST_SECRETS|REFUSED_DEPLOYS)$/],
+  ['Manifests and deploys', /_(MANIFESTS|MANIFEST_SECRETS|REFUSED_DEPLOYS)$/],
   ['What is kept', /_(HOLD|HELD|REFUSED|DELIVERY|RUN)_/],
   ['Steps, alerts, log and traces', /./],
 ];
@@ -276,7 +279,8 @@ function settingsReference(): string {
 ${GENERATED}
 
 Settings are environment variables. A [config module](extending.md) may set the same options by name; the environment wins. The service does
-not start with a wrong value or a misspelt variable; it prints one line for each. \`npx sluice serve --help\` prints this list.
+not start with a wrong value or a misspelt variable; it prints one line for each. A name that was a setting once is ignored, with one warning.
+\`npx sluice serve --help\` prints this list.
 
 The service and every command first read a file \`.env\` in the working directory, as Node's \`--env-file\` does: a variable that is
 already set wins over the file. \`--env-file FILE\` names another file. \`npx sluice serve\` takes \`--host\`, \`--port\`, \`--manifests\` and

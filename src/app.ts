@@ -3,45 +3,49 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import pino, { type Logger } from 'pino';
 import { type AlertWatch, createAlertWatch, noAlerts } from './alerts/watch.ts';
-import { databaseTarget, isPostgres } from './config/database.ts';
+import { credentialsOf, listCredentials } from './config/credentials.ts';
+import { databaseTarget, isPostgres, maskedPlace } from './config/database.ts';
 import { type Extensions, type PreparedExtensions, prepareExtensions } from './config/extensions.ts';
-import { createFingerprint, haveStepType } from './config/fingerprint.ts';
-import { type Environment, readSettings, settingsWarnings } from './config/settings.ts';
+import { accessSettings, createFingerprint, haveStepType } from './config/fingerprint.ts';
+import { type Environment, readSettings, SettingsError, settingsWarnings } from './config/settings.ts';
 import type { Settings, SettingsInput } from './config/settings-schema.ts';
 import { thisMachineOr, watchConnections } from './connections.ts';
-import { createActivityRetention } from './dashboard/activity.ts';
+import { createActivityRetention, keepAccess } from './dashboard/activity.ts';
 import { listAttention } from './dashboard/api/attention.ts';
 import { unreadiness } from './dashboard/api/service.ts';
 import type { DashboardServices } from './dashboard/services.ts';
 import { createDeployment, type Deployment } from './deploys/deployment.ts';
 import { createFlowSwitch } from './deploys/flow-switch.ts';
 import { createHolding } from './deploys/holding.ts';
-import { ManifestsError } from './errors.ts';
+import { createNeedsReader } from './deploys/needs.ts';
+import { createPayloadWatch } from './drift/payload-watch.ts';
+import { levelOfRetry, ManifestsError, untilStored } from './errors.ts';
 import { type Catalog, createCatalog } from './flows/catalog.ts';
 import { followChanges, syncSchedules } from './flows/changes.ts';
 import type { Engine } from './flows/engine.ts';
-import { createIdSource } from './flows/ids.ts';
-import type { Sweeper } from './flows/retention.ts';
-import { createRuntime, type Runtime } from './flows/runtime.ts';
+import { createRuntime, type Persist, type Runtime } from './flows/runtime.ts';
 import type { Scheduler } from './flows/scheduler.ts';
+import { createKeyKeeper } from './keys/key-keeper.ts';
 import { listen } from './listening.ts';
 import { formatIssue } from './manifest/issues.ts';
 import { type LoadedFlow, loadManifests } from './manifest/load.ts';
-import type { Clock } from './model/clock.ts';
-import { createKeyKeeper } from './review/keys.ts';
-import { createPayloadWatch } from './review/payload-watch.ts';
+import { type Clock, createServiceClock, type ServiceClock } from './model/clock.ts';
+import type { Override } from './model/finding.ts';
+import { createIdSource } from './model/ids.ts';
 import { createServer } from './server.ts';
 import { openStore, type StoreBounds } from './store/open-store.ts';
 import { type BodySealer, bodySealer } from './store/sealed-body.ts';
 import type { Store } from './store/store.ts';
+import { type StoreKeys, storeKeys } from './store/store-keys.ts';
+import type { Sweeper } from './sweeper.ts';
 import { createLiveEvents } from './telemetry/events.ts';
-import { createMetrics } from './telemetry/metrics.ts';
+import { createMetrics, type Metrics } from './telemetry/metrics.ts';
 import { version } from './version.ts';
 import { createKeyNames } from './webhooks/key-names.ts';
 import { createLearnedKeys } from './webhooks/learned-keys.ts';
 import { createLogRetention } from './webhooks/log-retention.ts';
 import { clientAddressReader } from './webhooks/read-delivery.ts';
-import type { TriggerTable } from './webhooks/triggers.ts';
+import { createTriggersInForce, type TriggersInForce, type TriggerTable } from './webhooks/triggers.ts';
 
 /** The schema library that handlers describe their inputs with, so that a config module needs no packages of its own. */
 export { z } from 'zod';
@@ -73,16 +77,25 @@ export interface AppOptions {
   readonly environment?: Environment;
   /** Relative paths start here; the working directory where not given. */
   readonly folder?: string;
-  readonly clock?: Clock;
+  /** Clocks of the machine; one of a service is taken as it is. */
+  readonly clock?: Clock | ServiceClock;
   readonly logger?: Logger;
   /** A store that is already open; closed with the app. Opened from the settings if not given. */
   readonly store?: Store;
   /** Called with the server before it gets any route, to add hooks. */
   readonly prepareServer?: (fastify: FastifyInstance) => void;
+  /** Whether changes in the folder of manifests are deployed at once. */
+  readonly watch?: boolean;
+  /** What starts, reloads and watched changes deploy although it would be refused; nothing where not given. */
+  readonly allow?: readonly Override[] | undefined;
   /** Replaces some of what the dashboard works with, such as its waiting time after wrong logins. */
   readonly dashboard?: Partial<DashboardServices>;
   /** Called when the store is lost for good: Sluice can no longer accept deliveries. */
   readonly onFatal?: (error: Error) => void;
+  /** Called while the database is away, before each further try. Without it the build rejects. */
+  readonly onAway?: ((error: Error) => Promise<void>) | undefined;
+  /** Awaited before the schema of an existing database is changed, which may take long. */
+  readonly onMigrating?: ((names: readonly string[]) => Promise<void>) | undefined;
 }
 
 export interface SluiceApp {
@@ -95,7 +108,10 @@ export interface SluiceApp {
   /** One line for each warning about the manifests and the settings. */
   readonly warnings: readonly string[];
   triggers(): TriggerTable;
-  /** Reads the folder of manifests again and deploys what changed. Never rejects: the log says what went wrong. */
+  /**
+   * Reads the credentials of the dashboard again, and the folder of manifests, and deploys what changed. Never rejects: the
+   * log says what went wrong.
+   */
   reload(): Promise<void>;
   /**
    * Listens, then continues the work that the last process left; yields the address as a URL. Rejects with `ListenError`
@@ -113,10 +129,23 @@ const SYSTEM_CLOCK: Clock = { now: Date.now, monotonic: performance.now.bind(per
  * Builds a service from its settings: loads and deploys the manifests, opens the store, wires the rooms. Throws
  * `SettingsError`, `ManifestsError` or `StoreUnavailableError`, and leaves nothing open when it does.
  */
-export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
-  const { extensions: given = {}, environment = {}, folder = process.cwd(), clock = SYSTEM_CLOCK } = options;
+export function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
+  return untilBack(() => build(options), options);
+}
+
+function untilBack<Value>(work: () => Promise<Value>, { onAway }: Pick<AppOptions, 'onAway'>): Promise<Value> {
+  return untilStored(work, async (error) => {
+    if (onAway === undefined || !error.isAway) return false;
+    await onAway(error);
+    return true;
+  });
+}
+
+async function build(options: AppOptions): Promise<SluiceApp> {
+  const { extensions: given = {}, environment = {}, folder = process.cwd() } = options;
   const settings = readSettings(environment, options.settings);
   const logger = options.logger ?? pino({ level: settings.logLevel });
+  const clock = clockOf(options, logger);
   const learnedKeys = createLearnedKeys(clock);
   const sealer = settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey);
   const nameKey = createKeyNames(sealer?.digest);
@@ -125,11 +154,18 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
   const extensions = prepareExtensions(preparing);
   const manifestFolder = relative(process.cwd(), resolve(folder, settings.manifests)) || '.';
   const { flows, warnings } = await load(manifestFolder, extensions);
-  const { onFatal } = options;
-  const store = options.store ?? (await openStoreOf(settings, { folder, logger, onFatal, sealer }));
+  const metrics = createMetrics();
+  const database = isPostgres(settings.databaseUrl) ? 'postgres' : 'sqlite';
+  metrics.buildInfo.set({ version, node: process.version, database }, 1);
+  const open = () => openStoreOf(settings, { ...options, folder, logger, sealer, metrics });
+  const store = options.store ?? (await untilBack(open, options));
   const logRetention = createLogRetention({ store, clock, logger, retentionDays: settings.deliveryRetentionDays });
   try {
+    // Before anything that has a time is stored.
+    const sentAt = clock.monotonic();
+    clock.follow(await store.keepTime({ now: clock.now() }), sentAt);
     await learnedKeys.open(store);
+    await store.changeActivityKey({ id: createIdSource(clock.now)(), at: clock.now() });
     const parts = {
       options,
       settings,
@@ -144,6 +180,11 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
       learnedKeys,
       cluster,
       sealer,
+      metrics,
+      storeKeys: storeKeys(options.store === undefined ? databaseTarget(settings, folder) : IN_MEMORY, {
+        sealer,
+        onMade: (path) => logger.info(`made ${path}, the key to secrets in manifests; keep it with every backup`),
+      }),
     };
     return await assemble(parts);
   } catch (error) {
@@ -152,22 +193,43 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
   }
 }
 
+function clockOf({ clock = SYSTEM_CLOCK }: Pick<AppOptions, 'clock'>, logger: Logger): ServiceClock {
+  if ('follow' in clock) return clock;
+  return createServiceClock(clock, (aheadMs) =>
+    logger.warn({ aheadMs: Math.round(aheadMs) }, 'the clock of this machine was set and stays so; going by it'),
+  );
+}
+
 function openStoreOf(
   settings: Settings,
   {
     folder,
     logger,
     onFatal,
+    onMigrating,
     sealer,
-  }: { folder: string; logger: Logger; onFatal: AppOptions['onFatal']; sealer: BodySealer | undefined },
+    metrics,
+  }: Pick<AppOptions, 'onFatal' | 'onMigrating'> & Pick<Parts, 'logger' | 'sealer' | 'metrics'> & { folder: string },
 ): Promise<Store> {
   const target = databaseTarget(settings, folder);
   const bounds = storeBounds(settings);
+  // Bound, not wrapped: every delivery has it called.
+  const onCommitted: (seconds: number) => void = metrics.commitSeconds.observe.bind(metrics.commitSeconds);
+  const { variable, place } = maskedPlace(settings);
+  // Who expected an old one learns it before publishers do.
+  const onCreated = () => {
+    const schema = target.kind === 'postgres' ? `, schema ${target.schema}` : '';
+    logger.info(`made a new, empty database: ${place}${schema} (${variable})`);
+  };
   if (target.kind === 'postgres') {
     return openStore({
       ...target,
       ...bounds,
       sealer,
+      onCreated,
+      onCommitted,
+      onMigrating,
+      onBlocked: (error) => logger.warn({ err: error }, 'others hold what a migration has to lock; trying again'),
       // PostgreSQL keeps 63 bytes, the purpose after it included.
       applicationName: `sluice/${target.replica.slice(0, 48)}`,
       onFatal,
@@ -182,26 +244,38 @@ function openStoreOf(
     ...target,
     ...bounds,
     sealer,
+    onCreated,
+    onMigrating,
+    onCommitted,
     ...(onFatal === undefined ? {} : { onFatal }),
     // The process goes on: while it runs, an operator can still rescue the lost file.
-    onLost: (error) => logger.fatal({ err: error }, 'the database file is gone; every delivery gets 503'),
+    onLost: (error) => logger.fatal({ err: error }, 'the database file is gone or damaged; every delivery gets 503'),
   });
 }
 
-function storeBounds(settings: Settings): StoreBounds {
-  const inMemory = settings.deliveryStore === 'memory';
-  const maxRows = inMemory ? settings.deliveryRingSize : settings.refusedDeliveryRows;
+/**
+ * What refused deliveries may take, and what held ones: no flood fills the disk. A row counts as 1 KiB at least, so that
+ * this bounds rows too.
+ */
+const MAX_DELIVERY_BYTES = 268_435_456;
+
+function storeBounds({ deliveryStore, deliveryRingSize }: Settings): StoreBounds {
+  const inMemory = deliveryStore === 'memory';
+  const unbounded = Number.POSITIVE_INFINITY;
   return {
-    log: { inMemory, maxRows, maxBytes: settings.refusedDeliveryBytes },
-    held: { maxRows: settings.heldDeliveryRows, maxBytes: settings.heldDeliveryBytes },
+    log: { inMemory, maxRows: inMemory ? deliveryRingSize : unbounded, maxBytes: MAX_DELIVERY_BYTES },
+    held: { maxRows: unbounded, maxBytes: MAX_DELIVERY_BYTES },
   };
 }
 
+/** A store that is given is the caller's to keep; nothing is written next to it. */
+const IN_MEMORY = { kind: 'sqlite', path: ':memory:' } as const;
+
 interface Parts {
-  readonly options: Pick<AppOptions, 'prepareServer' | 'dashboard'>;
+  readonly options: Pick<AppOptions, 'prepareServer' | 'dashboard' | 'watch' | 'allow' | 'settings' | 'environment'>;
   readonly settings: Settings;
   readonly logger: Logger;
-  readonly clock: Clock;
+  readonly clock: ServiceClock;
   readonly extensions: PreparedExtensions;
   readonly manifestFolder: string;
   readonly flows: readonly LoadedFlow[];
@@ -212,6 +286,8 @@ interface Parts {
   /** What the last heartbeat found. */
   readonly cluster: { replicas: number };
   readonly sealer: BodySealer | undefined;
+  readonly metrics: Metrics;
+  readonly storeKeys: StoreKeys;
 }
 
 async function load(folder: string, extensions: PreparedExtensions) {
@@ -222,82 +298,85 @@ async function load(folder: string, extensions: PreparedExtensions) {
 }
 
 async function assemble(parts: Parts): Promise<SluiceApp> {
-  const { settings, logger, clock, store } = parts;
-  const metrics = createMetrics();
-  const newId = createIdSource();
-  const catalog = createCatalog(store, clock);
-  let follow = () => {};
-  const refresh = async (flowId: string) => {
-    await deployment.refresh(flowId);
-    await holding.refresh(flowId);
-  };
-  const stops: (() => unknown)[] = [];
+  const { settings, logger, clock, store, metrics } = parts;
+  const newId = createIdSource(clock.now);
   const live = createLiveEvents(isPostgres(settings.databaseUrl) ? eventsOfOthers(store) : {});
-  const links: Links = {};
-  const alerts = alertsOf(parts, { catalog, newId, live, links });
-  const deployment = deploymentOf(parts, catalog, { onDeployed: () => follow(), onRefused: alerts.deployRefused });
-  const warnings = [...settingsWarnings(settings), ...parts.warnings, ...(await deployment.start(parts.flows))];
-  const { triggers } = deployment;
+  const catalog = createCatalog(store, clock);
+  const inForce = triggersOf(parts, catalog);
+  const triggers = inForce.current;
+  const deployment = deploymentOf(parts, catalog, inForce);
+  const { refresh } = deployment;
+  const started = await deployment.start(parts.flows);
   const keyKeeper = createKeyKeeper({ ...parts, triggers });
   const payloadWatch = createPayloadWatch({ ...parts, triggers });
   const sweepers = [parts.logRetention, createActivityRetention(parts), payloadWatch, keyKeeper];
   const runtime = runtimeOf(parts, { catalog, metrics, newId, live, refresh, sweepers });
   const { engine, scheduler } = runtime;
-  links.announce = engine.announce;
   const holding = createHolding({ store, catalog, engine, clock, logger, metrics });
+  deployment.onRefreshed(holding.refresh);
   const flowSwitch = createFlowSwitch({ store, catalog, holding });
-  let closing: Promise<void> | undefined;
-  const drainMs = isPostgres(settings.databaseUrl) ? settings.drainSeconds * 1000 : 0;
-  const running = { metrics, newId, live, catalog, deployment, runtime, holding, flowSwitch, refresh };
-  const phase = { isLeaving: false, isStopping: false };
+  const phase = { isStarting: false, isLeaving: false, isStopping: false };
+  // From when on it listens, a store that fails ends nothing: what the start still has to do waits for it.
+  const persist: Persist = (work) =>
+    untilStored(work, (error) => {
+      if (error.isForGood || phase.isLeaving) return false;
+      logger[levelOfRetry(error, 'warn')]({ err: error }, 'the start waits for the store; trying again');
+      return true;
+    });
   const { prepareServer, dashboard } = parts.options;
-  const fastify = createServer({
-    ...parts,
-    ...running,
-    phase,
-    prepareServer,
-    dashboard,
-    onServices: (services) => {
-      links.services = services;
-    },
-  });
+  const running = { metrics, newId, live, catalog, triggers, deployment, runtime, holding, flowSwitch, refresh };
+  const { fastify, services } = createServer({ ...parts, ...running, phase, prepareServer, dashboard });
   const connections = watchSockets(fastify, parts);
+  const alerts = alertsOf(parts, { catalog, newId, live, announce: engine.announce, services });
+  const tell = async (deploys: Parameters<AlertWatch['deployTold']>[0] & Parameters<typeof keepAccess>[0]) => {
+    await keepAccess(deploys, { ...parts, newId });
+    await alerts.deployTold(deploys);
+  };
+  await Promise.all([deployment.onTold(tell), noteCredentials(parts, services.logins)]);
+  const stops: (() => unknown)[] = [];
   const stop = async () => {
     phase.isLeaving = true;
     // Other replicas go on, so a balancer gets the time to see that this one is not ready, while it still accepts.
+    const drainMs = isPostgres(settings.databaseUrl) ? settings.drainSeconds * 1000 : 0;
     if (drainMs > 0 && fastify.server.listening) await wait(drainMs);
     phase.isStopping = true;
-    follow = () => {};
     await Promise.all([...stops.map((each) => each()), alerts.stop()]);
     await connections.sweepUntil(fastify.close());
     await holding.stop();
     await runtime.stop(settings.shutdownGraceSeconds * 1000);
     await store.close();
   };
+  let closing: Promise<void> | undefined;
   return {
     fastify,
     store,
     catalog,
     engine,
     scheduler,
-    warnings,
+    warnings: [...settingsWarnings(settings), ...parts.warnings, ...started],
     triggers,
-    reload: deployment.reloadAndLog,
+    reload() {
+      readCredentialsAgain(parts, services.logins);
+      return deployment.reloadAndLog();
+    },
     async listen() {
       // Before any step runs: a step that ends every process must not keep deliveries out.
+      phase.isStarting = true;
       const url = await listen(fastify, settings);
       // Before any step runs, so that failures of steps left by the last process are reported too.
-      await alerts.prepare();
-      await runtime.start();
-      await holding.start();
-      follow = () => {
+      await persist(alerts.prepare);
+      await runtime.start(persist);
+      await persist(holding.start);
+      const noteTriggers = () => {
         keyKeeper.note();
         void syncSchedules(scheduler, logger);
       };
+      stops.push(inForce.onRenewed(noteTriggers));
       keyKeeper.note();
       stops.push(followChanges({ ...parts, changes: store.changes, refresh, scheduler, live }));
-      if (settings.watchManifests) stops.push(deployment.watch());
+      if (parts.options.watch === true) stops.push(deployment.watch());
       alerts.start();
+      phase.isStarting = false;
       return url;
     },
     close() {
@@ -305,6 +384,36 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
       return closing;
     },
   };
+}
+
+/** Those that are gone since the last start are gone although none may be left to log in with. */
+function noteCredentials({ store, clock }: Parts, logins: DashboardServices['logins']): Promise<void> {
+  return logins?.note() ?? store.noteCredentials({ credentials: [], now: clock.ledger() });
+}
+
+/** Who was taken off the list is out at once. A mistake in the settings leaves the former credentials in force. */
+function readCredentialsAgain({ options, logger }: Parts, logins: DashboardServices['logins']): void {
+  // A dashboard without credentials stays as it is: its routes ask for none.
+  if (logins === undefined) return;
+  try {
+    // The service goes on listening where it does. If no credential is left, nobody gets in any more.
+    const environment = { ...options.environment, SLUICE_HOST: '127.0.0.1' };
+    const credentials = credentialsOf(readSettings(environment, options.settings));
+    logins.credentials.replace(credentials);
+    logins.note().catch((error: unknown) => {
+      logger.error(
+        { err: error },
+        'which credentials are in force was not stored; sessions of one that comes back go on',
+      );
+    });
+    logger.info(
+      { credentials: listCredentials(credentials).length },
+      'the credentials of the dashboard were read again',
+    );
+  } catch (error) {
+    const lines = error instanceof SettingsError ? error.lines : undefined;
+    logger.error({ err: error, lines }, 'the settings could not be read again; the former credentials stay in force');
+  }
 }
 
 /** What replicas tell each other of runs. */
@@ -315,15 +424,14 @@ function eventsOfOthers(store: Store): Parameters<typeof createLiveEvents>[0] {
   };
 }
 
-/** What those who tell people of failures need of rooms that are built after them. */
-interface Links {
-  announce?: Engine['announce'];
-  services?: DashboardServices;
-}
-
 function alertsOf(
   parts: Parts,
-  { links, ...running }: Pick<Parameters<typeof createAlertWatch>[0], 'catalog' | 'newId' | 'live'> & { links: Links },
+  {
+    services,
+    ...running
+  }: Pick<Parameters<typeof createAlertWatch>[0], 'catalog' | 'newId' | 'live' | 'announce'> & {
+    services: DashboardServices;
+  },
 ): AlertWatch {
   const { settings, extensions, store } = parts;
   const { alerts, publicUrl } = settings;
@@ -336,10 +444,9 @@ function alertsOf(
     alerts,
     send: extensions.sendAlert,
     rules: extensions.rules.folder,
-    announce: (run) => links.announce?.(run),
     pageUrl: alerts.pageUrl ?? publicUrl?.replace(/\/\/[^/]*@/, '//') ?? `http://${settings.host}:${settings.port}`,
-    concerns: async () => (links.services === undefined ? [] : listAttention(links.services)),
-    unready: async () => (links.services === undefined ? undefined : unreadiness(links.services)),
+    concerns: () => listAttention(services),
+    unready: () => unreadiness(services),
     replica: isPostgres(settings.databaseUrl) ? `The replica ${store.replica}` : 'Sluice',
   });
 }
@@ -358,7 +465,6 @@ function runtimeOf(
     runRetentionDays: settings.runRetentionDays,
     readSecret: (reference, source) => rules[source].readSecret(reference),
     concurrency: settings.stepConcurrency,
-    maxDueSteps: settings.maxBacklog,
     version,
     // A process that has its store for itself has nothing to compare.
     fingerprint: isPostgres(settings.databaseUrl)
@@ -372,22 +478,28 @@ function runtimeOf(
   });
 }
 
-function deploymentOf(
-  parts: Parts,
-  catalog: Catalog,
-  events: Pick<Parameters<typeof createDeployment>[0], 'onDeployed' | 'onRefused'>,
-): Deployment {
-  const { settings } = parts;
+function triggersOf({ settings, extensions, logger }: Parts, catalog: Catalog): TriggersInForce {
+  return createTriggersInForce({
+    catalog,
+    logger,
+    defaultMode: settings.enforcementMode,
+    preparer: extensions.gates,
+    holdDeliveries: settings.holdDeliveries,
+  });
+}
+
+function deploymentOf(parts: Parts, catalog: Catalog, triggers: TriggersInForce): Deployment {
+  const { settings, extensions } = parts;
+  const { rules, gates } = extensions;
+  const needs = { keys: parts.storeKeys, rules, isSigned: gates.isSigned, settings: accessSettings(settings) };
   return createDeployment({
     ...parts,
+    needs: createNeedsReader(needs),
     catalog,
+    triggers,
     folder: parts.manifestFolder,
-    defaultMode: settings.enforcementMode,
-    holdDeliveries: settings.holdDeliveries,
-    retentionDays: settings.runRetentionDays,
-    manifestsWin: settings.manifestsWin,
+    allow: parts.options.allow,
     failsWhenRefused: settings.refusedDeploys === 'fail',
-    ...events,
   });
 }
 

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 
 /** The store cannot be used now. Answered with 503, so that the publisher tries again. */
@@ -18,6 +19,35 @@ export class StoreUnavailableError extends Error {
     this.name = 'StoreUnavailableError';
     this.isForGood = isForGood;
     this.isAway = isAway;
+  }
+}
+
+/** What has a time cannot be stored now: the clocks that the service could go by disagree. */
+export class UnfitClockError extends StoreUnavailableError {
+  constructor() {
+    // The heartbeat says when it begins and ends, as of a database that is away.
+    super('The clock of this machine is wrong or was set; try again', { isAway: true });
+    this.name = 'UnfitClockError';
+  }
+}
+
+const TRY_AGAIN_MS = 1000;
+
+/**
+ * Does work that needs the store, and again as long as the store fails and `goesOn` says so. What was done before a
+ * failure must bear being done twice.
+ */
+export async function untilStored<Value>(
+  work: () => Promise<Value>,
+  goesOn: (error: StoreUnavailableError) => boolean | Promise<boolean>,
+): Promise<Value> {
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof StoreUnavailableError) || !(await goesOn(error))) throw error;
+    }
+    await wait(TRY_AGAIN_MS);
   }
 }
 
@@ -61,11 +91,13 @@ const PHRASES: Readonly<Record<number, string>> = {
 const REFUSALS = {
   invalid_json: 400,
   unauthorized: 401,
+  built_in_flow: 403,
   cross_site: 403,
   flow_disabled: 403,
   host_not_allowed: 403,
   insufficient_scope: 403,
   proxy_not_allowed: 403,
+  revision_removed: 404,
   unknown_delivery: 404,
   unknown_flow: 404,
   unknown_host: 404,
@@ -75,6 +107,11 @@ const REFUSALS = {
   unknown_signal: 404,
   unknown_step: 404,
   unknown_trigger: 404,
+  deliveries_held: 409,
+  flow_in_folder: 409,
+  flow_in_use: 409,
+  folder_unreadable: 409,
+  idempotency_conflict: 409,
   not_failed: 409,
   nothing_to_retry: 409,
   revision_in_force: 409,
@@ -82,6 +119,7 @@ const REFUSALS = {
   signal_duplicate: 409,
   too_many_logins: 429,
   stopping: 503,
+  too_many_streams: 503,
 } as const;
 
 /** An answer that a route gives by throwing: a refusal by its code, or a status alone if programs need no code. */
@@ -102,6 +140,9 @@ export function errorHandler(
   request: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply {
+  if (error instanceof UnfitClockError) {
+    return send(reply, { statusCode: 503, message: error.message, reason: 'clock_offset' });
+  }
   if (error instanceof StoreUnavailableError) {
     request.log[levelOfRetry(error, 'error')]({ err: error }, 'the store is unavailable');
     return send(reply, {

@@ -4,20 +4,26 @@ import { buildApp, type SluiceApp } from './app.ts';
 import { loadConfigModule } from './config/config-module.ts';
 import { readEnvFile } from './config/env-file.ts';
 import { ownerOfStray } from './config/extensions.ts';
+import { fewOpenFiles, openFileLimit } from './config/open-files.ts';
 import {
   configPath,
   type Environment,
   processEnvironment,
   readSettings,
+  retiredSettings,
   SettingsError,
   tracingSettings,
 } from './config/settings.ts';
 import type { Settings } from './config/settings-schema.ts';
+import type { EarlyAnswers } from './early-answers.ts';
 import { DeploysRefusedError, ManifestsError, StoreUnavailableError } from './errors.ts';
 import { ListenError } from './listening.ts';
 import { maskUrl } from './manifest/mask.ts';
+import type { Override } from './model/finding.ts';
+import { printableLines } from './model/text.ts';
 import { balanceYoungGeneration } from './prepare-node.ts';
 import { readableLine } from './telemetry/readable-log.ts';
+import { print, printError } from './telemetry/terminal.ts';
 import { startTracing } from './telemetry/tracing.ts';
 import { enforcementSummary } from './webhooks/checks.ts';
 import { type PreparedTrigger, pathOfWebhook, type TriggerTable } from './webhooks/triggers.ts';
@@ -36,6 +42,10 @@ interface ServeOptions {
   readonly overrides?: Environment;
   /** The file that some variables of the environment came from; `.env` is read if it is not given. */
   readonly envFile?: string | undefined;
+  /** Whether changes in the folder of manifests are deployed at once. */
+  readonly watch?: boolean | undefined;
+  /** What the start, reloads and watched changes deploy although it would be refused. */
+  readonly allow?: readonly Override[] | undefined;
 }
 
 /**
@@ -48,12 +58,12 @@ export async function serve(options: ServeOptions = {}): Promise<void> {
   } catch (error) {
     const expected = [SettingsError, ManifestsError, DeploysRefusedError, StoreUnavailableError, ListenError];
     const isExpected = expected.some((kind) => error instanceof kind);
-    process.stderr.write(`${isExpected && error instanceof Error ? error.message : textOf(error)}\n`);
+    printError(`${isExpected && error instanceof Error ? error.message : textOf(error)}\n`);
     process.exit(1);
   }
 }
 
-async function start({ overrides = {}, envFile = readEnvFile() }: ServeOptions): Promise<void> {
+async function start({ overrides = {}, envFile = readEnvFile(), watch = false, allow }: ServeOptions): Promise<void> {
   // Not copied without need: on Windows the environment itself knows its variables in any case.
   const own = processEnvironment();
   const environment = Object.keys(overrides).length === 0 ? own : { ...own, ...overrides };
@@ -62,6 +72,9 @@ async function start({ overrides = {}, envFile = readEnvFile() }: ServeOptions):
   const { options, extensions } = await loadConfigModule(configPath(environment), process.cwd());
   const settings = readSettings(environment, options);
   const { logger, flush } = createLogger(settings);
+  for (const line of retiredSettings(environment, options)) logger.warn(line);
+  const openFiles = fewOpenFiles(openFileLimit());
+  if (openFiles !== undefined) logger.warn(openFiles);
   strays.onOwned = (owner, error) =>
     logger.error({ err: error, owner }, `${owner} did not catch an error; the process continues`);
   const stopTracing = await startTracing(tracingSettings(environment), logger);
@@ -71,17 +84,29 @@ async function start({ overrides = {}, envFile = readEnvFile() }: ServeOptions):
     isReloadWanted = true;
   };
   process.on('SIGHUP', () => reload());
+  // A start has nothing to finish: the next one takes up what it leaves.
+  let stop = (_signal: NodeJS.Signals): void => {
+    flush();
+    process.exit(0);
+  };
+  onStopSignal((signal) => stop(signal));
+  let early: EarlyAnswers | undefined;
+  const answerEarly = async () => {
+    // Loaded only here: Node's HTTP module brings its client along, which a start seldom needs.
+    early ??= (await import('./early-answers.ts')).createEarlyAnswers({ settings, logger });
+    return early;
+  };
   const app = await buildApp({
     settings,
     extensions,
     environment,
     logger,
+    watch,
+    allow,
     onFatal: (error) => die(error, logger, flush),
+    onAway: async (error) => (await answerEarly()).tell(error),
+    onMigrating: async (names) => (await answerEarly()).migrating(names),
   });
-  const address = await app.listen();
-  balanceYoungGeneration();
-  reload = () => void app.reload();
-  if (isReloadWanted) reload();
   let failure: unknown;
   let isStopping = false;
   let stopSignal: NodeJS.Signals | undefined;
@@ -101,10 +126,10 @@ async function start({ overrides = {}, envFile = readEnvFile() }: ServeOptions):
       if (failure !== undefined) process.exit(1);
     },
   );
-  onStopSignal((signal) => {
+  stop = (signal) => {
     stopSignal = signal;
     if (!isStopping) void close();
-  });
+  };
   strays.onFault = (error) => {
     logger.fatal({ err: error }, 'stopping after an uncaught error');
     failure = error ?? new Error('a rejection without a reason');
@@ -112,9 +137,18 @@ async function start({ overrides = {}, envFile = readEnvFile() }: ServeOptions):
     flush();
     process.exit(1);
   };
+  await early?.close();
+  const address = await app.listen().catch((error: unknown) => {
+    // What was left to do when the stop came is for the next start.
+    if (!isStopping) throw error;
+  });
+  if (address === undefined) return;
+  balanceYoungGeneration();
+  reload = () => void app.reload();
+  if (isReloadWanted) reload();
   // Last: who reads that the service listens may stop it at once.
-  if (envFile !== undefined) process.stdout.write(`Read variables from ${envFile}\n`);
-  process.stdout.write(`${greeting(app, { address, publicUrl: settings.publicUrl }).join('\n')}\n`);
+  if (envFile !== undefined) print(`Read variables from ${envFile}\n`);
+  print(`${greeting(app, { address, publicUrl: settings.publicUrl }).join('\n')}\n`);
 }
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const;
@@ -146,9 +180,9 @@ interface Strays {
  */
 function watchStrays(): Strays {
   const strays: Strays = {
-    onOwned: (owner, error) => process.stderr.write(`${owner} did not catch an error: ${textOf(error)}\n`),
+    onOwned: (owner, error) => printError(`${owner} did not catch an error: ${textOf(error)}\n`),
     onFault(error) {
-      process.stderr.write(`${textOf(error)}\n`);
+      printError(`${textOf(error)}\n`);
       process.exit(1);
     },
   };
@@ -178,7 +212,9 @@ function createLogger({ logLevel: level }: Settings): { logger: Logger; flush: (
     return { logger: pino({ level }, { write }), flush: () => {} };
   }
   const destination = pino.destination({ dest: 1, sync: false });
-  return { logger: pino({ level }, destination), flush: () => destination.flushSync() };
+  // Who follows the log of a container reads it on a terminal too: what steers one is escaped, which says the same in JSON.
+  const write = (line: string) => void destination.write(printableLines(line));
+  return { logger: pino({ level }, { write }), flush: () => destination.flushSync() };
 }
 
 // Without its store the process can accept nothing; a supervisor restarts it, and recovery continues from the file.

@@ -2,12 +2,13 @@ import { createPrivateKey } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import Fastify, { type FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
+import { dashboardAccess } from './config/credentials.ts';
 import { isPostgres } from './config/database.ts';
 import type { PreparedExtensions } from './config/extensions.ts';
-import { dashboardAccess } from './config/settings.ts';
 import type { Settings } from './config/settings-schema.ts';
 import { dashboard } from './dashboard/dashboard.ts';
 import type { DashboardServices } from './dashboard/services.ts';
+import { createLogins } from './dashboard/session.ts';
 import type { Deployment } from './deploys/deployment.ts';
 import type { FlowSwitch } from './deploys/flow-switch.ts';
 import type { Holding } from './deploys/holding.ts';
@@ -15,8 +16,8 @@ import { errorHandler } from './errors.ts';
 import type { Catalog } from './flows/catalog.ts';
 import type { RefreshFlow } from './flows/engine.ts';
 import type { Runtime } from './flows/runtime.ts';
-import type { Clock } from './model/clock.ts';
-import { createReviewer } from './review/reviewer.ts';
+import type { ServiceClock } from './model/clock.ts';
+import { createReviewer } from './review/review.ts';
 import type { Store } from './store/store.ts';
 import type { LiveEvents } from './telemetry/events.ts';
 import type { Metrics } from './telemetry/metrics.ts';
@@ -24,6 +25,7 @@ import { version } from './version.ts';
 import { ingress } from './webhooks/ingress.ts';
 import { clientAddressReader } from './webhooks/read-delivery.ts';
 import { describeSchemes } from './webhooks/schemes/description.ts';
+import type { TriggerTable } from './webhooks/triggers.ts';
 
 /**
  * All bodies in flight together. Each may be as large as its own cap, so that a few hundred slow senders would
@@ -33,6 +35,8 @@ const BODIES_IN_FLIGHT_BYTES = 268_435_456;
 
 /** How far a stop has come. It changes in place, because every delivery looks at it. */
 interface Phase {
+  /** It listens and takes up what the last process left: the process is not ready. */
+  isStarting: boolean;
   /** A stop has begun: the process is not ready. */
   isLeaving: boolean;
   /** Nothing new is taken any more. */
@@ -40,33 +44,33 @@ interface Phase {
 }
 
 /** What answers HTTP requests: publishers' deliveries, and the dashboard. */
-export interface ServerParts {
+interface ServerParts {
   /** Called with the server before it gets any route. */
   readonly prepareServer: ((fastify: FastifyInstance) => void) | undefined;
   /** Replaces some of what the dashboard works with. */
   readonly dashboard: Partial<DashboardServices> | undefined;
   readonly settings: Settings;
   readonly logger: Logger;
-  readonly clock: Clock;
+  readonly clock: ServiceClock;
   readonly extensions: PreparedExtensions;
   readonly store: Store;
   readonly metrics: Metrics;
   readonly newId: () => string;
   readonly live: LiveEvents;
   readonly catalog: Catalog;
+  readonly triggers: () => TriggerTable;
   readonly deployment: Deployment;
   readonly runtime: Runtime;
   readonly holding: Holding;
   readonly flowSwitch: FlowSwitch;
   readonly refresh: RefreshFlow;
   readonly phase: Readonly<Phase>;
-  /** Called with what the dashboard works with, for those who tell people what it shows. */
-  readonly onServices: (services: DashboardServices) => void;
 }
 
-export function createServer(parts: ServerParts): FastifyInstance {
-  const { settings, logger, clock, store, metrics, catalog, extensions, deployment, holding, flowSwitch } = parts;
-  const { triggers } = deployment;
+/** Yields the server, and what the dashboard works with for those who tell people what it shows. */
+export function createServer(parts: ServerParts): { fastify: FastifyInstance; services: DashboardServices } {
+  const { settings, logger, clock, store, metrics, catalog, triggers, extensions, deployment, holding, flowSwitch } =
+    parts;
   const { engine, control, scheduler, heartbeat } = parts.runtime;
   const fastify = Fastify({
     loggerInstance: logger,
@@ -106,9 +110,9 @@ export function createServer(parts: ServerParts): FastifyInstance {
     senderAddress,
     phase: parts.phase,
     maxBodyBytes: settings.maxBodyBytes,
-    traceparent: settings.traceparent,
     maxBodyBytesInFlight: Math.max(BODIES_IN_FLIGHT_BYTES, 4 * settings.maxBodyBytes),
   });
+  const access = parts.dashboard?.access ?? dashboardAccess(settings);
   const services: DashboardServices = {
     store,
     engine,
@@ -132,8 +136,10 @@ export function createServer(parts: ServerParts): FastifyInstance {
     wait: (ms) => wait(ms, undefined, { ref: false }),
     isStopping: () => parts.phase.isStopping,
     isLeaving: () => parts.phase.isLeaving,
+    isStarting: () => parts.phase.isStarting,
     stepConcurrency: settings.stepConcurrency,
-    access: dashboardAccess(settings),
+    access,
+    logins: access.kind === 'credentials' ? createLogins(access, { store, clock }) : undefined,
     listener: settings,
     publicUrl: settings.publicUrl,
     evidenceKey: settings.evidenceKey === undefined ? undefined : createPrivateKey(settings.evidenceKey),
@@ -143,6 +149,5 @@ export function createServer(parts: ServerParts): FastifyInstance {
     ...parts.dashboard,
   };
   void fastify.register(dashboard(services));
-  parts.onServices(services);
-  return fastify;
+  return { fastify, services };
 }

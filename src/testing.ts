@@ -3,16 +3,16 @@ import { v7 as newId } from 'uuid';
 import { z } from 'zod';
 import { createAttempt } from './flows/attempt.ts';
 import { createCatalog } from './flows/catalog.ts';
-import { createEngine, createIntake } from './flows/engine.ts';
+import { createEngine } from './flows/engine.ts';
 import { defineHandler, type HandlerResult, type StepContext, type StepHandler } from './flows/handlers/handler.ts';
 import { builtInHandlers, type HandlerTable, handlerTable } from './flows/handlers/index.ts';
 import { createLeases } from './flows/leases.ts';
 import { createReport } from './flows/report.ts';
 import { createRunStep } from './flows/run-step.ts';
-import { SOLE_OWNER } from './flows/runtime-keys.ts';
 import { formatIssue } from './manifest/issues.ts';
 import { type LoadedFlow, parseManifest } from './manifest/load.ts';
 import type { Json } from './model/json.ts';
+import { SOLE_OWNER } from './model/runtime-keys.ts';
 import { openSqliteStore } from './store/sqlite/client.ts';
 import type { RunDetail, StepDetail, Store } from './store/store.ts';
 import { createMetrics } from './telemetry/metrics.ts';
@@ -126,8 +126,8 @@ async function runIn(
   const engine = createEngine({
     store,
     catalog,
-    intake: createIntake(clock),
-    dispatcher: { offer: () => undefined, started: () => {} },
+    acceptanceLimits: { admit: () => undefined },
+    dispatcher: { reserve: () => undefined, started: () => {} },
     clock,
     newId,
     report,

@@ -178,7 +178,7 @@ describe('after a restart a manifest that came in over the API', () => {
           /^warning sent triggers\.hook\.inputs\.webhookHmacKey: env:SECRET_HOOK may not .*add env:SECRET_HOOK to SLUICE_MANIFEST_SECRETS.*the trigger is not served$/,
         ),
       );
-      expect(await deliver()).toBe(404);
+      expect(await deliver()).toBe(503);
       await start({ enforcementMode });
       expect(await deliver()).toBe(200);
     },

@@ -1,8 +1,10 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { inject } from 'vitest';
+import { expect, inject } from 'vitest';
 import { type AppOptions, buildApp as build, type SluiceApp } from '../src/app.ts';
-import { SOLE_OWNER } from '../src/flows/runtime-keys.ts';
+import { type Clock, createServiceClock, type ServiceClock } from '../src/model/clock.ts';
+import { SOLE_OWNER } from '../src/model/runtime-keys.ts';
+import type { StoreBounds } from '../src/store/open-store.ts';
 import { openSqliteStore } from '../src/store/sqlite/client.ts';
 import type { Store } from '../src/store/store.ts';
 import { keepRealTimers, openWithOwnTimers } from './postgres/own-timers.ts';
@@ -20,25 +22,40 @@ export const isOnPostgres = (): boolean => process.env.VITEST !== undefined && i
 if (isOnPostgres()) keepRealTimers();
 
 /** An empty store that one process has for itself, on the database under test; whoever opens it closes it. */
-export async function openEmptyStore(): Promise<Store> {
-  if (!isOnPostgres()) return openSqliteStore({ path: ':memory:' });
-  return openWithOwnTimers(async () => (await schemas()).openEmpty({ replica: SOLE_OWNER }));
+export async function openEmptyStore(bounds: Partial<StoreBounds> = {}): Promise<Store> {
+  if (!isOnPostgres()) return openSqliteStore({ path: ':memory:', ...bounds });
+  return openWithOwnTimers(async () => (await schemas()).openEmpty({ replica: SOLE_OWNER, ...bounds }));
 }
 
 /** Where a delivery log can be kept; a log in the memory of one process is refused on PostgreSQL. */
 export const deliveryStores = () => (isOnPostgres() ? (['database'] as const) : (['database', 'memory'] as const));
 
+/** Replicas seal with it what SQLite has a file for; nothing is derived from one of this form. */
+const STORE_KEY = `sluice-key-${'5'.repeat(64)}`;
+
+/** They look at the whole list of activities, in which a start with a key has an entry, or at bodies as they are kept. */
+const LOOKS_WITHOUT_KEY = /dashboard\/(access-record|activity|deliveries|run-bulk|sealed-plans)\.test/;
+
 /** Builds the service on the database under test, where the test says no more of it than SQLite's path. */
 export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
   const { settings = {}, folder = '' } = options;
-  if (!isOnPostgres() || options.store !== undefined) return build(options);
+  if (!isOnPostgres()) return build(options);
+  const own = options.clock && { clock: ownTime(options.clock) };
+  if (options.store !== undefined) return build({ ...options, ...own });
   const { databaseUrl = '', ...others } = settings;
   if (databaseUrl.startsWith('postgres:')) return build(options);
   const isKept = databaseUrl !== 'sqlite::memory:';
   const schema = isKept ? await schemaOf(folder, databaseUrl) : await (await schemas()).takeSchema();
   const app = await build({
     ...options,
-    settings: { drainSeconds: 0, ...others, databaseUrl: inject('postgresUrl'), databaseSchema: schema },
+    ...own,
+    settings: {
+      drainSeconds: 0,
+      storeKey: LOOKS_WITHOUT_KEY.test(expect.getState().testPath ?? '') ? undefined : STORE_KEY,
+      ...others,
+      databaseUrl: inject('postgresUrl'),
+      databaseSchema: schema,
+    },
   });
   if (isKept) return app;
   let closing: Promise<void> | undefined;
@@ -53,6 +70,12 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
       return closing;
     },
   };
+}
+
+/** A clock that a test sets: the time of the database is another one, and says nothing. */
+function ownTime(clock: Clock | ServiceClock): ServiceClock {
+  const own = 'follow' in clock ? clock : createServiceClock(clock);
+  return { ...own, follow: ({ ledgerAt }, sentAt) => own.follow({ at: undefined, ledgerAt }, sentAt) };
 }
 
 /** What a service has to be told in its environment to run on the database under test. */

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { REASON_CODES, type Reason } from '../src/model/delivery.ts';
 import { STEP_ERROR_CODES } from '../src/model/run.ts';
 import { EVENTS } from '../src/telemetry/events.ts';
-import { isOfGate, REASONS } from '../src/webhooks/outcome.ts';
+import { isOfGate, REASONS } from '../src/webhooks/answers.ts';
 
 const ROOT = resolve(import.meta.dirname, '..');
 const DECISIONS = join(ROOT, 'docs/adr');

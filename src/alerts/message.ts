@@ -1,4 +1,5 @@
 import type { Json } from '../model/json.ts';
+import { printableLines } from '../model/text.ts';
 
 /** The content of one message to a target. */
 export interface AlertMessage {
@@ -9,6 +10,12 @@ export interface AlertMessage {
   readonly lines: readonly { readonly text: string; readonly link?: string | null | undefined }[];
   /** Further ones that have no line. */
   readonly more: number;
+}
+
+/** The message for people: nothing in it steers what shows it. */
+export function printableMessage(message: AlertMessage): AlertMessage {
+  const lines = message.lines.map((line) => ({ ...line, text: printableLines(line.text) }));
+  return { ...message, text: printableLines(message.text), lines };
 }
 
 /** Discord takes 2000 characters: discord.com/developers/docs/resources/webhook#execute-webhook, read 2026-11. */

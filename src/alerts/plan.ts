@@ -1,8 +1,5 @@
 import type { AlertEvent, AlertTarget } from './targets.ts';
 
-/** The built-in flow whose runs tell the targets. */
-export const ALERT_FLOW_ID = '5a1e9a1e-47c8-4d0e-9b5a-0c1d5ce5a1e7';
-
 /** Something that a target may be told of. */
 export interface Thing {
   /** Names it: what has the same key is the same thing. */
@@ -30,14 +27,14 @@ interface Line {
 /** What is known between two looks; kept in the store, as JSON. */
 export interface AlertState {
   /** Things that happened and were told, by key: when, and how often since. */
-  readonly told: Readonly<Record<string, Told>>;
+  readonly told: Readonly<Record<string, ToldThing>>;
   /** Conditions that last, by key: when they were told, and since when they are gone. */
   readonly lasting: Readonly<Record<string, { readonly at: number; readonly goneAt: number | null }>>;
   /** What each target has yet to be told, and its last message. */
   readonly targets: Readonly<Record<string, TargetState>>;
 }
 
-interface Told extends Omit<Thing, 'text' | 'count'> {
+interface ToldThing extends Omit<Thing, 'text' | 'count'> {
   readonly at: number;
   readonly more: number;
 }
@@ -151,11 +148,11 @@ export function planAlerts({ state, happened, lasting, targets, repeatMs, now, n
 
 const EMPTY: TargetState = { sentAt: null, runId: null, lines: [], more: 0 };
 
-function toldNow({ text: _text, count, ...thing }: Thing, now: number): Told {
+function toldNow({ text: _text, count, ...thing }: Thing, now: number): ToldThing {
   return { ...thing, at: now, more: 0 };
 }
 
-function summaryOf({ at, more, ...thing }: Told): Thing {
+function summaryOf({ at, more, ...thing }: ToldThing): Thing {
   const text = `${more} more ${thing.what} since ${new Date(at).toISOString().slice(0, 16)}Z`;
   return { ...thing, text, count: more, link: thing.allLink ?? thing.link };
 }

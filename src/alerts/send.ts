@@ -10,11 +10,13 @@ import {
 } from '../flows/handlers/handler.ts';
 import { httpRequestInputs } from '../flows/handlers/http-inputs.ts';
 import { createHttpRequestHandler } from '../flows/handlers/http-request.ts';
+import { InternalFaultError, loadOnce } from '../flows/load-once.ts';
 import type { SecretReader } from '../manifest/read-secret.ts';
+import { timeOfId } from '../model/ids.ts';
 import type { Json } from '../model/json.ts';
 import { standardWebhooks } from '../webhooks/schemes/publishers/standard-webhooks.ts';
 import { signDelivery } from '../webhooks/schemes/sign.ts';
-import { type AlertMessage, chatBody, jsonBody, plainText } from './message.ts';
+import { type AlertMessage, chatBody, jsonBody, plainText, printableMessage } from './message.ts';
 import { type AlertTarget, resolveTarget } from './targets.ts';
 
 interface SenderSettings {
@@ -28,9 +30,11 @@ interface SenderSettings {
 export interface AlertAttempt extends Pick<StepContext, 'idempotencyKey' | 'now' | 'signal'> {
   readonly target: string;
   readonly message: AlertMessage;
+  /** When it was queued, milliseconds since the Unix epoch: a message keeps its bytes however often it is tried. */
+  readonly queuedAt?: number | undefined;
 }
 
-/** Sends one message to a target. Never rejects; the result contains no secret. */
+/** Sends one message to a target; the result contains no secret. Rejects with `InternalFaultError` alone. */
 export type AlertSender = (attempt: AlertAttempt) => Promise<HandlerResult>;
 
 const TIMEOUT_SECONDS = 30;
@@ -45,10 +49,12 @@ export function createAlertSender({ targets, readSecret, egressAllow }: SenderSe
     const resolved = resolveTarget(known, readSecret);
     if ('error' in resolved) return failed('secret_unavailable', `the target ${name}: ${resolved.error}`, true);
     const { target, mask } = resolved;
+    // A program reads the text as it is; people's readers would act on what a sender put into it.
+    const shown = { ...attempt, message: target.type === 'json' ? attempt.message : printableMessage(attempt.message) };
     const result =
       target.type === 'smtp'
-        ? await mail(target, attempt, egress)
-        : await post(await requestTo(target, attempt), attempt, http);
+        ? await mail(target, shown, egress)
+        : await post(await requestTo(target, shown), shown, http);
     return mask(result as unknown as Json) as unknown as HandlerResult;
   };
 }
@@ -66,10 +72,10 @@ interface Post {
   readonly body: Json;
 }
 
-function requestTo(target: Posted, { message, idempotencyKey, now }: Attempt): Post {
+function requestTo(target: Posted, { message, idempotencyKey, now, queuedAt = now() }: Attempt): Post {
   if (target.type !== 'json') return { url: target.url, headers: {}, body: chatBody(target.type, message) };
   const timestampMs = now();
-  const body = jsonBody(message, timestampMs);
+  const body = jsonBody(message, queuedAt);
   const { headers } = signDelivery({
     spec: standardWebhooks,
     key: target.secret,
@@ -110,16 +116,18 @@ async function post({ url, headers, body }: Post, attempt: Attempt, http: StepHa
 
 type Mailed = Extract<AlertTarget, { type: 'smtp' }>;
 
+/** Loaded only where mail is sent. */
+const loadMailer = loadOnce(() => import('nodemailer'));
+
 const SUBJECT_CHARACTERS = 150;
 
 async function mail(target: Mailed, attempt: Attempt, egress: ReturnType<typeof createEgress>): Promise<HandlerResult> {
   const { host, security, user, password, from, to } = target;
   const port = target.port ?? (security === 'tls' ? 465 : 587);
   const label = `${host}:${port}`;
-  const { message, idempotencyKey, signal } = attempt;
+  const { message, idempotencyKey, signal, now, queuedAt = now() } = attempt;
   try {
-    // Loaded only where mail is sent.
-    const { createTransport } = await import('nodemailer');
+    const { createTransport } = await loadMailer();
     const socket = await connected({ host, port, egress, signal });
     const end = () => socket.destroy();
     signal.addEventListener('abort', end);
@@ -142,6 +150,7 @@ async function mail(target: Mailed, attempt: Attempt, egress: ReturnType<typeof 
         to,
         subject: message.text.replace(/\s+/g, ' ').slice(0, SUBJECT_CHARACTERS),
         text: plainText(message),
+        date: new Date(queuedAt),
         // The same for each try, so that a mail that was accepted before the answer got lost can be told from another.
         messageId: `<${idempotencyKey.replace(/[^\w.-]/g, '.')}@sluice>`,
       });
@@ -180,6 +189,7 @@ function connected({
 }
 
 function mailFailure(error: unknown, label: string): HandlerResult {
+  if (error instanceof InternalFaultError) throw error;
   if (error instanceof EgressRefusedError) return failed('egress_refused', `${label}: ${error.message}`);
   const { responseCode, code, message } = Object(error) as { responseCode?: number; code?: string; message?: string };
   const what = `${label}: ${String(message ?? code ?? 'the mail could not be sent').slice(0, 500)}`;
@@ -206,7 +216,9 @@ export function createSendAlertHandler(send: AlertSender): StepHandler {
     type: 'SendAlert',
     inputs,
     waitsFor: noSignals,
-    run: ({ inputs: { target, ...message }, idempotencyKey, now, signal }) =>
-      send({ target, message: { ...message, link: message.link ?? undefined }, idempotencyKey, now, signal }),
+    run: ({ inputs: { target, ...given }, runId, idempotencyKey, now, signal }) => {
+      const message = { ...given, link: given.link ?? undefined };
+      return send({ target, message, queuedAt: timeOfId(runId), idempotencyKey, now, signal });
+    },
   });
 }

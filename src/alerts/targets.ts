@@ -4,7 +4,7 @@ import { maskerOf } from '../manifest/mask.ts';
 import { resolveSecret, type SecretReader } from '../manifest/read-secret.ts';
 
 /** What a target may be told of. */
-export const ALERT_EVENTS = ['run.failed', 'attention', 'deploy.refused', 'not_ready'] as const;
+export const ALERT_EVENTS = ['run.failed', 'attention', 'deploy.refused', 'access.widened', 'not_ready'] as const;
 export type AlertEvent = (typeof ALERT_EVENTS)[number];
 
 const shared = {
@@ -69,13 +69,13 @@ export interface AlertSettings {
   readonly targets: readonly AlertTarget[];
 }
 
-type Read = { readonly alerts: AlertSettings } | { readonly lines: readonly string[] };
+type ParsedAlerts = { readonly alerts: AlertSettings } | { readonly lines: readonly string[] };
 
 /**
  * Parses the setting: the path of a JSON file, or its content. Yields a line for each mistake, without secrets. All
  * references must be readable, but are kept as references: each attempt to send reads them again.
  */
-export function readAlerts(given: unknown, readSecret: SecretReader): Read {
+export function readAlerts(given: unknown, readSecret: SecretReader): ParsedAlerts {
   if (typeof given !== 'string') return checkAlerts(given, readSecret);
   const file = readSecret(`file:${given}`);
   if ('error' in file) return { lines: [file.error] };
@@ -86,7 +86,7 @@ export function readAlerts(given: unknown, readSecret: SecretReader): Read {
   }
 }
 
-function checkAlerts(given: unknown, readSecret: SecretReader): Read {
+function checkAlerts(given: unknown, readSecret: SecretReader): ParsedAlerts {
   const parsed = parseWith(fileSchema, given);
   if ('problems' in parsed) {
     return { lines: parsed.problems.map(({ path, message }) => `${path.join('.') || 'the file'} ${message}`) };
@@ -101,7 +101,7 @@ function checkAlerts(given: unknown, readSecret: SecretReader): Read {
 }
 
 /** A target with its references read, and what hides their values in a text. */
-export interface ResolvedTarget {
+interface ResolvedTarget {
   readonly target: AlertTarget;
   readonly mask: ReturnType<typeof maskerOf>;
 }

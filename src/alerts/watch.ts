@@ -3,14 +3,18 @@ import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
 import { type Catalog, startsRuns } from '../flows/catalog.ts';
 import type { Engine } from '../flows/engine.ts';
-import { planRun } from '../flows/planner.ts';
+import { errorAt } from '../manifest/issues.ts';
 import { type ManifestRules, parseManifest } from '../manifest/load.ts';
+import { subFlowsIn } from '../manifest/sub-flows.ts';
 import type { Clock } from '../model/clock.ts';
+import type { AccessRoute, Finding } from '../model/finding.ts';
 import type { Json } from '../model/json.ts';
+import { ALERT_FLOW_ID } from '../model/manifest.ts';
+import { planRun } from '../model/planner.ts';
 import type { FailedRunNotice, NewRun, Store } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { AlertMessage } from './message.ts';
-import { ALERT_FLOW_ID, type AlertState, NO_ALERTS, planAlerts, type Thing, wants } from './plan.ts';
+import { type AlertState, NO_ALERTS, planAlerts, type Thing, wants } from './plan.ts';
 import type { AlertSender } from './send.ts';
 import type { AlertSettings } from './targets.ts';
 
@@ -35,6 +39,16 @@ const ALERT_FLOW = {
   },
 };
 
+/** Refuses a manifest that would replace the flow of the alerts, or have its runs tell the targets something else. */
+export const leavesAlertFlow: ManifestRules['checks'][number] = ({ manifest: { id, onFailure, steps } }) => {
+  const places = [{ flowId: id, path: ['id'] }, { flowId: onFailure, path: ['onFailure'] }, ...subFlowsIn(steps)];
+  return places
+    .filter(({ flowId }) => flowId === ALERT_FLOW_ID)
+    .map(({ path }) =>
+      errorAt(path, 'is the id of the flow that Sluice tells of alerts with; no manifest may name it'),
+    );
+};
+
 /** Something that lasts and needs a person. */
 interface Concern {
   readonly kind: string;
@@ -43,11 +57,13 @@ interface Concern {
   readonly link: string;
 }
 
-/** A refused deploy. */
-export interface RefusedDeploy {
+/** A deploy that was refused, or by which others get in. */
+interface ToldDeploy {
   readonly flowId: string;
   readonly name: string;
   readonly refusal: string | null;
+  readonly routes: readonly AccessRoute[];
+  readonly findings: readonly Pick<Finding, 'rule' | 'message'>[];
 }
 
 /** Tells the targets what happens. */
@@ -56,7 +72,7 @@ export interface AlertWatch {
   prepare(): Promise<void>;
   start(): void;
   /** Resolves when it is durable that the targets will be told; never rejects. */
-  deployRefused(refused: readonly RefusedDeploy[]): Promise<void>;
+  deployTold(deploys: readonly ToldDeploy[]): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -101,14 +117,14 @@ export function createAlertWatch(services: WatchServices): AlertWatch {
   return {
     prepare: () => watch.prepare(),
     start: () => watch.start(),
-    deployRefused: (refused) => watch.deployRefused(refused),
+    deployTold: (deploys) => watch.deployTold(deploys),
     stop: () => watch.stop(),
   };
 }
 
 /** Used when no targets are configured: discards what was stored for alerts. */
 export function noAlerts(store: Pick<Store, 'forgetAlerts'>): AlertWatch {
-  return { prepare: () => store.forgetAlerts(), start() {}, deployRefused: async () => {}, stop: async () => {} };
+  return { prepare: () => store.forgetAlerts(), start() {}, deployTold: async () => {}, stop: async () => {} };
 }
 
 class Watch {
@@ -131,7 +147,10 @@ class Watch {
 
   async prepare(): Promise<void> {
     const { catalog, rules } = this.#services;
-    const { flow, issues } = parseManifest(JSON.stringify(ALERT_FLOW), 'alerts.json', rules);
+    const { flow, issues } = parseManifest(JSON.stringify(ALERT_FLOW), 'alerts.json', {
+      ...rules,
+      checks: rules.checks.filter((check) => check !== leavesAlertFlow),
+    });
     if (flow === undefined) throw new Error(`The flow of the alerts cannot be loaded: ${JSON.stringify(issues)}`);
     await catalog.deploy(flow);
     this.#isPrepared = true;
@@ -147,8 +166,10 @@ class Watch {
     this.#tick();
   }
 
-  async deployRefused(refused: readonly RefusedDeploy[]): Promise<void> {
-    const happened = refused.map(refusedThing);
+  async deployTold(deploys: readonly ToldDeploy[]): Promise<void> {
+    const happened = deploys.flatMap((deploy) =>
+      deploy.refusal === null ? accessThings(deploy) : [refusedThing(deploy)],
+    );
     if (happened.length === 0) return;
     if (!this.#isPrepared) {
       this.#waiting.push(...happened);
@@ -157,7 +178,7 @@ class Watch {
     try {
       await this.#inTurn(() => this.#look({ happened, lasting: undefined }));
     } catch (error) {
-      this.#services.logger.error({ err: error }, 'a refused deploy could not be reported');
+      this.#services.logger.error({ err: error }, 'a deploy could not be reported');
     }
   }
 
@@ -294,20 +315,17 @@ class Watch {
   #tellDirectly(text: string): void {
     const { alerts, send, clock, logger, pageUrl } = this.#services;
     for (const target of alerts.targets.filter((each) => wants(each, { event: 'not_ready', flow: null }))) {
+      const untold = (about: object) => logger.error({ target: target.name, ...about }, 'an alert was not delivered');
       const sending = send({
         target: target.name,
         message: { text: `Sluice: ${text}`, link: `${pageUrl}/flows`, lines: [], more: 0 },
         idempotencyKey: `not-ready:${randomUUID()}`,
         now: () => clock.now(),
         signal: this.#stopping.signal,
-      }).then((result) => {
-        if (result.kind === 'failed') {
-          logger.error(
-            { target: target.name, code: result.code, reason: result.message },
-            'an alert was not delivered',
-          );
-        }
-      });
+      }).then(
+        (result) => result.kind === 'failed' && untold({ code: result.code, reason: result.message }),
+        (err: unknown) => untold({ err }),
+      );
       this.#sending.add(sending);
       void sending.finally(() => this.#sending.delete(sending)).catch(() => {});
     }
@@ -329,7 +347,32 @@ function concernThing(catalog: Pick<Catalog, 'find'>) {
   };
 }
 
-function refusedThing({ flowId, name, refusal }: RefusedDeploy): Thing {
+function accessThings({ flowId, name, routes, findings }: ToldDeploy): Thing[] {
+  const opened = routes.filter(({ access }) => access === 'wider');
+  const named = opened.map(({ route, reasons }) => `${route}: ${reasons.join(' ')}`).join(' ');
+  const changed = findings.filter(({ rule }) => rule === 'secret-changed').map(({ message }) => message);
+  const about = {
+    event: 'access.widened',
+    flow: { id: flowId, name },
+    link: `/flows/flows/${flowId}`,
+    count: 1,
+  } as const;
+  const widened: Thing = {
+    ...about,
+    key: `access.widened ${flowId}`,
+    text: `More deliveries get in to ${name}: ${shortened(named)}`,
+    what: `changes let more deliveries in to ${name}`,
+  };
+  const secrets: Thing = {
+    ...about,
+    key: `secret.changed ${flowId}`,
+    text: `Secrets of ${name} changed: ${shortened(changed.join(' '))}`,
+    what: `changes of secrets of ${name}`,
+  };
+  return [...(opened.length > 0 ? [widened] : []), ...(changed.length > 0 ? [secrets] : [])];
+}
+
+function refusedThing({ flowId, name, refusal }: ToldDeploy): Thing {
   return {
     key: `deploy.refused ${flowId}`,
     event: 'deploy.refused',

@@ -3,9 +3,12 @@ import { basename } from 'node:path';
 import { Command } from 'commander';
 import pino from 'pino';
 import { type DatabaseTarget, databaseTarget, isPostgres, transportMistakes } from '../config/database.ts';
+import { accessSettings } from '../config/fingerprint.ts';
 import { processEnvironment } from '../config/settings.ts';
 import type { Settings } from '../config/settings-schema.ts';
 import { createDeployer, type Deployer } from '../deploys/deployer.ts';
+import { createNeedsReader } from '../deploys/needs.ts';
+import { warnOfUnseenPaths } from '../drift/unseen-paths.ts';
 import { type Catalog, createCatalog } from '../flows/catalog.ts';
 import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
 import { canonicalKeys, isObject, readJson } from '../manifest/json-text.ts';
@@ -14,9 +17,11 @@ import { maskUrl } from '../manifest/mask.ts';
 import { readRegularFile } from '../manifest/read-file.ts';
 import { freshId } from '../manifest/schema.ts';
 import type { DeployOutcome, Override } from '../model/finding.ts';
-import { warnOfUnseenPaths } from '../review/unseen-paths.ts';
 import { inspectStore } from '../store/offline.ts';
+import { bodySealer } from '../store/sealed-body.ts';
 import type { Inspection } from '../store/store.ts';
+import { storeKeys } from '../store/store-keys.ts';
+import { print } from '../telemetry/terminal.ts';
 import {
   allowOption,
   type CommandContext,
@@ -58,7 +63,7 @@ export function checkCommand(): Command {
       'URL of a service, sqlite:PATH or postgres://…; default: the database of the settings',
     )
     .option('--json', 'print issues and outcomes as JSON')
-    .addOption(allowOption('treat cautions or breaking changes as allowed'));
+    .addOption(allowOption('treat as allowed'));
   return withCredentials(command)
     .addHelpText(
       'after',
@@ -75,7 +80,7 @@ async function check(folder: string | undefined, options: CheckOptions): Promise
     ? await checkAgainstService(against, folder, options)
     : await checkAgainstDatabase(folder, options);
   const errors = checked.issues.filter(({ severity }) => severity === 'error').length;
-  process.stdout.write(options.json ? asJson(checked) : asText(checked, errors, options.allow));
+  print(options.json ? asJson(checked) : asText(checked, errors, options.allow));
   process.exitCode = errors > 0 ? 2 : exitCodeOf(checked.outcomes, options.allow);
 }
 
@@ -223,7 +228,11 @@ async function checkAgainstDatabase(folder: string | undefined, options: CheckOp
   });
   try {
     for (const flow of flows) known.issues.push(...(await warnOfUnseenPaths(flow, inspection)));
-    return { ...known, ...(await plan(inspection, context, options)), against: `the database ${name}` };
+    return {
+      ...known,
+      ...(await plan(inspection, { ...context, database }, options)),
+      against: `the database ${name}`,
+    };
   } finally {
     await inspection.close();
   }
@@ -246,26 +255,38 @@ function databaseOf(against: string | undefined, settings: Settings): DatabaseTa
 /** What a database holds as deployed, read by the parts of the service itself. */
 export async function restoreDeployed(
   inspection: Inspection,
-  { flows, extensions, settings }: CommandContext,
+  { flows, extensions, settings, database }: CommandContext & { readonly database: DatabaseTarget },
 ): Promise<{ readonly deployer: Deployer; readonly catalog: Catalog }> {
   const clock = { now: () => Date.now(), monotonic: () => performance.now() };
   const refuse = () => Promise.reject(new Error('a database opened for inspection is read-only'));
   const store = {
     ...inspection,
+    // What a start would store of secrets and settings in force.
+    renewNeeds: async () => {},
     applyDeploys: refuse,
+    deleteFlow: refuse,
     deployFlow: refuse,
     setFlowEnabled: refuse,
     setFlowDraining: refuse,
   };
   const catalog = createCatalog(store, clock);
+  const keys = storeKeys(database, {
+    sealer: settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey),
+  });
   const deployer = createDeployer({
     store,
     catalog,
     clock,
     rules: extensions.rules,
+    needs: createNeedsReader({
+      keys,
+      rules: extensions.rules,
+      isSigned: extensions.gates.isSigned,
+      settings: accessSettings(settings),
+    }),
+    gates: extensions.gates,
     logger: pino({ level: 'silent' }),
-    retentionDays: settings.runRetentionDays,
-    manifestsWin: settings.manifestsWin,
+    settings,
     onDeployed: () => {},
   });
   extensions.useFolder(flows);
@@ -273,12 +294,12 @@ export async function restoreDeployed(
   return { deployer, catalog };
 }
 
-async function plan(inspection: Inspection, context: CommandContext, { allow }: CheckOptions) {
+async function plan(inspection: Inspection, context: Parameters<typeof restoreDeployed>[1], { allow }: CheckOptions) {
   const { flows, issues } = context;
   // A manifest that cannot be loaded is not gone.
   const isWholeFolder = issues.every(({ severity }) => severity !== 'error');
   const { deployer, catalog } = await restoreDeployed(inspection, context);
-  const outcomes = await deployer.plan(flows, { allow, isWholeFolder, source: 'folder' });
+  const outcomes = await deployer.plan(flows, { allow, isWholeFolder, source: 'folder', actor: 'check' });
   const ids = new Set(flows.map(({ manifest }) => manifest.id));
   const gone = catalog.list().filter(({ record }) => isWholeFolder && !ids.has(record.id));
   return { outcomes, notInFolder: gone.map(({ record }) => ({ id: record.id, name: record.name })) };

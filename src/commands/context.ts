@@ -8,6 +8,7 @@ import type { ManifestIssue } from '../manifest/issues.ts';
 import { type LoadedFlow, loadManifests } from '../manifest/load.ts';
 import { OVERRIDES, type Override } from '../model/finding.ts';
 import { type BodySealer, bodySealer } from '../store/sealed-body.ts';
+import { printError } from '../telemetry/terminal.ts';
 import { createKeyNames } from '../webhooks/key-names.ts';
 
 /** What a command works with: the settings, extensions and manifests that the service would use. */
@@ -58,7 +59,7 @@ export function reporting<Args extends unknown[]>(action: (...args: Args) => Pro
       await action(...args);
     } catch (error) {
       if (!isExpected(error)) throw error;
-      process.stderr.write(`${error.message}\n`);
+      printError(`${error.message}\n`);
       process.exitCode = 2;
     }
   };
@@ -70,8 +71,8 @@ function isExpected(error: unknown): error is Error {
 
 /** An option that takes what is to be allowed; the description says what the command does with it. */
 export function allowOption(description: string): Option {
-  return new Option('--allow <what>', `${description}: ${OVERRIDES.join(', ')}; may be given several times`)
-    .argParser((value: string, before: readonly Override[]) => [...before, allowable(value)])
+  return new Option('--allow <what>', `${description}: ${OVERRIDES.join(', ')}, or several separated by commas`)
+    .argParser((value: string, before: readonly Override[]) => [...before, ...value.split(',').map(allowable)])
     .default([], 'none');
 }
 
@@ -100,12 +101,18 @@ export function serviceUrl({ host, port }: Pick<Settings, 'host' | 'port'>): str
 /** Adds the options for the credentials. */
 export function withCredentials(command: Command): Command {
   return command
-    .option('--token <token>', 'bearer token of the service; default: SLUICE_DASHBOARD_TOKEN')
-    .option('--user <name:password>', 'credentials of the service; default: SLUICE_DASHBOARD_USER and _PASSWORD');
+    .option(
+      '--token <token>',
+      'bearer token of the service; default, for the service of the settings alone: SLUICE_DASHBOARD_TOKEN',
+    )
+    .option(
+      '--user <name:password>',
+      'credentials of the service; default, likewise: SLUICE_DASHBOARD_USER and _PASSWORD',
+    );
 }
 
 function allowable(value: string): Override {
-  const found = OVERRIDES.find((name) => name === value);
+  const found = OVERRIDES.find((name) => name === value.trim());
   if (found !== undefined) return found;
   throw new InvalidArgumentError(`expected one of ${OVERRIDES.join(', ')}`);
 }

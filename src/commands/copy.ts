@@ -1,14 +1,16 @@
+import { constants, copyFileSync, existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { transportMistakes } from '../config/database.ts';
 import { processEnvironment } from '../config/settings.ts';
 import type { CopyReport } from '../store/copy.ts';
-import { CommandError, reporting } from './context.ts';
+import { print, printError } from '../telemetry/terminal.ts';
+import { CommandError, readCommandSettings, reporting } from './context.ts';
 
 interface CopyOptions {
   readonly from: string;
   readonly to: string;
-  readonly schema: string;
+  readonly schema?: string;
 }
 
 export function copyCommand(): Command {
@@ -16,7 +18,7 @@ export function copyCommand(): Command {
     .description('Copy a whole database to an empty one, from SQLite to PostgreSQL or back')
     .requiredOption('--from <database>', 'sqlite:PATH or postgres://…')
     .requiredOption('--to <database>', 'the same; created if it does not exist')
-    .option('--schema <name>', 'schema in PostgreSQL', 'sluice')
+    .option('--schema <name>', 'schema in PostgreSQL; default: SLUICE_DATABASE_SCHEMA, as for the service')
     .addHelpText(
       'after',
       '\nStop every service on both databases first. Run the same command again to resume an interrupted copy. At the end ' +
@@ -27,7 +29,8 @@ export function copyCommand(): Command {
     .action(reporting(copy));
 }
 
-async function copy({ from, to, schema }: CopyOptions): Promise<void> {
+async function copy({ from, to, ...given }: CopyOptions): Promise<void> {
+  const schema = given.schema ?? (await readCommandSettings()).databaseSchema;
   if (targetOf(from) === targetOf(to)) throw new CommandError('--from and --to name the same database');
   const { copyDatabase, openCopiedDatabase } = await import('../store/copy.ts');
   const started = performance.now();
@@ -38,9 +41,8 @@ async function copy({ from, to, schema }: CopyOptions): Promise<void> {
       try {
         const rows = await copyDatabase(source, copied, progressLines());
         const seconds = ((performance.now() - started) / 1000).toFixed(1);
-        process.stdout.write(
-          `${copied.name} has all ${rows} rows of ${source.name}, compared one by one, in ${seconds} s\n`,
-        );
+        tellKey(from, to);
+        print(`${copied.name} has all ${rows} rows of ${source.name}, compared one by one, in ${seconds} s\n`);
       } finally {
         await copied.close();
       }
@@ -50,6 +52,19 @@ async function copy({ from, to, schema }: CopyOptions): Promise<void> {
   } catch (error) {
     throw new CommandError(error instanceof Error ? error.message : String(error), { cause: error });
   }
+}
+
+/** A service on the copy has to open what one on the original has sealed, with the key beside its file. */
+function tellKey(from: string, to: string): void {
+  const [key, other] = [from, to].map((database) => {
+    const [, path] = /^sqlite:(.+)$/.exec(database) ?? [];
+    return path === undefined ? undefined : resolve(`${path}.key`);
+  });
+  if (key === undefined || !existsSync(key)) return;
+  if (other !== undefined && !existsSync(other)) {
+    copyFileSync(key, other, constants.COPYFILE_EXCL);
+    printError(`${other} is the key to secrets in manifests, copied too\n`);
+  } else printError(`secrets in manifests are sealed with ${key}: set SLUICE_STORE_KEY=file:${key} for the copy\n`);
 }
 
 /** The database as `openCopiedDatabase` takes it. */
@@ -68,7 +83,7 @@ function targetOf(text: string): string {
 function progressLines(): (report: CopyReport) => void {
   let last: CopyReport | undefined;
   let writtenAt = 0;
-  const write = ({ phase, table, rows }: CopyReport) => process.stderr.write(`${phase} ${table}: ${rows} rows\n`);
+  const write = ({ phase, table, rows }: CopyReport) => printError(`${phase} ${table}: ${rows} rows\n`);
   return (report) => {
     const isNext = last !== undefined && (last.table !== report.table || last.phase !== report.phase);
     if (last !== undefined && isNext) write(last);

@@ -2,10 +2,11 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
 import { formatIssue } from '../manifest/issues.ts';
 import type { DeployOutcome, Override } from '../model/finding.ts';
+import { print, printError } from '../telemetry/terminal.ts';
 import { checkAgainstService, putManifests, readFolder } from './check.ts';
 import { allowOption, CommandError, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
-import { isRollback, renderDeployed, renderOutcomes } from './render-outcomes.ts';
-import { type Credentials, createServiceClient, listFlows, type ServiceClient } from './service-client.ts';
+import { isOpening, isRollback, renderDeployed, renderOutcomes } from './render-outcomes.ts';
+import { type Credentials, createServiceClient, findFlow, type ServiceClient } from './service-client.ts';
 
 interface ServiceOptions extends Credentials {
   readonly to?: string;
@@ -28,8 +29,8 @@ export function deployCommand(): Command {
     .addHelpText(
       'after',
       '\nThe exit code is 0 if everything was deployed, 1 if a flow was refused because of its runs in flight, and 2 if a ' +
-        'change would break something, a manifest equals an earlier revision or is invalid, or the service did not ' +
-        'answer. If one manifest is invalid, nothing is deployed.',
+        'change would break something or let more in by a webhook, a manifest equals an earlier revision or is invalid, or ' +
+        'the service did not answer. If one manifest is invalid, nothing is deployed.',
     )
     .action(reporting(deploy));
 }
@@ -37,7 +38,7 @@ export function deployCommand(): Command {
 async function deploy(folder: string | undefined, options: DeployCommandOptions): Promise<void> {
   const outcomes = await deployFolder(folder, options);
   const render = options.dryRun ? renderOutcomes(outcomes, options.allow) : renderDeployed(outcomes);
-  process.stdout.write(options.json ? `${JSON.stringify(outcomes, null, 2)}\n` : render);
+  print(options.json ? `${JSON.stringify(outcomes, null, 2)}\n` : render);
   process.exitCode = deployExitCode(outcomes, options.allow);
 }
 
@@ -45,7 +46,9 @@ async function deploy(folder: string | undefined, options: DeployCommandOptions)
 function deployExitCode(outcomes: readonly DeployOutcome[], allow: readonly Override[] = []): 0 | 1 | 2 {
   const refused = outcomes.filter(({ action }) => action === 'refused');
   if (refused.length === 0) return 0;
-  return refused.every((outcome) => outcome.class === 'caution' && !isRollback(outcome, allow)) ? 1 : 2;
+  const isCaution = (outcome: DeployOutcome) =>
+    outcome.class === 'caution' && !isRollback(outcome, allow) && !isOpening(outcome, allow);
+  return refused.every(isCaution) ? 1 : 2;
 }
 
 /** Where any manifest is invalid nothing changes. */
@@ -121,7 +124,7 @@ async function drain(name: string, options: DrainOptions): Promise<void> {
   else tell(progress(state));
   if (folder !== undefined) {
     const outcomes = await deployFolder(folder, { ...service, allow: [] });
-    process.stdout.write(renderDeployed(outcomes));
+    print(renderDeployed(outcomes));
     process.exitCode = deployExitCode(outcomes);
     if (process.exitCode !== 0) {
       tell(`the deploy was refused; ${flow.name} stays drained until \`sluice drain ${flow.id} --resume\``);
@@ -177,21 +180,10 @@ function withMore(named: readonly string[], count: number): string {
   return [...named, ...(count > named.length ? [`${count - named.length} more`] : [])].join('; ');
 }
 
-async function findFlow(client: ServiceClient, name: string): Promise<{ id: string; name: string }> {
-  const flows = await listFlows(client);
-  const found = flows.filter((flow) => flow.id === name.toLowerCase() || flow.name === name);
-  if (found.length > 1) throw new CommandError(`${found.length} flows have the name "${name}"; give the id`);
-  const [flow] = found;
-  if (flow !== undefined) return flow;
-  throw new CommandError(
-    `There is no flow "${name}"; the flows are: ${flows.map((each) => each.name).join(', ') || 'none'}`,
-  );
-}
-
 async function ask(client: ServiceClient, method: 'GET' | 'POST' | 'DELETE', path: string): Promise<Drain> {
   return (await client.ask({ method, path })).body as Drain;
 }
 
 function tell(line: string): void {
-  process.stderr.write(`${line}\n`);
+  printError(`${line}\n`);
 }

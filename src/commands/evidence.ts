@@ -2,7 +2,8 @@ import { createPublicKey, type KeyObject } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { Command } from 'commander';
-import { verifyEvidence } from '../review/evidence.ts';
+import { keyName, verifyEvidence } from '../evidence/evidence.ts';
+import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
 import { type Credentials, createServiceClient } from './service-client.ts';
 
@@ -33,8 +34,8 @@ async function fetchEvidence(deliveryId: string, { to, output, ...credentials }:
   const file = output ?? `evidence-${deliveryId}.json`;
   await writeFile(file, text);
   const { signature } = JSON.parse(text) as { signature: string | null };
-  process.stdout.write(`${file}\n`);
-  if (signature === null) process.stderr.write('It is not signed: the service has no SLUICE_EVIDENCE_KEY.\n');
+  print(`${file}\n`);
+  if (signature === null) printError('It is not signed: the service has no SLUICE_EVIDENCE_KEY.\n');
 }
 
 function verifyCommand(): Command {
@@ -48,22 +49,34 @@ function verifyCommand(): Command {
 }
 
 async function verify(file: string, { key, extract }: VerifyOptions): Promise<void> {
-  const verdict = verifyEvidence(await read(file), publicKeyIn(await read(key), key));
+  const publicKey = publicKeyIn(await read(key), key);
+  const verdict = verifyEvidence(await read(file), publicKey);
   if (!verdict.isProven) {
-    process.stdout.write(`not proven: ${verdict.why}\n`);
+    print(`not proven: ${verdict.why}\n`);
     process.exitCode = 1;
     return;
   }
-  const { deliveryId, runId, createdAt, key: name, version, parts } = verdict.statement;
+  const { deliveryId, runId, createdAt, version, parts } = verdict.statement;
   const lines = [
-    `proven: signed by ${name} on ${createdAt}, Sluice ${version}`,
+    // Its own name for the key is a claim; what was given proves it.
+    `proven: signed by ${keyName(publicKey)} on ${createdAt}, Sluice ${version}`,
     `delivery ${deliveryId}, ${runId === null ? 'no run' : `run ${runId}`}`,
     ...parts.map((part) => `  ${part.sha256}  ${String(part.bytes).padStart(9)} bytes  ${part.name}`),
   ];
-  process.stdout.write(`${lines.join('\n')}\n`);
+  print(`${lines.join('\n')}\n`);
   if (extract === undefined) return;
   await mkdir(extract, { recursive: true });
-  for (const part of verdict.parts) await writeFile(join(extract, basename(part.name)), part.content);
+  for (const part of verdict.parts) await extractPart(join(extract, basename(part.name)), part.content);
+}
+
+/** The file names the parts: none of them replaces what is there, nor follows a link. */
+async function extractPart(path: string, content: Uint8Array): Promise<void> {
+  try {
+    await writeFile(path, content, { flag: 'wx' });
+  } catch (error) {
+    const why = (error as NodeJS.ErrnoException).code === 'EEXIST' ? 'it exists; give an empty folder' : String(error);
+    throw new CommandError(`${path} is not written: ${why}`);
+  }
 }
 
 async function read(file: string): Promise<string> {

@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { parseBody } from '../expressions/trigger-body.ts';
 import type { Json, JsonObject } from '../model/json.ts';
+import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, positive, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
 import { type Credentials, createServiceClient, findWebhooks, type ServiceClient } from './service-client.ts';
 
@@ -42,10 +43,10 @@ async function infer(slugOrId: string, _: unknown, command: Command): Promise<vo
   const { bodies, unread } = await storedBodies(client, webhook, count);
   if (bodies.length === 0) throw new CommandError(`No stored accepted delivery of "${slugOrId}" can be read`);
   const text = `${JSON.stringify(schemaOf(bodies), null, 2)}\n`;
-  if (output === undefined) process.stdout.write(text);
+  if (output === undefined) print(text);
   else await writeFile(output, text);
   const left = unread === 0 ? '' : `; ${unread} could not be parsed`;
-  process.stderr.write(`from ${bodies.length} deliveries${left}\n`);
+  printError(`from ${bodies.length} deliveries${left}\n`);
 }
 
 interface ListedDelivery {

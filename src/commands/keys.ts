@@ -1,9 +1,10 @@
 import { Command } from 'commander';
 import { databaseTarget } from '../config/database.ts';
 import type { Settings } from '../config/settings-schema.ts';
+import { type KeyView, keyView, reportKeys } from '../keys/key-report.ts';
 import { maskUrl } from '../manifest/mask.ts';
-import { type KeyView, keyView, reportKeys } from '../review/keys.ts';
 import { inspectStore } from '../store/offline.ts';
+import { print, printError } from '../telemetry/terminal.ts';
 import { createTriggerTable } from '../webhooks/triggers.ts';
 import { restoreDeployed } from './check.ts';
 import { CommandError, openContext, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
@@ -28,7 +29,7 @@ export function keysCommand(): Command {
 async function keys(options: KeysOptions): Promise<void> {
   const settings = await readCommandSettings();
   const listed = await listKeys(options, settings);
-  process.stdout.write(options.json ? `${JSON.stringify(listed, null, 2)}\n` : asText(listed));
+  print(options.json ? `${JSON.stringify(listed, null, 2)}\n` : asText(listed));
 }
 
 async function listKeys(options: KeysOptions, settings: Settings): Promise<readonly KeyView[]> {
@@ -58,14 +59,14 @@ async function readKeys(flow: string | undefined, settings: Settings): Promise<r
     throw new CommandError(`No service answers, and ${error instanceof Error ? error.message : String(error)}`);
   });
   try {
-    const { catalog } = await restoreDeployed(inspection, context);
+    const { catalog } = await restoreDeployed(inspection, { ...context, database });
     const triggers = createTriggerTable({
       flows: catalog.list(),
       preparer: context.extensions.gates,
       defaultMode: settings.enforcementMode,
     });
     const reports = await reportKeys({ store: inspection, triggers, clock: { now: () => Date.now() } });
-    process.stderr.write(`no service answers; read from the database ${name}\n`);
+    printError(`no service answers; read from the database ${name}\n`);
     const wanted = flow?.toLowerCase();
     const named = triggers
       .list()

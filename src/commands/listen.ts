@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
-import { printable } from '../telemetry/readable-log.ts';
+import { printable } from '../model/text.ts';
+import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, positive, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
 import { type Credentials, createServiceClient, findWebhooks, type ServiceClient } from './service-client.ts';
 
@@ -39,7 +40,7 @@ async function listen(slugOrId: string | undefined, options: ListenOptions): Pro
       for await (const event of deliveriesIn(stream)) {
         const trigger = watched.find(({ flowId, key }) => flowId === event.flowId && key === event.triggerKey);
         if (trigger === undefined && slugOrId !== undefined) continue;
-        process.stdout.write(await shown(client, event, { name: trigger?.name ?? '-', isJson: options.json === true }));
+        print(await shown(client, event, { name: trigger?.name ?? '-', isJson: options.json === true }));
         left -= 1;
         if (left === 0) return;
       }
@@ -126,7 +127,7 @@ async function shown(
 }
 
 /** One line for a clean delivery; for another one also what was found, and hints. */
-export function renderDelivery(event: DeliveryEvent, delivery: DeliveryDetail | undefined, name: string): string[] {
+function renderDelivery(event: DeliveryEvent, delivery: DeliveryDetail | undefined, name: string): string[] {
   const time = new Date(event.receivedAt).toTimeString().slice(0, 8);
   const {
     statusCode = '',
@@ -149,5 +150,5 @@ export function renderDelivery(event: DeliveryEvent, delivery: DeliveryDetail | 
 }
 
 function tell(line: string): void {
-  process.stderr.write(`${line}\n`);
+  printError(`${line}\n`);
 }

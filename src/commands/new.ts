@@ -11,6 +11,7 @@ import { type LoadedFlow, parseManifest } from '../manifest/load.ts';
 import { isReference } from '../manifest/read-secret.ts';
 import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import { ENFORCEMENT_MODES, type EnforcementMode } from '../model/manifest.ts';
+import { print } from '../telemetry/terminal.ts';
 import { BUILT_IN_SCHEMES } from '../webhooks/schemes/publishers/index.ts';
 import { type CommandContext, CommandError, openContext, reporting } from './context.ts';
 import { schemaText } from './schema.ts';
@@ -54,7 +55,7 @@ async function writeNew(options: NewOptions): Promise<void> {
   await writeOnce(file, manifest);
   // The manifest names it, for editors.
   await writeFile(join(folder, 'manifest.schema.json'), schemaText(context.extensions), { flag: 'wx' }).catch(() => {});
-  process.stdout.write(`${instructions({ file, manifest, answers, settings: context.settings }).join('\n')}\n`);
+  print(`${instructions({ file, manifest, answers, settings: context.settings }).join('\n')}\n`);
 }
 
 /** One page of docs/publishers: who sends, what to enter there, and a manifest that works. */
@@ -177,7 +178,7 @@ async function settle<Answer>(
   given: string | undefined,
   { ask, intro, question, proposal, read }: Question<Answer>,
 ): Promise<Answer> {
-  if (intro !== undefined && given === undefined && ask !== undefined) process.stdout.write(`${intro}\n`);
+  if (intro !== undefined && given === undefined && ask !== undefined) print(`${intro}\n`);
   for (;;) {
     const isAsked = given === undefined && ask !== undefined;
     const asked = isAsked ? await ask(`${question}${proposal === undefined ? '' : ` [${proposal}]`}: `) : given;
@@ -186,7 +187,7 @@ async function settle<Answer>(
     const answer = text === undefined ? new Mistake('an answer is needed') : read(text);
     if (!(answer instanceof Mistake)) return answer;
     if (!isAsked) throw new CommandError(answer.message);
-    process.stdout.write(`${answer.message}\n`);
+    print(`${answer.message}\n`);
   }
 }
 

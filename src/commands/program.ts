@@ -1,18 +1,24 @@
-import { Command } from 'commander';
+import { randomUUID } from 'node:crypto';
+import { Command, Option } from 'commander';
+import { databaseTarget } from '../config/database.ts';
 import { readEnvFile } from '../config/env-file.ts';
 import { describeSettings } from '../config/settings-schema.ts';
+import type { Override } from '../model/finding.ts';
+import { migrateStore } from '../store/offline.ts';
+import { print } from '../telemetry/terminal.ts';
 import { version } from '../version.ts';
 import { describeSchemes, type SchemeDescription } from '../webhooks/schemes/description.ts';
 import { CAPTURED } from '../webhooks/schemes/spec.ts';
-import { alertCommand } from './alert.ts';
+import { activityCommand } from './activity.ts';
 import { checkCommand } from './check.ts';
-import { openContext, reporting } from './context.ts';
+import { CommandError, openContext, readCommandSettings, reporting } from './context.ts';
 import { copyCommand } from './copy.ts';
 import { deployCommand, drainCommand } from './deploy.ts';
+import { doctorCommand } from './doctor.ts';
 import { evidenceCommand } from './evidence.ts';
+import { flowsCommand } from './flows.ts';
 import { keysCommand } from './keys.ts';
 import { listenCommand } from './listen.ts';
-import { migrateCommand } from './migrate.ts';
 import { newCommand } from './new.ts';
 import { replayCommand } from './replay.ts';
 import { schemaCommand } from './schema.ts';
@@ -50,6 +56,7 @@ export function commandLine(): Command {
     .addCommand(checkCommand())
     .addCommand(deployCommand())
     .addCommand(drainCommand())
+    .addCommand(flowsCommand())
     .addCommand(copyCommand())
     .addCommand(newCommand())
     .addCommand(migrateCommand())
@@ -58,6 +65,8 @@ export function commandLine(): Command {
     .addCommand(replayCommand())
     .addCommand(evidenceCommand())
     .addCommand(keysCommand())
+    .addCommand(activityCommand())
+    .addCommand(doctorCommand())
     .addCommand(alertCommand())
     .addCommand(schemesCommand())
     .addCommand(schemaCommand());
@@ -73,12 +82,19 @@ function serveCommand(): Command {
       .option('-p, --port <port>', 'port to listen on: SLUICE_PORT')
       .option('--manifests <folder>', 'folder of manifests: SLUICE_MANIFESTS')
       .option('--database <url>', 'database: SLUICE_DATABASE_URL')
+      .option('--watch', 'deploy changes in the folder of manifests at once')
+      .addOption(
+        new Option(
+          '--allow <what>',
+          'deploy manifests of the folder although more deliveries would pass, for as long as the process runs',
+        ).choices(['access'] satisfies Override[]),
+      )
       .addHelpText('after', settingsHelp)
       // Loaded only here: the service's own rooms cost every other command 0.2 s.
       .action(async (_options: object, command: Command) => {
-        const { envFile, ...options } = command.optsWithGlobals<ServeOptions>();
+        const { envFile, watch, allow, ...options } = command.optsWithGlobals<ServeOptions>();
         const { serve } = await import('../serve.ts');
-        await serve({ overrides: variablesOf(options), envFile });
+        await serve({ overrides: variablesOf(options), envFile, watch, allow: allow && [allow] });
       })
   );
 }
@@ -89,10 +105,17 @@ interface ServeOptions {
   readonly manifests?: string;
   readonly database?: string;
   readonly envFile?: string;
+  readonly watch?: boolean;
+  readonly allow?: Override;
 }
 
 /** Options of the command as the variables that they replace, so that they are checked and refused like those. */
-function variablesOf({ host, port, manifests, database }: Omit<ServeOptions, 'envFile'>): Record<string, string> {
+function variablesOf({
+  host,
+  port,
+  manifests,
+  database,
+}: Omit<ServeOptions, 'envFile' | 'watch' | 'allow'>): Record<string, string> {
   const given = {
     SLUICE_HOST: host,
     SLUICE_PORT: port,
@@ -110,6 +133,84 @@ function settingsHelp(): string {
   return `\nSettings (environment variables):\n${rows.join('\n')}\n  SLUICE_CONFIG\n      Path of a config module.\n`;
 }
 
+function migrateCommand(): Command {
+  return new Command('migrate')
+    .description('Bring the schema of the PostgreSQL database up to date')
+    .option('--grant <role>', 'grant this role what a service needs, but no right to change the schema')
+    .addHelpText(
+      'after',
+      '\nUses the database of SLUICE_DATABASE_DIRECT_URL, or else of SLUICE_DATABASE_URL. A service migrates when it starts,\n' +
+        'if its role may. If it may not, run this as the owner of the schema before you start a new release.',
+    )
+    .action(reporting(runMigrate));
+}
+
+async function runMigrate({ grant }: { grant?: string }): Promise<void> {
+  const target = databaseTarget(await readCommandSettings(), process.cwd());
+  if (target.kind === 'sqlite') {
+    throw new CommandError(
+      'SLUICE_DATABASE_URL is a SQLite file, which the service brings up to date when it starts; expected postgres://…',
+    );
+  }
+  const ran = await migrateStore(target, grant).catch((error: unknown) => {
+    throw new CommandError(`The database was not changed: ${error instanceof Error ? error.message : String(error)}`);
+  });
+  const done = ran.length === 0 ? 'The schema is up to date.' : `Ran ${ran.join(', ')}. The schema is up to date.`;
+  print(`${done}\n${grant === undefined ? '' : `The role ${grant} may run the service.\n`}`);
+}
+
+/** What concerns those who are told of failures. */
+function alertCommand(): Command {
+  return new Command('alert')
+    .description('Test the alert targets of SLUICE_ALERTS')
+    .addCommand(
+      new Command('test')
+        .description('Send a test message to each target, or to one, and print the answer')
+        .argument('[name]', 'name of a target; default: all')
+        .action(reporting(testAlerts)),
+    );
+}
+
+/** Sends from here and not through the service, so that the file can be tried before the service has it. */
+async function testAlerts(name: string | undefined): Promise<void> {
+  const { settings, extensions } = await openContext();
+  const targets = (settings.alerts?.targets ?? []).filter((target) => name === undefined || target.name === name);
+  if (targets.length === 0) {
+    const names = settings.alerts?.targets.map((target) => target.name).join(', ') ?? '';
+    throw new CommandError(
+      settings.alerts === undefined
+        ? 'SLUICE_ALERTS is not set: failures are not reported'
+        : `SLUICE_ALERTS has no such target; it has ${names === '' ? 'none' : names}`,
+    );
+  }
+  const results = await Promise.all(
+    targets.map(async (target) => {
+      const result = await extensions.sendAlert({
+        target: target.name,
+        message: {
+          text: `Sluice: test message for the target ${target.name}`,
+          link: settings.alerts?.pageUrl,
+          lines: [],
+          more: 0,
+        },
+        idempotencyKey: `test:${randomUUID()}`,
+        now: () => Date.now(),
+        signal: new AbortController().signal,
+      });
+      const { status = null, answer = '' } = ('output' in result && result.output ? result.output : {}) as {
+        status?: number | null;
+        answer?: string;
+      };
+      const came = [status, answer].filter((part) => part !== null && part !== '').join(' ');
+      const isDelivered = result.kind === 'succeeded';
+      const why = result.kind === 'failed' ? `not delivered: ${result.message}` : 'delivered';
+      print(`${target.name} (${target.type}): ${why}${came === '' ? '' : ` (answer: ${came})`}\n`);
+      return isDelivered;
+    }),
+  );
+  if (results.includes(false)) process.exitCode = 1;
+}
+
 function schemesCommand(): Command {
   return new Command('schemes')
     .description('List the signature schemes that a trigger may name, and what each signature covers')
@@ -120,7 +221,7 @@ function schemesCommand(): Command {
 async function schemes(options: { json?: true }): Promise<void> {
   const { extensions } = await openContext();
   const descriptions = describeSchemes(extensions.gates.settings.schemes);
-  process.stdout.write(options.json ? `${JSON.stringify(descriptions, null, 2)}\n` : table(descriptions));
+  print(options.json ? `${JSON.stringify(descriptions, null, 2)}\n` : table(descriptions));
 }
 
 function table(descriptions: readonly SchemeDescription[]): string {

@@ -35,7 +35,7 @@ export function exitCodeOf(outcomes: readonly DeployOutcome[], allow: readonly O
     const { action, findings, runsInFlight } = outcome;
     const isOpen = (wanted: Override & FindingClass) =>
       !allow.includes(wanted) && findings.some((each) => each.class === wanted);
-    if (isOpen('breaking') || isRollback(outcome, allow)) return 2;
+    if (isOpen('breaking') || isRollback(outcome, allow) || isOpening(outcome, allow)) return 2;
     // Such as a slug that another flow has: no class of finding says so, and none that is allowed gets past it.
     if (action === 'refused' && !(isOpen('caution') && runsInFlight > 0)) return 2;
     return isOpen('caution') ? 1 : 0;
@@ -48,20 +48,37 @@ export function isRollback({ action, rollbackTo }: DeployOutcome, allow: readonl
   return action === 'refused' && rollbackTo !== undefined && !allow.includes('rollback');
 }
 
+/** Whether it is refused because more would get in by a route that exists. */
+export function isOpening({ action, routes }: DeployOutcome, allow: readonly Override[]): boolean {
+  const isOpened = routes.some(({ access, before }) => access === 'wider' && before !== null);
+  return action === 'refused' && isOpened && !allow.includes('access');
+}
+
 function renderFlow(outcome: DeployOutcome): string {
   const { name, flowId, action, findings, runsInFlight, warning } = outcome;
   const head = `${name} (${flowId}), ${versionsOf(outcome)}: ${headline(outcome)}`;
   if (warning !== undefined) return [head, ...paragraph('Warning: ', warning, '  ')].join('\n');
-  if (action === 'unchanged' || (action === 'created' && findings.length === 0)) return head;
+  const entrances = outcome.routes.flatMap(renderRoute);
+  if (action === 'unchanged' || (action === 'created' && findings.length === 0)) return [head, ...entrances].join('\n');
   const facts = [
     ...refusalLines(outcome).flatMap((line, index) => paragraph(index === 0 ? 'Refused: ' : '         ', line, '  ')),
     `  ${runsInFlight === 0 ? 'No run is' : `${runsInFlight} ${runsInFlight === 1 ? 'run is' : 'runs are'}`} in flight.`,
+    ...entrances,
   ];
   const groups = CLASSES.flatMap((each) => {
     const members = findings.filter((finding) => finding.class === each);
     return members.length === 0 ? [] : ['', `  ${each.toUpperCase()}`, ...members.flatMap(renderFinding)];
   });
   return [head, '='.repeat(Math.min(head.length, COLUMNS)), ...facts, ...groups].join('\n');
+}
+
+/** Who gets in before and after. */
+function renderRoute({ route, access, before, after, reasons }: DeployOutcome['routes'][number]): string[] {
+  return [
+    ...paragraph('', `Access to ${route} is ${access}: ${reasons.join(' ')}`, '  '),
+    ...paragraph('before: ', before ?? 'no such route', '    '),
+    ...paragraph('after:  ', after ?? 'no such route', '    '),
+  ];
 }
 
 function headline({ action, class: gravest }: DeployOutcome): string {
@@ -145,7 +162,7 @@ function paragraph(label: string, text: string, indent: string): string[] {
 const MEANINGS = {
   0: 'can be deployed at any time',
   1: 'a deploy applies cautions only while no run of the flow is in flight; otherwise it refuses them',
-  2: 'a deploy refuses breaking changes and conflicts',
+  2: 'a deploy refuses breaking changes, conflicts and wider access',
 } as const;
 
 function summaryOf(outcomes: readonly DeployOutcome[], allow: readonly Override[]): string {

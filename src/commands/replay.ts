@@ -4,7 +4,8 @@ import { text } from 'node:stream/consumers';
 import { Command } from 'commander';
 import { isObject } from '../manifest/json-text.ts';
 import { isMasked } from '../manifest/mask.ts';
-import { printable } from '../telemetry/readable-log.ts';
+import { printable } from '../model/text.ts';
+import { print, printError } from '../telemetry/terminal.ts';
 import { REDACTED } from '../webhooks/headers.ts';
 import { CommandError, readCommandSettings, reporting, serviceUrl, TO, withCredentials } from './context.ts';
 import { type Credentials, createServiceClient, listFlows, type ServiceClient } from './service-client.ts';
@@ -48,13 +49,11 @@ async function replay(deliveryId: string, options: ReplayOptions): Promise<void>
   if (left.length > 0) tell(`not sent, because the source does not store the values: ${left.join(', ')}`);
   if (options.dryRun) {
     const lines = Object.entries(headers).map(([name, value]) => printable(`${name}: ${value}`));
-    process.stdout.write(
-      `POST ${url}\n${lines.join('\n')}\n\n${body.toString().split('\n').map(printable).join('\n')}\n`,
-    );
+    print(`POST ${url}\n${lines.join('\n')}\n\n${body.toString().split('\n').map(printable).join('\n')}\n`);
     return;
   }
   const answer = await post(request);
-  process.stdout.write(`${answer.status} ${printable(answer.text)}\n`);
+  print(`${answer.status} ${printable(answer.text)}\n`);
   if (answer.status >= 200 && answer.status < 300) return;
   process.exitCode = 1;
   const why = WHY[reasonIn(answer.text)];
@@ -160,5 +159,5 @@ async function post({ url, headers, body }: Request): Promise<{ status: number; 
 }
 
 function tell(line: string): void {
-  process.stderr.write(`${printable(line)}\n`);
+  printError(`${printable(line)}\n`);
 }

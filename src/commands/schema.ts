@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import type { PreparedExtensions } from '../config/extensions.ts';
 import { editorSchema } from '../manifest/editor-schema.ts';
+import { print } from '../telemetry/terminal.ts';
 import { PRESETS } from '../webhooks/networks/presets.ts';
 import { describeSchemes } from '../webhooks/schemes/description.ts';
 import { openContext, reporting } from './context.ts';
@@ -17,7 +18,7 @@ export function schemaCommand(): Command {
     .action(
       reporting(async ({ output }: { output?: string }) => {
         const text = schemaText((await openContext()).extensions);
-        if (output === undefined) process.stdout.write(text);
+        if (output === undefined) print(text);
         else await writeFile(output, text);
       }),
     );

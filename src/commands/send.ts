@@ -6,6 +6,7 @@ import { processEnvironment } from '../config/settings.ts';
 import { formatIssue } from '../manifest/issues.ts';
 import { resolveSecret, secretReader } from '../manifest/read-secret.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
+import { print } from '../telemetry/terminal.ts';
 import { resolveScheme } from '../webhooks/schemes/resolve.ts';
 import { type SignedDelivery, type SigningRequest, signDelivery } from '../webhooks/schemes/sign.ts';
 import { jsonSample, type SignatureSpec } from '../webhooks/schemes/spec.ts';
@@ -180,7 +181,7 @@ async function readBody(file: string): Promise<Buffer> {
 
 function printRequest({ url, headers, body }: Request): void {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-  process.stdout.write(`POST ${url}\n${lines.join('\n')}\n\n${body.toString()}\n`);
+  print(`POST ${url}\n${lines.join('\n')}\n\n${body.toString()}\n`);
 }
 
 async function post({ url, headers, body }: Request): Promise<void> {
@@ -191,7 +192,7 @@ async function post({ url, headers, body }: Request): Promise<void> {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error);
     throw new CommandError(`POST ${url}: ${cause}; is the service running?`);
   }
-  process.stdout.write(`${response.status} ${await response.text()}\n`);
+  print(`${response.status} ${await response.text()}\n`);
   if (!response.ok) process.exitCode = 1;
 }
 

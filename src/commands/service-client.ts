@@ -1,6 +1,7 @@
+import { isLoopbackHost } from '../config/settings.ts';
 import type { Settings } from '../config/settings-schema.ts';
 import { maskUrl } from '../manifest/mask.ts';
-import { CommandError } from './context.ts';
+import { CommandError, serviceUrl } from './context.ts';
 
 /** A running service as a command talks to it. */
 export interface ServiceClient {
@@ -25,7 +26,6 @@ export interface Credentials {
   readonly user?: string;
 }
 
-/** Options win over the settings, a token over a name. */
 export function createServiceClient(base: string, given: Credentials, settings: Settings): ServiceClient {
   if (!/^https?:\/\/[^?#]+$/i.test(base) || !URL.canParse(base)) {
     throw new CommandError(`"${maskUrl(base)}": expected an absolute URL such as http://127.0.0.1:3000`);
@@ -33,7 +33,8 @@ export function createServiceClient(base: string, given: Credentials, settings: 
   if (new URL(base).username !== '' || new URL(base).password !== '') {
     throw new CommandError(`"${maskUrl(base)}": give the credentials with --token or --user, not in the URL`);
   }
-  const authorization = authorizationOf(given, settings);
+  const authorization = authorizationOf(base, given, settings);
+  const hintOf = hintFor(base, settings);
   const root = base.replace(/\/+$/, '');
   return {
     async open(path) {
@@ -64,9 +65,13 @@ export function createServiceClient(base: string, given: Credentials, settings: 
 }
 
 /** A deployed flow, as far as commands read it. */
-export interface ServedFlow {
+interface ServedFlow {
   readonly id: string;
   readonly name: string;
+  readonly version: string;
+  readonly revision: number;
+  readonly isEnabled: boolean;
+  readonly drainingSince: string | null;
   readonly triggers: readonly { readonly key: string; readonly type: string; readonly slug?: string | null }[];
 }
 
@@ -83,6 +88,18 @@ export async function listFlows(client: ServiceClient): Promise<ServedFlow[]> {
     flows.push(...page);
     if (page.length < FLOWS_A_PAGE) return flows;
   }
+}
+
+/** The flow with this id or name. Throws `CommandError` where there is none, or several. */
+export async function findFlow(client: ServiceClient, name: string): Promise<{ id: string; name: string }> {
+  const flows = await listFlows(client);
+  const found = flows.filter((flow) => flow.id === name.toLowerCase() || flow.name === name);
+  if (found.length > 1) throw new CommandError(`${found.length} flows have the name "${name}"; give the id`);
+  const [flow] = found;
+  if (flow !== undefined) return flow;
+  throw new CommandError(
+    `There is no flow "${name}"; the flows are: ${flows.map((each) => each.name).join(', ') || 'none'}`,
+  );
 }
 
 /** A webhook of a deployed flow. */
@@ -108,15 +125,27 @@ export async function findWebhooks(client: ServiceClient, slugOrId: string | und
   );
 }
 
-function authorizationOf({ token, user }: Credentials, settings: Settings): string | undefined {
-  const bearer = token ?? (user === undefined ? settings.dashboardToken : undefined);
-  if (bearer !== undefined) return `Bearer ${bearer}`;
-  const { dashboardUser, dashboardPassword } = settings;
-  const fromSettings = dashboardUser === undefined ? undefined : `${dashboardUser}:${dashboardPassword ?? ''}`;
-  const basic = user ?? fromSettings;
-  if (basic === undefined) return undefined;
-  if (!basic.includes(':')) throw new CommandError('--user: expected a name and a password, separated by a colon');
-  return `Basic ${Buffer.from(basic).toString('base64')}`;
+/** Options win over the settings, a token over a name. Those of the settings go to their own service and nowhere else. */
+function authorizationOf(base: string, given: Credentials, settings: Settings): string | undefined {
+  const isGiven = given.token !== undefined || given.user !== undefined;
+  const { dashboardToken, dashboardUser, dashboardPassword = '' } = settings;
+  const own = dashboardUser === undefined ? {} : { user: `${dashboardUser}:${dashboardPassword}` };
+  const fromSettings: Credentials = dashboardToken === undefined ? own : { token: dashboardToken };
+  const used: Credentials = isGiven ? given : isOwnService(base, settings) ? fromSettings : {};
+  if (used.token !== undefined) return `Bearer ${used.token}`;
+  if (used.user === undefined) return undefined;
+  if (!used.user.includes(':')) throw new CommandError('--user: expected a name and a password, separated by a colon');
+  return `Basic ${Buffer.from(used.user).toString('base64')}`;
+}
+
+/** Whether an address is that of the service which has these settings: on this machine, or where they say that it is reached. */
+function isOwnService(base: string, { host, port, publicUrl }: Settings): boolean {
+  const url = new URL(base);
+  if (publicUrl !== undefined && new URL(publicUrl).origin === url.origin) return true;
+  if (port === 0 || url.protocol !== 'http:' || Number(url.port || 80) !== port) return false;
+  const name = url.hostname.replace(/^\[(.*)\]$/, '$1');
+  const isHere = isLoopbackHost(name) && (isLoopbackHost(host) || host === '0.0.0.0' || host === '::');
+  return isHere || name === host.toLowerCase();
 }
 
 /** No service answers, or none that can be reached. */
@@ -146,7 +175,18 @@ function messageOf(answer: unknown): string {
   return typeof message === 'string' ? message : '';
 }
 
-function hintOf(status: number): string {
-  if (status !== 401 && status !== 403) return '';
-  return '; give --token or --user, or set SLUICE_DASHBOARD_TOKEN, or SLUICE_DASHBOARD_USER and SLUICE_DASHBOARD_PASSWORD';
+function hintFor(base: string, settings: Settings): (status: number) => string {
+  return (status) => {
+    if (status !== 401 && status !== 403) return '';
+    const { dashboardToken, dashboardUser, port, publicUrl } = settings;
+    const isWithheld = (dashboardToken ?? dashboardUser) !== undefined && !isOwnService(base, settings);
+    if (!isWithheld) {
+      return '; give --token or --user, or set SLUICE_DASHBOARD_TOKEN, or SLUICE_DASHBOARD_USER and SLUICE_DASHBOARD_PASSWORD';
+    }
+    const places = [
+      ...(port === 0 ? [] : [serviceUrl(settings)]),
+      ...(publicUrl === undefined ? [] : [maskUrl(publicUrl)]),
+    ];
+    return `; give --token or --user: the credentials of the settings are only sent to ${places.join(' and ') || 'their own service'}`;
+  };
 }

@@ -11,14 +11,6 @@ interface ConfigModule {
 }
 
 const NAMES = ['sluice.config.ts', 'sluice.config.mts', 'sluice.config.js', 'sluice.config.mjs'];
-const EXTENSION_NAMES = [
-  'handlers',
-  'verifiers',
-  'signatureSpecs',
-  'payloadStrategies',
-  'gates',
-  'fetchFromPublisher',
-] as const;
 
 /** Loads the module at `path`, or the first of the usual names in `folder`; without either the config is empty. */
 export async function loadConfigModule(path: string | undefined, folder: string): Promise<ConfigModule> {
@@ -50,45 +42,69 @@ function splitConfig(config: unknown, file: string): ConfigModule {
   }
   const options: Record<string, unknown> = { ...config };
   const extensions: Record<string, unknown> = {};
-  for (const name of EXTENSION_NAMES) {
+  for (const name of Object.keys(CHECKS)) {
     if (name in options) extensions[name] = options[name];
     delete options[name];
   }
-  const mistakes = extensionMistakes(extensions);
+  const mistakes = Object.entries(CHECKS).flatMap(([name, check]) => check(extensions[name]));
   if (mistakes.length > 0) throw new SettingsError(mistakes.map((mistake) => `${file}: ${mistake}`));
   return { options, extensions: extensions as Extensions };
 }
 
-/** For each kind of extension: the field that names it and the method that it must have. */
-const KINDS = {
-  handlers: { name: 'type', code: 'run', example: "handlers: [defineHandler({ type: 'Greet', … })]" },
-  verifiers: { name: 'name', code: 'verify', example: "verifiers: [{ name: 'Acme', verify: … }]" },
-  signatureSpecs: { name: 'name', code: undefined, example: "signatureSpecs: [{ name: 'Acme', headerName: … }]" },
-  gates: { name: 'name', code: 'prepare', example: "gates: [{ name: 'tenant', prepare: … }]" },
-} as const;
+/** The field that names an extension, the method that it must have, and how one looks. */
+interface ListForm {
+  readonly name: string;
+  readonly code: string | undefined;
+  readonly example: string;
+}
 
-/** One line for each extension of the wrong shape: a config module may be plain JavaScript, which no compiler checks. */
-function extensionMistakes(extensions: Readonly<Record<string, unknown>>): string[] {
-  const lists = Object.entries(KINDS).flatMap(([kind, { name, code, example }]) => {
-    const list = extensions[kind];
-    if (list === undefined) return [];
-    if (!Array.isArray(list)) return [`${kind} is not an array; expected ${example}`];
-    return list.flatMap((item: unknown, at) => {
-      const place = `${kind}[${at}]`;
-      if (!isRecord(item)) return [`${place} is not an object; expected ${example}`];
-      if (typeof item[name] !== 'string' || item[name].trim() === '')
-        return [`${place}.${name} is missing, or not a text`];
-      if (code !== undefined && typeof item[code] !== 'function') return [`${place}.${code} is not a function`];
-      return kind === 'handlers' ? handlerMistakes(item, place) : [];
-    });
+/**
+ * Every extension, with a check that yields a line for each mistake: a config module may be plain JavaScript, which no
+ * compiler checks.
+ */
+const CHECKS: Readonly<Record<keyof Extensions, (given: unknown) => string[]>> = {
+  handlers: (given) =>
+    listMistakes('handlers', given, {
+      name: 'type',
+      code: 'run',
+      example: "handlers: [defineHandler({ type: 'Greet', … })]",
+    }),
+  verifiers: (given) =>
+    listMistakes('verifiers', given, {
+      name: 'name',
+      code: 'verify',
+      example: "verifiers: [{ name: 'Acme', verify: … }]",
+    }),
+  signatureSpecs: (given) =>
+    listMistakes('signatureSpecs', given, {
+      name: 'name',
+      code: undefined,
+      example: "signatureSpecs: [{ name: 'Acme', headerName: … }]",
+    }),
+  gates: (given) =>
+    listMistakes('gates', given, {
+      name: 'name',
+      code: 'prepare',
+      example: "gates: [{ name: 'tenant', prepare: … }]",
+    }),
+  payloadStrategies: strategyMistakes,
+  fetchFromPublisher: (given) =>
+    given === undefined || typeof given === 'function'
+      ? []
+      : ['fetchFromPublisher is not a function; expected fetchFromPublisher: async (url) => text'],
+};
+
+function listMistakes(kind: keyof Extensions, list: unknown, { name, code, example }: ListForm): string[] {
+  if (list === undefined) return [];
+  if (!Array.isArray(list)) return [`${kind} is not an array; expected ${example}`];
+  return list.flatMap((item: unknown, at) => {
+    const place = `${kind}[${at}]`;
+    if (!isRecord(item)) return [`${place} is not an object; expected ${example}`];
+    if (typeof item[name] !== 'string' || item[name].trim() === '')
+      return [`${place}.${name} is missing, or not a text`];
+    if (code !== undefined && typeof item[code] !== 'function') return [`${place}.${code} is not a function`];
+    return kind === 'handlers' ? handlerMistakes(item, place) : [];
   });
-  const { fetchFromPublisher: fetch } = extensions;
-  const noFunction = 'fetchFromPublisher is not a function; expected fetchFromPublisher: async (url) => text';
-  return [
-    ...lists,
-    ...strategyMistakes(extensions.payloadStrategies),
-    ...(fetch === undefined || typeof fetch === 'function' ? [] : [noFunction]),
-  ];
 }
 
 function handlerMistakes({ inputs, secretInputs }: Record<string, unknown>, place: string): string[] {

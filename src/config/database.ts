@@ -36,8 +36,24 @@ export function databaseTarget(settings: Settings, folder: string): DatabaseTarg
     url,
     directUrl,
     schema: settings.databaseSchema,
-    isPrepared: settings.databasePrepare,
+    // Another direct address means that the first leads to a pooler. One that gives each transaction any connection, as
+    // PgBouncer in transaction mode, knows no name of a statement that was prepared on another (before its 1.21).
+    isPrepared: directUrl === url,
     replica: settings.replicaName ?? `${hostname().replaceAll(/[^A-Za-z0-9_.:-]/g, '-')}-${process.pid}`,
+  };
+}
+
+/** What people call the database: the variables that name it, and where they lead, without a password. */
+export function maskedPlace({ databaseUrl, databaseDirectUrl }: Settings): { variable: string; place: string } {
+  if (!isPostgres(databaseUrl)) return { variable: 'SLUICE_DATABASE_URL', place: databaseUrl };
+  const places = [databaseUrl, databaseDirectUrl ?? databaseUrl].map((text) => {
+    const { host, pathname } = new URL(text);
+    return `${host}${pathname}`;
+  });
+  const isDirect = databaseDirectUrl !== undefined;
+  return {
+    variable: isDirect ? 'SLUICE_DATABASE_URL, SLUICE_DATABASE_DIRECT_URL' : 'SLUICE_DATABASE_URL',
+    place: [...new Set(places)].join(' and '),
   };
 }
 

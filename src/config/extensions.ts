@@ -1,10 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { resolve } from 'node:path';
 import { type AlertSender, createAlertSender, createSendAlertHandler } from '../alerts/send.ts';
+import { leavesAlertFlow } from '../alerts/watch.ts';
 import { createGuardedGet } from '../flows/handlers/guarded-get.ts';
 import type { StepHandler } from '../flows/handlers/handler.ts';
 import { builtInHandlers, type HandlerTable, handlerTable } from '../flows/handlers/index.ts';
-import { createHosts, type Hosts } from '../flows/hosts.ts';
+import { Hosts } from '../flows/hosts.ts';
 import { stepChecks } from '../flows/step-checks.ts';
 import type { LoadedFlow, ManifestRules } from '../manifest/load.ts';
 import { secretAllowance, secretReader } from '../manifest/read-secret.ts';
@@ -83,7 +84,7 @@ export function prepareExtensions({
     egressAllow: settings.egressAllow,
   });
   // An alert may report an open circuit and must be sent while it is open, so its requests ignore circuits.
-  const hosts = createHosts({ settings, clock, cluster });
+  const hosts = new Hosts({ settings, clock, cluster });
   const { handlers, schemes, chain, fetchFromPublisher } = register({ settings, hosts, sendAlert }, extensions);
   const sealsLearnedKeys = settings.storeKey !== undefined;
   // What deliveries name is fetched as a step would fetch it: from public addresses, and others only where they are opened.
@@ -102,7 +103,7 @@ export function prepareExtensions({
   const baseFolder = resolve(folder, settings.manifests);
   const readSecret = secretReader({ env: environment, baseFolder });
   const allowance = secretAllowance({ entries: settings.manifestSecrets, readSecret, baseFolder });
-  const checks = [webhookChecks(gates, settings.enforcementMode), stepChecks(settings)];
+  const checks = [webhookChecks(gates, settings.enforcementMode), stepChecks(settings), leavesAlertFlow];
   const common = { strict: settings.strictManifests, handlers, checks };
   const secretInputs = (stepType: string) => handlers.get(stepType)?.secretInputs ?? [];
   return {

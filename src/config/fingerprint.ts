@@ -3,35 +3,84 @@ import { z } from 'zod';
 import type { DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
 import { referencesIn } from '../manifest/secrets.ts';
-import type { Json } from '../model/json.ts';
+import type { Json, JsonObject } from '../model/json.ts';
 import { describeSchemes } from '../webhooks/schemes/description.ts';
 import type { PreparedExtensions } from './extensions.ts';
+import { CONTENTS } from './settings.ts';
 import { describeSettings, type SettingName, type Settings } from './settings-schema.ts';
 
-/** What decides who gets in and what steps may do. None of them is a secret, once the URL has lost its password. */
-const COMPARED: readonly SettingName[] = [
-  'enforcementMode',
-  'maxBodyBytes',
-  'forwardedHeaderDepth',
-  'trustedProxies',
-  'publicUrl',
-  'replayToleranceSeconds',
-  'nonceTtlSeconds',
-  'rateLimitPermitsPerSecond',
-  'rateLimitBurstSize',
-  'rateLimitPerIp',
-  'allowLegacySha1',
-  'holdDeliveries',
-  'egressAllow',
-  'outgoingHosts',
-  'circuitFailures',
-  'manifestSecrets',
-];
+/**
+ * Whether the replicas of one database must agree in a setting, or each process may have its own; and which of the former
+ * decide who gets in. A new setting has to be
+ * placed here.
+ */
+const AGREEMENT: Readonly<Record<SettingName, 'access' | 'same' | 'own'>> = {
+  // Which deliveries get in: where one changes from one start to the next, it is told if more do.
+  enforcementMode: 'access',
+  forwardedHeaderDepth: 'access',
+  trustedProxies: 'access',
+  replayToleranceSeconds: 'access',
+  nonceTtlSeconds: 'access',
+  rateLimitPermitsPerSecond: 'access',
+  rateLimitBurstSize: 'access',
+  rateLimitPerIp: 'access',
+  allowLegacySha1: 'access',
+  // A difference lets some requests pass where others are refused.
+  maxBodyBytes: 'same',
+  publicUrl: 'same',
+  holdDeliveries: 'same',
+  egressAllow: 'same',
+  outgoingHosts: 'same',
+  circuitFailures: 'same',
+  manifestSecrets: 'same',
+  // Who may use the dashboard: a load balancer sends the same person to any replica.
+  dashboardAuth: 'same',
+  dashboardUser: 'same',
+  dashboardPassword: 'same',
+  dashboardToken: 'same',
+  tokens: 'same',
+  // What a deploy does: one replica would refuse what another one deployed.
+  strictManifests: 'same',
+  // What is deleted or refused for all: any replica may be the one that sweeps, reports or counts.
+  deliveryRetentionDays: 'same',
+  runRetentionDays: 'same',
+  alerts: 'same',
+  evidenceKey: 'same',
+  // Told by its id, next to the settings: the digests of secrets depend on it.
+  storeKey: 'own',
+  // Where this process is, and how it reaches the database that it shares with those that it is compared with.
+  host: 'own',
+  port: 'own',
+  replicaName: 'own',
+  databaseUrl: 'own',
+  databaseDirectUrl: 'own',
+  databaseSchema: 'own',
+  // Replicas that read different manifests show it as deploys.
+  manifests: 'own',
+  // How this process starts, stops and logs, and how much it can do at once.
+  refusedDeploys: 'own',
+  stepConcurrency: 'own',
+  logLevel: 'own',
+  drainSeconds: 'own',
+  shutdownGraceSeconds: 'own',
+  // Replicas always keep the delivery log in their database.
+  deliveryStore: 'own',
+  deliveryRingSize: 'own',
+};
+
+/** The settings that decide which deliveries get in, by name, as they can be stored. */
+export function accessSettings(settings: Settings): JsonObject {
+  const names = describeSettings().filter(({ name }) => AGREEMENT[name] === 'access');
+  return JSON.parse(JSON.stringify(Object.fromEntries(names.map(({ name }) => [name, settings[name]]))));
+}
 
 const fingerprintSchema = z.object({
   /** Tells the store key from others; null without one. */
   storeKey: z.string().nullable(),
-  /** By reference: a digest under the store key, `readable` without a store key, null if the secret cannot be read. */
+  /**
+   * By reference, or the variable of a setting: a digest under the store key, `readable` without a store key, `not set`
+   * for a setting, null if the secret cannot be read.
+   */
   secrets: z.record(z.string(), z.string().nullable()),
   /** Digests by the name of the variable. */
   settings: z.record(z.string(), z.string()),
@@ -76,13 +125,24 @@ export function createFingerprint({ settings, extensions, catalog, sealer }: Fin
     sealer === undefined ? 'readable' : sealer.digest(JSON.stringify(['secret of a replica', reference, value]));
   const fixed = {
     storeKey: sealer?.keyId ?? null,
-    settings: settingDigests(settings),
+    settings: digestsOf('open', (name) => {
+      const value = name === 'publicUrl' ? settings.publicUrl?.replace(/\/\/[^/]*@/, '//') : settings[name];
+      return createHash('sha256')
+        .update(JSON.stringify(value ?? null))
+        .digest('hex')
+        .slice(0, 16);
+    }),
     extensions: [
       ...[...handlers.keys()].map((type) => STEP_TYPE + type),
       ...gates.chain.map(({ name }) => `gate ${name}`),
       ...describeSchemes(gates.settings.schemes).map(({ name }) => `scheme ${name}`),
     ].sort(),
   };
+  const ownSecrets = digestsOf('hidden', (name) => {
+    const value = settings[name];
+    const isSet = value !== undefined && !(Array.isArray(value) && value.length === 0);
+    return isSet ? digestOf(name, JSON.stringify(value)) : 'not set';
+  });
   return () => {
     const secrets = new Map<string, string | null>();
     for (const { loaded } of catalog.list()) {
@@ -92,7 +152,7 @@ export function createFingerprint({ settings, extensions, catalog, sealer }: Fin
         else if (!secrets.has(reference)) secrets.set(reference, null);
       }
     }
-    return { ...fixed, secrets: Object.fromEntries(secrets) };
+    return { ...fixed, secrets: { ...ownSecrets, ...Object.fromEntries(secrets) } };
   };
 }
 
@@ -106,15 +166,11 @@ export function haveStepType(
   return toldBy(replicas).some(({ name, extensions }) => name !== besides && extensions.includes(STEP_TYPE + stepType));
 }
 
-function settingDigests(settings: Settings): Record<string, string> {
-  const compared = describeSettings().filter(({ name }) => COMPARED.includes(name));
-  return Object.fromEntries(
-    compared.map(({ name, variable }) => {
-      const value = name === 'publicUrl' ? settings.publicUrl?.replace(/\/\/[^/]*@/, '//') : settings[name];
-      const text = JSON.stringify(value ?? null);
-      return [variable, createHash('sha256').update(text).digest('hex').slice(0, 16)];
-    }),
-  );
+/** By the variable of each setting in which replicas must agree; apart for those whose values are never printed. */
+function digestsOf(kind: 'open' | 'hidden', digest: (name: SettingName) => string): Record<string, string> {
+  const compared = describeSettings().filter(({ name }) => AGREEMENT[name] !== 'own');
+  const ofKind = compared.filter(({ name }) => (CONTENTS[name] === 'open') === (kind === 'open'));
+  return Object.fromEntries(ofKind.map(({ name, variable }) => [variable, digest(name)]));
 }
 
 /** What is not the same in all replicas. */

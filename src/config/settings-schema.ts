@@ -119,12 +119,6 @@ export const settingsSchema = z.strictObject({
       meaning: 'PostgreSQL schema that holds the tables.',
     },
   ),
-  databasePrepare: option(flag().default(true), {
-    variable: 'SLUICE_DATABASE_PREPARE',
-    accepts: 'true or false',
-    meaning:
-      'Whether Sluice uses named prepared statements with PostgreSQL. Set it to `false` for PgBouncer before 1.21 in transaction mode.',
-  }),
   replicaName: option(
     z
       .string()
@@ -212,16 +206,6 @@ export const settingsSchema = z.strictObject({
     meaning:
       'What happens at start if a changed manifest is refused: `serve` starts with the deployed revision, `fail` does not start.',
   }),
-  manifestsWin: option(flag().default(false), {
-    variable: 'SLUICE_MANIFESTS_WIN',
-    accepts: 'true or false',
-    meaning: 'Whether a manifest in the folder is deployed at start even if it equals an earlier revision of its flow.',
-  }),
-  watchManifests: option(flag().default(false), {
-    variable: 'SLUICE_WATCH_MANIFESTS',
-    accepts: 'true or false',
-    meaning: 'Whether changes in the manifests folder are deployed at once.',
-  }),
   holdDeliveries: option(flag().default(false), {
     variable: 'SLUICE_HOLD_DELIVERIES',
     accepts: 'true or false',
@@ -254,7 +238,8 @@ export const settingsSchema = z.strictObject({
   storeKey: option(secret().optional(), {
     variable: 'SLUICE_STORE_KEY',
     accepts: 'a key of any length, env:NAME or file:PATH',
-    meaning: 'Encrypts the stored bodies of refused deliveries, and keys learned from publishers.',
+    meaning:
+      'Encrypts the stored bodies of refused deliveries, keys learned from publishers, and secrets in plain text in manifests.',
   }),
   evidenceKey: option(secret().optional(), {
     variable: 'SLUICE_EVIDENCE_KEY',
@@ -276,36 +261,10 @@ export const settingsSchema = z.strictObject({
     accepts: 'an integer from 1 to 3650',
     meaning: 'How long records of deliveries are kept.',
   }),
-  refusedDeliveryRows: option(integer(1, 100_000_000).default(100_000), {
-    variable: 'SLUICE_REFUSED_DELIVERY_ROWS',
-    accepts: 'an integer from 1',
-    meaning: 'How many records of refused deliveries are kept. The oldest are deleted first.',
-  }),
-  refusedDeliveryBytes: option(integer(1, 1_099_511_627_776).default(268_435_456), {
-    variable: 'SLUICE_REFUSED_DELIVERY_BYTES',
-    accepts: 'an integer from 1, in bytes',
-    meaning:
-      'How many bytes of refused deliveries are kept, counting everything that is stored. The oldest are deleted first.',
-  }),
-  heldDeliveryRows: option(integer(1, 100_000_000).default(100_000), {
-    variable: 'SLUICE_HELD_DELIVERY_ROWS',
-    accepts: 'an integer from 1',
-    meaning: 'How many deliveries are held for disabled or drained flows. Further deliveries get 503.',
-  }),
-  heldDeliveryBytes: option(integer(1, 1_099_511_627_776).default(268_435_456), {
-    variable: 'SLUICE_HELD_DELIVERY_BYTES',
-    accepts: 'an integer from 1, in bytes',
-    meaning: 'How many bytes are held for disabled or drained flows. Further deliveries get 503.',
-  }),
   stepConcurrency: option(integer(1, 10_000).default(64), {
     variable: 'SLUICE_STEP_CONCURRENCY',
     accepts: 'an integer from 1 to 10000',
     meaning: 'How many steps run at once. Flows take turns.',
-  }),
-  maxBacklog: option(integer(1, 100_000_000).default(1_000_000), {
-    variable: 'SLUICE_MAX_BACKLOG',
-    accepts: 'an integer from 1',
-    meaning: 'How many due steps may wait. While there are more, deliveries get 503, so that publishers retry.',
   }),
   runRetentionDays: option(DAYS.default(30), {
     variable: 'SLUICE_RUN_RETENTION_DAYS',
@@ -331,7 +290,8 @@ export const settingsSchema = z.strictObject({
   tokens: option(z.custom<readonly NamedToken[]>().default([]), {
     variable: 'SLUICE_TOKENS',
     accepts: 'the path of a JSON file with named tokens: [{ "name", "token", "scopes" }]',
-    meaning: 'Tokens of people and programs, with the scopes of each: `read`, `operate`, `deploy`.',
+    meaning:
+      'Tokens of people and programs, with the scopes of each: `read`, `operate`, `deploy`, `metrics`. Read again on SIGHUP.',
   }),
   // Read and checked before the schema sees it: see alerts/targets.ts.
   alerts: option(z.custom<AlertSettings>().optional(), {
@@ -348,12 +308,6 @@ export const settingsSchema = z.strictObject({
     variable: 'SLUICE_LOG_LEVEL',
     accepts: 'trace, debug, info, warn, error, fatal or silent',
     meaning: 'Lowest level of log lines that are written.',
-  }),
-  traceparent: option(oneOf(['continue', 'link']).default('continue'), {
-    variable: 'SLUICE_TRACEPARENT',
-    accepts: 'continue or link',
-    meaning:
-      'How to treat the trace of a sender: `continue` adds spans to it, `link` starts a new trace that links to it.',
   }),
   drainSeconds: option(integer(0, 3600).default(5), {
     variable: 'SLUICE_DRAIN_SECONDS',
@@ -373,7 +327,7 @@ export type Settings = z.output<typeof settingsSchema>;
 export type SettingsInput = z.input<typeof settingsSchema>;
 export type SettingName = keyof Settings;
 
-export interface SettingDescription extends Described {
+interface SettingDescription extends Described {
   /** Name of the option in a config module. */
   readonly name: SettingName;
   /** As text; undefined where nothing counts until it is set. */

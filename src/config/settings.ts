@@ -7,9 +7,10 @@ import { MASK, maskUrl } from '../manifest/mask.ts';
 import { allowsEverything, secretReader } from '../manifest/read-secret.ts';
 import { familiesCovered } from '../webhooks/networks/addresses.ts';
 import { isPlaceholder } from '../webhooks/weaknesses.ts';
+import { hasCredentials, sharedBetween } from './credentials.ts';
 import { databaseContradictions } from './database.ts';
 import { describeSettings, type SettingName, type Settings, settingsSchema } from './settings-schema.ts';
-import { type NamedToken, readTokens } from './tokens.ts';
+import { readTokens } from './tokens.ts';
 
 /** The environment as far as Sluice reads it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -24,24 +25,80 @@ export class SettingsError extends Error {
   }
 }
 
-const SECRET_OPTIONS: ReadonlySet<string> = new Set([
-  'storeKey',
-  'evidenceKey',
-  'dashboardPassword',
-  'dashboardToken',
-  'databaseUrl',
-  'databaseDirectUrl',
-]);
-/** Never printed, not even in part. */
-const UNPRINTED: ReadonlySet<string> = new Set([
-  'storeKey',
-  'evidenceKey',
-  'dashboardPassword',
-  'dashboardToken',
-  'dashboardUser',
-  'tokens',
-  'alerts',
-]);
+/**
+ * What a setting holds: a `secret` may be a reference, and is never printed; an `address` may be a reference too, and is
+ * printed without its credentials; `private` is what is never printed; `open` the rest. A new setting has to say it here.
+ */
+export const CONTENTS: Readonly<Record<SettingName, 'secret' | 'address' | 'private' | 'open'>> = {
+  storeKey: 'secret',
+  evidenceKey: 'secret',
+  dashboardPassword: 'secret',
+  dashboardToken: 'secret',
+  databaseUrl: 'address',
+  databaseDirectUrl: 'address',
+  dashboardUser: 'private',
+  tokens: 'private',
+  alerts: 'private',
+  host: 'open',
+  port: 'open',
+  databaseSchema: 'open',
+  replicaName: 'open',
+  manifests: 'open',
+  enforcementMode: 'open',
+  maxBodyBytes: 'open',
+  forwardedHeaderDepth: 'open',
+  trustedProxies: 'open',
+  publicUrl: 'open',
+  replayToleranceSeconds: 'open',
+  nonceTtlSeconds: 'open',
+  rateLimitPermitsPerSecond: 'open',
+  rateLimitBurstSize: 'open',
+  rateLimitPerIp: 'open',
+  allowLegacySha1: 'open',
+  strictManifests: 'open',
+  refusedDeploys: 'open',
+  holdDeliveries: 'open',
+  egressAllow: 'open',
+  outgoingHosts: 'open',
+  circuitFailures: 'open',
+  manifestSecrets: 'open',
+  deliveryStore: 'open',
+  deliveryRingSize: 'open',
+  deliveryRetentionDays: 'open',
+  stepConcurrency: 'open',
+  runRetentionDays: 'open',
+  dashboardAuth: 'open',
+  logLevel: 'open',
+  drainSeconds: 'open',
+  shutdownGraceSeconds: 'open',
+};
+
+const REFUSED_LIMIT = 'records of refused deliveries may take 256 MiB';
+const HELD_LIMIT = 'held deliveries may take 256 MiB';
+/**
+ * What was a setting once, by its name in a config module, and what there is instead. Such a name is accepted and
+ * ignored, so that an upgrade stops no service. Without it nothing is let in, or deployed, that was not before.
+ */
+const RETIRED: Readonly<Record<string, { readonly variable: string; readonly instead: string }>> = {
+  databasePrepare: {
+    variable: 'SLUICE_DATABASE_PREPARE',
+    instead: 'statements are not prepared by name where SLUICE_DATABASE_DIRECT_URL is another address',
+  },
+  refusedDeliveryRows: { variable: 'SLUICE_REFUSED_DELIVERY_ROWS', instead: REFUSED_LIMIT },
+  refusedDeliveryBytes: { variable: 'SLUICE_REFUSED_DELIVERY_BYTES', instead: REFUSED_LIMIT },
+  heldDeliveryRows: { variable: 'SLUICE_HELD_DELIVERY_ROWS', instead: HELD_LIMIT },
+  heldDeliveryBytes: { variable: 'SLUICE_HELD_DELIVERY_BYTES', instead: HELD_LIMIT },
+  maxBacklog: { variable: 'SLUICE_MAX_BACKLOG', instead: 'deliveries get 503 while more than 1000000 steps are due' },
+  manifestsWin: {
+    variable: 'SLUICE_MANIFESTS_WIN',
+    instead: 'sluice deploy --allow rollback deploys an earlier revision on purpose',
+  },
+  watchManifests: {
+    variable: 'SLUICE_WATCH_MANIFESTS',
+    instead: 'sluice serve --watch deploys changes in the folder of manifests at once',
+  },
+  traceparent: { variable: 'SLUICE_TRACEPARENT', instead: "a delivery's spans belong to the trace of its sender" },
+};
 /** Read elsewhere: the path of the config module itself. */
 const CONFIG_VARIABLE = 'SLUICE_CONFIG';
 /** Honoured where ours are unset, because platforms set them. */
@@ -58,6 +115,7 @@ export function processEnvironment(): Environment {
 /** Merges the environment over `config` and validates. Throws `SettingsError` with all mistakes. */
 export function readSettings(environment: Environment, config: Readonly<Record<string, unknown>> = {}): Settings {
   const given: Record<string, unknown> = { ...config };
+  for (const name of Object.keys(RETIRED)) delete given[name];
   const fromVariable = new Set<string>();
   for (const { name, variable } of describeSettings()) {
     const value = environment[variable] ?? (environment[FALLBACKS[variable] ?? ''] || undefined);
@@ -78,6 +136,15 @@ export function readSettings(environment: Environment, config: Readonly<Record<s
   return parsed.data;
 }
 
+/** One line for each name that was a setting once and is set. */
+export function retiredSettings(environment: Environment, config: Readonly<Record<string, unknown>> = {}): string[] {
+  return Object.entries(RETIRED).flatMap(([name, { variable, instead }]) => {
+    const given = environment[variable] === undefined ? [] : [variable];
+    const names = name in config ? [...given, `${name} (config module)`] : given;
+    return names.map((each) => `${each} is no longer a setting and is ignored: ${instead}`);
+  });
+}
+
 /** Whether OpenTelemetry has an exporter, and its sampler; its SDK reads the other variables itself. */
 export function tracingSettings(environment: Environment) {
   const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: ownEndpoint } = environment;
@@ -85,6 +152,8 @@ export function tracingSettings(environment: Environment) {
     hasExporter: Boolean(endpoint || ownEndpoint),
     sampler: environment.OTEL_TRACES_SAMPLER,
     samplerArgument: environment.OTEL_TRACES_SAMPLER_ARG,
+    exporter: environment.OTEL_TRACES_EXPORTER,
+    protocol: environment.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL || environment.OTEL_EXPORTER_OTLP_PROTOCOL,
   };
 }
 
@@ -103,7 +172,8 @@ function resolveSecrets(given: Record<string, unknown>, environment: Environment
   const read = secretReader({ env: environment, baseFolder: process.cwd() });
   return describeSettings().flatMap(({ name, variable }) => {
     const reference = given[name];
-    if (!SECRET_OPTIONS.has(name) || typeof reference !== 'string' || !/^(env|file):/i.test(reference)) return [];
+    const mayRefer = CONTENTS[name] === 'secret' || CONTENTS[name] === 'address';
+    if (!mayRefer || typeof reference !== 'string' || !/^(env|file):/i.test(reference)) return [];
     const secret = read(reference);
     if ('error' in secret) return [`${variable}: ${secret.error}`];
     given[name] = secret.value;
@@ -136,9 +206,10 @@ function resolveAlerts(given: Record<string, unknown>, environment: Environment)
 // A misspelt variable would leave a gate at its default unseen, and so would one in another case.
 function unknownVariables(environment: Environment): string[] {
   const known = [CONFIG_VARIABLE, ...describeSettings().map((setting) => setting.variable)];
+  const retired = Object.values(RETIRED).map(({ variable }) => variable);
   const names = Object.keys(environment);
   return names
-    .filter((name) => /^sluice_/i.test(name) && !known.includes(name) && !isReadAnyway(name))
+    .filter((name) => /^sluice_/i.test(name) && ![...known, ...retired].includes(name) && !isReadAnyway(name))
     .map((name) => `${name}: no such setting${didYouMean(name.toUpperCase(), known)}`);
 
   /** Where variable names ignore case, as on Windows, the environment lists one spelling and answers to all. */
@@ -164,15 +235,15 @@ function describe(
   // What a part of a list is refused for; of other settings the whole value says it.
   const isTold = name === 'outgoingHosts' && issue.code === 'custom' && !MAY_HOLD_CREDENTIAL.test(issue.message);
   const why = isTold ? `: ${issue.message}` : '';
-  return [`${label}: ${shownValue(name, given[name])} is not accepted; expected ${setting.accepts}${why}`];
+  return [`${label}: ${shownValue(setting.name, given[name])} is not accepted; expected ${setting.accepts}${why}`];
 }
 
 // User information, a query, a fragment, or behind a scheme what is no port.
 const MAY_HOLD_CREDENTIAL = /[@?#]|\/\/[^":=]*:(?!\d{1,5}[="])/;
 
 /** What was given, for the error that refuses it, without any part that could be a credential. */
-function shownValue(name: string, value: unknown): string {
-  if (UNPRINTED.has(name)) return 'the value';
+function shownValue(name: SettingName, value: unknown): string {
+  if (CONTENTS[name] === 'secret' || CONTENTS[name] === 'private') return 'the value';
   const mask = (_key: string, inner: unknown) => (typeof inner === 'string' ? withoutCredentials(name, inner) : inner);
   return JSON.stringify(value, mask) ?? typeof value;
 }
@@ -204,15 +275,14 @@ function contradictions(settings: Settings, environment: Environment): string[] 
   if (settings.dashboardUser?.includes(':')) {
     lines.push('SLUICE_DASHBOARD_USER: a colon ends the name in HTTP Basic; choose a name without one');
   }
-  const { dashboardPassword, dashboardToken, tokens } = settings;
-  const hasCredentials = dashboardPassword !== undefined || dashboardToken !== undefined || tokens.length > 0;
-  if (!hasCredentials && settings.dashboardAuth === undefined && !isLoopbackHost(settings.host)) {
+  lines.push(...sharedBetween(settings));
+  if (!hasCredentials(settings) && settings.dashboardAuth === undefined && !isLoopbackHost(settings.host)) {
     lines.push(
       `SLUICE_HOST: "${settings.host}" can be reached from other machines and the dashboard has no credentials; set ` +
         'SLUICE_DASHBOARD_TOKEN, or SLUICE_DASHBOARD_USER and SLUICE_DASHBOARD_PASSWORD, or set SLUICE_DASHBOARD_AUTH=none on purpose',
     );
   }
-  if (hasCredentials && settings.dashboardAuth !== undefined) {
+  if (hasCredentials(settings) && settings.dashboardAuth !== undefined) {
     lines.push('SLUICE_DASHBOARD_AUTH: none contradicts the dashboard credentials that are set; remove one of the two');
   }
   if (settings.evidenceKey !== undefined && !isEd25519(settings.evidenceKey)) {
@@ -232,8 +302,8 @@ function isEd25519(pem: string): boolean {
 }
 
 const SECONDS_A_DAY = 86_400;
-/** A password can be tried only over the network; a token or a key can be longer because people need not remember it. */
-const MIN_SECRET_BYTES = { dashboardPassword: 8, dashboardToken: 16, storeKey: 16 } as const;
+/** A password is shorter because people have to type it. */
+const MIN_SECRET_BYTES = { dashboardPassword: 12, dashboardToken: 16, storeKey: 16 } as const;
 
 /** One line for each setting that is accepted but protects nothing, or less than it seems to. */
 export function settingsWarnings(settings: Settings): string[] {
@@ -284,28 +354,4 @@ export function settingsWarnings(settings: Settings): string[] {
 
 function variableOf(name: SettingName): string {
   return describeSettings().find((setting) => setting.name === name)?.variable ?? name;
-}
-
-/** Who may use the dashboard. */
-export type DashboardAccess =
-  | {
-      readonly kind: 'credentials';
-      readonly basic?: { readonly user: string; readonly password: string } | undefined;
-      /** May do everything. */
-      readonly token?: string | undefined;
-      readonly tokens?: readonly NamedToken[];
-    }
-  /** No credentials: anyone on this machine, because the listener is on a loopback address. */
-  | { readonly kind: 'loopback' }
-  /** No credentials, on purpose: anyone who reaches the listener. */
-  | { readonly kind: 'open' };
-
-/** Who may use the dashboard; `contradictions` made sure that it is open only on purpose. */
-export function dashboardAccess(settings: Settings): DashboardAccess {
-  const { dashboardUser: user, dashboardPassword: password, dashboardToken: token, tokens } = settings;
-  const basic = user === undefined || password === undefined ? undefined : { user, password };
-  if (basic !== undefined || token !== undefined || tokens.length > 0) {
-    return { kind: 'credentials', basic, token, tokens };
-  }
-  return { kind: settings.dashboardAuth === 'none' ? 'open' : 'loopback' };
 }

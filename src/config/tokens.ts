@@ -3,8 +3,8 @@ import { parseWith } from '../manifest/issues.ts';
 import { resolveSecret, type SecretReader } from '../manifest/read-secret.ts';
 import { isPlaceholder } from '../webhooks/weaknesses.ts';
 
-/** What a token may do: read the dashboard, act on runs and deliveries, and change manifests. */
-export const SCOPES = ['read', 'operate', 'deploy'] as const;
+/** What a token may do: read the dashboard, act on runs and deliveries, change manifests, and read the metrics alone. */
+export const SCOPES = ['read', 'operate', 'deploy', 'metrics'] as const;
 export type Scope = (typeof SCOPES)[number];
 
 /** A program's or person's own way into the dashboard, so that the activity list can name who did what. */

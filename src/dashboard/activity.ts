@@ -1,21 +1,18 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { SCOPES, type Scope } from '../config/tokens.ts';
-import { HttpError } from '../errors.ts';
-import { createSweeper, type Sweeper } from '../flows/retention.ts';
+import { HttpError, UnfitClockError } from '../errors.ts';
 import { type Clock, DAY_MS, deletionGuard } from '../model/clock.ts';
+import type { DeployOutcome } from '../model/finding.ts';
+import { ALERT_FLOW_ID } from '../model/manifest.ts';
+import { ACTIVITY_DAYS } from '../review/activity.ts';
 import type { NewIntervention, Store } from '../store/store.ts';
+import { createSweeper, type Sweeper } from '../sweeper.ts';
 import { logEvent } from '../telemetry/events.ts';
 import { senderOf } from '../webhooks/read-delivery.ts';
+import { builtInFlow } from './answer.ts';
+import type { Actor } from './credentials.ts';
 import type { DashboardServices } from './services.ts';
-
-/** Who sent a request, and what that party may do. */
-export interface Actor {
-  readonly name: string;
-  readonly scopes: readonly Scope[];
-  /** Logged in on the login page, so there is a session to end. */
-  readonly hasSession?: boolean;
-}
 
 /** Behind a login this is overwritten; without one everybody may do everything. */
 const ANYONE: Actor = { name: 'anyone', scopes: SCOPES };
@@ -31,7 +28,7 @@ export interface RouteAccess {
   /** Why somebody did it, where a field of the body says so; else a header does. */
   readonly reasonOf?: ((request: FastifyRequest) => string | null) | undefined;
   /** What else is kept of it. */
-  readonly detailsOf?: ((request: FastifyRequest) => Readonly<Record<string, string>>) | undefined;
+  readonly detailsOf?: ((request: FastifyRequest) => Promise<Readonly<Record<string, string>>>) | undefined;
   /** A 200 says that it began; the route itself keeps how it ends. */
   readonly endsLater?: boolean | undefined;
 }
@@ -54,22 +51,42 @@ export function setActor(request: FastifyRequest, actor: Actor): void {
 }
 
 export function actorOf(request: FastifyRequest): Actor {
-  return request.getDecorator<Actor | undefined>(ACTOR) ?? ANYONE;
+  return provenActorOf(request) ?? ANYONE;
+}
+
+/** Who it is, if that was proven. */
+export function provenActorOf(request: FastifyRequest): Actor | undefined {
+  return request.getDecorator<Actor | undefined>(ACTOR);
 }
 
 /** An `onRequest` hook, after the login: a token does what its scopes say and nothing else. */
 export async function requireScope(request: FastifyRequest): Promise<void> {
   const scope = request.routeOptions.config.access?.scope ?? (READING_METHODS.has(request.method) ? 'read' : 'operate');
   const { name, scopes } = actorOf(request);
-  if (scopes.includes(scope)) return;
+  // Who reads everything reads the metrics too.
+  if (scopes.includes(scope) || (scope === 'metrics' && scopes.includes('read'))) return;
   throw new HttpError('insufficient_scope', `This needs the scope ${scope}; ${name} has ${scopes.join(', ')}`);
+}
+
+/** What opens a flow again: that is allowed for those of Sluice itself too. */
+const OPENING: ReadonlySet<string | undefined> = new Set(['enableFlow', 'endDrain', 'resumeFlow']);
+
+/** An `onRequest` hook: nobody but Sluice changes what Sluice made itself, whatever their scopes. */
+export async function refuseBuiltIn({
+  method,
+  params,
+  routeOptions: { url = '', schema },
+}: FastifyRequest): Promise<void> {
+  if (READING_METHODS.has(method) || !url.startsWith('/flows/api/flows/:id') || OPENING.has(schema?.operationId))
+    return;
+  if ((params as { id: string }).id.toLowerCase() === ALERT_FLOW_ID) throw builtInFlow();
 }
 
 type ActivityServices = Pick<DashboardServices, 'store' | 'clock' | 'newId' | 'logger' | 'senderAddress'>;
 
 /**
  * Keeps every request that changes something: before it is carried out, so that nothing happens unseen, and again with its
- * answer. A request is refused while the store cannot keep it.
+ * answer. A request is refused while the store cannot keep it, or the time is not known.
  */
 export function recordActivity(app: FastifyInstance, services: ActivityServices): void {
   const { store, logger } = services;
@@ -77,7 +94,8 @@ export function recordActivity(app: FastifyInstance, services: ActivityServices)
     const { scope, isPlan } = request.routeOptions.config.access ?? {};
     const isReading = request.is404 || READING_METHODS.has(request.method) || scope === 'read';
     if (isReading || isPlan?.(request) === true) return;
-    const intervention = interventionOf(request, services);
+    if (!services.clock.isFit()) throw new UnfitClockError();
+    const intervention = await interventionOf(request, services);
     await store.beginIntervention(intervention);
     request.setDecorator(INTERVENTION, intervention);
   });
@@ -99,6 +117,52 @@ export function recordActivity(app: FastifyInstance, services: ActivityServices)
   });
 }
 
+/** A deploy of which the activity list tells what it does to who gets in. */
+type ToldDeploy = Pick<DeployOutcome, 'flowId' | 'action' | 'revision' | 'routes' | 'findings'> & {
+  readonly actor: string;
+};
+
+/** Keeps by which deploys more get in, and whose secrets changed, whoever did it: starts and watched folders are no requests. */
+export async function keepAccess(
+  deploys: readonly ToldDeploy[],
+  { store, clock, newId, logger }: Omit<ActivityServices, 'senderAddress'>,
+): Promise<void> {
+  for (const { flowId, action, revision, routes, findings, actor } of deploys) {
+    if (action === 'refused') continue;
+    const wider = routes.filter(({ access }) => access === 'wider').map(({ route }) => route);
+    const changed = findings
+      .filter(({ rule }) => rule === 'secret-changed')
+      .map(({ before, path }) => String(before ?? path));
+    const kept = { revision: String(revision) };
+    const entries = [
+      ...(wider.length === 0
+        ? []
+        : [{ action: 'widenAccess', details: { access: 'wider', ...kept, routes: wider.join(', ') } }]),
+      ...(changed.length === 0
+        ? []
+        : [{ action: 'changeSecret', details: { ...kept, references: changed.join(', ') } }]),
+    ];
+    for (const entry of entries) {
+      const id = newId();
+      const target = { type: 'flow', id: flowId } as const;
+      try {
+        const about = { actor, clientIp: null, target, reason: null, ...entry };
+        await store.beginIntervention({ id, at: clock.now(), ...about });
+        await store.endIntervention({ id, statusCode: 200 });
+      } catch (error) {
+        // It is in force, and the log has it.
+        const told = 'who gets in has changed, and that could not be added to the activity list';
+        logger.warn({ err: error, flowId, action: entry.action }, told);
+      }
+    }
+  }
+}
+
+/** Why it is done; null where nobody says so, and for a request that changes nothing. */
+export function reasonOf(request: FastifyRequest): string | null {
+  return request.getDecorator<NewIntervention | undefined>(INTERVENTION)?.reason ?? null;
+}
+
 /** The id of the intervention that a request is. */
 export function interventionIdOf(request: FastifyRequest): string {
   const intervention = request.getDecorator<NewIntervention | undefined>(INTERVENTION);
@@ -118,14 +182,18 @@ const TARGETS = [
 const REASON_HEADER = 'x-sluice-reason';
 const MAX_REASON_LENGTH = 500;
 
-function interventionOf(request: FastifyRequest, { clock, newId, senderAddress }: ActivityServices): NewIntervention {
+async function interventionOf(
+  request: FastifyRequest,
+  { clock, newId, senderAddress }: ActivityServices,
+): Promise<NewIntervention> {
   const { url = '', config, schema } = request.routeOptions;
   const params = (request.params ?? {}) as Record<string, string>;
   const found = TARGETS.find(({ path }) => url === path || url.startsWith(`${path}/`));
   const target = found === undefined ? null : { type: found.type, id: params[found.parameter] ?? '' };
   const named = { ...params, ...(request.query as Record<string, unknown> | undefined) };
   const details = Object.entries(named).filter(
-    ([name, value]) => name !== found?.parameter && value !== undefined && value !== false && String(value) !== '',
+    ([name, value]) =>
+      name !== found?.parameter && name !== 'reason' && value !== undefined && value !== false && String(value) !== '',
   );
   const reason = config.access?.reasonOf?.(request) ?? request.headers[REASON_HEADER] ?? null;
   return {
@@ -137,15 +205,15 @@ function interventionOf(request: FastifyRequest, { clock, newId, senderAddress }
     target,
     details: {
       ...Object.fromEntries(details.map(([name, value]) => [name, String(value)])),
-      ...config.access?.detailsOf?.(request),
+      ...(await config.access?.detailsOf?.(request)),
     },
     reason: reason === null ? null : String(reason).slice(0, MAX_REASON_LENGTH),
   };
 }
 
-/** Longer than deliveries and runs: who did something last year may be asked. */
-const RETENTION_DAYS = 400;
 const ROWS_A_CHUNK = 100;
+const BROKEN =
+  'the activity log is not what was written, so its old rows are kept; `sluice activity verify` names what was changed';
 
 /** Deletes old interventions. */
 export function createActivityRetention({
@@ -158,11 +226,19 @@ export function createActivityRetention({
   readonly logger: Logger;
 }): Sweeper {
   const mayDelete = deletionGuard(clock, () => {});
+  let toldAt: number | null = null;
   return createSweeper({
     sweep: async (inChunks) => {
       if (!mayDelete()) return;
-      const before = clock.now() - RETENTION_DAYS * DAY_MS;
-      await inChunks(async () => (await store.purgeInterventions({ before, limit: ROWS_A_CHUNK })) === ROWS_A_CHUNK);
+      const before = clock.now() - ACTIVITY_DAYS * DAY_MS;
+      await inChunks(async () => {
+        const { rows, brokenAt } = await store.purgeInterventions({ before, limit: ROWS_A_CHUNK });
+        if (brokenAt !== null && brokenAt !== toldAt) {
+          logger.error({ seq: brokenAt }, BROKEN);
+          toldAt = brokenAt;
+        }
+        return rows === ROWS_A_CHUNK;
+      });
     },
     failure: 'old interventions could not be deleted',
     logger,

@@ -38,4 +38,6 @@ export const outcomeSchema = z.object({ success: z.boolean(), message: z.string(
 export const unknownId = (kind: 'delivery' | 'flow' | 'run', id: string) =>
   new HttpError(`unknown_${kind}`, `There is no ${kind} with the id ${id}`);
 
+export const builtInFlow = () =>
+  new HttpError('built_in_flow', 'Sluice tells of alerts with this flow; it cannot be run, closed or replaced');
 export const flowDisabled = () => new HttpError('flow_disabled', 'The flow is disabled; enable it first');

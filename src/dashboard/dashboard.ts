@@ -2,13 +2,16 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest,
 import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import { isLoopbackHost } from '../config/settings.ts';
 import { errorHandler, HttpError, notFoundHandler } from '../errors.ts';
-import { decorateActor, READING_METHODS, recordActivity, requireScope } from './activity.ts';
+import { loadOnce } from '../flows/load-once.ts';
+import { type AccessRecord, createAccessRecord } from './access-record.ts';
+import { decorateActor, READING_METHODS, recordActivity, refuseBuiltIn, requireScope } from './activity.ts';
 import { activityRoutes } from './api/activity.ts';
 import { alertRoutes } from './api/alerts.ts';
 import { attentionRoutes } from './api/attention.ts';
 import { deliveryRoutes } from './api/deliveries.ts';
 import { deliveryReviewRoutes } from './api/delivery-review.ts';
 import { deployRoutes } from './api/deploys.ts';
+import { eventStreamRoute } from './api/event-stream.ts';
 import { evidenceRoutes } from './api/evidence.ts';
 import { figureRoutes } from './api/figures.ts';
 import { flowControlRoutes } from './api/flow-control.ts';
@@ -25,16 +28,14 @@ import { runHistoryRoutes } from './api/run-history.ts';
 import { runOutlineRoutes } from './api/run-outline.ts';
 import { runRoutes } from './api/runs.ts';
 import { scheduleRoutes } from './api/schedules.ts';
-import { healthRoutes, serviceRoutes } from './api/service.ts';
+import { healthRoutes, metricsRoute } from './api/service.ts';
 import { stepRoutes } from './api/steps.ts';
 import { type Authentication, createAuthentication } from './auth.ts';
 import { docsRoutes } from './docs/page.ts';
 import { compileValidator } from './input.ts';
 import { loginRoutes } from './login.ts';
-import type { describeRoutes } from './openapi.ts';
 import { isReserved, pageRoutes } from './page.ts';
 import type { DashboardServices } from './services.ts';
-import { createSessions } from './session.ts';
 
 const MAX_BODY_BYTES = 1_048_576;
 
@@ -69,7 +70,8 @@ const apiRoutes = [
   attentionRoutes,
   activityRoutes,
   keyRoutes,
-  serviceRoutes,
+  metricsRoute,
+  eventStreamRoute,
   replicaRoutes,
   hostRoutes,
   alertRoutes,
@@ -93,9 +95,12 @@ export function dashboard(services: DashboardServices): FastifyPluginAsync {
     app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_BODY_BYTES }, (_request, body, done) =>
       done(null, body),
     );
+    decorateActor(app);
+    const record = createAccessRecord(services);
+    app.addHook('onError', (request, _reply, error) => record.denied(request, error));
     const openApi = openApiOf(app, services.version);
     healthRoutes(app.withTypeProvider<ZodTypeProvider>(), services);
-    const authentication = await addLogin(app, services);
+    const authentication = await addLogin(app, services, record);
     await app.register(async (guarded) => addGuarded(guarded, { services, openApi, authentication }));
   };
 }
@@ -106,23 +111,21 @@ function openApiOf(app: FastifyInstance, version: string) {
   app.addHook('onRoute', (route) => {
     routes.push(route);
   });
-  let document: ReturnType<typeof describeRoutes> | undefined;
-  return () => {
-    document ??= import('./openapi.ts').then(({ describeRoutes }) => describeRoutes(routes, version));
-    return document;
-  };
+  return loadOnce(async () => (await import('./openapi.ts')).describeRoutes(routes, version));
 }
 
 /** The login page is the one that needs no login; without credentials there is none. */
-async function addLogin(app: FastifyInstance, services: DashboardServices): Promise<Authentication | undefined> {
-  const { access, clock, publicUrl } = services;
-  if (access.kind !== 'credentials') return undefined;
-  const sessions = createSessions(access, clock);
-  const authentication = createAuthentication(access, { ...services, sessions });
-  const isSecure = publicUrl?.toLowerCase().startsWith('https:') === true;
+async function addLogin(
+  app: FastifyInstance,
+  services: DashboardServices,
+  record: AccessRecord,
+): Promise<Authentication | undefined> {
+  const { logins } = services;
+  if (logins === undefined) return undefined;
+  const authentication = createAuthentication(logins, { ...services, record });
   await app.register(async (open) => {
     open.addHook('onRequest', guardOrigin(services));
-    loginRoutes(open, { authentication, sessions, hasUser: access.basic !== undefined, isSecure });
+    loginRoutes(open, { authentication, logins, record, services });
   });
   return authentication;
 }
@@ -138,11 +141,11 @@ function addGuarded(app: FastifyInstance, { services, openApi, authentication }:
     if (services.isStopping()) throw new HttpError('stopping', 'The process is stopping');
   });
   app.addHook('onRequest', guardOrigin(services));
-  decorateActor(app);
   if (authentication !== undefined) {
     app.addHook('onRequest', authentication.require);
     app.addHook('onRequest', requireScope);
   }
+  app.addHook('onRequest', refuseBuiltIn);
   recordActivity(app, services);
   app.setNotFoundHandler(refuseOtherMethods(app));
   const typed = app.withTypeProvider<ZodTypeProvider>();

@@ -182,7 +182,9 @@ export const PAGING = {
 export const compileValidator: FastifySchemaCompiler<z.ZodType> = ({ schema }) => {
   const names = schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
   return (data: unknown) => {
-    const hostile = Object.entries((data ?? {}) as Record<string, Json>).find((entry) => !isStorableValue(entry));
+    // A body is bytes here; who parses it looks at its texts.
+    const given = Buffer.isBuffer(data) ? {} : ((data ?? {}) as Record<string, Json>);
+    const hostile = Object.entries(given).find((entry) => !isStorableValue(entry));
     if (hostile !== undefined)
       return { error: new HttpError(400, `${JSON.stringify(cut(hostile[0]))}: ${UNSTORABLE}`) };
     const parsed = schema.safeParse(data);

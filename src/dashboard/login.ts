@@ -1,42 +1,56 @@
 import { createHash } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { type Authentication, NO_CLAIM, tooManyLogins } from './auth.ts';
-import { COOKIE, LIFETIME_SECONDS, type Sessions } from './session.ts';
+import type { AccessRecord } from './access-record.ts';
+import { type Authentication, tooManyLogins } from './auth.ts';
+import { NOTHING_GIVEN } from './credentials.ts';
+import type { DashboardServices } from './services.ts';
+import { cookieNameFor, LIFETIME_SECONDS, type Logins } from './session.ts';
 
 interface LoginOptions {
   readonly authentication: Authentication;
-  readonly sessions: Sessions;
-  readonly hasUser: boolean;
-  /** Whether browsers reach the service over TLS. */
-  readonly isSecure: boolean;
+  readonly logins: Logins;
+  readonly record: AccessRecord;
+  readonly services: DashboardServices;
 }
 
 /** Adds the page with the login, which needs none, and the way out. */
-export function loginRoutes(app: FastifyInstance, { authentication, sessions, hasUser, isSecure }: LoginOptions): void {
-  // Lax, so that a link in an alert leads to its page for who is logged in; what changes something is guarded besides.
-  const attributes = `; Path=/; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`;
+export function loginRoutes(app: FastifyInstance, { authentication, logins, record, services }: LoginOptions): void {
+  const { credentials, sessions } = logins;
+  const cookieOf = (request: FastifyRequest, value: string, maxAge: number) => {
+    const name = cookieNameFor(request, services);
+    // Lax, so that a link in an alert leads to its page for who is logged in; what changes something is guarded besides.
+    const attributes = `Max-Age=${maxAge}; Path=/; HttpOnly; SameSite=Lax`;
+    return `${name}=${value}; ${attributes}${name.startsWith('__Host-') ? '; Secure' : ''}`;
+  };
   const show = (reply: FastifyReply, next: string, problem?: string) =>
     reply
       .type('text/html; charset=utf-8')
       .header('content-security-policy', CSP)
       // Under no-referrer a browser sends a form with `Origin: null`, as it does for another site's.
       .header('referrer-policy', 'same-origin')
-      .send(loginPage({ next, hasUser, problem }));
+      .send(loginPage({ next, hasUser: credentials.hasUser, problem }));
 
   app.get('/flows/login', { schema: { hide: true } }, (request, reply) => show(reply, nextOf(request.query)));
   app.post('/flows/login', { schema: { hide: true } }, async (request, reply) => {
     const form = formOf(request);
     const next = nextOf({ next: form.get('next') });
-    const claim = { ...NO_CLAIM, user: form.get('user') ?? '', password: form.get('password') ?? '' };
-    const actor = await authentication.attempt(request, { ...claim, token: form.get('token')?.trim() ?? '' });
+    const given = { ...NOTHING_GIVEN, user: form.get('user') ?? '', password: form.get('password') ?? '' };
+    const actor = await authentication.attempt(request, { ...given, token: form.get('token')?.trim() ?? '' });
     if (actor === 'too many') throw tooManyLogins(reply);
     if (actor === 'wrong') return show(reply.code(401), next, 'These credentials are not correct; try again.');
-    const cookie = `${COOKIE}=${sessions.begin(actor)}; Max-Age=${LIFETIME_SECONDS}${attributes}`;
+    await record.loggedIn(request, actor);
+    const cookie = cookieOf(request, sessions.begin(actor), LIFETIME_SECONDS);
     return reply.header('set-cookie', cookie).redirect(next, 303);
   });
-  app.post('/flows/logout', { schema: { hide: true } }, (_request, reply) =>
-    reply.header('set-cookie', `${COOKIE}=; Max-Age=0${attributes}`).redirect('/flows/login', 303),
-  );
+  app.post('/flows/logout', { schema: { hide: true } }, async (request, reply) => {
+    const actor = await sessions.find(request.headers.cookie, cookieNameFor(request, services));
+    // A copy of the cookie must not outlive the log-out, so the answer waits until the store has it.
+    if (actor?.session !== undefined) {
+      await sessions.end(actor.session);
+      await record.loggedOut(request, actor);
+    }
+    return reply.header('set-cookie', cookieOf(request, '', 0)).redirect('/flows/login', 303);
+  });
 }
 
 function formOf({ body }: FastifyRequest): URLSearchParams {

@@ -3,9 +3,9 @@ import Fastify, { type RouteOptions } from 'fastify';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { REASON_CODES, type Reason } from '../model/delivery.ts';
-import { REASONS } from '../webhooks/outcome.ts';
+import { REASONS } from '../webhooks/answers.ts';
 
-// Not imported, as in webhooks/outcome.ts.
+// Not imported, as in webhooks/answers.ts.
 const { STATUS_CODES } = process.getBuiltinModule('node:http');
 
 const TAGS = {
@@ -136,7 +136,8 @@ const receiveEndpoint = {
           name: 'idempotency-key',
           in: 'header',
           required: false,
-          description: 'A key that the trigger has seen before starts no second run.',
+          description:
+            'A key that the trigger has seen before starts no second run; with another body it is refused with 409.',
           schema: { type: 'string' },
         },
       ],

@@ -73,8 +73,8 @@ function themeOf({ headers }: FastifyRequest): Theme {
 
 /** Who has a session, so that the page can offer the way out. */
 function sessionOf(request: FastifyRequest): string | undefined {
-  const { name, hasSession = false } = actorOf(request);
-  return hasSession ? encodeURIComponent(name) : undefined;
+  const { name, session } = actorOf(request);
+  return session === undefined ? undefined : encodeURIComponent(name);
 }
 
 function attributeOf(name: string, value: string | undefined): string {

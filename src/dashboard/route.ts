@@ -28,6 +28,11 @@ interface TextAnswer {
   readonly content: { readonly [contentType: string]: { readonly schema: z.ZodString } };
 }
 
+export const textAnswer = (contentType: string): TextAnswer => ({
+  description: 'OK',
+  content: { [contentType]: { schema: z.string() } },
+});
+
 const NO_QUERY = z.strictObject({});
 
 type Refusal = 400 | 401 | 403 | 404 | 409 | 413 | 415 | 503;

@@ -9,7 +9,7 @@ import type {
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Logger } from 'pino';
 import type { AlertSettings } from '../alerts/targets.ts';
-import type { DashboardAccess } from '../config/settings.ts';
+import type { DashboardAccess } from '../config/credentials.ts';
 import type { Deployment } from '../deploys/deployment.ts';
 import type { FlowSwitch } from '../deploys/flow-switch.ts';
 import type { Holding } from '../deploys/holding.ts';
@@ -19,22 +19,23 @@ import type { StepHandler } from '../flows/handlers/handler.ts';
 import type { Heartbeat } from '../flows/heartbeat.ts';
 import type { Hosts } from '../flows/hosts.ts';
 import type { Scheduler } from '../flows/scheduler.ts';
-import type { Clock } from '../model/clock.ts';
-import type { createReviewer } from '../review/reviewer.ts';
+import type { ServiceClock } from '../model/clock.ts';
+import type { createReviewer } from '../review/review.ts';
 import type { Store } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { ClientAddressReader } from '../webhooks/read-delivery.ts';
 import type { SchemeDescription } from '../webhooks/schemes/description.ts';
 import type { TriggerTable } from '../webhooks/triggers.ts';
+import type { Logins } from './session.ts';
 
 /** What the dashboard needs of the rest of the process. */
 export interface DashboardServices {
   readonly store: Store;
   readonly catalog: Pick<Catalog, 'find' | 'list' | 'pinned'>;
-  readonly deployment: Pick<Deployment, 'parse' | 'parseAll' | 'parseRevision' | 'deploy' | 'reload'>;
+  readonly deployment: Pick<Deployment, 'parse' | 'parseAll' | 'parseRevision' | 'deploy' | 'delete' | 'reload'>;
   readonly flowSwitch: FlowSwitch;
-  readonly holding: Pick<Holding, 'count'>;
+  readonly holding: Pick<Holding, 'count' | 'discard'>;
   readonly engine: Pick<Engine, 'triggerFlow' | 'rerun'>;
   readonly control: RunControl;
   readonly scheduler: Pick<Scheduler, 'list' | 'setPaused' | 'setCron' | 'trigger'>;
@@ -42,25 +43,42 @@ export interface DashboardServices {
   readonly hosts: Pick<Hosts, 'list' | 'closeCircuit'>;
   readonly live: Pick<LiveEvents, 'subscribe'>;
   readonly reviewer: ReturnType<typeof createReviewer>;
-  readonly metrics: Pick<Metrics, 'registry' | 'ready' | 'clusterReplicas' | 'clusterDifferences' | 'webhookRejected'>;
+  readonly metrics: Pick<
+    Metrics,
+    | 'registry'
+    | 'ready'
+    | 'clusterReplicas'
+    | 'clusterDifferences'
+    | 'databaseFileBytes'
+    | 'databaseWalBytes'
+    | 'purgeAgeSeconds'
+    | 'webhookRejected'
+    | 'logins'
+    | 'eventReaders'
+    | 'eventReadersRefused'
+  >;
   /** Undefined where this process has the store for itself. */
   readonly heartbeat: Pick<Heartbeat, 'state'> | undefined;
   /** The alert targets; undefined if there are none. */
   readonly alerts: AlertSettings | undefined;
-  readonly clock: Clock;
+  readonly clock: ServiceClock;
   readonly newId: () => string;
   readonly logger: Logger;
   /** Steps that run at once. */
   readonly stepConcurrency: number;
   /** Tells clients that log in apart; must not trust anything that a client can write. */
-  readonly senderAddress: Pick<ClientAddressReader, 'read'>;
+  readonly senderAddress: ClientAddressReader;
   /** Resolves after so many milliseconds; slows failed logins down. */
   readonly wait: (ms: number) => Promise<void>;
   /** A stop has begun: the process is not ready, though it may go on accepting for a while. */
   readonly isLeaving: () => boolean;
+  /** It listens, and takes up what the last process left. */
+  readonly isStarting: () => boolean;
   /** The process takes no new work. */
   readonly isStopping: () => boolean;
   readonly access: DashboardAccess;
+  /** The credentials and sessions in force; undefined where there are none. */
+  readonly logins: Logins | undefined;
   /** What the process listens on; with port 0 the port in use is read from the socket. */
   readonly listener: { readonly host: string; readonly port: number };
   /** Absolute base URL that publishers call, without a slash at its end. */

@@ -2,8 +2,10 @@ import type { LoadedFlow } from '../manifest/load.ts';
 import type { DeployOutcome, Finding, FindingClass, LiveFlow, Override } from '../model/finding.ts';
 import type { Json } from '../model/json.ts';
 import type { ManifestSource } from '../model/manifest.ts';
-import type { FlowRecord, PlannedDeploy, RevisionRecord } from '../store/store.ts';
-import { compareRevisions, findRenamedTriggers, gravest } from './changes/index.ts';
+import type { FlowRecord, PlannedDeploy, RevisionNeeds, RevisionRecord } from '../store/store.ts';
+import { compareRevisions, findMovedRoutes, gravest, type ServiceSettings, secretFindings } from './changes/index.ts';
+import { type AccessChange, isOpened, isOpening, withAccess } from './deploy-access.ts';
+import type { ChangedSecrets } from './needs.ts';
 
 /** The effect of deploying one flow, and the store operations that carry it out. */
 interface DeployPlan {
@@ -14,43 +16,57 @@ interface DeployPlan {
 
 interface PlanRequest {
   readonly loaded: LoadedFlow;
-  /** Undefined where the flow is not deployed. */
+  /** Undefined where the flow was never deployed; one that was deleted is judged by its last revision. */
   readonly deployed: { readonly flow: FlowRecord; readonly revision: RevisionRecord } | undefined;
   readonly live: LiveFlow;
+  /** What the deploy does to who gets in. */
+  readonly access: AccessChange;
   /** Objections to the deploy other than differences, such as a flow that it replaces. */
   readonly objections: readonly Finding[];
   /** The earlier revision that the manifest is, and the deployed one. */
-  readonly superseded: { readonly revision: number; readonly newest: number } | undefined;
+  readonly superseded: { readonly revision: number; readonly newest: number; readonly isRemoved: boolean } | undefined;
   readonly allow: readonly Override[];
   readonly source: ManifestSource;
-  readonly retentionDays: number;
+  readonly actor: string;
+  readonly reason: string | null;
+  /** Whether the deployed revision has the manifest, its files and its secrets. */
+  readonly isUnchanged: boolean;
+  /** Secrets whose value is another one, or cannot be compared. */
+  readonly changedSecrets: ChangedSecrets;
+  /** What is to be stored of it besides; null where that is stored. */
+  readonly needs: RevisionNeeds | null;
+  readonly settings: ServiceSettings;
   /** Milliseconds since the Unix epoch. */
   readonly at: number;
 }
 
 /**
  * Judges a change: what is safe applies, a caution applies while no run of the flow is in flight, what breaks is
- * refused, and so is an earlier revision. Each of the latter three may be allowed, by its name. Pure.
+ * refused, and so are an earlier revision and a route by which more get in, whatever is in flight. Each of the latter four
+ * may be allowed, by its name. Pure.
  */
 export function planDeploy(request: PlanRequest): DeployPlan {
-  const { loaded, deployed, live, objections, superseded, allow, source, at } = request;
+  const { loaded, deployed, live, access, objections, superseded, allow, source, at, isUnchanged } = request;
   const { id, name, version } = loaded.manifest;
   const { snapshot, hash } = loaded;
-  const isUnchanged = deployed !== undefined && deployed.revision.hash === hash;
-  const findings = isUnchanged ? [] : [...objections, ...differences(request)];
+  const { actor, reason, changedSecrets, needs } = request;
+  const isDeleted = deployed?.flow.deletedAt !== undefined;
+  const different = isUnchanged ? [] : [...objections, ...differences(request)];
+  const findings = withAccess([...different, ...secretFindings(changedSecrets)], access);
   const has = (wanted: FindingClass) => findings.some((finding) => finding.class === wanted);
   const isAllowed = (wanted: Override) => allow.includes(wanted);
   const runsInFlight = live.runsInFlight + (live.callers?.runsInFlight ?? 0);
   const isBusy = has('caution') && runsInFlight > 0;
-  const rollbackTo = isUnchanged ? undefined : superseded?.revision;
+  const isOlder = !isUnchanged && superseded !== undefined && superseded.revision < superseded.newest;
+  const rollbackTo = isOlder ? superseded.revision : undefined;
   const refusals = [
-    ...(superseded !== undefined && rollbackTo !== undefined && !isAllowed('rollback')
-      ? [rollbackRefusal(superseded)]
-      : []),
+    ...(isOlder && !isAllowed('rollback') ? [rollbackRefusal(superseded, isDeleted)] : []),
     ...(has('breaking') && !isAllowed('breaking') ? [breakingRefusal(findings)] : []),
+    ...(isOpened(access) && !isAllowed('access') ? [accessRefusal(access)] : []),
     ...(isBusy && !isAllowed('caution') ? [busyRefusal(id, live)] : []),
   ];
-  const revision = deployed?.flow.revision ?? null;
+  const newest = deployed?.flow.revision ?? null;
+  const revision = isDeleted ? null : newest;
   const about = {
     flowId: id,
     name,
@@ -58,14 +74,16 @@ export function planDeploy(request: PlanRequest): DeployPlan {
     runsInFlight,
     findings,
     class: gravest(findings),
+    access: access.access,
+    routes: access.routes,
     rollbackTo,
   };
   if (refusals.length > 0) {
     return { outcome: { ...about, action: 'refused', revision, refusal: refusals.join('\n') } };
   }
-  const action = isUnchanged ? 'unchanged' : deployed === undefined ? 'created' : 'updated';
+  const action = isUnchanged ? 'unchanged' : revision === null ? 'created' : 'updated';
   return {
-    outcome: { ...about, action, revision: isUnchanged ? revision : (revision ?? 0) + 1, refusal: null },
+    outcome: { ...about, action, revision: isUnchanged ? revision : (newest ?? 0) + 1, refusal: null },
     deploy: {
       id,
       name,
@@ -74,28 +92,34 @@ export function planDeploy(request: PlanRequest): DeployPlan {
       snapshot,
       at,
       source,
+      actor,
+      reason,
+      access: access.access,
+      isUnchanged,
+      needs,
       findings,
-      basedOn: revision,
+      basedOn: newest,
       needsIdle: has('caution') && !isAllowed('caution'),
-      triggers: { keys: Object.keys(loaded.manifest.triggers), renamed: isUnchanged ? [] : renames(request) },
+      triggers: { keys: Object.keys(loaded.manifest.triggers), moved: isUnchanged ? [] : moves(request) },
       withoutHistory: isAllowed('breaking') ? [] : stepsWithoutHistory(deployed?.revision.snapshot, live),
       overrides: [
         ...(has('breaking') ? (['breaking'] as const) : []),
         ...(isBusy ? (['caution'] as const) : []),
         ...(rollbackTo === undefined ? [] : (['rollback'] as const)),
+        ...(isOpened(access) ? (['access'] as const) : []),
       ],
     },
   };
 }
 
-function differences({ loaded, deployed, live, retentionDays }: PlanRequest): readonly Finding[] {
+function differences({ loaded, deployed, live, settings }: PlanRequest): readonly Finding[] {
   if (deployed === undefined) return [];
-  return compareRevisions({ before: deployed.revision.snapshot, after: loaded.snapshot, live, retentionDays });
+  return compareRevisions({ before: deployed.revision.snapshot, after: loaded.snapshot, live, settings });
 }
 
-function renames({ loaded, deployed, live, retentionDays }: PlanRequest): { from: string; to: string }[] {
+function moves({ loaded, deployed, live, settings }: PlanRequest): ReturnType<typeof findMovedRoutes> {
   if (deployed === undefined) return [];
-  return findRenamedTriggers({ before: deployed.revision.snapshot, after: loaded.snapshot, live, retentionDays });
+  return findMovedRoutes({ before: deployed.revision.snapshot, after: loaded.snapshot, live, settings });
 }
 
 /** Steps that may go as long as no run knows them; asked again when the revision is written. */
@@ -135,11 +159,25 @@ function namesOf(runs: readonly { readonly id: string }[], count: number): strin
   return ` (${[...named, ...(count > named.length ? [`${count - named.length} more`] : [])].join(', ')})`;
 }
 
-function rollbackRefusal({ revision, newest }: { revision: number; newest: number }): string {
+/** Which earlier revision a manifest is, in words. */
+export function earlierText({ revision, newest, isRemoved }: NonNullable<PlanRequest['superseded']>): string {
+  const removed = isRemoved ? ' (no longer kept)' : '';
+  return `revision ${revision}${removed}, older than revision ${newest}, which`;
+}
+
+function rollbackRefusal(superseded: NonNullable<PlanRequest['superseded']>, isDeleted: boolean): string {
   return (
-    `The manifest is revision ${revision}, older than revision ${newest}, which is deployed. To go back on purpose, ` +
+    `The manifest is ${earlierText(superseded)} ${isDeleted ? 'was deployed last' : 'is deployed'}. To go back on purpose, ` +
     'allow it with `--allow rollback` (over HTTP `allow=rollback`), or change its version.'
   );
+}
+
+function accessRefusal({ routes }: AccessChange): string {
+  const opened = routes.filter(isOpening);
+  return [
+    'More deliveries would pass than before. If that is intended, allow it with `--allow access` (over HTTP `allow=access`).',
+    ...opened.map(({ route, reasons }) => `- ${route}: ${reasons.join(' ')}`),
+  ].join('\n');
 }
 
 function breakingRefusal(findings: readonly Finding[]): string {

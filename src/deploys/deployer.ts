@@ -1,16 +1,20 @@
 import type { Logger } from 'pino';
 import { formatPath } from '../expressions/json-path.ts';
-import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
+import type { DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
 import { chainText, refusedChain, subFlowsIn } from '../manifest/sub-flows.ts';
-import type { Clock } from '../model/clock.ts';
 import type { DeployOutcome, Finding, Override } from '../model/finding.ts';
 import { type ManifestSource, subFlowsOf } from '../model/manifest.ts';
-import { createTurns } from '../model/turns.ts';
-import type { Store } from '../store/store.ts';
+import { serially } from '../model/serially.ts';
+import { inTurns } from '../model/turns.ts';
+import type { DeployedRevision, FlowRecord, Store } from '../store/store.ts';
+import { logEvent } from '../telemetry/events.ts';
+import { widest } from '../webhooks/access.ts';
 import { findReplaced, flowIdChanged } from './changes/index.ts';
-import { busyRefusal, planDeploy } from './deploy-plan.ts';
+import { type AccessChange, accessChangeOf, formerRoute, knownRoutes, NO_CHANGE, type Route } from './deploy-access.ts';
+import { busyRefusal, earlierText, planDeploy } from './deploy-plan.ts';
 import {
+  openRevision,
   refreshFlow,
   restoreFlows,
   type StoredProblem,
@@ -30,14 +34,32 @@ export interface Deployer {
   deploy(flows: readonly LoadedFlow[], options: DeployOptions): Promise<DeployOutcome[]>;
   /**
    * Puts in force what the last process had deployed: the manifests given where they are the same, else the stored
-   * revisions, with what those lack.
+   * revisions, with what those lack. `count` is how many there are.
    */
-  restore(flows: readonly LoadedFlow[]): Promise<StoredProblem[]>;
+  restore(flows: readonly LoadedFlow[]): Promise<{ problems: readonly StoredProblem[]; count: number }>;
   /**
-   * Puts in force what another process did to a flow: deployed, enabled, disabled, drained or resumed it. What this
+   * Deletes a flow, or says why not: see the store. It is out of force when it resolves.
+   */
+  delete(flowId: string): ReturnType<Store['deleteFlow']>;
+  /**
+   * Puts in force what another process did to a flow: deployed, enabled, disabled, drained, resumed or deleted it. What this
    * process was doing to it when it was asked is in force too when it resolves. Rejects as the store does.
    */
   refresh(flowId: string): Promise<void>;
+}
+
+/** A deploy that somebody should hear of, and who did it. */
+export interface ToldDeploy extends DeployOutcome {
+  readonly actor: string;
+}
+
+/** Those that were refused, those by which more get in, and those whose secrets have other values. */
+function toldOf(outcomes: readonly DeployOutcome[], actor: string): ToldDeploy[] {
+  return outcomes
+    .filter(
+      ({ action, access, findings }) => action === 'refused' || access === 'wider' || findings.some(isChangedSecret),
+    )
+    .map((outcome) => ({ ...outcome, actor }));
 }
 
 interface DeployOptions {
@@ -45,16 +67,21 @@ interface DeployOptions {
   /** All flows that there are to be: a deployed one without a manifest may be the old id of a new one. */
   readonly isWholeFolder: boolean;
   readonly source: ManifestSource;
+  /** Who deploys, and why. */
+  readonly actor: string;
+  readonly reason?: string | null | undefined;
+  /** Nothing was deployed before: new routes are nothing to tell of. */
+  readonly isFirst?: boolean | undefined;
 }
 
+/** Who deploys the folder at a start, on a signal, or because a file changed. */
+export const ITSELF = 'sluice';
+
 interface DeployerServices extends StoredServices {
-  /** Called with those that a deploy refused; the deploy waits for it. */
-  readonly onRefused?: ((refused: readonly DeployOutcome[]) => Promise<void>) | undefined;
-  readonly store: StoredServices['store'] & Pick<Store, 'readLiveFlow' | 'applyDeploys' | 'findSuperseded'>;
-  readonly clock: Clock;
-  readonly retentionDays: number;
-  /** A manifest of the folder is deployed also where it is an earlier revision; false by default. */
-  readonly manifestsWin?: boolean;
+  /** Called with those that a deploy refused, and those by which more get in; the deploy waits for it. */
+  readonly onTold?: ((outcomes: readonly ToldDeploy[]) => Promise<void>) | undefined;
+  readonly store: StoredServices['store'] &
+    Pick<Store, 'readLiveFlow' | 'applyDeploys' | 'deleteFlow' | 'findSuperseded' | 'listRoutes'>;
 }
 
 /** What is to become of one flow. */
@@ -75,72 +102,110 @@ export function createDeployer(services: DeployerServices): Deployer {
 class FlowDeployer implements Deployer {
   readonly #services: DeployerServices;
   /** Each deploy is judged against what the one before has left. */
-  readonly #turns = createTurns();
+  readonly #queue = serially();
   /** Refreshes that have not begun to read: one of them serves all who ask until then. */
   readonly #refreshes = new Map<string, Promise<void>>();
+  /** The last manifest that this process had of each flow: it may hold secrets that could not be stored. */
+  readonly #offered = new Map<string, LoadedFlow>();
 
   constructor(services: DeployerServices) {
     this.#services = services;
   }
 
   plan(flows: readonly LoadedFlow[], options: DeployOptions): Promise<DeployOutcome[]> {
-    return this.#turns.take(async () => (await this.#planAll(flows, options)).map(({ outcome }) => outcome));
+    return this.#queue.run(async () => (await this.#planAll(flows, options)).map(({ outcome }) => outcome));
   }
 
   deploy(flows: readonly LoadedFlow[], options: DeployOptions): Promise<DeployOutcome[]> {
-    const { store, logger, catalog } = this.#services;
-    return this.#turns.take(async () => {
+    const { store, logger } = this.#services;
+    this.#offer(flows);
+    return this.#queue.run(async () => {
       const tries = new Map<string, number>();
       const stuck = new Map<string, number>();
       for (;;) {
-        const folder = folderOf(flows, catalog, options);
         const planned = await this.#planAll(flows, options, stuck);
         const deploying = planned.flatMap((each) =>
           each.deploy === undefined ? [] : [{ ...each, deploy: each.deploy }],
         );
+        // What is put in force at once, below, is prepared in turns.
+        const turn = inTurns();
+        for (const { flow } of deploying) {
+          await turn();
+          this.#services.catalog.prepare(flow);
+        }
         const result = await store.applyDeploys(deploying.map(({ deploy }) => deploy));
         if (result.kind !== 'applied') {
           const tried = (tries.get(result.flowId) ?? 0) + 1;
           tries.set(result.flowId, tried);
           // What another process deployed is not in force here yet.
-          const others = result.kind === 'outdated' ? (result.cycle ?? []) : [];
-          for (const flowId of others) await refreshFlow(flowId, this.#services);
+          const { cycle = [], deleted = null } = result.kind === 'outdated' ? result : {};
+          for (const flowId of [...cycle, ...(deleted === null ? [] : [deleted])])
+            await refreshFlow(flowId, this.#services, this.#offered.get(flowId));
           if (tried === TRIES) stuck.set(result.flowId, result.kind === 'busy' ? result.runsInFlight : 0);
           continue;
         }
         const records = new Map(result.flows.map((record) => [record.id, record]));
         this.#putInForce(
-          deploying.flatMap(({ flow }) => {
+          deploying.flatMap(({ flow, replaced }) => {
             const record = records.get(flow.manifest.id);
-            return record === undefined ? [] : [{ record, loaded: flow }];
+            return record === undefined ? [] : [{ record, loaded: flow, replaced }];
           }),
-          folder,
         );
         const outcomes = planned.map(({ flow, deploy, outcome }) => ({
           ...outcome,
           ...(deploy && { revision: records.get(flow.manifest.id)?.revision ?? outcome.revision }),
         }));
+        for (const { deploy, current: revision } of deploying) {
+          const { id: flowId, isUnchanged, needs } = deploy;
+          if (isUnchanged && needs !== null && revision !== null) await store.renewNeeds({ flowId, revision, needs });
+        }
         for (const outcome of outcomes) logOutcome(outcome, logger);
-        const refused = outcomes.filter(({ action }) => action === 'refused');
-        if (refused.length > 0) await this.#services.onRefused?.(refused);
+        await this.#tell(options.isFirst ? outcomes.map(withoutNewRoutes) : outcomes, options.actor);
         return outcomes;
       }
     });
   }
 
-  restore(flows: readonly LoadedFlow[]): Promise<StoredProblem[]> {
-    return this.#turns.take(() => restoreFlows(flows, this.#services));
+  delete(flowId: string): ReturnType<Store['deleteFlow']> {
+    const { store, catalog, clock, logger, onDeployed } = this.#services;
+    return this.#queue.run(async () => {
+      const deletion = await store.deleteFlow({ flowId, at: clock.now() });
+      if (deletion.kind !== 'deleted') return deletion;
+      logger.info({ flowId, name: catalog.find(flowId)?.record.name }, 'a flow was deleted');
+      catalog.remove(flowId);
+      onDeployed();
+      return deletion;
+    });
+  }
+
+  restore(flows: readonly LoadedFlow[]): ReturnType<Deployer['restore']> {
+    this.#offer(flows);
+    return this.#queue.run(async () => {
+      const { outcomes, ...restored } = await restoreFlows(flows, this.#services);
+      await this.#tell(outcomes, ITSELF);
+      return restored;
+    });
   }
 
   refresh(flowId: string): Promise<void> {
     const waiting = this.#refreshes.get(flowId);
     if (waiting !== undefined) return waiting;
-    const refreshing = this.#turns.take(async () => {
+    const refreshing = this.#queue.run(async () => {
       this.#refreshes.delete(flowId);
-      await refreshFlow(flowId, this.#services);
+      await refreshFlow(flowId, this.#services, this.#offered.get(flowId));
     });
     this.#refreshes.set(flowId, refreshing);
     return refreshing;
+  }
+
+  async #tell(outcomes: readonly DeployOutcome[], actor: string): Promise<void> {
+    const told = toldOf(outcomes, actor);
+    for (const outcome of told) logTold(outcome, this.#services.logger);
+    if (told.length > 0) await this.#services.onTold?.(told);
+  }
+
+  #offer(flows: readonly LoadedFlow[]): void {
+    for (const flow of flows) this.#offered.set(flow.manifest.id, flow);
   }
 
   /** Flows that are `stuck` are refused: so many runs of them are always in the way. */
@@ -149,9 +214,11 @@ class FlowDeployer implements Deployer {
     options: DeployOptions,
     stuck: ReadonlyMap<string, number> = new Map(),
   ): Promise<Planned[]> {
-    const folder = folderOf(flows, this.#services.catalog, options);
+    const folder = folderOf(flows, this.#services, { ...options, former: await this.#formerRoutes(flows) });
+    const turn = inTurns();
     let planned: Planned[] = [];
     for (const flow of flows) {
+      await turn();
       const plan = await this.#plan(flow, folder, options);
       const runsInFlight = stuck.get(flow.manifest.id);
       planned.push(
@@ -162,63 +229,113 @@ class FlowDeployer implements Deployer {
     const clashing = new Set<LoadedFlow>();
     for (let found = -1; found !== clashing.size; ) {
       found = clashing.size;
-      const deploying = planned.filter(({ deploy }) => deploy !== undefined).map(({ flow }) => flow);
-      planned = planned.map((each) => {
+      const { clashOf, lackOf } = folder.after(
+        planned.flatMap(({ flow, deploy }) => (deploy === undefined ? [] : [flow])),
+      );
+      const judged: Planned[] = [];
+      for (const each of planned) {
+        await turn();
         const { flow, replaced, outcome } = each;
-        if (clashing.has(flow) || outcome.warning !== undefined) return each;
-        const clash = folder.clashOf(flow, deploying, replaced?.id) ?? folder.lackOf(flow, deploying);
-        if (clash === undefined) return each;
-        clashing.add(flow);
-        return refused(each, clash);
-      });
+        const isSettled = clashing.has(flow) || outcome.warning !== undefined;
+        const clash = isSettled ? undefined : (clashOf(flow, replaced?.id) ?? lackOf(flow));
+        if (clash !== undefined) clashing.add(flow);
+        judged.push(clash === undefined ? each : refused(each, clash));
+      }
+      planned = judged;
     }
     return planned;
   }
 
-  async #plan(loaded: LoadedFlow, folder: DeployFolder, { allow, source }: DeployOptions): Promise<Planned> {
-    const { store, clock, retentionDays } = this.#services;
-    const { id } = loaded.manifest;
-    const flow = await store.findFlow(id);
-    const revision = flow && (await store.findRevision(id, flow.revision));
-    const live = await store.readLiveFlow(id);
+  async #plan(loaded: LoadedFlow, folder: DeployFolder, options: DeployOptions): Promise<Planned> {
+    const { allow, source, actor, reason = null } = options;
+    const { store, clock, settings, needs } = this.#services;
+    const { id, name: ownName } = loaded.manifest;
+    const { deployed, ...live } = await store.readLiveFlow(id);
+    const flow = deployed?.flow;
     const replaced = flow === undefined ? folder.replacedBy(loaded) : undefined;
     const objections = replaced === undefined ? [] : [await this.#objection(replaced, loaded)];
-    const superseded = flow === undefined ? undefined : await this.#supersededBy(loaded, { source });
+    const { snapshot, isNamedByFile = false } = loaded;
+    const superseded = flow && (await store.findSuperseded({ id, name: ownName, snapshot, isNamedByFile }));
+    const difference =
+      deployed?.revision.hash === loaded.hash && deployed.flow.deletedAt === undefined
+        ? await needs.compare(deployed.revision, loaded)
+        : undefined;
+    const isUnchanged = difference?.isForeign === false;
+    const changedSecrets = difference?.changed ?? new Map();
     const plan = planDeploy({
       loaded,
       live,
+      access: folder.accessOf(loaded, deployed && (await this.#inForce(deployed, loaded))),
+      isUnchanged,
+      changedSecrets,
+      needs: isUnchanged && changedSecrets.size === 0 ? null : await needs.needsOf(loaded),
+      actor,
+      reason,
       objections,
       superseded,
-      retentionDays,
+      settings,
       allow,
       source,
       at: clock.now(),
-      deployed: flow && revision && { flow, revision },
+      deployed,
     });
-    const planned = { ...plan, flow: loaded, current: flow?.revision ?? null, replaced };
+    const isDeleted = flow?.deletedAt !== undefined;
+    const current = flow === undefined || isDeleted ? null : flow.revision;
+    const planned = { ...plan, flow: loaded, current, replaced };
     const { rollbackTo } = plan.outcome;
-    if (source !== 'folder' || flow === undefined || rollbackTo === undefined || allow.includes('rollback')) {
+    const isOld = rollbackTo !== undefined || isDeleted;
+    if (source !== 'folder' || !isOld || allow.includes('rollback') || superseded === undefined || flow === undefined) {
       return planned;
     }
-    // What was deployed on purpose is not taken back by a folder that is older: that of a replica that starts again.
+    // What was deployed or deleted on purpose is not taken back by a folder that is older: that of a replica that starts
+    // again.
     const { version, name } = flow;
-    const kept = { name, version, action: 'unchanged', revision: flow.revision, refusal: null } as const;
-    const warning =
-      `${loaded.manifest.name} (${id}): the manifest in the folder is revision ${rollbackTo}, older than revision ` +
-      `${flow.revision}, which stays deployed. To go back, deploy it with \`sluice deploy --to URL --allow rollback\`, ` +
-      'change its version, or set SLUICE_MANIFESTS_WIN=true';
+    const { access, routes } = NO_CHANGE;
+    const kept = {
+      name,
+      version,
+      action: 'unchanged',
+      revision: current,
+      refusal: null,
+      access,
+      routes,
+    } as const;
+    const warning = isDeleted
+      ? `${ownName} (${id}): the flow was deleted, and the manifest in the folder is its revision ${superseded.revision}, ` +
+        'which is not deployed again. Remove the file; or to bring the flow back, deploy it with `sluice deploy --to URL' +
+        `${rollbackTo === undefined ? '' : ' --allow rollback'}\`, or change its version`
+      : `${ownName} (${id}): the manifest in the folder is ${earlierText(superseded)} stays deployed. To go back, deploy it ` +
+        'with `sluice deploy --to URL --allow rollback`, or change its version';
     const outcome = { ...plan.outcome, ...kept, class: 'safe' as const, findings: [], warning };
-    return { outcome, flow: loaded, current: flow.revision, replaced };
+    return { outcome, flow: loaded, current, replaced };
   }
 
-  /** The earlier revision that a manifest is. The settings may let the folder go back without asking. */
-  async #supersededBy(
-    { manifest, snapshot, isNamedByFile }: LoadedFlow,
-    { source }: Pick<DeployOptions, 'source'>,
-  ): Promise<Awaited<ReturnType<Store['findSuperseded']>>> {
-    const { store, manifestsWin = false } = this.#services;
-    if (source === 'folder' && manifestsWin) return undefined;
-    return store.findSuperseded({ id: manifest.id, snapshot, isNamedByFile: isNamedByFile === true });
+  /** As this process serves it, or, where another one deployed it a moment ago, as it will. */
+  async #inForce(deployed: DeployedRevision, offered: LoadedFlow): Promise<LoadedFlow> {
+    const known = this.#services.catalog.find(deployed.flow.id);
+    if (known?.record.revision === deployed.flow.revision) return known.loaded;
+    return (await openRevision({ name: deployed.flow.name, ...deployed }, this.#services, offered)).flow;
+  }
+
+  /** Where the slugs led last that the flows want and none has now. */
+  async #formerRoutes(flows: readonly LoadedFlow[]): Promise<ReadonlyMap<string, Route>> {
+    const { store, catalog } = this.#services;
+    const taken = takenNames(catalog.list().map(({ loaded }) => loaded));
+    const free = [...takenNames(flows)].filter((slug) => !taken.has(slug));
+    const former = new Map<string, Route>();
+    for (const { slug, flowId, triggerKey, revision } of free.length === 0 ? [] : await store.listRoutes(free)) {
+      const stored = await store.findRevision(flowId, revision);
+      former.set(slug, formerRoute(slug, triggerKey, stored && (await this.#readRevision(stored))));
+    }
+    return former;
+  }
+
+  /** As it would be served again; undefined where its manifest is removed. */
+  async #readRevision(stored: NonNullable<Awaited<ReturnType<Store['findRevision']>>>) {
+    if (stored.snapshot === undefined) return undefined;
+    const known = this.#services.catalog.find(stored.flowId);
+    const name = known?.record.name ?? stored.flowId;
+    return (await openRevision({ name, revision: stored }, this.#services, this.#offered.get(stored.flowId))).flow;
   }
 
   async #objection({ id, name, because }: ReplacedFlow, { manifest: next }: LoadedFlow): Promise<Finding> {
@@ -227,16 +344,24 @@ class FlowDeployer implements Deployer {
   }
 
   /** Where a deploy under another id was allowed, what led to the old flow leads to the new one from now on. */
-  #putInForce(flows: readonly Pick<DeployedFlow, 'record' | 'loaded'>[], folder: DeployFolder): void {
+  #putInForce(flows: readonly (Pick<DeployedFlow, 'record' | 'loaded'> & Pick<Planned, 'replaced'>)[]): void {
     const { catalog, onDeployed } = this.#services;
-    for (const flow of flows) {
-      const replaced = folder.replacedBy(flow.loaded);
+    for (const { record, loaded, replaced } of flows) {
       const old = replaced && catalog.find(replaced.id);
-      if (old !== undefined) catalog.put({ ...old, loaded: withoutNames(old.loaded, takenNames([flow.loaded])) });
-      catalog.put(flow);
+      if (old !== undefined) catalog.put({ ...old, loaded: withoutNames(old.loaded, takenNames([loaded])) });
+      catalog.put({ record, loaded });
     }
     onDeployed();
   }
+}
+
+function withoutNewRoutes(outcome: DeployOutcome): DeployOutcome {
+  const routes = outcome.routes.filter(({ before }) => before !== null);
+  return { ...outcome, routes, access: widest(routes.map(({ access }) => access)) };
+}
+
+function isChangedSecret({ rule }: Finding): boolean {
+  return rule === 'secret-changed';
 }
 
 function refused({ outcome, deploy, ...rest }: Planned, why: string): Planned {
@@ -245,12 +370,13 @@ function refused({ outcome, deploy, ...rest }: Planned, why: string): Planned {
 }
 
 function logOutcome(outcome: DeployOutcome, logger: Logger) {
-  const { flowId, name, action, revision, class: gravest, findings, refusal, warning } = outcome;
+  const { flowId, name, action, revision, class: gravest, access, findings, refusal, warning } = outcome;
   const about = {
     flowId,
     name,
     revision,
     class: gravest,
+    access,
     findings: findings.map(({ rule, path }) => `${rule} ${path}`),
   };
   if (action === 'refused') logger.warn({ ...about, refusal }, 'a deploy was refused; the flow is unchanged');
@@ -258,20 +384,29 @@ function logOutcome(outcome: DeployOutcome, logger: Logger) {
   else if (action !== 'unchanged') logger.info({ ...about, action }, 'a flow was deployed');
 }
 
+function logTold({ flowId, name, action, revision, routes, findings, actor }: ToldDeploy, logger: Logger) {
+  if (action === 'refused') return;
+  const wider = routes.filter(({ access }) => access === 'wider');
+  const about = { flowId, name, revision, actor };
+  if (wider.length > 0) logEvent(logger, 'AccessWidened', { ...about, routes: wider });
+  for (const { path, message } of findings.filter(isChangedSecret)) logger.warn({ ...about, path }, message);
+}
+
 /** What the flows of one deploy mean for those that are deployed. */
 interface DeployFolder {
   /** The flow that this one replaces under a new id. */
   replacedBy(flow: LoadedFlow): ReplacedFlow | undefined;
-  /**
-   * Why the flow cannot have the slugs that it wants once those of `deploying` are deployed; undefined where it can.
-   * Ignores the flow it replaces.
-   */
-  clashOf(flow: LoadedFlow, deploying: readonly LoadedFlow[], replacedId: string | undefined): string | undefined;
-  /**
-   * Why a flow that its runs start is missing once `deploying` are deployed, or starts this one in turn; undefined where
-   * all is well.
-   */
-  lackOf(flow: LoadedFlow, deploying: readonly LoadedFlow[]): string | undefined;
+  /** What there is once these are deployed. */
+  after(deploying: readonly LoadedFlow[]): FlowsAfter;
+  /** What it does to who gets in that the flow takes the place of its revision in force. */
+  accessOf(flow: LoadedFlow, inForce: LoadedFlow | undefined): AccessChange;
+}
+
+interface FlowsAfter {
+  /** Why the flow cannot have the slugs that it wants; undefined where it can. Ignores the flow it replaces. */
+  clashOf(flow: LoadedFlow, replacedId: string | undefined): string | undefined;
+  /** Why a flow that its runs start is missing, or starts this one in turn; undefined where all is well. */
+  lackOf(flow: LoadedFlow): string | undefined;
 }
 
 /** A deployed flow that another one replaces. */
@@ -283,8 +418,8 @@ interface ReplacedFlow {
 
 function folderOf(
   flows: readonly LoadedFlow[],
-  catalog: Pick<Catalog, 'list'>,
-  { isWholeFolder }: Pick<DeployOptions, 'isWholeFolder'>,
+  { catalog, gates, settings }: Pick<DeployerServices, 'catalog' | 'gates' | 'settings'>,
+  { isWholeFolder, former }: Pick<DeployOptions, 'isWholeFolder'> & { readonly former: ReadonlyMap<string, Route> },
 ): DeployFolder {
   const ids = new Set(flows.map(({ manifest }) => manifest.id));
   const before = catalog.list();
@@ -292,48 +427,86 @@ function folderOf(
   // Of one manifest alone it cannot be told which others are gone, but a disabled flow may be there to be replaced.
   const gone = before.filter(({ record }) => !ids.has(record.id) && (isWholeFolder || !record.isEnabled));
   const goneIds = new Set(gone.map(({ record }) => record.id));
-  /** A chain that is too long because the flow now runs one that it did not run: of a flow above it, which may not change. */
-  const lengthenedChain = (flowId: string, subFlows: (flowId: string) => readonly string[]) => {
-    const former = before.find(({ record }) => record.id === flowId)?.loaded.manifest.steps;
-    // Nothing runs a flow that was not deployed.
-    if (former === undefined || isSubset(subFlows(flowId), subFlowsOf(former))) return undefined;
-    return before
-      .map(({ record }) => refusedChain(record.id, subFlows))
-      .find((chain) => chain?.flowIds.includes(flowId) === true);
-  };
-  const othersOf = (flow: LoadedFlow) => catalog.list().filter(({ record }) => record.id !== flow.manifest.id);
+  const known = knownRoutes(before, former);
   return {
+    accessOf: (after, revision) =>
+      accessChangeOf({
+        after,
+        before: revision,
+        known,
+        gates: { preparer: gates, defaultMode: settings.enforcementMode },
+      }),
     replacedBy(flow) {
       const found = findReplaced({ next: identityOf(flow), deployed, goneIds });
       const name = deployed.find(({ id }) => id === found?.id)?.name;
       return found && name !== undefined ? { ...found, name } : undefined;
     },
-    clashOf(flow, deploying, replacedId) {
-      for (const { record, loaded } of othersOf(flow)) {
-        const next = deploying.find(({ manifest }) => manifest.id === record.id) ?? loaded;
-        const shared = record.id === replacedId ? undefined : sharedName(flow, takenNames([next]));
-        if (shared === undefined) continue;
+    after: (deploying) => flowsAfter(deploying, catalog.list()),
+  };
+}
+
+/** By name and id: each of perhaps thousands of flows asks. */
+function flowsAfter(deploying: readonly LoadedFlow[], before: readonly DeployedFlow[]): FlowsAfter {
+  const former = new Map(before.map(({ record, loaded }) => [record.id, loaded]));
+  const next = new Map([...former, ...deploying.map((flow) => [flow.manifest.id, flow] as const)]);
+  const owners = new Map<string, FlowRecord[]>();
+  for (const { record } of before) {
+    const flow = next.get(record.id);
+    for (const name of flow === undefined ? [] : takenNames([flow])) listed(owners, name).push(record);
+  }
+  const subFlows = onceEach((flowId) => subFlowsOf(next.get(flowId)?.manifest.steps ?? {}));
+  const callers = new Map<string, string[]>();
+  for (const id of next.keys()) for (const flowId of subFlows(id)) listed(callers, flowId).push(id);
+  /** A chain that is too long because the flow now runs one that it did not run: of a flow above it, which may not change. */
+  const lengthenedChain = (flowId: string) => {
+    const steps = former.get(flowId)?.manifest.steps;
+    // Nothing runs a flow that was not deployed.
+    if (steps === undefined || isSubset(subFlows(flowId), subFlowsOf(steps))) return undefined;
+    const above = new Set([flowId]);
+    for (const id of above) for (const caller of callers.get(id) ?? []) above.add(caller);
+    for (const id of above) {
+      const chain = former.has(id) ? refusedChain(id, subFlows) : undefined;
+      if (chain?.flowIds.includes(flowId) === true) return chain;
+    }
+    return undefined;
+  };
+  return {
+    clashOf(flow, replacedId) {
+      const isOther = ({ id }: FlowRecord) => id !== flow.manifest.id && id !== replacedId;
+      for (const name of takenNames([flow])) {
+        const owner = owners.get(name)?.find(isOther);
+        if (owner === undefined) continue;
         return (
-          `The slug "${shared}" belongs to the deployed flow "${record.name}" (${record.id}); remove it there, ` +
+          `The slug "${name}" belongs to the deployed flow "${owner.name}" (${owner.id}); remove it there, ` +
           'before or in the same deploy, or disable that flow first.'
         );
       }
       return undefined;
     },
-    lackOf({ manifest: { id, onFailure, steps } }, deploying) {
-      const manifestOf = (flowId: string) =>
-        deploying.find(({ manifest }) => manifest.id === flowId)?.manifest ??
-        before.find(({ record }) => record.id === flowId)?.loaded.manifest;
-      const missing = (flowId: string | undefined) => flowId !== undefined && manifestOf(flowId) === undefined;
+    lackOf({ manifest: { id, onFailure, steps } }) {
       const lack = (what: string, flowId: string) =>
         `${what} the flow ${flowId}, which is not deployed; deploy that flow before or in the same deploy.`;
-      if (onFailure !== undefined && missing(onFailure)) return lack('Its onFailure names', onFailure);
-      const lacking = subFlowsIn(steps).find(({ flowId }) => missing(flowId));
+      if (onFailure !== undefined && !next.has(onFailure)) return lack('Its onFailure names', onFailure);
+      const lacking = subFlowsIn(steps).find(({ flowId }) => !next.has(flowId));
       if (lacking !== undefined) return lack(`\`${formatPath(lacking.path)}\` names`, lacking.flowId);
-      const subFlows = (flowId: string) => subFlowsOf(manifestOf(flowId)?.steps ?? {});
-      const chain = refusedChain(id, subFlows) ?? lengthenedChain(id, subFlows);
-      return chain && `It ${chainText(chain, (flowId) => manifestOf(flowId)?.name ?? flowId)}.`;
+      const chain = refusedChain(id, subFlows) ?? lengthenedChain(id);
+      return chain && `It ${chainText(chain, (flowId) => next.get(flowId)?.manifest.name ?? flowId)}.`;
     },
+  };
+}
+
+function listed<Value>(lists: Map<string, Value[]>, key: string): Value[] {
+  const list = lists.get(key) ?? [];
+  lists.set(key, list);
+  return list;
+}
+
+function onceEach<Value>(find: (key: string) => Value): (key: string) => Value {
+  const found = new Map<string, Value>();
+  return (key) => {
+    const value = found.get(key) ?? find(key);
+    found.set(key, value);
+    return value;
   };
 }
 
@@ -343,8 +516,4 @@ function isSubset(some: readonly string[], all: readonly string[]): boolean {
 
 function identityOf({ manifest: { id, name }, webhooks }: LoadedFlow) {
   return { id, name, slugs: webhooks.flatMap(({ inputs }) => inputs.webhookSlug ?? []) };
-}
-
-function sharedName(flow: LoadedFlow, names: ReadonlySet<string>): string | undefined {
-  return [...takenNames([flow])].find((name) => names.has(name));
 }

@@ -1,50 +1,61 @@
 import { watch } from 'node:fs';
 import type { Logger } from 'pino';
-import { ALERT_FLOW_ID } from '../alerts/plan.ts';
 import type { PreparedExtensions } from '../config/extensions.ts';
 import { DeploysRefusedError } from '../errors.ts';
 import { formatPath } from '../expressions/json-path.ts';
 import type { Catalog } from '../flows/catalog.ts';
 import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
+import { withLiterals } from '../manifest/literals.ts';
 import { type LoadedFlow, loadManifests, parseManifest, parseManifests } from '../manifest/load.ts';
-import { forbiddenReferences, storedManifest } from '../manifest/stored.ts';
+import type { Manifest } from '../manifest/schema.ts';
+import { forbiddenReferences } from '../manifest/stored.ts';
 import { DEPLOY_ACTIONS, type DeployOutcome, type Override } from '../model/finding.ts';
-import type { EnforcementMode } from '../model/manifest.ts';
-import { createTurns } from '../model/turns.ts';
+import { ALERT_FLOW_ID } from '../model/manifest.ts';
+import { serially } from '../model/serially.ts';
 import type { RevisionRecord } from '../store/store.ts';
-import { logEvent } from '../telemetry/events.ts';
-import { createTriggerTable, type TriggerTable } from '../webhooks/triggers.ts';
-import { createDeployer } from './deployer.ts';
+import type { TriggersInForce } from '../webhooks/triggers.ts';
+import { createDeployer, ITSELF, type ToldDeploy } from './deployer.ts';
+import type { NeedsReader } from './needs.ts';
 
 /** The manifests in force, and how others come in their place while the service runs. */
 export interface Deployment {
-  /** The table in force; a delivery keeps the one that it began with. */
-  triggers(): TriggerTable;
   /**
    * Puts the manifests that a start has loaded in force; a flow whose change is refused goes on as it was deployed, unless
-   * the start is to fail with it: then it rejects with `DeploysRefusedError`. Yields a line for each problem.
+   * the start is to fail with it: then it rejects with `DeploysRefusedError`. Yields a line for each problem, refusals included.
    */
-  start(flows: readonly LoadedFlow[]): Promise<string[]>;
-  /** Puts in force what another process did to a flow; see `Deployer`. */
+  start(flows: readonly LoadedFlow[]): Promise<readonly string[]>;
+  /** Puts in force what another process did to a flow; see `Deployer`. Resolves once those who follow are done too. */
   refresh(flowId: string): Promise<void>;
+  /** Calls back after each refresh of a flow; the refresh waits. */
+  onRefreshed(follow: (flowId: string) => Promise<void>): void;
+  /**
+   * Calls back with deploys that were refused, by which more get in, or whose secrets have other values: with those so far,
+   * before it resolves, and from now on; the deploy waits.
+   */
+  onTold(tell: (outcomes: readonly ToldDeploy[]) => Promise<void>): Promise<void>;
   /** Reads the folder again and deploys what changed; where any manifest has an error, nothing changes. */
   reload(options?: ReloadOptions): Promise<Reload>;
   /** Never rejects: the log has what was done and what went wrong. */
   reloadAndLog(): Promise<void>;
   /** Reloads whenever the folder changes, until the function that it yields is called. */
   watch(): () => void;
+  /** Deletes a flow that no manifest of the folder has, or says why not. */
+  delete(flowId: string): Promise<Deletion>;
   /** Reads one manifest that did not come from the folder; `name` is the flow's where the manifest gives none. */
   parse(text: string, name: string): ParsedFlow;
-  /**
-   * Reads a stored revision as if it were sent over the API again. Plain-text secrets are not stored: they are taken
-   * from the deployed manifest, and a secret that is not there is an error.
-   */
-  parseRevision(revision: Pick<RevisionRecord, 'flowId' | 'snapshot'>): ParsedFlow;
+  /** Reads a stored revision as if it were sent over the API again; a secret that cannot be had is an error. */
+  parseRevision(revision: Pick<RevisionRecord, 'flowId' | 'snapshot' | 'needs'>): Promise<ParsedFlow>;
   /** Reads several that came in one JSON array; a flow that has no name keeps the one that it is deployed with. */
-  parseAll(text: string): { flows: readonly LoadedFlow[]; issues: readonly ManifestIssue[] };
+  parseAll(text: string): Promise<{ flows: readonly LoadedFlow[]; issues: readonly ManifestIssue[] }>;
   /** Deploys manifests that did not come from the folder together, or says what that would do. */
   deploy(flows: readonly LoadedFlow[], options: DeployRequest): Promise<DeployOutcome[]>;
 }
+
+type Deletion =
+  | Awaited<ReturnType<Deployer['delete']>>
+  | { readonly kind: 'inFolder'; readonly file: string }
+  /** Whether a manifest of the folder has it cannot be told. */
+  | { readonly kind: 'unreadable'; readonly issues: readonly ManifestIssue[] };
 
 interface ParsedFlow {
   readonly flow: LoadedFlow | undefined;
@@ -56,6 +67,10 @@ interface ReloadOptions {
   readonly allow?: readonly Override[];
   /** Says what would happen and changes nothing. */
   readonly isPlan?: boolean;
+  /** Who does it; the service itself where not given. */
+  readonly actor?: string;
+  /** Why. */
+  readonly reason?: string | null | undefined;
 }
 
 interface DeployRequest extends ReloadOptions {
@@ -77,47 +92,44 @@ interface Reload {
 
 type Deployer = ReturnType<typeof createDeployer>;
 
-interface DeploymentServices extends Omit<Parameters<typeof createDeployer>[0], 'rules' | 'onDeployed' | 'catalog'> {
+interface DeploymentServices
+  extends Omit<Parameters<typeof createDeployer>[0], 'rules' | 'gates' | 'onDeployed' | 'onTold' | 'catalog'> {
   readonly catalog: Catalog;
+  readonly triggers: Pick<TriggersInForce, 'renew'>;
   readonly extensions: PreparedExtensions;
   /** Path of the folder of manifests. */
   readonly folder: string;
-  readonly defaultMode: EnforcementMode;
-  readonly holdDeliveries: boolean;
+  /** What starts, reloads and changes of a watched folder deploy although it would be refused; nothing by default. */
+  readonly allow?: readonly Override[] | undefined;
   /** A start fails where a change is refused. */
   readonly failsWhenRefused?: boolean | undefined;
-  /** The triggers in force have changed. */
-  readonly onDeployed: () => void;
 }
 
 export function createDeployment(services: DeploymentServices): Deployment {
-  const { catalog, extensions, logger, folder } = services;
+  const { catalog, extensions, logger, folder, triggers, needs, allow: allowed = [] } = services;
   const { rules } = extensions;
-  const announceConflicts = conflictAnnouncer(logger);
-  const tableOf = () =>
-    createTriggerTable({
-      flows: catalog.list(),
-      defaultMode: services.defaultMode,
-      preparer: extensions.gates,
-      holdDeliveries: services.holdDeliveries,
-    });
-  let table = tableOf();
-  const onDeployed = () => {
-    try {
-      table = tableOf();
-    } catch (error) {
-      // Deliveries go on to the triggers that they went to: better than to none, and never to those of another flow.
-      logger.error({ err: error }, 'deployed triggers conflict with each other; keeping the previous ones');
-      return;
-    }
-    announceConflicts(table);
-    services.onDeployed();
-  };
-  const deployer = createDeployer({ ...services, rules, onDeployed });
+  const followers: ((flowId: string) => Promise<void>)[] = [];
+  const listeners: ((outcomes: readonly ToldDeploy[]) => Promise<void>)[] = [];
+  const untold: ToldDeploy[] = [];
+  const deployer = createDeployer({
+    ...services,
+    rules,
+    gates: extensions.gates,
+    onDeployed: triggers.renew,
+    async onTold(outcomes) {
+      if (listeners.length === 0) untold.push(...outcomes);
+      for (const tell of listeners) await tell(outcomes);
+    },
+  });
   // A folder that was read earlier must not be deployed later.
-  const reloads = createTurns();
+  const reloads = serially();
   const reload = (options: ReloadOptions = {}) =>
-    reloads.take(() => reloadFolder(options, { folder, extensions, deployer, catalog }));
+    reloads.run(() =>
+      reloadFolder(
+        { ...options, allow: [...allowed, ...(options.allow ?? [])] },
+        { folder, extensions, deployer, catalog },
+      ),
+    );
   const reloadAndLog = async () => {
     try {
       logReload(await reload(), logger);
@@ -126,40 +138,80 @@ export function createDeployment(services: DeploymentServices): Deployment {
     }
   };
   return {
-    triggers: () => table,
     reload,
     reloadAndLog,
-    refresh: (flowId) => deployer.refresh(flowId),
+    async refresh(flowId) {
+      await deployer.refresh(flowId);
+      for (const follow of followers) await follow(flowId);
+    },
+    onRefreshed: (follow) => void followers.push(follow),
+    async onTold(tell) {
+      listeners.push(tell);
+      await tell(untold.splice(0));
+    },
     watch: () => watchFolder(folder, () => void reloadAndLog(), logger),
     async start(flows) {
       extensions.useFolder(flows);
-      const { refused, warnings } = await startFrom(flows, deployer, catalog);
+      const { refused, warnings } = await startFrom(flows, { deployer, catalog, allow: allowed });
       const lines = refused.map(({ name, refusal }) => `refused ${name}: ${refusal}`);
       if (lines.length > 0 && services.failsWhenRefused === true) throw new DeploysRefusedError(lines);
       return [...lines, ...warnings];
     },
-    parse: (text, name) => parseManifest(text, `${name}.json`, rules.api),
-    parseRevision({ flowId, snapshot }) {
-      const deployed = catalog.find(flowId);
-      const { manifest, lost } = storedManifest(snapshot, rules.api, deployed?.loaded);
+    delete: (flowId) =>
+      reloads.run(async () => {
+        if (catalog.find(flowId) === undefined) return { kind: 'unknown' };
+        const { flows, issues } = await loadManifests(folder, rules.folder);
+        const own = flows.find(({ manifest }) => manifest.id === flowId);
+        if (own !== undefined) return { kind: 'inFolder', file: own.file };
+        const errors = issues.filter(({ severity }) => severity === 'error');
+        return errors.length > 0 ? { kind: 'unreadable', issues: errors } : deployer.delete(flowId);
+      }),
+    parse(text, name) {
+      const { flow, issues } = parseManifest(text, `${name}.json`, rules.api);
+      const unstorable = flow === undefined ? [] : unstorableSecrets(flow, needs);
+      return { flow: unstorable.length > 0 ? undefined : flow, issues: [...issues, ...unstorable] };
+    },
+    async parseRevision(revision) {
+      const { literals, lost } = await needs.open(revision, catalog.find(revision.flowId)?.loaded);
+      const manifest = withLiterals(revision.snapshot as unknown as Manifest, literals);
       const file = `${manifest.name}.json`;
       const message =
-        'was in plain text in the manifest and is not stored, nor is it in the deployed manifest; deploy the manifest with it, ' +
-        'or name it by env:NAME or file:PATH';
-      const issues = lost.map((path) => ({ severity: 'error' as const, file, path: formatPath(path), message }));
-      return lost.length > 0 ? { flow: undefined, issues } : parseManifest(JSON.stringify(manifest), file, rules.api);
+        'was in plain text in the manifest and is not stored in a form that can be read; deploy the manifest with it, or ' +
+        'name it by env:NAME or file:PATH';
+      const issues = lost.map((path) => ({ severity: 'error' as const, file, path, message }));
+      return lost.length > 0 ? { flow: undefined, issues } : this.parse(JSON.stringify(manifest), manifest.name);
     },
-    parseAll: (text) => parseManifests(text, (id) => catalog.find(id)?.record.name ?? id, rules.api),
-    deploy(flows, { allow = [], isPlan = false, isWholeFolder = false }) {
-      const options = { allow, isWholeFolder, source: 'api' } as const;
+    async parseAll(text) {
+      const { flows, issues } = await parseManifests(text, (id) => catalog.find(id)?.record.name ?? id, rules.api);
+      return { flows, issues: [...issues, ...flows.flatMap((flow) => unstorableSecrets(flow, needs))] };
+    },
+    deploy(flows, { allow = [], isPlan = false, isWholeFolder = false, actor = ITSELF, reason }) {
+      const options = { allow, isWholeFolder, source: 'api', actor, reason } as const;
       return deployer[isPlan ? 'plan' : 'deploy'](flows, options);
     },
   };
 }
 
-async function startFrom(flows: readonly LoadedFlow[], deployer: Deployer, catalog: Catalog) {
-  const warnings = await deployer.restore(flows);
-  const outcomes = await deployer.deploy(flows, { allow: [], isWholeFolder: true, source: 'folder' });
+/** What would be lost with this process: another one, and the next, would refuse what the secrets are to verify. */
+function unstorableSecrets(
+  { file, manifest }: LoadedFlow,
+  { canSeal, literalPlaces }: Pick<NeedsReader, 'canSeal' | 'literalPlaces'>,
+): ManifestIssue[] {
+  if (canSeal) return [];
+  const message =
+    'is a secret in plain text, which can be stored only sealed: set SLUICE_STORE_KEY, the same for all replicas, or name it by env:NAME or ' +
+    'file:PATH';
+  return literalPlaces(manifest).map((path) => ({ severity: 'error', file, path, message }));
+}
+
+async function startFrom(
+  flows: readonly LoadedFlow[],
+  { deployer, catalog, allow }: { deployer: Deployer; catalog: Catalog; allow: readonly Override[] },
+) {
+  const { problems: warnings, count } = await deployer.restore(flows);
+  // Of a new database everything is new, and a start says of each trigger what it lets in.
+  const options = { allow, isWholeFolder: true, source: 'folder', actor: ITSELF, isFirst: count === 0 } as const;
+  const outcomes = await deployer.deploy(flows, options);
   const refused = outcomes.filter(({ action }) => action === 'refused');
   const kept = outcomes.filter(({ warning }) => warning !== undefined);
   // What a stored revision lacked matters no more where a manifest has come in its place.
@@ -171,7 +223,7 @@ async function startFrom(flows: readonly LoadedFlow[], deployer: Deployer, catal
 }
 
 async function reloadFolder(
-  { allow = [], isPlan = false }: ReloadOptions,
+  { allow = [], isPlan = false, actor = ITSELF, reason }: ReloadOptions,
   {
     folder,
     extensions,
@@ -187,7 +239,7 @@ async function reloadFolder(
   const { flows, issues } = await loadManifests(folder, extensions.rules.folder);
   if (issues.some(({ severity }) => severity === 'error'))
     return { isValid: false, issues, outcomes: [], warnings: [] };
-  const options = { allow, isWholeFolder: true, source: 'folder' } as const;
+  const options = { allow, isWholeFolder: true, source: 'folder', actor, reason } as const;
   if (!isPlan) extensions.useFolder(flows);
   const outcomes = await deployer[isPlan ? 'plan' : 'deploy'](flows, options);
   const shut = isPlan ? [] : forbiddenLines(catalog, extensions);
@@ -220,21 +272,8 @@ function orphansOf(flows: readonly LoadedFlow[], catalog: Catalog): string[] {
   const gone = catalog.list().filter(({ record }) => !ids.has(record.id) && record.id !== ALERT_FLOW_ID);
   return gone.map(
     ({ record }) =>
-      `warning ${record.name} (${record.id}): has no manifest in the folder; it stays deployed until it is disabled`,
+      `warning ${record.name} (${record.id}): has no manifest in the folder; it stays deployed until it is deleted (\`sluice flows delete\`)`,
   );
-}
-
-/** Once per flow: that a legacy key is ignored matters at the first delivery as much as at the last. */
-function conflictAnnouncer(logger: Logger): (triggers: TriggerTable) => void {
-  const announced = new Set<string>();
-  return (triggers) => {
-    for (const { trigger } of triggers.list()) {
-      if (!trigger.hasConflictingKeys || announced.has(trigger.flowId)) continue;
-      announced.add(trigger.flowId);
-      const { flowId, triggerKey } = trigger;
-      logEvent(logger, 'WebhookConflictingKeyFields', { flowId, triggerKey });
-    }
-  };
 }
 
 /** What a reload did, for the log. */

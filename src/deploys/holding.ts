@@ -12,6 +12,11 @@ import type { HeldDeliveries } from '../webhooks/receive.ts';
 export interface Holding extends HeldDeliveries {
   /** The flow may start runs again: its held ones start in the background, in order of arrival. */
   release(flowId: string): void;
+  /** Removes deliveries that were held before an instant, so that no run starts for them; `note` says why. */
+  discard(
+    flowId: string,
+    which: { heldBefore: number; note: string },
+  ): Promise<{ readonly discarded: number; readonly left: number }>;
   /** Counts what is held of a flow that another process may hold deliveries of, and starts what may start. */
   refresh(flowId: string): Promise<void>;
   /** Counts what the last process held and starts what may start. */
@@ -21,7 +26,7 @@ export interface Holding extends HeldDeliveries {
 }
 
 interface HoldingServices {
-  readonly store: Pick<Store, 'releaseHeld' | 'countHeld' | 'holdDelivery'>;
+  readonly store: Pick<Store, 'releaseHeld' | 'discardHeld' | 'countHeld' | 'holdDelivery'>;
   readonly catalog: Pick<Catalog, 'find'>;
   readonly engine: Pick<Engine, 'announce'>;
   readonly clock: Clock;
@@ -79,6 +84,15 @@ export function createHolding({ store, catalog, engine, clock, logger, metrics }
       return result;
     },
     release,
+    async discard(flowId, which) {
+      for (let discarded = 0; ; ) {
+        const chunk = await counts.changeTo(flowId, () => store.discardHeld({ flowId, ...which, limit: RUNS_A_CHUNK }));
+        discarded += chunk.discarded;
+        if (chunk.discarded < RUNS_A_CHUNK) return { discarded, left: chunk.left };
+        // Whatever else waits for the writer goes first.
+        await setImmediate();
+      }
+    },
     async refresh(flowId) {
       await counts.recount(flowId);
       release(flowId);

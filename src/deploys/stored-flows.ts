@@ -2,14 +2,24 @@ import type { Logger } from 'pino';
 import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
 import { storedFlow } from '../manifest/stored.ts';
+import type { Clock } from '../model/clock.ts';
+import type { DeployOutcome } from '../model/finding.ts';
 import type { ManifestSource } from '../model/manifest.ts';
-import type { DeployedRevision, Store } from '../store/store.ts';
+import type { DeployedRevision, FlowRecord, RevisionRecord, Store } from '../store/store.ts';
+import { type ServiceSettings, secretFindings } from './changes/index.ts';
+import { accessChangeOf, type EntranceGates, gatesUnder, withAccess } from './deploy-access.ts';
+import type { NeedsReader } from './needs.ts';
 
 export interface StoredServices {
-  readonly store: Pick<Store, 'findFlow' | 'findRevision' | 'listDeployed'>;
-  readonly catalog: Pick<Catalog, 'find' | 'list' | 'put'>;
+  readonly store: Pick<Store, 'findFlow' | 'findRevision' | 'listDeployed' | 'renewNeeds'>;
+  readonly catalog: Pick<Catalog, 'find' | 'list' | 'prepare' | 'put' | 'remove'>;
   /** What stored revisions are judged by, by where they came from. */
   readonly rules: Readonly<Record<ManifestSource, Parameters<typeof storedFlow>[1]>>;
+  readonly needs: NeedsReader;
+  /** Prepares the triggers of manifests and of stored revisions, so that who gets in can be compared. */
+  readonly gates: EntranceGates['preparer'];
+  readonly settings: ServiceSettings;
+  readonly clock: Clock;
   readonly logger: Logger;
   /** The catalog has changed: triggers and schedules are to follow. */
   readonly onDeployed: () => void;
@@ -21,56 +31,127 @@ export interface StoredProblem {
   readonly message: string;
 }
 
-/**
- * Activates the deployed revisions: the given manifest if it is the same, or else the stored revision, so that a flow
- * whose change is refused or whose manifest is gone keeps working. Yields a line for each problem.
- */
-export async function restoreFlows(flows: readonly LoadedFlow[], services: StoredServices): Promise<StoredProblem[]> {
-  const { store, catalog, rules } = services;
-  const known = await store.listDeployed();
-  const knownIds = new Set(known.map(({ flow }) => flow.id));
-  const earlier: DeployedRevision[] = [];
-  for (const { manifest } of flows) {
-    // What an earlier release deployed counts only where it has a manifest still.
-    const flow = knownIds.has(manifest.id) ? undefined : await store.findFlow(manifest.id);
-    const revision = flow && (await store.findRevision(flow.id, flow.revision));
-    if (flow !== undefined && revision !== undefined) earlier.push({ flow, revision });
-  }
-  const manifests = new Map(flows.map((flow) => [flow.manifest.id, flow]));
-  const deployed = [...known, ...earlier];
-  const warnings: StoredProblem[] = [];
-  const restored: Pick<DeployedFlow, 'record' | 'loaded'>[] = [];
-  for (const { flow, revision } of deployed.sort(byClaim(manifests))) {
-    const loaded = manifests.get(flow.id);
-    if (loaded?.hash === revision.hash) {
-      restored.push({ record: flow, loaded });
-      continue;
-    }
-    const stored = storedFlow({ ...revision, name: flow.name }, rules[revision.source ?? 'folder'], loaded);
-    restored.push({ record: flow, loaded: withoutNames(stored.flow, takenNames(restored.map((one) => one.loaded))) });
-    warnings.push(...stored.problems.map((message) => ({ flowId: flow.id, message: `warning ${message}` })));
-  }
-  for (const flow of restored) catalog.put(flow);
-  return warnings;
+interface Restored {
+  /** A line for each problem. */
+  readonly problems: readonly StoredProblem[];
+  /** Of flows into which others get than when they were last put in force: by other settings, or other values of secrets. */
+  readonly outcomes: readonly DeployOutcome[];
+  readonly count: number;
 }
 
-/** Puts in force what another process did to a flow: deployed, enabled, disabled, drained or resumed it. */
-export async function refreshFlow(flowId: string, services: StoredServices): Promise<void> {
-  const { store, catalog, rules, logger, onDeployed } = services;
+/**
+ * Activates the deployed revisions: the given manifest if it is the same, or else the stored revision, so that a flow
+ * whose change is refused or whose manifest is gone keeps working.
+ */
+export async function restoreFlows(flows: readonly LoadedFlow[], services: StoredServices): Promise<Restored> {
+  const { store, catalog, needs } = services;
+  const deployed = await store.listDeployed();
+  const manifests = new Map(flows.map((flow) => [flow.manifest.id, flow]));
+  const problems: StoredProblem[] = [];
+  const restored: Pick<DeployedFlow, 'record' | 'loaded'>[] = [];
+  const stale: Stale[] = [];
+  const taken = new Set<string>();
+  for (const { flow: record, revision } of deployed.sort(byClaim(manifests))) {
+    const manifest = manifests.get(record.id);
+    const isSame =
+      manifest?.hash === revision.hash &&
+      !needs.lacksScheme(revision, manifest) &&
+      !(await needs.compare(revision, manifest)).isForeign;
+    const { flow, problems: lines } =
+      isSame && manifest !== undefined
+        ? { flow: manifest, problems: [] }
+        : await openRevision({ name: record.name, revision }, services, manifest);
+    const loaded = isSame ? flow : withoutNames(flow, taken);
+    restored.push({ record, loaded });
+    for (const name of takenNames([loaded])) taken.add(name);
+    problems.push(...lines.map((message) => ({ flowId: record.id, message: `warning ${message}` })));
+    const found = await staleNeeds({ record, revision, loaded: flow }, services);
+    if (found !== undefined) stale.push(found);
+  }
+  for (const flow of restored) catalog.put(flow);
+  for (const { renewal } of stale) if (renewal !== undefined) await store.renewNeeds(renewal);
+  return { problems, outcomes: stale.flatMap(({ outcome }) => outcome ?? []), count: deployed.length };
+}
+
+/** A revision in force as this process can serve it, with a line for each problem; `offered` may have secrets that were not stored. */
+export async function openRevision(
+  { name, revision }: { readonly name: string; readonly revision: RevisionRecord },
+  { rules, needs }: Pick<StoredServices, 'rules' | 'needs'>,
+  offered: LoadedFlow | undefined,
+): Promise<ReturnType<typeof storedFlow>> {
+  const opened = await needs.open(revision, offered);
+  return storedFlow({ ...revision, name }, rules[revision.source ?? 'folder'], opened);
+}
+
+/** A revision whose needs are others than those that are stored. */
+interface Stale {
+  /** Absent where this process lacks something of the revision: what is stored may be all that is left of it. */
+  readonly renewal: Parameters<Store['renewNeeds']>[0] | undefined;
+  /** Absent where there is nothing to tell. */
+  readonly outcome?: DeployOutcome;
+}
+
+/** Compares the secrets and settings that a revision is put in force with to those of the last time. */
+async function staleNeeds(
+  { record, revision, loaded }: { record: FlowRecord; revision: RevisionRecord; loaded: LoadedFlow },
+  { needs, gates, settings }: StoredServices,
+): Promise<Stale | undefined> {
+  const { changed } = await needs.compare(revision, loaded);
+  const former = needs.formerSettings(revision);
+  if (changed.size === 0 && former === undefined) return undefined;
+  const { id, name, version } = record;
+  const isWhole = loaded.lost === undefined && (loaded.unserved ?? []).length === 0;
+  const renewal = isWhole ? { flowId: id, revision: record.revision, needs: await needs.needsOf(loaded) } : undefined;
+  const now = { preparer: gates, defaultMode: settings.enforcementMode };
+  const change = accessChangeOf({
+    before: loaded,
+    after: loaded,
+    known: new Map(),
+    gates: now,
+    gatesBefore: former === undefined ? now : gatesUnder(former, now),
+  });
+  const findings = withAccess(secretFindings(changed), change);
+  if (findings.length === 0 && change.access !== 'wider') return { renewal };
+  const { access, routes } = change;
+  const about = {
+    flowId: id,
+    name,
+    version,
+    action: 'unchanged',
+    class: 'safe',
+    refusal: null,
+    runsInFlight: 0,
+  } as const;
+  return { renewal, outcome: { ...about, revision: record.revision, access, routes, findings } };
+}
+
+/** Puts in force what another process did to a flow: deployed, enabled, disabled, drained, resumed or deleted it. */
+export async function refreshFlow(
+  flowId: string,
+  services: StoredServices,
+  offered: LoadedFlow | undefined,
+): Promise<void> {
+  const { store, catalog, logger, onDeployed } = services;
   const known = catalog.find(flowId);
   const record = await store.findFlow(flowId);
   const revision = record && (await store.findRevision(flowId, record.revision));
-  if (record === undefined || revision === undefined) return;
+  if (record === undefined || revision?.snapshot === undefined) return;
   // It was switched here while it was read.
-  if (catalog.find(flowId) !== known) return refreshFlow(flowId, services);
-  // What an earlier release deployed is only served where it has a manifest still.
+  if (catalog.find(flowId) !== known) return refreshFlow(flowId, services, offered);
+  if (record.deletedAt !== undefined) {
+    if (known === undefined) return;
+    catalog.remove(flowId);
+    onDeployed();
+    logger.info({ flowId, name: record.name }, 'another process deleted a flow');
+    return;
+  }
+  // Of its own flows a process serves those that it deployed itself.
   if (known === undefined && revision.source === null) return;
   if (known?.record.revision === record.revision) {
     catalog.put({ record, loaded: known.loaded });
     return;
   }
-  // A secret that is written out in the manifest that this process has is not taken over: the one in force may differ.
-  const stored = storedFlow({ ...revision, name: record.name }, rules[revision.source ?? 'folder'], undefined);
+  const stored = await openRevision({ name: record.name, revision }, services, offered);
   const taken = takenNames([stored.flow]);
   for (const other of catalog.list()) {
     // The other process has given the slug to this flow.
@@ -91,15 +172,20 @@ function byClaim(manifests: ReadonlyMap<string, LoadedFlow>) {
     other.revision.createdAt - one.revision.createdAt;
 }
 
-/** Slugs, in lower case: no two flows may have one name. */
+/** Slugs, in lower case: no two flows may have one name, and no other flow gets what is sent to a trigger that is not served. */
 export function takenNames(flows: readonly LoadedFlow[]): Set<string> {
-  return new Set(
-    flows.flatMap(({ webhooks }) => webhooks.flatMap(({ inputs }) => inputs.webhookSlug?.toLowerCase() ?? [])),
-  );
+  const slugs = flows.flatMap(({ webhooks, unserved = [] }) => [
+    ...webhooks.map(({ inputs }) => inputs.webhookSlug),
+    ...unserved.map(({ slug }) => slug),
+  ]);
+  return new Set(slugs.flatMap((slug) => slug?.toLowerCase() ?? []));
 }
 
 /** The flow without the webhook triggers that answer to names of others. */
 export function withoutNames(flow: LoadedFlow, names: ReadonlySet<string>): LoadedFlow {
-  const webhooks = flow.webhooks.filter(({ inputs }) => !names.has(inputs.webhookSlug?.toLowerCase() ?? ''));
-  return webhooks.length === flow.webhooks.length ? flow : { ...flow, webhooks };
+  const isOwn = (slug: string | undefined) => !names.has(slug?.toLowerCase() ?? '');
+  const webhooks = flow.webhooks.filter(({ inputs }) => isOwn(inputs.webhookSlug));
+  const unserved = flow.unserved?.filter(({ slug }) => isOwn(slug));
+  const isWhole = webhooks.length === flow.webhooks.length && unserved?.length === flow.unserved?.length;
+  return isWhole ? flow : { ...flow, webhooks, unserved };
 }

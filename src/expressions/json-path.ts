@@ -1,4 +1,4 @@
-import { isExactNumber, type Json, type JsonObject } from '../model/json.ts';
+import { isExactNumber, isJsonArray, type Json, type JsonObject } from '../model/json.ts';
 
 export type JsonPath = readonly (string | number)[];
 
@@ -34,9 +34,4 @@ export function mapStrings(value: Json, map: MapString, mapKey: MapKey = (key) =
     );
   };
   return mapValue(value, []);
-}
-
-/** `Array.isArray` that narrows a readonly array too. */
-export function isJsonArray(value: Json): value is readonly Json[] {
-  return Array.isArray(value);
 }

@@ -11,7 +11,7 @@ export interface PathRead {
 }
 
 /** What an expression reads, and the path that its value comes from where it is nothing but a path. */
-export interface PathsRead {
+interface PathsRead {
   readonly reads: readonly PathRead[];
   readonly value: PathRead | undefined;
 }

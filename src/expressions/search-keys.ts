@@ -12,7 +12,7 @@ import { kindOf } from './values.ts';
 const KEY_BUDGET_STEPS = 10_000;
 
 /** What search keys read. */
-export interface KeyedDelivery {
+interface KeyedDelivery {
   /** Throws `ConversionError` where it cannot be read as a value. */
   readonly body: () => Json;
   /** Lower-case names. */
@@ -27,7 +27,7 @@ export interface CompiledKey {
   readonly expression: CompiledExpression;
 }
 
-export interface KeyMistake {
+interface KeyMistake {
   readonly name: string;
   readonly message: string;
 }

@@ -1,4 +1,4 @@
-import { isExactNumber, type Json } from '../model/json.ts';
+import { isExactNumber, isJsonArray, type Json } from '../model/json.ts';
 import {
   type CompiledExpression,
   compileExpression,
@@ -7,7 +7,7 @@ import {
   prepareContext,
 } from './compile.ts';
 import type { ExpressionContext, Reference } from './context.ts';
-import { isJsonArray, type JsonPath } from './json-path.ts';
+import type { JsonPath } from './json-path.ts';
 
 /** A JSON value whose strings may hold `${ expression }`. */
 export interface CompiledTemplate {

@@ -3,7 +3,7 @@ import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
 import { ConversionError, MAX_DEPTH } from './values.ts';
 
 /** What a body means to expressions, or why it means nothing. */
-export type ParsedBody = { readonly value: Json } | { readonly error: string };
+type ParsedBody = { readonly value: Json } | { readonly error: string };
 
 /**
  * Reads a trigger's body as a value. If the content type says JSON, the body must be JSON. With any other content type,

@@ -3,12 +3,12 @@ import type { Logger } from 'pino';
 import { levelOfRetry, StoreUnavailableError } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
 import { STOP_ERRORS } from '../model/run.ts';
+import { tokenOf } from '../model/runtime-keys.ts';
 import type { Advance, BirthLease, Claim, StartedRun, StepResult, Store } from '../store/store.ts';
 import { inSpan } from '../telemetry/tracing.ts';
 import { LEASE_MS, type Lease, pause, stopOf } from './leases.ts';
 import type { Report } from './report.ts';
 import type { RanStep, RunStep } from './run-step.ts';
-import { tokenOf } from './runtime-keys.ts';
 import { backoffMs } from './step-failure.ts';
 
 /** What an attempt led to. */
@@ -72,9 +72,8 @@ export function createAttempt(
 async function runAndStore(lease: Lease, onRan: OnRan, services: AttemptServices): Promise<Followed | undefined> {
   const { store, clock, report } = services;
   const { claim } = lease;
-  const { types } = services;
-  const isForeign = types !== undefined && !types.has(claim.stepType);
-  if (isForeign && claim.stop === null && (await leftToOthers(lease, types, services))) return NOTHING_FOLLOWS;
+  if (isForeign(claim, services) && claim.stop === null && (await leftToOthers(lease, services)))
+    return NOTHING_FOLLOWS;
   const startedAt = clock.monotonic();
   let isStarted = false;
   // An outage of the store may take a step to its start more than once.
@@ -107,15 +106,16 @@ const NEVER = Number.POSITIVE_INFINITY;
 // The step is left to whoever is woken when it falls due.
 const NOTHING_FOLLOWS: Followed = { nextDueAt: NEVER, limitAt: NEVER, claims: [], startedRuns: [] };
 
+/** Whether the step is of a type that this process lacks. */
+export function isForeign({ stepType }: Pick<Claim, 'stepType'>, { types }: Pick<AttemptServices, 'types'>): boolean {
+  return types?.has(stepType) === false;
+}
+
 /** Gives back a step whose handler other processes have and this one lacks, such as one of an earlier release. */
-async function leftToOthers(
-  lease: Lease,
-  types: NonNullable<AttemptServices['types']>,
-  services: AttemptServices,
-): Promise<boolean> {
-  const { store, clock } = services;
+async function leftToOthers(lease: Lease, services: AttemptServices): Promise<boolean> {
+  const { store, clock, types } = services;
   const { token, stepType } = lease.claim;
-  if (!(await withStore(lease, services, () => types.isElsewhere(stepType)))) return false;
+  if (!(await withStore(lease, services, async () => types?.isElsewhere(stepType)))) return false;
   await withStore(lease, services, () => store.returnLeases({ tokens: [token], at: clock.now() + ELSEWHERE_MS }));
   return true;
 }

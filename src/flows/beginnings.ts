@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
 import type { BegunAttempt, Store } from '../store/store.ts';
 
-/** Writes the attempts of steps that run for longer than a moment; all others are written with their outcomes. */
+/** Writes the attempts of steps that run for more than 20 ms; all others are written with their outcomes. */
 export interface Beginnings {
   /** A step began whose attempt has no row yet. */
   watch(attempt: BegunAttempt): void;

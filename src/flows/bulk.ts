@@ -1,12 +1,12 @@
 import type { Logger } from 'pino';
 import { StoreUnavailableError } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
-import type { RunStatus } from '../model/manifest.ts';
+import { ALERT_FLOW_ID, type RunStatus } from '../model/manifest.ts';
+import { unhandledFailures, wire } from '../model/planner.ts';
 import type { Run } from '../model/run.ts';
 import type { RunQuery, Store } from '../store/store.ts';
 import { type Catalog, startsRuns } from './catalog.ts';
 import type { Engine, RunControl } from './engine.ts';
-import { unhandledFailures, wire } from './planner.ts';
 
 export const BULK_ACTIONS = ['cancel', 'retry', 'rerun'] as const;
 export type BulkAction = (typeof BULK_ACTIONS)[number];
@@ -20,6 +20,7 @@ export const LEFT_OUT_REASONS = [
   'changed',
   'nothing_to_retry',
   'flow_disabled',
+  'built_in_flow',
   'unknown_flow',
   'unknown_run',
   'error',
@@ -169,6 +170,7 @@ function judge(run: Run, action: BulkAction, { catalog }: Pick<BulkServices, 'ca
     if (status === 'Failed') return null;
     return status === 'Cancelled' || status === 'TimedOut' ? 'stopped' : 'not_failed';
   }
+  if (run.flowId === ALERT_FLOW_ID) return 'built_in_flow';
   const flow = catalog.find(run.flowId);
   if (flow === undefined) return 'unknown_flow';
   return startsRuns(flow.record) ? null : 'flow_disabled';
@@ -230,6 +232,8 @@ async function rerun(
   if (run.status === 'Running') return 'changed';
   const { kind } = await engine.rerun(run, `${planId}/${runId}`);
   if (kind === 'disabled') return 'flow_disabled';
+  if (kind === 'builtIn') return 'built_in_flow';
+  if (kind === 'conflict') return 'changed';
   return kind === 'unknown' ? 'unknown_flow' : null;
 }
 

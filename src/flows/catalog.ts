@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
 import type { LoadedFlow } from '../manifest/load.ts';
 import type { Manifest } from '../manifest/schema.ts';
@@ -17,8 +18,12 @@ export interface DeployedFlow {
 export interface Catalog {
   /** Makes a loaded flow the newest revision, unless it is already. */
   deploy(loaded: LoadedFlow): Promise<DeployedFlow>;
-  /** Takes a flow as the store has it, and prepares it. */
+  /** Prepares what a later `put` of the same object takes; may take some ms. */
+  prepare(loaded: LoadedFlow): void;
+  /** Takes a flow as the store has it, and prepares it. One that stays as it is stays the same object, prepared once. */
   put(flow: Omit<DeployedFlow, 'prepared'>): void;
+  /** Of a flow that was deleted; its runs in flight go on. */
+  remove(flowId: string): void;
   find(flowId: string): DeployedFlow | undefined;
   list(): readonly DeployedFlow[];
   /** Durable, and in force, when it resolves; yields undefined for an unknown flow. */
@@ -55,8 +60,20 @@ export function createCatalog(
   const deployed = new Map<string, DeployedFlow>();
   const older = new LRUCache<string, PreparedRevision>({ max: KEPT_REVISIONS });
 
-  const put = (record: FlowRecord, loaded: LoadedFlow): DeployedFlow => {
-    const flow = { record, loaded, prepared: prepareRevision(loaded.manifest, loaded.source) };
+  const ready = new WeakMap<LoadedFlow, Pick<DeployedFlow, 'loaded' | 'prepared'>>();
+
+  const prepare = (loaded: LoadedFlow) => {
+    const known = deployed.get(loaded.manifest.id);
+    if (known !== undefined && isDeepStrictEqual(known.loaded, loaded)) return known;
+    const made = ready.get(loaded) ?? { loaded, prepared: prepareRevision(loaded.manifest, loaded.source) };
+    ready.set(loaded, made);
+    return made;
+  };
+  const put = (record: FlowRecord, given: LoadedFlow): DeployedFlow => {
+    const known = deployed.get(record.id);
+    const { loaded, prepared } = prepare(given);
+    if (known?.loaded === loaded && isDeepStrictEqual(known.record, record)) return known;
+    const flow = { record, loaded, prepared };
     deployed.set(record.id, flow);
     return flow;
   };
@@ -72,7 +89,8 @@ export function createCatalog(
     const kept = older.get(key);
     if (kept !== undefined) return kept;
     const found = await store.findRevision(flowId, revision);
-    if (found === undefined) throw new Error(`revision ${revision} of the flow ${flowId} is not in the store`);
+    if (found?.snapshot === undefined)
+      throw new Error(`revision ${revision} of the flow ${flowId} is not in the store`);
     const prepared = prepareRevision(found.snapshot as unknown as Manifest, found.source ?? 'folder');
     older.set(key, prepared);
     return prepared;
@@ -96,7 +114,14 @@ export function createCatalog(
       }
       throw new Error(`revision ${revision} of the flow ${flowId} has no step "${stepKey}"`);
     },
-    put: ({ record, loaded }) => put(record, loaded),
+    prepare: (loaded) => void prepare(loaded),
+    put: ({ record, loaded }) => void put(record, loaded),
+    remove(flowId) {
+      const flow = deployed.get(flowId);
+      // Its secrets in plain text are nowhere else.
+      if (flow !== undefined) older.set(`${flowId}:${flow.record.revision}`, flow.prepared);
+      deployed.delete(flowId);
+    },
     find: (flowId) => deployed.get(flowId),
     list: () => [...deployed.values()],
     async deploy(loaded) {

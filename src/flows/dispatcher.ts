@@ -1,26 +1,42 @@
+import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import { levelOfRetry } from '../errors.ts';
-import type { BirthLease, Claim, NewRun, RunStop, StartedRun, StepResult, Store, Wakeable } from '../store/store.ts';
-import { type AttemptServices, createAttempt, type Followed, firstClaim, type OnRan } from './attempt.ts';
+import { holderOf } from '../model/runtime-keys.ts';
+import type {
+  BirthLease,
+  Claim,
+  NewRun,
+  RunStop,
+  StartedRun,
+  StepResult,
+  StoppedRun,
+  Store,
+  Wakeable,
+} from '../store/store.ts';
+import { type AcceptanceLimits, LATE_MS } from './acceptance-limits.ts';
+import { type Alarm, createAlarm } from './alarm.ts';
+import { type AttemptServices, createAttempt, type Followed, firstClaim, isForeign } from './attempt.ts';
 import { type Beginnings, createBeginnings } from './beginnings.ts';
 import type { Catalog } from './catalog.ts';
-import { createDeadlines, type Deadlines, LONGEST_SLEEP_MS } from './deadlines.ts';
 import { createLeases, LEASE_MS, type Lease, type Leases, stopOf } from './leases.ts';
-import { type Place, type SlotOffer, Slots } from './slots.ts';
+import { type Reserved, type Slot, Slots } from './slots.ts';
 import { backoffMs } from './step-failure.ts';
 
-/** Claims due steps and sees each through to its stored outcome. */
-export interface Dispatcher extends Pick<Wakeable, 'room' | 'wake'> {
+/**
+ * Leases due steps and sees each through to its stored outcome. Its own state is five fields: who has a slot (`#slots`),
+ * what is leased (`#leases`), when to claim next (`#claims`), since when a step has waited for a claim (`#waitingSince`),
+ * and whether it stops (`#stopping`). docs/ARCHITECTURE.md tells how they work together.
+ */
+export interface Dispatcher extends Pick<Wakeable, 'hasSlot' | 'wake'> {
   start(): void;
-  /** Says that a step may be due: it is claimed as soon as there is room. Its run may have a time limit. */
+  /** Says that a step may be due: it is claimed as soon as a slot is free. Its run may have a time limit. */
   nudge(timeoutAt?: number | null): void;
   /**
-   * Keeps slots free for the first steps of a run that is about to be stored, so that they need no claim; undefined where
-   * they have to wait for their turn. To be withdrawn when the run is stored or refused.
+   * Leases the first steps of a run that is about to be stored, as far as there are slots for them; undefined where they
+   * have to be claimed. To be released when the run is stored or refused.
    */
-  offer(run: Pick<NewRun, 'flowId' | 'steps'>): SlotOffer | undefined;
-  /** Says that a run is durable: the steps that the offer leased start, and the others are claimed. */
-  started(run: StartedRun, offer?: SlotOffer): void;
+  reserve(run: Pick<NewRun, 'flowId' | 'steps'>): ReservedLease | undefined;
+  /** Says that a run is durable: the steps that were leased with it start, and the others are claimed. */
+  started(run: StartedRun, reserved?: ReservedLease): void;
   /** The leases that this process knows of. */
   heldTokens(): readonly string[];
   /** Aborts the steps of a run that was told to stop, as far as they run here. */
@@ -33,17 +49,18 @@ export interface Dispatcher extends Pick<Wakeable, 'room' | 'wake'> {
   stop(graceMs: number): Promise<void>;
 }
 
+/** The lease of steps that a call is about to make due, and the slots that are reserved for them. */
+export interface ReservedLease extends Pick<Reserved, 'release'> {
+  readonly lease: BirthLease;
+}
+
 interface DispatcherServices extends AttemptServices {
   readonly store: Pick<
     Store,
     'claimDue' | 'claimOverdue' | 'renewLeases' | 'returnLeases' | 'advance' | 'beginAttempts' | 'ping'
   >;
   readonly catalog: Pick<Catalog, 'find'>;
-  /** Is told of each claim, so that runs are stored no faster than their steps can be taken: see `Intake`. */
-  readonly intake: {
-    claimed(claim: { sentAt: number; taken: number; oldestDueAt: number | null }): boolean;
-    stop(): void;
-  };
+  readonly acceptanceLimits: Pick<AcceptanceLimits, 'claimed' | 'end'>;
   /** Steps that run at once. */
   readonly concurrency: number;
   /** Names this process in its leases. */
@@ -52,11 +69,9 @@ interface DispatcherServices extends AttemptServices {
   readonly isFit: () => boolean;
 }
 
-/** While others wait, a slot passes from one step of a run to the next for so long: then it is the others' turn. */
+/** While others wait, a slot passes from one step of a run to the next for so long: then the others have their turn. */
 const TURN_MS = 100;
 const DUE_AGAIN: Followed = { claims: [], startedRuns: [], nextDueAt: 0, limitAt: Number.POSITIVE_INFINITY };
-/** How soon to ask again whether this process is fit. */
-const FIT_LOOK_MS = 1000;
 const CLAIM_BACKOFF = { backoffSeconds: 0.1, factor: 2, maxBackoffSeconds: 5, jitter: true };
 
 export function createDispatcher(services: DispatcherServices): Dispatcher {
@@ -65,40 +80,29 @@ export function createDispatcher(services: DispatcherServices): Dispatcher {
 
 class StepDispatcher implements Dispatcher {
   readonly #services: DispatcherServices;
-  readonly #leases: Leases;
   readonly #attempt: ReturnType<typeof createAttempt>;
   readonly #beginnings: Beginnings;
-  readonly #deadlines: Deadlines;
+  readonly #deadlines: Alarm;
+
   readonly #slots: Slots;
-  readonly #working = new Set<Promise<void>>();
-  /** A step that runs alone, and until when, by the clock that is never set. */
-  #alone: { readonly lease: Lease; readonly until: number } | undefined;
-  /** Whether due steps wait for a running one of their own flow to end. */
-  #isHeldBack = false;
-  /** Whether due steps wait for a slot, as far as is known: then no step gets one before its turn, unless slots are quick. */
-  #isBehind = true;
-  /** Whether one of them had waited for so long at the last claim that none goes before it. */
-  #isLate = false;
-  #isActive = false;
-  /** Are told when a notice of due steps would find room; while none would, due steps are claimed without one. */
-  #onRoom: (() => void)[] = [];
-  /** When to claim next, as far as is known; 0 is now. */
-  #nextDueAt = 0;
-  /** No claim before this, after the store failed. */
-  #claimAgainAt = 0;
-  #failures = 0;
-  #claiming: Promise<void> | undefined;
-  #nextTurn: Promise<void> | undefined;
+  readonly #leases: Leases;
+  readonly #claims: Alarm;
+  /** When the oldest step fell due that waits for a claim, as far as is known; infinity where none waits. */
+  #waitingSince = 0;
   #stopping: Promise<void> | undefined;
-  #timer: NodeJS.Timeout | undefined;
-  #timerAt = 0;
 
   constructor(services: DispatcherServices) {
     this.#services = services;
-    this.#leases = createLeases(services);
     this.#attempt = createAttempt(services);
     this.#beginnings = createBeginnings(services);
-    this.#slots = new Slots(services, () => this.#pump());
+    this.#leases = createLeases(services);
+    this.#slots = new Slots(services, () => this.#claims.ring());
+    this.#claims = createAlarm({
+      ...services,
+      ask: () => this.#claim(),
+      waitMs: (failures) => backoffMs(CLAIM_BACKOFF, failures, services.random),
+      failure: 'due steps could not be claimed; trying again',
+    });
     this.#deadlines = createDeadlines({
       ...services,
       onStopped: (run, stop) => {
@@ -114,60 +118,48 @@ class StepDispatcher implements Dispatcher {
   }
 
   start(): void {
-    if (this.#isActive || this.#stopping !== undefined) return;
-    this.#isActive = true;
+    if (this.#claims.isActive || this.#stopping !== undefined) return;
     this.#leases.startRenewing();
     this.#deadlines.start();
-    this.nudge();
+    this.#claims.start();
   }
 
   nudge(timeoutAt: number | null = null): void {
     if (timeoutAt !== null) this.#deadlines.expect(timeoutAt);
-    this.#nextDueAt = 0;
-    this.#pump();
+    this.#claims.expect(0);
   }
 
-  room(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#onRoom.push(resolve);
-      this.#tellOfRoom();
-    });
+  async hasSlot(): Promise<void> {
+    while (!this.#mayTakeMore()) await this.#slots.change();
   }
 
   async wake(): Promise<boolean> {
-    if (!this.#hasRoom()) return false;
+    if (!this.#mayTakeMore()) return false;
     this.nudge();
     // A claim that was under way may have been sent before the notice; the next one was not.
-    for (let claims = 0; claims < 2; claims += 1) await this.#claiming;
-    return !this.#isBehind && this.#failures === 0;
+    for (let claims = 0; claims < 2; claims += 1) await this.#claims.settle().catch(() => {});
+    return !this.#hasWaiting && !this.#claims.isPaused;
   }
 
-  offer({ flowId, steps }: Pick<NewRun, 'flowId' | 'steps'>): SlotOffer | undefined {
-    if (!this.#isActive || this.#isLate || (this.#isBehind && !this.#slots.isQuick)) return undefined;
-    // While a claim is due, slots that are left are for the steps that it takes. Where slots are quick, it gets its own.
-    const isClaimDue = this.#nextDueAt <= this.#services.clock.now();
-    const { room, roomSoon, isQuick } = this.#slots;
-    const count = Math.min(steps.length, isClaimDue && !isQuick ? room : roomSoon);
-    return count > 0 && this.#mayLease(flowId) ? this.#slots.offer(count) : undefined;
+  reserve({ flowId, steps }: Pick<NewRun, 'flowId' | 'steps'>): ReservedLease | undefined {
+    if (!this.#mayLease(flowId) || (this.#hasWaiting && !this.#slots.isQuick) || this.#isLate) return undefined;
+    return this.#reserve(Math.min(steps.length, this.#slots.leasable));
   }
 
-  started(run: StartedRun, offer?: SlotOffer): void {
+  started(run: StartedRun, reserved?: ReservedLease): void {
     const { id: runId, steps, timeoutAt } = run;
     if (steps.length === 0) return;
     if (timeoutAt !== null) this.#deadlines.expect(timeoutAt);
-    if (offer !== undefined) {
-      const { lease } = offer;
+    if (reserved !== undefined) {
+      const { lease } = reserved;
       const startedAt = this.#services.clock.now();
       const claims = steps
         .slice(0, lease.limit)
         .map((step) => firstClaim({ ...run, ...step, runId, startedAt, loop: null, stop: null }, lease));
       this.#workSoon(claims, lease, this.#turnEnd());
-      offer.withdraw();
+      reserved.release();
     }
-    if (steps.length <= (offer?.lease.limit ?? 0)) return;
-    // A step is due and has no slot yet.
-    if (this.#mayLease(run.flowId)) this.#isBehind = true;
-    this.nudge();
+    if (steps.length > (reserved?.lease.limit ?? 0)) this.#expectDue(run.flowId);
   }
 
   heldTokens(): readonly string[] {
@@ -183,67 +175,56 @@ class StepDispatcher implements Dispatcher {
     return this.#stopping;
   }
 
-  #hasRoom(): boolean {
-    if (!this.#isActive || !this.#services.isFit() || this.#isBehind || this.#aloneMs() > 0) return false;
-    return this.#slots.room > 0 && this.#claimAgainAt <= this.#services.clock.now();
+  /** Whether due steps wait for a slot: then no step gets one before its turn, unless steps are quick. */
+  get #hasWaiting(): boolean {
+    return this.#waitingSince <= this.#services.clock.now();
   }
 
-  #tellOfRoom(): void {
-    if (this.#onRoom.length > 0 && this.#hasRoom()) for (const tell of this.#onRoom.splice(0)) tell();
+  /** Whether one of them has waited for so long that no new run may overtake it. */
+  get #isLate(): boolean {
+    return this.#services.clock.now() - this.#waitingSince >= LATE_MS;
   }
 
-  /** Claims now, sleeps until it is time, or leaves it to the claim or the step that is under way. */
-  #pump(): void {
-    this.#tellOfRoom();
-    if (!this.#isActive || this.#claiming !== undefined) return;
-    const { clock, isFit } = this.#services;
-    if (!isFit()) {
-      this.#sleepUntil(clock.now() + FIT_LOOK_MS);
-      return;
-    }
-    const claimAt = Math.max(this.#nextDueAt, this.#claimAgainAt, clock.now() + this.#aloneMs());
-    if (claimAt > clock.now()) {
-      this.#sleepUntil(claimAt);
-      return;
-    }
-    const room = this.#slots.makeRoom();
-    this.#isBehind ||= room <= 0;
-    if (room <= 0) return;
-    // While none waits, a claim of the few that fell due leaves room for steps that are leased as they become due.
-    const limit = this.#isBehind ? room : Math.ceil(room / 2);
-    const ahead = this.#isBehind ? this.#slots.claimableAhead : 0;
-    const asked = this.#slots.offer(limit + ahead);
-    this.#slots.keep(limit);
-    this.#claiming = this.#claim({ limit, ahead, asked }).finally(() => {
-      this.#claiming = undefined;
-      this.#pump();
-    });
+  /** Whether a notice of due steps finds a free slot; while none does, due steps are claimed without one. */
+  #mayTakeMore(): boolean {
+    const { isFit } = this.#services;
+    return this.#claims.isActive && isFit() && !this.#hasWaiting && this.#slots.free > 0 && !this.#claims.isPaused;
   }
 
-  #sleepUntil(at: number): void {
-    const now = this.#services.clock.now();
-    const delayMs = Math.min(at - now, LONGEST_SLEEP_MS);
-    // A timer that rings early costs one claim; setting it again for every step would cost more.
-    if (this.#timer !== undefined && this.#timerAt <= now + delayMs) return;
-    this.#endSleep();
-    this.#timerAt = now + delayMs;
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined;
-      // A wall clock that was set back must not stretch the back-off.
-      this.#claimAgainAt = 0;
-      this.nudge();
-    }, delayMs).unref();
+  /** Whether steps of a flow may have a slot as they become due. */
+  #mayLease(flowId: string): boolean {
+    return this.#claims.isActive && !this.#slots.isAlone && this.#services.isFit() && !this.#isLimited(flowId);
   }
 
-  #endSleep(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+  #isLimited(flowId: string): boolean {
+    return this.#services.catalog.find(flowId)?.prepared.isLimited !== false;
   }
 
-  async #claim({ limit, ahead, asked }: { limit: number; ahead: number; asked: SlotOffer }): Promise<void> {
-    const { store, clock, logger, random, owner } = this.#services;
-    // From here on only what is learnt after the claim was sent counts.
-    this.#nextDueAt = Number.POSITIVE_INFINITY;
+  /** A step of the flow is due that was not leased. One of a limited flow may wait for the flow, and not for a slot. */
+  #expectDue(flowId: string): void {
+    if (this.#mayLease(flowId)) this.#waitingSince = Math.min(this.#waitingSince, this.#services.clock.now());
+    this.#claims.expect(0);
+  }
+
+  #reserve(limit: number): ReservedLease | undefined {
+    if (limit <= 0) return undefined;
+    const { clock, owner } = this.#services;
+    const { release } = this.#slots.reserve(limit);
+    const lease = { holder: holderOf(owner, randomUUID()), leasedUntil: clock.now() + LEASE_MS, limit };
+    return { lease, release };
+  }
+
+  /** Claims as many steps as there are slots; where there is none, claiming waits for the next one that is left. */
+  #claim(): Promise<void> | undefined {
+    // While none waits, a claim of the few that fell due leaves slots for steps that are leased as they become due.
+    const reserved = this.#slots.reserveForClaim(this.#hasWaiting ? 1 : 1 / 2);
+    if (reserved !== undefined) return this.#claimInto(reserved);
+    this.#waitingSince = Math.min(this.#waitingSince, this.#services.clock.now());
+    return undefined;
+  }
+
+  async #claimInto({ count: limit, release }: Reserved): Promise<void> {
+    const { store, clock, owner, acceptanceLimits } = this.#services;
     try {
       // Before leases are looked at: one that runs out meanwhile, because the clock was set, has not run out by then.
       const now = clock.now();
@@ -253,38 +234,14 @@ class StepDispatcher implements Dispatcher {
       await this.#deadlines.settle();
       const leasedUntil = now + LEASE_MS;
       const sentAt = clock.monotonic();
-      const { claims, nextDueAt, isHeldBack } = await store.claimDue({ owner, now, leasedUntil, limit, ahead });
-      this.#failures = 0;
-      this.#isHeldBack = isHeldBack;
-      this.#isBehind = nextDueAt !== null && nextDueAt <= now;
-      this.#isLate = this.#services.intake.claimed({ sentAt, taken: claims.length, oldestDueAt: nextDueAt });
-      if (nextDueAt !== null) this.#nextDueAt = Math.min(this.#nextDueAt, nextDueAt);
-      for (const claim of claims) if (claim.isUnwritten !== true) this.#work(claim, { leasedUntil });
-      this.#slots.keep(0);
-      for (const claim of claims) if (claim.isUnwritten === true) this.#work(claim, { leasedUntil });
-    } catch (error) {
-      this.#failures += 1;
-      const waitMs = backoffMs(CLAIM_BACKOFF, this.#failures, random);
-      this.#claimAgainAt = clock.now() + waitMs;
-      this.#nextDueAt = 0;
-      this.#endSleep();
-      logger[levelOfRetry(error, 'error')]({ err: error, waitMs }, 'due steps could not be claimed; trying again');
+      const { claims, nextDueAt } = await store.claimDue({ owner, now, leasedUntil, limit, mayWriteLater: true });
+      this.#waitingSince = nextDueAt !== null && nextDueAt <= now ? nextDueAt : Number.POSITIVE_INFINITY;
+      acceptanceLimits.claimed({ sentAt, taken: claims.length, oldestDueAt: nextDueAt });
+      if (nextDueAt !== null) this.#claims.expect(nextDueAt);
+      for (const claim of claims) this.#work(claim, { leasedUntil });
     } finally {
-      this.#slots.keep(0);
-      asked.withdraw();
+      release();
     }
-  }
-
-  /** Whether steps of a flow may have a slot as they become due. */
-  #mayLease(flowId: string): boolean {
-    const { isFit, catalog } = this.#services;
-    if (!this.#isActive || this.#aloneMs() > 0 || !isFit()) return false;
-    return catalog.find(flowId)?.prepared.isLimited === false;
-  }
-
-  /** How long nothing else may be started. */
-  #aloneMs(): number {
-    return this.#alone === undefined ? 0 : Math.max(0, this.#alone.until - this.#services.clock.monotonic());
   }
 
   #turnEnd(): number {
@@ -292,109 +249,151 @@ class StepDispatcher implements Dispatcher {
   }
 
   /** Keeps slots for the steps that follow one that has run: its own, and as many more as are free while none waits. */
-  #passOn({ flowId, revision, stepKey }: Claim, result: StepResult, turnEndsAt: number): SlotOffer | undefined {
+  #passOn({ flowId, revision, stepKey }: Claim, result: StepResult, turnEndsAt: number): ReservedLease | undefined {
     const isAwaited = result.kind === 'runFlow' && result.isAwaited;
     if (result.kind === 'retry' || result.kind === 'waiting' || isAwaited || !this.#mayLease(flowId)) return undefined;
-    if (this.#isBehind && this.#services.clock.monotonic() >= turnEndsAt) return undefined;
+    const hasWaiting = this.#hasWaiting;
+    if (hasWaiting && this.#services.clock.monotonic() >= turnEndsAt) return undefined;
     const flow = this.#services.catalog.find(flowId);
     const step = flow?.record.revision === revision ? flow.prepared.step(stepKey) : undefined;
     const followers = result.kind === 'loop' ? result.concurrency : (step?.followers ?? 1);
-    const count = Math.min(followers, this.#isBehind ? 1 : Math.max(1, this.#slots.room));
-    return count === 0 ? undefined : this.#slots.offer(count);
+    return this.#reserve(Math.min(followers, hasWaiting ? 1 : Math.max(1, this.#slots.free)));
   }
 
   /** Starts steps that were leased as they became due, in the next turn of the event loop: answers leave before. */
   #workSoon(claims: readonly Claim[], { leasedUntil }: BirthLease, turnEndsAt: number): void {
-    this.#nextTurn ??= setImmediate().then(() => {
-      this.#nextTurn = undefined;
-    });
-    for (const claim of claims) this.#work(claim, { leasedUntil, turnEndsAt, after: this.#nextTurn });
+    const after = setImmediate();
+    for (const claim of claims) this.#work(claim, { leasedUntil, turnEndsAt, after });
   }
 
+  /** Sees a leased step through to its stored outcome, and then those that follow it. */
   #work(claim: Claim, start: { leasedUntil: number; turnEndsAt?: number; after?: Promise<void> }): void {
     const { leasedUntil, turnEndsAt = this.#turnEnd(), after } = start;
+    const { flowId } = claim;
+    const wasLimited = this.#isLimited(flowId);
     const lease = this.#leases.hold(claim, leasedUntil);
-    let offer: SlotOffer | undefined;
-    const { flowId, isUnwritten } = claim;
-    const place = isUnwritten === true ? this.#slots.join(flowId) : this.#slots.take(flowId);
+    const slot = this.#slotFor(claim, after !== undefined);
+    let reserved: ReservedLease | undefined;
     const ran = () => {
       this.#beginnings.forget(lease.claim);
-      place.leave();
+      slot.leave();
     };
     const onRan = (result: StepResult) => {
       ran();
-      offer = this.#passOn(claim, result, turnEndsAt);
-      this.#pump();
-      return offer?.lease;
+      reserved = this.#passOn(claim, result, turnEndsAt);
+      this.#claims.ring();
+      return reserved?.lease;
     };
-    const { runId, stepKey, interruptions, aloneMs } = claim;
-    if (aloneMs !== null) {
-      this.#alone = { lease, until: this.#services.clock.monotonic() + aloneMs };
-      this.#services.logger.warn({ runId, stepKey, interruptions }, 'a step that ran when the process died runs alone');
-      this.#slots.clearLine();
-    }
-    const attempting =
-      isUnwritten === true ? this.#attemptInTurn(lease, { after, place, onRan }) : this.#attempt(lease, onRan);
-    const working = attempting.then((followed) => {
-      ran();
-      if (followed !== undefined) this.#leases.release(lease);
-      else if (this.#leases.giveUp(lease)) this.#beginnings.watch(lease.claim);
-      this.#working.delete(working);
-      if (this.#alone?.lease === lease) this.#alone = undefined;
-      if (this.#isHeldBack) this.#nextDueAt = 0;
-      if (followed !== undefined) this.#follow(flowId, followed);
-      if (offer !== undefined && followed !== undefined) {
-        this.#workSoon(followed.claims, offer.lease, this.#isBehind ? turnEndsAt : this.#turnEnd());
-      }
-      offer?.withdraw();
-      this.#pump();
-    });
-    this.#working.add(working);
+    const attempting = claim.isUnwritten === true ? this.#begin(lease, slot, after) : Promise.resolve(true);
+    void attempting
+      .then((isBegun) => (isBegun ? this.#attempt(lease, onRan) : this.#putBack(lease)))
+      .then((followed) => {
+        ran();
+        if (followed !== undefined) this.#leases.release(lease);
+        else if (this.#leases.giveUp(lease)) this.#beginnings.watch(lease.claim);
+        // Another step of its flow may have waited for this one to end.
+        if (wasLimited || this.#isLimited(flowId)) this.#claims.expect(0);
+        if (followed !== undefined) this.#follow(flowId, followed);
+        if (reserved !== undefined && followed !== undefined) {
+          this.#workSoon(followed.claims, reserved.lease, this.#hasWaiting ? turnEndsAt : this.#turnEnd());
+        }
+        reserved?.release();
+        this.#claims.ring();
+      });
   }
 
-  /** Attempts a step whose attempt is not written when it has its slot; where it gets none, the step is due again. */
-  async #attemptInTurn(
-    lease: Lease,
-    { after, place, onRan }: { after: Promise<void> | undefined; place: Place; onRan: OnRan },
-  ): Promise<Followed | undefined> {
-    if (place.turn === undefined) {
-      this.#beginnings.watch(lease.claim);
-      await after;
-    } else {
-      const [isTurn] = await Promise.all([place.turn, after]);
-      const startedAt = this.#services.clock.now();
-      // Much may have come in between: a process that hung, a step that runs alone, a limit for the flow, a stop.
-      if (!isTurn || lease.leasedUntil <= startedAt || !this.#mayLease(lease.claim.flowId)) {
-        // The store may be away, and others can run meanwhile.
-        place.leave();
-        return (await this.#leases.putBack(lease)) ? DUE_AGAIN : undefined;
-      }
-      const stop = stopOf(lease.signal) ?? lease.claim.stop;
-      lease.claim = { ...lease.claim, startedAt, attemptStartedAt: startedAt, stop };
-      this.#beginnings.watch(lease.claim);
+  /** A step that was leased as it became due may wait for its slot; one that was claimed has its own. */
+  #slotFor({ runId, stepKey, flowId, interruptions, aloneMs }: Claim, mayWait: boolean): Slot {
+    if (aloneMs !== null) {
+      this.#services.logger.warn({ runId, stepKey, interruptions }, 'a step that ran when the process died runs alone');
+      return this.#slots.takeAll(flowId, aloneMs);
     }
-    return this.#attempt(lease, onRan);
+    return mayWait ? this.#slots.queue(flowId) : this.#slots.take(flowId);
+  }
+
+  /** Waits until a step whose attempt is not written has its slot; yields false where it is to be claimed again. */
+  async #begin(lease: Lease, slot: Slot, after: Promise<void> | undefined): Promise<boolean> {
+    if (slot.isReady === undefined) {
+      this.#watch(lease.claim);
+      await after;
+      return true;
+    }
+    const [isReady] = await Promise.all([slot.isReady, after]);
+    const startedAt = this.#services.clock.now();
+    // Much may have come in between: a process that hung, a step that runs alone, a limit for the flow, a stop.
+    if (!isReady || lease.leasedUntil <= startedAt || !this.#mayLease(lease.claim.flowId)) {
+      // The store may be away when the step is put back, and others can run meanwhile.
+      slot.leave();
+      return false;
+    }
+    const stop = stopOf(lease.signal) ?? lease.claim.stop;
+    lease.claim = { ...lease.claim, startedAt, attemptStartedAt: startedAt, stop };
+    this.#watch(lease.claim);
+    return true;
+  }
+
+  /** A step of a type that this process lacks never begins here: it is left to others, and that is no attempt. */
+  #watch(claim: Claim): void {
+    if (!isForeign(claim, this.#services)) this.#beginnings.watch(claim);
+  }
+
+  async #putBack(lease: Lease): Promise<Followed | undefined> {
+    return (await this.#leases.putBack(lease)) ? DUE_AGAIN : undefined;
   }
 
   #follow(flowId: string, { nextDueAt, limitAt, startedRuns }: Followed): void {
     for (const run of startedRuns) this.started(run);
-    if (nextDueAt === 0 && this.#mayLease(flowId)) this.#isBehind = true;
-    this.#nextDueAt = Math.min(this.#nextDueAt, nextDueAt);
+    if (nextDueAt === 0) this.#expectDue(flowId);
+    else this.#claims.expect(nextDueAt);
     this.#deadlines.expect(limitAt);
   }
 
   async #finish(graceMs: number): Promise<void> {
-    this.#isActive = false;
-    this.#services.intake.stop();
+    const stopped = Promise.all([this.#claims.stop(), this.#deadlines.stop()]);
+    this.#services.acceptanceLimits.end();
     this.#slots.close();
     this.#leases.endReturns();
-    this.#endSleep();
     const grace = setTimeout(() => this.#leases.abort('the process stops'), graceMs);
     // What the claim under way yields is ours by lease, so that it runs too.
-    await Promise.all([this.#claiming, this.#deadlines.stop()]);
-    while (this.#working.size > 0) await Promise.all(this.#working);
+    await stopped;
+    await this.#leases.left();
     await this.#beginnings.stop();
     clearTimeout(grace);
     await this.#leases.giveBack();
   }
+}
+
+interface DeadlineServices extends Pick<DispatcherServices, 'clock' | 'logger' | 'owner' | 'isFit'> {
+  readonly store: Pick<Store, 'claimOverdue'>;
+  onStopped(run: StoppedRun, stop: RunStop): void;
+  /** Waiting steps whose own time is up: they are only ended, so that they need no slot. */
+  onClaims(claims: readonly Claim[], leasedUntil: number): void;
+}
+
+const OVERDUE_AGAIN_MS = 1_000;
+/** Runs, and steps, that one call ends. */
+const OVERDUE_AT_ONCE = 100;
+
+/**
+ * Enforces the time limits of runs and of waiting steps by an alarm of its own, however many steps run, and cancels the
+ * runs that steps of stopped runs waited for.
+ */
+function createDeadlines({ store, owner, onStopped, onClaims, ...services }: DeadlineServices): Alarm {
+  const { clock } = services;
+  const end = async () => {
+    const now = clock.now();
+    const leasedUntil = now + LEASE_MS;
+    const overdue = await store.claimOverdue({ owner, now, leasedUntil, limit: OVERDUE_AT_ONCE });
+    if (overdue.nextAt !== null) alarm.expect(overdue.nextAt);
+    for (const run of overdue.timedOut) onStopped(run, 'timedOut');
+    for (const run of overdue.orphaned) onStopped(run, 'cancelled');
+    onClaims(overdue.claims, leasedUntil);
+  };
+  const alarm = createAlarm({
+    ...services,
+    ask: end,
+    waitMs: () => OVERDUE_AGAIN_MS,
+    failure: 'time limits could not be enforced; trying again',
+  });
+  return alarm;
 }

@@ -4,16 +4,16 @@ import { hasPlaceholder } from '../expressions/template.ts';
 import { ArrivingBody } from '../expressions/trigger-body.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
-import type { Graph, RunTriggerType } from '../model/manifest.ts';
+import { ALERT_FLOW_ID, type Graph, type RunTriggerType } from '../model/manifest.ts';
+import { planRun } from '../model/planner.ts';
 import type { SearchKeys } from '../model/search-keys.ts';
 import type { Acceptance, AcceptResult, RunDetail, StartedRun, Store } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
+import type { AcceptanceLimits } from './acceptance-limits.ts';
 import { type Catalog, type DeployedFlow, startsRuns } from './catalog.ts';
-import type { Dispatcher } from './dispatcher.ts';
+import type { Dispatcher, ReservedLease } from './dispatcher.ts';
 import type { HandlerTable } from './handlers/index.ts';
-import { planRun } from './planner.ts';
 import type { Report } from './report.ts';
-import type { SlotOffer } from './slots.ts';
 
 interface TriggerRequest {
   readonly flowId: string;
@@ -37,7 +37,11 @@ export type TriggerResult =
   | { readonly kind: 'started'; readonly runId: string }
   /** The idempotency key was known; the id is the first run's. */
   | { readonly kind: 'duplicate'; readonly runId: string }
+  /** It was known with another body. */
+  | { readonly kind: 'conflict'; readonly runId: string }
   | { readonly kind: 'disabled' }
+  /** A flow of Sluice itself, which nobody else runs. */
+  | { readonly kind: 'builtIn' }
   | { readonly kind: 'unknown' };
 
 /** Starts runs. */
@@ -54,90 +58,11 @@ export interface Engine {
   triggerFlow(request: TriggerRequest): Promise<TriggerResult>;
 }
 
-/**
- * Slows acceptances down while due steps that could run wait for too long.
- *
- * Steps and acceptances share the machine, and under a flood acceptances alone could fill it. While claims follow each
- * other quickly, which they only do if steps end quickly, and the oldest step that a claim leaves has been due for
- * `LATE_MS`, half as many runs are stored as steps are taken: the queue gets shorter, whatever arrives. So while the
- * machine can execute steps at all, none is due for longer than a second.
- */
-export interface Intake {
-  /** Resolves when the next run may be stored; undefined where that is now. */
-  turn(): Promise<void> | undefined;
-  /** Throws `StoreUnavailableError` for a delivery while too many steps are due: its sender should try again later. */
-  refuseDelivery(): void;
-  /** Says whether more steps are due than may be. */
-  setFull(isFull: boolean): void;
-  /** Reports what a claim took and left. Yields whether it left a step that has been due for so long that no new run may overtake it. */
-  claimed(claim: AnsweredClaim): boolean;
-  /** Nothing waits from now on. */
-  stop(): void;
-}
-
-export interface AnsweredClaim {
-  /** When it was sent, by the clock that is never set. */
-  readonly sentAt: number;
-  readonly taken: number;
-  /** When the oldest step that is left fell due; null where there is none. */
-  readonly oldestDueAt: number | null;
-}
-
-const LATE_MS = 250;
-/** A claim that is sent so long after the answer to the last waited for slow steps, which fewer runs would not hasten. */
-const QUICK_MS = 100;
-/** No acceptance waits longer. */
-const LONGEST_WAIT_MS = 500;
-
-export function createIntake(clock: Clock): Intake {
-  let isLate = false;
-  let isFull = false;
-  let answeredAt = Number.NEGATIVE_INFINITY;
-  const waiting: (() => void)[] = [];
-  let timer: NodeJS.Timeout | undefined;
-
-  const release = (count: number) => {
-    for (const resolve of waiting.splice(0, count)) resolve();
-    if (waiting.length > 0) return;
-    clearTimeout(timer);
-    timer = undefined;
-  };
-  const end = () => {
-    isLate = false;
-    release(waiting.length);
-  };
-  return {
-    turn() {
-      if (!isLate) return undefined;
-      timer ??= setTimeout(end, LONGEST_WAIT_MS).unref();
-      return new Promise((resolve) => {
-        waiting.push(resolve);
-      });
-    },
-    refuseDelivery() {
-      if (isFull) throw new StoreUnavailableError('too many steps are due');
-    },
-    setFull(is) {
-      isFull = is;
-    },
-    claimed({ sentAt, taken, oldestDueAt }) {
-      const isQuick = sentAt - answeredAt < QUICK_MS;
-      answeredAt = clock.monotonic();
-      const hasLate = oldestDueAt !== null && clock.now() - oldestDueAt >= LATE_MS;
-      isLate = isQuick && hasLate;
-      if (isLate) release(Math.max(1, Math.floor(taken / 2)));
-      else end();
-      return hasLate;
-    },
-    stop: end,
-  };
-}
-
 interface EngineServices {
   readonly store: Pick<Store, 'accept'>;
   readonly catalog: Pick<Catalog, 'find'>;
-  readonly dispatcher: Pick<Dispatcher, 'offer' | 'started'>;
-  readonly intake: Pick<Intake, 'turn' | 'refuseDelivery'>;
+  readonly dispatcher: Pick<Dispatcher, 'reserve' | 'started'>;
+  readonly acceptanceLimits: Pick<AcceptanceLimits, 'admit'>;
   readonly clock: Clock;
   /** UUID v7. */
   readonly newId: () => string;
@@ -156,23 +81,22 @@ export type RefreshFlow = (flowId: string) => Promise<void>;
 export const START_TRIES = 3;
 
 export function createEngine(services: EngineServices): Engine {
-  const { store, catalog, dispatcher, intake, clock, newId, report, refresh } = services;
-  const announce = (run: StartedRun, offer?: SlotOffer) => {
+  const { store, catalog, dispatcher, acceptanceLimits, clock, newId, report, refresh } = services;
+  const announce = (run: StartedRun, reserved?: ReservedLease) => {
     report.runStarted(run);
-    dispatcher.started(run, offer);
+    dispatcher.started(run, reserved);
   };
 
   const accept = async (acceptance: Acceptance): Promise<AcceptResult> => {
-    if (acceptance.delivery !== undefined) intake.refuseDelivery();
-    const turn = intake.turn();
-    if (turn !== undefined) await turn;
-    const offer = dispatcher.offer(acceptance.run);
+    const admitted = acceptanceLimits.admit(acceptance);
+    if (admitted !== undefined) await admitted;
+    const reserved = dispatcher.reserve(acceptance.run);
     try {
-      const result = await store.accept(acceptance, offer?.lease);
-      if (result.kind === 'accepted') announce(acceptance.run, offer);
+      const result = await store.accept(acceptance, reserved?.lease);
+      if (result.kind === 'accepted') announce(acceptance.run, reserved);
       return result;
     } finally {
-      offer?.withdraw();
+      reserved?.release();
     }
   };
 
@@ -193,6 +117,7 @@ export function createEngine(services: EngineServices): Engine {
       });
       const result = await accept({ run, idempotencyKey });
       if (result.kind === 'outdated') return undefined;
+      if (result.kind === 'conflict') return result;
       if (result.kind !== 'accepted') return { kind: 'duplicate', runId: result.runId };
       return { kind: 'started', runId: run.id };
     });
@@ -202,6 +127,7 @@ export function createEngine(services: EngineServices): Engine {
     request: StartRequest,
     mayStart: (flow: DeployedFlow) => boolean = () => true,
   ): Promise<TriggerResult> => {
+    if (request.flowId === ALERT_FLOW_ID) return { kind: 'builtIn' };
     for (let left = START_TRIES; left > 0; left -= 1) {
       const flow = catalog.find(request.flowId);
       if (flow === undefined || !mayStart(flow)) return { kind: 'unknown' };

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
-import type { Clock } from '../model/clock.ts';
+import type { ServiceClock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
 import type { BeatAnswer, LostLeases, Store } from '../store/store.ts';
 
@@ -12,7 +12,7 @@ export interface Heartbeat {
   stop(): Promise<void>;
   state(): HeartbeatState;
   /**
-   * Whether this process may lease steps, fire ticks and end what is overdue: its clock is close to the store's, its
+   * Whether this process may lease steps, fire ticks and end what is overdue: its machine's clock agrees with the store's, its
    * release fits the store, and the others cannot have taken it for dead.
    */
   isFit(): boolean;
@@ -23,7 +23,7 @@ interface HeartbeatState {
   readonly beatAt: number | undefined;
   /** How many processes have the store, this one included. */
   readonly replicas: number;
-  /** How far this process' clock is ahead of the store's. */
+  /** How far the clock of this process' machine is ahead of the store's. */
   readonly clockOffsetMs: number;
   /** Why this release no longer fits the store, which a newer one has changed. */
   readonly misfit?: string | undefined;
@@ -33,7 +33,7 @@ interface HeartbeatState {
 
 interface HeartbeatServices {
   readonly store: Pick<Store, 'beat'>;
-  readonly clock: Clock;
+  readonly clock: ServiceClock;
   readonly logger: Logger;
   readonly version: string;
   /** What has to be the same in all replicas. */
@@ -56,19 +56,12 @@ const RETRY_MS = 1000;
  */
 const DEAD_AFTER_MS = 15_000;
 
-/** The offset of the clocks is known to half of it. */
-const QUICK_ANSWER_MS = 1000;
-/** Times of leases are the replicas' own: with clocks far apart, one could take a step that another still runs. */
-export const CLOCK_UNFIT_MS = 5000;
-
 export function createHeartbeat(services: HeartbeatServices): Heartbeat {
   const { store, clock, logger, version, fingerprint, onReplicas } = services;
   const startedAt = clock.now();
   let state: Omit<HeartbeatState, 'clockOffsetMs'> = { beatAt: undefined, replicas: 1 };
-  const wallAhead = () => clock.now() - clock.monotonic();
-  /** What the wall clock would be ahead of the other one if it were the store's. */
-  let storeAhead = wallAhead();
   let wasClockFit = true;
+  let wasFitAtBeat = true;
   /** Since when no beat failed, and none was late because the process was paused. */
   let steadySince = Number.NEGATIVE_INFINITY;
   let hasFailed = false;
@@ -76,21 +69,19 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
   let beating: Promise<void> | undefined;
   let isStopped = false;
 
-  // A clock that is set counts at once, and not with the next beat.
-  const clockOffsetMs = () => wallAhead() - storeAhead;
-  const isClockFit = () => Math.abs(clockOffsetMs()) <= CLOCK_UNFIT_MS;
   const isAlive = () => clock.monotonic() - (state.beatAt ?? Number.NEGATIVE_INFINITY) < DEAD_AFTER_MS;
-  const isFit = () => isAlive() && isClockFit() && state.misfit === undefined;
+  const isFit = () => isAlive() && clock.isFit() && state.misfit === undefined;
 
-  function compareClocks({ sentAt, tookMs, at }: { sentAt: number; tookMs: number; at: number }): void {
-    // The store read its clock at some instant in between; a slow answer says little of when.
-    const [earliest, latest] = [at - sentAt - tookMs, at - sentAt];
-    storeAhead = tookMs > QUICK_ANSWER_MS ? Math.min(Math.max(storeAhead, earliest), latest) : (earliest + latest) / 2;
-    const isRight = isClockFit();
-    const offset = { clockOffsetMs: Math.round(clockOffsetMs()) };
+  function sayClock(): void {
+    const isRight = clock.isFit();
+    const offset = { clockOffsetMs: Math.round(clock.clockOffsetMs()) };
     if (wasClockFit && !isRight)
-      logger.error(offset, 'the clock differs from that of the database; taking no steps until it is corrected');
-    if (isRight && !wasClockFit) logger.info(offset, 'the clock agrees with that of the database again; taking steps');
+      logger.error(
+        offset,
+        'the clock of this machine is wrong or was set; taking no deliveries and no steps until it is right',
+      );
+    if (isRight && !wasClockFit)
+      logger.info(offset, 'the clock of this machine is right again; taking deliveries and steps');
     wasClockFit = isRight;
   }
 
@@ -100,18 +91,20 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
     const { beatAt = sentAt } = state;
     if (hasFailed || sentAt - beatAt >= DEAD_AFTER_MS) steadySince = sentAt;
     const lost = services.lost?.();
-    const { at, replicas, died, misfit, told } = await store.beat({
+    const { at, ledgerAt, replicas, died, misfit, told } = await store.beat({
       version,
       startedAt,
-      clockOffsetMs: clockOffsetMs(),
+      clockOffsetMs: clock.clockOffsetMs(),
+      ledgerAt: clock.ledger(),
       fingerprint: fingerprint(),
       judgesOthers: sentAt - steadySince >= DEAD_AFTER_MS,
       lost,
       now,
     });
     hasFailed = false;
-    const wasFit = state.beatAt === undefined || isFit();
-    compareClocks({ sentAt, tookMs: clock.monotonic() - sentAt, at });
+    const wasFit = state.beatAt === undefined || (wasFitAtBeat && isFit());
+    clock.follow({ at, ledgerAt }, sentAt);
+    sayClock();
     sayFit({ logger, misfit, before: state.misfit });
     state = { beatAt: clock.monotonic(), replicas, misfit, told };
     onReplicas?.(replicas);
@@ -119,7 +112,8 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
       logger.warn({ replica, steps }, 'a replica died; resuming its running steps');
     }
     // After a sleep of the machine the timers of whoever waits to be fit ring late.
-    const isFitAgain = !wasFit && isFit();
+    wasFitAtBeat = isFit();
+    const isFitAgain = !wasFit && wasFitAtBeat;
     if (replicas > 1 || died.length > 0 || lost !== undefined || isFitAgain) services.onDue();
   }
 
@@ -150,7 +144,7 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
       clearTimeout(timer);
       await beating;
     },
-    state: () => ({ ...state, clockOffsetMs: clockOffsetMs() }),
+    state: () => ({ ...state, clockOffsetMs: clock.clockOffsetMs() }),
     isFit,
   };
 }

@@ -2,64 +2,63 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
-import type { Store } from '../store/store.ts';
+import { serially } from '../model/serially.ts';
+import type { HostPlace, Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import {
   afterRequest,
   beginProbe,
   type Circuit,
-  type CircuitState,
   CLOSED,
   circuitText,
   isForgotten,
-  MOST_PROBES,
   mayProbe,
+  type OpenCircuit,
   type RequestEnd,
-  rampFrom,
-  rampRate,
-  stateOf,
 } from './circuit.ts';
 import { type HostLimits, hostEntriesOf, rateText } from './host-limits.ts';
-import { MOST_COUNTED, recountWaits, releaseWaits, type Scene } from './host-releases.ts';
-import type { Asking } from './host-turns.ts';
-import { type Host, KnownHosts, MOST_HOSTS } from './known-hosts.ts';
+import { type Host, KnownHosts, type Queue } from './known-hosts.ts';
 import { StoredCircuits } from './stored-circuits.ts';
+import { freePlaces, StoredPlaces } from './stored-places.ts';
 
 /** Asks for a turn at a host. */
-export interface TurnRequest {
+interface TurnRequest {
   /** As `originOf` has it. */
   readonly origin: string;
+  /** Whom the host takes the request to be from, as far as is known. */
+  readonly caller: string;
+  /** What the caller calls, in words: the requests of one endpoint share a circuit. */
+  readonly endpoint: string;
   /** The step's own limits, which count where they are stricter. */
   readonly own: HostLimits;
   /** Names the step, the same in all runs. */
   readonly step: string;
-  /** The step has waited for this host. */
-  readonly hasWaited: boolean;
-  /** Probes of the host in a row that the step has made in vain; absent where it would not make another one. */
-  readonly probes?: number | undefined;
-  /** The turn is waited for here and now if it comes within so many milliseconds. */
-  readonly patienceMs?: number;
+  /** The queue that the step has waited in. */
+  readonly waitedIn?: string | undefined;
+  /** Set for a request that cannot wait outside of its slot: how long it may wait there. It goes before all that can. */
+  readonly mostWaitMs?: number;
   /** How long the answer may take. */
   readonly answerMs: number;
   readonly signal: AbortSignal;
 }
 
 export type HostTurn =
-  | { readonly kind: 'go'; readonly isProbe: boolean; readonly end: (end: RequestEnd) => void }
-  /** Not before the time named, in milliseconds since the Unix epoch, or until the host's steps are released. */
+  /** `probed`: the queue of the circuit that it tries. */
+  | { readonly kind: 'go'; readonly probed: string | undefined; readonly end: (end: RequestEnd) => void }
+  /** Until the steps of the queue are released; `why` and `message` say what for. */
   | {
       readonly kind: 'wait';
-      readonly until: number;
+      readonly queue: string;
       readonly why: 'rate' | 'atOnce' | 'circuit';
       readonly message: string;
     };
 
 export interface HostState {
   readonly origin: string;
-  readonly circuit: Circuit;
-  readonly state: CircuitState;
-  /** Why it is not called now, in words; null where it is. */
-  readonly why: string | null;
+  /** Those that are not closed: first that of all callers, then the oldest. */
+  readonly circuits: readonly OpenCircuit[];
+  /** In a row, of all callers. */
+  readonly failures: number;
   readonly limits: HostLimits;
   readonly inFlight: number;
   /** Over the last ten seconds. */
@@ -67,9 +66,10 @@ export interface HostState {
   /** As far as they are counted. */
   readonly waitingSteps: number;
   readonly lastError: { readonly at: number; readonly error: string } | null;
+  readonly isFailing: boolean;
 }
 
-export interface HostSettings {
+interface HostSettings {
   /** As `hostEntryTexts` has passed them. */
   readonly outgoingHosts: readonly string[];
   /** Failures in a row after which a host is not asked; 0 for never. */
@@ -77,34 +77,22 @@ export interface HostSettings {
 }
 
 /** What the hosts are kept with once the service runs; without it they have their limits, and no steps that wait. */
-export interface HostConnections {
-  readonly store: Pick<Store, 'listCircuits' | 'changeCircuit' | 'listHostWaits' | 'releaseHostWaits' | 'replica'>;
+interface HostConnections {
+  readonly store: Pick<
+    Store,
+    | 'listCircuits'
+    | 'changeCircuit'
+    | 'listHostWaits'
+    | 'releaseHostWaits'
+    | 'takeHostPlaces'
+    | 'returnHostPlaces'
+    | 'listHostPlaces'
+    | 'replica'
+  >;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'outgoingRequests' | 'outgoingCircuitsOpen' | 'outgoingWaitingSteps'>;
   /** Steps were made due. */
   readonly onReleased: () => void;
-}
-
-/** The hosts that steps call: how fast each may be called, and whether it is called at all. */
-export interface Hosts {
-  ask(request: TurnRequest): Promise<HostTurn>;
-  list(): Promise<HostState[]>;
-  /** Closes an open circuit by hand; yields whether there was one. */
-  closeCircuit(origin: string): Promise<boolean>;
-  connect(connections: HostConnections): void;
-  /** Takes over what is stored; from then on releases steps that wait. Rejects as the store does. */
-  start(): Promise<void>;
-  /** Releases steps that wait, as it does by itself every second while some do. Never rejects. */
-  look(): Promise<void>;
-  /** Resolves when nothing of it runs any more. */
-  stop(): Promise<void>;
-}
-
-/** A request that went. */
-interface Sent {
-  readonly isProbe: boolean;
-  readonly willRepeat: boolean;
-  readonly tookMs: number;
 }
 
 interface HostServices {
@@ -118,282 +106,394 @@ interface HostServices {
   readonly wait?: ((ms: number, signal: AbortSignal) => Promise<void>) | undefined;
 }
 
-/** How often it looks at the steps that wait; while none does, and while other replicas may open circuits. */
-const LOOK_MS = 1000;
-const IDLE_LOOK_MS = 60_000;
-const SHARED_LOOK_MS = 2000;
-/** A turn that comes so soon is waited for in the slot: to park the step costs two transactions. */
-const PATIENCE_MS = 100;
-/** Steps of one host that hold a slot while they wait for their turn. */
-const MOST_PATIENT = 4;
-/** A parked step is claimed this much before its turn, and waits for the rest in its slot: a claim takes milliseconds. */
-const CLAIM_MS = 10;
-/**
- * Steps that wait for an open circuit are released when the host is back. If that does not happen, each calls by itself
- * after this time or up to twice as long.
- */
-const SELF_RELEASE_MS = 1_800_000;
-/**
- * The step that probes next is released when it is time; if that did not happen, it calls by itself this much later.
- */
-const REPEAT_MS = 5000;
-
-export function createHosts(services: HostServices): Hosts {
-  return new HostTable(services);
+/** What a request has to wait for. */
+interface Wait extends Omit<Extract<HostTurn, { kind: 'wait' }>, 'kind' | 'queue'> {
+  readonly queue: Queue;
+  /** Infinity where that is not known. */
+  readonly ms: number;
 }
 
-class HostTable implements Hosts {
+/** How often it looks at the steps that wait, and at what other replicas know of hosts. */
+const LOOK_MS = 1000;
+/** A token that comes so soon is waited for in the slot: to park the step costs two transactions. */
+const MOST_IN_SLOT_MS = 100;
+/** Steps of one host that hold a slot while they wait for their token. */
+const MOST_IN_SLOT = 4;
+const MOST_COUNTED = 10_000;
+/** Requests with failures from so many callers say that it is the host that is not well. */
+const SEVERAL_CALLERS = 2;
+
+/** The hosts that steps call: how fast each may be called, and whether it is called at all. */
+export class Hosts {
   readonly #services: HostServices;
   readonly #random: () => number;
   readonly #wait: (ms: number, signal: AbortSignal) => Promise<void>;
   readonly #hosts: KnownHosts;
-  readonly #scene: Scene;
-  #connected: (HostConnections & { readonly circuits: StoredCircuits }) | undefined;
+  readonly #releases = serially();
+  #connected: (HostConnections & { readonly circuits: StoredCircuits; readonly places: StoredPlaces }) | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #timerAt = 0;
   #looking: Promise<void> | undefined;
-  #isStarted = false;
   #isStopped = false;
 
   constructor(services: HostServices) {
+    const { settings, clock, cluster = { replicas: 1 } } = services;
     this.#services = services;
     this.#random = services.random ?? Math.random;
     this.#wait = services.wait ?? pause;
-    this.#hosts = new KnownHosts(hostEntriesOf(services.settings.outgoingHosts), services.clock);
-    const asking = (host: Host) => this.#askingOf(host, { own: {}, step: '', hasWaited: true });
-    this.#scene = { hosts: this.#hosts, clock: services.clock, asking };
+    this.#hosts = new KnownHosts({ entries: hostEntriesOf(settings.outgoingHosts), clock, cluster });
   }
 
   async ask(request: TurnRequest): Promise<HostTurn> {
-    const { origin, patienceMs = PATIENCE_MS, signal } = request;
-    const host = this.#hosts.at(origin);
-    const barred = this.#barred(host, request);
-    if (barred !== undefined) return barred;
-    const asking = this.#askingOf(host, request);
-    const wait = host.turns.look(asking);
-    if (wait === undefined) {
-      host.turns.take(asking);
-      return this.#go(host, request);
+    const { waitedIn, mostWaitMs, signal } = request;
+    const { clock } = this.#services;
+    const host = this.#hosts.at(request.origin);
+    const queues = this.#queuesOf(host, request);
+    for (const queue of queues) if (queue.key === waitedIn) queue.coming = Math.max(0, queue.coming - 1);
+    const wait = this.#waitFor(queues, request);
+    const mayStay = mostWaitMs !== undefined || host.inSlots < MOST_IN_SLOT;
+    if (wait !== undefined && !(mayStay && wait.ms <= (mostWaitMs ?? MOST_IN_SLOT_MS))) return this.#park(wait);
+    const waitMs = wait?.ms ?? 0;
+    for (const queue of queues) {
+      queue.bucket.take(clock.monotonic() + waitMs);
+      queue.inFlight += 1;
     }
-    const mayStay = host.patient < MOST_PATIENT || patienceMs > PATIENCE_MS;
-    if (!wait.isExact || wait.ms > patienceMs || !mayStay) {
-      const waitMs = host.turns.queue(asking);
-      const limit = wait.why === 'rate' ? rateText(wait.limit) : `${wait.limit} requests at once`;
-      return this.#park(host, {
-        until: this.#services.clock.now() + Math.max(0, waitMs - CLAIM_MS),
-        why: wait.why,
-        message: `${origin} is limited to ${limit}`,
+    if (waitMs > 0) {
+      host.inSlots += 1;
+      await this.#wait(waitMs, signal).finally(() => {
+        host.inSlots -= 1;
       });
     }
-    host.turns.take(asking, asking.now + wait.ms);
-    host.patient += 1;
-    await this.#wait(wait.ms, signal).finally(() => {
-      host.patient -= 1;
-    });
-    return this.#go(host, request);
+    return this.#go(host, request, queues);
   }
 
-  /** The turn is taken; while it was waited for, the circuit may have opened. */
-  async #go(host: Host, request: TurnRequest): Promise<HostTurn> {
-    const { clock } = this.#services;
-    const { answerMs, signal, probes } = request;
-    const barred = this.#barred(host, request);
-    const isProbe = barred === undefined && host.circuit.phase === 'open';
-    try {
-      if (barred !== undefined || signal.aborted || (isProbe && !(await this.#beginProbe(host, answerMs)))) {
-        host.turns.leave();
-        return barred ?? this.#parkUntilAsked(host, request);
+  /** Those that the request may have to wait in. */
+  #queuesOf(host: Host, { endpoint, own, step }: TurnRequest): Queue[] {
+    const queues = [host.own, this.#hosts.queueOf(host, endpoint), this.#hosts.queueOfStep(host, step, own)];
+    return queues.filter((queue) => queue !== undefined);
+  }
+
+  /** The turn is taken; while it was waited for, a circuit may have opened. */
+  async #go(host: Host, request: TurnRequest, taken: readonly Queue[]): Promise<HostTurn> {
+    const probes = new Map<Queue, Circuit>();
+    const giveBack = () => {
+      for (const queue of taken) queue.inFlight -= 1;
+      const unsent = { probes, caller: null, mayOpen: false };
+      for (const begun of probes.keys()) this.#endAt(begun, { kind: 'none' }, unsent);
+    };
+    for (const queue of this.#queuesOf(host, request)) {
+      const barred = this.#barredAt(queue, request);
+      const isProbe = barred === undefined && queue.circuit.state !== 'closed';
+      if (isProbe && (await this.#beginProbe(queue, request.answerMs))) probes.set(queue, queue.circuit);
+      else if (barred !== undefined || isProbe) {
+        giveBack();
+        return this.#park(barred ?? waitForCircuit(queue));
       }
-    } catch (error) {
-      host.turns.leave();
-      throw error;
     }
+    const counted = await this.#connected?.places.take(taken, request.answerMs).catch((error: unknown) => {
+      giveBack();
+      throw error;
+    });
+    if (counted?.kind === 'full') {
+      giveBack();
+      const full = this.#hosts.queueAt(counted.queue);
+      // Until the next look.
+      full.inFlightElsewhere = Math.max(full.inFlightElsewhere, (full.bucket.limits.atOnce ?? 1) - full.inFlight);
+      return this.#park(waitForPlace(full));
+    }
+    const places = counted?.places ?? [];
     this.#hosts.countRequest(host);
-    const startedAt = clock.monotonic();
     let isOver = false;
     const end = (ended: RequestEnd) => {
-      if (isOver) return;
+      if (!isOver) this.#end(host, ended, { ...request, probes, taken, places });
       isOver = true;
-      const willRepeat = probes !== undefined && probes + 1 < MOST_PROBES;
-      this.#end(host, ended, { isProbe, willRepeat, tookMs: clock.monotonic() - startedAt });
     };
-    return { kind: 'go', isProbe, end };
+    return { kind: 'go', probed: [...probes.keys()][0]?.key, end };
   }
 
-  async #beginProbe(host: Host, answerMs: number): Promise<boolean> {
-    if (this.#connected !== undefined) return this.#connected.circuits.beginProbe(host, answerMs);
-    if (host.circuit.phase === 'open') host.circuit = beginProbe(host.circuit, this.#services.clock.now(), answerMs);
-    return true;
+  /** Whether the request may probe: of several processes, the one that changes the stored circuit. */
+  async #beginProbe(queue: Queue, answerMs: number): Promise<boolean> {
+    const { circuit } = queue;
+    if (circuit.state === 'closed') return true;
+    const probing = beginProbe(circuit, this.#services.clock.now(), answerMs);
+    await this.#setCircuit(queue, probing);
+    if (queue.circuit !== probing) return false;
+    // While the store is away, nobody probes: the outcome of the step could not be stored either.
+    if (queue.isUnsaved) queue.circuit = circuit;
+    return !queue.isUnsaved;
+  }
+
+  /** An open circuit, or else what keeps the request longest. */
+  #waitFor(queues: readonly Queue[], request: TurnRequest): Wait | undefined {
+    const barred = queues.map((queue) => this.#barredAt(queue, request)).find((wait) => wait !== undefined);
+    if (barred !== undefined) return barred;
+    const waits = queues.map((queue) => this.#waitAt(queue, request)).filter((wait) => wait !== undefined);
+    return waits.sort((a, b) => b.ms - a.ms)[0];
+  }
+
+  /** The wait for an open circuit; undefined if the host may be called. */
+  #barredAt(queue: Queue, request: TurnRequest): Wait | undefined {
+    const { circuit } = queue;
+    if (circuit.state === 'closed' || this.#services.settings.circuitFailures === 0) return undefined;
+    const isNext = queue.waiting === 0 || goesFirst(queue, request);
+    return isNext && mayProbe(circuit, this.#services.clock.now()) ? undefined : waitForCircuit(queue);
+  }
+
+  #waitAt(queue: Queue, request: TurnRequest): Wait | undefined {
+    const { host, bucket, waiting } = queue;
+    const { perSecond, atOnce } = bucket.limits;
+    const isFirst = goesFirst(queue, request);
+    if (atOnce !== undefined && (freePlaces(queue) <= 0 || (waiting > 0 && !isFirst))) return waitForPlace(queue);
+    if (perSecond === undefined) return undefined;
+    const tokenMs = bucket.waitMs(this.#services.clock.monotonic(), isFirst);
+    const ms = waiting > 0 && !isFirst ? Number.POSITIVE_INFINITY : tokenMs;
+    if (ms <= 0) return undefined;
+    return { queue, ms, why: 'rate', message: `${host.origin} is limited to ${rateText(perSecond)}` };
+  }
+
+  #park({ queue, why, message }: Wait): HostTurn {
+    // Without a store there is nobody to count those that go on.
+    if (this.#connected !== undefined) queue.waiting += 1;
+    queue.host.parkedAt = this.#services.clock.monotonic();
+    return { kind: 'wait', queue: queue.key, why, message };
+  }
+
+  #end(host: Host, ended: RequestEnd, { caller, endpoint, probes, taken, places }: SentRequest): void {
+    for (const queue of taken) queue.inFlight -= 1;
+    this.#connected?.metrics.outgoingRequests.inc({ host: host.label, result: ended.kind });
+    if ('error' in ended && ended.error !== undefined) {
+      host.lastError = { at: this.#services.clock.now(), error: ended.error };
+    }
+    if (ended.kind === 'answered') host.isFailing = false;
+    else if ('error' in ended) host.isFailing = true;
+    const isAway = ended.kind === 'failed' && ended.isAway === true;
+    if (ended.kind === 'failed' && !isAway) host.failing.add(caller);
+    else if (ended.kind !== 'failed' && ended.kind !== 'none') host.failing.clear();
+    // A host that asks for a pause at one endpoint is there for the others, and so may be one that fails for one caller.
+    const isOfHost = isAway || host.failing.size >= SEVERAL_CALLERS;
+    const answered = { kind: 'answered' } as const;
+    const atHost = { probes, caller: null, mayOpen: isOfHost };
+    this.#endAt(host.own, ended.kind === 'refused' ? answered : ended, atHost);
+    const isOfEndpoint = (ended.kind === 'failed' && !isAway) || ended.kind === 'refused';
+    const queue = isOfEndpoint ? this.#hosts.makeQueueOf(host, endpoint) : this.#hosts.queueOf(host, endpoint);
+    if (queue !== undefined && (!isAway || probes.has(queue))) {
+      this.#endAt(queue, ended, { probes, caller: endpoint, mayOpen: true });
+      // Failures that one endpoint's circuit explains say nothing about the host.
+      if (queue.circuit.state !== 'closed' && host.own.circuit.state === 'closed') {
+        host.own.circuit = CLOSED;
+        host.failing.clear();
+      }
+    }
+    if (places.length === 0) this.#releaseNext(host);
+    else void this.#connected?.places.return(places).then(() => this.#releaseNext(host));
+  }
+
+  /** A place is free. */
+  #releaseNext(host: Host): void {
+    for (const each of host.queues.values()) {
+      const { atOnce = host.own.bucket.limits.atOnce } = each.bucket.limits;
+      if (atOnce !== undefined && each.waiting > 0) void this.#releaseSoon(each);
+    }
+  }
+
+  /** What the end of a request means for one circuit. */
+  #endAt(
+    queue: Queue,
+    ended: RequestEnd,
+    { probes, caller, mayOpen }: { probes: Probes; caller: string | null; mayOpen: boolean },
+  ): void {
+    const { clock, settings } = this.#services;
+    const { circuit } = queue;
+    const opens = mayOpen && settings.circuitFailures > 0 && (circuit.state !== 'closed' || this.#hosts.mayOpen());
+    if (ended.kind === 'refused' && !opens) return;
+    // Another replica, or an operator, may have changed it meanwhile: then the request is no probe of it.
+    const isProbe = circuit.state !== 'closed' && probes.get(queue) === circuit;
+    const threshold = opens ? settings.circuitFailures : Number.POSITIVE_INFINITY;
+    const about = { at: clock.now(), isProbe, caller, threshold, random: this.#random };
+    void this.#setCircuit(queue, afterRequest(circuit, ended, about));
+  }
+
+  /** Holds at once; resolves when it is stored, or cannot be. */
+  async #setCircuit(queue: Queue, circuit: Circuit): Promise<void> {
+    const before = queue.circuit;
+    queue.circuit = circuit;
+    if (circuit === before || (circuit.state === 'closed' && before.state === 'closed')) return;
+    await this.#connected?.circuits.changed(queue, before);
   }
 
   async list(): Promise<HostState[]> {
-    const now = this.#services.clock.now();
-    const waits = (await this.#connected?.store.listHostWaits({ now, most: MOST_COUNTED })) ?? [];
-    const steps = new Map(waits.map((wait) => [wait.origin, wait.steps]));
-    // Those of other replicas too.
-    for (const origin of steps.keys()) this.#hosts.at(origin);
+    await this.#recount();
     return [...this.#hosts.all()].map((host): HostState => {
-      const { origin, circuit, limits, turns, lastError, isFailing } = host;
-      const waitingSteps = steps.get(origin) ?? 0;
-      const requestsPerSecond = this.#hosts.recentRequests(host, 10) / 10;
-      const state = stateOf(circuit, { now, isFailing });
-      const why = circuit.phase === 'open' ? circuitText(origin, circuit) : null;
+      const { origin, own, lastError, isFailing } = host;
+      const queues = [...host.queues.values()];
+      const circuits = queues.map(({ circuit }) => circuit).filter((circuit) => circuit.state !== 'closed');
       return {
         origin,
-        circuit,
-        state,
-        why,
-        limits,
-        inFlight: turns.inFlight,
-        requestsPerSecond,
-        waitingSteps,
+        circuits: circuits.sort((a, b) => Number(b.caller === null) - Number(a.caller === null) || a.since - b.since),
+        failures: own.circuit.failures,
+        limits: own.bucket.limits,
+        inFlight: own.inFlight,
+        requestsPerSecond: this.#hosts.requestsPerSecond(host),
+        waitingSteps: Math.min(
+          MOST_COUNTED,
+          queues.reduce((steps, { waiting }) => steps + waiting, 0),
+        ),
         lastError,
+        isFailing,
       };
     });
   }
 
+  /** Closes the open circuits of a host by hand; yields whether there was one. */
   async closeCircuit(origin: string): Promise<boolean> {
-    await this.#connected?.circuits.takeOverAll();
-    const host = this.#hosts.find(origin);
-    if (host?.circuit.phase !== 'open') return false;
-    this.#setCircuit(host, rampFrom(host.circuit, this.#services.clock.now()));
+    await this.#connected?.circuits.synchronise();
+    const { queues } = this.#hosts.find(origin) ?? {};
+    const open = [...(queues?.values() ?? [])].filter(({ circuit }) => circuit.state !== 'closed');
     // Where the store is away, the next look stores it.
-    await Promise.allSettled([host.saving]);
-    this.#lookIn(0);
-    return true;
+    await Promise.all(open.map((queue) => this.#setCircuit(queue, CLOSED)));
+    return open.length > 0;
   }
 
   connect(connections: HostConnections): void {
     const circuits = new StoredCircuits({ ...connections, clock: this.#services.clock, hosts: this.#hosts });
-    this.#connected = { ...connections, circuits };
+    const places = new StoredPlaces({ ...connections, clock: this.#services.clock });
+    this.#connected = { ...connections, circuits, places };
   }
 
+  /** Takes over what is stored; from then on releases steps that wait. Rejects as the store does. */
   async start(): Promise<void> {
-    await this.#connected?.circuits.takeOverAll();
+    await this.#connected?.circuits.synchronise();
     // What an earlier process stored is over where circuits are switched off now.
     const isOff = this.#services.settings.circuitFailures === 0;
-    for (const host of this.#hosts.all()) if (isOff && host.circuit.phase === 'open') this.#setCircuit(host, CLOSED);
-    if (this.#connected !== undefined) await recountWaits(this.#connected, this.#scene);
-    this.#isStarted = true;
-    this.#lookIn(LOOK_MS);
+    for (const queue of this.#hosts.queues()) if (isOff) void this.#setCircuit(queue, CLOSED);
+    await this.#recount();
+    this.#timer = setInterval(() => {
+      const isShared = this.#connected?.circuits.isShared === true;
+      if (!isShared && ![...this.#hosts.all()].some((host) => this.#hosts.isBusy(host))) return;
+      this.#looking ??= this.look().finally(() => {
+        this.#looking = undefined;
+      });
+    }, LOOK_MS).unref();
   }
 
+  /** Resolves when nothing of it runs any more. */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    clearTimeout(this.#timer);
+    clearInterval(this.#timer);
     await this.#looking;
-    await Promise.allSettled([...this.#hosts.all()].map(({ saving }) => saving));
+    await this.#releases.ended();
+    await this.#connected?.circuits.settled();
   }
 
-  async #release(host: Host, store: HostConnections['store']): Promise<number> {
-    const { circuit, waiting } = host;
-    if (waiting > 0) return releaseWaits(host, store, this.#scene);
-    if (circuit.phase === 'open' && isForgotten(circuit, this.#services.clock.now())) this.#setCircuit(host, CLOSED);
-    return 0;
-  }
-
-  /** The wait for an open circuit; undefined if the host may be called. */
-  #barred(host: Host, { probes = 0 }: TurnRequest): HostTurn | undefined {
-    const { circuit } = host;
-    if (this.#services.settings.circuitFailures === 0) return undefined;
-    if (circuit.phase === 'closed' || mayProbe(circuit, this.#services.clock.now(), probes > 0)) return undefined;
-    return this.#parkUntilAsked(host, { probes });
-  }
-
-  #parkUntilAsked(host: Host, { probes = 0 }: Pick<TurnRequest, 'probes'>): HostTurn {
-    const { circuit, origin } = host;
-    const now = this.#services.clock.now();
-    const isOpen = circuit.phase === 'open';
-    const message = isOpen ? circuitText(origin, circuit) : `another request tries ${origin} first`;
-    // One that is to probe again stays before the others.
-    const isNext = isOpen && probes > 0;
-    const until = isNext ? Math.max(now, circuit.probeAt) + REPEAT_MS : now + SELF_RELEASE_MS * (1 + this.#random());
-    return this.#park(host, { until, why: 'circuit', message });
-  }
-
-  #park(host: Host, wait: Omit<Extract<HostTurn, { kind: 'wait' }>, 'kind'>): HostTurn {
-    host.waiting += 1;
-    host.parkedAt = this.#services.clock.monotonic();
-    this.#lookIn(LOOK_MS);
-    return { kind: 'wait', ...wait, until: Math.ceil(wait.until) };
-  }
-
-  #askingOf(host: Host, { own, step, hasWaited }: Pick<TurnRequest, 'own' | 'step' | 'hasWaited'>): Asking {
-    const { clock, cluster } = this.#services;
-    const rampPerSecond = rampRate(host.circuit, clock.now());
-    return { now: clock.monotonic(), own, step, hasWaited, rampPerSecond, replicas: cluster?.replicas ?? 1 };
-  }
-
-  #end(host: Host, ended: RequestEnd, { isProbe, willRepeat, tookMs }: Sent): void {
-    const { clock, settings } = this.#services;
-    const at = clock.now();
-    host.turns.leave(ended.kind === 'none' ? undefined : tookMs);
-    this.#connected?.metrics.outgoingRequests.inc({ host: host.label, result: ended.kind });
-    if ('error' in ended && ended.error !== undefined) host.lastError = { at, error: ended.error };
-    if (ended.kind === 'answered') host.isFailing = false;
-    else if ('error' in ended) host.isFailing = true;
-    const { circuit } = host;
-    // Another replica, or an operator, may have closed it meanwhile: then it counts as any request.
-    const about = { at, isProbe: isProbe && circuit.phase === 'open', willRepeat };
-    // Most requests are answered: only one that was not can open a circuit.
-    const threshold = ended.kind !== 'answered' && this.#mayOpen(circuit) ? settings.circuitFailures : 0;
-    const perSecond = ended.kind === 'refused' ? this.#hosts.recentRequests(host, 1) : 0;
-    const circuitAfter = afterRequest(circuit, ended, { ...about, threshold, perSecond, random: this.#random });
-    this.#setCircuit(host, circuitAfter);
-  }
-
-  /** As many circuits as hosts are kept: whoever chooses the hosts must fill neither the memory nor the store. */
-  #mayOpen(circuit: Circuit): boolean {
-    if (circuit.phase === 'open') return true;
-    let open = 0;
-    for (const host of this.#hosts.all()) open += Number(host.circuit.phase === 'open');
-    return open < MOST_HOSTS;
-  }
-
-  #setCircuit(host: Host, circuit: Circuit): void {
-    const before = host.circuit;
-    host.circuit = circuit;
-    if (circuit === before || (circuit.phase === 'closed' && before.phase === 'closed')) return;
-    this.#connected?.circuits.changed(host, before);
-    this.#lookIn(LOOK_MS);
-  }
-
-  /** Looks then at the latest. */
-  #lookIn(ms: number): void {
-    if (!this.#isStarted || this.#isStopped || this.#looking !== undefined) return;
-    const at = this.#services.clock.monotonic() + ms;
-    if (this.#timer !== undefined && this.#timerAt <= at) return;
-    clearTimeout(this.#timer);
-    this.#timerAt = at;
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined;
-      this.#looking = this.look().finally(() => {
-        this.#looking = undefined;
-        const isBusy = [...this.#hosts.all()].some((host) => this.#hosts.isBusy(host));
-        if (isBusy) this.#lookIn(LOOK_MS);
-        else this.#lookIn(this.#connected?.circuits.isShared === true ? SHARED_LOOK_MS : IDLE_LOOK_MS);
-      });
-    }, ms).unref();
-  }
-
+  /** Releases steps that wait, as it does by itself every second while there may be some. Never rejects. */
   async look(): Promise<void> {
-    const connected = this.#connected;
-    if (connected === undefined) return;
-    const { circuits, logger, onReleased } = connected;
     try {
-      for (const host of this.#hosts.all()) await circuits.save(host);
-      if (circuits.isShared) await circuits.takeOverAll();
-      await recountWaits(connected, this.#scene);
-      let released = 0;
-      for (const host of this.#hosts.all()) released += await this.#release(host, connected.store);
-      if (released > 0) onReleased();
+      await this.#connected?.circuits.synchronise();
+      await this.#recount();
     } catch (error) {
-      logger[levelOfRetry(error, 'warn')](
-        { err: error },
-        'steps that wait for hosts could not be released; trying again',
-      );
+      this.#tell(error);
+    }
+    for (const queue of this.#hosts.queues()) {
+      if (queue.waiting > 0) await this.#releaseSoon(queue);
+      else if (queue.circuit.state !== 'closed' && isForgotten(queue.circuit, this.#services.clock.now())) {
+        void this.#setCircuit(queue, CLOSED);
+      }
     }
   }
+
+  /** Counts the steps that wait: some were cancelled, and some wait since before a restart. */
+  async #recount(): Promise<void> {
+    if (this.#connected === undefined) return;
+    const { store, metrics, places } = this.#connected;
+    const waits = await store.listHostWaits({ now: this.#services.clock.now(), most: MOST_COUNTED });
+    const steps = new Map(waits.map((wait) => [wait.queue, wait.steps]));
+    for (const key of steps.keys()) this.#hosts.queueAt(key);
+    const byLabel = new Map<string, number>();
+    for (const queue of this.#hosts.queues()) {
+      queue.waiting = steps.get(queue.key) ?? 0;
+      queue.coming = 0;
+      const { label } = queue.host;
+      byLabel.set(label, (byLabel.get(label) ?? 0) + queue.waiting);
+    }
+    for (const [host, count] of byLabel) metrics.outgoingWaitingSteps.set({ host }, count);
+    await places.recount(this.#hosts.queues());
+  }
+
+  /** Releases steps of a queue after all releases that are under way. Never rejects. */
+  async #releaseSoon(queue: Queue): Promise<void> {
+    if (queue.isReleasing) return;
+    queue.isReleasing = true;
+    await this.#releases
+      .run(() => {
+        queue.isReleasing = false;
+        return this.#release(queue);
+      })
+      .catch((error: unknown) => this.#tell(error));
+  }
+
+  /**
+   * Makes steps due that wait, evenly spaced and those first that have waited longest: as many as the limits allow until
+   * the next look. For an open circuit it is the one step that probes it.
+   */
+  async #release(queue: Queue): Promise<void> {
+    if (this.#connected === undefined || this.#isStopped) return;
+    const { store, onReleased } = this.#connected;
+    const { clock } = this.#services;
+    const { key, host, bucket } = queue;
+    const [now, at] = [clock.now(), clock.monotonic()];
+    const open = [host.own.circuit, queue.circuit].filter((circuit) => circuit.state !== 'closed');
+    if (open.some((circuit) => !mayProbe(circuit, now))) return;
+    const places = open.length > 0 ? 1 : freePlaces(queue) - queue.coming;
+    const most = queue === host.own ? places : Math.min(places, host.own.bucket.nextRelease(at, places)?.count ?? 0);
+    const release = bucket.nextRelease(at, most);
+    if (release === undefined) return;
+    const { count: limit, everyMs } = release;
+    const released = await store.releaseHostWaits({
+      queue: key,
+      now: now + Math.ceil(release.from - at),
+      limit,
+      everyMs,
+    });
+    bucket.released(release, released);
+    queue.waiting = Math.max(0, queue.waiting - released);
+    queue.coming += released;
+    if (released > 0) onReleased();
+  }
+
+  #tell(error: unknown): void {
+    const message = 'steps that wait for hosts could not be released; trying again';
+    this.#connected?.logger[levelOfRetry(error, 'warn')]({ err: error }, message);
+  }
+}
+
+/** The circuits that a request probes, as they were when it began. */
+type Probes = ReadonlyMap<Queue, Circuit>;
+
+/** A request under way. */
+interface SentRequest extends Pick<TurnRequest, 'caller' | 'endpoint'> {
+  readonly probes: Probes;
+  /** It counts in these. */
+  readonly taken: readonly Queue[];
+  /** What it holds of those that are counted in the store. */
+  readonly places: readonly HostPlace[];
+}
+
+function waitForPlace(queue: Queue): Wait {
+  const { host, bucket } = queue;
+  const whose = queue === host.own ? '' : ' for this step';
+  const message = `${host.origin} is limited to ${bucket.limits.atOnce} requests at once${whose}`;
+  return { queue, ms: Number.POSITIVE_INFINITY, why: 'atOnce', message };
+}
+
+/** Whether the request goes before all that come by themselves. */
+function goesFirst({ key }: Queue, { waitedIn, mostWaitMs }: TurnRequest): boolean {
+  return waitedIn === key || mostWaitMs !== undefined;
+}
+
+function waitForCircuit(queue: Queue): Wait {
+  const { circuit, host } = queue;
+  const message =
+    circuit.state === 'closed' ? `another request tries ${host.origin} first` : circuitText(host.origin, circuit);
+  return { queue, ms: Number.POSITIVE_INFINITY, why: 'circuit', message };
 }
 
 /** Ends early where the signal aborts. */

@@ -41,6 +41,8 @@ export interface Leases {
    * record has to say so.
    */
   giveUp(lease: Lease): boolean;
+  /** Resolves when none is held any more. */
+  left(): Promise<void>;
   /** Of all that are held, or were given up. */
   tokens(): string[];
   /**
@@ -80,17 +82,15 @@ const RETURN_AGAIN_MS = 1000;
 export function createLeases({ store, clock, logger }: LeaseServices): Leases {
   const held = new Map<Lease, AbortController>();
   const givenUp = new Set<Lease>();
-  /** Of steps that never began: the store failed to take them back. */
-  const unbegun = new WeakSet<Lease>();
+  let onLeft: (() => void) | undefined;
   let abortReason: Error | undefined;
   let renewal: NodeJS.Timeout | undefined;
   let renewing: Promise<void> | undefined;
-  const giveBackSoon = createReturns({ store, clock, logger });
-  const returnsEnd = new AbortController();
+  const returns = createReturns({ store, clock, logger });
 
   const renew = async () => {
     const leasedUntil = clock.now() + LEASE_MS;
-    // The clock was ahead when these were extended last: left alone they would last until the false time.
+    // The clock was fast when these were extended last: left alone they would last until the false time.
     const tooLong = [...givenUp].filter((lease) => lease.leasedUntil > leasedUntil);
     const leases = [...held.keys(), ...tooLong];
     if (leases.length === 0) return;
@@ -113,6 +113,11 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
       });
   };
 
+  const leave = (lease: Lease) => {
+    held.delete(lease);
+    if (held.size === 0) onLeft?.();
+  };
+
   return {
     hold(claim, leasedUntil) {
       const controller = new AbortController();
@@ -121,27 +126,21 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
       if (abortReason !== undefined) controller.abort(abortReason);
       return lease;
     },
-    release(lease) {
-      held.delete(lease);
-    },
+    release: leave,
     giveUp(lease) {
-      held.delete(lease);
+      leave(lease);
       givenUp.add(lease);
-      return !unbegun.has(lease);
+      return !returns.unbegun.has(lease);
     },
-    async putBack(lease) {
-      const { signal } = returnsEnd;
-      const since = clock.monotonic();
-      while (!(await giveBackSoon(lease.claim))) {
-        if (!signal.aborted) await pause(RETURN_AGAIN_MS, signal);
-        if (signal.aborted || clock.monotonic() - since >= LEASE_MS) {
-          unbegun.add(lease);
-          return false;
-        }
+    async left() {
+      while (held.size > 0) {
+        await new Promise<void>((resolve) => {
+          onLeft = resolve;
+        });
       }
-      return true;
     },
-    endReturns: () => returnsEnd.abort(),
+    putBack: returns.putBack,
+    endReturns: returns.end,
     tokens: () => [...held.keys(), ...givenUp].map(({ claim }) => claim.token),
     startRenewing() {
       renewal ??= setInterval(renewAndLog, RENEWAL_MS).unref();
@@ -151,7 +150,7 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
       await renewing;
       const claims = [...givenUp].map(({ claim }) => claim);
       if (claims.length === 0) return;
-      const begun = [...givenUp].filter((lease) => !unbegun.has(lease)).map(({ claim }) => claim);
+      const begun = [...givenUp].filter((lease) => !returns.unbegun.has(lease)).map(({ claim }) => claim);
       try {
         // So that the record says that they were interrupted.
         await store.beginAttempts({ attempts: begun.map(toBegunAttempt) });
@@ -179,8 +178,11 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
   };
 }
 
-/** Makes the function that returns leases of steps that did not begin: those of one turn of the event loop in one call. */
-function createReturns({ store, clock, logger }: LeaseServices): (claim: Claim) => Promise<boolean> {
+/** Returns leases of steps that did not begin: those of one turn of the event loop in one call. */
+function createReturns({ store, clock, logger }: LeaseServices) {
+  /** Those that the store failed to take back. */
+  const unbegun = new WeakSet<Lease>();
+  const ending = new AbortController();
   let claims: Claim[] = [];
   let returning: Promise<boolean> | undefined;
 
@@ -200,11 +202,27 @@ function createReturns({ store, clock, logger }: LeaseServices): (claim: Claim) 
       return false;
     }
   };
-
-  return (claim) => {
+  const returnSoon = (claim: Claim) => {
     claims.push(claim);
     returning ??= setImmediate().then(returnAll);
     return returning;
+  };
+
+  return {
+    unbegun,
+    async putBack(lease: Lease): Promise<boolean> {
+      const { signal } = ending;
+      const since = clock.monotonic();
+      while (!(await returnSoon(lease.claim))) {
+        if (!signal.aborted) await pause(RETURN_AGAIN_MS, signal);
+        if (signal.aborted || clock.monotonic() - since >= LEASE_MS) {
+          unbegun.add(lease);
+          return false;
+        }
+      }
+      return true;
+    },
+    end: () => ending.abort(),
   };
 }
 

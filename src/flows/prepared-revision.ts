@@ -5,8 +5,8 @@ import { type CompiledTemplate, compileTemplate } from '../expressions/template.
 import type { Manifest } from '../manifest/schema.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { Graph, ManifestSource, StepDefinition } from '../model/manifest.ts';
-import { entryOf } from './planner.ts';
-import { stepAt } from './runtime-keys.ts';
+import { entryOf } from '../model/planner.ts';
+import { stepAt } from '../model/runtime-keys.ts';
 
 /**
  * What the runs of a revision need, compiled once: when it is deployed or restored, or when the first run of an older one

@@ -1,67 +1,8 @@
-import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
-import { type Clock, DAY_MS, deletionGuard, MINUTE_MS } from '../model/clock.ts';
-import type { Store } from '../store/store.ts';
-
-/** Deletes old rows in the background. */
-export interface Sweeper {
-  /** Sweeps once a minute from now on. */
-  start(): void;
-  /** Sweeps now, unless a sweep is under way. */
-  sweep(): void;
-  /** Resolves when no sweep runs any more. */
-  stop(): Promise<void>;
-}
-
-/** Deletes chunk after chunk, as long as `deleteChunk` says that more is left and the sweeper is not stopped. */
-type InChunks = (deleteChunk: () => Promise<boolean>) => Promise<void>;
-
-interface SweeperOptions {
-  /** Each chunk is a turn of the writer, which acceptances wait for: a few milliseconds at most. */
-  readonly sweep: (inChunks: InChunks) => Promise<void>;
-  /** The log's message where a sweep fails. */
-  readonly failure: string;
-  readonly logger: Logger;
-  /** Whether the first sweep is at the start; else it is a minute later. */
-  readonly sweepsAtStart?: boolean;
-}
-
-const SWEEP_EVERY_MS = MINUTE_MS;
-
-/** Makes what sweeps once a minute. A sweep that fails leaves rows that nothing relies on: the next one takes them. */
-export function createSweeper({ sweep, failure, logger, sweepsAtStart = false }: SweeperOptions): Sweeper {
-  let timer: NodeJS.Timeout | undefined;
-  let sweeping: Promise<unknown> | undefined;
-  let isStopping = false;
-
-  const inChunks: InChunks = async (deleteChunk) => {
-    while (!isStopping && (await deleteChunk())) {
-      // Whatever else waits for the writer goes first.
-      await setImmediate();
-    }
-  };
-  const sweepOnce = () => {
-    sweeping ??= sweep(inChunks)
-      .catch((error: unknown) => logger[levelOfRetry(error, 'warn')]({ err: error }, failure))
-      .finally(() => {
-        sweeping = undefined;
-      });
-  };
-
-  return {
-    start() {
-      timer ??= setInterval(sweepOnce, SWEEP_EVERY_MS).unref();
-      if (sweepsAtStart) sweepOnce();
-    },
-    sweep: sweepOnce,
-    async stop() {
-      isStopping = true;
-      clearInterval(timer);
-      await sweeping;
-    },
-  };
-}
+import { type Clock, DAY_MS, deletionGuard, MINUTE_MS, type ServiceClock } from '../model/clock.ts';
+import type { RevisionPlace, Store } from '../store/store.ts';
+import { createSweeper, type InChunks, SWEEP_EVERY_MS, type Sweeper } from '../sweeper.ts';
 
 /** Has everything swept that is old, by one process where several share a store. */
 export interface Housekeeping extends Pick<Sweeper, 'start' | 'stop'> {
@@ -120,8 +61,8 @@ export function createHousekeeping(services: HousekeepingServices): Housekeeping
 }
 
 interface RetentionServices {
-  readonly store: Pick<Store, 'purgeNonces' | 'purgeRuns'>;
-  readonly clock: Clock;
+  readonly store: Pick<Store, 'purgeNonces' | 'purgeRuns' | 'purgeRevisions'>;
+  readonly clock: ServiceClock;
   readonly logger: Logger;
   /** Runs are kept for ever where not given. */
   readonly runRetentionDays?: number | undefined;
@@ -138,21 +79,32 @@ const NONCES_A_CHUNK = 100;
 // 200 rows of runs with their values hold the writer for 5 ms; five runs of 10 000 children did for 320.
 const RUN_ROWS_A_CHUNK = 200;
 
-/** Deletes expired nonces and old runs. */
+/** So many of the newest revisions of each flow are kept with their manifests. */
+export const KEPT_REVISIONS = 50;
+const REVISIONS_A_CHUNK = 20;
+
+/** Deletes expired nonces, old runs, and manifests of old revisions that no run uses. */
 export function createRetention({ store, clock, logger, runRetentionDays }: RetentionServices): Sweeper {
   const mayDelete = deletionGuard(clock, (aheadMs) => {
-    logger.warn({ aheadMs }, 'the clock was set ahead: for a day, nothing is deleted because of its age');
+    logger.warn({ aheadMs }, 'the clock was set ahead: for a day, nothing but nonces is deleted because of its age');
   });
   const sweep = async (inChunks: InChunks) => {
+    // Their time does not jump, so that no clock that is set ends one early.
+    const nonces = { now: clock.ledger() - NONCE_MARGIN_MS, limit: NONCES_A_CHUNK };
+    await inChunks(async () => (await store.purgeNonces(nonces)) === NONCES_A_CHUNK);
     if (!mayDelete()) return;
-    const now = clock.now();
+    if (runRetentionDays !== undefined) {
+      const before = clock.now() - runRetentionDays * DAY_MS;
+      await inChunks(async () => !(await store.purgeRuns({ before, maxRows: RUN_ROWS_A_CHUNK })).isDone);
+    }
+    let after: RevisionPlace | null = { flowId: '', revision: 0 };
     await inChunks(async () => {
-      const nonces = { now: now - NONCE_MARGIN_MS, limit: NONCES_A_CHUNK };
-      return (await store.purgeNonces(nonces)) === NONCES_A_CHUNK;
+      if (after !== null) {
+        const chunk = { kept: KEPT_REVISIONS, after, limit: REVISIONS_A_CHUNK };
+        after = (await store.purgeRevisions(chunk)).next;
+      }
+      return after !== null;
     });
-    if (runRetentionDays === undefined) return;
-    const before = now - runRetentionDays * DAY_MS;
-    await inChunks(async () => !(await store.purgeRuns({ before, maxRows: RUN_ROWS_A_CHUNK })).isDone);
   };
   return createSweeper({ sweep, failure: 'expired rows could not be deleted', logger });
 }

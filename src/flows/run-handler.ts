@@ -1,13 +1,14 @@
 import type { Logger } from 'pino';
 import { StoreUnavailableError } from '../errors.ts';
-import { formatPath, isJsonArray } from '../expressions/json-path.ts';
+import { formatPath } from '../expressions/json-path.ts';
 import type { Clock } from '../model/clock.ts';
-import { isExactNumber, type Json } from '../model/json.ts';
+import { isExactNumber, isJsonArray, type Json } from '../model/json.ts';
 import type { StepDefinition } from '../model/manifest.ts';
 import { MAX_BYTES } from '../model/run.ts';
 import type { Claim } from '../store/store.ts';
 import { type HandlerResult, type StepContext, type StepHandler, startTimeLimit } from './handlers/handler.ts';
 import { hostWaitIn } from './handlers/http-turns.ts';
+import { InternalFaultError } from './load-once.ts';
 import { problemOfJson } from './non-json.ts';
 import { StepFailure } from './step-failure.ts';
 import type { ReadRunInput, ResolvedInputs } from './step-inputs.ts';
@@ -101,7 +102,7 @@ function isPromise(running: Promise<HandlerResult> | HandlerResult): running is 
 }
 
 function contextOf(
-  { claim, readRunInput, logger, clock, isFailureHandled }: HandlerTask,
+  { claim, resolved, readRunInput, logger, clock, isFailureHandled }: HandlerTask,
   inputs: unknown,
   signal: AbortSignal,
 ): StepContext {
@@ -114,6 +115,7 @@ function contextOf(
     stepKey,
     attempt,
     idempotencyKey: `${runId}:${stepKey}`,
+    secretReferences: resolved.references,
     trigger: async () => (await readRunInput([])).trigger,
     // Most handlers log nothing, and a child logger costs as much as the rest of a small step.
     get logger() {
@@ -129,7 +131,7 @@ function contextOf(
 
 function thrown(error: unknown): HandlerResult {
   // The handler asked for the trigger's body and the store had no answer: the step is not to blame.
-  if (error instanceof StoreUnavailableError) throw error;
+  if (error instanceof StoreUnavailableError || error instanceof InternalFaultError) throw error;
   const message = error instanceof Error ? error.message : `the handler threw a ${typeof error}`;
   return { kind: 'failed', code: 'handler_error', message, retryable: true };
 }

@@ -17,7 +17,7 @@ import type { HandlerTable } from './handlers/index.ts';
 import { type RunFlowInputs, runFlow } from './handlers/run-flow.ts';
 import type { PreparedStep } from './prepared-revision.ts';
 import { parseInputs, runHandler } from './run-handler.ts';
-import { nextAttemptAt, StepFailure } from './step-failure.ts';
+import { backoffMs, nextAttemptAt, StepFailure } from './step-failure.ts';
 import {
   createRunInputs,
   expressionContext,
@@ -90,13 +90,17 @@ export function createRunStep(services: RunStepServices): RunStep {
       prepared = await prepare({ claim, step, readRunInput }, services);
       const { definition, isFailureHandled } = step;
       const task = { ...prepared, step: definition, isFailureHandled, claim, signal, readRunInput, ...services };
-      if (step.items !== undefined) ended = startOfLoop(definition, prepared.resolved.value);
+      if (step.items !== undefined) ended = startOfLoop(definition, prepared.resolved.value, claim.stepKey);
       else if (prepared.handler === runFlow) ended = await runSubFlow({ ...prepared, definition, claim }, services);
       else ended = await runHandler(task);
     } catch (error) {
       if (error instanceof StoreUnavailableError) throw error;
       if (signal.aborted && error === signal.reason) return undefined;
       ended = failureOf(error);
+      if (ended.kind === 'fault') {
+        const { flowId, runId, stepKey } = claim;
+        services.logger.error({ err: error, flowId, runId, stepKey }, 'a fault of Sluice itself ended an attempt');
+      }
     }
     if (ended === undefined) return undefined;
     const { value, secrets } = prepared?.resolved ?? { value: null, secrets: [] };
@@ -117,7 +121,7 @@ export function createRunStep(services: RunStepServices): RunStep {
 }
 
 /** What a step came to, before it is masked and stored. */
-type Ended = HandlerResult | LoopStart | SubRunStart;
+type Ended = HandlerResult | LoopStart | SubRunStart | Fault;
 
 /** A step that has waited goes on with the run that it started then, whatever its inputs say now. */
 async function runSubFlow(
@@ -224,10 +228,29 @@ interface ResultContext {
   readonly services: { readonly clock: Clock; readonly random: () => number };
 }
 
-function failureOf(error: unknown): HandlerResult {
+/** A fault of Sluice itself ended the attempt: the step is tried again as if it had not been tried. */
+interface Fault {
+  readonly kind: 'fault';
+  readonly message: string;
+}
+
+function failureOf(error: unknown): HandlerResult | Fault {
   const message = error instanceof Error ? error.message : 'the thrown value is not an Error';
   if (error instanceof StepFailure) return { kind: 'failed', code: error.code, message, retryable: error.retryable };
-  return { kind: 'failed', code: 'internal_error', message, retryable: false };
+  return { kind: 'fault', message };
+}
+
+/** 20 faults take two hours: time to put back a file, or to start a release that has it. */
+const MAX_FAULTS = 20;
+const FAULT_BACKOFF = { backoffSeconds: 1, factor: 2, maxBackoffSeconds: 600, jitter: true };
+
+function resultOfFault({ message }: Fault, context: ResultContext): StepResult {
+  const { claim, services } = context;
+  const faults = claim.attempt - triesOf(claim);
+  const error: StepError = { code: 'internal_error', message: shown(message, context), retryable: faults < MAX_FAULTS };
+  if (!error.retryable) return { kind: 'failed', error };
+  const dueAt = Math.ceil(services.clock.now() + backoffMs(FAULT_BACKOFF, faults + 1, services.random));
+  return { kind: 'retry', error, dueAt, isUncounted: true };
 }
 
 /** Which try this is by the step's retry policy: an interrupted attempt said nothing about the step. */
@@ -249,6 +272,8 @@ function toStepResult(ended: Ended, context: ResultContext): StepResult {
       return waitOf(ended, context);
     case 'failed':
       return failureResult(ended, context);
+    case 'fault':
+      return resultOfFault(ended, context);
   }
 }
 
@@ -257,11 +282,15 @@ function failureResult(
   context: ResultContext,
 ): StepResult {
   const { mask } = context;
-  // Masked before it is cut: of a secret that was cut in two neither part would be found.
-  const error: StepError = { code, message: String(mask(message)).slice(0, MAX_MESSAGE_CHARACTERS), retryable };
+  const error: StepError = { code, message: shown(message, context), retryable };
   const kept = output === undefined ? {} : { output: mask(output) };
   const dueAt = retryable ? retryAt(context, retryAfterMs) : undefined;
   return dueAt === undefined ? { kind: 'failed', error, ...kept } : { kind: 'retry', error, ...kept, dueAt };
+}
+
+/** Masked before it is cut: of a secret that was cut in two neither part would be found. */
+function shown(message: string, { mask }: ResultContext): string {
+  return String(mask(message)).slice(0, MAX_MESSAGE_CHARACTERS);
 }
 
 /** When a step that fails now is tried again by its policy; undefined where it is not. */

@@ -1,31 +1,25 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { StoreUnavailableError } from '../errors.ts';
-import type { Clock } from '../model/clock.ts';
+import type { Clock, ServiceClock } from '../model/clock.ts';
+import { createIdSource } from '../model/ids.ts';
 import type { Json } from '../model/json.ts';
+import { SOLE_OWNER } from '../model/runtime-keys.ts';
 import type { Beat, LostLeases, Store } from '../store/store.ts';
+import type { Sweeper } from '../sweeper.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { createBacklog } from './backlog.ts';
+import { createAcceptanceLimits } from './acceptance-limits.ts';
 import type { Catalog } from './catalog.ts';
 import { createDispatcher, type Dispatcher } from './dispatcher.ts';
-import {
-  createEngine,
-  createIntake,
-  createRunControl,
-  type Engine,
-  type RefreshFlow,
-  type RunControl,
-} from './engine.ts';
+import { createEngine, createRunControl, type Engine, type RefreshFlow, type RunControl } from './engine.ts';
 import type { HandlerTable } from './handlers/index.ts';
 import { createHeartbeat, type Heartbeat } from './heartbeat.ts';
 import type { Hosts } from './hosts.ts';
-import { createIdSource } from './ids.ts';
 import { LEASE_MS } from './leases.ts';
 import { createReport } from './report.ts';
-import { createHousekeeping, createRetention, type Sweeper } from './retention.ts';
+import { createHousekeeping, createRetention } from './retention.ts';
 import { createRunStep } from './run-step.ts';
-import { SOLE_OWNER } from './runtime-keys.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
 
 /** Everything that runs flows. */
@@ -35,18 +29,24 @@ export interface Runtime {
   readonly control: RunControl;
   readonly scheduler: Scheduler;
   readonly heartbeat: Pick<Heartbeat, 'state'>;
-  /** Takes up what the last process left, then dispatches. Rejects with `StoreUnavailableError`. */
-  start(): Promise<void>;
+  /**
+   * Takes up what the last process left, then dispatches. Each part that needs the store goes through `persist`; rejects
+   * as that does.
+   */
+  start(persist?: Persist): Promise<void>;
   /** Lets running steps finish for `graceMs`; resolves when nothing of the runtime runs any more. */
   stop(graceMs: number): Promise<void>;
 }
+
+/** Does a part of a start, and may do it again when the store has failed it. */
+export type Persist = (work: () => Promise<unknown>) => Promise<unknown>;
 
 interface RuntimeServices {
   readonly store: Store;
   readonly catalog: Catalog;
   readonly handlers: HandlerTable;
   readonly readSecret: Parameters<typeof createRunStep>[0]['readSecret'];
-  readonly clock: Clock;
+  readonly clock: ServiceClock;
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly live?: LiveEvents | undefined;
@@ -58,8 +58,6 @@ interface RuntimeServices {
   readonly sweepers?: readonly Sweeper[] | undefined;
   /** Steps that run at once; 64 where not given. */
   readonly concurrency?: number | undefined;
-  /** Due steps beyond which no delivery is accepted; any number where not given. */
-  readonly maxDueSteps?: number | undefined;
   /** A number from 0 up to 1. */
   readonly random?: (() => number) | undefined;
   /** By default all changes are made in this process, so that the catalog has them by the next turn. */
@@ -81,15 +79,15 @@ export function createRuntime(services: RuntimeServices): Runtime {
   const { store, lost } = leasesOf(services.store, clock);
   const { replica: owner } = store;
   const { refresh = () => setImmediate() } = services;
-  // A process that has its store for itself has its own clock alone, and nobody takes it for dead.
-  const isFit = () => owner === SOLE_OWNER || heartbeat.isFit();
+  // Nobody takes a process for dead that has its store for itself.
+  const isFit = () => (owner === SOLE_OWNER ? clock.isFit() : heartbeat.isFit());
   const report = createReport(services);
   const runStep = createRunStep({ ...services, store, random });
-  const intake = createIntake(clock);
+  const acceptanceLimits = createAcceptanceLimits({ ...services, store });
   const dispatcher = createDispatcher({
     store,
     catalog,
-    intake,
+    acceptanceLimits,
     runStep,
     clock,
     logger,
@@ -104,11 +102,18 @@ export function createRuntime(services: RuntimeServices): Runtime {
     },
   });
   services.hosts?.connect({ ...services, store, onReleased: () => dispatcher.nudge() });
-  const engine = createEngine({ store, catalog, dispatcher, intake, clock, newId: () => newId(), report, refresh });
+  const engine = createEngine({
+    store,
+    catalog,
+    dispatcher,
+    acceptanceLimits,
+    clock,
+    newId: () => newId(),
+    report,
+    refresh,
+  });
   const control = createRunControl({ store, catalog, handlers: services.handlers, dispatcher, clock, report });
   const scheduler = createScheduler({ ...services, store, engine, newId: () => newId(), report, refresh, isFit });
-  const maxDueSteps = services.maxDueSteps ?? Number.MAX_SAFE_INTEGER;
-  const backlog = createBacklog({ ...services, store, intake, maxDueSteps });
   const retention = createRetention({ store, clock, logger, runRetentionDays: services.runRetentionDays });
   const sweepers = [retention, ...(services.sweepers ?? [])];
   const housekeeping = createHousekeeping({ store, clock, logger, sweepers, isShared: owner !== SOLE_OWNER, isFit });
@@ -129,25 +134,25 @@ export function createRuntime(services: RuntimeServices): Runtime {
     heartbeat,
     control,
     scheduler,
-    async start() {
-      await recoverSteps({ store, clock, logger, owner });
+    async start(persist = (work) => work()) {
+      await persist(() => recoverSteps({ store, clock, logger, owner }));
       // Before any step is claimed: steps of a process that the others do not know would stay leased until their leases
       // expire.
-      await heartbeat.start();
+      await persist(heartbeat.start);
       // Before a step asks: a circuit that was open stays open.
-      await services.hosts?.start();
+      await persist(async () => services.hosts?.start());
       dispatcher.start();
       store.onDue({
-        room: () => dispatcher.room(),
+        hasSlot: () => dispatcher.hasSlot(),
         wake: () => dispatcher.wake(),
         everyMinute: housekeeping.everyMinute,
       });
-      await scheduler.start();
+      await persist(() => scheduler.start());
       housekeeping.start();
-      backlog.start();
+      acceptanceLimits.start();
     },
     async stop(graceMs) {
-      await Promise.all([scheduler.stop(), dispatcher.stop(graceMs), housekeeping.stop(), backlog.stop()]);
+      await Promise.all([scheduler.stop(), dispatcher.stop(graceMs), housekeeping.stop(), acceptanceLimits.stop()]);
       await services.hosts?.stop();
       // Steps that still run have to stay this process' own until then.
       await heartbeat.stop();
@@ -201,7 +206,7 @@ function watchLeases(
 }
 
 /**
- * Makes the steps that a dead process left behind due at once, instead of when their leases run out. Only for a start
+ * Makes the steps that a dead process held due at once, instead of when their leases run out. Only for a start
  * that knows that no other process of its owner runs. Yields how many there were.
  */
 async function recoverSteps(services: {

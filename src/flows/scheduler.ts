@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
 import type { CronTrigger } from '../manifest/schema.ts';
 import type { Clock } from '../model/clock.ts';
-import { createTurns } from '../model/turns.ts';
+import { serially } from '../model/serially.ts';
 import type { NewRun, ScheduleRecord, Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { type Catalog, type DeployedFlow, startsRuns } from './catalog.ts';
@@ -74,7 +74,7 @@ class CronScheduler implements Scheduler {
   #timer: NodeJS.Timeout | undefined;
   #isActive = false;
   /** A tick must not meet a change half made. */
-  readonly #turns = createTurns();
+  readonly #queue = serially();
 
   constructor(services: SchedulerServices) {
     this.#services = services;
@@ -128,7 +128,7 @@ class CronScheduler implements Scheduler {
     this.#isActive = false;
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    await this.#turns.ended();
+    await this.#queue.ended();
   }
 
   #change(
@@ -152,7 +152,7 @@ class CronScheduler implements Scheduler {
 
   /** One after the other, and once more where another process changed a schedule that this one was about to change. */
   #turn<Value>(work: () => Promise<Value>): Promise<Value> {
-    return this.#turns.take(async () => {
+    return this.#queue.run(async () => {
       for (let left = START_TRIES; ; left -= 1) {
         try {
           return await work();
@@ -203,7 +203,7 @@ class CronScheduler implements Scheduler {
     return schedules;
   }
 
-  /** The tick that is stored, or an earlier one: then that one was computed by a clock that was ahead. */
+  /** The tick that is stored, or an earlier one: then that one was computed by a clock that was fast. */
   #corrected(schedule: ScheduleRecord): number | null {
     const now = this.#services.clock.now();
     const { nextAt, lastAt } = schedule;

@@ -1,283 +1,303 @@
-import { randomUUID } from 'node:crypto';
 import type { Clock } from '../model/clock.ts';
-import type { BirthLease } from '../store/store.ts';
-import { LEASE_MS } from './leases.ts';
-import { holderOf } from './runtime-keys.ts';
+import { Rotation, type Waiter } from '../model/rotation.ts';
 
-/** Slots that are kept free while a call is under way that makes steps due. */
-export interface SlotOffer {
-  readonly lease: BirthLease;
-  /** Gives back the slots that nothing took. */
-  withdraw(): void;
-}
-
-/** A slot, or a place in the line for one. */
-export interface Place {
-  /**
-   * Resolves with true when a slot is free, or with false if the step should not wait for it; undefined if one is free
-   * now.
-   */
-  readonly turn: Promise<boolean> | undefined;
+/** A slot that a step has, or is queued for. */
+export interface Slot {
+  /** Resolves with true when the step may run, or with false if it should wait no longer; undefined if it may run now. */
+  readonly isReady: Promise<boolean> | undefined;
   /** May be called more than once. */
   leave(): void;
 }
 
-/** Slots are counted as they are left in such moments. No step waits in line for much longer than one. */
-const MOMENT_MS = 250;
-/** A step that is leased now is in line for a slot when its transaction has been committed: up to a second later. */
-const MOMENTS_AHEAD = 4;
+/** Slots that are reserved for steps to come. */
+export interface Reserved {
+  readonly count: number;
+  /** Lets others have those that nothing took. May be called more than once. */
+  release(): void;
+}
+
+/** Slots are counted as they are left in such spans. No step is queued for longer than one. */
+const SPAN_MS = 250;
+/** A step that is leased now can run when its transaction has been committed: up to a second later. */
+const SPANS_QUEUED = 4;
 /** At most so many more steps than there are slots: a process that hangs keeps them until its leases end. */
-const MOST_AHEAD = 1000;
-/** A claim takes ahead what would leave its slot in a moment, and this at most: it should not keep others waiting for its commit. */
-const MOST_CLAIMED_AHEAD = 112;
-/** What a claim that is due keeps from the line. What it takes ahead is more: it is not for want of slots that it is slow. */
-const KEPT_SHARE = 4;
+const MOST_QUEUED = 1000;
+/** A claim that finds no free slot gets this share of them, as they are left. */
+const CLAIMS_SHARE = 1 / 4;
 
 /**
- * Counts what may run at once: steps that run or wait in line, and slots that are kept for steps to come.
+ * Counts the steps that run at once in this process, and those that are about to.
  *
  * While steps are quick, slots are free again before a step that becomes due is stored. So more steps may be leased than
- * there are slots: they wait in line. A slot that is left goes to the flow that runs the fewest steps here, among equals
- * to the one whose last slot is the longest ago, and in it to the step that came first.
+ * there are slots: they are queued here, by flows, and a slot that is left goes to the flow whose turn it is.
  */
 export class Slots {
   readonly #all: number;
-  readonly #clock: Clock;
-  /** With a number appended it names a lease that this process gives itself. */
-  readonly #holder: string;
-  readonly #onWithdrawn: () => void;
-  /** Of flows with steps that run or wait in line. */
-  readonly #flows = new Map<string, FlowSeats>();
-  #looking: NodeJS.Timeout | undefined;
-  #isClosed = false;
+  readonly #clock: Pick<Clock, 'monotonic'>;
+  readonly #onFree: () => void;
+  readonly #rotation = new Rotation();
+  /** The flows with steps that run or are queued. */
+  readonly #flows = new Map<string, FlowSteps>();
+  readonly #left: LeftSlots;
   #running = 0;
-  #kept = 0;
-  #offers = 0;
-  #begun = 0;
-  /** Slots that were left in this moment, and in the one before it. */
-  #left = 0;
-  #leftBefore = 0;
-  #moment = 0;
-  taken = 0;
+  #queued = 0;
+  #reserved = 0;
+  /** Of the reserved ones, and before there are any: kept from the queue for a claim. */
+  #forClaim = 0;
+  #isAlone = false;
+  #isClosed = false;
+  #changes: (() => void)[] = [];
 
-  /** `onWithdrawn` is called when slots of an offer are free again. */
-  constructor(
-    { concurrency, clock, owner }: { concurrency: number; clock: Clock; owner: string },
-    onWithdrawn: () => void,
-  ) {
+  /** `onFree` is called when slots that were reserved or kept may be free. */
+  constructor({ concurrency, clock }: { concurrency: number; clock: Pick<Clock, 'monotonic'> }, onFree: () => void) {
     this.#all = concurrency;
     this.#clock = clock;
-    this.#holder = holderOf(owner, randomUUID());
-    this.#onWithdrawn = onWithdrawn;
+    this.#onFree = onFree;
+    this.#left = new LeftSlots(clock);
   }
 
-  get room(): number {
-    return Math.max(0, this.#all - this.taken);
+  /** Whether a step runs alone, so that no other may start. */
+  get isAlone(): boolean {
+    return this.#isAlone;
   }
 
-  /** Slots that are free, and those that will be soon, if they are left as they were a moment ago. */
-  get roomSoon(): number {
-    this.#turnMoment();
-    return Math.max(0, this.#all + Math.min(MOST_AHEAD, this.#leftBefore * MOMENTS_AHEAD) - this.taken);
+  get free(): number {
+    return this.#isAlone ? 0 : Math.max(0, this.#all - this.#running - this.#queued - this.#reserved);
   }
 
-  /** Whether each slot was left in the moment before this one, on average. */
+  /** Whether each slot is left several times a second. */
   get isQuick(): boolean {
-    this.#turnMoment();
-    return this.#leftBefore >= this.#all;
+    return this.#left.count >= this.#all;
+  }
+
+  /** Steps that may be leased now: one for each free slot, and where steps are quick as many as would run in a second. */
+  get leasable(): number {
+    if (this.#isAlone || !this.isQuick) return this.free;
+    const most = this.#all + Math.min(MOST_QUEUED, this.#left.count * SPANS_QUEUED);
+    return Math.max(0, most - this.#running - this.#queued - this.#reserved);
+  }
+
+  /** Reserves slots for steps that a call is about to lease. */
+  reserve(count: number): Reserved {
+    this.#reserved += count;
+    let isReserved = true;
+    return {
+      count,
+      release: () => {
+        if (!isReserved) return;
+        isReserved = false;
+        this.#reserved -= count;
+        this.#changed();
+      },
+    };
   }
 
   /**
-   * Slots that are free for a claim that is due. Where steps are quick, the line and steps to come may have taken all of
-   * them for as long as deliveries pour in: then a quarter is kept for the claim as they are left.
+   * Reserves this share of the free slots for a claim; undefined where there is none yet. Where steps are quick, the queue and steps to
+   * come may take all of them for as long as deliveries pour in: then a share is kept for the claim as slots are left.
    */
-  makeRoom(): number {
-    const { room, isQuick } = this;
-    if (room > 0) return room;
-    this.keep(isQuick ? Math.ceil(this.#all / KEPT_SHARE) : 0);
-    return Math.max(0, Math.min(this.#kept, this.#all - this.#running));
-  }
-
-  /** So many more steps than there are slots may be claimed: they have theirs soon. */
-  get claimableAhead(): number {
-    return this.isQuick ? Math.min(MOST_CLAIMED_AHEAD, this.#leftBefore) : 0;
+  reserveForClaim(share: number): Reserved | undefined {
+    if (this.#isAlone) return undefined;
+    const { free, isQuick } = this;
+    this.#forClaim = free === 0 && isQuick ? Math.ceil(this.#all * CLAIMS_SHARE) : Math.ceil(free * share);
+    const count = Math.min(this.#forClaim, this.#all - this.#running);
+    if (count <= 0) return undefined;
+    this.#forClaim = count;
+    const reserved = this.reserve(count);
+    return {
+      count,
+      release: () => {
+        this.#forClaim = 0;
+        this.#fill();
+        reserved.release();
+      },
+    };
   }
 
   /** Takes a slot for a step that runs whether or not one is free. */
-  take(flowId: string): Place {
-    const seat = new Seat(this.#seatsOf(flowId));
-    this.#begin(seat);
-    return this.#placeOf(seat);
-  }
-
-  /** Takes a slot, or a place in line. */
-  join(flowId: string): Place {
-    if (this.#hasFree()) return this.take(flowId);
-    const seat = new Seat(this.#seatsOf(flowId));
-    seat.flow.line.add(seat);
-    if (this.#isClosed) seat.leaveLine(false);
-    else this.#looking ??= this.#lookLater();
-    return this.#placeOf(seat, seat.turn);
-  }
-
-  /** Keeps so many free slots from who waits in line, for steps that are being claimed and that cannot wait; 0 ends this. */
-  keep(count: number): void {
-    this.#kept = count;
-    this.#fill();
-  }
-
-  /** Keeps slots for steps that a call is about to make due. */
-  offer(count: number): SlotOffer {
-    this.taken += count;
-    this.#offers += 1;
-    let isKept = true;
-    const leasedUntil = this.#clock.now() + LEASE_MS;
-    return {
-      lease: { holder: `${this.#holder}.${this.#offers}`, leasedUntil, limit: count },
-      withdraw: () => {
-        if (!isKept) return;
-        isKept = false;
-        this.taken -= count;
-        this.#onWithdrawn();
-      },
-    };
-  }
-
-  /** Sends away all who wait. */
-  clearLine(): void {
-    for (const { line } of this.#flows.values()) for (const seat of line) seat.leaveLine(false);
-  }
-
-  /** Sends away all who wait, and will. */
-  close(): void {
-    this.#isClosed = true;
-    clearTimeout(this.#looking);
-    this.clearLine();
-  }
-
-  #seatsOf(flowId: string): FlowSeats {
-    const known = this.#flows.get(flowId);
-    if (known !== undefined) return known;
-    // Behind flows that already wait, because otherwise flows that come and go would starve them; ahead of the flow
-    // that had the last slot.
-    const seats = { flowId, line: new Set<Seat>(), running: 0, lastTurn: this.#begun - 0.5 };
-    this.#flows.set(flowId, seats);
-    return seats;
-  }
-
-  #placeOf(seat: Seat, turn?: Promise<boolean>): Place {
-    this.taken += 1;
+  take(flowId: string): Slot {
+    const flow = this.#flowOf(flowId);
+    this.#begin(flow);
     let isTaken = true;
     return {
-      turn,
+      isReady: undefined,
       leave: () => {
         if (!isTaken) return;
         isTaken = false;
-        this.taken -= 1;
-        this.#leave(seat);
+        this.#end(flow);
       },
     };
   }
 
-  #leave(seat: Seat): void {
-    const { flow } = seat;
-    seat.leaveLine(false);
-    if (seat.isRunning) {
-      this.#running -= 1;
-      flow.running -= 1;
-      this.#turnMoment();
-      this.#left += 1;
-    }
-    if (flow.running === 0 && flow.line.size === 0) this.#flows.delete(flow.flowId);
+  /** Takes all slots for a step that runs alone: no other starts until it has left, or until this time has passed. */
+  takeAll(flowId: string, ms: number): Slot {
+    this.#sendAway();
+    this.#isAlone = true;
+    let isShared = false;
+    // Once: another step may run alone by the time that this one leaves for the second time.
+    const share = () => {
+      if (isShared) return;
+      isShared = true;
+      clearTimeout(timer);
+      this.#isAlone = false;
+      this.#changed();
+    };
+    const timer = setTimeout(share, ms).unref();
+    const slot = this.take(flowId);
+    return {
+      isReady: undefined,
+      leave: () => {
+        slot.leave();
+        share();
+      },
+    };
+  }
+
+  /** Takes a slot as soon as one is free. */
+  queue(flowId: string): Slot {
+    if (this.#hasFree()) return this.take(flowId);
+    if (this.#isClosed || this.#isAlone) return { isReady: Promise.resolve(false), leave: () => {} };
+    const flow = this.#flowOf(flowId);
+    let slot: Slot | undefined;
+    let end: QueuedStep['end'] = () => {};
+    const isReady = new Promise<boolean>((resolve) => {
+      const timer = setTimeout(() => end(false), SPAN_MS).unref();
+      end = (mayRun) => {
+        if (!flow.queue.delete(step)) return;
+        clearTimeout(timer);
+        this.#queued -= 1;
+        if (mayRun) slot = this.take(flowId);
+        else this.#forgetIdle(flow);
+        resolve(mayRun);
+      };
+    });
+    const step: QueuedStep = { since: this.#clock.monotonic(), end };
+    flow.queue.add(step);
+    this.#queued += 1;
+    return {
+      isReady,
+      leave: () => {
+        end(false);
+        slot?.leave();
+      },
+    };
+  }
+
+  /** Resolves when a slot may be free that was not. */
+  change(): Promise<void> {
+    return new Promise((resolve) => this.#changes.push(resolve));
+  }
+
+  /** Sends away all who are queued, and will be. */
+  close(): void {
+    this.#isClosed = true;
+    this.#sendAway();
+  }
+
+  #changed(): void {
+    this.#tell();
+    this.#onFree();
+  }
+
+  #tell(): void {
+    for (const tell of this.#changes.splice(0)) tell();
+  }
+
+  #sendAway(): void {
+    for (const { queue } of this.#flows.values()) for (const step of queue) step.end(false);
+  }
+
+  #flowOf(flowId: string): FlowSteps {
+    const flow = this.#flows.get(flowId) ?? new FlowSteps(flowId);
+    this.#flows.set(flowId, flow);
+    return flow;
+  }
+
+  #forgetIdle(flow: FlowSteps): void {
+    if (flow.running === 0 && flow.queue.size === 0) this.#flows.delete(flow.key);
+  }
+
+  #begin(flow: FlowSteps): void {
+    this.#running += 1;
+    flow.running += 1;
+    this.#rotation.give(flow.key);
+  }
+
+  #end(flow: FlowSteps): void {
+    this.#running -= 1;
+    flow.running -= 1;
+    this.#left.add();
+    this.#forgetIdle(flow);
     this.#fill();
+    // Steps that follow this one get its slot before a claim does, so that `onFree` is left to the caller.
+    this.#tell();
   }
 
   #hasFree(): boolean {
-    return this.#running + this.#kept < this.#all;
+    return !this.#isAlone && this.#running + this.#forClaim < this.#all;
   }
 
   #fill(): void {
-    while (this.#hasFree()) {
-      const next = this.#next();
-      if (next === undefined) return;
-      this.#begin(next);
+    while (this.#queued > 0 && this.#hasFree()) {
+      const [first] = this.#rotation.next(this.#flows.values())?.queue ?? [];
+      first?.end(true);
     }
   }
+}
 
-  #next(): Seat | undefined {
-    let best: FlowSeats | undefined;
-    for (const flow of this.#flows.values()) {
-      if (flow.line.size > 0 && (best === undefined || isBefore(flow, best))) best = flow;
-    }
-    const [next] = best?.line ?? [];
-    return next;
+interface QueuedStep {
+  readonly since: number;
+  end(mayRun: boolean): void;
+}
+
+/** The steps of a flow that run here, and those that are queued: the first one waits for the flow's turn. */
+class FlowSteps implements Waiter {
+  readonly key: string;
+  readonly queue = new Set<QueuedStep>();
+  running = 0;
+
+  constructor(flowId: string) {
+    this.key = flowId;
   }
 
-  #begin(seat: Seat): void {
-    this.#running += 1;
-    this.#begun += 1;
-    seat.flow.running += 1;
-    seat.flow.lastTurn = this.#begun;
-    seat.isRunning = true;
-    seat.leaveLine(true);
+  /** Only the store limits a flow, and steps of a limited one are not queued here. */
+  get limit(): number {
+    return this.queue.size > 0 ? Number.POSITIVE_INFINITY : 0;
   }
 
-  #turnMoment(): void {
-    const moment = Math.floor(this.#clock.monotonic() / MOMENT_MS);
-    if (moment === this.#moment) return;
-    this.#leftBefore = moment === this.#moment + 1 ? this.#left : 0;
-    this.#left = 0;
-    this.#moment = moment;
-  }
-
-  /** Looks twice in a moment: who was there at the last look has waited for long enough. */
-  #lookLater(): NodeJS.Timeout {
-    return setTimeout(() => {
-      this.#looking = undefined;
-      for (const { line } of this.#flows.values()) {
-        for (const seat of line) {
-          if (seat.hasWaited) seat.leaveLine(false);
-          seat.hasWaited = true;
-          this.#looking ??= this.#lookLater();
-        }
-      }
-    }, MOMENT_MS / 2).unref();
+  get since(): number {
+    const [first] = this.queue;
+    return first?.since ?? 0;
   }
 }
 
-/** The steps of a flow that run here or wait in line. */
-interface FlowSeats {
-  readonly flowId: string;
-  /** Who came first is first. */
-  readonly line: Set<Seat>;
-  running: number;
-  lastTurn: number;
-}
+/** Counts the slots that are left in each span of time. */
+class LeftSlots {
+  readonly #clock: Pick<Clock, 'monotonic'>;
+  #span = 0;
+  #now = 0;
+  #before = 0;
 
-function isBefore(one: FlowSeats, other: FlowSeats): boolean {
-  return one.running === other.running ? one.lastTurn < other.lastTurn : one.running < other.running;
-}
-
-/** One who has a slot or waits for one. */
-class Seat {
-  readonly flow: FlowSeats;
-  isRunning = false;
-  hasWaited = false;
-  #endWait: ((isTurn: boolean) => void) | undefined;
-
-  constructor(flow: FlowSeats) {
-    this.flow = flow;
+  constructor(clock: Pick<Clock, 'monotonic'>) {
+    this.#clock = clock;
   }
 
-  get turn(): Promise<boolean> {
-    return new Promise((resolve) => {
-      this.#endWait = resolve;
-      if (!this.flow.line.has(this)) resolve(this.isRunning);
-    });
+  /** In the last whole span. */
+  get count(): number {
+    this.#turn();
+    return this.#before;
   }
 
-  leaveLine(isTurn: boolean): void {
-    this.flow.line.delete(this);
-    this.#endWait?.(isTurn);
+  add(): void {
+    this.#turn();
+    this.#now += 1;
+  }
+
+  #turn(): void {
+    const span = Math.floor(this.#clock.monotonic() / SPAN_MS);
+    if (span === this.#span) return;
+    this.#before = span === this.#span + 1 ? this.#now : 0;
+    this.#now = 0;
+    this.#span = span;
   }
 }

@@ -5,16 +5,16 @@ import type { CompiledTemplate } from '../expressions/template.ts';
 import { parseBody } from '../expressions/trigger-body.ts';
 import { ConversionError } from '../expressions/values.ts';
 import { isMasked } from '../manifest/mask.ts';
-import type { SecretReader } from '../manifest/read-secret.ts';
+import { isReference, type SecretReader } from '../manifest/read-secret.ts';
 import { resolveStepSecrets, stepSecrets } from '../manifest/secrets.ts';
 import type { Json } from '../model/json.ts';
 import type { Graph } from '../model/manifest.ts';
 import { MAX_BYTES, type RunTrigger } from '../model/run.ts';
+import { graphOfScope, scopesAround } from '../model/runtime-keys.ts';
 import type { Claim, LargeRunInput, RunInput, Store } from '../store/store.ts';
 import type { StepHandler } from './handlers/handler.ts';
 import { problemOfJson } from './non-json.ts';
 import { freezeJson, NO_CONTEXT, type PreparedInputs, type PreparedRevision } from './prepared-revision.ts';
-import { graphOfScope, scopesAround } from './runtime-keys.ts';
 import { StepFailure } from './step-failure.ts';
 
 export interface ResolvedInputs {
@@ -22,6 +22,8 @@ export interface ResolvedInputs {
   readonly value: Json;
   /** What is masked in everything that is recorded. */
   readonly secrets: readonly string[];
+  /** To secrets, as written. */
+  readonly references: readonly string[];
 }
 
 interface InputRequest {
@@ -46,7 +48,7 @@ export async function resolveInputs({
   const rendered = await render(inputs, readRunInput, claim);
   const { secretInputs } = handler;
   const secrets = secretInputs.length === 0 ? [] : stepSecrets(written, secretInputs);
-  if (secrets.length === 0) return { value: rendered, secrets: [] };
+  if (secrets.length === 0) return { value: rendered, secrets: [], references: [] };
   const lost = secrets.find(({ text }) => isMasked(text));
   if (lost !== undefined) {
     // A stored revision keeps references to secrets and no secret that was written out.
@@ -58,7 +60,8 @@ export async function resolveInputs({
   }
   const resolved = resolveStepSecrets({ written, rendered, secretInputs, readSecret });
   if ('error' in resolved) throw new StepFailure('secret_unavailable', resolved.error, true);
-  return { value: freezeJson(resolved.inputs), secrets: resolved.secrets };
+  const references = secrets.map(({ text }) => text).filter(isReference);
+  return { value: freezeJson(resolved.inputs), secrets: resolved.secrets, references };
 }
 
 async function render(

@@ -1,12 +1,13 @@
 import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
+import { SOLE_OWNER } from '../model/runtime-keys.ts';
+import { serially } from '../model/serially.ts';
 import type { Store } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { beginProbe, type Circuit, endProbe, isNotable, openCircuit, rampFrom } from './circuit.ts';
-import type { Host, KnownHosts } from './known-hosts.ts';
-import { SOLE_OWNER } from './runtime-keys.ts';
+import { type Circuit, CLOSED, isNotable, openCircuit } from './circuit.ts';
+import type { Host, KnownHosts, Queue } from './known-hosts.ts';
 
 interface CircuitServices {
   readonly store: Pick<Store, 'listCircuits' | 'changeCircuit' | 'replica'>;
@@ -17,11 +18,16 @@ interface CircuitServices {
 }
 
 /**
- * Keeps the circuits that are open in the store, so that a restart does not close them and every replica knows them. They
- * change rarely; a request that passes writes nothing.
+ * Keeps the circuits that are not closed in the store, so that a restart does not close them and every replica knows them.
+ * They change rarely; a request that passes writes nothing.
+ *
+ * A change counts in this process at once, and for all when it is stored. Where another process stored one first, that
+ * one holds: a stored version is replaced only by who knows it. Reads and writes of this process follow one another, so
+ * that none of them takes what it wrote itself for a change by another.
  */
 export class StoredCircuits {
   readonly #services: CircuitServices;
+  readonly #queue = serially();
 
   constructor(services: CircuitServices) {
     this.#services = services;
@@ -32,121 +38,94 @@ export class StoredCircuits {
     return this.#services.store.replica !== SOLE_OWNER;
   }
 
-  /** The circuit of a host has changed: says so, and stores it as soon as it can. */
-  changed(host: Host, before: Circuit): void {
-    this.#tell(host, before);
-    host.isUnsaved = true;
-    // The next look tries again.
-    this.save(host).catch((error: unknown) => {
+  /** Says that a circuit has changed, and stores it. Resolves when it is stored, or cannot be. */
+  async changed(queue: Queue, before: Circuit): Promise<void> {
+    this.#tell(queue, before);
+    queue.isUnsaved = true;
+    try {
+      await this.#queue.run(() => this.#save(queue));
+    } catch (error) {
+      // The next look tries again.
       const { logger } = this.#services;
       logger[levelOfRetry(error, 'warn')]({ err: error }, 'the state of a host could not be stored; trying again');
+    }
+  }
+
+  /** Stores what could not be stored yet, and takes over what other processes stored. Rejects as the store does. */
+  synchronise(): Promise<void> {
+    return this.#queue.run(async () => {
+      for (const queue of this.#services.hosts.queues()) await this.#save(queue);
+      await this.#takeOver();
     });
   }
 
-  /**
-   * Stores the current circuit, or adopts the one that another replica has stored. Changes are stored one after
-   * another: if one overtook another, it would look like a change by another replica. Rejects as the store does.
-   */
-  async save(host: Host): Promise<void> {
-    while (host.isUnsaved) {
-      host.saving ??= this.#saveAll(host).finally(() => {
-        host.saving = undefined;
-      });
-      await host.saving;
-    }
+  /** Resolves when everything is stored, or cannot be stored now. */
+  settled(): Promise<void> {
+    return this.#queue.ended();
   }
 
-  async #saveAll(host: Host): Promise<void> {
+  async #save(queue: Queue): Promise<void> {
     const { store, clock } = this.#services;
-    while (host.isUnsaved) {
-      const { circuit, version, origin } = host;
-      host.isUnsaved = false;
-      const kept = circuit.phase === 'open' ? { ...circuit } : null;
-      if (kept === null && version === null) continue;
-      const next = Math.max(clock.now(), (version ?? 0) + 1);
-      try {
-        const result = await store.changeCircuit({ origin, version, next, circuit: kept });
-        host.saves += 1;
-        if (result === 'changed') {
-          host.version = kept === null ? null : next;
-          host.storedProbe = kept?.probingUntil ?? null;
-        } else await this.#takeOver([origin]);
-      } catch (error) {
-        host.isUnsaved = true;
-        throw error;
-      }
-    }
-  }
-
-  /** Of several replicas one probes a host: the one that changes the stored circuit. Rejects as the store does. */
-  async beginProbe(host: Host, answerMs: number): Promise<boolean> {
-    if (host.circuit.phase !== 'open') return true;
-    const { probingUntil } = beginProbe(host.circuit, this.#services.clock.now(), answerMs);
-    host.circuit = { ...host.circuit, probingUntil };
-    if (!this.isShared) return true;
-    // Others may change it meanwhile, and leave the probe to this process once it is stored.
-    const isOurs = () => host.circuit.phase === 'open' && host.circuit.probingUntil === probingUntil;
-    host.isUnsaved = true;
+    if (!queue.isUnsaved) return;
+    queue.isUnsaved = false;
+    const { key, version, circuit } = queue;
+    const stored = circuit.state === 'closed' ? null : { ...circuit };
+    if (stored === null && version === null) return;
+    const next = Math.max(clock.now(), (version ?? 0) + 1);
     try {
-      await this.save(host);
+      const result = await store.changeCircuit({ queue: key, version, next, circuit: stored });
+      if (result === 'changed') queue.version = stored === null ? null : next;
+      else await this.#takeOver(queue);
     } catch (error) {
-      // Another save may have stored the probe by now.
-      if (isOurs()) host.circuit = endProbe(host.circuit);
-      host.isUnsaved = true;
+      queue.isUnsaved = true;
       throw error;
     }
-    return isOurs() && host.storedProbe === probingUntil;
   }
 
-  /** Takes over all circuits that are stored. Rejects as the store does. */
-  takeOverAll(): Promise<void> {
-    return this.#takeOver();
-  }
-
-  async #takeOver(only?: readonly string[]): Promise<void> {
-    const { store, hosts, clock } = this.#services;
-    const saved = new Map([...hosts.all()].map(({ origin, saves }) => [origin, saves]));
-    const records = new Map((await store.listCircuits()).map((record) => [record.origin, record]));
-    const known = [...hosts.all()].map(({ origin }) => origin);
-    for (const origin of only ?? new Set([...known, ...records.keys()])) {
-      const record = records.get(origin);
-      const host = hosts.at(origin);
-      // A save shows whether this one was late, and what was read may be older than what was stored since.
-      const isSaving = host.isUnsaved || host.saving !== undefined || host.saves !== (saved.get(origin) ?? 0);
-      if (only === undefined && isSaving) continue;
-      if ((record?.version ?? null) === host.version) {
-        // What was in the way of the save is gone.
-        if (only !== undefined && record === undefined) host.isUnsaved = true;
-        continue;
-      }
-      const stored = record === undefined ? undefined : openCircuit.safeParse(record.circuit).data;
-      const before = host.circuit;
-      host.version = record?.version ?? null;
-      const probe = stored?.probingUntil ?? null;
-      const isProbing = before.phase === 'open' && before.probingUntil === probe;
-      if (probe !== null && probe === host.storedProbe && !isProbing) {
-        // The probe of this process is over: what it said counts, whatever older requests said meanwhile.
-        host.isUnsaved = true;
-        continue;
-      }
-      if (stored !== undefined) {
-        host.circuit = stored;
-        // What another process met; it stored no other time.
-        host.lastError ??= { at: stored.since, error: stored.lastError };
-      } else if (before.phase === 'open') host.circuit = rampFrom(before, clock.now());
-      this.#tell(host, before);
+  /** What is stored; of `outdated`, in any case. */
+  async #takeOver(outdated?: Queue): Promise<void> {
+    const { store, hosts } = this.#services;
+    const records = await store.listCircuits();
+    const stored = new Map(
+      records.map(({ queue: key, version, circuit }) => [
+        key,
+        { version, circuit: openCircuit.safeParse(circuit).data },
+      ]),
+    );
+    for (const key of stored.keys()) hosts.queueAt(key);
+    for (const queue of hosts.queues()) {
+      const { version = null, circuit = CLOSED } = stored.get(queue.key) ?? {};
+      // What has changed here meanwhile is stored first.
+      if (queue.isUnsaved || (version === queue.version && queue !== outdated)) continue;
+      queue.version = version;
+      // What another process met; it stored no other time.
+      if (circuit.state !== 'closed') queue.host.lastError ??= { at: circuit.since, error: circuit.lastError };
+      const before = queue.circuit;
+      queue.circuit = circuit.state === 'closed' && before.state === 'closed' ? before : circuit;
+      this.#tell(queue, before);
     }
   }
 
-  #tell({ origin, circuit, label }: Host, before: Circuit): void {
+  #tell({ circuit, host }: Queue, before: Circuit): void {
     const { logger, metrics, hosts } = this.#services;
-    if (circuit.phase === before.phase) return;
-    const open = [...hosts.all()].filter((host) => host.label === label && host.circuit.phase === 'open').length;
+    if ((circuit.state === 'closed') === (before.state === 'closed')) return;
+    const { origin, label } = host;
+    const open = [...hosts.all()].filter((other) => other.label === label && isOpen(other)).length;
     metrics.outgoingCircuitsOpen.set({ host: label }, open);
     if (!isNotable(circuit) && !isNotable(before)) return;
-    if (circuit.phase === 'open') {
-      const { why, failures, lastError, probeAt } = circuit;
-      logEvent(logger, 'CircuitOpened', { host: origin, why, failures, lastError, probeAt });
-    } else logEvent(logger, 'CircuitClosed', { host: origin });
+    if (circuit.state === 'closed') logEvent(logger, 'CircuitClosed', { host: origin, ...callerOf(before) });
+    else {
+      const { why, failures, lastError, until } = circuit;
+      const about = { why, failures, lastError, probeAt: until };
+      logEvent(logger, 'CircuitOpened', { host: origin, ...callerOf(circuit), ...about });
+    }
   }
+}
+
+function isOpen({ queues }: Host): boolean {
+  return [...queues.values()].some(({ circuit }) => circuit.state !== 'closed');
+}
+
+function callerOf(circuit: Circuit): { readonly caller?: string } {
+  return circuit.state === 'closed' || circuit.caller === null ? {} : { caller: circuit.caller };
 }

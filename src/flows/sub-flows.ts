@@ -1,13 +1,13 @@
 import { MINUTE_MS } from '../model/clock.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import { PINNED_INPUTS, type StepDefinition } from '../model/manifest.ts';
+import { unhandledFailures, wire } from '../model/planner.ts';
 import { MAX_BYTES, type StepErrorCode } from '../model/run.ts';
 import type { Claim, RunDetail, Store } from '../store/store.ts';
 import type { Catalog } from './catalog.ts';
 import type { HandlerResult } from './handlers/handler.ts';
 import type { RunFlowInputs } from './handlers/run-flow.ts';
 import { problemOfJson } from './non-json.ts';
-import { unhandledFailures, wire } from './planner.ts';
 import { StepFailure } from './step-failure.ts';
 
 /** The run that a `RunFlow` step asks the store to start. */

@@ -1,24 +1,25 @@
 import { createRequire } from 'node:module';
-import { Script } from 'node:vm';
 import type { ErrorObject, ValidateFunction } from 'ajv';
 import { LRUCache } from 'lru-cache';
-import { RE2JS } from 're2js';
+import { BUDGET_STEPS, BudgetError } from '../expressions/budget.ts';
 import { parseBody } from '../expressions/trigger-body.ts';
 import type { Json, JsonObject } from '../model/json.ts';
+import { metered, SchemaMeter, textOfMeaning } from './metered-schema.ts';
 
-/** Judges bodies by a JSON Schema. */
+/**
+ * Judges bodies by a JSON Schema. A check may take `BUDGET_STEPS`, and `STEPS_PER_BYTE` of the body, and no more: its only
+ * mistake is then `too expensive`.
+ */
 export interface BodySchema {
+  /** The schema as JSON. */
+  readonly text: string;
   /** The first mistakes, each with its place in the body; empty where the body fits. Never quotes a value of the body. */
   mistakesIn(body: Uint8Array, contentType: string | undefined): readonly string[];
 }
 
-/** A body whose sender wants it to be dear must not hold the process longer than this. */
-const LIMIT_MS = 250;
+const STEPS_PER_BYTE = 4;
 const MAX_MISTAKES = 3;
 const MAX_TEXT = 160;
-
-/** The work of these may grow faster than the body does; that of all others is linear in it. */
-const MAY_BE_SLOW: ReadonlySet<string> = new Set(['$ref', '$dynamicRef', '$recursiveRef', 'uniqueItems', 'format']);
 
 /** A start compiles the manifests of the folder and the stored ones; equal schemas share one validator. */
 const compiled = new LRUCache<string, BodySchema>({ max: 500 });
@@ -32,9 +33,12 @@ export function compileBodySchema(schema: JsonObject): BodySchema | { readonly e
   const known = compiled.get(text);
   if (known !== undefined) return known;
   try {
-    const validate = compile(schema);
-    const run = mayBeSlow(schema) ? inTime(validate) : validate;
-    const judge: BodySchema = { mistakesIn: (body, contentType) => mistakesIn(body, contentType, { validate, run }) };
+    const meter = new SchemaMeter();
+    const validate = compile(schema, meter);
+    const judge: BodySchema = {
+      text,
+      mistakesIn: (body, contentType) => mistakesIn(body, contentType, { validate, meter }),
+    };
     compiled.set(text, judge);
     return judge;
   } catch (error) {
@@ -55,11 +59,16 @@ export function parseBodySchema(text: string): BodySchema | { readonly error: st
   return { error: 'refers to a file that does not contain a JSON object' };
 }
 
+/** One text for schemas that let the same bodies pass: the order of keys, and what only people read, do not count. */
+export function meaningOf(text: string): string {
+  return textOfMeaning(JSON.parse(text));
+}
+
 function isArray(value: Json): value is readonly Json[] {
   return Array.isArray(value);
 }
 
-function compile(schema: JsonObject): ValidateFunction {
+function compile(schema: JsonObject, meter: SchemaMeter): ValidateFunction {
   // Loaded for the first schema: most services have none.
   const require = createRequire(import.meta.url);
   const isDraft07 = typeof schema.$schema === 'string' && schema.$schema.includes('draft-07');
@@ -73,59 +82,34 @@ function compile(schema: JsonObject): ValidateFunction {
     // A property that every object inherits is not one that the sender wrote.
     ownProperties: true,
     logger: false,
-    code: { regExp: linearPattern },
+    code: { regExp: meter.pattern },
   });
   addFormats.default(ajv, { mode: 'fast' });
-  return ajv.compile(schema);
-}
-
-/** Patterns run in linear time: a sender chooses the text, and V8's own engine backtracks. */
-const linearPattern = Object.assign(
-  (pattern: string) => {
-    const program = RE2JS.compile(pattern);
-    // By its text the library tells patterns apart.
-    return { test: (text: string) => program.test(text), toString: () => pattern };
-  },
-  { code: 'new RegExp' },
-);
-
-function mayBeSlow(schema: Json): boolean {
-  if (schema === null || typeof schema !== 'object') return false;
-  if (Array.isArray(schema)) return schema.some(mayBeSlow);
-  return Object.entries(schema).some(([key, value]) => MAY_BE_SLOW.has(key) || mayBeSlow(value));
-}
-
-const WORK = Symbol.for('sluice.bodySchemaWork');
-const globals = globalThis as { [WORK]?: () => boolean };
-let script: Script | undefined;
-
-/** The same check, which throws where it takes longer than `LIMIT_MS`. Starting the clock costs some 0.1 ms. */
-function inTime(validate: ValidateFunction): (value: unknown) => boolean {
-  return (value) => {
-    script ??= new Script("globalThis[Symbol.for('sluice.bodySchemaWork')]()");
-    globals[WORK] = () => validate(value) === true;
-    try {
-      return script.runInThisContext({ timeout: LIMIT_MS }) === true;
-    } finally {
-      delete globals[WORK];
-    }
-  };
+  meter.equip(ajv);
+  const validate = ajv.compile(metered(schema));
+  try {
+    validate({});
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw new Error('it has some thousand properties side by side, or refers to itself without end');
+  }
+  return validate;
 }
 
 function mistakesIn(
   body: Uint8Array,
   contentType: string | undefined,
-  { validate, run }: { readonly validate: ValidateFunction; readonly run: (value: unknown) => unknown },
+  { validate, meter }: { readonly validate: ValidateFunction; readonly meter: SchemaMeter },
 ): readonly string[] {
   const parsed = parseBody(body, contentType, 'doubles');
   if ('error' in parsed) return [parsed.error];
   try {
-    if (run(parsed.value) === true) return [];
+    // As many steps as any evaluation may have, and some for each byte: what is honest grows with the body.
+    meter.start(BUDGET_STEPS + STEPS_PER_BYTE * body.length);
+    if (validate(parsed.value)) return [];
   } catch (error) {
+    if (error instanceof BudgetError) return ['too expensive'];
     if (error instanceof RangeError) return ['the body is nested too deeply for the schema'];
-    if (error instanceof Error && 'code' in error && error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT') {
-      return [`the schema needs more than ${LIMIT_MS} ms for the body`];
-    }
     throw error;
   }
   return [...new Set((validate.errors ?? []).map(told))].slice(0, MAX_MISTAKES);

@@ -286,6 +286,15 @@ function unknownUpstreams({
   );
 }
 
+/** Steps of a cycle that are named at each of its ends. */
+const NAMED_STEPS = 20;
+
+function cycleText(keys: readonly string[]): string {
+  const left = keys.length - 2 * NAMED_STEPS;
+  if (left <= 1) return keys.join(' → ');
+  return [...keys.slice(0, NAMED_STEPS), `${left} more`, ...keys.slice(-NAMED_STEPS)].join(' → ');
+}
+
 /** Every edge that closes a cycle, with the cycle in the order in which its steps wait for each other. */
 function cycles(graph: Graph, path: JsonPath): Problem[] {
   const problems: Problem[] = [];
@@ -303,7 +312,7 @@ function cycles(graph: Graph, path: JsonPath): Problem[] {
         left.add(step.stepKey);
       } else if (isOnWalk.has(upstream)) {
         const keys = walk.map(({ stepKey }) => stepKey);
-        const cycle = [...keys.slice(keys.indexOf(upstream)), upstream].join(' → ');
+        const cycle = cycleText([...keys.slice(keys.indexOf(upstream)), upstream]);
         problems.push(errorAt([...path, step.stepKey, 'runAfter', upstream], `closes a cycle: ${cycle}`));
       } else if (!left.has(upstream)) {
         walk.push({ stepKey: upstream, upstreams: upstreamKeys(graph, upstream) });

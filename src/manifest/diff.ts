@@ -1,5 +1,5 @@
-import { formatPath, isJsonArray, type JsonPath } from '../expressions/json-path.ts';
-import type { Json, JsonObject } from '../model/json.ts';
+import { formatPath, type JsonPath } from '../expressions/json-path.ts';
+import { isJsonArray, isJsonObject, isSame, type Json, type JsonObject, own } from '../model/json.ts';
 
 /** One place in which two manifests differ. */
 interface Difference {
@@ -21,7 +21,7 @@ export function diffSnapshots(before: Json, after: Json): readonly Difference[] 
 
 /** The same with the paths as lists of keys, for who looks into the manifests again. */
 export function differences(before: Json, after: Json, at: JsonPath = []): LocatedDifference[] {
-  if (isObject(before) && isObject(after)) return differentKeys(before, after, at);
+  if (isJsonObject(before) && isJsonObject(after)) return differentKeys(before, after, at);
   if (isJsonArray(before) && isJsonArray(after) && before.length === after.length) {
     return before.flatMap((item, index) => differences(item, after[index] ?? null, [...at, index]));
   }
@@ -42,25 +42,4 @@ function differentKeys(before: JsonObject, after: JsonObject, at: JsonPath): Loc
     if (other === undefined) return [{ at: path, kind: 'removed', before: one }];
     return differences(one, other, path);
   });
-}
-
-/** Whether two values are equal, whatever the order of their keys. */
-export function isSame(one: Json | undefined, other: Json | undefined): boolean {
-  if (one === undefined || other === undefined) return one === other;
-  if (isObject(one) && isObject(other)) {
-    const keys = Object.keys(one);
-    return keys.length === Object.keys(other).length && keys.every((key) => isSame(own(one, key), own(other, key)));
-  }
-  if (isJsonArray(one) && isJsonArray(other)) {
-    return one.length === other.length && one.every((item, index) => isSame(item, other[index]));
-  }
-  return one === other;
-}
-
-function isObject(value: Json): value is JsonObject {
-  return typeof value === 'object' && value !== null && !isJsonArray(value);
-}
-
-function own(object: JsonObject, key: string): Json | undefined {
-  return Object.hasOwn(object, key) ? object[key] : undefined;
 }

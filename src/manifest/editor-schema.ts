@@ -3,7 +3,7 @@ import { PINNED_INPUTS, RUN_FLOW } from '../model/manifest.ts';
 import { type JsonSchema, manifestJsonSchema } from './schema.ts';
 
 /** What manifests may name in an installation. */
-export interface Vocabulary {
+interface Vocabulary {
   readonly steps: readonly { readonly type: string; readonly inputs: z.ZodType }[];
   /** Names of signature schemes, aliases too. */
   readonly schemes: readonly string[];

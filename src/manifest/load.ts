@@ -3,13 +3,14 @@ import { join } from 'node:path';
 import { parseTree } from 'jsonc-parser';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { subFlowsOf } from '../model/manifest.ts';
+import { inTurns } from '../model/turns.ts';
 import type { ManifestIssue } from './issues.ts';
 import { canonicalKeys, readJson } from './json-text.ts';
 import { type LoadedFlow, type ManifestRules, readManifest } from './parse.ts';
 import { NotAFileError, otherKindOf, readRegularFile } from './read-file.ts';
 import { chainText, refusedChain, subFlowsIn } from './sub-flows.ts';
 
-export { type LoadedFlow, type ManifestRules, parseManifest } from './parse.ts';
+export { type LoadedFlow, type ManifestRules, parseManifest, type UnservedTrigger } from './parse.ts';
 
 /** Far larger than any manifest that a person writes; a larger file was named by mistake. */
 export const MAX_MANIFEST_BYTES = 16_777_216;
@@ -34,33 +35,37 @@ export async function loadManifests(
     }
   }
   const together = fitTogether(manifests);
-  const wrong = flowsNamedWrongly(manifests);
+  const wrong = await flowsNamedWrongly(manifests);
   return { flows: together.flows, issues: [...files.skipped, ...issues, ...together.issues, ...wrong] };
 }
 
 type ReadManifest = ReturnType<typeof readManifest>;
 
 /** Reads manifests that come together in one JSON array; in an issue the file of each is its place, such as `[0]`. */
-export function parseManifests(
+export async function parseManifests(
   text: string,
   nameOf: (id: string) => string,
   rules: ManifestRules,
-): { flows: LoadedFlow[]; issues: ManifestIssue[] } {
+): Promise<{ flows: LoadedFlow[]; issues: ManifestIssue[] }> {
   const { value, problems } = readJson(text);
   const mistake = (message: string) => [{ severity: 'error' as const, file: '', path: '', message }];
   if (value === undefined) return { flows: [], issues: problems.map((problem) => ({ ...problem, file: '' })) };
   if (!Array.isArray(value)) return { flows: [], issues: mistake('expected an array of manifests') };
-  const manifests = (parseTree(text)?.children ?? []).map(({ offset, length }, index): ReadManifest => {
+  const turn = inTurns();
+  const manifests: ReadManifest[] = [];
+  for (const { offset, length } of parseTree(text)?.children ?? []) {
+    await turn();
+    const index = manifests.length;
     const { id } = canonicalKeys(value[index]).value as { id?: unknown };
     const name = nameOf(typeof id === 'string' ? id.toLowerCase() : '');
     const read = readManifest(text.slice(offset, offset + length), `${name}.json`, rules);
     const file = `[${index}]`;
-    return {
+    manifests.push({
       ...read,
       flow: read.flow && { ...read.flow, file },
       issues: read.issues.map((issue) => ({ ...issue, file })),
-    };
-  });
+    });
+  }
   return fitTogether(manifests);
 }
 
@@ -111,62 +116,67 @@ function unreadable(file: string, error: unknown): ManifestIssue {
 }
 
 /** A value that only one flow or trigger may have, and its place. */
-interface Claim {
+interface UniqueValue {
   readonly value: string;
   readonly file: string;
   readonly path: string;
 }
 
 function sharedIds(manifests: readonly ReadManifest[]): ManifestIssue[] {
-  const claims = manifests.flatMap(({ flow, spell }) =>
+  const values = manifests.flatMap(({ flow, spell }) =>
     flow === undefined || flow.manifest.id === ''
       ? []
       : [{ value: flow.manifest.id, file: flow.file, path: spell('id') }],
   );
-  return clashesOf(claims, (other) => `is also the id of ${other.file}`);
+  return clashesOf(values, (other) => `is also the id of ${other.file}`);
 }
 
 function sharedSlugs(manifests: readonly ReadManifest[]): ManifestIssue[] {
-  const claims = manifests.flatMap(({ flow, spell }) => {
+  const values = manifests.flatMap(({ flow, spell }) => {
     if (flow === undefined) return [];
     return flow.webhooks.flatMap(({ inputs: { webhookSlug }, triggerKey }) => {
       const path = spell(formatPath(['triggers', triggerKey, 'inputs', 'webhookSlug']));
       return webhookSlug === undefined ? [] : [{ value: webhookSlug.toLowerCase(), file: flow.file, path }];
     });
   });
-  return clashesOf(claims, (other) => `is also the slug of ${other.file} ${other.path}`);
+  return clashesOf(values, (other) => `is also the slug of ${other.file} ${other.path}`);
 }
 
-function clashesOf(claims: readonly Claim[], message: (other: Claim) => string): ManifestIssue[] {
-  return claims.flatMap((claim) => {
-    const other = claims.find((each) => each !== claim && each.value === claim.value);
-    const { file, path } = claim;
+function clashesOf(values: readonly UniqueValue[], message: (other: UniqueValue) => string): ManifestIssue[] {
+  const byValue = new Map<string, UniqueValue[]>();
+  for (const own of values) byValue.set(own.value, [...(byValue.get(own.value) ?? []), own]);
+  return values.flatMap((own) => {
+    const other = byValue.get(own.value)?.find((each) => each !== own);
+    const { file, path } = own;
     return other === undefined ? [] : [{ severity: 'error' as const, file, path, message: message(other) }];
   });
 }
 
 /** Flows of a folder may only name flows of the folder: a new database has no others. None may run itself, directly or not. */
-function flowsNamedWrongly(manifests: readonly ReadManifest[]): ManifestIssue[] {
+async function flowsNamedWrongly(manifests: readonly ReadManifest[]): Promise<ManifestIssue[]> {
   const flows = new Map(manifests.map(({ flow }) => [flow?.manifest.id, flow]));
-  const subFlows = (flowId: string) => subFlowsOf(flows.get(flowId)?.manifest.steps ?? {});
+  const known = new Map<string, readonly string[]>();
+  const subFlows = (flowId: string) => {
+    const found = known.get(flowId) ?? subFlowsOf(flows.get(flowId)?.manifest.steps ?? {});
+    known.set(flowId, found);
+    return found;
+  };
   const nameOf = (flowId: string) => flows.get(flowId)?.manifest.name ?? flowId;
-  return manifests.flatMap(({ flow, spell }): ManifestIssue[] => {
-    if (flow === undefined) return [];
+  const unknown = (flowId: string) => `is ${flowId}, which is not the id of a flow in this folder`;
+  const turn = inTurns();
+  const issues: ManifestIssue[] = [];
+  for (const { flow, spell } of manifests) {
+    if (flow === undefined) continue;
+    await turn();
     const { id, onFailure, steps } = flow.manifest;
-    const issueAt = (path: JsonPath, message: string) => ({
-      severity: 'error' as const,
-      file: flow.file,
-      path: spell(formatPath(path)),
-      message,
-    });
-    const unknown = (flowId: string) => `is ${flowId}, which is not the id of a flow in this folder`;
+    const report = (path: JsonPath, message: string) =>
+      issues.push({ severity: 'error', file: flow.file, path: spell(formatPath(path)), message });
+    if (onFailure !== undefined && !flows.has(onFailure)) report(['onFailure'], unknown(onFailure));
     const places = subFlowsIn(steps);
+    for (const { flowId, path } of places) if (!flows.has(flowId)) report(path, unknown(flowId));
     const chain = refusedChain(id, subFlows);
     const closing = places.find(({ flowId }) => flowId === chain?.flowIds[1] && flowId !== id);
-    return [
-      ...(onFailure === undefined || flows.has(onFailure) ? [] : [issueAt(['onFailure'], unknown(onFailure))]),
-      ...places.filter(({ flowId }) => !flows.has(flowId)).map(({ flowId, path }) => issueAt(path, unknown(flowId))),
-      ...(chain === undefined || closing === undefined ? [] : [issueAt(closing.path, chainText(chain, nameOf))]),
-    ];
-  });
+    if (chain !== undefined && closing !== undefined) report(closing.path, chainText(chain, nameOf));
+  }
+  return issues;
 }

@@ -1,6 +1,7 @@
+import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import { formatPath } from '../expressions/json-path.ts';
-import type { ManifestSnapshot, ManifestSource } from '../model/manifest.ts';
+import type { Graph, ManifestSnapshot, ManifestSource } from '../model/manifest.ts';
 import { isStorable, UNSTORABLE } from '../model/text.ts';
 import { checkGraph } from './check-steps.ts';
 import { draftManifest } from './draft.ts';
@@ -25,13 +26,26 @@ export interface LoadedFlow {
   readonly manifest: Manifest;
   /** References kept, literal secrets masked. */
   readonly snapshot: ManifestSnapshot;
-  /** Hex SHA-256 of the snapshot. */
+  /** Files that it names and that are no secrets, as they were read: by reference. */
+  readonly files: Readonly<Record<string, string>>;
+  /** Hex SHA-256 of the snapshot and the files. */
   readonly hash: string;
   readonly source: ManifestSource;
+  /** Places of secrets that were written out and that a stored revision has lost; absent where there are none. */
+  readonly lost?: readonly string[];
   /** In manifest order, keys resolved. */
   readonly webhooks: readonly WebhookTrigger[];
+  /** Webhook triggers of a stored revision that can judge nothing here: their publishers have to send again. */
+  readonly unserved?: readonly UnservedTrigger[] | undefined;
   /** The manifest gives no name: that of its file is the flow's. */
   readonly isNamedByFile?: true;
+}
+
+export interface UnservedTrigger {
+  readonly triggerKey: string;
+  readonly slug: string | undefined;
+  /** For an operator. */
+  readonly why: string;
 }
 
 type StepRules = Parameters<typeof checkGraph>[1];
@@ -78,13 +92,13 @@ export function readManifest(text: string, file: string, rules: ManifestRules): 
   const spelled = problems.map((problem) => ({ ...problem, path: canonical.spell(problem.path) }));
   const issues = [...json.problems, ...canonical.problems, ...spelled].map((problem) => ({
     file,
-    ...judge(problem, rules.strict),
+    ...inStrict(problem, rules.strict),
   }));
   const isFit = issues.every((issue) => issue.severity !== 'error');
   return { flow, isFit, issues, spell: canonical.spell };
 }
 
-function judge(problem: Problem, isStrict: boolean): Problem {
+function inStrict(problem: Problem, isStrict: boolean): Problem {
   return isStrict && problem.weakensGate === true ? { ...problem, severity: 'error' } : problem;
 }
 
@@ -109,7 +123,7 @@ function loadDraft(
   for (const [triggerKey, trigger] of Object.entries(triggers)) {
     if (trigger.type !== 'webhook') continue;
     const path = ['triggers', triggerKey, 'inputs'];
-    const { problems: found, ...resolved } = resolveTrigger(trigger.inputs, path, rules.readSecret);
+    const { problems: found, ...resolved } = resolveTrigger(trigger.inputs, path, rules);
     problems.push(...found);
     const { searchKeys } = trigger;
     webhooks.push({
@@ -127,11 +141,17 @@ function loadDraft(
   if (onFailure !== undefined && onFailure === id) problems.push(errorAt(['onFailure'], 'is this flow itself'));
   const own = subFlowsIn(steps).filter(({ flowId }) => flowId === id);
   problems.push(...own.map(({ path }) => errorAt(path, 'is this flow itself')));
+  const count = countSteps(steps);
+  if (count > MAX_STEPS) {
+    const told = `has ${count} steps, those in loops included; at most ${MAX_STEPS} are accepted`;
+    problems.push(errorAt(['steps'], told));
+  }
   const manifest: Manifest = { id, name, version, ...deadline, ...bound, ...failure, triggers, steps };
-  const { snapshot, hash } = snapshotOf(manifest, (stepType) => rules.handlers.get(stepType)?.secretInputs ?? []);
+  const snapshot = snapshotOf(manifest, (stepType) => rules.handlers.get(stepType)?.secretInputs ?? []);
+  const files = filesOf(triggers, webhooks);
   const named = header.name === undefined ? ({ isNamedByFile: true } as const) : {};
   const source = rules.source ?? 'folder';
-  const flow = { file, manifest, snapshot, hash, source, webhooks, ...named };
+  const flow = { file, manifest, snapshot, files, hash: hashOf(snapshot, files), source, webhooks, ...named };
   problems.push(...opinionsOn(flow, { rules, broken: errorPaths(problems) }));
   const told = new Set<string>();
   const isNew = ({ path, message }: Problem) => {
@@ -140,6 +160,29 @@ function loadDraft(
     return !isTold;
   };
   return { flow, problems: problems.filter(isNew) };
+}
+
+function filesOf(triggers: Manifest['triggers'], webhooks: readonly WebhookTrigger[]): Record<string, string> {
+  const files = webhooks.flatMap(({ triggerKey, bodySchema }) => {
+    const trigger = triggers[triggerKey];
+    const written = trigger?.type === 'webhook' ? trigger.inputs.webhookBodySchema : undefined;
+    const isRead = typeof written === 'string' && bodySchema !== undefined && 'text' in bodySchema;
+    return isRead ? [[written, bodySchema.text] as const] : [];
+  });
+  return Object.fromEntries(files);
+}
+
+function hashOf(snapshot: ManifestSnapshot, files: Readonly<Record<string, string>>): string {
+  const hash = createHash('sha256').update(JSON.stringify(snapshot));
+  for (const file of Object.entries(files).sort()) hash.update(JSON.stringify(file));
+  return hash.digest('hex');
+}
+
+/** What a process can plan, show and compare in a moment. Whoever has more of one kind has a loop. */
+const MAX_STEPS = 10_000;
+
+function countSteps(graph: Graph): number {
+  return Object.values(graph).reduce((count, { steps = {} }) => count + 1 + countSteps(steps), 0);
 }
 
 function errorPaths(problems: readonly Problem[]): Set<string> {
@@ -168,7 +211,7 @@ function opinionsOn(
 }
 
 /** What is said about the triggers with some of their broken fields left out and the others filled with something plain. */
-interface Judged {
+interface Opinions {
   readonly opinions: readonly Problem[];
   /** Broken fields that were refused even so: what is said about other fields may follow from them. */
   readonly refused: readonly string[];
@@ -180,7 +223,7 @@ interface Judged {
  */
 function opinionsWithout(broken: ReadonlySet<string>, flow: LoadedFlow, rules: ManifestRules): Problem[] {
   const fields = flow.webhooks.flatMap(({ triggerKey }) => brokenFields(triggerKey, broken));
-  const judge = (filled: ReadonlySet<string>): Judged => {
+  const checkWith = (filled: ReadonlySet<string>): Opinions => {
     const webhooks = flow.webhooks.map((webhook) => withoutFields(webhook, broken, filled));
     const gates = webhooks.flatMap(({ inputs, triggerKey }) => checkGates(inputs, ['triggers', triggerKey, 'inputs']));
     const all = [...gates, ...rules.checks.flatMap((check) => check({ ...flow, webhooks }))];
@@ -191,17 +234,17 @@ function opinionsWithout(broken: ReadonlySet<string>, flow: LoadedFlow, rules: M
     };
   };
   const filled = new Set<string>();
-  let least = judge(filled);
+  let least = checkWith(filled);
   if (fields.length === 0) return [...least.opinions];
   for (let lacking = least.refused; lacking.length > 0; lacking = least.refused.filter((it) => !filled.has(it))) {
     for (const field of lacking) filled.add(field);
-    least = judge(filled);
+    least = checkWith(filled);
   }
   for (const field of fields) filled.add(field);
-  let most = judge(filled);
+  let most = checkWith(filled);
   for (let refused = most.refused; refused.length > 0; refused = most.refused.filter((it) => filled.has(it))) {
     for (const field of refused) filled.delete(field);
-    most = judge(filled);
+    most = checkWith(filled);
   }
   const said = new Set(most.opinions.map(({ path, message }) => `${path}\n${message}`));
   return least.opinions.filter(({ path, message }) => said.has(`${path}\n${message}`));

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { formatPath, type JsonPath, mapStrings } from '../expressions/json-path.ts';
 import { hasPlaceholder } from '../expressions/template.ts';
 import type { Json, JsonObject } from '../model/json.ts';
@@ -96,27 +95,15 @@ export function resolveStepSecrets(step: {
   return { inputs, secrets };
 }
 
-/** The manifest as it may be stored and shown, references kept and literal secrets masked, and the hex SHA-256 of that. */
-export function snapshotOf(
-  manifest: Manifest,
-  secretInputs: SecretInputs,
-): { readonly snapshot: ManifestSnapshot; readonly hash: string } {
+/** The manifest as it may be stored and shown: references kept, literal secrets masked. */
+export function snapshotOf(manifest: Manifest, secretInputs: SecretInputs): ManifestSnapshot {
   const triggers = Object.entries(manifest.triggers).map(([key, trigger]) => [key, maskTrigger(trigger)]);
   const masked = {
     ...manifest,
     triggers: Object.fromEntries(triggers),
     steps: maskSteps(manifest.steps, secretInputs),
   };
-  const snapshot: ManifestSnapshot = JSON.parse(JSON.stringify(masked));
-  return { snapshot, hash: createHash('sha256').update(JSON.stringify(snapshot)).digest('hex') };
-}
-
-/** A stored snapshot as it may be shown: one of an early release may hold a public URL whole. */
-export function shownSnapshot(snapshot: ManifestSnapshot): ManifestSnapshot {
-  const manifest = snapshot as unknown as Manifest;
-  const triggers = Object.entries(manifest.triggers).map(([key, trigger]) => [key, maskPublicUrl(trigger)]);
-  const shown: object = { ...manifest, triggers: Object.fromEntries(triggers) };
-  return shown as ManifestSnapshot;
+  return JSON.parse(JSON.stringify(masked));
 }
 
 function maskPublicUrl(trigger: Trigger): Trigger {

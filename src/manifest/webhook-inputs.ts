@@ -71,6 +71,9 @@ const fields = {
   webhookAllowSha1: z
     .boolean()
     .describe('Allows a scheme that signs with SHA-1, for this trigger only; false by default.'),
+  webhookSandbox: z
+    .boolean()
+    .describe('Certificates of the test system of a publisher such as PayPal count too; false by default.'),
 
   webhookVerifyToken: z
     .string()
@@ -207,15 +210,20 @@ function isHttpUrl(given: string): boolean {
 type SecretField = (typeof SECRET_FIELDS)[number];
 type Secrets = Pick<WebhookTrigger, 'keys' | 'verifyToken' | 'hasConflictingKeys'>;
 
-/** The inputs of a webhook trigger and its secrets, with every reference that counts read. */
+/**
+ * The inputs of a webhook trigger and its secrets, with every reference that counts read. `files` are contents that were
+ * read earlier and count for what they are now.
+ */
 export function resolveTrigger(
   written: WebhookInputs,
   path: JsonPath,
-  readSecret: SecretReader,
+  { readSecret, files = {} }: { readonly readSecret: SecretReader; readonly files?: Readonly<Record<string, string>> },
 ): Secrets & Pick<WebhookTrigger, 'inputs' | 'bodySchema'> & { readonly problems: readonly Problem[] } {
   const secrets = resolveSecrets(written, path, readSecret);
   const { inputs, problems } = resolvePublicUrl(written, path, readSecret);
-  const bodySchema = readBodySchema(written.webhookBodySchema, readSecret);
+  const readFile: SecretReader = (file) =>
+    Object.hasOwn(files, file) ? { value: files[file] ?? '' } : readSecret(file);
+  const bodySchema = readBodySchema(written.webhookBodySchema, readFile);
   const refused = bodySchema !== undefined && 'error' in bodySchema ? [bodySchema.error] : [];
   const schemaProblems = refused.map((error) => errorAt([...path, 'webhookBodySchema'], error));
   return { ...secrets, inputs, bodySchema, problems: [...secrets.problems, ...problems, ...schemaProblems] };

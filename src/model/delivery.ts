@@ -25,6 +25,7 @@ export interface Delivery {
 export const REASON_CODES = [
   'body_too_large',
   'unknown_flow',
+  'flow_unreadable',
   'flow_disabled',
   'invalid_json',
   'ip_not_allowed',
@@ -37,11 +38,13 @@ export const REASON_CODES = [
   'key_not_configured',
   'sha1_not_allowed',
   'verifier_error',
+  'verification_unavailable',
   'timestamp_missing',
   'timestamp_malformed',
   'timestamp_skew',
   'nonce_replayed',
   'body_schema',
+  'idempotency_conflict',
   'store_unavailable',
 ] as const;
 export type Reason = (typeof REASON_CODES)[number];
@@ -79,7 +82,7 @@ export interface DeliveryRecord {
   readonly runId: string | null;
   readonly usedPreviousKey: boolean;
   /** What each gate said, in pipeline order; absent where no gate was asked. */
-  readonly story?: readonly GateResult[] | undefined;
+  readonly gateResults?: readonly GateResult[] | undefined;
   /** What the publisher called, query included, to judge the delivery again by; kept where it started no run or a gate marked it. */
   readonly requestUrl?: string | undefined;
   /** Names the key that the stored body is sealed with; absent where the body is plain, and so above the store. */

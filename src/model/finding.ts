@@ -4,8 +4,29 @@ import type { Json } from './json.ts';
 export const FINDING_CLASSES = ['safe', 'caution', 'breaking'] as const;
 export type FindingClass = (typeof FINDING_CLASSES)[number];
 
-/** What a deploy may be told to do although it would be refused: two classes of findings, and an earlier revision. */
-export const OVERRIDES = ['caution', 'breaking', 'rollback'] as const;
+/** What a deploy does to who gets in by webhooks, next to its class: more passes somewhere, less, or neither. */
+export const ACCESS = ['same', 'narrower', 'wider'] as const;
+export type Access = (typeof ACCESS)[number];
+
+/** A name, or several of one trigger, by which more or fewer get in than before. */
+export interface AccessRoute {
+  /** Slugs, and the id of the flow. */
+  readonly route: string;
+  /** Key of the trigger that it leads to, or led to where it is gone. */
+  readonly trigger: string;
+  readonly access: Access;
+  /** Who gets in, in words; null where there was no such route, or is none any more. */
+  readonly before: string | null;
+  readonly after: string | null;
+  /** One sentence each. */
+  readonly reasons: readonly string[];
+}
+
+/**
+ * What a deploy may be told to do although it would be refused: two classes of findings, an earlier revision, and a route
+ * by which more get in.
+ */
+export const OVERRIDES = ['caution', 'breaking', 'rollback', 'access'] as const;
 export type Override = (typeof OVERRIDES)[number];
 
 /** One difference between the deployed revision of a flow and the one that would take its place. */
@@ -13,6 +34,8 @@ export interface Finding {
   /** Kebab-case name of the rule that found it, such as `step-removed`; stable, for machines. */
   readonly rule: string;
   readonly class: FindingClass;
+  /** What the difference does to who gets in; absent where it says nothing about that. */
+  readonly access?: Access | undefined;
   /** JSON path in the new manifest, or in the old one where the new one has no such place. */
   readonly path: string;
   /** Absent where that side has no such place. Secrets are masked in both. */
@@ -87,6 +110,10 @@ export interface DeployOutcome {
   readonly action: (typeof DEPLOY_ACTIONS)[number];
   /** The gravest class among the findings; `safe` where there are none. */
   readonly class: FindingClass;
+  /** What it does to who gets in, next to the class, which is about runs. */
+  readonly access: Access;
+  /** Where it does something to that; empty where `access` is `same`. */
+  readonly routes: readonly AccessRoute[];
   /** The revision in force afterwards; null where the flow is not deployed. */
   readonly revision: number | null;
   /** Of the flow, and of others that may start it. */

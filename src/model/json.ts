@@ -3,6 +3,33 @@ export type Json = null | boolean | number | string | readonly Json[] | { readon
 
 export type JsonObject = { readonly [key: string]: Json };
 
+/** `Array.isArray` that narrows a readonly array too. */
+export function isJsonArray(value: Json): value is readonly Json[] {
+  return Array.isArray(value);
+}
+
+export function isJsonObject(value: Json): value is JsonObject {
+  return typeof value === 'object' && value !== null && !isJsonArray(value);
+}
+
+/** The value of a key of the object's own. */
+export function own(object: JsonObject, key: string): Json | undefined {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
+}
+
+/** Whether two values are equal, whatever the order of their keys. */
+export function isSame(one: Json | undefined, other: Json | undefined): boolean {
+  if (one === undefined || other === undefined) return one === other;
+  if (isJsonObject(one) && isJsonObject(other)) {
+    const keys = Object.keys(one);
+    return keys.length === Object.keys(other).length && keys.every((key) => isSame(own(one, key), own(other, key)));
+  }
+  if (isJsonArray(one) && isJsonArray(other)) {
+    return one.length === other.length && one.every((item, index) => isSame(item, other[index]));
+  }
+  return one === other;
+}
+
 /**
  * A number that a double would change: `12345678901234567890`, `1.10`, `1E400`. It keeps the text that it was sent as, and
  * `JSON.stringify` writes that text; to the type it looks like an object.

@@ -27,6 +27,9 @@ export type RunTriggerType = (typeof RUN_TRIGGER_TYPES)[number];
 /** The form of a flow id, in any case. */
 export const GUID = /^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
 
+/** The flow of Sluice itself whose runs tell the targets of alerts. Nobody else runs, closes or replaces it. */
+export const ALERT_FLOW_ID = '5a1e9a1e-47c8-4d0e-9b5a-0c1d5ce5a1e7';
+
 /** What a manifest may choose from to describe a signature. */
 export const SIGNATURE_CHOICES = {
   algorithms: ['sha1', 'sha256', 'sha384', 'sha512'],

@@ -55,6 +55,37 @@ export interface RunTrigger {
   readonly headers: Readonly<Record<string, string>>;
 }
 
+/** A run and its entry steps, as the engine planned them. */
+export interface NewRun extends Omit<Run, 'status' | 'completedAt'> {
+  /** `Running`, or the end of a flow without steps. */
+  readonly status: RunStatus;
+  readonly completedAt: number | null;
+  readonly trigger: RunTrigger;
+  readonly timeoutAt: number | null;
+  /** W3C trace context of what started the run, so that its steps join the same trace. */
+  readonly traceparent: string | null;
+  readonly steps: readonly EntryStep[];
+  /**
+   * Flows that its steps run. The transaction that stores the run pins them, and the flows that those run, to their
+   * newest revisions. Flows that are not deployed are not pinned.
+   */
+  readonly subFlows?: readonly string[] | undefined;
+  /** Given instead by what has pinned them already. */
+  readonly pins?: Pins | undefined;
+}
+
+/** Revisions of other flows that a run and the runs that its steps start follow, by flow id. */
+export type Pins = Readonly<Record<string, number>>;
+
+/** A run that was started, without the bytes that started it. */
+export type StartedRun = Omit<NewRun, 'trigger'>;
+
+interface EntryStep {
+  readonly stepKey: string;
+  readonly stepType: string;
+  readonly dueAt: number;
+}
+
 /** Each code that Sluice itself gives to a step's error. A handler may give codes of its own. */
 export const STEP_ERROR_CODES = [
   'cancelled',
@@ -129,8 +160,8 @@ export interface Step {
 /** One try of a step. */
 export interface Attempt {
   readonly attempt: number;
-  /** How long it was due before it began; null where a release that did not measure it began it. */
-  readonly slotWaitMs: number | null;
+  /** How long it was due before it began. */
+  readonly slotWaitMs: number;
   readonly status: StepStatus;
   readonly input: Json;
   readonly output: Json;

@@ -9,6 +9,11 @@ export function isStorable(text: string): boolean {
   return !text.includes('\0') && !/\p{Cs}/u.test(text);
 }
 
+/** As PostgreSQL can keep it: neither NUL nor half of a surrogate pair is text there. */
+export function storable(text: string): string {
+  return isStorable(text) ? text : text.replace(/\0|\p{Surrogate}/gu, '\ufffd');
+}
+
 /** The same of every text and every key in a value. */
 export function isStorableValue(value: Json | undefined): boolean {
   if (typeof value === 'string') return isStorable(value);
@@ -17,8 +22,27 @@ export function isStorableValue(value: Json | undefined): boolean {
   return Object.entries(value).every(([key, item]) => isStorable(key) && isStorableValue(item as Json));
 }
 
+/**
+ * One line of text for a person: what steers a terminal, or turns the direction in which a chat shows text, is escaped as JSON
+ * does it. Senders control some of what is shown.
+ */
+export function printable(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (character) =>
+    character
+      .split('')
+      .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+      .join(''),
+  );
+}
+
+/** The same for several lines. */
+export function printableLines(text: string): string {
+  // The log passes through here, and nearly all of it is plain.
+  return /^[\n -~]*$/.test(text) ? text : text.replace(/[^\n]+/g, printable);
+}
+
 /** Characters of a value that are kept; a longer one ends with `CUT`. */
-export const MAX_SEARCH_VALUE = 200;
+const MAX_SEARCH_VALUE = 200;
 const CUT = '…';
 
 /** The text as it is kept and shown: on one line, storable by every store, and cut; undefined where nothing is left. */

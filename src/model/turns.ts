@@ -1,21 +1,12 @@
-/** Work that is done one after the other, in the order in which it was asked for. */
-interface Turns {
-  /** Starts when all work before it has ended, whether or not that failed; settles as the work does. */
-  take<Result>(work: () => Promise<Result>): Promise<Result>;
-  /** Resolves when all work so far has ended; never rejects. */
-  ended(): Promise<void>;
-}
+/** A delivery that arrives meanwhile waits for about so long. */
+const TURN_MS = 5;
 
-export function createTurns(): Turns {
-  let last: Promise<unknown> = Promise.resolve();
-  return {
-    take(work) {
-      const turn = last.then(work);
-      last = turn.catch(() => {});
-      return turn;
-    },
-    async ended() {
-      await last;
-    },
+/** Yields what work on many things awaits before each of them: every few ms others have the event loop. */
+export function inTurns(): () => Promise<void> {
+  let began = performance.now();
+  return async () => {
+    if (performance.now() - began < TURN_MS) return;
+    await new Promise((resolve) => setImmediate(resolve));
+    began = performance.now();
   };
 }

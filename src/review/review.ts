@@ -1,24 +1,41 @@
-import { isMalformedJson } from '../expressions/trigger-body.ts';
-import { isMasked, MASK, queryOf } from '../manifest/mask.ts';
+import type { FastifyRequest } from 'fastify';
 import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import type { Delivery, DeliveryRecord, GateResult, Reason } from '../model/delivery.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { KeyRole } from '../store/store.ts';
+import { REASONS } from '../webhooks/answers.ts';
 import type { SignatureSettings } from '../webhooks/gates/signature.ts';
-import { REDACTED } from '../webhooks/headers.ts';
 import { fingerprintOf } from '../webhooks/key-names.ts';
-import { REASONS } from '../webhooks/outcome.ts';
 import { allResults, dryRunGates, type Judgement, withUnasked } from '../webhooks/pipeline.ts';
-import { admissionTo, type ReceiverServices } from '../webhooks/receive.ts';
+import { type DeliveryReading, toDelivery } from '../webhooks/read-delivery.ts';
+import { admissionTo } from '../webhooks/receive.ts';
+import { strategyOf } from '../webhooks/schemes/layout.ts';
 import { describeSignature, findMistakes } from '../webhooks/schemes/mistakes.ts';
 import { resolveScheme } from '../webhooks/schemes/resolve.ts';
 import { calledUrl } from '../webhooks/schemes/signed-payload.ts';
 import type { SignatureSpec } from '../webhooks/schemes/spec.ts';
-import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
+import type { PreparedTrigger } from '../webhooks/triggers.ts';
+import { isUnserved, judgeByCurrentTrigger, type ReviewServices, restore, triggerOf } from './judge-again.ts';
+import { readReadiness } from './readiness.ts';
+import { redeliver } from './redelivery.ts';
 
-export interface ReviewServices extends ReceiverServices {
-  readonly settings: SignatureSettings;
+/** Queries about deliveries, and actions on refused ones. */
+export function createReviewer(services: ReviewServices & DeliveryReading) {
+  return {
+    review: (record: DeliveryRecord) => reviewDelivery(record, services),
+    findRepeated: (record: DeliveryRecord) => findRepeated(record, services),
+    /** The request as the delivery that it would be at the receive endpoint. */
+    read: (request: FastifyRequest, idOrSlug: string): Delivery => {
+      const query = /\?.*$/.exec(request.raw.url ?? '')?.[0] ?? '';
+      return toDelivery(request, services, { path: `/flows/api/webhook/${encodeURIComponent(idOrSlug)}${query}` });
+    },
+    /** What would become of a delivery that came now. */
+    dryRun: (delivery: Delivery, idOrSlug: string) => dryRun(delivery, idOrSlug, services),
+    redeliver: (record: DeliveryRecord, options: Parameters<typeof redeliver>[1]) =>
+      redeliver(record, options, services),
+    readiness: (asked: Parameters<typeof readReadiness>[0]) => readReadiness(asked, services),
+  };
 }
 
 /** What became of a stored delivery and what would help, by the trigger in force. */
@@ -27,7 +44,7 @@ export interface DeliveryReview extends Advice {
 }
 
 /** What would become of a delivery; nothing was created or used up. */
-export interface DryRun extends DeliveryReview {
+interface DryRun extends DeliveryReview {
   readonly flowId: string;
   readonly triggerKey: string;
   readonly mode: EnforcementMode;
@@ -37,29 +54,17 @@ export interface DryRun extends DeliveryReview {
   readonly violations: readonly Reason[];
 }
 
-/** A delivery judged by today's trigger, and what the pipeline would do with it. */
-interface CurrentJudgement {
-  readonly trigger: PreparedTrigger;
-  readonly judgement: Judgement;
-  readonly refusal: Reason | null;
-  /** The run that used the nonce before. */
-  readonly replayedRunId: string | undefined;
-}
-
 /** What the gates said of a stored delivery. Hints come from its bytes and the trigger in force, which may say more than was known. */
-export async function reviewDelivery(record: DeliveryRecord, services: ReviewServices): Promise<DeliveryReview> {
+async function reviewDelivery(record: DeliveryRecord, services: ReviewServices): Promise<DeliveryReview> {
   const trigger = triggerOf(record, services.triggers());
   const gateResults = withConfiguration(allResults(record), trigger?.trigger.inputs);
   if (record.violations.length === 0) {
     return { gateResults, hints: [], signature: comparisonOf(trigger, services.settings) };
   }
   if (isRepetition(record)) return { gateResults, hints: [REPETITION], signature: null };
-  if (trigger === undefined)
-    return {
-      gateResults,
-      hints: ['No trigger has this URL now. Check the last part of the URL, or deploy the flow.'],
-      signature: null,
-    };
+  if (trigger === undefined) {
+    return { gateResults, hints: [isUnserved(record, services) ? NOT_SERVED : NOWHERE], signature: null };
+  }
   const restored = restore(record, trigger);
   if ('problem' in restored) return { gateResults, hints: [hintOf(restored.problem)], signature: null };
   const { delivery, unjudgeable } = restored;
@@ -68,6 +73,9 @@ export async function reviewDelivery(record: DeliveryRecord, services: ReviewSer
   return { gateResults, ...adviseOn(delivery, judgement, { trigger, settings: services.settings }) };
 }
 
+const NOWHERE = 'No trigger has this URL now. Check the last part of the URL, or deploy the flow.';
+const NOT_SERVED =
+  'Its trigger is not served here: GET /flows/api/attention says what it needs. Most publishers send the delivery again.';
 const REPETITION =
   'It passed every gate. Its bytes were not stored again, because they equal those of a delivery that was already accepted.';
 
@@ -79,11 +87,7 @@ function isRepetition({ body, mode, violations, statusCode }: DeliveryRecord): b
 }
 
 /** Judges a delivery as if it came now. Undefined where nothing answers to the address. */
-export async function dryRun(
-  delivery: Delivery,
-  idOrSlug: string,
-  services: ReviewServices,
-): Promise<DryRun | undefined> {
+async function dryRun(delivery: Delivery, idOrSlug: string, services: ReviewServices): Promise<DryRun | undefined> {
   const trigger = services.triggers().find(idOrSlug);
   if (trigger === undefined) return undefined;
   const { judgement, replayedRunId, ...current } = await judgeByCurrentTrigger(delivery, trigger, services);
@@ -103,47 +107,19 @@ export async function dryRun(
     reason: violations[0] ?? null,
     violations,
     gateResults: withConfiguration(
-      allResults({ story: results, violations, bodyBytes, statusCode }),
+      allResults({ gateResults: results, violations, bodyBytes, statusCode }),
       trigger.trigger.inputs,
     ),
     ...adviseOn(delivery, judgement, { trigger, settings: services.settings }),
   };
 }
 
-/** What the pipeline would do with a delivery by today's trigger if its flow starts runs, without doing it. */
-export async function judgeByCurrentTrigger(
-  delivery: Delivery,
-  trigger: PreparedTrigger,
-  services: ReviewServices,
-): Promise<CurrentJudgement> {
-  const judgement = await dryRunGates(trigger.gates, delivery, trigger.mode);
-  const replayedRunId = await findReplay(delivery, trigger, { judgement, services });
-  const known = { trigger, judgement, replayedRunId };
-  if (judgement.refusal !== null) return { ...known, refusal: judgement.refusal };
-  if (isMalformedJson(delivery.body, delivery.headers['content-type'])) return { ...known, refusal: 'invalid_json' };
-  const isRefused = replayedRunId !== undefined && trigger.mode === 'Enforce';
-  return { ...known, refusal: isRefused ? 'nonce_replayed' : null };
-}
-
-/** Looks in the log, because acceptance has forgotten a nonce of long ago. */
-async function findReplay(
-  { receivedAt }: Delivery,
-  { trigger: { flowId, triggerKey } }: PreparedTrigger,
-  { judgement, services }: { readonly judgement: Judgement; readonly services: ReviewServices },
-): Promise<string | undefined> {
-  const { nonce } = judgement.evidence;
-  if (nonce === undefined) return undefined;
-  // Whatever was accepted earlier than that had expired when the delivery came.
-  const since = receivedAt - Math.max(0, nonce.expiresAt - receivedAt);
-  return services.store.findAcceptedNonce({ flowId, triggerKey, nonce: nonce.value, since });
-}
-
 /** The first delivery that was accepted with the nonce of a repetition; null where this is none, or no record is left. */
-export async function findRepeated(
-  { id, flowId, triggerKey, receivedAt, violations, story = [] }: DeliveryRecord,
+async function findRepeated(
+  { id, flowId, triggerKey, receivedAt, violations, gateResults = [] }: DeliveryRecord,
   { store }: Pick<ReviewServices, 'store'>,
 ): Promise<{ readonly runId: string; readonly deliveryId: string | null } | null> {
-  const { nonce, nonceExpiresAt } = story.find(({ gate }) => gate === 'replay')?.facts ?? {};
+  const { nonce, nonceExpiresAt } = gateResults.find(({ gate }) => gate === 'replay')?.facts ?? {};
   if (!violations.includes('nonce_replayed') || flowId === null || triggerKey === null) return null;
   if (typeof nonce !== 'string' || typeof nonceExpiresAt !== 'string') return null;
   const since = receivedAt - Math.max(0, Date.parse(nonceExpiresAt) - receivedAt);
@@ -288,96 +264,6 @@ function describe(spec: SignatureSpec, delivery: Delivery, publicUrl: string): J
   try {
     return describeSignature({ spec, delivery, publicUrl });
   } catch {
-    return { layout: spec.payload.strategy, problem: 'the payload strategy could not build the signed bytes' };
+    return { layout: strategyOf(spec), problem: 'the payload strategy could not build the signed bytes' };
   }
-}
-
-/** A delivery as it once came, or why it cannot be had again. */
-type Restored =
-  | {
-      readonly delivery: Delivery;
-      /** Why its signature cannot be judged although all else can; null where it can. */
-      readonly unjudgeable: string | null;
-    }
-  | { readonly problem: string };
-
-/** The trigger that a stored delivery would go to now. */
-export function triggerOf(record: DeliveryRecord, triggers: TriggerTable): PreparedTrigger | undefined {
-  if (record.flowId !== null) {
-    return triggers
-      .list()
-      .find(({ trigger }) => trigger.flowId === record.flowId && trigger.triggerKey === record.triggerKey);
-  }
-  // A delivery that found no trigger may find one by now.
-  const address =
-    pathOf(record.requestUrl ?? '')
-      .split('?', 1)
-      .join('')
-      .split('/')
-      .at(-1) ?? '';
-  return triggers.find(address);
-}
-
-/** Headers as kept, exact bytes, the time at which it came: all that the gates judge by. */
-export function restore(record: DeliveryRecord, trigger: PreparedTrigger): Restored {
-  const { body, bodyBytes, requestUrl, bodyKey } = record;
-  if (body === null) {
-    const gone = record.runId === null ? 'none of its bytes were stored' : 'its bytes were deleted with its run';
-    const why = bodyKey === undefined ? gone : 'its body is sealed with another key';
-    return { problem: `cannot be judged again: ${why}` };
-  }
-  if (body.byteLength !== bodyBytes || requestUrl === undefined) {
-    return { problem: 'cannot be judged again: it was not stored completely' };
-  }
-  const url = unmaskedUrl(requestUrl, trigger);
-  const delivery: Delivery = {
-    id: record.id,
-    receivedAt: record.receivedAt,
-    method: 'POST',
-    path: pathOf(url),
-    requestUrl: url,
-    headers: record.headers,
-    body: Buffer.from(body.buffer, body.byteOffset, body.byteLength),
-    clientIp: record.clientIp,
-  };
-  const { names, isOpen } = trigger.headersRead;
-  const read = isOpen ? Object.keys(record.headers) : [...names];
-  const missing = read.filter((name) => isNotKept(record.headers[name]));
-  if (trigger.mayReadQuery && isMasked(url)) missing.push('the query');
-  const nonceHeader = trigger.trigger.inputs.webhookNonceHeader?.trim().toLowerCase();
-  if (nonceHeader !== undefined && missing.includes(nonceHeader)) {
-    // The mask in place of the value would be one nonce for all deliveries, known for none or for every one of them.
-    return { problem: `cannot be judged again: its nonce was in ${nonceHeader}, and credentials are never stored` };
-  }
-  if (missing.length === 0) return { delivery, unjudgeable: null };
-  const named = missing.join(', ');
-  return { delivery, unjudgeable: `cannot be judged again by the contents of ${named}: credentials are never stored` };
-}
-
-function isNotKept(value: string | undefined): boolean {
-  return value === REDACTED || value?.endsWith('…') === true;
-}
-
-/** What the trigger's own URL says of a masked query: the publisher was given it, and adds at most to its end. */
-function unmaskedUrl(requestUrl: string, { trigger: { inputs } }: PreparedTrigger): string {
-  const configured = inputs.webhookPublicUrl?.split('#', 1)[0]?.split('?').slice(1).join('?') ?? '';
-  const at = requestUrl.indexOf('?');
-  if (configured === '' || at === -1) return requestUrl;
-  const kept = queryOf(requestUrl.slice(at));
-  const own = queryOf(configured);
-  const isOwn = own.every(({ name, value }, index) => {
-    const there = kept[index];
-    return there?.name === name && (there?.value === value || there?.value === MASK);
-  });
-  if (!isOwn) return requestUrl;
-  const rest = requestUrl
-    .slice(at + 1)
-    .split('&')
-    .slice(own.length);
-  return `${requestUrl.slice(0, at)}?${[configured, ...rest].join('&')}`;
-}
-
-/** Path and query, still percent-encoded. */
-function pathOf(requestUrl: string): string {
-  return /^[a-z]+:\/\/[^/?#]*(.*)$/i.exec(requestUrl)?.[1] ?? '';
 }

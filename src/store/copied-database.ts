@@ -1,18 +1,20 @@
-/** The type of a column, independent of the database. */
-export type ColumnType = 'text' | 'id' | 'integer' | 'real' | 'boolean' | 'bytes';
+import { TABLES, type Table } from './tables.ts';
 
 export type CopiedValue = string | number | boolean | Uint8Array | null;
 
 /** Values in the order of the columns. */
 export type CopiedRow = readonly CopiedValue[];
 
-/** Rows that both databases have; what one of them keeps besides follows from these. */
-export interface CopiedTable {
+/** Rows that both databases have; what one of them keeps besides follows from these. The key orders the rows. */
+export interface CopiedTable extends Table {
   readonly name: string;
-  readonly columns: Readonly<Record<string, ColumnType>>;
-  /** Columns that name a row, and order the rows. */
-  readonly key: readonly string[];
 }
+
+/** In the order in which they are copied. */
+export const COPIED_TABLES: readonly CopiedTable[] = Object.entries(TABLES).map(([name, table]) => ({
+  name,
+  ...table,
+}));
 
 /** A database that rows are copied from or to, under a lock that keeps services out until it is closed. */
 export interface CopiedDatabase {
@@ -58,6 +60,3 @@ export function bytesOfRow(row: CopiedRow): number {
     0,
   );
 }
-
-/** Stands for an id that a count of an early release does not have. */
-export const NO_ID = '00000000-0000-0000-0000-000000000000';

@@ -1,6 +1,11 @@
 import { createHash } from 'node:crypto';
-import type { CopiedDatabase, CopiedRow, CopiedTable, CopyEnd } from './copied-database.ts';
-import { COPIED_TABLES } from './copied-tables.ts';
+import {
+  COPIED_TABLES,
+  type CopiedDatabase,
+  type CopiedRow,
+  type CopiedTable,
+  type CopyEnd,
+} from './copied-database.ts';
 
 /** A copy that cannot be made, or that is not the same as what it was made of. */
 export class CopyError extends Error {}

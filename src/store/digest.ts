@@ -1,4 +1,6 @@
 import { hash } from 'node:crypto';
+import type { Json } from '../model/json.ts';
+import type { FlowDeploy, NewRun, NonceClaim } from './store.ts';
 
 /**
  * Names texts from outside by 128 bits of SHA-256, in the form of a UUID, so that texts of any length fit into an index.
@@ -8,4 +10,41 @@ import { hash } from 'node:crypto';
 export function digestOf(...texts: readonly string[]): string {
   const hex = hash('sha256', Buffer.from(texts.map((text) => `${text.length}:${text}`).join(''), 'utf16le'));
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`;
+}
+
+type Trigger = Pick<NewRun, 'flowId' | 'triggerKey'>;
+
+/** An unverified nonce has names of its own, so that it takes the place of no verified one. */
+const scopeOf = ({ flowId, triggerKey }: Trigger, isVerified: boolean) => [
+  flowId,
+  triggerKey,
+  isVerified ? 'verified' : 'unverified',
+];
+
+/** Names a nonce by what tells deliveries apart while its header is named. */
+export function nonceDigest(
+  trigger: Trigger,
+  { header, value, isVerified }: Pick<NonceClaim, 'header' | 'value' | 'isVerified'>,
+): string {
+  return digestOf(...scopeOf(trigger, isVerified), header, value);
+}
+
+/** Names the nonce of a header by the signed bytes; null where no header is named, since its own name does then. */
+export function nonceAlias(
+  trigger: Trigger,
+  { header, digest, isVerified }: Pick<NonceClaim, 'header' | 'digest' | 'isVerified'>,
+): string | null {
+  return header === '' ? null : digestOf(...scopeOf(trigger, isVerified), header, 'signed bytes', digest);
+}
+
+/** Names a manifest apart from its name, whatever the order of its keys. */
+export function manifestDigest(snapshot: FlowDeploy['snapshot']): string {
+  const { name, ...unnamed } = snapshot as Readonly<Record<string, Json>>;
+  return digestOf(JSON.stringify(unnamed, sorted));
+}
+
+/** A replacer: keys go in one order. As a list of pairs, since an object has keys that are numbers in an order of its own. */
+function sorted(_key: string, value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || JSON.isRawJSON(value)) return value;
+  return Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1));
 }

@@ -1,4 +1,6 @@
-import type { Inspection } from './store.ts';
+import type { ChainKey } from './activity-chain.ts';
+
+import type { Examination, ExaminationRequest, Inspection } from './store.ts';
 
 interface PostgresDatabase {
   readonly kind: 'postgres';
@@ -7,14 +9,24 @@ interface PostgresDatabase {
 }
 
 /**
- * Reads a database in its current state, whether or not a service is using it. Refuses a database written by another
- * release. Throws a descriptive error.
+ * Reads a database in its current state, whether or not a service is using it; the key is for the hashes of the activity
+ * log. Refuses a database written by another release. Throws a descriptive error.
  */
 export async function inspectStore(
   database: { readonly kind: 'sqlite'; readonly path: string } | PostgresDatabase,
+  chainKey?: ChainKey,
 ): Promise<Inspection> {
-  if (database.kind === 'sqlite') return (await import('./sqlite/inspect.ts')).inspectDatabase(database.path);
-  return (await import('./postgres/inspect.ts')).inspectDatabase(database);
+  if (database.kind === 'sqlite') return (await import('./sqlite/inspect.ts')).inspectDatabase(database.path, chainKey);
+  return (await import('./postgres/inspect.ts')).inspectDatabase(database, chainKey);
+}
+
+/** Looks at a database as `sluice doctor` does, whether or not a service is using it. Throws a descriptive error. */
+export async function examineStore(
+  database: { readonly kind: 'sqlite'; readonly path: string } | PostgresDatabase,
+  request: ExaminationRequest,
+): Promise<Examination> {
+  if (database.kind === 'sqlite') return (await import('./sqlite/examine.ts')).examineDatabase(database.path, request);
+  return (await import('./postgres/examine.ts')).examineDatabase(database, request);
 }
 
 /** Brings the schema of a PostgreSQL database up to date; yields the names of the migrations that it ran. */

@@ -15,7 +15,11 @@ export type OpenStoreOptions = {
 
 /** Opens the store that a service works with; `test/store/stores.ts` has every kind of it. */
 export async function openStore(options: OpenStoreOptions): Promise<Store> {
-  return withSealedKeys(withSealedBodies(await openBackend(options), options.sealer), options.sealer);
+  const { sealer } = options;
+  return withSealedKeys(
+    withSealedBodies(await openBackend({ ...options, chainKey: sealer?.chainKey }), sealer),
+    sealer,
+  );
 }
 
 async function openBackend(options: OpenStoreOptions): Promise<Store> {

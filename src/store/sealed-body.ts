@@ -1,9 +1,12 @@
 import { createCipheriv, createDecipheriv, createHmac, randomBytes, scryptSync } from 'node:crypto';
+import type { ChainKey } from './activity-chain.ts';
 
 /** Seals bodies for the store and opens them again. A sealed body opens only for its own delivery. */
 export interface BodySealer {
   /** Tells bodies sealed with this key from others; reveals nothing of the key. */
   readonly keyId: string;
+  /** For the hashes of the activity log. */
+  readonly chainKey: ChainKey;
   /** Equal for equal texts; reveals nothing of them without the key, however short they are. */
   digest(text: string): string;
   seal(body: Uint8Array, deliveryId: string): Buffer;
@@ -19,6 +22,13 @@ const CHUNK_BYTES = 65_536;
 // A passphrase may be short, so each guess costs some 100 ms and 64 MiB. The service pays that once, at the start.
 const SCRYPT = { N: 65_536, r: 8, p: 1, maxmem: 128 * 1024 * 1024 };
 
+/** A key that Sluice made: 32 random bytes, from which nothing has to be derived. */
+export const MADE_KEY = /^sluice-key-([0-9a-f]{64})$/;
+
+export function newKey(): string {
+  return `sluice-key-${randomBytes(32).toString('hex')}`;
+}
+
 /** Length of a sealed body. */
 export function sealedBytes(bodyBytes: number): number {
   return PREFIX_BYTES + bodyBytes + TAG_BYTES * chunkCount(bodyBytes);
@@ -30,10 +40,12 @@ export function sealedBytes(bodyBytes: number): number {
  * unnoticed.
  */
 export function bodySealer(secret: string): BodySealer {
-  const key = scryptSync(secret, 'sluice delivery bodies', 32, SCRYPT);
+  const [, made] = MADE_KEY.exec(secret) ?? [];
+  const key = made === undefined ? scryptSync(secret, 'sluice delivery bodies', 32, SCRYPT) : Buffer.from(made, 'hex');
   const keyId = createHmac('sha256', key).update('key id').digest('hex').slice(0, 12);
   return {
     keyId,
+    chainKey: { id: keyId, key: new Uint8Array(createHmac('sha256', key).update('activity').digest()) },
     digest: (text) => createHmac('sha256', key).update('digest of ').update(text).digest('hex').slice(0, 16),
     seal(body, deliveryId) {
       const prefix = randomBytes(PREFIX_BYTES);

@@ -15,6 +15,7 @@ export type * from './contract/alerts.ts';
 export type * from './contract/changes.ts';
 export type * from './contract/deliveries.ts';
 export type * from './contract/dispatch.ts';
+export type * from './contract/examination.ts';
 export type * from './contract/flows.ts';
 export type * from './contract/hosts.ts';
 export type * from './contract/keys.ts';
@@ -54,10 +55,21 @@ export interface Store
   watchRuns(isWatching: boolean): void;
   /** Names this process among those that have the store, and the leases that it takes. */
   readonly replica: string;
+  /** What the database takes, and how far Purge is behind. */
+  measureStorage(): Promise<StorageMeasure>;
   /** Resolves when the store can write, rejects with `StoreUnavailableError` when it cannot. */
   ping(): Promise<void>;
   /** Finishes what was called before, then releases files and threads. Idempotent. */
   close(): Promise<void>;
+}
+
+export interface StorageMeasure {
+  /** Of the database, or of its schema; 0 in memory. */
+  readonly fileBytes: number;
+  /** Of the write-ahead log; null where the server has one for all its databases. */
+  readonly walBytes: number | null;
+  /** When the nonce ended that has ended first and is still kept; null where there is none. */
+  readonly oldestNonceEnd: number | null;
 }
 
 /** What is deployed in a database and what keys did, and nothing that changes it. */
@@ -68,9 +80,12 @@ export type Inspection = Pick<
   | 'findRevision'
   | 'readLiveFlow'
   | 'findSuperseded'
+  | 'listRoutes'
   | 'sampleDeliveries'
   | 'listKeyFigures'
   | 'listKeyUsers'
+  | 'listInterventions'
+  | 'checkInterventions'
   | 'close'
 >;
 

@@ -1,16 +1,28 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import {
+  type FlowCounter,
+  type FlowGauge,
+  type FlowHistogram,
+  type FlowNames,
+  flowCounter,
+  flowGauge,
+  flowHistogram,
+  flowNames,
+  MOST_COUNTED_FLOWS,
+  MOST_TIMED_FLOWS,
+} from './flow-metrics.ts';
 
 /** Everything `/metrics` shows. One per app, so that two apps in one process do not share counts. */
 export interface Metrics {
   readonly registry: Registry;
-  /** `flow` is the flow's id or `none`, `scheme` a scheme's name or `none`. */
-  readonly webhookReceived: Counter<'flow' | 'result' | 'scheme'>;
-  readonly webhookRejected: Counter<'flow' | 'reason'>;
+  /** `flow` is the flow's id, `none` or `other`, `scheme` a scheme's name or `none`. */
+  readonly webhookReceived: FlowCounter<'result' | 'scheme'>;
+  readonly webhookRejected: FlowCounter<'reason'>;
   readonly webhookBodyBytes: Histogram;
-  readonly webhookProcessingMs: Histogram<'flow' | 'result'>;
-  readonly runsStarted: Counter<'flow' | 'trigger'>;
-  readonly runsCompleted: Counter<'flow' | 'status'>;
-  readonly runDurationMs: Histogram<'flow' | 'status'>;
+  readonly webhookProcessingMs: FlowHistogram<'result'>;
+  readonly runsStarted: FlowCounter<'trigger'>;
+  readonly runsCompleted: FlowCounter<'status'>;
+  readonly runDurationMs: FlowHistogram<'status'>;
   readonly stepsCompleted: Counter<'type' | 'status'>;
   readonly stepDurationMs: Histogram<'type'>;
   /** From the time a step fell due to its start. */
@@ -25,9 +37,21 @@ export interface Metrics {
   /** Of those that only wait for a slot. */
   readonly oldestDueStepSeconds: Gauge;
   /** Taken while their flow starts no runs. */
-  readonly deliveriesHeld: Gauge<'flow'>;
+  readonly deliveriesHeld: FlowGauge;
+  /** Logins on the login page that `succeeded`, and those, there or in a header, that `failed`. */
+  readonly logins: Counter<'result'>;
+  /** Open event streams. */
+  readonly eventReaders: Gauge;
+  /** Readers of the event stream that were not let in, `too_many`, or had it ended, `too_slow`. */
+  readonly eventReadersRefused: Counter<'reason'>;
   /** From the time a cron trigger fell due to its run's start. */
   readonly scheduleLagMs: Histogram;
+  readonly commitSeconds: Histogram;
+  /** These three are set whenever the metrics are read. */
+  readonly databaseFileBytes: Gauge;
+  readonly databaseWalBytes: Gauge;
+  readonly purgeAgeSeconds: Gauge;
+  readonly buildInfo: Gauge<'version' | 'node' | 'database'>;
   /** Set whenever the metrics are read. */
   readonly ready: Gauge;
   /** Set whenever the metrics are read; the same number in every replica. */
@@ -38,35 +62,21 @@ export interface Metrics {
 
 const LATENCY_MS_BUCKETS = [0.5, 1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000];
 const DURATION_MS_BUCKETS = [1, 5, 25, 100, 500, 1000, 5000, 15_000, 60_000, 300_000, 3_600_000];
+const COMMIT_SECONDS_BUCKETS = [0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 const BYTES_BUCKETS = [256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216];
 
 export function createMetrics(): Metrics {
   const registry = new Registry();
   const registers = [registry];
+  const flows = { counted: flowNames(MOST_COUNTED_FLOWS), timed: flowNames(MOST_TIMED_FLOWS) };
   collectDefaultMetrics({ register: registry });
   return {
     registry,
-    ...webhookMetrics(registers),
+    ...webhookMetrics(registers, flows),
+    ...runMetrics(registers, flows),
     ...outgoingMetrics(registers),
-    runsStarted: new Counter({
-      name: 'sluice_runs_started_total',
-      help: 'Runs started, by flow and trigger type.',
-      labelNames: ['flow', 'trigger'],
-      registers,
-    }),
-    runsCompleted: new Counter({
-      name: 'sluice_runs_completed_total',
-      help: 'Runs that ended, by flow and final status.',
-      labelNames: ['flow', 'status'],
-      registers,
-    }),
-    runDurationMs: new Histogram({
-      name: 'sluice_run_duration_ms',
-      help: 'Milliseconds from the start of a run to its end.',
-      labelNames: ['flow', 'status'],
-      buckets: DURATION_MS_BUCKETS,
-      registers,
-    }),
+    ...dashboardMetrics(registers),
+    ...storeMetrics(registers),
     stepsCompleted: new Counter({
       name: 'sluice_steps_completed_total',
       help: 'Attempts of steps that ended, by step type and status.',
@@ -90,12 +100,6 @@ export function createMetrics(): Metrics {
       name: 'sluice_schedule_lag_ms',
       help: 'Milliseconds from the time a cron trigger became due to the start of its run.',
       buckets: DURATION_MS_BUCKETS,
-      registers,
-    }),
-    deliveriesHeld: new Gauge({
-      name: 'sluice_deliveries_held',
-      help: 'Accepted deliveries whose runs start when their flow is enabled or resumed, by flow.',
-      labelNames: ['flow'],
       registers,
     }),
     dueSteps: new Gauge({
@@ -131,6 +135,107 @@ export function createMetrics(): Metrics {
   };
 }
 
+function storeMetrics(registers: Registry[]) {
+  return {
+    commitSeconds: new Histogram({
+      name: 'sluice_commit_seconds',
+      help: 'Seconds that the commit of a transaction took, its flush to the disk included.',
+      buckets: COMMIT_SECONDS_BUCKETS,
+      registers,
+    }),
+    databaseFileBytes: new Gauge({
+      name: 'sluice_database_file_bytes',
+      help: 'Size of the database file, or of the schema with its indexes on PostgreSQL.',
+      registers,
+    }),
+    databaseWalBytes: new Gauge({
+      name: 'sluice_database_wal_bytes',
+      help: 'Size of the write-ahead log next to the database file; 0 on PostgreSQL, which has one for all databases.',
+      registers,
+    }),
+    purgeAgeSeconds: new Gauge({
+      name: 'sluice_purge_age_seconds',
+      help: 'Seconds for which the oldest nonce has been past its end; retention keeps it below 120.',
+      registers,
+    }),
+    buildInfo: new Gauge({
+      name: 'sluice_build_info',
+      help: '1, with the version of Sluice and of Node and the kind of database.',
+      labelNames: ['version', 'node', 'database'],
+      registers,
+    }),
+  } as const;
+}
+
+function dashboardMetrics(registers: Registry[]) {
+  return {
+    logins: startingAtZero(
+      new Counter({
+        name: 'sluice_logins_total',
+        help: 'Logins by result: succeeded on the login page, or failed, there or with the credentials of a request.',
+        labelNames: ['result'],
+        registers,
+      }),
+      ['succeeded', 'failed'].map((result) => ({ result })),
+    ),
+    eventReaders: new Gauge({
+      name: 'sluice_event_readers',
+      help: 'Open event streams.',
+      registers,
+    }),
+    eventReadersRefused: startingAtZero(
+      new Counter({
+        name: 'sluice_event_readers_refused_total',
+        help: 'Readers of the event stream by reason: too_many are not let in, too_slow have their stream ended.',
+        labelNames: ['reason'],
+        registers,
+      }),
+      ['too_many', 'too_slow'].map((reason) => ({ reason })),
+    ),
+  } as const;
+}
+
+interface Flows {
+  readonly counted: FlowNames;
+  readonly timed: FlowNames;
+}
+
+function runMetrics(registers: Registry[], { counted, timed }: Flows) {
+  return {
+    runsStarted: flowCounter(counted, {
+      name: 'sluice_runs_started_total',
+      help: 'Runs started, by flow and trigger type.',
+      labelNames: ['flow', 'trigger'],
+      registers,
+    }),
+    runsCompleted: flowCounter(counted, {
+      name: 'sluice_runs_completed_total',
+      help: 'Runs that ended, by flow and final status.',
+      labelNames: ['flow', 'status'],
+      registers,
+    }),
+    runDurationMs: flowHistogram(timed, {
+      name: 'sluice_run_duration_ms',
+      help: 'Milliseconds from the start of a run to its end.',
+      labelNames: ['flow', 'status'],
+      buckets: DURATION_MS_BUCKETS,
+      registers,
+    }),
+    deliveriesHeld: flowGauge(counted, {
+      name: 'sluice_deliveries_held',
+      help: 'Accepted deliveries whose runs start when their flow is enabled or resumed, by flow.',
+      labelNames: ['flow'],
+      registers,
+    }),
+  } as const;
+}
+
+/** From the start, so that the first one is a rise. */
+function startingAtZero<Label extends string>(counter: Counter<Label>, labels: readonly Record<Label, string>[]) {
+  for (const each of labels) counter.inc(each, 0);
+  return counter;
+}
+
 function outgoingMetrics(registers: Registry[]) {
   return {
     outgoingRequests: new Counter({
@@ -154,15 +259,15 @@ function outgoingMetrics(registers: Registry[]) {
   } as const;
 }
 
-function webhookMetrics(registers: Registry[]) {
+function webhookMetrics(registers: Registry[], { counted, timed }: Flows) {
   return {
-    webhookReceived: new Counter({
+    webhookReceived: flowCounter(counted, {
       name: 'webhook_received_total',
       help: 'Deliveries received, by flow, result (accepted or rejected) and signature scheme.',
       labelNames: ['flow', 'result', 'scheme'],
       registers,
     }),
-    webhookRejected: new Counter({
+    webhookRejected: flowCounter(counted, {
       name: 'webhook_rejected_total',
       help: 'Deliveries refused, or that Enforce would refuse while auditing, by flow and reason.',
       labelNames: ['flow', 'reason'],
@@ -174,7 +279,7 @@ function webhookMetrics(registers: Registry[]) {
       buckets: BYTES_BUCKETS,
       registers,
     }),
-    webhookProcessingMs: new Histogram({
+    webhookProcessingMs: flowHistogram(timed, {
       name: 'webhook_processing_ms',
       help: 'Milliseconds from reading a delivery to answering it, by flow and result.',
       labelNames: ['flow', 'result'],

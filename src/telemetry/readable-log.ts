@@ -1,3 +1,5 @@
+import { printable } from '../model/text.ts';
+
 /** Levels as pino numbers them. */
 const LEVELS: Readonly<Record<number, { readonly name: string; readonly color: number }>> = {
   10: { name: 'TRACE', color: 90 },
@@ -51,12 +53,4 @@ function errorLines(error: unknown): string[] {
   if (typeof error !== 'object' || error === null) return error === undefined ? [] : [textOf(error)];
   const { stack, message } = error as { stack?: unknown; message?: unknown };
   return String(stack ?? message ?? JSON.stringify(error)).split('\n');
-}
-
-/** Escapes terminal control sequences, because senders control some of the logged text. */
-export function printable(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (character) => {
-    const code = character.codePointAt(0) ?? 0;
-    return code > 0xffff ? `\\u{${code.toString(16)}}` : `\\u${code.toString(16).padStart(4, '0')}`;
-  });
 }

@@ -18,19 +18,23 @@ import type { Logger } from 'pino';
 
 const tracer = trace.getTracer('sluice');
 
-/** What a sender's trace is to ours. */
-export type TraceparentUse = 'continue' | 'link';
-
 /** The standard variables that are not left to the SDK. */
 interface TracingSettings {
   readonly hasExporter: boolean;
   /** `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG`; unknown ones sample all, as the SDK would. */
   readonly sampler?: string | undefined;
   readonly samplerArgument?: string | undefined;
+  /** `OTEL_TRACES_EXPORTER`; `otlp` by default. */
+  readonly exporter?: string | undefined;
+  /** `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL`, else `OTEL_EXPORTER_OTLP_PROTOCOL`; unknown ones are protobuf, as for the SDK. */
+  readonly protocol?: string | undefined;
 }
 
-/** Stops the SDK after sending what is buffered. */
+/** Stops the SDK after sending what is buffered, or after a time. */
 type StopTracing = () => Promise<void>;
+
+/** A collector that is away or silent delays no stop for longer. */
+const STOP_MS = 3000;
 
 /**
  * Starts the OpenTelemetry SDK where an exporter endpoint is configured by the standard variables, else nothing: the
@@ -39,11 +43,62 @@ type StopTracing = () => Promise<void>;
 export async function startTracing(settings: TracingSettings, logger: Logger): Promise<StopTracing> {
   if (!settings.hasExporter) return async () => {};
   const { NodeSDK, tracing: kinds } = await import('@opentelemetry/sdk-node');
-  const sdk = new NodeSDK({ serviceName: 'sluice', sampler: ownSampler(rootSampler(settings, kinds)) });
+  const sampler = ownSampler(rootSampler(settings, kinds));
+  const exporter = await otlpExporter(settings);
+  const traceExporter = exporter && tellingExporter(exporter, logger);
+  const sdk = new NodeSDK({ serviceName: 'sluice', sampler, ...(traceExporter && { traceExporter }) });
   sdk.start();
-  return () =>
-    // A collector that is down must not turn a clean stop into a failed one.
-    sdk.shutdown().catch((error: unknown) => logger.warn({ err: error }, 'traces could not be sent before the stop'));
+  return () => stopWithin(STOP_MS, sdk, logger);
+}
+
+/** Whoever stops waits no longer than that. */
+export async function stopWithin(ms: number, sdk: { shutdown(): Promise<void> }, logger: Logger): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const isLate = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`the collector did not answer within ${ms} ms`)), ms);
+  });
+  // A collector that is down must not turn a clean stop into a failed one.
+  await Promise.race([sdk.shutdown(), isLate]).catch((error: unknown) =>
+    logger.warn({ err: error }, 'traces could not be sent before the stop'),
+  );
+  clearTimeout(timer);
+}
+
+/** The one that the standard variables name; undefined where that is none of OTLP, which the SDK makes itself. */
+async function otlpExporter({
+  exporter = '',
+  protocol = '',
+}: TracingSettings): Promise<tracing.SpanExporter | undefined> {
+  if (exporter.trim() !== '' && exporter.trim() !== 'otlp') return undefined;
+  if (protocol === 'grpc') return new (await import('@opentelemetry/exporter-trace-otlp-grpc')).OTLPTraceExporter();
+  if (protocol === 'http/json')
+    return new (await import('@opentelemetry/exporter-trace-otlp-http')).OTLPTraceExporter();
+  return new (await import('@opentelemetry/exporter-trace-otlp-proto')).OTLPTraceExporter();
+}
+
+/** Says once that the collector is away, and once that it is back: the SDK tells nobody, and drops the traces. */
+export function tellingExporter(inner: tracing.SpanExporter, logger: Logger): tracing.SpanExporter {
+  let isAway = false;
+  let lost = 0;
+  return {
+    export(spans, done) {
+      inner.export(spans, (result) => {
+        // 0 is success.
+        if (result.code !== 0) {
+          if (!isAway) logger.warn({ err: result.error }, 'traces cannot be sent, and are lost until they can');
+          isAway = true;
+          lost += spans.length;
+        } else if (isAway) {
+          logger.info({ lost }, 'traces are sent again');
+          isAway = false;
+          lost = 0;
+        }
+        done(result);
+      });
+    },
+    shutdown: () => inner.shutdown(),
+    forceFlush: () => inner.forceFlush?.() ?? Promise.resolve(),
+  };
 }
 
 function rootSampler({ sampler = '', samplerArgument = '' }: TracingSettings, kinds: typeof tracing): tracing.Sampler {
@@ -81,17 +136,10 @@ const TRACE_HEADERS: TextMapGetter<Readonly<Record<string, unknown>>> = {
   },
 };
 
-/**
- * Starts the server span of a delivery. Where its headers name the sender's trace, it is a part of that one, or with
- * `link` the root of a trace of ours that points to it.
- */
-export function startReceiveSpan(headers: Readonly<Record<string, unknown>>, use: TraceparentUse): Span {
+/** Starts the server span of a delivery, as a part of the sender's trace where its headers name one. */
+export function startReceiveSpan(headers: Readonly<Record<string, unknown>>): Span {
   const sender = propagation.extract(context.active(), headers, TRACE_HEADERS);
-  const kind = SpanKind.SERVER;
-  if (use === 'continue') return tracer.startSpan('flow.webhook.receive', { kind }, sender);
-  const linked = trace.getSpanContext(sender);
-  const links = linked === undefined ? [] : [{ context: linked }];
-  return tracer.startSpan('flow.webhook.receive', { kind, root: true, links });
+  return tracer.startSpan('flow.webhook.receive', { kind: SpanKind.SERVER }, sender);
 }
 
 /** Runs `work` in a span that is a child of `parent`, a `traceparent` text; records what it throws and ends the span. */

@@ -8,10 +8,11 @@ import { allowsSha1, type SignatureSettings, usesSha1 } from './gates/signature.
 import { missingKey, stateOf } from './learned-keys.ts';
 import { findPreset, presetConcern } from './networks/presets.ts';
 import { describeSchemes } from './schemes/description.ts';
+import { unreadFields } from './schemes/fields.ts';
 import { handsOverKey } from './schemes/keys.ts';
-import { isKnownScheme, type ResolvedScheme, type SchemeRegistry } from './schemes/resolve.ts';
-import { hasFixedForm } from './schemes/signed-payload.ts';
-import { type Conversation, coversBody, type SignatureSpec, type SpecStrategy, signsUrl } from './schemes/spec.ts';
+import { coversBody, hasPart, isInPlace, layoutOf, strategyOf } from './schemes/layout.ts';
+import { findScheme, type ResolvedScheme, type SchemeRegistry } from './schemes/resolve.ts';
+import type { Conversation, SignatureSpec } from './schemes/spec.ts';
 import { searchKeyProblems } from './search-keys.ts';
 import type { PreparedTrigger } from './triggers.ts';
 import { weaknessesOf } from './weaknesses.ts';
@@ -55,7 +56,12 @@ export function webhookChecks(
       for (const { field, message } of mistakes) reports.error(field, message);
       problems.push(...searchKeyProblems(trigger, scheme));
       checkSchemeName(inputs, settings.schemes, reports);
-      if (mistakes.length > 0) return problems;
+      const unread = unreadFields(inputs, settings.schemes);
+      for (const { field, scheme, readers } of unread) {
+        const why = scheme === undefined ? ': webhookSignatureScheme is missing' : ` by ${scheme}`;
+        reports.error(field, `is not read${why}; schemes that read it: ${readers.join(', ')}`);
+      }
+      if (mistakes.length + unread.length > 0) return problems;
       const subject = { trigger, scheme, settings };
       checkWeaknesses(subject, reports);
       checkCoverage(subject, reports);
@@ -119,7 +125,7 @@ function whyNotEnforced({ trigger, mode, schemeName, lacksKey, keySlot }: Prepar
 
 function checkSchemeName(inputs: WebhookInputs, schemes: SchemeRegistry, { skipped }: TriggerReports): void {
   const name = inputs.webhookSignatureScheme;
-  if (name === undefined || isKnownScheme(schemes, name)) return;
+  if (name === undefined || findScheme(schemes, name) !== undefined) return;
   const known = describeSchemes(schemes).flatMap((scheme) => [scheme.name, ...scheme.aliases]);
   skipped(
     'webhookSignatureScheme',
@@ -151,19 +157,20 @@ function checkCoverage({ trigger, scheme, settings }: FitTrigger, reports: Trigg
   checkPublicUrl(trigger.inputs, scheme.spec, { settings, reports });
   checkDelimiter(scheme.spec, reports);
   checkToken(scheme, reports);
-  const { name, payload } = scheme.spec;
-  const unsigned = LESS_THAN_THE_BODY[payload.strategy];
+  const { name } = scheme.spec;
+  const unsigned = unsignedOf(scheme.spec);
   if (unsigned === undefined || namesNonce(trigger.inputs, settings)) return;
   const message = `${name} does not sign the ${unsigned}: without webhookReplayToleranceSeconds one captured signature passes with any ${unsigned}, forever`;
   reports.weakness('webhookSignatureScheme', message);
 }
 
-/** What a captured signature leaves open. */
-const LESS_THAN_THE_BODY: Partial<Record<SpecStrategy, string>> = {
-  TimestampPlusToken: 'body',
-  ChecksumLine: 'body',
-  BodyFields: 'rest of the body',
-};
+/** What a captured signature leaves open where it covers less than the body; undefined if nothing, or if only code knows. */
+function unsignedOf(spec: SignatureSpec): string | undefined {
+  const { signs } = spec;
+  if (signs.length === 0 || coversBody(spec) || hasPart(signs, 'built')) return undefined;
+  const isMember = signs.some((it) => typeof it !== 'string' && it.part === 'field' && it.isToken !== true);
+  return isMember ? 'rest of the body' : 'body';
+}
 
 /** Not a mistake, for the publisher has nothing better; an operator should know it. */
 function checkToken({ spec, previousSpec }: ResolvedSpec, { warning }: TriggerReports): void {
@@ -201,12 +208,7 @@ function checkReplay(
     return;
   }
   const mode = inputs.webhookEnforcementMode ?? defaultMode;
-  if (
-    scheme === undefined ||
-    mode !== 'Enforce' ||
-    (spec !== undefined && LESS_THAN_THE_BODY[spec.payload.strategy] !== undefined)
-  )
-    return;
+  if (scheme === undefined || mode !== 'Enforce' || (spec !== undefined && unsignedOf(spec) !== undefined)) return;
   const name = scheme.kind === 'spec' ? scheme.spec.name : scheme.verifier.name;
   const suffix = idHeader === undefined ? '' : `, or webhookNonceHeader to ${idHeader}`;
   warning(
@@ -227,7 +229,7 @@ function checkPublicUrl(
   spec: SignatureSpec,
   { settings, reports }: { settings: SignatureSettings; reports: TriggerReports },
 ): void {
-  if (!signsUrl(spec) || webhookPublicUrl !== undefined || settings.publicUrl !== undefined) return;
+  if (!hasPart(spec.signs, 'url') || webhookPublicUrl !== undefined || settings.publicUrl !== undefined) return;
   reports.weakness(
     'webhookPublicUrl',
     `is missing, and so is SLUICE_PUBLIC_URL: ${spec.name} signs the URL, which is then taken from the headers of the request`,
@@ -235,8 +237,8 @@ function checkPublicUrl(
 }
 
 /** Weakens nothing: what could be read in two ways is refused. */
-function checkDelimiter({ payload: { delimiter }, timestamp }: SignatureSpec, { warning }: TriggerReports): void {
-  if (delimiter === undefined || /[^0-9]/.test(delimiter) || hasFixedForm(timestamp)) return;
+function checkDelimiter(spec: SignatureSpec, { warning }: TriggerReports): void {
+  if (!layoutOf(spec).boundaries.some(({ certainty }) => certainty === 'conditional')) return;
   warning(
     'webhookSignedPayloadDelimiter',
     'does not define where the timestamp ends: deliveries whose body begins with a digit are refused',
@@ -267,12 +269,7 @@ function checkLearning(
     return;
   }
   // A scheme that is not known has its own warning, and no gate that a key could serve.
-  if (scheme === undefined && inputs.webhookSignatureScheme !== undefined) return;
-  if (!isHandedOver) {
-    const who = scheme === undefined ? 'webhookSignatureScheme is missing' : `${scheme.name} does not hand over a key`;
-    reports.error('webhookLearnKey', `learns no key: ${who}; set webhookHmacKey instead`);
-    return;
-  }
+  if (scheme === undefined) return;
   if (keyField !== undefined) {
     const why = inputs[keyField] === '' ? 'is set but empty, so there is no key' : 'is also set and takes precedence';
     reports.warning('webhookLearnKey', `is ignored: ${keyField} ${why}`);
@@ -284,19 +281,11 @@ function checkLearning(
 }
 
 /** Without the token the publisher's handshake is refused; weakens nothing. */
-function checkVerifyToken(
-  { inputs, verifyToken }: WebhookTrigger,
-  scheme: Scheme | undefined,
-  reports: TriggerReports,
-): void {
+function checkVerifyToken({ verifyToken }: WebhookTrigger, scheme: Scheme | undefined, reports: TriggerReports): void {
   const handshake = scheme?.handshakes?.find(({ needsVerifyToken }) => needsVerifyToken === true);
-  if (handshake !== undefined && verifyToken === undefined) {
-    const message = `is missing: ${scheme?.name} sends it in its handshake ${handshake.name}, which is refused without it`;
-    reports.warning('webhookVerifyToken', message);
-  }
-  if (handshake === undefined && inputs.webhookVerifyToken !== undefined) {
-    reports.warning('webhookVerifyToken', 'is ignored: no handshake of the scheme uses it');
-  }
+  if (handshake === undefined || verifyToken !== undefined) return;
+  const message = `is missing: ${scheme?.name} sends it in its handshake ${handshake.name}, which is refused without it`;
+  reports.warning('webhookVerifyToken', message);
 }
 
 /** Weakens nothing: the gate refuses what it may not verify. */
@@ -333,11 +322,11 @@ function checkTimestampKey(
   spec: SignatureSpec,
   reports: TriggerReports,
 ): void {
-  const { timestamp, payload } = spec;
+  const { timestamp } = spec;
   if (key === undefined || timestamp?.in === 'signature') return;
   const why =
     timestamp === undefined
-      ? `strategy ${payload.strategy} does not sign the timestamp, so anyone could change it`
+      ? `strategy ${strategyOf(spec)} does not sign the timestamp, so anyone could change it`
       : `${spec.name} signs its own timestamp`;
   reports.warning('webhookTimestampValueKey', `is ignored: ${why}`);
 }
@@ -345,8 +334,7 @@ function checkTimestampKey(
 function checkNonceHeader(inputs: WebhookInputs, spec: SignatureSpec, { weakness, warning }: TriggerReports): void {
   const header = inputs.webhookNonceHeader;
   if (header === undefined) return;
-  const isIdSigned = spec.payload.startsWithDeliveryId === true || spec.payload.strategy === 'ChecksumLine';
-  if (isIdSigned && spec.headers.some(({ deliveryId }) => isSameName(deliveryId, header))) return;
+  if (isInPlace(spec, 'deliveryId') && spec.headers.some(({ deliveryId }) => isSameName(deliveryId, header))) return;
   const report = coversBody(spec) || spec.algorithm === 'token' ? warning : weakness;
   report(
     'webhookNonceHeader',

@@ -10,6 +10,8 @@ export type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.t
 /** One check of a delivery, prepared once per trigger and revision, then only run. It judges and changes nothing. */
 export interface Gate {
   readonly name: string;
+  /** It does work that a sender can make dear: it is not asked about what a gate before it has refused, in any mode. */
+  readonly isExpensive?: boolean | undefined;
   /**
    * `evidence` is what the gates before it found. A gate that throws, or that of an operator's gives no answer in time,
    * fails the delivery with `verifier_error`.
@@ -68,7 +70,7 @@ export interface Evidence {
   readonly nonce?: NonceEvidence;
   /** Why gates before refused the delivery: who finds the same need not tell it again. */
   readonly refusedFor?: readonly Reason[];
-  /** Facts of single gates for the story of a delivery, by gate name. */
+  /** What single gates found, by the gate's name: shown with their results. */
   readonly facts?: Readonly<Record<string, JsonObject>>;
 }
 
@@ -79,9 +81,14 @@ export interface SignedTimestamp {
   readonly ms: number;
 }
 
-interface NonceEvidence {
+export interface NonceEvidence {
+  /** Lower-case name of the header that the value is of; '' where the value is the digest. */
+  readonly header: string;
   readonly value: string;
-  readonly expiresAt: number;
+  /** Hex SHA-256 of the signed bytes, whatever header is named. */
+  readonly digest: string;
+  /** How long it is kept from the arrival on. */
+  readonly lifeMs: number;
 }
 
 /** What every gate may know besides its trigger: the global defaults and the clock. */
@@ -95,6 +102,9 @@ export interface GateSettings {
   /** How many replicas receive the deliveries of a flow; it changes. One where not given. */
   readonly cluster?: { readonly replicas: number } | undefined;
   readonly allowLegacySha1: boolean;
+  /** How the address of a client is found behind proxies. */
+  readonly trustedProxies?: readonly string[] | undefined;
+  readonly forwardedHeaderDepth?: number | undefined;
   /** How long an operator's verifier or gate may take; 5 s where not given. */
   readonly verifierTimeLimitMs?: number | undefined;
   /** Absolute base URL that publishers call. */

@@ -1,22 +1,19 @@
 import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Delivery, Reason } from '../model/delivery.ts';
+import { isUnverified, REASONS, refused, type WebhookAnswer } from './answers.ts';
 import type { Evidence } from './gate.ts';
 import { answerInTime, failureOf } from './gates/operator-gate.ts';
 import { fullBucket, takePermit } from './gates/rate-limit.ts';
+import { CLEAN, dryRunGates, refusedFor } from './pipeline.ts';
 import {
   endWithoutRun,
-  isUnverified,
   notStored,
   type OutcomeServices,
-  REASONS,
   refuse,
-  refused,
   reportDelivery,
   type TriggeredReception,
-  type WebhookAnswer,
-} from './outcome.ts';
-import { CLEAN, dryRunGates, refusedFor } from './pipeline.ts';
+} from './record.ts';
 import {
   findHandshake,
   type HandshakeRefusal,

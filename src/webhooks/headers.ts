@@ -1,6 +1,7 @@
 import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import type { Graph } from '../model/manifest.ts';
 import { toSearchValue } from '../model/text.ts';
+import { hasPart } from './schemes/layout.ts';
 import { BUILT_IN_SCHEMES } from './schemes/publishers/index.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
 import type { SignatureSpec } from './schemes/spec.ts';
@@ -77,7 +78,7 @@ export function headersRead(scheme: ResolvedScheme | undefined, inputs: WebhookI
     ...headersNamedIn(steps),
   ];
   const names = new Set([...namesIn(families), ...own.flatMap((name) => name?.trim().toLowerCase() ?? [])]);
-  const isBuilt = scheme?.kind === 'spec' && scheme.spec.payload.builder !== undefined;
+  const isBuilt = scheme?.kind === 'spec' && hasPart(scheme.spec.signs, 'built');
   return { names, isOpen: isBuilt || (scheme?.kind === 'verifier' && declared === undefined) };
 }
 

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { startReceiveSpan, type TraceparentUse } from '../telemetry/tracing.ts';
+import { startReceiveSpan } from '../telemetry/tracing.ts';
+import { bodyStopped, malformedHost, methodNotAllowed, type WebhookAnswer } from './answers.ts';
 import { addressGroup } from './networks/addresses.ts';
-import { bodyStopped, malformedHost, methodNotAllowed, type WebhookAnswer } from './outcome.ts';
 import {
   BodyError,
   bodyBudget,
@@ -14,9 +14,8 @@ import {
 } from './read-delivery.ts';
 import { type ReceiverServices, receiver } from './receive.ts';
 
-interface IngressServices extends ReceiverServices, DeliveryReading {
+interface IngressServices extends ReceiverServices, Omit<DeliveryReading, 'clock'> {
   readonly maxBodyBytes: number;
-  readonly traceparent: TraceparentUse;
   /** All bodies in flight together, in bytes: a bound on each does not bound them all. */
   readonly maxBodyBytesInFlight: number;
   /** Tells senders apart where they share memory; must not believe anything that a sender can write. */
@@ -78,18 +77,18 @@ async function answerTo(request: IngressRequest, reply: FastifyReply, receiving:
   const head = readHead(request, services.clientAddress);
   if (!head.hasHost) return malformedHost();
   const judge = isLate ? receive.stopping : receive.delivery;
-  if (request.method !== 'POST') return handOver(request, head, { services, judge });
+  if (request.method !== 'POST') return handOver(request, head, { ...receiving, judge });
   const allowance = budget.open(addressGroup(senderOf(request.raw, services.senderAddress)));
   try {
     const limits = { maxBytes: services.maxBodyBytes, allowance };
     request.body = await readBody(request.raw, head.headers['content-length'], limits);
-    return await handOver(request, head, { services, judge });
+    return await handOver(request, head, { ...receiving, judge });
   } catch (error) {
     if (!(error instanceof BodyError) || error.statusCode === 400) throw error;
     // The sender may still be sending what is not read.
     reply.header('connection', 'close');
     if (error.statusCode === 503) return receive.overloaded();
-    if (error.statusCode === 413) return await handOver(request, head, { services, judge: receive.tooLarge });
+    if (error.statusCode === 413) return await handOver(request, head, { ...receiving, judge: receive.tooLarge });
     services.logger.info({ peer: head.peer }, 'a body stopped arriving and was cut');
     return bodyStopped();
   } finally {
@@ -100,12 +99,14 @@ async function answerTo(request: IngressRequest, reply: FastifyReply, receiving:
 async function handOver(
   request: IngressRequest,
   head: ReturnType<typeof readHead>,
-  { services, judge }: { services: IngressServices; judge: ReturnType<typeof receiver>['delivery'] },
+  { services, receive, judge }: Omit<Receiving, 'budget'> & { judge: Receiving['receive']['delivery'] },
 ): Promise<WebhookAnswer> {
-  const span = startReceiveSpan(request.headers, services.traceparent);
+  const span = startReceiveSpan(request.headers);
   let statusCode = 500;
   try {
-    const answer = await judge(toDelivery(request, services, { head }), request.params.idOrSlug, span);
+    // Asked before the time is: a clock that was set is followed only when somebody looks.
+    const byWhom = services.clock.isFit() ? judge : receive.unfit;
+    const answer = await byWhom(toDelivery(request, services, { head }), request.params.idOrSlug, span);
     statusCode = answer.statusCode;
     return answer;
   } finally {

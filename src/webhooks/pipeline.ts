@@ -47,7 +47,8 @@ export function refusedFor(judgement: Judgement, reason: Reason): Judgement {
  *
  * The mode is known here and nowhere else: a gate only says whether the delivery passes. Enforce stops at the first
  * failure, so that later gates spend nothing on a refused delivery; Off and Audit continue, so that an operator sees
- * every gate's verdict before switching. A gate that throws has failed: never a pass, and never an answer without a
+ * every gate's verdict before switching, but ask no expensive gate about what a gate before it refused: a stranger's
+ * delivery costs little in every mode. A gate that throws has failed: never a pass, and never an answer without a
  * record.
  */
 export async function runGates(gates: readonly Gate[], delivery: Delivery, mode: EnforcementMode): Promise<Judgement> {
@@ -56,7 +57,7 @@ export async function runGates(gates: readonly Gate[], delivery: Delivery, mode:
   const gateResults: GateResult[] = [];
   let evidence: Evidence = {};
   for (const gate of gates) {
-    if (isEnforced && failures.length > 0) {
+    if (failures.length > 0 && (isEnforced || gate.isExpensive === true)) {
       gateResults.push(resultWithoutVerdict(gate.name, 'not evaluated'));
       continue;
     }
@@ -67,7 +68,7 @@ export async function runGates(gates: readonly Gate[], delivery: Delivery, mode:
     const verdict = asked instanceof Promise ? await asked : asked;
     if (verdict.evidence !== undefined) evidence = merge(evidence, verdict.evidence);
     if (!verdict.passed) failures.push(verdict);
-    gateResults.push(resultOf(gate.name, verdict));
+    gateResults.push(resultOf(gate.name, verdict, delivery));
   }
   const violations = reasonsOf(failures);
   const reason = violations[0] ?? null;
@@ -85,6 +86,7 @@ export async function dryRunGates(
 ): Promise<Judgement> {
   const harmless = gates.map((gate) => ({
     name: gate.name,
+    isExpensive: gate.isExpensive,
     check: (it: Delivery, evidence: Evidence) => gate.dryRun?.(it, evidence) ?? gate.check(it, evidence),
   }));
   const judgement = await runGates(harmless, delivery, 'Audit');
@@ -148,8 +150,8 @@ function detailOf(failures: readonly Failed[]): string | null {
 const MAX_TEXT_LENGTH = 600;
 
 /** What one gate did about a delivery, as it is kept and shown. */
-function resultOf(gate: string, verdict: Verdict): GateResult {
-  const facts = verdict.evidence === undefined ? {} : factsOf(gate, verdict.evidence);
+function resultOf(gate: string, verdict: Verdict, delivery: Delivery): GateResult {
+  const facts = verdict.evidence === undefined ? {} : factsOf(gate, verdict.evidence, delivery);
   if (verdict.passed) return { gate, outcome: 'passed', reason: null, detail: null, facts };
   return { gate, outcome: 'failed', reason: verdict.reason, detail: verdict.detail ?? null, facts };
 }
@@ -183,23 +185,26 @@ function withReplay(results: readonly GateResult[], isReplay: boolean): GateResu
 
 /** The gates' results with what comes before and behind them: the size, the address, and whether the body can be read. */
 export function allResults({
-  story = [],
+  gateResults = [],
   violations,
   bodyBytes,
   statusCode,
-}: Pick<DeliveryRecord, 'story' | 'violations' | 'bodyBytes' | 'statusCode'>): GateResult[] {
+}: Pick<DeliveryRecord, 'gateResults' | 'violations' | 'bodyBytes' | 'statusCode'>): GateResult[] {
   const isTooLarge = violations.includes('body_too_large');
-  const misled = violations.find((reason) => reason === 'unknown_flow' || reason === 'flow_disabled');
+  const misled = violations.find((reason) => MISLED.has(reason));
   const unreadable = violations.find((reason) => reason === 'invalid_json');
   return [
     stage('bodyCap', isTooLarge ? 'body_too_large' : undefined, { bodyBytes }),
     isTooLarge ? resultWithoutVerdict('address', 'not evaluated') : stage('address', misled, {}),
-    ...withReplay(story, violations.includes('nonce_replayed')),
+    ...withReplay(gateResults, violations.includes('nonce_replayed')),
     unreadable === undefined && statusCode >= 400
       ? resultWithoutVerdict('body', 'not evaluated')
       : stage('body', unreadable, {}),
   ];
 }
+
+/** What ends the walk of a delivery before any gate. */
+const MISLED: ReadonlySet<Reason> = new Set<Reason>(['unknown_flow', 'flow_unreadable', 'flow_disabled']);
 
 function stage(gate: string, reason: Reason | undefined, facts: JsonObject): GateResult {
   return { gate, outcome: reason === undefined ? 'passed' : 'failed', reason: reason ?? null, detail: null, facts };
@@ -209,7 +214,7 @@ function stage(gate: string, reason: Reason | undefined, facts: JsonObject): Gat
  * The facts that this gate found, by name. Other evidence for later gates is not shown, and the time to retry only goes
  * into traces.
  */
-function factsOf(gate: string, evidence: Evidence): JsonObject {
+function factsOf(gate: string, evidence: Evidence, { receivedAt }: Delivery): JsonObject {
   const told: Record<string, Json> = {};
   const tell = (name: string, value: Json | undefined) => {
     if (value !== undefined) told[name] = cut(value);
@@ -221,7 +226,9 @@ function factsOf(gate: string, evidence: Evidence): JsonObject {
   tell('replaySkewMs', evidence.replaySkewMs);
   tell('signedTimestamp', evidence.signedTimestamp?.text);
   tell('nonce', evidence.nonce?.value);
-  if (evidence.nonce !== undefined) tell('nonceExpiresAt', new Date(evidence.nonce.expiresAt).toISOString());
+  // As a person reads it: what decides is the time of the ledger.
+  const { nonce } = evidence;
+  if (nonce !== undefined) tell('nonceExpiresAt', new Date(receivedAt + nonce.lifeMs).toISOString());
   for (const [name, value] of Object.entries(evidence.facts?.[gate] ?? {})) tell(name, value);
   return told;
 }

@@ -1,33 +1,33 @@
 import { hash } from 'node:crypto';
 import type { Span } from '@opentelemetry/api';
+import { UnfitClockError } from '../errors.ts';
 import { ArrivingBody } from '../expressions/trigger-body.ts';
 import { type Catalog, startsRuns } from '../flows/catalog.ts';
 import { type Engine, type RefreshFlow, START_TRIES } from '../flows/engine.ts';
-import type { Clock } from '../model/clock.ts';
+import type { ServiceClock } from '../model/clock.ts';
 import type { Delivery } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { Acceptance, AcceptResult, HoldResult, NonceClaim, Store } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
+import { JSON_TYPE, methodNotAllowed, refused, type WebhookAnswer } from './answers.ts';
+import { signatureGate } from './gates/signature.ts';
 import { handshakeAnswers, isHandshake } from './handshakes.ts';
 import { runHeaders } from './headers.ts';
+import { CLEAN, dryRunGates, runGates, withViolation } from './pipeline.ts';
 import {
-  accepted,
   keepDelivery,
-  methodNotAllowed,
   notStored,
   type OutcomeServices,
   type Reception,
   recordOf,
   refuse,
-  refused,
   reportDelivery,
   type TriggeredReception,
-  type WebhookAnswer,
-} from './outcome.ts';
-import { CLEAN, dryRunGates, runGates, withViolation } from './pipeline.ts';
-import { hasSameGates, type PreparedTrigger, type TriggerTable } from './triggers.ts';
+} from './record.ts';
+import type { AcceptedResponse } from './schemes/handshake.ts';
+import { hasSameGates, type PreparedTrigger, type TriggerTable, type UnservedAddress } from './triggers.ts';
 
-export interface ReceiverServices extends AcceptanceServices, OutcomeServices {
+export interface ReceiverServices extends AcceptanceServices, Omit<OutcomeServices, 'clock'> {
   readonly store: Store;
   /** The table in force; a deploy puts a new one in its place. */
   readonly triggers: () => TriggerTable;
@@ -41,6 +41,8 @@ interface Receiver {
   tooLarge(delivery: Delivery, idOrSlug: string, span: Span): Promise<WebhookAnswer>;
   /** It arrived when a stop had begun: nothing new is taken, and its record says so. */
   stopping(delivery: Delivery, idOrSlug: string, span: Span): Promise<WebhookAnswer>;
+  /** The machine's clock disagrees: what the gates and the log would make of the time is not known, so nothing is kept. */
+  unfit(delivery: Delivery, idOrSlug: string, span: Span): Promise<WebhookAnswer>;
   /** No memory is left for its body: it was not read to its end, so nothing can be kept. */
   overloaded(): WebhookAnswer;
 }
@@ -60,14 +62,15 @@ export function receiver(services: ReceiverServices): Receiver {
         const triggers = services.triggers();
         const trigger = triggers.find(idOrSlug);
         const arrived: Reception = { delivery, trigger, span, judgement: CLEAN, startedAt };
-        if (trigger === undefined) return refuse(arrived, 'unknown_flow', services);
+        if (trigger === undefined) return refuseUnfound(arrived, triggers.findUnserved(idOrSlug), services);
         // Before any gate: what is not a delivery must not use up what deliveries may.
         if (delivery.method !== 'POST' && !isHandshake(delivery, trigger)) {
           return methodNotAllowed(trigger.handshakes.map(({ method }) => method));
         }
-        if (admissionTo(trigger, services) === 'disabled') return refuse(arrived, 'flow_disabled', services);
-        if (judged !== undefined && hasSameGates(judged.trigger, trigger)) judged = { ...judged, trigger };
-        else {
+        // What the gates said before still counts where the deploy left them as they were.
+        judged = judged !== undefined && hasSameGates(judged.trigger, trigger) ? { ...judged, trigger } : undefined;
+        if (admissionTo(trigger, services) === 'disabled') return refuse(judged ?? arrived, 'flow_disabled', services);
+        if (judged === undefined) {
           const judge = delivery.method === 'POST' ? runGates : dryRunGates;
           judged = { ...arrived, trigger, judgement: await judge(trigger.gates, delivery, trigger.mode) };
           if (services.triggers() !== triggers) continue;
@@ -96,11 +99,28 @@ export function receiver(services: ReceiverServices): Receiver {
       const judgement = { ...CLEAN, detail: 'the service was stopping' };
       return refuse({ delivery, trigger, span, judgement, startedAt }, 'store_unavailable', services);
     },
+    async unfit(delivery, idOrSlug, span) {
+      const trigger = services.triggers().find(idOrSlug);
+      const startedAt = services.clock.monotonic();
+      const reception = { delivery, trigger, span, judgement: CLEAN, startedAt };
+      return notStored(reception, new UnfitClockError(), services);
+    },
     overloaded() {
       services.metrics.webhookRejected.inc({ flow: 'none', reason: 'store_unavailable' });
       return refused('store_unavailable');
     },
   };
+}
+
+/** 503 where the flow has such a trigger, which only this service cannot serve: the publisher is to send it again. */
+function refuseUnfound(
+  arrived: Reception,
+  unserved: UnservedAddress | undefined,
+  services: OutcomeServices,
+): Promise<WebhookAnswer> {
+  if (unserved === undefined) return refuse(arrived, 'unknown_flow', services);
+  const judgement = { ...arrived.judgement, detail: unserved.why };
+  return refuse({ ...arrived, unserved, judgement }, 'flow_unreadable', services);
 }
 
 /** What follows from the verdict of the gates; undefined where a deploy came in between. */
@@ -120,8 +140,6 @@ async function conclude(
 
 async function accept(reception: TriggeredReception, services: ReceiverServices): Promise<WebhookAnswer | undefined> {
   const { delivery, trigger, judgement } = reception;
-  // The gates may have thought for a while: a drain that began meanwhile counts.
-  if (admissionTo(trigger, services) === 'disabled') return refuse(reception, 'flow_disabled', services);
   let result: Awaited<ReturnType<typeof acceptDelivery>>;
   try {
     result = await acceptDelivery(reception, services);
@@ -129,6 +147,7 @@ async function accept(reception: TriggeredReception, services: ReceiverServices)
     return notStored(reception, error, services);
   }
   if (result.kind === 'outdated') return undefined;
+  if (result.kind === 'conflict') return refuse(reception, 'idempotency_conflict', services);
   if (result.kind === 'replayed') return answerReplay(reception, result, services);
   const { runId, kind } = result;
   const known = result.isReplay ? withViolation(judgement, 'nonce_replayed') : judgement;
@@ -152,6 +171,18 @@ async function answerReplay(
   return accepted({ runId, deliveryId: delivery.id, kind: 'duplicate' }, trigger.acceptedResponse);
 }
 
+/** Publishers that want to read something of their own get that; all others get the ids. */
+function accepted(
+  ids: { readonly runId: string; readonly deliveryId: string; readonly kind: 'accepted' | 'duplicate' | 'held' },
+  response: AcceptedResponse | undefined,
+): WebhookAnswer {
+  if (response !== undefined) return { statusCode: 200, ...response };
+  const { runId, deliveryId, kind } = ids;
+  const more = { accepted: {}, duplicate: { duplicate: true }, held: { held: true } }[kind];
+  const body = JSON.stringify({ runId, deliveryId, ...more });
+  return { statusCode: 200, contentType: JSON_TYPE, body };
+}
+
 /** The deliveries that wait until their flow may start runs again; deploys/holding.ts releases them. */
 export interface HeldDeliveries {
   /** Held deliveries of a flow. While there are any, the next one waits behind them. */
@@ -164,7 +195,7 @@ interface AcceptanceServices {
   readonly engine: Engine;
   readonly catalog: Pick<Catalog, 'find'>;
   readonly holding: HeldDeliveries;
-  readonly clock: Clock;
+  readonly clock: ServiceClock;
   readonly defaultMode: EnforcementMode;
   readonly newId: () => string;
 }
@@ -190,7 +221,7 @@ type Held = Exclude<HoldResult, { kind: 'open' }>;
 /**
  * Commits an accepted delivery: nonce, idempotency key, record, run and entry steps, all of it or nothing; where its flow
  * starts no runs now, what starts the run later. What the store says is durable when the promise resolves, and only then
- * may a 200 leave. 'outdated' where the flow has changed on the way: then the gates may have too, and are to be looked at.
+ * may a 200 leave. 'outdated' where the flow was deployed or closed while the gates thought: the caller looks at it again.
  */
 export function acceptDelivery(
   reception: TriggeredReception,
@@ -198,6 +229,8 @@ export function acceptDelivery(
 ): Promise<AcceptResult | Held> {
   const { delivery, trigger, span } = reception;
   const { trigger: definition } = trigger;
+  // Asked again, because the gates may have taken seconds.
+  if (!services.clock.isFit()) return Promise.reject(new UnfitClockError());
   // The newest, whatever was deployed when the gates were asked.
   const flow = services.catalog.find(definition.flowId) ?? trigger.flow;
   const parent = span === undefined ? null : traceparentOf(span);
@@ -223,9 +256,10 @@ export function acceptDelivery(
     });
     const acceptance: Acceptance = {
       delivery: { ...record, ...reception.redelivery },
-      nonce: nonceClaim(reception),
+      nonce: nonceClaim(reception, services.clock),
       verifiedBy: verifyingKey(reception),
-      idempotencyKey: idempotencyKey(delivery.headers['idempotency-key']),
+      // Anyone can guess the key of an event that is still to come.
+      idempotencyKey: isVerified(reception) ? idempotencyKey(delivery.headers['idempotency-key']) : undefined,
       run,
     };
     if (reception.redelivery === undefined && admissionTo(trigger, services) === 'held') {
@@ -237,6 +271,12 @@ export function acceptDelivery(
   });
 }
 
+/** The signature gate passed, or there is none: what an unverified delivery claims stands against no verified one. */
+function isVerified({ judgement }: TriggeredReception): boolean {
+  const verdict = judgement.gateResults.find(({ gate }) => gate === signatureGate.name);
+  return verdict === undefined || verdict.outcome === 'passed';
+}
+
 /** The name of the key that verified the delivery. One that a person delivers again says nothing of the publisher. */
 function verifyingKey({ trigger, judgement, redelivery }: TriggeredReception): string | undefined {
   const { isVerified, usedPreviousKey } = judgement.evidence;
@@ -244,13 +284,22 @@ function verifyingKey({ trigger, judgement, redelivery }: TriggeredReception): s
   return trigger.namedKey(usedPreviousKey === true ? 'previous' : 'current')?.name;
 }
 
-function nonceClaim({ delivery, trigger, judgement, redelivery }: TriggeredReception): NonceClaim | undefined {
-  const { nonce } = judgement.evidence;
-  if (nonce === undefined) return undefined;
-  const bodySha256 = hash('sha256', delivery.body);
-  // One that was received long ago lives as long from now on as it would have from then on.
-  const lateMs = redelivery === undefined ? 0 : redelivery.receivedAt - delivery.receivedAt;
-  return { ...nonce, expiresAt: nonce.expiresAt + lateMs, bodySha256, isEnforced: trigger.mode === 'Enforce' };
+/** Every accepted delivery is named, so that no deploy that asks for its name later takes it for a new one. */
+function nonceClaim(reception: TriggeredReception, clock: ServiceClock): NonceClaim {
+  const { delivery, trigger, judgement } = reception;
+  const { evidence } = judgement;
+  const { lifeMs, ...name } = trigger.nameDelivery(delivery, evidence);
+  // A gate may have thought about it for seconds. One that is delivered again by hand lives from then on.
+  const arrivedAt = Math.floor(clock.ledger() - (clock.monotonic() - reception.startedAt));
+  return {
+    ...name,
+    arrivedAt,
+    expiresAt: arrivedAt + lifeMs,
+    bodySha256: hash('sha256', delivery.body),
+    isVerified: isVerified(reception),
+    isAsked: evidence.nonce !== undefined,
+    isEnforced: trigger.mode === 'Enforce',
+  };
 }
 
 // A key of any length is honoured; a very long one is kept as its digest.

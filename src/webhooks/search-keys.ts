@@ -8,14 +8,14 @@ import type { Delivery, GateResult } from '../model/delivery.ts';
 import type { Json } from '../model/json.ts';
 import { mayHoldSecret } from './headers.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
-import type { PublisherValue } from './schemes/spec.ts';
+import type { FoundValue, SignatureSpec } from './schemes/spec.ts';
 
 /** The search keys of a trigger's deliveries, ready to be read. */
 export interface PreparedKeys {
   /** Keys that are headers by themselves, with the names of those. */
   readonly headers: readonly (readonly [name: string, headers: readonly string[]])[];
   /** Where the type of an event is taken from; undefined where deliveries have none. */
-  readonly event: CompiledExpression | PublisherValue | undefined;
+  readonly event: CompiledExpression | FoundValue | undefined;
   /**
    * Adds the other keys to the values, and never throws. Says which keys have no value, and why; undefined if all keys
    * of the manifest have one. Absent if there are no other keys.
@@ -27,8 +27,8 @@ export interface PreparedKeys {
   ) => GateResult | undefined;
 }
 
-/** What stands for a key without a value in the story of a delivery, behind the gates. */
-export const SEARCH_KEYS = 'searchKeys';
+/** What stands for a key without a value among the gate results of a delivery, behind the gates. */
+const SEARCH_KEYS = 'searchKeys';
 
 /** The search key that tells the kinds of deliveries apart. */
 const EVENT = 'event';
@@ -73,14 +73,14 @@ export function prepareSearchKeys(
   );
   const inBody = published.flatMap(([name, value]) => ('path' in value ? [[name, value.path] as const] : []));
   if (published.length === 0 && keys.length === 0) return undefined;
-  const event = keys.find(({ name }) => name === EVENT)?.expression ?? Object.fromEntries(published)[EVENT];
+  const event = keys.find(({ name }) => name === EVENT)?.expression ?? published.find(([name]) => name === EVENT)?.[1];
   if (inBody.length === 0 && keys.length === 0) return { headers, event };
   return {
     headers,
     event,
     readOthers(sent, body, values) {
       for (const [name, path] of inBody) {
-        const text = textAt(body, path);
+        const text = values[name] === undefined ? textAt(body, path) : undefined;
         if (text !== undefined) values[name] = text;
       }
       return keys.length === 0 ? undefined : readNamed(keys, { headers: sent, body, values });
@@ -99,16 +99,22 @@ function readNamed(
   return { gate: SEARCH_KEYS, outcome: 'not evaluated', reason: null, detail, facts: {} };
 }
 
-/** The type of an event and its id, where the publisher has them. A form of the publisher's that lacks one has no value. */
-function publishedKeys(scheme: ResolvedScheme | undefined): (readonly [string, PublisherValue])[] {
+/** The type of an event and its id, where the publisher has them, in each form of its deliveries. */
+function publishedKeys(scheme: ResolvedScheme | undefined): (readonly [string, FoundValue])[] {
   if (scheme?.kind !== 'spec') return [];
-  const { eventType, eventId, headers } = scheme.spec;
+  const { spec } = scheme;
+  return [spec, ...(spec.requestForm === undefined ? [] : [spec.requestForm])].flatMap(keysOfForm);
+}
+
+function keysOfForm({ eventType, eventId, headers }: SignatureSpec): (readonly [string, FoundValue])[] {
   const inHeaders = headers.flatMap(({ deliveryId }) => deliveryId ?? []);
   const id = eventId ?? (inHeaders.length === 0 ? undefined : { headers: inHeaders });
-  return [
-    ...(eventType === undefined ? [] : [[EVENT, eventType] as const]),
-    ...(id === undefined ? [] : [['id', id] as const]),
-  ];
+  return (
+    [
+      [EVENT, eventType],
+      ['id', id],
+    ] as const
+  ).flatMap(([name, value]) => (value === undefined || 'none' in value ? [] : [[name, value] as const]));
 }
 
 function textAt(body: ArrivingBody, path: readonly string[]): string | undefined {

@@ -1,17 +1,22 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { DeployedFlow } from '../flows/catalog.ts';
+import type { Logger } from 'pino';
+import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
+import type { UnservedTrigger } from '../manifest/load.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { KeyRole } from '../store/store.ts';
+import { logEvent } from '../telemetry/events.ts';
 import type { Gate } from './gate.ts';
 import { type GatePreparer, gateNames } from './gates/index.ts';
+import { type NameDelivery, prepareNames } from './gates/replay.ts';
 import { headersRead } from './headers.ts';
 import type { NamedKey, NameKey } from './key-names.ts';
 import { keySlot } from './learned-keys.ts';
 import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
 import { keysInForce } from './schemes/keys.ts';
+import { gradeOf, hasPart } from './schemes/layout.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
-import { GRADES, type Grade, gradeOf, signsUrl } from './schemes/spec.ts';
+import { GRADES, type Grade } from './schemes/spec.ts';
 import { type PreparedKeys, prepareSearchKeys } from './search-keys.ts';
 
 /** A webhook trigger of the deployed revision, ready to judge deliveries. */
@@ -22,6 +27,7 @@ export interface PreparedTrigger {
   /** Names of all gates there are, configured or not, in the order in which they judge this trigger's deliveries. */
   readonly chain: readonly string[];
   readonly mode: EnforcementMode;
+  readonly nameDelivery: NameDelivery;
   /** Canonical name of the scheme that verifies; null where there is no signature gate. */
   readonly schemeName: string | null;
   /** What a captured delivery can be used for, from A to F; null where only a verifier's code knows. */
@@ -56,8 +62,15 @@ interface TriggerKey extends NamedKey {
 export interface TriggerTable {
   /** By slug or by the flow's GUID, in any case; a GUID means the flow's first webhook trigger in manifest order. */
   find(idOrSlug: string): PreparedTrigger | undefined;
+  /** The trigger that `find` would find by the name if it could judge deliveries here. */
+  findUnserved(idOrSlug: string): UnservedAddress | undefined;
   /** Flow by flow, in manifest order. */
   list(): readonly PreparedTrigger[];
+}
+
+/** A trigger of the deployed revision that judges nothing here. */
+export interface UnservedAddress extends UnservedTrigger {
+  readonly flowId: string;
 }
 
 interface TriggerTableOptions {
@@ -74,10 +87,39 @@ interface TriggerTableOptions {
  * deliveries, and `GateConfigurationError` where the fields of one make no sense.
  */
 export function createTriggerTable({ flows, ...options }: TriggerTableOptions): TriggerTable {
-  const byFlow = flows.map((flow) => flow.loaded.webhooks.map((trigger) => prepare(flow, trigger, options)));
+  return tableOf(flows, preparerOf(options), options);
+}
+
+/** Prepares the triggers of a flow once for each deploy of it: the catalog keeps what did not change. */
+function preparerOf(options: Omit<TriggerTableOptions, 'flows'>) {
+  const prepared = new WeakMap<DeployedFlow, readonly PreparedTrigger[]>();
+  return (flow: DeployedFlow): readonly PreparedTrigger[] => {
+    const triggers = prepared.get(flow) ?? flow.loaded.webhooks.map((trigger) => prepare(flow, trigger, options));
+    prepared.set(flow, triggers);
+    return triggers;
+  };
+}
+
+function tableOf(
+  flows: readonly DeployedFlow[],
+  triggersOf: ReturnType<typeof preparerOf>,
+  { preparer }: Pick<TriggerTableOptions, 'preparer'>,
+): TriggerTable {
+  const byFlow = flows.map(triggersOf);
   const byName = new Map<string, PreparedTrigger>();
+  const unserved = new Map<string, UnservedAddress>();
+  for (const flow of flows) {
+    for (const lost of flow.loaded.unserved ?? []) {
+      const address = { ...lost, flowId: flow.record.id };
+      if (lost.slug !== undefined) unserved.set(lost.slug.toLowerCase(), address);
+      if (isFirstWebhook(lost.triggerKey, flow)) unserved.set(address.flowId.toLowerCase(), address);
+    }
+  }
   for (const [first] of byFlow) {
-    if (first !== undefined) register(byName, first.trigger.flowId, first);
+    if (first === undefined) continue;
+    const { flowId } = first.trigger;
+    // The next trigger of the flow may judge by less.
+    if (!unserved.has(flowId.toLowerCase())) register(byName, flowId, first);
   }
   const triggers = byFlow.flat();
   for (const prepared of triggers) {
@@ -85,11 +127,64 @@ export function createTriggerTable({ flows, ...options }: TriggerTableOptions): 
     if (slug !== undefined) register(byName, slug, prepared);
   }
   const inForce = triggers.map(({ trigger }) => trigger);
-  const { chain, settings } = options.preparer;
-  for (const plugin of chain) plugin.inForce?.(inForce, settings);
+  preparer.inForce(inForce);
   return {
     find: (idOrSlug) => byName.get(idOrSlug.toLowerCase()),
+    findUnserved: (idOrSlug) => unserved.get(idOrSlug.toLowerCase()),
     list: () => triggers,
+  };
+}
+
+/** The table of the flows that are deployed now. */
+export interface TriggersInForce {
+  /** A delivery keeps the table that it began with. */
+  current(): TriggerTable;
+  /** Makes the table again after flows were deployed, and tells who listens. */
+  renew(): void;
+  /** Yields the function that ends it. */
+  onRenewed(listener: () => void): () => void;
+}
+
+export function createTriggersInForce({
+  catalog,
+  logger,
+  ...options
+}: Omit<TriggerTableOptions, 'flows'> & { catalog: Pick<Catalog, 'list'>; logger: Logger }): TriggersInForce {
+  const triggersOf = preparerOf(options);
+  const makeTable = () => tableOf(catalog.list(), triggersOf, options);
+  const announceConflicts = conflictAnnouncer(logger);
+  const listeners = new Set<() => void>();
+  let table = makeTable();
+  return {
+    current: () => table,
+    renew() {
+      try {
+        table = makeTable();
+      } catch (error) {
+        // Deliveries go on to the triggers that they went to: better than to none, and never to those of another flow.
+        logger.error({ err: error }, 'deployed triggers conflict with each other; keeping the previous ones');
+        return;
+      }
+      announceConflicts(table);
+      for (const listener of listeners) listener();
+    },
+    onRenewed(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
+
+/** Once per flow: that a legacy key is ignored matters at the first delivery as much as at the last. */
+function conflictAnnouncer(logger: Logger): (triggers: TriggerTable) => void {
+  const announced = new Set<string>();
+  return (triggers) => {
+    for (const { trigger } of triggers.list()) {
+      if (!trigger.hasConflictingKeys || announced.has(trigger.flowId)) continue;
+      announced.add(trigger.flowId);
+      const { flowId, triggerKey } = trigger;
+      logEvent(logger, 'WebhookConflictingKeyFields', { flowId, triggerKey });
+    }
   };
 }
 
@@ -104,6 +199,10 @@ export function pathOfWebhook({ trigger }: PreparedTrigger, triggers: Pick<Trigg
 export function hasSameGates(one: PreparedTrigger, other: PreparedTrigger): boolean {
   const [ours, theirs] = [one, other].map(({ trigger: { flowName, ...rest }, mode }) => ({ ...rest, mode }));
   return one === other || isDeepStrictEqual(ours, theirs);
+}
+
+function isFirstWebhook(triggerKey: string, { loaded }: DeployedFlow): boolean {
+  return Object.entries(loaded.manifest.triggers).find(([, { type }]) => type === 'webhook')?.[0] === triggerKey;
 }
 
 function register(byName: Map<string, PreparedTrigger>, name: string, prepared: PreparedTrigger): void {
@@ -133,6 +232,7 @@ function prepare(
     gates,
     chain: gateNames(chain, trigger),
     mode: inputs.webhookEnforcementMode ?? defaultMode,
+    nameDelivery: prepareNames(inputs, settings),
     schemeName: scheme?.name ?? null,
     grade: gradeOfScheme(resolved),
     get keys() {
@@ -182,7 +282,7 @@ function isSent(resolved: ResolvedScheme, role: KeyRole): boolean {
 /** What an operator's code reads, it alone knows. */
 function mayReadQuery(resolved: ResolvedScheme | undefined): boolean {
   if (resolved === undefined) return false;
-  return resolved.kind === 'verifier' || resolved.spec.payload.strategy === 'Custom' || signsUrl(resolved.spec);
+  return resolved.kind === 'verifier' || hasPart(resolved.spec.signs, 'built', 'url');
 }
 
 function gradeOfScheme(resolved: ResolvedScheme | undefined): Grade | null {

@@ -126,6 +126,17 @@ describe('what targets are told', () => {
     expect(JSON.stringify(watch.state)).toBe(before);
   });
 
+  it('is remembered of two thousand things of a kind, the newest, though more happen or last', () => {
+    const watch = watching();
+    const named = (from: number) => Array.from({ length: 1500 }, (_, n) => thing(`f${from + n}`));
+    watch.look(0, named(0), named(0));
+    watch.look(1, named(1500), [...named(0), ...named(1500)]);
+    for (const kept of [watch.state.told, watch.state.lasting]) {
+      expect(Object.keys(kept)).toHaveLength(2000);
+      expect(named(1500).filter(({ key }) => kept[key] === undefined)).toEqual([]);
+    }
+  });
+
   it('is bounded by time, whatever happens, and everything is told or counted', () => {
     const looks = fc.array(
       fc.record({

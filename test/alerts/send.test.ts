@@ -1,12 +1,15 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { inspect } from 'node:util';
 import { SMTPServer } from 'smtp-server';
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { AlertMessage } from '../../src/alerts/message.ts';
-import { createAlertSender } from '../../src/alerts/send.ts';
+import { type AlertMessage, chatBody, printableMessage } from '../../src/alerts/message.ts';
+import { createAlertSender, createSendAlertHandler } from '../../src/alerts/send.ts';
 import { readAlerts } from '../../src/alerts/targets.ts';
+import type { StepContext } from '../../src/flows/handlers/handler.ts';
 import { secretReader } from '../../src/manifest/read-secret.ts';
+import { createIdSource } from '../../src/model/ids.ts';
 
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 const message: AlertMessage = {
@@ -52,14 +55,14 @@ async function receiver(answer = (response: ServerResponse) => void response.end
 /** Sends one message to a target. */
 async function send(
   target: object,
-  { egressAllow = ['127.0.0.1'], env = {} as Record<string, string>, id = 'run:send' } = {},
+  { egressAllow = ['127.0.0.1'], env = {} as Record<string, string>, id = 'run:send', given = message } = {},
 ) {
   const readSecret = secretReader({ env, baseFolder: '/' });
   const read = readAlerts({ targets: { ops: target } }, readSecret);
   if ('lines' in read) throw new Error(read.lines.join());
   const sender = createAlertSender({ targets: read.alerts.targets, readSecret, egressAllow });
   const { signal } = new AbortController();
-  const result = await sender({ target: 'ops', message, idempotencyKey: id, now: Date.now, signal });
+  const result = await sender({ target: 'ops', message: given, idempotencyKey: id, now: Date.now, signal });
   expect(JSON.stringify(result)).not.toContain('canary');
   return result;
 }
@@ -130,6 +133,67 @@ describe('a message to a program', () => {
     }
     expect(received.map(({ headers }) => headers['webhook-id'])).toEqual(['run:send', 'run:send']);
     expect(received.map(({ path }) => path)).toEqual(Array(2).fill('/services/T0/canary-path-0123456789'));
+  });
+});
+
+/** Sends a message that was queued in 2023 twice, an hour apart, as its step does. */
+async function sendTwice(target: object, env: Record<string, string> = {}): Promise<void> {
+  const readSecret = secretReader({ env, baseFolder: '/' });
+  const read = readAlerts({ targets: { ops: target } }, readSecret);
+  if ('lines' in read) throw new Error(read.lines.join());
+  const sender = createAlertSender({ targets: read.alerts.targets, readSecret, egressAllow: ['127.0.0.1'] });
+  const handler = createSendAlertHandler(sender);
+  const runId = createIdSource(() => 1_700_000_000_123)();
+  for (const at of [Date.now(), Date.now() + 3_600_000]) {
+    const context = { inputs: { target: 'ops', ...message }, runId, idempotencyKey: `${runId}:send`, now: () => at };
+    const result = await handler.run({ ...context, signal: new AbortController().signal } as unknown as StepContext);
+    expect(result.kind).toBe('succeeded');
+  }
+}
+
+describe('a message that is tried again', () => {
+  it.each(['slack', 'discord', 'teams', 'json'])('keeps its bytes: to %s', async (type) => {
+    const { received, url } = await receiver();
+    const secret = type === 'json' ? { secret: 'env:SECRET' } : {};
+    await sendTwice({ type, url: 'env:URL', ...secret }, { URL: url, SECRET });
+    expect(received).toHaveLength(2);
+    expect(new Set(received.map(({ body }) => body)).size).toBe(1);
+  });
+
+  it('has the time at which it was queued, signed anew for a program', async () => {
+    const { received, url } = await receiver();
+    await sendTwice({ type: 'json', url: 'env:URL', secret: 'env:SECRET' }, { URL: url, SECRET });
+    expect(JSON.parse(received[0]?.body ?? '')).toMatchObject({ timestamp: '2023-11-14T22:13:20.123Z' });
+    expect(new Set(received.map(({ headers }) => headers['webhook-timestamp'])).size).toBe(2);
+  });
+
+  it('keeps its bytes: as a mail, whose date is that at which it was queued', async () => {
+    const { mails, target } = await mailServer();
+    await sendTwice({ ...target, security: 'none' });
+    expect(mails).toHaveLength(2);
+    expect(new Set(mails.map(({ text }) => text)).size).toBe(1);
+    expect(mails[0]?.text).toContain('Date: Tue, 14 Nov 2023 22:13:20 +0000');
+  });
+});
+
+describe('what a sender put into a message', () => {
+  it.each(['slack', 'teams', 'discord'] as const)('does not steer what shows it: %s', (type) => {
+    const hostile = { ...message, text: 'a\u001b[31m\u009b\u202eb\u2066c', lines: [{ text: '\u0007\u200fd' }] };
+    const shown = String(inspect(chatBody(type, printableMessage(hostile)), { depth: 9, breakLength: 1_000_000 }));
+    expect(shown).not.toMatch(/[\u0080-\u009f\u200e-\u200f\u202a-\u202e\u2066-\u2069]|\\x[01]|\\x7F/);
+    expect(shown).toContain('u202e');
+  });
+
+  it('is escaped where people read it, and left to programs', async () => {
+    const { received, url } = await receiver();
+    const hostile = { ...message, text: 'a\u202eb' };
+    for (const target of [
+      { type: 'slack', url: 'env:URL' },
+      { type: 'json', url: 'env:URL', secret: 'env:SECRET' },
+    ]) {
+      await send(target, { env: { URL: url, SECRET }, given: hostile });
+    }
+    expect(received.map(({ body }) => body.includes('\u202e'))).toEqual([false, true]);
   });
 });
 
@@ -236,6 +300,18 @@ describe('a mail', () => {
       expect(text).toContain('Message-ID: <run.send@sluice>');
       expect(text.replaceAll('=\r\n', '')).toContain('12 more');
     }
+  });
+
+  it('gets no header and no direction of text from what a sender chose', async () => {
+    const { mails, target } = await mailServer();
+    const given = { ...message, text: 'a\r\nBcc: everybody@example.com\u202eb', lines: [{ text: '\u001b[2Jc\u2066' }] };
+    expect(await send({ ...target, security: 'none' }, { given })).toMatchObject({ kind: 'succeeded' });
+    const [{ to, text = '' } = {}] = mails;
+    expect(to).toEqual(['a@example.com', 'b@example.com']);
+    const [headers = ''] = text.split('\r\n\r\n');
+    expect(headers).not.toMatch(/^Bcc:/m);
+    expect(text.replaceAll('=\r\n', '')).toContain('\\u202eb');
+    expect(text).toContain('\\u001b[2Jc\\u2066');
   });
 
   it('is not sent in plain text where the file asks for TLS', async () => {

@@ -31,7 +31,7 @@ describe('a file of alerts', () => {
             name: 'ops',
             type: 'slack',
             url: 'env:SLACK',
-            events: ['run.failed', 'attention', 'deploy.refused', 'not_ready'],
+            events: ['run.failed', 'attention', 'deploy.refused', 'access.widened', 'not_ready'],
             intervalSeconds: 60,
           },
         ],
@@ -50,7 +50,9 @@ describe('a file of alerts', () => {
     [
       'an unknown event',
       { a: { type: 'slack', url: 'env:SLACK', events: ['run.fail'] } },
-      ['targets.a.events.0 is not one of run.failed, attention, deploy.refused, not_ready; did you mean "run.failed"?'],
+      [
+        'targets.a.events.0 is not one of run.failed, attention, deploy.refused, access.widened, not_ready; did you mean "run.failed"?',
+      ],
     ],
     [
       'a variable that is not set',

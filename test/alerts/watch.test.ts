@@ -3,14 +3,14 @@ import type { AddressInfo } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import pino from 'pino';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { ALERT_FLOW_ID } from '../../src/alerts/plan.ts';
 import { type AlertAttempt, createSendAlertHandler } from '../../src/alerts/send.ts';
 import { readAlerts } from '../../src/alerts/targets.ts';
 import { type AlertWatch, createAlertWatch, noAlerts } from '../../src/alerts/watch.ts';
 import { buildApp, type SluiceApp } from '../../src/app.ts';
 import { createCatalog } from '../../src/flows/catalog.ts';
 import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
-import { createIdSource } from '../../src/flows/ids.ts';
+import { createIdSource } from '../../src/model/ids.ts';
+import { ALERT_FLOW_ID } from '../../src/model/manifest.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createWorkspace, eventually } from '../e2e/service.ts';
 import { type FakeClock, fakeClock, openStore, recordingLogger } from '../flows/fixture.ts';
@@ -140,14 +140,35 @@ describe('a watch', () => {
     expect(await messagesIn(store)).toMatchObject([{ text: 'Sluice: The schedule nightly was due' }]);
   });
 
+  it('tells of a deploy by which more get in, and why', async () => {
+    const store = await openStore();
+    const watched = watching({ store });
+    await watched.watch.prepare();
+    const routes = [
+      { route: 'in', trigger: 't', access: 'wider', before: null, after: '', reasons: ['No gate.'] },
+    ] as const;
+    await watched.watch.deployTold([{ flowId, name: 'Orders', refusal: null, findings: [], routes }]);
+    expect(await messagesIn(store)).toMatchObject([{ text: 'Sluice: More deliveries get in to Orders: in: No gate.' }]);
+  });
+
+  it('tells of secrets that have other values', async () => {
+    const store = await openStore();
+    const watched = watching({ store });
+    await watched.watch.prepare();
+    const findings = [{ rule: 'secret-changed', message: 'The value of env:KEY is another one than before.' }];
+    await watched.watch.deployTold([{ flowId, name: 'Orders', refusal: null, findings, routes: [] }]);
+    const text = 'Sluice: Secrets of Orders changed: The value of env:KEY is another one than before.';
+    expect(await messagesIn(store)).toMatchObject([{ text }]);
+  });
+
   it('tells of a deploy that was refused, at the start too', async () => {
     const store = await openStore();
     const watched = watching({ store });
-    const refused = [{ flowId, name: 'Orders', refusal: 'A run is\nin flight.' }];
-    await watched.watch.deployRefused(refused);
+    const refused = [{ flowId, name: 'Orders', refusal: 'A run is\nin flight.', findings: [], routes: [] }];
+    await watched.watch.deployTold(refused);
     expect(await messagesIn(store)).toEqual([]);
     await watched.watch.prepare();
-    await watched.watch.deployRefused(refused);
+    await watched.watch.deployTold(refused);
     expect(await messagesIn(store)).toMatchObject([
       { text: 'Sluice: A deploy of Orders was refused: A run is in flight.' },
     ]);

@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import { countRecords } from '../../src/store/sqlite/migrations/0006-figures.ts';
+import { countRecords } from '../store/count-records.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -28,7 +28,7 @@ const status = `
     ELSE 'Succeeded' END`;
 const headers = `'{"content-type":"application/json","user-agent":"publisher-hooks/1.0","x-event":"order","x-request":"' || hex(randomblob(16)) || '"}'`;
 const body = `'{"order":' || k || ',"lines":"' || hex(randomblob(60)) || '"}'`;
-const story = `'[{"gate":"ip","outcome":"passed","reason":null,"detail":null,"facts":{"address":"192.0.2.7"}},{"gate":"signature","outcome":"passed","reason":null,"detail":null,"facts":{"scheme":"GitHub"}}]'`;
+const gateResults = `'[["ip","passed",{"address":"192.0.2.7"}],["signature","passed",{"scheme":"GitHub"}]]'`;
 
 /**
  * Fills the database of a stopped service with so many deliveries and runs, two steps, attempts and search keys each,
@@ -48,9 +48,7 @@ export function fillLog(file: string, count: number): void {
       rows AS MATERIALIZED (SELECT k, ${Date.now() - count * step} + k * ${step} AS at FROM counter)`;
     db.transaction(() => fillChunk(db, source))();
   }
-  db.exec(countRecords);
-  db.exec(`INSERT INTO delivery_counts
-    SELECT received_at / 60000, coalesce(reason, ''), rejected, count(*), min(id), max(id) FROM deliveries GROUP BY 1, 2, 3`);
+  countRecords(db);
   standOf(db);
   db.pragma('wal_checkpoint(TRUNCATE)');
   db.close();
@@ -58,19 +56,20 @@ export function fillLog(file: string, count: number): void {
 
 function fillChunk(db: Database.Database, source: string): void {
   db.exec(`${source} INSERT INTO deliveries (id, flow_id, trigger_key, received_at, client_ip, mode, scheme, rejected,
-      enforced, status_code, reason, violations, detail, body_bytes, processing_ms, run_id, used_previous_key, headers,
-      facts, body)
+      enforced, status_code, reason, violations, detail, body_bytes, processing_ms, run_id, used_previous_key, kept_bytes,
+      headers, gate_results, body)
     SELECT ${id('1')}, ${flow}, 'hook', at, '192.0.2.' || (k % 250), 'Enforce', 'GitHub', ${isRejected}, ${isRejected},
       iif(${isRejected}, 401, 200), iif(${isRejected}, ${reason}, NULL), iif(${isRejected}, '["' || ${reason} || '"]', '[]'),
-      iif(${isRejected}, 'the digest is another one', NULL), 140, 0.7, iif(${isRejected}, NULL, ${id('2')}), 0,
-      ${headers}, ${story}, iif(${isRejected}, CAST(${body} AS BLOB), NULL)
+      iif(${isRejected}, 'the digest is another one', NULL), 140, 0.7, iif(${isRejected}, NULL, ${id('2')}), 0, 0,
+      ${headers}, ${gateResults}, iif(${isRejected}, CAST(${body} AS BLOB), NULL)
     FROM rows`);
   db.exec(`${source} INSERT INTO runs (id, flow_id, flow_name, flow_version, revision, status, trigger_key, trigger_type,
-      delivery_id, started_at, completed_at, trigger_content_type, trigger_headers, trigger_body)
+      delivery_id, started_at, completed_at)
     SELECT ${id('2')}, ${flow}, 'orders', '1', 1, ${status}, 'hook', iif(${isRejected}, 'manual', 'webhook'),
-      iif(${isRejected}, NULL, ${id('1')}), at, iif(${status} = 'Running', NULL, at + 20 + abs(random()) % 3000),
-      'application/json', ${headers}, CAST(${body} AS BLOB)
+      iif(${isRejected}, NULL, ${id('1')}), at, iif(${status} = 'Running', NULL, at + 20 + abs(random()) % 3000)
     FROM rows`);
+  db.exec(`${source} INSERT INTO run_inputs (run_id, content_type, headers, body)
+    SELECT ${id('2')}, 'application/json', ${headers}, CAST(${body} AS BLOB) FROM rows`);
   const keys = [`'order', 'so-' || k, 'SO-' || k`, `'event', iif(k % 20 = 1, 'orders/cancel', 'orders/create'), NULL`];
   for (const key of keys) {
     db.exec(
@@ -84,8 +83,9 @@ function fillChunk(db: Database.Database, source: string): void {
     db.exec(`${source} INSERT INTO steps (run_id, step_key, step_type, status, attempt_count, input, output, started_at,
         completed_at)
       SELECT ${id('2')}, '${key}', 'NoOp', 'Succeeded', 1, '{"of":"${key}"}', '{"done":true}', at, at + 10 FROM rows`);
-    db.exec(`${source} INSERT INTO attempts (run_id, step_key, attempt, status, input, output, started_at, completed_at)
-      SELECT ${id('2')}, '${key}', 1, 'Succeeded', '{"of":"${key}"}', '{"done":true}', at, at + 10 FROM rows`);
+    db.exec(`${source} INSERT INTO attempts (run_id, step_key, attempt, status, input, output, due_at, started_at,
+        completed_at)
+      SELECT ${id('2')}, '${key}', 1, 'Succeeded', '{"of":"${key}"}', '{"done":true}', at, at, at + 10 FROM rows`);
   }
 }
 

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import Database from 'better-sqlite3';
 import { DAY_MS } from '../../src/model/clock.ts';
-import { hashOfNonce } from '../../src/store/sqlite/nonce-index.ts';
+import { nonceDigest } from '../../src/store/digest.ts';
+import { hashOfDigest } from '../../src/store/sqlite/nonce-index.ts';
 
 /** How long the nonces live: a filled database is kept for later benches. */
 const LIFE_MS = 365 * DAY_MS;
@@ -13,14 +14,16 @@ export function fillNonces(file: string, trigger: { flowId: string; triggerKey: 
   db.pragma('synchronous = OFF');
   db.pragma('cache_size = -400000');
   const insert = db.prepare(`
-    INSERT INTO nonces (hash, flow_id, trigger_key, nonce, body_sha256, run_id, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)`);
+    INSERT INTO nonces (hash, flow_id, trigger_key, is_verified, header, nonce, body_sha256, run_id, expires_at)
+    VALUES (?, ?, ?, 1, '', ?, ?, ?, ?)`);
   const expiresAt = Date.now() + LIFE_MS;
   const { flowId, triggerKey } = trigger;
   const body = '0'.repeat(64);
   const insertAll = db.transaction((left: number) => {
     for (; left > 0; left -= 1) {
       const nonce = randomUUID();
-      insert.run(hashOfNonce(flowId, triggerKey, nonce), flowId, triggerKey, nonce, body, nonce, expiresAt);
+      const digest = nonceDigest(trigger, { header: '', value: nonce, isVerified: true });
+      insert.run(hashOfDigest(digest), flowId, triggerKey, nonce, body, nonce, expiresAt);
     }
   });
   for (let left = count; left > 0; left -= NONCES_A_TRANSACTION) insertAll(Math.min(left, NONCES_A_TRANSACTION));

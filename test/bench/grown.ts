@@ -61,8 +61,6 @@ export async function openGrown(given: string | undefined, options: CandidateOpt
 const KEEP_ALL = {
   SLUICE_DELIVERY_RETENTION_DAYS: '3650',
   SLUICE_RUN_RETENTION_DAYS: '3650',
-  SLUICE_REFUSED_DELIVERY_ROWS: '100000000',
-  SLUICE_REFUSED_DELIVERY_BYTES: '1000000000000',
 };
 
 async function fill(workspace: Workspace, file: string, mark: string): Promise<void> {

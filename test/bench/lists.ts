@@ -26,7 +26,6 @@ const quietSettings = {
   logLevel: 'silent',
   runRetentionDays: 3650,
   deliveryRetentionDays: 3650,
-  refusedDeliveryRows: 100_000_000,
 } as const;
 
 async function open(folder: string) {

@@ -39,17 +39,17 @@ function fill(): void {
     db.transaction(() => {
       db.exec(`
         INSERT INTO runs (id, flow_id, flow_name, flow_version, revision, status, trigger_key, trigger_type, started_at,
-          completed_at, trigger_headers, trigger_body)
-        VALUES ('${runId}', '${aRun().flowId}', 'orders', '1', 1, 'Succeeded', 'hook', 'webhook', ${old + run}, ${old + run},
-          '{}', x'');
+          completed_at)
+        VALUES ('${runId}', '${aRun().flowId}', 'orders', '1', 1, 'Succeeded', 'hook', 'webhook', ${old + run}, ${old + run});
+        INSERT INTO run_inputs VALUES ('${runId}', NULL, '{}', x'');
         ${children} INSERT INTO steps (run_id, flow_id, step_key, step_type, status, attempt_count, started_at, completed_at,
           input, output)
         SELECT '${runId}', '', 'each.' || i || '.child', 'NoOp', 'Succeeded', 1, ${old}, ${old}, '{}', ${output} FROM k;
-        ${children} INSERT INTO attempts (run_id, step_key, attempt, status, started_at, completed_at, input, output)
-        SELECT '${runId}', 'each.' || i || '.child', 1, 'Succeeded', ${old}, ${old}, '{}', ${output} FROM k;`);
+        ${children} INSERT INTO attempts (run_id, step_key, attempt, status, due_at, started_at, completed_at, input, output)
+        SELECT '${runId}', 'each.' || i || '.child', 1, 'Succeeded', ${old}, ${old}, ${old}, '{}', ${output} FROM k;`);
     })();
   }
-  db.pragma('wal_checkpoint(TRUNCATE)');
+  db.pragma('wal_checkpoint(PASSIVE)');
   db.close();
 }
 

@@ -8,6 +8,7 @@ import { createCatalog } from '../../src/flows/catalog.ts';
 import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
 import { createRuntime } from '../../src/flows/runtime.ts';
 import { parseManifest } from '../../src/manifest/load.ts';
+import { createServiceClock } from '../../src/model/clock.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import { createLiveEvents } from '../../src/telemetry/events.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
@@ -26,7 +27,7 @@ const { values } = parseArgs({
 });
 const runs = Number(values.runs);
 const FLOW_ID = '0b7c9d10-0000-4000-8000-000000000001';
-const clock = { now: () => Date.now(), monotonic: () => performance.now() };
+const clock = createServiceClock({ now: () => Date.now(), monotonic: () => performance.now() });
 const keys = ['a', 'b', 'c', 'd', 'e'];
 const steps = Object.fromEntries(
   keys.map((key, at) => [key, { type: 'NoOp', runAfter: at === 0 ? {} : { [keys[at - 1] ?? '']: ['Succeeded'] } }]),

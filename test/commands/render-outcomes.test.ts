@@ -18,6 +18,8 @@ const outcome = (change: Partial<DeployOutcome> = {}): DeployOutcome => {
     version: '1',
     action: 'updated',
     class: gravest(findings),
+    access: 'same',
+    routes: [],
     revision: 2,
     runsInFlight: 0,
     refusal: null,
@@ -106,5 +108,5 @@ const EXPECTED = [
   '  CAUTION\n  - steps.pay.runAfter (run-after-changed)\n',
   '  SAFE\n  - version (version-changed)\n    The version changed.\n    "1" -> "2"\n',
   `Reports (${FLOW_ID}), version 1, revision 2: unchanged\n\n`,
-  '2 flows: 1 breaking, 1 unchanged. Exit code 2: a deploy refuses breaking changes and conflicts.\n',
+  '2 flows: 1 breaking, 1 unchanged. Exit code 2: a deploy refuses breaking changes, conflicts and wider access.\n',
 ];

@@ -27,17 +27,20 @@ describe('the database', () => {
     expect(targetOf({ SLUICE_DATABASE_URL: 'sqlite::memory:' })).toEqual({ kind: 'sqlite', path: ':memory:' });
   });
 
-  test('is a PostgreSQL with the schema, and without a pooler unless the settings name one', () => {
+  test('is a PostgreSQL with the schema, and without a pooler unless the settings name a direct address, where names of statements are lost', () => {
     const settings = {
       SLUICE_DATABASE_URL: local,
       SLUICE_DATABASE_SCHEMA: 'hooks',
-      SLUICE_DATABASE_PREPARE: 'false',
       SLUICE_REPLICA_NAME: 'left',
     };
-    const target = { kind: 'postgres', url: local, schema: 'hooks', isPrepared: false, replica: 'left' };
-    expect(targetOf(settings)).toEqual({ ...target, directUrl: local });
+    const target = { kind: 'postgres', url: local, schema: 'hooks', replica: 'left' };
+    expect(targetOf(settings)).toEqual({ ...target, directUrl: local, isPrepared: true });
     const direct = 'postgresql://localhost/sluice';
-    expect(targetOf({ ...settings, SLUICE_DATABASE_DIRECT_URL: direct })).toEqual({ ...target, directUrl: direct });
+    expect(targetOf({ ...settings, SLUICE_DATABASE_DIRECT_URL: direct })).toEqual({
+      ...target,
+      directUrl: direct,
+      isPrepared: false,
+    });
   });
 
   test('may be named in a file, because the address has a password in it', () => {

@@ -1,8 +1,10 @@
-import { expect, it } from 'vitest';
+import { generateKeyPairSync } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { prepareExtensions } from '../../src/config/extensions.ts';
-import { createFingerprint, differencesOf, haveStepType } from '../../src/config/fingerprint.ts';
+import { createFingerprint, differencesOf, haveStepType, unreadableIn } from '../../src/config/fingerprint.ts';
 import { readSettings } from '../../src/config/settings.ts';
+import { describeSettings, type SettingName } from '../../src/config/settings-schema.ts';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import { parseManifest } from '../../src/manifest/load.ts';
 import { bodySealer } from '../../src/store/sealed-body.ts';
@@ -42,7 +44,10 @@ function replica(name: string, { environment = {}, settings: given = {}, key, ha
   const clock = { now: () => 0, monotonic: () => 0 };
   const env = { ...SECRETS };
   const extensions = prepareExtensions({ settings, extensions: { handlers }, environment: env, clock, folder: '/' });
-  const { flow } = parseManifest(JSON.stringify(manifest), 'orders.json', extensions.rules.folder);
+  const { flow } = parseManifest(JSON.stringify(manifest), 'orders.json', {
+    ...extensions.rules.folder,
+    strict: false,
+  });
   if (flow === undefined) throw new Error('no flow');
   // A manifest whose secrets cannot be read is not loaded; one that was deployed by another replica is.
   Object.assign(env, environment);
@@ -77,7 +82,6 @@ it.each<[rule: string, one: Given, two: Given, messages: string[]]>([
     {},
     ['SLUICE_TRUSTED_PROXIES differs between replicas: one / two'],
   ],
-  ['another setting that gates do not read', { settings: { stepConcurrency: 3 } }, {}, []],
   [
     'a public URL that differs in its password alone',
     { settings: { publicUrl: 'https://a:canary-one@example.com' } },
@@ -89,6 +93,78 @@ it.each<[rule: string, one: Given, two: Given, messages: string[]]>([
   const replicas = [replica('one', one), replica('two', two)];
   expect(differencesOf(replicas).map(({ message }) => message)).toEqual(messages);
   expect(JSON.stringify(replicas)).not.toContain('canary');
+});
+
+/** A value that is not the default, for each setting in which replicas must agree; of the others `null`. */
+const ANOTHER: Readonly<Record<SettingName, unknown>> = {
+  enforcementMode: 'Enforce',
+  maxBodyBytes: 1,
+  forwardedHeaderDepth: 1,
+  trustedProxies: ['10.0.0.0/8'],
+  publicUrl: 'https://hooks.example.com',
+  replayToleranceSeconds: 60,
+  nonceTtlSeconds: 60,
+  rateLimitPermitsPerSecond: 1,
+  rateLimitBurstSize: 1,
+  rateLimitPerIp: true,
+  allowLegacySha1: true,
+  holdDeliveries: true,
+  egressAllow: ['10.0.0.0/8'],
+  outgoingHosts: ['example.com=1/s'],
+  circuitFailures: 1,
+  manifestSecrets: ['env:OTHER_*'],
+  dashboardAuth: 'none',
+  dashboardUser: 'canary-user',
+  dashboardPassword: 'canary-password',
+  dashboardToken: 'canary-dashboard-token',
+  tokens: [{ name: 'ann', token: 'canary-token-of-ann', scopes: ['read'] }],
+  strictManifests: true,
+  deliveryRetentionDays: 1,
+  runRetentionDays: 1,
+  alerts: { targets: { chat: { type: 'slack', url: 'https://hooks.slack.com/services/canary' } } },
+  evidenceKey: generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+  storeKey: null,
+  host: null,
+  port: null,
+  replicaName: null,
+  databaseUrl: null,
+  databaseDirectUrl: null,
+  databaseSchema: null,
+  manifests: null,
+  refusedDeploys: null,
+  stepConcurrency: null,
+  logLevel: null,
+  drainSeconds: null,
+  shutdownGraceSeconds: null,
+  deliveryStore: null,
+  deliveryRingSize: null,
+};
+/** Valid only together with another one. */
+const TOGETHER = { dashboardUser: 'ann', dashboardPassword: 'canary of ann' };
+
+describe('a setting in which replicas must agree', () => {
+  const compared = describeSettings().filter(({ name }) => ANOTHER[name] !== null);
+
+  it.each(compared)('$variable is told where it differs', ({ name, variable }) => {
+    const settings = name in TOGETHER ? TOGETHER : {};
+    const one = replica('one', { key: 'one', settings });
+    const two = replica('two', { key: 'one', settings: { ...settings, [name]: ANOTHER[name] } });
+    expect(differencesOf([one, two]).map(({ what }) => what)).toEqual([variable]);
+    expect(JSON.stringify([one, two])).not.toContain('canary');
+  });
+
+  it('is the same for all but those that each replica has of its own', () => {
+    const { fingerprint } = replica('one', { key: 'one' });
+    const told = Object.keys({ ...fingerprint.settings, ...fingerprint.secrets });
+    const variables = told.filter((what) => what.startsWith('SLUICE_'));
+    expect(variables.sort()).toEqual(compared.map(({ variable }) => variable).sort());
+  });
+});
+
+it('notices credentials that one replica lacks without a store key too', () => {
+  const replicas = [replica('one', { settings: { dashboardToken: 'canary-dashboard-token' } }), replica('two')];
+  expect(differencesOf(replicas).map(({ what }) => what)).toEqual(['SLUICE_DASHBOARD_TOKEN']);
+  expect(unreadableIn('two', replicas)).toEqual([]);
 });
 
 it('names those that agree together', () => {
@@ -105,13 +181,14 @@ it('compares nothing with a replica that has told nothing yet, or something else
 
 it('tells equal secrets under different names apart, so that no reader learns that they are equal', () => {
   const { fingerprint } = replica('one', { key: 'one', environment: { PUSH_KEY: 'canary', CALL_KEY: 'canary' } });
-  const digests = Object.values<string>(fingerprint.secrets);
+  const digests = ['env:PUSH_KEY', 'env:CALL_KEY'].map((reference) => fingerprint.secrets[reference]);
   expect(digests).toEqual([expect.stringMatching(/^[0-9a-f]{16}$/), expect.stringMatching(/^[0-9a-f]{16}$/)]);
   expect(new Set(digests).size).toBe(2);
 });
 
 it('tells no digest of a secret without a store key: a reader of the database could guess it', () => {
-  expect(replica('one').fingerprint.secrets).toEqual({ 'env:PUSH_KEY': 'readable', 'env:CALL_KEY': 'readable' });
+  const digests = Object.values(replica('one', { settings: TOGETHER }).fingerprint.secrets);
+  expect(new Set(digests)).toEqual(new Set(['readable', 'not set']));
 });
 
 it('says whether another replica has a step type', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readSettings, SettingsError, settingsWarnings } from '../../src/config/settings.ts';
+import { readSettings, retiredSettings, SettingsError, settingsWarnings } from '../../src/config/settings.ts';
 import { describeSettings } from '../../src/config/settings-schema.ts';
 
 function linesOf(environment: Record<string, string>, config: Record<string, unknown> = {}): readonly string[] {
@@ -99,6 +99,28 @@ describe('settings', () => {
     expect(linesOf({}, { enforcmentMode: 'Enforce' })).toEqual([
       'enforcmentMode (config module): no such option; did you mean "enforcementMode"?',
     ]);
+  });
+
+  it.each([
+    ['databasePrepare', 'SLUICE_DATABASE_PREPARE'],
+    ['refusedDeliveryRows', 'SLUICE_REFUSED_DELIVERY_ROWS'],
+    ['refusedDeliveryBytes', 'SLUICE_REFUSED_DELIVERY_BYTES'],
+    ['heldDeliveryRows', 'SLUICE_HELD_DELIVERY_ROWS'],
+    ['heldDeliveryBytes', 'SLUICE_HELD_DELIVERY_BYTES'],
+    ['maxBacklog', 'SLUICE_MAX_BACKLOG'],
+    ['manifestsWin', 'SLUICE_MANIFESTS_WIN'],
+    ['watchManifests', 'SLUICE_WATCH_MANIFESTS'],
+    ['traceparent', 'SLUICE_TRACEPARENT'],
+  ])('ignore %s and %s, which were settings once, whatever they hold, and tell it', (name, variable) => {
+    expect(readSettings({ [variable]: 'nonsense' }, { [name]: 'nonsense' })).toEqual(readSettings({}));
+    expect(retiredSettings({ [variable]: 'nonsense' }, { [name]: 'nonsense' })).toEqual([
+      expect.stringContaining(`${variable} is no longer a setting and is ignored: `),
+      expect.stringContaining(`${name} (config module) is no longer a setting and is ignored: `),
+    ]);
+  });
+
+  it('tell nothing of names that are not set', () => {
+    expect(retiredSettings({ SLUICE_PORT: '1' }, { port: 1 })).toEqual([]);
   });
 
   it('never print the value of a secret', () => {

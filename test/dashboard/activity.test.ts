@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { DashboardAccess } from '../../src/config/settings.ts';
+import type { DashboardAccess } from '../../src/config/credentials.ts';
 import { ACTIONS } from '../../src/dashboard/web/words.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { NOW, ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
@@ -8,6 +8,7 @@ const TOKENS = {
   reader: { name: 'reader', token: 'reader-4f1c9d7ab2e8', scopes: ['read'] },
   oncall: { name: 'oncall', token: 'oncall-77aa01be93c4', scopes: ['read', 'operate'] },
   ci: { name: 'ci', token: 'ci-5d6e7f8091a2b3c4', scopes: ['deploy'] },
+  prometheus: { name: 'prometheus', token: 'prometheus-1a2b3c4d', scopes: ['metrics'] },
 } as const;
 const ALL = 'all-0f1e2d3c4b5a6978';
 const access: DashboardAccess = { kind: 'credentials', token: ALL, tokens: Object.values(TOKENS) };
@@ -56,6 +57,10 @@ describe('a named token', () => {
     ['ci', 'GET', '/flows/api/runs', 403],
     ['ci', 'POST', `${FLOW}/disable`, 403],
     ['ci', 'GET', '/metrics', 403],
+    ['prometheus', 'GET', '/metrics', 200],
+    ['prometheus', 'GET', '/flows/api/runs', 403],
+    ['prometheus', 'GET', '/flows', 403],
+    ['prometheus', 'POST', `${FLOW}/disable`, 403],
     ['all', 'POST', `${FLOW}/enable`, 200],
     ['all', 'PUT', `${FLOW}?dryRun=true`, 200],
   ] as const)('%s that asks %s %s is answered %i', async (who, method, url, status) => {
@@ -118,14 +123,13 @@ describe('the activity', () => {
     ]);
   });
 
-  it('has no reading, no plan, no dry run, and nothing that was refused for its credentials', async () => {
+  it('has no reading, no plan, no dry run, and nothing that no route takes', async () => {
     const before = await activity();
     await ask('oncall', { url: '/flows/api/runs' });
     await ask('ci', { method: 'PUT', url: `${FLOW}?dryRun=true`, payload: MANIFEST });
     await ask('oncall', { method: 'POST', url: '/flows/api/webhooks/redeliver', payload: '{"plan":true}' });
     await ask('oncall', { method: 'POST', url: '/flows/api/runs/cancel', payload: '{}' });
     await ask('reader', { method: 'POST', url: '/flows/api/webhooks/dry-run/orders', payload: '{}' });
-    await ask('reader', { method: 'POST', url: `${FLOW}/disable` });
     await ask('oncall', { method: 'POST', url: '/flows/api/no-such' });
     expect(await activity()).toEqual(before);
   });
@@ -160,7 +164,9 @@ it('has words on the page for every operation that it may list, and for no other
     .flatMap(([, methods]) => Object.entries(methods))
     .filter(([method]) => method !== 'get')
     .map(([, { operationId }]) => operationId);
-  expect(Object.keys(ACTIONS).sort()).toEqual(operations.sort());
+  expect(Object.keys(ACTIONS).sort()).toEqual(
+    [...operations, 'logIn', 'changeActivityKey', 'logOut', 'denyAccess', 'widenAccess', 'changeSecret'].sort(),
+  );
   await dashboard.close();
 });
 

@@ -47,14 +47,19 @@ export const examples: Record<string, readonly Example[]> = {
   closeCircuit: [
     at('/hosts/https%3A%2F%2Fapi.example.com/close-circuit', 200, {
       before: async ({ dashboard: { store } }) => {
-        const open = { phase: 'open', why: 'failed', since: 0, opens: 1, failures: 10, lastError: 'ECONNREFUSED' };
-        const circuit = { ...open, rampPerSecond: 2, probeAt: 5000, probingUntil: null };
-        await store.changeCircuit({ origin: 'https://api.example.com', version: null, next: 1, circuit });
+        const failed = { why: 'failed', since: 0, failures: 10, lastError: 'ECONNREFUSED', probes: 0 };
+        const circuit = { state: 'open', caller: null, ...failed, until: 5000 };
+        await store.changeCircuit({ queue: 'https://api.example.com', version: null, next: 1, circuit });
       },
     }),
     at('/hosts/nobody/close-circuit', 404),
   ],
   listAlertTargets: strict('/alerts'),
+  verifyActivity: [
+    at('/activity/verify', 200),
+    at(`/activity/verify?expect=1:${'a'.repeat(64)}`, 200),
+    at('/activity/verify?expect=1', 400),
+  ],
   listActivity: [...list('/activity'), at('/activity?actor=anyone&since=0', 200), at('/activity?until=noon', 400)],
   listKeys: [...strict('/keys'), at(`/keys?flowId=${ORDERS_ID}`, 200), at('/keys?flowId=x', 400)],
   listHandlers: strict('/handlers'),
@@ -207,4 +212,15 @@ export const examples: Record<string, readonly Example[]> = {
   resumeSchedule: schedule('resume'),
   triggerSchedule: schedule('trigger'),
   changeCron: [...schedule('cron', { cronExpression: '0 2 * * *' }), at(`/schedules/${job}/cron`, 400, { body: {} })],
+  discardHeld: [
+    at(`/flows/${ORDERS_ID}/held/discard`, 200, { body: { reason: 'done by hand', before: '2026-03-01T12:00:00Z' } }),
+    at(`/flows/${ORDERS_ID}/held/discard`, 400, { body: {} }),
+    at(`/flows/${UNKNOWN_ID}/held/discard`, 404, { body: { reason: 'done by hand' } }),
+  ],
+  deleteFlow: [
+    at(`/flows/${FOLDER_ID}`, 409, { before: ({ inFolder }) => inFolder(IN_FOLDER) }),
+    at(`/flows/${ASANA_ID}?reason=moved`, 200),
+    at(`/flows/${ASANA_ID}`, 404),
+    at('/flows/x', 400),
+  ],
 };

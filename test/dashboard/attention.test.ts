@@ -15,11 +15,13 @@ const calm: Situation = {
   schedules: [],
   ended: [],
   deliveries: [],
+  held: [],
   slots,
   hosts: [],
   replicas: [],
   keys: [],
   drifts: [],
+  alertTargets: 0,
 };
 const told = { storeKey: null, secrets: {}, settings: { SLUICE_PUBLIC_URL: 'a' }, extensions: [] };
 const replica = {
@@ -77,6 +79,24 @@ const onFlow = { message: 'what there is to say', link: `/flows/flows/${ORDERS_I
 describe('what needs a look', () => {
   it.each<[rule: string, situation: Partial<Situation>, items: Partial<AttentionItem>[]]>([
     ['nothing where all is well', { schedules: [schedule], replicas: [replica] }, []],
+    [
+      'deliveries that are held for more than 7 days, by their oldest, and no younger ones',
+      {
+        flows: [flowOf('orders')],
+        held: [
+          { flowId: ORDERS_ID, held: 3, oldestAt: NOW - 7 * 24 * HOUR_MS - 1 },
+          { flowId: HOOK_ONLY_ID, held: 9, oldestAt: NOW - 7 * 24 * HOUR_MS },
+        ],
+      },
+      [
+        {
+          kind: 'deliveries_held_long',
+          severity: 'warning',
+          message: expect.stringMatching(/^3 accepted deliveries of orders wait .* the oldest since .* discard them/),
+          link: `/flows/deliveries?flowId=${ORDERS_ID}&outcome=held`,
+        },
+      ],
+    ],
     [
       'replicas whose clock is more than 2 s off the clock of the database',
       {

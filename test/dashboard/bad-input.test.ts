@@ -1,4 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { z } from 'zod';
+import { compileValidator } from '../../src/dashboard/input.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import type { Store } from '../../src/store/store.ts';
 import { ORDERS_ID, startDashboard, type TestDashboard, UNKNOWN_ID } from './fixture.ts';
@@ -13,32 +15,24 @@ afterAll(() => dashboard.close());
 const lists = ['/flows/api/webhooks/recent', '/flows/api/runs', '/flows/api/flows'];
 const paging: [query: string, message: string][] = [
   ['skip=-1', 'skip: "-1" is not accepted; expected a whole number from 0'],
-  ['skip=1.5', 'skip: "1.5" is not accepted'],
-  ['skip=99999999999', 'skip: "99999999999" is not accepted'],
   ['take=0', 'take: "0" is not accepted; expected a whole number from 1 to 500'],
-  ['take=501', 'take: "501" is not accepted'],
-  ['take=ten', 'take: "ten" is not accepted'],
   ['take=1e2', 'take: "1e2" is not accepted'],
   ['take=5&take=6', 'take: was given more than once'],
   ['includeTotal=yes', 'includeTotal: "yes" is not accepted; expected true or false'],
   ['tkae=5', 'tkae: there is no such query parameter; did you mean "take"?'],
 ];
 const filters: [path: string, query: string, message: string][] = [
-  ['/flows/api/webhooks/recent', 'flowId=42', 'flowId: "42" is not accepted; expected a GUID'],
   ['/flows/api/webhooks/recent', 'reason=bad', 'reason: "bad" is not accepted; expected one of body_too_large, '],
-  ['/flows/api/webhooks/recent', 'rejectedOnly=2', 'rejectedOnly: "2" is not accepted'],
   ['/flows/api/webhooks/recent', 'rejectedOnly=true&acceptedOnly=true', 'rejectedOnly, acceptedOnly: only one'],
   ['/flows/api/webhooks/recent', `search=${'x'.repeat(201)}`, `search: "${'x'.repeat(80)}…" is not accepted`],
   ['/flows/api/webhooks/recent', 'FlowID=', 'FlowID: there is no such query parameter; did you mean "flowId"?'],
   ['/flows/api/webhooks/stats', 'hours=0', 'hours: "0" is not accepted; expected a whole number from 1 to 720'],
-  ['/flows/api/webhooks/stats', 'hours=721', 'hours: "721" is not accepted'],
   ['/flows/api/webhooks/stats', 'hour=3', 'hour: there is no such query parameter; did you mean "hours"?'],
   [
     '/flows/api/runs',
     'waiting=tea',
     'waiting: "tea" is not accepted; expected one of signal, delay, retry, poll, host, run, slot',
   ],
-  ['/flows/api/runs', 'flowId=x', 'flowId: "x" is not accepted'],
   ['/flows/api/runs', 'status=Done', 'status: "Done" is not accepted; expected one of Running, Succeeded, '],
   ['/flows/api/runs', 'skip=-1&take=0', 'skip: "-1" is not accepted; expected a whole number from 0; take: "0"'],
   [
@@ -61,19 +55,7 @@ const filters: [path: string, query: string, message: string][] = [
     'minutes=361',
     'minutes: "361" is not accepted; expected a whole number from 1 to 360',
   ],
-  ['/flows/api/handlers', 'take=5', 'take: there is no such query parameter'],
-  ['/flows/api/schemes', 'name=x', 'name: there is no such query parameter'],
-  [`/flows/api/flows/${ORDERS_ID}`, 'x=1', 'x: there is no such query parameter'],
 ];
-const badIds: [path: string, field: string][] = [
-  ['/flows/api/webhooks/42', 'deliveryId'],
-  ['/flows/api/runs/42', 'id'],
-  ['/flows/api/runs/42/steps', 'id'],
-  ['/flows/api/runs/42/control', 'id'],
-  ['/flows/api/flows/orders', 'id'],
-];
-const posts = ['enable', 'disable', 'trigger'];
-
 describe('bad input is a 400 that names the field', () => {
   const rows = lists.flatMap((path) => paging.map(([query, message]) => [path, query, message] as const));
   it.each([...rows, ...filters])('%s?%s', async (path, query, message) => {
@@ -99,41 +81,6 @@ describe('bad input is a 400 that names the field', () => {
     expect(await messageOf('until=yesterday')).toContain('until: "yesterday" is not accepted; expected a time such as');
     expect(await messageOf('since=2026-02-30T00:00:00Z')).toContain('since: "2026-02-30T00:00:00Z" is not accepted');
     expect(await messageOf('since=1&until=2026-11-21T12:00:00Z')).not.toMatch(/since|until/);
-  });
-
-  it.each(badIds)('GET %s', async (url, field) => {
-    const { statusCode, message } = (await dashboard.app.inject(url)).json();
-    expect(statusCode).toBe(400);
-    expect(message).toMatch(new RegExp(`^${field}: "(42|orders)" is not accepted; expected a GUID such as `));
-  });
-
-  it.each(posts)('POST /flows/api/flows/42/%s', async (verb) => {
-    const { statusCode, message } = (
-      await dashboard.app.inject({ method: 'POST', url: `/flows/api/flows/42/${verb}` })
-    ).json();
-    expect({ statusCode, message }).toEqual({ statusCode: 400, message: expect.stringContaining('id: "42"') });
-  });
-});
-
-describe('an unknown id is a 404 that names kind and id', () => {
-  it.each([
-    ['GET', `/flows/api/webhooks/${UNKNOWN_ID}`, 'delivery'],
-    ['GET', `/flows/api/runs/${UNKNOWN_ID}`, 'run'],
-    ['GET', `/flows/api/runs/${UNKNOWN_ID}/steps`, 'run'],
-    ['GET', `/flows/api/runs/${UNKNOWN_ID}/control`, 'run'],
-    ['GET', `/flows/api/flows/${UNKNOWN_ID}`, 'flow'],
-    ['POST', `/flows/api/flows/${UNKNOWN_ID}/enable`, 'flow'],
-    ['POST', `/flows/api/flows/${UNKNOWN_ID}/disable`, 'flow'],
-    ['POST', `/flows/api/flows/${UNKNOWN_ID}/trigger`, 'flow'],
-  ] as const)('%s %s', async (method, url, kind) => {
-    const response = await dashboard.app.inject({ method, url });
-    expect(response.json()).toEqual({
-      statusCode: 404,
-      error: 'Not Found',
-      message: `There is no ${kind} with the id ${UNKNOWN_ID}`,
-      reason: `unknown_${kind}`,
-    });
-    expect(response.statusCode).toBe(404);
   });
 });
 
@@ -168,3 +115,12 @@ describe('other errors have the same shape', () => {
 function faultyStore(store: Store, error: Error): Store {
   return { ...store, listRuns: () => Promise.reject(error) };
 }
+
+it('does not take a body apart that is bytes', () => {
+  const validate = compileValidator({ schema: z.unknown(), method: 'PUT', url: '/', httpPart: 'body' });
+  const body = Buffer.from('[]');
+  const looked = vi.spyOn(Object, 'entries');
+  onTestFinished(() => looked.mockRestore());
+  expect(validate(body)).toEqual({ value: body });
+  expect(looked).not.toHaveBeenCalledWith(body);
+});

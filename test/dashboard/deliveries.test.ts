@@ -62,7 +62,7 @@ describe('one delivery', () => {
       processingMs: expect.any(Number),
       runId: answer.runId,
       usedPreviousKey: false,
-      story: expect.any(Array),
+      gateResults: expect.any(Array),
       hints: [],
       signature: { scheme: 'GitHub', keys: { current: expect.stringMatching(/^[0-9a-f]{8}$/), previous: null } },
       held: false,

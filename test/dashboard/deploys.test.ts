@@ -193,8 +193,6 @@ describe('revisions', () => {
     [`${url}/revisions/0`, 400],
     [`${url}/revisions/x`, 400],
     [`${url}/revisions/1/diff/999`, 404],
-    [`/flows/api/flows/${UNKNOWN_ID}/revisions`, 404],
-    [`/flows/api/flows/${UNKNOWN_ID}/revisions/1`, 404],
   ])('answer %s with %i', async (path, status) => {
     expect((await request('GET', path)).status).toBe(status);
   });
@@ -258,9 +256,5 @@ describe('a drain', () => {
     await dashboard.scheduler.sync();
     const runs = (await request('GET', `/flows/api/runs?flowId=${ORDERS_ID}`)).answer;
     expect(runs.filter(({ triggerType }: { triggerType: string }) => triggerType === 'cron')).toEqual([]);
-  });
-
-  it.each(['GET', 'POST', 'DELETE'] as const)('of an unknown flow is answered with 404 to %s', async (method) => {
-    expect((await request(method, `/flows/api/flows/${UNKNOWN_ID}/drain`)).status).toBe(404);
   });
 });

@@ -8,7 +8,7 @@ import type { DashboardServices } from '../../src/dashboard/services.ts';
 import type { Catalog } from '../../src/flows/catalog.ts';
 import type { Engine } from '../../src/flows/engine.ts';
 import type { Scheduler } from '../../src/flows/scheduler.ts';
-import type { Clock } from '../../src/model/clock.ts';
+import { createServiceClock, type ServiceClock } from '../../src/model/clock.ts';
 import type { Store } from '../../src/store/store.ts';
 import { buildApp } from '../database.ts';
 
@@ -69,7 +69,7 @@ export interface TestDashboard {
   readonly catalog: Catalog;
   readonly engine: Engine;
   readonly scheduler: Scheduler;
-  readonly clock: Clock & { advance(ms: number): void };
+  readonly clock: ServiceClock & { advance(ms: number): void };
   /** As `GET /flows/api/runs/:id`; HEAD goes with GET. */
   readonly routes: readonly string[];
   /** Log lines, parsed. */
@@ -136,8 +136,7 @@ export async function startDashboard(
 function fakeClock(): TestDashboard['clock'] {
   let passed = 0;
   return {
-    now: () => NOW + passed,
-    monotonic: () => passed,
+    ...createServiceClock({ now: () => NOW + passed, monotonic: () => passed }),
     advance: (ms) => {
       passed += ms;
     },

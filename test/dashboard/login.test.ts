@@ -1,6 +1,11 @@
-import { afterEach, describe, expect, it } from 'vitest';
-import type { DashboardAccess } from '../../src/config/settings.ts';
-import { createSessions } from '../../src/dashboard/session.ts';
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import type { DashboardAccess } from '../../src/config/credentials.ts';
+import type { DashboardServices } from '../../src/dashboard/services.ts';
+import { createLogins } from '../../src/dashboard/session.ts';
+import { StoreUnavailableError } from '../../src/errors.ts';
+import { clientAddressReader } from '../../src/webhooks/read-delivery.ts';
+import { fakeClock, followed, openStore } from '../flows/fixture.ts';
+import { openKind } from '../store/stores.ts';
 import { FakeClock } from '../webhooks/samples.ts';
 import { ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
 
@@ -16,8 +21,8 @@ afterEach(async () => {
   dashboard = undefined;
 });
 
-async function open(access: Credentials, publicUrl?: string) {
-  dashboard = await startDashboard({ access, ...(publicUrl === undefined ? {} : { publicUrl }) });
+async function open(access: Credentials, { publicUrl, ...services }: Partial<DashboardServices> = {}) {
+  dashboard = await startDashboard({ access, ...services, ...(publicUrl === undefined ? {} : { publicUrl }) });
   const { app } = dashboard;
   return {
     get: (url: string, headers: Record<string, string> = {}) => app.inject({ url, headers }),
@@ -32,6 +37,9 @@ async function open(access: Credentials, publicUrl?: string) {
   };
 }
 
+const never = () => {
+  throw new Error('no dashboard is open');
+};
 const cookieOf = ({ headers }: { headers: Record<string, unknown> }) =>
   String(headers['set-cookie']).split(';')[0] ?? '';
 
@@ -56,11 +64,36 @@ describe('the login page', () => {
     expect((await get('/')).statusCode).toBe(401);
   });
 
-  it('sends its cookie over TLS alone where the service is reached over TLS', async () => {
-    const { logIn } = await open(TOKENS, 'https://hooks.example.com');
-    const answer = await logIn({ token: READER.token });
-    expect(answer.headers['set-cookie']).toMatch(/; Secure$/);
+  it('is not where a browser comes to that can ask for the name and the password by itself', async () => {
+    const { get } = await open(BOTH);
+    const answer = await get('/', { 'sec-fetch-mode': 'navigate' });
+    expect([answer.statusCode, answer.headers['www-authenticate']]).toEqual([
+      401,
+      expect.arrayContaining([expect.stringMatching(/^Basic /)]),
+    ]);
   });
+
+  it.each([
+    ['the public URL is https', { publicUrl: 'https://hooks.example.com' }, {}, true],
+    ['a trusted proxy says https', { trusted: ['127.0.0.1'] }, { 'x-forwarded-proto': 'http, https' }, true],
+    ['a trusted proxy says http', { trusted: ['127.0.0.1'] }, { 'x-forwarded-proto': 'https, http' }, false],
+    ['a stranger says https', {}, { 'x-forwarded-proto': 'https' }, false],
+  ])(
+    'where %s, the cookie is one that no neighbour can set, and the only one that counts: %o %o %s',
+    async (_where, { publicUrl, trusted = [] }: { publicUrl?: string; trusted?: string[] }, headers: Record<
+      string,
+      string
+    >, isSecure) => {
+      const senderAddress = clientAddressReader({ trustedProxies: trusted, forwardedHeaderDepth: 0 });
+      const { get, logIn } = await open(TOKENS, { publicUrl, senderAddress });
+      const answer = await logIn({ token: READER.token }, headers);
+      const set = String(answer.headers['set-cookie']);
+      expect([set.startsWith('__Host-sluice-session='), set.endsWith('; Secure')]).toEqual([isSecure, isSecure]);
+      expect((await get('/flows/api/runs', { ...headers, cookie: cookieOf(answer) })).statusCode).toBe(200);
+      const other = isSecure ? cookieOf(answer).replace('__Host-', '') : `__Host-${cookieOf(answer)}`;
+      expect((await get('/flows/api/runs', { ...headers, cookie: other })).statusCode).toBe(401);
+    },
+  );
 
   it('takes name and password where they are set', async () => {
     const { get, logIn } = await open(BOTH);
@@ -120,55 +153,184 @@ describe('the login page', () => {
     expect([program.statusCode, program.headers['www-authenticate']]).toEqual([401, ['Bearer realm="Sluice"']]);
   });
 
-  it('is left by the way out, which takes the cookie away', async () => {
-    const { post } = await open(TOKENS);
-    const answer = await post('/flows/logout', {});
+  it('is left by the way out, which takes the cookie away and ends the session for every copy of it', async () => {
+    const { get, logIn, post } = await open(TOKENS);
+    const cookie = cookieOf(await logIn({ token: READER.token }));
+    const answer = await post('/flows/logout', { cookie });
     expect([answer.statusCode, answer.headers.location]).toEqual([303, '/flows/login']);
     expect(answer.headers['set-cookie']).toContain('sluice-session=; Max-Age=0');
+    expect((await get('/flows/api/runs', { cookie })).statusCode).toBe(401);
+  });
+
+  it('says that a log-out failed where the store could not keep it', async () => {
+    const { logIn, post } = await open(TOKENS);
+    const cookie = cookieOf(await logIn({ token: READER.token }));
+    vi.spyOn(dashboard?.store ?? never(), 'endSession').mockRejectedValue(new StoreUnavailableError('away'));
+    const answer = await post('/flows/logout', { cookie });
+    expect([answer.statusCode, answer.headers['set-cookie']]).toEqual([503, undefined]);
   });
 });
 
 describe('a session', () => {
+  const ended = new Set<string>();
+  const store = {
+    endSession: async ({ id }: { id: string }) => void ended.add(id),
+    isSessionEnded: async ({ id }: { id: string }) => ended.has(id),
+    noteCredentials: async () => {},
+  };
+  const NAME = 'sluice-session';
   const clock = new FakeClock();
-  const sessions = createSessions(BOTH, clock);
-  const cookie = `sluice-session=${sessions.begin({ name: 'reader', scopes: ['read'] })}`;
+  const at = (credentials: Credentials, now = clock) => createLogins(credentials, { store, clock: now });
+  const readerOf = (logins: ReturnType<typeof at>) => {
+    const actor = logins.credentials.prove({ user: '', password: '', token: READER.token });
+    if (actor === undefined) throw new Error('the token proves nobody');
+    return actor;
+  };
+  const { sessions, ...logins } = at(BOTH);
+  const cookie = `${NAME}=${sessions.begin(readerOf({ sessions, ...logins }))}`;
 
-  it('is valid at another process with the same credentials, and after a restart', () => {
-    expect(createSessions(TOKENS, clock).find(cookie)).toEqual({ name: 'reader', scopes: ['read'] });
+  it('is valid at another process with the same credentials, and after a restart', async () => {
+    expect(await at(TOKENS).sessions.find(cookie, NAME)).toMatchObject({ name: 'reader', scopes: ['read'] });
   });
 
-  it('ends when its token is taken away, or replaced', () => {
+  it.each([
+    ['the user', { basic: { user: 'reader', password: 'pass' } }],
+    ['the token of the settings', { token: 'all-0f1e2d3c4b5a6978', tokens: [{ ...READER, name: 'token' }] }],
+    ['two users', { basic: { user: 'reader', password: 'pass' }, token: 'all-0f1e2d3c4b5a6978' }],
+  ])('has the scopes of the credential that was proven, though %s has its name', async (_who, others) => {
+    const here = at({ ...TOKENS, ...others });
+    const found = await here.sessions.find(`${NAME}=${here.sessions.begin(readerOf(here))}`, NAME);
+    expect(found?.scopes).toEqual(['read']);
+  });
+
+  it('ends when its token is taken away, or replaced', async () => {
     const replaced: Credentials = { kind: 'credentials', tokens: [{ ...READER, token: 'another-4f1c9d7ab2' }] };
-    expect(createSessions(replaced, clock).find(cookie)).toBeUndefined();
-    expect(createSessions({ kind: 'credentials', basic: BASIC }, clock).find(cookie)).toBeUndefined();
+    expect(await at(replaced).sessions.find(cookie, NAME)).toBeUndefined();
+    expect(await at({ kind: 'credentials', basic: BASIC }).sessions.find(cookie, NAME)).toBeUndefined();
+    const here = at(BOTH);
+    here.credentials.replace({ kind: 'credentials', basic: BASIC });
+    expect(await here.sessions.find(cookie, NAME)).toBeUndefined();
   });
 
-  it('ends after twelve hours', () => {
-    const later = new FakeClock();
-    later.advance(12 * 3_600_000 - 1);
-    expect(createSessions(BOTH, later).find(cookie)).toBeDefined();
-    later.advance(1);
-    expect(createSessions(BOTH, later).find(cookie)).toBeUndefined();
+  it.each<[string, Credentials]>([
+    ['was taken away', { kind: 'credentials', basic: BASIC }],
+    ['was replaced', { ...BOTH, tokens: [{ ...READER, token: 'another-4f1c9d7ab2' }] }],
+  ])('does not come back with its token that %s, read again or by a restart', async (_how, between) => {
+    const kept = await openKind('log in the database', ':memory:');
+    onTestFinished(() => kept.close());
+    const now = new FakeClock();
+    const start = async (credentials: Credentials) => {
+      now.advance(1);
+      const started = createLogins(credentials, { store: kept, clock: now });
+      await started.note();
+      return started;
+    };
+    const read = async ({ credentials, note }: Awaited<ReturnType<typeof start>>, next: Credentials) => {
+      now.advance(1);
+      credentials.replace(next);
+      await note();
+    };
+    const cookieFrom = (from: Awaited<ReturnType<typeof start>>) => `${NAME}=${from.sessions.begin(readerOf(from))}`;
+
+    const here = await start(BOTH);
+    const first = cookieFrom(here);
+    await read(here, between);
+    await read(here, BOTH);
+    expect(await here.sessions.find(first, NAME)).toBeUndefined();
+    const second = cookieFrom(here);
+    for (const from of [here, await start(BOTH)]) expect(await from.sessions.find(second, NAME)).toBeDefined();
+    await start(between);
+    const again = await start(BOTH);
+    expect(await again.sessions.find(second, NAME)).toBeUndefined();
+    expect(await again.sessions.find(cookieFrom(again), NAME)).toBeDefined();
   });
 
-  it('is not found once any character of it is changed', () => {
-    const value = cookie.slice('sluice-session='.length);
-    for (let at = 0; at < value.length; at += 1) {
-      const other = value[at] === 'A' ? 'B' : 'A';
-      const changed = `${value.slice(0, at)}${other}${value.slice(at + 1)}`;
-      // The last character of base64url has bits that mean nothing.
-      const isSame = Buffer.from(changed.split('.')[2] ?? '', 'base64url').equals(
-        Buffer.from(value.split('.')[2] ?? '', 'base64url'),
-      );
-      if (isSame && changed.split('.', 2).join() === value.split('.', 2).join()) continue;
-      expect(sessions.find(`sluice-session=${changed}`), changed).toBeUndefined();
+  it('has fewer scopes as soon as its token has', async () => {
+    const wide: Credentials = { kind: 'credentials', tokens: [{ ...READER, scopes: ['read', 'deploy'] }] };
+    const here = at(wide);
+    const wideCookie = `${NAME}=${here.sessions.begin(readerOf(here))}`;
+    here.credentials.replace(TOKENS);
+    expect((await here.sessions.find(wideCookie, NAME))?.scopes).toEqual(['read']);
+  });
+
+  it('is ended by a log-out everywhere, and no other session with it', async () => {
+    const other = `${NAME}=${sessions.begin(readerOf(at(BOTH)))}`;
+    const { session } = (await sessions.find(other, NAME)) ?? {};
+    if (session === undefined) throw new Error('there is no session');
+    await sessions.end(session);
+    for (const process of [sessions, at(BOTH).sessions]) {
+      expect(await process.find(other, NAME)).toBeUndefined();
+      expect(await process.find(cookie, NAME)).toBeDefined();
     }
   });
 
-  it.each(['', 'sluice-session=', 'sluice-session=a.b.c', `sluice-session=.${9e15}.`, 'x=1', `other-${cookie}`])(
+  it('may not go on, at a process that let it in, once another has ended it or its time is over', async () => {
+    const later = new FakeClock();
+    const [here, there] = [at(BOTH, later), at(BOTH, later)];
+    const enter = async () => {
+      const actor = await here.sessions.find(`${NAME}=${here.sessions.begin(readerOf(here))}`, NAME);
+      if (actor?.session === undefined) throw new Error('there is no session');
+      return { ...actor, session: actor.session };
+    };
+    const [ended, lasting] = [await enter(), await enter()];
+    await there.sessions.end(ended.session);
+    expect(await Promise.all([ended, lasting, readerOf(here)].map((actor) => here.sessions.holds(actor)))).toEqual([
+      false,
+      true,
+      true,
+    ]);
+    later.advance(12 * 3_600_000);
+    expect(await here.sessions.holds(lasting)).toBe(false);
+  });
+
+  it('that was logged out stays so, though a clock was set ahead, others were logged out then, and it was set back', async () => {
+    const machine = fakeClock();
+    const here = createLogins(BOTH, { store: await openStore(), clock: followed(machine) }).sessions;
+    const enter = async () => {
+      const value = `${NAME}=${here.begin(readerOf(at(BOTH)))}`;
+      const session = (await here.find(value, NAME))?.session;
+      if (session === undefined) throw new Error('there is no session');
+      return { value, session };
+    };
+    const stolen = await enter();
+    await here.end(stolen.session);
+    machine.set(24 * 3_600_000);
+    await here.end((await enter()).session);
+    machine.set(-24 * 3_600_000);
+    expect(await here.find(stolen.value, NAME)).toBeUndefined();
+    // Set back further, after its time.
+    machine.pass(13 * 3_600_000);
+    await here.end((await enter()).session);
+    machine.set(-24 * 3_600_000);
+    expect(await here.find(stolen.value, NAME)).toBeUndefined();
+  });
+
+  it('ends after twelve hours', async () => {
+    const later = new FakeClock();
+    later.advance(12 * 3_600_000 - 1);
+    expect(await at(BOTH, later).sessions.find(cookie, NAME)).toBeDefined();
+    later.advance(1);
+    expect(await at(BOTH, later).sessions.find(cookie, NAME)).toBeUndefined();
+  });
+
+  it('is not found once any character of it is changed', async () => {
+    const value = cookie.slice(`${NAME}=`.length);
+    for (let place = 0; place < value.length; place += 1) {
+      const other = value[place] === 'A' ? 'B' : 'A';
+      const changed = `${value.slice(0, place)}${other}${value.slice(place + 1)}`;
+      // The last character of base64url has bits that mean nothing.
+      const isSame = Buffer.from(changed.split('.')[3] ?? '', 'base64url').equals(
+        Buffer.from(value.split('.')[3] ?? '', 'base64url'),
+      );
+      if (isSame && changed.split('.', 3).join() === value.split('.', 3).join()) continue;
+      expect(await sessions.find(`${NAME}=${changed}`, NAME), changed).toBeUndefined();
+    }
+  });
+
+  it.each(['', `${NAME}=`, `${NAME}=a.b.c.d`, `${NAME}=..${9e15}.`, 'x=1', `other-${cookie}`, `__Host-${cookie}`])(
     'is not found in %s',
-    (text) => {
-      expect(sessions.find(text)).toBeUndefined();
+    async (text) => {
+      expect(await sessions.find(text, NAME)).toBeUndefined();
     },
   );
 });

@@ -92,7 +92,7 @@ describe('the OpenAPI document', () => {
   it('says of a body whether it must be there', () => {
     const operations = Object.values(document.paths).flatMap((methods) => Object.values(methods));
     const needed = operations.filter(({ requestBody }) => requestBody?.required).map(({ operationId }) => operationId);
-    expect(needed.sort()).toEqual(['changeCron', 'deployFlow', 'deployFlows']);
+    expect(needed.sort()).toEqual(['changeCron', 'deployFlow', 'deployFlows', 'discardHeld']);
   });
 
   it('the validator used here refuses an answer with a field too many or too few', () => {

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import type { SluiceApp } from '../../src/app.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { Reason } from '../../src/model/delivery.ts';
-import { REASONS } from '../../src/webhooks/outcome.ts';
+import { REASONS } from '../../src/webhooks/answers.ts';
 import { buildApp } from '../database.ts';
 import { createWorkspace, type Workspace } from '../e2e/service.ts';
 

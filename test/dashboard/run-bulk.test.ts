@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import type { StepResult } from '../../src/store/store.ts';
-import { HOOK_ONLY_ID, ORDERS_ID, startDashboard, type TestDashboard, UNKNOWN_ID } from './fixture.ts';
+import { HOOK_ONLY_ID, ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
 
 let dashboard: TestDashboard;
 
@@ -14,10 +14,6 @@ async function ask(method: 'GET' | 'POST', url: string, body?: unknown) {
   const sent = body === undefined ? {} : { body: JSON.stringify(body) };
   const response = await dashboard.app.inject({ method, url: `/flows/api${url}`, ...sent });
   return { status: response.statusCode, answer: response.json() };
-}
-/** A token that no plan has given. */
-function forged(filter: object): string {
-  return `${Buffer.from(JSON.stringify({ action: 'cancel', planId: UNKNOWN_ID, at: 0, filter })).toString('base64url')}.`;
 }
 const post = async (url: string, body?: unknown) => (await ask('POST', url, body)).answer;
 
@@ -94,11 +90,8 @@ describe('a plan for many runs', () => {
 
   it.each([
     [{ plan: false }, 'body.token: is missing; ask for a plan first and send its token'],
-    [{ plan: false, token: 'x' }, 'body.token: is not the token of a plan to cancel runs'],
-    [{ plan: false, token: 'e30.AAAA' }, 'body.token: is not the token of a plan to cancel runs'],
-    [{ plan: false, token: forged({ search: 'x'.repeat(1_101) }) }, 'body.token: is not the token'],
-    [{ plan: false, token: forged({ search: '\u0000' }) }, 'body.token: is not the token'],
-    [{ plan: false, token: forged({ flowId: 7 }) }, 'body.token: is not the token'],
+    [{ plan: false, token: 'x' }, 'body.token: is not the token of a plan that you asked for'],
+    [{ plan: false, token: 'e30.AAAA.AAAA' }, 'body.token: is not the token'],
     [{ status: 'Lost' }, 'body.status: "Lost" is not accepted'],
     [{ nobody: 1 }, 'Unrecognized key: "nobody"'],
     [{ limit: 10_001 }, 'body.limit: '],

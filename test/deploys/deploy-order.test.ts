@@ -99,14 +99,31 @@ describe('a manifest of the folder that is older than what is deployed', () => {
     expect(warnings.join('\n')).toContain('older than revision 2');
   });
 
-  it('is deployed where the settings let manifests win', async () => {
+  it('is not deployed either once retention has removed the earlier revision, and is said to be removed', async () => {
     await write(manifest('1'));
-    await start();
+    const first = await start();
     await put(manifest('2'));
-    await start({ manifestsWin: true });
-    expect(await deployed()).toEqual({ revision: 3, version: '1' });
-    expect((await start()).warnings.join('\n')).not.toContain('older');
-    expect(await deployed()).toEqual({ revision: 3, version: '1' });
+    await first.store.purgeRevisions({ kept: 1, after: { flowId: '', revision: 0 }, limit: 10 });
+    const { warnings } = await start();
+    expect(await deployed()).toEqual({ revision: 2, version: '2' });
+    expect(warnings.join('\n')).toContain(
+      'is revision 1 (no longer kept), older than revision 2, which stays deployed',
+    );
+    const { status, answer } = await ask('PUT', `/flows/${FLOW_ID}`, manifest('1'));
+    expect({ status, rollbackTo: answer.rollbackTo }).toEqual({ status: 409, rollbackTo: 1 });
+    expect(answer.refusal).toContain('revision 1 (no longer kept)');
+    for (const path of ['revisions/1', 'revisions/1/diff/2', 'revisions/2/diff/1']) {
+      const gone = await ask('GET', `/flows/${FLOW_ID}/${path}`);
+      expect(gone).toMatchObject({ status: 404, answer: { reason: 'revision_removed' } });
+    }
+    const restored = await ask('POST', `/flows/${FLOW_ID}/revisions/1/restore`);
+    expect(restored).toMatchObject({ status: 404, answer: { reason: 'revision_removed' } });
+    const { answer: listed } = await ask('GET', `/flows/${FLOW_ID}/revisions`);
+    expect(listed).toMatchObject([
+      { revision: 2, isRemoved: false },
+      { revision: 1, version: '1', isRemoved: true },
+    ]);
+    expect((await ask('PUT', `/flows/${FLOW_ID}?allow=rollback`, manifest('1'))).answer).toMatchObject({ revision: 3 });
   });
 
   it('is deployed by a reload that allows it', async () => {
@@ -150,8 +167,7 @@ describe('a manifest of the folder that is older than what is deployed', () => {
     const { warnings } = await start();
     expect(warnings).toEqual([
       `warning push (${FLOW_ID}): the manifest in the folder is revision 1, older than revision 2, which stays ` +
-        'deployed. To go back, deploy it with `sluice deploy --to URL --allow rollback`, change its version, or set ' +
-        'SLUICE_MANIFESTS_WIN=true',
+        'deployed. To go back, deploy it with `sluice deploy --to URL --allow rollback`, or change its version',
     ]);
     expect(await deployed()).toEqual({ revision: 2, version: '2' });
     expect((await start({ refusedDeploys: 'fail' })).warnings).toHaveLength(1);

@@ -84,8 +84,8 @@ async function ask(method: string, path: string, body?: object) {
   return { status: response.status, answer: (await response.json()) as any };
 }
 const deliver = (slug = 'slow') => ask('POST', `/webhook/${slug}`, { order: 7 });
-const deploy = async (next: object) => {
-  const { status, answer } = await ask('PUT', `/flows/${FLOW_ID}`, next);
+const deploy = async (next: object, query = '') => {
+  const { status, answer } = await ask('PUT', `/flows/${FLOW_ID}${query}`, next);
   expect({ status, refusal: answer.refusal }).toEqual({ status: 200, refusal: null });
 };
 const runs = async () => (await ask('GET', `/runs?flowId=${FLOW_ID}`)).answer;
@@ -138,7 +138,7 @@ describe('a deploy while a verifier works', () => {
     const delivery = deliver();
     for (let times = 1; times <= 3; times += 1) {
       const question = await verifierAsked(times);
-      await deploy(manifest({ version: `${times + 1}`, inputs: { webhookRateLimitPermitsPerSecond: 100 + times } }));
+      await deploy(manifest({ version: `${times + 1}`, inputs: { webhookRateLimitPermitsPerSecond: 100 - times } }));
       question.answer(true);
     }
     expect(await delivery).toMatchObject({ status: 503, answer: { reason: 'store_unavailable' } });
@@ -151,7 +151,7 @@ describe('a deploy while a verifier works', () => {
     await start(manifest({ inputs: { webhookHmacKey: 'first key' } }));
     const delivery = deliver();
     const question = await verifierAsked(1);
-    await deploy(manifest({ inputs: { webhookHmacKey: 'second key' } }));
+    await deploy(manifest({ inputs: { webhookHmacKey: 'second key' } }), '?allow=access');
     question.answer(true);
     (await verifierAsked(2)).answer(false);
     expect(await delivery).toMatchObject({ status: 401 });
@@ -200,5 +200,18 @@ describe('a flow that is disabled or drained while a verifier works', () => {
     question.answer(true);
     expect(await delivery).toMatchObject({ status: 403, answer: { reason: 'flow_disabled' } });
     expect(await runs()).toEqual([]);
+  });
+
+  it('keeps what the gates said of the delivery, and asks them once', async () => {
+    await start(manifest({ inputs: { webhookEnforcementMode: 'Audit' } }));
+    const delivery = deliver();
+    const question = await verifierAsked(1);
+    expect((await ask('POST', `/flows/${FLOW_ID}/disable`)).status).toBe(200);
+    question.answer(false);
+    expect(await delivery).toMatchObject({ status: 403, answer: { reason: 'flow_disabled' } });
+    const [record] = (await ask('GET', '/webhooks/recent')).answer;
+    const violations = ['signature_mismatch', 'flow_disabled'];
+    expect(record).toMatchObject({ statusCode: 403, reason: 'signature_mismatch', violations });
+    expect(asked).toHaveLength(1);
   });
 });

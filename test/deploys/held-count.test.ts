@@ -2,18 +2,25 @@ import { setImmediate } from 'node:timers/promises';
 import { pino } from 'pino';
 import { expect, test } from 'vitest';
 import { createHolding } from '../../src/deploys/holding.ts';
+import type { DeployedFlow } from '../../src/flows/catalog.ts';
 import type { HoldResult, Store } from '../../src/store/store.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { fakeClock } from '../flows/fixture.ts';
 import { acceptanceOf, flowId } from '../store/samples.ts';
 
-/** A flow that starts no runs, on a store whose answers come when the test lets them. */
+/** A flow that starts no runs, unless the test opens it, on a store whose answers come when the test lets them. */
 function holdingOn() {
-  const rows = { held: 0 };
+  const rows = { held: 0, isLost: false };
+  const flow = { isOpen: false, deployed: { record: { isEnabled: true } } as DeployedFlow };
   const counts: (() => void)[] = [];
   const holds: (() => void)[] = [];
-  const store: Pick<Store, 'releaseHeld' | 'countHeld' | 'holdDelivery'> = {
-    releaseHeld: async () => ({ runs: [], left: rows.held }),
+  const releases: (() => void)[] = [];
+  const store: Pick<Store, 'releaseHeld' | 'discardHeld' | 'countHeld' | 'holdDelivery'> = {
+    discardHeld: () => Promise.reject(new Error('nothing is discarded here')),
+    releaseHeld: () => {
+      const left = rows.held;
+      return new Promise((resolve) => releases.push(() => resolve({ runs: [], left })));
+    },
     countHeld: () => {
       const counted = { [flowId]: rows.held };
       return new Promise((resolve) => counts.push(() => resolve(counted)));
@@ -21,12 +28,14 @@ function holdingOn() {
     holdDelivery: ({ run }) => {
       rows.held += 1;
       const result: HoldResult = { kind: 'held', runId: run.id, isReplay: false };
-      return new Promise((resolve) => holds.push(() => resolve(result)));
+      return new Promise((resolve, reject) =>
+        holds.push(() => (rows.isLost ? reject(new Error('the answer was lost')) : resolve(result))),
+      );
     },
   };
   const holding = createHolding({
     store,
-    catalog: { find: () => undefined },
+    catalog: { find: () => (flow.isOpen ? flow.deployed : undefined) },
     engine: { announce: () => {} },
     clock: fakeClock(),
     logger: pino({ level: 'silent' }),
@@ -38,10 +47,13 @@ function holdingOn() {
   };
   return {
     rows,
+    flow,
+    releases,
     holding,
     hold: () => holding.hold(acceptanceOf(1)),
     answerHolds: () => answer(holds),
     answerCounts: () => answer(counts),
+    answerReleases: () => answer(releases),
     counted: () => holding.count(flowId),
   };
 }
@@ -84,3 +96,59 @@ test('what other processes hold counts as soon as this one holds nothing more', 
   await refreshed;
   expect(counted()).toBe(5);
 });
+
+test('a delivery that was stored while its flow was resumed is released', async () => {
+  const { flow, releases, holding, hold, answerHolds, answerReleases } = holdingOn();
+  const held = hold();
+  flow.isOpen = true;
+  holding.release(flowId);
+  await answerReleases();
+  await answerHolds();
+  await held;
+  expect(releases).toHaveLength(1);
+  await answerReleases();
+  await holding.stop();
+});
+
+test.each(['before', 'after'])(
+  'a delivery counts once, though it was stored %s a release that left it',
+  async (order) => {
+    const { flow, holding, hold, answerHolds, answerCounts, answerReleases, counted } = holdingOn();
+    flow.isOpen = true;
+    const first = order === 'before' ? hold() : undefined;
+    holding.release(flowId);
+    const held = first ?? hold();
+    if (order === 'after') await answerHolds();
+    await answerReleases();
+    await answerHolds();
+    await held;
+    await answerReleases();
+    await answerCounts();
+    await holding.stop();
+    expect(counted()).toBe(1);
+  },
+);
+
+test('a delivery counts, though the answer that it is held was lost', async () => {
+  const { rows, hold, answerHolds, answerCounts, counted } = holdingOn();
+  rows.isLost = true;
+  const held = hold();
+  await Promise.all([expect(held).rejects.toThrow('the answer was lost'), answerHolds()]);
+  await answerCounts();
+  expect(counted()).toBe(1);
+});
+
+test.each(['start', 'refresh'] as const)(
+  'what is held of a flow that starts runs is released at a %s',
+  async (when) => {
+    const { rows, flow, releases, holding, answerCounts, answerReleases } = holdingOn();
+    rows.held = 2;
+    flow.isOpen = true;
+    const looked = when === 'start' ? holding.start() : holding.refresh(flowId);
+    await answerCounts();
+    await looked;
+    expect(releases).toHaveLength(1);
+    await answerReleases();
+    await holding.stop();
+  },
+);

@@ -3,7 +3,8 @@ import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
-import { buildApp } from '../database.ts';
+import type { Store } from '../../src/store/store.ts';
+import { buildApp, openEmptyStore } from '../database.ts';
 import { createWorkspace, eventually, FLOW_ID, GITHUB_SECRET, githubManifest, type Workspace } from '../e2e/service.ts';
 
 let workspace: Workspace;
@@ -17,13 +18,14 @@ afterEach(async () => {
 });
 
 /** The service on the workspace, which may hold; another one that ran before is stopped. */
-async function start(settings: SettingsInput = {}, inputs: object = {}): Promise<SluiceApp> {
+async function start(settings: SettingsInput = {}, inputs: object = {}, store?: Store): Promise<SluiceApp> {
   for (const app of apps.splice(0)) await app.close();
   await workspace.writeManifest('push.json', githubManifest({ inputs, steps: { first: { type: 'NoOp' } } }));
   const app = await buildApp({
     settings: { enforcementMode: 'Enforce', port: 0, holdDeliveries: true, ...settings },
     folder: workspace.folder,
     logger: pino({ level: 'silent' }),
+    ...(store && { store }),
   });
   apps.push(app);
   await app.listen();
@@ -35,8 +37,12 @@ const get = async ({ fastify }: SluiceApp, url: string) => (await fastify.inject
 const act = async ({ fastify }: SluiceApp, what: string) =>
   (await fastify.inject({ method: 'POST', url: `${flowUrl}/${what}` })).json();
 
-async function deliver({ fastify }: SluiceApp, nonce: string, options: { key?: string; headers?: object } = {}) {
-  const body = JSON.stringify({ nonce });
+async function deliver(
+  { fastify }: SluiceApp,
+  nonce: string,
+  options: { key?: string; headers?: object; body?: string } = {},
+) {
+  const body = JSON.stringify({ nonce: options.body ?? nonce });
   const signature = createHmac('sha256', options.key ?? GITHUB_SECRET)
     .update(body)
     .digest('hex');
@@ -123,9 +129,13 @@ describe.each(['drain', 'disable'])('while a flow cannot start runs because of %
     await act(app, how);
     const headers = { 'idempotency-key': 'once' };
     const first = await deliver(app, 'n-1', { headers });
-    expect((await deliver(app, 'n-2', { headers })).answer).toMatchObject({
+    expect((await deliver(app, 'n-2', { headers, body: 'n-1' })).answer).toMatchObject({
       runId: first.answer.runId,
       duplicate: true,
+    });
+    expect(await deliver(app, 'n-3', { headers })).toMatchObject({
+      status: 409,
+      answer: { reason: 'idempotency_conflict' },
     });
   });
 
@@ -214,12 +224,10 @@ describe('held deliveries', () => {
 });
 
 describe('the bounds of what is held', () => {
-  it.each([
-    ['rows', { heldDeliveryRows: 2 }],
+  it('refuse more than so many bytes, and accept again once there is room', async () => {
     // Each takes 1024 bytes beside its headers and body.
-    ['bytes', { heldDeliveryBytes: 3000 }],
-  ])('refuse more than so many %s, and accept again once there is room', async (_name, bounds) => {
-    const app = await start(bounds);
+    const held = { maxRows: Number.POSITIVE_INFINITY, maxBytes: 3000 };
+    const app = await start({}, {}, await openEmptyStore({ held }));
     await act(app, 'drain');
     const statuses = [];
     for (const nonce of ['n-1', 'n-2', 'n-3']) statuses.push((await deliver(app, nonce)).status);
@@ -229,5 +237,36 @@ describe('the bounds of what is held', () => {
     await act(app, 'resume');
     await released(app, 2);
     expect((await deliver(app, 'n-3')).status).toBe(200);
+  });
+});
+
+describe('held deliveries that an operator discards', () => {
+  const discard = ({ fastify }: SluiceApp, body: object) =>
+    fastify
+      .inject({ method: 'POST', url: `${flowUrl}/held/discard`, payload: body })
+      .then((response) => ({ status: response.statusCode, answer: response.json() }));
+
+  it('start no run, and the activity and their records say who did it and why', async () => {
+    const app = await start();
+    await act(app, 'disable');
+    for (const nonce of ['n-1', 'n-2']) await deliver(app, nonce);
+    for (const body of [{}, { reason: ' ' }, { reason: 'x', before: 'yesterday' }]) {
+      expect(await discard(app, body)).toMatchObject({ status: 400 });
+    }
+    expect(await discard(app, { reason: 'too old', before: '2001-01-01T00:00:00Z' })).toMatchObject({
+      status: 200,
+      answer: { discarded: 0, left: 2 },
+    });
+    expect(await discard(app, { reason: 'done by hand' })).toMatchObject({ answer: { discarded: 2, left: 0 } });
+    expect(await get(app, flowUrl)).toMatchObject({ held: 0 });
+    const kept = await get(app, `/flows/api/activity?target=${FLOW_ID}&action=discardHeld&take=1`);
+    expect(kept).toMatchObject([{ actor: 'anyone', reason: 'done by hand', statusCode: 200 }]);
+    const records = await get(app, `/flows/api/webhooks/recent?flowId=${FLOW_ID}`);
+    const detail = 'held, and discarded by anyone: done by hand';
+    expect(records).toMatchObject([{ detail }, { detail }]);
+    await act(app, 'enable');
+    expect(await deliver(app, 'n-1')).toMatchObject({ status: 409, answer: { reason: 'nonce_replayed' } });
+    expect(await deliver(app, 'n-3')).toMatchObject({ status: 200 });
+    await released(app, 1);
   });
 });

@@ -1,4 +1,6 @@
 import { createHmac } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
@@ -76,7 +78,7 @@ async function ask(app: SluiceApp, method: 'GET' | 'POST' | 'PUT' | 'DELETE', pa
 }
 const deliver = (order = 7) => ask(here, 'POST', '/webhook/push', { order });
 const put = async (there: SluiceApp, next: object) => {
-  const { status, answer } = await ask(there, 'PUT', `/flows/${FLOW_ID}?allow=caution`, next);
+  const { status, answer } = await ask(there, 'PUT', `/flows/${FLOW_ID}?allow=caution,access`, next);
   expect({ status, refusal: answer.refusal }).toEqual({ status: 200, refusal: null });
 };
 const runs = async () => (await store.listRuns({ skip: 0, take: 9 })).items;
@@ -116,6 +118,35 @@ describe('a flow that another process has closed', () => {
     expect((await ask(here, 'POST', `/flows/${FLOW_ID}/trigger`)).status).toBe(403);
     expect(await here.scheduler.trigger(`flow-${FLOW_ID}-nightly`)).toEqual({ kind: 'disabled' });
     expect(await runs()).toHaveLength(1);
+  });
+});
+
+describe('a flow that another process has deleted', () => {
+  const remove = async () => {
+    const there = await start();
+    for (const { folder } of workspaces.slice(1)) await rm(join(folder, 'manifests', 'push.json'));
+    expect(await ask(there, 'DELETE', `/flows/${FLOW_ID}`)).toMatchObject({ status: 200 });
+  };
+
+  it.each([{}, { holdDeliveries: true }])(
+    'is unknown to a delivery, and from then on to all who ask: %o',
+    async (settings) => {
+      here = await start({}, settings);
+      await ask(here, 'POST', `/flows/${FLOW_ID}/${'holdDeliveries' in settings ? 'disable' : 'enable'}`);
+      await remove();
+      expect(await deliver()).toMatchObject({ status: 404, answer: { reason: 'unknown_flow' } });
+      expect((await ask(here, 'GET', `/flows/${FLOW_ID}`)).status).toBe(404);
+      expect([await store.countHeld(), await runs()]).toEqual([{}, []]);
+    },
+  );
+
+  it('starts no run by hand or by its schedule', async () => {
+    here = await start();
+    await remove();
+    expect((await ask(here, 'POST', `/flows/${FLOW_ID}/trigger`)).status).toBe(404);
+    expect(await here.scheduler.trigger(`flow-${FLOW_ID}-nightly`)).toBeUndefined();
+    expect(await here.scheduler.list()).toEqual([]);
+    expect(await runs()).toEqual([]);
   });
 });
 

@@ -102,7 +102,7 @@ describe('the schemes and gates of the page', () => {
     const modules = await Promise.all(['verifier.ts', 'spec.ts', 'payload.ts', 'gate.ts'].map(load));
     app = await buildApp({
       folder,
-      clock: { now: () => now, monotonic: () => performance.now() },
+      clock: { now: () => now, monotonic: () => now },
       settings: {
         port: 0,
         databaseUrl: 'sqlite::memory:',

@@ -7,9 +7,10 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildApp, type SluiceApp } from '../../src/app.ts';
+import { gradeOf } from '../../src/webhooks/schemes/layout.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { signDelivery } from '../../src/webhooks/schemes/sign.ts';
-import { CAPTURED, gradeOf, jsonSample, type SignatureSpec } from '../../src/webhooks/schemes/spec.ts';
+import { CAPTURED, jsonSample, type SignatureSpec } from '../../src/webhooks/schemes/spec.ts';
 import { eventually, getJson } from '../e2e/service.ts';
 import { keyOf as fixtureKey } from '../webhooks/schemes/fixtures.ts';
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { schemaOf } from '../../src/commands/infer-schema.ts';
 import { compileBodySchema } from '../../src/manifest/body-schema.ts';
 import type { Json } from '../../src/model/json.ts';
-import { bodySchemaGate } from '../../src/webhooks/gates/body-schema.ts';
+import { gateChain } from '../../src/webhooks/gates/index.ts';
 import { sampleDelivery, sampleSettings, sampleTrigger } from '../webhooks/samples.ts';
 import { runCli } from './cli.ts';
 import { createWorkspace, getJson, type Service, startService, type Workspace } from './service.ts';
@@ -94,7 +94,8 @@ describe('webhookBodySchema', () => {
 
   it('lets nothing pass where the schema of a stored revision can no longer be read', () => {
     const trigger = sampleTrigger({}, { bodySchema: { error: 'the file order.schema cannot be read: ENOENT' } });
-    expect(bodySchemaGate.prepare(trigger, sampleSettings())?.check(sampleDelivery(), {})).toMatchObject({
+    const gate = gateChain().find(({ name }) => name === 'bodySchema');
+    expect(gate?.prepare(trigger, sampleSettings())?.check(sampleDelivery(), {})).toMatchObject({
       passed: false,
       reason: 'verifier_error',
     });

@@ -10,6 +10,8 @@ const OTHER_ID = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a12';
 const WAITING_ID = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a13';
 const TOKEN = 'a-token-of-the-dashboard';
 const env = { SLUICE_DASHBOARD_TOKEN: TOKEN };
+/** The settings of the service that runs: the command sends their credentials to no other. */
+const own = () => ({ ...env, SLUICE_PORT: new URL(service.url).port });
 
 const noOp = (...after: string[]) => ({
   type: 'NoOp',
@@ -74,7 +76,7 @@ async function check(manifests: readonly object[], target: 'database' | 'service
   try {
     for (const [index, manifest] of manifests.entries()) await folder.writeManifest(`${index}.json`, manifest);
     const against = target === 'database' ? database : service.url;
-    return await runCli(folder, ['check', 'manifests', '--against', against, ...args], { env });
+    return await runCli(folder, ['check', 'manifests', '--against', against, ...args], { env: own() });
   } finally {
     await folder.remove();
   }

@@ -100,11 +100,11 @@ describe.each(['Off', 'Audit', 'Enforce'] as const)('the built service under %s'
   it('says what would help a delivery that was changed on its way, whether or not it was accepted', async () => {
     await post(service, `${payload}\n`, await signed(payload));
     const [latest] = await getJson<Listed[]>(`${service.url}/flows/api/webhooks/recent?rejectedOnly=true&take=1`);
-    const story = await getJson<{ hints: string[]; signature: object }>(
+    const review = await getJson<{ hints: string[]; signature: object }>(
       `${service.url}/flows/api/webhooks/${latest?.id}`,
     );
-    expect(story.hints).toEqual([expect.stringMatching(/^The signature matches without the trailing newline: /)]);
-    expect(story.signature).toMatchObject({
+    expect(review.hints).toEqual([expect.stringMatching(/^The signature matches without the trailing newline: /)]);
+    expect(review.signature).toMatchObject({
       signedBytes: { length: Buffer.byteLength(payload) + 1, sha256: expect.stringMatching(/^[0-9a-f]{64}$/) },
       keys: { current: expect.stringMatching(/^[0-9a-f]{8}$/) },
     });

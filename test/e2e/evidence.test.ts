@@ -1,9 +1,9 @@
-import { generateKeyPairSync } from 'node:crypto';
-import { readFile, writeFile } from 'node:fs/promises';
+import { generateKeyPairSync, sign } from 'node:crypto';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { keyName, sealEvidence, verifyEvidence } from '../../src/review/evidence.ts';
+import { keyName, sealEvidence, verifyEvidence } from '../../src/evidence/evidence.ts';
 import { runCli } from './cli.ts';
 import { createWorkspace, eventually, githubManifest, type Service, startService, type Workspace } from './service.ts';
 
@@ -105,6 +105,12 @@ describe('sluice evidence', () => {
       stdout: expect.stringContaining(`proven: signed by ${keyName(publicKey)}`),
     });
     expect(verified.stdout).toContain(`delivery ${deliveryId}, run ${runId}`);
+    await writeFile(join(workspace.folder, 'parts/run.json'), 'mine');
+    const again = await cli('evidence', 'verify', 'e.json', '--key', 'public.pem', '--extract', 'parts');
+    expect(again).toMatchObject({ code: 2, stderr: expect.stringContaining('it exists; give an empty folder') });
+    expect(await readFile(join(workspace.folder, 'parts/run.json'), 'utf8')).toBe('mine');
+    await rm(join(workspace.folder, 'parts'), { recursive: true });
+    await cli('evidence', 'verify', 'e.json', '--key', 'public.pem', '--extract', 'parts');
     const part = (name: string) => readFile(join(workspace.folder, 'parts', name), 'utf8');
     expect(JSON.parse(await part('delivery.json'))).toMatchObject({ id: deliveryId, statusCode: 200 });
     expect(JSON.parse(await part('run.json'))).toMatchObject({ id: runId, status: 'Succeeded' });
@@ -115,6 +121,18 @@ describe('sluice evidence', () => {
     expect(await readFile(join(workspace.folder, 'e.json'), 'utf8')).not.toContain('PRIVATE');
   });
 
+  it('is signed by the key that proves it, whatever key it claims', async () => {
+    const bundle = JSON.parse(sealEvidence({ ...SUBJECT, version: '\u001b[2J\u202e' }, [], privateKey));
+    bundle.statement = JSON.stringify({ ...JSON.parse(bundle.statement), key: 'sha256:of-somebody-else' });
+    bundle.signature = sign(null, Buffer.from(bundle.statement), privateKey).toString('base64');
+    await writeFile(join(workspace.folder, 'claims.json'), JSON.stringify(bundle));
+    const { stdout } = await cli('evidence', 'verify', 'claims.json', '--key', 'public.pem');
+    expect(stdout).toContain(`proven: signed by ${keyName(publicKey)} on`);
+    expect(stdout).not.toContain('somebody');
+    // Nor does what it says steer the terminal.
+    expect(stdout).toContain('Sluice \\u001b[2J\\u202e');
+  });
+
   it('of a refused delivery holds the body and the result of each gate', async () => {
     await sent('--wrong-key');
     const list = await fetch(`${service.url}/flows/api/webhooks/recent?rejectedOnly=true&take=1`);
@@ -122,9 +140,9 @@ describe('sluice evidence', () => {
     const text = await (await fetch(`${service.url}/flows/api/webhooks/${id}/evidence`)).text();
     const verdict = verifyEvidence(text, publicKey);
     if (!verdict.isProven) throw new Error(verdict.why);
-    const { story, reason } = JSON.parse(Buffer.from(verdict.parts[0]?.content ?? []).toString());
+    const { gateResults, reason } = JSON.parse(Buffer.from(verdict.parts[0]?.content ?? []).toString());
     expect(reason).toBe('signature_mismatch');
-    expect(story).toContainEqual(expect.objectContaining({ gate: 'signature', outcome: 'failed' }));
+    expect(gateResults).toContainEqual(expect.objectContaining({ gate: 'signature', outcome: 'failed' }));
     expect(verdict.parts.map(({ name }) => name)).toEqual(['delivery.json', 'body', 'activity.json']);
   });
 

@@ -188,12 +188,12 @@ const EXPLAINED: readonly Attack[] = (['audited', 'watched'] as const).map((slug
     const { statusCode, text } = await target.send({ slug, headers, body: `${body}\n` });
     expect(statusCode).toBe(200);
     const url = `${target.service.url}/flows/api/webhooks/${JSON.parse(text).deliveryId}`;
-    const story = (await (await fetch(url)).json()) as { hints: string[]; signature: object; rejected: boolean };
-    expect(story).toMatchObject({
+    const review = (await (await fetch(url)).json()) as { hints: string[]; signature: object; rejected: boolean };
+    expect(review).toMatchObject({
       rejected: true,
       hints: [expect.stringMatching(/^The signature matches without the trailing newline: /)],
     });
-    expect(story.signature).toMatchObject({ signedBytes: { length: body.length + 1 } });
+    expect(review.signature).toMatchObject({ signedBytes: { length: body.length + 1 } });
     const forced = { method: 'POST', headers: JSON_TYPE, body: '{"force":true}' };
     expect(await (await fetch(`${url}/redeliver`, forced)).json()).toMatchObject({ outcome: 'not possible' });
     expect(await target.runsOf(slug)).toBe(1);

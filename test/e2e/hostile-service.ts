@@ -29,13 +29,18 @@ export interface Delivery {
   readonly method?: string;
 }
 
+interface WireOptions {
+  /** Leaves the sending half open: the service hangs up on who closes it, unless the answer is there at once. */
+  readonly waits?: boolean;
+}
+
 /** What an attack has in hand: the built service under Enforce, and honest deliveries to compare with. */
 export interface Target {
   readonly service: Service;
   readonly workspace: Workspace;
   send(delivery: Delivery): Promise<WireAnswer>;
   /** Writes the text to a socket of its own and yields what came back once the service hung up or answered. */
-  wire(text: string | Buffer): Promise<string>;
+  wire(text: string | Buffer, options?: WireOptions): Promise<string>;
   /** Opens a socket and writes the text; the caller leaves it open. The suite closes it after the attack. */
   hold(text: string): Promise<Socket>;
   /** A delivery that GitHub would have signed. */
@@ -102,7 +107,7 @@ export async function startTarget(
       });
       return readAnswer(response.status, await response.text());
     },
-    async wire(text) {
+    async wire(text, { waits = false } = {}) {
       const socket = await open();
       let received = '';
       socket.on('data', (chunk) => {
@@ -110,7 +115,8 @@ export async function startTarget(
       });
       // Not once(): it rejects where the service resets the connection, which is an answer too.
       const closed = new Promise((done) => socket.on('close', done));
-      socket.end(text);
+      if (waits) socket.write(text);
+      else socket.end(text);
       await closed;
       return received;
     },

@@ -14,6 +14,7 @@ import { runFlow } from '../../dist/flows/handlers/run-flow.js';
 import { waitForSignal } from '../../dist/flows/handlers/wait-for-signal.js';
 import { createRuntime } from '../../dist/flows/runtime.js';
 import { snapshotOf } from '../../dist/manifest/secrets.js';
+import { createServiceClock } from '../../dist/model/clock.js';
 import { openSqliteStore } from '../../dist/store/sqlite/client.js';
 import { createMetrics } from '../../dist/telemetry/metrics.js';
 
@@ -64,13 +65,14 @@ const flaky = defineHandler({
 // One by one: the table of all would load an HTTP client, a quarter of the start.
 const handlers = [noOp, logMessage, delay, transform, fail, forEach, runFlow, waitForSignal, flaky];
 
-const clock = { now: () => Date.now(), monotonic: () => performance.now() };
+const clock = createServiceClock({ now: () => Date.now(), monotonic: () => performance.now() });
 const logger = pino({ level: 'silent' });
 const store = dyingAt(await openSqliteStore({ path: file }));
 const catalog = createCatalog(store, clock);
 for (const manifest of [inner, flow]) {
-  const { snapshot, hash } = snapshotOf(manifest, () => []);
-  await catalog.deploy({ file: 'flow.json', manifest, snapshot, hash, webhooks: [] });
+  const snapshot = snapshotOf(manifest, () => []);
+  const hash = JSON.stringify(snapshot);
+  await catalog.deploy({ file: 'flow.json', manifest, snapshot, files: {}, hash, webhooks: [] });
 }
 const runtime = createRuntime({
   store,

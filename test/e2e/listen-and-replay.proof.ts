@@ -12,6 +12,8 @@ import { createWorkspace, githubManifest, type Service, startService, type Works
 const CLI = resolve(import.meta.dirname, '../../dist/cli.js');
 const TOKEN = 'a-token-of-the-dashboard';
 const env = { SLUICE_DASHBOARD_TOKEN: TOKEN };
+/** The settings of the service that runs: the command sends their credentials to no other. */
+const own = () => ({ ...env, SLUICE_PORT: new URL(service.url).port });
 
 let workspace: Workspace;
 let service: Service;
@@ -37,7 +39,7 @@ const send = (...args: string[]) => runCli(workspace, ['send', '--to', service.u
 async function listen(...args: string[]) {
   const child = spawn(process.execPath, [CLI, 'listen', '--to', service.url, ...args], {
     cwd: workspace.folder,
-    env: { PATH: process.env.PATH ?? '', ...env },
+    env: { PATH: process.env.PATH ?? '', ...own() },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   onTestFinished(() => void child.kill());
@@ -76,7 +78,7 @@ describe('sluice listen', () => {
   });
 
   it('names the webhooks that there are, and needs the credentials', async () => {
-    const unknown = await runCli(workspace, ['listen', 'pull', '--to', service.url], { env });
+    const unknown = await runCli(workspace, ['listen', 'pull', '--to', service.url], { env: own() });
     expect(unknown).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('no webhook "pull"; the webhooks are: '),
@@ -130,7 +132,7 @@ describe('sluice replay', () => {
     expect(sent.code).toBe(0);
     const { url, got } = await receiver();
     const { id } = await newest();
-    const replayed = await runCli(workspace, ['replay', id, '--from', service.url, '--to', url], { env });
+    const replayed = await runCli(workspace, ['replay', id, '--from', service.url, '--to', url], { env: own() });
     expect(replayed).toMatchObject({ code: 0, stdout: '202 taken\n' });
     expect(replayed.stderr).toMatch(/not sent, because the source does not store the values: .*cookie/);
     expect(got).toHaveLength(1);
@@ -148,7 +150,7 @@ describe('sluice replay', () => {
     const { code, stdout, stderr } = await runCli(
       workspace,
       ['replay', id, '--from', service.url, '--to', service.url],
-      { env },
+      { env: own() },
     );
     expect(stdout).toMatch(/^409 .*nonce_replayed/);
     expect(stderr).toContain('already accepted this delivery');
@@ -160,10 +162,10 @@ describe('sluice replay', () => {
     const { id } = await newest();
     const { url, got } = await receiver();
     const args = ['replay', id, '--from', service.url, '--to', `${url}/hooks/in?a=1`];
-    const dry = await runCli(workspace, [...args, '--dry-run'], { env });
+    const dry = await runCli(workspace, [...args, '--dry-run'], { env: own() });
     expect(dry).toMatchObject({ code: 0, stdout: expect.stringMatching(new RegExp(`^POST ${url}/hooks/in\\?a=1\n`)) });
     expect(got).toEqual([]);
-    await runCli(workspace, args, { env });
+    await runCli(workspace, args, { env: own() });
     expect(got[0]?.url).toBe('/hooks/in?a=1');
   });
 
@@ -171,7 +173,7 @@ describe('sluice replay', () => {
     ['an id that is none', ['nope'], 'is not the id of a delivery'],
     ['an unknown delivery', ['0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a99'], 'There is no delivery with the id'],
   ])('says what is wrong with %s', async (_, args, message) => {
-    const { code, stderr } = await runCli(workspace, ['replay', '--from', service.url, ...args], { env });
+    const { code, stderr } = await runCli(workspace, ['replay', '--from', service.url, ...args], { env: own() });
     expect(stderr).toContain(message);
     expect(code).toBe(2);
   });

@@ -1,4 +1,13 @@
-import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll } from 'vitest';
@@ -11,7 +20,7 @@ const FROM = process.env.SLUICE_UPGRADE_FROM;
 
 type Change = 'expand' | 'contract';
 
-/** Two releases, one after the other; the later one adds a migration that the earlier one works beside. */
+/** Two releases, one after the other; the later one adds a table and a column that the earlier one works beside. */
 export function twoReleases(): { earlier: string; later: string } {
   if (FROM === undefined || FROM === '') return { earlier: PRESENT, later: nextRelease('expand') };
   return { earlier: resolve(FROM), later: PRESENT };
@@ -32,20 +41,25 @@ export function nextRelease(change: Change): string {
   const described = JSON.parse(readFileSync(join(PRESENT, 'package.json'), 'utf8'));
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ ...described, version: NEXT_VERSION }));
   // Where the bundle has the list of migrations of either database.
-  for (const [file, table] of [
-    ['migrate.js', 'sluice.of_the_next_release'],
-    ['connection.js', 'of_the_next_release'],
+  for (const [part, schema] of [
+    ['migrate', 'sluice.'],
+    ['connection', ''],
   ] as const) {
-    const path = join(folder, 'dist/bundle', file);
-    if (!readFileSync(path, 'utf8').includes('const migrations = [')) throw new Error(`${file} has no migrations`);
-    appendFileSync(path, migrationOf(change, table));
+    const bundle = join(folder, 'dist/bundle');
+    // Parts of earlier builds are there too.
+    const paths = readdirSync(bundle)
+      .filter((name) => new RegExp(`^${part}-.*\\.js$`).test(name))
+      .map((name) => join(bundle, name))
+      .filter((path) => readFileSync(path, 'utf8').includes('const migrations = ['));
+    if (paths.length === 0) throw new Error(`${part} has no migrations`);
+    for (const path of paths) appendFileSync(path, migrationOf(change, schema));
   }
   return folder;
 }
 
 export const NEXT_VERSION = '99.0.0';
 
-function migrationOf(change: Change, table: string): string {
+function migrationOf(change: Change, schema: string): string {
   return `
 {
   const { version, compatibleFrom } = migrations.at(-1);
@@ -53,7 +67,8 @@ function migrationOf(change: Change, table: string): string {
     version: version + 1,
     name: 'of the next release',
     compatibleFrom: ${change === 'expand' ? 'compatibleFrom' : 'version + 1'},
-    sql: 'CREATE TABLE ${table} (id integer)',
+    locks: ['runs'],
+    sql: 'CREATE TABLE ${schema}of_the_next_release (id integer); ALTER TABLE ${schema}runs ADD COLUMN of_the_next text',
   });
 }
 `;

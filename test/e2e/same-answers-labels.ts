@@ -67,12 +67,15 @@ function withoutTies(text: string): string {
 
 const lines = (unsorted: readonly string[]) => unsorted.toSorted().join('\n');
 
+/** Each side has a database of its own. */
+const MADE = /(made a new, empty database:) .+?(?= \(SLUICE_DATABASE_URL\))/;
+
 /** The lines of a service's log, sorted and without what differs from line to line. */
 export function logOf(side: Side): string[] {
   const written = side.service.output().split('\n');
   const known = written.map((line) => {
     const { time, pid, hostname, ...logged } = Object(jsonOf(line) ?? { line }) as Record<string, unknown>;
-    return labelled(JSON.stringify(logged), side);
+    return labelled(JSON.stringify(logged), side).replace(MADE, '$1 ~database~');
   });
   return known.sort();
 }

@@ -173,16 +173,20 @@ async function writeManifests(origin: string): Promise<void> {
       runAfter: { call: ['Succeeded'] },
     },
   };
-  const verifyToken = { webhookVerifyToken: SECRETS.verifyToken };
   const keys = { webhookHmacKey: SECRETS.literalKey, webhookHmacKeyPrevious: SECRETS.previousKey };
   const userInfo = `u:${SECRETS.publicUrlPassword}@`;
   const webhookPublicUrl = `https://${userInfo}hooks.example.com/in?token=${SECRETS.publicUrlToken}`;
   const others = {
     'from-env': { webhookHmacKey: 'env:WEBHOOK_KEY', webhookPublicUrl: 'env:PUBLIC_URL' },
     'from-file': { webhookHmacKey: 'file:../webhook.key' },
+    meta: {
+      webhookSignatureScheme: 'Meta',
+      webhookHmacKey: 'env:WEBHOOK_KEY',
+      webhookVerifyToken: SECRETS.verifyToken,
+    },
     twilio: { webhookSignatureScheme: 'Twilio', webhookHmacKey: 'env:WEBHOOK_KEY', webhookPublicUrl: 'env:PUBLIC_URL' },
   };
-  const inputs = { ...keys, ...verifyToken, webhookPublicUrl };
+  const inputs = { ...keys, webhookPublicUrl };
   await workspace.writeManifest('literal.json', githubManifest({ inputs, steps }));
   for (const [slug, own] of Object.entries(others)) {
     const manifest = githubManifest({ inputs: { webhookSlug: slug, ...own } });

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -7,8 +7,9 @@ import { createInterface } from 'node:readline';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { serviceUrl } from '../../src/commands/context.ts';
 import { runCli } from './cli.ts';
-import { createWorkspace, githubManifest, startService, type Workspace } from './service.ts';
+import { createWorkspace, eventually, getJson, githubManifest, startService, type Workspace } from './service.ts';
 
+const MAIN = resolve(import.meta.dirname, '../../dist/main.js');
 const CLI = resolve(import.meta.dirname, '../../dist/cli.js');
 
 async function workspaceWithWebhook(): Promise<Workspace> {
@@ -63,6 +64,20 @@ async function serve(workspace: Workspace, args: readonly string[], env: Record<
   return { url, stop };
 }
 
+it.each([
+  ['--help', 0, 'stdout', /^Usage: node dist\/main\.js\n[\s\S]*npx sluice serve --help/],
+  ['-h', 0, 'stdout', /^Usage: /],
+  ['--prot=3001', 2, 'stderr', /^Unknown argument: --prot=3001\n[\s\S]*npx sluice serve --help/],
+  ['check', 2, 'stderr', /^Unknown argument: check\n/],
+] as const)('main.js %s ends with %i and starts nothing', async (argument, status, stream, text) => {
+  const { folder } = await workspaceWithWebhook();
+  // A service that starts after all ends at its setting.
+  const env = { PATH: process.env.PATH ?? '', SLUICE_PORT: 'none' };
+  const ended = spawnSync(process.execPath, [MAIN, argument], { cwd: folder, env, encoding: 'utf8' });
+  expect(ended[stream]).toMatch(text);
+  expect(ended.status).toBe(status);
+});
+
 describe('a start', () => {
   it('prints the URL, scheme and mode of each webhook', async () => {
     const workspace = await workspaceWithWebhook();
@@ -77,9 +92,33 @@ describe('a start', () => {
     await service.stop('SIGTERM');
     expect(service.output()).toContain('  push: https://hooks.example.com/flows/api/webhook/push (GitHub, Audit)');
   });
+
+  it('warns once of a name that was a setting once', async () => {
+    const workspace = await workspaceWithWebhook();
+    const service = await startService(workspace, { SLUICE_MAX_BACKLOG: 'any' });
+    await service.stop('SIGTERM');
+    const told = service
+      .output()
+      .split('\n')
+      .filter((line) => line.includes('SLUICE_MAX_BACKLOG'));
+    expect(told.map((line) => JSON.parse(line))).toMatchObject([
+      { level: 40, msg: expect.stringContaining('is no longer a setting and is ignored') },
+    ]);
+  });
 });
 
 describe('sluice serve', () => {
+  it('deploys a change in the folder at once with --watch', async () => {
+    const workspace = await workspaceWithWebhook();
+    const { url } = await serve(workspace, ['--watch', '--port', '0']);
+    await workspace.writeManifest('push.json', { ...githubManifest(), version: '2' });
+    const flows = await eventually(
+      () => getJson<{ version: string }[]>(`${url}/flows/api/flows`),
+      ([flow]) => flow?.version === '2',
+    );
+    expect(flows).toHaveLength(1);
+  });
+
   it('takes host, port, manifests and database as options, before the environment', async () => {
     const workspace = await workspaceWithWebhook();
     const port = await freePort();

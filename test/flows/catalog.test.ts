@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { createCatalog } from '../../src/flows/catalog.ts';
+import { PLAN } from '../store/samples.ts';
 import { FLOW_ID, fakeClock, loadedFlow, manifestOf, openStore, stepOf } from './fixture.ts';
 import { graphOf } from './graphs.ts';
 
@@ -75,18 +76,7 @@ describe('a pinned revision', () => {
   it('says where the inputs came from: the revision that has the step', async () => {
     const { store, catalog } = await open();
     const { id, name, version } = one.manifest;
-    const triggers = { keys: [], renamed: [] };
-    const common = {
-      id,
-      name,
-      version,
-      at: 0,
-      needsIdle: false,
-      withoutHistory: [],
-      triggers,
-      findings: [],
-      overrides: [],
-    };
+    const common = { ...PLAN, id, name, version, at: 0 };
     const apply = ({ hash, snapshot }: typeof one, basedOn: number | null, source: 'folder' | 'api') =>
       store.applyDeploys([{ ...common, hash, snapshot, basedOn, source }]);
     await apply(one, null, 'api');

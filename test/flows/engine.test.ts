@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import type { Engine } from '../../src/flows/engine.ts';
-import { planRun } from '../../src/flows/planner.ts';
 import { prepareRevision } from '../../src/flows/prepared-revision.ts';
 import type { Graph } from '../../src/model/manifest.ts';
+import { planRun } from '../../src/model/planner.ts';
 import { FLOW_ID, type FlowService, manifestOf, openFlowService, openStore, START } from './fixture.ts';
 import { graphOf } from './graphs.ts';
 

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { pino } from 'pino';
 import { onTestFinished } from 'vitest';
@@ -8,7 +9,7 @@ import { createRuntime, type Runtime } from '../../src/flows/runtime.ts';
 import type { LoadedFlow } from '../../src/manifest/load.ts';
 import type { Manifest } from '../../src/manifest/schema.ts';
 import { snapshotOf } from '../../src/manifest/secrets.ts';
-import type { Clock } from '../../src/model/clock.ts';
+import type { Clock, ServiceClock } from '../../src/model/clock.ts';
 import type { Json } from '../../src/model/json.ts';
 import type { Graph, StepDefinition } from '../../src/model/manifest.ts';
 import type { RunDetail, StepDetail, Store } from '../../src/store/store.ts';
@@ -40,6 +41,17 @@ export function fakeClock(): FakeClock {
   };
 }
 
+/** The time of a service that goes by its machine's clock at once, however that is set. */
+export function followed(machine: Clock): ServiceClock {
+  return {
+    ...machine,
+    ledger: () => START + machine.monotonic(),
+    isFit: () => true,
+    clockOffsetMs: () => 0,
+    follow() {},
+  };
+}
+
 /** A logger that keeps its lines. */
 export function recordingLogger() {
   const lines: Record<string, unknown>[] = [];
@@ -65,8 +77,9 @@ export function stepOf(type: string, change: Partial<StepDefinition> = {}): Step
 /** A manifest as the loader hands it on. */
 export function loadedFlow(manifest: Manifest, handlers: readonly StepHandler[] = []): LoadedFlow {
   const table = handlerTable(handlers);
-  const { snapshot, hash } = snapshotOf(manifest, (type) => table.get(type)?.secretInputs ?? []);
-  return { file: 'orders.json', manifest, snapshot, hash, source: 'folder', webhooks: [] };
+  const snapshot = snapshotOf(manifest, (type) => table.get(type)?.secretInputs ?? []);
+  const hash = createHash('sha256').update(JSON.stringify(snapshot)).digest('hex');
+  return { file: 'orders.json', manifest, snapshot, files: {}, hash, source: 'folder', webhooks: [] };
 }
 
 /** An empty store, closed when the test ends. */
@@ -99,6 +112,8 @@ export interface FlowServiceOptions
   /** Handlers beside the built-in ones. */
   readonly own?: readonly StepHandler[];
   readonly egressAllow?: readonly string[];
+  /** The clock of the service, from that of the machine; one that is set is followed at once by default. */
+  readonly goesBy?: (machine: Clock) => ServiceClock;
 }
 
 /** A whole runtime on a real store; the clock is the test's. It is stopped when the test ends. */
@@ -114,7 +129,7 @@ export async function openFlowService(options: FlowServiceOptions = {}): Promise
     catalog,
     handlers: handlerTable(handlers),
     readSecret: () => ({ error: 'there are no secrets' }),
-    clock,
+    clock: (options.goesBy ?? followed)(clock),
     logger: log.logger,
     metrics,
     random: () => 0.5,

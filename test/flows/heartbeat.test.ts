@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { createHeartbeat } from '../../src/flows/heartbeat.ts';
+import { createServiceClock } from '../../src/model/clock.ts';
 import type { Beat, BeatAnswer } from '../../src/store/store.ts';
 import { fakeClock, recordingLogger, START } from './fixture.ts';
 
@@ -24,12 +25,12 @@ function heartbeat(...answers: ((Partial<BeatAnswer> & { takesMs?: number }) | E
       if (answer instanceof Error) throw answer;
       const { takesMs = 10, ...own } = answer ?? {};
       clock.pass(takesMs);
-      return { at: beat.now, replicas: 1, died: [], ...own };
+      return { at: clock.now(), ledgerAt: beat.ledgerAt, replicas: 1, died: [], ...own };
     },
   };
   const own = createHeartbeat({
     store,
-    clock,
+    clock: createServiceClock(clock),
     logger,
     version: '1.2.3',
     fingerprint: () => ({ keys: [] }),

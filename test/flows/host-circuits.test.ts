@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { ANSWERED, ask, FAILED, ORIGIN, open, send, setUp, sharedStore, slowDown, T0, untilOf } from './host-table.ts';
+import { ANSWERED, ask, BROKEN, FAILED, ORIGIN, open, send, setUp, sharedStore, slowDown, T0 } from './host-table.ts';
 
 describe('the circuit of a host', () => {
   it('makes steps wait that would have called it, and says for what', async () => {
@@ -12,7 +12,6 @@ describe('the circuit of a host', () => {
       why: 'circuit',
       message: `the circuit of ${ORIGIN} has been open since 2026-11-22T00:00:00Z: 3 requests in a row failed (ECONNREFUSED)`,
     });
-    expect(untilOf(turn)).toBeGreaterThan(60_000);
     expect(await ask(hosts, { origin: 'https://b.example.com' })).toMatchObject({ kind: 'go' });
   });
 
@@ -20,12 +19,12 @@ describe('the circuit of a host', () => {
     const { hosts, time } = setUp();
     await open(hosts);
     time.now += 5000;
-    const probe = await ask(hosts, { hasWaited: true });
-    expect(probe).toMatchObject({ kind: 'go', isProbe: true });
+    const probe = await ask(hosts, { waitedIn: ORIGIN });
+    expect(probe).toMatchObject({ kind: 'go', probed: ORIGIN });
     expect(await ask(hosts)).toMatchObject({ kind: 'wait', why: 'circuit' });
     if (probe.kind === 'go') probe.end(ANSWERED);
-    expect(await ask(hosts)).toMatchObject({ kind: 'go', isProbe: false });
-    expect((await hosts.list())[0]).toMatchObject({ state: 'recovering' });
+    expect(await ask(hosts)).toMatchObject({ kind: 'go', probed: undefined });
+    expect((await hosts.list())[0]).toMatchObject({ circuits: [], isFailing: false });
   });
 
   it('stays open for longer where a probe found no host', async () => {
@@ -33,7 +32,7 @@ describe('the circuit of a host', () => {
     await open(hosts);
     time.now += 5000;
     await send(hosts, { kind: 'none', error: 'ENOTFOUND' });
-    expect((await hosts.list())[0]).toMatchObject({ state: 'open', circuit: { probeAt: T0 + 15_000 } });
+    expect((await hosts.list())[0]).toMatchObject({ circuits: [{ state: 'open', until: T0 + 15_000 }] });
     expect(await ask(hosts)).toMatchObject({ kind: 'wait', message: expect.stringContaining('ENOTFOUND') });
   });
 
@@ -42,35 +41,20 @@ describe('the circuit of a host', () => {
     await open(hosts);
     time.now += 5000;
     await send(hosts, { kind: 'none' });
-    expect(await ask(hosts)).toMatchObject({ kind: 'go', isProbe: true });
+    expect(await ask(hosts)).toMatchObject({ kind: 'go', probed: ORIGIN });
   });
 
-  it('is probed three times by the same step, which goes before all that come meanwhile, and then by another one', async () => {
-    const { hosts, time } = setUp();
+  it('is probed by the step that has waited longest, before all that come meanwhile', async () => {
+    const store = sharedStore('sole');
+    const { hosts, time } = setUp({ store });
     await open(hosts);
+    await ask(hosts);
     time.now += 5000;
-    for (const probes of [0, 1]) {
-      await send(hosts, FAILED, { hasWaited: true, probes });
-      time.now += 5000;
-      expect(await ask(hosts, { hasWaited: true, probes: 0 })).toMatchObject({ kind: 'wait', why: 'circuit' });
-    }
-    await send(hosts, FAILED, { hasWaited: true, probes: 2 });
     expect(await ask(hosts)).toMatchObject({ kind: 'wait', why: 'circuit' });
-    time.now += 10_000;
-    expect(await ask(hosts)).toMatchObject({ kind: 'go', isProbe: true });
+    expect(await ask(hosts, { waitedIn: ORIGIN })).toMatchObject({ kind: 'go', probed: ORIGIN });
   });
 
-  it('is left to another step where the one that is to probe again does not come, or asks too early', async () => {
-    const { hosts, time } = setUp();
-    await open(hosts);
-    time.now += 5000;
-    await send(hosts, FAILED, { hasWaited: true, probes: 0 });
-    expect(untilOf(await ask(hosts, { hasWaited: true, probes: 1 }))).toBe(5000 + 5000 + 5000);
-    time.now += 15_000;
-    expect(await ask(hosts)).toMatchObject({ kind: 'go', isProbe: true });
-  });
-
-  it('is looked after: one step is released to probe, more and more once the host is back', async () => {
+  it('is looked after: one step is released to probe, and the others at a steady rate once the host is back', async () => {
     const store = sharedStore('sole');
     const { hosts, time } = setUp({ store });
     await hosts.start();
@@ -80,15 +64,13 @@ describe('the circuit of a host', () => {
     expect(store.released).toEqual([]);
     time.now += 5000;
     await hosts.look();
-    expect(store.released).toEqual([{ origin: ORIGIN, limit: 1, at: 5000 }]);
-    await send(hosts, ANSWERED, { hasWaited: true });
-    for (let second = 0; second < 12; second += 1) {
+    expect(store.released).toEqual([{ queue: ORIGIN, limit: 1, at: 5000 }]);
+    await send(hosts, ANSWERED, { waitedIn: ORIGIN });
+    for (let second = 0; second < 3; second += 1) {
       await hosts.look();
       time.now += 1000;
     }
-    expect(store.released.slice(1).map(({ limit }) => limit)).toEqual([
-      2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2000, 2000,
-    ]);
+    expect(store.released.slice(1).map(({ limit }) => limit)).toEqual([120, 100, 100]);
   });
 
   it('survives a restart', async () => {
@@ -115,7 +97,7 @@ describe('the circuit of a host', () => {
     for (const turn of turns) if (turn.kind === 'go') turn.end(ANSWERED);
     await one.hosts.look();
     await two.hosts.look();
-    for (const { hosts } of [one, two]) expect((await hosts.list())[0]).toMatchObject({ state: 'recovering' });
+    for (const { hosts } of [one, two]) expect((await hosts.list())[0]).toMatchObject({ circuits: [] });
     expect(store.circuits.size).toBe(0);
   });
 
@@ -124,7 +106,7 @@ describe('the circuit of a host', () => {
     const { changeCircuit } = store;
     const { hosts, time } = setUp({ store, replicas: 2 });
     const late = await ask(hosts);
-    await open(hosts);
+    await open(hosts, BROKEN);
     await hosts.look();
     time.now += 5000;
     const slow = slowDown(store, changeCircuit);
@@ -135,11 +117,11 @@ describe('the circuit of a host', () => {
     const looking = hosts.look();
     slow.goOn();
     const probe = await probing;
-    expect(probe).toMatchObject({ kind: 'go', isProbe: true });
+    expect(probe).toMatchObject({ kind: 'go', probed: expect.stringContaining(ORIGIN) });
     if (probe.kind === 'go') probe.end(ANSWERED);
     await looking;
     await hosts.look();
-    expect((await hosts.list())[0]).toMatchObject({ state: 'recovering' });
+    expect((await hosts.list())[0]).toMatchObject({ circuits: [] });
     expect(store.circuits.size).toBe(0);
   });
 
@@ -157,7 +139,7 @@ describe('the circuit of a host', () => {
     await setImmediate();
     slow.goOn();
     await Promise.all([looking, closing]);
-    expect((await hosts.list())[0]).toMatchObject({ state: 'recovering' });
+    expect((await hosts.list())[0]).toMatchObject({ circuits: [] });
     expect(store.circuits.size).toBe(0);
   });
 
@@ -210,7 +192,121 @@ describe('the circuit of a host', () => {
     const { hosts } = setUp({ store, failures: 0 });
     await hosts.start();
     await hosts.look();
-    expect(await ask(hosts)).toMatchObject({ kind: 'go', isProbe: false });
+    expect(await ask(hosts)).toMatchObject({ kind: 'go', probed: undefined });
+    expect(store.circuits.size).toBe(0);
+  });
+});
+
+describe('the circuit of an endpoint', () => {
+  const other = { caller: 'flow 2', endpoint: 'step b' };
+  /** Of the same caller. */
+  const elsewhere = { endpoint: 'step c' };
+  const asked = { kind: 'refused', error: 'answered 429', forMs: 3_600_000 } as const;
+
+  it('opens where the host answers it with errors, and keeps nobody else waiting', async () => {
+    const { hosts } = setUp();
+    await open(hosts, BROKEN);
+    const message = expect.stringContaining(`the circuit of ${ORIGIN} for step a has been open`);
+    expect(await ask(hosts)).toMatchObject({ kind: 'wait', why: 'circuit', message });
+    expect(await ask(hosts, other)).toMatchObject({ kind: 'go', probed: undefined });
+    expect(await ask(hosts, elsewhere)).toMatchObject({ kind: 'go', probed: undefined });
+    expect(await hosts.list()).toMatchObject([{ circuits: [{ caller: 'step a', failures: 3 }] }]);
+  });
+
+  it('opens where the host asks it for a pause, and keeps nobody else waiting', async () => {
+    const { hosts } = setUp();
+    await send(hosts, asked);
+    expect(await ask(hosts)).toMatchObject({ kind: 'wait', why: 'circuit' });
+    expect(await ask(hosts, other)).toMatchObject({ kind: 'go' });
+    expect(await ask(hosts, elsewhere)).toMatchObject({ kind: 'go' });
+  });
+
+  it('is that of the whole host where the host is away', async () => {
+    const { hosts } = setUp();
+    await open(hosts, FAILED);
+    expect(await ask(hosts, other)).toMatchObject({ kind: 'wait', why: 'circuit', queue: ORIGIN });
+  });
+
+  it('is that of the whole host where requests of several callers fail in a row', async () => {
+    const { hosts } = setUp();
+    await send(hosts, BROKEN);
+    await send(hosts, BROKEN);
+    await send(hosts, BROKEN, other);
+    expect(await ask(hosts, { caller: 'flow 3', endpoint: 'step d' })).toMatchObject({
+      kind: 'wait',
+      why: 'circuit',
+      queue: ORIGIN,
+    });
+  });
+
+  it('is all that opens where requests of one caller fail at several endpoints', async () => {
+    const { hosts } = setUp();
+    for (let count = 0; count < 4; count += 1) {
+      await send(hosts, BROKEN);
+      await send(hosts, BROKEN, elsewhere);
+    }
+    expect(await ask(hosts)).toMatchObject({ kind: 'wait', why: 'circuit' });
+    expect(await ask(hosts, elsewhere)).toMatchObject({ kind: 'wait', why: 'circuit' });
+    expect(await ask(hosts, { endpoint: 'step d' })).toMatchObject({ kind: 'go' });
+  });
+
+  it('explains its failures: the first failure of another caller does not open that of the host', async () => {
+    const { hosts } = setUp();
+    await open(hosts, BROKEN);
+    await send(hosts, BROKEN, other);
+    expect(await ask(hosts, { caller: 'flow 3', endpoint: 'step d' })).toMatchObject({ kind: 'go' });
+  });
+
+  it('is probed by one of its own steps, and closes for itself', async () => {
+    const { hosts, time } = setUp();
+    await open(hosts, BROKEN);
+    await open(hosts, BROKEN, other);
+    const waits = await ask(hosts);
+    const waitedIn = waits.kind === 'wait' ? waits.queue : '';
+    time.now += 5000;
+    expect(await send(hosts, ANSWERED, { waitedIn })).toMatchObject({ kind: 'go', probed: waitedIn });
+    expect(await hosts.list()).toMatchObject([{ circuits: [{ caller: 'step b' }] }]);
+  });
+
+  it('is not probed while that of the host is open, and releases nobody', async () => {
+    const store = sharedStore('sole');
+    const { hosts, time } = setUp({ store });
+    await hosts.start();
+    await send(hosts, { ...asked, forMs: 1000 });
+    const waits = await ask(hosts);
+    store.waits.set(waits.kind === 'wait' ? waits.queue : '', 7);
+    await open(hosts, FAILED, other);
+    time.now += 2000;
+    await hosts.look();
+    expect(store.released).toEqual([]);
+    time.now += 3000;
+    await hosts.look();
+    expect(store.released).toMatchObject([{ limit: 1 }]);
+  });
+
+  it('is what a step waits for where a limit would keep it waiting too, and where it opens while the step waits for that', async () => {
+    const store = sharedStore('sole');
+    const { hosts } = setUp({ store, limits: ['*=20/s'] });
+    const [first, second] = [await ask(hosts), ask(hosts)];
+    if (first.kind === 'go') first.end(asked);
+    expect(await second).toMatchObject({ kind: 'wait', why: 'circuit' });
+    store.waits.set(ORIGIN, 1);
+    await hosts.look();
+    expect(await ask(hosts)).toMatchObject({ kind: 'wait', why: 'circuit' });
+    expect(await ask(hosts, other)).toMatchObject({ kind: 'wait', why: 'rate' });
+  });
+
+  it('survives a restart, and is closed by hand with the others of the host', async () => {
+    const store = sharedStore('sole');
+    const before = setUp({ store });
+    await open(before.hosts, BROKEN);
+    await before.hosts.stop();
+    const { hosts } = setUp({ store });
+    await hosts.start();
+    expect(await ask(hosts)).toMatchObject({ kind: 'wait', why: 'circuit' });
+    expect(await ask(hosts, other)).toMatchObject({ kind: 'go' });
+    expect(await hosts.closeCircuit(ORIGIN)).toBe(true);
+    expect(await ask(hosts)).toMatchObject({ kind: 'go', probed: undefined });
     expect(store.circuits.size).toBe(0);
   });
 });

@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createIdSource } from '../../src/flows/ids.ts';
 import { createHousekeeping, createRetention } from '../../src/flows/retention.ts';
+import { createServiceClock } from '../../src/model/clock.ts';
+import { createIdSource } from '../../src/model/ids.ts';
 import type { Store } from '../../src/store/store.ts';
+import { aNonce } from '../store/samples.ts';
 import { fakeClock, openFlowService, recordingLogger, START, until } from './fixture.ts';
 
 beforeEach(() => {
@@ -16,8 +18,10 @@ const newId = createIdSource();
 /** A request may take two minutes from the time it is judged by to the time it is stored. */
 const PURGED = START - 50_000;
 
+const purgeRevisions: Store['purgeRevisions'] = async () => ({ removed: 0, next: null });
+
 /** So many expired rows, deleted as a store does. */
-function open(rows: number) {
+function open(rows: number, purgeRuns: Store['purgeRuns'] = async () => ({ runs: 0, rows: 0, isDone: true })) {
   let left = rows;
   const purgeNonces = vi.fn<Store['purgeNonces']>(async ({ limit }) => {
     const deleted = Math.min(limit, left);
@@ -26,12 +30,19 @@ function open(rows: number) {
   });
   const log = recordingLogger();
   const clock = fakeClock();
+  const serviceClock = createServiceClock(clock);
   const retention = createRetention({
-    store: { purgeNonces, purgeRuns: async () => ({ runs: 0, rows: 0, isDone: true }) },
-    clock,
+    store: { purgeNonces, purgeRuns, purgeRevisions },
+    clock: serviceClock,
     logger: log.logger,
+    runRetentionDays: 1,
   });
-  return { purgeNonces, retention, clock, log, left: () => left };
+  /** Sets the clock of the machine, which the service goes by from then on. */
+  const followSet = (ms: number) => {
+    clock.set(ms);
+    serviceClock.follow({ at: clock.now(), ledgerAt: serviceClock.ledger() }, clock.monotonic());
+  };
+  return { purgeNonces, retention, clock, followSet, log, left: () => left };
 }
 
 describe('retention', () => {
@@ -52,7 +63,7 @@ describe('retention', () => {
           traceparent: null,
           at: START,
         }),
-        nonce: { value: nonce, bodySha256: '', expiresAt, isEnforced: true },
+        nonce: aNonce({ value: nonce, expiresAt }),
       });
     await Promise.all(Array.from({ length: 250 }, (_, index) => keep(`old-${index}`, PURGED - 1)));
     await keep('kept for a request under way', PURGED + 1);
@@ -60,8 +71,8 @@ describe('retention', () => {
     const purgeNonces = vi.fn(service.store.purgeNonces);
     const { logger } = recordingLogger();
     const retention = createRetention({
-      store: { purgeNonces, purgeRuns: async () => ({ runs: 0, rows: 0, isDone: true }) },
-      clock: fakeClock(),
+      store: { purgeNonces, purgeRuns: async () => ({ runs: 0, rows: 0, isDone: true }), purgeRevisions },
+      clock: createServiceClock(fakeClock()),
       logger,
     });
     retention.start();
@@ -75,30 +86,71 @@ describe('retention', () => {
     expect(await service.store.purgeNonces({ now: PURGED + 2, limit: 1000 })).toBe(1);
   });
 
-  it('deletes nothing for a day after the clock was set ahead by more than an hour, and says so', async () => {
-    const { retention, clock, purgeNonces, log, left } = open(1);
+  it('deletes no run for a day after the clock was set ahead by more than an hour, and says so', async () => {
+    const purgeRuns = vi.fn<Store['purgeRuns']>(async () => ({ runs: 0, rows: 0, isDone: true }));
+    const { retention, clock, log, followSet } = open(0, purgeRuns);
     retention.start();
-    clock.set(3_600_001);
-    vi.advanceTimersByTime(60_000);
+    followSet(3_600_001);
+    await vi.advanceTimersByTimeAsync(60_000);
     expect(log.lines).toMatchObject([{ level: 40, aheadMs: 3_600_001 }]);
     clock.pass(86_399_999);
-    vi.advanceTimersByTime(60_000);
-    expect(purgeNonces).not.toHaveBeenCalled();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(purgeRuns).not.toHaveBeenCalled();
     clock.pass(1);
-    await until(() => {
-      vi.advanceTimersByTime(60_000);
-      return left() === 0;
-    });
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(purgeRuns).toHaveBeenCalledOnce();
     await retention.stop();
     expect(log.lines).toHaveLength(1);
+  });
+
+  it('deletes nonces by a time that passes as the monotonic clock does, however the other one is set', async () => {
+    const { retention, clock, purgeNonces, followSet } = open(0);
+    retention.start();
+    const purgedAt = async () => {
+      await vi.advanceTimersByTimeAsync(60_000);
+      return purgeNonces.mock.lastCall?.[0].now;
+    };
+    expect(await purgedAt()).toBe(PURGED);
+    followSet(86_400_000);
+    expect(await purgedAt()).toBe(PURGED);
+    followSet(-3 * 86_400_000);
+    clock.pass(1000);
+    expect(await purgedAt()).toBe(PURGED + 1000);
+    await retention.stop();
+  });
+
+  it('removes manifests of old revisions a chunk at a time, the newest 50 excepted, and after the runs', async () => {
+    const places = [{ flowId: 'a', revision: 20 }, { flowId: 'b', revision: 7 }, null];
+    const asked: unknown[] = [];
+    const store = {
+      purgeNonces: async () => 0,
+      purgeRuns: async () => ({ runs: asked.push('runs'), rows: 0, isDone: true }),
+      purgeRevisions: vi.fn<Store['purgeRevisions']>(async (request) => {
+        asked.push(request);
+        return { removed: 20, next: places.shift() ?? null };
+      }),
+    };
+    const { logger } = recordingLogger();
+    const retention = createRetention({ store, clock: createServiceClock(fakeClock()), logger, runRetentionDays: 1 });
+    retention.start();
+    vi.advanceTimersByTime(60_000);
+    await until(() => places.length === 0);
+    await retention.stop();
+    const chunk = { kept: 50, limit: 20 };
+    expect(asked).toEqual([
+      'runs',
+      { ...chunk, after: { flowId: '', revision: 0 } },
+      { ...chunk, after: { flowId: 'a', revision: 20 } },
+      { ...chunk, after: { flowId: 'b', revision: 7 } },
+    ]);
   });
 
   it('removes old runs a slice at a time until none is left', async () => {
     const left = [false, false, true];
     const purgeRuns = vi.fn<Store['purgeRuns']>(async () => ({ runs: 0, rows: 200, isDone: left.shift() ?? true }));
     const { logger } = recordingLogger();
-    const store = { purgeNonces: async () => 0, purgeRuns };
-    const retention = createRetention({ store, clock: fakeClock(), logger, runRetentionDays: 1 });
+    const store = { purgeNonces: async () => 0, purgeRuns, purgeRevisions };
+    const retention = createRetention({ store, clock: createServiceClock(fakeClock()), logger, runRetentionDays: 1 });
     retention.start();
     vi.advanceTimersByTime(60_000);
     await until(() => left.length === 0);

@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import type { StepHandler } from '../../src/flows/handlers/handler.ts';
+import { InternalFaultError } from '../../src/flows/load-once.ts';
 import type { StepDefinition } from '../../src/model/manifest.ts';
 import type { Claim } from '../../src/store/store.ts';
 import { cel, FLOW_ID, START } from './fixture.ts';
@@ -120,7 +121,7 @@ describe('an attempt', () => {
 
   it('says what it waited for where its time is up while it waits for a host', async () => {
     const why = 'the circuit of https://api.example.com has been open since noon';
-    const state = { hostTurn: 'https://api.example.com', barredSince: START, why };
+    const state = { hostTurn: 'https://api.example.com', since: START, barredSince: START, probes: 0, why };
     const claim = { attemptStartedAt: START - 60_000, resumed: { state, signal: null } };
     const { ran } = await tryStep({ handler: succeed, step: { timeoutSeconds: 60 }, claim });
     const message = `the step took longer than its 60 s; it waited because ${why}`;
@@ -163,9 +164,29 @@ describe('an attempt', () => {
     });
   });
 
-  it('of a revision that is not stored fails the step', async () => {
-    const { ran } = await tryStep({ handler: succeed, claim: { revision: 999 } });
-    expect(ran?.result).toMatchObject({ kind: 'failed', error: { code: 'internal_error', retryable: false } });
+  it.each([
+    ['a revision that is not stored', { handler: succeed, claim: { revision: 999 } }],
+    [
+      'a part of Sluice that cannot be loaded',
+      { handler: handlerOf(() => Promise.reject(new InternalFaultError('undici is gone'))) },
+    ],
+  ])('is a fault of our own for %s, which uses up no attempt', async (_, step) => {
+    const { ran } = await tryStep(step);
+    expect(ran?.result).toMatchObject({
+      kind: 'retry',
+      isUncounted: true,
+      error: { code: 'internal_error', retryable: true },
+      dueAt: expect.any(Number),
+    });
+  });
+
+  it.each([
+    [19, 'retry'],
+    [20, 'failed'],
+  ])('after %i attempts that did not count, a fault of our own gives %s', async (attemptBase, kind) => {
+    const claim = { revision: 999, attempt: attemptBase + 1, attemptBase };
+    const { ran } = await tryStep({ handler: succeed, claim });
+    expect(ran?.result).toMatchObject({ kind, error: { code: 'internal_error', retryable: kind === 'retry' } });
   });
 
   it.each([

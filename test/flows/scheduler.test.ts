@@ -223,6 +223,25 @@ describe('a cron trigger', () => {
     expect(await runs(other)).toHaveLength(1);
   });
 
+  it('that another replica fired is not announced here, and its next tick fires', async () => {
+    const store = await openStore();
+    const elsewhere = '0b7c9d10-0000-4000-8000-0000000000e1';
+    const fireSchedule: Store['fireSchedule'] = async (tick) => {
+      const { run } = tick;
+      if (run !== null) await store.fireSchedule({ ...tick, run: { ...run, id: elsewhere } });
+      return store.fireSchedule(tick);
+    };
+    const flaky: Store = { ...store, fireSchedule };
+    const service = await open(cron(), flaky);
+    await pass(service, HOUR);
+    expect(await runs(service)).toMatchObject([{ id: elsewhere }]);
+    expect(service.log.events('RunStarted')).toEqual([]);
+    flaky.fireSchedule = store.fireSchedule;
+    await pass(service, HOUR);
+    expect(await runs(service)).toHaveLength(2);
+    expect(service.log.events('RunStarted')).toHaveLength(1);
+  });
+
   it.each([
     ['of the revision that is deployed when it fires', { tick: cron() }, [{ revision: 2 }]],
     ['of no revision that has the trigger no more', {}, []],

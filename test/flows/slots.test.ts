@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { defineHandler, type HandlerResult } from '../../src/flows/handlers/handler.ts';
 import { Slots } from '../../src/flows/slots.ts';
-import { openFlowService, START, stepOf, until } from './fixture.ts';
+import { openFlowService, stepOf, until } from './fixture.ts';
 
 // The store's thread needs no timers, so these stand still while it works.
 beforeEach(() => {
@@ -98,26 +98,24 @@ describe('a concurrency in the manifest', () => {
   });
 });
 
-const MOMENT_MS = 250;
-
 describe('a slot that is left', () => {
-  const clock = { now: () => START, monotonic: () => 0 };
-  const open = (concurrency: number) => {
-    const slots = new Slots({ concurrency, clock, owner: 'me' }, () => {});
+  const openSlots = (concurrency: number) => {
+    const clock = { monotonic: () => 0 };
+    const slots = new Slots({ concurrency, clock }, () => {});
     const begun: string[] = [];
-    const join = (flowId: string, name: string) => {
-      const place = slots.join(flowId);
-      void place.turn?.then((isTurn) => begun.push(isTurn ? name : `${name} is sent away`));
-      return place;
+    const queue = (flowId: string, name: string) => {
+      const slot = slots.queue(flowId);
+      void slot.isReady?.then((isReady) => begun.push(isReady ? name : `${name} is sent away`));
+      return slot;
     };
-    return { slots, begun, join, settled: () => new Promise(setImmediate) };
+    return { slots, begun, queue, settled: () => new Promise(setImmediate) };
   };
 
-  it('goes to the flow that runs the fewest steps, whoever came first', async () => {
-    const { begun, join, settled } = open(2);
-    const running = [join('busy', ''), join('busy', '')];
-    for (const name of ['a', 'b', 'c']) join('busy', name);
-    join('other', 'x');
+  it('goes to the flow that runs the fewest steps, whoever came first and whoever had the last slot', async () => {
+    const { begun, queue, settled } = openSlots(4);
+    const running = [queue('busy', ''), queue('busy', ''), queue('busy', ''), queue('other', '')];
+    for (const name of ['a', 'b', 'c']) queue('busy', name);
+    queue('other', 'x');
     running[0]?.leave();
     await settled();
     expect(begun).toEqual(['x']);
@@ -127,21 +125,21 @@ describe('a slot that is left', () => {
   });
 
   it('goes among equals to the flow whose last slot is the longest ago, and in it to the step that came first', async () => {
-    const { slots, begun, join, settled } = open(1);
+    const { slots, begun, queue, settled } = openSlots(1);
     let running = slots.take('none');
-    const places = new Map(['a1', 'a2', 'a3', 'b1', 'b2', 'c1'].map((name) => [name, join(name.charAt(0), name)]));
-    for (let n = 0; n < places.size; n += 1) {
+    const queued = new Map(['a1', 'a2', 'a3', 'b1', 'b2', 'c1'].map((name) => [name, queue(name.charAt(0), name)]));
+    for (let n = 0; n < queued.size; n += 1) {
       running.leave();
       await settled();
-      running = places.get(begun.at(-1) ?? '') ?? running;
+      running = queued.get(begun.at(-1) ?? '') ?? running;
     }
     expect(begun).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
   });
 
-  it('goes to a flow that stays in line before those that come and go', async () => {
-    const { begun, join, settled } = open(1);
-    const places = new Map([['start', join('a', 'start')]]);
-    const come = (flowId: string, name: string) => places.set(name, join(flowId, name));
+  it('goes to a flow that stays queued before those that come and go', async () => {
+    const { begun, queue, settled } = openSlots(1);
+    const queued = new Map([['start', queue('a', 'start')]]);
+    const come = (flowId: string, name: string) => queued.set(name, queue(flowId, name));
     come('stays', 's1');
     come('stays', 's2');
     come('b', 'b1');
@@ -151,41 +149,110 @@ describe('a slot that is left', () => {
       ['b1', 'b', 'b2'],
       ['a1', 'a', 'a2'],
     ] as const) {
-      places.get(ended)?.leave();
+      queued.get(ended)?.leave();
       await settled();
       come(flowId, next);
     }
     expect(begun).toEqual(['s1', 'b1', 'a1', 's2']);
   });
 
-  it('lets a claim take ahead what would leave in a moment, where each slot is left in it', async () => {
-    let passed = 0;
-    const slots = new Slots(
-      { concurrency: 4, clock: { now: () => START, monotonic: () => passed }, owner: 'me' },
-      () => {},
-    );
-    const leave = (count: number) => {
-      for (let n = 0; n < count; n += 1) slots.join('a').leave();
-      passed += MOMENT_MS;
-    };
-    expect(slots.claimableAhead).toBe(0);
-    leave(3);
-    expect(slots.claimableAhead).toBe(0);
-    leave(50);
-    expect(slots.claimableAhead).toBe(50);
-    leave(1000);
-    expect(slots.claimableAhead).toBe(112);
+  it('goes to nobody who was sent away or has left', async () => {
+    const { slots, begun, queue, settled } = openSlots(1);
+    queue('a', '');
+    queue('a', 'left').leave();
+    queue('a', 'sent');
+    const alone = slots.takeAll('b', 1000);
+    await settled();
+    expect(begun).toEqual(['left is sent away', 'sent is sent away']);
+    queue('a', 'too early');
+    await settled();
+    alone.leave();
+    queue('a', 'queued');
+    slots.close();
+    queue('a', 'too late');
+    await settled();
+    expect(begun.slice(2)).toEqual(['too early is sent away', 'queued is sent away', 'too late is sent away']);
   });
 
-  it('goes to nobody who was sent away or has left', async () => {
-    const { slots, begun, join, settled } = open(1);
-    const running = join('a', '');
-    join('a', 'left').leave();
-    join('a', 'sent');
-    slots.clearLine();
-    join('a', 'last');
-    running.leave();
+  it('goes to a claim before the queue, as far as it was reserved for the claim', async () => {
+    const { slots, begun, queue, settled } = openSlots(2);
+    const running = [queue('a', ''), queue('a', '')];
+    running[0]?.leave();
+    const claim = slots.reserveForClaim(1);
+    expect(claim?.count).toBe(1);
+    queue('b', 'queued');
     await settled();
-    expect(begun).toEqual(['left is sent away', 'sent is sent away', 'last']);
+    expect(begun).toEqual([]);
+    claim?.release();
+    await settled();
+    expect(begun).toEqual(['queued']);
+  });
+});
+
+describe('a step that runs alone', () => {
+  it('has all slots until it has left, or until its time is over', () => {
+    let free = 0;
+    const slots = new Slots({ concurrency: 4, clock: { monotonic: () => 0 } }, () => (free += 1));
+    for (const end of [(slot: { leave(): void }) => slot.leave(), () => vi.advanceTimersByTime(10_000)]) {
+      const alone = slots.takeAll('a', 10_000);
+      expect([slots.free, slots.leasable, slots.reserveForClaim(1)]).toEqual([0, 0, undefined]);
+      free = 0;
+      vi.advanceTimersByTime(9_999);
+      expect(slots.free).toBe(0);
+      end(alone);
+      expect(slots.free).toBeGreaterThanOrEqual(3);
+      expect(free).toBe(1);
+    }
+  });
+
+  it('keeps the next step alone when the one before says a second time that it has left', () => {
+    const slots = new Slots({ concurrency: 4, clock: { monotonic: () => 0 } }, () => {});
+    const first = slots.takeAll('a', 10_000);
+    first.leave();
+    slots.takeAll('b', 10_000);
+    // As the dispatcher does: when the step has run, and again when its outcome is stored.
+    first.leave();
+    expect([slots.isAlone, slots.free, slots.reserveForClaim(1)]).toEqual([true, 0, undefined]);
+  });
+});
+
+describe('while each slot is left four times a second', () => {
+  const SPAN_MS = 250;
+
+  function openQuick(count: number) {
+    let passed = 0;
+    const slots = new Slots({ concurrency: 4, clock: { monotonic: () => passed } }, () => {});
+    for (let n = 0; n < count; n += 1) slots.take('a').leave();
+    passed += SPAN_MS;
+    return slots;
+  }
+
+  it.each([
+    [3, 4],
+    [4, 4 + 16],
+    [50, 4 + 200],
+    [1000, 4 + 1000],
+  ])('%i that were left let %i steps be leased: what would run in a second, and a thousand at most', (left, most) => {
+    expect(openQuick(left).leasable).toBe(most);
+  });
+
+  it('a quarter of the slots is kept for a claim that finds none, as they are left', () => {
+    const slots = openQuick(50);
+    const running = Array.from({ length: 4 }, () => slots.take('a'));
+    slots.queue('a');
+    expect(slots.reserveForClaim(1)).toBeUndefined();
+    running[0]?.leave();
+    expect(slots.reserveForClaim(1)?.count).toBe(1);
+  });
+
+  it('but no slot is kept for a claim from steps that are slow', () => {
+    const slots = openQuick(3);
+    const running = Array.from({ length: 4 }, () => slots.take('a'));
+    const queued = slots.queue('a');
+    expect(slots.reserveForClaim(1)).toBeUndefined();
+    running[0]?.leave();
+    expect(slots.reserveForClaim(1)).toBeUndefined();
+    queued.leave();
+    expect(slots.reserveForClaim(1)?.count).toBe(1);
   });
 });

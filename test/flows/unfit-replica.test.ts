@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 import { defineHandler, type HandlerResult } from '../../src/flows/handlers/handler.ts';
+import { createServiceClock } from '../../src/model/clock.ts';
 import type { Graph } from '../../src/model/manifest.ts';
 import { openFlowService, openStore, stepOf, until } from './fixture.ts';
 
@@ -32,8 +33,9 @@ async function openReplica(steps: Graph = { a: stepOf('NoOp') }) {
       called.push(name);
       return call(given);
     };
-  const service = await openFlowService({
+  const service: Awaited<ReturnType<typeof openFlowService>> = await openFlowService({
     own: [gate],
+    goesBy: createServiceClock,
     store: {
       ...store,
       replica: 'one',
@@ -41,7 +43,13 @@ async function openReplica(steps: Graph = { a: stepOf('NoOp') }) {
       claimOverdue: noted('claimOverdue', store.claimOverdue),
       fireSchedule: noted('fireSchedule', store.fireSchedule),
       changeSchedule: noted('changeSchedule', store.changeSchedule),
-      beat: async ({ now }) => ({ at: now - database.behindMs, replicas: 2, died: [], misfit: database.misfit }),
+      beat: async ({ ledgerAt }) => ({
+        at: service.clock.now() - database.behindMs,
+        ledgerAt,
+        replicas: 2,
+        died: [],
+        misfit: database.misfit,
+      }),
     },
   });
   const triggers = {

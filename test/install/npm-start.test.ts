@@ -8,8 +8,7 @@ const ROOT = resolve(import.meta.dirname, '../..');
 const TIME_LIMIT_MS = 60_000;
 
 describe.skipIf(process.platform === 'win32')('npm start', { timeout: TIME_LIMIT_MS }, () => {
-  // Without the build that comes before it: other tests use dist/ meanwhile.
-  const start = () => npmStart(ROOT, ['--ignore-scripts']);
+  const start = () => npmStart(ROOT);
 
   it('passes SIGTERM on to the service, and ends with it', async () => {
     const { child, lines, hasEnded } = await start();

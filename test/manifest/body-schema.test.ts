@@ -1,3 +1,4 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type BodySchema, compileBodySchema, parseBodySchema } from '../../src/manifest/body-schema.ts';
@@ -17,6 +18,46 @@ function compiled(schema: JsonObject): BodySchema {
 
 function mistakes(schema: JsonObject, body: unknown, contentType = 'application/json'): readonly string[] {
   return compiled(schema).mistakesIn(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)), contentType);
+}
+
+const keys = (count: number) => Array.from({ length: count }, (_, n) => `"k${n}":1`).join();
+const dynamic = (schema: object) => JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#"', '"$dynamicRef":"#n"'));
+
+const VALUE = fc.jsonValue({ maxDepth: 3 });
+
+/** Schemas with so many levels below them. */
+function schemas(levels: number): fc.Arbitrary<JsonObject> {
+  const leaves = {
+    type: fc.constantFrom('object', 'array', 'string', 'number', 'null', 'boolean'),
+    patternProperties: fc.constantFrom({ '^a': { type: 'string' } }, {}),
+    unevaluatedProperties: fc.boolean(),
+    propertyNames: fc.constant({ maxLength: 3 }),
+    uniqueItems: fc.boolean(),
+    minItems: fc.nat(2),
+    maxLength: fc.nat(4),
+    pattern: fc.constantFrom('^a', 'b$', '[0-9]'),
+    enum: fc.uniqueArray(VALUE, { minLength: 1, maxLength: 3, selector: (each) => JSON.stringify(each) }),
+    const: VALUE,
+    $ref: fc.constant('#/$defs/shared'),
+  };
+  if (levels === 0) return fc.record(leaves, { requiredKeys: [] }) as fc.Arbitrary<JsonObject>;
+  const inner = schemas(levels - 1);
+  const some = fc.array(inner, { minLength: 1, maxLength: 2 });
+  const branches = {
+    properties: fc.dictionary(fc.constantFrom('a', '', 'items', '__proto__'), inner, { maxKeys: 2 }),
+    additionalProperties: fc.oneof(fc.boolean(), inner),
+    dependentSchemas: fc.dictionary(fc.constantFrom('a', 'enum'), inner, { maxKeys: 1 }),
+    items: inner,
+    prefixItems: some,
+    contains: inner,
+    not: inner,
+    anyOf: some,
+    oneOf: some,
+    if: inner,
+    // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+    then: inner,
+  };
+  return fc.record({ ...leaves, ...branches }, { requiredKeys: [] }) as fc.Arbitrary<JsonObject>;
 }
 
 describe('a schema of bodies', () => {
@@ -79,26 +120,96 @@ describe('a schema of bodies', () => {
     },
   );
 
+  const TWO_WAYS = {
+    anyOf: [
+      { items: { $ref: '#' }, minItems: 1 },
+      { items: { $ref: '#' }, maxItems: 1 },
+    ],
+  };
+  const nested = (inner: string, levels = 60) => `${'['.repeat(levels)}${inner}${']'.repeat(levels)}`;
+  const skus = Array.from({ length: 5000 }, (_, n) => `SKU${n}`);
+  const text = (part: string, length: number) => JSON.stringify(part.repeat(length / part.length));
+
   it.each([
-    ['a pattern that backtracks', { pattern: '^(a+)+$' }, JSON.stringify(`${'a'.repeat(60_000)}!`)],
-    ['very many items', { items: { type: 'string' } }, JSON.stringify(new Array(300_000).fill(1))],
+    ['two ways at each level', { ...TWO_WAYS, not: { type: 'string' } }, nested('"x"')],
+    ['two ways to a long text', { ...TWO_WAYS, not: { type: 'string', maxLength: 1e6 } }, nested(text('x', 1e5))],
+    ['two ways to many keys', { ...TWO_WAYS, not: { enum: [{ a: 1 }] } }, nested(`{${keys(50_000)}}`)],
+    [
+      'two ways by a dynamic reference',
+      { $dynamicAnchor: 'n', ...dynamic(TWO_WAYS), not: { type: 'string' } },
+      nested('"x"'),
+    ],
+    ['a pattern with many states', { pattern: '[ab]*a[ab]{100}[cd]' }, text('abba', 1e6)],
+    [
+      'many texts and a pattern',
+      { contains: { pattern: '.*a.{40}[cd]' } },
+      JSON.stringify(new Array(3000).fill('ab'.repeat(50))),
+    ],
+    ['a long text as a URL', { format: 'url' }, JSON.stringify(`http://${'a:'.repeat(1e5)}`)],
+  ])('finds %s too expensive, each time, and judges the next body', (_, schema, body) => {
+    const judge = compiled(schema as JsonObject);
+    for (const _time of [1, 2]) {
+      expect(judge.mistakesIn(Buffer.from(body), 'application/json')).toEqual(['too expensive']);
+    }
+    expect(judge.mistakesIn(Buffer.from('[]'), 'application/json')).not.toEqual(['too expensive']);
+  });
+
+  it.each([
+    ['a pattern that backtracks elsewhere', { pattern: '^(a+)+$' }, JSON.stringify('a'.repeat(60_000))],
+    ['very many items', { items: { type: 'number' } }, JSON.stringify(new Array(300_000).fill(1))],
+    ['one of many values', { items: { enum: skus } }, JSON.stringify(new Array(40_000).fill('SKU4999'))],
+    ['base64', { pattern: '^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==)?$' }, text('QUJD', 400_000)],
     ['unique items', { uniqueItems: true }, JSON.stringify(Array.from({ length: 60_000 }, (_, n) => [n]))],
     [
-      'two ways at each level',
-      {
-        anyOf: [
-          { items: { $ref: '#' }, minItems: 1 },
-          { items: { $ref: '#' }, maxItems: 1 },
-        ],
-        not: { type: 'string' },
-      },
-      `${'['.repeat(60)}"x"${']'.repeat(60)}`,
+      'many short texts',
+      { items: { pattern: '^[A-Z0-9]{1,64}$' } },
+      JSON.stringify(new Array(40_000).fill('AB12345678')),
     ],
-    ['deep nesting', { items: { $ref: '#' } }, `${'['.repeat(90_000)}${']'.repeat(90_000)}`],
-  ])('ends on %s with a mistake or none, and judges the next body', (_, schema, body) => {
-    const judge = compiled(schema as JsonObject);
-    expect(judge.mistakesIn(Buffer.from(body), 'application/json')).toBeInstanceOf(Array);
-    expect(judge.mistakesIn(Buffer.from('[]'), 'application/json')).toBeInstanceOf(Array);
+  ])('has the time for %s', (_, schema, body) => {
+    expect(mistakes(schema as JsonObject, body)).toEqual([]);
+  });
+
+  it('takes no schema that asks itself the same again, or is too wide for the call stack', () => {
+    const wide = Object.fromEntries(Array.from({ length: 20_000 }, (_, n) => [`k${n}`, { type: 'string' }]));
+    for (const schema of [{ allOf: [{ $ref: '#' }] }, { properties: wide }]) {
+      expect(compileBodySchema(schema)).toEqual({ error: expect.stringContaining('is not a usable JSON Schema') });
+    }
+    expect(mistakes({ items: { $ref: '#' } }, nested('', 256))).toEqual([]);
+  });
+
+  it('finds equal items whatever the order of their keys, and no others', () => {
+    const unique = { uniqueItems: true };
+    expect(mistakes(unique, '[{"a":1,"b":[2]},{"b":[2],"a":1}]')).toEqual(['the body must NOT have duplicate items']);
+    expect(mistakes(unique, '[1,1.0]')).toEqual(['the body must NOT have duplicate items']);
+    expect(mistakes(unique, '[1,"1",[1],{"1":1},null,"null",{"__proto__":1},{}]')).toEqual([]);
+  });
+
+  it('says of any value what the library says by itself', () => {
+    const schema = schemas(2);
+    fc.assert(
+      fc.property(schema, VALUE, (chosen, body) => {
+        const whole: JsonObject = {
+          ...chosen,
+          $defs: { shared: { type: ['string', 'array'], items: { type: 'number' } } },
+        };
+        const plain = new Ajv2020({
+          strict: true,
+          strictTypes: false,
+          strictTuples: false,
+          strictRequired: false,
+          ownProperties: true,
+        });
+        let fits: boolean;
+        try {
+          fits = plain.compile(whole)(JSON.parse(JSON.stringify(body)));
+        } catch {
+          expect(compileBodySchema(whole)).toHaveProperty('error');
+          return;
+        }
+        expect(mistakes(whole, JSON.stringify(body)).length === 0).toBe(fits);
+      }),
+      { numRuns: 50 },
+    );
   });
 
   it('never throws, whatever the body', () => {

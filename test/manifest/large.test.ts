@@ -1,6 +1,8 @@
 import { expect, it, test } from 'vitest';
+import { z } from 'zod';
 import { hasStep } from '../../src/manifest/check-steps.ts';
 import { isWithin, MAX_NAMES, nearestName } from '../../src/manifest/issues.ts';
+import { FLOW_ID, issuesOf, rules } from './rules.ts';
 
 /** Names that count how often they are asked for. */
 function counted(count: number) {
@@ -22,6 +24,23 @@ it('compares a mistake with a few hundred names at most', () => {
   }
   expect(nearestName('stp7', names())).toBe('step7');
   expect(nearestName('s'.repeat(1_000_000), ['step'])).toBeUndefined();
+});
+
+it('takes 10 000 steps, those in loops included, and no more', () => {
+  const steps = (count: number, prefix = 's') =>
+    Object.fromEntries(Array.from({ length: count }, (_, n) => [`${prefix}${n}`, { type: 'NoOp' }]));
+  const loop = { inputs: z.unknown(), secretInputs: [] };
+  const withLoops = { ...rules, handlers: new Map([...rules.handlers, ['ForEach', loop]]) };
+  const manifest = (inLoop: number) => ({
+    id: FLOW_ID,
+    name: 'Large',
+    version: '1',
+    steps: { ...steps(9_000), loop: { type: 'ForEach', forEach: [1], steps: steps(inLoop, 'child') } },
+  });
+  expect(issuesOf(JSON.stringify(manifest(999)), withLoops)).toEqual([]);
+  expect(issuesOf(JSON.stringify(manifest(1000)), withLoops)).toEqual([
+    'error flow.json steps: has 10001 steps, those in loops included; at most 10000 are accepted',
+  ]);
 });
 
 it('looks through the keys of a graph once, however often it is asked', () => {

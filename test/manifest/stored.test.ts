@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { withLiterals } from '../../src/manifest/literals.ts';
 import { type LoadedFlow, type ManifestRules, parseManifest } from '../../src/manifest/load.ts';
-import { shownSnapshot } from '../../src/manifest/secrets.ts';
-import { storedFlow, storedManifest } from '../../src/manifest/stored.ts';
+import { type OpenedNeeds, storedFlow } from '../../src/manifest/stored.ts';
+import { openedNeeds } from '../deploys/opened-needs.ts';
 
 const rules: ManifestRules = {
   handlers: handlerTable(builtInHandlers({ egressAllow: [] })),
@@ -25,8 +26,9 @@ function load(inputs: object, steps: object = {}): LoadedFlow {
   return flow;
 }
 
-const restore = (stored: LoadedFlow, other?: LoadedFlow, change: Partial<ManifestRules> = {}) =>
-  storedFlow({ ...stored, name: 'orders' }, { ...rules, ...change }, other);
+const NOTHING: OpenedNeeds = { files: {}, literals: new Map(), lost: [] };
+const restore = (stored: LoadedFlow, opened: OpenedNeeds = NOTHING, change: Partial<ManifestRules> = {}) =>
+  storedFlow({ ...stored, name: 'orders' }, { ...rules, ...change }, opened);
 const keysOf = ({ flow }: ReturnType<typeof restore>) => flow.webhooks[0]?.keys;
 const NO_KEYS = { current: undefined, previous: undefined };
 
@@ -43,64 +45,61 @@ describe('a stored revision', () => {
     const restored = storedFlow(
       { name: 'orders', snapshot, hash: 'h', source: 'folder' },
       { ...rules, ...gone },
-      undefined,
+      NOTHING,
     );
     expect(keysOf(restored)).toEqual(NO_KEYS);
     expect(restored.problems).toEqual(['orders triggers.hook.inputs.webhookHmacKey: is not set']);
   });
 
-  it('takes keys that were written out from the same fields of another manifest', () => {
-    const keys = { webhookHmacKey: 'present', webhookHmacKeyPrevious: 'past' };
-    expect(keysOf(restore(load(keys), load(keys)))).toEqual({ current: 'present', previous: 'past' });
+  it('has the keys that were written out', () => {
+    const stored = load({ webhookHmacKey: 'present', webhookHmacKeyPrevious: 'past' });
+    expect(keysOf(restore(stored, openedNeeds(stored)))).toEqual({ current: 'present', previous: 'past' });
   });
 
-  it.each([
-    ['no manifest', undefined],
-    ['a manifest with the key under its other name', load({ webhookSecret: 'elsewhere' })],
-  ])('has no key with %s', (_name, other) => {
-    const restored = restore(load({ webhookHmacKey: 'present' }), other);
+  const lost = (...fields: string[]): OpenedNeeds => ({
+    ...NOTHING,
+    lost: fields.map((field) => `triggers.hook.inputs.${field}`),
+  });
+
+  it('has no key where it is lost, and says so', () => {
+    const restored = restore(load({ webhookHmacKey: 'present' }), lost('webhookHmacKey'));
     expect(keysOf(restored)).toEqual(NO_KEYS);
     expect(restored.problems).toHaveLength(1);
+    expect(restored.flow.lost).toEqual(['triggers.hook.inputs.webhookHmacKey']);
   });
 
   it('lets no legacy key step in for one that was lost', () => {
     const stored = load({ webhookHmacKey: 'present', webhookSecret: 'env:KEY' });
-    expect(keysOf(restore(stored))).toEqual(NO_KEYS);
+    expect(keysOf(restore(stored, lost('webhookHmacKey')))).toEqual(NO_KEYS);
   });
 
   it('never uses the mask as a key', () => {
-    const restored = restore(load({ webhookHmacKey: 'present' }));
+    const restored = restore(load({ webhookHmacKey: 'present' }), lost('webhookHmacKey'));
     expect(JSON.stringify(restored.flow.webhooks)).not.toContain('***');
   });
+
+  it.each(['webhookHmacKey', 'webhookSecret', 'webhookHmacKeyPrevious'])(
+    'has no key where nothing says what its mask in %s stands for',
+    (field) => {
+      const restored = restore(load({ [field]: 'present' }));
+      expect(keysOf(restored)).toEqual(NO_KEYS);
+      expect(restored.flow.lost).toEqual([`triggers.hook.inputs.${field}`]);
+    },
+  );
 
   const urlOf = ({ flow }: ReturnType<typeof restore>) => flow.webhooks[0]?.inputs.webhookPublicUrl;
   const withUrl = (webhookPublicUrl: string) => load({ webhookHmacKey: 'env:KEY', webhookPublicUrl });
 
-  it('holds no user information and no query of its public URL, and takes them from the same URL elsewhere', () => {
+  it('holds no user information and no query of its public URL, and has them from what was stored besides', () => {
     const stored = withUrl('https://u:hunter2@a.example/in?token=hunter3');
     expect(JSON.stringify(stored.snapshot)).not.toContain('hunter');
-    expect(urlOf(restore(stored, stored))).toBe('https://u:hunter2@a.example/in?token=hunter3');
+    expect(urlOf(restore(stored, openedNeeds(stored)))).toBe('https://u:hunter2@a.example/in?token=hunter3');
   });
 
-  it.each([undefined, withUrl('https://u:hunter2@b.example/in?token=hunter3')])(
-    'verifies nothing over a public URL that was not kept, and says so',
-    (other) => {
-      const restored = restore(withUrl('https://u:hunter2@a.example/in?token=hunter3'), other);
-      expect(urlOf(restored)).toBe('https://***@a.example/in?token=***');
-      expect(restored.problems).toEqual([expect.stringContaining('webhookPublicUrl: contains the mask')]);
-    },
-  );
-
-  it('still works if an early release stored its whole public URL, and is shown with the URL masked', () => {
-    const stored = withUrl('https://a.example/in');
-    const url = 'https://u:hunter2@a.example/in?token=hunter3';
-    const snapshot = JSON.parse(JSON.stringify(stored.snapshot).replace('https://a.example/in', url));
-    expect(urlOf(restore({ ...stored, snapshot }))).toBe(url);
-    const masked = JSON.stringify(stored.snapshot).replace(
-      'https://a.example/in',
-      'https://***@a.example/in?token=***',
-    );
-    expect(JSON.stringify(shownSnapshot(snapshot))).toBe(masked);
+  it('verifies nothing over a public URL that was not kept, and says so', () => {
+    const restored = restore(withUrl('https://u:hunter2@a.example/in?token=hunter3'), lost('webhookPublicUrl'));
+    expect(urlOf(restored)).toBe('https://***@a.example/in?token=***');
+    expect(restored.problems).toContainEqual(expect.stringContaining('webhookPublicUrl: contains the mask'));
   });
 
   it('reads a public URL that is a reference again, and shows the reference', () => {
@@ -112,26 +111,38 @@ describe('a stored revision', () => {
     if (stored === undefined) throw new Error('does not load');
     expect(stored.webhooks[0]?.inputs.webhookPublicUrl).toBe(url);
     expect(stored.snapshot).toMatchObject(manifest);
-    expect(urlOf(restore(stored, undefined, { readSecret }))).toBe(url);
+    expect(urlOf(restore(stored, NOTHING, { readSecret }))).toBe(url);
   });
 
-  it('takes the secrets of a step only from the same step: another address must not get them', () => {
-    const stored = load({}, { same: call('https://a.example'), moved: call('https://old.example') });
-    const other = load(
-      {},
-      { same: call('https://a.example'), moved: call('https://new.example', 'Bearer of the new') },
-    );
-    const { steps } = restore(stored, other).flow.manifest;
+  it('has the secrets of its steps', () => {
+    const stored = load({}, { same: call('https://a.example') });
+    const { steps } = restore(stored, openedNeeds(stored)).flow.manifest;
     expect(steps.same?.inputs.headers).toEqual({ authorization: 'Bearer of the step' });
-    expect(steps.moved?.inputs).toEqual({ url: 'https://old.example', headers: { authorization: '***' } });
+    expect(restore(stored).flow.manifest.steps.same?.inputs.headers).toEqual({ authorization: '***' });
+  });
+
+  it('judges bodies by the schema that was stored, whatever its file is now', () => {
+    const schemaOf = (text: string): Partial<ManifestRules> => ({ readSecret: () => ({ value: text }) });
+    const [strict, loose] = [schemaOf('{"required":["id"]}'), schemaOf('{}')];
+    const triggers = { hook: { type: 'webhook', inputs: { webhookBodySchema: 'file:schema.json' } } };
+    const text = JSON.stringify({ id: '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10', version: '1', steps: {}, triggers });
+    const read = (change: Partial<ManifestRules>) => parseManifest(text, 'orders.json', { ...rules, ...change }).flow;
+    const [stored, now] = [read(strict), read(loose)];
+    if (stored === undefined || now === undefined) throw new Error('does not load');
+    expect(stored.snapshot).toEqual(now.snapshot);
+    expect(stored.hash).not.toBe(now.hash);
+    const { flow } = restore(stored, openedNeeds(stored), loose);
+    expect(flow.webhooks[0]?.bodySchema).toMatchObject({ text: '{"required":["id"]}' });
+    expect(flow.hash).toBe(stored.hash);
   });
 
   it('does not serve a trigger whose gates cannot be built', () => {
     const checks: ManifestRules['checks'] = [
       () => [{ severity: 'error', path: 'triggers.hook', message: 'names a preset that is gone' }],
     ];
-    const restored = restore(load({ webhookHmacKey: 'env:KEY' }), undefined, { checks });
+    const restored = restore(load({ webhookHmacKey: 'env:KEY', webhookSlug: 'in' }), NOTHING, { checks });
     expect(restored.flow.webhooks).toEqual([]);
+    expect(restored.flow.unserved).toEqual([{ triggerKey: 'hook', slug: 'in', why: 'names a preset that is gone' }]);
     expect(restored.problems).toEqual(['orders triggers.hook: names a preset that is gone; the trigger is not served']);
   });
 
@@ -140,59 +151,44 @@ describe('a stored revision', () => {
       () => [{ severity: 'warning', path: 'triggers.hook', message: 'is weak', weakensGate: true }],
     ];
     const stored = load({ webhookHmacKey: 'env:KEY' });
-    expect(restore(stored, undefined, { checks, strict: true }).flow.webhooks).toEqual([]);
-    expect(restore(stored, undefined, { checks }).flow.webhooks).toHaveLength(1);
+    expect(restore(stored, NOTHING, { checks, strict: true }).flow.webhooks).toEqual([]);
+    expect(restore(stored, NOTHING, { checks }).flow.webhooks).toHaveLength(1);
   });
 
   it('does not serve a trigger whose scheme has left with the operator’s code', () => {
     const checks: ManifestRules['checks'] = [
       () => [{ severity: 'warning', path: 'triggers.hook', message: 'is unknown', weakensGate: true, skipsGate: true }],
     ];
-    expect(restore(load({ webhookHmacKey: 'env:KEY' }), undefined, { checks }).flow.webhooks).toEqual([]);
+    expect(restore(load({ webhookHmacKey: 'env:KEY' }), NOTHING, { checks }).flow.webhooks).toEqual([]);
+  });
+
+  it('does not serve a trigger with a reference that its source may not read, and says which', () => {
+    const readSecret: ManifestRules['readSecret'] = () => ({ error: 'env:KEY may not be read', isForbidden: true });
+    const { flow } = restore(load({ webhookHmacKey: 'env:KEY' }), NOTHING, { readSecret });
+    expect(flow.webhooks).toEqual([]);
+    expect(flow.unserved).toEqual([{ triggerKey: 'hook', slug: undefined, why: 'env:KEY may not be read' }]);
   });
 
   it('is shown as it was stored', () => {
     const stored = load({ webhookHmacKey: 'present' });
-    const { flow } = restore(stored, stored);
+    const { flow } = restore(stored, openedNeeds(stored));
     expect(flow.snapshot).toEqual(stored.snapshot);
     expect(flow.hash).toBe(stored.hash);
   });
 });
 
-describe('a stored revision as a manifest to deploy again', () => {
-  const lostOf = (stored: LoadedFlow, other?: LoadedFlow) =>
-    storedManifest(stored.snapshot, rules, other).lost.map((path) => path.join('.'));
-
-  it('is the manifest that it was, as long as the same secrets are in force', () => {
-    const stored = load(
-      { webhookHmacKey: 'written', webhookPublicUrl: 'https://hooks.example.com/in?token=t' },
-      { call: call('https://api.example.com/?key=abcdef') },
-    );
-    expect(storedManifest(stored.snapshot, rules, stored)).toEqual({ manifest: stored.manifest, lost: [] });
-  });
-
-  it('needs nothing where it has references alone', () => {
-    const stored = load({ webhookHmacKey: 'env:KEY' }, { call: call('https://api.example.com', 'env:KEY') });
-    expect(storedManifest(stored.snapshot, rules, undefined)).toEqual({ manifest: stored.manifest, lost: [] });
-  });
-
-  it('names each secret that is not in force', () => {
-    const stored = load(
-      { webhookHmacKey: 'written', webhookPublicUrl: 'https://hooks.example.com/in?token=t' },
-      { call: call('https://api.example.com') },
-    );
-    const changed = load({ webhookHmacKey: '' }, { call: call('https://elsewhere.example.com') });
-    const places = [
-      'triggers.hook.inputs.webhookHmacKey',
-      'triggers.hook.inputs.webhookPublicUrl',
-      'steps.call.inputs.headers.authorization',
-    ];
-    expect(lostOf(stored)).toEqual(places);
-    expect(lostOf(stored, changed)).toEqual(places);
-  });
-
-  it('counts a key that was lost in the manifest in force as lost', () => {
-    const stored = load({ webhookHmacKey: 'written' });
-    expect(lostOf(stored, restore(stored).flow)).toEqual(['triggers.hook.inputs.webhookHmacKey']);
-  });
+it('a snapshot with its secrets in place is the manifest that it was', () => {
+  const stored = load(
+    { webhookHmacKey: 'written', webhookPublicUrl: 'https://hooks.example.com/in?token=t' },
+    { call: call('https://api.example.com/?key=abcdef') },
+  );
+  const { literals } = openedNeeds(stored);
+  expect([...literals.keys()]).toEqual([
+    'triggers.hook.inputs.webhookHmacKey',
+    'triggers.hook.inputs.webhookPublicUrl',
+    'steps.call.inputs.url',
+    'steps.call.inputs.headers.authorization',
+  ]);
+  expect(JSON.stringify(stored.snapshot)).not.toMatch(/written|token=t|abcdef|Bearer/);
+  expect(withLiterals(stored.snapshot as object, literals)).toEqual(stored.manifest);
 });

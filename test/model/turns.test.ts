@@ -1,23 +1,27 @@
-import { expect, it } from 'vitest';
-import { createTurns } from '../../src/model/turns.ts';
+import { afterEach, expect, it, vi } from 'vitest';
+import { inTurns } from '../../src/model/turns.ts';
 
-it('does work one after the other, also after work that failed', async () => {
-  const turns = createTurns();
-  const done: string[] = [];
-  let open = () => {};
-  const gate = new Promise<void>((resolve) => {
-    open = resolve;
-  });
-  const first = turns.take(async () => {
-    await gate;
-    done.push('first');
-    throw new Error('the first failed');
-  });
-  const second = turns.take(async () => done.push('second'));
-  expect(done).toEqual([]);
-  open();
-  await expect(first).rejects.toThrow('the first failed');
-  expect(await second).toBe(2);
-  await turns.ended();
-  expect(done).toEqual(['first', 'second']);
+afterEach(() => vi.restoreAllMocks());
+
+it('gives the event loop to others every few ms of work, and not before', async () => {
+  let now = 0;
+  vi.spyOn(performance, 'now').mockImplementation(() => now);
+  let others = 0;
+  const work = () => {
+    setImmediate(() => {
+      others += 1;
+    });
+  };
+  const turn = inTurns();
+  work();
+  await turn();
+  now += 4;
+  await turn();
+  expect(others).toBe(0);
+  now += 1;
+  await turn();
+  expect(others).toBe(1);
+  work();
+  await turn();
+  expect(others).toBe(1);
 });

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { openPostgresStore } from '../../src/store/postgres/client.ts';
 import { eventually } from '../e2e/service.ts';
+import { id } from '../store/samples.ts';
 import { createCluster, type Replica } from './cluster.ts';
 import { dropSchema } from './schemas.ts';
 import { type OwnPostgres, startPostgres } from './server.ts';
@@ -92,7 +93,7 @@ test('a store closes and a start gives up while the database hangs', async () =>
   const stores = await Promise.all(['one', 'two'].map(open));
   for (const store of stores) {
     void store.changes[Symbol.asyncIterator]().next();
-    store.onDue({ room: async () => {}, wake: async () => true, everyMinute: () => {} });
+    store.onDue({ hasSlot: async () => {}, wake: async () => true, everyMinute: () => {} });
     await store.ping();
   }
   onTestFinished(async () => {
@@ -102,4 +103,18 @@ test('a store closes and a start gives up while the database hangs', async () =>
   server.pause();
   await expect(open('three')).rejects.toThrow('timeout expired');
   await Promise.all(stores.map((store) => store.close()));
+});
+
+test('a read that hangs alone is refused as writes are, long before its statement may end', async () => {
+  const schema = `reading_${randomUUID().replaceAll('-', '')}`;
+  const store = await openPostgresStore({ url: server.url, schema, isPrepared: true, applicationName: 'sluice/test' });
+  onTestFinished(async () => {
+    server.resume();
+    await store.close();
+    await dropSchema(schema, server.url);
+  });
+  expect(await store.findRun(id(1))).toBeUndefined();
+  server.pause();
+  // The probe's answer: the statement itself would have been given up with another one, after 31 s.
+  await expect(store.findRun(id(1))).rejects.toThrow('timeout expired');
 });

@@ -4,18 +4,30 @@ import { promisify } from 'node:util';
 import { describe, expect, inject, test } from 'vitest';
 import { newPaths } from '../store/files.ts';
 import { filled } from './everything.ts';
-import { newSchema } from './schemas.ts';
+import { newSchema, runSql } from './schemas.ts';
 
 const newPath = newPaths();
 
 describe('sluice copy', { timeout: 60_000 }, () => {
-  const run = async (...args: string[]) => {
+  const runWith = async (env: Record<string, string>, args: string[]) => {
     const cli = join(import.meta.dirname, '../../dist/cli.js');
-    const { stdout, stderr } = await promisify(execFile)(process.execPath, [cli, 'copy', ...args]).catch(
+    // Without the settings of the tests: a command refuses what it does not know.
+    const options = { env: { PATH: process.env.PATH, ...env } };
+    const { stdout, stderr } = await promisify(execFile)(process.execPath, [cli, 'copy', ...args], options).catch(
       (error) => error,
     );
     return { stdout: String(stdout), stderr: String(stderr) };
   };
+  const run = (...args: string[]) => runWith({}, args);
+
+  test('copies to the schema that the service would open', async () => {
+    const { path } = await filled(newPath());
+    const schema = newSchema();
+    const args = ['--from', `sqlite:${path}`, '--to', inject('postgresUrl')];
+    const { stdout } = await runWith({ SLUICE_DATABASE_SCHEMA: schema }, args);
+    expect(stdout).toMatch(/ has all \d+ rows of sqlite:/);
+    expect(await runSql(`SELECT count(*)::integer AS flows FROM "${schema}".flows`)).toEqual([{ flows: 5 }]);
+  });
 
   test('copies there and back, and says how far it is and what it did', async () => {
     const { path } = await filled(newPath());

@@ -1,8 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
-import { type CopiedDatabase, type CopyEnd, SLICE_ROWS } from '../../src/store/copied-database.ts';
-import { COPIED_TABLES } from '../../src/store/copied-tables.ts';
+import { COPIED_TABLES, type CopiedDatabase, type CopyEnd, SLICE_ROWS } from '../../src/store/copied-database.ts';
 import { copyDatabase } from '../../src/store/copy.ts';
 import { openPostgresStore } from '../../src/store/postgres/client.ts';
 import { openCopiedPostgres } from '../../src/store/postgres/copied-rows.ts';
@@ -201,7 +199,7 @@ describe('a copy of a database', { timeout: 60_000 }, () => {
     const used = newPath();
     const service = await openSqliteStore({ path: used });
     for (const store of [replica, service]) {
-      await store.changeCircuit({ origin: 'https://example.com', version: null, next: 1, circuit: { openedAt: T0 } });
+      await store.changeCircuit({ queue: 'https://example.com', version: null, next: 1, circuit: { openedAt: T0 } });
       await store.close();
     }
     await expect(copy(sqlite(path), await target.open())).rejects.toThrow('is not empty');
@@ -215,55 +213,5 @@ describe('a copy of a database', { timeout: 60_000 }, () => {
     const target = newTarget();
     await expect(target.open({ isSource: true })).rejects.toThrow(`it has no schema ${target.schema} of Sluice`);
     expect(await runSql('SELECT 1 FROM pg_namespace WHERE nspname = $1', [target.schema])).toEqual([]);
-  });
-
-  /** What one of the databases has for itself: it follows from what is copied, or is about its processes. */
-  const own = {
-    postgres: {
-      tables: [...['changes', 'housekeeping', 'kept_sizes', 'pings', 'redeliveries', 'replicas', 'schema_migrations']],
-      columns: ['held_deliveries.kept_bytes', 'nonces.key', 'nonces.name', 'steps.lease_owner'],
-    },
-    sqlite: {
-      tables: [...['held_state', 'nonce_index', 'nonce_index_state', 'pings', 'refused_state', 'schema_migrations']],
-      columns: ['deliveries.facts', 'nonces.hash'],
-    },
-  };
-  const copied = COPIED_TABLES.flatMap(({ name, columns }) =>
-    Object.keys(columns).map((column) => `${name}.${column}`),
-  );
-  const notCopied = (columns: readonly string[], { tables, columns: known }: typeof own.postgres) =>
-    columns.filter(
-      (column) => !tables.includes(column.split('.')[0] ?? '') && !copied.includes(column) && !known.includes(column),
-    );
-
-  test('leaves out no table and no column of PostgreSQL', async () => {
-    const target = newTarget();
-    await (await target.open()).close();
-    const rows = await runSql(
-      `SELECT table_name || '.' || column_name AS name FROM information_schema.columns
-      WHERE table_schema = $1 AND column_name <> 'slot'`,
-      [target.schema],
-    );
-    expect(rows.length).toBeGreaterThan(copied.length);
-    expect(
-      notCopied(
-        rows.map(({ name }) => String(name)),
-        own.postgres,
-      ),
-    ).toEqual([]);
-  });
-
-  test('leaves out no table and no column of SQLite', async () => {
-    const path = newPath();
-    await sqlite(path).close();
-    const db = new SqliteDatabase(path, { readonly: true });
-    onTestFinished(() => void db.close());
-    const rows = db
-      .prepare<[], string>(`SELECT t.name || '.' || c.name FROM sqlite_schema t, pragma_table_info(t.name) c
-        WHERE t.type = 'table'`)
-      .pluck()
-      .all();
-    expect(rows.length).toBeGreaterThan(copied.length);
-    expect(notCopied(rows, own.sqlite)).toEqual([]);
   });
 });

@@ -31,8 +31,9 @@ async function seed(
     [flow],
   );
   await runSql(
-    `INSERT INTO "${schema}".revisions (flow_id, revision, version, hash, snapshot, created_at)
-    VALUES ($1, 1, '1.0', 'hash', $2, 0) ON CONFLICT DO NOTHING`,
+    `INSERT INTO "${schema}".revisions
+      (flow_id, revision, name, version, hash, digest, acting_steps, created_at, access, overrides, findings, snapshot)
+    VALUES ($1, 1, 'Orders', '1.0', 'hash', gen_random_uuid(), '[]', 0, 'same', '[]', '[]', $2) ON CONFLICT DO NOTHING`,
     [flow, snapshot],
   );
   const ids = Array.from({ length: runs }, (_, n) => id(1000 + from + n));
@@ -86,15 +87,10 @@ describe('two replicas that claim at once', () => {
   test('a step of a run that is being told to stop is left until that is done', async () => {
     const { schema, one } = await openTwo();
     await seed(schema, { runs: 1 });
-    const address = { runId: id(1000), stepKey: 'a' };
     await holding(`SELECT 1 FROM "${schema}".runs FOR UPDATE`, async () => {
       expect((await one.claimDue(request)).claims).toEqual([]);
-      expect(await one.claimSteps({ ...request, addresses: [address] })).toEqual({
-        claims: [],
-        left: [{ ...address, askAt: T0 + 20 }],
-      });
     });
-    expect((await one.claimSteps({ ...request, addresses: [address] })).claims).toHaveLength(1);
+    expect((await one.claimDue(request)).claims).toHaveLength(1);
   });
 
   test('run no more steps of a flow than it may, whichever claims first', async () => {
@@ -102,12 +98,11 @@ describe('two replicas that claim at once', () => {
     for (let round = 0; round < 20; round += 1) {
       const flow = id(round);
       await seed(schema, { runs: 9, from: round * 10, flow, concurrency: 3 });
-      const addresses = Array.from({ length: 9 }, (_, n) => ({ runId: id(1000 + round * 10 + n), stepKey: 'a' }));
       const batches = await Promise.all([
         one.claimDue(request),
         two.claimDue({ ...request, owner: 'two' }),
-        one.claimSteps({ ...request, addresses }),
-        two.claimSteps({ ...request, owner: 'two', addresses: addresses.toReversed() }),
+        one.claimDue(request),
+        two.claimDue({ ...request, owner: 'two' }),
       ]);
       const claims = [...batches.flatMap((batch) => batch.claims), ...(await drain(one, 'one', 9))];
       expect(claims.map(({ flowId }) => flowId)).toEqual([flow, flow, flow]);
@@ -121,7 +116,7 @@ describe('two replicas that claim at once', () => {
     const lock = `SELECT pg_advisory_xact_lock(hashtextextended('sluice claims of ${schema} from ${flowId}', 0))`;
     await holding(lock, async () => {
       const batch = await one.claimDue(request);
-      expect(batch).toMatchObject({ claims: [{ flowId: id(7) }], nextDueAt: T0 + 20, isHeldBack: false });
+      expect(batch).toMatchObject({ claims: [{ flowId: id(7) }], nextDueAt: T0 + 20 });
     });
     expect((await one.claimDue(request)).claims).toMatchObject([{ flowId }]);
   });

@@ -1,3 +1,4 @@
+import type { JsonObject } from '../../src/model/json.ts';
 import type { Graph } from '../../src/model/manifest.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import type { PlannedDeploy, StepResult, Store } from '../../src/store/store.ts';
@@ -14,6 +15,7 @@ import {
   graphOf,
   id,
   minute,
+  PLAN,
   startRun,
   succeeded,
   T0,
@@ -47,13 +49,22 @@ async function advanceAll(store: Store, isLeft = false): Promise<void> {
 }
 
 const renaming: Omit<PlannedDeploy, keyof ReturnType<typeof deployOf>> = {
+  ...PLAN,
   basedOn: 1,
   source: 'api',
-  needsIdle: false,
-  withoutHistory: [],
+  reason: 'a new name',
+  access: 'narrower',
+  needs: {
+    files: { 'file:schema.json': '{}' },
+    sealed: { keyId: 'k', bytes: 2, text: 'AAAA' },
+    digestedWith: { keyId: 'k' },
+    digests: { 'env:KEY': 'd' },
+    signed: ['github'],
+    settings: { enforcementMode: 'Off' },
+  },
   findings: [{ rule: 'r', class: 'caution', path: 'steps.a', message: 'm', consequence: 'c' }],
   overrides: ['caution'],
-  triggers: { keys: ['github'], renamed: [{ from: 'old', to: 'github' }] },
+  triggers: { keys: ['github'], moved: [{ from: 'old', to: 'github' }] },
 };
 
 const SUB_FLOW = '6f2b1c1e-2222-4222-8333-444455556666';
@@ -83,7 +94,7 @@ async function fill(store: Store): Promise<void> {
   await store.accept({ run: aRun({ id: id(90), flowId: 'failing', startedAt: T0 - 2, steps }) });
   await advanceAll(store);
   const circuit = { openedAt: T0 };
-  await store.changeCircuit({ origin: 'https://example.com', version: null, next: 3, circuit });
+  await store.changeCircuit({ queue: 'https://example.com', version: null, next: 3, circuit });
   await startRun(store, graph, { id: id(1), startedAt: T0 - 1 });
   await store.cancelRun({ runId: id(1), reason: 'ended', at: T0 });
   await store.purgeRuns({ before: T0 + 1, maxRows: 1 });
@@ -118,7 +129,7 @@ async function fill(store: Store): Promise<void> {
   await store.accept(accepted(5, { nonce: aNonce({ value: 'again' }) }));
   const refused = { rejected: true, reason: 'ip_denied', violations: ['ip_denied'], statusCode: 401 } as const;
   const body = new Uint8Array([0, 255, 10, 128]);
-  await store.recordDelivery(aDelivery({ id: id(20), ...refused, body, story: [], requestUrl: '/x?y=%00' }));
+  await store.recordDelivery(aDelivery({ id: id(20), ...refused, body, gateResults: [], requestUrl: '/x?y=%00' }));
   await store.recordDelivery(aDelivery({ id: id(21), ...refused, flowId: null, triggerKey: null }));
   const { delivery, run } = accepted(22, {});
   const searchKeys = { order: 'SO-1010', note: 'grüße' };
@@ -145,7 +156,8 @@ async function fill(store: Store): Promise<void> {
     }),
     nonce: aNonce({ value: 'before the rename' }),
   });
-  await store.applyDeploys([{ ...two, ...renaming }]);
+  const triggers = { github: { type: 'webhook', inputs: { webhookSlug: 'renamed' } } };
+  await store.applyDeploys([{ ...two, snapshot: { ...(two.snapshot as JsonObject), triggers }, ...renaming }]);
   await store.setFlowEnabled({ flowId: 'renamed', isEnabled: false, at: T0 + 5 });
   const schedule = { flowId, triggerKey: 'nightly', cron: '0 3 * * *', timeZone: 'Europe/Berlin', cronOverride: null };
   await store.changeSchedule({ ...schedule, isPaused: true, nextAt: null, lastAt: T0, revision: 0 });
@@ -162,6 +174,10 @@ async function fill(store: Store): Promise<void> {
   const done = { at: T0, actor: 'oncall', clientIp: null, action: 'cancelRun', target, details, reason: null };
   await store.beginIntervention({ id: id(50), ...done });
   await store.endIntervention({ id: id(50), statusCode: 202 });
+  await store.endSession({ id: id(51), lastsUntil: T0 + minute, now: T0 });
+  await store.keepTime({ now: T0 });
+  await store.noteCredentials({ credentials: [{ id: 'user', mark: 'ü' }], now: T0 });
+  await store.keepSecret({ name: 'plans', secret: new Uint8Array([7, 0, 255]) });
 }
 
 export type Reads = Pick<
@@ -169,7 +185,7 @@ export type Reads = Pick<
   Extract<keyof Store, `list${string}` | `find${string}` | `read${string}` | `count${string}`>
 > &
   Pick<Store, 'outlineSteps' | 'pageSteps' | 'deliveryStats' | 'deliveryTimeseries' | 'runTimeseries'> &
-  Pick<Store, 'summariseDeliveries'>;
+  Pick<Store, 'summariseDeliveries' | 'isSessionEnded'>;
 
 const sorted = (rows: readonly unknown[]) => rows.map((row) => JSON.stringify(row)).sort();
 
@@ -226,6 +242,7 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
     ),
     searched: await store.listRuns({ ...page, search: 'ORDERS', flowId }),
     interventions: await store.listInterventions(page),
+    isSessionEnded: await store.isSessionEnded({ id: id(51), credential: 'user', begunAt: T0 }),
     stats: await store.deliveryStats(T0 - 30_000),
     summary: await store.summariseDeliveries({ since: T0 }),
     counted: sorted(await store.countDeliveries({ since: T0 - minute, recentSince: T0 })),

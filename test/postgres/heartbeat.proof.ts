@@ -6,7 +6,15 @@ import type { Store } from '../../src/store/store.ts';
 import { graphOf, minute, startRun, T0 } from '../store/samples.ts';
 import { newSchema, openReplicas, runSql, storeOptions } from './schemas.ts';
 
-const beat = { version: '1.0', startedAt: T0, clockOffsetMs: 0, fingerprint: null, judgesOthers: true, now: T0 };
+const beat = {
+  version: '1.0',
+  startedAt: T0,
+  clockOffsetMs: 0,
+  fingerprint: null,
+  judgesOthers: true,
+  ledgerAt: T0,
+  now: T0,
+};
 const request = { now: T0, leasedUntil: T0 + minute, limit: 9 };
 
 /** Lets a replica have been seen for the last time so long ago. */

@@ -1,8 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { describe, expect, inject, onTestFinished, test } from 'vitest';
+import pg from 'pg';
+import { describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { openPostgresStore } from '../../src/store/postgres/client.ts';
 import { migrate } from '../../src/store/postgres/migrate.ts';
 import { migrations } from '../../src/store/postgres/migrations/index.ts';
+import { POSTGRES_ADDS } from '../../src/store/tables.ts';
+import { eventually } from '../e2e/service.ts';
+import { type ColumnRow, schemaIn, schemaOf } from '../store/schema.ts';
 import { newSchema, runSql, storeOptions } from './schemas.ts';
 
 const one = { version: 1, name: 'one', compatibleFrom: 1, sql: 'CREATE TABLE sluice.one (id integer)' };
@@ -10,9 +14,33 @@ const two = { version: 2, name: 'two', compatibleFrom: 1, sql: 'CREATE TABLE slu
 
 describe('migrations', () => {
   test('an empty database gets the schema, and a second start changes nothing', async () => {
-    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    const onCreated = vi.fn();
+    const options = { url: inject('postgresUrl'), schema: newSchema(), onCreated };
     expect(await migrate(options)).toEqual(migrations.map(({ name }) => name));
     expect(await migrate(options)).toEqual([]);
+    expect(onCreated).toHaveBeenCalledTimes(1);
+  });
+
+  test('the schema has the tables, columns, types and keys that are said of all stores and of PostgreSQL', async () => {
+    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    await migrate(options);
+    const rows = await runSql(
+      `SELECT c.relname AS "table", a.attname AS name, format_type(a.atttypid, NULL) AS type,
+        coalesce(array_position(k.conkey, a.attnum), 0) AS place
+      FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+      LEFT JOIN pg_constraint k ON k.conrelid = c.oid AND k.contype = 'p'
+      WHERE c.relkind IN ('r', 'v') AND c.relnamespace = to_regnamespace($1)`,
+      [options.schema],
+    );
+    const types = {
+      ...{ id: 'uuid', integer: 'bigint', real: 'double precision', bytes: 'bytea' },
+      ...{ instant: 'timestamp with time zone', transaction: 'xid8' },
+    };
+    const found = (rows as unknown as ColumnRow[]).map((row) => ({
+      ...row,
+      type: row.type.replace(/^integer$/, 'bigint'),
+    }));
+    expect(schemaIn(found)).toEqual(schemaOf(POSTGRES_ADDS, types));
   });
 
   test('of several processes that start at once, one migrates', async () => {
@@ -34,11 +62,82 @@ describe('migrations', () => {
     expect(await migrate({ ...options, migrations: [one, two] })).toEqual(['two']);
   });
 
-  test('a migration that fails leaves nothing of itself and of those before it', async () => {
+  test('a migration that fails leaves nothing of itself, and those before it', async () => {
     const options = { url: inject('postgresUrl'), schema: newSchema() };
     const failing = { ...two, sql: 'CREATE TABLE sluice.two (id integer); SELECT 1 / 0' };
     await expect(migrate({ ...options, migrations: [one, failing] })).rejects.toThrow('division by zero');
+    const tables = await runSql('SELECT tablename FROM pg_tables WHERE schemaname = $1 ORDER BY 1', [options.schema]);
+    expect(tables.map(({ tablename }) => tablename)).toEqual(['one', 'schema_migrations']);
+    expect(await migrate({ ...options, migrations: [one, two] })).toEqual(['two']);
+  });
+
+  test('of an empty database leaves nothing where the first migration fails', async () => {
+    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    await expect(migrate({ ...options, migrations: [{ ...one, sql: 'SELECT 1 / 0' }] })).rejects.toThrow('by zero');
     expect(await runSql('SELECT 1 FROM pg_namespace WHERE nspname = $1', [options.schema])).toEqual([]);
+  });
+
+  test('says what is still to come before each migration of an existing database', async () => {
+    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    const three = { ...two, version: 3, name: 'three', sql: 'CREATE TABLE sluice.three (id integer)' };
+    const told: (readonly string[])[] = [];
+    const onMigrating = async (names: readonly string[]) => void told.push(names);
+    await migrate({ ...options, migrations: [one], onMigrating });
+    expect(told).toEqual([]);
+    await migrate({ ...options, migrations: [one, two, three], onMigrating });
+    expect(told).toEqual([['two', 'three'], ['three']]);
+  });
+
+  test('a migration has the strongest lock of all that it changes before it does anything, in one order', async () => {
+    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    await migrate({ ...options, migrations: [one, two] });
+    const held = `SELECT string_agg(c.relname || ' ' || l.mode, ', ' ORDER BY c.relname) FROM pg_locks l
+      JOIN pg_class c ON c.oid = l.relation WHERE l.pid = pg_backend_pid() AND c.relname IN ('one', 'two')`;
+    const changing = {
+      ...two,
+      version: 3,
+      name: 'three',
+      locks: ['two', 'one'],
+      sql: `CREATE TABLE sluice.seen AS ${held}; ALTER TABLE sluice.two ADD COLUMN more integer`,
+    };
+    await migrate({ ...options, migrations: [one, two, changing] });
+    expect(await runSql(`SELECT * FROM "${options.schema}".seen`)).toEqual([
+      { string_agg: 'one AccessExclusiveLock, two AccessExclusiveLock' },
+    ]);
+  });
+
+  test('a migration that PostgreSQL ended because of a deadlock is tried again', async () => {
+    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    await migrate({ ...options, migrations: [one] });
+    const deadlocked = `DO $$ BEGIN IF NOT EXISTS (SELECT FROM sluice.one) THEN
+      RAISE EXCEPTION 'deadlock detected' USING ERRCODE = '40P01'; END IF; END $$; ${two.sql}`;
+    const onBlocked = vi.fn(() => void runSql(`INSERT INTO "${options.schema}".one VALUES (1)`));
+    expect(await migrate({ ...options, migrations: [one, { ...two, sql: deadlocked }], onBlocked })).toEqual(['two']);
+    expect(onBlocked).toHaveBeenCalled();
+  });
+
+  test('a migration lets those go on who hold what it has to lock, and tries again', async () => {
+    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    await migrate({ ...options, migrations: [one] });
+    const holder = new pg.Client({ connectionString: options.url });
+    await holder.connect();
+    onTestFinished(() => holder.end());
+    await holder.query(`BEGIN; SELECT * FROM "${options.schema}".one`);
+    const changing = { ...two, sql: 'ALTER TABLE sluice.one ADD COLUMN more integer' };
+    const onMigrating = vi.fn(async () => {});
+    const isBlocked = new Promise<Error>((onBlocked) => {
+      void migrate({ ...options, migrations: [one, changing], onMigrating, onBlocked });
+    });
+    expect(await isBlocked).toMatchObject({ code: '55P03' });
+    // Nobody waits behind it meanwhile.
+    expect(await runSql(`SELECT * FROM "${options.schema}".one`)).toEqual([]);
+    await holder.query('COMMIT');
+    const versions = `SELECT max(version) AS newest FROM "${options.schema}".schema_migrations`;
+    await eventually(
+      () => runSql(versions),
+      ([row]) => row?.newest === 2,
+    );
+    expect(onMigrating).toHaveBeenCalledWith(['two']);
   });
 
   test('an older release works on a newer schema as long as that says so', async () => {

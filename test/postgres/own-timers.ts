@@ -96,7 +96,7 @@ export async function openWithOwnTimers(open: () => Promise<Store>): Promise<Sto
     onDue: (wakeable) =>
       inside.run(true, () =>
         store.onDue({
-          room: () => inside.exit(() => wakeable.room()),
+          hasSlot: () => inside.exit(() => wakeable.hasSlot()),
           wake: () => inside.exit(() => wakeable.wake()),
           everyMinute: () => inside.exit(() => wakeable.everyMinute()),
         }),

@@ -1,11 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { awaited, decide } from '../../src/store/decisions/decision.ts';
+import { SEARCHED_ROWS } from '../../src/store/decisions/lists.ts';
+import type { Query } from '../../src/store/decisions/port.ts';
 import { type Connections, createConnections } from '../../src/store/postgres/connections.ts';
 import { migrate } from '../../src/store/postgres/migrate.ts';
 import { operations } from '../../src/store/postgres/operations.ts';
-import { SEARCHED_ROWS } from '../../src/store/postgres/paging.ts';
 import type { Sql, SqlValue } from '../../src/store/postgres/sql.ts';
 import { flowId, id, T0 } from '../store/samples.ts';
+import { asked, type Node, planOf } from './query-plans.ts';
 import { dropSchema, runSql, storeOptions } from './schemas.ts';
 
 /** Enough for PostgreSQL to see no use in reading all of them. */
@@ -36,10 +39,11 @@ async function seed(): Promise<void> {
   const status = "CASE WHEN n % 200 = 0 THEN 'Running' WHEN n % 200 = 1 THEN 'Failed' ELSE 'Succeeded' END";
   const numbers = `generate_series(1, ${RUNS}) AS n`;
   await runSql(`SET search_path = ${schema};
-    INSERT INTO flows VALUES ('${flowId}', 'Orders', '1', 3, true, NULL, 0, 0);
-    INSERT INTO revisions (flow_id, revision, version, hash, snapshot, created_at, source)
-    SELECT '${flowId}', n, '1', 'hash ' || n, '{"steps":{"first":{"type":"NoOp","inputs":{},"runAfter":{}}}}', 0, 'api'
-    FROM generate_series(1, 3) AS n;
+    INSERT INTO flows VALUES ('${flowId}', 'Orders', '1', 3, true, NULL, NULL, 0, 0);
+    INSERT INTO revisions (flow_id, revision, name, version, hash, digest, acting_steps, snapshot, created_at, source,
+      access, overrides, findings)
+    SELECT '${flowId}', n, 'Orders', '1', 'hash ' || n, ${uuid('n')}, '[]', '{"steps":{"first":{"type":"NoOp","inputs":{},"runAfter":{}}}}', 0, 'api',
+      'same', '[]', '[]' FROM generate_series(1, 3) AS n;
     INSERT INTO runs (id, flow_id, flow_name, flow_version, revision, status, trigger_key, trigger_type, delivery_id,
       source_run_id, started_at, trigger_headers, trigger_body)
     SELECT ${uuid('n')}, ${flow}, 'Orders', '1', 1 + n * 3 / ${RUNS + 1}, ${status}, 'hook', 'webhook',
@@ -61,8 +65,9 @@ async function seed(): Promise<void> {
     INSERT INTO delivery_keys SELECT id, 'order', 'so-' || right(id::text, 6) FROM deliveries WHERE run_id IS NULL;
     INSERT INTO signals (run_id, name, delivered_at) SELECT id, 'go', started_at FROM runs;
     INSERT INTO loops SELECT id, 'each', 1, 1, 1, 1, 0 FROM runs;
-    INSERT INTO interventions (id, at, actor, action, target_type, target_id, details)
-    SELECT id, started_at, 'oncall', 'cancelRun', 'run', id::text, '{}' FROM runs;
+    INSERT INTO interventions (seq, id, at, actor, action, target_type, target_id, details, previous_hash, hash)
+    SELECT row_number() OVER (ORDER BY id), id, started_at, 'oncall', 'cancelRun', 'run', id::text, '{}', '', '' FROM runs;
+    INSERT INTO intervention_ends VALUES (1, 0, '', ${RUNS}, '', NULL, '');
     INSERT INTO run_totals SELECT flow_id, status, 0, count(*) FROM runs GROUP BY flow_id, status;
     INSERT INTO delivery_totals SELECT flow_id, coalesce(reason, ''), rejected, 0, count(*) FROM deliveries GROUP BY 1, 2, 3;
     INSERT INTO delivery_counts
@@ -71,16 +76,6 @@ async function seed(): Promise<void> {
     FROM deliveries GROUP BY 1, 2, 3;
     RESET search_path`);
   for (const table of LARGE) await runSql(`VACUUM (ANALYZE) ${schema}.${table}`);
-}
-
-interface Node {
-  readonly 'Node Type': string;
-  readonly 'Relation Name'?: string;
-  readonly 'Index Name'?: string;
-  readonly 'Actual Rows'?: number;
-  readonly 'Actual Loops'?: number;
-  readonly 'Rows Removed by Filter'?: number;
-  readonly Plans?: readonly Node[];
 }
 
 const LARGE = new Set([
@@ -104,48 +99,58 @@ interface Plans {
 
 /** What a member asks of the database. */
 async function plansOf(name: keyof typeof operations, ...args: unknown[]): Promise<Plans> {
-  const { lane, run } = operations[name] as unknown as {
-    readonly lane: 'read' | 'write';
+  const { purpose, run } = operations[name] as unknown as {
+    readonly purpose: 'read' | 'write';
     run(sql: Sql, ...args: unknown[]): Promise<unknown>;
   };
   const plans: Plans = { done: [], prepared: [] };
   const work = async (sql: Sql) => {
-    await run(explained(sql, plans), ...args);
+    const later: Query[] = [];
+    await run(explained(sql, plans, later), ...args);
+    // What is not waited for is done by then: of it we ask how it would be done.
+    for (const { strings } of explainsPrepared ? later : []) {
+      plans.prepared.push(...(await planOf(sql, 'GENERIC_PLAN', textOf(strings))));
+    }
     throw new Error('rolled back');
   };
-  await expect(lane === 'read' ? connections.read(work) : connections.transact('write', work)).rejects.toThrow(
+  await expect(purpose === 'read' ? connections.read(work) : connections.transact('write', work)).rejects.toThrow(
     'rolled back',
   );
-  return { done: plans.done.flatMap(nodesOf), prepared: plans.prepared.flatMap(nodesOf) };
+  return plans;
 }
 
+const textOf = (strings: readonly string[]) => strings.reduce((before, after, at) => `${before}$${at}${after}`);
+
 /** Explains each statement before it runs; a write is undone, so that it can run. */
-function explained(sql: Sql, plans: Plans): Sql {
-  const plan = async (how: string, text: string, values: readonly SqlValue[] = []) => {
-    const [row] = await sql.allUnprepared<{ 'QUERY PLAN': readonly [{ readonly Plan: Node }] }>(
-      `EXPLAIN (${how}, FORMAT JSON) ${text}`,
-      values,
-    );
-    return row === undefined ? [] : [row['QUERY PLAN'][0].Plan];
-  };
+function explained(sql: Sql, plans: Plans, later: Query[] = []): Sql {
   const explainUnprepared = async (text: string, values: readonly SqlValue[] = []) => {
     await sql.run('SAVEPOINT explained');
-    plans.done.push(...(await plan('ANALYZE, TIMING OFF', text, values)));
+    plans.done.push(...(await planOf(sql, 'ANALYZE, TIMING OFF', text, values)));
     await sql.run('ROLLBACK TO SAVEPOINT explained');
   };
   const explain = async (text: string, values: readonly SqlValue[] = []) => {
-    if (explainsPrepared) plans.prepared.push(...(await plan('GENERIC_PLAN', text)));
+    if (explainsPrepared) plans.prepared.push(...(await planOf(sql, 'GENERIC_PLAN', text)));
     await explainUnprepared(text, values);
+  };
+  const explainQuery = async ({ strings, values, isFixed }: Query) => {
+    const text = textOf(strings);
+    await (isFixed ? explain(text, values) : explainUnprepared(text, values));
   };
   return {
     ...sql,
+    port: {
+      ...sql.port,
+      get: <Row>(query: Query) => awaited(explainQuery(query).then(() => decide(asked(sql.port.get<Row>(query))))),
+      all: <Row>(query: Query) => awaited(explainQuery(query).then(() => decide(asked(sql.port.all<Row>(query))))),
+      run: (query) => awaited(explainQuery(query).then(() => decide(asked(sql.port.run(query))))),
+      later(query) {
+        later.push(query);
+        sql.port.later(query);
+      },
+    },
     all: async <Row>(text: string, values?: readonly SqlValue[]) => {
       await explain(text, values);
       return sql.all<Row>(text, values);
-    },
-    allUnprepared: async <Row>(text: string, values?: readonly SqlValue[]) => {
-      await explainUnprepared(text, values);
-      return sql.allUnprepared<Row>(text, values);
     },
     get: async <Row>(text: string, values?: readonly SqlValue[]) => {
       await explain(text, values);
@@ -156,10 +161,6 @@ function explained(sql: Sql, plans: Plans): Sql {
       return sql.run(text, values);
     },
   };
-}
-
-function nodesOf(node: Node): Node[] {
-  return [node, ...(node.Plans ?? []).flatMap(nodesOf)];
 }
 
 /** Reads a large table from one end to the other. */
@@ -243,6 +244,7 @@ const questions: Question[] = [
   ['noteIntervention', { id: id(10), details: { done: '1' } }],
   ['endIntervention', { id: id(10), statusCode: 200 }],
   ['purgeInterventions', { before: T0 + 9_000_000, limit: 100 }],
+  ['checkInterventions', { limit: 50 }],
   ['countRuns'],
   ['countEndedRuns', T0],
   ['deliveryStats', T0 + 61_001],
@@ -294,9 +296,22 @@ describe('no question reads more rows than its answer needs', () => {
   it('and one that does would be seen here', async () => {
     const plans: Plans = { done: [], prepared: [] };
     await connections.read((sql) => explained(sql, plans).all('SELECT id FROM sluice.runs WHERE flow_name = $1', ['']));
-    expect(rowsRead(plans.done.flatMap(nodesOf))).toBe(RUNS);
+    expect(rowsRead(plans.done)).toBe(RUNS);
     expect(plans.prepared.filter(isWhole)).toHaveLength(explainsPrepared ? 1 : 0);
   });
+});
+
+it('removal finds what is old by an index, and what belongs to it by its keys', async () => {
+  const before = T0 + 100_000;
+  const removals = [
+    await plansOf('purgeRuns', { before, maxRows: 100 }),
+    await plansOf('purgeDeliveries', { before, limit: 50 }),
+    await plansOf('purgeNonces', { now: before, limit: 50 }),
+  ];
+  for (const { done, prepared } of removals) {
+    expect(rowsRead(done)).toBeLessThan(1500);
+    expect(prepared.filter(isWhole)).toEqual([]);
+  }
 });
 
 describe('a list reads its rows from the index that has them in its order', () => {
@@ -316,7 +331,7 @@ describe('a list reads its rows from the index that has them in its order', () =
     ['listDeliveries', { flowId }, 'deliveries_by_flow'],
     ['listDeliveries', { flowId, rejectedOnly: true }, 'deliveries_by_flow_rejected'],
     ['listDeliveries', { flowId, reason: 'ip_denied' }, 'deliveries_by_flow_reason'],
-    ['listInterventions', {}, 'interventions_pkey'],
+    ['listInterventions', {}, 'interventions_by_id'],
     ['listInterventions', { target: id(10) }, 'interventions_by_target'],
   ])('%s %j', async (name, query, index) => {
     const { done } = await plansOf(name, { skip: 0, take: 50, ...query });
@@ -343,16 +358,14 @@ describe('with many steps due', () => {
   beforeAll(seedDue, 60_000);
 
   const request = { owner: 'one', now: T0 + DUE, leasedUntil: T0 + 2 * DUE, limit: 64 };
-  const addresses = [1, 2, 3].map((n) => ({ runId: id(200 * (1 + n)), stepKey: `due ${n}` }));
 
   it.each<[keyof typeof operations, object, number]>([
     ['claimDue', request, 2000],
-    ['claimSteps', { ...request, addresses }, 100],
     ['claimOverdue', request, 500],
     ['recover', { owner: 'one', now: T0 }, 100],
     ['listReplicas', { now: T0 }, 100],
     ['listHostWaits', { now: T0, most: 10_000 }, 100],
-    ['releaseHostWaits', { origin: 'https://a.example.com', now: T0, limit: 20, everyMs: 50 }, 100],
+    ['releaseHostWaits', { queue: 'https://a.example.com', now: T0, limit: 20, everyMs: 50 }, 100],
     ['measureBacklog', { now: T0 + DUE, most: 100 }, 1000],
   ])('%s reads few of them', async (name, given, most) => {
     const { done, prepared } = await plansOf(name, given);

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { SEARCHED_ROWS } from '../../src/store/postgres/paging.ts';
-import { uuidOf, uuidRange } from '../../src/store/postgres/uuids.ts';
+import { SEARCHED_ROWS } from '../../src/store/decisions/lists.ts';
+import { uuidOf, uuidRange } from '../../src/store/uuids.ts';
 import { flowId, T0 } from '../store/samples.ts';
 import { openEmpty, runSql } from './schemas.ts';
 

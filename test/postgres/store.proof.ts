@@ -2,10 +2,11 @@ import { acceptance } from '../store/conformance/acceptance.ts';
 import { holds } from '../store/conformance/holds.ts';
 import { idempotency } from '../store/conformance/idempotency.ts';
 import { nonces } from '../store/conformance/nonces.ts';
-import { runSuites, storeConformance } from '../store/conformance.ts';
+import { companyConformance, runSuites, storeConformance } from '../store/conformance.ts';
 import { openEmpty } from './schemas.ts';
 
 storeConformance('PostgreSQL', openEmpty);
+companyConformance('PostgreSQL', openEmpty);
 
 const accepting = [acceptance, nonces, idempotency, holds];
 runSuites('PostgreSQL with one connection that accepts', () => openEmpty({ acceptConnections: 1 }), accepting);

@@ -1,11 +1,13 @@
 import { acceptance } from '../store/conformance/acceptance.ts';
-import { claimSteps } from '../store/conformance/claim-steps.ts';
 import { idempotency } from '../store/conformance/idempotency.ts';
 import { leases } from '../store/conformance/leases.ts';
+import { ledgerTime } from '../store/conformance/ledger-time.ts';
+import { nonceNames } from '../store/conformance/nonce-names.ts';
 import { nonces } from '../store/conformance/nonces.ts';
 import { replicas } from '../store/conformance/replicas.ts';
+import { routes } from '../store/conformance/routes.ts';
 import { runSuites } from '../store/conformance.ts';
 import { openEmpty } from './schemas.ts';
 
 // What no delivery and no step may be lost or doubled by; all suites run in the proof of the same name.
-runSuites('PostgreSQL', openEmpty, [acceptance, nonces, idempotency, leases, claimSteps, replicas]);
+runSuites('PostgreSQL', openEmpty, [acceptance, nonces, nonceNames, routes, ledgerTime, idempotency, leases, replicas]);

@@ -6,7 +6,15 @@ import type { Store } from '../../src/store/store.ts';
 import { FLOW_ID, type FlowServiceOptions, openFlowService, START, stepOf } from '../flows/fixture.ts';
 import { openReplicas, runSql } from './schemas.ts';
 
-const beat = { version: '1.0', startedAt: START, clockOffsetMs: 0, fingerprint: null, judgesOthers: true, now: START };
+const beat = {
+  version: '1.0',
+  startedAt: START,
+  clockOffsetMs: 0,
+  fingerprint: null,
+  judgesOthers: true,
+  ledgerAt: START,
+  now: START,
+};
 
 /** A database whose clock is that of the test. */
 function inTestTime(store: Store): Store {
@@ -80,15 +88,36 @@ describe('two replicas that run steps', () => {
   test('a step of a type that another replica alone has is left to that one, and is no try of this one', async () => {
     const { stores } = await openReplicas(['one', 'two']);
     const [first, second] = stores.map(inTestTime) as [Store, Store];
-    const isServedElsewhere = async (stepType: string) => stepType === 'New';
     const type = defineHandler({
       type: 'New',
       inputs: z.unknown(),
       run: () => ({ kind: 'succeeded', output: 'new' }),
     });
-    const one = await openFlowService({ store: first, isServedElsewhere });
-    const two = await openFlowService({ store: second, own: [type] });
-    const graph = { a: stepOf('NoOp'), b: stepOf('New', { runAfter: { a: { statuses: ['Succeeded'] } } }) };
+    // Whether others have the type is known only when steps that began at the same time are marked as begun.
+    let onMarked = () => {};
+    const marked = new Promise<void>((resolve) => {
+      onMarked = resolve;
+    });
+    const beginAttempts: Store['beginAttempts'] = async (given) => {
+      await first.beginAttempts(given);
+      onMarked();
+    };
+    const isServedElsewhere = async (stepType: string) => {
+      await marked;
+      return stepType === 'New';
+    };
+    const slow = defineHandler({
+      type: 'Slow',
+      inputs: z.unknown(),
+      run: async () => {
+        await marked;
+        return { kind: 'succeeded', output: null };
+      },
+    });
+    const one = await openFlowService({ store: { ...first, beginAttempts }, isServedElsewhere, own: [slow] });
+    const two = await openFlowService({ store: second, own: [type, slow] });
+    const { runAfter } = steps.b;
+    const graph = { a: stepOf('NoOp'), b: stepOf('New', { runAfter }), c: stepOf('Slow', { runAfter }) };
     for (const each of [one, two]) await each.deploy(graph);
     await one.runtime.start();
     const runIds = await Promise.all([one.trigger(), one.trigger()]);

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import type { PlannedDeploy, ScheduleRecord } from '../../src/store/store.ts';
-import { aRun, deployOf, graphOf, id, T0 } from '../store/samples.ts';
+import { aRun, deployOf, graphOf, id, PLAN, T0 } from '../store/samples.ts';
 import { running } from '../store/sub-run-samples.ts';
 import { newSchema, openEmpty, openStore, runSql } from './schemas.ts';
 
@@ -61,9 +61,7 @@ async function inEachRound(round: (flowId: string, runId: () => string) => Promi
 }
 
 function planned(flowId: string, graph: typeof one, change: Partial<PlannedDeploy> = {}): PlannedDeploy {
-  const triggers = { keys: [], renamed: [] };
-  const plan = { basedOn: null, needsIdle: false, withoutHistory: [], findings: [], overrides: [], triggers };
-  return { ...deployOf(graph), ...plan, id: flowId, source: 'api', ...change };
+  return { ...deployOf(graph), ...PLAN, id: flowId, source: 'api', ...change };
 }
 
 const kinds = (results: readonly { kind: string }[]) => results.map(({ kind }) => kind).sort();
@@ -218,7 +216,7 @@ describe('of two processes on one database', () => {
 
   it('the first to learn the key of a trigger decides it, under its former name too', async () => {
     await inEachRound(async (flowId) => {
-      await left.applyDeploys([planned(flowId, one, { triggers: { keys: ['b'], renamed: [{ from: 'a', to: 'b' }] } })]);
+      await left.applyDeploys([planned(flowId, one, { triggers: { keys: ['b'], moved: [{ from: 'a', to: 'b' }] } })]);
       const learned = await Promise.all([
         left.learnKey(key(flowId, 'b', 'left')),
         right.learnKey(key(flowId, 'b', 'right')),

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import type { Acceptance, AcceptResult } from '../../src/store/store.ts';
-import { aDelivery, aNonce, aRun, deployOf, graphOf, id, minute, runIdOf, T0 } from '../store/samples.ts';
+import { aDelivery, aNonce, aRun, deployOf, graphOf, id, minute, PLAN, runIdOf, T0 } from '../store/samples.ts';
 import { openEmpty, openStore } from './schemas.ts';
 
 const ROUNDS = 50;
@@ -41,6 +42,36 @@ async function acceptAtBoth(make: () => Acceptance): Promise<AcceptResult[]> {
   return Promise.all([left, right, right, left, left, right].map((store) => store.accept(make())));
 }
 
+/** Deploys the flow with its trigger under another key than it had. */
+async function renameTrigger(flowId: string): Promise<void> {
+  const triggers = { keys: ['github'], moved: [{ from: 'former', to: 'github' }] };
+  await left.applyDeploys([{ ...deployOf(graphOf({ a: [] }), { id: flowId }), ...PLAN, triggers }]);
+}
+
+/** Lets nobody insert a run until it opens. */
+async function blockRuns() {
+  const client = new pg.Client({ connectionString: inject('postgresUrl') });
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query('BEGIN');
+  await client.query(`LOCK TABLE "${schema}".runs IN SHARE MODE`);
+  // Not pg_stat_activity: a transaction sees the same rows of it again and again.
+  const waiting = `WITH RECURSIVE waiting AS (
+    SELECT pid FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))
+    UNION SELECT l.pid FROM pg_locks AS l JOIN waiting AS w ON w.pid = ANY(pg_blocking_pids(l.pid)) WHERE NOT l.granted
+  ) SELECT count(*)::integer AS count FROM waiting`;
+  return {
+    /** Resolves when so many transactions wait for it, or for one that does. */
+    async waitedFor(expected: number) {
+      for (;;) {
+        const { rows } = await client.query<{ count: number }>(waiting);
+        if (rows[0]?.count === expected) return;
+      }
+    },
+    open: () => client.query('ROLLBACK'),
+  };
+}
+
 const page = { skip: 0, take: 100, includeTotal: true };
 const runsOf = async (flowId: string) => (await right.listRuns({ ...page, flowId })).items.map((run) => run.id);
 const deliveriesOf = async (flowId: string) => (await right.listDeliveries({ ...page, flowId })).items;
@@ -67,11 +98,7 @@ describe('of two processes on one database', () => {
 
   it('one accepts a nonce and a key of a trigger that was renamed, whichever of its keys they name', async () => {
     await inEachRound(async (flowId) => {
-      const plan = { basedOn: null, needsIdle: false, withoutHistory: [], findings: [], overrides: [] };
-      const triggers = { keys: ['github'], renamed: [{ from: 'former', to: 'github' }] };
-      await left.applyDeploys([
-        { ...deployOf(graphOf({ a: [] }), { id: flowId }), ...plan, source: 'folder', triggers },
-      ]);
+      await renameTrigger(flowId);
       // Each process names another key of the trigger, so that no row of the one is in the way of the other.
       const acceptAll = (changeOf: (n: number) => Partial<Acceptance>) =>
         Promise.all(
@@ -89,6 +116,23 @@ describe('of two processes on one database', () => {
       for (const results of [nonces, keys]) expect(new Set(results.map(runIdOf)).size).toBe(1);
       expect(await runsOf(flowId)).toHaveLength(2);
     });
+  });
+
+  it.each([
+    ['one that comes', () => ({})],
+    ['one that is redelivered', () => ({ redeliveredFrom: nextId() })],
+  ])('%s waits until the other has stored the same under another key of a renamed trigger', async (_name, change) => {
+    const flowId = `flow ${nextId()}`;
+    await renameTrigger(flowId);
+    // Both are kept from committing, so that neither could see what the other has written.
+    const hurdle = await blockRuns();
+    const results = [left, right].map((store, n) => {
+      const { run, ...rest } = acceptanceTo(flowId, { nonce: aNonce(), ...change() });
+      return store.accept({ ...rest, run: { ...run, triggerKey: n === 0 ? 'github' : 'former' } });
+    });
+    await hurdle.waitedFor(2);
+    await hurdle.open();
+    expect((await Promise.all(results)).map(({ kind }) => kind).sort()).toEqual(['accepted', 'replayed']);
   });
 
   it('one takes over a nonce that has expired', async () => {
@@ -182,14 +226,10 @@ describe('of two processes on one database', () => {
       await left.deployFlow({ ...deployOf(graphOf({ a: [] })), id: flowId });
       const planned = {
         ...deployOf(graphOf({ b: [] })),
+        ...PLAN,
         id: flowId,
-        source: 'api' as const,
         basedOn: 1,
         needsIdle: true,
-        withoutHistory: [],
-        findings: [],
-        overrides: [],
-        triggers: { keys: [], renamed: [] },
       };
       const [results, deployed] = await Promise.all([
         acceptAtBoth(() => acceptanceTo(flowId)),

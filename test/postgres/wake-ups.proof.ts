@@ -13,7 +13,15 @@ import { openFlowService, START, stepOf } from '../flows/fixture.ts';
 import { graphOf, startRun, T0 } from '../store/samples.ts';
 import { newSchema, openReplicas, openStore, runSql, storeOptions } from './schemas.ts';
 
-const beat = { version: '1.0', startedAt: T0, clockOffsetMs: 0, fingerprint: null, judgesOthers: true, now: T0 };
+const beat = {
+  version: '1.0',
+  startedAt: T0,
+  clockOffsetMs: 0,
+  fingerprint: null,
+  judgesOthers: true,
+  ledgerAt: T0,
+  now: T0,
+};
 
 /** Two stores on one schema, the first with a step, and what is asked of their jobs. */
 async function twoStores() {
@@ -39,7 +47,7 @@ function wakeableOf(answer: () => boolean | Promise<boolean> = () => true) {
     tell = resolve;
   });
   const wakeable: Wakeable = {
-    room: () => Promise.resolve(),
+    hasSlot: () => Promise.resolve(),
     async wake() {
       count += 1;
       tell();
@@ -58,7 +66,7 @@ describe('a step that falls due', () => {
   test('on a replica without a free slot is run by one with, before the next beat', async () => {
     const { schema, stores } = await openReplicas(['one', 'two']);
     const [first, second] = stores as [Store, Store];
-    const alone = async () => ({ at: START, replicas: 1, died: [] });
+    const alone = async () => ({ at: START, ledgerAt: START, replicas: 1, died: [] });
     const hanging: (() => void)[] = [];
     const handler = (hangs: boolean) =>
       defineHandler({
@@ -85,10 +93,10 @@ describe('a step that falls due', () => {
     for (const release of hanging) release();
   });
 
-  test('wakes a replica with room, and never one without', async () => {
+  test('wakes a replica with a free slot, and never one without', async () => {
     const { one, two, makeDue, listJobs } = await twoStores();
     const other = wakeableOf();
-    const full = { ...wakeableOf(() => false), room: () => new Promise<void>(() => {}) };
+    const full = { ...wakeableOf(() => false), hasSlot: () => new Promise<void>(() => {}) };
     one.onDue(full);
     two.onDue(other);
     for (let count = 1; count <= 8; count += 1) {
@@ -140,7 +148,7 @@ describe('a step that falls due', () => {
       isFull = true;
       return false;
     });
-    one.onDue({ ...first, room: () => (isFull ? new Promise(() => {}) : Promise.resolve()) });
+    one.onDue({ ...first, hasSlot: () => (isFull ? new Promise(() => {}) : Promise.resolve()) });
     await makeDue();
     await first.woken;
     const second = wakeableOf();
@@ -378,9 +386,9 @@ test('what is printed while the engine runs, as it prints itself, is a line of t
   const lines: string[] = [];
   const store = await openStore({ schema: newSchema(), onEngineLine: (line) => lines.push(line) });
   onTestFinished(() => store.close());
-  // The engine asks for room before it takes a job.
-  const room = async () => console.error('as the engine prints');
-  store.onDue({ ...wakeableOf(), room });
+  // The engine asks for a slot before it takes a job.
+  const hasSlot = async () => console.error('as the engine prints');
+  store.onDue({ ...wakeableOf(), hasSlot });
   await until(async () => lines.includes('as the engine prints'));
   expect(printed).not.toHaveBeenCalled();
 });

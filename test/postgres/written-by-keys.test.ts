@@ -1,19 +1,12 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { acceptAll } from '../../src/store/postgres/accept-batch.ts';
+import { acceptAll } from '../../src/store/postgres/acceptance.ts';
 import { advanceAll } from '../../src/store/postgres/advance-batch.ts';
 import { createConnections } from '../../src/store/postgres/connections.ts';
 import { operations } from '../../src/store/postgres/operations.ts';
 import type { Sql } from '../../src/store/postgres/sql.ts';
 import { acceptanceOf, aNonce, deployOf, failed, graphOf, retryAt, succeeded, T0 } from '../store/samples.ts';
+import { type Node, planOf } from './query-plans.ts';
 import { newSchema, openStore, runSql, storeOptions } from './schemas.ts';
-
-interface Node {
-  readonly 'Node Type': string;
-  readonly 'Relation Name'?: string;
-  readonly Plans?: readonly Node[];
-}
-
-const nodesOf = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nodesOf)];
 
 /** Notes the statements of a transaction. */
 function noting(sql: Sql, texts: Set<string>): Sql {
@@ -36,8 +29,8 @@ test.each(KINDS)('what writes is never compiled on a connection %s', async (_nam
   await (await openStore({ schema })).close();
   const connections = createConnections({ ...storeOptions(schema), replica: 'test', isPooled });
   onTestFinished(() => connections.close());
-  for (const lane of ['accept', 'write'] as const) {
-    expect(await connections.transact(lane, (sql) => sql.get("SELECT current_setting('jit') AS jit"))).toEqual({
+  for (const purpose of ['accept', 'write'] as const) {
+    expect(await connections.transact(purpose, (sql) => sql.get("SELECT current_setting('jit') AS jit"))).toEqual({
       jit: 'off',
     });
   }
@@ -70,16 +63,11 @@ test.each(KINDS)(
       return { outcome: { token, runId, stepKey, at: T0, input: {}, result: results[n] ?? succeeded() } };
     });
     expect(await connections.transact('write', (sql) => advanceAll(noting(sql, writes), outcomes))).toHaveLength(3);
-    for (const lane of ['accept', 'write'] as const) {
-      const nodes = await connections.transact(lane, async (sql) => {
+    for (const purpose of ['accept', 'write'] as const) {
+      const nodes = await connections.transact(purpose, async (sql) => {
         const plans: Node[] = [];
-        for (const text of writes) {
-          const [row] = await sql.allUnprepared<{ 'QUERY PLAN': readonly [{ readonly Plan: Node }] }>(
-            `EXPLAIN (GENERIC_PLAN, FORMAT JSON) ${text}`,
-          );
-          if (row !== undefined) plans.push(row['QUERY PLAN'][0].Plan);
-        }
-        return plans.flatMap(nodesOf);
+        for (const text of writes) plans.push(...(await planOf(sql, 'GENERIC_PLAN', text)));
+        return plans;
       });
       const names = new Set(nodes.map((node) => `${node['Node Type']} ${node['Relation Name'] ?? ''}`));
       expect([...names]).toContain('Index Scan steps');

@@ -65,6 +65,24 @@ interface Paddle {
     webhooks: { isSignatureValid(body: string, secret: string, signature: string): Promise<boolean> };
   };
 }
+interface AdyenHmac {
+  default: new () => {
+    calculateHmac(notification: object, key: string): string;
+    validateHMAC(notification: object, key: string): boolean;
+  };
+}
+interface BoxUtils {
+  computeWebhookSignature(body: string, headers: object, key: string): Promise<string | null>;
+}
+interface BoxWebhooks {
+  WebhooksManager: { validateMessage(body: string, headers: object, key: string): Promise<boolean> };
+}
+interface HubSpot {
+  Signature: {
+    getSignature(method: string, version: 'v3', options: object): string;
+    isValid(options: object): boolean;
+  };
+}
 interface Rivet {
   HttpReceiver: new (options: { port: number; webhooksSecretToken: string; endpoints: string }) => RivetReceiver;
 }
@@ -90,6 +108,15 @@ export const Mailgun = require('mailgun-js') as new (options: object) => Mailgun
 export const sendGrid = new (require('@sendgrid/eventwebhook') as SendGrid).EventWebhook();
 const { Paddle } = require('@paddle/paddle-node-sdk') as Paddle;
 export const paddleWebhooks = new Paddle('no key of the API').webhooks;
+// By their files too, for the same reason.
+const adyenFolder = join(require.resolve('@adyen/api-library'), '..');
+const { default: HmacValidator } = require(join(adyenFolder, 'utils/hmacValidator.js')) as AdyenHmac;
+export const adyenHmac = new HmacValidator();
+const boxFolder = join(require.resolve('box-node-sdk'), '..');
+export const boxUtils = require(join(boxFolder, 'internal/utils.js')) as BoxUtils;
+export const boxWebhooks = (require(join(boxFolder, 'managers/webhooks.js')) as BoxWebhooks).WebhooksManager;
+const hubSpotFolder = join(require.resolve('@hubspot/api-client'), '..');
+export const hubSpot = (require(join(hubSpotFolder, 'src/utils/signature.js')) as HubSpot).Signature;
 const rivet = require('@zoom/rivet/meetings') as Rivet;
 
 interface Question {

@@ -14,16 +14,18 @@ const KEY = 'key of a made-up publisher';
 const BODY = '{"event":"parcel.sent"}';
 
 // Step 1 of the recipe in CONTRIBUTING.md: one file.
-const SCHEME = `import { jsonSample, type SignatureSpec } from '../spec.ts';
+const SCHEME = `import { jsonSample, type PublisherSpec, part } from '../spec.ts';
 
-export const parcels: SignatureSpec = {
+export const parcels: PublisherSpec = {
   name: 'Parcels',
   headers: [{ signature: 'X-Parcels-Signature', timestamp: 'X-Parcels-Time', deliveryId: 'X-Parcels-Id' }],
   algorithm: 'sha256',
   encoding: 'hexLower',
   prefix: 'p1=',
-  payload: { strategy: 'TimestampDotBody' },
+  signs: [part.timestamp, '.', part.body],
   timestamp: { in: 'header', unit: 'seconds' },
+  eventType: { path: ['event'] },
+  eventId: { headers: ['X-Parcels-Id'] },
   sample: jsonSample({ event: 'parcel.sent' }),
   source: 'made up for a test, read 2026-11',
 };

@@ -37,9 +37,13 @@ function sign(sdk: Sdk): Promise<Signed> | Signed {
   return sdk.sign({ url: PUBLIC_URL, headers, body: sdk.body }, sdk.key, realTime());
 }
 
-/** One byte of what is signed is another: Mailgun signs its token, the others the body. */
+/** One byte of what is signed is another: Mailgun signs its token, Adyen some members, the others the body. */
 function flip(delivery: Signed, { scheme }: Sdk): Signed {
-  const change = (text: string) => (scheme === 'Mailgun' ? flipToken(text) : text.replace('o', 'p'));
+  const others: Record<string, (text: string) => string> = {
+    Mailgun: flipToken,
+    Adyen: (text) => text.replace('AUTHORISATION', 'AUTHORISATIOM'),
+  };
+  const change = others[scheme] ?? ((text: string) => text.replace('o', 'p'));
   const body = change(delivery.body);
   expect(body).not.toBe(delivery.body);
   return { ...delivery, body };

@@ -3,10 +3,15 @@ import { LinearWebhookClient } from '@linear/sdk/webhooks';
 import { sign as octokitSign, verify as octokitVerify } from '@octokit/webhooks-methods';
 import { Webhook as StandardWebhook } from 'standardwebhooks';
 import { Webhook as SvixWebhook } from 'svix';
+import { adyen } from '../../src/webhooks/schemes/publishers/adyen.ts';
 import { BY_HAND } from './by-hand.ts';
 import {
+  adyenHmac,
   askRivet,
   bolt,
+  boxUtils,
+  boxWebhooks,
+  hubSpot,
   legacyOctokit,
   Mailgun,
   shopify,
@@ -151,6 +156,13 @@ function repeatedAsArrays(form: string): object {
 function mailgunSignature(body: string): { timestamp: string; token: string; signature: string } {
   return JSON.parse(body).signature;
 }
+
+/** The one notification of a standard webhook of Adyen. */
+function adyenItem(body: string): object {
+  return JSON.parse(body).notificationItems[0].NotificationRequestItem;
+}
+
+const HUBSPOT_TIME = 'x-hubspot-request-timestamp';
 
 export const SDKS: readonly Sdk[] = [
   octokit('GitHub', '@octokit/webhooks-methods', 'x-hub-signature-256'),
@@ -314,6 +326,61 @@ export const SDKS: readonly Sdk[] = [
       const digest = createHmac('sha256', Buffer.from(key, 'base64')).update(delivery.body).digest('base64');
       return withHeaders(delivery, { authorization: `HMAC ${digest}` });
     },
+  },
+  {
+    scheme: 'Adyen',
+    sdk: '@adyen/api-library',
+    key: '44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056',
+    otherKey: '00782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056',
+    contentType: JSON_TYPE,
+    body: adyen.sample?.body ?? '',
+    canSign: true,
+    sign: (delivery, key) => {
+      const body = JSON.parse(delivery.body);
+      const [{ NotificationRequestItem: item }] = body.notificationItems;
+      item.additionalData = { hmacSignature: adyenHmac.calculateHmac(item, key) };
+      return { ...delivery, body: JSON.stringify(body) };
+    },
+    verify: ({ body }, key) => adyenHmac.validateHMAC(adyenItem(body), key),
+  },
+  {
+    scheme: 'Box',
+    sdk: 'box-node-sdk',
+    key: 'SamplePrimaryKey of Box',
+    contentType: JSON_TYPE,
+    body: TEXT,
+    headers: { 'box-signature-version': '1', 'box-signature-algorithm': 'HmacSHA256' },
+    canSign: true,
+    sign: async (delivery, key, at) => {
+      const timed = withHeaders(delivery, { 'box-delivery-timestamp': at.toISOString() });
+      const signature = await boxUtils.computeWebhookSignature(timed.body, timed.headers, key);
+      return withHeaders(timed, { 'box-signature-primary': signature ?? '' });
+    },
+    verify: ({ headers, body }, key) => boxWebhooks.validateMessage(body, headers, key),
+  },
+  {
+    scheme: 'HubSpot',
+    sdk: '@hubspot/api-client',
+    key: 'client secret of HubSpot',
+    contentType: JSON_TYPE,
+    body: TEXT,
+    canSign: true,
+    sign: (delivery, clientSecret, at) => {
+      const options = { clientSecret, url: delivery.url, requestBody: delivery.body, timestamp: at.getTime() };
+      return withHeaders(delivery, {
+        [HUBSPOT_TIME]: String(options.timestamp),
+        'x-hubspot-signature-v3': hubSpot.getSignature('POST', 'v3', options),
+      });
+    },
+    verify: ({ headers, body, url }, clientSecret) =>
+      hubSpot.isValid({
+        signatureVersion: 'v3',
+        clientSecret,
+        url,
+        requestBody: body,
+        timestamp: Number(headers[HUBSPOT_TIME]),
+        signature: headers['x-hubspot-signature-v3'],
+      }),
   },
   ...BY_HAND,
 ];

@@ -75,6 +75,25 @@ it('is answered 503 where its URL cannot be called, so that it may come again', 
   expect(await gateway.latestDelivery()).toMatchObject({ reason: 'verifier_error', runId: null });
 });
 
+it.each([
+  ['Off', 200, 'run'],
+  ['Audit', 200, 'run'],
+  ['Enforce', 503, null],
+] as const)(
+  'a message whose certificate cannot be fetched could not be judged: under %s it gets %i',
+  async (mode, status, run) => {
+    const vector = vectorOf('certificate-that-is-not-there');
+    expect((await deliver(mode, vector)).status).toBe(status);
+    expect(await gateway.latestDelivery()).toMatchObject({
+      reason: 'verification_unavailable',
+      violations: ['verification_unavailable'],
+      rejected: true,
+      enforced: false,
+      runId: run === null ? null : expect.any(String),
+    });
+  },
+);
+
 it('is not confirmed by the UnsubscribeConfirmation that has the same URL', async () => {
   expect((await deliver('Enforce', vectorOf('unsubscribe-confirmation'))).status).toBe(200);
   expect(called).toEqual([]);

@@ -13,6 +13,8 @@ export interface Vector {
   readonly keyPrevious?: string;
   /** What the publisher called and signed. */
   readonly url?: string;
+  /** Sent by the publisher's test system. */
+  readonly sandbox?: boolean;
   /** Seconds. */
   readonly now?: number;
   readonly toleranceSeconds?: number;

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { DeliveryRecord } from '../../src/model/delivery.ts';
-import { restore } from '../../src/review/review.ts';
+import { restore } from '../../src/review/judge-again.ts';
 import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
-import { recordOf } from '../../src/webhooks/outcome.ts';
+import { recordOf } from '../../src/webhooks/record.ts';
 import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
 import type { SignatureVerifier } from '../../src/webhooks/schemes/spec.ts';
 import { createTriggerTable, type PreparedTrigger } from '../../src/webhooks/triggers.ts';

@@ -35,13 +35,13 @@ const PUBLIC_URL = 'https://hooks.example.com/flows/api/webhook/hook';
 /** As the publisher sends it to the public URL. */
 function signed(
   scheme: string,
-  given: { body?: string | Buffer; contentType?: string; id?: string; at?: number } = {},
+  given: { body?: string | Buffer; contentType?: string; id?: string; at?: number; url?: string } = {},
 ) {
   const spec = BUILT_IN_SCHEMES.find(({ name }) => name === scheme);
   if (spec === undefined) throw new Error(`no scheme ${scheme}`);
-  const { body = '{"a":1}', contentType = 'application/json', id = 'id-1', at = NOW } = given;
+  const { body = '{"a":1}', contentType = 'application/json', id = 'id-1', at = NOW, url = PUBLIC_URL } = given;
   const key = KEYS[scheme] ?? '';
-  const request = { spec, key, contentType, url: PUBLIC_URL, deliveryId: id, timestampMs: at };
+  const request = { spec, key, contentType, url, deliveryId: id, timestampMs: at };
   const { headers, body: sent } = signDelivery({ ...request, body: Buffer.from(body) });
   return { headers, body: sent };
 }
@@ -89,6 +89,19 @@ describe('authentication', () => {
     const bare = await open({ webhookSignatureScheme: scheme });
     expect((await bare.send(sent)).status).toBe(401);
     expect((await bare.send(proxied)).status, 'nobody is trusted to say so').toBe(401);
+  });
+
+  it.each([
+    ['host', 'http://hooks.example.com', { 'x-forwarded-host': 'hooks.example.com' }],
+    ['protocol', 'https://hooks.example.com', { host: 'hooks.example.com', 'x-forwarded-proto': 'https' }],
+  ])('believes the forwarded %s of the URL only of a trusted proxy', async (_name, origin, forwarded) => {
+    const sent = signed('Square', { url: `${origin}/flows/api/webhook/hook` });
+    const proxied = { ...sent, headers: { ...sent.headers, ...forwarded } };
+    const judged = async (trustedProxies: string[]) => {
+      const { send } = await open({ webhookSignatureScheme: 'Square' }, { settings: { trustedProxies } });
+      return (await send(proxied)).status;
+    };
+    expect([await judged(['127.0.0.0/8']), await judged(['192.0.2.1']), await judged([])]).toEqual([200, 401, 401]);
   });
 
   it('demands no key header where the legacy name of the key is used', async () => {

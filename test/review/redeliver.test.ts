@@ -38,6 +38,7 @@ async function deploy(inputs: WebhookInputs, settings: SettingsInput = {}): Prom
     folder: workspace.folder,
     clock,
     logger: pino({ level: 'silent' }),
+    allow: ['access'],
   });
   await app.fastify.ready();
   apps.push(app);
@@ -73,9 +74,9 @@ describe('a delivery that was refused for its address', () => {
     const wrong = await deploy(UNLISTED);
     await deliver(wrong);
     const id = await newestId(wrong);
-    const { hints, story } = await get(wrong, `/flows/api/webhooks/${id}`);
+    const { hints, gateResults } = await get(wrong, `/flows/api/webhooks/${id}`);
     expect(hints).toEqual([expect.stringMatching(/^The signature is valid, but .* is not on the allow list/)]);
-    expect(story.find(({ gate }: { gate: string }) => gate === 'signature')).toMatchObject({
+    expect(gateResults.find(({ gate }: { gate: string }) => gate === 'signature')).toMatchObject({
       outcome: 'not evaluated',
     });
     const right = await deploy(LISTED);

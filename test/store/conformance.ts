@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
+import { inCompany } from './company.ts';
 import { acceptance } from './conformance/acceptance.ts';
 import { activity } from './conformance/activity.ts';
 import { alerts } from './conformance/alerts.ts';
 import { birthLeases } from './conformance/birth-leases.ts';
-import { claimSteps } from './conformance/claim-steps.ts';
 import { control } from './conformance/control.ts';
+import { deletion } from './conformance/deletion.ts';
 import { deliveries } from './conformance/deliveries.ts';
 import { deploys } from './conformance/deploys.ts';
 import { failures } from './conformance/failures.ts';
@@ -19,12 +20,16 @@ import { keys } from './conformance/keys.ts';
 import { largeRuns } from './conformance/large-runs.ts';
 import { learnedKeys } from './conformance/learned-keys.ts';
 import { leases } from './conformance/leases.ts';
+import { ledgerTime } from './conformance/ledger-time.ts';
 import { lifetime } from './conformance/lifetime.ts';
+import { nonceNames } from './conformance/nonce-names.ts';
 import { nonces } from './conformance/nonces.ts';
 import { outline } from './conformance/outline.ts';
 import { payloads } from './conformance/payloads.ts';
 import { progress } from './conformance/progress.ts';
 import { replicas } from './conformance/replicas.ts';
+import { revisions } from './conformance/revisions.ts';
+import { routes } from './conformance/routes.ts';
 import { runs } from './conformance/runs.ts';
 import { schedules } from './conformance/schedules.ts';
 import { searchKeys } from './conformance/search-keys.ts';
@@ -43,14 +48,29 @@ export interface StoreUnderTest {
 
 /** What every backend of the store does. `open` yields an empty store each time. */
 export function storeConformance(name: string, open: () => Promise<Store>): void {
-  const accepting = [flows, deploys, learnedKeys, holds, acceptance, nonces, idempotency, deliveries, searchKeys, keys];
+  const accepting = [
+    flows,
+    deploys,
+    revisions,
+    deletion,
+    learnedKeys,
+    holds,
+    acceptance,
+    nonces,
+    nonceNames,
+    routes,
+    ledgerTime,
+    idempotency,
+    deliveries,
+    searchKeys,
+    keys,
+  ];
   const running = [
     runs,
     leases,
     birthLeases,
     standing,
     turns,
-    claimSteps,
     progress,
     waits,
     control,
@@ -73,7 +93,25 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
 
 /** What the kinds of one backend do, where they differ in nothing but how they keep deliveries. */
 export function acceptingConformance(name: string, open: () => Promise<Store>): void {
-  runSuites(name, open, [learnedKeys, holds, acceptance, nonces, idempotency, deliveries, payloads, searchKeys, keys]);
+  runSuites(name, open, [
+    learnedKeys,
+    holds,
+    acceptance,
+    nonces,
+    nonceNames,
+    ledgerTime,
+    idempotency,
+    deliveries,
+    payloads,
+    searchKeys,
+    keys,
+  ]);
+}
+
+/** What is accepted is accepted alike while others are accepted in the same turn. */
+export function companyConformance(name: string, open: () => Promise<Store>): void {
+  const suites = [acceptance, nonces, nonceNames, idempotency, holds];
+  runSuites(`${name}, in company`, async () => inCompany(await open()), suites);
 }
 
 export function runSuites(

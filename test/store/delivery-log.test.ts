@@ -8,7 +8,7 @@ import { newPaths } from './files.ts';
 import { acceptanceOf, aNonce, deliveryIds, id, runIds, T0 } from './samples.ts';
 
 const newPath = newPaths();
-const story: GateResult[] = [
+const gateResults: GateResult[] = [
   { gate: 'replay', outcome: 'passed', reason: null, detail: null, facts: { nonce: 'say "n"', replaySkewMs: 3 } },
 ];
 
@@ -39,7 +39,7 @@ describe.each([
       const detail = 'ü'.repeat(n * 100);
       const headers = { 'x-long': 'h'.repeat(n * 1000) };
       await store.recordDelivery(
-        refused(n, { story, headers, detail, requestUrl: `https://a.example/${n}`, scheme: null }),
+        refused(n, { gateResults, headers, detail, requestUrl: `https://a.example/${n}`, scheme: null }),
       );
     }
     await store.close();
@@ -120,6 +120,9 @@ describe('the delivery log in memory', () => {
     await store.close();
     const after = await openSqliteStore({ path });
     onTestFinished(() => after.close());
-    expect(await deliveryIds(after)).toEqual([]);
+    expect(await after.listDeliveries({ skip: 0, take: 9, includeTotal: true })).toEqual({ items: [], total: 0 });
+    const db = new SqliteDatabase(path, { readonly: true });
+    onTestFinished(() => void db.close());
+    expect(db.prepare('SELECT rows, bytes FROM refused_state').raw().get()).toEqual([0, 0]);
   });
 });

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { readSettings } from '../../src/config/settings.ts';
 import { compareRevisions } from '../../src/deploys/changes/index.ts';
 import { snapshotOf } from '../../src/manifest/secrets.ts';
 import type { Graph } from '../../src/model/manifest.ts';
@@ -26,9 +27,11 @@ async function run(service: FlowService, steps: Graph): Promise<void> {
 
 async function removalOf(service: FlowService, steps: Graph): Promise<string[]> {
   const live = await service.store.readLiveFlow(FLOW_ID);
-  const snapshots = [steps, bare].map((graph) => snapshotOf(manifestOf(graph), () => []).snapshot);
+  const snapshots = [steps, bare].map((graph) => snapshotOf(manifestOf(graph), () => []));
   const [before = null, next = null] = snapshots;
-  return compareRevisions({ before, after: next, live, retentionDays: 30 }).map((each) => `${each.path} ${each.class}`);
+  return compareRevisions({ before, after: next, live, settings: readSettings({}) }).map(
+    (each) => `${each.path} ${each.class}`,
+  );
 }
 
 it('lets a retired step go when retention has taken the last run that did something in it', async () => {

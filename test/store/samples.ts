@@ -7,6 +7,7 @@ import type {
   Claim,
   NewRun,
   NonceClaim,
+  PlannedDeploy,
   RunInput,
   StepResult,
   Store,
@@ -81,14 +82,23 @@ export function runIdOf(result: AcceptResult | undefined): string | undefined {
 }
 
 export function aNonce(change: Partial<NonceClaim> = {}): NonceClaim {
-  return { value: 'nonce-1', bodySha256: 'a'.repeat(64), expiresAt: T0 + 5 * minute, isEnforced: true, ...change };
+  const { header = '', value = 'nonce-1' } = change;
+  const digest = header === '' ? value : 'd'.repeat(64);
+  const times = { arrivedAt: T0, expiresAt: T0 + 5 * minute };
+  const claim = { header, value, digest, bodySha256: 'a'.repeat(64), ...times };
+  return { ...claim, isVerified: true, isAsked: true, isEnforced: true, ...change };
 }
 
 /** The n-th delivery to a flow with the run it is to start. */
 export function acceptanceOf(n: number, change: Partial<Acceptance> & { at?: number } = {}): Acceptance {
-  const { at = T0, ...rest } = change;
+  const { at = T0, nonce, ...rest } = change;
   const delivery = aDelivery({ id: id(n), receivedAt: at, runId: id(1000 + n) });
-  return { delivery, run: aRun({ id: id(1000 + n), deliveryId: id(n), startedAt: at }), ...rest };
+  return {
+    delivery,
+    run: aRun({ id: id(1000 + n), deliveryId: id(n), startedAt: at }),
+    ...(nonce && { nonce: { ...nonce, arrivedAt: at } }),
+    ...rest,
+  };
 }
 
 /** A graph from step keys to the upstream keys that must have succeeded, or to edges in full. */
@@ -103,6 +113,22 @@ export function graphOf(steps: Record<string, readonly string[] | Record<string,
 }
 
 type FlowDeploy = Parameters<Store['deployFlow']>[0];
+
+/** What a plan says of a deploy of which nothing is to be said. */
+export const PLAN = {
+  source: 'folder',
+  actor: 'somebody',
+  reason: null,
+  access: 'same',
+  isUnchanged: false,
+  basedOn: null,
+  needsIdle: false,
+  withoutHistory: [],
+  findings: [],
+  overrides: [],
+  triggers: { keys: [], moved: [] },
+  needs: null,
+} satisfies Omit<PlannedDeploy, keyof FlowDeploy>;
 
 export function deployOf(graph: Graph, change: Partial<FlowDeploy> = {}): FlowDeploy {
   const snapshot = { id: flowId, steps: graph } as unknown as Json;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { SEARCHED_ROWS } from '../../src/store/decisions/lists.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
-import { SEARCHED_ROWS } from '../../src/store/sqlite/paging.ts';
 import type { Store } from '../../src/store/store.ts';
 import { acceptanceOf, aDelivery, aRun, flowId, id, T0 } from './samples.ts';
 

@@ -7,12 +7,11 @@ import { pathToFileURL } from 'node:url';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
-import { SOLE_OWNER } from '../../src/flows/runtime-keys.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import { openReader, openWriter } from '../../src/store/sqlite/connection.ts';
 import { migrations } from '../../src/store/sqlite/migrations/index.ts';
 import { newPaths } from './files.ts';
-import { acceptanceOf, aNonce, claimAll, deployOf, flowId, graphOf, id, runIds, startRun, T0 } from './samples.ts';
+import { acceptanceOf, aNonce, claimAll, deployOf, flowId, graphOf, id, runIds, T0 } from './samples.ts';
 
 const newPath = newPaths();
 
@@ -40,24 +39,6 @@ describe('a database file', () => {
     expect(await after.accept(acceptanceOf(2, { nonce: aNonce() }))).toMatchObject({ kind: 'replayed' });
     expect(await after.accept(acceptanceOf(3, { idempotencyKey: 'key' }))).toMatchObject({ kind: 'duplicate' });
     expect(await after.recover({ owner: 'me', now: T0 })).toBe(1);
-  });
-
-  test('of an earlier release: leases that name no owner are freed by the first start', async () => {
-    const path = newPath();
-    const before = await openSqliteStore({ path });
-    await startRun(before, graphOf({ claimed: [], born: [] }));
-    await claimAll(before);
-    await before.close();
-    const db = new SqliteDatabase(path);
-    const token = "run_id || '/' || step_key || '/5e0f8a4e-7f0a-4c42-9f8a-0d9b7c1e2a33'";
-    db.exec(`UPDATE steps SET lease_token = ${token} WHERE step_key = 'claimed'`);
-    db.exec(`UPDATE steps SET lease_token = ${token} || '.17' WHERE step_key = 'born'`);
-    db.close();
-
-    const after = await openSqliteStore({ path });
-    onTestFinished(() => after.close());
-    expect(await after.recover({ owner: SOLE_OWNER, now: T0 })).toBe(2);
-    expect(await claimAll(after)).toMatchObject([{ interruptions: 1 }, { interruptions: 1 }]);
   });
 
   test('is one file, without a log, once its store is closed', async () => {

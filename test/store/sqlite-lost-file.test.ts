@@ -1,8 +1,23 @@
-import { copyFileSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  copyFileSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import SqliteDatabase from 'better-sqlite3';
+import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
+import type { Store } from '../../src/store/store.ts';
 import { newPaths } from './files.ts';
 import { acceptanceOf, aDelivery, id, runIds } from './samples.ts';
 
@@ -14,11 +29,31 @@ async function openStore(path = newPath()) {
   await first.accept(acceptanceOf(1));
   // A close moves the log into the file, so that there is something to cut.
   await first.close();
+  copyFileSync(path, `${path}.backup`);
   const onLost = vi.fn();
   const store = await openSqliteStore({ path, onLost });
   onTestFinished(() => store.close());
   return { path, store, onLost };
 }
+
+/** As `cp` does it: the file stays the same one, and is not cut first, which would be noticed by itself. */
+function overwrite(path: string, bytes: Uint8Array, at = 0) {
+  const file = openSync(path, 'r+');
+  writeSync(file, bytes, 0, bytes.length, at);
+  if (at === 0) ftruncateSync(file, bytes.length);
+  closeSync(file);
+}
+
+const sameLength = (bytes: Buffer, length: number) => Buffer.concat([bytes, Buffer.alloc(length)]).subarray(0, length);
+
+const SOME_DATABASE = { path: '' };
+
+beforeAll(async () => {
+  SOME_DATABASE.path = newPath();
+  const other = await openSqliteStore({ path: SOME_DATABASE.path });
+  await other.accept(acceptanceOf(7));
+  await other.close();
+});
 
 describe('an open database whose file is touched', () => {
   test.each<[string, (path: string) => void]>([
@@ -37,8 +72,22 @@ describe('an open database whose file is touched', () => {
         writeFileSync(path, '');
       },
     ],
+    ['is emptied', (path) => truncateSync(path)],
     ['loses its write-ahead log', (path) => rmSync(`${path}-wal`)],
     ['loses the index of its log', (path) => rmSync(`${path}-shm`)],
+    ['has another database copied over it', (path) => overwrite(path, readFileSync(SOME_DATABASE.path))],
+    [
+      'has another database of the same length copied over it',
+      (path) => overwrite(path, sameLength(readFileSync(SOME_DATABASE.path), statSync(path).size)),
+    ],
+    [
+      'has the index of its log filled with zeros',
+      (path) => overwrite(`${path}-shm`, Buffer.alloc(statSync(`${path}-shm`).size)),
+    ],
+    [
+      'has all but the header of that index filled with zeros',
+      (path) => overwrite(`${path}-shm`, Buffer.alloc(statSync(`${path}-shm`).size - 136), 136),
+    ],
     ['lies in a folder that is renamed', (path) => renameSync(dirname(path), `${dirname(path)}-moved`)],
   ])('acknowledges nothing from the instant when it %s, and tells so once', async (_name, harm) => {
     const { path, store, onLost } = await openStore();
@@ -50,6 +99,44 @@ describe('an open database whose file is touched', () => {
     await expect(store.accept(acceptanceOf(3))).rejects.toThrow('while it was in use');
     expect(onLost).toHaveBeenCalledTimes(1);
     expect(onLost.mock.lastCall?.[0]).toMatchObject({ message: expect.stringContaining('while it was in use') });
+  });
+
+  test('goes on through checkpoints, and notices a copy of itself from before them', async () => {
+    const { path, store, onLost } = await openStore();
+    const stampOf = () => readFileSync(path).readUInt32BE(60);
+    const stamps = new Set([stampOf()]);
+    for (let n = 2; stamps.size < 4; n += 1) {
+      const { run, ...acceptance } = acceptanceOf(n);
+      const trigger = { ...run.trigger, body: Buffer.alloc(900_000, n) };
+      await store.accept({ ...acceptance, run: { ...run, trigger } });
+      stamps.add(stampOf());
+    }
+    expect(onLost).not.toHaveBeenCalled();
+    overwrite(path, readFileSync(`${path}.backup`));
+    await expect(store.ping()).rejects.toThrow('was overwritten while it was in use');
+  });
+
+  test('acknowledges nothing from the instant when its write-ahead log is emptied', async () => {
+    const { path, store, onLost } = await openStore();
+    await store.accept(acceptanceOf(2));
+    truncateSync(`${path}-wal`);
+    await expect(store.accept(acceptanceOf(3))).rejects.toMatchObject({ isForGood: true });
+    expect(onLost).toHaveBeenCalledTimes(1);
+  });
+
+  test.each<[string, (store: Store) => Promise<unknown>]>([
+    ['a read', (store) => runIds(store)],
+    ['a write', (store) => store.accept(acceptanceOf(2))],
+  ])('acknowledges nothing once %s finds the file malformed, and tells so once', async (_name, find) => {
+    const { path, store, onLost } = await openStore();
+    // All behind the header, as a broken disk leaves it.
+    overwrite(path, Buffer.alloc(statSync(path).size - 100, 'x'), 100);
+    await expect(find(store)).rejects.toThrow(StoreUnavailableError);
+    await expect(store.ping()).rejects.toMatchObject({ isForGood: true });
+    await expect(store.accept(acceptanceOf(3))).rejects.toMatchObject({ isForGood: true });
+    expect(onLost).toHaveBeenCalledTimes(1);
+    const message = expect.stringMatching(/sluice\.db is damaged .*restore a backup, see docs\/recovery\.md/);
+    expect(onLost.mock.lastCall?.[0]).toMatchObject({ message });
   });
 
   test('stays lost when it is put back: what was refused meanwhile is for a restart to take', async () => {
@@ -73,6 +160,96 @@ describe('an open database whose file is touched', () => {
     const after = await openSqliteStore({ path });
     onTestFinished(() => after.close());
     expect(await runIds(after)).toEqual([id(1002), id(1001)]);
+  });
+});
+
+describe('a start', () => {
+  /** Leaves the files of a process that was killed: what it had acknowledged is in the log alone. */
+  async function killed(): Promise<string> {
+    const { path, store } = await openStore();
+    await store.accept(acceptanceOf(2));
+    const left = newPath();
+    mkdirSync(dirname(left), { recursive: true });
+    for (const suffix of ['', '-wal', '.lock']) copyFileSync(`${path}${suffix}`, `${left}${suffix}`);
+    return left;
+  }
+
+  async function closed(): Promise<string> {
+    const { path, store } = await openStore();
+    await store.close();
+    return path;
+  }
+
+  test.each<[string, () => Promise<string>, (path: string) => void]>([
+    ['an empty file next to the lock of a database', closed, (path) => truncateSync(path)],
+    [
+      'an empty file that was put next to such a lock',
+      closed,
+      (path) => {
+        rmSync(path);
+        writeFileSync(path, '');
+      },
+    ],
+    ['an empty file next to a write-ahead log', killed, (path) => truncateSync(path)],
+    ['no file next to a write-ahead log', killed, (path) => rmSync(path)],
+  ])('takes %s for a lost one, and leaves it as it is', async (_name, make, harm) => {
+    const path = await make();
+    harm(path);
+    const files = () =>
+      ['', '-wal', '.lock'].map((suffix) => statSync(`${path}${suffix}`, { throwIfNoEntry: false })?.size);
+    const before = files();
+    for (let tries = 0; tries < 2; tries += 1) {
+      await expect(openSqliteStore({ path })).rejects.toThrow(/sluice\.db cannot be opened: it is .*restore a backup/);
+    }
+    expect(files()).toEqual(before);
+  });
+
+  test('names the file and what to do where it is malformed', async () => {
+    const path = await closed();
+    writeFileSync(path, Buffer.alloc(statSync(path).size, 'x'), { flag: 'r+' });
+    await expect(openSqliteStore({ path })).rejects.toThrow(
+      /sluice\.db cannot be opened: file is not a database; .*restore a backup, see docs\/recovery\.md/,
+    );
+  });
+
+  test.each([1, 2, 3, 5, 8, 13])('names the file and what to do where its page %i is malformed', async (page) => {
+    const path = await closed();
+    overwrite(path, Buffer.alloc(8192 - 100, 'x'), page === 1 ? 100 : (page - 1) * 8192);
+    const onLost = vi.fn();
+    const start = async () => {
+      const store = await openSqliteStore({ path, onLost });
+      onTestFinished(() => store.close());
+      // As a service does.
+      for (const read of [store.listDeployed(), store.listFlows(), runIds(store)]) await read;
+      for (const n of [2, 3]) await store.accept(acceptanceOf(n));
+      return 'unharmed';
+    };
+    expect(await start().catch(({ message }: Error) => message)).toMatch(
+      /unharmed|sluice\.db .*restore a backup, see docs\/recovery\.md/,
+    );
+  });
+
+  test('tells of a new, empty database, and of no other', async () => {
+    const path = newPath();
+    const onCreated = vi.fn();
+    for (let starts = 0; starts < 2; starts += 1) {
+      await (await openSqliteStore({ path, onCreated })).close();
+      expect(onCreated).toHaveBeenCalledTimes(1);
+    }
+  });
+
+  test('makes a new database where a first start was killed before it had one', async () => {
+    const path = newPath();
+    const store = await openSqliteStore({ path });
+    await store.close();
+    const lock = new SqliteDatabase(`${path}.lock`);
+    // As the lock is before the first table exists.
+    lock.pragma('application_id = 0');
+    lock.close();
+    truncateSync(path);
+    const next = await openSqliteStore({ path });
+    onTestFinished(() => next.close());
+    expect(await runIds(next)).toEqual([]);
   });
 });
 
@@ -113,7 +290,7 @@ describe.skipIf(process.platform === 'win32')('the files of a database', () => {
     expect(modeOf(dirname(dirname(path)))).toBe('700');
   });
 
-  test('are made so where an earlier release left them open; a folder that was there stays as it is', async () => {
+  test('are made so where they were left open; a folder that was there stays as it is', async () => {
     const path = newPath();
     mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
     for (const suffix of ['', '.lock']) writeFileSync(`${path}${suffix}`, '', { mode: 0o644 });

@@ -2,12 +2,14 @@ import type { Database } from 'better-sqlite3';
 import SqliteDatabase from 'better-sqlite3';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { prepareClaimNonce } from '../../src/store/sqlite/acceptance.ts';
+import { removalVerbs } from '../../src/store/decisions/removal.ts';
+import { prepareNonces, sentNonce } from '../../src/store/sqlite/acceptance.ts';
 import { prepareBatch, type Settled } from '../../src/store/sqlite/batch.ts';
 import { migrate } from '../../src/store/sqlite/connection.ts';
 import { migrations } from '../../src/store/sqlite/migrations/index.ts';
 import { NonceIndex, readIndexAhead, withIndexing } from '../../src/store/sqlite/nonce-index.ts';
-import { removalOperations } from '../../src/store/sqlite/removal.ts';
+import { membersOf } from '../../src/store/sqlite/port.ts';
+import { aNonce } from './samples.ts';
 
 describe('the index of nonces', () => {
   test('takes in what waits once enough has come together, and lets go of it in memory', () => {
@@ -167,16 +169,19 @@ function aLedger(tailSize: number) {
   db.exec('CREATE TABLE unsound (n REFERENCES flows (id) DEFERRABLE INITIALLY DEFERRED)');
   const restart = () => {
     const index = new NonceIndex(db, tailSize);
-    const claimNonce = prepareClaimNonce(db, index);
-    const purge = removalOperations.purgeNonces.prepare(db);
+    const nonces = prepareNonces(db, index);
+    const purge = membersOf(removalVerbs({})).purgeNonces.prepare(db);
     return {
-      batch: withIndexing(prepareBatch(db, 'BEGIN IMMEDIATE'), index),
+      batch: withIndexing(db, prepareBatch(db, 'BEGIN IMMEDIATE'), index),
       /** The run that the nonce is known to have started; undefined where it was new. */
       claim(value: string, { runId = value, now = 1, expiresAt = 1e6 } = {}) {
-        const nonce = { value, bodySha256: '', expiresAt, isEnforced: true };
-        const triggerKey = 'trigger';
-        const keys = [{ triggerKey, lastSeq: Number.POSITIVE_INFINITY, reusedAt: Number.POSITIVE_INFINITY }];
-        return claimNonce(nonce, { flowId: 'flow', triggerKey, keys, runId, now })?.runId;
+        const [flowId, triggerKey] = ['flow', 'trigger'];
+        const trigger = { flowId, triggerKey };
+        const claim = aNonce({ value, arrivedAt: now, expiresAt });
+        const call = { ...trigger, nonce: sentNonce(trigger, claim) };
+        const known = nonces.find(call, []);
+        if (known === undefined) nonces.keep(call, runId, []);
+        return known?.runId;
       },
       purge: (now: number) => purge({ now, limit: 1000 }),
     };

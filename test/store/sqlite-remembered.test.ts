@@ -18,7 +18,7 @@ function aTable() {
   return {
     db,
     run: prepareBatch(db, 'BEGIN IMMEDIATE'),
-    remembered: rememberInBatch(db, { table: 'words', find: read }),
+    remembered: rememberInBatch(db, { tables: ['words'], find: read }),
     read,
     reads: () => reads,
   };

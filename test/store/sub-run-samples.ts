@@ -1,8 +1,8 @@
-import { entryOf, planRun } from '../../src/flows/planner.ts';
 import type { Json } from '../../src/model/json.ts';
 import type { Graph } from '../../src/model/manifest.ts';
+import { entryOf, planRun } from '../../src/model/planner.ts';
 import type { Advance, Claim, FlowRecord, NewRun, StepResult, Store } from '../../src/store/store.ts';
-import { claimAll, finish, graphOf, id, succeeded, T0 } from './samples.ts';
+import { claimAll, finish, graphOf, id, minute, succeeded, T0 } from './samples.ts';
 
 export const PARENT = '6f2b1c1e-1111-4222-8333-444455556666';
 export const CHILD = '6f2b1c1e-2222-4222-8333-444455556666';
@@ -83,6 +83,14 @@ export async function startBoth(
   const { subRun } = await end(store, ask);
   if (!subRun?.run) throw new Error('no run was started');
   return { parent, child: subRun.run.id };
+}
+
+/** A parent and its sub-run end, and retention removes both. */
+export async function endAndPurgeBoth(store: Store): Promise<void> {
+  const runs = Object.values(await startBoth(store));
+  for (const _each of runs) await end(store);
+  while (!(await store.purgeRuns({ before: T0 + minute, maxRows: 100 })).isDone);
+  for (const runId of runs) if ((await statusOf(store, runId)) !== undefined) throw new Error('a run is left');
 }
 
 export const statusOf = async (store: Store, runId: string) => (await store.findRun(runId))?.status;

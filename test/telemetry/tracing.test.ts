@@ -1,13 +1,7 @@
 import { type Context, ROOT_CONTEXT, SamplingDecision, type SpanContext, SpanKind, trace } from '@opentelemetry/api';
 import { tracing } from '@opentelemetry/sdk-node';
 import { describe, expect, it } from 'vitest';
-import {
-  inSpan,
-  ownSampler,
-  startReceiveSpan,
-  type TraceparentUse,
-  traceparentOf,
-} from '../../src/telemetry/tracing.ts';
+import { inSpan, ownSampler, startReceiveSpan, traceparentOf } from '../../src/telemetry/tracing.ts';
 import { keepSpans } from '../spans.ts';
 
 const spans = keepSpans();
@@ -16,8 +10,8 @@ const TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736';
 const SPAN_ID = '00f067aa0ba902b7';
 const traceparent = (flags: string) => `00-${TRACE_ID}-${SPAN_ID}-${flags}`;
 
-function received(headers: Record<string, unknown>, use: TraceparentUse = 'continue') {
-  startReceiveSpan(headers, use).end();
+function received(headers: Record<string, unknown>) {
+  startReceiveSpan(headers).end();
   const span = spans().at(-1);
   if (span === undefined) throw new Error('nothing was recorded');
   return span;
@@ -30,25 +24,15 @@ describe('the span of a delivery', () => {
     expect(span.parentSpanContext?.spanId).toBe(SPAN_ID);
   });
 
-  it('with link is the root of a trace of its own that points to the trace of the sender', () => {
-    const span = received({ traceparent: traceparent('00') }, 'link');
-    expect(span.spanContext().traceId).not.toBe(TRACE_ID);
-    expect(span.parentSpanContext).toBeUndefined();
-    expect(span.links).toMatchObject([{ context: { traceId: TRACE_ID, spanId: SPAN_ID } }]);
-    expect(received({}, 'link').links).toEqual([]);
-  });
-
   it.each([
     ['malformed', 'what=ever,,=;\u0000'],
     ['oversized', `a=${'x'.repeat(100_000)}`],
     ['of many members', Array.from({ length: 5000 }, (_, i) => `k${i}=v`).join(',')],
     ['well-formed', 'vendor=secret'],
   ])('takes neither a tracestate nor baggage along that is %s', (_what, value) => {
-    for (const use of ['continue', 'link'] as const) {
-      const span = received({ traceparent: traceparent('01'), tracestate: value, baggage: value }, use);
-      expect(span.spanContext().traceState).toBeUndefined();
-      expect(span.links.map(({ context }) => context.traceState)).toEqual(use === 'link' ? [undefined] : []);
-    }
+    const span = received({ traceparent: traceparent('01'), tracestate: value, baggage: value });
+    expect(span.spanContext().traceState).toBeUndefined();
+    expect(span.links).toEqual([]);
   });
 
   it.each([
@@ -60,11 +44,9 @@ describe('the span of a delivery', () => {
     '0'.repeat(100_000),
     ['00', '01'],
   ])('is the root of a trace of its own where traceparent is malformed: %j', (malformed) => {
-    for (const use of ['continue', 'link'] as const) {
-      const span = received({ traceparent: malformed }, use);
-      expect(span.parentSpanContext).toBeUndefined();
-      expect(span.links).toEqual([]);
-    }
+    const span = received({ traceparent: malformed });
+    expect(span.parentSpanContext).toBeUndefined();
+    expect(span.links).toEqual([]);
   });
 });
 
@@ -105,7 +87,7 @@ describe('the decision to sample', () => {
   });
 
   it('is kept with a run and followed by its steps', async () => {
-    const span = startReceiveSpan({ traceparent: traceparent('00') }, 'continue');
+    const span = startReceiveSpan({ traceparent: traceparent('00') });
     const kept = traceparentOf(span);
     span.end();
     expect(kept).toMatch(new RegExp(`^00-${TRACE_ID}-[0-9a-f]{16}-01$`));

@@ -1,11 +1,12 @@
 import { STATUS_CODES } from 'node:http';
 import { describe, expect, it } from 'vitest';
 import type { Reason } from '../../src/model/delivery.ts';
-import { REASONS } from '../../src/webhooks/outcome.ts';
+import { REASONS } from '../../src/webhooks/answers.ts';
 
 const EXPECTED: Record<Reason, readonly [statusCode: number, event: string | undefined]> = {
   body_too_large: [413, undefined],
   unknown_flow: [404, undefined],
+  flow_unreadable: [503, undefined],
   flow_disabled: [403, 'TriggerRejectedDisabledFlow'],
   invalid_json: [400, undefined],
   ip_not_allowed: [403, 'WebhookIpDenied'],
@@ -17,12 +18,14 @@ const EXPECTED: Record<Reason, readonly [statusCode: number, event: string | und
   signature_mismatch: [401, 'WebhookSignatureRejected'],
   key_not_configured: [401, 'WebhookSignatureRejected'],
   sha1_not_allowed: [401, 'WebhookSignatureRejected'],
+  verification_unavailable: [503, 'WebhookSignatureRejected'],
   verifier_error: [401, 'WebhookSignatureRejected'],
   timestamp_missing: [401, 'WebhookReplayRejected'],
   timestamp_malformed: [401, 'WebhookReplayRejected'],
   timestamp_skew: [401, 'WebhookReplayRejected'],
   nonce_replayed: [409, 'WebhookReplayRejected'],
   body_schema: [422, 'WebhookBodyRejected'],
+  idempotency_conflict: [409, undefined],
   store_unavailable: [503, undefined],
 };
 

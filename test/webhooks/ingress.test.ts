@@ -216,15 +216,17 @@ it.skipIf(isOnPostgres())(
   },
 );
 
+async function sendWithKey(service: Running, body: string, change: Record<string, string> = {}) {
+  const headers = { 'idempotency-key': 'order-1', ...signedHeaders(body), ...change };
+  const response = await fetch(service.hook, { method: 'POST', headers, body });
+  const answer = (await response.json()) as { runId: string; duplicate?: true; reason?: string };
+  return { status: response.status, ...answer };
+}
+
 it('knows an Idempotency-Key: the first run answers for all', async () => {
   const service = await open();
-  const send = async (body: string) => {
-    const headers = { 'idempotency-key': 'order-1', ...signedHeaders(body) };
-    const response = await fetch(service.hook, { method: 'POST', headers, body });
-    return (await response.json()) as { runId: string; deliveryId: string; duplicate?: true };
-  };
-  const first = await send('{"n":1}');
-  const second = await send('{"n":2}');
+  const first = await sendWithKey(service, '{"n":1}');
+  const second = await sendWithKey(service, '{"n":1}');
   expect(first.duplicate).toBeUndefined();
   expect(second).toMatchObject({ runId: first.runId, duplicate: true });
   expect(await getJson<unknown[]>(`${service.url}/flows/api/runs`)).toHaveLength(1);
@@ -232,6 +234,37 @@ it('knows an Idempotency-Key: the first run answers for all', async () => {
     idempotencyKey: 'order-1',
   });
 });
+
+it.each(['Off', 'Audit', 'Enforce'] as const)(
+  'refuses a known Idempotency-Key with another body under %s',
+  async (mode) => {
+    const service = await open({ enforcementMode: mode });
+    const first = await sendWithKey(service, '{"n":1}');
+    const other = await sendWithKey(service, '{"n":2}');
+    expect(other).toMatchObject({ status: 409, reason: 'idempotency_conflict' });
+    expect(await getJson<{ id: string }[]>(`${service.url}/flows/api/runs`)).toMatchObject([{ id: first.runId }]);
+    expect(await getJson(`${service.url}/flows/api/webhooks/recent`)).toMatchObject([
+      { reason: 'idempotency_conflict', statusCode: 409, enforced: true, runId: null },
+      { reason: null, runId: first.runId },
+    ]);
+    expect(await sendWithKey(service, '{"n":1}')).toMatchObject({ runId: first.runId, duplicate: true });
+  },
+);
+
+it.each(['Off', 'Audit'] as const)(
+  'under %s an unverified Idempotency-Key takes no place and asks for none',
+  async (mode) => {
+    const service = await open({ enforcementMode: mode });
+    const unsigned = { 'x-hub-signature-256': `sha256=${'0'.repeat(64)}` };
+    const forged = await sendWithKey(service, '{"n":0}', unsigned);
+    const honest = await sendWithKey(service, '{"n":1}');
+    expect(honest).toMatchObject({ status: 200 });
+    expect(honest.duplicate).toBeUndefined();
+    const forgedAgain = await sendWithKey(service, '{"n":2}', unsigned);
+    expect(forgedAgain).toMatchObject({ status: 200 });
+    expect(new Set([forged, honest, forgedAgain].map(({ runId }) => runId)).size).toBe(3);
+  },
+);
 
 it('believes what a trusted proxy says about the client, and no other sender', async () => {
   const manifest = githubManifest({ inputs: { webhookIpAllowList: ['203.0.113.7'] } });

@@ -72,7 +72,7 @@ const everywhere = (['Off', 'Audit', 'Enforce'] as const).flatMap((mode) =>
 );
 const lenient = everywhere.filter(({ mode }) => mode !== 'Enforce');
 
-describe.each(everywhere)('under $mode, with the log in $deliveryStore, the story of a marked delivery', (where) => {
+describe.each(everywhere)('under $mode, with the log in $deliveryStore, a marked delivery', (where) => {
   it('names the mistake, the signed bytes and the keys', async () => {
     await start(where);
     await deliver(`${BODY}\n`);
@@ -137,16 +137,6 @@ describe.each(everywhere)('under $mode, with the log in $deliveryStore, the stor
 });
 
 describe.each(lenient)('under $mode, with the log in $deliveryStore, a marked delivery', (where) => {
-  it('that a known Idempotency-Key answered can be judged again', async () => {
-    await start(where);
-    const headers = { ...signed(), 'idempotency-key': 'k' };
-    await deliver(BODY, headers);
-    await deliver(`${BODY}\n`, headers);
-    expect((await newest()).hints).toEqual([
-      expect.stringMatching(/^The signature matches without the trailing newline: /),
-    ]);
-  });
-
   it('that was held can be judged again, before and after its run began', async () => {
     await start({ ...where, inputs: { webhookHoldDeliveries: true } });
     await post(`/flows/api/flows/${FLOW_ID}/disable`, '');

@@ -3,7 +3,7 @@ import type { Reason } from '../../src/model/delivery.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
 import type { Evidence, Gate, Verdict } from '../../src/webhooks/gate.ts';
 import { dryRunGates, runGates } from '../../src/webhooks/pipeline.ts';
-import { NOW, sampleDelivery } from './samples.ts';
+import { sampleDelivery } from './samples.ts';
 
 const MODES: EnforcementMode[] = ['Off', 'Audit', 'Enforce'];
 
@@ -61,7 +61,7 @@ describe('runGates', () => {
   it('tells what every gate did and found, those that were not asked too', async () => {
     const evidence: Evidence = {
       replaySkewMs: 5,
-      nonce: { value: 'n', expiresAt: NOW },
+      nonce: { header: 'x-id', value: 'n', digest: 'd', lifeMs: 60_000 },
       signedTimestamp: { text: '9'.repeat(700), ms: Number.NaN },
       facts: { gate1: { seen: true }, other: { seen: false } },
     };
@@ -78,7 +78,7 @@ describe('runGates', () => {
         facts: {
           replaySkewMs: 5,
           nonce: 'n',
-          nonceExpiresAt: '2026-11-21T12:00:00.000Z',
+          nonceExpiresAt: '2026-11-21T12:01:00.000Z',
           signedTimestamp: `${'9'.repeat(600)}…`,
           seen: true,
         },
@@ -100,6 +100,23 @@ describe('runGates', () => {
       violations: ['ip_denied', 'rate_limited'],
     });
   });
+
+  it.each(MODES)(
+    'asks no expensive gate under %s about what a gate before it refused, in a dry run neither',
+    async (mode) => {
+      const expensive: Gate = {
+        name: 'expensive',
+        isExpensive: true,
+        check: () => Promise.reject(new Error('too late')),
+      };
+      for (const judge of [runGates, dryRunGates]) {
+        const { gates } = recordingGates([fail('ip_denied')]);
+        const { violations, gateResults } = await judge([...gates, expensive], sampleDelivery(), mode);
+        expect(violations).toEqual(['ip_denied']);
+        expect(gateResults.at(-1)).toMatchObject({ gate: 'expensive', outcome: 'not evaluated' });
+      }
+    },
+  );
 
   it('hands each gate what the gates before it found, failed ones too', async () => {
     const facts = (name: string) => ({ facts: { [name]: { found: true } } });

@@ -16,6 +16,10 @@ export class FakeClock implements Clock {
     return NOW + this.#elapsedMs;
   }
 
+  ledger(): number {
+    return NOW + this.#elapsedMs;
+  }
+
   monotonic(): number {
     return this.#elapsedMs;
   }
@@ -83,7 +87,7 @@ export function deployedFlow({
   const manifest = { ...names, triggers, steps: {} };
   return {
     record: { ...names, revision: 3, isEnabled: true, createdAt: NOW, updatedAt: NOW },
-    loaded: { file: 'orders.json', manifest, snapshot: {}, hash: '', source: 'folder', webhooks },
+    loaded: { file: 'orders.json', manifest, snapshot: {}, files: {}, hash: '', source: 'folder', webhooks },
     prepared: prepareRevision(manifest, 'folder'),
   };
 }

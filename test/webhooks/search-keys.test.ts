@@ -59,12 +59,12 @@ async function deliver(slug: string, payload: unknown, key = KEY) {
 }
 
 describe('search keys', () => {
-  it('are kept with an accepted delivery and its run; what has none is told in the story', async () => {
+  it('are kept with an accepted delivery and its run; what has none is told in the gate results', async () => {
     const { statusCode, runId, delivery } = await deliver('named', order);
     const searchKeys = { event: 'push', id: 'd-1', order: 'SO-1010', customer: '7' };
     expect([statusCode, delivery?.searchKeys]).toEqual([200, searchKeys]);
     expect((await dashboard.store.findRun(runId))?.searchKeys).toEqual(searchKeys);
-    expect(delivery?.story?.at(-1)).toEqual({
+    expect(delivery?.gateResults?.at(-1)).toEqual({
       gate: 'searchKeys',
       outcome: 'not evaluated',
       reason: null,
@@ -95,7 +95,7 @@ describe('search keys', () => {
     expect((await deliver('stripe', event)).delivery?.searchKeys).toEqual({ id: event.id, event: event.type });
     const { delivery } = await deliver('stripe', { type: { no: 'text' } });
     expect(delivery?.searchKeys).toBeUndefined();
-    expect(delivery?.story?.some(({ gate }) => gate === 'searchKeys')).toBe(false);
+    expect(delivery?.gateResults?.some(({ gate }) => gate === 'searchKeys')).toBe(false);
   });
 
   it('are not read from the body of a delivery that a flood’s gates refuse', async () => {
@@ -129,6 +129,8 @@ describe('search keys', () => {
     expect(message).toContain('expected a name, a colon and the whole value, such as order:SO-1010');
     expect(await get(`runs?flowId=${ORDERS_ID}&search=so-77`)).toEqual([]);
     const detail = await get(`webhooks/${delivery?.id}`);
-    expect(detail.story).toContainEqual(expect.objectContaining({ gate: 'searchKeys', outcome: 'not evaluated' }));
+    expect(detail.gateResults).toContainEqual(
+      expect.objectContaining({ gate: 'searchKeys', outcome: 'not evaluated' }),
+    );
   });
 });

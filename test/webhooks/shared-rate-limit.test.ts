@@ -36,7 +36,7 @@ async function services(count: number) {
       const store = await openKind('log in the database', ':memory:');
       const app = await buildApp({
         settings: { manifests: folder, databaseUrl: 'sqlite::memory:', host: '127.0.0.1', port: 0 },
-        store: { ...store, beat: async ({ now: at }) => ({ at, replicas: count, died: [] }) },
+        store: { ...store, beat: async ({ ledgerAt }) => ({ at: undefined, ledgerAt, replicas: count, died: [] }) },
         clock,
         logger: pino({ level: 'silent' }),
       });

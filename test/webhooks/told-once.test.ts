@@ -136,7 +136,7 @@ describe.each(['Off', 'Audit', 'Enforce'] satisfies EnforcementMode[])('under %s
       const [{ id }] = (await app.fastify.inject('/flows/api/webhooks/recent?take=1')).json();
       const delivery = (await app.fastify.inject(`/flows/api/webhooks/${id}`)).json();
       expect(delivery.violations).toEqual(expected);
-      const failed = delivery.story.filter(({ outcome }: { outcome: string }) => outcome === 'failed');
+      const failed = delivery.gateResults.filter(({ outcome }: { outcome: string }) => outcome === 'failed');
       expect(failed.map(({ reason }: { reason: string }) => reason)).toEqual(expected);
       const heard = logged.slice(before).flatMap(({ eventId = 0 }) => (eventId >= 4000 ? [eventId] : []));
       const refusals = mode === 'Off' ? [] : isEnforced ? events.slice(0, 1) : events;

@@ -49,6 +49,30 @@ describe('createTriggerTable', () => {
     expect(table.list().map(({ trigger }) => trigger.triggerKey)).toEqual(['second', 'first', 'bare', 'hook']);
   });
 
+  it('finds what is not served by its slug, and by the GUID where it is the first webhook trigger', () => {
+    const why = 'its scheme has gone';
+    const flow = flowOf({ first: { webhookSlug: 'One' }, second: { webhookSlug: 'two' } });
+    const without = (triggerKey: string, slug: string): DeployedFlow => {
+      const webhooks = flow.loaded.webhooks.filter((each) => each.triggerKey !== triggerKey);
+      return { ...flow, loaded: { ...flow.loaded, webhooks, unserved: [{ triggerKey, slug, why }] } };
+    };
+    const names = ['one', 'TWO', FLOW_ID.toUpperCase(), 'three'];
+    const found = (table: ReturnType<typeof tableOf>) =>
+      names.map((name) => [table.find(name)?.trigger.triggerKey, table.findUnserved(name)?.triggerKey]);
+    expect(found(tableOf(without('first', 'One')))).toEqual([
+      [undefined, 'first'],
+      ['second', undefined],
+      [undefined, 'first'],
+      [undefined, undefined],
+    ]);
+    expect(found(tableOf(without('second', 'two')))).toEqual([
+      ['first', undefined],
+      [undefined, 'second'],
+      ['first', undefined],
+      [undefined, undefined],
+    ]);
+  });
+
   it('refuses two triggers that answer to one name', () => {
     const first = flowOf({ a: { webhookSlug: 'orders' } });
     expect(() => tableOf(first, flowOf({ b: { webhookSlug: 'ORDERS' } }, OTHER_ID))).toThrow('share the name "ORDERS"');

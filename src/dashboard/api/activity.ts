@@ -1,19 +1,25 @@
 import { z } from 'zod';
-import type { Intervention } from '../../store/store.ts';
-import { field, isoTime, listOf, toList } from '../answer.ts';
+import { interventionView, OUTCOMES, verifyActivity } from '../../review/activity.ts';
+import { field, listOf, toList } from '../answer.ts';
 import { IN_ORDER, PAGING, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
-
-const OUTCOMES = ['done', 'refused', 'failed', 'unknown'] as const;
 
 export const interventionSchema = z
   .object({
     id: field.id(),
     at: field.time(),
-    actor: z.string().describe('The name of a token or user; anyone if the dashboard has no credentials.'),
+    actor: z
+      .string()
+      .describe(
+        'The name of a token or user; unknown if nothing was proven, anyone if the dashboard has no credentials.',
+      ),
     clientIp: z.string().nullable(),
-    action: z.string().describe('The operation, by its id in this document.'),
+    action: z
+      .string()
+      .describe(
+        'The operation, by its id in this document; or logIn, logOut, denyAccess, widenAccess, changeSecret, changeActivityKey.',
+      ),
     target: z
       .object({ type: z.enum(['flow', 'run', 'delivery', 'schedule']), id: z.string() })
       .nullable()
@@ -24,6 +30,33 @@ export const interventionSchema = z
     statusCode: field.integer().nullable(),
   })
   .meta({ id: 'Intervention' });
+
+const point = (what: string) => z.object({ seq: field.integer(), hash: z.string() }).nullable().describe(what);
+
+const verdictSchema = z
+  .object({
+    verdict: z
+      .enum(['whole', 'broken', 'unknown'])
+      .describe('Unknown if some rows were written with a key that the service does not have.'),
+    rows: field.integer(),
+    rowsWithoutKey: field.integer().describe('Whoever can write to the database could have made these.'),
+    rowsOfOtherKeys: field.integer(),
+    removed: point('The last row that retention removed.'),
+    newest: point('The newest row; keep it elsewhere, and send it as `expect` next time.'),
+    faults: z.array(
+      z.object({
+        kind: z.enum(['changed', 'removed', 'inserted', 'ends']),
+        seq: field.integer().nullable(),
+        row: z
+          .object({ id: field.id(), at: field.time(), actor: z.string(), action: z.string() })
+          .nullable()
+          .describe('The row as it is now.'),
+        message: z.string(),
+      }),
+    ),
+    moreFaults: field.integer().describe('How many are not listed.'),
+  })
+  .meta({ id: 'ActivityVerdict' });
 
 /** Who did what, when and why. */
 export const activityRoutes: ApiRoutes = (app, { store }) => {
@@ -49,14 +82,28 @@ export const activityRoutes: ApiRoutes = (app, { store }) => {
       return toList(page.items.map(interventionView), page.total, query);
     },
   );
+  app.get(
+    '/flows/api/activity/verify',
+    route('service', {
+      operationId: 'verifyActivity',
+      summary: 'Whether the activity log is what was written, and which rows are not',
+      query: z.strictObject({
+        expect: parameter
+          .freeText(90)
+          .pipe(
+            z
+              .string()
+              .regex(/^[1-9]\d{0,14}:[0-9a-f]{64}$/, 'expected SEQ:HASH, as in `newest`')
+              .optional(),
+          )
+          .meta({ description: 'SEQ:HASH of a row that must still be there.' }),
+      }),
+      answer: verdictSchema,
+    }),
+    async ({ query: { expect = '' } }) => {
+      const [seq, hash] = expect.split(':');
+      const verdict = await verifyActivity(store, hash === undefined ? undefined : { seq: Number(seq), hash });
+      return { ...verdict, faults: [...verdict.faults] };
+    },
+  );
 };
-
-export function interventionView({ at, details, ...kept }: Intervention): z.output<typeof interventionSchema> {
-  return { ...kept, at: isoTime(at), details: { ...details }, outcome: outcomeOf(kept.statusCode) };
-}
-
-function outcomeOf(statusCode: number | null): (typeof OUTCOMES)[number] {
-  if (statusCode === null) return 'unknown';
-  if (statusCode < 400) return 'done';
-  return statusCode < 500 ? 'refused' : 'failed';
-}

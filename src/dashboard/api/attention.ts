@@ -1,18 +1,17 @@
 import { z } from 'zod';
-import { ALERT_FLOW_ID } from '../../alerts/plan.ts';
 import { StoreUnavailableError } from '../../errors.ts';
-import type { DeployedFlow } from '../../flows/catalog.ts';
+import { type DeployedFlow, startsRuns } from '../../flows/catalog.ts';
 import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
-import { HOUR_MS } from '../../model/clock.ts';
+import { type KeyReport, reportKeys } from '../../keys/key-report.ts';
+import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
-import { type KeyReport, reportKeys } from '../../review/keys.ts';
-import type { DeliveryCount, Replica, RunCount, SlotWait, SlotWaits } from '../../store/store.ts';
+import { ALERT_FLOW_ID, subFlowsOf } from '../../model/manifest.ts';
+import type { DeliveryCount, Replica, RunCount, SlotWait, SlotWaits, Store } from '../../store/store.ts';
 import { presetConcerns } from '../../webhooks/checks.ts';
 import { missingKey } from '../../webhooks/learned-keys.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { closedFlows } from './closed-flows.ts';
 import { openCircuits } from './hosts.ts';
 import { rotationConcerns } from './keys.ts';
 import { driftItems, listDrifts, type TriggerDrifts } from './paths.ts';
@@ -33,6 +32,7 @@ const ATTENTION_KINDS = [
   'store_unavailable',
   'deliveries_not_stored',
   'alerts_not_delivered',
+  'alerts_not_in_force',
   'failed_runs',
   'circuit_open',
   'steps_waiting_for_slot',
@@ -41,8 +41,10 @@ const ATTENTION_KINDS = [
   'refusals_rising',
   'payload_drift',
   'deliveries_to_disabled_flow',
+  'deliveries_held_long',
   'failure_flow_closed',
   'sub_flow_closed',
+  'manifest_unreadable',
   'trigger_not_enforced',
   'previous_key_in_use',
   'previous_key_unused',
@@ -74,12 +76,16 @@ interface Situation extends Pick<Parameters<typeof openCircuits>[0], 'hosts'> {
   readonly ended: readonly RunCount[];
   /** Deliveries of the same hours; `recent` are those of this hour and the one before. */
   readonly deliveries: readonly DeliveryCount[];
+  /** How many deliveries each flow holds. */
+  readonly held: Awaited<ReturnType<Store['listHeld']>>;
   /** Steps that have been due for `LONG_SLOT_WAIT_MS`, and how many may run at once. */
   readonly slots: SlotWaits & { readonly concurrency: number };
   /** Empty where this process has the store for itself. */
   readonly replicas: readonly Replica[];
   readonly keys: readonly KeyReport[];
   readonly drifts: readonly TriggerDrifts[];
+  /** Targets that are to be told. */
+  readonly alertTargets: number;
 }
 
 const LOOK_BACK_HOURS = 24;
@@ -94,6 +100,9 @@ const LONG_SLOT_WAIT_MS = 10_000;
 
 /** Between two steps a slot is free for a moment; with fewer taken than this more slots would not help. */
 const TAKEN_SHARE = 0.9;
+
+/** Longer than a drain or an outage of what a flow calls. */
+const LONG_HELD_MS = 7 * DAY_MS;
 
 /** At least this many refusals in the recent hours, and this many times the usual number, need attention. */
 const RISING_COUNT = 20;
@@ -134,9 +143,10 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
   const { store, catalog, scheduler, triggers, clock, stepConcurrency: concurrency } = services;
   const now = clock.now();
   const since = now - LOOK_BACK_HOURS * HOUR_MS;
-  const [ended, deliveries, schedules, waits, hosts, replicas, keys, drifts] = await Promise.all([
+  const [ended, deliveries, held, schedules, waits, hosts, replicas, keys, drifts] = await Promise.all([
     store.countEndedRuns(since),
     store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
+    store.listHeld(),
     scheduler.list(),
     store.listSlotWaits({ now, dueBefore: now - LONG_SLOT_WAIT_MS }),
     services.hosts.list(),
@@ -145,7 +155,8 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
     listDrifts(services),
   ]);
   const slots = { ...waits, concurrency };
-  const known = { ended, deliveries, schedules, slots, hosts, replicas, keys, drifts };
+  const alertTargets = services.alerts?.targets.length ?? 0;
+  const known = { ended, deliveries, held, schedules, slots, hosts, replicas, keys, drifts, alertTargets };
   return { now, flows: catalog.list(), triggers: triggers().list(), ...known };
 }
 
@@ -164,6 +175,7 @@ async function notStored({ metrics }: DashboardServices): Promise<AttentionItem[
 /** The most severe first. */
 export function attentionTo(situation: Situation): AttentionItem[] {
   const items: AttentionItem[] = [
+    ...alertsNotInForce(situation),
     ...failedRuns(situation),
     ...openCircuits(situation),
     ...slotWaits(situation),
@@ -172,7 +184,9 @@ export function attentionTo(situation: Situation): AttentionItem[] {
     ...risingRefusals(situation),
     ...driftItems(situation.drifts),
     ...disabledFlows(situation),
+    ...longHeld(situation),
     ...closedFlows(situation.flows),
+    ...unservedTriggers(situation.flows),
     ...situation.triggers.flatMap((trigger) => triggerItems(trigger, situation)),
     ...rotationConcerns(situation.keys),
   ];
@@ -228,6 +242,16 @@ function lasting(ms: number): string {
   return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
 }
 
+function alertsNotInForce({ alertTargets, flows }: Situation): AttentionItem[] {
+  const flow = flows.find(({ record }) => record.id === ALERT_FLOW_ID);
+  if (alertTargets === 0 || (flow !== undefined && startsRuns(flow.record))) return [];
+  const closed = flow?.record.isEnabled === false ? 'disabled; enable it' : 'being drained; resume it';
+  const why =
+    flow === undefined ? 'the flow that tells them is not deployed' : `the flow ${flow.record.name} is ${closed}`;
+  const message = `Nobody is told of anything, though SLUICE_ALERTS names targets: ${why}`;
+  return [{ kind: 'alerts_not_in_force', severity: 'error', message, link: `/flows/flows/${ALERT_FLOW_ID}` }];
+}
+
 function nameOf(flowId: string, flows: Situation['flows']): string {
   return flows.find(({ record }) => record.id === flowId)?.record.name ?? flowId;
 }
@@ -276,6 +300,7 @@ function schedules({ schedules: all, now }: Situation): AttentionItem[] {
 const WHAT_HAPPENED = {
   body_too_large: 'were larger than the limit',
   unknown_flow: 'were sent to a URL that no webhook has',
+  flow_unreadable: 'were sent to a trigger that is not served and got 503',
   flow_disabled: 'were refused because the flow is disabled or draining',
   invalid_json: 'claim to be JSON but are not',
   ip_not_allowed: 'came from an address that is not on the allow list',
@@ -288,10 +313,12 @@ const WHAT_HAPPENED = {
   key_not_configured: 'could not be verified because their trigger has no key',
   sha1_not_allowed: 'could not be verified because SHA-1 is turned off',
   verifier_error: 'could not be checked because a verifier or gate failed',
+  verification_unavailable: 'could not be verified because the certificate of the publisher could not be fetched',
   timestamp_missing: 'had no timestamp',
   timestamp_malformed: 'had a timestamp that cannot be read',
   timestamp_skew: 'had a timestamp that is too old or too far in the future',
   body_schema: 'had a body that does not match the schema',
+  idempotency_conflict: 'used an Idempotency-Key again, with another body',
   nonce_replayed: 'repeated one that was already accepted',
   store_unavailable: 'could not be stored and got 503',
 } as const satisfies Record<Reason, string>;
@@ -324,6 +351,31 @@ function disabledFlows({ deliveries, flows, now }: Situation): AttentionItem[] {
     const link = `/flows/deliveries?flowId=${record.id}&reason=flow_disabled`;
     return [{ kind: 'deliveries_to_disabled_flow', severity: 'warning', message, link }];
   });
+}
+
+/** Nothing starts or deletes them by itself. */
+function longHeld({ held: all, flows, now }: Situation): AttentionItem[] {
+  return all
+    .filter(({ oldestAt }) => oldestAt < now - LONG_HELD_MS)
+    .map(({ flowId, held, oldestAt }) => {
+      const count = held === 1 ? '1 accepted delivery' : `${held} accepted deliveries`;
+      const message =
+        `${count} of ${nameOf(flowId, flows)} wait for the flow to be enabled or resumed, the oldest since ${iso(oldestAt)}; ` +
+        'start their runs, or discard them with a reason';
+      const link = `/flows/deliveries?flowId=${flowId}&outcome=held`;
+      return { kind: 'deliveries_held_long', severity: 'warning', message, link };
+    });
+}
+
+function unservedTriggers(flows: Situation['flows']): AttentionItem[] {
+  return flows.flatMap(({ record, loaded }) =>
+    (loaded.unserved ?? []).map(({ triggerKey, why }) => ({
+      kind: 'manifest_unreadable' as const,
+      severity: 'error' as const,
+      message: `${record.name}/${triggerKey} answers every delivery with 503: ${why}`,
+      link: `/flows/flows/${record.id}`,
+    })),
+  );
 }
 
 function triggerItems(prepared: PreparedTrigger, { now }: Situation): AttentionItem[] {
@@ -369,4 +421,39 @@ function iso(at: number): string {
     .toISOString()
     .replace(/:00\.000Z$/, 'Z')
     .replace(/\.\d+Z$/, 'Z');
+}
+
+type Flows = readonly Pick<DeployedFlow, 'record' | 'loaded'>[];
+
+/** Flows that other flows start, and that start no runs now: told before a run needs them. */
+export function closedFlows(flows: Flows) {
+  return [...closedFailureFlows(flows), ...closedSubFlows(flows)];
+}
+
+function closedFailureFlows(flows: Flows) {
+  return flows.flatMap(({ record: { name }, loaded }) => {
+    const { onFailure } = loaded.manifest;
+    const target = flows.find(({ record }) => record.id === onFailure)?.record;
+    if (onFailure === undefined || (target !== undefined && startsRuns(target))) return [];
+    const state = target === undefined ? 'not deployed' : target.isEnabled ? 'draining' : 'disabled';
+    const message = `If a run of ${name} fails, nothing starts: its failure flow ${target?.name ?? onFailure} is ${state}`;
+    return [{ kind: 'failure_flow_closed' as const, ...warningAbout(onFailure, message) }];
+  });
+}
+
+/** A flow that is drained is opened again soon, and what is in flight may still run it. */
+function closedSubFlows(flows: Flows) {
+  return flows.flatMap(({ record: { name }, loaded }) =>
+    subFlowsOf(loaded.manifest.steps).flatMap((flowId) => {
+      const target = flows.find(({ record }) => record.id === flowId)?.record;
+      if (target?.isEnabled === true) return [];
+      const state = target === undefined ? 'not deployed' : 'disabled';
+      const message = `Runs of ${name} fail at steps that run ${target?.name ?? flowId}: that flow is ${state}`;
+      return [{ kind: 'sub_flow_closed' as const, ...warningAbout(flowId, message) }];
+    }),
+  );
+}
+
+function warningAbout(flowId: string, message: string) {
+  return { severity: 'warning' as const, message, link: `/flows/flows/${flowId}` };
 }

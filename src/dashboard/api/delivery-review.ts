@@ -3,11 +3,12 @@ import { HttpError } from '../../errors.ts';
 import { HOUR_MS } from '../../model/clock.ts';
 import { type DeliveryRecord, GATE_OUTCOMES } from '../../model/delivery.ts';
 import { ENFORCEMENT_MODES, type SignedPayloadStrategy } from '../../model/manifest.ts';
+import type { Readiness } from '../../review/readiness.ts';
 import type { ConfiguredField, DeliveryReview } from '../../review/review.ts';
-import type { Readiness } from '../../review/reviewer.ts';
 import { field, isoTimeOrNull, unknownId } from '../answer.ts';
 import { documentedBody, IN_ORDER, parameter, parseJsonBody } from '../input.ts';
-import { route } from '../route.ts';
+import { route, textAnswer } from '../route.ts';
+import { createSealedPlans, planToken } from '../sealed-plans.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { deliverySchema, deliveryView, reasonSchema } from './deliveries.ts';
 
@@ -23,7 +24,7 @@ const gateResultSchema = z.object({
 });
 
 const advice = {
-  story: z.array(gateResultSchema).describe('The result of each gate, in pipeline order.'),
+  gateResults: z.array(gateResultSchema).describe('The result of each gate, in pipeline order.'),
   hints: z.array(z.string()).describe('Advice, from the stored bytes and the deployed trigger.'),
   signature: z
     .record(z.string(), field.json())
@@ -62,7 +63,7 @@ const dryRunSchema = z
     violations: z.array(reasonSchema),
     ...advice,
   })
-  .meta({ id: 'Rehearsal' });
+  .meta({ id: 'DryRun' });
 
 const redeliverySchema = z
   .object({
@@ -124,6 +125,7 @@ const manyBody = z
     until: isoInstant.optional(),
     limit: z.int().min(1).max(500).default(100),
     plan: z.boolean().default(true),
+    token: planToken,
   })
   .refine(...IN_ORDER);
 
@@ -158,7 +160,7 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
       operationId: 'getDeliveryBody',
       summary: 'The whole body of a delivery, byte for byte',
       params: z.object({ deliveryId: parameter.guid() }),
-      answer: { description: 'OK', content: { 'application/octet-stream': { schema: z.string() } } },
+      answer: textAnswer('application/octet-stream'),
       refusals: [404],
     }),
     async ({ params }, reply) => {
@@ -217,7 +219,8 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
 };
 
 const addRedelivery: ApiRoutes = (app, services) => {
-  const { store, reviewer } = services;
+  const { store, reviewer, clock } = services;
+  const plans = createSealedPlans(services);
 
   app.post(
     '/flows/api/webhooks/:deliveryId/redeliver',
@@ -243,20 +246,30 @@ const addRedelivery: ApiRoutes = (app, services) => {
       access: { isPlan: (request) => parseJsonBody(request, manyBody).plan },
       summary: 'Plans or carries out the redelivery of many deliveries',
       description:
-        'With `plan` true, the default, nothing changes. At most `limit` deliveries are taken: the newest that match, oldest first.',
+        'With `plan` true, the default, nothing changes. At most `limit` deliveries are taken: the newest that match, oldest first. The answer to a plan has a `token`: `{"plan": false, "token": …}` redelivers those that it found acceptable and no others, for who asked for it, within a day.',
       body: documentedBody(manyBody, { reason: 'signature_mismatch', since: '2026-03-01T12:00:00Z', plan: true }),
-      answer: z.object({ plan: z.boolean(), items: z.array(redeliverySchema) }),
+      answer: z.object({ plan: z.boolean(), items: z.array(redeliverySchema), token: z.string().nullable() }),
     }),
     async (request) => {
-      const { limit, plan, ...filter } = parseJsonBody(request, manyBody);
-      const page = await store.listDeliveries({ ...filter, refusedOnly: true, skip: 0, take: limit });
+      const { limit, plan, token, ...filter } = parseJsonBody(request, manyBody);
+      const asked = { request, action: 'redeliverDeliveries' };
+      const at = clock.now();
+      const found = async () => {
+        const page = await store.listDeliveries({ ...filter, refusedOnly: true, skip: 0, take: limit });
+        return page.items.toReversed().map(({ id }) => id);
+      };
+      const isOfPlan = !plan && token !== undefined;
       const items = [];
-      for (const { id } of page.items.toReversed()) {
+      for (const id of isOfPlan ? (await plans.open(token, filter, asked)).ids : await found()) {
         // Read one by one, because a list has only the beginning of each body.
         const record = await store.findDelivery(id);
         if (record !== undefined) items.push(await reviewer.redeliver(record, { isForced: false, isPlan: plan }));
       }
-      return { plan, items };
+      if (!plan) return { plan, items, token: null };
+      const ids = items.flatMap(({ outcome, redeliveredFrom }) =>
+        outcome === 'would be accepted' ? [redeliveredFrom] : [],
+      );
+      return { plan, items, token: await plans.seal({ filter, ids, at }, asked) };
     },
   );
 };
@@ -294,7 +307,7 @@ function deliveryDetailView(
 
 export function adviceView({ gateResults, hints, signature }: DeliveryReview) {
   return {
-    story: gateResults.map(({ facts, configured, ...entry }) => ({
+    gateResults: gateResults.map(({ facts, configured, ...entry }) => ({
       ...entry,
       facts: { ...facts },
       configured: configured === null ? null : { ...configured },

@@ -1,15 +1,15 @@
-import type { FastifyReply } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { warnOfUnseenPaths } from '../../drift/unseen-paths.ts';
 import { HttpError } from '../../errors.ts';
 import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
 import { MAX_MANIFEST_BYTES } from '../../manifest/load.ts';
-import { DEPLOY_ACTIONS, type DeployOutcome, OVERRIDES, type Override } from '../../model/finding.ts';
-import { warnOfUnseenPaths } from '../../review/unseen-paths.ts';
-import type { RouteAccess } from '../activity.ts';
-import { errorSchema, field } from '../answer.ts';
+import { ACCESS, DEPLOY_ACTIONS, type DeployOutcome, OVERRIDES, type Override } from '../../model/finding.ts';
+import { actorOf, type RouteAccess, reasonOf } from '../activity.ts';
+import { errorSchema, field, outcomeSchema, unknownId } from '../answer.ts';
 import { bodyText, documentedBody, ID_PARAMS, parameter } from '../input.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes } from '../services.ts';
+import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { findingSchema, findingView, findRevision } from './revisions.ts';
 
 const deployOutcomeSchema = z
@@ -19,6 +19,24 @@ const deployOutcomeSchema = z
     version: z.string(),
     action: z.enum(DEPLOY_ACTIONS),
     class: findingSchema.shape.class.describe('The most severe class among the findings; safe if there are none.'),
+    access: z
+      .enum(ACCESS)
+      .describe(
+        'Whether more deliveries pass than before, by what the gates judge by, with settings and defaults filled in; what ' +
+          'cannot be compared is wider. wider on a route that exists is refused unless allow=access is given.',
+      ),
+    routes: z
+      .array(
+        z.object({
+          route: z.string().describe('Slugs, and the id of the flow, that lead to one trigger.'),
+          trigger: z.string(),
+          access: z.enum(ACCESS),
+          before: z.string().nullable().describe('Who gets in, in words; null for a route that is new.'),
+          after: z.string().nullable().describe('null for a route that is gone.'),
+          reasons: z.array(z.string()),
+        }),
+      )
+      .describe('The routes by which more or fewer get in.'),
     revision: field
       .integer()
       .nullable()
@@ -92,10 +110,16 @@ const query = z.strictObject({
     )
     .meta({
       description:
-        'caution, breaking, rollback, or several separated by commas: what is deployed instead of refused. caution and ' +
-        'breaking are classes of findings; rollback is a manifest that equals an earlier revision.',
+        'caution, breaking, rollback, access, or several separated by commas: what is deployed instead of refused. caution ' +
+        'and breaking are classes of findings; rollback is a manifest that equals an earlier revision; access is a route by ' +
+        'which more deliveries pass than before.',
     }),
   dryRun: parameter.flag().meta({ description: 'Only reports what would happen; false by default.' }),
+  reason: z
+    .string()
+    .max(500)
+    .optional()
+    .meta({ description: 'Why it is deployed; kept with the revision and in the activity list.' }),
 });
 
 /** The fields that tell a manifest from other JSON. */
@@ -121,13 +145,20 @@ const EXAMPLE_MANIFEST = {
 const DEPLOY: RouteAccess = {
   scope: 'deploy',
   isPlan: ({ query: given }) => (given as z.output<typeof query>).dryRun,
+  reasonOf: ({ query: given }) => (given as z.output<typeof query>).reason ?? null,
 };
+
+/** Who deploys, and why. */
+function deployedBy(request: FastifyRequest) {
+  return { actor: actorOf(request).name, reason: reasonOf(request) };
+}
 
 /** Deploys manifests without a restart. */
 export const deployRoutes: ApiRoutes = (app, services) => {
   reloadRoute(app, services);
   deployTogetherRoute(app, services);
   restoreRoute(app, services);
+  deleteRoute(app, services);
 
   app.put(
     '/flows/api/flows/:id',
@@ -153,7 +184,7 @@ export const deployRoutes: ApiRoutes = (app, services) => {
         return refuse(reply, [{ severity: 'error', file: `${name}.json`, path: 'id', message }]);
       }
       const { allow, dryRun: isPlan } = request.query;
-      const [outcome] = await services.deployment.deploy([flow], { allow, isPlan });
+      const [outcome] = await services.deployment.deploy([flow], { allow, isPlan, ...deployedBy(request) });
       if (outcome === undefined) throw new Error('a deploy of one flow had no outcome');
       const unseen = isPlan ? await warnOfUnseenPaths(flow, services.store) : [];
       const warnings = [...issues, ...unseen].map(formatIssue);
@@ -171,8 +202,8 @@ const restoreRoute: ApiRoutes = (app, services) => {
       access: DEPLOY,
       summary: 'Deploys the manifest of an earlier revision as a new one, or refuses it as a deploy would',
       description:
-        'rollback is always allowed here. Plain-text secrets are not stored: they are taken from the same place in ' +
-        `the deployed manifest; if one is not found there, nothing is deployed. ${SHAPES} The newest revision gets 409 ` +
+        'rollback is always allowed here. If a secret that the revision has in plain text cannot be had any more, nothing ' +
+        `is deployed. ${SHAPES} The newest revision gets 409 ` +
         'with an error.',
       params: z.object({ id: parameter.guid(), revision: parameter.positiveNumber() }),
       query,
@@ -183,19 +214,80 @@ const restoreRoute: ApiRoutes = (app, services) => {
     async (request, reply) => {
       const { id: flowId, revision: number } = request.params;
       const revision = await findRevision(flowId, number, services);
-      if ((await services.store.findFlow(flowId))?.revision === number) {
+      const deployed = await services.store.findFlow(flowId);
+      if (deployed?.revision === number && deployed.deletedAt === undefined) {
         throw new HttpError('revision_in_force', `Revision ${number} is in force; restore an earlier one`);
       }
-      const { flow, issues } = services.deployment.parseRevision(revision);
+      const { flow, issues } = await services.deployment.parseRevision(revision);
       if (flow === undefined || issues.some(({ severity }) => severity === 'error')) return refuse(reply, issues);
       const { allow, dryRun: isPlan } = request.query;
-      const [outcome] = await services.deployment.deploy([flow], { allow: [...allow, 'rollback'], isPlan });
+      const [outcome] = await services.deployment.deploy([flow], {
+        allow: [...allow, 'rollback'],
+        isPlan,
+        ...deployedBy(request),
+      });
       if (outcome === undefined) throw new Error('a deploy of one flow had no outcome');
       const warnings = issues.map(formatIssue);
       return reply.code(outcome.action === 'refused' ? 409 : 200).send({ ...outcomeView(outcome), warnings });
     },
   );
 };
+
+/** Takes a flow out of service. What is stored of it stays, and a deploy brings it back. */
+const deleteRoute: ApiRoutes = (app, { deployment, store }) => {
+  app.delete(
+    '/flows/api/flows/:id',
+    route('flows', {
+      operationId: 'deleteFlow',
+      access: {
+        scope: 'deploy',
+        reasonOf: ({ query: given }) => (given as { reason?: string | undefined }).reason ?? null,
+      },
+      summary: 'Deletes a flow: its schedules end and its slugs are free',
+      description:
+        'Runs in flight finish. Runs, deliveries and revisions stay readable until retention removes them, and what was ' +
+        'accepted stays known: a deploy of the same id, which brings the flow back, or of another flow with its slug accepts ' +
+        'nothing again. Refused with 409 while a manifest of the folder has it (`flow_in_folder`), other flows start it ' +
+        '(`flow_in_use`) or deliveries of it are held (`deliveries_held`).',
+      params: ID_PARAMS,
+      query: z.strictObject({ reason: parameter.freeText(500).meta({ description: 'Why; kept in the activity.' }) }),
+      answer: outcomeSchema.extend({ runsInFlight: field.integer().describe('Runs that go on to their ends.') }),
+      refusals: [404, 409],
+    }),
+    async ({ params: { id: flowId } }) => {
+      const deletion = await deployment.delete(flowId);
+      if (deletion.kind !== 'deleted') throw notDeleted(flowId, deletion);
+      const { runsInFlight } = await store.readLiveFlow(flowId);
+      return { success: true, message: 'The flow is deleted', runsInFlight };
+    },
+  );
+};
+
+type Deletion = Awaited<ReturnType<DashboardServices['deployment']['delete']>>;
+
+function notDeleted(flowId: string, deletion: Exclude<Deletion, { kind: 'deleted' }>): HttpError {
+  switch (deletion.kind) {
+    case 'unknown':
+      return unknownId('flow', flowId);
+    case 'inFolder':
+      return new HttpError('flow_in_folder', `${deletion.file} has this flow; remove it from the folder first`);
+    case 'unreadable':
+      return new HttpError(
+        'folder_unreadable',
+        `Whether a manifest of the folder has this flow cannot be told: ${deletion.issues.map(formatIssue).join('; ')}`,
+      );
+    case 'needed':
+      return new HttpError(
+        'flow_in_use',
+        `Other flows start this one: ${deletion.callers.map(({ name, id }) => `${name} (${id})`).join(', ')}; change them first`,
+      );
+    case 'holding':
+      return new HttpError(
+        'deliveries_held',
+        `${deletion.held} accepted deliveries of this flow are held; enable or resume it, so that their runs start, or discard them`,
+      );
+  }
+}
 
 const deployTogetherRoute: ApiRoutes = (app, { deployment, store }) => {
   app.put(
@@ -220,10 +312,10 @@ const deployTogetherRoute: ApiRoutes = (app, { deployment, store }) => {
     },
     async (request, reply) => {
       const text = bodyText(request);
-      const { flows, issues } = deployment.parseAll(text);
+      const { flows, issues } = await deployment.parseAll(text);
       if (issues.some(({ severity }) => severity === 'error')) return refuse(reply, issues);
       const { allow, dryRun: isPlan, wholeFolder: isWholeFolder } = request.query;
-      const outcomes = await deployment.deploy(flows, { allow, isPlan, isWholeFolder });
+      const outcomes = await deployment.deploy(flows, { allow, isPlan, isWholeFolder, ...deployedBy(request) });
       const isRefused = outcomes.some(({ action }) => action === 'refused');
       const warnings = issues.map(formatIssue);
       const unseenPaths: ManifestIssue[] = [];
@@ -248,7 +340,16 @@ const reloadRoute: ApiRoutes = (app, { deployment }) => {
     }),
     async (request, reply) => {
       const { allow, dryRun: isPlan } = request.query;
-      const { isValid, issues, outcomes, warnings: found } = await deployment.reload({ allow, isPlan });
+      const {
+        isValid,
+        issues,
+        outcomes,
+        warnings: found,
+      } = await deployment.reload({
+        allow,
+        isPlan,
+        ...deployedBy(request),
+      });
       if (!isValid) return refuse(reply, issues);
       const isRefused = outcomes.some(({ action }) => action === 'refused');
       const warnings = [...issues.map(formatIssue), ...found];
@@ -270,5 +371,6 @@ function refuse(reply: FastifyReply, issues: readonly ManifestIssue[]) {
 }
 
 function outcomeView(outcome: DeployOutcome): z.output<typeof deployOutcomeSchema> {
-  return { ...outcome, findings: outcome.findings.map(findingView) };
+  const routes = outcome.routes.map(({ reasons, ...route }) => ({ ...route, reasons: [...reasons] }));
+  return { ...outcome, routes, findings: outcome.findings.map(findingView) };
 }

@@ -1,11 +1,11 @@
 import { z } from 'zod';
+import { type EvidencePart, evidenceSchema, sealEvidence } from '../../evidence/evidence.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
-import { type EvidencePart, evidenceSchema, sealEvidence } from '../../review/evidence.ts';
+import { interventionView } from '../../review/activity.ts';
 import { isoTime, unknownId } from '../answer.ts';
 import { parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { interventionView } from './activity.ts';
 import { deliveryView } from './deliveries.ts';
 import { adviceView } from './delivery-review.ts';
 import { manifestView } from './revisions.ts';
@@ -47,8 +47,8 @@ async function partsOf(record: DeliveryRecord, services: DashboardServices): Pro
     parts.push({ name, mediaType: 'application/json', content: Buffer.from(JSON.stringify(value, null, 2)) });
   };
   const { body, bodyEncoding, bodyTruncated, ...delivery } = deliveryView(record);
-  const { story, signature } = adviceView(await reviewer.review(record));
-  add('delivery.json', { ...delivery, story, signature });
+  const { gateResults, signature } = adviceView(await reviewer.review(record));
+  add('delivery.json', { ...delivery, gateResults, signature });
   const run = record.runId === null ? undefined : await store.findRun(record.runId);
   // The body of an accepted delivery is kept with its run alone.
   const content = record.body ?? run?.trigger.body;
@@ -59,7 +59,8 @@ async function partsOf(record: DeliveryRecord, services: DashboardServices): Pro
     const revision = await store.findRevision(run.flowId, run.revision);
     add('run.json', { ...(await runView(run, services)), control: controlView(run), ...triggerView(run) });
     add('steps.json', { steps: steps.items, stepsTotal: steps.total });
-    if (revision !== undefined) add('revision.json', manifestView(revision));
+    // It is there as long as the run is.
+    if (revision?.snapshot !== undefined) add('revision.json', manifestView(revision));
   }
   const activity = await Promise.all(
     [record.id, ...(run === undefined ? [] : [run.id])].map((target) =>

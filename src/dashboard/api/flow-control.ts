@@ -5,8 +5,9 @@ import { HttpError } from '../../errors.ts';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import { runHeaders } from '../../webhooks/headers.ts';
-import { field, flowDisabled, isoTime, isoTimeOrNull, outcomeSchema, unknownId } from '../answer.ts';
-import { documentedBody, ID_PARAMS, parameter } from '../input.ts';
+import { actorOf } from '../activity.ts';
+import { builtInFlow, field, flowDisabled, isoTime, isoTimeOrNull, outcomeSchema, unknownId } from '../answer.ts';
+import { documentedBody, ID_PARAMS, parameter, parseJsonBody } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 import { findFlow } from './flows.ts';
@@ -15,6 +16,7 @@ import { findFlow } from './flows.ts';
 export const flowControlRoutes: ApiRoutes = (app, services) => {
   triggerRoute(app, services);
   drainRoutes(app, services);
+  discardRoute(app, services);
   learnedKeyRoute(app, services);
 };
 
@@ -39,7 +41,7 @@ const triggerRoute: ApiRoutes = (app, services) => {
         order: 7,
       }),
       answer: startedSchema,
-      refusals: [404, 415],
+      refusals: [404, 409, 415],
     }),
     async (request) => {
       const flow = findFlow(request.params.id, services);
@@ -53,7 +55,11 @@ const triggerRoute: ApiRoutes = (app, services) => {
         idempotencyKey: request.headers['idempotency-key'],
       });
       if (result.kind === 'unknown') throw unknownId('flow', flow.record.id);
+      if (result.kind === 'builtIn') throw builtInFlow();
       if (result.kind === 'disabled') throw flowDisabled();
+      if (result.kind === 'conflict') {
+        throw new HttpError('idempotency_conflict', `This key started the run ${result.runId}, with another body`);
+      }
       return result.kind === 'duplicate' ? { runId: result.runId, duplicate: true as const } : { runId: result.runId };
     },
   );
@@ -166,6 +172,50 @@ function drainView(flowId: string, state: Awaited<ReturnType<FlowSwitch['drainSt
     held: state.held,
   };
 }
+
+const discardBody = z.strictObject({
+  reason: z.string().trim().min(1).max(500).describe('Why; kept in the activity and with the deliveries.'),
+  before: z.iso
+    .datetime({ offset: true })
+    .optional()
+    .describe('Only deliveries that were held before this time; all if absent.'),
+});
+
+/** The only way to get rid of accepted deliveries whose runs have not started. */
+const discardRoute: ApiRoutes = (app, services) => {
+  app.post(
+    '/flows/api/flows/:id/held/discard',
+    route('flows', {
+      operationId: 'discardHeld',
+      access: {
+        reasonOf: (request) => parseJsonBody(request, discardBody).reason,
+        detailsOf: async (request) => {
+          const { before } = parseJsonBody(request, discardBody);
+          return { ...(before !== undefined && { before }) };
+        },
+      },
+      summary: 'Discards held deliveries of a flow: their runs never start',
+      description:
+        'They were accepted, so their publishers do not send them again; their ids stay known. Nothing else removes held deliveries.',
+      params: ID_PARAMS,
+      body: documentedBody(discardBody, { reason: 'the shop was migrated by hand' }),
+      answer: outcomeSchema.extend({
+        discarded: field.integer(),
+        left: field.integer().describe('Deliveries that are still held.'),
+      }),
+      refusals: [404],
+    }),
+    async (request) => {
+      const flowId = findFlow(request.params.id, services).record.id;
+      const { reason, before } = parseJsonBody(request, discardBody);
+      const heldBefore = before === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(before);
+      const note = `held, and discarded by ${actorOf(request).name}: ${reason}`;
+      const { discarded, left } = await services.holding.discard(flowId, { heldBefore, note });
+      const message = `${discarded} held ${discarded === 1 ? 'delivery is' : 'deliveries are'} discarded`;
+      return { success: true, message, discarded, left };
+    },
+  );
+};
 
 /** Forgets a key that a publisher handed over. */
 const learnedKeyRoute: ApiRoutes = (app, services) => {

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import type { Holding } from '../../deploys/holding.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
-import { shownSnapshot } from '../../manifest/secrets.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import { type Edge, ENFORCEMENT_MODES, type Graph, TRIGGER_TYPES } from '../../model/manifest.ts';
 import type { RunCount } from '../../store/store.ts';
@@ -129,7 +128,7 @@ export const flowRoutes: ApiRoutes = (app, services) => {
     }),
     async (request) => {
       const flow = findFlow(request.params.id, services);
-      return { ...flowView(flow, await viewContext(app, services)), manifest: shownSnapshot(flow.loaded.snapshot) };
+      return { ...flowView(flow, await viewContext(app, services)), manifest: flow.loaded.snapshot };
     },
   );
 

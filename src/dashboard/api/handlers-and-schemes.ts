@@ -18,6 +18,16 @@ const text = () => z.string().nullable();
 
 const coverageSchema = () => z.object({ body: z.boolean(), timestamp: z.boolean(), id: z.boolean(), url: z.boolean() });
 
+const publisherValue = (description: string) =>
+  z
+    .object({
+      in: z.enum(['header', 'body', 'none']),
+      name: text().describe('The header, or the path in the body.'),
+      why: text().describe('Why there is none.'),
+    })
+    .nullable()
+    .describe(description);
+
 const schemeSchema = z
   .object({
     name: z.string(),
@@ -34,6 +44,10 @@ const schemeSchema = z
       z.object({ name: z.string(), method: z.string(), needsVerification: z.boolean(), bringsKey: z.boolean() }),
     ),
     deliveryIdHeader: text(),
+    eventType: publisherValue('Where the kind of an event is; null if the operator does not say.'),
+    eventId: publisherValue(
+      'Where the id of the event is, or else that of the delivery; null if the operator does not say.',
+    ),
     coverage: coverageSchema().nullable().describe('What cannot be changed without breaking the signature.'),
     keyForm: z
       .object({

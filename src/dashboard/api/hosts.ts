@@ -1,27 +1,39 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
-import { CIRCUIT_STATES, isNotable } from '../../flows/circuit.ts';
+import { circuitText, isNotable, type OpenCircuit } from '../../flows/circuit.ts';
 import type { HostState } from '../../flows/hosts.ts';
 import { field, isoTime, outcomeSchema } from '../answer.ts';
 import { parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 
+const openFields = {
+  openSince: field.time().nullable(),
+  why: z.string().nullable().describe('Why it is open, in words.'),
+  nextTryAt: field.time().nullable().describe('When the next request is sent, if steps wait; null if it is not open.'),
+  failuresInRow: field.integer(),
+};
+
 export const hostSchema = z
   .object({
     origin: z.string().describe('Scheme, host and port.'),
     state: z
-      .enum(CIRCUIT_STATES)
+      .enum(['closed', 'open', 'probing', 'failing'])
       .describe(
-        'open: steps wait; probing: one request tries the host; recovering: it is back and called slowly; failing: it is called, but the last call failed.',
+        'open: steps wait; probing: one request tries the host; failing: it is called, but the last call failed.',
       ),
-    openSince: field.time().nullable(),
-    why: z.string().nullable().describe('Why it is open, in words.'),
-    nextTryAt: field
-      .time()
-      .nullable()
-      .describe('When the next request is sent, if steps wait; null if it is not open.'),
-    failuresInRow: field.integer(),
+    ...openFields,
+    circuits: z
+      .array(
+        z.object({
+          caller: z
+            .string()
+            .nullable()
+            .describe('Which steps wait: those of this step of a flow, with these secret references; null for all.'),
+          ...openFields,
+        }),
+      )
+      .describe('The circuits that are not closed. The fields of the host are those of the first.'),
     lastError: z
       .object({ at: field.time(), error: z.string() })
       .nullable()
@@ -35,7 +47,7 @@ export const hostSchema = z
   .meta({ id: 'Host' });
 
 /** The hosts that HttpRequest steps call. */
-export const hostRoutes: ApiRoutes = (app, { hosts }) => {
+export const hostRoutes: ApiRoutes = (app, { hosts, clock }) => {
   app.get(
     '/flows/api/hosts',
     route('service', {
@@ -45,7 +57,8 @@ export const hostRoutes: ApiRoutes = (app, { hosts }) => {
       answer: z.array(hostSchema),
     }),
     async () => {
-      const views = (await hosts.list()).map(hostView);
+      const now = clock.now();
+      const views = (await hosts.list()).map((host) => hostView(host, now));
       const rank = ({ state, waitingSteps }: HostView) => {
         if (state === 'failing') return 1;
         if (state !== 'closed') return 0;
@@ -61,8 +74,7 @@ export const hostRoutes: ApiRoutes = (app, { hosts }) => {
     '/flows/api/hosts/:origin/close-circuit',
     route('service', {
       operationId: 'closeCircuit',
-      summary:
-        'Closes the open circuit of a host: it is called again, slowly at first; the circuit opens again if the host fails',
+      summary: 'Closes the open circuits of a host: it is called again; a circuit opens again if the host fails',
       params: z.object({ origin: parameter.requiredText(200, 'an origin such as https://api.example.com') }),
       answer: outcomeSchema,
       refusals: [404],
@@ -76,15 +88,17 @@ export const hostRoutes: ApiRoutes = (app, { hosts }) => {
 
 type HostView = z.output<typeof hostSchema>;
 
-function hostView({ origin, circuit, state, why, limits, lastError, ...host }: HostState): HostView {
-  const open = circuit.phase === 'open' ? circuit : undefined;
+function hostView(
+  { origin, circuits, failures, limits, lastError, isFailing, ...host }: HostState,
+  now: number,
+): HostView {
+  const [first] = circuits;
+  const closed = { openSince: null, why: null, nextTryAt: null, failuresInRow: failures };
   return {
     origin,
-    state,
-    openSince: open === undefined ? null : isoTime(open.since),
-    why,
-    nextTryAt: open === undefined ? null : isoTime(open.probeAt),
-    failuresInRow: circuit.failures,
+    state: first === undefined ? (isFailing ? 'failing' : 'closed') : first.until > now ? first.state : 'open',
+    ...(first === undefined ? closed : openView(origin, first)),
+    circuits: circuits.map((circuit) => ({ caller: circuit.caller, ...openView(origin, circuit) })),
     lastError: lastError && { at: isoTime(lastError.at), error: lastError.error },
     limitPerSecond: limits.perSecond ?? null,
     limitAtOnce: limits.atOnce ?? null,
@@ -94,19 +108,29 @@ function hostView({ origin, circuit, state, why, limits, lastError, ...host }: H
   };
 }
 
+function openView(origin: string, circuit: OpenCircuit) {
+  const { since, until, failures } = circuit;
+  return {
+    openSince: isoTime(since),
+    why: circuitText(origin, circuit),
+    nextTryAt: isoTime(until),
+    failuresInRow: failures,
+  };
+}
+
 /**
  * What operators are told about hosts with open circuits. A host that nothing waits for is reported until its first
  * try, because its failures were failures of steps.
  */
 export function openCircuits({ hosts, now }: { readonly hosts: readonly HostState[]; readonly now: number }) {
   const concern = { kind: 'circuit_open', severity: 'warning' } as const;
-  return hosts.flatMap(({ origin, circuit, why, waitingSteps }) => {
-    if (circuit.phase !== 'open' || !isNotable(circuit)) return [];
-    if (waitingSteps === 0 && circuit.probeAt <= now) return [];
+  return hosts.flatMap(({ origin, circuits: [circuit], waitingSteps }) => {
+    if (circuit === undefined || !isNotable(circuit)) return [];
+    if (waitingSteps === 0 && circuit.until <= now) return [];
     const waits = waitingSteps === 1 ? '1 step waits' : `${waitingSteps} steps wait`;
-    const next = circuit.probeAt > now ? `at ${isoTime(circuit.probeAt).replace(/\.\d+Z$/, 'Z')}` : 'now';
+    const next = circuit.until > now ? `at ${isoTime(circuit.until).replace(/\.\d+Z$/, 'Z')}` : 'now';
     const advice = circuit.why === 'failed' ? '; check whether it is up' : '';
-    const reason = (why ?? '').replace(/^./, (first) => first.toUpperCase());
+    const reason = circuitText(origin, circuit).replace(/^./, (first) => first.toUpperCase());
     const message = `${reason}. ${waits}; the next try is ${next}${advice}`;
     return [{ ...concern, message, link: `/flows/hosts?host=${encodeURIComponent(origin)}` }];
   });

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type KeyReport, keyView, reportKeys } from '../../review/keys.ts';
+import { type KeyReport, keyView, reportKeys } from '../../keys/key-report.ts';
 import { field } from '../answer.ts';
 import { parameter } from '../input.ts';
 import { route } from '../route.ts';

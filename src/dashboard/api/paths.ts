@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { readsOfTrigger, timeOf } from '../../drift/payload-watch.ts';
 import { PATH_TYPES, PATH_USES, type PathDrift, type PathType } from '../../model/payload.ts';
-import { readsOfTrigger, timeOf } from '../../review/payload-watch.ts';
 import type { PathCount } from '../../store/store.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { field, isoTime, unknownId } from '../answer.ts';

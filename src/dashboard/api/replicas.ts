@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { differencesOf, unreadableIn } from '../../config/fingerprint.ts';
-import { CLOCK_UNFIT_MS } from '../../flows/heartbeat.ts';
+import { CLOCK_SETTLED_MS, CLOCK_UNFIT_MS } from '../../model/clock.ts';
 import type { Replica } from '../../store/store.ts';
 import { field, isoTime } from '../answer.ts';
 import { route } from '../route.ts';
@@ -71,16 +71,17 @@ export interface Unfit {
   readonly message: string;
 }
 
-/**
- * Why a process that shares its store should get no requests; undefined if it should, or if it does not share its
- * store.
- */
+/** Why a process should get no requests; undefined if it should. One that has its store for itself has its clock alone. */
 export function unfitReplica({
   heartbeat,
   store,
   clock,
 }: Pick<DashboardServices, 'heartbeat' | 'store' | 'clock'>): Unfit | undefined {
-  if (heartbeat === undefined) return undefined;
+  if (heartbeat === undefined) {
+    if (clock.isFit()) return undefined;
+    const message = `The clock of this machine was set: it is now ${clockDistance(clock.clockOffsetMs())} what it was; if it stays so for ${CLOCK_SETTLED_MS / 1000} s, the service goes by it`;
+    return { reason: 'clock_offset', message };
+  }
   const { beatAt, clockOffsetMs, misfit, told = [] } = heartbeat.state();
   if (beatAt === undefined || clock.monotonic() - beatAt > BEAT_OVERDUE_MS) {
     const message = `The database has not answered a heartbeat of this replica in the last ${BEAT_OVERDUE_MS / 1000} s`;

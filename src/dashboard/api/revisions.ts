@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
+import { KEPT_REVISIONS } from '../../flows/retention.ts';
 import { diffSnapshots } from '../../manifest/diff.ts';
-import { shownSnapshot } from '../../manifest/secrets.ts';
-import { FINDING_CLASSES, type Finding, OVERRIDES } from '../../model/finding.ts';
+import { ACCESS, FINDING_CLASSES, type Finding, OVERRIDES } from '../../model/finding.ts';
 import { MANIFEST_SOURCES } from '../../model/manifest.ts';
 import type { RevisionRecord, RevisionSummary } from '../../store/store.ts';
 import { field, isoTime, listOf, toList, unknownId } from '../answer.ts';
@@ -16,6 +16,10 @@ export const findingSchema = z
   .object({
     rule: z.string(),
     class: classSchema,
+    access: z
+      .enum(ACCESS)
+      .optional()
+      .describe('What the difference does to who gets in by webhooks; absent if it says nothing about that.'),
     path: z.string(),
     before: field.json().optional(),
     after: field.json().optional(),
@@ -40,12 +44,22 @@ const revisionSchema = z
     revision: field.integer(),
     version: z.string(),
     hash: z.string().describe('SHA-256 of the manifest with its secrets masked.'),
+    isRemoved: z
+      .boolean()
+      .describe(
+        `Whether its manifest was removed: the newest ${KEPT_REVISIONS} of a flow are kept, and those that stored runs use. It can no longer be shown, compared or restored, but is still recognised if it is deployed again.`,
+      ),
     createdAt: field.time(),
     source: z
       .enum(MANIFEST_SOURCES)
       .nullable()
-      .describe('Where the manifest came from; null if an early release deployed it.'),
-    findings: z.array(findingSchema).describe('Differences from the previous revision.'),
+      .describe('Where the manifest came from; null if Sluice deployed its own flow, that of the alerts.'),
+    findings: z
+      .array(findingSchema)
+      .describe('Differences from the previous revision; empty if the manifest was removed.'),
+    actor: z.string().nullable().describe('Who deployed it; sluice at a start or from a watched folder.'),
+    reason: z.string().nullable().describe('Why, if somebody said so.'),
+    access: z.enum(ACCESS).describe('What it did to who gets in by webhooks.'),
     overrides: z.array(z.enum(OVERRIDES)).describe('What was allowed although it would have been refused.'),
     runs: field.integer().describe('Stored runs of this revision; 10000 means 10000 or more.'),
     runsInFlight: field.integer(),
@@ -62,7 +76,7 @@ const oneSchema = z
     source: z
       .enum(MANIFEST_SOURCES)
       .nullable()
-      .describe('Where the manifest came from; null if an early release deployed it.'),
+      .describe('Where the manifest came from; null if Sluice deployed its own flow, that of the alerts.'),
     manifest: field.json().describe('Secrets masked.'),
   })
   .meta({ id: 'RevisionDetail' });
@@ -142,14 +156,14 @@ export const revisionRoutes: ApiRoutes = (app, services) => {
         flowId,
         from,
         to,
-        differences: [...diffSnapshots(shownSnapshot(before.snapshot), shownSnapshot(after.snapshot))],
+        differences: [...diffSnapshots(before.snapshot, after.snapshot)],
       };
     },
   );
 };
 
-export function manifestView({ snapshot, createdAt, ...record }: RevisionRecord): z.output<typeof oneSchema> {
-  return { ...record, createdAt: isoTime(createdAt), manifest: shownSnapshot(snapshot) };
+export function manifestView({ snapshot, createdAt, needs, ...record }: RevisionRecord): z.output<typeof oneSchema> {
+  return { ...record, createdAt: isoTime(createdAt), manifest: snapshot };
 }
 
 export async function findRevision(
@@ -158,7 +172,14 @@ export async function findRevision(
   { store }: Pick<DashboardServices, 'store'>,
 ): Promise<RevisionRecord> {
   const found = await store.findRevision(flowId, revision);
-  if (found !== undefined) return found;
+  if (found?.snapshot !== undefined) return found;
+  if (found !== undefined) {
+    throw new HttpError(
+      'revision_removed',
+      `The manifest of revision ${revision} was removed: the newest ${KEPT_REVISIONS} of a flow are kept, and those that stored ` +
+        `runs use. Revision ${revision} was deployed at ${isoTime(found.createdAt)} and had the version ${found.version}`,
+    );
+  }
   if ((await store.findFlow(flowId)) === undefined) throw unknownId('flow', flowId);
   throw new HttpError('unknown_revision', `The flow ${flowId} has no revision ${revision}`);
 }

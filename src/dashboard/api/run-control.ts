@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { SIGNAL_NAME } from '../../model/run.ts';
-import { field, flowDisabled, outcomeSchema, unknownId } from '../answer.ts';
+import { builtInFlow, field, flowDisabled, outcomeSchema, unknownId } from '../answer.ts';
 import { documentedBody, ID_PARAMS, parameter, parseJsonBody, readJsonBody } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
@@ -71,6 +71,7 @@ const rerunRoute: ApiRoutes = (app, { store, engine }) => {
       if (source === undefined) throw unknownId('run', request.params.id);
       const result = await engine.rerun(source);
       if (result.kind === 'unknown') throw new HttpError('unknown_flow', 'The flow of the run is not deployed');
+      if (result.kind === 'builtIn') throw builtInFlow();
       if (result.kind === 'disabled') throw flowDisabled();
       return { runId: result.runId, sourceRunId: source.id };
     },

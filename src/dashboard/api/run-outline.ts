@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
-import { graphOfScope } from '../../flows/runtime-keys.ts';
 import type { Json } from '../../model/json.ts';
 import { type Graph, RUN_FLOW, STEP_STATUSES, type StepDefinition } from '../../model/manifest.ts';
+import { graphOfScope } from '../../model/runtime-keys.ts';
 import type { RunDetail, StepOutline } from '../../store/store.ts';
 import { field, isoTime, isoTimeOrNull } from '../answer.ts';
 import { ID_PARAMS, PAGING, parameter } from '../input.ts';

@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { parseBody } from '../../expressions/trigger-body.ts';
-import { unhandledFailures, wire } from '../../flows/planner.ts';
 import type { Clock } from '../../model/clock.ts';
 import { RUN_STATUSES, RUN_TRIGGER_TYPES } from '../../model/manifest.ts';
+import { unhandledFailures, wire } from '../../model/planner.ts';
 import { type Run, WAIT_KINDS, type WaitKind } from '../../model/run.ts';
 import type { RunDetail, RunFailure, RunWait, TimeSpan } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
 import { MANIFEST_PARTS } from '../../manifest/schema.ts';
-import { field, flowDisabled, isoTime, isoTimeOrNull, listOf, outcomeSchema, toList } from '../answer.ts';
+import { builtInFlow, field, flowDisabled, isoTime, isoTimeOrNull, listOf, outcomeSchema, toList } from '../answer.ts';
 import { documentedBody, IN_ORDER, isWithin, PAGING, parameter, parseJsonBody, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardApp, DashboardServices } from '../services.ts';
@@ -99,6 +99,7 @@ const triggerRoute: ApiRoutes = (app, { scheduler }) => {
     }),
     async (request) => {
       const result = known(await scheduler.trigger(request.params.jobId), request.params.jobId);
+      if (result.kind === 'builtIn') throw builtInFlow();
       if (result.kind === 'disabled') throw flowDisabled();
       if (result.kind === 'unknown') throw unknownSchedule(request.params.jobId);
       return { success: true, message: 'A run was started', runId: result.runId };

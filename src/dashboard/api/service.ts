@@ -1,12 +1,9 @@
-import type { ServerResponse } from 'node:http';
 import { z } from 'zod';
 import { differencesOf } from '../../config/fingerprint.ts';
-import type { LiveEvent } from '../../telemetry/events.ts';
 import { errorSchema } from '../answer.ts';
-import { parameter } from '../input.ts';
-import { route } from '../route.ts';
+import { route, textAnswer } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { sharingReplicas, unfitReplica } from './replicas.ts';
+import { sharingReplicas, type Unfit, unfitReplica } from './replicas.ts';
 
 /** For supervisors and load balancers; needs no credentials, because those have none. */
 export const healthRoutes: ApiRoutes = (app, services) => {
@@ -48,18 +45,29 @@ export const healthRoutes: ApiRoutes = (app, services) => {
 export async function unreadiness(services: DashboardServices) {
   if (services.isLeaving()) return { reason: 'stopping', message: 'The process is stopping' };
   await services.store.ping();
-  return unfitReplica(services);
+  if (services.isStarting()) return { reason: 'store_unavailable', message: 'The service is starting' };
+  return unfitReplica(services) ?? lostSecrets(services);
 }
 
-/** Metrics of the process and a stream of its events. */
-export const serviceRoutes: ApiRoutes = (app, services) => {
-  metricsRoute(app, services);
-  eventStreamRoute(app, services);
-};
+/** What was sealed with a key that this process has not: it refuses deliveries that another one, or the next, accepts. */
+function lostSecrets({ catalog }: Pick<DashboardServices, 'catalog'>): Unfit | undefined {
+  const lacking = catalog
+    .list()
+    .filter(({ record, loaded }) => record.isEnabled && loaded.lost !== undefined)
+    .map(({ record, loaded }) => `${record.name} ${loaded.lost?.[0] ?? ''}`);
+  if (lacking.length === 0) return undefined;
+  const message =
+    `Secrets that were deployed in plain text cannot be read: ${lacking.slice(0, NAMED_FLOWS).join(', ')}. Put back the key that sealed ` +
+    'them (SLUICE_STORE_KEY, or the file next to the database), deploy them again, or disable the flow';
+  return { reason: 'secrets_unreadable', message };
+}
+
+const NAMED_FLOWS = 5;
 
 /** What Prometheus scrapes. */
-const metricsRoute: ApiRoutes = (app, services) => {
+export const metricsRoute: ApiRoutes = (app, services) => {
   const { registry, ready, clusterReplicas, clusterDifferences } = services.metrics;
+  const { databaseFileBytes, databaseWalBytes, purgeAgeSeconds } = services.metrics;
   app.get(
     '/metrics',
     route('service', {
@@ -67,6 +75,7 @@ const metricsRoute: ApiRoutes = (app, services) => {
       summary: 'Metrics in the Prometheus text format',
       answer: textAnswer('text/plain'),
       query: 'any',
+      access: { scope: 'metrics' },
     }),
     async (_request, reply) => {
       // Prometheus does not read /health/ready, so an alert needs the answer as a number.
@@ -79,73 +88,14 @@ const metricsRoute: ApiRoutes = (app, services) => {
       // While the store is away the last number stays, and sluice_ready says that it is away.
       const replicas = await sharingReplicas(services).catch(() => undefined);
       if (replicas !== undefined) clusterDifferences.set(differencesOf(replicas).length);
+      const storage = await services.store.measureStorage().catch(() => undefined);
+      if (storage !== undefined) {
+        databaseFileBytes.set(storage.fileBytes);
+        databaseWalBytes.set(storage.walBytes ?? 0);
+        const end = storage.oldestNonceEnd ?? Number.POSITIVE_INFINITY;
+        purgeAgeSeconds.set(Math.max(0, services.clock.ledger() - end) / 1000);
+      }
       return reply.type(registry.contentType).send(await registry.metrics());
     },
   );
 };
-
-const textAnswer = (contentType: string) => ({
-  description: 'OK' as const,
-  content: { [contentType]: { schema: z.string() } },
-});
-
-const HEARTBEAT_MS = 15_000;
-/** A client that falls this far behind is disconnected; it may connect again. */
-const MAX_WAITING_BYTES = 1_048_576;
-
-/** Events of runs, steps and deliveries as Server-Sent Events. */
-const eventStreamRoute: ApiRoutes = (app, { live }) => {
-  const open = new Set<ServerResponse>();
-  // A stream never ends by itself, and a stopping server waits for every answer.
-  app.addHook('preClose', async () => {
-    for (const response of open) response.end();
-  });
-
-  app.get(
-    '/flows/api/events/stream',
-    {
-      ...route('service', {
-        operationId: 'streamEvents',
-        summary: 'Runs, steps and deliveries as they happen, as Server-Sent Events',
-        query: z.strictObject({ runId: parameter.optionalGuid() }),
-        answer: textAnswer('text/event-stream'),
-      }), // A HEAD request would wait for an answer that never ends.
-      exposeHeadRoute: false,
-    },
-    async (request, reply) => {
-      const { runId } = request.query;
-      const headers = Object.entries(reply.getHeaders()).filter(([, value]) => value !== undefined);
-      reply.hijack();
-      const response = reply.raw;
-      response.writeHead(200, {
-        ...Object.fromEntries(headers.map(([name, value]) => [name, value ?? ''])),
-        'content-type': 'text/event-stream; charset=utf-8',
-        'cache-control': 'no-store',
-        'x-accel-buffering': 'no',
-      });
-      response.write(': open\n\n');
-      open.add(response);
-      const write = (text: string) => {
-        if (response.writableLength > MAX_WAITING_BYTES) response.destroy();
-        else response.write(text);
-      };
-      const heartbeat = setInterval(() => write(': still here\n\n'), HEARTBEAT_MS).unref();
-      const unsubscribe = live.subscribe((event) => {
-        const mayBeOf = event.runId === runId || (event.type === 'run.changed' && event.runId === null);
-        if (runId === undefined || mayBeOf) write(formatEvent(event));
-      });
-      response.once('close', () => {
-        clearInterval(heartbeat);
-        unsubscribe();
-        open.delete(response);
-      });
-    },
-  );
-};
-
-/** What the stream sends of an event. */
-export type SentEvent = Pick<LiveEvent, 'type' | 'data'>;
-
-function formatEvent({ type, data }: SentEvent): string {
-  return `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
-}

@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
-import { stepAt } from '../../flows/runtime-keys.ts';
 import { type Graph, STEP_STATUSES } from '../../model/manifest.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
+import { stepAt } from '../../model/runtime-keys.ts';
 import type { RunDetail, StepView, Store, StoredText } from '../../store/store.ts';
 import { field, isoTime, isoTimeOrNull, listOf, toList, unknownId } from '../answer.ts';
 import { ID_PARAMS, PAGING, parameter } from '../input.ts';
@@ -25,10 +25,7 @@ const attemptSchema = z.object({
   input: field.json(),
   output: field.json(),
   error: stepErrorSchema.nullable(),
-  slotWaitMs: field
-    .integer()
-    .nullable()
-    .describe('How long the attempt was due before it got a slot; null if an earlier release started it.'),
+  slotWaitMs: field.integer().describe('How long the attempt was due before it got a slot.'),
   startedAt: field.time(),
   completedAt: field.time().nullable(),
   truncated: truncated(),

@@ -1,4 +1,4 @@
-import type { DashboardAccess } from '../../config/settings.ts';
+import type { DashboardAccess } from '../../config/credentials.ts';
 import type { DashboardServices } from '../services.ts';
 
 /** Values for the parameters of paths and queries: real ones if the service has some. */

@@ -1,7 +1,7 @@
 import type { Api } from './api-types.ts';
 
 /*
- * What the address of the page says: which screen is shown, and what its lists are filtered by. Pure: the browser's own
+ * What the address of the page says: which screen is shown, and what its lists are filtered and sorted by. Pure: the browser's own
  * address is read and changed by the router alone.
  */
 
@@ -185,4 +185,50 @@ export function flowMatches(
 ): boolean {
   const wanted = text.trim().toLowerCase();
   return [name, id, ...triggers.map(({ slug }) => slug ?? '')].some((each) => each.toLowerCase().includes(wanted));
+}
+
+/** How the rows of a table compare; a column without it cannot be sorted by. */
+interface Sortable<Row> {
+  readonly name: string;
+  /** What is compared; rows without a value come last, whichever way is sorted. */
+  readonly sortBy?: ((row: Row) => string | number | null) | undefined;
+}
+
+interface Sort {
+  readonly name: string;
+  readonly isDown: boolean;
+}
+
+/** The way rows are sorted, as the address keeps it: `failed` or, the other way around, `-failed`. */
+export const sorting = { read: readSort, next: nextSort, rows: sortedRows };
+
+function readSort(text: string | null): Sort | undefined {
+  if (text === null || text === '' || text === '-') return undefined;
+  const isDown = text.startsWith('-');
+  return { name: isDown ? text.slice(1) : text, isDown };
+}
+
+/** After a click on a column: what is largest first, then the other way around, then as it was. Texts begin with A. */
+function nextSort(current: Sort | undefined, name: string, isText: boolean): string | undefined {
+  const order = isText ? [name, `-${name}`] : [`-${name}`, name];
+  if (current?.name !== name) return order[0];
+  const written = current.isDown ? `-${name}` : name;
+  return written === order[0] ? order[1] : undefined;
+}
+
+function sortedRows<Row>(
+  rows: readonly Row[],
+  columns: readonly Sortable<Row>[],
+  sort: Sort | undefined,
+): readonly Row[] {
+  const sortBy = columns.find(({ name }) => name === sort?.name)?.sortBy;
+  if (sort === undefined || sortBy === undefined) return rows;
+  const direction = sort.isDown ? -1 : 1;
+  return rows.toSorted((a, b) => compareCells(sortBy(a), sortBy(b), direction));
+}
+
+function compareCells(a: string | number | null, b: string | number | null, direction: 1 | -1): number {
+  if (a === null || b === null) return Number(a === null) - Number(b === null);
+  const order = typeof a === 'string' || typeof b === 'string' ? String(a).localeCompare(String(b), 'en') : a - b;
+  return order * direction;
 }

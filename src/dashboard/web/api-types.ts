@@ -5,6 +5,7 @@ import type { attentionSchema } from '../api/attention.ts';
 import type { deliverySchema } from '../api/deliveries.ts';
 import type { DeliveryReviewAnswers } from '../api/delivery-review.ts';
 import type { DeployAnswers } from '../api/deploys.ts';
+import type { SentEvent } from '../api/event-stream.ts';
 import type { FigureAnswers } from '../api/figures.ts';
 import type { drainSchema } from '../api/flow-control.ts';
 import type { FlowAnswers } from '../api/flows.ts';
@@ -18,7 +19,6 @@ import type { RunHistoryAnswers } from '../api/run-history.ts';
 import type { RunOutlineAnswers } from '../api/run-outline.ts';
 import type { runSchema, triggerSchema } from '../api/runs.ts';
 import type { scheduleSchema } from '../api/schedules.ts';
-import type { SentEvent } from '../api/service.ts';
 import type { stepSchema } from '../api/steps.ts';
 import type { Graph } from './graph/graph.ts';
 

@@ -44,7 +44,6 @@ export const LOOKS = {
     closed: ['good', 'check', 'Called'],
     open: ['warn', 'stop', 'Not called'],
     probing: ['warn', 'spinner', 'Trying'],
-    recovering: ['busy', 'clock', 'Slowly'],
     failing: ['warn', 'warn', 'Failing'],
   } satisfies Record<Api['Host']['state'], LookRow>,
   finding: {

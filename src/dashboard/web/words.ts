@@ -19,10 +19,11 @@ export const words = {
   settingsOf,
   signatureOf,
   sentence,
+  stoppedWebhooks,
 };
 
 type Reason = NonNullable<Api['Delivery']['reason']>;
-type GateResult = Api['DeliveryDetail']['story'][number];
+type GateResult = Api['DeliveryDetail']['gateResults'][number];
 
 interface ReasonWords {
   /** For lists and filters. */
@@ -35,6 +36,10 @@ interface ReasonWords {
 export const REASONS = {
   body_too_large: { label: 'Body too large', meaning: 'The body is larger than the limit.' },
   unknown_flow: { label: 'Unknown address', meaning: 'No webhook has this address.' },
+  flow_unreadable: {
+    label: 'Trigger not served',
+    meaning: 'The trigger needs something that this service does not have, such as its signature scheme.',
+  },
   flow_disabled: { label: 'Flow disabled', meaning: 'The flow was disabled or draining.' },
   invalid_json: {
     label: 'Body is not JSON',
@@ -62,6 +67,10 @@ export const REASONS = {
   key_not_configured: { label: 'No key configured', meaning: 'The trigger has no key to verify with.' },
   sha1_not_allowed: { label: 'SHA-1 not allowed', meaning: 'The scheme needs SHA-1, which is turned off.' },
   verifier_error: { label: 'Check failed', meaning: 'The code of a verifier or gate failed.' },
+  verification_unavailable: {
+    label: 'Verification unavailable',
+    meaning: 'The certificate of the publisher could not be fetched.',
+  },
   timestamp_missing: { label: 'Timestamp missing', meaning: 'The delivery lacks the required timestamp.' },
   timestamp_malformed: { label: 'Timestamp malformed', meaning: 'The timestamp cannot be read.' },
   timestamp_skew: { label: 'Timestamp out of range', meaning: 'The timestamp is too old, or too far in the future.' },
@@ -69,6 +78,10 @@ export const REASONS = {
   body_schema: {
     label: 'Body does not match the schema',
     meaning: 'The body does not match the JSON Schema of the trigger.',
+  },
+  idempotency_conflict: {
+    label: 'Idempotency-Key of another body',
+    meaning: 'The Idempotency-Key was used before, with another body.',
   },
   store_unavailable: { label: 'Not stored', meaning: 'The delivery could not be stored.' },
 } as const satisfies Record<Reason, ReasonWords>;
@@ -117,6 +130,8 @@ export const ACTIONS: Readonly<Record<string, string>> = {
   deployFlow: 'Deploy a flow',
   deployFlows: 'Deploy flows together',
   restoreRevision: 'Restore a revision',
+  deleteFlow: 'Delete a flow',
+  discardHeld: 'Discard held deliveries',
   reloadFlows: 'Reload the folder of manifests',
   enableFlow: 'Enable a flow',
   disableFlow: 'Disable a flow',
@@ -139,6 +154,12 @@ export const ACTIONS: Readonly<Record<string, string>> = {
   triggerSchedule: 'Start a schedule now',
   closeCircuit: 'Call a host again',
   changeCron: 'Change when a schedule fires',
+  logIn: 'Log in',
+  changeSecret: 'Changed a secret behind its reference',
+  widenAccess: 'Let more deliveries in',
+  changeActivityKey: 'Change the key of this list',
+  logOut: 'Log out',
+  denyAccess: 'Refused access',
 };
 
 function action(name: string): string {
@@ -169,6 +190,10 @@ const DETAILS: Readonly<Record<string, string>> = {
   until: 'To',
   waiting: 'Waiting for',
   origin: 'Host',
+  operation: 'Asked for',
+  because: 'Reason',
+  account: 'Given',
+  unlisted: 'Not listed before it',
 };
 
 /** What else an intervention names: `key` is the step. */
@@ -337,4 +362,22 @@ function spelledOut(name: string): string {
 
 function ownOf<Value>(table: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(table, name) ? table[name] : undefined;
+}
+
+/** What becomes of deliveries to a flow while it starts no runs: a sentence on the webhooks that hold them, and one on the others. */
+function stoppedWebhooks(triggers: Api['Flow']['triggers'], start: 'enable' | 'resume'): string[] {
+  const webhooks = triggers.filter(({ type }) => type === 'webhook');
+  const named = (holds: boolean) =>
+    webhooks.filter(({ holdsDeliveries }) => (holdsDeliveries === true) === holds).map(({ key }) => `“${key}”`);
+  const later = `Their runs start once you ${start} the flow.`;
+  return [
+    ...sentenceOn(named(true), `Deliveries to %s are accepted and held. ${later}`),
+    ...sentenceOn(named(false), 'Deliveries to %s are refused with 403.'),
+  ];
+}
+
+function sentenceOn(names: readonly string[], text: string): string[] {
+  if (names.length === 0) return [];
+  const list = names.length === 1 ? `${names[0]}` : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
+  return [text.replace('%s', () => list)];
 }

@@ -1,18 +1,26 @@
 import { formatPath, type JsonPath, mapStrings } from '../../expressions/json-path.ts';
-import { isSame } from '../../manifest/diff.ts';
 import type { Manifest, Trigger } from '../../manifest/schema.ts';
-import { shownSnapshot } from '../../manifest/secrets.ts';
 import type { WebhookInputs } from '../../manifest/webhook-inputs.ts';
 import type { Finding, LiveFlow } from '../../model/finding.ts';
-import type { Json } from '../../model/json.ts';
-import type { Edge, Graph, StepDefinition } from '../../model/manifest.ts';
+import { isSame, type Json } from '../../model/json.ts';
+import type { Edge, EnforcementMode, Graph, StepDefinition } from '../../model/manifest.ts';
+
+/** What the service sets where a manifest says nothing, and how long it keeps runs. */
+export interface ServiceSettings {
+  readonly runRetentionDays: number;
+  readonly enforcementMode: EnforcementMode;
+  readonly replayToleranceSeconds: number;
+  readonly rateLimitPermitsPerSecond?: number | undefined;
+  readonly rateLimitBurstSize?: number | undefined;
+  readonly rateLimitPerIp?: boolean | undefined;
+}
 
 /** Two revisions of a flow and what is live of it, as the rules look at them. */
 export interface Change {
   readonly before: Manifest;
   readonly after: Manifest;
   readonly live: LiveFlow;
-  readonly retentionDays: number;
+  readonly settings: ServiceSettings;
   /** The flow's own graph, then those of the loops that both revisions have. */
   readonly graphs: readonly GraphChange[];
 }
@@ -46,11 +54,11 @@ export interface StepChange {
 export type ChangeRule = (change: Change) => readonly Finding[];
 
 /** Snapshots were written from loaded manifests, so their form is known. */
-export function readChange(input: { before: Json; after: Json; live: LiveFlow; retentionDays: number }): Change {
-  const before = shownSnapshot(input.before) as unknown as Manifest;
-  const after = shownSnapshot(input.after) as unknown as Manifest;
+export function readChange(input: { before: Json; after: Json; live: LiveFlow; settings: ServiceSettings }): Change {
+  const before = input.before as unknown as Manifest;
+  const after = input.after as unknown as Manifest;
   const top = { path: ['steps'], before: before.steps, after: after.steps, loopKey: null };
-  return { before, after, live: input.live, retentionDays: input.retentionDays, graphs: graphChanges(top) };
+  return { before, after, live: input.live, settings: input.settings, graphs: graphChanges(top) };
 }
 
 function graphChanges(scope: Pick<GraphChange, 'path' | 'before' | 'after' | 'loopKey'>): GraphChange[] {
@@ -158,6 +166,28 @@ export function renamedTriggers({ before, after }: Change): ReadonlyMap<string, 
     if (found !== undefined) renames.set(key, found[0]);
   }
   return renames;
+}
+
+/**
+ * Where what is delivered to one place was, and is, the business of two triggers: renamed ones, those that took a slug from
+ * another, and the first webhook triggers, to which the id of the flow leads.
+ */
+export function movedRoutes(change: Change): { readonly from: string; readonly to: string }[] {
+  const routesOf = ({ triggers }: Manifest) => {
+    const webhooks = Object.entries(triggers).filter(([, { type }]) => type === 'webhook');
+    const slugs = webhooks.flatMap(([key, trigger]) => {
+      const slug = slugOf(trigger);
+      return slug === undefined ? [] : [[`slug ${slug}`, key] as const];
+    });
+    return new Map([...webhooks.slice(0, 1).map(([key]) => ['id', key] as const), ...slugs]);
+  };
+  const before = routesOf(change.before);
+  const moved = [...routesOf(change.after)].flatMap(([route, to]): [string, string][] => {
+    const from = before.get(route);
+    return from === undefined || from === to ? [] : [[from, to]];
+  });
+  const pairs = new Map([...renamedTriggers(change), ...moved].map((pair) => [JSON.stringify(pair), pair]));
+  return [...pairs.values()].map(([from, to]) => ({ from, to }));
 }
 
 function isSameTrigger(one: Trigger, other: Trigger): boolean {

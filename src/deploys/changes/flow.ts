@@ -1,6 +1,8 @@
+import type { Manifest } from '../../manifest/schema.ts';
 import type { Finding, LiveFlow } from '../../model/finding.ts';
-import { type ChangeRule, findingAt } from './change.ts';
+import { type Change, type ChangeRule, findingAt } from './change.ts';
 import { count } from './live-runs.ts';
+import { stepSlotsChanged } from './step-fields.ts';
 
 const idChanged: ChangeRule = ({ before, after, live }) =>
   before.id === after.id ? [] : [flowIdChanged({ replaced: before, next: after, live })];
@@ -23,9 +25,9 @@ export function flowIdChanged(input: {
     after: next.id,
     message: `The manifest has the id ${next.id}; "${replaced.name}"${reason}, is deployed as ${replaced.id}.`,
     consequence:
-      'Everything that is stored belongs to the id: runs, idempotency keys, accepted nonces and the state of schedules stay ' +
-      'with the old id. So the new flow starts without history, accepts a repeated delivery as new, and knows no ' +
-      'paused schedules. Runs in flight continue under the old id.',
+      'What is stored belongs to the id: runs and the state of schedules stay with the old id. So the new flow starts ' +
+      'without history and knows no paused schedules. Idempotency keys and accepted nonces go along with a slug that it ' +
+      'takes over, and with nothing else. Runs in flight continue under the old id.',
     advice: 'Keep the id; or make a clean break on purpose, as the recipe says.',
     live: live.runsInFlight === 0 ? undefined : `${count(live.runsInFlight)} of the old id in flight`,
     recipe: flowIdRecipe(replaced, next),
@@ -74,52 +76,42 @@ export function findReplaced(input: {
   return byName && { id: byName.id, because: 'name' };
 }
 
-const LABELS = [
-  ['version', 'The version is only a label: it is stored with the runs that start from now on.'],
-  ['name', 'Runs and logs show the new name from now on; runs that were started keep the old one.'],
-] as const;
+type FieldTexts = Pick<Finding, 'rule' | 'message' | 'consequence'>;
 
-const labelsChanged: ChangeRule = ({ before, after }) =>
-  LABELS.filter(([field]) => before[field] !== after[field]).map(([field, consequence]) =>
-    findingAt([field], {
-      rule: `${field}-changed`,
-      class: 'safe',
-      before: before[field],
-      after: after[field],
-      message: `The ${field} changed.`,
-      consequence,
-    }),
-  );
-
-const flowTimeoutChanged: ChangeRule = ({ before, after }) => {
-  if (before.timeoutSeconds === after.timeoutSeconds) return [];
-  return [
-    findingAt(['timeoutSeconds'], {
-      rule: 'flow-timeout-changed',
-      class: 'safe',
-      before: before.timeoutSeconds,
-      after: after.timeoutSeconds,
-      message: 'The time limit of a run changed.',
-      consequence: 'A run gets its deadline when it starts: runs in flight keep theirs.',
-    }),
-  ];
+/** Every field of a manifest besides its id, triggers and steps, which have rules of their own. */
+const FIELDS: Readonly<Record<Exclude<keyof Manifest, 'id' | 'triggers' | 'steps'>, (change: Change) => FieldTexts>> = {
+  timeoutSeconds: () => ({
+    rule: 'flow-timeout-changed',
+    message: 'The time limit of a run changed.',
+    consequence: 'A run gets its deadline when it starts: runs in flight keep theirs.',
+  }),
+  onFailure: ({ before, after }) => ({
+    rule: 'failure-flow-changed',
+    message:
+      after.onFailure === undefined
+        ? 'From now on, a failed run starts no other run.'
+        : `A failed run starts ${before.onFailure === undefined ? 'a run of another flow' : 'a run of a different flow'}.`,
+    consequence: 'This applies to runs that start from now on: runs in flight follow their own revision.',
+  }),
+  concurrency: () => stepSlotsChanged('the flow'),
+  version: () => ({
+    rule: 'version-changed',
+    message: 'The version changed.',
+    consequence: 'The version is only a label: it is stored with the runs that start from now on.',
+  }),
+  name: () => ({
+    rule: 'name-changed',
+    message: 'The name changed.',
+    consequence: 'Runs and logs show the new name from now on; runs that were started keep the old one.',
+  }),
 };
 
-const failureFlowChanged: ChangeRule = ({ before, after }) => {
-  if (before.onFailure === after.onFailure) return [];
-  const what = after.onFailure === undefined ? 'From now on, a failed run starts no other run.' : undefined;
-  return [
-    findingAt(['onFailure'], {
-      rule: 'failure-flow-changed',
-      class: 'safe',
-      before: before.onFailure,
-      after: after.onFailure,
-      message:
-        what ??
-        `A failed run starts ${before.onFailure === undefined ? 'a run of another flow' : 'a run of a different flow'}.`,
-      consequence: 'This applies to runs that start from now on: runs in flight follow their own revision.',
-    }),
-  ];
-};
+const fieldsChanged: ChangeRule = (change) =>
+  (Object.keys(FIELDS) as (keyof typeof FIELDS)[])
+    .filter((field) => change.before[field] !== change.after[field])
+    .map((field) => {
+      const [before, after] = [change.before[field], change.after[field]];
+      return findingAt([field], { ...FIELDS[field](change), class: 'safe', before, after });
+    });
 
-export const flowRules: readonly ChangeRule[] = [idChanged, flowTimeoutChanged, failureFlowChanged, labelsChanged];
+export const flowRules: readonly ChangeRule[] = [idChanged, fieldsChanged];

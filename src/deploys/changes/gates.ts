@@ -1,19 +1,9 @@
-import { isSame } from '../../manifest/diff.ts';
 import { WEBHOOK_FIELDS, type WebhookInputs } from '../../manifest/webhook-inputs.ts';
 import type { Finding } from '../../model/finding.ts';
+import { isSame } from '../../model/json.ts';
 import { ENFORCEMENT_MODES } from '../../model/manifest.ts';
-import { type ChangeRule, findingAt, jsonOf, type WebhookPair, webhookPairs } from './change.ts';
+import { type ChangeRule, findingAt, jsonOf, type ServiceSettings, type WebhookPair, webhookPairs } from './change.ts';
 import { learnsKey } from './secrets.ts';
-
-/** Spoken of by rules of their own. */
-const ELSEWHERE: ReadonlySet<string> = new Set([
-  'webhookSlug',
-  ...WEBHOOK_FIELDS.secret,
-  'webhookIpAllowList',
-  'webhookIpDenyList',
-  'webhookIpAllowListPreset',
-  'webhookIpAllowListPresets',
-]);
 
 const CLASSES = { weaker: 'caution', other: 'caution', stronger: 'safe', same: 'safe' } as const;
 const RULES = {
@@ -23,16 +13,14 @@ const RULES = {
   same: 'webhook-answer-changed',
 } as const;
 
-/** Every other field of a webhook trigger: who gets in, and what is answered. No run in flight reads any of them. */
+/**
+ * Every field of a webhook trigger that has no rule of its own: who gets in, and what is answered. No run in flight reads
+ * any of them.
+ */
 const gatesChanged: ChangeRule = (change) =>
   webhookPairs(change).flatMap(({ key, before, after }) =>
-    fieldsOf(before, after).map((field): Finding => {
-      const judge = FIELD_RULES[field];
-      const verdict: FieldVerdict = judge?.(before, after) ?? {
-        effect: 'other',
-        consequence: 'After the deploy, different deliveries may pass.',
-      };
-      const { effect, consequence } = verdict;
+    fieldsOf(before, after).map(([field, judge]): Finding => {
+      const { effect, consequence } = judge(before, after, change.settings);
       return findingAt(['triggers', key, 'inputs', field], {
         rule: RULES[effect],
         class: CLASSES[effect],
@@ -47,10 +35,12 @@ const gatesChanged: ChangeRule = (change) =>
     }),
   );
 
-function fieldsOf(before: WebhookInputs, after: WebhookInputs): (keyof WebhookInputs)[] {
+/** The fields that differ. A snapshot of another release may have some that this one does not know. */
+function fieldsOf(before: WebhookInputs, after: WebhookInputs): [keyof WebhookInputs, FieldRule][] {
   const fields = new Set([...WEBHOOK_FIELDS.all, ...Object.keys(before), ...Object.keys(after)]);
-  return [...fields].filter(isField).filter((field) => {
-    return !ELSEWHERE.has(field) && !isSame(jsonOf(before[field]), jsonOf(after[field]));
+  return [...fields].filter(isField).flatMap((field): [keyof WebhookInputs, FieldRule][] => {
+    const rule = FIELD_RULES[field] ?? unknownField;
+    return rule === 'own rule' || isSame(jsonOf(before[field]), jsonOf(after[field])) ? [] : [[field, rule]];
   });
 }
 
@@ -69,14 +59,50 @@ interface FieldVerdict {
   readonly consequence: string;
 }
 
-type FieldRule = (before: WebhookInputs, after: WebhookInputs) => FieldVerdict;
+/** Compares what is in force before and after: where a trigger leaves a field out, that is what the service sets. */
+type FieldRule = (before: WebhookInputs, after: WebhookInputs, service: ServiceSettings) => FieldVerdict;
 
 const verdict = (effect: FieldVerdict['effect'], consequence: string): FieldVerdict => ({ effect, consequence });
+
+/** Compares how much passes. */
+function effectOf(before: number, after: number): 'weaker' | 'stronger' | 'same' {
+  if (after === before) return 'same';
+  return after > before ? 'weaker' : 'stronger';
+}
+
+const unknownField: FieldRule = () => verdict('other', 'After the deploy, different deliveries may pass.');
 
 const otherSignature: FieldRule = () =>
   verdict('other', 'Signatures are read differently: deliveries that passed may be refused, and others may pass.');
 
 const answer: FieldRule = () => verdict('same', 'Only the answer changes, not who gets in.');
+
+interface Flag {
+  /** What `true` does to who gets in. */
+  readonly whenTrue: 'weaker' | 'stronger';
+  readonly on: string;
+  readonly off: string;
+  /** What counts where the trigger leaves the field out; `false` by default. */
+  readonly ofService?: (service: ServiceSettings) => boolean | undefined;
+}
+
+function flag(
+  field:
+    | 'webhookAllowSha1'
+    | 'webhookSandbox'
+    | 'webhookRequireTimestamp'
+    | 'webhookRateLimitPerIp'
+    | 'webhookAcceptMultipleSignatures',
+  { whenTrue, on, off, ofService = () => false }: Flag,
+): FieldRule {
+  return (before, after, service) => {
+    const byDefault = ofService(service) ?? false;
+    const [one, other] = [before[field] ?? byDefault, after[field] ?? byDefault];
+    if (one === other) return verdict('same', `${byDefault} is the default.`);
+    if (other) return verdict(whenTrue, on);
+    return verdict(whenTrue === 'weaker' ? 'stronger' : 'weaker', off);
+  };
+}
 
 function scheme({ webhookSignatureScheme: before }: WebhookInputs, { webhookSignatureScheme: after }: WebhookInputs) {
   if (after === undefined)
@@ -105,124 +131,130 @@ function learnKey(before: WebhookInputs, after: WebhookInputs): FieldVerdict {
       );
 }
 
-function allowSha1({ webhookAllowSha1: before }: WebhookInputs, { webhookAllowSha1: after }: WebhookInputs) {
-  if ((before ?? false) === (after ?? false)) return verdict('same', 'false is the default.');
-  return after === true
-    ? verdict('weaker', 'Signatures made with SHA-1 pass, even if SHA-1 is turned off for the service.')
-    : verdict('stronger', 'Signatures made with SHA-1 pass only if SHA-1 is turned on for the service.');
+const MODES = {
+  Off: 'Violations are recorded and accepted.',
+  Audit: 'Violations are logged, recorded and accepted.',
+  Enforce: 'Deliveries that fail a gate are refused.',
+} as const;
+
+function mode(
+  { webhookEnforcementMode: before }: WebhookInputs,
+  { webhookEnforcementMode: after }: WebhookInputs,
+  { enforcementMode: service }: ServiceSettings,
+): FieldVerdict {
+  if (after === 'Off' && before === undefined) {
+    return verdict('weaker', `${MODES.Off} The mode of the service, which applied before, may be or become stricter.`);
+  }
+  const [one, other] = [before ?? service, after ?? service];
+  const meaning = `${after === undefined ? `The mode of the service applies, ${service}. ` : ''}${MODES[other]}`;
+  // A lower rank lets more pass.
+  return verdict(effectOf(-ENFORCEMENT_MODES.indexOf(one), -ENFORCEMENT_MODES.indexOf(other)), meaning);
 }
 
-function mode({ webhookEnforcementMode: before }: WebhookInputs, { webhookEnforcementMode: after }: WebhookInputs) {
-  if (after === undefined)
-    return verdict('weaker', 'The mode of the service applies (Off by default): it may refuse less.');
-  if (after === 'Enforce') return verdict('stronger', 'Deliveries that fail a gate are refused.');
-  const meaning =
-    after === 'Off' ? 'Violations are recorded and accepted.' : 'Violations are logged, recorded and accepted.';
-  if (before === undefined)
-    return verdict('weaker', `${meaning} The mode of the service, which applied before, may be stricter.`);
-  return verdict(ENFORCEMENT_MODES.indexOf(after) < ENFORCEMENT_MODES.indexOf(before) ? 'weaker' : 'stronger', meaning);
-}
+const AGES = {
+  weaker:
+    'Older deliveries pass; one that was accepted long ago, and whose nonce has since expired, could be replayed.',
+  stronger: 'Older deliveries fail the gate.',
+  same: 'Deliveries of the same age pass.',
+} as const;
 
 function tolerance(
   { webhookReplayToleranceSeconds: before }: WebhookInputs,
   { webhookReplayToleranceSeconds: after }: WebhookInputs,
-) {
-  if (after === undefined) return verdict('weaker', 'The tolerance of the service applies, if it sets one.');
-  if (after === 0) return verdict('weaker', 'The age of a delivery is no longer checked.');
-  if (before === undefined) {
+  { replayToleranceSeconds: service }: ServiceSettings,
+): FieldVerdict {
+  if (after === 0 && before !== 0) return verdict('weaker', 'The age of a delivery is not checked.');
+  const oldest = (seconds: number) => (seconds === 0 ? Number.POSITIVE_INFINITY : seconds);
+  const effect = effectOf(oldest(before ?? service), oldest(after ?? service));
+  const whose = after === undefined ? 'The tolerance of the service applies, if it sets one. ' : '';
+  return verdict(effect, `${whose}${AGES[effect]}`);
+}
+
+function nonceHeader(before: WebhookInputs, after: WebhookInputs, service: ServiceSettings): FieldVerdict {
+  const [one, other] = [before.webhookNonceHeader, after.webhookNonceHeader];
+  if (one?.toLowerCase() === other?.toLowerCase()) return verdict('same', 'Header names are case-insensitive.');
+  if (one === undefined) {
+    const hasNonces = (before.webhookReplayToleranceSeconds ?? service.replayToleranceSeconds) > 0;
+    if (!hasNonces) return verdict('stronger', 'This header identifies deliveries; a repeated value is a replay.');
     return verdict(
-      'stronger',
-      'Older deliveries fail the gate. It replaces the tolerance of the service, if that sets one.',
+      'weaker',
+      'This header identifies deliveries, not a hash of their signed content: a delivery that is accepted from now on could ' +
+        'be replayed with other values of a header that its scheme does not sign.',
     );
   }
-  if (before === 0 || after < before) return verdict('stronger', 'Older deliveries fail the gate.');
   return verdict(
     'weaker',
-    'Older deliveries pass; one that was accepted long ago, and whose nonce has since expired, could be replayed.',
-  );
-}
-
-function nonceHeader({ webhookNonceHeader: before }: WebhookInputs, { webhookNonceHeader: after }: WebhookInputs) {
-  if (before?.toLowerCase() === after?.toLowerCase()) return verdict('same', 'Header names are case-insensitive.');
-  if (before === undefined)
-    return verdict('stronger', 'This header identifies deliveries; a repeated value is a replay.');
-  return verdict(
-    'weaker',
-    after === undefined
+    other === undefined
       ? 'A hash identifies deliveries if a tolerance is set; otherwise nothing does, and replays may pass.'
-      : 'A delivery that was accepted under its old nonce now has a different one: it could be replayed once.',
+      : 'Another header identifies deliveries; what was accepted so far is still known by a hash of its signed content.',
   );
 }
 
-function requireTimestamp(_: WebhookInputs, { webhookRequireTimestamp: after }: WebhookInputs) {
-  if (after === true) return verdict('stronger', 'Deliveries without a timestamp fail the gate.');
-  return verdict('weaker', 'Deliveries without a timestamp pass if the scheme does not sign one.');
+interface Limit {
+  readonly rate: number | undefined;
+  readonly burst: number | undefined;
 }
 
-/** A limit of deliveries: more is weaker; without one the service's applies. */
-function limit(field: 'webhookRateLimitPermitsPerSecond' | 'webhookRateLimitBurstSize'): FieldRule {
-  return ({ [field]: before }, { [field]: after }) => {
-    if (after === undefined)
-      return verdict('weaker', 'The limit of the service applies; without one there is no limit.');
-    if (before === undefined) {
-      return verdict(
-        'stronger',
-        'Deliveries beyond it fail the gate. It replaces the limit of the service, if that sets one.',
-      );
-    }
-    return after > before
-      ? verdict('weaker', 'More deliveries pass.')
-      : verdict('stronger', 'Fewer deliveries pass, and the count restarts.');
-  };
+function compareLimits(before: Limit, after: Limit): 'weaker' | 'stronger' | 'same' {
+  // Without a rate everything passes; without a burst as many at once as the rate rounded up.
+  const of = ({ rate = Number.POSITIVE_INFINITY, burst = Math.ceil(rate) }: Limit) => ({ rate, burst });
+  const [one, other] = [of(before), of(after)];
+  if (other.rate > one.rate || other.burst > one.burst) return 'weaker';
+  return effectOf(one.rate + one.burst, other.rate + other.burst);
 }
 
-/** More is weaker; with or without it the trigger's own limit counts other deliveries. */
-function unverifiedLimit(before: WebhookInputs, after: WebhookInputs) {
-  const rates = [before, after].map(({ webhookRateLimitUnverifiedPermitsPerSecond: rate }) => rate);
-  const bursts = [before, after].map(({ webhookRateLimitUnverifiedBurstSize: burst }) => burst);
-  const [[rateBefore, rateAfter], [burstBefore, burstAfter]] = [rates, bursts];
-  if (rateAfter === undefined) {
+const PASSING = {
+  weaker: 'More deliveries pass.',
+  stronger: 'Fewer deliveries pass, and the count restarts.',
+  same: 'As many deliveries pass as before.',
+} as const;
+
+/** The rate and the burst are one limit, and each may come from the service. */
+function limit(before: WebhookInputs, after: WebhookInputs, service: ServiceSettings): FieldVerdict {
+  const of = (inputs: WebhookInputs): Limit => ({
+    rate: inputs.webhookRateLimitPermitsPerSecond ?? service.rateLimitPermitsPerSecond,
+    burst: inputs.webhookRateLimitBurstSize ?? service.rateLimitBurstSize,
+  });
+  if (of(after).rate === undefined) return verdict('weaker', 'Neither the trigger nor the service has a limit.');
+  const effect = compareLimits(of(before), of(after));
+  return verdict(effect, PASSING[effect]);
+}
+
+/** With or without it, the trigger's own limit counts other deliveries. */
+function unverifiedLimit(before: WebhookInputs, after: WebhookInputs): FieldVerdict {
+  const of = (inputs: WebhookInputs): Limit => ({
+    rate: inputs.webhookRateLimitUnverifiedPermitsPerSecond,
+    burst: inputs.webhookRateLimitUnverifiedBurstSize,
+  });
+  if (of(after).rate === undefined) {
     return verdict(
       'other',
       'Each delivery counts for the limit of the trigger again, before its signature is checked.',
     );
   }
-  if (rateBefore === undefined) {
+  if (of(before).rate === undefined) {
     return verdict(
       'other',
       'Each address has a limit before the signature check; the limit of the trigger counts only verified deliveries.',
     );
   }
-  const isMore =
-    rateAfter > rateBefore || (burstAfter ?? Math.ceil(rateAfter)) > (burstBefore ?? Math.ceil(rateBefore));
-  return isMore
-    ? verdict('weaker', 'More deliveries from each address reach the signature check.')
-    : verdict('stronger', 'Fewer deliveries from each address reach the signature check.');
-}
-
-function perIp(_: WebhookInputs, { webhookRateLimitPerIp: after }: WebhookInputs) {
-  return after === true
-    ? verdict('weaker', 'Each address has its own limit: there is no limit for all of them together.')
-    : verdict(
-        after === false ? 'stronger' : 'other',
-        'One limit applies to all addresses, unless the service sets otherwise.',
-      );
-}
-
-function manySignatures(_: WebhookInputs, { webhookAcceptMultipleSignatures: after }: WebhookInputs) {
-  return after === true
-    ? verdict('weaker', 'Every signature that a delivery carries is tried.')
-    : verdict('stronger', 'One signature of a delivery is tried.');
+  const effect = compareLimits(of(before), of(after));
+  return verdict(effect, `${PASSING[effect]} It counts those of each address that reach the signature check.`);
 }
 
 function versions(
   { webhookAcceptedVersions: before }: WebhookInputs,
   { webhookAcceptedVersions: after }: WebhookInputs,
-) {
-  if (before === undefined || after === undefined) return otherSignature({}, {});
-  return after.every((version) => before.includes(version))
-    ? verdict('stronger', 'Signatures of fewer versions are read.')
-    : verdict('weaker', 'Signatures of more versions are read.');
+): FieldVerdict {
+  if (before === undefined || after === undefined) {
+    return verdict('other', 'Signatures of other versions are read: deliveries that passed may be refused.');
+  }
+  if (after.some((version) => !before.includes(version))) {
+    return verdict('weaker', 'Signatures of more versions are read.');
+  }
+  return before.every((version) => after.includes(version))
+    ? verdict('same', 'They are the same versions.')
+    : verdict('stronger', 'Signatures of fewer versions are read.');
 }
 
 function bodySchema({ webhookBodySchema: before }: WebhookInputs, { webhookBodySchema: after }: WebhookInputs) {
@@ -231,25 +263,56 @@ function bodySchema({ webhookBodySchema: before }: WebhookInputs, { webhookBodyS
   return verdict('other', 'Bodies that matched the old schema may be refused, and others may pass.');
 }
 
-function publicUrl(): FieldVerdict {
-  return verdict('other', 'If the scheme signs the URL, signatures are now checked against the new one.');
-}
+const publicUrl: FieldRule = () =>
+  verdict('other', 'If the scheme signs the URL, signatures are now checked against the new one.');
 
-/** By field; one that is not here counts as a change of who gets in. */
-const FIELD_RULES: { readonly [Field in keyof WebhookInputs]?: FieldRule } = {
+/** Every field of a webhook trigger. A new one has to say what its values do to who gets in, or have a rule of its own. */
+const FIELD_RULES: { readonly [Field in keyof WebhookInputs]-?: FieldRule | 'own rule' } = {
+  webhookSlug: 'own rule',
+  webhookHmacKey: 'own rule',
+  webhookHmacKeyPrevious: 'own rule',
+  webhookSecret: 'own rule',
+  webhookSecretPrevious: 'own rule',
+  webhookVerifyToken: 'own rule',
+  webhookIpAllowList: 'own rule',
+  webhookIpDenyList: 'own rule',
+  webhookIpAllowListPreset: 'own rule',
+  webhookIpAllowListPresets: 'own rule',
   webhookSignatureScheme: scheme,
   webhookLearnKey: learnKey,
-  webhookAllowSha1: allowSha1,
+  webhookAllowSha1: flag('webhookAllowSha1', {
+    whenTrue: 'weaker',
+    on: 'Signatures made with SHA-1 pass, even if SHA-1 is turned off for the service.',
+    off: 'Signatures made with SHA-1 pass only if SHA-1 is turned on for the service.',
+  }),
+  webhookSandbox: flag('webhookSandbox', {
+    whenTrue: 'weaker',
+    on: 'Deliveries of the publisher’s test system pass too.',
+    off: 'Deliveries of the publisher’s test system fail the gate.',
+  }),
   webhookEnforcementMode: mode,
   webhookReplayToleranceSeconds: tolerance,
   webhookNonceHeader: nonceHeader,
-  webhookRequireTimestamp: requireTimestamp,
+  webhookRequireTimestamp: flag('webhookRequireTimestamp', {
+    whenTrue: 'stronger',
+    on: 'Deliveries without a timestamp fail the gate.',
+    off: 'Deliveries without a timestamp pass if the scheme does not sign one.',
+  }),
+  webhookRateLimitPermitsPerSecond: limit,
+  webhookRateLimitBurstSize: limit,
+  webhookRateLimitPerIp: flag('webhookRateLimitPerIp', {
+    whenTrue: 'weaker',
+    on: 'Each address has its own limit: there is no limit for all of them together.',
+    off: 'One limit applies to all addresses.',
+    ofService: ({ rateLimitPerIp }) => rateLimitPerIp,
+  }),
   webhookRateLimitUnverifiedPermitsPerSecond: unverifiedLimit,
   webhookRateLimitUnverifiedBurstSize: unverifiedLimit,
-  webhookRateLimitPermitsPerSecond: limit('webhookRateLimitPermitsPerSecond'),
-  webhookRateLimitBurstSize: limit('webhookRateLimitBurstSize'),
-  webhookRateLimitPerIp: perIp,
-  webhookAcceptMultipleSignatures: manySignatures,
+  webhookAcceptMultipleSignatures: flag('webhookAcceptMultipleSignatures', {
+    whenTrue: 'weaker',
+    on: 'Every signature that a delivery carries is tried.',
+    off: 'One signature of a delivery is tried.',
+  }),
   webhookAcceptedVersions: versions,
   webhookPublicUrl: publicUrl,
   webhookBodySchema: bodySchema,

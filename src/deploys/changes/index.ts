@@ -2,36 +2,39 @@ import { formatPath } from '../../expressions/json-path.ts';
 import { differences } from '../../manifest/diff.ts';
 import { FINDING_CLASSES, type Finding, type FindingClass, type LiveFlow } from '../../model/finding.ts';
 import type { Json } from '../../model/json.ts';
-import { type Change, type ChangeRule, DRAIN, findingAt, jsonOf, readChange, renamedTriggers } from './change.ts';
+import {
+  type Change,
+  type ChangeRule,
+  DRAIN,
+  findingAt,
+  jsonOf,
+  movedRoutes,
+  readChange,
+  renamedTriggers,
+  type ServiceSettings,
+} from './change.ts';
 import { flowRules } from './flow.ts';
-import { gateRules } from './gates.ts';
-import { secretsChanged } from './secrets.ts';
 import { stepFieldRules } from './step-fields.ts';
 import { stepRules } from './steps.ts';
 import { triggerRules } from './triggers.ts';
 
+export type { ServiceSettings } from './change.ts';
 export { findReplaced, flowIdChanged } from './flow.ts';
+export { secretFindings } from './secrets.ts';
 
-const RULES: readonly ChangeRule[] = [
-  ...stepRules,
-  ...stepFieldRules,
-  ...triggerRules,
-  secretsChanged,
-  ...gateRules,
-  ...flowRules,
-];
+const RULES: readonly ChangeRule[] = [...stepRules, ...stepFieldRules, ...triggerRules, ...flowRules];
 
 /** Two revisions of a flow. Snapshots are in canonical spelling, their secrets references or masked. */
 interface Revisions {
   readonly before: Json;
   readonly after: Json;
   readonly live: LiveFlow;
-  readonly retentionDays: number;
+  readonly settings: ServiceSettings;
 }
 
-/** Webhook and other triggers that only have another key. */
-export function findRenamedTriggers(revisions: Revisions): { from: string; to: string }[] {
-  return [...renamedTriggers(readChange(revisions))].map(([from, to]) => ({ from, to }));
+/** Keys of triggers, and those under which what they receive from now on was received before. */
+export function findMovedRoutes(revisions: Revisions): ReturnType<typeof movedRoutes> {
+  return movedRoutes(readChange(revisions));
 }
 
 /**

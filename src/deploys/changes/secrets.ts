@@ -19,8 +19,25 @@ export const secretsChanged: ChangeRule = (change) =>
       ),
   );
 
+/** Of references whose value is another one, by place, and null of secrets that cannot be compared. */
+export function secretFindings(changed: ReadonlyMap<string, string | null>): Finding[] {
+  return [...changed].map(([path, reference]) => ({
+    rule: 'secret-changed',
+    class: 'safe',
+    path,
+    ...(reference !== null && { before: reference, after: reference }),
+    message:
+      reference === null
+        ? `Whether ${path} is the secret that was deployed cannot be told: the key that sealed it is lost.`
+        : `The value of ${reference} is another one than before.`,
+    consequence: 'Deliveries are verified with it from now on. Runs in flight are not affected.',
+    advice: 'If you did not change it, find out who did: whoever knows it can start runs.',
+  }));
+}
+
 function judge(pair: WebhookPair, field: SecretField): Judgement {
   const { key, before, after } = pair;
+  if (field === 'webhookVerifyToken') return verifyToken(pair);
   const isPrevious = field === 'webhookHmacKeyPrevious' || field === 'webhookSecretPrevious';
   if (!after[field]) {
     if (isPrevious) return isKept(before, after) ? reference(pair, field) : stronger(key, field);
@@ -49,17 +66,29 @@ function isKept(before: WebhookInputs, after: WebhookInputs): boolean {
   return previousOf(after) !== undefined && previousOf(before) === previousOf(after);
 }
 
-function reference({ key, before, after }: WebhookPair, field: SecretField): Judgement {
+function reference(
+  { key, before, after }: WebhookPair,
+  field: SecretField,
+  consequence = 'After the deploy, deliveries are verified with the new key. One that was signed with a removed key is no longer ' +
+    'verified; during a rotation webhookHmacKeyPrevious holds the old one. Runs in flight are not affected.',
+): Judgement {
   const verb =
     before[field] === undefined ? 'is new' : after[field] === undefined ? 'was removed' : 'comes from elsewhere';
   return {
     rule: 'secret-reference-changed',
     class: 'safe',
     message: `${field} of \`${key}\` ${verb}; its value is never shown.`,
-    consequence:
-      'After the deploy, deliveries are verified with the new key. One that was signed with a removed key is no longer ' +
-      'verified; during a rotation webhookHmacKeyPrevious holds the old one. Runs in flight are not affected.',
+    consequence,
   };
+}
+
+/** No key: it opens nothing but the handshake by which a publisher registers the URL. */
+function verifyToken(pair: WebhookPair): Judgement {
+  return reference(
+    pair,
+    'webhookVerifyToken',
+    `${pair.after.webhookVerifyToken ? 'Handshakes are answered if they carry the new token.' : 'Handshakes are refused.'} Deliveries are not affected.`,
+  );
 }
 
 function stronger(key: string, field: SecretField): Judgement {

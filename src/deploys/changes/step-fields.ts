@@ -4,11 +4,11 @@ import type { Reference } from '../../expressions/context.ts';
 import type { JsonPath } from '../../expressions/json-path.ts';
 import { compileTemplate, TemplateError } from '../../expressions/template.ts';
 import { upstreamsOf } from '../../manifest/check-steps.ts';
-import { differences, isSame } from '../../manifest/diff.ts';
+import { differences } from '../../manifest/diff.ts';
 import { isReference } from '../../manifest/read-secret.ts';
 import type { Finding } from '../../model/finding.ts';
-import type { Json } from '../../model/json.ts';
-import { PINNED_INPUTS, RUN_FLOW, type StepDefinition } from '../../model/manifest.ts';
+import { isSame, type Json } from '../../model/json.ts';
+import { type Edge, PINNED_INPUTS, RUN_FLOW, type StepDefinition } from '../../model/manifest.ts';
 import { type ChangeRule, DRAIN, findingAt, type GraphChange, jsonOf, ownStep, type StepChange } from './change.ts';
 import { whereRunsAre } from './live-runs.ts';
 
@@ -116,27 +116,18 @@ function inFlight({ stepKey, before, after }: StepChange): string {
   );
 }
 
-/** Fields of a step that a run takes from its own revision, so that changing them reaches no run in flight. */
-const PINNED_FIELDS = [
-  ['retry', 'retry-changed', 'is retried as that revision says.'],
-  ['timeoutSeconds', 'step-timeout-changed', 'has the time limit of that revision.'],
-  [
-    'forEach',
-    'for-each-changed',
-    'loops over the items of that revision. Inputs of its children are read from the newest revision and must also fit ' +
-      'those items.',
-  ],
-  ['concurrencyLimit', 'concurrency-changed', 'runs as many iterations at once as that revision says.'],
-] as const;
+type PinnedField = 'retry' | 'timeoutSeconds' | 'forEach' | 'concurrencyLimit';
 
-const pinnedFieldsChanged: ChangeRule = ({ graphs, live }) =>
-  graphs.flatMap(({ kept }) =>
-    kept.flatMap(({ stepKey, path, renamed, before, after, recordKey }) =>
-      PINNED_FIELDS.flatMap(([field, rule, consequence]) => {
-        if (isSame(jsonOf(renamed[field]), jsonOf(after[field]))) return [];
+/** Of a field that a run takes from its own revision, so that changing it reaches no run in flight. */
+function pinned(field: PinnedField, rule: string, consequence: string): ChangeRule {
+  const isOfLoops = field === 'forEach' || field === 'concurrencyLimit';
+  return ({ graphs, live }) =>
+    graphs.flatMap(({ kept }) =>
+      kept
+        .filter(({ renamed, after }) => !isSame(jsonOf(renamed[field]), jsonOf(after[field])))
         // Of a step that is a loop on one side only, the fields of loops are a part of its type.
-        if (before.type !== after.type && field !== 'retry' && field !== 'timeoutSeconds') return [];
-        return [
+        .filter(({ before, after }) => before.type === after.type || !isOfLoops)
+        .map(({ stepKey, path, before, after, recordKey }) =>
           findingAt([...path, field], {
             rule,
             class: 'safe',
@@ -146,37 +137,29 @@ const pinnedFieldsChanged: ChangeRule = ({ graphs, live }) =>
             consequence: `Runs in flight are pinned to their revision: in them \`${stepKey}\` ${consequence}`,
             live: whereRunsAre(live, [recordKey]),
           }),
-        ];
-      }),
-    ),
-  );
+        ),
+    );
+}
 
 /** How many steps of a flow, or of a type in it, run at once: read from the newest revision whenever a step is claimed. */
-const stepSlotsChanged: ChangeRule = ({ before, after, graphs }) => {
-  const places = [
-    { path: ['concurrency'], of: 'the flow', before: before.concurrency, after: after.concurrency },
-    ...graphs.flatMap(({ kept }) =>
-      kept.map((step) => ({
-        path: [...step.path, 'concurrency'],
-        of: `\`${step.stepKey}\``,
-        before: step.before.concurrency,
-        after: step.after.concurrency,
-      })),
-    ),
-  ];
-  return places
-    .filter((place) => place.before !== place.after)
-    .map((place) =>
-      findingAt(place.path, {
-        rule: 'step-slots-changed',
-        class: 'safe',
-        before: place.before,
-        after: place.after,
-        message: `concurrency of ${place.of} changed.`,
-        consequence: 'It also applies to runs in flight, from the next step that starts; running steps continue.',
+export function stepSlotsChanged(of: string): Pick<Finding, 'rule' | 'message' | 'consequence'> {
+  return {
+    rule: 'step-slots-changed',
+    message: `concurrency of ${of} changed.`,
+    consequence: 'It also applies to runs in flight, from the next step that starts; running steps continue.',
+  };
+}
+
+const concurrencyChanged: ChangeRule = ({ graphs }) =>
+  graphs.flatMap(({ kept }) =>
+    kept
+      .map(({ stepKey, path, before, after }) => ({ stepKey, path, one: before.concurrency, other: after.concurrency }))
+      .filter(({ one, other }) => one !== other)
+      .map(({ stepKey, path, one, other }) => {
+        const texts = stepSlotsChanged(`\`${stepKey}\``);
+        return findingAt([...path, 'concurrency'], { ...texts, class: 'safe', before: one, after: other });
       }),
-    );
-};
+  );
 
 /** Inputs are the one part of a step that a deploy changes for runs in flight too, on purpose: so a mistake is mended. */
 const stepInputsChanged: ChangeRule = ({ graphs, live }) =>
@@ -303,12 +286,29 @@ function namesIn(read: () => readonly Reference[]): string[] {
   }
 }
 
-export const stepFieldRules: readonly ChangeRule[] = [
-  runAfterChanged,
-  whenChanged,
-  typeChanged,
-  inputsReadUnknownStep,
-  stepInputsChanged,
-  pinnedFieldsChanged,
-  stepSlotsChanged,
-];
+const EDGE_RULES: { readonly [Field in keyof Edge]-?: ChangeRule } = { statuses: runAfterChanged, when: whenChanged };
+
+/** Every field of a step that both revisions have. */
+const FIELD_RULES: { readonly [Field in keyof StepDefinition]-?: readonly ChangeRule[] } = {
+  runAfter: Object.values(EDGE_RULES),
+  type: [typeChanged],
+  inputs: [inputsReadUnknownStep, stepInputsChanged],
+  retry: [pinned('retry', 'retry-changed', 'is retried as that revision says.')],
+  timeoutSeconds: [pinned('timeoutSeconds', 'step-timeout-changed', 'has the time limit of that revision.')],
+  forEach: [
+    pinned(
+      'forEach',
+      'for-each-changed',
+      'loops over the items of that revision. Inputs of its children are read from the newest revision and must also fit ' +
+        'those items.',
+    ),
+  ],
+  concurrencyLimit: [
+    pinned('concurrencyLimit', 'concurrency-changed', 'runs as many iterations at once as that revision says.'),
+  ],
+  concurrency: [concurrencyChanged],
+  // The children of a loop are a graph, which all rules look at.
+  steps: [],
+};
+
+export const stepFieldRules: readonly ChangeRule[] = Object.values(FIELD_RULES).flat();

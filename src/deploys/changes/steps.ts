@@ -1,11 +1,11 @@
 import { mapStrings } from '../../expressions/json-path.ts';
 import { hasPlaceholder } from '../../expressions/template.ts';
 import { MASK } from '../../manifest/mask.ts';
-import { isGuarded, isIdle } from '../../manifest/retired.ts';
 import { DAY_MS } from '../../model/clock.ts';
 import type { Finding } from '../../model/finding.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import type { Edge, Graph, StepDefinition } from '../../model/manifest.ts';
+import { isGuarded, isIdle } from '../../model/retired.ts';
 import {
   type Change,
   type ChangeRule,
@@ -186,13 +186,14 @@ export const stepRules: readonly ChangeRule[] = [stepRemoved, stepRenamed, stepA
  * instead. Also keeps the steps that it ran after, if those were removed too.
  */
 function removedStepRecipe(
-  { live, retentionDays }: Pick<Change, 'live' | 'retentionDays'>,
+  { live, settings }: Pick<Change, 'live' | 'settings'>,
   graph: GraphChange,
   { oldKey, newKey }: { oldKey: string; newKey?: string },
 ): NonNullable<Finding['recipe']> {
   const kept = keptSteps(graph, oldKey);
   const lastRun = live.lastRunOfStep[graph.loopKey ?? oldKey];
-  const removableFrom = lastRun === undefined ? undefined : new Date(lastRun + retentionDays * DAY_MS).toISOString();
+  const removableFrom =
+    lastRun === undefined ? undefined : new Date(lastRun + settings.runRetentionDays * DAY_MS).toISOString();
   const placing = newKey === undefined ? 'Put' : `Leave \`${newKey}\` as it is, and put`;
   const steps = [
     `${placing} \`${oldKey}\` back into the manifest, ${howKept(kept[oldKey])}: the patch does that.`,

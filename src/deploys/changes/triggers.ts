@@ -1,6 +1,7 @@
-import { differences, isSame } from '../../manifest/diff.ts';
-import type { Manifest, Trigger } from '../../manifest/schema.ts';
+import { differences } from '../../manifest/diff.ts';
+import type { CronTrigger, Manifest, Trigger } from '../../manifest/schema.ts';
 import type { Finding } from '../../model/finding.ts';
+import { isSame } from '../../model/json.ts';
 import {
   type Change,
   type ChangeRule,
@@ -11,7 +12,8 @@ import {
   renamedTriggers,
   webhookPairs,
 } from './change.ts';
-import { learnsKey } from './secrets.ts';
+import { gateRules } from './gates.ts';
+import { learnsKey, secretsChanged } from './secrets.ts';
 
 const triggerRemoved: ChangeRule = (change) => {
   const renames = renamedTriggers(change);
@@ -51,7 +53,7 @@ function lossOf({ after }: Change, trigger: Trigger): string {
         : 'Deliveries to the id of the flow get a 404 too.';
       return (
         `${slug === undefined ? 'It has no slug.' : `Publishers that deliver to ${slug} get a 404.`} ${byId} Its nonces and ` +
-        'idempotency keys no longer match: at another trigger a repeated delivery counts as new.'
+        'idempotency keys count for a trigger that takes its slug: at any other a repeated delivery counts as new.'
       );
     }
     case 'cron':
@@ -235,46 +237,57 @@ const searchKeysChanged: ChangeRule = (change) =>
     ];
   });
 
-const FIELDS = [
-  ['cronExpression', 'cron-changed', 'The cron expression'],
-  ['timeZone', 'time-zone-changed', 'The time zone'],
-  ['onMissed', 'on-missed-changed', 'The handling of missed ticks'],
-] as const;
+const RECALCULATED: CronField = {
+  consequence:
+    'The next tick is recalculated within a minute of the deploy, when schedules are synchronised; ' +
+    'runs in flight are not affected. A paused trigger stays paused, and a schedule that was changed on the dashboard ' +
+    'keeps that change.',
+  advice: 'Pause the trigger before the deploy and resume it afterwards if a tick in between would do harm.',
+};
+
+type CronField = Pick<Finding, 'consequence' | 'advice'>;
+type CronInputs = CronTrigger['inputs'];
+
+const CRON_FIELDS: { readonly [Field in keyof CronInputs]-?: CronField & { rule: string; name: string } } = {
+  cronExpression: { rule: 'cron-changed', name: 'The cron expression', ...RECALCULATED },
+  timeZone: { rule: 'time-zone-changed', name: 'The time zone', ...RECALCULATED },
+  onMissed: {
+    rule: 'on-missed-changed',
+    name: 'The handling of missed ticks',
+    consequence: 'It applies when a tick was missed. Runs in flight are not affected.',
+  },
+};
 
 const cronChanged: ChangeRule = (change) =>
   keptTriggers(change).flatMap(({ key, before, after }) => {
     if (before.type !== 'cron' || after.type !== 'cron') return [];
     const [one, other] = [before.inputs, after.inputs];
-    return FIELDS.filter(([field]) => one[field] !== other[field]).map(([field, rule, name]) =>
-      findingAt(['triggers', key, 'inputs', field], {
-        rule,
-        class: 'safe',
-        before: one[field],
-        after: other[field],
-        message: `${name} of \`${key}\` changed.`,
-        consequence:
-          field === 'onMissed'
-            ? 'It applies when a tick was missed. Runs in flight are not affected.'
-            : 'The next tick is recalculated within a minute of the deploy, when schedules are synchronised; ' +
-              'runs in flight are not affected. A paused trigger stays paused, and a schedule that was changed on the dashboard ' +
-              'keeps that change.',
-        ...(field === 'onMissed'
-          ? {}
-          : {
-              advice:
-                'Pause the trigger before the deploy and resume it afterwards if a tick in between would do harm.',
-            }),
-      }),
-    );
+    return (Object.keys(CRON_FIELDS) as (keyof CronInputs)[])
+      .filter((field) => one[field] !== other[field])
+      .map((field) => {
+        const { name, ...texts } = CRON_FIELDS[field];
+        return findingAt(['triggers', key, 'inputs', field], {
+          ...texts,
+          class: 'safe',
+          before: one[field],
+          after: other[field],
+          message: `${name} of \`${key}\` changed.`,
+        });
+      });
   });
+
+type FieldOf<Any> = Any extends unknown ? keyof Any : never;
+
+/** Every field of a trigger, whatever its type. */
+const FIELD_RULES: Readonly<Record<FieldOf<Trigger>, readonly ChangeRule[]>> = {
+  type: [triggerTypeChanged],
+  inputs: [slugChanged, cronChanged, triggerInputsChanged, secretsChanged, ...gateRules],
+  searchKeys: [searchKeysChanged],
+};
 
 export const triggerRules: readonly ChangeRule[] = [
   triggerRemoved,
-  triggerTypeChanged,
   triggerAdded,
   firstWebhookChanged,
-  slugChanged,
-  cronChanged,
-  triggerInputsChanged,
-  searchKeysChanged,
+  ...Object.values(FIELD_RULES).flat(),
 ];

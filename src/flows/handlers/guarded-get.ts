@@ -1,4 +1,4 @@
-import type { Agent } from 'undici';
+import { loadOnce } from '../load-once.ts';
 import { createEgress } from './egress.ts';
 
 /** Yields the text that an https URL answers with 200; rejects for every other answer, and for what egress refuses. */
@@ -21,18 +21,16 @@ class GetError extends Error {
 /** For what the service itself has to ask publishers for, within the limits that steps have. Follows no redirect. */
 export function createGuardedGet({ egressAllow }: { readonly egressAllow: readonly string[] }): GuardedGet {
   const egress = createEgress(egressAllow);
-  let opened: Promise<Agent> | undefined;
-  const openAgent = async () => {
-    // Loaded for the first request: few services ever send one.
+  // Loaded for the first request: few services ever send one.
+  const openAgent = loadOnce(async () => {
     const { Agent } = await import('undici');
     return new Agent({ connect: { lookup: egress.lookup }, maxResponseSize: MAX_BYTES });
-  };
+  });
   return async (text) => {
     const url = new URL(text);
     if (url.protocol !== 'https:') throw new GetError('NOT_HTTPS');
     egress.checkLiteral(url.hostname);
-    opened ??= openAgent();
-    const agent = await opened;
+    const agent = await openAgent();
     const { statusCode, body } = await agent.request({
       origin: url.origin,
       path: `${url.pathname}${url.search}`,

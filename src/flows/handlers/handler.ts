@@ -33,6 +33,8 @@ export interface StepContext<Inputs = unknown> {
   readonly attempt: number;
   /** The same for every attempt of this step of this run: hand it to whatever must not act twice. */
   readonly idempotencyKey: string;
+  /** `env:NAME` and `file:PATH` among its secret inputs: they name its credentials and give none away. */
+  readonly secretReferences: readonly string[];
   /** Exact bytes and headers of what started the run. */
   readonly trigger: () => Promise<RunTrigger>;
   readonly logger: Logger;

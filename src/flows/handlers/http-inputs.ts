@@ -176,7 +176,9 @@ export const httpRequestInputs = z
       .min(1)
       .max(10_000)
       .optional()
-      .describe('Requests to the host that may be in flight at once, if stricter than SLUICE_OUTGOING_HOSTS.'),
+      .describe(
+        'Requests of this step, in all runs, to the host of the URL that may be in flight at once, if stricter than SLUICE_OUTGOING_HOSTS; a step that has to wait is Pending.',
+      ),
     whenCircuitOpen: z
       .enum(['wait', 'fail'])
       .optional()

@@ -5,6 +5,7 @@ import type { Agent } from 'undici';
 import { type Json, parseJson } from '../../model/json.ts';
 import type { RunTrigger, StepErrorCode } from '../../model/run.ts';
 import type { Hosts } from '../hosts.ts';
+import { InternalFaultError, loadOnce } from '../load-once.ts';
 import { createEgress, EgressRefusedError } from './egress.ts';
 import {
   defineHandler,
@@ -32,16 +33,18 @@ const MAX_RESPONSE_BYTES = 1_048_576;
 const MAX_CERTIFICATES = 50;
 const TOO_LARGE = 'UND_ERR_RES_EXCEEDED_MAX_SIZE';
 
+/** Loaded for the first request: it costs a start 50 ms of CPU and 10 MB. */
+const loadClient = loadOnce(() => import('undici'));
+
 /** Calls a URL; the output is `{ status, headers, body }`. Throws where `egressAllow` holds anything but addresses, CIDRs and host names. */
 export function createHttpRequestHandler({ egressAllow, now = Date.now, hosts }: HttpRequestSettings): StepHandler {
   const egress = createEgress(egressAllow);
   const openAgent = async (tls: HttpRequestInputs['tls']) => {
     if (tls !== undefined) checkCertificate(tls);
-    // Loaded for the first request: it costs a start 50 ms of CPU and 10 MB.
-    const { Agent } = await import('undici');
+    const { Agent } = await loadClient();
     return new Agent({ connect: { ...tls, lookup: egress.lookup }, maxResponseSize: MAX_RESPONSE_BYTES });
   };
-  let opened: Promise<Agent> | undefined;
+  const openUsual = loadOnce(() => openAgent(undefined));
   // Connections of one client certificate are used for no other.
   const byCertificate = new LRUCache<string, Promise<Agent>>({
     max: MAX_CERTIFICATES,
@@ -52,10 +55,7 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now, hosts }:
       ),
   });
   const agentFor = (tls: HttpRequestInputs['tls']): Promise<Agent> => {
-    if (tls === undefined) {
-      opened ??= openAgent(tls);
-      return opened;
-    }
+    if (tls === undefined) return openUsual();
     const certificate = hash('sha256', JSON.stringify(tls));
     const known = byCertificate.get(certificate) ?? openAgent(tls);
     byCertificate.set(certificate, known);
@@ -71,7 +71,7 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now, hosts }:
     const about = { label: labelOf(inputs), seconds: inputs.timeoutSeconds };
     const problem = refusalOf(egress, url);
     if (problem !== undefined) return failureOf(problem, { ...about, isTimeUp: false });
-    const turn = hosts && (await askFirst(hosts, { context, url }));
+    const turn = hosts && (await askFirst(hosts, context));
     if (turn !== undefined && turn.kind !== 'go') return turn;
     const limit = startTimeLimit(inputs.timeoutSeconds, context.signal);
     const endsAt = performance.now() + inputs.timeoutSeconds * 1000;
@@ -83,12 +83,15 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now, hosts }:
       const options = { agent, egress, signal: limit.signal, outer: context.signal, isUp, isExpected, now, ...about };
       const response = await exchange(request, { ...options, turn, next });
       const result = judged(response, { isExpected: isExpected(response.status), label: about.label, now: now() });
-      return result.kind === 'failed' && turn?.isProbe === true && response.status >= 500
-        ? afterFailedProbe(result, { context, url })
+      return result.kind === 'failed' && turn?.probed !== undefined && response.status >= 500
+        ? afterFailedProbe(result, { context, queue: turn.probed })
         : result;
     } catch (error) {
+      if (error instanceof InternalFaultError) throw error;
       const failure = failureOf(error, { ...about, isTimeUp: limit.isUp });
-      return turn?.isProbe === true && failure.retryable ? afterFailedProbe(failure, { context, url }) : failure;
+      return turn?.probed !== undefined && failure.retryable
+        ? afterFailedProbe(failure, { context, queue: turn.probed })
+        : failure;
     } finally {
       // Where no request took it, because its key is bad.
       turn?.end({ kind: 'none' });
@@ -306,7 +309,14 @@ async function inTurn<Answer extends Redirect | HttpResponse>(
     const answer = await sendOne();
     const { status } = answer;
     const retryAfter = 'headers' in answer ? retryAfterMs(answer.headers['retry-after'], now()) : undefined;
-    turn?.end(endOfAnswer({ status, retryAfterMs: retryAfter, isExpected: isExpected(status), isProbe: turn.isProbe }));
+    turn?.end(
+      endOfAnswer({
+        status,
+        retryAfterMs: retryAfter,
+        isExpected: isExpected(status),
+        isProbe: turn.probed !== undefined,
+      }),
+    );
     return answer;
   } catch (error) {
     const code = codeOf(error);

@@ -1,33 +1,28 @@
-import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
+import { z } from 'zod';
+import { DAY_MS } from '../../model/clock.ts';
 import type { Json } from '../../model/json.ts';
-import { MOST_PROBES, type RequestEnd } from '../circuit.ts';
+import type { RequestEnd } from '../circuit.ts';
 import { originOf } from '../host-limits.ts';
 import type { Hosts, HostTurn } from '../hosts.ts';
 import { type HandlerResult, type StepContext, TimeUpError } from './handler.ts';
 import type { HttpRequestInputs } from './http-inputs.ts';
 
 /** Kept by a step that waits for its turn at a host; the store finds it by `hostTurn`: see `listHostWaits`. */
-export interface HostWaitState {
-  /** The origin. */
-  readonly hostTurn: string;
-  /** Since when the circuit of the host has kept this attempt waiting; null while it waits for its limits. */
-  readonly barredSince: number | null;
+const hostWait = z.object({
+  /** The queue that it waits in. */
+  hostTurn: z.string(),
+  /** When it began to wait: those that have waited longest go first. */
+  since: z.number(),
+  /** Since when a circuit of the host has kept this attempt waiting; null while it waits for its limits. */
+  barredSince: z.number().nullable(),
   /** Probes of the open circuit in a row that it has made in vain. */
-  readonly probes: number;
+  probes: z.number(),
   /** What it waits for, in words that follow "because". */
-  readonly why: string;
-}
+  why: z.string(),
+});
 
-export function hostWaitIn(state: Json | undefined): HostWaitState | undefined {
-  if (typeof state !== 'object' || state === null) return undefined;
-  const { hostTurn, barredSince, probes, why } = state as { readonly [key: string]: unknown };
-  if (typeof hostTurn !== 'string') return undefined;
-  return {
-    hostTurn,
-    barredSince: typeof barredSince === 'number' ? barredSince : null,
-    probes: typeof probes === 'number' ? probes : 0,
-    why: typeof why === 'string' ? why : '',
-  };
+export function hostWaitIn(state: Json | undefined): z.output<typeof hostWait> | undefined {
+  return hostWait.safeParse(state).data;
 }
 
 /**
@@ -35,58 +30,49 @@ export function hostWaitIn(state: Json | undefined): HostWaitState | undefined {
  * flight forever. A day outlasts any announced maintenance, as with a Retry-After of a step.
  */
 const LONGEST_BARRED_MS = DAY_MS;
+/**
+ * A step makes so many probes in a row, and then waits as if it had just come. A host that refuses the first calls of
+ * every step would be down for ever if each probe came from another one, and a request that breaks the host if all came
+ * from one.
+ */
+const MOST_PROBES = 3;
 
 /** The turn that a step needs before its first request; any other result ends this call of the handler. */
-export async function askFirst(
-  hosts: Hosts,
-  { context, url }: { readonly context: StepContext<HttpRequestInputs>; readonly url: URL },
-): Promise<Turn | HandlerResult> {
-  const { now } = context;
-  const origin = originOf(url);
+export async function askFirst(hosts: Hosts, context: StepContext<HttpRequestInputs>): Promise<Turn | HandlerResult> {
+  const now = context.now();
   const waited = hostWaitIn(context.resumed?.state);
-  const hasWaited = waited?.hostTurn === origin;
-  const probes = hasWaited ? waited.probes : 0;
-  const mayRepeat = failsWhenOpen(context) ? {} : { probes };
-  const turn = await hosts.ask({ ...requestFor(context, url), hasWaited, ...mayRepeat });
+  const turn = await hosts.ask({ ...requestFor(context, context.inputs.url), waitedIn: waited?.hostTurn });
   if (turn.kind === 'go') return turn;
-  const isBarred = turn.why === 'circuit';
-  const barredSince = isBarred ? (waited?.barredSince ?? now()) : null;
-  if (isBarred && (failsWhenOpen(context) || now() - (barredSince ?? 0) > LONGEST_BARRED_MS)) {
-    return { kind: 'failed', code: 'circuit_open', message: `not sent: ${turn.message}`, retryable: true };
+  const { queue: hostTurn, why, message } = turn;
+  const barredSince = why === 'circuit' ? (waited?.barredSince ?? now) : null;
+  if (barredSince !== null && (failsWhenOpen(context) || now - barredSince > LONGEST_BARRED_MS)) {
+    return { kind: 'failed', code: 'circuit_open', message: `not sent: ${message}`, retryable: true };
   }
-  const latest = barredSince === null ? turn.until : barredSince + LONGEST_BARRED_MS + 1;
-  const state: HostWaitState = { hostTurn: origin, barredSince, probes, why: turn.message };
-  return { kind: 'waiting', until: Math.min(turn.until, latest), state: { ...state } };
+  const { since = now, probes = 0 } = waited ?? {};
+  return waitFor({ hostTurn, since, barredSince, probes, why: message }, now);
 }
 
-/** Sooner than most steps of the host, and later than its next probe is due: it is released for that. */
-const BEFORE_OTHERS_MS = 10_000;
-/** Later than any other step of the host: those are released before it. */
-const BEHIND_OTHERS_MS = 2 * HOUR_MS;
-
 /**
- * What a failed probe of an open circuit leads to: it costs the step no attempt. The step makes the next probes too, and then
- * waits on behind the others: see `MOST_PROBES`.
+ * What a failed probe of an open circuit leads to: it costs the step no attempt. The step has waited longest, so it makes
+ * the next probes too: see `MOST_PROBES`.
  */
 export function afterFailedProbe(
   failure: Extract<HandlerResult, { kind: 'failed' }>,
-  { context, url }: { readonly context: StepContext<HttpRequestInputs>; readonly url: URL },
+  { context, queue: hostTurn }: { readonly context: StepContext<HttpRequestInputs>; readonly queue: string },
 ): HandlerResult {
   const now = context.now();
-  const hostTurn = originOf(url);
-  const waited = hostWaitIn(context.resumed?.state);
-  const barredSince = waited?.barredSince ?? now;
-  if (failsWhenOpen(context) || now - barredSince > LONGEST_BARRED_MS) return failure;
-  const probes = ((waited?.hostTurn === hostTurn ? waited.probes : 0) + 1) % MOST_PROBES;
-  const waitMs = probes > 0 ? BEFORE_OTHERS_MS : BEHIND_OTHERS_MS;
-  const until = Math.min(now + waitMs, barredSince + LONGEST_BARRED_MS + 1);
-  const state: HostWaitState = {
-    hostTurn,
-    barredSince,
-    probes,
-    why: `${hostTurn} was tried again: ${failure.message}`,
-  };
-  return { kind: 'waiting', until, state: { ...state } };
+  const { since = now, barredSince = null, probes: before = 0 } = hostWaitIn(context.resumed?.state) ?? {};
+  const barred = barredSince ?? now;
+  if (failsWhenOpen(context) || now - barred > LONGEST_BARRED_MS) return failure;
+  const probes = (before + 1) % MOST_PROBES;
+  const why = `${originOf(context.inputs.url)} was tried again: ${failure.message}`;
+  return waitFor({ hostTurn, since: probes === 0 ? now : since, barredSince: barred, probes, why }, now);
+}
+
+/** Steps are released in the order of their times. One that was not released in a day asks by itself. */
+function waitFor(state: z.output<typeof hostWait>, now: number): HandlerResult {
+  const until = state.since + DAY_MS;
+  return { kind: 'waiting', until: until > now ? until : now + DAY_MS, state: { ...state } };
 }
 
 /** By default where the failure is provided for: else the steps for that case would wait too. */
@@ -111,16 +97,24 @@ export async function askNext(
   hosts: Hosts,
   { context, url, msLeft }: { context: StepContext<HttpRequestInputs>; url: URL; msLeft: number },
 ): Promise<Turn> {
-  const turn = await hosts.ask({ ...requestFor(context, url), hasWaited: false, patienceMs: msLeft });
+  const turn = await hosts.ask({ ...requestFor(context, url), mostWaitMs: msLeft });
   if (turn.kind === 'wait') throw new NoTurnError(turn);
   return turn;
 }
 
-function requestFor({ inputs, signal, flowId, stepKey }: StepContext<HttpRequestInputs>, url: URL) {
+function requestFor({ inputs, signal, flowId, stepKey, secretReferences }: StepContext<HttpRequestInputs>, url: URL) {
+  // Credentials go by their names here: no digest is needed that would have to be kept from guessing.
+  const credentials = [...new Set(secretReferences)].sort().join(', ');
+  // The iterations of a loop are the same step.
+  const key = stepKey.replace(/\.\d+(?=\.)/g, '');
+  const step = `step ${key} of flow ${flowId}`;
   return {
     origin: originOf(url),
-    // The iterations of a loop are the same step.
-    step: `${flowId} ${stepKey.replace(/\.\d+(?=\.)/g, '')}`,
+    // A host tells its callers apart by their credentials.
+    caller: credentials || `flow ${flowId}`,
+    // One path of the host: what a delivery makes it answer there says nothing about what others call.
+    endpoint: credentials === '' ? step : `${step} with ${credentials}`,
+    step: `${flowId} ${key}`,
     own: { perSecond: inputs.maxPerSecond, atOnce: inputs.maxConcurrent },
     answerMs: inputs.timeoutSeconds * 1000,
     signal,
@@ -144,6 +138,8 @@ export function endOfAnswer(answer: {
   return isExpected ? { kind: 'none' } : { kind: 'failed', error };
 }
 
+/** There was no connection at all. What breaks one that stood may be the request. */
+const AWAY = /^(?:E(?:CONNREFUSED|HOSTUNREACH|HOSTDOWN|NETUNREACH|NETDOWN|TIMEDOUT)$|UND_ERR_CONNECT_TIMEOUT)/;
 // Names that cannot be resolved, addresses that are refused, and what this machine lacks.
 const OWN_FAULTS =
   /^(?:EgressRefusedError$|ENOTFOUND|ENODATA|EAI_|EINVAL$|E[MN]FILE$|ENOBUFS|ENOMEM|EADDRNOTAVAIL|ERR_INVALID|UND_ERR_(?:INVALID|NOT_SUPPORTED|ABORTED))/;
@@ -161,5 +157,5 @@ export function endOfError(
       : { kind: 'none' };
   }
   const error = code === 'EgressRefusedError' ? 'egress_refused' : code;
-  return { kind: OWN_FAULTS.test(code) ? 'none' : 'failed', error };
+  return OWN_FAULTS.test(code) ? { kind: 'none', error } : { kind: 'failed', error, isAway: AWAY.test(code) };
 }

@@ -1,6 +1,11 @@
 import type { Page, PageQuery, TimeSpan } from './runs.ts';
 
-/** What people and programs did to the service. */
+/**
+ * What people and programs did to the service, and which of their sessions they ended.
+ *
+ * Interventions are a chain of rows that are never changed (`activity-chain.ts`): each thing that is said of one adds a row
+ * that says all of it again. Of several processes one adds at a time, within the transaction that adds.
+ */
 export interface ActivityStore {
   /** Keeps an intervention that is about to happen. */
   beginIntervention(intervention: NewIntervention): Promise<void>;
@@ -10,8 +15,26 @@ export interface ActivityStore {
   endIntervention(end: { id: string; statusCode: number }): Promise<void>;
   /** Newest first. */
   listInterventions(query: InterventionQuery): Promise<Page<Intervention>>;
-  /** Deletes at most `limit` that began before an instant, and yields how many there were. */
-  purgeInterventions(request: { before: number; limit: number }): Promise<number>;
+  /**
+   * Deletes at most `limit` rows at the old end of the chain, of interventions that began before an instant, and keeps where
+   * the rest begins. Deletes none that is not what was written, nor what follows it: it is evidence.
+   */
+  purgeInterventions(request: { before: number; limit: number }): Promise<PurgedInterventions>;
+  /** Adds a row that says so where the chain was last written with another key than this store's, or without one. */
+  changeActivityKey(change: { id: string; at: number }): Promise<void>;
+  /** Checks the next rows of the chain; the first ones where no place is given. */
+  checkInterventions(request: { from?: ChainPlace | undefined; limit: number }): Promise<CheckedInterventions>;
+  /**
+   * Ends a session of the dashboard. It is forgotten, by a later call, once it would have ended by itself. Times are those of
+   * the nonce ledger.
+   */
+  endSession(session: { id: string; lastsUntil: number; now: number }): Promise<void>;
+  /** Also where its credential was taken away since it began, and came back. */
+  isSessionEnded(session: { id: string; credential: string; begunAt: number }): Promise<boolean>;
+  /** Keeps which credentials there are from now on: one that is new, or has another mark, has no sessions from before. */
+  noteCredentials(given: { credentials: readonly { id: string; mark: string }[]; now: number }): Promise<void>;
+  /** A secret of the service itself, the same for all its processes: the one that is stored, else this one, which then is. */
+  keepSecret(own: { name: string; secret: Uint8Array }): Promise<Uint8Array>;
 }
 
 export interface NewIntervention {
@@ -34,6 +57,62 @@ export interface NewIntervention {
 export interface Intervention extends NewIntervention {
   /** The status of the answer; null while it is under way, and where the process died on the way. */
   readonly statusCode: number | null;
+}
+
+export interface PurgedInterventions {
+  readonly rows: number;
+  /** The first row that is not what was written; null where none was met. */
+  readonly brokenAt: number | null;
+}
+
+export interface CheckedInterventions {
+  readonly rows: number;
+  /** Rows that were written without a key: whoever can write to the database can make their hashes. */
+  readonly withoutKey: number;
+  /** Rows of another key than this store's, which cannot be checked. */
+  readonly otherKey: number;
+  readonly faults: readonly ActivityFault[];
+  /** From where to go on; null once all are checked. */
+  readonly next: ChainPlace | null;
+  /** Null where nothing was ever written. */
+  readonly ends: ChainEnds | null;
+}
+
+/** Both ends of the chain: the last row that retention removed, and the newest row. */
+export interface ChainEnds {
+  readonly removedSeq: number;
+  readonly removedHash: string;
+  readonly newestSeq: number;
+  readonly newestHash: string;
+  readonly keyId: string | null;
+  readonly seal: string;
+}
+
+/** Where the log is not what was written. */
+export interface ActivityFault {
+  readonly kind: 'changed' | 'removed' | 'inserted' | 'ends';
+  /** The row, or the first of those that are missing; null where the record of the two ends is what was changed. */
+  readonly seq: number | null;
+  /** The row as it is now; null where there is none. */
+  readonly row: { readonly id: string; readonly at: number; readonly actor: string; readonly action: string } | null;
+  readonly message: string;
+}
+
+/** A row that was read, as far as the next ones are compared with it. */
+export interface ReadRow {
+  readonly seq: number;
+  readonly hash: string;
+  readonly row: ActivityFault['row'];
+  /** Undefined where it takes a key that is not given. */
+  readonly isOwn: boolean | undefined;
+  /** Only the holder of the key can have made its hash. */
+  readonly isProven: boolean;
+}
+
+/** How far a check has come; plain data. */
+export interface ChainPlace {
+  readonly last: ReadRow;
+  readonly beforeLast: ReadRow | null;
 }
 
 interface InterventionQuery extends PageQuery, TimeSpan {

@@ -23,9 +23,21 @@ export interface DeliveryStore extends DeliveryLogStore {
    * from those held. Starts none while the flow is disabled or drained.
    */
   releaseHeld(release: { flowId: string; limit: number; at: number }): Promise<Release>;
+  /**
+   * Removes at most `limit` held deliveries, oldest first, that were held before an instant: their runs never start. Nonces
+   * and idempotency keys stay known, and the records get `note` as their detail.
+   */
+  discardHeld(discard: {
+    flowId: string;
+    heldBefore: number;
+    limit: number;
+    note: string;
+  }): Promise<{ readonly discarded: number; readonly left: number }>;
+  /** How many deliveries each flow holds, and since when the oldest of them. */
+  listHeld(): Promise<readonly { readonly flowId: string; readonly held: number; readonly oldestAt: number }[]>;
   /** Held deliveries by flow id; flows without any are absent. */
   countHeld(): Promise<Readonly<Record<string, number>>>;
-  /** Deletes at most `limit` nonces that expired before `now`; yields how many. */
+  /** Deletes at most `limit` nonces that expired before `now`, by the time of the nonce ledger; yields how many. */
   purgeNonces(purge: { now: number; limit: number }): Promise<number>;
 }
 
@@ -38,16 +50,26 @@ export interface Acceptance {
   readonly nonce?: NonceClaim | undefined;
   /** Names the key that verified the delivery; see `KeyStore`. It counts with the acceptance, but not for a replay. */
   readonly verifiedBy?: string | undefined;
-  /** Scoped to the flow and the trigger. */
+  /** Scoped to the flow and the trigger. A known one with another body than the first's is a conflict. */
   readonly idempotencyKey?: string | undefined;
   readonly run: NewRun;
 }
 
 export interface NonceClaim {
   readonly value: string;
+  /** Lower-case name of the header that the value is of; '' where the value is the digest. */
+  readonly header: string;
+  /** Hex SHA-256 of the signed bytes: what the delivery is known by once another header is named, or none. */
+  readonly digest: string;
+  /** An unverified nonce stands only against other unverified ones. */
+  readonly isVerified: boolean;
+  /** Whether anything asks for it now; else it is kept for a revision that does. */
+  readonly isAsked: boolean;
   /** Hex SHA-256 of the body, to tell an honest retry from a forgery. */
   readonly bodySha256: string;
-  /** From this instant on the nonce counts as new again. */
+  /** When the delivery came, by the time of the nonce ledger: one that was alive then still counts. See `ServiceClock`. */
+  readonly arrivedAt: number;
+  /** From this instant of the ledger's time on the nonce counts as new again. */
   readonly expiresAt: number;
   /** Whether a known nonce refuses the delivery; else it is accepted and `nonce_replayed` joins its violations. */
   readonly isEnforced: boolean;
@@ -58,6 +80,8 @@ export type AcceptResult =
   | { readonly kind: 'accepted'; readonly runId: string; readonly isReplay: boolean }
   /** The idempotency key was known: the delivery is kept, with the first run's id; no run was started. */
   | { readonly kind: 'duplicate'; readonly runId: string; readonly isReplay: boolean }
+  /** The idempotency key was known, with another body: nothing was written. */
+  | { readonly kind: 'conflict'; readonly runId: string }
   /** The nonce was known and enforced: nothing was written. */
   | { readonly kind: 'replayed'; readonly runId: string; readonly hasSameBody: boolean }
   /** The run is not of the newest revision, or the flow starts no runs now: nothing was written; plan it again. */

@@ -15,13 +15,6 @@ export interface DispatchStore extends ControlStore {
    */
   claimDue(request: ClaimRequest): Promise<ClaimBatch>;
   /**
-   * Leases only these steps, if they are due and free or their lease has expired, under the rules of `claimDue` except
-   * for turns, which the caller decides. If there are suspects among them, one suspect is leased and nothing else; a
-   * suspect that is not among them does not hold them back. The result lists each step that was not leased but is still
-   * to be tried, with the time to ask again; it omits steps that have ended, wait without a time, or are unknown.
-   */
-  claimSteps(request: StepsRequest): Promise<StepsBatch>;
-  /**
    * Tells the runs whose time is up to stop, and those that a step of a stopped run waited for; and leases the waiting
    * steps whose own time is up so that they can be ended, however many steps run.
    */
@@ -55,15 +48,13 @@ export interface DispatchStore extends ControlStore {
   /**
    * Makes the steps that an owner leased due now and counts the death of the process that ran them; a step that was
    * given back is due now too, whatever the clock showed then. A step without a written attempt counts neither as
-   * interrupted nor as tried, and its next claim writes one. A lease of an earlier release, which names no owner, is
-   * freed with those of any. A step that waits for a run that has ended, because an earlier release ended it, is due now.
-   * Yields how many were leased. Only for a caller that knows that no process of this owner
-   * runs steps.
+   * interrupted nor as tried, and its next claim writes one. Yields how many were leased. Only for a caller that knows
+   * that no process of this owner runs steps.
    */
   recover(request: { owner: string; now: number }): Promise<number>;
   /**
    * From now on, and until the store closes, tells this process of work that another one made due or that fell due: each
-   * notice goes to one process with room. It may come late or twice or never, and names no step. Where one process at a
+   * notice goes to one process with a free slot. It may come late or twice or never, and names no step. Where one process at a
    * time has the store, there is none. To be called once.
    */
   onDue(wakeable: Wakeable): void;
@@ -72,7 +63,7 @@ export interface DispatchStore extends ControlStore {
 /** Who takes up work that is due. */
 export interface Wakeable {
   /** Resolves when it could take a step; it need not ever. */
-  room(): Promise<void>;
+  hasSlot(): Promise<void>;
   /** Claims due steps. Resolves with whether those were all; if not, the store wakes another process. */
   wake(): Promise<boolean>;
   /** A minute is over: of all processes one is told, as far as they can be told anything. */
@@ -86,10 +77,10 @@ export interface ClaimRequest {
   readonly leasedUntil: number;
   readonly limit: number;
   /**
-   * So many more steps may be leased beyond the limit, none by default, where `isUnwritten` says so of each: the caller
-   * returns those that get no slot soon.
+   * Whether first attempts may be written with their outcomes, or by `beginAttempts`, as those of steps that are leased as
+   * they become due. `isUnwritten` says so of each. A backend whose claims are cheap writes them all.
    */
-  readonly ahead?: number | undefined;
+  readonly mayWriteLater?: boolean | undefined;
 }
 
 export interface StepAddress {
@@ -98,23 +89,8 @@ export interface StepAddress {
   readonly stepKey: string;
 }
 
-export interface StepsRequest extends Omit<ClaimRequest, 'limit' | 'ahead'> {
-  readonly addresses: readonly StepAddress[];
-}
-
-export interface StepsBatch {
-  readonly claims: readonly Claim[];
-  readonly left: readonly (StepAddress & {
-    /**
-     * When it falls due, its lease ends, or, by the clock of the request, now: a suspect was leased instead. Null if its
-     * flow, or its type in it, runs as many as it may: ask again when one of those has ended.
-     */
-    readonly askAt: number | null;
-  })[];
-}
-
 /**
- * Leases steps at the moment that makes them due, so that no claim is needed. Such a step is Running without an attempt:
+ * Leases steps in the transaction that makes them due, so that no claim is needed. Such a step is Running without an attempt:
  * the row of its attempt is written with its outcome, or by `beginAttempts`. Only for a caller with a free slot for each
  * of them, while no other due step waits and neither the flow nor the step type limits its concurrency.
  */
@@ -137,8 +113,6 @@ interface ClaimBatch {
   readonly claims: Claim[];
   /** When the next step falls due that this batch did not take and that may run; null where there is none. */
   readonly nextDueAt: number | null;
-  /** Whether due steps were left because their flow, or their type in it, runs as many as it may. */
-  readonly isHeldBack: boolean;
 }
 
 interface OverdueBatch {
@@ -229,8 +203,14 @@ export type StepResult =
     }
   /** The step is a loop: its children run for each item, and their outputs become its own. */
   | { readonly kind: 'loop'; readonly items: readonly Json[]; readonly concurrency: number }
-  /** The attempt failed and another is due. */
-  | { readonly kind: 'retry'; readonly error: StepError; readonly output?: Json; readonly dueAt: number }
+  /** The attempt failed and another is due. One that is uncounted is no try of the step's retry policy. */
+  | {
+      readonly kind: 'retry';
+      readonly error: StepError;
+      readonly output?: Json;
+      readonly dueAt: number;
+      readonly isUncounted?: boolean;
+    }
   /**
    * The step starts a run of another flow, of the revision that its own run has pinned, and waits for its end or succeeds
    * at once. Both are one transaction. A step whose flow cannot be started fails.
@@ -276,7 +256,7 @@ export interface Advance {
  */
 export type FailureStart =
   | { readonly kind: 'started'; readonly run: StartedRun }
-  | { readonly kind: 'closed'; readonly flowId: string; readonly why: 'unknown' | 'disabled' | 'draining' };
+  | { readonly kind: 'closed'; readonly flowId: string; readonly why: 'unknown' | 'deleted' | 'disabled' | 'draining' };
 
 export interface LeasedStep extends Pick<Claim, 'stepKey' | 'stepType' | 'loop'> {}
 

@@ -1,26 +1,36 @@
-import type { Finding, LiveFlow, Override } from '../../model/finding.ts';
+import type { Access, Finding, LiveFlow, Override } from '../../model/finding.ts';
+import type { JsonObject } from '../../model/json.ts';
 import type { ManifestSnapshot, ManifestSource } from '../../model/manifest.ts';
 import type { NewRun, TimeSpan } from './runs.ts';
 
 /** Deployed flows and their revisions, and changing them while runs are in flight. */
 export interface FlowStore extends ScheduleStore, LearnedKeyStore {
-  /** Keeps the manifest as a new revision unless its hash equals the newest one's; a first deploy enables the flow. */
+  /**
+   * Keeps the manifest as a new revision, without a source, unless its hash equals the newest one's; a first deploy
+   * enables the flow.
+   */
   deployFlow(deploy: FlowDeploy): Promise<FlowRecord>;
-  /** Yields undefined for an unknown flow. Setting what is already set changes nothing. */
+  /** Yields undefined for an unknown flow, or one that was deleted. Setting what is already set changes nothing. */
   setFlowEnabled(change: { flowId: string; isEnabled: boolean; at: number }): Promise<FlowRecord | undefined>;
   /**
-   * A flow that is drained starts no runs. Setting what is already set changes nothing. Undefined for an unknown flow.
+   * A flow that is drained starts no runs. Setting what is already set changes nothing. Undefined as above.
    */
   setFlowDraining(change: { flowId: string; isDraining: boolean; at: number }): Promise<FlowRecord | undefined>;
-  /** Every flow ever deployed, by name. */
+  /**
+   * From now on the flow starts no runs but those that runs in flight have pinned, and its slugs are free. Its runs in flight
+   * go on, and what is stored of it stays; the next deploy brings it back. Refused while it holds deliveries, and while
+   * others start it by their newest revisions.
+   */
+  deleteFlow(change: { flowId: string; at: number }): Promise<FlowDeletion>;
+  /** Every flow ever deployed, those that were deleted included, by name. */
   listFlows(): Promise<FlowRecord[]>;
   findFlow(flowId: string): Promise<FlowRecord | undefined>;
-  findRevision(flowId: string, revision: number): Promise<RevisionRecord | undefined>;
+  findRevision(flowId: string, revision: number): Promise<RevisionRecord | RemovedRevision | undefined>;
   /**
-   * What a change of the flow affects: its runs in flight, runs of other flows that have pinned it and may start it
+   * What a change of the flow affects: what is deployed of it, its runs in flight, runs of other flows that have pinned it and may start it
    * now, and the steps of stored runs. A drained flow is started only by runs that were in flight when the drain began.
    */
-  readLiveFlow(flowId: string): Promise<LiveFlow>;
+  readLiveFlow(flowId: string): Promise<LiveFlow & { readonly deployed?: DeployedRevision }>;
   /**
    * Stores each manifest as the newest revision of its flow, or none of them. The same transaction checks that what the
    * plans relied on still holds, and that no flow comes to run itself, whatever others deploy at once. At most one manifest
@@ -28,23 +38,32 @@ export interface FlowStore extends ScheduleStore, LearnedKeyStore {
    */
   applyDeploys(deploys: readonly PlannedDeploy[]): Promise<DeployResult>;
   /**
-   * The newest revision with this manifest, if a later one was deployed. The order of keys does not matter, nor does the
-   * name if the manifest leaves it to its file.
+   * The newest revision with this manifest, if a later one was deployed or the flow was deleted, whether its manifest is
+   * still kept or not. The order of keys does not matter, nor does the name if the manifest leaves it to its file.
    */
   findSuperseded(
-    manifest: Pick<FlowDeploy, 'id' | 'snapshot'> & { isNamedByFile: boolean },
+    manifest: Pick<FlowDeploy, 'id' | 'name' | 'snapshot'> & { isNamedByFile: boolean },
   ): Promise<SupersededRevision | undefined>;
+  /** Where slugs, in lower case, led last; nothing of one that no deployed trigger ever had. */
+  listRoutes(slugs: readonly string[]): Promise<RouteRecord[]>;
   /** Newest first; undefined for an unknown flow. `since` and `until` are about the deploy. */
   listRevisions(query: { flowId: string; skip: number; take: number } & TimeSpan): Promise<RevisionPage | undefined>;
-  /** Newest revisions of flows that this release deployed, by flow name. */
+  /** Keeps what a revision needs now in place of what it needed; nothing where it is not there. */
+  renewNeeds(renewal: RevisionPlace & { readonly needs: RevisionNeeds }): Promise<void>;
+  /** Newest revisions of the flows that have a source and are not deleted, by flow name. */
   listDeployed(): Promise<DeployedRevision[]>;
+  /**
+   * Removes the manifests of revisions that are neither among the newest `kept` of their flow nor used by a stored run or
+   * pinned by one. What a revision was known by stays. Looks at no more than `limit`, in order, from `after` on.
+   */
+  purgeRevisions(request: { kept: number; after: RevisionPlace; limit: number }): Promise<RevisionPurge>;
 }
 
-interface FlowDeploy {
+export interface FlowDeploy {
   readonly id: string;
   readonly name: string;
   readonly version: string;
-  /** SHA-256 of the snapshot, hex. */
+  /** SHA-256 of the snapshot and the files that it names, hex. */
   readonly hash: string;
   readonly snapshot: ManifestSnapshot;
   readonly at: number;
@@ -59,9 +78,18 @@ export interface FlowRecord {
   readonly isEnabled: boolean;
   /** When it stopped starting runs so that those in flight run out; absent while it is not drained. */
   readonly drainingSince?: number | undefined;
+  /** When it was deleted; absent while it is deployed. */
+  readonly deletedAt?: number | undefined;
   readonly createdAt: number;
   readonly updatedAt: number;
 }
+
+type FlowDeletion =
+  | { readonly kind: 'deleted' }
+  /** It was never deployed, or was deleted before. */
+  | { readonly kind: 'unknown' }
+  | { readonly kind: 'holding'; readonly held: number }
+  | { readonly kind: 'needed'; readonly callers: readonly Pick<FlowRecord, 'id' | 'name'>[] };
 
 export interface RevisionRecord {
   readonly flowId: string;
@@ -70,22 +98,73 @@ export interface RevisionRecord {
   readonly hash: string;
   readonly snapshot: ManifestSnapshot;
   readonly createdAt: number;
-  /** Null where an earlier release deployed it, from the folder. */
+  /** Null where the service deployed a flow of its own: that of the alerts. */
   readonly source: ManifestSource | null;
+  /** Null where the service deployed a flow of its own. */
+  readonly needs: RevisionNeeds | null;
+}
+
+/** What decides who gets in by a revision, and what its steps need, and the snapshot does not say. */
+export interface RevisionNeeds {
+  /** The contents of files that are no secrets, by reference. */
+  readonly files: Readonly<Record<string, string>>;
+  /** Secrets that are written out in the manifest: JSON by place, sealed, base64. Null without a key to seal with. */
+  readonly sealed: { readonly keyId: string; readonly bytes: number; readonly text: string } | null;
+  /** What the digests were made with: the id of a key, or a salt. */
+  readonly digestedWith: { readonly keyId: string } | { readonly salt: string };
+  /** Of each secret that is written out, by its place, and of each other one that decides who gets in, by its reference. */
+  readonly digests: Readonly<Record<string, string>>;
+  /** Keys of the triggers whose signatures were checked: their schemes were known. */
+  readonly signed: readonly string[];
+  /** Settings by name, as they were when the revision was last put in force. */
+  readonly settings: JsonObject;
+}
+
+/** One whose manifest was removed. */
+export interface RemovedRevision extends Omit<RevisionRecord, 'snapshot'> {
+  readonly snapshot: undefined;
+}
+
+export interface RevisionPlace {
+  readonly flowId: string;
+  readonly revision: number;
+}
+
+interface RevisionPurge {
+  /** How many manifests were removed. */
+  readonly removed: number;
+  /** Where to go on; null where all were looked at. */
+  readonly next: RevisionPlace | null;
+}
+
+export interface RouteRecord {
+  readonly slug: string;
+  readonly flowId: string;
+  readonly triggerKey: string;
+  /** The last one of the flow that gave the trigger the slug; its manifest is kept. */
+  readonly revision: number;
 }
 
 export interface PlannedDeploy extends FlowDeploy {
   readonly source: ManifestSource;
+  /** Who deploys, why, and what it does to who gets in. */
+  readonly actor: string;
+  readonly reason: string | null;
+  readonly access: Access;
+  /** The manifest and what it needs are those of the revision that it is based on: no new one is stored. */
+  readonly isUnchanged: boolean;
+  /** Stored with a new revision. */
+  readonly needs: RevisionNeeds | null;
   /** The revision that the findings compare with; null where the flow was not deployed. */
   readonly basedOn: number | null;
   /** The change has to wait until no run of the flow is in flight, nor one that may start it. */
   readonly needsIdle: boolean;
   /** Step keys that no kept run had a row of when the findings were made. */
   readonly withoutHistory: readonly string[];
-  /** All triggers of the manifest, and renamed ones: deliveries accepted under `from` count for `to`. */
+  /** All triggers of the manifest, and where routes moved: deliveries accepted so far under `from` count for `to`. */
   readonly triggers: {
     readonly keys: readonly string[];
-    readonly renamed: readonly { readonly from: string; readonly to: string }[];
+    readonly moved: readonly { readonly from: string; readonly to: string }[];
   };
   readonly findings: readonly Finding[];
   /** What was allowed although it would have been refused. */
@@ -93,23 +172,38 @@ export interface PlannedDeploy extends FlowDeploy {
 }
 
 export type DeployResult =
-  /** The flows in the order of their manifests; unchanged where the newest revision already has the manifest. */
+  /** The flows in the order of their manifests. */
   | { readonly kind: 'applied'; readonly flows: readonly FlowRecord[] }
   | { readonly kind: 'busy'; readonly flowId: string; readonly runsInFlight: number }
   /**
    * The findings of this flow rest on an older state: make them again. `cycle` has the ids of flows that run each other if
-   * all is applied, from this one on: a plan may not have known their newest revisions.
+   * all is applied, from this one on: a plan may not have known their newest revisions. `deleted` is a flow that it starts
+   * and that was deleted meanwhile.
    */
-  | { readonly kind: 'outdated'; readonly flowId: string; readonly cycle?: readonly string[] };
+  | {
+      readonly kind: 'outdated';
+      readonly flowId: string;
+      readonly cycle?: readonly string[];
+      readonly deleted?: string;
+    };
 
 interface SupersededRevision {
   readonly revision: number;
-  /** The newest one, which is deployed. */
+  /** The newest one, which is deployed unless the flow was deleted. */
   readonly newest: number;
+  /** Its manifest is no longer kept. */
+  readonly isRemoved: boolean;
 }
 
 /** A revision and how it was deployed; without its manifest. */
-export interface RevisionSummary extends Omit<RevisionRecord, 'snapshot'> {
+export interface RevisionSummary extends Omit<RevisionRecord, 'snapshot' | 'needs'> {
+  /** Its manifest is no longer kept, nor are its findings, which quote the manifest. */
+  readonly isRemoved: boolean;
+  /** Who deployed it, and why; null where nobody said so. */
+  readonly actor: string | null;
+  readonly reason: string | null;
+  /** What it did to who gets in. */
+  readonly access: Access;
   readonly findings: readonly Finding[];
   readonly overrides: readonly Override[];
   /** Kept runs that are pinned to it; 10000 means that many or more. */

@@ -1,7 +1,13 @@
+import type { StoreTime } from '../../model/clock.ts';
 import type { Json } from '../../model/json.ts';
 
 /** The processes that have the store, each under a name of its own: the owner of its leases. */
 export interface ReplicaStore {
+  /**
+   * Keeps how far the time of the nonce ledger has come, and yields it: the latest that any process gave. It begins with
+   * `now`, and a process that does not know it yet gives none.
+   */
+  keepTime(time: { now: number; ledgerAt?: number | undefined }): Promise<StoreTime>;
   /**
    * Says that this process lives, as every replica does every few seconds. Takes those off the list that have not said
    * so for long and makes the steps that they had leased due, as `recover` does.
@@ -29,6 +35,8 @@ export interface Beat {
    * comes back first would take all others for dead.
    */
   readonly judgesOthers: boolean;
+  /** As in `keepTime`. */
+  readonly ledgerAt: number;
   /**
    * Calls that lease steps were not answered: of this process' leases those that end before, and that it does not know of,
    * are returned, as `returnLeases` does.
@@ -43,9 +51,7 @@ export interface LostLeases {
   readonly held: readonly string[];
 }
 
-export interface BeatAnswer {
-  /** By the store's clock; by the caller's where the store has none. */
-  readonly at: number;
+export interface BeatAnswer extends StoreTime {
   /** How many replicas live, this one included. */
   readonly replicas: number;
   readonly died: readonly DeadReplica[];

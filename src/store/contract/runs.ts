@@ -3,6 +3,8 @@ import type { RunStatus, StepStatus } from '../../model/manifest.ts';
 import type { Attempt, Run, RunTrigger, Step, StepError, WaitKind } from '../../model/run.ts';
 import type { SearchKeys } from '../../model/search-keys.ts';
 
+export type { NewRun, Pins, StartedRun } from '../../model/run.ts';
+
 /**
  * Reading runs and counting them, and removing those that ended long ago.
  *
@@ -46,37 +48,6 @@ export interface RunStore extends StepStore {
    * removed, nor one that a step of a run in flight waited for; a removed run disappears from every list at once.
    */
   purgeRuns(purge: { before: number; maxRows: number }): Promise<PurgedSlice>;
-}
-
-/** A run and its entry steps, as the engine planned them. */
-export interface NewRun extends Omit<Run, 'status' | 'completedAt'> {
-  /** `Running`, or the end of a flow without steps. */
-  readonly status: RunStatus;
-  readonly completedAt: number | null;
-  readonly trigger: RunTrigger;
-  readonly timeoutAt: number | null;
-  /** W3C trace context of what started the run, so that its steps join the same trace. */
-  readonly traceparent: string | null;
-  readonly steps: readonly NewStep[];
-  /**
-   * Flows that its steps run. The transaction that stores the run pins them, and the flows that those run, to their
-   * newest revisions. Flows that are not deployed are not pinned.
-   */
-  readonly subFlows?: readonly string[] | undefined;
-  /** Given instead by what has pinned them already. */
-  readonly pins?: Pins | undefined;
-}
-
-/** Revisions of other flows that a run and the runs that its steps start follow, by flow id. */
-export type Pins = Readonly<Record<string, number>>;
-
-/** A run that was started, without the bytes that started it. */
-export type StartedRun = Omit<NewRun, 'trigger'>;
-
-interface NewStep {
-  readonly stepKey: string;
-  readonly stepType: string;
-  readonly dueAt: number;
 }
 
 export interface PageQuery {

@@ -1,7 +1,7 @@
-import { parseRuntimeKey, tokenOf } from '../../flows/runtime-keys.ts';
 import type { StepStatus } from '../../model/manifest.ts';
 import type { StepError } from '../../model/run.ts';
-import type { Claim, StepsBatch } from '../store.ts';
+import { parseRuntimeKey, tokenOf } from '../../model/runtime-keys.ts';
+import type { Claim } from '../store.ts';
 import type { Decision } from './decision.ts';
 import type { RunReads, RunRows, RunWrites, StopTimes } from './rows.ts';
 import { findCame, readWait } from './signal.ts';
@@ -51,7 +51,7 @@ interface Lease {
 
 /** The rows that a claim asks and writes. */
 export type ClaimRows = Pick<RunRows, keyof ClaimReads | keyof ClaimWrites>;
-export type ClaimReads = Pick<RunReads, 'findAttemptStart' | 'findSignal' | 'findLastSignal' | 'findItem'>;
+export type ClaimReads = Pick<RunReads, 'findAttemptStart' | 'findSignal' | 'findItem'>;
 export type ClaimWrites = Pick<RunWrites, 'interruptAttempt' | 'leaseStep' | 'insertAttempt'>;
 
 /** Leases a due step. Asks nothing where the step has not waited and is in no loop. */
@@ -93,34 +93,4 @@ export function* claim(
   rows.leaseStep(claim, leasedUntil);
   if (!goesOn) rows.insertAttempt({ runId, stepKey, attempt: claim.attempt, dueAt, startedAt: now });
   return claim;
-}
-
-/** A step that was named, as far as it is still to be tried. */
-export interface NamedStep extends DueStep {
-  /** When its last attempt began; null where none is written. */
-  readonly begunAt: number | null;
-}
-
-/**
- * Which of the steps that were named are leased: the suspect among them that began last, and nothing with it; else those
- * that have room, the oldest first.
- */
-export function chooseNamed(
-  steps: readonly NamedStep[],
-  { now, hasRoom }: { readonly now: number; readonly hasRoom: (step: DueStep) => boolean },
-): { readonly taken: DueStep[]; readonly left: StepsBatch['left'][number][] } {
-  const suspect = steps
-    .filter(({ deaths, dueAt }) => deaths >= 2 && dueAt <= now)
-    .sort((a, b) => (b.begunAt ?? 0) - (a.begunAt ?? 0))[0];
-  const taken: DueStep[] = [];
-  const left: StepsBatch['left'][number][] = [];
-  for (const named of [...steps].sort((a, b) => a.dueAt - b.dueAt)) {
-    const { begunAt, ...step } = named;
-    const { runId, stepKey, dueAt } = step;
-    if (dueAt > now) left.push({ runId, stepKey, askAt: dueAt });
-    else if (suspect !== undefined && named !== suspect) left.push({ runId, stepKey, askAt: now });
-    else if (suspect === undefined && !hasRoom(step)) left.push({ runId, stepKey, askAt: null });
-    else taken.push(step);
-  }
-  return { taken, left };
 }

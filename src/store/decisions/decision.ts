@@ -32,10 +32,18 @@ export function asking<Reads extends object>(answers: Answers<Reads>): Asks<Read
   for (const [name, answer] of Object.entries(answers as Record<string, (...given: unknown[]) => unknown>)) {
     asks[name] = (...given) => {
       const value = answer(...given);
-      return value instanceof Promise ? new Awaited(value) : new Known(value);
+      return value instanceof Promise ? awaited(value) : known(value);
     };
   }
   return asks as Asks<Reads>;
+}
+
+export function known<Answer>(value: Answer): Ask<Answer> {
+  return new Known(value) as Ask<Answer>;
+}
+
+export function awaited<Answer>(promise: Promise<Answer>): Ask<Answer> {
+  return new Awaited(promise) as Ask<Answer>;
 }
 
 /** An answer that is there: its own iterator and the result of that, so that a question costs one small object. */

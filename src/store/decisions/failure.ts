@@ -1,5 +1,5 @@
-import { planRun, unhandledFailures } from '../../flows/planner.ts';
 import type { RunStatus } from '../../model/manifest.ts';
+import { planRun, unhandledFailures } from '../../model/planner.ts';
 import { STOP_ERRORS, type StepError } from '../../model/run.ts';
 import type { FailureStart } from '../store.ts';
 import type { Decision } from './decision.ts';

@@ -1,8 +1,8 @@
-import { planNext, type WiredGraph } from '../../flows/planner.ts';
-import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration, tokenOf } from '../../flows/runtime-keys.ts';
 import type { Json } from '../../model/json.ts';
 import type { RunStatus } from '../../model/manifest.ts';
+import { isLarge, planAfter, planNext, type WiredGraph } from '../../model/planner.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
+import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration, tokenOf } from '../../model/runtime-keys.ts';
 import type { Advance, BirthLease, EndedLoop, LeasedStep, RunStop, StepOutcome, StepResult } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { chunksOf, loopEnd } from './loops.ts';
@@ -26,7 +26,7 @@ export function* advance(rows: RunRows, given: StepOutcome, lease?: BirthLease):
   const { result, subRun } = yield* settle(rows, given, { asked, parent: held.run });
   const outcome = result === given.result ? given : { ...given, result };
   const results = { dispatched: [], leased: [], skipped: [], loops: [], begun: null, end: null };
-  const progress: Progress = { rows, runId, flowId, revision, at, lease, ...results };
+  const progress: Progress = { rows, runId, flowId, revision, startedAt, at, lease, ...results };
 
   if (outcome.evaluationTrace !== undefined) rows.keepTrace(outcome, outcome.evaluationTrace);
   if (result.kind === 'waiting' || result.kind === 'loop') {
@@ -37,9 +37,10 @@ export function* advance(rows: RunRows, given: StepOutcome, lease?: BirthLease):
     else yield* startLoop(progress, outcome, result);
   } else {
     endAttempt(rows, outcome, { result, written: held.attempt });
-    if (isRunning && stop !== null) progress.end = yield* closeRun(rows, { runId, stop, at });
+    if (isRunning && stop !== null)
+      progress.end = yield* closeRun(rows, { run: { runId, flowId, startedAt }, stop, at });
     else if (result.kind === 'retry') progress.dispatched.push(outcome.stepKey);
-    else if (isRunning) yield* planScope(progress, parseRuntimeKey(outcome.stepKey).scope);
+    else if (isRunning) yield* planScope(progress, parseRuntimeKey(outcome.stepKey));
   }
 
   const { dispatched, leased, skipped, loops, end } = progress;
@@ -103,6 +104,7 @@ function endAttempt(rows: RunRows, outcome: StepOutcome, { result, written }: En
     error: result.kind === 'succeeded' ? null : result.error,
     at,
     retryAt: result.kind === 'retry' ? result.dueAt : null,
+    uncounted: Number(result.kind === 'retry' && result.isUncounted === true),
     needsRow: result.kind === 'retry' || startedAt - dueAt >= NOTED_WAIT_MS,
   });
 }
@@ -113,6 +115,8 @@ interface Progress {
   readonly runId: string;
   readonly flowId: string;
   readonly revision: number;
+  /** When the run did. */
+  readonly startedAt: number;
   readonly at: number;
   readonly lease: BirthLease | undefined;
   readonly dispatched: string[];
@@ -131,11 +135,23 @@ function* graphIn({ rows, flowId, revision }: Progress, scope: string): Decision
   return graph;
 }
 
+/** A scope, and the key in its graph of the step that has ended there; absent where the scope begins. */
+interface ChangedScope {
+  readonly scope: string;
+  readonly localKey?: string;
+}
+
 /** Plans what follows in a scope whose steps changed, and in the scopes around it where this one ends. */
-function* planScope(progress: Progress, scope: string, asked?: ReturnType<RunRows['statesIn']>): Decision<void> {
+function* planScope(
+  progress: Progress,
+  { scope, localKey: ended }: ChangedScope,
+  asked?: ReturnType<RunRows['statesIn']>,
+): Decision<void> {
   const { rows, runId, at } = progress;
   const graph = yield* graphIn(progress, scope);
-  const plan = planNext(graph, yield* asked ?? rows.statesIn(runId, scope, graph));
+  const isLocal = scope === '' && ended !== undefined && isLarge(graph);
+  const local = isLocal ? yield* planLocally(progress, graph, ended) : undefined;
+  const plan = local ?? planNext(graph, yield* asked ?? rows.statesIn(runId, scope, graph));
   const typeOf = (stepKey: string) => graph[stepKey]?.type;
   for (const localKey of plan.start) {
     yield* startStep(progress, { stepKey: `${scope}${localKey}`, stepType: typeOf(localKey) ?? '' });
@@ -149,14 +165,20 @@ function* planScope(progress: Progress, scope: string, asked?: ReturnType<RunRow
   const iteration = iterationOf(scope);
   if (iteration === null) {
     progress.end = plan.end;
-    rows.endRun(runId, plan.end, at);
+    rows.endRun(progress, plan.end, at);
   } else {
     rows.endIteration(runId, iteration.loopKey, plan.end === 'Failed');
     yield* goOn(progress, iteration.loopKey);
   }
 }
 
-/** Inserts a step that is to start: leased where the caller has room for it, else due. */
+/** What follows from a step of a large graph; undefined where that may be the end of the run. */
+function* planLocally({ rows, runId }: Progress, graph: WiredGraph, ended: string) {
+  const plan = yield* planAfter(graph, ended, (stepKeys) => rows.statesOf(runId, stepKeys));
+  return plan.start.length > 0 || (yield* rows.hasOpenStep(runId)) ? { ...plan, end: null } : undefined;
+}
+
+/** Inserts a step that is to start: leased where the caller has a slot for it, else due. */
 function* startStep(
   progress: Progress,
   { stepKey, stepType }: { readonly stepKey: string; readonly stepType: string },
@@ -210,7 +232,7 @@ function* goOn(progress: Progress, loopKey: string): Decision<void> {
   const asked = scopes.map((scope) => rows.statesIn(runId, scope, graph));
   for (const [n, scope] of scopes.entries()) {
     rows.startIteration(runId, loopKey);
-    yield* planScope(progress, scope, asked[n]);
+    yield* planScope(progress, { scope }, asked[n]);
   }
   const loop = { ...found, started: started + count };
   if (loop.ended === loop.started) yield* endLoop(progress, loopKey, loop);
@@ -223,5 +245,5 @@ function* endLoop(progress: Progress, loopKey: string, loop: LoopRow): Decision<
   const status = error === null ? 'Succeeded' : 'Failed';
   rows.endLoop({ runId, stepKey: loopKey, status, output, error, at });
   progress.loops.push({ stepKey: loopKey, status, error });
-  yield* planScope(progress, parseRuntimeKey(loopKey).scope);
+  yield* planScope(progress, parseRuntimeKey(loopKey));
 }

@@ -1,8 +1,8 @@
-import { planNext, unhandledFailures, type WiredGraph } from '../../flows/planner.ts';
-import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration } from '../../flows/runtime-keys.ts';
 import type { Json } from '../../model/json.ts';
 import type { RunStatus } from '../../model/manifest.ts';
+import { planNext, unhandledFailures, type WiredGraph } from '../../model/planner.ts';
 import { MAX_BYTES, type StepError } from '../../model/run.ts';
+import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration } from '../../model/runtime-keys.ts';
 import type { Decision } from './decision.ts';
 import type { ItemChunk, LoopRow, RunRows } from './rows.ts';
 

@@ -1,14 +1,35 @@
-import { entryOf, planRun } from '../../flows/planner.ts';
 import type { RunnableManifest } from '../../model/manifest.ts';
-import type { FlowRecord, NewRun, StartedRun, Store } from '../store.ts';
-import type { Asks, Decision } from './decision.ts';
+import { entryOf, planRun } from '../../model/planner.ts';
+import type { FlowRecord, NewRun, StartedRun } from '../store.ts';
+import type { Ask, Decision } from './decision.ts';
+import { type Port, sql } from './port.ts';
 import { type PinRows, whyClosed, withPins } from './sub-runs.ts';
+import type { Answer, Given, Verbs } from './verb.ts';
 
-/** The deliveries that a flow holds, in one transaction: as `RunRows`, where `findFlow` locks the flow's row. */
-export type HeldRows = Asks<HeldReads> & HeldWrites & PinRows;
+export interface LockRows {
+  readonly port: Port;
+  /** The flow, which neither changes nor takes other deliveries until the transaction ends. */
+  lockFlow(flowId: string): Ask<FlowRecord | undefined>;
+}
+
+/** How a delivery joins those that its flow holds. */
+export interface HoldRows<Call> extends LockRows {
+  /** Whether the bounds of held deliveries leave room for this one until the transaction ends. */
+  hasRoom(call: Call): Ask<boolean>;
+  keepHeld(call: Call): void;
+}
+
+export interface RemovalRows extends LockRows {
+  removeHeld(seqs: readonly number[]): Ask<unknown>;
+}
+
+/** How the deliveries that a flow holds become runs. */
+export interface ReleaseRows extends RemovalRows, PinRows {
+  insertRun(run: NewRun, idempotencyKey: string | null): void;
+}
 
 /** A held delivery: what its run will be planned from. */
-export interface HeldDelivery {
+interface HeldDelivery {
   readonly seq: number;
   readonly triggerKey: string;
   readonly runId: string;
@@ -21,47 +42,62 @@ export interface HeldDelivery {
   readonly body: Uint8Array;
 }
 
-export interface HeldReads {
-  findFlow(flowId: string): FlowRecord | undefined;
-  /** The manifest of a revision as JSON text. */
-  findSnapshot(flowId: string, revision: number): string | undefined;
-  hasHeld(flowId: string): boolean;
-  countHeld(flowId: string): number;
-  /** Sizes of the bodies of those held the longest, in the order of their arrival. */
-  listSizes(flowId: string, limit: number): readonly { readonly seq: number; readonly bytes: number }[];
-  /** Those deliveries in the order given. May read each as it is asked for: bodies are large. */
-  listHeld(seqs: readonly number[]): Iterable<HeldDelivery>;
-}
-
-export interface HeldWrites {
-  insertRun(run: NewRun, idempotencyKey: string | null): void;
-  removeHeld(seq: number): void;
-}
-
 /** A release ends after so many bytes of bodies, so that it does not hold up other writes for long. */
 const RELEASED_BYTES = 4 * 1024 * 1024;
 
-type Release = Parameters<Store['releaseHeld']>[0];
-
 /** Starts runs of the newest revision for deliveries that were held, in the order of their arrival. */
 export function* releaseHeld(
-  rows: HeldRows,
-  { flowId, limit, at }: Release,
-): Decision<Awaited<ReturnType<Store['releaseHeld']>>> {
-  const flow = yield* rows.findFlow(flowId);
+  rows: ReleaseRows,
+  { flowId, limit, at }: Given<'releaseHeld'>,
+): Decision<Answer<'releaseHeld'>> {
+  const { port } = rows;
+  const flow = yield* rows.lockFlow(flowId);
   const runs: StartedRun[] = [];
   if (flow !== undefined && whyClosed(flow) === undefined) {
-    const newest = yield* newestOf(rows, flow);
-    const seqs = firstOf(yield* rows.listSizes(flowId, limit));
-    for (const held of yield* rows.listHeld(seqs)) {
+    const newest = yield* newestOf(port, flow);
+    const sizes = yield* port.all<{ seq: number; bytes: number }>(sql`
+      SELECT seq, octet_length(body) AS bytes FROM sluice.held_deliveries
+      WHERE flow_id = ${flowId} ORDER BY seq LIMIT ${limit}`);
+    const seqs = firstOf(sizes);
+    const deliveries = yield* port.all<HeldDelivery>(sql`
+      SELECT seq, trigger_key AS "triggerKey", run_id AS "runId", delivery_id AS "deliveryId",
+        idempotency_key AS "idempotencyKey", traceparent, content_type AS "contentType", headers, body
+      FROM sluice.held_deliveries WHERE seq = ANY (${seqs}) ORDER BY seq`);
+    for (const held of deliveries) {
       const run = yield* withPins(rows, runOf(held, newest, at));
       rows.insertRun(run, held.idempotencyKey);
-      rows.removeHeld(held.seq);
       const { trigger, ...started } = run;
       runs.push(started);
     }
+    if (seqs.length > 0) yield* rows.removeHeld(seqs);
   }
-  return { runs, left: yield* rows.countHeld(flowId) };
+  return { runs, left: yield* countLeft(port, flowId) };
+}
+
+function* countLeft(port: Port, flowId: string): Decision<number> {
+  const left = yield* port.get<{ count: number }>(
+    sql`SELECT count(*) AS count FROM sluice.held_deliveries WHERE flow_id = ${flowId}`,
+  );
+  return left?.count ?? 0;
+}
+
+/** Removes held deliveries of which no run is to start; their names stay known, and their records say why. */
+export function* discardHeld(
+  rows: RemovalRows,
+  { flowId, heldBefore, limit, note }: Given<'discardHeld'>,
+): Decision<Answer<'discardHeld'>> {
+  const { port } = rows;
+  yield* rows.lockFlow(flowId);
+  const found = yield* port.all<Pick<HeldDelivery, 'seq' | 'runId' | 'deliveryId'>>(sql`
+    SELECT seq, run_id AS "runId", delivery_id AS "deliveryId" FROM sluice.held_deliveries
+    WHERE flow_id = ${flowId} AND held_at < ${heldBefore} ORDER BY seq LIMIT ${limit}`);
+  if (found.length > 0) {
+    const deliveryIds = found.flatMap(({ deliveryId }) => deliveryId ?? []);
+    port.later(sql`UPDATE sluice.deliveries SET detail = ${note} WHERE id = ANY (${deliveryIds}::uuid[])`);
+    port.later(sql`DELETE FROM sluice.run_keys WHERE run_id = ANY (${found.map(({ runId }) => runId)}::uuid[])`);
+    yield* rows.removeHeld(found.map(({ seq }) => seq));
+  }
+  return { discarded: found.length, left: yield* countLeft(port, flowId) };
 }
 
 function firstOf(sizes: readonly { readonly seq: number; readonly bytes: number }[]): number[] {
@@ -77,24 +113,30 @@ function firstOf(sizes: readonly { readonly seq: number; readonly bytes: number 
 
 /**
  * Whether a delivery planned for a revision is held: `open` if the flow starts runs, `outdated` if a deploy came in
- * between.
+ * between, or it was deleted.
  */
 export function* holdOf(
-  rows: HeldRows,
-  { flowId, revision }: { readonly flowId: string; readonly revision: number },
+  { port, lockFlow }: LockRows,
+  { flowId, revision }: Pick<NewRun, 'flowId' | 'revision'>,
 ): Decision<'held' | 'open' | 'outdated'> {
-  const flow = yield* rows.findFlow(flowId);
-  // While some are held, the next one has to queue behind them.
-  if (whyClosed(flow) === undefined && !(yield* rows.hasHeld(flowId))) return 'open';
+  const flow = yield* lockFlow(flowId);
+  if (flow?.deletedAt !== undefined) return 'outdated';
+  if (whyClosed(flow) === undefined) {
+    // While some are held, the next one has to queue behind them.
+    const held = yield* port.get(sql`SELECT 1 AS one FROM sluice.held_deliveries WHERE flow_id = ${flowId} LIMIT 1`);
+    if (held === undefined) return 'open';
+  }
   return flow !== undefined && flow.revision !== revision ? 'outdated' : 'held';
 }
 
 type Newest = Parameters<typeof planRun>[0]['flow'];
 
-function* newestOf(rows: HeldRows, record: FlowRecord): Decision<Newest> {
-  const snapshot = yield* rows.findSnapshot(record.id, record.revision);
-  if (snapshot === undefined) throw new Error(`The flow ${record.id} is not in the database.`);
-  return { record, prepared: { entry: entryOf(JSON.parse(snapshot) as RunnableManifest) } };
+function* newestOf(port: Port, record: FlowRecord): Decision<Newest> {
+  const found = yield* port.get<{ snapshot: string }>(
+    sql`SELECT snapshot FROM sluice.revisions WHERE flow_id = ${record.id} AND revision = ${record.revision}`,
+  );
+  if (found === undefined) throw new Error(`The flow ${record.id} is not in the database.`);
+  return { record, prepared: { entry: entryOf(JSON.parse(found.snapshot) as RunnableManifest) } };
 }
 
 function runOf(held: HeldDelivery, flow: Newest, at: number): NewRun {
@@ -110,3 +152,26 @@ function runOf(held: HeldDelivery, flow: Newest, at: number): NewRun {
     at,
   });
 }
+
+export const heldVerbs: Verbs<'countHeld' | 'listHeld'> = {
+  listHeld: {
+    access: 'read',
+    *decide(port) {
+      return yield* port.all<Answer<'listHeld'>[number]>(sql`
+        SELECT own.flow_id AS "flowId", own.held, h.held_at AS "oldestAt"
+        FROM (
+          SELECT flow_id, count(*) AS held, min(seq) AS first FROM sluice.held_deliveries GROUP BY flow_id
+        ) AS own /*sqlite: CROSS */ JOIN sluice.held_deliveries AS h ON h.seq = own.first
+        ORDER BY own.flow_id`);
+    },
+  },
+  countHeld: {
+    access: 'read',
+    *decide(port) {
+      const rows = yield* port.all<{ flowId: string; held: number }>(
+        sql`SELECT flow_id AS "flowId", count(*) AS held FROM sluice.held_deliveries GROUP BY flow_id`,
+      );
+      return Object.fromEntries(rows.map(({ flowId, held }) => [flowId, held]));
+    },
+  },
+};

@@ -1,6 +1,6 @@
-import type { WiredGraph } from '../../flows/planner.ts';
-import { graphOfScope, parseRuntimeKey, scopeOfIteration, stepAt } from '../../flows/runtime-keys.ts';
 import type { Graph } from '../../model/manifest.ts';
+import type { WiredGraph } from '../../model/planner.ts';
+import { graphOfScope, parseRuntimeKey, scopeOfIteration, stepAt } from '../../model/runtime-keys.ts';
 import type { Store } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { iterationEnd, listFailures } from './loops.ts';
@@ -25,7 +25,7 @@ export function* retryStep(
   const steps = yield* causes(retried, stepKey);
   if (steps.length === 0) return { kind: 'nothingToRetry', error: step.error };
   for (const key of steps) yield* reset(retried, key, at);
-  rows.reopenRun(runId);
+  yield* rows.reopenRun(runId);
   return { kind: 'accepted', steps };
 }
 

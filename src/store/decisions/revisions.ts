@@ -1,9 +1,12 @@
 import { LRUCache } from 'lru-cache';
-import { entryOf, type WiredGraph, wire } from '../../flows/planner.ts';
 import type { RunnableManifest } from '../../model/manifest.ts';
-
-/** Revisions to keep, parsed and wired; a revision never changes. */
-const KEPT_REVISIONS = 100;
+import { entryOf, type WiredGraph, wire } from '../../model/planner.ts';
+import { manifestDigest } from '../digest.ts';
+import type { FlowRecord, RemovedRevision, RevisionRecord, RevisionSummary } from '../store.ts';
+import type { Decision } from './decision.ts';
+import { findFlow } from './flows.ts';
+import { fixed, type Port, sql } from './port.ts';
+import type { Answer, Given, Verbs } from './verb.ts';
 
 /** What of a revision the runs of it follow. */
 export interface RunnableRevision {
@@ -17,21 +20,160 @@ export interface RunnableRevision {
   readonly onFailure: string | null;
 }
 
-/** The revisions that were read last, so that `revisionOf` hardly ever reads. */
-export class RevisionCache {
-  readonly #revisions = new LRUCache<string, RunnableRevision>({ max: KEPT_REVISIONS });
+/** Revisions to keep, parsed and wired; a revision never changes. */
+const KEPT_REVISIONS = 100;
 
-  find(flowId: string, revision: number): RunnableRevision | undefined {
-    return this.#revisions.get(`${flowId}:${revision}`);
-  }
+const recentRevisions = () => new LRUCache<string, RunnableRevision>({ max: KEPT_REVISIONS });
 
-  /** Keeps a revision's manifest, given as JSON text; throws where there is none. */
-  keep(flowId: string, revision: number, snapshot: string | undefined): RunnableRevision {
-    if (snapshot === undefined) throw new Error(`Revision ${revision} of the flow ${flowId} is not in the database.`);
-    const manifest = JSON.parse(snapshot) as RunnableManifest & Pick<RunnableRevision, 'name' | 'version'>;
-    const { name, version, onFailure = null } = manifest;
-    const kept = { name, version, graph: wire(manifest.steps), entry: entryOf(manifest), onFailure };
-    this.#revisions.set(`${flowId}:${revision}`, kept);
-    return kept;
-  }
+/** A revision as its runs follow it; throws where the database has no such revision. Hardly ever reads. */
+export function* revisionOf(port: Port, flowId: string, revision: number): Decision<RunnableRevision> {
+  const recent = port.kept(recentRevisions);
+  const key = `${flowId}:${revision}`;
+  const known = recent.get(key);
+  if (known !== undefined) return known;
+  const row = yield* port.get<{ snapshot: string | null }>(
+    sql`SELECT snapshot FROM sluice.revisions WHERE flow_id = ${flowId} AND revision = ${revision}`,
+  );
+  if (row === undefined || row.snapshot === null)
+    throw new Error(`Revision ${revision} of the flow ${flowId} is not in the database.`);
+  const manifest = JSON.parse(row.snapshot) as RunnableManifest & Pick<RunnableRevision, 'name' | 'version'>;
+  const { name, version, onFailure = null } = manifest;
+  const read = { name, version, graph: wire(manifest.steps), entry: entryOf(manifest), onFailure };
+  recent.set(key, read);
+  return read;
 }
+
+/** Runs in flight. SQLite uses the index of all statuses but one only where the statement has the index's own words. */
+export const inFlight = fixed("status = 'Running' AND status <> 'Succeeded'");
+export const runsByStatus = fixed('sluice.runs /*sqlite: INDEXED BY runs_by_status */');
+
+/** Counts the runs of one revision up to this number. */
+const COUNTED_RUNS = 10_000;
+
+function* findRevision(
+  port: Port,
+  flowId: string,
+  revision: number,
+): Decision<RevisionRecord | RemovedRevision | undefined> {
+  type Row = Omit<RevisionRecord, 'snapshot' | 'needs'> & Readonly<Record<'snapshot' | 'needs', string | null>>;
+  const row = yield* port.get<Row>(sql`
+    SELECT flow_id AS "flowId", revision, version, hash, snapshot, created_at AS "createdAt", source, needs
+    FROM sluice.revisions WHERE flow_id = ${flowId} AND revision = ${revision}`);
+  if (row === undefined) return undefined;
+  const { snapshot, ...record } = row;
+  const needs = row.needs === null ? null : JSON.parse(row.needs);
+  return { ...record, needs, snapshot: snapshot === null ? undefined : JSON.parse(snapshot) };
+}
+
+/** Its manifest is never removed. */
+export function* newestRevision(
+  port: Port,
+  { id, revision }: Pick<FlowRecord, 'id' | 'revision'>,
+): Decision<RevisionRecord | undefined> {
+  const newest = yield* findRevision(port, id, revision);
+  return newest?.snapshot === undefined ? undefined : newest;
+}
+
+function* findSuperseded(
+  port: Port,
+  { id, name, snapshot, isNamedByFile }: Given<'findSuperseded'>,
+): Decision<Answer<'findSuperseded'>> {
+  const flow = yield* findFlow(port, id);
+  if (flow === undefined) return undefined;
+  const found = yield* port.get<{ revision: number; isRemoved: boolean }>(sql`
+    SELECT revision, (snapshot IS NULL)::boolean AS "isRemoved" FROM sluice.revisions
+    WHERE flow_id = ${id} AND digest = ${manifestDigest(snapshot)}::uuid AND (${isNamedByFile} OR name = ${name})
+    ORDER BY revision DESC LIMIT 1`);
+  const isInForce = found?.revision === flow.revision && flow.deletedAt === undefined;
+  return found === undefined || isInForce ? undefined : { ...found, newest: flow.revision };
+}
+
+type RevisionRow = Omit<RevisionSummary, 'findings' | 'overrides'> & {
+  readonly findings: string;
+  readonly overrides: string;
+};
+
+function* listRevisions(
+  port: Port,
+  { flowId, skip, take, since = Number.MIN_SAFE_INTEGER, until = Number.MAX_SAFE_INTEGER }: Given<'listRevisions'>,
+): Decision<Answer<'listRevisions'>> {
+  if ((yield* findFlow(port, flowId)) === undefined) return undefined;
+  const isListed = sql`flow_id = ${flowId} AND created_at >= ${since} AND created_at < ${until}`;
+  const rows = yield* port.all<RevisionRow>(sql`
+    WITH in_flight AS (
+      SELECT revision, count(*) AS count FROM ${runsByStatus} WHERE ${inFlight} AND flow_id = ${flowId} GROUP BY revision
+    )
+    SELECT flow_id AS "flowId", own.revision, version, hash, created_at AS "createdAt", source, actor, reason, access,
+      findings, overrides, (snapshot IS NULL)::boolean AS "isRemoved",
+      (SELECT count(*) FROM (
+        SELECT 1 FROM sluice.runs AS r /*sqlite: INDEXED BY runs_by_revision */
+        WHERE r.flow_id = ${flowId} AND r.revision = own.revision LIMIT ${COUNTED_RUNS}
+      ) AS counted) AS runs,
+      coalesce((SELECT count FROM in_flight WHERE in_flight.revision = own.revision), 0) AS "runsInFlight"
+    FROM (
+      SELECT * FROM sluice.revisions WHERE ${isListed} ORDER BY revision DESC LIMIT ${take} OFFSET ${skip}
+    ) AS own ORDER BY own.revision DESC`);
+  const counted = yield* port.get<{ total: number }>(
+    sql`SELECT count(*) AS total FROM sluice.revisions WHERE ${isListed}`,
+  );
+  const items = rows.map((row) => ({
+    ...row,
+    findings: JSON.parse(row.findings),
+    overrides: JSON.parse(row.overrides),
+  }));
+  return { items, total: counted?.total ?? 0 };
+}
+
+/** A slice ends with the manifest that brings it to this size: freeing pages costs as much as writing them. */
+const SLICE_BYTES = 1024 * 1024;
+
+/**
+ * No run can begin to use a revision that is not the newest, unless another has pinned it: what is unused stays so. The last
+ * one by which a slug led somewhere stays: it says who got in.
+ */
+function* purgeRevisions(
+  port: Port,
+  { kept, after, limit }: Given<'purgeRevisions'>,
+): Decision<Answer<'purgeRevisions'>> {
+  const rows = yield* port.all<{ flowId: string; revision: number; bytes: number; isUsed: boolean }>(sql`
+    SELECT r.flow_id AS "flowId", r.revision, octet_length(r.snapshot) AS bytes, (
+      EXISTS (SELECT 1 FROM sluice.runs AS u WHERE u.flow_id = r.flow_id AND u.revision = r.revision)
+      OR EXISTS (SELECT 1 FROM sluice.run_pins AS p WHERE p.flow_id = r.flow_id AND p.revision = r.revision)
+      OR EXISTS (SELECT 1 FROM sluice.routes AS s WHERE s.flow_id = r.flow_id AND s.revision = r.revision)
+    )::boolean AS "isUsed"
+    FROM sluice.flows AS f /*sqlite: CROSS */
+    JOIN sluice.revisions AS r /*sqlite: INDEXED BY revisions_with_snapshot */
+      ON r.flow_id = f.id AND r.revision <= f.revision - ${kept}::integer
+    WHERE r.snapshot IS NOT NULL AND f.id >= ${after.flowId} AND (f.id > ${after.flowId} OR r.revision > ${after.revision})
+    ORDER BY f.id, r.revision LIMIT ${limit}`);
+  let removed = 0;
+  let bytes = 0;
+  for (const { flowId, revision, isUsed, ...row } of rows) {
+    if (isUsed) continue;
+    if (bytes >= SLICE_BYTES) return { removed, next: { flowId, revision: revision - 1 } };
+    port.later(sql`
+      UPDATE sluice.revisions SET snapshot = NULL, needs = NULL, findings = '[]'
+      WHERE flow_id = ${flowId} AND revision = ${revision}`);
+    removed += 1;
+    bytes += row.bytes;
+  }
+  const last = rows.length < limit ? undefined : rows.at(-1);
+  return { removed, next: last === undefined ? null : { flowId: last.flowId, revision: last.revision } };
+}
+
+export const revisionVerbs: Verbs<
+  'findRevision' | 'findSuperseded' | 'listRevisions' | 'purgeRevisions' | 'renewNeeds'
+> = {
+  findRevision: { access: 'read', decide: findRevision },
+  findSuperseded: { access: 'read', decide: findSuperseded },
+  listRevisions: { access: 'read', decide: listRevisions },
+  purgeRevisions: { access: 'write', decide: purgeRevisions },
+  renewNeeds: {
+    access: 'write',
+    *decide(port, { flowId, revision, needs }) {
+      yield* port.run(sql`
+        UPDATE sluice.revisions SET needs = ${JSON.stringify(needs)}
+        WHERE flow_id = ${flowId} AND revision = ${revision} AND needs IS NOT NULL`);
+    },
+  },
+};

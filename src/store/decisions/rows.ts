@@ -1,6 +1,6 @@
-import type { WiredGraph } from '../../flows/planner.ts';
 import type { Json } from '../../model/json.ts';
 import type { RunStatus, RunTriggerType, StepStatus } from '../../model/manifest.ts';
+import type { WiredGraph } from '../../model/planner.ts';
 import type { Run, StepError } from '../../model/run.ts';
 import type {
   BegunAttempt,
@@ -42,6 +42,11 @@ export interface FoundRun extends StopTimes {
   readonly timeoutAt: number | null;
 }
 
+/** A run that ends now, with what its end is counted by. */
+export interface EndingRun extends Pick<FoundRun, 'flowId' | 'startedAt'> {
+  readonly runId: string;
+}
+
 /** A step whose lease is held, with its run. */
 export interface HeldStep {
   /** Number of the attempt that is written; 0 where the step was leased as it became due, and none is. */
@@ -61,10 +66,10 @@ export interface LoopRow {
 /** What a waiting step stores while it waits, as JSON text. */
 export interface Wait {
   readonly state: Json;
-  /** The signal that it waits for, null if it waits for a time only; absent in rows of earlier releases. */
-  readonly name?: string | null;
-  /** Signals that this attempt has gone on with, by id; absent in rows of earlier releases. */
-  readonly used?: readonly number[];
+  /** The signal that it waits for, null if it waits for a time only. */
+  readonly name: string | null;
+  /** Signals that this attempt has gone on with, by id. */
+  readonly used: readonly number[];
 }
 
 export interface SignalRow extends ReceivedSignal {
@@ -101,6 +106,10 @@ export interface RunReads {
   graphOf(flowId: string, revision: number): WiredGraph;
   /** Statuses of the steps of one scope that have been reached, by their keys in the graph of the scope. */
   statesIn(runId: string, scope: string, graph: WiredGraph): ReadonlyMap<string, StepStatus>;
+  /** As `statesIn`, of some steps outside of loops. */
+  statesOf(runId: string, stepKeys: readonly string[]): ReadonlyMap<string, StepStatus>;
+  /** Whether a step of the run has been reached and has not ended. */
+  hasOpenStep(runId: string): boolean;
   findStep(
     runId: string,
     stepKey: string,
@@ -127,10 +136,6 @@ export interface RunReads {
 
   /** The first signal of that name that the step took and that is not among `used`. */
   findSignal(step: StepAddress, name: string, used: readonly number[]): SignalRow | undefined;
-  /** The last signal that the step took, of any name. */
-  findLastSignal(step: StepAddress): SignalRow | undefined;
-  /** Ids of all signals that the step took. */
-  listSignals(step: StepAddress): readonly number[];
   /** Gives the step the first signal of that name that no step took; false where there is none. Writes. */
   takeSignal(step: StepAddress, name: string): boolean;
   /** Whether a signal of that name was ever sent to the run. */
@@ -149,7 +154,7 @@ export interface RunReads {
   /** UUID v7. */
   newId(): string;
 
-  /** The newest revisions of those of the flows that are deployed and not drained, as of one moment. */
+  /** The newest revisions of those of the flows that are deployed and not drained, as of one time. */
   findNewest(flowIds: readonly string[]): Pins;
   /** What a run has pinned when it started. */
   findPins(runId: string): Pins;
@@ -157,6 +162,8 @@ export interface RunReads {
   findParent(runId: string): ParentStep | undefined;
   /** Runs that `orphanSubRuns` noted, which are forgotten with this. May leave some that other transactions have. Writes. */
   takeOrphans(limit: number): readonly (FoundRun & { readonly runId: string })[];
+  /** Sets the run to Running; one that had ended loses its deadline. */
+  reopenRun(runId: string): void;
 }
 
 /** The step that started a run. */
@@ -201,6 +208,8 @@ export interface EndedAttempt extends StepAddress {
   readonly at: number;
   /** When the step is due again; null where it ends with the attempt. */
   readonly retryAt: number | null;
+  /** 1 if the attempt does not count as a try, else 0. */
+  readonly uncounted: number;
   /** Whether an attempt that is not written gets a row, because that of its step cannot tell all of it. */
   readonly needsRow: boolean;
 }
@@ -274,7 +283,7 @@ export interface RunWrites {
   keepWait(waiting: WaitingStep): void;
   insertNext(step: NextStep): void;
   insertSkipped(skip: SkippedStep): void;
-  endRun(runId: string, status: RunStatus, at: number): void;
+  endRun(run: EndingRun, status: RunStatus, at: number): void;
 
   /** The loop's step is neither due nor leased from here on. Replaces a loop of an earlier attempt and its items. */
   insertLoop(runId: string, loop: NewLoop, input: Json): void;
@@ -296,8 +305,6 @@ export interface RunWrites {
   retryStep(step: StepAddress, at: number): void;
   /** Deletes the row of a step that was skipped; leaves others. */
   forgetSkipped(runId: string, stepKey: string): void;
-  /** Sets the run to Running; one that had ended loses its deadline. */
-  reopenRun(runId: string): void;
 
   insertRun(run: NewRun): void;
   /** Says which step started a run. */

@@ -14,18 +14,16 @@ export function readWait(text: string | null): Wait | null {
 
 /** The signal that ended the wait; null if its time came instead. */
 export function* findCame(
-  rows: Pick<RunRows, 'findLastSignal' | 'findSignal'>,
+  rows: Pick<RunRows, 'findSignal'>,
   step: StepAddress,
-  { name, used = [] }: Wait,
+  { name, used }: Wait,
 ): Decision<SignalRow | null> {
-  if (name === null) return null;
-  return (name === undefined ? yield* rows.findLastSignal(step) : yield* rows.findSignal(step, name, used)) ?? null;
+  return name === null ? null : ((yield* rows.findSignal(step, name, used)) ?? null);
 }
 
 /** The signals an attempt has gone on with once it knows how its wait ended. */
 function* listUsed(rows: RunRows, step: StepAddress, wait: Wait | null): Decision<readonly number[]> {
   if (wait === null) return [];
-  if (wait.used === undefined) return yield* rows.listSignals(step);
   const came = yield* findCame(rows, step, wait);
   return came === null ? wait.used : [...wait.used, came.id];
 }

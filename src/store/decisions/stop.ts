@@ -3,7 +3,7 @@ import { STOP_ERRORS } from '../../model/run.ts';
 import type { Advance, RunStop, StoppedRun, Store } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { startFailureRun } from './failure.ts';
-import type { FoundRun, RunRows, StopTimes } from './rows.ts';
+import type { EndingRun, FoundRun, RunRows, StopTimes } from './rows.ts';
 import { wakeParent } from './sub-runs.ts';
 
 /** Why a run has to end; the earlier reason counts. */
@@ -19,17 +19,17 @@ export function statusOfStop(stop: RunStop): RunStatus {
 }
 
 interface Stopped {
-  readonly runId: string;
+  readonly run: EndingRun;
   readonly stop: RunStop;
   readonly at: number;
 }
 
 /** Ends a run that was told to stop, unless a step of it still runs under a lease; yields how it ended, else null. */
-export function* closeRun(rows: RunRows, { runId, stop, at }: Stopped): Decision<RunStatus | null> {
-  if (yield* rows.hasLease(runId)) return null;
+export function* closeRun(rows: RunRows, { run, stop, at }: Stopped): Decision<RunStatus | null> {
+  if (yield* rows.hasLease(run.runId)) return null;
   const status = statusOfStop(stop);
-  rows.closeSteps(runId, STOP_ERRORS[stop], at);
-  rows.endRun(runId, status, at);
+  rows.closeSteps(run.runId, STOP_ERRORS[stop], at);
+  rows.endRun(run, status, at);
   return status;
 }
 
@@ -64,8 +64,8 @@ function* cancel(
 ): Decision<StoppedRun> {
   rows.markCancelled(runId, reason, at);
   rows.orphanSubRuns(runId);
-  const end = yield* closeRun(rows, { runId, stop: 'cancelled', at });
   const run = { runId, flowId, startedAt };
+  const end = yield* closeRun(rows, { run, stop: 'cancelled', at });
   if (end === null) return { ...run, completedAt: null };
   return {
     ...run,
@@ -83,7 +83,7 @@ export function* timeOutRuns(
   for (const run of yield* rows.listOverdueRuns(now, limit)) {
     rows.markTimedOut(run.runId, now);
     rows.orphanSubRuns(run.runId);
-    const end = yield* closeRun(rows, { runId: run.runId, stop: 'timedOut', at: now });
+    const end = yield* closeRun(rows, { run, stop: 'timedOut', at: now });
     const ended = end === null ? undefined : yield* rows.findRun(run.runId);
     const followed = ended && (yield* followEnd(rows, { ...ended, runId: run.runId, at: now }));
     stopped.push({ ...run, completedAt: end === null ? null : now, ...followed });

@@ -1,5 +1,5 @@
-import { planRun } from '../../flows/planner.ts';
 import { MAX_FLOW_DEPTH, type RunnableManifest, subFlowsOf } from '../../model/manifest.ts';
+import { planRun } from '../../model/planner.ts';
 import type { StepErrorCode } from '../../model/run.ts';
 import type {
   Advance,
@@ -87,8 +87,9 @@ export function* cycleOf(
 }
 
 /** Why a flow starts no runs now; undefined where it does. */
-export function whyClosed(flow: FlowRecord | undefined): 'unknown' | 'disabled' | 'draining' | undefined {
+export function whyClosed(flow: FlowRecord | undefined): 'unknown' | 'deleted' | 'disabled' | 'draining' | undefined {
   if (flow === undefined) return 'unknown';
+  if (flow.deletedAt !== undefined) return 'deleted';
   if (!flow.isEnabled) return 'disabled';
   return flow.drainingSince === undefined ? undefined : 'draining';
 }
@@ -117,10 +118,10 @@ export function* startSubRun(
     const message = `the flow ${flowId} was not deployed when this run started, and a run cannot start flows that were deployed later`;
     return refused('flow_not_pinned', `${message}; repeat the run`, null);
   }
-  const { drainingSince } = record;
-  // A drain lets runs in flight end, and this run is part of one.
-  const isDrainedLater = pinned !== undefined && drainingSince !== undefined && rootStartedAt < drainingSince;
-  const why = isDrainedLater && record.isEnabled ? undefined : whyClosed(record);
+  const closedSince = record.deletedAt ?? record.drainingSince;
+  // A drain lets runs in flight end, as a deletion does, and this run is part of one.
+  const isClosedLater = pinned !== undefined && closedSince !== undefined && rootStartedAt < closedSince;
+  const why = isClosedLater && record.isEnabled ? undefined : whyClosed(record);
   if (why !== undefined) {
     return refused('flow_closed', `the flow ${record.name} is ${why} and starts no runs`, asked.retryAt);
   }

@@ -1,278 +1,383 @@
-import type { DeliveryRecord, GateResult } from '../../model/delivery.ts';
+import {
+  type AcceptanceRows,
+  accept,
+  acceptanceVerbs,
+  asReplay,
+  type Candidate,
+  type FlowRows,
+} from '../decisions/acceptance.ts';
+import { countKeyUse } from '../decisions/counts.ts';
+import { decide, known } from '../decisions/decision.ts';
+import { shareFlows } from '../decisions/flows.ts';
+import {
+  keepHeaders,
+  listTriggerKeys,
+  type NonceName,
+  newHeader,
+  nonceExpiry,
+  otherNames,
+  type TriggerKey,
+} from '../decisions/nonce-names.ts';
+import { sharedPinRows } from '../decisions/sub-run-rows.ts';
 import { whyClosed } from '../decisions/sub-runs.ts';
-import { digestOf } from '../digest.ts';
-import type { Acceptance, AcceptResult, BirthLease, NewRun, NonceClaim } from '../store.ts';
-import { claimRedelivery, claimRow } from './deliveries.ts';
-import { shareFlow } from './flows.ts';
+import { digestOf, nonceAlias, nonceDigest } from '../digest.ts';
+import { bodyDigestOf } from '../new-rows.ts';
+import type { Acceptance, AcceptResult, BirthLease, FlowRecord } from '../store.ts';
+import { type NameRow, Names } from './names.ts';
 import { NewRows } from './new-rows.ts';
-import type { Given, Operations } from './operation.ts';
-import type { Sql } from './sql.ts';
-import { pinned } from './sub-runs.ts';
+import { type Operations, operationsOf } from './operation.ts';
+import { jsonRows, type Sql } from './sql.ts';
 
 export const acceptanceOperations: Operations<'accept' | 'findAcceptedNonce'> = {
-  accept: { lane: 'accept', run: accept },
-  findAcceptedNonce: { lane: 'read', run: findAcceptedNonce },
+  accept: { purpose: 'accept', run: acceptOne },
+  ...operationsOf(acceptanceVerbs),
 };
 
-export async function accept(sql: Sql, acceptance: Acceptance, lease?: BirthLease): Promise<AcceptResult> {
-  if (!(await mayStart(sql, acceptance.run))) return { kind: 'outdated' };
-  const rows = new NewRows();
-  const result = await claim(sql, acceptance, rows);
-  if (result.kind === 'accepted') {
-    rows.addRun(await pinned(sql, acceptance.run), { idempotencyKey: acceptance.idempotencyKey, lease });
-  }
-  rows.write(sql);
+export interface GivenAcceptance {
+  readonly acceptance: Acceptance;
+  readonly lease?: BirthLease | undefined;
+}
+
+async function acceptOne(sql: Sql, acceptance: Acceptance, lease?: BirthLease): Promise<AcceptResult> {
+  const [result] = await acceptAll(sql, [{ acceptance, lease }]);
+  if (result === undefined) throw new Error('The acceptance has no result.');
   return result;
 }
 
 /**
- * Whether a run is of the newest revision of its flow and the flow starts runs now, and stays so until the transaction
- * ends: whoever deploys, disables or drains the flow waits for it. A flow that was never deployed cannot differ.
+ * Accepts many in one transaction, each as if those before it were stored: a few statements ask what all of them will,
+ * the decision is made for one after the other over these answers, and a few statements write what they come to.
  */
-export async function mayStart(sql: Sql, { flowId, revision }: Pick<NewRun, 'flowId' | 'revision'>): Promise<boolean> {
-  const flow = await shareFlow(sql, flowId);
-  return flow === undefined || (flow.revision === revision && whyClosed(flow) === undefined);
+export async function acceptAll(sql: Sql, given: readonly GivenAcceptance[]): Promise<AcceptResult[]> {
+  const calls = given.map(callOf);
+  const [flows, names] = await Promise.all([
+    decide(
+      shareFlows(
+        sql.port,
+        calls.map(({ flowId }) => flowId),
+      ),
+    ),
+    ClaimedNames.take(sql, calls),
+  ]);
+  const written = new NewRows(sql);
+  const rows = acceptanceRows(sql, { flows: flowRowsOf(flows), names, written });
+  const results: AcceptResult[] = [];
+  for (const call of calls) results.push(await decide(accept(rows, call)));
+  names.settle(sql);
+  written.write();
+  return results;
 }
 
-/**
- * Claims redelivery, idempotency key and nonce, in this order everywhere, so that transactions that want the same never
- * block each other. Collects the delivery to keep; the caller starts the run where the result is 'accepted'.
- */
-export async function claim(sql: Sql, acceptance: Acceptance, rows: NewRows): Promise<AcceptResult> {
-  const { delivery, nonce, idempotencyKey, run, verifiedBy } = acceptance;
-  const now = arrivalOf(acceptance);
-  const source = delivery?.redeliveredFrom;
-  if (delivery !== undefined && source !== undefined) {
-    const winner = await claimRedelivery(sql, { source, deliveryId: delivery.id, runId: run.id });
-    if (winner !== run.id) return { kind: 'duplicate', runId: winner, isReplay: false };
-  }
-  const texts = claimedTexts(acceptance);
-  const [formerKeys = []] = texts.length === 0 ? [] : await listFormerKeys(sql, [run]);
-  if (formerKeys.length > 0) lockTexts(sql, texts);
-  const runId = idempotencyKey === undefined ? run.id : await claimKey(sql, { idempotencyKey, run, formerKeys });
-  const isFirst = runId === run.id;
-
-  const known = nonce && (await claimNonce(sql, { nonce, run, formerKeys, runId, now }));
-  if (known !== undefined && nonce?.isEnforced === true) {
-    if (isFirst && idempotencyKey !== undefined) await forgetKey(sql, { idempotencyKey, run });
-    if (source !== undefined) await sql.run('DELETE FROM sluice.redeliveries WHERE source = $1', [source]);
-    return { kind: 'replayed', runId: known.runId, hasSameBody: known.bodySha256 === nonce.bodySha256 };
-  }
-  const isReplay = known !== undefined;
-  if (!isFirst && source !== undefined) {
-    await sql.run('UPDATE sluice.redeliveries SET run_id = $2 WHERE source = $1', [source, runId]);
-  }
-  if (delivery !== undefined) {
-    const kept = { ...(isReplay ? withReplay(delivery) : delivery), runId };
-    // Bytes and search keys are stored once: with the run, or here where the delivery starts none.
-    if (isFirst) rows.addDelivery({ ...kept, searchKeys: undefined }, null);
-    else rows.addDelivery(kept, run.trigger.body);
-    if (verifiedBy !== undefined && !isReplay && source === undefined) rows.counters.keyUsed(kept, run, verifiedBy);
-  }
-  return { kind: isFirst ? 'accepted' : 'duplicate', runId, isReplay };
+interface ClaimedRow extends NameRow {
+  readonly flow_id: string;
+  readonly trigger_key: string;
 }
 
-/** The earlier of the two: a nonce that was alive when the delivery arrived must not expire while it waits here. */
-export function arrivalOf({ delivery, run }: Acceptance): number {
-  return Math.min(delivery?.receivedAt ?? run.startedAt, run.startedAt);
+interface NonceRow extends ClaimedRow {
+  readonly is_verified: boolean;
+  readonly header: string;
+  readonly nonce: string;
+  readonly alias: string | null;
+  readonly body_sha256: string;
+  readonly expires_at: number;
+  /** Absent as long as it is not stored: it comes after all that are. */
+  readonly seq?: number;
 }
 
-function withReplay(delivery: DeliveryRecord): DeliveryRecord {
+interface KeyRow extends ClaimedRow {
+  readonly key: string;
+  readonly body_sha256: string;
+  readonly created_at: number;
+}
+
+interface RedeliveryRow extends NameRow {
+  readonly delivery_id: string;
+}
+
+/** An acceptance with the names that it asks for, as rows. */
+export interface AcceptCall extends Candidate, GivenAcceptance {
+  readonly redeliveryRow: RedeliveryRow | undefined;
+  readonly nonceRow: NonceRow | undefined;
+  readonly keyRow: KeyRow | undefined;
+}
+
+export function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
+  const { delivery, nonce, idempotencyKey, verifiedBy, run } = acceptance;
+  const { id: runId, flowId, triggerKey, revision, subFlows, pins, startedAt } = run;
+  const redeliveredFrom = delivery?.redeliveredFrom ?? null;
+  const bodySha256 = bodyDigestOf(acceptance);
+  const claimed = { flow_id: flowId, trigger_key: triggerKey, run_id: runId };
   return {
-    ...delivery,
-    rejected: true,
-    reason: delivery.reason ?? 'nonce_replayed',
-    violations: [...delivery.violations, 'nonce_replayed'],
+    runId,
+    flowId,
+    triggerKey,
+    revision,
+    hasDelivery: delivery !== undefined,
+    redeliveredFrom,
+    nonce,
+    idempotencyKey: idempotencyKey ?? null,
+    bodySha256,
+    verifiedBy: verifiedBy ?? null,
+    subFlows,
+    pins,
+    acceptance,
+    lease,
+    redeliveryRow:
+      delivery === undefined || redeliveredFrom === null
+        ? undefined
+        : { digest: redeliveredFrom, run_id: runId, delivery_id: delivery.id },
+    nonceRow: nonce && {
+      ...claimed,
+      digest: nonceDigest(run, nonce),
+      is_verified: nonce.isVerified,
+      header: nonce.header,
+      nonce: nonce.value,
+      alias: nonceAlias(run, nonce),
+      body_sha256: nonce.bodySha256,
+      expires_at: nonceExpiry(nonce),
+    },
+    keyRow:
+      idempotencyKey === undefined
+        ? undefined
+        : {
+            ...claimed,
+            digest: digestOf(flowId, triggerKey, idempotencyKey),
+            key: idempotencyKey,
+            body_sha256: bodySha256,
+            created_at: startedAt,
+          },
   };
 }
 
-interface KeyClaim {
-  readonly idempotencyKey: string;
-  readonly run: Pick<NewRun, 'id' | 'flowId' | 'triggerKey' | 'startedAt'>;
-}
+const triggerOf = ({ flowId, triggerKey }: Pick<Candidate, 'flowId' | 'triggerKey'>) => `${flowId}\n${triggerKey}`;
 
-const digestOfKey = ({ idempotencyKey, run }: Pick<KeyClaim, 'idempotencyKey' | 'run'>, triggerKey = run.triggerKey) =>
-  digestOf(run.flowId, triggerKey, idempotencyKey);
+/** What the calls of one transaction claim. */
+export class ClaimedNames {
+  readonly redeliveries = new Names<RedeliveryRow>('redeliveries');
+  readonly nonces = new Names<NonceRow>('nonces');
+  readonly keys = new Names<KeyRow>('idempotency_keys');
+  readonly #triggerKeys = new Map<string, readonly TriggerKey[]>();
+  readonly #others = new Map<AcceptCall, readonly NonceName[]>();
+  readonly #byAlias = new Map<string, NonceRow[]>();
+  readonly #headers = new Map<string, Parameters<typeof keepHeaders>[1][number]>();
 
-/** Yields the run that the key belongs to: this one, unless the key was known. */
-async function claimKey(
-  sql: Sql,
-  { formerKeys, ...claimed }: KeyClaim & { readonly formerKeys: readonly FormerKey[] },
-): Promise<string> {
-  const { run } = claimed;
-  const key = digestOfKey(claimed);
-  if (formerKeys.length > 0) {
-    const known = await sql.get<{ runId: string }>(
-      `SELECT k.run_id AS "runId" FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS former (key, reused_at, place)
-      JOIN sluice.idempotency_keys k ON k.key = former.key AND (former.reused_at IS NULL OR k.created_at < former.reused_at)
-      ORDER BY former.place LIMIT 1`,
-      [
-        [key, ...formerKeys.map(({ triggerKey }) => digestOfKey(claimed, triggerKey))],
-        [null, ...formerKeys.map(({ reusedAt }) => reusedAt)],
-      ],
-    );
-    if (known !== undefined) return known.runId;
+  /**
+   * Claims one kind after the other, in this order everywhere, and then locks texts that may be known under other names:
+   * so no two transactions ever block each other for good.
+   */
+  static async take(sql: Sql, calls: readonly AcceptCall[]): Promise<ClaimedNames> {
+    const names = new ClaimedNames();
+    await Promise.all([
+      names.#askTriggerKeys(sql, calls),
+      names.redeliveries.take(sql, present(calls.map(({ redeliveryRow }) => redeliveryRow))),
+      names.nonces.take(sql, present(calls.map(({ nonceRow }) => nonceRow))),
+      names.keys.take(sql, present(calls.map(({ keyRow }) => keyRow))),
+    ]);
+    await names.#askOtherNames(sql, calls);
+    return names;
   }
-  return claimRow(() =>
-    sql.get<{ runId: string }>(
-      `WITH claimed AS (
-        INSERT INTO sluice.idempotency_keys (key, run_id, created_at) VALUES ($1, $2, $3)
-        ON CONFLICT (key) DO NOTHING RETURNING run_id
-      )
-      SELECT run_id AS "runId" FROM claimed
-      UNION ALL SELECT run_id FROM sluice.idempotency_keys WHERE key = $1`,
-      [key, run.id, run.startedAt],
-    ),
-  );
-}
 
-async function forgetKey(sql: Sql, claimed: KeyClaim): Promise<void> {
-  await sql.run('DELETE FROM sluice.idempotency_keys WHERE key = $1', [digestOfKey(claimed)]);
-}
-
-/** What the key of a nonce is the digest of. JSON escapes what PostgreSQL does not store. */
-export function nonceName(
-  { flowId, triggerKey }: Pick<NewRun, 'flowId' | 'triggerKey'>,
-  { value }: NonceClaim,
-): string {
-  return JSON.stringify([flowId, triggerKey, value]);
-}
-
-/** The first use of a nonce that has not expired. */
-interface KnownNonce {
-  readonly runId: string;
-  readonly bodySha256: string;
-}
-
-interface NonceScope {
-  readonly nonce: NonceClaim;
-  readonly run: Pick<NewRun, 'flowId' | 'triggerKey'>;
-  /** Where else to look for it. */
-  readonly formerKeys: readonly FormerKey[];
-  /** The run that its row will name. */
-  readonly runId: string;
-  readonly now: number;
-}
-
-/** Stores a nonce that is new or expired and yields undefined; otherwise changes nothing and yields its first use. */
-async function claimNonce(sql: Sql, scope: NonceScope): Promise<KnownNonce | undefined> {
-  const { nonce, run, formerKeys, runId, now } = scope;
-  const key = digestOf(run.flowId, run.triggerKey, nonce.value);
-  if (formerKeys.length > 0) {
-    const known = await sql.get<KnownNonce>(
-      `SELECT n.run_id AS "runId", n.body_sha256 AS "bodySha256"
-      FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS former (key, last_seq, place)
-      JOIN sluice.nonces n ON n.key = former.key AND (former.last_seq IS NULL OR n.seq <= former.last_seq)
-      WHERE n.expires_at > $3 ORDER BY former.place LIMIT 1`,
-      [
-        [key, ...formerKeys.map(({ triggerKey }) => digestOf(run.flowId, triggerKey, nonce.value))],
-        [null, ...formerKeys.map(({ lastSeq }) => lastSeq)],
-        now,
-      ],
-    );
-    if (known !== undefined) return known;
+  triggerKeysOf(call: AcceptCall): readonly TriggerKey[] {
+    return this.#triggerKeys.get(triggerOf(call)) ?? [];
   }
-  for (;;) {
-    const isNew = await sql.run(
-      `INSERT INTO sluice.nonces AS n (key, body_sha256, run_id, expires_at, name) VALUES ($1, $2, $3, $4, $6)
-      ON CONFLICT (key) DO UPDATE SET seq = DEFAULT, body_sha256 = excluded.body_sha256, run_id = excluded.run_id,
-        expires_at = excluded.expires_at
-      WHERE n.expires_at <= $5`,
-      [key, nonce.bodySha256, runId, nonce.expiresAt, now, nonceName(run, nonce)],
+
+  /** Under its own name, or another that counts as well. */
+  findNonce(call: AcceptCall): NonceRow | undefined {
+    const { nonceRow, nonce } = call;
+    if (nonceRow === undefined || nonce === undefined) return undefined;
+    const counts = (row: NonceRow | undefined, lastSeq: number | null = null) =>
+      row !== undefined &&
+      row.expires_at > nonce.arrivedAt &&
+      (lastSeq === null || (row.seq ?? Number.POSITIVE_INFINITY) <= lastSeq);
+    const own = this.nonces.find(nonceRow.digest);
+    if (counts(own)) return own;
+    // Asked again where a call before has kept one under another header.
+    const others = this.#headers.size === 0 ? this.#others.get(call) : otherNames(call, this.#keysNow(call));
+    for (const { digest, nonce: value, lastSeq } of others ?? []) {
+      const rows = value === null ? this.#byAlias.get(digest) : [this.nonces.find(digest)];
+      const found = rows?.find((row) => counts(row, lastSeq));
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  keepNonce(call: AcceptCall, row: NonceRow): void {
+    const known = this.nonces.find(row.digest);
+    // Nothing asks for it, and the one that is there lives nearly as long.
+    if (call.nonce?.isAsked === false && known !== undefined && known.expires_at >= call.nonce.expiresAt) return;
+    this.nonces.keep(row);
+    this.#addAlias(row);
+    const { flowId, triggerKey } = call;
+    const used = newHeader(call, this.#keysNow(call));
+    if (used !== undefined) this.#headers.set(`${triggerOf(call)}\n${used.header}`, { flowId, triggerKey, ...used });
+  }
+
+  settle(sql: Sql): void {
+    for (const names of [this.redeliveries, this.nonces, this.keys]) names.settle(sql);
+    if (this.#headers.size > 0) keepHeaders(sql.port, [...this.#headers.values()]);
+  }
+
+  /** With the headers that calls of this transaction have used. */
+  #keysNow(call: AcceptCall): readonly TriggerKey[] {
+    const keys = this.triggerKeysOf(call);
+    if (this.#headers.size === 0) return keys;
+    return keys.map((key) => {
+      const isOf = ({ flowId, triggerKey }: { flowId: string; triggerKey: string }) =>
+        flowId === key.flowId && triggerKey === key.triggerKey;
+      return { ...key, headers: [...key.headers, ...[...this.#headers.values()].filter(isOf)] };
+    });
+  }
+
+  #addAlias(row: NonceRow): void {
+    if (row.alias !== null) this.#byAlias.set(row.alias, [...(this.#byAlias.get(row.alias) ?? []), row]);
+  }
+
+  async #askTriggerKeys(sql: Sql, calls: readonly AcceptCall[]): Promise<void> {
+    const triggers = [
+      ...new Map(calls.filter(({ nonceRow, keyRow }) => nonceRow ?? keyRow).map((call) => [triggerOf(call), call])),
+    ];
+    if (triggers.length === 0) return;
+    const keys = await decide(
+      listTriggerKeys(
+        sql.port,
+        triggers.map(([, call]) => call),
+      ),
     );
-    if (isNew > 0) return undefined;
-    const known = await sql.get<KnownNonce>(
-      'SELECT run_id AS "runId", body_sha256 AS "bodySha256" FROM sluice.nonces WHERE key = $1 AND expires_at > $2',
-      [key, now],
+    for (const [at, [trigger]] of triggers.entries()) this.#triggerKeys.set(trigger, keys[at] ?? []);
+  }
+
+  /**
+   * Until the transaction ends, no other one finds out whether the same texts are known under another name: the later of
+   * two that claim them under different names finds what the earlier one has stored. Not so the very first two of which
+   * one has the header that their trigger names and the other lacks it.
+   */
+  async #askOtherNames(sql: Sql, calls: readonly AcceptCall[]): Promise<void> {
+    const texts: string[] = [];
+    const asked: (NonceName & { readonly arrivedAt: number })[] = [];
+    const keys: string[] = [];
+    for (const call of calls) {
+      const { nonce, idempotencyKey } = call;
+      const others = otherNames(call, this.triggerKeysOf(call));
+      this.#others.set(call, others);
+      if (nonce !== undefined && others.length > 0) {
+        for (const other of others) asked.push({ ...other, arrivedAt: nonce.arrivedAt });
+        texts.push(nonce.value, nonce.digest);
+      }
+      const [, ...former] = this.triggerKeysOf(call);
+      if (idempotencyKey === null || former.length === 0) continue;
+      texts.push(idempotencyKey);
+      for (const { flowId, triggerKey } of former) keys.push(digestOf(flowId, triggerKey, idempotencyKey));
+    }
+    if (texts.length === 0) return;
+    sql.later(
+      `SELECT pg_advisory_xact_lock(hashtextextended('sluice claim ' || digest, sluice_lock_scope))
+      FROM unnest($1::text[]) AS digest`,
+      [[...new Set(texts.map((text) => digestOf(text)))].sort()],
     );
-    // Purged in between, as an older nonce: then it is new.
-    if (known !== undefined) return known;
+    await Promise.all([
+      this.nonces.read(
+        sql,
+        asked.filter(({ nonce }) => nonce !== null).map(({ digest }) => digest),
+      ),
+      this.#readByAlias(
+        sql,
+        asked.filter(({ nonce }) => nonce === null),
+      ),
+      this.keys.read(sql, keys),
+    ]);
+  }
+
+  /** Hour by hour, as they are indexed; one row for each, however often the same bytes came. */
+  async #readByAlias(sql: Sql, asked: readonly (NonceName & { readonly arrivedAt: number })[]): Promise<void> {
+    if (asked.length === 0) return;
+    const given = asked.map(({ digest, arrivedAt, lastSeq, until }) => ({
+      digest,
+      alive_at: arrivedAt,
+      last_seq: lastSeq,
+      lasts_until: until,
+    }));
+    const rows = await sql.all<NonceRow>(
+      `SELECT n.* FROM jsonb_to_recordset($1) AS given (digest uuid, alive_at bigint, last_seq bigint, lasts_until bigint)
+      CROSS JOIN LATERAL (
+        SELECT n.digest, n.alias, n.run_id, n.body_sha256, n.expires_at, n.seq
+        FROM generate_series(alive_at / 3600000, lasts_until / 3600000) AS hour
+          JOIN sluice.nonces AS n ON n.expires_at / 3600000 = hour AND n.alias = given.digest
+        WHERE n.expires_at > alive_at AND (last_seq IS NULL OR n.seq <= last_seq) LIMIT 1
+      ) AS n`,
+      [jsonRows(given)],
+    );
+    for (const row of rows) this.#addAlias(row);
   }
 }
 
-/** The digests of what an acceptance claims, whatever the key of its trigger. */
-export function claimedTexts({ nonce, idempotencyKey, run }: Acceptance): string[] {
-  return [idempotencyKey, nonce?.value].flatMap((text) => (text === undefined ? [] : [digestOf(run.flowId, text)]));
+function present<Value>(values: readonly (Value | undefined)[]): Value[] {
+  return values.filter((value) => value !== undefined);
 }
 
-/**
- * Until the transaction ends, no other one may claim the same texts under another key of the trigger. All are locked at
- * once and in sorted order, so that transactions that want the same never block each other for good.
- */
-export function lockTexts(sql: Sql, digests: readonly string[]): void {
-  sql.later(
-    `SELECT pg_advisory_xact_lock(hashtextextended('sluice claim ' || digest, sluice_lock_scope))
-    FROM unnest($1::text[]) AS digest`,
-    [[...new Set(digests)].sort()],
-  );
+/** Of flows that are shared or locked by this transaction. */
+export function flowRowsOf(flows: ReadonlyMap<string, FlowRecord>): FlowRows {
+  return {
+    shareFlow: (flowId) => {
+      const flow = flows.get(flowId);
+      return known(flow && { revision: flow.revision, isOpen: whyClosed(flow) === undefined });
+    },
+  };
 }
 
-/** Another key under which a trigger's deliveries may have been accepted. */
-export interface FormerKey {
-  readonly triggerKey: string;
-  /** The newest nonce that counts; null where all do. */
-  readonly lastSeq: number | null;
-  /** Idempotency keys stored before this instant count; null where all do. */
-  readonly reusedAt: number | null;
+interface Transaction {
+  readonly flows: FlowRows;
+  readonly names: ClaimedNames;
+  readonly written: NewRows;
 }
 
-/**
- * Yields for each trigger the keys that it had before it was renamed. Also its later key, because a delivery that came
- * before the rename may be accepted after it.
- */
-export async function listFormerKeys(
-  sql: Sql,
-  triggers: readonly Pick<NewRun, 'flowId' | 'triggerKey'>[],
-): Promise<readonly (readonly FormerKey[])[]> {
-  const rows = await sql.all<FormerKey & { place: number }>(
-    `WITH given AS (SELECT * FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS given (flow_id, own_key, place))
-    SELECT place, former_key AS "triggerKey", last_seq AS "lastSeq", reused_at AS "reusedAt"
-    FROM given JOIN sluice.former_trigger_keys f ON f.flow_id = given.flow_id AND f.trigger_key = own_key
-    UNION ALL
-    SELECT place, trigger_key, NULL, NULL
-    FROM given JOIN sluice.former_trigger_keys f ON f.flow_id = given.flow_id AND f.former_key = own_key
-    WHERE last_seq IS NULL`,
-    [triggers.map(({ flowId }) => flowId), triggers.map(({ triggerKey }) => triggerKey)],
-  );
-  const keys = triggers.map((): FormerKey[] => []);
-  for (const { place, ...key } of rows) keys[place - 1]?.push(key);
-  return keys;
+export function acceptanceRows(sql: Sql, { flows, names, written }: Transaction): AcceptanceRows<AcceptCall> {
+  const { redeliveries, keys } = names;
+  return {
+    ...flows,
+    ...sharedPinRows(sql.port),
+    findRedelivery: ({ redeliveryRow }) => known(redeliveryRow && redeliveries.find(redeliveryRow.digest)?.run_id),
+    findNonce(call) {
+      const first = names.findNonce(call);
+      const isOwn = first?.digest === call.nonceRow?.digest;
+      return known(first && { runId: first.run_id, bodySha256: first.body_sha256, isOwn });
+    },
+    findKey(call) {
+      const { idempotencyKey, keyRow } = call;
+      if (idempotencyKey === null || keyRow === undefined) return known(undefined);
+      const rows = names.triggerKeysOf(call).map(({ flowId, triggerKey, reusedAt }) => {
+        const row = keys.find(digestOf(flowId, triggerKey, idempotencyKey));
+        return reusedAt === null || (row !== undefined && row.created_at < reusedAt) ? row : undefined;
+      });
+      const first = rows.find((row) => row !== undefined);
+      return known(first && { runId: first.run_id, bodySha256: first.body_sha256 });
+    },
+    keepRedelivery({ redeliveryRow }, runId) {
+      if (redeliveryRow !== undefined) redeliveries.keep(ofRun(redeliveryRow, runId));
+    },
+    keepNonce(call, runId) {
+      if (call.nonceRow !== undefined) names.keepNonce(call, ofRun(call.nonceRow, runId));
+    },
+    keepKey({ keyRow }) {
+      if (keyRow !== undefined) keys.keep(keyRow);
+    },
+    keepDelivery({ runId: ownRunId, acceptance: { delivery, run } }, { runId, isReplay }) {
+      if (delivery === undefined) return;
+      const kept = { ...delivery, ...(isReplay && asReplay(delivery)), runId };
+      if (runId === ownRunId) written.addDelivery({ ...kept, searchKeys: undefined }, null);
+      else written.addDelivery(kept, run.trigger.body);
+    },
+    countKeyUse({ verifiedBy, acceptance: { delivery, run } }) {
+      if (delivery === undefined || verifiedBy === null) return;
+      const { id, receivedAt: at } = delivery;
+      countKeyUse(sql.port.count, { flowId: run.flowId, triggerKey: run.triggerKey, keyName: verifiedBy, at, id });
+    },
+    keepRun({ acceptance: { run }, idempotencyKey, lease }, pins) {
+      written.addRun(pins === undefined ? run : { ...run, pins }, { idempotencyKey, lease });
+    },
+  };
 }
 
-async function findAcceptedNonce(sql: Sql, search: Given<'findAcceptedNonce'>): Promise<string | undefined> {
-  const { flowId, triggerKey } = search;
-  const own = { triggerKey, lastSeq: null, reusedAt: null };
-  const [formerKeys = []] = await listFormerKeys(sql, [{ flowId, triggerKey }]);
-  for (const key of [own, ...formerKeys]) {
-    const runId = await findAcceptedUnder(sql, key, search);
-    if (runId !== undefined) return runId;
-  }
-  return undefined;
-}
-
-/** Stories that have the nonce somewhere are read a few at a time: nearly always the first is the one. */
-const READ_STORIES = 20;
-
-async function findAcceptedUnder(
-  sql: Sql,
-  key: FormerKey,
-  { flowId, nonce, since }: Given<'findAcceptedNonce'>,
-): Promise<string | undefined> {
-  let after = '00000000-0000-0000-0000-000000000000';
-  for (;;) {
-    // Parsed here: PostgreSQL's JSON functions refuse an escaped NUL anywhere in a text.
-    const rows = await sql.all<{ id: string; runId: string; story: string }>(
-      `SELECT id, run_id AS "runId", story FROM sluice.deliveries
-      WHERE flow_id = $1 AND trigger_key = $2 AND received_at >= $3 AND ($4::bigint IS NULL OR received_at < $4)
-        AND run_id IS NOT NULL AND position($5 IN story) > 0 AND id > $6
-      ORDER BY id LIMIT ${READ_STORIES}`,
-      [flowId, key.triggerKey, since, key.reusedAt, JSON.stringify(nonce), after],
-    );
-    const found = rows.find(({ story }) =>
-      (JSON.parse(story) as readonly GateResult[]).some(({ facts }) => facts.nonce === nonce),
-    );
-    if (found !== undefined) return found.runId;
-    if (rows.length < READ_STORIES) return undefined;
-    after = rows.at(-1)?.id ?? after;
-  }
+/** The row itself where it names the run already, as it is stored. */
+function ofRun<Row extends NameRow>(row: Row, runId: string): Row {
+  return row.run_id === runId ? row : { ...row, run_id: runId };
 }

@@ -1,16 +1,17 @@
-import { ownerOf, parseRuntimeKey } from '../../flows/runtime-keys.ts';
 import type { StepStatus } from '../../model/manifest.ts';
-import { type Answers, asking } from '../decisions/decision.ts';
+import { ownerOf, parseRuntimeKey } from '../../model/runtime-keys.ts';
+import { type Count, countRunEnd } from '../decisions/counts.ts';
+import { type Answers, asking, decide } from '../decisions/decision.ts';
 import { advance } from '../decisions/follow.ts';
 import type { RunnableRevision } from '../decisions/revisions.ts';
+import { revisionOf } from '../decisions/revisions.ts';
 import type { FoundRun, RunReads, RunWrites } from '../decisions/rows.ts';
+import { SURVIVED } from '../decisions/step-rows.ts';
 import { toJson } from '../json-columns.ts';
 import type { Advance, BirthLease, StepOutcome } from '../store.ts';
-import { Counters } from './counters.ts';
-import { revisionOf } from './revisions.ts';
+import { uuidOf } from '../uuids.ts';
+import { partsOf } from './counters.ts';
 import { jsonRows, type Part, type Row, type Sql, sendTogether } from './sql.ts';
-import { SURVIVED } from './step-rows.ts';
-import { uuidOf } from './uuids.ts';
 
 export interface AdvanceCall {
   readonly outcome: StepOutcome;
@@ -42,7 +43,7 @@ export async function advanceAll(
   calls: readonly AdvanceCall[],
 ): Promise<readonly (AdvanceAnswer | undefined)[]> {
   const runs = await readAhead(sql, calls);
-  const writes = new Writes(runs);
+  const writes = new Writes(runs, sql.port.count);
   const rows = { ...asking<RunReads>(readsOf(runs)), ...writes.members };
   const answers = calls.map(({ outcome, lease }): AdvanceAnswer | undefined => {
     const run = runs.get(outcome.runId);
@@ -107,7 +108,7 @@ async function readAhead(sql: Sql, calls: readonly AdvanceCall[]): Promise<Known
   const runs = new Map<string, KnownRun>();
   for (const { id, ...run } of found) {
     // Where there is none the outcome fails by itself.
-    const pinned = await revisionOf(sql, run.flowId, run.revision).catch(() => undefined);
+    const pinned = await decide(revisionOf(sql.port, run.flowId, run.revision)).catch(() => undefined);
     runs.set(id, { ...run, pinned, states: new Map(), held: new Map(), isLeft: false });
   }
   for (const { runId, stepKey, status } of states) {
@@ -134,6 +135,8 @@ function readsOf(runs: KnownRuns): Answers<RunReads> {
     revisionOf: (flowId, revision) => pinned.get(`${flowId}:${revision}`) ?? unknown(),
     graphOf: (flowId, revision) => pinned.get(`${flowId}:${revision}`)?.graph ?? unknown(),
     statesIn: (runId) => runs.get(runId)?.states ?? unknown(),
+    statesOf: unknown,
+    hasOpenStep: unknown,
     findRun: unknown,
     findStep: unknown,
     findWait: unknown,
@@ -146,8 +149,6 @@ function readsOf(runs: KnownRuns): Answers<RunReads> {
     listOverdueRuns: unknown,
     reopenLoop: unknown,
     findSignal: unknown,
-    findLastSignal: unknown,
-    listSignals: unknown,
     takeSignal: unknown,
     hasSignal: unknown,
     findWaiting: unknown,
@@ -156,6 +157,7 @@ function readsOf(runs: KnownRuns): Answers<RunReads> {
     hasFailureRun: unknown,
     findFlow: unknown,
     newId: unknown,
+    reopenRun: unknown,
     findNewest: unknown,
     findPins: unknown,
     findParent: unknown,
@@ -171,15 +173,16 @@ class Writes {
   /** Of the rows that are kept. */
   characters = 0;
   readonly #runs: KnownRuns;
-  readonly #counters = new Counters();
+  readonly #count: Count;
   readonly #kept = new Map<Kind, Row[]>();
   #own: { readonly kind: Kind; readonly row: Row }[] = [];
   /** The trace of the step that ends next. */
   #trace: Row = NO_TRACE;
   #isPlain = true;
 
-  constructor(runs: KnownRuns) {
+  constructor(runs: KnownRuns, count: Count) {
     this.#runs = runs;
+    this.#count = count;
   }
 
   /** Keeps what one outcome wrote; false where that is more than is known here. */
@@ -191,7 +194,7 @@ class Writes {
       this.#kept.set(kind, rows);
       for (const value of Object.values(row)) if (typeof value === 'string') this.characters += value.length;
       const run = kind === 'runEnded' ? this.#runs.get(String(row.run_id)) : undefined;
-      if (run !== undefined) this.#counters.runEnded({ ...run, completedAt: Number(row.completed_at) });
+      if (run !== undefined) countRunEnd(this.#count, { ...run, completedAt: Number(row.completed_at) });
     }
     this.drop();
     return true;
@@ -212,7 +215,7 @@ class Writes {
         return part(name);
       });
     });
-    sendTogether(sql, [...parts, ...this.#counters.takeParts(sql.slot)]);
+    sendTogether(sql, [...parts, ...partsOf(sql.counts, sql.slot)]);
   }
 
   #add(kind: Kind, row: Row): void {
@@ -233,10 +236,16 @@ class Writes {
     keepTrace: (_step, trace) => {
       this.#trace = { is_traced: true, evaluation_trace: toJson(trace) };
     },
-    endAttempt: ({ runId, stepKey, written, dueAt, startedAt, status, at, retryAt, needsRow, ...ended }) => {
+    endAttempt: ({ runId, stepKey, written, dueAt, startedAt, status, at, retryAt, uncounted, needsRow, ...ended }) => {
       const record = { input: toJson(ended.input), output: toJson(ended.output), error: toJson(ended.error) };
       const isOver = retryAt === null;
-      const step = { run_id: runId, step_key: stepKey, status: isOver ? status : 'Pending', retry_at: retryAt };
+      const step = {
+        run_id: runId,
+        step_key: stepKey,
+        status: isOver ? status : 'Pending',
+        retry_at: retryAt,
+        uncounted,
+      };
       const attempt = { attempt_status: status, due_at: dueAt, started_at: startedAt, completed_at: at };
       const row = { ...step, ...attempt, ...record, ...this.#trace };
       if (written > 0) this.#add('ended', { ...row, attempt: written });
@@ -249,7 +258,7 @@ class Writes {
       this.#reach(runId, stepKey, 'Skipped');
     },
     insertNext: ({ runId, flowId, stepKey, stepType, status, dueAt, token, startedAt }) => {
-      const lease = { lease_token: token, lease_owner: token && (ownerOf(token) ?? null), started_at: startedAt };
+      const lease = { lease_token: token, lease_owner: token && ownerOf(token), started_at: startedAt };
       const step = { run_id: runId, flow_id: flowId, step_key: stepKey, step_type: stepType, status, due_at: dueAt };
       this.#add('inserted', { ...step, ...lease });
       this.#reach(runId, stepKey, status);
@@ -259,7 +268,7 @@ class Writes {
       this.#add('inserted', { ...step, skip_reason: reason, completed_at: at });
       this.#reach(runId, stepKey, 'Skipped');
     },
-    endRun: (runId, status, at) => {
+    endRun: ({ runId }, status, at) => {
       this.#add('runEnded', { run_id: runId, status, completed_at: at });
       const run = this.#runs.get(runId);
       if (run !== undefined) run.status = status;
@@ -277,7 +286,6 @@ class Writes {
     closeSteps: this.#isMore,
     retryStep: this.#isMore,
     forgetSkipped: this.#isMore,
-    reopenRun: this.#isMore,
     insertRun: this.#isMore,
     insertParent: this.#isMore,
     wakeWaiting: this.#isMore,
@@ -299,20 +307,21 @@ const KEPT_TRACE =
   'evaluation_trace = CASE WHEN given.is_traced THEN given.evaluation_trace ELSE s.evaluation_trace END';
 
 const endedRows = (rows: string) => `jsonb_to_recordset(${rows}) AS given (
-  run_id uuid, step_key text, status text, retry_at bigint, attempt integer, attempt_status text, due_at bigint,
+  run_id uuid, step_key text, status text, retry_at bigint, uncounted integer, attempt integer, attempt_status text, due_at bigint,
   started_at bigint, completed_at bigint, input text, output text, error text, is_traced boolean, evaluation_trace text
 )`;
 
 const endSteps = (rows: string) => `
   UPDATE sluice.steps s SET status = given.status, due_at = given.retry_at,
     completed_at = CASE WHEN given.retry_at IS NULL THEN given.completed_at END, lease_token = NULL, wait = NULL,
-    signal_name = NULL, input = given.input, output = given.output, error = given.error, ${KEPT_TRACE}, ${SURVIVED}
+    signal_name = NULL, input = given.input, output = given.output, error = given.error, ${KEPT_TRACE},
+    attempt_base = s.attempt_base + s.interruptions + given.uncounted, ${SURVIVED}
   FROM ${endedRows(rows)} WHERE ${GIVEN_STEP}`;
 
 const endFirstSteps = (rows: string) => `
   UPDATE sluice.steps s SET status = given.status, due_at = given.retry_at,
     completed_at = CASE WHEN given.retry_at IS NULL THEN given.completed_at END, lease_token = NULL, attempt_count = 1,
-    started_at = given.started_at, input = given.input, output = given.output, error = given.error, ${KEPT_TRACE}
+    attempt_base = given.uncounted, started_at = given.started_at, input = given.input, output = given.output, error = given.error, ${KEPT_TRACE}
   FROM ${endedRows(rows)} WHERE ${GIVEN_STEP}`;
 
 const skippedRows = (rows: string) => `jsonb_to_recordset(${rows}) AS given (
@@ -322,7 +331,7 @@ const skippedRows = (rows: string) => `jsonb_to_recordset(${rows}) AS given (
 
 type PartOfRows = (rows: string) => string;
 
-/** What the kinds write, given the name of the parameter that has the rows; as in `step-rows.ts`, but many at once. */
+/** What the kinds write, given the name of the parameter that has the rows; as in `decisions/step-rows.ts`, but many at once. */
 const PARTS: Readonly<Record<Kind, readonly PartOfRows[]>> = {
   ended: [
     endSteps,

@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { holderOf, parseRuntimeKey } from '../../flows/runtime-keys.ts';
 import { parseJson } from '../../model/json.ts';
+import { holderOf, parseRuntimeKey } from '../../model/runtime-keys.ts';
+import { storable } from '../../model/text.ts';
 import { type ClaimReads, type ClaimWrites, claim, type DueStep } from '../decisions/claim.ts';
-import { asking, decideNow } from '../decisions/decision.ts';
+import { asking, decide, decideNow } from '../decisions/decision.ts';
+import { findItems } from '../decisions/loop-rows.ts';
 import type { SignalRow } from '../decisions/rows.ts';
 import type { Claim, ClaimRequest, StepAddress } from '../store.ts';
-import { findItems } from './loop-items.ts';
-import { jsonRows, type Sql, storable } from './sql.ts';
+import { jsonRows, type Sql } from './sql.ts';
 
 /** The columns of a `DueStep`, of steps `s` and their runs `r`. */
 export const DUE_STEP = `
@@ -23,25 +24,22 @@ export const DUE_STEP = `
  */
 export const LOCKED = 'FOR UPDATE OF s SKIP LOCKED FOR SHARE OF r SKIP LOCKED';
 
-/**
- * Leases due steps that this transaction has locked: whatever their number, it is one read for each kind and one write.
- * Where the caller takes steps ahead, the attempts of plain ones are not written.
- */
+/** Leases due steps that this transaction has locked: whatever their number, it is one read for each kind and one write. */
 export async function leaseSteps(
   sql: Sql,
   steps: readonly DueStep[],
-  { owner, now, leasedUntil, ahead }: Omit<ClaimRequest, 'limit'>,
+  { owner, now, leasedUntil, mayWriteLater }: Omit<ClaimRequest, 'limit'>,
 ): Promise<Claim[]> {
   if (steps.length === 0) return [];
   const writes = new LeaseWrites();
-  const rows = { ...asking<ClaimReads>(await readAhead(sql, steps)), ...writes.members };
+  const rows = { ...asking<ClaimReads>(await prefetch(sql, steps)), ...writes.members };
   const claims = steps.map(({ isPlain, ...step }) =>
     decideNow(
-      claim(rows, ahead === undefined ? step : { ...step, isPlain }, {
-        holder: holderOf(owner, randomUUID()),
-        now,
-        leasedUntil,
-      }),
+      claim(
+        rows,
+        { ...step, isPlain: mayWriteLater === true && isPlain },
+        { holder: holderOf(owner, randomUUID()), now, leasedUntil },
+      ),
     ),
   );
   writes.send(sql, owner);
@@ -51,7 +49,7 @@ export async function leaseSteps(
 const nameOf = ({ runId, stepKey }: StepAddress) => `${runId}/${stepKey}`;
 
 /** Reads what the claims of these steps will ask, so that each is answered at once. */
-async function readAhead(sql: Sql, steps: readonly DueStep[]) {
+async function prefetch(sql: Sql, steps: readonly DueStep[]) {
   const waiting = steps.filter(({ wait }) => wait !== null);
   const children = steps.flatMap(({ runId, stepKey }) => {
     const { iteration } = parseRuntimeKey(stepKey);
@@ -60,13 +58,12 @@ async function readAhead(sql: Sql, steps: readonly DueStep[]) {
   const [starts, signals, items] = await Promise.all([
     listStarts(sql, waiting),
     listSignals(sql, waiting),
-    findItems(sql, children),
+    decide(findItems(sql.port, children)),
   ]);
   return {
     findAttemptStart: (runId: string, stepKey: string) => starts.get(nameOf({ runId, stepKey })),
     findSignal: (step: StepAddress, name: string, used: readonly number[]) =>
       signals.get(nameOf(step))?.find((signal) => signal.name === storable(name) && !used.includes(signal.id)),
-    findLastSignal: (step: StepAddress) => signals.get(nameOf(step))?.at(-1),
     findItem: (runId: string, loopKey: string, index: number) => items({ runId, loopKey, index }),
   };
 }

@@ -2,26 +2,30 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import type { AcceptResult, Store, Wakeable } from '../store.ts';
-import { type AcceptCall, acceptAll } from './accept-batch.ts';
-import { accept } from './acceptance.ts';
+import { acceptAll, acceptanceOperations, type GivenAcceptance } from './acceptance.ts';
 import { type AdvanceAnswer, type AdvanceCall, advanceAll, isPlain } from './advance-batch.ts';
-import { type ConnectionOptions, type Connections, createConnections, type Lane } from './connections.ts';
+import { announce } from './announce.ts';
+import { type ConnectionOptions, type Connections, createConnections, type Purpose } from './connections.ts';
 import { recordAll } from './deliveries.ts';
-import { announce, Feed, seenNow } from './feed.ts';
+import { Feed, seenNow } from './feed.ts';
 import { grouped, inTurns } from './groups.ts';
-import { migrate } from './migrate.ts';
+import { type MigrateOptions, migrate } from './migrate.ts';
 import type { OperationName } from './operation.ts';
 import { operations } from './operations.ts';
-import { toStoreError } from './outage.ts';
+import { toOpenError } from './outage.ts';
 import { join, leave, NameTakenError } from './replicas.ts';
 import type { Sql } from './sql.ts';
 import { WakeUps } from './wake-ups.ts';
 
-export interface PostgresStoreOptions extends Omit<ConnectionOptions, 'replica'> {
+export interface PostgresStoreOptions
+  extends Omit<ConnectionOptions, 'replica'>,
+    Pick<MigrateOptions, 'onMigrating' | 'onBlocked'> {
   /** Leads to PostgreSQL itself where `url` leads to a pooler. */
   readonly directUrl?: string | undefined;
   /** Names this process, and owns its leases; no other that has the database may be called the same. Random by default. */
   readonly replica?: string | undefined;
+  /** Called when there was no schema and a new, empty one was made. */
+  readonly onCreated?: (() => void) | undefined;
   /** Called when another process has taken this one's name: this one must end. */
   readonly onFatal?: ((error: Error) => void) | undefined;
   /** What graphile-worker says of its own retries. */
@@ -34,8 +38,9 @@ export interface PostgresStoreOptions extends Omit<ConnectionOptions, 'replica'>
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<OpenedStore> {
   const { url, directUrl = url, schema, applicationName, replica = randomUUID() } = options;
-  await migrate({ url: directUrl, schema }).catch((error: unknown) => {
-    throw toStoreError(error);
+  const { onCreated, onMigrating, onBlocked } = options;
+  await migrate({ url: directUrl, schema, onCreated, onMigrating, onBlocked }).catch((error: unknown) => {
+    throw toOpenError(error);
   });
   const connections = createConnections({ ...options, replica, isPooled: directUrl !== url });
   const nameLock = `sluice replica ${replica} of ${schema}`;
@@ -100,14 +105,14 @@ type OpenedStore = Pick<
 
 function membersOf(connections: Connections): Pick<Store, keyof typeof operations> {
   // The table of operations has the types of calls and results; this code only passes them through.
-  const table: Readonly<Record<string, { lane: Lane; run: (sql: Sql, ...args: never[]) => Promise<unknown> }>> =
+  const table: Readonly<Record<string, { purpose: Purpose; run: (sql: Sql, ...args: never[]) => Promise<unknown> }>> =
     operations;
   const members = Object.fromEntries(
-    Object.entries(table).map(([name, { lane, run }]) => [
+    Object.entries(table).map(([name, { purpose, run }]) => [
       name,
       (...args: never[]) => {
-        if (lane === 'read') return connections.read((sql) => run(sql, ...args));
-        return connections.transact(lane, async (sql) => {
+        if (purpose === 'read') return connections.read((sql) => run(sql, ...args));
+        return connections.transact(purpose, async (sql) => {
           const answer = await run(sql, ...args);
           await announce(sql, name as OperationName, { given: args[0], answer });
           return answer;
@@ -115,10 +120,11 @@ function membersOf(connections: Connections): Pick<Store, keyof typeof operation
       },
     ]),
   );
-  const acceptOne = grouped<AcceptCall, AcceptResult>({
+  const acceptOne = grouped<GivenAcceptance, AcceptResult>({
     width: connections.acceptConnections,
     runAll: (calls) => connections.transactTracked('accept', (sql) => acceptAll(sql, calls)),
-    runAlone: ({ acceptance, lease }) => connections.transactTracked('accept', (sql) => accept(sql, acceptance, lease)),
+    runAlone: ({ acceptance, lease }) =>
+      connections.transactTracked('accept', (sql) => acceptanceOperations.accept.run(sql, acceptance, lease)),
   });
   // One at a time, and apart from acceptances: a flood of refused deliveries keeps none of them waiting.
   const recordOne = grouped<DeliveryRecord, 'recorded'>({

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { StoreUnavailableError } from '../../errors.ts';
+import { partsOf } from './counters.ts';
 import { ANSWER_MS, directClient } from './direct.ts';
-import { codeOf, Outage, type OutageListener } from './outage.ts';
-import { type Sql, type SqlOptions, Statements, sendInOneWrite, sqlOf } from './sql.ts';
+import { codeOf, losesConnection, Outage, type OutageListener, requireWritable } from './outage.ts';
+import { type Sql, type SqlOptions, Statements, sendInOneWrite, sendTogether, sqlOf } from './sql.ts';
 
 export interface ConnectionOptions extends SqlOptions, OutageListener {
   /** A `postgres://` URL. */
@@ -12,6 +13,8 @@ export interface ConnectionOptions extends SqlOptions, OutageListener {
   readonly applicationName: string;
   /** Whether the URL leads to a pooler, which takes no settings with a connection; false by default. */
   readonly isPooled?: boolean | undefined;
+  /** Called after each transaction that wrote, with how long it waited for its commit. */
+  readonly onCommitted?: ((seconds: number) => void) | undefined;
   /** Connections that accept; two by default, so that one decides while the other is flushed. */
   readonly acceptConnections?: number | undefined;
 }
@@ -19,17 +22,19 @@ export interface ConnectionOptions extends SqlOptions, OutageListener {
 /** What a connection is used for, and how many there are. Slow reads and steps never keep a delivery waiting. */
 const SIZES = { accept: 2, write: 3, read: 2 } as const;
 
-export type Lane = keyof typeof SIZES;
+export type Purpose = keyof typeof SIZES;
 
 /** PostgreSQL gives a statement up before the caller does, so that nothing runs on that nobody waits for. */
 const STATEMENT_MS = 4000;
 const READ_STATEMENT_MS = 30_000;
+/** After this a read has the database asked on another connection, and ends with the others if that gets no answer. */
+const READ_ASK_MS = 2000;
 /** A transaction of a process that hangs gives its locks back, before the others take up what that has leased. */
 const IDLE_MS = 10_000;
 const READ_IDLE_MS = 30_000;
 
-const statementMsOf = (lane: Lane) => (lane === 'read' ? READ_STATEMENT_MS : STATEMENT_MS);
-const idleMsOf = (lane: Lane) => (lane === 'read' ? READ_IDLE_MS : IDLE_MS);
+const statementMsOf = (purpose: Purpose) => (purpose === 'read' ? READ_STATEMENT_MS : STATEMENT_MS);
+const idleMsOf = (purpose: Purpose) => (purpose === 'read' ? READ_IDLE_MS : IDLE_MS);
 
 /**
  * Every write finds its rows by their keys. A statement keeps the plan of its first calls, and while a table has a few
@@ -46,7 +51,7 @@ export interface Connections {
   /** Counts from now on under the numbers of this store, which no other one has: see the columns named `slot`. */
   countAs(store: number): void;
   /** Runs the work in a transaction of its own, and again where PostgreSQL chose it to break a deadlock. */
-  transact<Value>(lane: Exclude<Lane, 'read'>, work: (sql: Sql) => Promise<Value>): Promise<Value>;
+  transact<Value>(purpose: Exclude<Purpose, 'read'>, work: (sql: Sql) => Promise<Value>): Promise<Value>;
   readonly acceptConnections: number;
   /** As `transact`, within a call that is tracked: it is not refused while the store closes. */
   transactTracked: Connections['transact'];
@@ -60,7 +65,7 @@ export interface Connections {
 
 /** Opens no connection yet: each is opened when it is first needed, and again after it was lost. */
 export function createConnections({ url, applicationName, ...options }: ConnectionOptions): Connections {
-  const { schema, replica } = options;
+  const { schema, replica, chainKey, onCommitted } = options;
   const instance = randomUUID();
   const statements = new Statements(options);
   const bounds = { log: options.log ?? UNBOUNDED, held: options.held ?? UNBOUNDED };
@@ -83,48 +88,53 @@ export function createConnections({ url, applicationName, ...options }: Connecti
   }
 
   async function inTransaction<Value>(
-    { lane, begin }: { lane: Lane; begin: string },
+    { purpose, begin }: { purpose: Purpose; begin: string },
     work: (sql: Sql) => Promise<Value>,
   ): Promise<Value> {
-    const client = await connect(lane);
+    const client = await connect(purpose);
+    // A statement that reads may take long. So it is no sign of a database that is silent, but a reason to ask.
+    const asking = purpose === 'read' ? setTimeout(() => outage.ask(), READ_ASK_MS).unref() : undefined;
     let broken: Error | undefined;
     const later: Promise<unknown>[] = [];
     try {
       sendInOneWrite(client);
-      void client.query(options.isPooled === true ? begin + settingsOf(lane) : begin).catch(() => {});
+      void client.query(options.isPooled === true ? begin + settingsOf(purpose) : begin).catch(() => {});
       const committed = async () => {
-        const value = await work(
-          sqlOf(client, { statements, slot: slots.of(client), schema, replica, instance, bounds, later }),
-        );
+        const slot = slots.of(client);
+        const sql = sqlOf(client, { statements, slot, schema, replica, instance, bounds, chainKey, later });
+        const value = await work(sql);
+        sendTogether(sql, partsOf(sql.counts, sql.slot));
         sendInOneWrite(client);
-        const [{ command }] = await Promise.all([client.query('COMMIT'), ...later]);
-        // PostgreSQL rolls back, without an error, a transaction in which a statement failed.
-        if (command !== 'COMMIT') throw new Error('a statement of the transaction failed');
+        const seconds = await commit(client, later);
+        if (purpose !== 'read') onCommitted?.(seconds);
         return value;
       };
       return await outage.during(committed());
     } catch (error) {
-      const failure = outage.noticed(await firstFailure(later, error));
+      const first = await firstFailure(later, error);
+      const failure = outage.noticed(first);
       // A connection that is lost, or does not answer, ends its transaction by itself.
-      broken = failure.isAway
-        ? failure
-        : await client.query('ROLLBACK').then(
-            () => undefined,
-            (refused: Error) => refused,
-          );
+      broken =
+        failure.isAway || losesConnection(first)
+          ? failure
+          : await client.query('ROLLBACK').then(
+              () => undefined,
+              (refused: Error) => refused,
+            );
       throw failure;
     } finally {
+      clearTimeout(asking);
       client.release(broken);
     }
   }
 
   async function transactTracked<Value>(
-    lane: Exclude<Lane, 'read'>,
+    purpose: Exclude<Purpose, 'read'>,
     work: (sql: Sql) => Promise<Value>,
   ): Promise<Value> {
     for (let tries = 1; ; tries += 1) {
       try {
-        return await inTransaction({ lane, begin: 'BEGIN' }, work);
+        return await inTransaction({ purpose, begin: 'BEGIN' }, work);
       } catch (error) {
         if (tries === CONFLICT_TRIES || !isConflict(error)) throw error;
       }
@@ -136,9 +146,9 @@ export function createConnections({ url, applicationName, ...options }: Connecti
     acceptConnections,
     tracked,
     transactTracked,
-    transact: (lane, work) => tracked(() => transactTracked(lane, work)),
+    transact: (purpose, work) => tracked(() => transactTracked(purpose, work)),
     read: (work) =>
-      tracked(() => inTransaction({ lane: 'read', begin: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY' }, work)),
+      tracked(() => inTransaction({ purpose: 'read', begin: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY' }, work)),
     close(last = async () => {}) {
       closing ??= Promise.all(underWay).then(async () => {
         await transactTracked('write', last).catch(() => {});
@@ -149,12 +159,21 @@ export function createConnections({ url, applicationName, ...options }: Connecti
   };
 }
 
+/** Yields how long it took. */
+async function commit(client: pg.PoolClient, later: readonly Promise<unknown>[]): Promise<number> {
+  const from = performance.now();
+  const [{ command }] = await Promise.all([client.query('COMMIT'), ...later]);
+  // PostgreSQL rolls back, without an error, a transaction in which a statement failed.
+  if (command !== 'COMMIT') throw new Error('a statement of the transaction failed');
+  return (performance.now() - from) / 1000;
+}
+
 /** The settings of a connection for one transaction: through a pooler it belongs to others before and after. */
-function settingsOf(lane: Lane): string {
+function settingsOf(purpose: Purpose): string {
   const settings = [
-    `statement_timeout = ${statementMsOf(lane)}`,
-    `idle_in_transaction_session_timeout = ${idleMsOf(lane)}`,
-    ...(lane === 'read' ? [] : BY_KEYS),
+    `statement_timeout = ${statementMsOf(purpose)}`,
+    `idle_in_transaction_session_timeout = ${idleMsOf(purpose)}`,
+    ...(purpose === 'read' ? [] : BY_KEYS),
   ];
   return settings.map((setting) => `; SET LOCAL ${setting}`).join('');
 }
@@ -163,8 +182,8 @@ function settingsOf(lane: Lane): string {
 function createPools({ url, applicationName, isPooled, ...listener }: ConnectionOptions, acceptConnections: number) {
   const slots = new Slots();
   const sizes = { ...SIZES, accept: acceptConnections };
-  const open = (lane: Lane): pg.Pool => {
-    const pool = createPool(lane, { url, applicationName, isPooled, max: sizes[lane] });
+  const open = (purpose: Purpose): pg.Pool => {
+    const pool = createPool(purpose, { url, applicationName, isPooled, max: sizes[purpose] });
     pool.on('remove', (client) => slots.free(client));
     return pool;
   };
@@ -184,9 +203,9 @@ function createPools({ url, applicationName, isPooled, ...listener }: Connection
   return {
     slots,
     outage,
-    connect: (lane: Lane): Promise<pg.PoolClient> =>
+    connect: (purpose: Purpose): Promise<pg.PoolClient> =>
       outage
-        .connected(() => pools[lane].connect())
+        .connected(() => pools[purpose].connect())
         .catch((error: unknown) => {
           throw outage.noticed(error);
         }),
@@ -198,7 +217,7 @@ function createPools({ url, applicationName, isPooled, ...listener }: Connection
 }
 
 function createPool(
-  lane: Lane,
+  purpose: Purpose,
   {
     url,
     applicationName,
@@ -206,17 +225,17 @@ function createPool(
     max,
   }: Pick<ConnectionOptions, 'url' | 'applicationName' | 'isPooled'> & { readonly max: number },
 ) {
-  const statementMs = statementMsOf(lane);
+  const statementMs = statementMsOf(purpose);
   const pool = new pg.Pool({
     Client: ImpatientClient,
     connectionString: url,
     max,
-    application_name: `${applicationName}/${lane}`,
+    application_name: `${applicationName}/${purpose}`,
     // Who waits for a connection in use hears first that its user got no answer.
     connectionTimeoutMillis: ANSWER_MS + 1000,
     ...(isPooled === true
       ? {}
-      : { statement_timeout: statementMs, idle_in_transaction_session_timeout: idleMsOf(lane) }),
+      : { statement_timeout: statementMs, idle_in_transaction_session_timeout: idleMsOf(purpose) }),
     query_timeout: statementMs + ANSWER_MS - STATEMENT_MS,
     keepAlive: true,
     // Statements that do not wait for each other's answers, and the end of the transaction, share a round trip.
@@ -228,7 +247,7 @@ function createPool(
   // One that breaks in use fails its statements. Without a listener its error would end the process as well.
   pool.on('connect', (client) => {
     client.on('error', () => {});
-    if (lane === 'read' || isPooled === true) return;
+    if (purpose === 'read' || isPooled === true) return;
     // Sent before the first transaction; where it fails, that fails too, or is only slower.
     client.query(BY_KEYS.map((way) => `SET ${way}`).join('; ')).catch(() => {});
   });
@@ -242,12 +261,12 @@ class ImpatientClient extends pg.Client {
   }
 }
 
-/** Resolves if the database answers on a connection of its own. */
+/** Resolves if the database answers on a connection of its own, which could write. */
 async function probe(url: string, applicationName: string): Promise<void> {
   const direct = directClient({ url, applicationName: `${applicationName}/probe`, answerMs: ANSWER_MS });
   try {
     await direct.client.connect();
-    await direct.client.query('SELECT 1');
+    await requireWritable((text) => direct.client.query(text));
   } finally {
     void direct.end();
   }

@@ -1,8 +1,8 @@
 import pg from 'pg';
-import { ownerOf } from '../../flows/runtime-keys.ts';
+import { ownerOf } from '../../model/runtime-keys.ts';
 import {
   bytesOfRow,
-  type ColumnType,
+  COPIED_TABLES,
   type CopiedDatabase,
   type CopiedRow,
   type CopiedTable,
@@ -12,10 +12,10 @@ import {
   SLICE_BYTES,
   SLICE_ROWS,
 } from '../copied-database.ts';
-import { COPIED_TABLES, COUNTS } from '../copied-tables.ts';
+import { digestOfNonceRow } from '../decisions/nonce-names.ts';
 import { digestOf } from '../digest.ts';
+import { COUNTS, type ColumnType, SQL_TYPES } from '../tables.ts';
 import { COPY_MARK, migrate } from './migrate.ts';
-import { ROW_BYTES } from './new-rows.ts';
 import { Statements, types } from './sql.ts';
 
 interface CopiedSchema extends CopyEnd {
@@ -131,24 +131,11 @@ async function findProgress(query: Query): Promise<CopyProgress | undefined> {
   };
 }
 
-/** Keys are stored by their digests; the run, or the delivery that is held, has the text. */
-const KEYS_WITH_TEXT = `(
-  SELECT r.flow_id, r.trigger_key, r.idempotency_key AS key, k.run_id, k.created_at
-  FROM sluice.idempotency_keys AS k JOIN (
-    SELECT id, flow_id, trigger_key, idempotency_key FROM sluice.runs WHERE idempotency_key IS NOT NULL
-    UNION ALL
-    SELECT run_id, flow_id, trigger_key, idempotency_key FROM sluice.held_deliveries WHERE idempotency_key IS NOT NULL
-  ) AS r ON r.id = k.run_id
-) AS keys`;
-
 /** How the slots' values of a column are one; those of the others are added up. */
 const AGGREGATES: Readonly<Record<string, string>> = { first_at: 'min', last_at: 'max' };
 
 function selectOf({ name, columns, key }: CopiedTable): string {
   const order = key.join(', ');
-  if (name === 'idempotency_keys')
-    return `SELECT ${Object.keys(columns).join(', ')} FROM ${KEYS_WITH_TEXT} ORDER BY ${order}`;
-  if (name === 'nonces') return `SELECT ${STORED.nonces?.join(', ')}, name FROM sluice.nonces ORDER BY ${order}`;
   if (!COUNTS.has(name)) return `SELECT ${Object.keys(columns).join(', ')} FROM sluice.${name} ORDER BY ${order}`;
   const sums = Object.keys(columns).map((column) => {
     if (key.includes(column)) return column;
@@ -177,20 +164,9 @@ async function* readSlices(query: Query, table: CopiedTable, skip: number): Asyn
   }
 }
 
-function rowOf({ name, columns }: CopiedTable, row: Record<string, unknown>): CopiedRow {
-  const [flow_id, trigger_key, nonce] = name === 'nonces' ? (JSON.parse(String(row.name)) as string[]) : [];
-  const whole = name === 'nonces' ? { ...row, flow_id, trigger_key, nonce } : row;
-  return Object.keys(columns).map((column) => (whole as Record<string, CopiedValue>)[column] ?? null);
+function rowOf({ columns }: CopiedTable, row: Record<string, unknown>): CopiedRow {
+  return Object.keys(columns).map((column) => (row as Record<string, CopiedValue>)[column] ?? null);
 }
-
-const SQL_TYPES: Readonly<Record<ColumnType, string>> = {
-  text: 'text',
-  id: 'uuid',
-  integer: 'bigint',
-  real: 'double precision',
-  boolean: 'boolean',
-  bytes: 'bytea',
-};
 
 type Given = Readonly<Record<string, CopiedValue>>;
 
@@ -200,49 +176,27 @@ interface DerivedColumn {
   of(row: Given): CopiedValue;
 }
 
-function nameOf(row: Given): string[] {
-  return [String(row.flow_id), String(row.trigger_key), String(row.nonce)];
-}
+/** The digest of what a trigger claims. */
+const claimDigest = (of: DerivedColumn['of']): DerivedColumn => ({ name: 'digest', type: 'id', of });
 
 /** Columns that follow from the others of a row. */
 const DERIVED: Readonly<Record<string, readonly DerivedColumn[]>> = {
-  nonces: [
-    { name: 'key', type: 'id', of: (row) => digestOf(...nameOf(row)) },
-    { name: 'name', type: 'text', of: (row) => JSON.stringify(nameOf(row)) },
-  ],
-  idempotency_keys: [
-    { name: 'key', type: 'id', of: (row) => digestOf(String(row.flow_id), String(row.trigger_key), String(row.key)) },
-  ],
-  held_deliveries: [
-    {
-      name: 'kept_bytes',
-      type: 'integer',
-      of: (row) =>
-        ROW_BYTES + Buffer.byteLength(String(row.headers)) + (row.body instanceof Uint8Array ? row.body.byteLength : 0),
-    },
-  ],
+  nonces: [claimDigest(digestOfNonceRow)],
+  idempotency_keys: [claimDigest((row) => digestOf(String(row.flow_id), String(row.trigger_key), String(row.key)))],
   steps: [
     {
       name: 'lease_owner',
       type: 'text',
-      of: ({ lease_token: token }) => (typeof token === 'string' ? (ownerOf(token) ?? null) : null),
+      of: ({ lease_token: token }) => (typeof token === 'string' ? ownerOf(token) : null),
     },
   ],
-};
-
-/** Where a table has not all of the columns: the rest follows from others. */
-const STORED: Readonly<Record<string, readonly string[]>> = {
-  idempotency_keys: ['run_id', 'created_at'],
-  nonces: ['seq', 'body_sha256', 'run_id', 'expires_at'],
 };
 
 async function insert(query: Query, { name: table, columns }: CopiedTable, rows: readonly CopiedRow[]): Promise<void> {
   const names = Object.keys(columns);
   const given = (row: CopiedRow) => Object.fromEntries(names.map((name, at) => [name, row[at] ?? null]));
   const stored = [
-    ...names
-      .map((name, at) => ({ name, type: columns[name] ?? 'text', of: (row: CopiedRow) => row[at] ?? null }))
-      .filter(({ name }) => STORED[table]?.includes(name) ?? true),
+    ...names.map((name, at) => ({ name, type: columns[name] ?? 'text', of: (row: CopiedRow) => row[at] ?? null })),
     ...(DERIVED[table] ?? []).map(({ name, type, of }) => ({ name, type, of: (row: CopiedRow) => of(given(row)) })),
   ];
   const list = stored.map(({ name }) => name).join(', ');

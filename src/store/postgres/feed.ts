@@ -1,74 +1,14 @@
-import { createHash } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
 import pg from 'pg';
-import type { Change, Store, Changes as StoreChanges } from '../store.ts';
+import type { Change, Changes as StoreChanges } from '../store.ts';
+import { channelOf, type FlowChange } from './announce.ts';
 import { ANSWER_MS, type Direct, directClient } from './direct.ts';
-import type { OperationName } from './operation.ts';
 import { type RunNotice, RunNotices } from './run-notices.ts';
 import type { Sql } from './sql.ts';
 
 /** A notice may be lost with the connection; what was changed is looked up this often. */
 const POLL_MS = 5000;
 const RECONNECT_MS = 200;
-
-type Kind = Exclude<Change['kind'], 'runs'>;
-type FlowChange = Extract<Change, { kind: Kind }>;
-
-type Changes<Name extends OperationName> = (
-  given: Parameters<Store[Name]>[0],
-  answer: Awaited<ReturnType<Store[Name]>>,
-) => readonly FlowChange[];
-
-const flow = (flowId: string): FlowChange[] => [{ kind: 'flow', flowId }];
-
-/** What members of the store change that other replicas keep in memory. */
-const CHANGES: { readonly [Name in OperationName]?: Changes<Name> } = {
-  deployFlow: ({ id }) => flow(id),
-  applyDeploys: (deploys) => deploys.flatMap(({ id }) => flow(id)),
-  setFlowEnabled: ({ flowId }) => flow(flowId),
-  setFlowDraining: ({ flowId }) => flow(flowId),
-  holdDelivery: ({ run }, { kind }) => (kind === 'held' ? flow(run.flowId) : []),
-  releaseHeld: ({ flowId }, { runs }) => (runs.length > 0 ? flow(flowId) : []),
-  learnKey: ({ flowId }) => [{ kind: 'key', flowId }],
-  forgetKey: ({ flowId }) => [{ kind: 'key', flowId }],
-  changeSchedule: ({ flowId }) => [{ kind: 'schedule', flowId }],
-  fireSchedule: ({ flowId }, result) => (result === 'fired' ? [{ kind: 'schedule', flowId }] : []),
-};
-
-/**
- * Says in its own transaction what a member changed. The row is the truth, by the number of the transaction that wrote
- * it; the notice, which PostgreSQL sends with the commit, only saves the others a wait.
- */
-export async function announce(sql: Sql, name: OperationName, { given, answer }: Called): Promise<void> {
-  // The table types each member's own argument and answer: here both are only passed on.
-  const changesOf = CHANGES[name] as ((given: unknown, answer: unknown) => readonly FlowChange[]) | undefined;
-  const changes = changesOf?.(given, answer) ?? [];
-  if (changes.length === 0) return;
-  await sql.all(
-    `WITH changed AS (
-      INSERT INTO sluice.changes (flow_id, kind)
-      SELECT DISTINCT flow_id, kind FROM unnest($1::text[], $2::text[]) AS given (flow_id, kind) ORDER BY flow_id, kind
-      ON CONFLICT (flow_id, kind) DO UPDATE SET xid = pg_current_xact_id()
-      RETURNING flow_id, kind
-    )
-    SELECT pg_notify($3, json_build_object('kind', kind, 'flowId', flow_id)::text) FROM changed`,
-    [changes.map(({ flowId }) => flowId), changes.map(({ kind }) => kind), channelOf(sql.schema)],
-  );
-}
-
-interface Called {
-  readonly given: unknown;
-  readonly answer: unknown;
-}
-
-/** Where a schema's replicas listen: the names of channels are those of a whole database, and short. */
-function channelOf(schema: string): string {
-  return schema === 'sluice' ? 'sluice_changes' : `sluice_changes_${digestOf(schema)}`;
-}
-
-function digestOf(schema: string): string {
-  return createHash('sha256').update(schema).digest('hex').slice(0, 32);
-}
 
 /** The transactions up to which a replica has seen all changes. */
 export type Seen = string;
@@ -106,6 +46,7 @@ export class Feed implements StoreChanges {
   #direct: Direct | undefined;
   #isConnected = false;
   #hasNameLock = false;
+  #locking: Promise<void> | undefined;
   /** Whether there was a reader yet. */
   #isRead = false;
   #listening: Promise<void> | undefined;
@@ -214,6 +155,14 @@ export class Feed implements StoreChanges {
   /** The lock lasts as long as the connection. Another one may have it that was lost and is not ended yet. */
   async #lockName(): Promise<void> {
     if (!this.#isConnected || this.#hasNameLock) return;
+    // A look at the rows may come while the connection that has just been made asks for the lock.
+    this.#locking ??= this.#tryLock().finally(() => {
+      this.#locking = undefined;
+    });
+    await this.#locking;
+  }
+
+  async #tryLock(): Promise<void> {
     const lock = 'SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS "isLocked"';
     const { rows } = (await this.#direct?.client.query(lock, [this.#options.nameLock])) ?? { rows: [] };
     this.#hasNameLock = rows[0]?.isLocked === true;

@@ -1,62 +1,94 @@
 import { StoreUnavailableError } from '../../errors.ts';
-import { asking, decide } from '../decisions/decision.ts';
-import { type HeldDelivery, type HeldReads, holdOf, releaseHeld } from '../decisions/release.ts';
+import { hold } from '../decisions/acceptance.ts';
+import { awaited, decide, known } from '../decisions/decision.ts';
+import { lockFlows } from '../decisions/flows.ts';
+import { insertRun } from '../decisions/new-runs.ts';
+import { sql } from '../decisions/port.ts';
+import {
+  discardHeld,
+  type HoldRows,
+  heldVerbs,
+  type ReleaseRows,
+  type RemovalRows,
+  releaseHeld,
+} from '../decisions/release.ts';
+import { pinRows } from '../decisions/sub-run-rows.ts';
+import { ROW_BYTES } from '../new-rows.ts';
 import type { Acceptance, HoldResult } from '../store.ts';
-import { claim } from './acceptance.ts';
-import { lockFlows } from './flows.ts';
-import { NewRows, ROW_BYTES } from './new-rows.ts';
-import type { Answer, Given, Operations } from './operation.ts';
+import { type AcceptCall, acceptanceRows, ClaimedNames, callOf, flowRowsOf } from './acceptance.ts';
+import { NewRows } from './new-rows.ts';
+import { type Answer, type Given, type Operations, operationsOf } from './operation.ts';
 import type { Sql } from './sql.ts';
-import { type PinReads, pinReads } from './sub-runs.ts';
 
-export const holdOperations: Operations<'holdDelivery' | 'releaseHeld' | 'countHeld'> = {
-  holdDelivery: { lane: 'write', run: holdDelivery },
-  releaseHeld: { lane: 'write', run: releaseHeldRuns },
-  countHeld: { lane: 'read', run: countHeld },
+export const holdOperations: Operations<'holdDelivery' | 'releaseHeld' | 'discardHeld' | 'countHeld' | 'listHeld'> = {
+  holdDelivery: { purpose: 'write', run: holdDelivery },
+  releaseHeld: { purpose: 'write', run: releaseHeldRuns },
+  discardHeld: { purpose: 'write', run: discardHeldOf },
+  ...operationsOf(heldVerbs),
 };
 
 /** Holds the flow alone, so that deliveries are held in the order of their arrival, and none while a release ends. */
 async function holdDelivery(sql: Sql, acceptance: Acceptance): Promise<HoldResult> {
-  const { run, idempotencyKey } = acceptance;
-  const noneRemoved = { insertRun() {}, removeHeld() {} };
-  const kind = await decide(holdOf({ ...heldReads(sql, async () => {}), ...noneRemoved }, run));
-  if (kind !== 'held') return { kind };
-  const headers = JSON.stringify(run.trigger.headers);
-  const bytes = ROW_BYTES + Buffer.byteLength(headers) + run.trigger.body.byteLength;
-  await checkBounds(sql, bytes);
-  const rows = new NewRows();
-  const result = await claim(sql, acceptance, rows);
-  if (result.kind === 'accepted') {
-    rows.counters.sized('held', { rows: 1, bytes });
-    // The run keeps them from now on, whatever its flow names when it is released.
-    rows.addKeys('run', run.id, run.searchKeys);
-    if (run.deliveryId !== null) rows.addKeys('delivery', run.deliveryId, run.searchKeys);
-    await sql.run(
-      `INSERT INTO sluice.held_deliveries (
-        flow_id, trigger_key, run_id, delivery_id, idempotency_key, traceparent, content_type, headers, body, kept_bytes
-      ) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-      [
-        run.flowId,
-        run.triggerKey,
-        run.id,
-        run.deliveryId,
-        idempotencyKey ?? null,
-        run.traceparent,
-        run.trigger.contentType,
-        headers,
-        run.trigger.body,
-        bytes,
-      ],
-    );
-  }
-  rows.write(sql);
-  return result.kind === 'accepted' ? { ...result, kind: 'held' } : result;
+  const call = callOf({ acceptance });
+  const flows = await decide(lockFlows(sql.port, [call.flowId]));
+  const names = await ClaimedNames.take(sql, [call]);
+  const written = new NewRows(sql);
+  const result = await decide(
+    hold(
+      {
+        ...acceptanceRows(sql, { flows: flowRowsOf(flows), names, written }),
+        ...holdRows(sql, written),
+        lockFlow: (flowId) => known(flows.get(flowId)),
+      },
+      call,
+    ),
+  );
+  if (result === 'full') throw new StoreUnavailableError('the limit of held deliveries is reached');
+  names.settle(sql);
+  written.write();
+  return result;
 }
 
-/** Throws where another delivery of that size would exceed the bounds. */
-async function checkBounds(sql: Sql, added: number): Promise<void> {
+function holdRows(sql: Sql, written: NewRows): Omit<HoldRows<AcceptCall>, 'lockFlow'> {
+  const sizeOf = ({ acceptance: { run } }: AcceptCall) =>
+    ROW_BYTES + Buffer.byteLength(JSON.stringify(run.trigger.headers)) + run.trigger.body.byteLength;
+  return {
+    port: sql.port,
+    hasRoom: (call) => awaited(hasRoom(sql, sizeOf(call))),
+    keepHeld(call) {
+      const { acceptance, idempotencyKey } = call;
+      const { run } = acceptance;
+      const bytes = sizeOf(call);
+      sql.port.count('kept_sizes', ['held'], { rows: 1, bytes });
+      // The run keeps them from now on, whatever its flow names when it is released.
+      written.addKeys('run', run.id, run.searchKeys);
+      if (run.deliveryId !== null) written.addKeys('delivery', run.deliveryId, run.searchKeys);
+      sql.later(
+        `INSERT INTO sluice.held_deliveries (
+          flow_id, trigger_key, run_id, delivery_id, idempotency_key, traceparent, content_type, headers, body, kept_bytes,
+          held_at
+        ) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+        [
+          run.flowId,
+          run.triggerKey,
+          run.id,
+          run.deliveryId,
+          idempotencyKey,
+          run.traceparent,
+          run.trigger.contentType,
+          JSON.stringify(run.trigger.headers),
+          run.trigger.body,
+          bytes,
+          run.startedAt,
+        ],
+      );
+    },
+  };
+}
+
+async function hasRoom(sql: Sql, added: number): Promise<boolean> {
   const { maxRows, maxBytes } = sql.bounds.held;
-  if (maxRows === Number.POSITIVE_INFINITY && maxBytes === Number.POSITIVE_INFINITY) return;
+  if (maxRows === Number.POSITIVE_INFINITY && maxBytes === Number.POSITIVE_INFINITY) return true;
   // One after the other, whatever the flow: else several could find room for one.
   await sql.run("SELECT pg_advisory_xact_lock(hashtextextended('sluice holds', sluice_lock_scope))");
   const size = await sql.get<{ rows: number; bytes: number }>(
@@ -64,83 +96,34 @@ async function checkBounds(sql: Sql, added: number): Promise<void> {
     FROM sluice.kept_sizes WHERE kind = 'held'`,
   );
   const { rows, bytes } = size ?? { rows: 0, bytes: 0 };
-  if (rows + 1 > maxRows || bytes + added > maxBytes) {
-    throw new StoreUnavailableError('the limit of held deliveries is reached');
-  }
+  return rows + 1 <= maxRows && bytes + added <= maxBytes;
 }
 
-async function releaseHeldRuns(sql: Sql, release: Given<'releaseHeld'>): Promise<Answer<'releaseHeld'>> {
-  const rows = new NewRows();
-  const removed: number[] = [];
-  const flush = async () => {
-    if (removed.length > 0) rows.counters.sized('held', await removeHeld(sql, removed.splice(0)));
+function removalRows({ port }: Sql): RemovalRows {
+  return {
+    port,
+    *lockFlow(flowId) {
+      return (yield* lockFlows(port, [flowId])).get(flowId);
+    },
+    *removeHeld(seqs) {
+      const removed = yield* port.all<{ bytes: number }>(
+        sql`DELETE FROM sluice.held_deliveries WHERE seq = ANY (${seqs}) RETURNING kept_bytes AS bytes`,
+      );
+      for (const { bytes } of removed) port.count('kept_sizes', ['held'], { rows: -1, bytes: -bytes });
+    },
   };
-  const released = await decide(
-    releaseHeld(
-      {
-        ...heldReads(sql, flush),
-        insertRun: (run, idempotencyKey) => rows.addRun(run, { idempotencyKey: idempotencyKey ?? undefined }),
-        removeHeld: (seq) => void removed.push(seq),
-      },
-      release,
-    ),
-  );
-  rows.write(sql);
-  return released;
 }
 
-/** `flush` deletes what the decision has removed so far. */
-function heldReads(sql: Sql, flush: () => Promise<void>) {
-  return asking<HeldReads & PinReads>({
-    ...pinReads(sql),
-    findFlow: async (flowId) => (await lockFlows(sql, [flowId])).get(flowId),
-    async findSnapshot(flowId, revision) {
-      const row = await sql.get<{ snapshot: string }>(
-        'SELECT snapshot FROM sluice.revisions WHERE flow_id = $1 AND revision = $2',
-        [flowId, revision],
-      );
-      return row?.snapshot;
-    },
-    async hasHeld(flowId) {
-      const held = await sql.get('SELECT FROM sluice.held_deliveries WHERE flow_id = $1 LIMIT 1', [flowId]);
-      return held !== undefined;
-    },
-    async countHeld(flowId) {
-      await flush();
-      const row = await sql.get<{ held: number }>(
-        'SELECT count(*) AS held FROM sluice.held_deliveries WHERE flow_id = $1',
-        [flowId],
-      );
-      return row?.held ?? 0;
-    },
-    listSizes: (flowId, limit) =>
-      sql.all<{ seq: number; bytes: number }>(
-        `SELECT seq, octet_length(body) AS bytes FROM sluice.held_deliveries WHERE flow_id = $1 ORDER BY seq LIMIT $2`,
-        [flowId, limit],
-      ),
-    listHeld: (seqs) =>
-      sql.all<HeldDelivery>(
-        `SELECT seq, trigger_key AS "triggerKey", run_id AS "runId", delivery_id AS "deliveryId",
-          idempotency_key AS "idempotencyKey", traceparent, content_type AS "contentType", headers, body
-        FROM sluice.held_deliveries WHERE seq = ANY($1) ORDER BY seq`,
-        [seqs],
-      ),
-  });
+function releaseHeldRuns(sql: Sql, release: Given<'releaseHeld'>): Promise<Answer<'releaseHeld'>> {
+  const { port } = sql;
+  const rows: ReleaseRows = {
+    ...pinRows(port),
+    ...removalRows(sql),
+    insertRun: (run, idempotencyKey) => insertRun(port, run, idempotencyKey),
+  };
+  return decide(releaseHeld(rows, release));
 }
 
-/** Yields what the held deliveries are fewer by. */
-async function removeHeld(sql: Sql, seqs: readonly number[]): Promise<{ rows: number; bytes: number }> {
-  const row = await sql.get<{ rows: number; bytes: number }>(
-    `WITH removed AS (DELETE FROM sluice.held_deliveries WHERE seq = ANY($1) RETURNING kept_bytes)
-    SELECT -count(*) AS rows, -coalesce(sum(kept_bytes), 0) AS bytes FROM removed`,
-    [seqs],
-  );
-  return row ?? { rows: 0, bytes: 0 };
-}
-
-async function countHeld(sql: Sql): Promise<Readonly<Record<string, number>>> {
-  const rows = await sql.all<{ flowId: string; held: number }>(
-    'SELECT flow_id AS "flowId", count(*) AS held FROM sluice.held_deliveries GROUP BY flow_id',
-  );
-  return Object.fromEntries(rows.map(({ flowId, held }) => [flowId, held]));
+function discardHeldOf(sql: Sql, discard: Given<'discardHeld'>): Promise<Answer<'discardHeld'>> {
+  return decide(discardHeld(removalRows(sql), discard));
 }

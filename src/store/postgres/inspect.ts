@@ -1,25 +1,40 @@
+import type { ChainKey } from '../activity-chain.ts';
 import type { Inspection } from '../store.ts';
-import { createConnections } from './connections.ts';
+import { type Connections, createConnections } from './connections.ts';
 import { requireCurrent } from './migrate.ts';
 import { operations } from './operations.ts';
 import type { Sql } from './sql.ts';
 
-/** Reads a database in one transaction, so that all answers are from one instant and no writer waits for it. */
-export async function inspectDatabase({
-  directUrl: url,
-  schema,
-}: {
+interface Place {
   readonly directUrl: string;
   readonly schema: string;
-}): Promise<Inspection> {
+}
+
+/** Reads a database in one transaction, which is over with the work. */
+export async function readDatabase<Value>(place: Place, work: (sql: Sql) => Promise<Value>): Promise<Value> {
+  const connections = await connect(place);
+  try {
+    return await connections.read(work);
+  } finally {
+    await connections.close();
+  }
+}
+
+async function connect({ directUrl: url, schema }: Place, chainKey?: ChainKey): Promise<Connections> {
   await requireCurrent({ url, schema });
-  const connections = createConnections({
+  return createConnections({
     url,
     schema,
     isPrepared: false,
     applicationName: 'sluice/check',
     replica: 'check',
+    chainKey,
   });
+}
+
+/** Reads a database in one transaction, so that all answers are from one instant and no writer waits for it. */
+export async function inspectDatabase(place: Place, chainKey?: ChainKey): Promise<Inspection> {
+  const connections = await connect(place, chainKey);
   let finish = () => {};
   const isFinished = new Promise<void>((resolve) => {
     finish = resolve;
@@ -39,8 +54,11 @@ export async function inspectDatabase({
     findRevision: (flowId, revision) => operations.findRevision.run(sql, flowId, revision),
     readLiveFlow: (flowId) => operations.readLiveFlow.run(sql, flowId),
     findSuperseded: (manifest) => operations.findSuperseded.run(sql, manifest),
+    listRoutes: (slugs) => operations.listRoutes.run(sql, slugs),
     listKeyFigures: (query) => operations.listKeyFigures.run(sql, query),
     listKeyUsers: (query) => operations.listKeyUsers.run(sql, query),
+    listInterventions: (query) => operations.listInterventions.run(sql, query),
+    checkInterventions: (request) => operations.checkInterventions.run(sql, request),
     async close() {
       finish();
       await connections.close();

@@ -1,7 +1,9 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { runMigrations } from 'graphile-worker';
 import pg from 'pg';
 import { directClient } from './direct.ts';
 import { type Migration, migrations } from './migrations/index.ts';
+import { codeOf } from './outage.ts';
 import { Statements, workerSchemaOf } from './sql.ts';
 import { QUIET } from './wake-ups.ts';
 
@@ -14,6 +16,12 @@ export interface MigrateOptions {
   readonly migrations?: readonly Migration[];
   /** Whether it may be an unfinished copy of another database, which lacks rows. */
   readonly isCopied?: boolean;
+  /** Awaited before each change to the schema of an existing database; with the names of what is still missing. */
+  readonly onMigrating?: ((names: readonly string[]) => Promise<void>) | undefined;
+  /** Called when others hold what a migration has to lock, before it is tried again. */
+  readonly onBlocked?: ((error: Error) => void) | undefined;
+  /** Called when there was no schema and a new one was made. */
+  readonly onCreated?: (() => void) | undefined;
   /** Whether a schema that does not exist is an error, and not to be made. */
   readonly mustExist?: boolean;
 }
@@ -21,15 +29,36 @@ export interface MigrateOptions {
 /** The table that an unfinished copy of another database has. */
 export const COPY_MARK = 'copy_progress';
 
+/** A migration that waits for a lock has all who want the table wait behind it: deliveries, for one, which take 4 s. */
+const LOCK_MS = 1000;
+const BACKOFF_MS = { first: 500, most: 10_000 };
+
+/** Others hold a lock for too long, or want it in another order; SQLSTATE of PostgreSQL's manual, appendix A. */
+const BLOCKED = new Set(['55P03', '40P01']);
+
 /**
  * Brings the schema up to date, or creates it, and yields the names of the migrations that it ran. Of several processes
- * that start at once one migrates while the others wait and then find it done. Throws where the database has a schema
- * that this release cannot work with, and leaves everything as it was when it throws.
+ * that start at once one migrates while the others wait and then find it done. Each migration is one transaction: one that
+ * fails leaves nothing of itself. Where others hold what it has to lock, it lets them go on and tries again. Throws where
+ * the database has a schema that this release cannot work with.
  */
 export async function migrate(options: MigrateOptions): Promise<string[]> {
+  for (let waitMs = BACKOFF_MS.first; ; waitMs = Math.min(waitMs * 2, BACKOFF_MS.most)) {
+    try {
+      return await tryToMigrate(options);
+    } catch (error) {
+      if (!(error instanceof Error) || !BLOCKED.has(codeOf(error) ?? '')) throw error;
+      options.onBlocked?.(error);
+    }
+    await wait(waitMs);
+  }
+}
+
+async function tryToMigrate(options: MigrateOptions): Promise<string[]> {
   const { url, schema, grantTo, migrations: wanted = migrations, isCopied = false, mustExist = false } = options;
-  return inTransaction({ url, schema }, async (query) => {
-    await query("SELECT pg_advisory_xact_lock(hashtextextended('sluice migrates ' || $1, 0))", [schema]);
+  return withConnection({ url, schema }, async (query) => {
+    // Until the connection ends: each migration is a transaction of its own.
+    await query("SELECT pg_advisory_lock(hashtextextended('sluice migrates ' || $1, 0))", [schema]);
     const done = await appliedMigrations(query, schema);
     await checkServer(query);
     if (mustExist && done.length === 0) throw new Error(`it has no schema ${schema} of Sluice`);
@@ -39,29 +68,42 @@ export async function migrate(options: MigrateOptions): Promise<string[]> {
         'the database is an unfinished copy of another one: finish it with `sluice copy`, or drop its schema',
       );
     }
+    const isNew = done.length === 0;
     const missing = wanted.filter(({ version }) => !done.some((applied) => applied.version === version));
-    // Over a connection of its own, while this one has the lock. Ours use what these make.
-    const workers = runMigrations({ connectionString: url, schema: workerSchemaOf(schema), logger: QUIET });
-    await workers
-      .then(() => run(missing, { query, schema, isNew: done.length === 0 }))
-      .catch((error: unknown) => {
-        throw explained(error, missing);
-      });
-    if (grantTo !== undefined) await grant(query, { schema, role: grantTo });
-    return missing.map(({ name }) => name);
+    const names = missing.map(({ name }) => name);
+    const told = isNew ? undefined : options.onMigrating;
+    // The lock above is waited for until another process has migrated; those of tables are not.
+    await query(`SET lock_timeout = ${LOCK_MS}`);
+    try {
+      if (names.length > 0) await told?.(names);
+      // Over a connection of its own, while this one has the lock. Ours use what these make.
+      await runMigrations({ connectionString: url, schema: workerSchemaOf(schema), logger: QUIET });
+      for (const [at, migration] of missing.entries()) {
+        if (at > 0) await told?.(names.slice(at));
+        await inTransaction(query, async () => {
+          if (isNew && at === 0) await createSchema(query, schema);
+          await apply(query, migration);
+        });
+      }
+    } catch (error) {
+      throw explained(error, missing);
+    }
+    if (grantTo !== undefined) await inTransaction(query, () => grant(query, { schema, role: grantTo }));
+    if (isNew) options.onCreated?.();
+    return names;
   });
 }
 
 /** Throws unless the database has the schema of this very release. Changes nothing. */
 export async function requireCurrent({ url, schema }: MigrateOptions): Promise<void> {
-  const done = await inTransaction({ url, schema }, (query) => appliedMigrations(query, schema));
+  const done = await withConnection({ url, schema }, (query) => appliedMigrations(query, schema));
   const [found, own] = [done.at(-1)?.version ?? 0, migrations.at(-1)?.version ?? 0];
   if (found === own) return;
   if (found === 0) throw new Error('no service has written to it yet');
   throw new Error(`its schema version is ${found} and this release reads ${own}`);
 }
 
-async function inTransaction<Value>(
+async function withConnection<Value>(
   { url, schema }: Pick<MigrateOptions, 'url' | 'schema'>,
   work: (query: Query) => Promise<Value>,
 ): Promise<Value> {
@@ -69,31 +111,35 @@ async function inTransaction<Value>(
   const direct = directClient({ url, applicationName: 'sluice/migrate' });
   const { client } = direct;
   const statements = new Statements({ schema, isPrepared: false });
-  const query: Query = (text, values = []) => client.query({ text: statements.rename(text), values });
   try {
     await client.connect();
-    await query('BEGIN');
-    const value = await work(query);
-    await query('COMMIT');
-    return value;
-  } catch (error) {
-    await query('ROLLBACK').catch(() => {});
-    throw error;
+    return await work((text, values = []) => client.query({ text: statements.rename(text), values }));
   } finally {
     await direct.end();
   }
 }
 
-async function run(
-  missing: readonly Migration[],
-  { query, schema, isNew }: { query: Query; schema: string; isNew: boolean },
-): Promise<void> {
-  if (missing.length > 0 && isNew) await createSchema(query, schema);
-  for (const { version, name, compatibleFrom, sql } of missing) {
-    await query(sql);
-    const row = [version, name, compatibleFrom];
-    await query('INSERT INTO sluice.schema_migrations (version, name, compatible_from) VALUES ($1, $2, $3)', row);
+async function inTransaction(query: Query, work: () => Promise<void>): Promise<void> {
+  await query('BEGIN');
+  try {
+    await work();
+    await query('COMMIT');
+  } catch (error) {
+    await query('ROLLBACK').catch(() => {});
+    throw error;
   }
+}
+
+/**
+ * What it changes is locked first, the strongest lock at once and in one order: a migration that took a weaker one before,
+ * or another table first, would wait for those who wait for it.
+ */
+async function apply(query: Query, { version, name, compatibleFrom, locks = [], sql }: Migration): Promise<void> {
+  const tables = [...locks].sort().map((table) => `sluice.${table}`);
+  if (tables.length > 0) await query(`LOCK TABLE ${tables.join(', ')} IN ACCESS EXCLUSIVE MODE`);
+  await query(sql);
+  const row = [version, name, compatibleFrom];
+  await query('INSERT INTO sluice.schema_migrations (version, name, compatible_from) VALUES ($1, $2, $3)', row);
 }
 
 const INSUFFICIENT_PRIVILEGE = '42501';

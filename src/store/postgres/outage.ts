@@ -60,8 +60,14 @@ export class Outage {
     if (kind === undefined) return toStoreError(error);
     // One connection may be lost while the others work; where nothing answers, all have waited for long enough.
     if (kind === 'silent') this.#goAway(toError(error));
-    else void this.#probe();
-    return this.#refusal(toError(error));
+    else this.ask();
+    // A full disk or memory may pass the probe, and then only the caller can tell of it.
+    return kind === 'exhausted' && this.#away === undefined ? toStoreError(error) : this.#refusal(toError(error));
+  }
+
+  /** Finds out in the background whether the database is away. */
+  ask(): void {
+    void this.#probe();
   }
 
   close(): void {
@@ -80,7 +86,7 @@ export class Outage {
       this.#options.forget();
       this.#options.onAway?.(error);
     }
-    void this.#probe();
+    this.ask();
   }
 
   async #probe(): Promise<void> {
@@ -102,18 +108,43 @@ export class Outage {
   }
 }
 
-/** Of Node's sockets and look-ups, and of PostgreSQL that stops or starts: its manual, appendix A. */
-const LOST = /^(?:E(?:CONN\w+|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|HOSTDOWN|NOTFOUND|AI_AGAIN)|57P0[1-3]|08\w{3})$/;
+/**
+ * Of Node's sockets and look-ups, and of PostgreSQL that stops or starts, or that takes no writes on this connection:
+ * its manual, appendix A. A session that began while the server was read-only may stay so for good.
+ */
+const LOST =
+  /^(?:E(?:CONN\w+|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|HOSTDOWN|NOTFOUND|AI_AGAIN)|57P0[1-4]|08\w{3}|25006)$/;
+/** Of PostgreSQL that lacks disk, memory or connections. */
+const EXHAUSTED = /^53\w{3}$/;
 /** The driver's own errors have no code. */
 const LOST_MESSAGES = /^Connection terminated|^Client has encountered a connection error/;
 const SILENT_MESSAGES = /^Query read timeout|^Connection terminated due to connection timeout|^timeout expired/;
 
 /** How an error says that the database is away; undefined where it says something else. */
-function kindOf(error: unknown): 'lost' | 'silent' | undefined {
+function kindOf(error: unknown): 'lost' | 'silent' | 'exhausted' | undefined {
   if (error instanceof StoreUnavailableError) return undefined;
   const message = error instanceof Error ? error.message : '';
   if (SILENT_MESSAGES.test(message)) return 'silent';
+  if (EXHAUSTED.test(codeOf(error) ?? '')) return 'exhausted';
   return LOST.test(codeOf(error) ?? '') || LOST_MESSAGES.test(message) ? 'lost' : undefined;
+}
+
+/** What kept a store from being opened: a database that is away may come back, all else is for the operator to mend. */
+export function toOpenError(error: unknown): StoreUnavailableError {
+  const { message, cause } = toStoreError(error);
+  return new StoreUnavailableError(message, { cause, isAway: losesConnection(error) });
+}
+
+/** Whether the connection that gave the error is of no more use. */
+export function losesConnection(error: unknown): boolean {
+  return kindOf(error) !== undefined;
+}
+
+/** Throws unless new connections can write, as one that asks this could. */
+export async function requireWritable(query: (text: string) => Promise<{ rows: unknown[] }>): Promise<void> {
+  const { rows } = await query("SELECT current_setting('transaction_read_only') AS answer");
+  if ((rows[0] as { answer?: unknown } | undefined)?.answer !== 'on') return;
+  throw Object.assign(new Error('the database is read-only (transaction_read_only is on)'), { code: '25006' });
 }
 
 export function codeOf(error: unknown): string | undefined {

@@ -1,15 +1,18 @@
 import { StoreUnavailableError } from '../../errors.ts';
 import { type Json, parseJson } from '../../model/json.ts';
-import type { Replica } from '../store.ts';
-import { LEASED, ofBothIndexes, recover, returnLost } from './dispatch.ts';
+import { decide } from '../decisions/decision.ts';
+import { leaseVerbs, RUNNING } from '../decisions/leases.ts';
+import { keepLedgerTime } from '../decisions/ledger-time.ts';
+import type { LostLeases, Replica } from '../store.ts';
 import { misfitOf } from './migrate.ts';
 import type { Answer, Given, Operations } from './operation.ts';
 import type { Sql } from './sql.ts';
 
-export const replicaOperations: Operations<'beat' | 'beginHousekeeping' | 'listReplicas'> = {
-  beat: { lane: 'write', run: beat },
-  beginHousekeeping: { lane: 'write', run: beginHousekeeping },
-  listReplicas: { lane: 'read', run: listReplicas },
+export const replicaOperations: Operations<'beat' | 'beginHousekeeping' | 'keepTime' | 'listReplicas'> = {
+  beat: { purpose: 'write', run: beat },
+  beginHousekeeping: { purpose: 'write', run: beginHousekeeping },
+  keepTime: { purpose: 'write', run: keepTime },
+  listReplicas: { purpose: 'read', run: listReplicas },
 };
 
 /** Who was not seen for so long is dead: three beats. */
@@ -77,7 +80,7 @@ export class NameTakenError extends StoreUnavailableError {
 
 async function beat(
   sql: Sql,
-  { version, startedAt, clockOffsetMs, fingerprint, judgesOthers, lost, now }: Given<'beat'>,
+  { version, startedAt, clockOffsetMs, fingerprint, judgesOthers, ledgerAt, lost, now }: Given<'beat'>,
 ): Promise<Answer<'beat'>> {
   const say = () =>
     sql.get<{ at: number }>(
@@ -99,14 +102,35 @@ async function beat(
     [DEAD_AFTER_MS, judgesOthers],
   );
   const died: { name: string; steps: number }[] = [];
-  for (const { name } of dead) died.push({ name, steps: await recover(sql, { owner: name, now }) });
+  for (const { name } of dead)
+    died.push({ name, steps: await decide(leaseVerbs.recover.decide(sql.port, { owner: name, now })) });
   if (died.length > 0) await freeJobs(sql);
   const newest = await sql.get<{ version: number; compatibleFrom: number }>(
     `SELECT version, compatible_from AS "compatibleFrom" FROM sluice.schema_migrations ORDER BY version DESC LIMIT 1`,
   );
   const living = await sql.all<{ name: string; fingerprint: string }>('SELECT name, fingerprint FROM sluice.replicas');
   const told = living.map(({ name, fingerprint }) => ({ name, fingerprint: parseJson(fingerprint) as Json }));
-  return { at: own?.at ?? now, replicas: living.length, died, told, misfit: misfitOf(newest) };
+  // Late, because other replicas wait for this row.
+  const kept = await decide(keepLedgerTime(sql.port, { now, ledgerAt }));
+  return { at: own?.at, ledgerAt: kept, replicas: living.length, died, told, misfit: misfitOf(newest) };
+}
+
+async function keepTime(sql: Sql, time: Given<'keepTime'>): Promise<Answer<'keepTime'>> {
+  const ledgerAt = await decide(keepLedgerTime(sql.port, time));
+  const row = await sql.get<{ at: number }>(`SELECT ${CLOCK} AS "at"`);
+  return { at: row?.at, ledgerAt };
+}
+
+/** Returns the leases that this process was given and never heard of. */
+async function returnLost(sql: Sql, { leasedBefore, held, at }: LostLeases & { at: number }): Promise<void> {
+  const lost = await sql.all<{ token: string }>(
+    `SELECT lease_token AS token FROM sluice.steps
+    WHERE (run_id, step_key) IN (${RUNNING}) AND status = 'Running' AND lease_owner = $1 AND due_at <= $2
+      AND lease_token <> ALL($3::text[])`,
+    [sql.replica, leasedBefore, held],
+  );
+  const tokens = lost.map(({ token }) => token);
+  if (tokens.length > 0) await decide(leaseVerbs.returnLeases.decide(sql.port, { tokens, at }));
 }
 
 async function joinAgain(sql: Sql): Promise<void> {
@@ -146,7 +170,8 @@ const OVERDUE_MS = 30_000;
 async function wakeForOverdue(sql: Sql, now: number): Promise<void> {
   await sql.run(
     `SELECT graphile_worker.add_job('step', '{"v":1}', job_key => 'overdue')
-    WHERE EXISTS (${ofBothIndexes('due_at <= $1')})
+    WHERE (EXISTS (SELECT FROM sluice.steps WHERE due_at <= $1 AND deaths < 2)
+        OR EXISTS (SELECT FROM sluice.steps WHERE due_at <= $1 AND deaths >= 2))
       AND NOT EXISTS (
         SELECT FROM graphile_worker.jobs
         WHERE locked_at IS NULL AND attempts < max_attempts AND run_at < clock_timestamp() - make_interval(secs => $2)
@@ -184,10 +209,8 @@ async function listReplicas(sql: Sql): Promise<Replica[]> {
     `SELECT r.name, r.version, r.started_at AS "startedAt", r.seen_at AS "seenAt",
       r.clock_offset_ms AS "clockOffsetMs", r.fingerprint, coalesce(leased.steps, 0) AS steps
     FROM sluice.replicas r LEFT JOIN (
-      SELECT lease_owner, count(*) AS steps FROM (
-        SELECT lease_owner FROM sluice.steps WHERE ${LEASED} AND deaths < 2
-        UNION ALL SELECT lease_owner FROM sluice.steps WHERE ${LEASED} AND deaths >= 2
-      ) held GROUP BY lease_owner
+      SELECT lease_owner, count(*) AS steps FROM sluice.steps
+      WHERE (run_id, step_key) IN (${RUNNING}) AND lease_token IS NOT NULL GROUP BY lease_owner
     ) leased ON leased.lease_owner = r.name
     WHERE r.seen_at >= ${CLOCK} - $1 ORDER BY r.name`,
     [DEAD_AFTER_MS],

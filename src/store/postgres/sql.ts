@@ -1,9 +1,12 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
-import { isStorable } from '../../model/text.ts';
+import { storable } from '../../model/text.ts';
+import type { ChainKey } from '../activity-chain.ts';
+import { CollectedCounts } from '../decisions/counts.ts';
+import { awaited } from '../decisions/decision.ts';
+import { Made, type Port, type Query, Rows, type SqlValue } from '../decisions/port.ts';
 
-/** What a parameter of a statement takes; a list becomes an array of PostgreSQL's. */
-export type SqlValue = string | number | boolean | null | Uint8Array | readonly (string | number | boolean | null)[];
+export type { SqlValue } from '../decisions/port.ts';
 
 /**
  * Runs statements, one transaction long. Their SQL names tables in the schema `sluice`, whatever the schema of this
@@ -11,10 +14,12 @@ export type SqlValue = string | number | boolean | null | Uint8Array | readonly 
  * `flow_id AS "flowId"`.
  */
 export interface Sql {
+  /** The same transaction, for verbs that are said once for every backend. */
+  readonly port: Port;
+  /** What was counted and not sent yet: the rest leaves with the commit. */
+  readonly counts: CollectedCounts;
   /** All rows that a statement yields. */
   all<Row>(text: string, values?: readonly SqlValue[]): Promise<Row[]>;
-  /** As `all`, for a statement whose best plan depends on its values: it is planned for them each time. */
-  allUnprepared<Row>(text: string, values?: readonly SqlValue[]): Promise<Row[]>;
   /** The first row that a statement yields. */
   get<Row>(text: string, values?: readonly SqlValue[]): Promise<Row | undefined>;
   /** Yields how many rows the statement changed. */
@@ -57,6 +62,8 @@ export interface SqlOptions {
   readonly log?: Bounds['log'] | undefined;
   readonly held?: Bounds['held'] | undefined;
   readonly replica: string;
+  /** Makes the hashes of the activity log; without it whoever can write to the database can make them. */
+  readonly chainKey?: ChainKey | undefined;
 }
 
 const BIGINT = 20;
@@ -86,13 +93,25 @@ export class Statements {
   readonly #lockScope: string;
   readonly #isPrepared: boolean;
   readonly #texts = new Map<string, { readonly text: string; readonly name?: string }>();
-  readonly #kept = new Map<() => unknown, unknown>();
+  readonly #queries = new WeakMap<readonly string[], { readonly text: string; readonly name?: string }>();
+  readonly kept = new Made();
 
   constructor({ schema, isPrepared }: Pick<SqlOptions, 'schema' | 'isPrepared'>) {
     this.#schema = pg.escapeIdentifier(schema);
     this.#workerSchema = pg.escapeIdentifier(workerSchemaOf(schema));
     this.#lockScope = lockScopeOf(schema);
     this.#isPrepared = isPrepared;
+  }
+
+  /** The text of a statement of the port. */
+  ofQuery({ strings, isFixed }: Query): { readonly text: string; readonly name?: string } {
+    const known = this.#queries.get(strings);
+    if (known !== undefined) return known;
+    const text = strings.reduce((before, after, at) => `${before}$${at}${after}`);
+    if (!isFixed) return { text: this.rename(text) };
+    const statement = this.of(text);
+    this.#queries.set(strings, statement);
+    return statement;
   }
 
   /** Only for texts of this program: each is kept for ever. */
@@ -105,11 +124,6 @@ export class Statements {
       : { text: own };
     this.#texts.set(text, statement);
     return statement;
-  }
-
-  kept<Value>(make: () => Value): Value {
-    if (!this.#kept.has(make)) this.#kept.set(make, make());
-    return this.#kept.get(make) as Value;
   }
 
   rename(text: string): string {
@@ -147,6 +161,7 @@ export type Write = Sql['later'];
 
 interface SqlContext extends Pick<Sql, 'slot' | 'schema' | 'replica' | 'instance' | 'bounds'> {
   readonly statements: Statements;
+  readonly chainKey: ChainKey | undefined;
   /** Takes the answers that the end of the transaction waits for. */
   readonly later: Promise<unknown>[];
 }
@@ -163,39 +178,46 @@ export function sendInOneWrite(client: pg.PoolClient): void {
 }
 
 /** The statements of one transaction. */
-export function sqlOf(client: pg.PoolClient, { statements, later, ...given }: SqlContext): Sql {
+export function sqlOf(client: pg.PoolClient, { statements, later, chainKey, ...given }: SqlContext): Sql {
   const send = (statement: { readonly text: string; readonly name?: string }, values: readonly SqlValue[]) => {
     sendInOneWrite(client);
     return client.query({ ...statement, values: values.map(toParameter), types });
   };
   const query = (text: string, values: readonly SqlValue[]) => send(statements.of(text), values);
+  const write = (answer: Promise<unknown>) => {
+    // Checked at the end of the transaction; nothing waits for it before.
+    answer.catch(() => {});
+    later.push(answer);
+  };
+  const counts = new CollectedCounts();
+  const own = new Made();
+  const ask = (asked: Query) => send(statements.ofQuery(asked), asked.values);
+  const port: Port = {
+    get: <Row>(asked: Query) => awaited(ask(asked).then(({ rows }) => rows[0] as Row | undefined)),
+    all: <Row>(asked: Query) => awaited(ask(asked).then(({ rows }) => rows as Row[])),
+    run: (asked) => awaited(ask(asked).then(({ rowCount }) => rowCount ?? 0)),
+    later: (asked) => write(ask(asked)),
+    count: counts.add,
+    chainKey,
+    kept: (make) => statements.kept.of(make, make),
+    own: (make) => own.of(make, () => make(port)),
+  };
   return {
     ...given,
-    kept: (make) => statements.kept(make),
+    port,
+    counts,
+    kept: port.kept,
     async all<Row>(text: string, values: readonly SqlValue[] = []) {
       return (await query(text, values)).rows as Row[];
-    },
-    async allUnprepared<Row>(text: string, values: readonly SqlValue[] = []) {
-      return (await send({ text: statements.rename(text) }, values)).rows as Row[];
     },
     async get<Row>(text: string, values: readonly SqlValue[] = []) {
       return (await query(text, values)).rows[0] as Row | undefined;
     },
-    later(text, values = []) {
-      const answer = query(text, values);
-      // Checked at the end of the transaction; nothing waits for it before.
-      answer.catch(() => {});
-      later.push(answer);
-    },
+    later: (text, values = []) => write(query(text, values)),
     async run(text, values = []) {
       return (await query(text, values)).rowCount ?? 0;
     },
   };
-}
-
-/** As PostgreSQL can keep it: neither NUL nor half of a surrogate pair is text there. */
-export function storable(text: string): string {
-  return isStorable(text) ? text : text.replace(/\0|\p{Surrogate}/gu, '\ufffd');
 }
 
 // What JSON writes for NUL and for half of a surrogate pair. In a text that is JSON itself they stand behind one more
@@ -230,6 +252,7 @@ export function sendTogether(sql: Sql, parts: readonly Part[]): void {
 
 function toParameter(value: SqlValue): unknown {
   if (typeof value === 'string') return storable(value);
+  if (value instanceof Rows) return jsonRows(value.rows);
   if (Array.isArray(value)) return value.map((item) => (typeof item === 'string' ? storable(item) : item));
   return value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.byteLength) : value;
 }

@@ -5,6 +5,7 @@ import { format } from 'node:util';
 import { Logger, parseCronItems, run, type WorkerEvents } from 'graphile-worker';
 import pg from 'pg';
 import type { Wakeable } from '../store.ts';
+import { requireWritable } from './outage.ts';
 import { workerSchemaOf } from './sql.ts';
 
 /** While a caller waits, success and failure go to the caller; there is nothing else to report. */
@@ -125,8 +126,8 @@ export class WakeUps {
         events: this.#createEvents(),
         // Our own handlers stop the process in order.
         noHandleSignals: true,
-        // A worker that waits here takes no job, so that a process with room gets it.
-        forbiddenFlags: () => this.#untilRoom(wakeable),
+        // A worker that waits here takes no job, so that a process with a free slot gets it.
+        forbiddenFlags: () => this.#untilSlot(wakeable),
         taskList: {
           [TASK]: async (_payload, { addJob, job }) => {
             const isAll = !signal.aborted && (await printed.exit(() => wakeable.wake()));
@@ -172,11 +173,11 @@ export class WakeUps {
     return events;
   }
 
-  async #untilRoom(wakeable: Wakeable): Promise<string[]> {
+  async #untilSlot(wakeable: Wakeable): Promise<string[]> {
     await new Promise<void>((resolve) => {
       this.#endWait = resolve;
       if (this.#closing.signal.aborted) resolve();
-      else void wakeable.room().then(resolve);
+      else void wakeable.hasSlot().then(resolve);
     });
     return [];
   }
@@ -190,6 +191,8 @@ export class WakeUps {
       connectionTimeoutMillis: ANSWER_MS,
       query_timeout: ANSWER_MS,
       keepAlive: true,
+      // The engine keeps its connections whatever they answer, so one that cannot write must not become one of them.
+      verify: (client, done) => void requireWritable((text) => client.query(text)).then(() => done(), done),
     });
     // What breaks leaves the pool by itself, and the query that it was used for fails.
     pool.on('error', () => {});

@@ -1,12 +1,12 @@
 import { createRequire } from 'node:module';
 import { Worker } from 'node:worker_threads';
 import { StoreUnavailableError } from '../../errors.ts';
-import { SOLE_OWNER } from '../../flows/runtime-keys.ts';
 import { parseJson } from '../../model/json.ts';
+import { SOLE_OWNER } from '../../model/runtime-keys.ts';
+import type { ChainKey } from '../activity-chain.ts';
 import type { AcceptResult, HoldResult, LargeRunInput, RunInput, SlotWaits, Store } from '../store.ts';
-import { acceptanceValues, packAcceptance, runValues } from './acceptance.ts';
-import { deliveryValues, packDelivery } from './deliveries.ts';
-import { heldValues } from './holds.ts';
+import { sentAcceptance } from './acceptance.ts';
+import { sentDelivery } from './deliveries.ts';
 import {
   type Answer,
   type Call,
@@ -21,21 +21,27 @@ import {
 import { type AnsweredInput, operationNames, threadOf } from './operations.ts';
 import { soleReplica } from './sole-replica.ts';
 
-const NO_BODY = new Uint8Array(0);
-
 const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
 
 export interface SqliteStoreOptions {
   /** A file, created with its folders if it does not exist, or `:memory:`. */
   readonly path: string;
+  /** Called when there was no database at the path and a new, empty one was made. */
+  readonly onCreated?: (() => void) | undefined;
+  /** Called before each change to the schema of an existing database; with the names of what is still missing. */
+  readonly onMigrating?: ((names: readonly string[]) => Promise<void>) | undefined;
+  /** Called after each transaction that wrote, with how long its commit took, its flush included. */
+  readonly onCommitted?: ((seconds: number) => void) | undefined;
   /** Called once when a thread of the store has ended by itself; every call rejects from then on. */
   readonly onFatal?: (error: Error) => void;
-  /** Called once when the database file was removed or replaced; every write rejects from then on. */
+  /** Called once when the database file was removed, replaced or found malformed; every write rejects from then on. */
   readonly onLost?: (error: Error) => void;
   /** The delivery log: by default in the database and unbounded. */
   readonly log?: StoreOptions['log'];
   /** The limits of held deliveries; unbounded by default. */
   readonly held?: StoreOptions['held'];
+  /** Makes the hashes of the activity log; without it whoever can write to the database can make them. */
+  readonly chainKey?: ChainKey | undefined;
   /** Names this process in the list of replicas, where it is the only one. */
   readonly replica?: string | undefined;
 }
@@ -46,28 +52,53 @@ export interface SqliteStoreOptions {
  * database cannot be opened, is another program's, is newer than this release or is in use by another process.
  */
 export async function openSqliteStore(opened: SqliteStoreOptions): Promise<Store> {
-  const { path, onFatal, onLost, replica = SOLE_OWNER, ...given } = opened;
-  const options: StoreOptions = { log: given.log ?? { inMemory: false, ...UNBOUNDED }, held: given.held ?? UNBOUNDED };
+  const { path, onCreated, onMigrating, onCommitted, onFatal, onLost, replica = SOLE_OWNER, ...given } = opened;
+  const options: StoreOptions = {
+    log: given.log ?? { inMemory: false, ...UNBOUNDED },
+    held: given.held ?? UNBOUNDED,
+    chainKey: given.chainKey,
+  };
   let isOpen = false;
   const die = (error: Error) => {
     void abandon(error);
     if (isOpen) onFatal?.(error);
   };
+  let isLost = false;
+  // Whichever thread finds out: what the writer is about to commit must not be acknowledged.
+  const lose = (failure: Failure) => {
+    writer.lose(failure);
+    if (isLost) return;
+    isLost = true;
+    onLost?.(toError(failure));
+  };
+  let told = Promise.resolve();
   const writer = new StoreThread('writer', {
+    onMigrating(names) {
+      told = told.then(() => onMigrating?.(names));
+      // It fails the opening, below.
+      told.catch(() => {});
+    },
     onDeath: die,
-    onLost: (error) => onLost?.(error),
+    onLost: lose,
     onLogGrown: () => reader.post({ kind: 'checkpoint' }),
+    onCommitted,
   });
   const reader =
     path === inMemory
       ? writer
-      : new StoreThread('reader', { onDeath: die, onCheckpointed: () => writer.post({ kind: 'checkpointed' }) });
+      : new StoreThread('reader', {
+          onDeath: die,
+          onLost: lose,
+          onCheckpointed: () => writer.post({ kind: 'checkpointed' }),
+        });
   const abandon = (error: Error) => Promise.all([writer.abandon(error), reader.abandon(error)]);
 
   try {
-    await writer.open(path, options);
+    const isNew = await writer.open(path, options);
+    await told;
     if (reader !== writer) await reader.open(path, options);
     isOpen = true;
+    if (isNew) onCreated?.();
   } catch (error) {
     await abandon(error instanceof Error ? error : new Error(String(error)));
     throw error;
@@ -88,29 +119,19 @@ export async function openSqliteStore(opened: SqliteStoreOptions): Promise<Store
     // Messages have no type; the table of operations types both their ends.
     ...(members as Pick<Store, OperationName>),
     accept: (acceptance, lease) =>
-      writer.call(
-        'accept',
-        [packAcceptance(acceptanceValues(acceptance, lease))],
-        acceptance.run.trigger.body,
-      ) as Promise<AcceptResult>,
+      writer.call('accept', [sentAcceptance(acceptance, lease)], acceptance.run.trigger.body) as Promise<AcceptResult>,
     async holdDelivery(acceptance) {
-      const values = [acceptanceValues(acceptance), heldValues(acceptance.run)];
-      const result = (await writer.call('holdDelivery', values, acceptance.run.trigger.body)) as HoldResult | 'full';
+      const sent = [sentAcceptance(acceptance)];
+      const result = (await writer.call('holdDelivery', sent, acceptance.run.trigger.body)) as HoldResult | 'full';
       if (result === 'full') throw new StoreUnavailableError('the limit of held deliveries is reached');
       return result;
     },
-    recordDelivery: (record) =>
-      writer.call('recordDelivery', [packDelivery(deliveryValues(record))], record.body) as Promise<void>,
-    fireSchedule: ({ run, ...tick }) =>
-      writer.call(
-        'fireSchedule',
-        [{ ...tick, run: run && runValues(run) }],
-        run?.trigger.body ?? NO_BODY,
-      ) as ReturnType<Store['fireSchedule']>,
+    recordDelivery: (record) => writer.call('recordDelivery', [sentDelivery(record)], record.body) as Promise<void>,
     ...valueMembers(writer, reader),
     ...soleReplica({
       name: replica,
       hasClosed,
+      keepTime: members.keepTime as Store['keepTime'],
       countRunning: async (now) => ((await reader.call('listSlotWaits', [{ now, dueBefore: 0 }])) as SlotWaits).running,
     }),
     async close() {
@@ -134,7 +155,6 @@ function valueMembers(writer: StoreThread, reader: StoreThread) {
     deliverSignal: (signal) =>
       writer.call('deliverSignal', [JSON.stringify(signal)]) as ReturnType<Store['deliverSignal']>,
     claimDue: (request) => ask(writer, 'claimDue', [request]),
-    claimSteps: (request) => ask(writer, 'claimSteps', [request]),
     claimOverdue: (request) => ask(writer, 'claimOverdue', [request]),
     listSteps: (...args) => ask(reader, 'listSteps', args),
     findStep: (...args) => ask(reader, 'findStep', args),
@@ -148,12 +168,15 @@ function valueMembers(writer: StoreThread, reader: StoreThread) {
 }
 
 interface ThreadEvents {
+  /** The schema of an existing database is about to be changed. */
+  onMigrating?(names: readonly string[]): void;
   /** The log has grown enough for a checkpoint. */
   onLogGrown?(): void;
   /** The checkpoint that was asked for has ended. */
   onCheckpointed?(): void;
-  /** The database file is gone; the thread refuses every call from now on. */
-  onLost?(error: Error): void;
+  readonly onCommitted?: ((seconds: number) => void) | undefined;
+  /** The database file is gone or malformed. */
+  onLost(failure: Failure): void;
   /** The thread ended by itself and will answer no more calls. */
   onDeath(error: Error): void;
 }
@@ -197,8 +220,8 @@ class StoreThread {
   #sentBytes = 0;
   #lastId = 0;
   #isClosing = false;
-  /** The database file is gone: the thread fails every call from now on. */
-  #isLost = false;
+  /** Why the thread fails every call from now on: the database file is gone or malformed. */
+  #loss: Failure | undefined;
   /** Why calls are refused. */
   #end: Error | undefined;
 
@@ -223,10 +246,10 @@ class StoreThread {
     });
   }
 
-  /** Rejects with an error that names the path. */
-  open(path: string, options: StoreOptions): Promise<void> {
+  /** Yields whether it made the database. Rejects with an error that names the path. */
+  open(path: string, options: StoreOptions): Promise<boolean> {
     return new Promise((resolve, reject) => {
-      this.#opening = { resolve: () => resolve(), reject };
+      this.#opening = { resolve: (isNew) => resolve(isNew === true), reject };
       this.post({ kind: 'open', path, role: this.#role, options });
     });
   }
@@ -244,6 +267,13 @@ class StoreThread {
 
   post(message: ToThread): void {
     if (this.#state === 'held') this.#worker.postMessage(message);
+  }
+
+  /** Fails every call from now on, and those that are not answered. */
+  lose(failure: Failure): void {
+    if (this.#loss !== undefined) return;
+    this.#loss = failure;
+    this.post({ kind: 'lost', failure });
   }
 
   /** Takes no more calls. */
@@ -312,14 +342,18 @@ class StoreThread {
 
   #take(message: Exclude<FromThread, { kind: 'closed' }>): void {
     switch (message.kind) {
+      case 'migrating':
+        this.#events.onMigrating?.(message.names);
+        break;
       case 'opened':
-        this.#opening?.resolve(undefined);
+        this.#opening?.resolve(message.isNew);
         break;
       case 'notOpened':
         this.#isClosing = true;
         this.#opening?.reject(unavailable(toError(message.failure)));
         break;
       case 'answers':
+        if (message.commitSeconds !== undefined) this.#events.onCommitted?.(message.commitSeconds);
         for (const answer of message.answers) this.#settle(answer);
         if (this.#calls.length > 0) setImmediate(() => this.#flush(maxSentBytes));
         break;
@@ -330,8 +364,7 @@ class StoreThread {
         this.#events.onCheckpointed?.();
         break;
       case 'lost':
-        this.#isLost = true;
-        this.#events.onLost?.(toError(message.failure));
+        this.#events.onLost(message.failure);
         break;
     }
   }
@@ -340,7 +373,8 @@ class StoreThread {
     const waiting = this.#waiting.get(id);
     this.#waiting.delete(id);
     this.#sentBytes -= waiting?.bytes ?? 0;
-    if (failure !== undefined) waiting?.reject(unavailable(toError(failure), this.#isLost));
+    const refused = this.#loss ?? failure;
+    if (refused !== undefined) waiting?.reject(unavailable(toError(refused), this.#loss !== undefined));
     else waiting?.resolve(value);
   }
 

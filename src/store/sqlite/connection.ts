@@ -1,4 +1,5 @@
-import { chmodSync, closeSync, mkdirSync, openSync, realpathSync, statSync } from 'node:fs';
+import { randomInt } from 'node:crypto';
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { inMemory } from './messages.ts';
@@ -11,16 +12,25 @@ interface Connection {
 }
 
 interface WriterConnection extends Connection {
+  /** There was no database before. */
+  readonly isNew: boolean;
   /** Absent where the database is in memory. */
   readonly watch?: FileWatch | undefined;
+}
+
+interface WriterOptions {
+  /** Whether it may be an unfinished copy of another database, which lacks rows. */
+  readonly isCopied?: boolean;
+  /** Called before each change to the schema of an existing database; with the names of what is still missing. */
+  readonly onMigrating?: (names: readonly string[]) => void;
 }
 
 /**
  * Opens the database for writing, creates it or brings its schema up to date, and keeps other processes out until it is
  * closed or the process ends, however it ends. Throws an error that names the path.
  */
-export function openWriter(path: string, { isCopied = false }: { isCopied?: boolean } = {}): WriterConnection {
-  return explained(path, () => (path === inMemory ? openMemory() : openFile(path, isCopied)));
+export function openWriter(path: string, options: WriterOptions = {}): WriterConnection {
+  return explained(path, () => (path === inMemory ? openMemory() : openFile(path, options)));
 }
 
 /** The table that an unfinished copy of another database has. */
@@ -33,21 +43,23 @@ export function openReader(path: string): Connection {
     db.pragma('query_only = ON');
     db.pragma('synchronous = FULL');
     db.pragma('wal_autocheckpoint = 0');
-    defineFold(db);
+    defineFunctions(db);
     return { db, close: () => db.close() };
   });
 }
 
 function openMemory(): WriterConnection {
   const db = new SqliteDatabase(inMemory);
-  defineFold(db);
+  defineFunctions(db);
   migrate(db, migrations);
-  return { db, close: () => db.close() };
+  // Everyone expects that of one in memory.
+  return { db, isNew: false, close: () => db.close() };
 }
 
-function openFile(path: string, isCopied: boolean): WriterConnection {
+function openFile(path: string, { isCopied = false, onMigrating }: WriterOptions): WriterConnection {
   const named = resolve(path);
   mkdirSync(dirname(named), { recursive: true, mode: 0o700 });
+  refuseLostContents(named);
   createPrivately(named);
   const db = new SqliteDatabase(named);
   try {
@@ -60,15 +72,20 @@ function openFile(path: string, isCopied: boolean): WriterConnection {
       if (!isCopied && tablesOf(db).includes(COPY_MARK)) {
         throw new Error('it is an unfinished copy of another one: finish it with `sluice copy`, or remove it');
       }
+      const isNew = schemaVersion(db) === 0;
       configure(db);
-      migrate(db, migrations);
+      migrate(db, migrations, isNew ? undefined : onMigrating);
+      markUsed(lock);
       makePrivate(file);
-      const watch = new FileWatch(named, file);
+      const watch = new FileWatch(db, named, file);
       return {
         db,
+        isNew,
         watch,
         close() {
           db.close();
+          // Only now: it would end the locks that the connection has on these files.
+          watch.close();
           lock.close();
         },
       };
@@ -80,6 +97,45 @@ function openFile(path: string, isCopied: boolean): WriterConnection {
     db.close();
     throw error;
   }
+}
+
+/**
+ * Throws where the file is empty or gone and what is next to it shows that it had a database: an operator's slip, or a disk
+ * that lost it. SQLite would delete the log and begin a new one, and publishers would be told that all is well.
+ */
+function refuseLostContents(named: string): void {
+  const sizeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  if (sizeOf(named) > 0) return;
+  const exists = existsSync(named);
+  const file = exists ? realpathSync(named) : named;
+  // Without its file a lock shows nothing: an operator who wants an empty database removes just that.
+  const isLockUsed = exists && isMarkedUsed(`${file}.lock`);
+  const witness = sizeOf(`${file}-wal`) > 0 ? '-wal' : isLockUsed ? '.lock' : undefined;
+  if (witness === undefined) return;
+  const name = basename(file);
+  throw new Error(
+    `it is ${exists ? 'empty' : 'missing'}, but ${name}${witness} shows that it held data; restore a backup, see docs/recovery.md, or remove ${name}, ${name}-wal, ${name}-shm and ${name}.lock for an empty database`,
+  );
+}
+
+/** In the lock file: its database has had tables. A first start that was killed early has not come so far. */
+const USED_MARK = 1;
+
+function isMarkedUsed(path: string): boolean {
+  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return false;
+  const lock = new SqliteDatabase(path, { readonly: true, timeout: 0 });
+  try {
+    return lock.pragma('application_id', { simple: true }) === USED_MARK;
+  } finally {
+    lock.close();
+  }
+}
+
+/** Once for each database. The lock is let go of for an instant, in which another process may take it and keep it. */
+function markUsed(lock: Database): void {
+  if (lock.pragma('application_id', { simple: true }) === USED_MARK) return;
+  lock.pragma(`application_id = ${USED_MARK}`);
+  lock.exec('COMMIT; BEGIN EXCLUSIVE');
 }
 
 /** SQLite makes the files next to a database with the rights of the database. */
@@ -157,13 +213,29 @@ function configure(db: Database): void {
   db.pragma('wal_autocheckpoint = 0');
   // Half of what is compiled in: as fast, and the process keeps 30 MB less after a flood.
   db.pragma('cache_size = -8000');
-  db.pragma(`journal_size_limit = ${64 * 1024 * 1024}`);
-  defineFold(db);
+  db.pragma(`journal_size_limit = ${LOG_LIMIT_BYTES}`);
+  defineFunctions(db);
 }
 
-/** SQLite's own LIKE ignores case for ASCII only. */
-export function defineFold(db: Database): void {
+export function defineFunctions(db: Database): void {
+  // SQLite's own LIKE ignores case for ASCII only.
   db.function('fold', { deterministic: true }, (text) => (typeof text === 'string' ? text.toLowerCase() : text));
+  db.function('regexp_replace', { deterministic: true, varargs: true }, (...[text, pattern, by, flags]) =>
+    String(text).replace(new RegExp(String(pattern), String(flags)), String(by)),
+  );
+}
+
+/** The file is not what SQLite wrote. Nothing that is read from it or written to it can be relied on. */
+const MALFORMED = /^SQLITE_(CORRUPT|NOTADB|IOERR_SHORT_READ)/;
+
+/** What an error says of a malformed file; undefined where it says something else. */
+export function damageOf(error: unknown, path: string): Error | undefined {
+  if (!MALFORMED.test(sqliteCode(error) ?? '')) return undefined;
+  const reason = error instanceof Error ? error.message : String(error);
+  return new Error(
+    `${basename(path)} is damaged (${reason}): nothing can be stored (${path}); stop Sluice, keep the file for a rescue and restore a backup, see docs/recovery.md`,
+    { cause: error },
+  );
 }
 
 /** What to do about an error of a code. */
@@ -174,6 +246,7 @@ const CURES = [
   },
   { codes: /^(EEXIST|ENOTDIR)$/, cure: 'a file is where its folder should be' },
   { codes: /^(ENOSPC|EDQUOT|SQLITE_FULL)/, cure: 'make room on its disk' },
+  { codes: MALFORMED, cure: 'keep the file for a rescue and restore a backup, see docs/recovery.md' },
 ];
 
 function explained<T>(path: string, open: () => T): T {
@@ -203,9 +276,17 @@ function checkSchema(db: Database, migrations: readonly Migration[]): void {
 }
 
 /** Migrates the schema to the newest version, each migration in its own transaction; applied migrations stay. */
-export function migrate(db: Database, migrations: readonly Migration[]): void {
+export function migrate(
+  db: Database,
+  migrations: readonly Migration[],
+  onMigrating?: (names: readonly string[]) => void,
+): void {
   const applied = appliedVersions(db);
-  for (const migration of migrations.filter(({ version }) => !applied.has(version))) apply(db, migration);
+  const missing = migrations.filter(({ version }) => !applied.has(version));
+  for (const [at, migration] of missing.entries()) {
+    onMigrating?.(missing.slice(at).map(({ name }) => name));
+    apply(db, migration);
+  }
 }
 
 export function schemaVersion(db: Database): number {
@@ -249,11 +330,6 @@ const LOG_TABLES = [
   'refused_state',
 ];
 
-interface SchemaObject {
-  readonly type: string;
-  readonly sql: string;
-}
-
 /**
  * Hides the tables of the delivery log behind tables in this connection's memory, which are gone with it. They have the
  * same definitions and names, so every statement works on them unchanged, and an acceptance stays one transaction. Call
@@ -262,12 +338,13 @@ interface SchemaObject {
 export function keepLogInMemory(db: Database): void {
   db.pragma('temp_store = MEMORY');
   const objects = db
-    .prepare<string[], SchemaObject>(`
-      SELECT type, sql FROM main.sqlite_schema
+    .prepare<string[], string>(`
+      SELECT sql FROM main.sqlite_schema
       WHERE sql IS NOT NULL AND tbl_name IN (${LOG_TABLES.map(() => '?').join(', ')})
-      ORDER BY type <> 'table', type <> 'index'`)
+      ORDER BY type <> 'table'`)
+    .pluck()
     .all(...LOG_TABLES);
-  for (const { sql } of objects) db.exec(asTemporary(sql));
+  for (const sql of objects) db.exec(asTemporary(sql));
   // In memory all records are bounded, not only those that started no run.
   db.exec(`
     INSERT INTO temp.refused_state (id, rows, bytes) VALUES (1, 0, 0);
@@ -281,38 +358,82 @@ export function keepLogInMemory(db: Database): void {
 
 function asTemporary(sql: string): string {
   return sql
-    .replace(/^CREATE (TABLE|TRIGGER) /, 'CREATE TEMP $1 ')
+    .replace(/^CREATE TABLE /, 'CREATE TEMP TABLE ')
     .replace(/^CREATE (UNIQUE )?INDEX /, (_, unique = '') => `CREATE ${unique}INDEX temp.`);
 }
 
 /** The files of an open database: its own and the two that SQLite keeps next to it. */
-const SUFFIXES = ['', '-wal', '-shm'];
+const SUFFIXES = ['', '-wal', '-shm'] as const;
+
+/** SQLite cuts a longer log to this when it restarts it, and never cuts a shorter one. */
+const LOG_LIMIT_BYTES = 64 * 1024 * 1024;
 
 interface WatchedFile {
   readonly path: string;
+  readonly descriptor: number;
   readonly device: bigint;
   readonly inode: bigint;
+  /** Nothing that SQLite does makes it shorter than this. */
+  leastBytes: bigint;
 }
 
 /**
  * Checks that the path still names the files that a connection has open.
  *
  * On Unix an open file can be removed or replaced. SQLite would go on writing to a file that no later start can find,
- * and every acknowledgement would be a lie. A check between a commit and its answers prevents that. It ignores the
- * size, because checkpoints on other threads shorten the files too. It costs a few microseconds, a commit a hundred
- * times that.
+ * and every acknowledgement would be a lie. A check between a commit and its answers prevents that. Of the size it knows
+ * only the least, because checkpoints on other threads shorten the database. It costs a few microseconds, a commit a
+ * hundred times that.
+ *
+ * What is copied over an open file keeps its name and number. So the header of the database has a stamp: it is random at a
+ * start and grows before each checkpoint, and a file with another one is not what checkpoints have made. A copy of the
+ * file with the same stamp does no harm, because the log still has everything that was written since.
  */
 export class FileWatch {
+  readonly #db: Database;
   readonly #files: readonly WatchedFile[];
+  /** In the file as it was read last. */
+  #stamp: number;
+  /** The oldest of this start that the next checkpoint may bring, and the newest. */
+  #stamps: readonly [oldest: number, newest: number];
   #loss: Error | undefined;
 
-  /** `path` is what the operator named, `file` where that leads. The connection has read already. */
-  constructor(path: string, file: string) {
+  /** `path` is what the operator named, `file` where that leads. */
+  constructor(db: Database, path: string, file: string) {
+    this.#db = db;
+    const first = randomInt(2 ** 30);
+    this.#stamps = [first, first];
+    // Also the first thing that is written, after which there is a log.
+    db.pragma(`user_version = ${first}`);
+    const pageBytes = BigInt(Number(db.pragma('page_size', { simple: true })));
     this.#files = SUFFIXES.map((suffix) => {
       const watched = suffix === '' ? path : `${file}${suffix}`;
       const { dev: device, ino: inode } = statSync(watched, { bigint: true });
-      return { path: watched, device, inode };
+      const descriptor = openSync(watched, 'r');
+      return { path: watched, descriptor, device, inode, leastBytes: suffix === '' ? pageBytes : 0n };
     });
+    this.#stamp = this.#read('', STAMP_AT).readUInt32BE();
+  }
+
+  /** Before a checkpoint, so that the file does not have the stamp of copies that were made earlier. */
+  renewStamp(): void {
+    const [oldest, newest] = this.#stamps;
+    this.#stamps = [oldest, newest + 1];
+    this.#db.pragma(`user_version = ${newest + 1}`);
+  }
+
+  /** Once the connections are closed. */
+  close(): void {
+    for (const { descriptor } of this.#files) closeSync(descriptor);
+  }
+
+  get path(): string {
+    return this.#files[0]?.path ?? '';
+  }
+
+  /** A connection found the file malformed. */
+  lose(error: Error): void {
+    this.#loss ??= error;
   }
 
   /** Why nothing may be written or acknowledged. A loss is final: later writes went to the lost file. */
@@ -331,15 +452,57 @@ export class FileWatch {
   }
 
   #findLoss(): Error | undefined {
-    for (const { path, device, inode } of this.#files) {
+    for (const file of this.#files) {
+      const { path, device, inode, leastBytes } = file;
       const now = statSync(path, { bigint: true, throwIfNoEntry: false });
       if (now === undefined) return lossOf(path, 'was removed while it was in use');
       if (now.dev !== device || now.ino !== inode) return lossOf(path, 'was replaced while it was in use');
+      if (now.size < leastBytes) return lossOf(path, 'was cut short while it was in use');
+      if (path.endsWith('-wal') && now.size > leastBytes) {
+        file.leastBytes = now.size < LOG_LIMIT_BYTES ? now.size : BigInt(LOG_LIMIT_BYTES);
+      }
     }
-    return undefined;
+    // Read again before it is believed: a checkpoint may be writing it.
+    if (!this.#isStampOurs() && !this.#isStampOurs()) return lossOf(this.path, OVERWRITTEN);
+    return this.#isLogIndexZero() ? lossOf(`${this.path}-shm`, OVERWRITTEN) : undefined;
+  }
+
+  #isStampOurs(): boolean {
+    const stamp = this.#read('', STAMP_AT).readUInt32BE();
+    if (stamp === this.#stamp) return true;
+    const [oldest, newest] = this.#stamps;
+    if (stamp < oldest || stamp > newest) return false;
+    this.#stamp = stamp;
+    this.#stamps = [stamp, newest];
+    return true;
+  }
+
+  /** SQLite never empties the index of a log that it uses: the log has frames, and where they are is gone. */
+  #isLogIndexZero(): boolean {
+    const start = this.#read('-shm', 0, INDEX_FRAMES_AT + 4);
+    if (start.readUInt32LE(0) === 0) return true;
+    return start.readUInt32LE(INDEX_FRAMES_AT) !== 0 && this.#read('-shm', INDEX_FIRST_PAGE_AT).readUInt32LE() === 0;
+  }
+
+  #read(suffix: (typeof SUFFIXES)[number], at: number, length = 4): Buffer {
+    const descriptor = this.#files[SUFFIXES.indexOf(suffix)]?.descriptor;
+    if (descriptor === undefined) throw new Error(`no file with ${suffix} is open`);
+    const bytes = Buffer.alloc(length);
+    readSync(descriptor, bytes, 0, length, at);
+    return bytes;
   }
 }
 
+const OVERWRITTEN = 'was overwritten while it was in use';
+
+/** The user version in the header of a database: sqlite.org/fileformat2.html, read 2026-11. */
+const STAMP_AT = 60;
+/** In the index of a log, which begins with its version: sqlite.org/walformat.html, read 2026-11. */
+const INDEX_FRAMES_AT = 16;
+const INDEX_FIRST_PAGE_AT = 136;
+
 function lossOf(path: string, what: string): Error {
-  return new Error(`${basename(path)} ${what}: nothing can be stored (${path})`);
+  return new Error(
+    `${basename(path)} ${what}: nothing can be stored (${path}); stop Sluice and restore a backup, see docs/recovery.md`,
+  );
 }

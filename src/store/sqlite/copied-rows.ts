@@ -2,20 +2,21 @@ import { existsSync } from 'node:fs';
 import type { Database } from 'better-sqlite3';
 import {
   bytesOfRow,
-  type ColumnType,
+  COPIED_TABLES,
   type CopiedDatabase,
   type CopiedRow,
   type CopiedTable,
   type CopiedValue,
   type CopyEnd,
   type CopyProgress,
-  NO_ID,
   SLICE_BYTES,
   SLICE_ROWS,
 } from '../copied-database.ts';
-import { COPIED_TABLES } from '../copied-tables.ts';
+import { digestOfNonceRow } from '../decisions/nonce-names.ts';
+import type { ColumnType } from '../tables.ts';
 import { COPY_MARK, openWriter } from './connection.ts';
-import { hashOfNonce } from './nonce-index.ts';
+import { indexAllKeys } from './key-index.ts';
+import { hashOfDigest } from './nonce-index.ts';
 
 /** Opens a database, or creates the target if it does not exist. Throws if a service is using it. */
 export function openCopiedSqlite(path: string, { isSource }: CopyEnd): CopiedDatabase {
@@ -40,6 +41,7 @@ export function openCopiedSqlite(path: string, { isSource }: CopyEnd): CopiedDat
     async derive() {
       db.exec(`UPDATE refused_state SET (rows, bytes) =
         (SELECT count(*), coalesce(sum(kept_bytes), 0) FROM deliveries WHERE run_id IS NULL)`);
+      indexAllKeys(db);
     },
     async finish() {
       db.exec(`DROP TABLE ${COPY_MARK}`);
@@ -65,22 +67,14 @@ function findProgress(db: Database): CopyProgress | undefined {
   };
 }
 
-/** Where a column is not called as in the other database, or does not say the same. */
-const SELECTED: Readonly<Record<string, string>> = {
-  'deliveries.story': 'facts AS story',
-  'delivery_counts.first_id': `coalesce(nullif(first_id, ''), '${NO_ID}') AS first_id`,
-  'delivery_counts.last_id': `coalesce(nullif(last_id, ''), '${NO_ID}') AS last_id`,
-};
-
 /** Of a nonce that was accepted again after it had expired, the last use. */
 const NEWEST_NONCES = `(SELECT * FROM (
-  SELECT *, row_number() OVER (PARTITION BY hash, flow_id, trigger_key, nonce ORDER BY seq DESC) AS age FROM nonces
+  SELECT *, row_number() OVER (PARTITION BY hash, flow_id, trigger_key, is_verified, header, nonce ORDER BY seq DESC) AS age FROM nonces
 ) WHERE age = 1)`;
 
 async function* readSlices(db: Database, table: CopiedTable, skip: number): AsyncGenerator<CopiedRow[]> {
-  const names = Object.keys(table.columns);
   const types = Object.values(table.columns);
-  const columns = names.map((name) => SELECTED[`${table.name}.${name}`] ?? `"${name}"`);
+  const columns = Object.keys(table.columns).map((name) => `"${name}"`);
   const from = table.name === 'nonces' ? NEWEST_NONCES : table.name;
   const order = table.key.map((name) => `"${name}"`).join(', ');
   const rows = db
@@ -114,17 +108,15 @@ function write(
   { rows, total }: { rows: readonly CopiedRow[]; total: number },
 ): void {
   const names = Object.keys(columns);
-  const own = names.map((name) => (table === 'deliveries' && name === 'story' ? 'facts' : `"${name}"`));
-  const extra = table === 'nonces' ? ['hash'] : [];
-  const [flowAt, triggerAt, nonceAt] = ['flow_id', 'trigger_key', 'nonce'].map((name) => names.indexOf(name));
+  const stored = [...names.map((name) => `"${name}"`), ...(table === 'nonces' ? ['hash'] : [])];
   const insert = db.prepare<unknown[]>(
-    `INSERT INTO ${table} (${[...own, ...extra].join(', ')}) VALUES (${[...own, ...extra].map(() => '?').join(', ')})`,
+    `INSERT INTO ${table} (${stored.join(', ')}) VALUES (${stored.map(() => '?').join(', ')})`,
   );
   const keep = db.prepare<[string, number]>(
     `INSERT INTO ${COPY_MARK} (name, rows) VALUES (?, ?) ON CONFLICT DO UPDATE SET rows = excluded.rows`,
   );
   const hashOf = (row: CopiedRow) =>
-    hashOfNonce(String(row[flowAt ?? 0]), String(row[triggerAt ?? 0]), String(row[nonceAt ?? 0]));
+    hashOfDigest(digestOfNonceRow(Object.fromEntries(names.map((name, at) => [name, row[at]]))));
   db.transaction(() => {
     for (const row of rows) insert.run(...row.map(toSqlite), ...(table === 'nonces' ? [hashOf(row)] : []));
     keep.run(table, total);

@@ -1,37 +1,44 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
+import type { ChainKey } from '../activity-chain.ts';
+import { activityVerbs } from '../decisions/activity.ts';
+import { deployVerbs } from '../decisions/deploys.ts';
+import { flowVerbs } from '../decisions/flows.ts';
+import { keyVerbs } from '../decisions/keys.ts';
+import { payloadVerbs } from '../decisions/payloads.ts';
+import { revisionVerbs } from '../decisions/revisions.ts';
+import { routeVerbs } from '../decisions/routes.ts';
 import type { Inspection } from '../store.ts';
-import { defineFold, schemaVersion, sqliteCode } from './connection.ts';
-import { deployOperations } from './deploys.ts';
-import { flowOperations } from './flows.ts';
-import { keyOperations } from './keys.ts';
+import { defineFunctions, schemaVersion, sqliteCode } from './connection.ts';
 import { migrations } from './migrations/index.ts';
-import { payloadOperations } from './payloads.ts';
+import { membersOf, openPort } from './port.ts';
 
 /**
  * Opens a database read-only, whether a service is writing to it or not. It writes nothing, so it refuses a database of
  * another release instead of migrating it. Throws an error that names the path.
  */
-export function inspectDatabase(path: string): Inspection {
-  const file = resolve(path);
-  if (!existsSync(file)) throw new Error(`the database ${path} cannot be read: there is no such file`);
-  let db: Database | undefined;
+export function inspectDatabase(path: string, chainKey?: ChainKey): Inspection {
+  const opened = openInspected(path, chainKey);
   try {
-    db = new SqliteDatabase(file, { readonly: true, fileMustExist: true });
-    requireSchema(db);
-    defineFold(db);
     // One read transaction: all answers are from one instant, and no writer waits for it.
-    db.exec('BEGIN');
-    const opened = db;
-    const listDeployed = deployOperations.listDeployed.prepare(opened);
-    const findFlow = flowOperations.findFlow.prepare(opened);
-    const findRevision = flowOperations.findRevision.prepare(opened);
-    const readLiveFlow = deployOperations.readLiveFlow.prepare(opened);
-    const findSuperseded = deployOperations.findSuperseded.prepare(opened);
-    const listKeyFigures = keyOperations.listKeyFigures.prepare(opened);
-    const listKeyUsers = keyOperations.listKeyUsers.prepare(opened);
-    const sampleDeliveries = payloadOperations.sampleDeliveries.prepare(opened);
+    opened.exec('BEGIN');
+    const deploys = membersOf(deployVerbs);
+    const flows = membersOf(flowVerbs);
+    const listDeployed = deploys.listDeployed.prepare(opened);
+    const findFlow = flows.findFlow.prepare(opened);
+    const revisions = membersOf(revisionVerbs);
+    const findRevision = revisions.findRevision.prepare(opened);
+    const readLiveFlow = deploys.readLiveFlow.prepare(opened);
+    const findSuperseded = revisions.findSuperseded.prepare(opened);
+    const listRoutes = membersOf(routeVerbs).listRoutes.prepare(opened);
+    const keys = membersOf(keyVerbs);
+    const listKeyFigures = keys.listKeyFigures.prepare(opened);
+    const listKeyUsers = keys.listKeyUsers.prepare(opened);
+    const activity = membersOf(activityVerbs);
+    const listInterventions = activity.listInterventions.prepare(opened);
+    const checkInterventions = activity.checkInterventions.prepare(opened);
+    const sampleDeliveries = membersOf(payloadVerbs).sampleDeliveries.prepare(opened);
     return {
       sampleDeliveries: async (query) => sampleDeliveries(query),
       listDeployed: async () => listDeployed(),
@@ -39,15 +46,38 @@ export function inspectDatabase(path: string): Inspection {
       findRevision: async (flowId, revision) => findRevision(flowId, revision),
       readLiveFlow: async (flowId) => readLiveFlow(flowId),
       findSuperseded: async (manifest) => findSuperseded(manifest),
+      listRoutes: async (slugs) => listRoutes(slugs),
       listKeyFigures: async (query) => listKeyFigures(query),
       listKeyUsers: async (query) => listKeyUsers(query),
+      listInterventions: async (query) => listInterventions(query),
+      checkInterventions: async (request) => checkInterventions(request),
       close: async () => void opened.close(),
     };
   } catch (error) {
-    db?.close();
-    throw new Error(`the database ${path} cannot be read: ${reasonOf(error)}`, { cause: error });
+    opened.close();
+    throw unreadable(path, error);
   }
 }
+
+/** A connection that only reads, to a database of this release. */
+export function openInspected(path: string, chainKey?: ChainKey): Database {
+  const file = resolve(path);
+  if (!existsSync(file)) throw new Error(`the database ${path} cannot be read: there is no such file`);
+  let db: Database | undefined;
+  try {
+    db = new SqliteDatabase(file, { readonly: true, fileMustExist: true });
+    requireSchema(db);
+    defineFunctions(db);
+    openPort(db, chainKey);
+    return db;
+  } catch (error) {
+    db?.close();
+    throw unreadable(path, error);
+  }
+}
+
+const unreadable = (path: string, error: unknown) =>
+  new Error(`the database ${path} cannot be read: ${reasonOf(error)}`, { cause: error });
 
 function requireSchema(db: Database): void {
   const newest = migrations.at(-1)?.version ?? 0;

@@ -1,3 +1,4 @@
+import type { ChainKey } from '../activity-chain.ts';
 import type { Store } from '../store.ts';
 
 /** The path of a store that is gone when it is closed. */
@@ -14,6 +15,7 @@ export interface StoreOptions {
   readonly log: LogOptions;
   /** For all deliveries together that wait for their flow to start runs. */
   readonly held: { readonly maxRows: number; readonly maxBytes: number };
+  readonly chainKey: ChainKey | undefined;
 }
 
 /** The members of the store that are one transaction each. */
@@ -55,17 +57,21 @@ export type ToThread =
   | { readonly kind: 'checkpoint' }
   /** To the writer: the reader has done so. */
   | { readonly kind: 'checkpointed' }
+  /** To the writer: the file is malformed; refuse every call from now on. */
+  | { readonly kind: 'lost'; readonly failure: Failure }
   /** Finish what came before, then release the database; the thread ends, unless another store follows. */
   | { readonly kind: 'close'; readonly isLast: boolean };
 
 export type FromThread =
-  | { readonly kind: 'opened' }
+  /** From the writer: it changes the schema of an existing database. */
+  | { readonly kind: 'migrating'; readonly names: readonly string[] }
+  | { readonly kind: 'opened'; readonly isNew: boolean }
   | { readonly kind: 'notOpened'; readonly failure: Failure }
-  | { readonly kind: 'answers'; readonly answers: readonly Answer[] }
+  | { readonly kind: 'answers'; readonly answers: readonly Answer[]; readonly commitSeconds?: number | undefined }
   /** From the writer: the log has grown enough for a checkpoint. */
   | { readonly kind: 'logGrown' }
   | { readonly kind: 'checkpointed' }
   /** The database is released, and the thread waits for another store. */
   | { readonly kind: 'closed' }
-  /** From the writer: the database file is gone; every call fails from now on. */
+  /** The database file is gone, or malformed: nothing can be written any more. */
   | { readonly kind: 'lost'; readonly failure: Failure };

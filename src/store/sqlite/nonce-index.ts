@@ -1,6 +1,6 @@
-import { hash } from 'node:crypto';
 import type { Database, Statement } from 'better-sqlite3';
 import type { Job, Settled } from './batch.ts';
+import { prepareKeyIndexing } from './key-index.ts';
 
 /** The hash space is indexed in so many parts, one after the other; a part fits into a few pages. */
 const buckets = 1024;
@@ -9,6 +9,12 @@ const bucketSize = 2 ** hashBits / buckets;
 
 /** Nonces that wait in memory before they are indexed: enough that each index page takes several at once. */
 const defaultTailSize = 65_536;
+
+/** A row has two names at most: see `NonceName`. */
+const NAMES = 2;
+
+/** So many entries of one hash are read at once. */
+const FOUND = 16;
 
 interface Round {
   /** The newest row that this round indexes. */
@@ -46,7 +52,7 @@ interface IndexStep {
 export class NonceIndex {
   readonly #tail: Map<number, number[]>[] = Array.from({ length: buckets }, () => new Map());
   readonly #tailSize: number;
-  readonly #readIndex: Statement<[hash: number], number>;
+  readonly #readIndex: Statement<[hash: number, before: number], number>;
   readonly #readOldest: Statement<[], number | null>;
   readonly #writeBucket: (bucket: number, round: Round) => number;
   readonly #finish: (lastSeq: number) => void;
@@ -54,17 +60,27 @@ export class NonceIndex {
   #lastSeq: number;
   /** Rows before this one are in the index no more; what an earlier process cleared out is not known. */
   #clearedBelow = 0;
-  /** Hashes of the rows that the batch under way has added. */
+  /** Hashes of the rows that the batch under way has added, from `firstAdded` on. */
   #added: number[] = [];
+  #firstAdded = 0;
   #round: Round | undefined;
 
   constructor(db: Database, tailSize = defaultTailSize) {
     this.#tailSize = tailSize;
     const { indexedTo, newest } = readState(db);
     this.#lastSeq = Math.max(indexedTo, newest);
-    const tail = db.prepare<[number], { hash: number; seq: number }>('SELECT hash, seq FROM nonces WHERE seq > ?');
-    for (const row of tail.iterate(indexedTo)) this.#hold(row.hash, row.seq);
-    this.#readIndex = db.prepare<[number], number>('SELECT seq FROM nonce_index WHERE hash = ?').pluck();
+    const tail = db.prepare<[number], { hash: number; alias: string | null; seq: number }>(
+      'SELECT hash, alias, seq FROM nonces WHERE seq > ?',
+    );
+    for (const { hash, alias, seq } of tail.iterate(indexedTo)) {
+      this.#hold(hash, seq);
+      if (alias !== null) this.#hold(hashOfDigest(alias), seq);
+    }
+    this.#readIndex = db
+      .prepare<[number, number], number>(
+        `SELECT seq FROM nonce_index WHERE hash = ? AND seq < ? ORDER BY seq DESC LIMIT ${FOUND}`,
+      )
+      .pluck();
     const write = prepareWrite(db);
     this.#readOldest = db.prepare<[], number | null>('SELECT min(seq) FROM nonces').pluck();
     this.#writeBucket = (bucket, { lastSeq, clearsBelow }) =>
@@ -74,30 +90,38 @@ export class NonceIndex {
   }
 
   /** The number of a new row, which is findable from now on. No number is given twice. */
-  add(nonceHash: number): number {
+  add(...hashes: readonly number[]): number {
     this.#lastSeq += 1;
-    this.#hold(nonceHash, this.#lastSeq);
-    this.#added.push(nonceHash);
+    for (const hash of hashes) {
+      this.#hold(hash, this.#lastSeq);
+      this.#added.push(hash);
+    }
     return this.#lastSeq;
   }
 
-  /** Numbers of rows that may be of this nonce. */
-  find(nonceHash: number): readonly number[] {
-    const indexed = this.#readIndex.all(nonceHash);
-    const recent = this.#tail[bucketOf(nonceHash)]?.get(nonceHash);
-    return recent === undefined ? indexed : [...indexed, ...recent];
+  /** Numbers of rows that may be of this nonce, the newest first: who sends equal bytes often has many of them. */
+  *find(nonceHash: number): Generator<number> {
+    const recent = this.#tail[bucketOf(nonceHash)]?.get(nonceHash) ?? [];
+    for (let place = recent.length - 1; place >= 0; place -= 1) yield recent[place] ?? 0;
+    for (let before = Number.MAX_SAFE_INTEGER; ; ) {
+      const found = this.#readIndex.all(nonceHash, before);
+      yield* found;
+      if (found.length < FOUND) return;
+      before = found.at(-1) ?? 0;
+    }
   }
 
   /** Starts a batch of `count` calls; yields the indexing to do with them, if there is any. */
   begin(count: number): IndexStep | undefined {
     this.#added = [];
+    this.#firstAdded = this.#lastSeq + 1;
     if (this.#round === undefined && this.#held < this.#tailSize) return undefined;
     this.#round ??= { lastSeq: this.#lastSeq, clearsBelow: this.#purgedBelow(), bucket: 0 };
     const round = this.#round;
     let next = round.bucket;
     return {
       run: () => {
-        next = this.#index(round, 2 * count);
+        next = this.#index(round, 2 * NAMES * count);
       },
       committed: () => this.#forget(round, next),
     };
@@ -105,13 +129,13 @@ export class NonceIndex {
 
   /** Tells that the batch was not stored. Keeps a disk that stays full from filling the memory too. */
   rolledBack(): void {
-    const firstSeq = this.#lastSeq - this.#added.length + 1;
-    for (const nonceHash of this.#added) this.#drop(bucketOf(nonceHash), nonceHash, (seq) => seq >= firstSeq);
+    const first = this.#firstAdded;
+    for (const nonceHash of new Set(this.#added)) this.#drop(bucketOf(nonceHash), nonceHash, (seq) => seq >= first);
     this.#added = [];
   }
 
   /**
-   * Indexes whole buckets until `wanted` rows are done, faster than rows are added; yields the first bucket not done.
+   * Indexes whole buckets until `wanted` entries are done, faster than entries are added; yields the first bucket not done.
    */
   #index(round: Round, wanted: number): number {
     let { bucket } = round;
@@ -184,9 +208,9 @@ export function* readIndexAhead(db: Database, least = minReadAhead): Generator<n
   }
 }
 
-/** A number that SQLite stores in six bytes. A cryptographic hash, so that attackers cannot fill a single bucket. */
-export function hashOfNonce(flowId: string, triggerKey: string, nonce: string): number {
-  return Number.parseInt(hash('sha256', `${flowId}\n${triggerKey}\n${nonce}`).slice(0, hashBits / 4), 16);
+/** A number that SQLite stores in six bytes. Of a cryptographic digest, so that attackers cannot fill a single bucket. */
+export function hashOfDigest(digest: string): number {
+  return Number.parseInt(digest.slice(0, 8) + digest.slice(9, 13), 16);
 }
 
 function bucketOf(nonceHash: number): number {
@@ -216,13 +240,20 @@ function prepareWrite(db: Database): (bucket: number, write: BucketWrite) => num
   };
 }
 
-/** Gives each batch its share of the indexing of nonces, and tells the index how the batch ended. */
-export function withIndexing(runBatch: (jobs: readonly Job[]) => Settled[], index: NonceIndex): typeof runBatch {
+/** Gives each batch its share of the indexing of nonces and search keys, and tells of nonces how the batch ended. */
+export function withIndexing(
+  db: Database,
+  runBatch: (jobs: readonly Job[]) => Settled[],
+  index: NonceIndex,
+): typeof runBatch {
+  const keyIndexing = prepareKeyIndexing(db);
   return (jobs) => {
+    const keys = keyIndexing(jobs.length);
+    const given = keys === undefined ? jobs : [...jobs, keys];
     const step = index.begin(jobs.length);
-    const settled = runBatch(step === undefined ? jobs : [...jobs, step.run]);
+    const settled = runBatch(step === undefined ? given : [...given, step.run]);
     if (settled.every(({ isFulfilled }) => !isFulfilled)) index.rolledBack();
-    else if (settled.at(jobs.length)?.isFulfilled) step?.committed();
+    else if (settled.at(given.length)?.isFulfilled) step?.committed();
     return settled.slice(0, jobs.length);
   };
 }

@@ -1,27 +1,38 @@
+import { statSync } from 'node:fs';
 import type { Database } from 'better-sqlite3';
 import { parseJson } from '../../model/json.ts';
-import type { BirthLease, HoldResult, LargeRunInput, RunInput, StepOutcome } from '../store.ts';
+import { activityVerbs } from '../decisions/activity.ts';
+import { alertVerbs } from '../decisions/alerts.ts';
+import { controlVerbs } from '../decisions/control.ts';
+import { decideNow } from '../decisions/decision.ts';
+import { deliveryVerbs } from '../decisions/deliveries.ts';
+import { deployVerbs } from '../decisions/deploys.ts';
+import { figureVerbs } from '../decisions/figures.ts';
+import { flowVerbs } from '../decisions/flows.ts';
+import { hostVerbs } from '../decisions/hosts.ts';
+import { keyVerbs } from '../decisions/keys.ts';
+import { learnedKeyVerbs } from '../decisions/learned-keys.ts';
+import { leaseVerbs } from '../decisions/leases.ts';
+import { keepLedgerTime } from '../decisions/ledger-time.ts';
+import { payloadVerbs } from '../decisions/payloads.ts';
+import { removalVerbs } from '../decisions/removal.ts';
+import { revisionVerbs } from '../decisions/revisions.ts';
+import { routeVerbs } from '../decisions/routes.ts';
+import { runVerbs } from '../decisions/runs.ts';
+import { scheduleVerbs } from '../decisions/schedules.ts';
+import { stepVerbs } from '../decisions/step-views.ts';
+import { waitingVerbs } from '../decisions/waiting-steps.ts';
+import type { BirthLease, HoldResult, LargeRunInput, RunInput, StepOutcome, StorageMeasure } from '../store.ts';
 import { acceptanceOperations, type WriterState } from './acceptance.ts';
-import { activityOperations } from './activity.ts';
-import { alertOperations } from './alerts.ts';
-import { controlOperations } from './control.ts';
 import { deliveryOperations } from './deliveries.ts';
-import { deployOperations } from './deploys.ts';
-import { dispatchOperations } from './dispatch.ts';
-import { figureOperations } from './figures.ts';
-import { flowOperations } from './flows.ts';
 import { holdOperations } from './holds.ts';
-import { hostOperations } from './hosts.ts';
-import { keyOperations } from './keys.ts';
+import { forgetRunKeys, RUN_KEY_TABLES } from './key-index.ts';
 import type { Member, OperationName, StoreOptions, ThreadRole } from './messages.ts';
-import { payloadOperations } from './payloads.ts';
-import { removalOperations } from './removal.ts';
-import { runOperations } from './runs.ts';
-import { stepOperations } from './step-views.ts';
-import { prepareListSlotWaits, prepareMeasureBacklog } from './turns.ts';
+import { membersOf, portOf } from './port.ts';
+import { dispatchOperations } from './turns.ts';
 
 /** Members whose arguments the caller's thread sends in another form: as the values of rows, or as JSON text. */
-type Repacked = 'accept' | 'holdDelivery' | 'recordDelivery' | 'fireSchedule' | 'advance' | 'deliverSignal';
+type Repacked = 'accept' | 'holdDelivery' | 'recordDelivery' | 'advance' | 'deliverSignal';
 
 /**
  * Answers of members from their thread, where they differ from what the caller gets. Here and above, values of flows
@@ -31,7 +42,6 @@ interface Answered {
   holdDelivery: HoldResult | 'full';
   advance: string | undefined;
   claimDue: string;
-  claimSteps: string;
   claimOverdue: string;
   listSteps: string | undefined;
   findStep: string | undefined;
@@ -85,20 +95,37 @@ function givingText<Thread, Given extends unknown[], Value>({ thread, prepare }:
   };
 }
 
+const runReads = membersOf(runVerbs(RUN_KEY_TABLES));
+const stepReads = membersOf(stepVerbs);
+
+const controls = membersOf(controlVerbs);
+
 export const operations: { readonly [Name in OperationName]: Operation<Name> } = {
   ping: { thread: 'writer', prepare: preparePing },
-  ...flowOperations,
-  ...deployOperations,
+  keepTime: {
+    thread: 'writer',
+    // A file has no clock of its own.
+    prepare: (db) => (time) => ({ at: undefined, ledgerAt: decideNow(keepLedgerTime(portOf(db), time)) }),
+  },
+  measureStorage: { thread: 'reader', prepare: prepareMeasureStorage },
+  ...membersOf(flowVerbs),
+  ...membersOf(scheduleVerbs),
+  ...membersOf(learnedKeyVerbs),
+  ...membersOf(deployVerbs),
+  ...membersOf(revisionVerbs),
+  ...membersOf(routeVerbs),
   ...holdOperations,
   ...acceptanceOperations,
   ...deliveryOperations,
-  ...removalOperations,
-  ...runOperations,
-  listSteps: givingText(runOperations.listSteps),
+  ...membersOf(deliveryVerbs(RUN_KEY_TABLES)),
+  ...membersOf(removalVerbs({ forgetRuns: forgetRunKeys })),
+  releaseSpace: { thread: 'writer', prepare: prepareReleaseSpace },
+  ...runReads,
+  listSteps: givingText(runReads.listSteps),
   readRunInput: {
     thread: 'reader',
     prepare: (db) => {
-      const read = runOperations.readRunInput.prepare(db);
+      const read = runReads.readRunInput.prepare(db);
       return (...given) => {
         const input = read(...given);
         if (input === undefined || input.kind !== undefined) return input;
@@ -106,33 +133,32 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
       };
     },
   },
+  ...membersOf(leaseVerbs),
   ...dispatchOperations,
+  ...membersOf(waitingVerbs),
   claimDue: givingText(dispatchOperations.claimDue),
-  claimSteps: givingText(dispatchOperations.claimSteps),
   claimOverdue: givingText(dispatchOperations.claimOverdue),
-  ...controlOperations,
+  ...controls,
   advance: {
     thread: 'writer',
     prepare: (db) => {
-      const advance = controlOperations.advance.prepare(db);
+      const advance = controls.advance.prepare(db);
       return (outcome: string, lease: BirthLease | undefined) => {
         const led = advance(parseJson(outcome) as unknown as StepOutcome, lease);
         return led && JSON.stringify(led);
       };
     },
   },
-  listSlotWaits: { thread: 'reader', prepare: prepareListSlotWaits },
-  measureBacklog: { thread: 'reader', prepare: prepareMeasureBacklog },
-  deliverSignal: takingText(controlOperations.deliverSignal),
-  ...stepOperations,
-  findStep: givingText(stepOperations.findStep),
-  pageSteps: givingText(stepOperations.pageSteps),
-  ...figureOperations,
-  ...activityOperations,
-  ...alertOperations,
-  ...keyOperations,
-  ...payloadOperations,
-  ...hostOperations,
+  deliverSignal: takingText(controls.deliverSignal),
+  ...stepReads,
+  findStep: givingText(stepReads.findStep),
+  pageSteps: givingText(stepReads.pageSteps),
+  ...membersOf(figureVerbs),
+  ...membersOf(activityVerbs),
+  ...membersOf(alertVerbs),
+  ...membersOf(keyVerbs),
+  ...membersOf(payloadVerbs),
+  ...membersOf(hostVerbs),
 };
 
 /** The thread that runs a member: only the connection that writes a log in memory sees it. */
@@ -156,4 +182,28 @@ function preparePing(db: Database): () => void {
   return () => {
     write.run();
   };
+}
+
+/** Free pages to keep for new rows: 8 MiB. */
+const SPARE_PAGES = 1024;
+
+function prepareReleaseSpace(db: Database): Member<'releaseSpace'> {
+  const free = db.prepare<[], number>('PRAGMA freelist_count').pluck();
+  const count = () => free.get() ?? 0;
+  return ({ pages }) => {
+    const before = count();
+    if (before <= SPARE_PAGES) return 0;
+    db.pragma(`incremental_vacuum(${Math.min(pages, before - SPARE_PAGES)})`);
+    return before - count();
+  };
+}
+
+function prepareMeasureStorage(db: Database): () => StorageMeasure {
+  const oldest = db.prepare<[], { end: number | null }>('SELECT min(expires_at) AS end FROM nonces');
+  const sizeOf = (path: string) => (db.memory ? 0 : (statSync(path, { throwIfNoEntry: false })?.size ?? 0));
+  return () => ({
+    fileBytes: sizeOf(db.name),
+    walBytes: sizeOf(`${db.name}-wal`),
+    oldestNonceEnd: oldest.get()?.end ?? null,
+  });
 }

@@ -1,3 +1,4 @@
+import { MINUTE_MS } from '../../model/clock.ts';
 import type { Beat, Store } from '../store.ts';
 
 interface SoleReplica {
@@ -6,6 +7,7 @@ interface SoleReplica {
   readonly hasClosed: Promise<void>;
   /** Counts the steps that run. */
   readonly countRunning: (now: number) => Promise<number>;
+  readonly keepTime: Store['keepTime'];
 }
 
 /** What a store says of replicas where one process at a time has it: while it has the file locked, no other changes it. */
@@ -13,11 +15,13 @@ export function soleReplica({
   name,
   hasClosed,
   countRunning,
+  keepTime,
 }: SoleReplica): Pick<
   Store,
   'replica' | 'changes' | 'runChanged' | 'watchRuns' | 'onDue' | 'beat' | 'beginHousekeeping' | 'listReplicas'
 > {
   let last: Beat | undefined;
+  let keptAt = Number.NEGATIVE_INFINITY;
   return {
     replica: name,
     changes: {
@@ -35,7 +39,13 @@ export function soleReplica({
     onDue() {},
     async beat(beat) {
       last = beat;
-      return { at: beat.now, replicas: 1, died: [] };
+      const { now, ledgerAt } = beat;
+      // An idle service writes nothing but this: after a crash nonces live so much longer.
+      if (ledgerAt - keptAt >= MINUTE_MS) {
+        await keepTime({ now, ledgerAt });
+        keptAt = ledgerAt;
+      }
+      return { at: undefined, ledgerAt, replicas: 1, died: [] };
     },
     beginHousekeeping: async () => true,
     // It is there for as long as it beats.

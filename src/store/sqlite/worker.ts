@@ -1,7 +1,8 @@
 import { parentPort } from 'node:worker_threads';
 import type { Database } from 'better-sqlite3';
 import { type Job, prepareBatch, type Settled } from './batch.ts';
-import { type FileWatch, keepLogInMemory, openReader, openWriter, sqliteCode } from './connection.ts';
+import { damageOf, type FileWatch, keepLogInMemory, openReader, openWriter, sqliteCode } from './connection.ts';
+import { keepLogBounded } from './deliveries.ts';
 import {
   type Answer,
   type Call,
@@ -13,7 +14,7 @@ import {
 } from './messages.ts';
 import { NonceIndex, readIndexAhead, withIndexing } from './nonce-index.ts';
 import { operations, prepareRuns, threadOf } from './operations.ts';
-import { boundLog } from './removal.ts';
+import { openPort } from './port.ts';
 
 if (parentPort === null) throw new Error('This file is the entry of a worker thread.');
 const port = parentPort;
@@ -34,6 +35,9 @@ port.on('message', (message: ToThread) => {
     case 'checkpointed':
       service?.checkpointed?.();
       break;
+    case 'lost':
+      service?.lost?.(new Error(message.failure.message));
+      break;
     case 'close':
       service?.close();
       service = undefined;
@@ -45,21 +49,25 @@ port.on('message', (message: ToThread) => {
 
 function open({ path, role, options }: Extract<ToThread, { kind: 'open' }>): void {
   try {
-    service = role === 'writer' ? openWriterService(path, options) : openReaderService(path);
-    send({ kind: 'opened' });
+    service = role === 'writer' ? openWriterService(path, options) : openReaderService(path, options);
+    send({ kind: 'opened', isNew: service.isNew === true });
   } catch (error) {
-    send({ kind: 'notOpened', failure: toFailure(error) });
+    send({ kind: 'notOpened', failure: toFailure(damageOf(error, path) ?? error) });
     port.close();
   }
 }
 
 /** What a thread does with its connection. */
 interface Service {
+  /** It made the database. */
+  readonly isNew?: boolean;
   take(calls: readonly Call[], bytes: Uint8Array): void;
   /** The reader's part of a checkpoint. */
   checkpoint?(): void;
   /** The writer's part, once the reader has done its. */
   checkpointed?(): void;
+  /** The reader found the file malformed. */
+  lost?(error: Error): void;
   /** Answers what was taken before, then lets go of the database. */
   close(): void;
 }
@@ -72,7 +80,9 @@ const maxBytes = 8 * 1024 * 1024;
  * Runs operations that write, in batches. For a store in memory it runs reads too, since no other connection sees it.
  */
 function openWriterService(path: string, options: StoreOptions): Service {
-  const { db, watch, close } = openWriter(path);
+  const onMigrating = (names: readonly string[]) => send({ kind: 'migrating', names });
+  const { db, isNew, watch, close } = openWriter(path, { onMigrating });
+  openPort(db, options.chainKey);
   const isAlone = path === inMemory;
   if (options.log.inMemory) keepLogInMemory(db);
   const index = new NonceIndex(db);
@@ -82,22 +92,30 @@ function openWriterService(path: string, options: StoreOptions): Service {
     return isAlone || threadOf(name, options) === 'writer' ? operation.prepare(db) : undefined;
   });
   // The last counter of a batch, because it relies on the others' counts.
-  boundLog(db, options.log);
-  const log = isAlone ? undefined : watchLog(db, () => send({ kind: 'logGrown' }));
-  const runIndexed = withIndexing(prepareBatch(db, 'BEGIN IMMEDIATE'), index);
+  keepLogBounded(db, options.log);
+  const log = watch && watchLog(db, watch, () => send({ kind: 'logGrown' }));
+  let commitSeconds: number | undefined;
+  const committed = (seconds: number) => {
+    commitSeconds = seconds;
+  };
+  const takeCommitSeconds = () => {
+    const taken = commitSeconds;
+    commitSeconds = undefined;
+    return taken;
+  };
+  const runIndexed = withIndexing(db, prepareBatch(db, 'BEGIN IMMEDIATE', committed), index);
   const runLogged = (jobs: readonly Job[]) => {
     const settled = runIndexed(jobs);
     log?.committed();
     return settled;
   };
-  const runBatch =
-    watch === undefined
-      ? runLogged
-      : withWatch(runLogged, watch, (error) => send({ kind: 'lost', failure: toFailure(error) }));
-  const queue = new CallQueue({ runs, runBatch, maxCalls, maxBytes });
+  const runBatch = watch === undefined ? runLogged : withWatch(runLogged, watch);
+  const queue = new CallQueue({ runs, runBatch, maxCalls, maxBytes, takeCommitSeconds });
   return {
+    isNew,
     take: (calls, bytes) => queue.take(calls, bytes),
     checkpointed: () => log?.checkpointed(),
+    lost: (error) => watch?.lose(error),
     close() {
       queue.drain();
       close();
@@ -107,43 +125,65 @@ function openWriterService(path: string, options: StoreOptions): Service {
 
 /**
  * Runs nothing once the database file is lost, and acknowledges nothing that may have been written to a lost file: it
- * checks before each batch and again between commit and answers. Calls `tell` once.
+ * checks before each batch and again between commit and answers.
  */
-function withWatch(
-  runBatch: (jobs: readonly Job[]) => Settled[],
-  watch: FileWatch,
-  tell: (error: Error) => void,
-): typeof runBatch {
-  let isTold = false;
+function withWatch(runBatch: (jobs: readonly Job[]) => Settled[], watch: FileWatch): typeof runBatch {
   const check = () => {
     const error = watch.check();
-    if (error !== undefined && watch.isLost && !isTold) {
-      isTold = true;
-      tell(error);
-    }
+    if (error !== undefined && watch.isLost) tellLost(error);
     return error;
   };
   return (jobs) => {
     const settled = check() === undefined ? runBatch(jobs) : [];
+    const damage = damageAmong(settled, watch.path);
+    if (damage !== undefined) watch.lose(damage);
     const error = check();
     return error === undefined ? settled : jobs.map(() => ({ isFulfilled: false, error }));
   };
 }
 
+/** What the first of the errors says that a malformed file gave. */
+function damageAmong(settled: readonly Settled[], path: string): Error | undefined {
+  for (const one of settled) {
+    const damage = one.isFulfilled ? undefined : damageOf(one.error, path);
+    if (damage !== undefined) return damage;
+  }
+  return undefined;
+}
+
+/** The store tells its operator once, however many threads find out how often. */
+function tellLost(error: Error): void {
+  send({ kind: 'lost', failure: toFailure(error) });
+}
+
+/** For work whose failure matters only if the file is malformed. */
+function tellDamage(error: unknown, path: string): void {
+  const damage = damageOf(error, path);
+  if (damage !== undefined) tellLost(damage);
+}
+
 /** Runs operations that read, one call a transaction, so that a slow query never delays the calls before it. */
-function openReaderService(path: string): Service {
+function openReaderService(path: string, options: StoreOptions): Service {
   const { db, close } = openReader(path);
+  openPort(db, options.chainKey);
   const runs = prepareRuns((name) => {
     const operation = operations[name];
     return operation.thread === 'reader' ? operation.prepare(db) : undefined;
   });
-  const runBatch = prepareBatch(db, 'BEGIN');
+  const runPlainly = prepareBatch(db, 'BEGIN');
+  const runBatch = (jobs: readonly Job[]) => {
+    const settled = runPlainly(jobs);
+    const damage = damageAmong(settled, path);
+    if (damage === undefined) return settled;
+    tellLost(damage);
+    return settled.map((one): Settled => (one.isFulfilled ? one : { isFulfilled: false, error: damage }));
+  };
   const queue = new CallQueue({ runs, runBatch, maxCalls: 1, maxBytes: 0 });
   const stopReadingAhead = readAhead(path);
   return {
     take: (calls, bytes) => queue.take(calls, bytes),
     checkpoint() {
-      checkpoint(db);
+      checkpoint(db, path);
       send({ kind: 'checkpointed' });
     },
     close() {
@@ -162,8 +202,8 @@ function readAhead(path: string): () => void {
   const next = () => {
     try {
       if (!parts.next().done) return void setImmediate(next);
-    } catch {
-      // Nothing depends on it: a later call that needs unreadable data reports the error.
+    } catch (error) {
+      tellDamage(error, path);
     }
     stop();
   };
@@ -181,6 +221,8 @@ interface CallQueueOptions {
   /** A batch ends after this many calls, or with the call that brings its bodies to this many bytes. */
   readonly maxCalls: number;
   readonly maxBytes: number;
+  /** How long the commit of the last batch took. */
+  readonly takeCommitSeconds?: () => number | undefined;
 }
 
 interface QueuedCall {
@@ -234,7 +276,8 @@ class CallQueue {
   #runNext(): void {
     const calls = this.#queue.splice(0, this.#nextLength());
     const settled = this.#options.runBatch(calls.map(({ job }) => job));
-    send({ kind: 'answers', answers: calls.map(({ id }, at) => toAnswer(id, settled[at])) });
+    const answers = calls.map(({ id }, at) => toAnswer(id, settled[at]));
+    send({ kind: 'answers', answers, commitSeconds: this.#options.takeCommitSeconds?.() });
   }
 
   #nextLength(): number {
@@ -284,7 +327,7 @@ interface LogWatch {
  * is copied, which never happens during a steady stream of commits. So once the log is long, the writer copies the
  * small rest itself, between two transactions.
  */
-function watchLog(db: Database, askForCheckpoint: () => void): LogWatch {
+function watchLog(db: Database, watch: FileWatch, askForCheckpoint: () => void): LogWatch {
   const measure = db.prepare<[], LogState>('PRAGMA wal_checkpoint(NOOP)');
   let isAsked = false;
   return {
@@ -292,20 +335,27 @@ function watchLog(db: Database, askForCheckpoint: () => void): LogWatch {
       const state = isAsked ? undefined : measure.get();
       if (state === undefined || state.log - state.checkpointed < checkpointFrames) return;
       isAsked = true;
+      try {
+        watch.renewStamp();
+      } catch (error) {
+        // The next checkpoint renews it.
+        tellDamage(error, watch.path);
+      }
       askForCheckpoint();
     },
     checkpointed() {
       isAsked = false;
-      if ((measure.get()?.log ?? 0) >= restartFrames) checkpoint(db);
+      if ((measure.get()?.log ?? 0) >= restartFrames) checkpoint(db, watch.path);
     },
   };
 }
 
 /** Copies what no reader holds back, without waiting for readers. */
-function checkpoint(db: Database): void {
+function checkpoint(db: Database, path: string): void {
   try {
     db.pragma('wal_checkpoint(PASSIVE)');
-  } catch {
-    // The log is complete without its copy; as it grows, it asks again.
+  } catch (error) {
+    // Otherwise the log is complete without its copy; as it grows, it asks again.
+    tellDamage(error, path);
   }
 }

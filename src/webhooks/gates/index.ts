@@ -1,11 +1,32 @@
-import { type Gate, GateConfigurationError, type GatePlugin, type WebhookTrigger } from '../gate.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { type Gate, GateConfigurationError, type GatePlugin, type Verdict, type WebhookTrigger } from '../gate.ts';
 import { type ResolvedScheme, resolveScheme } from '../schemes/resolve.ts';
-import { bodySchemaGate } from './body-schema.ts';
 import { ipGate } from './ip.ts';
 import { operatorGate } from './operator-gate.ts';
 import { limitsUnverified, rateLimitGate, UNVERIFIED_RATE_LIMIT, unverifiedRateLimitGate } from './rate-limit.ts';
 import { replayGate } from './replay.ts';
 import { type SignatureSettings, signatureGate } from './signature.ts';
+
+/**
+ * Whether the body fits the schema that the trigger names. It judges what is authentic and new, so it comes last of the
+ * built-in gates. A body that says it is JSON and is not is refused behind the gates, in every mode.
+ */
+const bodySchemaGate: GatePlugin<SignatureSettings> = {
+  name: 'bodySchema',
+  prepare({ bodySchema }) {
+    if (bodySchema === undefined) return undefined;
+    return {
+      name: 'bodySchema',
+      isExpensive: true,
+      check({ body, headers }): Verdict {
+        if ('error' in bodySchema) return { passed: false, reason: 'verifier_error', detail: bodySchema.error };
+        const mistakes = bodySchema.mistakesIn(body, headers['content-type']);
+        if (mistakes.length === 0) return { passed: true };
+        return { passed: false, reason: 'body_schema', detail: mistakes.join('; ') };
+      },
+    };
+  },
+};
 
 /** A built-in plugin may keep something about all triggers together. */
 interface ChainedPlugin extends GatePlugin<SignatureSettings> {
@@ -14,7 +35,7 @@ interface ChainedPlugin extends GatePlugin<SignatureSettings> {
 }
 
 /** Every kind of gate, in the order in which they judge. */
-export type GateChain = readonly ChainedPlugin[];
+type GateChain = readonly ChainedPlugin[];
 
 /**
  * The built-in gates, the cheap before the dear, then the operator's own. A chain remembers rate limits: the process has
@@ -57,7 +78,7 @@ export function gateNames(chain: GateChain, trigger: WebhookTrigger): string[] {
 }
 
 /** The configured gates of a trigger, ready to judge its deliveries. */
-export interface TriggerGates {
+interface TriggerGates {
   readonly scheme: ResolvedScheme | undefined;
   /** In the order of the chain; complete only if there are no mistakes. */
   readonly gates: readonly Gate[];
@@ -65,24 +86,45 @@ export interface TriggerGates {
   readonly mistakes: readonly GateConfigurationError[];
 }
 
-/** Prepares the gates of triggers, of each trigger once: a manifest's check and its deploy share them. */
+/**
+ * Prepares the gates of triggers, of each trigger once: a manifest's check and its deploy share them, and a manifest that
+ * is read again shares those of the trigger in force that is the same.
+ */
 export interface GatePreparer {
   readonly chain: GateChain;
   readonly settings: SignatureSettings;
   /** A trigger never changes: one with another field or key is another object, and gets its own gates. */
   prepare(trigger: WebhookTrigger): TriggerGates;
+  /** Called with every trigger in force whenever they change, after all their gates were prepared. */
+  inForce(triggers: readonly WebhookTrigger[]): void;
+  /** Whether the scheme that a trigger names is known, so that signatures are checked. */
+  isSigned(trigger: WebhookTrigger): boolean;
+  /** The same gates, under some other settings. */
+  under(settings: Partial<SignatureSettings>): GatePreparer;
 }
 
 export function gatePreparer(chain: GateChain, settings: SignatureSettings): GatePreparer {
   const prepared = new WeakMap<WebhookTrigger, TriggerGates>();
+  const nameOf = ({ flowId, triggerKey }: WebhookTrigger) => JSON.stringify([flowId, triggerKey]);
+  let served = new Map<string, WebhookTrigger>();
+  const sameInForce = (trigger: WebhookTrigger) => {
+    const other = served.get(nameOf(trigger));
+    return other !== undefined && isDeepStrictEqual(other, trigger) ? prepared.get(other) : undefined;
+  };
   return {
     chain,
     settings,
     prepare(trigger) {
-      const known = prepared.get(trigger) ?? prepareGates(chain, trigger, settings);
+      const known = prepared.get(trigger) ?? sameInForce(trigger) ?? prepareGates(chain, trigger, settings);
       prepared.set(trigger, known);
       return known;
     },
+    inForce(triggers) {
+      for (const plugin of chain) plugin.inForce?.(triggers, settings);
+      served = new Map(triggers.map((trigger) => [nameOf(trigger), trigger]));
+    },
+    isSigned: ({ inputs, keys }) => resolveScheme(settings.schemes, inputs, keys) !== undefined,
+    under: (others) => gatePreparer(chain, { ...settings, ...others }),
   };
 }
 

@@ -6,7 +6,13 @@ import {
   type Verdict,
   type WebhookInputs,
 } from '../gate.ts';
-import { type AddressMatcher, compileAddresses, parseAddress } from '../networks/addresses.ts';
+import {
+  type AddressMatcher,
+  type AddressSet,
+  allowedAddresses,
+  compileAddresses,
+  parseAddress,
+} from '../networks/addresses.ts';
 import { findPreset } from '../networks/presets.ts';
 
 /** Lets the addresses of the allow list pass but for those of the deny list; without an allow list, all but those. */
@@ -16,11 +22,19 @@ export const ipGate: GatePlugin<GateSettings> = {
     const allow = allowMatcher(inputs);
     const deny = denyMatcher(inputs);
     if (allow === undefined && deny === undefined) return undefined;
-    return { name: 'ip', check: ({ clientIp }) => judge(clientIp, { allow, deny }) };
+    return { name: 'ip', check: ({ clientIp }) => checkAddress(clientIp, { allow, deny }) };
   },
 };
 
-function judge(
+/** The addresses that pass; undefined without a list: then those of which nothing is known pass too. */
+export function passingAddresses(inputs: WebhookInputs): AddressSet | undefined {
+  const allow = allowMatcher(inputs);
+  const deny = denyMatcher(inputs);
+  if (allow === undefined && deny === undefined) return undefined;
+  return allowedAddresses(allow?.addresses, deny?.addresses);
+}
+
+function checkAddress(
   clientIp: string,
   { allow, deny }: { allow: AddressMatcher | undefined; deny: AddressMatcher | undefined },
 ): Verdict {

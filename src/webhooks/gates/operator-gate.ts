@@ -11,12 +11,14 @@ export function operatorGate<Settings extends GateSettings>(plugin: GatePlugin<S
     prepare(trigger, settings) {
       const gate = prepared(plugin, () => plugin.prepare(trigger, settings));
       if (gate === undefined) return undefined;
+      const { isExpensive } = gate;
       const limitMs = settings.verifierTimeLimitMs;
       const check: Gate['check'] = (delivery, evidence) => answerInTime(() => gate.check(delivery, evidence), limitMs);
-      if (gate.dryRun === undefined) return { name, check };
+      if (gate.dryRun === undefined) return { name, isExpensive, check };
       const dryRun = gate.dryRun.bind(gate);
       return {
         name,
+        isExpensive,
         check,
         dryRun: (delivery, evidence) => answerInTime(() => dryRun(delivery, evidence), limitMs),
       };
@@ -57,7 +59,7 @@ function placeOf(error: unknown): string {
 const ANSWER_TIME_LIMIT_MS = 5000;
 
 /** An operator's verifier or gate did not answer in time. */
-class AnswerTimeoutError extends Error {
+export class AnswerTimeoutError extends Error {
   constructor(limitMs: number) {
     super(`gave no answer within ${limitMs / 1000} s`);
     this.name = 'AnswerTimeoutError';

@@ -27,17 +27,22 @@ type Account = readonly Entry[];
 
 /** Where accounts are kept between deliveries, and the limits of the triggers that draw on them. */
 interface Accounts {
-  readonly byKey: { get(key: string): Account | undefined; set(key: string, account: Account): unknown };
+  readonly isPerIp: boolean;
+  readonly byKey: {
+    get(key: string): Account | undefined;
+    set(key: string, account: Account): unknown;
+    entries(): Iterable<[string, Account]>;
+  };
   /** By flow: the limits of its triggers in force. */
   readonly limits: Map<string, readonly RateLimit[]>;
 }
 
-function accountsOf(byKey: Accounts['byKey']): Accounts {
-  return { byKey, limits: new Map() };
+function byFlowOnly(): Accounts {
+  return { isPerIp: false, byKey: new Map<string, Account>(), limits: new Map() };
 }
 
-function byAddressOnly(): Accounts {
-  return accountsOf(new LRUCache<string, Account>({ max: ADDRESSES_REMEMBERED }));
+function byAddress(): Accounts {
+  return { isPerIp: true, byKey: new LRUCache<string, Account>({ max: ADDRESSES_REMEMBERED }), limits: new Map() };
 }
 
 /** What a gate's prepare needs to draw on accounts. */
@@ -45,19 +50,18 @@ interface Drawing {
   readonly accounts: Accounts;
   readonly flowId: string;
   readonly limit: RateLimit;
-  readonly isPerIp: boolean;
   readonly settings: GateSettings;
   readonly reason: Reason;
 }
 
 /** Judges a delivery, and the same without taking a permit. */
-function drawing({ accounts, flowId, limit, isPerIp, settings, reason }: Drawing, gate: string) {
-  const { byKey, limits } = accounts;
+function drawing({ accounts, flowId, limit, settings, reason }: Drawing, gate: string) {
+  const { byKey, limits, isPerIp } = accounts;
   const keyOf = (clientIp: string) => (isPerIp ? `${flowId}|${addressGroup(clientIp)}` : flowId);
   const judgeAt = (key: string) => {
-    const at = { now: settings.clock.monotonic(), replicas: isPerIp ? 1 : (settings.cluster?.replicas ?? 1) };
+    const at = instantOf(accounts, settings);
     const account = upToDate(byKey.get(key) ?? [], [limit, ...(limits.get(flowId) ?? [])], at);
-    return judge(account, limit, { ...at, gate, reason });
+    return charge(account, limit, { ...at, gate, reason });
   };
   return {
     take(clientIp: string): Verdict {
@@ -70,17 +74,69 @@ function drawing({ accounts, flowId, limit, isPerIp, settings, reason }: Drawing
   };
 }
 
-function replaceLimits(
-  triggers: readonly WebhookTrigger[],
-  all: readonly Accounts[],
-  find: (trigger: WebhookTrigger) => { readonly accounts: Accounts; readonly limit: RateLimit | undefined },
-): void {
-  for (const { limits } of all) limits.clear();
-  for (const trigger of triggers) {
-    const { accounts, limit } = find(trigger);
-    if (limit === undefined) continue;
-    accounts.limits.set(trigger.flowId, [...(accounts.limits.get(trigger.flowId) ?? []), limit]);
+function instantOf({ isPerIp }: Accounts, { clock, cluster }: GateSettings): Instant {
+  return { now: clock.monotonic(), replicas: isPerIp ? 1 : (cluster?.replicas ?? 1) };
+}
+
+/** Which accounts the deliveries to one place, a slug or the id of a flow, draw on. */
+interface Holder {
+  readonly accounts: Accounts;
+  readonly flowId: string;
+}
+
+/** Takes over the limits of the triggers in force, and what was spent at their places under another flow or in other accounts. */
+function takingOver<Settings extends GateSettings>(
+  find: (trigger: WebhookTrigger, settings: Settings) => [Accounts, RateLimit | undefined],
+) {
+  const holders = new Map<string, Holder>();
+  return (triggers: readonly WebhookTrigger[], settings: Settings): void => {
+    const found = triggers.map((trigger) => [trigger, ...find(trigger, settings)] as const);
+    for (const [, { limits }] of found) limits.clear();
+    for (const { accounts } of holders.values()) accounts.limits.clear();
+    for (const [{ flowId, inputs }, accounts, limit] of found) {
+      if (limit === undefined) continue;
+      accounts.limits.set(flowId, [...(accounts.limits.get(flowId) ?? []), limit]);
+      for (const place of [flowId, ...(inputs.webhookSlug === undefined ? [] : [inputs.webhookSlug.toLowerCase()])]) {
+        const before = holders.get(place);
+        holders.set(place, { accounts, flowId });
+        if (before === undefined || (before.accounts === accounts && before.flowId === flowId)) continue;
+        inherit(before, { accounts, flowId }, settings);
+      }
+    }
+  };
+}
+
+/** What was spent of one account of all addresses is of no one address in particular: there, each begins by itself. */
+function inherit(from: Holder, to: Holder, settings: GateSettings): void {
+  if (to.accounts.isPerIp && !from.accounts.isPerIp) return;
+  const [prefix, at] = [`${from.flowId}|`, instantOf(to.accounts, settings)];
+  const spent = from.accounts.isPerIp
+    ? [...from.accounts.byKey.entries()].filter(([key]) => key.startsWith(prefix))
+    : [[from.flowId, from.accounts.byKey.get(from.flowId) ?? []] as const];
+  const joins = from.accounts.isPerIp && !to.accounts.isPerIp;
+  for (const [key, account] of spent) {
+    const heir = joins ? to.flowId : `${to.flowId}${key.slice(from.flowId.length)}`;
+    const own = to.accounts.byKey.get(heir) ?? [];
+    const left = upToDate(account, [], instantOf(from.accounts, settings));
+    to.accounts.byKey.set(heir, joined(upToDate(own, [], at), left, { ...at, joins }));
   }
+}
+
+/** Of the same limit, what both have spent where both count for one, else what the one has spent that has less left. */
+function joined(
+  own: Account,
+  other: Account,
+  { now, replicas, joins }: Instant & { readonly joins: boolean },
+): Account {
+  const others = other.map(({ limit, bucket }) => {
+    const known = own.find((entry) => isSameLimit(entry.limit, limit))?.bucket.permits;
+    const full = shareOf(limit, replicas).burstSize;
+    const permits = joins
+      ? (known ?? full) - (limit.burstSize - bucket.permits)
+      : Math.min(known ?? full, bucket.permits);
+    return { limit, bucket: { permits: Math.max(0, permits), at: now } };
+  });
+  return [...own.filter(({ limit }) => !other.some((entry) => isSameLimit(entry.limit, limit))), ...others];
 }
 
 export const UNVERIFIED_RATE_LIMIT = 'unverifiedRateLimit';
@@ -96,18 +152,16 @@ export function limitsUnverified({ webhookRateLimitUnverifiedPermitsPerSecond: r
  * addresses and not those of the publisher. The limit is not divided among replicas, like all limits per address.
  */
 export function unverifiedRateLimitGate() {
-  const accounts = byAddressOnly();
+  const accounts = byAddress();
   const name = UNVERIFIED_RATE_LIMIT;
   return {
     name,
-    inForce(triggers: readonly WebhookTrigger[], settings: SignatureSettings): void {
-      replaceLimits(triggers, [accounts], ({ inputs }) => ({ accounts, limit: unverifiedLimitOf(inputs, settings) }));
-    },
+    inForce: takingOver(({ inputs }, settings: SignatureSettings) => [accounts, unverifiedLimitOf(inputs, settings)]),
     prepare({ flowId, inputs }: WebhookTrigger, settings: SignatureSettings): Gate | undefined {
       const limit = unverifiedLimitOf(inputs, settings);
       if (limit === undefined) return undefined;
       const reason = 'unverified_rate_limited';
-      const { take, look } = drawing({ accounts, flowId, limit, isPerIp: true, settings, reason }, name);
+      const { take, look } = drawing({ accounts, flowId, limit, settings, reason }, name);
       return { name, check: ({ clientIp }) => take(clientIp), dryRun: ({ clientIp }) => look(clientIp) };
     },
   };
@@ -120,32 +174,30 @@ export function unverifiedRateLimitGate() {
  *
  * The webhook triggers of a flow share one account: a delivery to one of them counts for all, and each delivery needs a
  * permit under the limit of its own trigger. So a trigger never accepts more than its limit, whatever the limits of the
- * others. Accounts belong to the plugin, not to the gates that it prepares: a deploy does not refill them. Preparing a
- * gate changes nothing; the limits of all triggers are taken over when they come into force.
+ * others. Accounts belong to the plugin, not to the gates that it prepares: a deploy does not refill them, whether it
+ * changes the limit or not, nor where it gives a slug to another flow. Preparing a gate changes nothing; the limits of all
+ * triggers are taken over when they come into force.
  *
  * Each of several replicas has its own accounts, so that no delivery waits for another process before its signature is
  * checked. Each accepts its share of a flow's limit; together they accept what one would. Limits per address are not
  * divided, because a load balancer often sends an address to one replica.
  */
 export function rateLimitGate() {
-  const byFlow = accountsOf(new Map());
-  const byAddress = byAddressOnly();
+  const [ofFlows, ofAddresses] = [byFlowOnly(), byAddress()];
   const name = 'rateLimit';
-  const accountsFor = (isPerIp: boolean) => (isPerIp ? byAddress : byFlow);
+  const accountsFor = (inputs: WebhookInputs, settings: GateSettings) =>
+    countsPerIp(inputs, settings) ? ofAddresses : ofFlows;
   return {
     name,
-    inForce(triggers: readonly WebhookTrigger[], settings: GateSettings): void {
-      replaceLimits(triggers, [byFlow, byAddress], ({ inputs }) => ({
-        accounts: accountsFor(countsPerIp(inputs, settings)),
-        limit: limitOf(inputs, settings),
-      }));
-    },
+    inForce: takingOver(({ inputs }, settings: GateSettings) => [
+      accountsFor(inputs, settings),
+      limitOf(inputs, settings),
+    ]),
     prepare({ flowId, inputs }: WebhookTrigger, settings: GateSettings): Gate | undefined {
       const limit = limitOf(inputs, settings);
       if (limit === undefined) return undefined;
-      const isPerIp = countsPerIp(inputs, settings);
-      const accounts = accountsFor(isPerIp);
-      const { take, look } = drawing({ accounts, flowId, limit, isPerIp, settings, reason: 'rate_limited' }, name);
+      const accounts = accountsFor(inputs, settings);
+      const { take, look } = drawing({ accounts, flowId, limit, settings, reason: 'rate_limited' }, name);
       const counts = ({ isVerified }: Evidence) => isVerified === true || !limitsUnverified(inputs);
       return {
         name,
@@ -158,23 +210,32 @@ export function rateLimitGate() {
 
 const PASSED: Verdict = { passed: true };
 
-function countsPerIp(inputs: WebhookInputs, settings: GateSettings): boolean {
+export function countsPerIp(inputs: WebhookInputs, settings: GateSettings): boolean {
   return inputs.webhookRateLimitPerIp ?? settings.rateLimitPerIp ?? false;
 }
 
-/** The account with a bucket for each limit; one of a limit that is no longer deployed goes once it has filled up. */
+/**
+ * The account with a bucket for each limit; one of a limit that is no longer deployed goes once it has filled up. A limit
+ * that is new starts with as much spent as the others.
+ */
 function upToDate(account: Account, limits: readonly RateLimit[], { now, replicas }: Instant): Account {
-  const entries: Entry[] = account
-    .map(({ limit, bucket }) => ({ limit, bucket: refilled(bucket, shareOf(limit, replicas), now) }))
-    .filter(({ limit, bucket }) => bucket.permits < shareOf(limit, replicas).burstSize);
+  const known = account.map(({ limit, bucket }) => ({
+    limit,
+    bucket: refilled(bucket, shareOf(limit, replicas), now),
+  }));
+  const spentOf = ({ limit, bucket }: Entry) => shareOf(limit, replicas).burstSize - bucket.permits;
+  const spent = Math.max(0, ...known.map(spentOf));
+  const isDeployed = ({ limit }: Entry) => limits.some((each) => isSameLimit(each, limit));
+  const entries = known.filter((entry) => spentOf(entry) > 0 || isDeployed(entry));
   for (const limit of limits) {
     if (entries.some((entry) => isSameLimit(entry.limit, limit))) continue;
-    entries.push({ limit, bucket: fullBucket(shareOf(limit, replicas), now) });
+    const { permits } = fullBucket(shareOf(limit, replicas), now);
+    entries.push({ limit, bucket: { permits: Math.max(0, permits - spent), at: now } });
   }
   return entries;
 }
 
-function judge(
+function charge(
   account: Account,
   limit: RateLimit,
   { now, replicas, gate, reason }: Instant & { readonly gate: string; readonly reason: Reason },
@@ -212,7 +273,7 @@ function isSameLimit(a: RateLimit, b: RateLimit): boolean {
 }
 
 /** A field of the trigger overrides the global value, each by itself. */
-function limitOf(inputs: WebhookInputs, settings: GateSettings): RateLimit | undefined {
+export function limitOf(inputs: WebhookInputs, settings: GateSettings): RateLimit | undefined {
   const permitsPerSecond = inputs.webhookRateLimitPermitsPerSecond ?? settings.rateLimitPermitsPerSecond;
   if (permitsPerSecond === undefined) {
     refuseUnusedFields(inputs);
@@ -222,7 +283,7 @@ function limitOf(inputs: WebhookInputs, settings: GateSettings): RateLimit | und
   return readLimit({ permitsPerSecond, burstSize }, 'webhookRateLimit');
 }
 
-function unverifiedLimitOf(inputs: WebhookInputs, { schemes }: SignatureSettings): RateLimit | undefined {
+export function unverifiedLimitOf(inputs: WebhookInputs, { schemes }: SignatureSettings): RateLimit | undefined {
   const {
     webhookRateLimitUnverifiedPermitsPerSecond: permitsPerSecond,
     webhookRateLimitUnverifiedBurstSize: burstSize,
@@ -264,7 +325,7 @@ function refuseUnusedFields(inputs: WebhookInputs): void {
 }
 
 /** How many deliveries may pass. */
-interface RateLimit {
+export interface RateLimit {
   readonly permitsPerSecond: number;
   /** Permits that a bucket holds when it is full, at least one. */
   readonly burstSize: number;

@@ -8,6 +8,7 @@ import {
   GateConfigurationError,
   type GatePlugin,
   type GateSettings,
+  type NonceEvidence,
   type SignedTimestamp,
   type Verdict,
   type WebhookInputs,
@@ -15,7 +16,7 @@ import {
 import { timestampMs } from '../schemes/values.ts';
 
 /** The part of a trigger's fields and of the global defaults that this gate works with. */
-interface ReplayRule {
+export interface ReplayRule {
   /** 0 for no skew check. */
   readonly toleranceMs: number;
   readonly nonceTtlMs: number;
@@ -35,8 +36,8 @@ interface FoundTimestamp extends SignedTimestamp {
 /** Longer values of a nonce header are kept as their digest, and so are those that no store takes as text. */
 const MAX_NONCE_LENGTH = 512;
 
-/** A row outlives the last instant at which its timestamp passes by this much, for clocks that are set back a little. */
-const MARGIN_MS = 1000;
+/** By this much the ledger's time of a replica may be behind that of another: a little more than passes between two beats. */
+const MARGIN_MS = 6000;
 
 /**
  * Checks how old a delivery is, and names it, so that the acceptance can tell whether it was accepted before. The gate
@@ -45,11 +46,26 @@ const MARGIN_MS = 1000;
 export const replayGate: GatePlugin<GateSettings> = {
   name: 'replay',
   prepare({ inputs }, settings): Gate | undefined {
-    const rule = ruleOf(inputs, settings);
-    if (!rule.namesNonce && !rule.requiresTimestamp) return undefined;
-    return { name: 'replay', check: (delivery, evidence) => judge(delivery, evidence, rule) };
+    const rule = replayRule(inputs, settings);
+    if (rule === undefined) return undefined;
+    return { name: 'replay', check: (delivery, evidence) => checkReplay(delivery, evidence, rule) };
   },
 };
+
+/** Undefined where the trigger configures no such gate. */
+export function replayRule(inputs: WebhookInputs, settings: GateSettings): ReplayRule | undefined {
+  const rule = ruleOf(inputs, settings);
+  return rule.namesNonce || rule.requiresTimestamp ? rule : undefined;
+}
+
+/** Names a delivery whether or not anything asks for its name now: a later revision may. */
+export type NameDelivery = (delivery: Delivery, evidence: Evidence) => NonceEvidence;
+
+export function prepareNames(inputs: WebhookInputs, settings: GateSettings): NameDelivery {
+  const rule = ruleOf(inputs, settings);
+  return (delivery, evidence) =>
+    evidence.nonce ?? nonceOf(delivery, { evidence, timestamp: findTimestamp(delivery, evidence, rule), rule });
+}
 
 function ruleOf(inputs: WebhookInputs, settings: GateSettings): ReplayRule {
   const toleranceSeconds = inputs.webhookReplayToleranceSeconds ?? settings.replayToleranceSeconds;
@@ -77,7 +93,7 @@ function headerName(name: string | undefined, field: string): string | undefined
   return name?.trim().toLowerCase();
 }
 
-function judge(delivery: Delivery, evidence: Evidence, rule: ReplayRule): Verdict {
+function checkReplay(delivery: Delivery, evidence: Evidence, rule: ReplayRule): Verdict {
   const timestamp = findTimestamp(delivery, evidence, rule);
   const skewMs =
     timestamp === undefined || !Number.isFinite(timestamp.ms) ? undefined : delivery.receivedAt - timestamp.ms;
@@ -126,15 +142,15 @@ function timestampFailure(
 function nonceOf(
   delivery: Delivery,
   { evidence, timestamp, rule }: { evidence: Evidence; timestamp: FoundTimestamp | undefined; rule: ReplayRule },
-): { value: string; expiresAt: number } {
+): NonceEvidence {
   const sent = sentNonce(delivery, evidence, rule);
-  const expiresAt = expiryOf(delivery.receivedAt, timestamp, rule);
-  if (sent !== undefined) {
-    const isKept = sent.length <= MAX_NONCE_LENGTH && isStorable(sent);
-    // UTF-16, because UTF-8 would make one text of several that are not well-formed.
-    return { value: isKept ? sent : hash('sha256', isStorable(sent) ? sent : Buffer.from(sent, 'utf16le')), expiresAt };
-  }
-  return { value: digestOf(delivery, evidence, timestamp), expiresAt };
+  const digest = digestOf(delivery, evidence, timestamp);
+  const lifeMs = lifeOf(delivery.receivedAt, timestamp, rule);
+  if (sent === undefined) return { header: '', value: digest, digest, lifeMs };
+  const isKept = sent.length <= MAX_NONCE_LENGTH && isStorable(sent);
+  // UTF-16, because UTF-8 would make one text of several that are not well-formed.
+  const value = isKept ? sent : hash('sha256', isStorable(sent) ? sent : Buffer.from(sent, 'utf16le'));
+  return { header: rule.nonceHeader ?? '', value, digest, lifeMs };
 }
 
 /**
@@ -163,10 +179,9 @@ function digestOf({ body }: Delivery, evidence: Evidence, timestamp: FoundTimest
  * No tolerance may be longer than that, so once a nonce is gone, its timestamp cannot pass any tolerance set later.
  * Only a mode that does not enforce accepts a timestamp that is even further ahead; its row is not kept forever.
  */
-function expiryOf(receivedAt: number, timestamp: FoundTimestamp | undefined, { nonceTtlMs }: ReplayRule): number {
-  if (timestamp === undefined || !Number.isFinite(timestamp.ms)) return receivedAt + nonceTtlMs;
-  const latest = Math.min(Math.max(receivedAt, timestamp.ms), receivedAt + nonceTtlMs);
-  return latest + nonceTtlMs + MARGIN_MS;
+function lifeOf(receivedAt: number, timestamp: FoundTimestamp | undefined, { nonceTtlMs }: ReplayRule): number {
+  const aheadMs = timestamp === undefined || !Number.isFinite(timestamp.ms) ? 0 : timestamp.ms - receivedAt;
+  return Math.min(Math.max(aheadMs, 0), nonceTtlMs) + nonceTtlMs + MARGIN_MS;
 }
 
 /** Trimmed; undefined where the header is not named, not there or empty. */

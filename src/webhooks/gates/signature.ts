@@ -11,13 +11,13 @@ import {
   type WebhookInputs,
   type WebhookTrigger,
 } from '../gate.ts';
-import { type Certificates, certificateUrlOf } from '../schemes/certificates.ts';
+import { type Certificates, CertificateUnavailableError, certificateUrlOf } from '../schemes/certificates.ts';
 import { handsOverKey, keysInForce, learnsKey, readVerificationKey, type SchemeKey } from '../schemes/keys.ts';
 import { type ResolvedScheme, resolveScheme, type SchemeRegistry } from '../schemes/resolve.ts';
 import { calledUrl } from '../schemes/signed-payload.ts';
 import type { SignatureSpec, SignatureVerifier, VerificationResult } from '../schemes/spec.ts';
 import { extract, type KeyPair, prepareVerification, verifyWithSpec } from '../schemes/verify.ts';
-import { answerInTime, failureOf } from './operator-gate.ts';
+import { AnswerTimeoutError, answerInTime, failureOf } from './operator-gate.ts';
 
 export type SignatureSettings = GateSettings & {
   readonly schemes: SchemeRegistry;
@@ -66,6 +66,7 @@ export const signatureGate: GatePlugin<SignatureSettings> = {
       return certificateGate(spec, keys, {
         ...options,
         certificates: settings.certificates,
+        isSandbox: trigger.inputs.webhookSandbox === true,
         limitMs: settings.verifierTimeLimitMs,
       });
     }
@@ -180,9 +181,12 @@ function certificateGate(
   {
     readUrl,
     certificates,
+    isSandbox,
     ...options
-  }: SpecGateOptions & Pick<SignatureSettings, 'certificates'> & { readonly limitMs: number | undefined },
+  }: SpecGateOptions &
+    Pick<SignatureSettings, 'certificates'> & { readonly isSandbox: boolean; readonly limitMs: number | undefined },
 ): Gate {
+  const source = { spec, isSandbox };
   const isTimestampRequired = isRequired(spec, options.requiresTimestamp);
   return {
     name: signatureGate.name,
@@ -192,25 +196,30 @@ function certificateGate(
       const prepared = prepareVerification(spec, names, request);
       if ('isVerified' in prepared) return verdictOf(spec.name, prepared, isTimestampRequired);
       const evidence = evidenceOf(spec.name, prepared.timestamp);
-      const certificateUrl = certificateUrlOf(spec, delivery);
+      const certificateUrl = certificateUrlOf(source, delivery);
       if (certificateUrl === undefined) {
         return failed('signature_malformed', `it does not name a certificate of ${spec.name}`, evidence);
       }
       try {
-        if (certificates === undefined) throw new Error('no certificate can be fetched here');
-        const key = await answerInTime(() => certificates.keyFor(spec, certificateUrl), options.limitMs);
+        if (certificates === undefined) throw new CertificateUnavailableError('NO_FETCHING_HERE');
+        const { clientIp } = delivery;
+        const key = await answerInTime(() => certificates.keyFor(source, certificateUrl, clientIp), options.limitMs);
         const named = ({ name }: SchemeKey): SchemeKey => ({ kind: 'rsa', key, name });
         const previous = names.previous && named(names.previous);
         const verification = prepared.compare({ current: named(names.current), previous });
+        if (verification.isVerified) certificates.remember(clientIp);
         return verdictOf(spec.name, verification, isTimestampRequired);
       } catch (error) {
-        return failed('verifier_error', failureOf(`the certificate of ${spec.name}`, error), evidence);
+        // What could not be judged is no fault of the sender's, who may send it again.
+        const isUnknown = error instanceof CertificateUnavailableError || error instanceof AnswerTimeoutError;
+        const reason = isUnknown ? 'verification_unavailable' : 'verifier_error';
+        return failed(reason, failureOf(`the certificate of ${spec.name}`, error), evidence);
       }
     },
   };
 }
 
-function isRequired(spec: SignatureSpec, requiresTimestamp: boolean): boolean {
+export function isRequired(spec: SignatureSpec, requiresTimestamp: boolean): boolean {
   return spec.timestamp !== undefined && (requiresTimestamp || spec.requiresTimestamp === true);
 }
 

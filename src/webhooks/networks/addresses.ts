@@ -57,7 +57,11 @@ const MAX_SHOWN = 20;
 export interface AddressMatcher {
   /** The entry that covers the address, as written; undefined where none does, or where the text is not an address. */
   match(ip: string): string | undefined;
+  readonly addresses: AddressSet;
 }
+
+/** Addresses of each family, as ranges in order that do not touch. */
+export type AddressSet = Readonly<Record<4 | 6, readonly { readonly first: bigint; readonly last: bigint }[]>>;
 
 /**
  * Compiles a list of CIDRs, addresses, ranges `a-b` and octet wildcards. Throws `GateConfigurationError` that names
@@ -73,7 +77,43 @@ export function compileAddresses(entries: readonly string[], field: string): Add
       const address = parseAddress(ip);
       return address === undefined ? undefined : find(byFamily[address.family], address.value)?.entry;
     },
+    get addresses() {
+      return { 4: joined(byFamily[4]), 6: joined(byFamily[6]) };
+    },
   };
+}
+
+/** What a list allows, or all there are, without what another one denies. */
+export function allowedAddresses(allow: AddressSet = EVERY_ADDRESS, deny: AddressSet = NO_ADDRESS): AddressSet {
+  const without = (family: 4 | 6) =>
+    allow[family].flatMap((range) => {
+      const left: { first: bigint; last: bigint }[] = [];
+      let { first } = range;
+      for (const hole of deny[family]) {
+        if (hole.last < first || hole.first > range.last) continue;
+        if (hole.first > first) left.push({ first, last: hole.first - 1n });
+        first = hole.last + 1n;
+      }
+      return first > range.last ? left : [...left, { first, last: range.last }];
+    });
+  return { 4: without(4), 6: without(6) };
+}
+
+/** Whether every address of `inner` is in `outer`. */
+export function includesAddresses(outer: AddressSet, inner: AddressSet): boolean {
+  return ([4, 6] as const).every((family) =>
+    inner[family].every(({ first, last }) => outer[family].some((range) => range.first <= first && last <= range.last)),
+  );
+}
+
+function joined(pieces: readonly AddressRange[]): AddressSet[4] {
+  const ranges: { first: bigint; last: bigint }[] = [];
+  for (const { first, last } of pieces) {
+    const before = ranges.at(-1);
+    if (before !== undefined && before.last + 1n === first) before.last = last;
+    else ranges.push({ first, last });
+  }
+  return ranges;
 }
 
 /** First and last address that a client of the internet can have: unicast in IPv4, RFC 4291's global unicast in IPv6. */
@@ -158,6 +198,12 @@ interface AddressRange {
 }
 
 const BITS = { 4: 32, 6: 128 } as const;
+
+const NO_ADDRESS: AddressSet = { 4: [], 6: [] };
+const EVERY_ADDRESS: AddressSet = {
+  4: [{ first: 0n, last: (1n << BigInt(BITS[4])) - 1n }],
+  6: [{ first: 0n, last: (1n << BigInt(BITS[6])) - 1n }],
+};
 
 /** Bits of `::ffff:0:0/96`, the block of IPv4-mapped addresses. */
 const MAPPED_BITS = 96;

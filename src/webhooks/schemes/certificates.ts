@@ -4,12 +4,24 @@ import type { Clock } from '../../model/clock.ts';
 import type { Delivery } from '../../model/delivery.ts';
 import { readPublicKey } from './keys.ts';
 import type { CertificateSource, SignatureSpec } from './spec.ts';
-import { bodyReader, headerOf } from './values.ts';
+import { bodyReader, headerOf, textOf } from './values.ts';
 
 /** The public keys of publishers that sign with certificates. */
 export interface Certificates {
-  /** Rejects where the certificate cannot be had or cannot be believed; the URL must have passed `certificateUrlOf`. */
-  keyFor(spec: SignatureSpec, url: string): Promise<KeyObject>;
+  /**
+   * Rejects with `CertificateUnavailableError` where the certificate cannot be had, and with another error where it cannot be
+   * believed; the URL must have passed `certificateUrlOf`.
+   */
+  keyFor(source: PublishersCertificate, url: string, clientIp: string): Promise<KeyObject>;
+  /** Says that a delivery from the address was verified: from now on it need not compete with strangers. */
+  remember(clientIp: string): void;
+}
+
+/** What a trigger accepts of a publisher's certificates. */
+export interface PublishersCertificate {
+  readonly spec: SignatureSpec;
+  /** Those for tests count too. */
+  readonly isSandbox: boolean;
 }
 
 interface CertificatesOptions {
@@ -31,8 +43,20 @@ const MAX_CERTIFICATES = 100;
 const MAX_FAILURES = 1000;
 const FAILURE_MS = 60_000;
 const MAX_FETCHES = 4;
+// Strangers may take all of those. So an address from which a delivery was verified before has a fetch of its own.
+const MAX_KNOWN_ADDRESSES = 1000;
 /** Of a file with the certificates that vouch for the first. */
 const MAX_LENGTH = 65_536;
+
+/** Nothing is known about the certificate: the delivery could not be judged. */
+export class CertificateUnavailableError extends Error {
+  readonly code: string;
+  constructor(code: string, options?: ErrorOptions) {
+    super(code, options);
+    this.name = 'CertificateUnavailableError';
+    this.code = code;
+  }
+}
 
 /** Something that the detail of a delivery may name. */
 class CertificateError extends Error {
@@ -49,47 +73,89 @@ export function createCertificates({ fetch, clock }: CertificatesOptions): Certi
   const known = new LRUCache<string, Known>({ max: MAX_CERTIFICATES });
   const failures = new LRUCache<string, { readonly until: number; readonly error: unknown }>({ max: MAX_FAILURES });
   const underWay = new Map<string, Promise<Known>>();
+  const knownAddresses = new LRUCache<string, true>({ max: MAX_KNOWN_ADDRESSES });
+  /** Addresses that use the fetch of their own. */
+  const ownFetches = new Set<string>();
+  let sharedFetches = 0;
 
-  async function load(spec: SignatureSpec, url: string): Promise<Known> {
+  async function load(source: PublishersCertificate, url: string): Promise<Known> {
     try {
-      const certificate = readCertificate(spec, await fetch(url));
+      const pem = await fetch(url).catch((cause: unknown) => {
+        throw new CertificateUnavailableError(codeOf(cause), { cause });
+      });
+      const certificate = readCertificate(source, pem);
       refuseIfNotValid(certificate, clock.now());
-      known.set(url, certificate);
+      known.set(entryOf(source, url), certificate);
       return certificate;
     } catch (error) {
-      failures.set(url, { until: clock.monotonic() + FAILURE_MS, error });
+      failures.set(entryOf(source, url), { until: clock.monotonic() + FAILURE_MS, error });
       throw error;
-    } finally {
-      underWay.delete(url);
     }
   }
 
+  /** Yields what gives the slot back. */
+  function takeSlot(clientIp: string): () => void {
+    if (sharedFetches < MAX_FETCHES) {
+      sharedFetches += 1;
+      return () => {
+        sharedFetches -= 1;
+      };
+    }
+    if (!knownAddresses.has(clientIp) || ownFetches.has(clientIp))
+      throw new CertificateUnavailableError('TOO_MANY_FETCHES');
+    ownFetches.add(clientIp);
+    return () => void ownFetches.delete(clientIp);
+  }
+
   return {
-    async keyFor(spec, url) {
-      const kept = known.get(url);
+    async keyFor(source, url, clientIp) {
+      const entry = entryOf(source, url);
+      const kept = known.get(entry);
       if (kept !== undefined && isValid(kept, clock.now())) return kept.key;
-      const failure = failures.get(url);
+      const failure = failures.get(entry);
       if (failure !== undefined && clock.monotonic() < failure.until) throw failure.error;
-      const waited = underWay.get(url);
+      const waited = underWay.get(entry);
       if (waited !== undefined) return (await waited).key;
-      if (underWay.size >= MAX_FETCHES) throw new CertificateError('TOO_MANY_FETCHES');
-      const loading = load(spec, url);
-      underWay.set(url, loading);
+      const release = takeSlot(clientIp);
+      const loading = load(source, url).finally(() => {
+        underWay.delete(entry);
+        release();
+      });
+      underWay.set(entry, loading);
       return (await loading).key;
     },
+    remember: (clientIp) => void knownAddresses.set(clientIp, true),
   };
 }
 
+/** What is believed of a certificate depends on whether those for tests count. */
+function entryOf({ spec, isSandbox }: PublishersCertificate, url: string): string {
+  return JSON.stringify([spec.name, isSandbox, url]);
+}
+
+function codeOf(error: unknown): string {
+  const { code, name } = Object(error) as { code?: unknown; name?: unknown };
+  return typeof code === 'string' ? code : String(name ?? 'Error');
+}
+
 /** The URL of the certificate that the delivery names, if it is one of the publisher's; undefined for any other. */
-export function certificateUrlOf({ certificate }: SignatureSpec, { headers, body }: Delivery): string | undefined {
+export function certificateUrlOf(source: PublishersCertificate, { headers, body }: Delivery): string | undefined {
+  const { certificate } = source.spec;
   if (certificate === undefined) return undefined;
-  const { url } = certificate;
-  const text = 'header' in url ? headerOf(headers, url.header) : bodyReader(headers, body)(url.field);
-  return text !== undefined && isOfPublisher(certificate, text) ? text : undefined;
+  const { url, path } = certificate;
+  const text = 'header' in url ? headerOf(headers, url.header) : textOf(bodyReader(headers, body)(url.field));
+  return text !== undefined && formsOf(source).some(({ host }) => isOfPublisher({ host, path }, text))
+    ? text
+    : undefined;
+}
+
+function formsOf({ spec: { certificate }, isSandbox }: PublishersCertificate) {
+  if (certificate === undefined) return [];
+  return isSandbox && certificate.sandbox !== undefined ? [certificate, certificate.sandbox] : [certificate];
 }
 
 /** Whether the URL is exactly one of the publisher's: a lenient parser could read another spelling as another host. */
-function isOfPublisher({ host, path }: CertificateSource, text: string): boolean {
+function isOfPublisher({ host, path }: Pick<CertificateSource, 'host' | 'path'>, text: string): boolean {
   if (!URL.canParse(text)) return false;
   const url = new URL(text);
   const isWhole = (pattern: RegExp, part: string) => pattern.exec(part)?.[0] === part;
@@ -97,15 +163,16 @@ function isOfPublisher({ host, path }: CertificateSource, text: string): boolean
 }
 
 /** The first of the file is the signer's own; others are those that vouch for it, and the host does that already. */
-function readCertificate({ name, certificate }: SignatureSpec, pem: string): Known {
+function readCertificate(source: PublishersCertificate, pem: string): Known {
   const [first] =
     pem.length > MAX_LENGTH ? [] : (/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/.exec(pem) ?? []);
   if (first === undefined) throw new CertificateError('NOT_A_CERTIFICATE');
   const x509 = new X509Certificate(first);
   const [, commonName = ''] = /^CN=(.*)$/m.exec(x509.subject) ?? [];
-  if (certificate?.commonName?.test(commonName) === false) throw new CertificateError('WRONG_SUBJECT');
+  if (!formsOf(source).some(({ commonName: form }) => form?.test(commonName) !== false))
+    throw new CertificateError('WRONG_SUBJECT');
   const pemOfKey = x509.publicKey.export({ type: 'spki', format: 'pem' }).toString();
-  const { key } = readPublicKey('rsa', pemOfKey, { field: 'certificate', scheme: name });
+  const { key } = readPublicKey('rsa', pemOfKey, { field: 'certificate', scheme: source.spec.name });
   return { key, validFrom: Date.parse(x509.validFrom), validTo: Date.parse(x509.validTo) };
 }
 

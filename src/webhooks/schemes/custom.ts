@@ -1,26 +1,20 @@
 import { HEADER_NAME } from '../../model/delivery.ts';
-import type { SignedPayloadStrategy } from '../../model/manifest.ts';
 import { GateConfigurationError, type WebhookInputs } from '../gate.ts';
-import type {
-  BodyField,
-  HeaderFamily,
-  MultiValue,
-  PayloadBuilder,
-  PayloadLayout,
-  SignatureSpec,
-  TimestampSource,
+import { hasPart } from './layout.ts';
+import {
+  type BodyField,
+  type BuiltPart,
+  type HeaderFamily,
+  type MultiValue,
+  type Part,
+  type PayloadBuilder,
+  part,
+  type SignatureSpec,
+  type TimestampSource,
 } from './spec.ts';
 
 /** Byte builders that the operator registered, by exact name. */
 export type PayloadBuilders = ReadonlyMap<string, PayloadBuilder>;
-
-const TIMESTAMP_STRATEGIES: readonly SignedPayloadStrategy[] = [
-  'TimestampDotBody',
-  'ColonDelimited',
-  'TimestampPlusToken',
-  'Custom',
-];
-const DELIMITED_STRATEGIES: readonly SignedPayloadStrategy[] = ['TimestampDotBody', 'ColonDelimited'];
 
 // No field of a trigger names the place of a token: it is where Mailgun has it, whose strategy TimestampPlusToken is.
 const TOKEN: BodyField = { path: ['signature', 'token'], formField: 'token' };
@@ -32,8 +26,8 @@ const LENGTH_BESIDE_TOKEN = 10;
 /** The spec that a trigger's own fields describe. Fields that make no sense together are refused, never ignored. */
 export function customSpec(inputs: WebhookInputs, builders: PayloadBuilders): SignatureSpec {
   const headers = [headersOf(inputs)];
-  const multiValue = multiValueOf(inputs);
-  const payload = payloadOf(inputs, builders);
+  const signs = partsOf(inputs, builders);
+  const multiValue = multiValueOf(inputs, signs);
   return {
     name: 'Custom',
     headers,
@@ -42,8 +36,8 @@ export function customSpec(inputs: WebhookInputs, builders: PayloadBuilders): Si
     prefix: inputs.webhookSignaturePrefix,
     headerValuePrefix: inputs.webhookHeaderValuePrefix,
     multiValue,
-    payload,
-    timestamp: timestampOf(inputs, inputs.webhookSignedPayloadStrategy ?? 'RawBody', multiValue),
+    signs,
+    timestamp: timestampOf(inputs, signs, multiValue),
     source: 'the manifest',
   };
 }
@@ -68,9 +62,9 @@ function headerName(field: keyof WebhookInputs, name: string): string {
   );
 }
 
-function multiValueOf(inputs: WebhookInputs): MultiValue | undefined {
+function multiValueOf(inputs: WebhookInputs, signs: readonly Part[]): MultiValue | undefined {
   const delimiter = inputs.webhookSignatureMultiValueDelimiter;
-  if (delimiter === undefined) return withoutSegments(inputs);
+  if (delimiter === undefined) return withoutSegments(inputs, signs);
   notEmpty('webhookSignatureMultiValueDelimiter', delimiter);
   const keyValueSeparator = inputs.webhookSignatureKeyValueSeparator ?? '=';
   notEmpty('webhookSignatureKeyValueSeparator', keyValueSeparator);
@@ -89,13 +83,13 @@ function multiValueOf(inputs: WebhookInputs): MultiValue | undefined {
 }
 
 /** Fields that only mean something inside a header of several segments. */
-function withoutSegments(inputs: WebhookInputs): undefined {
+function withoutSegments(inputs: WebhookInputs, signs: readonly Part[]): undefined {
   const fields = [
     'webhookSignatureKeyValueSeparator',
     'webhookSignatureValueKey',
     'webhookAcceptedVersions',
     // Where no timestamp is signed its key is not read at all, which is warned of.
-    ...(signsTimestamp(inputs) ? (['webhookTimestampValueKey'] as const) : []),
+    ...(mayHaveTimestamp(signs) ? (['webhookTimestampValueKey'] as const) : []),
   ] as const;
   const stray = fields.find((field) => inputs[field] !== undefined);
   const field = inputs.webhookAcceptMultipleSignatures === true ? 'webhookAcceptMultipleSignatures' : stray;
@@ -128,71 +122,80 @@ function valueKeysOf(inputs: WebhookInputs): readonly string[] {
   return [...keys];
 }
 
-function payloadOf(inputs: WebhookInputs, builders: PayloadBuilders): PayloadLayout {
-  const strategy = inputs.webhookSignedPayloadStrategy ?? 'RawBody';
-  const delimiter = inputs.webhookSignedPayloadDelimiter;
-  const version = inputs.webhookSignedPayloadVersion;
-  if (delimiter !== undefined && !DELIMITED_STRATEGIES.includes(strategy)) {
-    throw new GateConfigurationError('webhookSignedPayloadDelimiter', `has no effect with strategy ${strategy}`);
+function partsOf(inputs: WebhookInputs, builders: PayloadBuilders): readonly Part[] {
+  const { webhookSignedPayloadStrategy: strategy = 'RawBody', webhookSignedPayloadVersion: version } = inputs;
+  const isDelimited = strategy === 'TimestampDotBody' || strategy === 'ColonDelimited';
+  const stray = (
+    [
+      ['webhookSignedPayloadDelimiter', isDelimited],
+      ['webhookSignedPayloadVersion', strategy === 'ColonDelimited'],
+      ['webhookCustomStrategyName', strategy === 'Custom'],
+    ] as const
+  ).find(([field, hasEffect]) => inputs[field] !== undefined && !hasEffect);
+  if (stray !== undefined) throw new GateConfigurationError(stray[0], `has no effect with strategy ${strategy}`);
+  switch (strategy) {
+    case 'RawBody':
+      return [part.body];
+    case 'TimestampDotBody':
+      return [part.timestamp, inputs.webhookSignedPayloadDelimiter ?? '.', part.body];
+    case 'ColonDelimited': {
+      if (version === undefined) {
+        throw new GateConfigurationError(
+          'webhookSignedPayloadVersion',
+          'is required with strategy ColonDelimited; without a version it is TimestampDotBody with the delimiter ":"',
+        );
+      }
+      const delimiter = inputs.webhookSignedPayloadDelimiter ?? ':';
+      return [`${version}${delimiter}`, part.timestamp, delimiter, part.body];
+    }
+    case 'UrlPlusBody':
+      return [part.url, part.body];
+    case 'UrlPlusSortedForm':
+      return [part.url, part.sortedForm];
+    case 'TimestampPlusToken':
+      return [part.timestamp, part.token(TOKEN)];
+    case 'Custom':
+      return [builtPart(inputs, builders)];
   }
-  if (version !== undefined && strategy !== 'ColonDelimited') {
-    throw new GateConfigurationError('webhookSignedPayloadVersion', `has no effect with strategy ${strategy}`);
-  }
-  if (version === undefined && strategy === 'ColonDelimited') {
-    throw new GateConfigurationError(
-      'webhookSignedPayloadVersion',
-      'is required with strategy ColonDelimited; without a version it is TimestampDotBody with the delimiter ":"',
-    );
-  }
-  const token = strategy === 'TimestampPlusToken' ? TOKEN : undefined;
-  return { strategy, delimiter, version, token, ...builderOf(inputs, strategy, builders) };
 }
 
-function builderOf(inputs: WebhookInputs, strategy: SignedPayloadStrategy, builders: PayloadBuilders) {
-  const customName = inputs.webhookCustomStrategyName;
-  if (strategy !== 'Custom') {
-    if (customName === undefined) return {};
-    throw new GateConfigurationError('webhookCustomStrategyName', `has no effect with strategy ${strategy}`);
-  }
-  if (customName === undefined || customName === '') {
+function builtPart({ webhookCustomStrategyName: name }: WebhookInputs, builders: PayloadBuilders): BuiltPart {
+  if (name === undefined || name === '') {
     throw new GateConfigurationError('webhookCustomStrategyName', 'is required with strategy Custom');
   }
-  const builder = builders.get(customName);
-  if (builder !== undefined) return { customName, builder };
-  const known = [...builders.keys()].map((name) => `"${name}"`).join(', ');
-  const message = `"${customName}" is not registered; ${known === '' ? 'no payload strategy is' : `registered: ${known}`}`;
+  const build = builders.get(name);
+  if (build !== undefined) return { part: 'built', name, build };
+  const known = [...builders.keys()].map((each) => `"${each}"`).join(', ');
+  const message = `"${name}" is not registered; ${known === '' ? 'no payload strategy is' : `registered: ${known}`}`;
   throw new GateConfigurationError('webhookCustomStrategyName', message);
 }
 
-function signsTimestamp({ webhookSignedPayloadStrategy = 'RawBody' }: WebhookInputs): boolean {
-  return TIMESTAMP_STRATEGIES.includes(webhookSignedPayloadStrategy);
+function mayHaveTimestamp(signs: readonly Part[]): boolean {
+  return hasPart(signs, 'timestamp', 'built');
 }
 
 function timestampOf(
   inputs: WebhookInputs,
-  strategy: SignedPayloadStrategy,
+  signs: readonly Part[],
   multiValue: MultiValue | undefined,
 ): TimestampSource | undefined {
   const valueKey = inputs.webhookTimestampValueKey;
-  const length = strategy === 'TimestampPlusToken' ? LENGTH_BESIDE_TOKEN : undefined;
-  const form = { unit: 'detect', length } as const;
-  const isSigned = signsTimestamp(inputs);
-  if (isSigned && valueKey !== undefined && inputs.webhookTimestampHeader !== undefined) {
+  if (!mayHaveTimestamp(signs)) return undefined;
+  if (valueKey !== undefined && inputs.webhookTimestampHeader !== undefined) {
     throw new GateConfigurationError(
       'webhookTimestampValueKey',
       'and webhookTimestampHeader name two places; only one can be used',
     );
   }
-  if (valueKey !== undefined && multiValue !== undefined && isSigned) {
-    return { in: 'signature', valueKey, ...form };
-  }
-  if (!isSigned) return undefined;
+  const isBesideToken = hasPart(signs, 'field');
+  const form = { unit: 'detect', length: isBesideToken ? LENGTH_BESIDE_TOKEN : undefined } as const;
+  if (valueKey !== undefined && multiValue !== undefined) return { in: 'signature', valueKey, ...form };
   if (inputs.webhookTimestampHeader !== undefined) return { in: 'header', ...form };
-  if (strategy === 'TimestampPlusToken') return { in: 'body', field: TIMESTAMP_BESIDE_TOKEN, ...form };
-  if (strategy === 'Custom') return undefined;
+  if (isBesideToken) return { in: 'body', field: TIMESTAMP_BESIDE_TOKEN, ...form };
+  if (hasPart(signs, 'built')) return undefined;
   throw new GateConfigurationError(
     'webhookTimestampHeader',
-    `or webhookTimestampValueKey is required with strategy ${strategy}, which signs a timestamp`,
+    `or webhookTimestampValueKey is required with strategy ${inputs.webhookSignedPayloadStrategy}, which signs a timestamp`,
   );
 }
 

@@ -1,15 +1,14 @@
+import { coverageOf, gradeOf, strategyOf } from './layout.ts';
 import { BUILT_IN_SCHEMES } from './publishers/index.ts';
 import { REGISTERED, type RegisteredSpec, type SchemeRegistry } from './resolve.ts';
 import {
   CAPTURED,
   type Conversation,
-  coverageOf,
   type Grade,
-  gradeOf,
   type KeyEncoding,
+  type PublisherValue,
   type SignatureSpec,
   type SignatureVerifier,
-  type SpecStrategy,
 } from './spec.ts';
 
 /** What an operator wants to know about a scheme. What only a trigger or a verifier's code knows is null. */
@@ -23,7 +22,7 @@ export interface SchemeDescription {
   readonly encoding: string | null;
   readonly prefix: string | null;
   readonly keyEncoding: KeyEncoding | null;
-  readonly strategy: SpecStrategy | null;
+  readonly strategy: string | null;
   /** The signed timestamp; `name` is that of the header, the segment or the body's field. */
   readonly timestamp: { readonly in: string; readonly name: string; readonly unit: string } | null;
   readonly handshakes: readonly {
@@ -34,6 +33,9 @@ export interface SchemeDescription {
     readonly bringsKey: boolean;
   }[];
   readonly deliveryIdHeader: string | null;
+  /** Where the kind of an event is, and its id or that of the delivery; null where the operator does not say. */
+  readonly eventType: DescribedValue | null;
+  readonly eventId: DescribedValue | null;
   readonly coverage: ReturnType<typeof coverageOf> | null;
   /** The form for keys that begin in a certain way, where there are two. */
   readonly keyForm: {
@@ -51,6 +53,13 @@ export interface SchemeDescription {
   readonly source: string;
   /** Which of the facts no source of the publisher's confirms; null where all are, or where there is no publisher. */
   readonly unconfirmed: string | null;
+}
+
+/** `name` is that of the header, of several the current one, or the path in the body; `why` says why there is none. */
+interface DescribedValue {
+  readonly in: 'header' | 'body' | 'none';
+  readonly name: string | null;
+  readonly why: string | null;
 }
 
 /** Every scheme that a trigger may name; a registered spec replaces the built-in one that it shadows. */
@@ -78,10 +87,12 @@ function describeSpec(spec: SignatureSpec, kind: SchemeDescription['kind']): Sch
     encoding: spec.encoding,
     prefix: spec.prefix ?? null,
     keyEncoding: spec.keyEncoding ?? 'utf8',
-    strategy: spec.payload.strategy,
+    strategy: strategyOf(spec),
     timestamp: describeTimestamp(spec),
     handshakes: describeHandshakes(spec),
     deliveryIdHeader: spec.headers[0]?.deliveryId ?? null,
+    eventType: describeValue(spec.eventType),
+    eventId: describeValue(spec.eventId),
     coverage: coverageOf(spec),
     keyForm: describeKeyForm(spec),
     certificateOf: spec.certificate?.keyIs ?? null,
@@ -90,6 +101,13 @@ function describeSpec(spec: SignatureSpec, kind: SchemeDescription['kind']): Sch
     source: spec.source,
     unconfirmed: spec.unconfirmed ?? null,
   };
+}
+
+function describeValue(value: PublisherValue | undefined): DescribedValue | null {
+  if (value === undefined) return null;
+  if ('none' in value) return { in: 'none', name: null, why: value.none };
+  if ('path' in value) return { in: 'body', name: value.path.join('.'), why: null };
+  return { in: 'header', name: value.headers[0] ?? null, why: null };
 }
 
 function headersOf({ headers, requestForm }: SignatureSpec): string[] {
@@ -148,6 +166,8 @@ function unknown(name: string, kind: SchemeDescription['kind']): SchemeDescripti
     timestamp: null,
     handshakes: [],
     deliveryIdHeader: null,
+    eventType: null,
+    eventId: null,
     coverage: null,
     keyForm: null,
     certificateOf: null,

@@ -75,6 +75,15 @@ export interface RecognisedHandshake {
   readonly visit?: { readonly url: string | undefined } | undefined;
 }
 
+/** Sent once, unsigned and empty, to see whether a URL answers. */
+export const headTest: Handshake = {
+  name: 'HEAD',
+  method: 'HEAD',
+  needsVerification: false,
+  recognises: () => true,
+  answer: () => ({ statusCode: 200, contentType: 'text/plain', body: '' }),
+};
+
 /** The first handshake that the request is. Whether it needs a verified request is enforced here. */
 export function recogniseHandshake(
   handshakes: readonly Handshake[],

@@ -1,6 +1,7 @@
 import { createPrivateKey, createPublicKey, createSecretKey, type KeyObject } from 'node:crypto';
 import { GateConfigurationError, type LearnedKeys, type WebhookInputs, type WebhookTrigger } from '../gate.ts';
 import type { CertificateSource, Conversation, KeyEncoding, SignatureSpec } from './spec.ts';
+import { decodeExactly, KEY_PAIRS, usesKeyPair } from './values.ts';
 
 /** A key in the form that the signature functions take. Node 24 takes 8 µs longer for an HMAC whose key is a Buffer. */
 export interface SchemeKey {
@@ -16,50 +17,44 @@ const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
 
 /** Of an Ed25519 public key, and of the seed of a private one. */
 const KEY_BYTES = 32;
-const HEX = /^[0-9a-f]*$/i;
 
-/**
- * Reads a configured key for verifying; `field` is where it was configured. A public key is never taken for an HMAC
- * secret: everyone who knows it could sign.
- */
+/** Reads a configured key for verifying; `field` is where it was configured. */
 export function readVerificationKey(spec: SignatureSpec, text: string, field: string): SchemeKey {
-  const { certificate } = spec;
-  if (certificate !== undefined) return readName(certificate, text, field);
-  const kind = pairKind(spec);
-  if (kind !== undefined) return readPublicKey(kind, text, { field, scheme: spec.name });
-  if (spec.algorithm === 'token') return { kind: 'token', key: createSecretKey(Buffer.from(text)) };
-  if (spec.algorithm === 'ed25519') {
-    return { kind: 'ed25519', key: toPublicKey(ed25519Bytes(spec, text, { field, is: 'public' }), field) };
-  }
-  const variant = spec.ed25519;
-  if (variant !== undefined && text.startsWith(variant.privateKeyPrefix)) {
-    const message = `is a private key; ${spec.name} verifies with the public key, which starts with "${variant.publicKeyPrefix}"`;
-    throw new GateConfigurationError(field, message);
-  }
-  if (variant !== undefined && text.startsWith(variant.publicKeyPrefix)) {
-    return { kind: 'ed25519', key: publicKey(variant, text, field) };
-  }
-  return { kind: 'hmac', key: createSecretKey(secretBytes(spec, text, field)) };
+  if (spec.certificate !== undefined) return readName(spec.certificate, text, field);
+  return readKey(spec, text, { field, half: 'public' });
 }
 
 /** Reads a key for signing; `field` is what an error calls it. */
 export function readSigningKey(spec: SignatureSpec, text: string, field: string): SchemeKey {
+  return readKey(spec, text, { field, half: 'private' });
+}
+
+/** Where a key was configured, and which half of a pair it has to be. */
+interface WantedKey {
+  readonly field: string;
+  readonly half: 'public' | 'private';
+}
+
+/** A public key is never taken for an HMAC secret: everyone who knows it could sign. */
+function readKey(spec: SignatureSpec, text: string, wanted: WantedKey): SchemeKey {
+  const { algorithm, ed25519: variant, name: scheme } = spec;
+  const { field, half } = wanted;
   const kind = pairKind(spec);
-  if (kind !== undefined) return readPrivateKey(kind, text, { field, scheme: spec.name });
-  if (spec.algorithm === 'token') return readVerificationKey(spec, text, field);
-  if (spec.algorithm === 'ed25519') {
-    return { kind: 'ed25519', key: toPrivateKey(ed25519Bytes(spec, text, { field, is: 'private' })) };
+  if (kind !== undefined) return (half === 'public' ? readPublicKey : readPrivateKey)(kind, text, { field, scheme });
+  if (algorithm === 'token') return { kind: 'token', key: createSecretKey(Buffer.from(text)) };
+  if (algorithm === 'ed25519') return ed25519Key(ed25519Bytes(spec, text, wanted), wanted);
+  if (
+    variant !== undefined &&
+    text.startsWith(half === 'public' ? variant.privateKeyPrefix : variant.publicKeyPrefix)
+  ) {
+    const message =
+      half === 'public'
+        ? `is a private key; ${scheme} verifies with the public key, which starts with "${variant.publicKeyPrefix}"`
+        : `is a public key; signing takes the private key, which starts with "${variant.privateKeyPrefix}"`;
+    throw new GateConfigurationError(field, message);
   }
-  const variant = spec.ed25519;
-  if (variant !== undefined && text.startsWith(variant.publicKeyPrefix)) {
-    throw new GateConfigurationError(
-      field,
-      `is a public key; signing takes the private key, which starts with "${variant.privateKeyPrefix}"`,
-    );
-  }
-  if (variant !== undefined && text.startsWith(variant.privateKeyPrefix)) {
-    return { kind: 'ed25519', key: privateKey(variant, text, field) };
-  }
+  const prefix = half === 'public' ? variant?.publicKeyPrefix : variant?.privateKeyPrefix;
+  if (prefix !== undefined && text.startsWith(prefix)) return ed25519Key(prefixedBytes(prefix, text, wanted), wanted);
   return { kind: 'hmac', key: createSecretKey(secretBytes(spec, text, field)) };
 }
 
@@ -71,9 +66,10 @@ function readName({ keyIs, keyForm }: CertificateSource, text: string, field: st
 
 type PairKind = 'ecdsaP256' | 'rsa';
 
+/** Of keys that come as PEM or DER. */
 function pairKind({ algorithm }: SignatureSpec): PairKind | undefined {
-  if (algorithm === 'ecdsaP256') return 'ecdsaP256';
-  return algorithm === 'rsaSha256' || algorithm === 'rsaSha1' ? 'rsa' : undefined;
+  const kind = usesKeyPair(algorithm) ? KEY_PAIRS[algorithm].kind : undefined;
+  return kind === 'ed25519' ? undefined : kind;
 }
 
 /** Below, the private key can be calculated from the public one: NIST SP 800-131A. */
@@ -113,7 +109,7 @@ function readPrivateKey(kind: PairKind, text: string, place: KeyPlace): SchemeKe
 
 function keySource<Type extends 'spki' | 'pkcs8'>(text: string, type: Type) {
   if (text.includes('-----BEGIN')) return { key: text, format: 'pem' as const };
-  return { key: decodeKeyBase64(text.replace(/\s/g, '')) ?? Buffer.alloc(0), format: 'der' as const, type };
+  return { key: decodeExactly(text.replace(/\s/g, ''), 'base64') ?? Buffer.alloc(0), format: 'der' as const, type };
 }
 
 /** A key of another kind would verify nothing, and one that is weak anything. */
@@ -142,44 +138,49 @@ function orUndefined<Value>(read: () => Value): Value | undefined {
   }
 }
 
-function secretBytes(spec: SignatureSpec, text: string, field: string): Buffer {
-  const encoding = spec.keyEncoding ?? 'utf8';
-  if (encoding === 'utf8') return Buffer.from(text, 'utf8');
-  const bytes = decodeKey(text, encoding);
-  if (bytes !== undefined && bytes.length > 0) return bytes;
-  throw new GateConfigurationError(field, `is not a key of ${spec.name}, which is ${ENCODED[encoding]}`);
+function secretBytes({ keyEncoding = 'utf8', name }: SignatureSpec, text: string, field: string): Buffer {
+  const bytes = decodeKey(text, keyEncoding);
+  if (bytes !== undefined && (bytes.length > 0 || keyEncoding === 'utf8')) return bytes;
+  throw new GateConfigurationError(field, `is not a key of ${name}, which is ${ENCODED[keyEncoding]}`);
 }
 
-const ENCODED: Readonly<Record<Exclude<KeyEncoding, 'utf8'>, string>> = {
+const ENCODED: Readonly<Record<KeyEncoding, string>> = {
+  utf8: 'text',
   base64: 'standard base64',
   whsec: 'standard base64, "whsec_" in front of it or not',
   hex: 'hex',
 };
 
 /** The key of a scheme that knows Ed25519 alone: raw, as the publisher shows it. */
-function ed25519Bytes(
-  spec: SignatureSpec,
-  text: string,
-  { field, is }: { readonly field: string; readonly is: 'public' | 'private' },
-): Buffer {
-  const encoding = spec.keyEncoding ?? 'utf8';
-  const bytes = encoding === 'utf8' ? Buffer.from(text) : decodeKey(text, encoding);
+function ed25519Bytes({ keyEncoding = 'utf8', name }: SignatureSpec, text: string, { field, half }: WantedKey): Buffer {
+  const bytes = decodeKey(text, keyEncoding);
   if (bytes?.length === KEY_BYTES) return bytes;
-  const form = encoding === 'utf8' ? '' : ` in ${ENCODED[encoding]}`;
-  throw new GateConfigurationError(field, `is not a ${is} key of ${spec.name}, which is ${KEY_BYTES} bytes${form}`);
+  const form = keyEncoding === 'utf8' ? '' : ` in ${ENCODED[keyEncoding]}`;
+  throw new GateConfigurationError(field, `is not a ${half} key of ${name}, which is ${KEY_BYTES} bytes${form}`);
 }
 
-function decodeKey(text: string, encoding: Exclude<KeyEncoding, 'utf8'>): Buffer | undefined {
-  if (encoding === 'hex') return text.length % 2 === 0 && HEX.test(text) ? Buffer.from(text, 'hex') : undefined;
-  return decodeKeyBase64(encoding === 'whsec' && text.startsWith('whsec_') ? text.slice('whsec_'.length) : text);
+function decodeKey(text: string, encoding: KeyEncoding): Buffer | undefined {
+  if (encoding === 'utf8') return Buffer.from(text);
+  return encoding === 'whsec' ? decodeExactly(text.replace(/^whsec_/, ''), 'base64') : decodeExactly(text, encoding);
 }
 
-function publicKey(variant: Ed25519Variant, text: string, field: string): KeyObject {
-  const bytes = decodeKeyBase64(text.slice(variant.publicKeyPrefix.length));
-  if (bytes?.length !== KEY_BYTES) {
-    throw new GateConfigurationError(field, `must hold the base64 of 32 bytes after "${variant.publicKeyPrefix}"`);
+/** Behind a prefix; a private key may have its public key behind it. */
+function prefixedBytes(prefix: string, text: string, { field, half }: WantedKey): Buffer {
+  const bytes = decodeExactly(text.slice(prefix.length), 'base64');
+  const lengths = half === 'public' ? [KEY_BYTES] : [KEY_BYTES, 2 * KEY_BYTES];
+  if (bytes !== undefined && lengths.includes(bytes.length)) return bytes.subarray(0, KEY_BYTES);
+  const orBoth = half === 'public' ? '' : ', or of 64 with the public key,';
+  throw new GateConfigurationError(field, `must hold the base64 of 32 bytes${orBoth} after "${prefix}"`);
+}
+
+function ed25519Key(bytes: Buffer, { field, half }: WantedKey): SchemeKey {
+  if (half === 'private') {
+    const der = Buffer.concat([PKCS8_PREFIX, bytes]);
+    return { kind: 'ed25519', key: createPrivateKey({ key: der, format: 'der', type: 'pkcs8' }) };
   }
-  return toPublicKey(bytes, field);
+  refuseWeakPoint(bytes, field);
+  const der = Buffer.concat([SPKI_PREFIX, bytes]);
+  return { kind: 'ed25519', key: createPublicKey({ key: der, format: 'der', type: 'spki' }) };
 }
 
 /** The prime of the field that Ed25519 calculates in: RFC 8032, section 5.1. */
@@ -203,32 +204,6 @@ function refuseWeakPoint(bytes: Buffer, field: string): void {
   if (y >= P) throw new GateConfigurationError(field, 'is not the canonical encoding of a public key');
 }
 
-function toPublicKey(bytes: Buffer, field: string): KeyObject {
-  refuseWeakPoint(bytes, field);
-  return createPublicKey({ key: Buffer.concat([SPKI_PREFIX, bytes]), format: 'der', type: 'spki' });
-}
-
-function privateKey(variant: Ed25519Variant, text: string, field: string): KeyObject {
-  const bytes = decodeKeyBase64(text.slice(variant.privateKeyPrefix.length));
-  if (bytes?.length !== 32 && bytes?.length !== 64) {
-    const message = `must hold the base64 of 32 bytes, or of 64 with the public key, after "${variant.privateKeyPrefix}"`;
-    throw new GateConfigurationError(field, message);
-  }
-  return toPrivateKey(bytes.subarray(0, KEY_BYTES));
-}
-
-function toPrivateKey(seed: Buffer): KeyObject {
-  return createPrivateKey({ key: Buffer.concat([PKCS8_PREFIX, seed]), format: 'der', type: 'pkcs8' });
-}
-
-/** The standard alphabet; padding may be left out, as consoles do when they show a key. */
-function decodeKeyBase64(text: string): Buffer | undefined {
-  const bytes = Buffer.from(text, 'base64');
-  const canonical = bytes.toString('base64');
-  return text === canonical || text === canonical.replace(/=+$/, '') ? bytes : undefined;
-}
-
-type Ed25519Variant = NonNullable<SignatureSpec['ed25519']>;
 type Scheme = Conversation & { readonly name: string };
 
 /** Whether the publisher hands the key over in a handshake. */

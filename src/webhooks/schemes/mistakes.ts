@@ -3,11 +3,12 @@ import type { Delivery } from '../../model/delivery.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import { SIGNATURE_CHOICES, type SignatureEncoding } from '../../model/manifest.ts';
 import { readVerificationKey, type SchemeKey } from './keys.ts';
+import { hasPart, strategyOf } from './layout.ts';
 import { BUILT_IN_SCHEMES } from './publishers/index.ts';
 import { signedPayload } from './signed-payload.ts';
-import { type SignatureSpec, signsUrl } from './spec.ts';
-import { parseJson } from './values.ts';
-import { extract, verifyWithSpec } from './verify.ts';
+import type { SignatureSpec } from './spec.ts';
+import { decodeExactly, NODE_ENCODINGS, parseJson } from './values.ts';
+import { extract, payloadInput, verifyWithSpec } from './verify.ts';
 
 /** A delivery whose signature did not verify, and what it was verified with. */
 interface SignatureQuestion {
@@ -19,8 +20,6 @@ interface SignatureQuestion {
 }
 
 const ENCODINGS = ['hexLower', 'base64', 'base64Url'] as const satisfies readonly SignatureEncoding[];
-
-const ENCODED = { hexLower: 'hex', base64: 'base64', base64Url: 'base64url' } as const;
 
 // Some forty digests are tried in one go; of a larger body they would hold up everything else.
 const MAX_BODY_BYTES = 1_048_576;
@@ -44,11 +43,11 @@ export function findMistakes(question: SignatureQuestion): string[] {
 
 /** What the signature is made over and where it is, without any key. */
 export function describeSignature({ spec, delivery, publicUrl }: Omit<SignatureQuestion, 'keys'>): JsonObject {
-  const { signature, timestamp, deliveryId, token } = extract(spec, delivery);
-  const input = { delivery, publicUrl, timestamp: timestamp?.text, deliveryId, token };
-  const payload = signedPayload(spec, input);
+  const extraction = extract(spec, delivery);
+  const { signature } = extraction;
+  const payload = signedPayload(spec, payloadInput(extraction, { delivery, publicUrl }));
   const found = {
-    layout: spec.payload.strategy,
+    layout: strategyOf(spec),
     algorithm: spec.algorithm,
     encoding: spec.encoding,
     headers: spec.headers.map((family) => family.signature),
@@ -89,7 +88,7 @@ function changedBody(question: SignatureQuestion): string[] {
 }
 
 function wrongUrl(question: SignatureQuestion): string[] {
-  if (!signsUrl(question.spec)) return [];
+  if (!hasPart(question.spec.signs, 'url')) return [];
   return urlVariants(question.publicUrl)
     .filter(([, publicUrl]) => verifies({ ...question, publicUrl }))
     .map(
@@ -102,7 +101,7 @@ function wrongForm(question: SignatureQuestion): string[] {
   const { spec } = question;
   const forms: [string, SignatureSpec][] = [
     ...ENCODINGS.filter((encoding) => encoding !== spec.encoding.replace('Upper', 'Lower')).map(
-      (encoding): [string, SignatureSpec] => [`if it is read as ${ENCODED[encoding]}`, { ...spec, encoding }],
+      (encoding): [string, SignatureSpec] => [`if it is read as ${NODE_ENCODINGS[encoding]}`, { ...spec, encoding }],
     ),
     ...SIGNATURE_CHOICES.algorithms
       .filter((algorithm) => algorithm !== spec.algorithm)
@@ -252,11 +251,7 @@ function keyVariants(spec: SignatureSpec, text: string | undefined): Variant<Sch
 
 /** Empty where the text is not in that encoding. */
 function decoded(text: string, encoding: 'base64' | 'base64url' | 'hex'): Buffer {
-  const bytes = Buffer.from(text, encoding);
-  // The lookbehind begins at a run's first character only: from each one on, a long run in front of the end costs its square.
-  const bare = (padded: string) => padded.replace(/(?<!=)=+$/, '');
-  const isCanonical = bare(bytes.toString(encoding)) === bare(text);
-  return isCanonical ? bytes : Buffer.alloc(0);
+  return decodeExactly(text, encoding) ?? Buffer.alloc(0);
 }
 
 /** What else the publisher may call the URL. */

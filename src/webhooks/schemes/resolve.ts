@@ -7,16 +7,10 @@ import {
 } from '../../model/manifest.ts';
 import type { WebhookInputs, WebhookTrigger } from '../gate.ts';
 import { customSpec, type PayloadBuilders } from './custom.ts';
+import { hasPart, layoutOf, signsTimestamp } from './layout.ts';
 import { BUILT_IN_SCHEMES } from './publishers/index.ts';
-import { hasFixedForm } from './signed-payload.ts';
-import {
-  formFor,
-  type PayloadBuilder,
-  type SignatureSpec,
-  type SignatureVerifier,
-  type SpecAlgorithm,
-  type SpecStrategy,
-} from './spec.ts';
+import { type Part, type PayloadBuilder, part, type SignatureSpec, type SignatureVerifier } from './spec.ts';
+import { KEY_PAIRS } from './values.ts';
 
 /** What an operator may register. */
 export interface SchemeOptions {
@@ -45,6 +39,12 @@ export type ResolvedScheme =
       /** The form of the previous key, if it differs. */
       readonly previousSpec?: SignatureSpec | undefined;
     };
+
+/** A scheme by its name, before the fields of a trigger complete it. */
+export type KnownScheme =
+  | { readonly kind: 'verifier'; readonly name: string; readonly verifier: SignatureVerifier }
+  | { readonly kind: 'custom'; readonly name: 'Custom' }
+  | RegisteredSpec;
 
 const CUSTOM = 'custom';
 
@@ -76,13 +76,13 @@ function registerVerifiers(verifiers: readonly SignatureVerifier[]): ReadonlyMap
 function registeredSpec(spec: NamedSignatureSpec | SignatureSpec, builders: PayloadBuilders): RegisteredSpec {
   if ('headerName' in spec) return { kind: 'short', name: spec.name, spec: readShortSpec(spec) };
   checkSpec(spec);
-  const { strategy, customName = '' } = spec.payload;
-  const builder = spec.payload.builder ?? builders.get(customName);
-  if (strategy !== 'Custom') return { kind: 'full', name: spec.name, spec };
-  if (builder !== undefined) {
-    return { kind: 'full', name: spec.name, spec: { ...spec, payload: { ...spec.payload, builder } } };
-  }
-  throw new TypeError(`signature spec "${spec.name}": payload strategy "${customName}" is not registered`);
+  const signs = spec.signs.map((it): Part => {
+    if (typeof it === 'string' || it.part !== 'built') return it;
+    const build = it.build ?? builders.get(it.name);
+    if (build !== undefined) return { ...it, build };
+    throw new TypeError(`signature spec "${spec.name}": payload strategy "${it.name}" is not registered`);
+  });
+  return { kind: 'full', name: spec.name, spec: { ...spec, signs } };
 }
 
 /** A full spec may have aliases, as the built-in ones have. */
@@ -107,15 +107,30 @@ function byName<Item extends { readonly name: string }>(
   return map;
 }
 
-/** Whether a trigger that names the scheme gets a signature gate. */
-export function isKnownScheme({ verifiers, specs }: SchemeRegistry, name: string): boolean {
+/**
+ * The scheme of a name: a registered verifier, then a registered spec, then a built-in, then `Custom`. Undefined for an unknown
+ * name: a trigger that names it gets no signature gate.
+ */
+export function findScheme({ verifiers, specs }: SchemeRegistry, name: string): KnownScheme | undefined {
   const key = keyOf(name);
-  return verifiers.has(key) || specs.has(key) || BUILT_INS.has(key) || key === CUSTOM;
+  const verifier = verifiers.get(key);
+  if (verifier !== undefined) return { kind: 'verifier', name: verifier.name, verifier };
+  const registered = specs.get(key);
+  if (registered !== undefined) return registered;
+  const builtIn = BUILT_INS.get(key);
+  if (builtIn !== undefined) return { kind: 'full', name: builtIn.name, spec: builtIn };
+  return key === CUSTOM ? { kind: 'custom', name: 'Custom' } : undefined;
+}
+
+/** Every scheme that a trigger may name, once. */
+export function listSchemes(registry: SchemeRegistry): KnownScheme[] {
+  const names = [...registry.verifiers.keys(), ...registry.specs.keys(), ...BUILT_IN_SCHEMES.map(({ name }) => name)];
+  const known = [...names, CUSTOM].flatMap((name) => findScheme(registry, name) ?? []);
+  return known.filter(({ name }, at) => known.findIndex((other) => other.name === name) === at);
 }
 
 /**
- * The scheme that a trigger names: a registered verifier, then a registered spec, then a built-in, then `Custom`.
- * Undefined without a name or for an unknown one. Throws `GateConfigurationError` where the trigger's fields make no
+ * The scheme that a trigger names, with its fields. Undefined without a name or for an unknown one. Throws `GateConfigurationError` where the trigger's fields make no
  * sense.
  */
 export function resolveScheme(
@@ -124,23 +139,31 @@ export function resolveScheme(
   /** Where a scheme has two forms, they decide. */
   keys?: WebhookTrigger['keys'],
 ): ResolvedScheme | undefined {
-  const key = keyOf(inputs.webhookSignatureScheme ?? '');
-  const verifier = registry.verifiers.get(key);
-  if (verifier !== undefined) return { kind: 'verifier', verifier };
-  const registered = registry.specs.get(key);
-  if (registered?.kind === 'full') return inForms(registered.spec, keys);
-  if (registered !== undefined) {
-    return { kind: 'spec', spec: completed(registered.spec, inputs, registry.payloadBuilders) };
+  const known = findScheme(registry, inputs.webhookSignatureScheme ?? '');
+  switch (known?.kind) {
+    case undefined:
+      return undefined;
+    case 'verifier':
+      return { kind: 'verifier', verifier: known.verifier };
+    case 'full':
+      return inForms(known.spec, keys);
+    case 'short':
+      return { kind: 'spec', spec: completed(known.spec, inputs, registry.payloadBuilders) };
+    case 'custom':
+      return { kind: 'spec', spec: customSpec(inputs, registry.payloadBuilders) };
   }
-  const builtIn = BUILT_INS.get(key);
-  if (builtIn !== undefined) return inForms(builtIn, keys);
-  return key === CUSTOM ? { kind: 'spec', spec: customSpec(inputs, registry.payloadBuilders) } : undefined;
 }
 
 function inForms(spec: SignatureSpec, keys: WebhookTrigger['keys'] | undefined): ResolvedScheme {
   const current = formFor(spec, keys?.current);
   const previous = keys?.previous === undefined ? current : formFor(spec, keys.previous);
   return { kind: 'spec', spec: current, ...(previous === current ? {} : { previousSpec: previous }) };
+}
+
+/** The form of the scheme that a key belongs to. */
+function formFor(spec: SignatureSpec, key: string | undefined): SignatureSpec {
+  const { keyForm } = spec;
+  return keyForm !== undefined && key?.startsWith(keyForm.prefix) === true ? keyForm.spec : spec;
 }
 
 function completed(short: ShortSpec, inputs: WebhookInputs, builders: PayloadBuilders): SignatureSpec {
@@ -181,27 +204,8 @@ interface ShortSpec extends NamedSignatureSpec {
   readonly encoding: SignatureEncoding;
 }
 
-const SPEC_ALGORITHMS: readonly SpecAlgorithm[] = [
-  ...SIGNATURE_CHOICES.algorithms,
-  'ed25519',
-  'ecdsaP256',
-  'rsaSha256',
-  'rsaSha1',
-  'token',
-];
-const SPEC_STRATEGIES: readonly SpecStrategy[] = [
-  ...SIGNATURE_CHOICES.strategies,
-  'BodyFields',
-  'ChecksumLine',
-  'Nothing',
-];
-
-const SIGNS_TIMESTAMP: readonly SpecStrategy[] = [
-  'TimestampDotBody',
-  'ColonDelimited',
-  'TimestampPlusToken',
-  'ChecksumLine',
-];
+const SPEC_ALGORITHMS = [...SIGNATURE_CHOICES.algorithms, ...Object.keys(KEY_PAIRS), 'token'];
+const PARTS: readonly string[] = [...Object.keys(part).filter((name) => name !== 'token'), 'built'];
 
 /** Throws a TypeError that names the spec, the field and what is accepted: a config module may be plain JavaScript. */
 function readShortSpec(spec: NamedSignatureSpec): ShortSpec {
@@ -227,7 +231,10 @@ function checkSpec(spec: SignatureSpec): void {
     oneOf(SPEC_ALGORITHMS, algorithm, `${place}: algorithm`);
   }
   oneOf(SIGNATURE_CHOICES.encodings, spec.encoding, `${place}: encoding`);
-  const strategy = oneOf(SPEC_STRATEGIES, spec.payload.strategy, `${place}: payload.strategy`);
+  const unknown = spec.signs.find((it) => typeof it !== 'string' && !PARTS.includes(it.part));
+  if (unknown !== undefined) {
+    throw new TypeError(`${place}: signs has ${JSON.stringify(unknown)}; accepted: text and parts ${PARTS.join(', ')}`);
+  }
   if (spec.headers.length === 0 && (spec.signatureFields ?? []).length === 0) {
     throw new TypeError(`${place} must name a header or a field of the body that carries the signature`);
   }
@@ -239,78 +246,42 @@ function checkSpec(spec: SignatureSpec): void {
   if (spec.multiValue?.delimiter === '' || spec.multiValue?.keyValueSeparator === '') {
     throw new TypeError(`${place}: a delimiter of multiValue is empty`);
   }
-  if (strategy === 'TimestampPlusToken' && spec.payload.token === undefined) {
-    throw new TypeError(`${place}: strategy TimestampPlusToken needs payload.token`);
-  }
-  if (strategy === 'BodyFields' && spec.payload.fields === undefined) {
-    throw new TypeError(`${place}: strategy BodyFields needs payload.fields`);
-  }
   // A digest of nothing would be the same for all deliveries, and a token in front of what is signed proves nothing of it.
-  if ((strategy === 'Nothing') !== (spec.algorithm === 'token')) {
-    throw new TypeError(`${place}: the algorithm token goes with the strategy Nothing, and with no other`);
+  if ((spec.signs.length === 0) !== (spec.algorithm === 'token')) {
+    throw new TypeError(`${place}: the algorithm token goes with an empty list of signs, and with no other`);
   }
-  checkDeliveryId(spec, place);
-  checkTimestamp(spec, place);
-  checkIsSigned(spec, place);
-}
-
-function checkDeliveryId({ headers, payload }: SignatureSpec, place: string): void {
-  if (payload.startsWithDeliveryId !== true) return;
-  if (payload.strategy !== 'TimestampDotBody') {
-    throw new TypeError(`${place}: strategy ${payload.strategy} does not sign a delivery id (startsWithDeliveryId)`);
-  }
-  if (headers.some(({ deliveryId }) => deliveryId === undefined)) {
+  if (hasPart(spec.signs, 'deliveryId') && spec.headers.some(({ deliveryId }) => deliveryId === undefined)) {
     throw new TypeError(`${place}: the delivery id, which is signed, is in a header that headers do not name`);
   }
+  checkTimestamp(spec, place);
 }
 
-function checkTimestamp({ headers, multiValue, payload, timestamp }: SignatureSpec, place: string): void {
-  const isNeeded = SIGNS_TIMESTAMP.includes(payload.strategy);
-  if (timestamp === undefined && isNeeded) {
-    throw new TypeError(`${place}: strategy ${payload.strategy} signs a timestamp; say where it is`);
+function checkTimestamp(spec: SignatureSpec, place: string): void {
+  const { headers, multiValue, signs, timestamp } = spec;
+  if (timestamp === undefined && hasPart(signs, 'timestamp')) {
+    throw new TypeError(`${place}: a timestamp is signed; say where it is`);
   }
-  if (!isCertain({ payload, timestamp })) {
+  // Where the URL ends, the service knows; what the request adds to it is judged with each delivery.
+  const { boundaries, url } = layoutOf(spec);
+  if (boundaries.some(({ certainty, left }) => certainty !== 'certain' && left !== url?.at)) {
     throw new TypeError(
-      `${place}: nothing defines where the timestamp begins or ends; give payload.delimiter, or unit rfc3339, or a length`,
+      `${place}: a boundary between signed parts could be moved; give a delimiter, or the timestamp a length or unit rfc3339`,
     );
   }
-  if (timestamp?.in === 'header' && headers.some((family) => family.timestamp === undefined)) {
+  if (timestamp === undefined) return;
+  if (timestamp.in === 'header' && headers.some((family) => family.timestamp === undefined)) {
     throw new TypeError(`${place}: the timestamp is in a header that headers do not name`);
   }
-  if (timestamp?.in === 'signature' && multiValue === undefined) {
+  if (timestamp.in === 'signature' && multiValue === undefined) {
     throw new TypeError(`${place}: the timestamp is in the signature header, which multiValue does not split`);
   }
-}
-
-/** A spec may not name a timestamp that anyone could change, and with it the age of a delivery. */
-function checkIsSigned({ payload, timestamp }: SignatureSpec, place: string): void {
-  const { strategy } = payload;
-  if (timestamp === undefined || strategy === 'Custom' || SIGNS_TIMESTAMP.includes(strategy)) return;
-  // Which members are signed, its own list says.
-  if (payload.endsWithTimestamp === true || (strategy === 'BodyFields' && timestamp.in === 'body')) return;
-  if (timestamp.in !== 'body' || strategy === 'UrlPlusSortedForm') {
-    throw new TypeError(`${place}: strategy ${strategy} does not sign the timestamp: anyone could change it`);
-  }
+  if (!signsTimestamp(spec)) throw new TypeError(`${place}: the timestamp is not signed: anyone could change it`);
+  if (timestamp.in !== 'body' || !hasPart(signs, 'body') || hasPart(signs, 'timestamp')) return;
   const { path, formField } = timestamp.field;
   if (path.length > 0 && formField !== undefined) {
     throw new TypeError(
       `${place}: the timestamp is a JSON member (path) or a form's field (formField), not both: the content type, which is not signed, would choose`,
     );
-  }
-}
-
-/** Whether no character of the timestamp could as well be the id's, the token's or the body's. */
-function isCertain({ payload, timestamp }: Pick<SignatureSpec, 'payload' | 'timestamp'>): boolean {
-  if (payload.endsWithTimestamp === true) return hasFixedForm(timestamp);
-  switch (payload.strategy) {
-    case 'TimestampPlusToken':
-      return hasFixedForm(timestamp);
-    case 'TimestampDotBody':
-    case 'ColonDelimited':
-      if (payload.startsWithDeliveryId === true && payload.delimiter === '') return timestamp?.unit === 'rfc3339';
-      return payload.delimiter === undefined || /[^0-9]/.test(payload.delimiter) || hasFixedForm(timestamp);
-    default:
-      return true;
   }
 }
 

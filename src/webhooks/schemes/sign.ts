@@ -3,9 +3,19 @@ import { decodeForm, URL_ENCODED_FORM } from '../../model/form.ts';
 import type { Json } from '../../model/json.ts';
 import { GateConfigurationError } from '../gate.ts';
 import { readSigningKey, type SchemeKey } from './keys.ts';
+import { hasPart } from './layout.ts';
 import { BODY_HASH_PARAMETER, type SignedBytes, signedPayload, withoutFragment } from './signed-payload.ts';
-import type { BodyField, SignatureSpec } from './spec.ts';
-import { encodeDigest, isObject, mediaTypeOf, parseJson, timestampText } from './values.ts';
+import type { BodyField, SignatureSpec, SpecAlgorithm } from './spec.ts';
+import {
+  bodyReader,
+  encodeDigest,
+  isObject,
+  KEY_PAIRS,
+  mediaTypeOf,
+  parseJson,
+  timestampText,
+  usesKeyPair,
+} from './values.ts';
 import { hmac } from './verify.ts';
 
 export interface SigningRequest {
@@ -73,20 +83,18 @@ function withSignedFields(request: SigningRequest): Buffer {
   if (spec.timestamp?.in === 'body') {
     insertions.push({ field: spec.timestamp.field, text: timestampText(request.timestampMs, spec.timestamp.unit) });
   }
-  if (spec.payload.token !== undefined) {
-    insertions.push({ field: spec.payload.token, text: tokenOf(spec.payload.token, request.deliveryId) });
+  for (const it of spec.signs) {
+    if (typeof it === 'string' || it.part !== 'field' || it.isToken !== true) continue;
+    const token = createHash('sha256').update(request.deliveryId).digest('hex');
+    insertions.push({ field: it.field, text: token.slice(0, it.field.length) });
   }
   return insertions.reduce((body, insertion) => withField(body, contentType, insertion), request.body);
-}
-
-function tokenOf({ length }: BodyField, deliveryId: string): string {
-  return createHash('sha256').update(deliveryId).digest('hex').slice(0, length);
 }
 
 /** A body that is not a form is covered by its hash in the URL alone. */
 function signedUrl({ spec, body, url, contentType }: SigningRequest): string {
   const isForm = contentType !== undefined && mediaTypeOf({ 'content-type': contentType }) === URL_ENCODED_FORM;
-  if (spec.payload.strategy !== 'UrlPlusSortedForm' || body.length === 0 || isForm) return url;
+  if (!hasPart(spec.signs, 'sortedForm') || body.length === 0 || isForm) return url;
   const bare = withoutFragment(url);
   const hash = createHash('sha256').update(body).digest('hex');
   return `${bare}${bare.includes('?') ? '&' : '?'}${BODY_HASH_PARAMETER}=${hash}`;
@@ -107,33 +115,23 @@ function signedBytes(request: SigningRequest, body: Buffer, url: string): Signed
     body,
     clientIp: '127.0.0.1',
   };
-  const token = spec.payload.token === undefined ? undefined : tokenOf(spec.payload.token, deliveryId);
-  const payload = signedPayload(spec, { delivery, publicUrl: url, timestamp, deliveryId, token });
+  const readField = bodyReader(headers, body);
+  const payload = signedPayload(spec, { delivery, publicUrl: url, timestamp, deliveryId, readField });
   if (!payload.isComplete) throw new Error(`${spec.name} cannot sign this delivery: ${payload.detail}`);
   return payload.variants[0] ?? [];
 }
 
 function signatureText(spec: SignatureSpec, key: SchemeKey, bytes: SignedBytes): string {
   const { algorithm, prefix = '', encoding } = spec;
-  if (key.kind === 'ed25519' || algorithm === 'ed25519') return ed25519Text(spec, key, bytes);
-  switch (algorithm) {
-    case 'token':
-      // As header lines are written: each character one byte.
-      return key.key.export().toString('latin1');
-    case 'ecdsaP256':
-    case 'rsaSha256':
-      return `${prefix}${encodeDigest(signAsymmetric('sha256', Buffer.concat(bytes), key.key), encoding)}`;
-    case 'rsaSha1':
-      return `${prefix}${encodeDigest(signAsymmetric('sha1', Buffer.concat(bytes), key.key), encoding)}`;
-    default:
-      return `${prefix}${encodeDigest(hmac(algorithm, key.key, bytes), encoding)}`;
-  }
+  // As header lines are written: each character one byte.
+  if (algorithm === 'token') return key.key.export().toString('latin1');
+  if (key.kind === 'ed25519' && algorithm !== 'ed25519') return encodeDigest(sign('ed25519', key, bytes), encoding);
+  return `${prefix}${encodeDigest(sign(algorithm, key, bytes), encoding)}`;
 }
 
-function ed25519Text(spec: SignatureSpec, key: SchemeKey, bytes: SignedBytes): string {
-  if (key.kind !== 'ed25519') throw new Error(`${spec.name} signs with a private key`);
-  const text = encodeDigest(signAsymmetric(null, Buffer.concat(bytes), key.key), spec.encoding);
-  return spec.algorithm === 'ed25519' ? `${spec.prefix ?? ''}${text}` : text;
+function sign(algorithm: Exclude<SpecAlgorithm, 'token'>, { key }: SchemeKey, bytes: SignedBytes): Buffer {
+  if (!usesKeyPair(algorithm)) return hmac(algorithm, key, bytes);
+  return signAsymmetric(KEY_PAIRS[algorithm].hash, Buffer.concat(bytes), key);
 }
 
 function headerLine(

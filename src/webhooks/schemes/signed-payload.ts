@@ -1,20 +1,26 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
+import { crc32 } from 'node:zlib';
 import type { Delivery, Reason } from '../../model/delivery.ts';
 import { decodeForm, type FormField, URL_ENCODED_FORM } from '../../model/form.ts';
-import { checksumLine, fieldBytes } from './signed-fields.ts';
-import type { PayloadLayout, SignatureSpec, TimestampSource } from './spec.ts';
-import { decodeDigest, mediaTypeOf } from './values.ts';
+import { firstOf, layoutOf, type SignedText, type SignedValue } from './layout.ts';
+import type { BuiltPart, DeliveryPart, FieldPart, UrlPart } from './spec.ts';
+import { type BodyReader, bytesAsText, decodeDigest, mediaTypeOf, parseJson } from './values.ts';
 
 /** The bytes that a signature covers, in order and in parts, so that a large body is not copied. */
 export type SignedBytes = readonly Uint8Array[];
 
 type SignedPayload =
   /** What the publisher may have signed; the first is the usual form. */
-  | { readonly isComplete: true; readonly variants: readonly SignedBytes[] }
-  /** Something that the signature has to cover is not there, or is not what it covers. */
-  | { readonly isComplete: false; readonly reason: Reason; readonly detail: string };
+  { readonly isComplete: true; readonly variants: readonly SignedBytes[] } | Incomplete;
 
-interface PayloadInput {
+/** Something that the signature has to cover is not there, or is not what it covers. */
+interface Incomplete {
+  readonly isComplete: false;
+  readonly reason: Reason;
+  readonly detail: string;
+}
+
+export interface PayloadInput {
   readonly delivery: Delivery;
   /** Absolute, as the publisher called it. */
   readonly publicUrl: string;
@@ -22,16 +28,10 @@ interface PayloadInput {
   readonly sentQuery?: string | undefined;
   readonly timestamp: string | undefined;
   readonly deliveryId: string | undefined;
-  readonly token: string | undefined;
+  readonly readField: BodyReader;
   /** What the trigger's key names, in a scheme whose publisher has certificates. */
   readonly name?: string | undefined;
 }
-
-const DIGIT = /^[0-9]$/;
-
-// RFC 3986, section 3.4: the characters allowed in a query. JSON begins with none of these, except a bare number or
-// word.
-const QUERY = /^[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*$/;
 
 /** Name of the query parameter that binds a body that is not a form to the signed URL. */
 export const BODY_HASH_PARAMETER = 'bodySHA256';
@@ -39,156 +39,146 @@ export const BODY_HASH_PARAMETER = 'bodySHA256';
 /**
  * The bytes that the signature has to cover. Different deliveries yield different bytes: where one character could belong
  * to either of two neighbours, the delivery is not complete, because its holder could move the boundary and keep the
- * signature. Exempt are the strategies that do not sign the body as it came, which are told apart by these bytes alone.
+ * signature. Exempt are uncertain boundaries: deliveries are then told apart by these bytes alone.
  */
-export function signedPayload(
-  { payload: layout, timestamp: source }: Pick<SignatureSpec, 'payload' | 'timestamp'>,
-  input: PayloadInput,
-): SignedPayload {
-  const { delivery, timestamp } = input;
-  switch (layout.strategy) {
-    case 'RawBody':
-      if (layout.isJsonObject === true && firstOf(delivery.body) !== '{') {
-        return incomplete('signature_malformed', 'the body is not a JSON object');
-      }
-      return complete([delivery.body]);
-    case 'TimestampDotBody':
-      return timestampDotBody(layout, source, input);
-    case 'ColonDelimited': {
-      if (timestamp === undefined) return timestampMissing();
-      const delimiter = layout.delimiter ?? ':';
-      const head = `${layout.version ?? ''}${delimiter}${timestamp}${delimiter}`;
-      return behindTimestamp({ source, delimiter, body: delivery.body }, [Buffer.from(head)]);
+export function signedPayload(text: SignedText, input: PayloadInput): SignedPayload {
+  const layout = layoutOf(text);
+  const { url } = layout;
+  if (layout.hasTimestamp && input.timestamp === undefined) {
+    return incomplete('timestamp_missing', 'the timestamp, which is signed, is absent');
+  }
+  const values: SignedValue[] = [];
+  for (const part of layout.parts) {
+    const value = typeof part === 'string' ? part : readPart(part, input);
+    if (typeof value === 'object' && !(value instanceof Uint8Array)) return value;
+    values.push(value);
+  }
+  const escaped = layout.escapedBody === undefined ? undefined : escapedForm(input.delivery.body);
+  const variants: SignedBytes[] = [];
+  for (const variant of url === undefined ? [''] : signedUrls(url.part, input.publicUrl)) {
+    if (url !== undefined) values[url.at] = Buffer.from(variant);
+    for (const { left, right, problem } of layout.boundaries) {
+      const detail = problem?.(values[left] ?? '', values[right] ?? '', input.sentQuery ?? '');
+      if (detail !== undefined) return malformed(detail);
     }
-    case 'UrlPlusBody':
-      return layout.endsWithUrl === true ? bodyPlusUrl(layout, input) : urlPlusBody(layout, input);
-    case 'UrlPlusSortedForm':
-      return urlPlusSortedForm(layout, input);
-    case 'TimestampPlusToken':
-      if (timestamp === undefined) return timestampMissing();
-      if (input.token === undefined) return incomplete('signature_malformed', `the body holds no ${tokenName(layout)}`);
-      return complete([Buffer.from(`${timestamp}${input.token}`)]);
-    case 'BodyFields':
-      return ofParts(fieldBytes(layout.fields, delivery.body, input.name));
-    case 'ChecksumLine':
-      return ofParts(checksumLine(input));
-    case 'Nothing':
-      return complete([]);
-    case 'Custom':
-      return customBytes(layout, input);
+    variants.push(joined(values));
+    if (escaped !== undefined) variants.push(joined(values.with(layout.escapedBody ?? 0, escaped)));
   }
-}
-
-function ofParts(built: ReturnType<typeof fieldBytes>): SignedPayload {
-  return 'bytes' in built ? complete([built.bytes]) : incomplete(built.reason, built.detail);
-}
-
-function timestampDotBody(
-  layout: PayloadLayout,
-  source: TimestampSource | undefined,
-  { delivery, timestamp, deliveryId }: PayloadInput,
-): SignedPayload {
-  if (timestamp === undefined) return timestampMissing();
-  const delimiter = layout.delimiter ?? '.';
-  if (layout.endsWithTimestamp === true) return complete([delivery.body, Buffer.from(`${delimiter}${timestamp}`)]);
-  const head = Buffer.from(`${timestamp}${delimiter}`);
-  const rest = { source, delimiter, body: delivery.body };
-  if (layout.startsWithDeliveryId !== true) return behindTimestamp(rest, [head]);
-  if (deliveryId === undefined) return incomplete('signature_malformed', 'the delivery id, which is signed, is absent');
-  // latin1: the bytes of a header as they were on the wire.
-  const id = Buffer.from(deliveryId, 'latin1');
-  const mark = endMark(delimiter);
-  if (Buffer.concat([id, mark]).indexOf(mark) !== id.length) {
-    return incomplete('signature_malformed', `the delivery id contains "${mark}", which could begin what follows it`);
-  }
-  return behindTimestamp(rest, [id, Buffer.from(delimiter), head]);
+  return { isComplete: true, variants };
 }
 
 /**
- * What ends an id: it must not stand inside. Without a delimiter a time of RFC 3339 follows, whose first colon is always
- * its 14th character.
+ * The body as a publisher signed it whose JSON has only ASCII and no bare slash, if it arrived in another spelling. Only JSON
+ * counts: two of them with one such form say the same, which is not so for other texts.
  */
-function endMark(delimiter: string): Buffer {
-  return Buffer.from(delimiter === '' ? ':' : delimiter);
+function escapedForm(body: Buffer): Buffer | undefined {
+  const text = body.toString();
+  const escaped = text.replace(TO_ESCAPE, (found) => {
+    if (found === '/') return '\\/';
+    return found.startsWith('\\') ? found : `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  });
+  return escaped === text || parseJson(body) === undefined ? undefined : Buffer.from(escaped);
+}
+
+// Or an escape of its own, which stays as it is. box-node-sdk 10.12.0 escapes the same.
+const TO_ESCAPE = /\\.|[\u007f-\uffff]|\//gs;
+
+/** Neighbouring texts become one piece, because each costs a call of the digest. */
+function joined(values: readonly SignedValue[]): SignedBytes {
+  const bytes: Uint8Array[] = [];
+  let text = '';
+  for (const value of values) {
+    if (typeof value === 'string') {
+      text += value;
+      continue;
+    }
+    if (text !== '') bytes.push(Buffer.from(text, 'latin1'));
+    text = '';
+    bytes.push(value);
+  }
+  if (text !== '') bytes.push(Buffer.from(text, 'latin1'));
+  return bytes;
+}
+
+function readPart(part: DeliveryPart, input: PayloadInput): SignedValue | Incomplete {
+  const { delivery } = input;
+  switch (part.part) {
+    case 'body':
+      if (part.isJsonObject === true && firstOf(delivery.body) !== '{')
+        return malformed('the body is not a JSON object');
+      return delivery.body;
+    case 'timestamp':
+      return input.timestamp ?? '';
+    case 'deliveryId':
+      // Header lines are byte strings already: the bytes as they were on the wire.
+      return input.deliveryId ?? malformed('the delivery id, which is signed, is absent');
+    case 'method':
+      return delivery.method;
+    case 'url':
+      // Filled in later: a publisher may write it in several ways.
+      return '';
+    case 'sortedForm':
+      return signedForm(input);
+    case 'checksum':
+      // A checksum can be met by another body that is made for it, so it does not cover the body.
+      return String(crc32(delivery.body));
+    case 'keyName':
+      return input.name ?? '';
+    case 'field':
+      return fieldText(part, input);
+    case 'built':
+      return builtValue(part, input);
+  }
 }
 
 /**
- * A timestamp of digits ends at the first character that is none. Where the delimiter has no such character, the body
- * must begin with one, or a digit could belong to either.
+ * A member of the body as the publisher writes it. Different values yield different bytes: a text that UTF-8 cannot say and numbers
+ * beyond those that JavaScript tells apart would be signed like others, and are refused.
  */
-function behindTimestamp(
-  { source, delimiter, body }: { source: TimestampSource | undefined; delimiter: string; body: Buffer },
-  head: SignedBytes,
-): SignedPayload {
-  if (hasFixedForm(source) || /[^0-9]/.test(delimiter) || !DIGIT.test(firstOf(body))) {
-    return complete([...head, body]);
+function fieldText(part: FieldPart, { readField, name }: PayloadInput): string | Incomplete {
+  const { field, form, isFree, isKeyName, isLine, isOptional, isToken } = part;
+  const label = field.path.at(-1) ?? '';
+  const value = readField(field) ?? null;
+  if (value === null && isOptional === true) return '';
+  const text = typeof value === 'boolean' || Number.isSafeInteger(value) ? String(value) : value;
+  const isSigned =
+    typeof text === 'string' &&
+    !LONE_SURROGATE.test(text) &&
+    (field.length === undefined || text.length === field.length) &&
+    form?.test(text) !== false &&
+    (isLine !== true || isFree === true || !text.includes('\n'));
+  if (!isSigned) {
+    if (isToken === true)
+      return malformed(`the body holds no token${field.length === undefined ? '' : ` of ${field.length} characters`}`);
+    return malformed(`the member ${field.path.join('.')} of the body is not what is signed`);
   }
-  return incomplete('signature_malformed', 'the body begins with a digit, which could be the end of the timestamp');
+  if (isKeyName === true && text !== name) {
+    return incomplete('signature_mismatch', `${label} is not the one that the trigger names`);
+  }
+  return bytesAsText(isLine === true ? `${label}\n${text}\n` : text);
 }
 
-/** Whether no timestamp of this form is the beginning of another one. */
-export function hasFixedForm(source: TimestampSource | undefined): boolean {
-  if (source === undefined) return false;
-  const length = source.length ?? (source.in === 'body' ? source.field.length : undefined);
-  return source.unit === 'rfc3339' || source.unit === 'rfc3339Offset' || length !== undefined;
-}
+/** Half of a character. */
+const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /**
- * Nothing separates URL and body. If the request chooses the end of the URL, it must not be possible to move characters
- * between the URL and the body. A body that begins with a question mark could also be a query, so both readings are
- * accepted; they share one nonce, so only the first delivery passes.
- */
-function urlPlusBody(layout: PayloadLayout, input: PayloadInput): SignedPayload {
-  const { sentQuery = '', delivery } = input;
-  const next = firstOf(delivery.body);
-  const couldGoOn = sentQuery !== '' && next !== '' && QUERY.test(next);
-  if (couldGoOn || !QUERY.test(sentQuery)) {
-    return incomplete(
-      'signature_malformed',
-      'it is not certain where the URL ends and the body begins; webhookPublicUrl with the whole query settles it',
-    );
-  }
-  if (layout.endsWithTimestamp === true && input.timestamp === undefined) return timestampMissing();
-  const start = layout.startsWithMethod === true ? delivery.method : '';
-  const end = layout.endsWithTimestamp === true ? [Buffer.from(input.timestamp ?? '')] : [];
-  return complete(...urls(layout, input).map((url) => [Buffer.from(`${start}${url}`), delivery.body, ...end]));
-}
-
-/** Nothing separates body and URL: a URL that holds another one could have been the end of a longer body. */
-function bodyPlusUrl(layout: PayloadLayout, input: PayloadInput): SignedPayload {
-  const signedUrls = urls(layout, input);
-  if (signedUrls.some((url) => url.split('://').length > 2)) {
-    return incomplete('signature_malformed', 'the URL, which is signed, holds another URL');
-  }
-  return complete(...signedUrls.map((url) => [input.delivery.body, Buffer.from(url)]));
-}
-
-/**
- * A form is signed field by field after the URL. Any other body is covered only by its hash in the URL's query, so
+ * The fields of a form, which is signed behind the URL. Any other body is covered only by its hash in the URL's query, so
  * without the hash nothing would protect it. If there is a hash, the body must match it, whatever its type.
  */
-function urlPlusSortedForm(layout: PayloadLayout, input: PayloadInput): SignedPayload {
-  const { body, headers } = input.delivery;
-  const signedUrls = urls(layout, input);
-  const query = withoutFragment(input.publicUrl).split('?').slice(1).join('?');
+function signedForm({ delivery: { body, headers }, publicUrl }: PayloadInput): SignedValue | Incomplete {
+  const query = withoutFragment(publicUrl).split('?').slice(1).join('?');
   const hashes = new URLSearchParams(query).getAll(BODY_HASH_PARAMETER);
   if (hashes.length > 0) {
-    if (!hashes.every((hash) => isHashOf(hash, body))) {
-      return incomplete(
-        'signature_mismatch',
-        `the body is not the one that ${BODY_HASH_PARAMETER} in the URL describes`,
-      );
-    }
-    return complete(...signedUrls.map((url) => [Buffer.from(url)]));
+    if (hashes.every((hash) => isHashOf(hash, body))) return '';
+    const detail = `the body is not the one that ${BODY_HASH_PARAMETER} in the URL describes`;
+    return incomplete('signature_mismatch', detail);
   }
-  if (body.length === 0) return complete(...signedUrls.map((url) => [Buffer.from(url)]));
+  if (body.length === 0) return '';
   if (mediaTypeOf(headers) !== URL_ENCODED_FORM) {
-    return incomplete('signature_malformed', `the body is not a form and the URL has no ${BODY_HASH_PARAMETER}`);
+    return malformed(`the body is not a form and the URL has no ${BODY_HASH_PARAMETER}`);
   }
   const fields = decodeForm(body);
-  if (fields === undefined) return incomplete('signature_malformed', 'the form has too many fields');
-  const form = Buffer.from(sortedForm(fields), 'latin1');
-  return complete(...signedUrls.map((url) => [Buffer.from(url), form]));
+  return fields === undefined ? malformed('the form has too many fields') : Buffer.from(sortedForm(fields), 'latin1');
 }
 
 /** Names and values without separators, sorted by name, the values of one name sorted, equal values once. */
@@ -210,12 +200,54 @@ function isHashOf(hash: string, body: Buffer): boolean {
   return claimed !== undefined && timingSafeEqual(claimed, createHash('sha256').update(body).digest());
 }
 
-function urls(layout: PayloadLayout, { publicUrl }: PayloadInput): string[] {
+/**
+ * A builder that joins timestamp and body without a separator builds the same bytes from a longer timestamp and a shorter
+ * body. Only the longest timestamp is taken, so that none can be made to look newer.
+ */
+function builtValue(part: BuiltPart, input: PayloadInput): Uint8Array | Incomplete {
+  const { timestamp, delivery } = input;
+  const { body } = delivery;
+  const bytes = builtBytes(part, input);
+  if (timestamp === undefined) return bytes;
+  const [first, last] = [firstOf(body), firstOf(body.subarray(-1))];
+  const moved = [
+    { digit: first, timestamp: `${timestamp}${first}`, body: body.subarray(1) },
+    { digit: last, timestamp: `${last}${timestamp}`, body: body.subarray(0, -1) },
+  ];
+  const isAmbiguous = moved.some((it) => {
+    const other = { ...input, timestamp: it.timestamp, delivery: { ...delivery, body: it.body } };
+    return /^[0-9]$/.test(it.digit) && isSame(bytes, part, other);
+  });
+  return isAmbiguous ? malformed('a digit of the body could belong to the timestamp next to it') : bytes;
+}
+
+function isSame(bytes: Uint8Array, part: BuiltPart, other: PayloadInput): boolean {
+  try {
+    return Buffer.compare(bytes, builtBytes(part, other)) === 0;
+  } catch {
+    // A builder may refuse a body that was never sent: then these are not the signed bytes.
+    return false;
+  }
+}
+
+function builtBytes({ build, name }: BuiltPart, { delivery, timestamp, publicUrl }: PayloadInput): Uint8Array {
+  const bytes = build?.({ delivery, timestamp, publicUrl });
+  if (!(bytes instanceof Uint8Array)) throw new TypeError(`payload strategy "${name}" built no bytes`);
+  return bytes;
+}
+
+function malformed(detail: string): Incomplete {
+  return incomplete('signature_malformed', detail);
+}
+
+function incomplete(reason: Reason, detail: string): Incomplete {
+  return { isComplete: false, reason, detail };
+}
+
+/** What the publisher may have signed as the URL; the first is the usual form. */
+export function signedUrls({ decoded = '', hasPortVariants }: UrlPart, publicUrl: string): string[] {
   const url = withoutFragment(publicUrl);
-  if (layout.hasPortVariants === true) return portVariants(url);
-  if (layout.decodedInUrl === undefined) return [url];
-  const decoded = decodeIn(url, layout.decodedInUrl);
-  return decoded === url ? [url] : [decoded, url];
+  return hasPortVariants === true ? portVariants(url) : [...new Set([decodeIn(url, decoded), url])];
 }
 
 /** Only these characters, and each once: `%253A` stays as it is. */
@@ -224,71 +256,6 @@ function decodeIn(url: string, characters: string): string {
     const character = String.fromCharCode(Number.parseInt(code.slice(1), 16));
     return characters.includes(character) ? character : code;
   });
-}
-
-/**
- * A builder that joins timestamp and body without a separator builds the same bytes from a longer timestamp and a shorter
- * body. Only the longest timestamp is taken, so that none can be made to look newer.
- */
-function customBytes(layout: PayloadLayout, input: PayloadInput): SignedPayload {
-  const { timestamp, delivery } = input;
-  const bytes = builtBytes(layout, input);
-  const moved = timestamp === undefined ? [] : withLongerTimestamp(timestamp, delivery.body);
-  const isAmbiguous = moved.some((it) => {
-    const other = { ...input, timestamp: it.timestamp, delivery: { ...delivery, body: it.body } };
-    return isSame(bytes, tryToBuild(layout, other));
-  });
-  if (!isAmbiguous) return complete([bytes]);
-  return incomplete('signature_malformed', 'a digit of the body could belong to the timestamp next to it');
-}
-
-function withLongerTimestamp(timestamp: string, body: Buffer): { timestamp: string; body: Buffer }[] {
-  const first = firstOf(body);
-  const last = firstOf(body.subarray(-1));
-  return [
-    ...(DIGIT.test(first) ? [{ timestamp: `${timestamp}${first}`, body: body.subarray(1) }] : []),
-    ...(DIGIT.test(last) ? [{ timestamp: `${last}${timestamp}`, body: body.subarray(0, -1) }] : []),
-  ];
-}
-
-function tryToBuild(layout: PayloadLayout, input: PayloadInput): Uint8Array | undefined {
-  try {
-    return builtBytes(layout, input);
-  } catch {
-    // A builder may refuse a body that was never sent: then these are not the signed bytes.
-    return undefined;
-  }
-}
-
-function isSame(a: Uint8Array, b: Uint8Array | undefined): boolean {
-  return b !== undefined && Buffer.compare(a, b) === 0;
-}
-
-/** The first byte as a character; empty where there is none. */
-function firstOf(body: Buffer): string {
-  return body.toString('latin1', 0, 1);
-}
-
-function builtBytes(layout: PayloadLayout, { delivery, timestamp, publicUrl }: PayloadInput): Uint8Array {
-  const bytes = layout.builder?.({ delivery, timestamp, publicUrl });
-  if (!(bytes instanceof Uint8Array)) throw new TypeError(`payload strategy "${layout.customName}" built no bytes`);
-  return bytes;
-}
-
-function complete(...variants: readonly SignedBytes[]): SignedPayload {
-  return { isComplete: true, variants };
-}
-
-function incomplete(reason: Reason, detail: string): SignedPayload {
-  return { isComplete: false, reason, detail };
-}
-
-function tokenName({ token }: PayloadLayout): string {
-  return token?.length === undefined ? 'token' : `token of ${token.length} characters`;
-}
-
-function timestampMissing(): SignedPayload {
-  return incomplete('timestamp_missing', 'the timestamp, which is signed, is absent');
 }
 
 const DEFAULT_PORTS: Readonly<Record<string, string>> = { https: '443', wss: '443', http: '80', ws: '80' };
@@ -302,7 +269,7 @@ export function withoutFragment(url: string): string {
  * The URL as it is, and as a publisher may have signed it that leaves the port out or writes the default one.
  * https://www.twilio.com/docs/usage/webhooks/webhooks-security, and twilio-node's validateRequest, read 2026-11.
  */
-export function portVariants(url: string): string[] {
+function portVariants(url: string): string[] {
   const schemeEnd = url.indexOf('://');
   if (schemeEnd === -1) return [url];
   const start = schemeEnd + 3;

@@ -1,6 +1,5 @@
 import type { Delivery } from '../../model/delivery.ts';
-import type { Json, JsonObject } from '../../model/json.ts';
-import type { SignatureAlgorithm, SignatureEncoding, SignedPayloadStrategy } from '../../model/manifest.ts';
+import type { SignatureAlgorithm, SignatureEncoding } from '../../model/manifest.ts';
 import type { AcceptedResponse, Handshake } from './handshake.ts';
 
 /**
@@ -41,14 +40,18 @@ export interface SignatureSpec extends Conversation {
   readonly algorithmField?: AlgorithmField | undefined;
   /** Where the public key comes from if the publisher names a certificate; the trigger's key is then a name. */
   readonly certificate?: CertificateSource | undefined;
-  readonly payload: PayloadLayout;
+  /**
+   * What the signature covers: literal text and parts of the delivery, one after the other; empty if nothing is signed. The signed
+   * bytes, and which boundary between two parts could be moved, come from this list for every scheme alike.
+   */
+  readonly signs: readonly Part[];
   /** Where the timestamp is that the signature covers; absent where it covers none. */
   readonly timestamp?: TimestampSource | undefined;
   /** A signed timestamp that is absent is `timestamp_missing` even where the signed bytes could be built without it. */
   readonly requiresTimestamp?: boolean | undefined;
-  /** What kind of event a delivery tells of; absent where the publisher does not say. Only shown and searched. */
+  /** What kind of event a delivery tells of. Only shown and searched. */
   readonly eventType?: PublisherValue | undefined;
-  /** What the publisher calls the event or the delivery; the delivery id of the headers where not given. */
+  /** What the publisher calls the event, or else the delivery; the delivery id of the headers where not given. */
   readonly eventId?: PublisherValue | undefined;
   readonly keyEncoding?: KeyEncoding | undefined;
   /** What `sluice send` sends where it is given no body. */
@@ -59,8 +62,18 @@ export interface SignatureSpec extends Conversation {
   readonly unconfirmed?: string | undefined;
 }
 
-/** Where a publisher says something: in the first of the headers that is there, or in the body by its path. */
-export type PublisherValue = { readonly headers: readonly string[] } | { readonly path: readonly string[] };
+/** A scheme that comes with the service: each of its forms says what its deliveries are found by. */
+export interface PublisherSpec extends SignatureSpec {
+  readonly eventType: PublisherValue;
+  readonly eventId: PublisherValue;
+  readonly keyForm?: { readonly prefix: string; readonly spec: PublisherSpec } | undefined;
+  readonly requestForm?: PublisherSpec | undefined;
+}
+
+/** Where a publisher says something: in the first of the headers that is there, in the body by its path, or why nowhere. */
+export type PublisherValue = FoundValue | { readonly none: string };
+
+export type FoundValue = { readonly headers: readonly string[] } | { readonly path: readonly string[] };
 
 /** Something that a publisher would really send. */
 interface SampleDelivery {
@@ -80,10 +93,7 @@ export function jsonSample(value: object, headers?: SampleDelivery['headers']): 
  */
 export type SpecAlgorithm = SignatureAlgorithm | 'ed25519' | 'ecdsaP256' | RsaAlgorithm | 'token';
 
-export type RsaAlgorithm = 'rsaSha256' | 'rsaSha1';
-
-/** The layouts that a manifest may choose, and those that only a publisher's own spec describes. */
-export type SpecStrategy = SignedPayloadStrategy | 'BodyFields' | 'ChecksumLine' | 'Nothing';
+type RsaAlgorithm = 'rsaSha256' | 'rsaSha1';
 
 interface AlgorithmField {
   readonly field: BodyField;
@@ -100,6 +110,8 @@ export interface CertificateSource {
   readonly path: RegExp;
   /** What the common name of the certificate has to be; any where absent. */
   readonly commonName?: RegExp | undefined;
+  /** Where the publisher has certificates for tests, which count only for triggers with `webhookSandbox`. */
+  readonly sandbox?: Pick<CertificateSource, 'host' | 'commonName'> | undefined;
   /** What the trigger's key names, for a person, such as "the ARN of a topic". */
   readonly keyIs: string;
   /** The form of such a name. */
@@ -120,17 +132,6 @@ export interface HeaderFamily {
   readonly furtherSignatures?: readonly string[] | undefined;
   readonly timestamp?: string | undefined;
   readonly deliveryId?: string | undefined;
-}
-
-/** A text or number in the body: of a JSON object by its path, of a form by the field's name. */
-export interface BodyField {
-  /** `0` stands for the item of an array that has one item. */
-  readonly path: readonly string[];
-  readonly formField?: string | undefined;
-  /** Number of characters; any other is malformed. */
-  readonly length?: number | undefined;
-  /** Whether the signer writes it into JSON as a number; a reader takes both. */
-  readonly isNumber?: boolean | undefined;
 }
 
 interface PrefixedAlgorithm {
@@ -161,50 +162,80 @@ interface Ed25519Variant {
   readonly privateKeyPrefix: string;
 }
 
-export interface PayloadLayout {
-  readonly strategy: SpecStrategy;
-  /** Between version, delivery id, timestamp and body; the strategy's own where absent. */
-  readonly delimiter?: string | undefined;
-  /** The version literal of ColonDelimited. */
-  readonly version?: string | undefined;
-  /** Whether TimestampDotBody has the delivery id and the delimiter in front. */
-  readonly startsWithDeliveryId?: boolean | undefined;
-  /** Whether the timestamp is behind everything else, without a delimiter: TimestampDotBody and UrlPlusBody. */
-  readonly endsWithTimestamp?: boolean | undefined;
-  /** Whether UrlPlusBody has the method in front. */
-  readonly startsWithMethod?: boolean | undefined;
-  /** Percent-encoded characters that the publisher of UrlPlusBody decodes in the URL. */
-  readonly decodedInUrl?: string | undefined;
-  /** Whether UrlPlusBody has the URL behind the body. */
-  readonly endsWithUrl?: boolean | undefined;
+export type Part = string | DeliveryPart;
+
+export type DeliveryPart =
+  /** `keyName` is what the trigger's key names, in a scheme whose publisher has certificates. `checksum` is the CRC-32 of the body, in decimal. */
+  | { readonly part: 'timestamp' | 'deliveryId' | 'method' | 'sortedForm' | 'checksum' | 'keyName' }
+  | BodyPart
+  | UrlPart
+  | FieldPart
+  | BuiltPart;
+
+interface BodyPart {
+  readonly part: 'body';
+  /** Whether it has to begin like a JSON object, so that it is never what another form of the scheme signs. */
+  readonly isJsonObject?: boolean | undefined;
+  /**
+   * Whether the publisher signs JSON that is ASCII alone, and something on the way may have written it anew: as sent, or with
+   * the escapes of PHP's json_encode.
+   */
+  readonly hasEscapedForm?: boolean | undefined;
+}
+
+export interface UrlPart {
+  readonly part: 'url';
+  /** Percent-encoded characters that the publisher decodes before it signs. */
+  readonly decoded?: string | undefined;
   /** Whether the publisher may have signed its URL with or without the port. */
   readonly hasPortVariants?: boolean | undefined;
-  /** Whether RawBody has to begin like a JSON object, so that it is never what another form of the scheme signs. */
-  readonly isJsonObject?: boolean | undefined;
-  /** What BodyFields signs. */
-  readonly fields?: SignedFields | undefined;
-  /** The token of TimestampPlusToken. */
-  readonly token?: BodyField | undefined;
-  /** The registered byte builder of strategy Custom, and its name. */
-  readonly customName?: string | undefined;
-  readonly builder?: PayloadBuilder | undefined;
 }
 
-/** Members of a JSON body that are signed one after the other, whatever else the body holds. */
-export interface SignedFields {
-  /** `a:b:c`, or a line for each name and each value. */
-  readonly joined: 'colons' | 'lines';
-  /** The members in order, or a text that says why the body is not what the publisher sends. */
-  list(body: JsonObject): readonly SignedField[] | string;
-  /** The member that has to be what the trigger's key names. */
-  readonly named?: string | undefined;
-}
-
-export interface SignedField {
-  readonly name: string;
-  readonly value: Json | undefined;
-  /** The only part that may contain the delimiter of the others: their positions determine where it ends. */
+/** A text, whole number or boolean in the body. */
+export interface FieldPart {
+  readonly part: 'field';
+  readonly field: BodyField;
+  /** Drawn anew for each delivery: the signer writes it into the body. */
+  readonly isToken?: boolean | undefined;
+  /** Absent or null counts as empty; a line is then left out, which only its name can tell: it must be among other lines. */
+  readonly isOptional?: boolean | undefined;
+  /** May hold what separates the parts: theirs around it determine where it begins and ends. */
   readonly isFree?: boolean | undefined;
+  /** Signed as two lines, its name and its value. */
+  readonly isLine?: boolean | undefined;
+  /** Must be what the trigger's key names. */
+  readonly isKeyName?: boolean | undefined;
+  /** What it has to match. */
+  readonly form?: RegExp | undefined;
+}
+
+/** Bytes that an operator's code builds; `build` is filled in by name when the scheme is registered. */
+export interface BuiltPart {
+  readonly part: 'built';
+  readonly name: string;
+  readonly build?: PayloadBuilder | undefined;
+}
+
+/**
+ * Builds the bytes that a signature covers, for strategy Custom. The timestamp that it is given has to be among them: the
+ * age of the delivery is judged by it. So has everything that must not be changed: the hash of these bytes is what tells
+ * the delivery from a replay. Called again where it could be ambiguous, so it must yield the same bytes each time.
+ */
+export type PayloadBuilder = (context: {
+  readonly delivery: Delivery;
+  readonly timestamp: string | undefined;
+  readonly publicUrl: string;
+}) => Uint8Array;
+
+/** A text or number in the body: of a JSON object by its path, of a form by the field's name. */
+export interface BodyField {
+  /** `0` stands for the item of an array that has one item. */
+  readonly path: readonly string[];
+  readonly formField?: string | undefined;
+  /** Number of characters; any other is malformed. */
+  readonly length?: number | undefined;
+  /** Whether the signer writes it into JSON as a number; a reader takes both. */
+  readonly isNumber?: boolean | undefined;
 }
 
 export type TimestampSource = {
@@ -212,7 +243,7 @@ export type TimestampSource = {
    * Milliseconds or seconds since the Unix epoch, or an RFC 3339 time, as the publisher sends: in UTC, or with any offset.
    */
   readonly unit: 'seconds' | 'milliseconds' | 'detect' | 'rfc3339' | 'rfc3339Offset';
-  /** Number of characters of a header's or segment's text; any other is malformed. */
+  /** Number of characters; any other is malformed. */
   readonly length?: number | undefined;
 } & (
   | {
@@ -226,6 +257,24 @@ export type TimestampSource = {
     }
   | { readonly in: 'body'; readonly field: BodyField }
 );
+
+/** The parts that need no more words, for lists that read like what is signed: `['v0:', part.timestamp, ':', part.body]`. */
+export const part = {
+  body: { part: 'body' },
+  timestamp: { part: 'timestamp' },
+  deliveryId: { part: 'deliveryId' },
+  method: { part: 'method' },
+  url: { part: 'url' },
+  sortedForm: { part: 'sortedForm' },
+  checksum: { part: 'checksum' },
+  keyName: { part: 'keyName' },
+  field: (path: readonly string[], options: Omit<FieldPart, 'part' | 'field'> = {}): FieldPart => ({
+    part: 'field',
+    field: { path },
+    ...options,
+  }),
+  token: (field: BodyField): FieldPart => ({ part: 'field', field, isToken: true }),
+} as const;
 
 /** The input of a verifier. Keys are the trigger's, configured or learned; either may be absent. */
 export interface VerificationRequest {
@@ -264,26 +313,6 @@ export interface SignatureVerifier extends Conversation {
   verify(request: VerificationRequest): VerificationResult | Promise<VerificationResult>;
 }
 
-/**
- * Builds the bytes that a signature covers, for strategy Custom. The timestamp that it is given has to be among them: the
- * age of the delivery is judged by it. So has everything that must not be changed: the hash of these bytes is what tells
- * the delivery from a replay. Called again where it could be ambiguous, so it must yield the same bytes each time.
- */
-export type PayloadBuilder = (context: {
-  readonly delivery: Delivery;
-  readonly timestamp: string | undefined;
-  readonly publicUrl: string;
-}) => Uint8Array;
-
-/** What cannot be changed without breaking the signature: only that tells a replay. */
-interface Coverage {
-  readonly body: boolean;
-  readonly timestamp: boolean;
-  readonly id: boolean;
-  /** A delivery captured at one address does not verify at another. */
-  readonly url: boolean;
-}
-
 export const GRADES = ['A', 'B', 'C', 'D', 'E', 'F'] as const;
 export type Grade = (typeof GRADES)[number];
 
@@ -296,46 +325,3 @@ export const CAPTURED: Readonly<Record<Grade, string>> = {
   E: 'Not all of the body is signed, or none of it: the first to send a captured signature chooses the rest. It passes once, because its nonce is kept; without a signed timestamp it passes again after the nonce has expired.',
   F: 'Nothing is signed: without a token anyone can send anything; with a token, anyone who captured a delivery can.',
 };
-
-export function coverageOf(spec: SignatureSpec): Coverage {
-  return {
-    body: coversBody(spec),
-    timestamp: spec.timestamp !== undefined,
-    id: signsId(spec),
-    url: signsUrl(spec),
-  };
-}
-
-/** Null if an operator's code builds the signed bytes: only the code knows what they cover. */
-export function gradeOf(spec: SignatureSpec): Grade | null {
-  if (spec.payload.strategy === 'Custom') return null;
-  const { body, timestamp, id } = coverageOf(spec);
-  if (!body) return timestamp || id ? 'E' : 'F';
-  if (timestamp) return id ? 'A' : 'B';
-  return id ? 'C' : 'D';
-}
-
-/** What tells one delivery from another is among the signed bytes, although not all of the body may be. */
-function signsId({ payload: { strategy, startsWithDeliveryId, token } }: SignatureSpec): boolean {
-  return (
-    startsWithDeliveryId === true || token !== undefined || strategy === 'BodyFields' || strategy === 'ChecksumLine'
-  );
-}
-
-const COVERS_LESS: readonly SpecStrategy[] = ['TimestampPlusToken', 'BodyFields', 'ChecksumLine', 'Nothing', 'Custom'];
-
-/** Whether a change of the body is certain to break the signature; an operator's own builder promises nothing. */
-export function coversBody({ payload }: SignatureSpec): boolean {
-  return !COVERS_LESS.includes(payload.strategy);
-}
-
-/** The form of the scheme that a key belongs to. */
-export function formFor(spec: SignatureSpec, key: string | undefined): SignatureSpec {
-  const { keyForm } = spec;
-  return keyForm !== undefined && key?.startsWith(keyForm.prefix) === true ? keyForm.spec : spec;
-}
-
-/** Whether the URL that the publisher called is among the signed bytes. */
-export function signsUrl({ payload: { strategy } }: SignatureSpec): boolean {
-  return strategy === 'UrlPlusBody' || strategy === 'UrlPlusSortedForm';
-}

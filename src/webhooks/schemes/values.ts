@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import { decodeForm, decodeMultipart, type FormField, URL_ENCODED_FORM } from '../../model/form.ts';
-import type { Json } from '../../model/json.ts';
+import type { Json, JsonObject } from '../../model/json.ts';
 import type { SignatureAlgorithm, SignatureEncoding } from '../../model/manifest.ts';
 import type { SignedTimestamp } from '../gate.ts';
 import type { BodyField, SpecAlgorithm, TimestampSource } from './spec.ts';
 
 /** Reads single fields of a body, which is parsed at the first question; undefined where a field is not there. */
-export type BodyReader = (field: BodyField) => string | undefined;
+export type BodyReader = (field: BodyField) => Json | undefined;
 
 /** A header's value; own names only, so that `constructor` is not taken for a header. */
 export function headerOf(headers: Readonly<Record<string, string>>, name: string): string | undefined {
@@ -35,7 +35,7 @@ function openBody(headers: Readonly<Record<string, string>>, body: Buffer): Body
     return formReader(boundary === undefined ? undefined : decodeMultipart(body, boundary));
   }
   const json = parseJson(body);
-  return (field) => textOf(valueAt(json, field.path));
+  return ({ path }) => valueAt(json, path);
 }
 
 function formReader(fields: readonly FormField[] = []): BodyReader {
@@ -48,14 +48,23 @@ function boundaryOf(contentType: string): string | undefined {
   return match?.[1] ?? match?.[2];
 }
 
+// Lenient decoders read all bytes that are not UTF-8 alike, and would so give different bodies the same signed members.
+const UTF_8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
 /** The body as JSON; undefined where it is none. */
 export function parseJson(body: Buffer): Json | undefined {
   try {
-    return JSON.parse(body.toString('utf8')) as Json;
+    return JSON.parse(UTF_8.decode(body)) as Json;
   } catch {
     // Other bytes have no fields: the caller then misses the one it needs, and says so.
     return undefined;
   }
+}
+
+/** The JSON object that the body is; without members for any other body. */
+export function jsonObject(body: Buffer): JsonObject {
+  const json = parseJson(body);
+  return isObject(json) ? json : {};
 }
 
 /** Arrays of more than one item have no value: the others would be ones that nothing tells of. */
@@ -77,88 +86,90 @@ export function isObject(value: Json | undefined): value is { readonly [key: str
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function textOf(value: Json | undefined): string | undefined {
+/** A text or a number. */
+export function textOf(value: Json | undefined): string | undefined {
   return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined;
 }
 
-/** How long a signature is; of those that are not listed, the key or the values decide. */
-export const DIGEST_BYTES: Readonly<Record<SignatureAlgorithm | 'ed25519', number>> = {
+/** How long the digest of a hash is. */
+const DIGEST_BYTES: Readonly<Record<SignatureAlgorithm, number>> = {
   sha1: 20,
   sha256: 32,
   sha384: 48,
   sha512: 64,
-  ed25519: 64,
 };
 
-/** From the shortest to the longest: DER of two numbers of at most 33 bytes, and RSA keys of 2048 to 8192 bits. */
-const SIGNATURE_BYTES = { ecdsaP256: [8, 72], rsaSha256: [256, 1024], rsaSha1: [256, 1024] } as const;
+interface KeyPairAlgorithm {
+  /** Which kind of key verifies and signs. */
+  readonly kind: 'ed25519' | 'ecdsaP256' | 'rsa';
+  readonly hash: 'sha256' | 'sha1' | null;
+  /** The shortest and the longest signature. */
+  readonly bytes: readonly [number, number];
+}
+
+/** DER of two numbers of at most 33 bytes is 8 to 72 bytes long; RSA keys have 2048 to 8192 bits. */
+export const KEY_PAIRS: Readonly<Record<Exclude<SpecAlgorithm, SignatureAlgorithm | 'token'>, KeyPairAlgorithm>> = {
+  ed25519: { kind: 'ed25519', hash: null, bytes: [64, 64] },
+  ecdsaP256: { kind: 'ecdsaP256', hash: 'sha256', bytes: [8, 72] },
+  rsaSha256: { kind: 'rsa', hash: 'sha256', bytes: [256, 1024] },
+  rsaSha1: { kind: 'rsa', hash: 'sha1', bytes: [256, 1024] },
+};
+
+export function usesKeyPair(algorithm: SpecAlgorithm): algorithm is keyof typeof KEY_PAIRS {
+  return Object.hasOwn(KEY_PAIRS, algorithm);
+}
 
 /** How long a signature is, for a person. */
 export function lengthOf(algorithm: SpecAlgorithm): string {
   if (algorithm === 'token') return 'any text';
-  if (isOfAnyLength(algorithm)) return `${SIGNATURE_BYTES[algorithm].join(' to ')} bytes`;
-  return `${DIGEST_BYTES[algorithm]} bytes`;
-}
-
-function isOfAnyLength(algorithm: SpecAlgorithm): algorithm is keyof typeof SIGNATURE_BYTES {
-  return Object.hasOwn(SIGNATURE_BYTES, algorithm);
+  const lengths = usesKeyPair(algorithm) ? KEY_PAIRS[algorithm].bytes : [DIGEST_BYTES[algorithm]];
+  return `${[...new Set(lengths)].join(' to ')} bytes`;
 }
 
 /** The bytes of a text that may be a signature of the algorithm, or undefined. A token is hashed, so that all are as long. */
 export function decodeSignature(text: string, encoding: SignatureEncoding, algorithm: SpecAlgorithm) {
   // latin1: the bytes of a header as they were on the wire.
   if (algorithm === 'token') return createHash('sha256').update(text, 'latin1').digest();
-  if (!isOfAnyLength(algorithm)) return decodeDigest(text, encoding, DIGEST_BYTES[algorithm]);
-  const [shortest, longest] = SIGNATURE_BYTES[algorithm];
-  const { length } = Buffer.from(text.slice(0, longest * 2), encoding === 'base64' ? 'base64' : 'hex');
+  if (!usesKeyPair(algorithm)) return decodeDigest(text, encoding, DIGEST_BYTES[algorithm]);
+  const [shortest, longest] = KEY_PAIRS[algorithm].bytes;
+  const { length } = Buffer.from(text.slice(0, longest * 2), NODE_ENCODINGS[encoding]);
   return length < shortest || length > longest ? undefined : decodeDigest(text, encoding, length);
 }
 
-const HEX = /^[0-9a-f]*$/i;
+/** Node's names of the encodings. */
+export const NODE_ENCODINGS = { hexLower: 'hex', hexUpper: 'hex', base64: 'base64', base64Url: 'base64url' } as const;
 
 export function encodeDigest(digest: Buffer, encoding: SignatureEncoding): string {
-  switch (encoding) {
-    case 'hexLower':
-      return digest.toString('hex');
-    case 'hexUpper':
-      return digest.toString('hex').toUpperCase();
-    case 'base64':
-      return digest.toString('base64');
-    case 'base64Url':
-      return digest.toString('base64url');
-  }
+  const text = digest.toString(NODE_ENCODINGS[encoding]);
+  return encoding === 'hexUpper' ? text.toUpperCase() : text;
 }
 
 /**
- * The bytes that a text encodes, or undefined if it is not exactly one digest: node's own decoders skip or stop at
- * what they do not know, so that a right digest with something behind it would pass. Hex may be of either case.
+ * The bytes that a text encodes, or undefined if it is not exactly one digest. Publishers send base64url without padding, and
+ * some with; base64 always has it. Hex may be of either case.
  */
 export function decodeDigest(text: string, encoding: SignatureEncoding, byteCount: number): Buffer | undefined {
-  switch (encoding) {
-    case 'hexLower':
-    case 'hexUpper':
-      return text.length === byteCount * 2 && HEX.test(text) ? Buffer.from(text, 'hex') : undefined;
-    case 'base64':
-      return decodeBase64(text, byteCount);
-    case 'base64Url':
-      return decodeBase64Url(text, byteCount);
-  }
+  if (text.length > byteCount * 2 || (encoding === 'base64' && text.length % 4 !== 0)) return undefined;
+  const bytes = decodeExactly(text, NODE_ENCODINGS[encoding]);
+  return bytes?.length === byteCount ? bytes : undefined;
 }
 
-function decodeBase64(text: string, byteCount: number): Buffer | undefined {
-  if (text.length !== Math.ceil(byteCount / 3) * 4) return undefined;
-  const bytes = Buffer.from(text, 'base64');
-  return bytes.length === byteCount && bytes.toString('base64') === text ? bytes : undefined;
+/**
+ * The bytes that a text encodes, with its padding or without, or undefined if no encoder writes it: Node's own decoders skip or
+ * stop at what they do not know, so that a right text with something behind it would pass.
+ */
+export function decodeExactly(text: string, encoding: 'hex' | 'base64' | 'base64url'): Buffer | undefined {
+  if (encoding === 'hex') return text.length % 2 === 0 && HEX.test(text) ? Buffer.from(text, 'hex') : undefined;
+  const bytes = Buffer.from(text, encoding);
+  const canonical = bytes.toString(encoding);
+  if (text === canonical) return bytes;
+  const padding = '='.repeat((3 - (bytes.length % 3)) % 3);
+  const other =
+    encoding === 'base64' ? canonical.slice(0, canonical.length - padding.length) : `${canonical}${padding}`;
+  return text === other ? bytes : undefined;
 }
 
-/** Publishers send base64url without padding, and some with: both are canonical, nothing between them is. */
-function decodeBase64Url(text: string, byteCount: number): Buffer | undefined {
-  const padding = '='.repeat((3 - (byteCount % 3)) % 3);
-  if (text.length > Math.ceil(byteCount / 3) * 4) return undefined;
-  const unpadded = padding !== '' && text.endsWith(padding) ? text.slice(0, -padding.length) : text;
-  const bytes = Buffer.from(unpadded, 'base64url');
-  return bytes.length === byteCount && bytes.toString('base64url') === unpadded ? bytes : undefined;
-}
+const HEX = /^[0-9a-f]*$/i;
 
 const DIGITS = /^\d{1,16}$/;
 
@@ -184,8 +195,12 @@ export function timestampMs(text: string, unit: TimestampSource['unit']): number
   return value * 1000;
 }
 
+export function lengthOfTimestamp(source: TimestampSource | undefined): number | undefined {
+  return source?.length ?? (source?.in === 'body' ? source.field.length : undefined);
+}
+
 export function readTimestamp(text: string, source: TimestampSource): SignedTimestamp {
-  const length = source.length ?? (source.in === 'body' ? source.field.length : undefined);
+  const length = lengthOfTimestamp(source);
   const ms = length === undefined || text.length === length ? timestampMs(text, source.unit) : Number.NaN;
   return { text, ms };
 }
@@ -211,4 +226,9 @@ function withOffsetMs(text: string): number {
 export function timestampText(ms: number, unit: TimestampSource['unit']): string {
   if (unit === 'rfc3339' || unit === 'rfc3339Offset') return new Date(ms).toISOString();
   return String(unit === 'milliseconds' ? Math.trunc(ms) : Math.trunc(ms / 1000));
+}
+
+/** The bytes of a text in UTF-8, each as one character. */
+export function bytesAsText(text: string): string {
+  return Buffer.from(text).toString('latin1');
 }

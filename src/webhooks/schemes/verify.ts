@@ -3,18 +3,20 @@ import type { Delivery, Reason } from '../../model/delivery.ts';
 import type { SignatureAlgorithm } from '../../model/manifest.ts';
 import type { SignedTimestamp } from '../gate.ts';
 import type { SchemeKey } from './keys.ts';
-import { displayUrl, type SignedBytes, signedPayload } from './signed-payload.ts';
+import { hasPart, layoutOf } from './layout.ts';
+import { displayUrl, type PayloadInput, type SignedBytes, signedPayload } from './signed-payload.ts';
+import type { HeaderFamily, MultiValue, SignatureSpec, SpecAlgorithm, TimestampSource } from './spec.ts';
 import {
-  type BodyField,
-  type HeaderFamily,
-  type MultiValue,
-  type SignatureSpec,
-  type SpecAlgorithm,
-  type SpecStrategy,
-  signsUrl,
-  type TimestampSource,
-} from './spec.ts';
-import { type BodyReader, bodyReader, decodeSignature, headerOf, lengthOf, readTimestamp } from './values.ts';
+  type BodyReader,
+  bodyReader,
+  decodeSignature,
+  headerOf,
+  KEY_PAIRS,
+  lengthOf,
+  readTimestamp,
+  textOf,
+  usesKeyPair,
+} from './values.ts';
 
 /** What a spec and its keys say about one delivery. The timestamp is given whenever it is there, verified or not. */
 type Verification = {
@@ -107,7 +109,7 @@ function compare(
   return {
     isVerified: true,
     usedPreviousKey: current === undefined,
-    signedBytesSha256: signsRawBody(spec) ? undefined : sha256(signedBytes),
+    signedBytesSha256: layoutOf(spec).isBodyAlone ? undefined : sha256(signedBytes),
     verifiedHeaders: extraction.familyHeaders,
     timestamp,
   };
@@ -122,26 +124,16 @@ interface Comparison {
 
 type Payload = ReturnType<typeof signedPayload>;
 
-const RAW_BODY: readonly SpecStrategy[] = ['RawBody', 'TimestampDotBody', 'ColonDelimited', 'Nothing'];
-
-/**
- * Whether the signed bytes are the body as it came, alone or next to parts whose ends are certain. Where nothing is signed, it
- * is still the body that tells deliveries apart.
- */
-function signsRawBody({ payload: { strategy } }: SignatureSpec): boolean {
-  return RAW_BODY.includes(strategy);
-}
-
 /** The digests that the spec accepts; the first is what the publisher sends today. */
 function acceptedDigests(spec: SignatureSpec): NonNullable<SignatureSpec['alternatives']> {
   return [{ algorithm: spec.algorithm, prefix: spec.prefix ?? '' }, ...(spec.alternatives ?? [])];
 }
 
-function payloadInput(
-  { timestamp, deliveryId, token }: Extraction,
+export function payloadInput(
+  { timestamp, deliveryId, readField }: Extraction,
   { delivery, publicUrl, sentQuery }: VerifiedRequest,
-) {
-  return { delivery, publicUrl, sentQuery, timestamp: timestamp?.text, deliveryId, token };
+): PayloadInput {
+  return { delivery, publicUrl, sentQuery, timestamp: timestamp?.text, deliveryId, readField };
 }
 
 function decodeCandidate(spec: SignatureSpec, { text, isEd25519 }: CandidateText): Candidate | undefined {
@@ -177,25 +169,17 @@ function matches(
   { algorithm, bytes }: Candidate,
   { signedBytes, digests }: { signedBytes: SignedBytes; digests: Map<SignatureAlgorithm, Buffer> },
 ): boolean {
-  switch (algorithm) {
-    case 'ed25519':
-      return kind === 'ed25519' && verifyAsymmetric(null, Buffer.concat(signedBytes), key, bytes);
-    case 'ecdsaP256':
-      return kind === 'ecdsaP256' && verifyAsymmetric('sha256', Buffer.concat(signedBytes), key, bytes);
-    case 'rsaSha256':
-    case 'rsaSha1': {
-      const hash = algorithm === 'rsaSha1' ? 'sha1' : 'sha256';
-      return kind === 'rsa' && verifyAsymmetric(hash, Buffer.concat(signedBytes), key, bytes);
-    }
-    case 'token':
-      return kind === 'token' && timingSafeEqual(createHash('sha256').update(key.export()).digest(), bytes);
-    default: {
-      if (kind !== 'hmac') return false;
-      const digest = digests.get(algorithm) ?? hmac(algorithm, key, signedBytes);
-      digests.set(algorithm, digest);
-      return timingSafeEqual(digest, bytes);
-    }
+  if (usesKeyPair(algorithm)) {
+    const pair = KEY_PAIRS[algorithm];
+    return kind === pair.kind && verifyAsymmetric(pair.hash, Buffer.concat(signedBytes), key, bytes);
   }
+  if (algorithm === 'token') {
+    return kind === 'token' && timingSafeEqual(createHash('sha256').update(key.export()).digest(), bytes);
+  }
+  if (kind !== 'hmac') return false;
+  const digest = digests.get(algorithm) ?? hmac(algorithm, key, signedBytes);
+  digests.set(algorithm, digest);
+  return timingSafeEqual(digest, bytes);
 }
 
 export function hmac(algorithm: SignatureAlgorithm, key: KeyObject, signedBytes: SignedBytes): Buffer {
@@ -218,7 +202,7 @@ function formOf(spec: SignatureSpec): string {
 }
 
 function mismatchOf(spec: SignatureSpec, publicUrl: string): string {
-  const over = signsUrl(spec) ? ` over the URL ${displayUrl(publicUrl)}` : '';
+  const over = hasPart(spec.signs, 'url') ? ` over the URL ${displayUrl(publicUrl)}` : '';
   return `no signature${over} matches a configured key`;
 }
 
@@ -229,7 +213,7 @@ interface Extraction {
   readonly signature: FoundSignature;
   readonly timestamp: SignedTimestamp | undefined;
   readonly deliveryId: string | undefined;
-  readonly token: string | undefined;
+  readonly readField: BodyReader;
   /** Timestamp and id of the family in use, by every name that some family has for them; absent with one family. */
   readonly familyHeaders: ReadonlyMap<string, string> | undefined;
 }
@@ -264,19 +248,16 @@ export function extract(given: SignatureSpec, delivery: Delivery): Extraction {
   const readField = bodyReader(delivery.headers, delivery.body);
   const spec = formOfRequest(given, delivery, readField);
   const family = familyOf(spec, delivery);
-  const [line] = family === undefined ? [] : signatureLines(family, delivery);
-  const segments = segmentsOf(spec, line);
-  const token = spec.payload.token;
+  const lines = family === undefined ? [] : signatureLines(family, delivery);
+  const segments = segmentsOf(spec, lines[0]);
   const signature =
-    family === undefined
-      ? signatureInBody(spec, readField)
-      : signatureInHeaders(spec, family, { lines: signatureLines(family, delivery), segments });
+    family === undefined ? signatureInBody(spec, readField) : signatureInHeaders(spec, family, { lines, segments });
   return {
     spec,
     signature,
     timestamp: timestampOf(spec.timestamp, { delivery, family, segments, readField }),
     deliveryId: family?.deliveryId === undefined ? undefined : headerOf(delivery.headers, family.deliveryId),
-    token: token === undefined ? undefined : wellSized(readField(token), token),
+    readField,
     familyHeaders: family === undefined ? undefined : headersByAnyName(spec, family, delivery),
   };
 }
@@ -289,7 +270,7 @@ function formOfRequest(given: SignatureSpec, delivery: Delivery, readField: Body
   const spec = isOther && requestForm !== undefined ? requestForm : given;
   if (spec.algorithmField === undefined) return spec;
   const { field, algorithms } = spec.algorithmField;
-  const named = readField(field) ?? '';
+  const named = textOf(readField(field)) ?? '';
   return {
     ...spec,
     algorithm: Object.hasOwn(algorithms, named) ? (algorithms[named] ?? spec.algorithm) : spec.algorithm,
@@ -372,7 +353,9 @@ function candidateTexts(spec: SignatureSpec, multiValue: MultiValue, segments: r
 }
 
 function signatureInBody(spec: SignatureSpec, readField: BodyReader): FoundSignature {
-  const found = (spec.signatureFields ?? []).map(readField).filter((text) => text !== undefined);
+  const found = (spec.signatureFields ?? [])
+    .map((field) => textOf(readField(field)))
+    .filter((text) => text !== undefined);
   if (found.length === 0) return { kind: 'missing', detail: 'the body holds no signature' };
   return { kind: 'found', texts: found.map((text) => ({ text, isEd25519: false })) };
 }
@@ -391,10 +374,6 @@ function timestampTextOf(source: TimestampSource, places: Places): string | unde
     case 'signature':
       return segments?.find(({ key }) => key === source.valueKey)?.value;
     case 'body':
-      return readField(source.field);
+      return textOf(readField(source.field));
   }
-}
-
-function wellSized(text: string | undefined, { length }: BodyField): string | undefined {
-  return length === undefined || text?.length === length ? text : undefined;
 }

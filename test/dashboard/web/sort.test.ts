@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { sorting } from '../../../src/dashboard/web/kit/sort.ts';
+import { sorting } from '../../../src/dashboard/web/address.ts';
 
 const columns = [
   { name: 'Flow', sortBy: ({ name }: { name: string }) => name },

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
-import { stoppedWebhooks } from '../../../src/dashboard/web/flows/stopped-webhooks.ts';
+import { words } from '../../../src/dashboard/web/words.ts';
 
 const webhook = (key: string, holdsDeliveries: boolean) => ({ key, type: 'webhook', holdsDeliveries }) as const;
 
-it.each<[string, Parameters<typeof stoppedWebhooks>[0], string[]]>([
+it.each<[string, Parameters<typeof words.stoppedWebhooks>[0], string[]]>([
   ['no webhook', [{ key: 'nightly', type: 'cron' }], []],
   ['webhooks that answer 403', [webhook('shop', false)], ['Deliveries to “shop” are refused with 403.']],
   [
@@ -20,5 +20,5 @@ it.each<[string, Parameters<typeof stoppedWebhooks>[0], string[]]>([
     ],
   ],
 ])('says what becomes of deliveries to a stopped flow with %s', (_, triggers, expected) => {
-  expect(stoppedWebhooks(triggers, 'resume')).toEqual(expected);
+  expect(words.stoppedWebhooks(triggers, 'resume')).toEqual(expected);
 });

@@ -5,7 +5,7 @@ import { diffSnapshots } from '../../../src/manifest/diff.ts';
 import type { Json } from '../../../src/model/json.ts';
 import { anyEdit, anySteps, type Steps, shuffled } from './any-edit.ts';
 import { mergePatch } from './merge-patch.ts';
-import { QUIET, verdicts, withHistory } from './samples.ts';
+import { QUIET, SETTINGS, verdicts, withHistory } from './samples.ts';
 import { openStage, type Stage, whatRan } from './stage.ts';
 
 let stage: Stage;
@@ -20,7 +20,7 @@ const compareSteps = (before: object, after: object, live = QUIET) =>
     before: stage.load({ steps: before }).snapshot,
     after: stage.load({ steps: after }).snapshot,
     live,
-    retentionDays: 30,
+    settings: SETTINGS,
   });
 
 describe('any graph and any edit', () => {

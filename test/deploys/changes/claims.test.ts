@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { compareRevisions } from '../../../src/deploys/changes/index.ts';
-import { withHistory } from './samples.ts';
+import { SETTINGS, withHistory } from './samples.ts';
 import { openStage, type Stage } from './stage.ts';
 
 let stage: Stage;
@@ -27,7 +27,7 @@ async function play(before: object, after: object) {
   const manifests = { before: { steps: before }, after: { steps: after } };
   const [old, next] = [stage.load(manifests.before), stage.load(manifests.after)];
   const live = withHistory(...Object.keys(before));
-  const findings = compareRevisions({ before: old.snapshot, after: next.snapshot, live, retentionDays: 30 });
+  const findings = compareRevisions({ before: old.snapshot, after: next.snapshot, live, settings: SETTINGS });
   const said = (rule: string) => findings.find((finding) => finding.rule === rule)?.consequence;
   return { said, ran: await stage.perform({ ...manifests, attempts: 1 }) };
 }
@@ -98,7 +98,7 @@ describe('what a finding says comes true', () => {
     const between = { first: noOp() };
     const after = { first: noOp(), say: step('Transform', { value: 'new' }) };
     const snapshots = { before: stage.load({ steps: between }).snapshot, after: stage.load({ steps: after }).snapshot };
-    const [finding] = compareRevisions({ ...snapshots, live: withHistory('first', 'say'), retentionDays: 30 });
+    const [finding] = compareRevisions({ ...snapshots, live: withHistory('first', 'say'), settings: SETTINGS });
     expect(finding).toMatchObject({ rule: 'step-key-reused', class: 'caution' });
     expect(finding?.consequence).toContain('takes the inputs of the new one');
     const ran = await stage.perform({ before: { steps: before }, after: { steps: after }, attempts: 1 });

@@ -1,5 +1,4 @@
-import { isJsonArray } from '../../../src/expressions/json-path.ts';
-import type { Json, JsonObject } from '../../../src/model/json.ts';
+import { isJsonArray, type Json, type JsonObject } from '../../../src/model/json.ts';
 
 /** A JSON merge patch applied, as RFC 7396 has it. */
 export function mergePatch(target: Json, patch: Json): Json {

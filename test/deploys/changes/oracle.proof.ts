@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { compareRevisions, gravest } from '../../../src/deploys/changes/index.ts';
+import { NO_CHANGE } from '../../../src/deploys/deploy-access.ts';
 import { planDeploy } from '../../../src/deploys/deploy-plan.ts';
 import type { Manifest } from '../../../src/manifest/schema.ts';
 import type { LiveFlow, Override } from '../../../src/model/finding.ts';
 import { EDITS, type Edit } from './edits.ts';
-import { NOW, QUIET, withHistory } from './samples.ts';
+import { NOW, QUIET, SETTINGS, withHistory } from './samples.ts';
 import { openStage, type Stage, whatRan } from './stage.ts';
 
 let stage: Stage;
@@ -17,7 +18,7 @@ describe('runs in flight that are let finish after a deploy', () => {
   it.each(EDITS)('$name: $class, harmless $isHarmless', async ({ before, after, class: expected, isHarmless }) => {
     const snapshots = { before: stage.load(before).snapshot, after: stage.load(after).snapshot };
     const history = withHistory(...Object.keys((snapshots.before as unknown as Manifest).steps));
-    const findings = compareRevisions({ ...snapshots, live: history, retentionDays: 30 });
+    const findings = compareRevisions({ ...snapshots, live: history, settings: SETTINGS });
     expect(gravest(findings)).toBe(expected);
 
     const undisturbed = await stage.perform({ before });
@@ -48,7 +49,7 @@ describe('what a finding says of runs in flight', () => {
       (edit) => edit.class === 'caution',
     )) {
       const snapshots = { before: stage.load(before).snapshot, after: stage.load(after).snapshot };
-      const findings = compareRevisions({ ...snapshots, live: QUIET, retentionDays: 30 });
+      const findings = compareRevisions({ ...snapshots, live: QUIET, settings: SETTINGS });
       const cautions = findings.filter((finding) => finding.class === expected);
       const says = cautions.every(({ consequence }) => /nothing (else )?changes|as before/.test(consequence));
       // A type whose new inputs the old handler happens to take is the one case that a comparison cannot tell.
@@ -63,9 +64,21 @@ describe('a deploy', () => {
     const { id, name, version } = old.manifest;
     const flow = { id, name, version, revision: 1, isEnabled: true, createdAt: 0, updatedAt: 0 };
     const known = { flowId: id, revision: 1, version, source: 'folder' as const };
-    const revision = { ...known, hash: old.hash, snapshot: old.snapshot, createdAt: 0 };
+    const revision = { ...known, hash: old.hash, snapshot: old.snapshot, createdAt: 0, needs: null };
     const loaded = stage.load(edit.after);
-    const about = { objections: [], superseded: undefined, source: 'api', retentionDays: 30, at: NOW } as const;
+    const about = {
+      access: NO_CHANGE,
+      objections: [],
+      superseded: undefined,
+      source: 'api',
+      settings: SETTINGS,
+      at: NOW,
+      actor: 'somebody',
+      reason: null,
+      changedSecrets: new Map(),
+      needs: null,
+      isUnchanged: loaded.hash === old.hash,
+    } as const;
     return planDeploy({ ...about, loaded, deployed: { flow, revision }, live, allow }).outcome.action;
   };
 

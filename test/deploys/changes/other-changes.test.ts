@@ -2,13 +2,13 @@ import { expect, it } from 'vitest';
 import { compareRevisions } from '../../../src/deploys/changes/index.ts';
 import type { Json } from '../../../src/model/json.ts';
 import { mergePatch } from './merge-patch.ts';
-import { flow, QUIET, snapshot, verdicts } from './samples.ts';
+import { flow, QUIET, SETTINGS, snapshot, verdicts } from './samples.ts';
 
 const steps = { a: { type: 'NoOp' }, b: { type: 'NoOp', runAfter: { a: ['Succeeded'] } } };
 const [one, two] = [{ type: 'webhook' }, { type: 'webhook' }];
 const before = snapshot(flow(steps, { triggers: { one, two } }));
 const verdictsOf = (after: Json) =>
-  verdicts(compareRevisions({ before, after, live: QUIET, retentionDays: 30 })).sort();
+  verdicts(compareRevisions({ before, after, live: QUIET, settings: SETTINGS })).sort();
 
 // What a later release might write, and no rule of this one knows.
 it.each<[string, Json]>([

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { planNext, wire } from '../../../src/flows/planner.ts';
 import type { Manifest } from '../../../src/manifest/schema.ts';
 import type { Finding } from '../../../src/model/finding.ts';
 import type { Json } from '../../../src/model/json.ts';
 import type { Graph, RunStatus, StepStatus } from '../../../src/model/manifest.ts';
+import { planNext, wire } from '../../../src/model/planner.ts';
 import { mergePatch } from './merge-patch.ts';
 import { compare, flow, snapshot, withHistory } from './samples.ts';
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { compareRevisions } from '../../../src/deploys/changes/index.ts';
+import { readSettings } from '../../../src/config/settings.ts';
+import { compareRevisions, type ServiceSettings } from '../../../src/deploys/changes/index.ts';
 import { type LoadedFlow, parseManifest } from '../../../src/manifest/load.ts';
 import type { Finding, LiveFlow, LiveRun } from '../../../src/model/finding.ts';
 import type { Json } from '../../../src/model/json.ts';
@@ -15,6 +16,8 @@ const handlers = new Map([
 const rules = { ...plainRules, handlers };
 
 export const NOW = Date.parse('2026-03-01T12:00:00Z');
+/** Those of a service that sets nothing. */
+export const SETTINGS: ServiceSettings = readSettings({});
 export const QUIET: LiveFlow = { runsInFlight: 0, runs: [], stepsWithHistory: [], lastRunOfStep: {} };
 
 /** Nothing is in flight, and these steps ran. */
@@ -65,7 +68,7 @@ export function snapshot(manifest: unknown): Json {
 }
 
 export function compare(before: object, after: object, live: LiveFlow = QUIET): readonly Finding[] {
-  return compareRevisions({ before: snapshot(before), after: snapshot(after), live, retentionDays: 30 });
+  return compareRevisions({ before: snapshot(before), after: snapshot(after), live, settings: SETTINGS });
 }
 
 /** `rule class` of each finding. */

@@ -2,14 +2,14 @@ import pino from 'pino';
 import { z } from 'zod';
 import { createAttempt } from '../../../src/flows/attempt.ts';
 import { type Catalog, createCatalog } from '../../../src/flows/catalog.ts';
-import { createEngine, createIntake } from '../../../src/flows/engine.ts';
+import { createEngine } from '../../../src/flows/engine.ts';
 import { defineHandler, type StepHandler } from '../../../src/flows/handlers/handler.ts';
 import { builtInHandlers, handlerTable } from '../../../src/flows/handlers/index.ts';
-import { createIdSource } from '../../../src/flows/ids.ts';
 import { createLeases } from '../../../src/flows/leases.ts';
 import { createReport } from '../../../src/flows/report.ts';
 import { createRunStep } from '../../../src/flows/run-step.ts';
 import { type LoadedFlow, parseManifest } from '../../../src/manifest/load.ts';
+import { createIdSource } from '../../../src/model/ids.ts';
 import type { Json } from '../../../src/model/json.ts';
 import { openSqliteStore } from '../../../src/store/sqlite/client.ts';
 import { createMetrics } from '../../../src/telemetry/metrics.ts';
@@ -81,8 +81,8 @@ export async function openStage(): Promise<Stage> {
     const engine = createEngine({
       store,
       catalog,
-      intake: createIntake(clock),
-      dispatcher: { offer: () => undefined, started: () => {} },
+      acceptanceLimits: { admit: () => undefined },
+      dispatcher: { reserve: () => undefined, started: () => {} },
       clock,
       newId,
       report,

@@ -14,6 +14,7 @@ export async function call(
     stepKey: 'step',
     attempt: 1,
     idempotencyKey: 'run:step',
+    secretReferences: [],
     trigger: () => Promise.reject(new Error('no trigger was expected to be read')),
     logger: pino({ level: 'silent' }),
     now: () => 0,

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { HandlerResult, StepContext } from '../../../src/flows/handlers/handler.ts';
 import { TimeUpError } from '../../../src/flows/handlers/handler.ts';
 import { createHttpRequestHandler } from '../../../src/flows/handlers/http-request.ts';
-import { createHosts } from '../../../src/flows/hosts.ts';
+import { Hosts } from '../../../src/flows/hosts.ts';
 import type { Json } from '../../../src/model/json.ts';
 import { call } from './call.ts';
 import { serve } from './loopback-server.ts';
@@ -20,7 +20,7 @@ function setUp({ limits = [] as string[], failures = 2, egressAllow = LOOPBACK }
   const wait = async (ms: number) => {
     time.now += ms;
   };
-  const hosts = createHosts({ settings, clock, random: () => 0.5, wait });
+  const hosts = new Hosts({ settings, clock, random: () => 0.5, wait });
   const handler = createHttpRequestHandler({ egressAllow, now: clock.now, hosts });
   const send = (url: string, inputs: object = {}, context: Partial<StepContext> = {}) =>
     call(handler, { url, ...inputs }, { now: clock.now, ...context });
@@ -45,9 +45,11 @@ describe('a step whose host is not well', () => {
     expect(await send(origin)).toMatchObject({ kind: 'failed', code: 'unexpected_status' });
     expect(await send(origin)).toMatchObject({ kind: 'failed' });
     const waits = await send(origin);
-    expect(waits).toMatchObject({ kind: 'waiting', state: { hostTurn: origin, barredSince: T0 } });
+    const state = { hostTurn: expect.stringContaining(origin), since: T0, barredSince: T0 };
+    expect(waits).toMatchObject({ kind: 'waiting', state, until: T0 + DAY_MS });
     expect(received).toHaveLength(2);
-    expect(await stateOf(origin)).toMatchObject({ state: 'open', lastError: { error: 'answered 503' } });
+    const circuits = [{ state: 'open', caller: 'step step of flow flow' }];
+    expect(await stateOf(origin)).toMatchObject({ circuits, lastError: { error: 'answered 503' } });
   });
 
   it('loses no attempt by a probe that fails, and goes on where one is answered', async () => {
@@ -134,15 +136,15 @@ describe('a step whose host is not well', () => {
       kind: 'failed',
       code: 'circuit_open',
       retryable: true,
-      message: expect.stringContaining(`the circuit of ${origin} has been open since`),
+      message: expect.stringContaining(`the circuit of ${origin} for step step of flow flow has been open since`),
     });
     expect(await send(origin, { whenCircuitOpen: 'wait' }, context)).toMatchObject({ kind: 'waiting' });
   });
 });
 
 describe('what counts as a failure of the host', () => {
-  const closed = { state: 'closed', circuit: { failures: 0 } };
-  const failed = { circuit: { failures: 1 } };
+  const closed = { circuits: [], failures: 0 };
+  const failed = { circuits: [], failures: 1 };
 
   it.each([
     [200, {}, closed],
@@ -191,7 +193,7 @@ describe('what counts as a failure of the host', () => {
 
   it('neither a name that is unknown, nor an address that steps may not call; but the host is seen to fail', async () => {
     const { send, stateOf } = setUp({ egressAllow: [] });
-    const unharmed = { circuit: { failures: 0 }, inFlight: 0, state: 'failing' };
+    const unharmed = { ...closed, inFlight: 0, isFailing: true };
     expect(await send('http://no-such-host.invalid/')).toMatchObject({ kind: 'failed' });
     const unknown = { at: T0, error: expect.stringMatching(/ENOTFOUND|EAI_AGAIN/) };
     expect(await stateOf('http://no-such-host.invalid')).toMatchObject({ ...unharmed, lastError: unknown });
@@ -207,10 +209,10 @@ describe('what counts as a failure of the host', () => {
     const { origin } = await serve((_request, response) => void response.writeHead(status).end());
     const { send, stateOf } = setUp();
     await send(origin);
-    expect(await stateOf(origin)).toMatchObject({ state: 'failing', lastError: { error: 'answered 500' } });
+    expect(await stateOf(origin)).toMatchObject({ isFailing: true, lastError: { error: 'answered 500' } });
     status = 404;
     await send(origin);
-    expect(await stateOf(origin)).toMatchObject({ state: 'closed', lastError: { error: 'answered 500' } });
+    expect(await stateOf(origin)).toMatchObject({ isFailing: false, lastError: { error: 'answered 500' } });
   });
 
   it('nor a key that cannot sign, which gives its turn back', async () => {
@@ -235,7 +237,28 @@ describe('a host that asks for time', () => {
     expect(await send(origin)).toMatchObject({ kind: 'waiting' });
     expect(received).toHaveLength(1);
     const host = await stateOf(origin);
-    expect(host?.circuit).toMatchObject({ phase: 'open', why: 'asked', probeAt: T0 + ms });
+    expect(host?.circuits).toMatchObject([{ state: 'open', why: 'asked', until: T0 + ms }]);
+  });
+
+  it('keeps only the same step with the same secrets waiting: no other flow, no other step, no other secret', async () => {
+    let status = 429;
+    const { origin } = await serve(
+      (_request, response) => void response.writeHead(status, { 'retry-after': '3600' }).end(),
+    );
+    const { send } = setUp();
+    const own = { secretReferences: ['env:B', 'env:A', 'env:B'] };
+    await send(`${origin}/orders`, {}, own);
+    status = 200;
+    const again = await send(`${origin}/orders`, {}, { secretReferences: ['env:A', 'env:B'] });
+    expect(again).toMatchObject({ kind: 'waiting', state: { why: expect.stringContaining('with env:A, env:B') } });
+    for (const other of [
+      { ...own, flowId: 'other' },
+      { ...own, stepKey: 'other' },
+      { secretReferences: ['env:A'] },
+      {},
+    ]) {
+      expect(await send(`${origin}/orders`, {}, other)).toMatchObject({ kind: 'succeeded' });
+    }
   });
 
   it.each(['-5', 'soon', '1e9', '', new Date(T0 - 60_000).toUTCString()])('for %j asks for nothing', async (value) => {
@@ -263,7 +286,7 @@ describe('a request that is redirected', () => {
     const { send, stateOf } = setUp();
     for (let count = 0; count < 2; count += 1) await send(target.origin);
     expect(await send(origin)).toMatchObject({ kind: 'failed', code: 'circuit_open', retryable: true });
-    expect(await stateOf(origin)).toMatchObject({ state: 'closed', inFlight: 0 });
+    expect(await stateOf(origin)).toMatchObject({ circuits: [], inFlight: 0 });
     expect(target.received).toHaveLength(2);
   });
 });
@@ -275,7 +298,8 @@ describe('a step with limits of its own', () => {
     const { send, time } = setUp();
     expect(await send(`http://127.0.0.1:${port}/`, { maxPerSecond: 1 })).toMatchObject({ kind: 'succeeded' });
     const waits = await send(`http://2130706433:${port}/a`, { maxPerSecond: 1 });
-    expect(waits).toMatchObject({ kind: 'waiting', until: T0 + 965, state: { hostTurn: origin, barredSince: null } });
+    const state = { hostTurn: expect.stringContaining(origin), since: T0, barredSince: null };
+    expect(waits).toMatchObject({ kind: 'waiting', state });
     expect(await send(origin)).toMatchObject({ kind: 'succeeded' });
     time.now += 965;
     expect(await send(origin, { maxPerSecond: 1 }, resumedFrom(waits))).toMatchObject({ kind: 'succeeded' });
@@ -315,7 +339,8 @@ describe('a poll whose host is not called', () => {
     expect(second).toMatchObject({ state: { polls: 2 } });
     time.now += 1000;
     const waits = await send(origin, inputs, resumedFrom(second));
-    expect(waits).toMatchObject({ until: T0 + 60_000, state: { polls: 2, startedAt: T0, hostTurn: origin } });
+    const state = { polls: 2, startedAt: T0, hostTurn: expect.stringContaining(origin) };
+    expect(waits).toMatchObject({ until: T0 + 60_000, state });
     time.now = T0 + 60_000;
     const probe = await send(origin, inputs, resumedFrom(waits));
     expect(probe).toMatchObject({

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { NewIntervention } from '../../../src/store/store.ts';
+import type { NewIntervention, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { flowId, id, minute, T0 } from '../samples.ts';
 
@@ -71,9 +71,111 @@ export function activity({ open }: StoreUnderTest): void {
       const store = await open();
       for (const n of [1, 2, 3]) await store.beginIntervention(cancelled(n));
       const before = T0 + 3 * minute;
-      expect(await store.purgeInterventions({ before, limit: 1 })).toBe(1);
-      expect(await store.purgeInterventions({ before, limit: 5 })).toBe(1);
+      expect(await store.purgeInterventions({ before, limit: 1 })).toEqual({ rows: 1, brokenAt: null });
+      expect(await store.purgeInterventions({ before, limit: 5 })).toEqual({ rows: 1, brokenAt: null });
+      expect(await store.purgeInterventions({ before, limit: 5 })).toEqual({ rows: 0, brokenAt: null });
       expect((await store.listInterventions(all)).items.map((each) => each.id)).toEqual([id(3)]);
+    });
+
+    test('are added one after the other, whoever adds at the same time, and verify', async () => {
+      const store = await open();
+      const ids = Array.from({ length: 20 }, (_, n) => n + 1);
+      await Promise.all(ids.map((n) => store.beginIntervention(cancelled(n, { reason: 'half \ud800 a \0 pair' }))));
+      await Promise.all(ids.map((n) => store.noteIntervention({ id: id(n), details: { 'done \udc00': 'n\0' } })));
+      await Promise.all(ids.map((n) => store.endIntervention({ id: id(n), statusCode: 200 })));
+      const checked = await store.checkInterventions({ limit: 100 });
+      expect(checked).toMatchObject({ rows: 60, otherKey: 0, faults: [], next: null, ends: { newestSeq: 60 } });
+      const page = await store.checkInterventions({ limit: 40 });
+      expect(page).toMatchObject({ rows: 40, next: { last: { seq: 40 } } });
+      const rest = await store.checkInterventions({ from: page.next ?? undefined, limit: 40 });
+      expect(rest).toMatchObject({ rows: 20, faults: [], next: null });
+    });
+
+    test('verify where the old ones are deleted, and go on where all are', async () => {
+      const store = await open();
+      for (const n of [1, 2, 3]) await store.beginIntervention(cancelled(n));
+      await store.endIntervention({ id: id(1), statusCode: 200 });
+      const page = await store.checkInterventions({ limit: 1 });
+      expect(await store.purgeInterventions({ before: T0 + 3 * minute, limit: 5 })).toMatchObject({ rows: 2 });
+      expect(await store.checkInterventions({ limit: 5 })).toMatchObject({
+        rows: 2,
+        faults: [],
+        ends: { removedSeq: 2, newestSeq: 4 },
+      });
+      // Deleted while they are checked.
+      expect(await store.checkInterventions({ from: page.next ?? undefined, limit: 5 })).toMatchObject({ faults: [] });
+      expect((await store.listInterventions(all)).items).toMatchObject([{ id: id(3) }, { id: id(1), statusCode: 200 }]);
+      expect(await store.purgeInterventions({ before: T0 + 9 * minute, limit: 5 })).toMatchObject({ rows: 2 });
+      await store.beginIntervention(cancelled(4));
+      expect(await store.checkInterventions({ limit: 5 })).toMatchObject({
+        rows: 1,
+        faults: [],
+        ends: { removedSeq: 4, newestSeq: 5 },
+      });
+    });
+
+    test('say once which key they are written with, where that has changed', async () => {
+      const store = await open();
+      for (const n of [1, 2]) await store.changeActivityKey({ id: id(n), at: T0 });
+      const { items } = await store.listInterventions(all);
+      const { rows, faults, withoutKey } = await store.checkInterventions({ limit: 5 });
+      expect([rows, faults, withoutKey]).toEqual([items.length, [], 0]);
+      for (const item of items) expect(item).toMatchObject({ id: id(1), action: 'changeActivityKey', actor: 'sluice' });
+    });
+  });
+
+  test('a secret of the service is the one that was stored first, for all who ask', async () => {
+    const store = await open();
+    const given = [1, 2, 3].map((n) => ({ name: 'plans', secret: new Uint8Array(32).fill(n) }));
+    const kept = await Promise.all(given.map((each) => store.keepSecret(each)));
+    expect(new Set(kept.map(String)).size).toBe(1);
+    const other = new Uint8Array([0, 255, 7]);
+    expect(await store.keepSecret({ name: 'of another use', secret: other })).toEqual(other);
+    expect(await store.keepSecret({ name: 'plans', secret: other })).toEqual(kept[0]);
+  });
+
+  describe('sessions', () => {
+    const isEnded = (store: Store, session: string, begunAt = T0) =>
+      store.isSessionEnded({ id: session, credential: 'named ci', begunAt });
+    const noon = { id: id(1), lastsUntil: T0 + 2 * minute, now: T0 };
+
+    test('that were ended stay so until they would have ended by themselves', async () => {
+      const store = await open();
+      await store.endSession(noon);
+      await store.endSession(noon);
+      expect(await isEnded(store, id(1))).toBe(true);
+      expect(await isEnded(store, id(2))).toBe(false);
+      await store.endSession({ ...noon, id: id(2), now: T0 + 2 * minute - 1 });
+      expect(await isEnded(store, id(1))).toBe(true);
+      await store.endSession({ ...noon, id: id(3), lastsUntil: T0 + 9 * minute, now: T0 + 2 * minute });
+      expect(await isEnded(store, id(1))).toBe(false);
+      expect(await isEnded(store, id(3))).toBe(true);
+    });
+
+    test('end for good where their credential is taken away, or its mark changes, and stay where others do', async () => {
+      const store = await open();
+      const ci = { id: 'named ci', mark: 'a' };
+      const other = { id: 'user', mark: '' };
+      const note = (now: number, ...credentials: { id: string; mark: string }[]) =>
+        store.noteCredentials({ credentials, now });
+      await note(T0, ci, other);
+      expect(await isEnded(store, id(1), T0)).toBe(false);
+      await note(T0 + 1, ci);
+      await note(T0 + 2, other, ci);
+      expect(await isEnded(store, id(1), T0)).toBe(false);
+      await note(T0 + 3, other);
+      await note(T0 + 4, ci, other);
+      expect([await isEnded(store, id(1), T0 + 3), await isEnded(store, id(1), T0 + 4)]).toEqual([true, false]);
+      await note(T0 + 5, { ...ci, mark: 'b' });
+      await note(T0 + 6, ci);
+      expect([await isEnded(store, id(1), T0 + 5), await isEnded(store, id(1), T0 + 6)]).toEqual([true, false]);
+      await note(T0 + 7);
+      await note(T0 + 8, ci);
+      expect(await isEnded(store, id(1), T0 + 7)).toBe(true);
+    });
+
+    test('whose name is no id are not ended', async () => {
+      expect(await isEnded(await open(), 'of nobody')).toBe(false);
     });
   });
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { holderOf, tokenOf } from '../../../src/flows/runtime-keys.ts';
 import { parseJson } from '../../../src/model/json.ts';
+import { holderOf, tokenOf } from '../../../src/model/runtime-keys.ts';
 import type { BirthLease, Claim, NewRun, StepResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -100,6 +100,17 @@ export function birthLeases({ open }: StoreUnderTest): void {
       expect(await claimAll(store, T0 + 500)).toMatchObject([{ attempt: 2, attemptBase: 0, interruptions: 0 }]);
     });
 
+    test('count no attempt that a fault of our own ended, the first nor a later one', async () => {
+      const store = await open();
+      await startLeased(store, graphOf({ a: [] }));
+      const fault = (dueAt: number) => ({ ...retryAt(dueAt), isUncounted: true }) as StepResult;
+      await end(store, 'a', fault(T0 + 500));
+      const [second] = await claimAll(store, T0 + 500);
+      expect(second).toMatchObject({ attempt: 2, attemptBase: 1, interruptions: 0 });
+      await finish(store, second as Claim, fault(T0 + 900), T0 + 501);
+      expect(await claimAll(store, T0 + 900)).toMatchObject([{ attempt: 3, attemptBase: 2, interruptions: 0 }]);
+    });
+
     test('that are skipped by their condition leave no attempt', async () => {
       const store = await open();
       await startLeased(store, graphOf({ a: [] }));
@@ -184,7 +195,6 @@ export function birthLeases({ open }: StoreUnderTest): void {
       await store.accept({ run: aRun({ id: id(101), steps }) });
       expect(await store.claimDue({ owner: 'me', now: T0, leasedUntil: T0 + minute, limit: 9 })).toMatchObject({
         claims: [],
-        isHeldBack: true,
       });
     });
   });

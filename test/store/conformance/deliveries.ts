@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { DeliveryRecord } from '../../../src/model/delivery.ts';
 import type { DeliveryQuery, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
-import { aDelivery, aRun, deliveryIds, id, T0 } from '../samples.ts';
+import { acceptanceOf, aDelivery, aRun, deliveryIds, flowId, id, T0 } from '../samples.ts';
 
 const page = { skip: 0, take: 50 };
 
@@ -121,6 +121,38 @@ export function deliveries({ open, seeded }: StoreUnderTest): void {
         expect(Buffer.from((await store.findDelivery(id(n)))?.body ?? []).equals(body)).toBe(true);
       }
     });
+
+    test.each([
+      ['all', { 'x-event': 'push', 'x-token': 'secret' }],
+      ['some', { 'x-event': 'push', 'x-token': '[redacted]' }],
+    ])(
+      'a delivery that shows %s of the headers of its run has them, also once the run is removed',
+      async (_, headers) => {
+        const store = await open();
+        const trigger = { ...aRun().trigger, headers: { 'x-event': 'push', 'x-token': 'secret' } };
+        const accept = (n: number) => {
+          const { delivery, run } = acceptanceOf(n);
+          return store.accept({
+            delivery: aDelivery({ ...delivery, headers, usedPreviousKey: true }),
+            run: { ...run, trigger },
+            idempotencyKey: 'one',
+          });
+        };
+        expect(await accept(1)).toMatchObject({ kind: 'accepted' });
+        expect(await accept(2)).toMatchObject({ kind: 'duplicate' });
+        const shown = async () => {
+          const listed = (await store.listDeliveries(page)).items;
+          const found = await Promise.all([1, 2].map((n) => store.findDelivery(id(n))));
+          const users = await store.listKeyUsers({ flowId, triggerKey: 'github', upTo: id(9), since: T0, limit: 9 });
+          return [...listed, ...found, ...users].map((one) => one?.headers);
+        };
+        expect(await shown()).toEqual(Array(6).fill(headers));
+        await store.cancelRun({ runId: id(1001), reason: null, at: T0 + 1 });
+        while (!(await store.purgeRuns({ before: T0 + 2, maxRows: 1 })).isDone);
+        expect(await store.findRun(id(1001))).toBeUndefined();
+        expect(await shown()).toEqual(Array(6).fill(headers));
+      },
+    );
 
     test('a delivery that names a run which it did not start has no body of that run', async () => {
       const store = await open();

@@ -10,7 +10,7 @@ interface Bounds {
 
 const UNBOUNDED: Bounds = { maxRows: 1e6, maxBytes: 1e9 };
 
-const story: GateResult[] = [
+const gateResults: GateResult[] = [
   { gate: 'replay', outcome: 'passed', reason: null, detail: null, facts: { nonce: 'say "n"', replaySkewMs: 3 } },
 ];
 
@@ -32,9 +32,14 @@ export function deliveryLog(
   }
 
   describe(name, () => {
-    test('keeps story, URL and origin of a delivery', async () => {
+    test('keeps gate results, URL and origin of a delivery', async () => {
       const store = await open();
-      const record = refused(1, { story, requestUrl: 'https://a.example/x?y=1', redeliveredFrom: id(9), runId: id(2) });
+      const record = refused(1, {
+        gateResults,
+        requestUrl: 'https://a.example/x?y=1',
+        redeliveredFrom: id(9),
+        runId: id(2),
+      });
       await store.recordDelivery(record);
       expect(await store.findDelivery(id(1))).toMatchObject({ ...record, body: new Uint8Array(100) });
       expect(await store.findRedelivery(id(9))).toEqual({ deliveryId: id(1), runId: id(2) });
@@ -69,19 +74,19 @@ export function deliveryLog(
 
     test('a delivery whose idempotency key was known keeps its own body', async () => {
       const store = await open();
-      await store.accept(acceptanceOf(1, { idempotencyKey: 'key' }));
-      const body = Buffer.from('its own bytes');
-      const run = aRun({ id: id(1002), trigger: { key: 'github', body, contentType: null, headers: {} } });
-      const result = await store.accept({ ...acceptanceOf(2), run, idempotencyKey: 'key' });
-      expect(result.kind).toBe('duplicate');
+      const trigger = { key: 'github', body: Buffer.from('its own bytes'), contentType: null, headers: {} };
+      const ofKey = (n: number) =>
+        store.accept({ ...acceptanceOf(n), run: aRun({ id: id(1000 + n), trigger }), idempotencyKey: 'key' });
+      await ofKey(1);
+      expect(await ofKey(2)).toMatchObject({ kind: 'duplicate' });
       expect(Buffer.from((await store.findDelivery(id(2)))?.body ?? []).toString()).toBe('its own bytes');
     });
 
     test('finds the run of a nonce that was accepted, at its own trigger and since then alone', async () => {
       const store = await open();
       const acceptance = acceptanceOf(1);
-      await store.accept({ ...acceptance, delivery: aDelivery({ ...acceptance.delivery, story }) });
-      await store.recordDelivery(refused(2, { story }));
+      await store.accept({ ...acceptance, delivery: aDelivery({ ...acceptance.delivery, gateResults }) });
+      await store.recordDelivery(refused(2, { gateResults }));
       const search = { flowId, triggerKey: 'github', nonce: 'say "n"', since: T0 };
       expect(await store.findAcceptedNonce(search)).toBe(id(1001));
       for (const other of [{ nonce: 'n' }, { triggerKey: 'x' }, { flowId: 'x' }, { since: T0 + 1 }]) {
@@ -167,7 +172,10 @@ export function deliveryLog(
       ['headers', (n: number) => ({ headers: { 'x-long': 'h'.repeat(10_000) }, id: id(n) })],
       ['details', (n: number) => ({ detail: 'd'.repeat(10_000), id: id(n) })],
       ['addresses', (n: number) => ({ requestUrl: `https://a.example/${'u'.repeat(10_000)}`, id: id(n) })],
-      ['what gates found', (n: number) => ({ story: [{ ...story, facts: { found: 'f'.repeat(10_000) } }], id: id(n) })],
+      [
+        'what gates found',
+        (n: number) => ({ gateResults: [{ ...gateResults, facts: { found: 'f'.repeat(10_000) } }], id: id(n) }),
+      ],
     ])('a flood that is large by its %s leaves no more than the bound after any commit', async (_name, flood) => {
       const store = await open({ maxRows: 1e6, maxBytes: 100_000 });
       for (let n = 1; n <= 60; n += 1) {

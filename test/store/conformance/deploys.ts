@@ -14,6 +14,7 @@ import {
   graphOf,
   id,
   minute,
+  PLAN,
   retryAt,
   startRun,
   succeeded,
@@ -25,9 +26,7 @@ const one = graphOf({ a: [] });
 const two = graphOf({ a: [], b: ['a'] });
 
 function planned(graph: typeof one, change: Partial<PlannedDeploy> = {}): PlannedDeploy {
-  const triggers = { keys: [], renamed: [] };
-  const plan = { basedOn: null, needsIdle: false, withoutHistory: [], findings: [], overrides: [], triggers };
-  return { ...deployOf(graph), ...plan, source: 'folder', ...change };
+  return { ...deployOf(graph), ...PLAN, ...change };
 }
 
 async function endRun(store: Store): Promise<void> {
@@ -78,6 +77,10 @@ export function deploys({ open }: StoreUnderTest): void {
             hash: deployOf(two).hash,
             createdAt: T0 + 1,
             source: 'api',
+            actor: 'somebody',
+            reason: null,
+            access: 'same',
+            isRemoved: false,
             findings: [finding],
             overrides: ['caution'],
             runs: 0,
@@ -90,6 +93,10 @@ export function deploys({ open }: StoreUnderTest): void {
             hash: deployOf(one).hash,
             createdAt: T0,
             source: 'folder',
+            actor: 'somebody',
+            reason: null,
+            access: 'same',
+            isRemoved: false,
             findings: [],
             overrides: [],
             runs: 0,
@@ -103,7 +110,7 @@ export function deploys({ open }: StoreUnderTest): void {
     test('of the manifest that is deployed changes nothing', async () => {
       const store = await open();
       await store.deployFlow(deployOf(one));
-      const again = await applyOne(store, planned(one, { basedOn: null, at: T0 + 1 }));
+      const again = await applyOne(store, planned(one, { basedOn: 1, isUnchanged: true, at: T0 + 1 }));
       expect(again).toMatchObject({ kind: 'applied', flows: [{ revision: 1, updatedAt: T0 }] });
     });
 
@@ -142,16 +149,15 @@ export function deploys({ open }: StoreUnderTest): void {
     test('is superseded by what was deployed since, however it was', async () => {
       const store = await open();
       const search = (graph: typeof one, change: object = {}) => {
-        const { id: flow, snapshot } = deployOf(graph, change);
-        return store.findSuperseded({ id: flow, snapshot, isNamedByFile: false });
+        return store.findSuperseded({ ...deployOf(graph, change), isNamedByFile: false });
       };
       await applyOne(store, planned(one));
       expect(await search(one)).toBeUndefined();
       await applyOne(store, planned(two, { basedOn: 1, source: 'api' }));
-      expect([await search(one), await search(two)]).toEqual([{ revision: 1, newest: 2 }, undefined]);
+      expect([await search(one), await search(two)]).toEqual([{ revision: 1, newest: 2, isRemoved: false }, undefined]);
       expect(await search(graphOf({ fresh: [] }))).toBeUndefined();
       await applyOne(store, planned(one, { basedOn: 2 }));
-      expect([await search(one), await search(two)]).toEqual([undefined, { revision: 2, newest: 3 }]);
+      expect([await search(one), await search(two)]).toEqual([undefined, { revision: 2, newest: 3, isRemoved: false }]);
     });
 
     test('is outdated where a step has got history since', async () => {
@@ -168,8 +174,9 @@ export function deploys({ open }: StoreUnderTest): void {
       const store = await open();
       const nothing = { runsInFlight: 0, runs: [], stepsWithHistory: [], lastRunOfStep: {} };
       expect(await store.readLiveFlow(flowId)).toEqual(nothing);
-      await store.deployFlow(deployOf(one));
-      expect(await store.readLiveFlow(flowId)).toEqual(nothing);
+      const flow = await store.deployFlow(deployOf(one));
+      const revision = await store.findRevision(flowId, 1);
+      expect(await store.readLiveFlow(flowId)).toEqual({ ...nothing, deployed: { flow, revision } });
     });
 
     test('names runs in flight, oldest first, with the status of their steps', async () => {
@@ -244,9 +251,9 @@ export function deploys({ open }: StoreUnderTest): void {
   });
 
   describe('deployed flows', () => {
-    test('are those that a planned deploy deployed, with their newest revision', async () => {
+    test('are those that a planned deploy deployed, not the service for itself, with their newest revision', async () => {
       const store = await open();
-      await store.deployFlow(deployOf(one));
+      await store.deployFlow(deployOf(one, { id: 'own' }));
       expect(await store.listDeployed()).toEqual([]);
       await applyOne(store, planned(one));
       const [deployed, ...others] = await store.listDeployed();
@@ -287,7 +294,7 @@ export function deploys({ open }: StoreUnderTest): void {
   describe('a trigger that a deploy renames', () => {
     /** Time passes with each call. */
     let count = 0;
-    const rename = (from: string, to: string, keys = [to]) => ({ triggers: { keys, renamed: [{ from, to }] } });
+    const rename = (from: string, to: string, keys = [to]) => ({ triggers: { keys, moved: [{ from, to }] } });
     const deploy = async (store: Store, n: number, change: Partial<PlannedDeploy>) => {
       const graph = graphOf({ [`step${n}`]: [] });
       count += 1;
@@ -320,7 +327,7 @@ export function deploys({ open }: StoreUnderTest): void {
           secret: new TextEncoder().encode(secret),
           learnedAt: T0,
         });
-      await deploy(store, 1, { triggers: { keys: ['a'], renamed: [] } });
+      await deploy(store, 1, { triggers: { keys: ['a'], moved: [] } });
       const genuine = await learn('a', 'genuine');
       await deploy(store, 2, rename('a', 'b'));
       expect(await learn('b', 'forged')).toEqual(genuine);
@@ -331,7 +338,7 @@ export function deploys({ open }: StoreUnderTest): void {
 
     test('refuses what was accepted under the key that it had, however often it is renamed', async () => {
       const store = await open();
-      await deploy(store, 1, { triggers: { keys: ['a'], renamed: [] } });
+      await deploy(store, 1, { triggers: { keys: ['a'], moved: [] } });
       await accept(store, 'a', 'n1', 'key');
       await deploy(store, 2, rename('a', 'b'));
       await accept(store, 'b', 'n2');
@@ -372,7 +379,7 @@ export function deploys({ open }: StoreUnderTest): void {
       const store = await open();
       await accept(store, 'a', 'n1', 'key 1');
       await deploy(store, 1, rename('a', 'b'));
-      await deploy(store, 2, { triggers: { keys: ['a', 'b'], renamed: [] } });
+      await deploy(store, 2, { triggers: { keys: ['a', 'b'], moved: [] } });
       await accept(store, 'a', 'n2', 'key 2');
       expect(await accept(store, 'b', 'n2', 'key 2')).toMatchObject({ kind: 'accepted' });
       await accept(store, 'b', 'n3');

@@ -95,6 +95,7 @@ export function flows({ open }: StoreUnderTest): void {
         snapshot,
         createdAt: T0,
         source: null,
+        needs: null,
       });
       expect((await store.findRevision(flowId, 2))?.snapshot).toEqual(deployOf(two).snapshot);
     });

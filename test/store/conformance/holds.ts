@@ -31,6 +31,44 @@ const resume = (store: Store) => store.setFlowDraining({ flowId, isDraining: fal
 const release = (store: Store, limit = 100) => store.releaseHeld({ flowId, limit, at: T0 + minute });
 
 export function holds({ open }: StoreUnderTest): void {
+  describe('held deliveries', () => {
+    const hold = async (store: Store, n: number, at: number) => {
+      const given = { nonce: aNonce({ value: `nonce ${n}` }), idempotencyKey: `key ${n}` };
+      expect(await store.holdDelivery(acceptanceOf(n, { at, ...given }))).toMatchObject({ kind: 'held' });
+    };
+
+    test('are listed by flow with the time of the oldest', async () => {
+      const store = await drained(open);
+      expect(await store.listHeld()).toEqual([]);
+      for (const n of [1, 2, 3]) await hold(store, n, T0 + n);
+      expect(await store.listHeld()).toEqual([{ flowId, held: 3, oldestAt: T0 + 1 }]);
+    });
+
+    test('that are discarded start no run, oldest first and so many at a time, and stay known', async () => {
+      const store = await drained(open);
+      for (const n of [1, 2, 3, 4]) await hold(store, n, T0 + n);
+      const discard = (heldBefore: number, limit = 100) =>
+        store.discardHeld({ flowId, heldBefore, limit, note: 'discarded: moved' });
+      expect(await store.discardHeld({ flowId: 'another', heldBefore: T0 + 9, limit: 9, note: '' })).toEqual({
+        discarded: 0,
+        left: 0,
+      });
+      expect(await discard(T0 + 1)).toEqual({ discarded: 0, left: 4 });
+      expect(await discard(T0 + 4, 2)).toEqual({ discarded: 2, left: 2 });
+      expect(await discard(T0 + 4, 2)).toEqual({ discarded: 1, left: 1 });
+      expect(await store.listHeld()).toEqual([{ flowId, held: 1, oldestAt: T0 + 4 }]);
+      expect(await store.findDelivery(id(1))).toMatchObject({ detail: 'discarded: moved' });
+      expect((await store.findDelivery(id(1)))?.isHeld).toBeUndefined();
+      expect(await store.findDelivery(id(4))).toMatchObject({ detail: null, isHeld: true });
+      await resume(store);
+      expect((await release(store)).runs).toMatchObject([{ id: id(1004) }]);
+      expect(await runIds(store)).toEqual([id(1004)]);
+      for (const known of [{ nonce: aNonce({ value: 'nonce 1' }) }, { idempotencyKey: 'key 1' }]) {
+        expect((await store.accept(acceptanceOf(9, known))).kind).toBe('nonce' in known ? 'replayed' : 'duplicate');
+      }
+    });
+  });
+
   describe('a held delivery', () => {
     test('is kept with its run to be, and starts none yet', async () => {
       const store = await drained(open);

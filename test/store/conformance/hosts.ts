@@ -5,6 +5,8 @@ import { claimAll, finish, graphOf, id, minute, startRun, succeeded, T0 } from '
 
 const ONE = 'https://api.example.com';
 const OTHER = 'http://[::1]:8080';
+/** A queue of a host that is not all callers'. */
+const QUEUE = `${OTHER} 0123456789abcdef`;
 const far = T0 + 60 * minute;
 
 const waitFor = (origin: string, dueAt: number, more = {}): StepResult => ({
@@ -18,7 +20,7 @@ const WAITS: Readonly<Record<string, StepResult>> = {
   a: waitFor(ONE, far + 2),
   b: waitFor(ONE, far + 1),
   c: waitFor(ONE, far + 3, { startedAt: T0, polls: 1, lastPoll: { at: T0, why: 'not yet' } }),
-  d: waitFor(OTHER, far),
+  d: waitFor(QUEUE, far),
   // A text that looks like it, in the state of another wait.
   e: {
     kind: 'waiting',
@@ -39,15 +41,15 @@ export function hosts({ open }: StoreUnderTest): void {
       const store = await open();
       await waiting(store);
       expect(await store.listHostWaits({ now: T0, most: 2 })).toEqual([
-        { origin: OTHER, steps: 1, nextDueAt: far },
-        { origin: ONE, steps: 2, nextDueAt: far + 1 },
+        { queue: QUEUE, steps: 1 },
+        { queue: ONE, steps: 2 },
       ]);
     });
 
     test('those of a host that are due next are released first, one after another, and no others', async () => {
       const store = await open();
       await waiting(store);
-      expect(await store.releaseHostWaits({ origin: ONE, now: T0 + minute, limit: 2, everyMs: 2.5 })).toBe(2);
+      expect(await store.releaseHostWaits({ queue: ONE, now: T0 + minute, limit: 2, everyMs: 2.5 })).toBe(2);
       const first = await claimAll(store, T0 + minute + 1);
       expect(first.map(({ stepKey }) => stepKey)).toEqual(['b']);
       const claims = [...first, ...(await claimAll(store, T0 + minute + 2))];
@@ -57,10 +59,10 @@ export function hosts({ open }: StoreUnderTest): void {
       ]);
       expect(claims[0]?.resumed?.state).toMatchObject({ hostTurn: ONE });
       expect(await store.listHostWaits({ now: T0 + minute, most: 10 })).toMatchObject([
-        { origin: OTHER },
-        { origin: ONE, steps: 1 },
+        { queue: QUEUE },
+        { queue: ONE, steps: 1 },
       ]);
-      expect(await store.releaseHostWaits({ origin: 'https://x.example.com', now: T0, limit: 5, everyMs: 1 })).toBe(0);
+      expect(await store.releaseHostWaits({ queue: 'https://x.example.com', now: T0, limit: 5, everyMs: 1 })).toBe(0);
     });
 
     test('a run says for which host it waits, also where a poll waits for it', async () => {
@@ -106,24 +108,82 @@ export function hosts({ open }: StoreUnderTest): void {
       expect(errors.d).toEqual({ code: 'cancelled', message, retryable: false });
       expect(errors.e).toMatchObject({ message: 'The run was cancelled.' });
       expect(await store.listHostWaits({ now: T0, most: 10 })).toEqual([]);
-      expect(await store.releaseHostWaits({ origin: ONE, now: T0, limit: 9, everyMs: 1 })).toBe(0);
+      expect(await store.releaseHostWaits({ queue: ONE, now: T0, limit: 9, everyMs: 1 })).toBe(0);
     });
 
     test('a circuit is replaced by who knows its version alone, and forgotten likewise', async () => {
       const store = await open();
-      const change = { origin: ONE, circuit: { phase: 'open', probeAt: T0 } };
+      const change = { queue: ONE, circuit: { phase: 'open', probeAt: T0 } };
       expect(await store.changeCircuit({ ...change, version: null, next: 7 })).toBe('changed');
       expect(await store.changeCircuit({ ...change, version: null, next: 8 })).toBe('outdated');
       expect(await store.changeCircuit({ ...change, version: 6, next: 8 })).toBe('outdated');
-      expect(await store.changeCircuit({ ...change, origin: OTHER, version: null, next: T0 })).toBe('changed');
+      expect(await store.changeCircuit({ ...change, queue: OTHER, version: null, next: T0 })).toBe('changed');
       expect(await store.changeCircuit({ ...change, version: 7, next: 8, circuit: { phase: 'x' } })).toBe('changed');
       expect(await store.listCircuits()).toEqual([
-        { origin: OTHER, version: T0, circuit: change.circuit },
-        { origin: ONE, version: 8, circuit: { phase: 'x' } },
+        { queue: OTHER, version: T0, circuit: change.circuit },
+        { queue: ONE, version: 8, circuit: { phase: 'x' } },
       ]);
       expect(await store.changeCircuit({ ...change, version: 7, next: 9, circuit: null })).toBe('outdated');
       expect(await store.changeCircuit({ ...change, version: 8, next: 9, circuit: null })).toBe('changed');
-      expect((await store.listCircuits()).map(({ origin }) => origin)).toEqual([OTHER]);
+      expect((await store.listCircuits()).map(({ queue }) => queue)).toEqual([OTHER]);
+    });
+
+    const request = { owner: 'one', now: T0, until: T0 + minute };
+    const taken = (...places: readonly { queue: string; place: number }[]) => ({ kind: 'taken', places });
+
+    test('so many requests hold a place in a queue as there are, whoever asks, and one that is returned is free', async () => {
+      const store = await open();
+      const take = (owner: string) => store.takeHostPlaces({ ...request, owner, queues: [{ queue: ONE, most: 2 }] });
+      expect(await take('one')).toEqual(taken({ queue: ONE, place: 1 }));
+      expect(await take('two')).toEqual(taken({ queue: ONE, place: 2 }));
+      expect(await take('one')).toEqual({ kind: 'full', queue: ONE });
+      expect(await store.listHostPlaces({ owner: 'one', now: T0 })).toEqual([{ queue: ONE, held: 1 }]);
+      await store.returnHostPlaces({ owner: 'two', places: [{ queue: ONE, place: 1 }] });
+      expect(await take('one')).toEqual({ kind: 'full', queue: ONE });
+      await store.returnHostPlaces({ owner: 'one', places: [{ queue: ONE, place: 1 }] });
+      expect(await take('two')).toEqual(taken({ queue: ONE, place: 1 }));
+      expect(await store.listHostPlaces({ owner: 'one', now: T0 })).toEqual([{ queue: ONE, held: 2 }]);
+    });
+
+    test('of requests that ask at once for a place no more get one than there are', async () => {
+      const store = await open();
+      const ask = (_: unknown, at: number) =>
+        store.takeHostPlaces({ ...request, owner: `replica ${at % 3}`, queues: [{ queue: ONE, most: 3 }] });
+      const answers = await Promise.all(Array.from({ length: 12 }, ask));
+      const places = answers.flatMap((answer) => (answer.kind === 'taken' ? answer.places : []));
+      expect(places.map(({ place }) => place).sort()).toEqual([1, 2, 3]);
+    });
+
+    test('a request gets a place in each of its queues or in none', async () => {
+      const store = await open();
+      const both = {
+        ...request,
+        queues: [
+          { queue: OTHER, most: 5 },
+          { queue: QUEUE, most: 1 },
+        ],
+      };
+      expect(await store.takeHostPlaces(both)).toEqual(taken({ queue: OTHER, place: 1 }, { queue: QUEUE, place: 1 }));
+      expect(await store.takeHostPlaces(both)).toEqual({ kind: 'full', queue: QUEUE });
+      expect(await store.listHostPlaces({ owner: 'two', now: T0 })).toEqual([
+        { queue: OTHER, held: 1 },
+        { queue: QUEUE, held: 1 },
+      ]);
+    });
+
+    test('the places of a process that was killed come free when it is recovered, and at their time in any case', async () => {
+      const store = await open();
+      const take = (owner: string, now = T0) =>
+        store.takeHostPlaces({ owner, queues: [{ queue: ONE, most: 1 }], now, until: now + minute });
+      await take('one');
+      expect(await take('two')).toEqual({ kind: 'full', queue: ONE });
+      await store.recover({ owner: 'one', now: T0 + 1 });
+      expect(await take('two')).toEqual(taken({ queue: ONE, place: 1 }));
+      expect(await take('one', T0 + minute - 1)).toEqual({ kind: 'full', queue: ONE });
+      expect(await take('one', T0 + minute)).toEqual(taken({ queue: ONE, place: 1 }));
+      // Late: the place is another's by now.
+      await store.returnHostPlaces({ owner: 'two', places: [{ queue: ONE, place: 1 }] });
+      expect(await take('two', T0 + minute)).toEqual({ kind: 'full', queue: ONE });
     });
   });
 }

@@ -16,13 +16,18 @@ export function idempotency({ open }: StoreUnderTest): void {
       expect(await claimAll(store)).toHaveLength(1);
     });
 
-    test('the delivery of a known key keeps its own bytes', async () => {
+    test('a known key with another body is a conflict and writes nothing, and the first body stays its own', async () => {
       const store = await open();
+      const nonce = aNonce({ value: 'n1' });
       await store.accept(acceptanceOf(1, { idempotencyKey }));
       const trigger = { key: 'github', body: Buffer.from('other bytes'), contentType: null, headers: {} };
-      await store.accept({ delivery: aDelivery({ id: id(2) }), run: aRun({ id: id(1002), trigger }), idempotencyKey });
-      expect((await store.findDelivery(id(1)))?.body).toEqual(new TextEncoder().encode('{}'));
-      expect((await store.findDelivery(id(2)))?.body).toEqual(new TextEncoder().encode('other bytes'));
+      const run = aRun({ id: id(1002), trigger });
+      const other = { delivery: aDelivery({ id: id(2) }), run, idempotencyKey, nonce };
+      expect(await store.accept(other)).toEqual({ kind: 'conflict', runId: id(1001) });
+      expect(await runIds(store)).toEqual([id(1001)]);
+      expect(await store.findDelivery(id(2))).toBeUndefined();
+      expect(await store.accept(acceptanceOf(3, { idempotencyKey }))).toMatchObject({ kind: 'duplicate' });
+      expect(await store.accept(acceptanceOf(4, { nonce }))).toMatchObject({ kind: 'accepted' });
     });
 
     test('a key counts for its flow and trigger alone', async () => {

@@ -74,7 +74,6 @@ export function leases({ open }: StoreUnderTest): void {
       expect(await store.claimDue({ owner: 'me', now: T0 + 4, leasedUntil: T0 + minute, limit: 5 })).toEqual({
         claims: [],
         nextDueAt: T0 + 5,
-        isHeldBack: false,
       });
       expect(await claimAll(store, T0 + 5)).toHaveLength(1);
     });

@@ -80,8 +80,8 @@ export function nonces({ open }: StoreUnderTest): void {
       await store.accept(acceptanceOf(1, { nonce }));
       const { run, delivery = aDelivery() } = acceptanceOf(2);
       const slow = {
-        nonce,
-        delivery: { ...delivery, receivedAt: nonce.expiresAt - 1 },
+        nonce: { ...nonce, arrivedAt: nonce.expiresAt - 1 },
+        delivery: { ...delivery, receivedAt: nonce.expiresAt + 1 },
         run: { ...run, startedAt: nonce.expiresAt + 1 },
       };
       expect(await store.accept(slow)).toEqual(replayOf(1));

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { planNext, wire } from '../../../src/flows/planner.ts';
 import type { Graph, StepStatus } from '../../../src/model/manifest.ts';
+import { planNext, wire } from '../../../src/model/planner.ts';
 import type { Advance, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -47,7 +47,6 @@ export function progress({ open }: StoreUnderTest): void {
       expect(await store.claimDue({ owner: 'me', now: T0 + minute, leasedUntil: T0 + minute, limit: 9 })).toEqual({
         claims: [],
         nextDueAt: null,
-        isHeldBack: false,
       });
     });
 
@@ -81,6 +80,30 @@ export function progress({ open }: StoreUnderTest): void {
       const advances = await finishDue(store, { a: 'Succeeded', b: 'Succeeded' });
       expect(advances.map((advance) => advance?.dispatched)).toEqual([[], ['c']]);
       expect((await claimAll(store)).map(({ stepKey }) => stepKey)).toEqual(['c']);
+    });
+
+    test('a large graph runs to its end: many steps side by side, one after all of them, and a chain', async () => {
+      const store = await open();
+      const many = Array.from({ length: 100 }, (_, at) => `s${at}`);
+      const chain = many.map((key, at): [string, string[]] => [
+        `after-${key}`,
+        [at === 0 ? 'join' : `after-s${at - 1}`],
+      ]);
+      const graph = graphOf({
+        ...Object.fromEntries(many.map((key) => [key, []])),
+        join: many,
+        ...Object.fromEntries(chain),
+        never: { join: ['Failed'] },
+      });
+      const runId = await startRun(store, graph);
+      const claims = await claimAll(store, T0, 100);
+      const advances = await Promise.all(claims.map((claim) => finish(store, claim, succeeded())));
+      expect(advances.map((advance) => advance?.dispatched).filter((keys) => keys?.length !== 0)).toEqual([['join']]);
+      const [join] = await finishDue(store, { join: 'Succeeded' });
+      expect(join).toMatchObject({ dispatched: ['after-s0'], skipped: [{ stepKey: 'never' }] });
+      await runToEnd(store, () => true);
+      expect(await store.findRun(runId)).toMatchObject({ status: 'Succeeded' });
+      expect(Object.keys(await statuses(store, runId)).sort()).toEqual(Object.keys(graph).sort());
     });
 
     test('an attempt that is to be repeated leaves its step due later', async () => {

@@ -8,6 +8,7 @@ const beat = {
   clockOffsetMs: 7,
   fingerprint: { keys: ['a'] },
   judgesOthers: true,
+  ledgerAt: T0,
   now: T0,
 };
 
@@ -15,7 +16,7 @@ export function replicas({ open }: StoreUnderTest): void {
   describe('replicas', () => {
     test('a replica that beats is listed with what it said', async () => {
       const store = await open();
-      const { replicas, died, at } = await store.beat(beat);
+      const { replicas, died, at = T0 } = await store.beat(beat);
       expect({ replicas, died }).toEqual({ replicas: 1, died: [] });
       expect(await store.listReplicas({ now: T0 })).toEqual([
         {

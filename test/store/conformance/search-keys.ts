@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { SearchKeys } from '../../../src/model/search-keys.ts';
 import type { Acceptance, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
-import { acceptanceOf, aDelivery, deployOf, flowId, graphOf, id, T0 } from '../samples.ts';
+import { acceptanceOf, aDelivery, aNonce, deployOf, flowId, graphOf, id, T0 } from '../samples.ts';
 
 const page = { skip: 0, take: 50, includeTotal: true };
 const otherFlow = '6f2b1c1e-9999-4222-8333-444455556666';
@@ -165,7 +165,7 @@ export function searchKeys({ open, seeded }: StoreUnderTest): void {
 
     test('of an acceptance that stored nothing are not stored either', async () => {
       const store = await open();
-      const nonce = { value: 'n', bodySha256: 'a', expiresAt: T0 + 9, isEnforced: true };
+      const nonce = aNonce();
       await store.accept(keyed(1, { order: 'first' }, { nonce }));
       expect((await store.accept(keyed(2, keys, { nonce }))).kind).toBe('replayed');
       expect(await found(store, { search: 'SO-1010' })).toEqual(NONE);

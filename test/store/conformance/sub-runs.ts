@@ -1,7 +1,20 @@
 import { describe, expect, test } from 'vitest';
 import type { Advance, NewRun, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
-import { aRun, claimAll, failed, finish, graphOf, id, minute, readInput, retryAt, succeeded, T0 } from '../samples.ts';
+import {
+  aRun,
+  claimAll,
+  failed,
+  finish,
+  graphOf,
+  id,
+  minute,
+  PLAN,
+  readInput,
+  retryAt,
+  succeeded,
+  T0,
+} from '../samples.ts';
 import {
   asking,
   CHILD,
@@ -253,15 +266,7 @@ export function subRuns({ open }: StoreUnderTest): void {
       expect(await callersOf()).toEqual({ runsInFlight: 1, runs: runs.slice(0, 1) });
       const { id: flowId, name, version } = record;
       const planned = { id: flowId, name, version, hash: 'new', snapshot: { id: CHILD, steps: {} }, at: T0 };
-      const idle = {
-        basedOn: 1,
-        needsIdle: true,
-        source: 'api',
-        withoutHistory: [],
-        findings: [],
-        overrides: [],
-      } as const;
-      const change = { ...planned, ...idle, triggers: { keys: [], renamed: [] } };
+      const change = { ...planned, ...PLAN, basedOn: 1, needsIdle: true };
       expect(await store.applyDeploys([change])).toEqual({ kind: 'busy', flowId: CHILD, runsInFlight: 1 });
       const results = new Map<string, Advance | undefined>();
       for (const claim of await claimAll(store, T0 + 3))
@@ -306,17 +311,6 @@ export function subRuns({ open }: StoreUnderTest): void {
       expect(await end(store, asking(), T0 + 5)).toMatchObject({
         subRun: { run: null, result: { error: { code: 'flow_closed' } } },
       });
-    });
-
-    test('a step that waits for a run which an earlier release ended is looked at again after a start', async () => {
-      const store = await open();
-      const { parent, child } = await startBoth(store);
-      await end(store);
-      // It waits as if nobody had told it of the end.
-      await end(store, { kind: 'waiting', state: { subRun: child }, dueAt: null, signalName: null });
-      expect(await claimAll(store, T0 + 1)).toEqual([]);
-      await store.recover({ owner: 'me', now: T0 + 1 });
-      expect(await claimOne(store, T0 + 1)).toMatchObject({ runId: parent, stepKey: 'go' });
     });
 
     test('so many flows run each other in a chain, and the next one is refused', async () => {

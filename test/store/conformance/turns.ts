@@ -33,33 +33,6 @@ export function turns({ open }: StoreUnderTest): void {
       const claims = await claim(store, T0 + 1, 10);
       expect(claims.filter(({ flowId }) => flowId === quiet)).toHaveLength(5);
     });
-
-    test('of more steps than are asked for, each is without an attempt until it begins or ends', async () => {
-      const store = await open();
-      for (let n = 0; n < 8; n += 1) await due(store, { n, flowId: busy, dueAt: T0 });
-      const request = { owner: 'me', now: T0, leasedUntil: T0 + minute, limit: 2, ahead: 4 };
-      const { claims, nextDueAt } = await store.claimDue(request);
-      const unwritten = claims.filter(({ isUnwritten }) => isUnwritten === true);
-      expect(claims.length - unwritten.length).toBeLessThanOrEqual(2);
-      expect(claims.length).toBeGreaterThanOrEqual(2);
-      expect(claims.length).toBeLessThanOrEqual(6);
-      // The others are due still.
-      expect(nextDueAt).toBe(T0);
-      const attemptsOf = async ({ runId }: Claim) => (await store.listSteps(runId))?.[0]?.attempts.length;
-      for (const each of claims) expect(await attemptsOf(each)).toBe(each.isUnwritten === true ? 0 : 1);
-      const [returned, begun, ...ended] = claims;
-      if (returned === undefined || begun === undefined) throw new Error('too few were claimed');
-      await store.returnLeases({ tokens: [returned.token], at: T0 });
-      await store.beginAttempts({ attempts: [begun] });
-      expect(await attemptsOf(begun)).toBe(1);
-      for (const each of [begun, ...ended]) await finish(store, each, succeeded());
-      const rest = await claim(store, T0, 9);
-      expect(rest).toHaveLength(8 - claims.length + 1);
-      for (const each of rest) await finish(store, each, succeeded());
-      for (const each of [...claims.slice(1), ...rest.filter(({ runId }) => runId !== returned.runId)]) {
-        expect((await store.listSteps(each.runId))?.[0]).toMatchObject({ attempts: [{ status: 'Succeeded' }] });
-      }
-    });
   });
 
   describe('waits for a slot', () => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { entryOf } from '../../../src/flows/planner.ts';
 import type { Graph } from '../../../src/model/manifest.ts';
+import { entryOf } from '../../../src/model/planner.ts';
 import { claim, type DueStep } from '../../../src/store/decisions/claim.ts';
 import { type Answers, asking, type Decision, decide, decideNow } from '../../../src/store/decisions/decision.ts';
 import { advance } from '../../../src/store/decisions/follow.ts';

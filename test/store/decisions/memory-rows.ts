@@ -1,8 +1,8 @@
-import { entryOf, type WiredGraph, wire } from '../../../src/flows/planner.ts';
-import { leasedStep } from '../../../src/flows/runtime-keys.ts';
 import type { Json } from '../../../src/model/json.ts';
 import type { Graph, RunStatus, StepStatus } from '../../../src/model/manifest.ts';
+import { entryOf, type WiredGraph, wire } from '../../../src/model/planner.ts';
 import type { StepError } from '../../../src/model/run.ts';
+import { leasedStep } from '../../../src/model/runtime-keys.ts';
 import type { Answers } from '../../../src/store/decisions/decision.ts';
 import type { FoundRun, ItemChunk, LoopRow, RunReads, RunWrites } from '../../../src/store/decisions/rows.ts';
 
@@ -106,6 +106,9 @@ export function memoryReads({ run, steps, loops, items, signals }: MemoryRun, gr
           return step === undefined ? [] : [[key, step.status] as const];
         }),
       ),
+    statesOf: (_runId, keys) =>
+      new Map(keys.flatMap((key) => (steps.has(key) ? [[key, steps.get(key)?.status as StepStatus] as const] : []))),
+    hasOpenStep: () => [...steps.values()].some(({ status }) => status === 'Pending' || status === 'Running'),
     findStep: (_runId, stepKey) => steps.get(stepKey),
     findWait: (_runId, stepKey) => steps.get(stepKey)?.wait ?? null,
     findLoop: (_runId, loopKey) => loops.get(loopKey) && { ...(loops.get(loopKey) as LoopRow) },
@@ -119,6 +122,9 @@ export function memoryReads({ run, steps, loops, items, signals }: MemoryRun, gr
     listLeaves: leaves,
     hasLease: () => [...steps.values()].some(({ token }) => token !== null),
     listOverdueRuns: () => [],
+    reopenRun() {
+      run.status = 'Running';
+    },
     reopenLoop(_runId, loopKey) {
       const step = steps.get(loopKey);
       if (step === undefined || step.status === 'Running') return false;
@@ -128,8 +134,6 @@ export function memoryReads({ run, steps, loops, items, signals }: MemoryRun, gr
     },
     findSignal: ({ stepKey }, name, used) =>
       found(of(stepKey).find((signal) => signal.name === name && !used.includes(signal.id))),
-    findLastSignal: ({ stepKey }) => found(of(stepKey).at(-1)),
-    listSignals: ({ stepKey }) => of(stepKey).map(({ id }) => id),
     takeSignal({ stepKey }, name) {
       const free = signals.find((signal) => signal.name === name && signal.stepKey === null);
       if (free !== undefined) free.stepKey = stepKey;
@@ -180,7 +184,7 @@ export function memoryWrites({ run, steps, loops, items, signals }: MemoryRun): 
       change(stepKey, { status: 'Pending', dueAt, token: null, wait, signalName }),
     insertNext: ({ stepKey, status, dueAt, token }) => insert(stepKey, { status, dueAt, token }),
     insertSkipped: ({ stepKey }) => insert(stepKey, { status: 'Skipped', dueAt: null, token: null }),
-    endRun(_runId, status: RunStatus) {
+    endRun(_run, status: RunStatus) {
       if (run.status !== 'Running') throw new Error('The run ends twice.');
       run.status = status;
     },
@@ -222,9 +226,6 @@ export function memoryWrites({ run, steps, loops, items, signals }: MemoryRun): 
     retryStep: ({ stepKey }, at) => change(stepKey, { status: 'Pending', dueAt: at, output: null, error: null }),
     forgetSkipped(_runId, stepKey) {
       if (steps.get(stepKey)?.status === 'Skipped') steps.delete(stepKey);
-    },
-    reopenRun() {
-      run.status = 'Running';
     },
     insertSignal: ({ name, body, at, stepKey }) => signals.push({ id: signals.length + 1, name, body, at, stepKey }),
     wakeStep: ({ stepKey }, at) => change(stepKey, { dueAt: at, signalName: null }),

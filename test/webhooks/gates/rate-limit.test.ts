@@ -223,6 +223,96 @@ describe('rateLimitGate', () => {
     expect((await redeployed?.check(sampleDelivery(), {}))?.passed).toBe(false);
   });
 
+  const limitOf = (permits: number, burst: number, more: WebhookInputs = {}): WebhookInputs => ({
+    webhookRateLimitPermitsPerSecond: permits,
+    webhookRateLimitBurstSize: burst,
+    ...more,
+  });
+
+  it.each<[string, number, WebhookInputs, number]>([
+    ['a smaller burst', 10, limitOf(0.001, 2), 0],
+    ['a slower rate', 10, limitOf(0.0001, 10), 0],
+    ['a smaller burst of which some is left', 3, limitOf(0.001, 5), 2],
+    ['a larger burst', 10, limitOf(0.001, 12), 2],
+    ['the same limit', 4, limitOf(0.001, 10), 6],
+  ])('a deploy with %s leaves what was spent spent', async (_, spent, after, left) => {
+    const plugin = rateLimitGate();
+    const settings = sampleSettings();
+    for (const isPerIp of [false, true]) {
+      const more = { webhookRateLimitPerIp: isPerIp };
+      const flowId = `flow ${isPerIp}`;
+      const before = prepare({ ...limitOf(0.001, 10), ...more }, { plugin, settings, flowId });
+      expect(await countPasses(before, spent)).toBe(spent);
+      expect(await countPasses(prepare({ ...after, ...more }, { plugin, settings, flowId }), 20)).toBe(left);
+    }
+  });
+
+  it('lets no more pass after a narrower limit is deployed than without it', async () => {
+    const limit = fc.record({ permits: fc.integer({ min: 1, max: 20 }), burst: fc.integer({ min: 1, max: 10 }) });
+    const gaps = fc.array(fc.nat({ max: 400 }), { maxLength: 60 });
+    await fc.assert(
+      fc.asyncProperty(limit, limit, gaps, gaps, async (one, other, earlier, later) => {
+        const clock = new FakeClock();
+        const settings = sampleSettings({ clock });
+        const [kept, changed] = [rateLimitGate(), rateLimitGate()];
+        const narrower = limitOf(Math.min(one.permits, other.permits), Math.min(one.burst, other.burst));
+        const gates = [kept, changed].map((plugin) => prepare(limitOf(one.permits, one.burst), { plugin, settings }));
+        const use = async (used: readonly Gate[], gap: number) => {
+          clock.advance(gap);
+          return Promise.all(used.map((gate) => passes(gate)));
+        };
+        for (const gap of earlier) await use(gates, gap);
+        const [same] = gates;
+        const after = [...(same === undefined ? [] : [same]), prepare(narrower, { plugin: changed, settings })];
+        const passed = [0, 0];
+        for (const gap of later) {
+          for (const [at, hasPassed] of (await use(after, gap)).entries())
+            passed[at] = (passed[at] ?? 0) + Number(hasPassed);
+          expect(passed[1]).toBeLessThanOrEqual(passed[0] ?? 0);
+        }
+      }),
+    );
+  });
+
+  describe('a slug that another flow has from now on', () => {
+    const settings = sampleSettings();
+    const slug = (name: string, more: WebhookInputs = {}) => limitOf(0.001, 4, { webhookSlug: name, ...more });
+    const deploy = (plugin: Plugin, triggers: readonly WebhookTrigger[]) => {
+      plugin.inForce(triggers, settings);
+      return triggers.map((trigger) => plugin.prepare(trigger, settings) as Gate);
+    };
+    const [a, b] = [{ flowId: 'a' }, { flowId: 'b' }];
+
+    it.each([false, true])('brings what was spent there along, per address: %s', async (webhookRateLimitPerIp) => {
+      const plugin = rateLimitGate();
+      const inputs = slug('Push', { webhookRateLimitPerIp });
+      const [first] = deploy(plugin, [sampleTrigger(inputs, a)]);
+      expect(first && (await countPasses(first, 3))).toBe(3);
+      deploy(plugin, []);
+      const [second] = deploy(plugin, [sampleTrigger({ ...inputs, webhookSlug: 'push' }, b)]);
+      expect(second && (await countPasses(second, 5))).toBe(1);
+      const [back] = deploy(plugin, [sampleTrigger(inputs, a)]);
+      expect(back && (await countPasses(back, 5))).toBe(0);
+    });
+
+    it('leaves another slug of another flow alone', async () => {
+      const plugin = rateLimitGate();
+      const [first] = deploy(plugin, [sampleTrigger(slug('push'), a), sampleTrigger(slug('pull'), b)]);
+      expect(first && (await countPasses(first, 5))).toBe(4);
+      const [, other] = deploy(plugin, [sampleTrigger(slug('push'), a), sampleTrigger(slug('poll'), b)]);
+      expect(other && (await countPasses(other, 5))).toBe(4);
+    });
+  });
+
+  it('counts what each address has spent where all share one limit from now on', async () => {
+    const plugin = rateLimitGate();
+    const settings = sampleSettings();
+    const each = prepare(limitOf(0.001, 4, { webhookRateLimitPerIp: true }), { plugin, settings });
+    for (const address of ['192.0.2.1', '192.0.2.2']) expect(await countPasses(each, 1, address)).toBe(1);
+    const all = prepare(limitOf(0.001, 4), { plugin, settings });
+    expect(await countPasses(all, 5, '192.0.2.3')).toBe(2);
+  });
+
   it.each([
     ['webhookRateLimitBurstSize', { webhookRateLimitBurstSize: 5 }],
     ['webhookRateLimitPerIp', { webhookRateLimitPerIp: true }],
@@ -278,6 +368,14 @@ describe('token bucket', () => {
         }
       }),
     );
+  });
+
+  it('grants a permit whose fractions do not quite make a whole', () => {
+    // 0.1 + 0.3 * 3 is a little less than 1.
+    const limit = { permitsPerSecond: 3, burstSize: 1 };
+    const bucket = { permits: 0.1, at: 0 };
+    expect(takePermit(bucket, limit, 0).retryAfterMs).toBe(300);
+    expect(takePermit(bucket, limit, 300).retryAfterMs).toBe(0);
   });
 
   it('starts full, refills without steps and never above the burst', () => {

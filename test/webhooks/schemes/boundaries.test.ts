@@ -4,12 +4,13 @@ import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { replayGate } from '../../../src/webhooks/gates/replay.ts';
 import { customSpec } from '../../../src/webhooks/schemes/custom.ts';
+import { hasPart, layoutOf, type SignedText } from '../../../src/webhooks/schemes/layout.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
 import { calledUrl, signedPayload } from '../../../src/webhooks/schemes/signed-payload.ts';
-import type { PayloadBuilder, SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
-import { readTimestamp } from '../../../src/webhooks/schemes/values.ts';
-import { builtIn, deliveryOf, judge, NOW, settingsOf, triggerOf } from './fixtures.ts';
+import { type Part, type PayloadBuilder, part, type SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
+import { bodyReader, readTimestamp } from '../../../src/webhooks/schemes/values.ts';
+import { builtIn, deliveryOf, judge, NOW, settingsOf, signsMembers, triggerOf } from './fixtures.ts';
 
 /** What a sender would have to send so that the signed bytes are given ones. */
 interface Reading {
@@ -17,6 +18,8 @@ interface Reading {
   readonly timestamp: string;
   readonly token: string;
   readonly body: string;
+  /** With its query. */
+  readonly url: string;
 }
 
 const BUILDERS: Record<string, PayloadBuilder> = {
@@ -24,28 +27,22 @@ const BUILDERS: Record<string, PayloadBuilder> = {
   timestampLast: ({ delivery, timestamp }) => Buffer.concat([delivery.body, Buffer.from(timestamp ?? '')]),
 };
 
-function custom(inputs: WebhookInputs): SignatureSpec {
+const SECONDS = { in: 'header', unit: 'seconds' } as const;
+const TEN_DIGITS = { ...SECONDS, length: 10 } as const;
+const RFC_3339 = { in: 'header', unit: 'rfc3339' } as const;
+const OFFSET = { in: 'header', unit: 'rfc3339Offset' } as const;
+
+function custom(inputs: WebhookInputs): SignedText {
   const all = { webhookSignatureHeader: 'X-Sig', webhookTimestampHeader: 'X-Time', ...inputs };
-  return { ...customSpec(all, new Map(Object.entries(BUILDERS))), name: JSON.stringify(inputs) };
+  return customSpec(all, new Map(Object.entries(BUILDERS)));
 }
 
-/** A spec of the operator's, as it is after its registration. */
-function full(payload: SignatureSpec['payload'], timestamp: Partial<SignatureSpec['timestamp']> = {}): SignatureSpec {
-  const spec: SignatureSpec = {
-    ...builtIn('Twitch'),
-    name: JSON.stringify({ ...payload, ...timestamp }),
-    payload,
-    timestamp: { in: 'header', unit: 'detect', ...timestamp } as SignatureSpec['timestamp'],
-  };
-  createSchemeRegistry({ specs: [spec] });
-  return spec;
-}
-
+const token = (length?: number) => part.token({ path: ['token'], length });
 const DELIMITERS = ['.', ':', '|', '..', '-', '1', '00', '0.0', '§', ''];
-const SPECS = [
+const TEXTS: SignedText[] = [
   ...BUILT_IN_SCHEMES.flatMap((spec) => [spec, spec.keyForm?.spec ?? spec, spec.requestForm ?? spec])
-    .filter((spec, at, all) => all.indexOf(spec) === at)
-    .filter(({ payload }) => !/^(Url|BodyFields$|Nothing$|ChecksumLine$)/.test(payload.strategy)),
+    .filter((spec, at, all) => all.indexOf(spec) === at && spec.signs.length > 0)
+    .filter(({ signs }) => !hasPart(signs, 'url', 'checksum') && !signsMembers(signs)),
   custom({ webhookSignedPayloadStrategy: 'TimestampPlusToken' }),
   ...Object.keys(BUILDERS).map((name) =>
     custom({ webhookSignedPayloadStrategy: 'Custom', webhookCustomStrategyName: name }),
@@ -58,14 +55,26 @@ const SPECS = [
       webhookSignedPayloadDelimiter,
     }),
   ]),
-  ...['.', '..', '.1.', ':', 'T', '§'].map((delimiter) =>
-    full({ strategy: 'TimestampDotBody', startsWithDeliveryId: true, delimiter }),
+  ...['.', '..', '.1.', ':', 'T', '§'].map((gap) => ({
+    signs: [part.deliveryId, gap, part.timestamp, gap, part.body],
+    timestamp: SECONDS,
+  })),
+  ...[RFC_3339, OFFSET].flatMap((timestamp) =>
+    ['.', ':', '20', ''].map((gap) => ({
+      signs: [part.deliveryId, gap, part.timestamp, gap, part.body],
+      timestamp,
+    })),
   ),
-  ...['.', ':', '20', ''].map((delimiter) =>
-    full({ strategy: 'TimestampDotBody', startsWithDeliveryId: true, delimiter }, { unit: 'rfc3339' }),
-  ),
-  full({ strategy: 'TimestampDotBody', delimiter: '' }, { length: 13 }),
+  { signs: [part.timestamp, part.body], timestamp: { ...SECONDS, length: 13 } },
+  { signs: [part.body, ':', part.timestamp], timestamp: SECONDS },
+  { signs: [part.body, part.timestamp, '-', part.deliveryId], timestamp: TEN_DIGITS },
+  { signs: [part.body, '..', token()] },
+  { signs: [part.body, part.url] },
+  { signs: [part.deliveryId, part.url] },
 ];
+
+const nameOf = ({ signs, timestamp }: SignedText) =>
+  `${signs.map((it) => (typeof it === 'string' ? it : `{${it.part}}`)).join('')} ${timestamp?.unit ?? ''} ${timestamp?.length ?? ''}`;
 
 const PIECES = [
   ...['a', 'e7', '0', '1', '17', '1700000000', '1700000000123', '.', ':', '|', '-', '§', 'T', 'Z', '{', '"', 'v1'],
@@ -81,80 +90,145 @@ const times = fc.constantFrom(
   '2026-11-21T12:00:00+01:00',
   '2026-11-21T12:00:00.25-07:00',
 );
+const urls = fc
+  .array(fc.constantFrom('?', '&', 'a=1', '=https://', '.'), { maxLength: 3 })
+  .map((pieces) => `https://a.example/in${pieces.length === 0 ? '' : `?${pieces.join('')}`}`);
 const tokens = texts.map((text) => text.replaceAll('§', 's'));
-const parts = fc.record({ id: texts, timestamp: times, token: tokens, body: texts });
+const readingsToTry = fc.record({ id: texts, timestamp: times, token: tokens, body: texts, url: urls });
+const URL_FORM = /^https:\/\/a\.example\/in(?:\?[ -~]*)?$/;
 
 /** The signed bytes; undefined where the verifier would not take such a delivery. */
-function bytesOf(spec: SignatureSpec, { id, timestamp, token, body }: Reading): string | undefined {
-  const source = spec.timestamp;
-  const tokenLength = spec.payload.token?.length ?? token.length;
+function bytesOf(text: SignedText, { id, timestamp, token: value, body, url }: Reading): string | undefined {
+  const { timestamp: source } = text;
   if (source !== undefined && !Number.isFinite(readTimestamp(timestamp, source).ms)) return undefined;
-  if (token.length !== tokenLength) return undefined;
-  const delivery = deliveryOf({ body: Buffer.from(body, 'latin1') });
-  const input = { delivery, publicUrl: 'https://a.example/', timestamp, deliveryId: id, token };
-  const payload = signedPayload(spec, input);
+  if (!URL_FORM.test(url)) return undefined;
+  const payload = signedPayload(text, {
+    delivery: deliveryOf({ body: Buffer.from(body, 'latin1') }),
+    publicUrl: url,
+    sentQuery: url.slice('https://a.example/in'.length),
+    timestamp,
+    deliveryId: id,
+    readField: () => value,
+  });
   return payload.isComplete ? Buffer.concat([...(payload.variants[0] ?? [])]).toString('latin1') : undefined;
 }
 
-/** Every way in which the bytes can be taken apart again, as the layout joins them. */
-function readings(spec: SignatureSpec, bytes: string): Reading[] {
-  const { strategy, version, startsWithDeliveryId, customName, endsWithTimestamp, isJsonObject } = spec.payload;
-  const none: Reading = { id: '', timestamp: '1700000000', token: '', body: '' };
-  if (strategy === 'RawBody') return isJsonObject === true && !bytes.startsWith('{') ? [] : [{ ...none, body: bytes }];
-  const { before, after } = delimitersOf(spec);
-  const start = strategy === 'ColonDelimited' ? (version ?? '').length + before : 0;
-  const found = new Map<string, Reading>();
-  for (let from = start; from <= bytes.length; from++) {
-    for (let to = from; to <= Math.min(bytes.length - after, from + 31); to++) {
-      const rest = bytes.slice(to + after);
-      const reading: Reading = { ...none, timestamp: bytes.slice(from, to) };
-      const placed =
-        strategy === 'TimestampPlusToken'
-          ? { ...reading, token: rest }
-          : customName === 'timestampLast' || endsWithTimestamp === true
-            ? { ...reading, body: bytes.slice(0, from) }
-            : { ...reading, id: startsWithDeliveryId === true ? bytes.slice(0, from - before) : '', body: rest };
-      if (bytesOf(spec, placed) === bytes) found.set(JSON.stringify(placed), placed);
-    }
+const KEY_OF_PART: Partial<Record<string, keyof Reading>> = {
+  deliveryId: 'id',
+  timestamp: 'timestamp',
+  field: 'token',
+  body: 'body',
+  url: 'url',
+};
+
+/** Every way in which the bytes can be cut into the parts again, each with any length. */
+function* cuts(signs: readonly Part[], bytes: string, reading: Reading): Generator<Reading> {
+  const [first, ...rest] = signs;
+  if (first === undefined) {
+    if (bytes === '') yield reading;
+    return;
   }
-  return [...found.values()];
+  if (typeof first === 'string') {
+    const literal = Buffer.from(first).toString('latin1');
+    if (bytes.startsWith(literal)) yield* cuts(rest, bytes.slice(literal.length), reading);
+    return;
+  }
+  // What a builder makes of its parts, only its name tells here.
+  if (first.part === 'built') {
+    const isLast = first.name === 'timestampLast';
+    yield* cuts(isLast ? [part.body, part.timestamp] : [part.timestamp, part.body], bytes, reading);
+    return;
+  }
+  const key = KEY_OF_PART[first.part];
+  const fixed = first.part === 'method' ? 'POST' : undefined;
+  for (let end = 0; end <= bytes.length; end++) {
+    const value = bytes.slice(0, end);
+    if (fixed !== undefined && value !== fixed) continue;
+    yield* cuts(rest, bytes.slice(end), key === undefined ? reading : { ...reading, [key]: value });
+  }
 }
 
-/** Bytes that stand before and behind the timestamp. */
-function delimitersOf({ payload }: SignatureSpec): { before: number; after: number } {
-  const own = { TimestampDotBody: '.', ColonDelimited: ':' } as Readonly<Record<string, string>>;
-  const delimiter = own[payload.strategy] === undefined ? '' : (payload.delimiter ?? own[payload.strategy] ?? '');
-  const length = Buffer.byteLength(delimiter);
-  const hasBefore = payload.strategy === 'ColonDelimited' || payload.startsWithDeliveryId === true;
-  return { before: hasBefore ? length : 0, after: length };
+/** The different deliveries that have these signed bytes. */
+function readings(text: SignedText, bytes: string): Set<string> {
+  const none: Reading = { id: 'i', timestamp: exampleTime(text), token: 't', body: '', url: 'https://a.example/in' };
+  const fitting = [...cuts(text.signs, bytes, none)].filter((reading) => bytesOf(text, reading) === bytes);
+  return new Set(fitting.map((reading) => JSON.stringify(reading)));
 }
 
-it.each(SPECS.map((spec) => [spec.name, spec] as const))(
-  'no two different ids, timestamps and bodies have the same signed bytes: %s',
-  (_name, spec) => {
-    let taken = 0;
-    fc.assert(
-      fc.property(parts, (given) => {
-        const bytes = bytesOf(spec, given);
-        if (bytes === undefined) return;
-        taken += 1;
-        expect(readings(spec, bytes)).toHaveLength(1);
-      }),
-      {
-        numRuns: 150,
-        examples: [
-          [{ id: 'a', timestamp: exampleTime(spec), token: 'x'.repeat(spec.payload.token?.length ?? 1), body: '{}' }],
-        ],
-      },
-    );
-    expect(taken).toBeGreaterThan(0);
-  },
-);
-
-function exampleTime({ timestamp }: SignatureSpec): string {
+function exampleTime({ timestamp }: SignedText): string {
   if (timestamp?.unit === 'rfc3339' || timestamp?.unit === 'rfc3339Offset') return '2026-11-21T12:00:00Z';
   return timestamp?.length === 13 || timestamp?.unit === 'milliseconds' ? '1700000000123' : '1700000000';
 }
+
+const isUncertain = (text: SignedText) => layoutOf(text).boundaries.some(({ certainty }) => certainty === 'uncertain');
+
+/** Deliveries of which the first is an honest one. */
+function deliveriesToTry(text: SignedText, count: number): Reading[] {
+  const lengths = text.signs.flatMap((it) => (typeof it !== 'string' && it.part === 'field' ? it.field.length : []));
+  const honest = { id: 'a', timestamp: exampleTime(text), token: 'x'.repeat(lengths[0] ?? 1), body: '{}' };
+  return [{ ...honest, url: 'https://a.example/in' }, ...fc.sample(readingsToTry, count)];
+}
+
+/** How many deliveries have the signed bytes of this one; 0 if the verifier would not take it. */
+function readingsOf(text: SignedText, given: Reading): number {
+  const bytes = bytesOf(text, given);
+  return bytes === undefined ? 0 : readings(text, bytes).size;
+}
+
+it.each(TEXTS.map((text) => [nameOf(text), text] as const))(
+  'no two different ids, timestamps and bodies have the same signed bytes: %s',
+  (_name, text) => {
+    expect(isUncertain(text)).toBe(false);
+    const counts = deliveriesToTry(text, 150).map((given) => [given, readingsOf(text, given)] as const);
+    expect(counts[0]).toEqual([expect.anything(), 1]);
+    expect(counts.filter(([, count]) => count > 1)).toEqual([]);
+  },
+);
+
+it.each(
+  [
+    { signs: [part.body, part.timestamp], timestamp: SECONDS },
+    { signs: [part.deliveryId, part.body] },
+    { signs: [part.deliveryId, part.timestamp, part.body], timestamp: SECONDS },
+    { signs: [part.deliveryId, part.timestamp, part.body], timestamp: TEN_DIGITS },
+    { signs: [part.timestamp, token()], timestamp: SECONDS },
+    { signs: [part.body, token()] },
+    { signs: [part.body, '.', part.body, token()] },
+    { signs: [part.url, part.body] },
+  ].map((text) => [nameOf(text), text] as const),
+)('where a boundary is uncertain, two deliveries have the same signed bytes: %s', (_name, text) => {
+  expect(isUncertain(text)).toBe(true);
+  expect(deliveriesToTry(text, 2000).some((given) => readingsOf(text, given) > 1)).toBe(true);
+});
+
+it('no two deliveries have the same signed bytes in any list of parts whose boundaries are not uncertain', () => {
+  const all = [part.deliveryId, part.timestamp, part.body, part.url, part.method, token(), token(3)];
+  const gaps = fc.constantFrom('', '', '.', ':', '..', '1', '|', 'a', '\n');
+  const lists = fc
+    .tuple(fc.shuffledSubarray(all, { minLength: 2, maxLength: 3 }), fc.array(gaps, { minLength: 3, maxLength: 3 }))
+    .filter(([parts]) => parts.filter(({ part: kind }) => kind === 'field').length < 2)
+    .map(([parts, between]) => parts.flatMap((it, at): Part[] => (at === 0 ? [it] : [between[at] ?? '', it])));
+  let taken = 0;
+  fc.assert(
+    fc.property(
+      lists,
+      fc.constantFrom(SECONDS, TEN_DIGITS, RFC_3339, OFFSET),
+      readingsToTry,
+      (signs, timestamp, given) => {
+        const text = { signs, timestamp };
+        const time = Number.isFinite(readTimestamp(given.timestamp, timestamp).ms)
+          ? given.timestamp
+          : exampleTime(text);
+        const bytes = isUncertain(text) ? undefined : bytesOf(text, { ...given, timestamp: time });
+        if (bytes === undefined) return;
+        taken += 1;
+        expect(readings(text, bytes).size).toBe(1);
+      },
+    ),
+    { numRuns: 3000 },
+  );
+  expect(taken).toBeGreaterThan(500);
+});
 
 describe('a signed URL and the body', () => {
   const tails = fc
@@ -181,7 +255,7 @@ describe('a signed URL and the body', () => {
             ...input,
             timestamp: spec.timestamp === undefined ? undefined : '1700000000123',
             deliveryId: undefined,
-            token: undefined,
+            readField: bodyReader({}, input.delivery.body),
           });
           return payload.isComplete ? Buffer.concat([...(payload.variants[0] ?? [])]).toString() : undefined;
         };
@@ -272,25 +346,19 @@ describe('a registered spec is refused', () => {
   const twitch = builtIn('Twitch');
   it.each<[string, Partial<SignatureSpec>]>([
     ['when nothing ends its id', { timestamp: { in: 'header', unit: 'seconds', length: 10 } }],
-    [
-      'when nothing ends its timestamp',
-      { payload: { strategy: 'TimestampDotBody', delimiter: '7' }, timestamp: { in: 'header', unit: 'detect' } },
-    ],
-    [
-      'when its timestamp and its token have any length',
-      { ...builtIn('Mailgun'), timestamp: { in: 'body', field: { path: ['t'] }, unit: 'seconds' } },
-    ],
-    ['when its timestamp is not signed', { payload: { strategy: 'RawBody' } }],
+    ['when nothing ends its timestamp', { signs: [part.timestamp, '7', part.body], timestamp: SECONDS }],
+    ['when its timestamp and its token have any length', { signs: [part.timestamp, token()], timestamp: SECONDS }],
+    ['when its timestamp is not signed', { signs: [part.body] }],
     ['when it sends a token and signs something', { algorithm: 'token' }],
-    ['when it signs nothing and sends no token', { payload: { strategy: 'Nothing' }, timestamp: undefined }],
+    ['when it signs nothing and sends no token', { signs: [], timestamp: undefined }],
     [
       'when its timestamp is the last part and has any length',
-      {
-        payload: { strategy: 'UrlPlusBody', endsWithTimestamp: true },
-        timestamp: { in: 'header', unit: 'milliseconds' },
-      },
+      { signs: [part.url, part.body, part.timestamp], timestamp: SECONDS },
     ],
-    ['when its id is not signed', { payload: { strategy: 'ColonDelimited', startsWithDeliveryId: true } }],
+    [
+      'when its timestamp is in a member that is not signed',
+      { signs: [part.field(['id'])], timestamp: { in: 'body', field: { path: ['at'] }, unit: 'detect' } },
+    ],
     [
       'when a family has no header for the signed id',
       { headers: [...twitch.headers, { signature: 'X-Other', timestamp: 'X-Time' }] },
@@ -298,7 +366,7 @@ describe('a registered spec is refused', () => {
     [
       'when the content type chooses which timestamp is read',
       {
-        payload: { strategy: 'RawBody' },
+        signs: [part.body],
         timestamp: { in: 'body', field: { path: ['at'], formField: 'at' }, unit: 'detect' },
       },
     ],

@@ -13,8 +13,9 @@ import {
 } from '../../publishers/certificates.ts';
 import { builtIn, deliveryOf, NOW, publisher } from './fixtures.ts';
 
-const sns = builtIn('AmazonSns');
-const payPal = builtIn('PayPal');
+const sns = { spec: builtIn('AmazonSns'), isSandbox: false };
+const payPal = { spec: builtIn('PayPal'), isSandbox: false };
+const STRANGER = '192.0.2.1';
 
 const code = (promise: Promise<unknown>) =>
   promise.then(
@@ -25,24 +26,24 @@ const code = (promise: Promise<unknown>) =>
 describe('a certificate', () => {
   it('is fetched once for all deliveries that wait for it, and once for all that follow', async () => {
     const { certificates, asked } = publisher();
-    const keys = await Promise.all(Array.from({ length: 50 }, () => certificates.keyFor(sns, SNS_URL)));
-    await certificates.keyFor(sns, SNS_URL);
+    const keys = await Promise.all(Array.from({ length: 50 }, () => certificates.keyFor(sns, SNS_URL, STRANGER)));
+    await certificates.keyFor(sns, SNS_URL, STRANGER);
     expect(new Set(keys).size).toBe(1);
     expect(asked).toEqual([SNS_URL]);
   });
 
   it('is not used after it expired, nor before it is valid', async () => {
     const { certificates, asked, pass } = publisher();
-    await certificates.keyFor(sns, SNS_URL);
+    await certificates.keyFor(sns, SNS_URL, STRANGER);
     const { validTo, validFrom } = new X509Certificate(SNS_CERTIFICATE);
     pass(Date.parse(validTo) - NOW - 1);
-    expect(await code(certificates.keyFor(sns, SNS_URL))).toBe('a key');
+    expect(await code(certificates.keyFor(sns, SNS_URL, STRANGER))).toBe('a key');
     pass(1);
-    expect(await code(certificates.keyFor(sns, SNS_URL))).toBe('CERTIFICATE_NOT_VALID');
+    expect(await code(certificates.keyFor(sns, SNS_URL, STRANGER))).toBe('CERTIFICATE_NOT_VALID');
     expect(asked).toHaveLength(2);
     const early = publisher();
     early.pass(Date.parse(validFrom) - NOW - 1);
-    expect(await code(early.certificates.keyFor(sns, SNS_URL))).toBe('CERTIFICATE_NOT_VALID');
+    expect(await code(early.certificates.keyFor(sns, SNS_URL, STRANGER))).toBe('CERTIFICATE_NOT_VALID');
   });
 
   it('that cannot be had is asked for again after a minute, by whoever waits then', async () => {
@@ -50,12 +51,12 @@ describe('a certificate', () => {
     const { certificates, asked, pass } = publisher((url) =>
       isUp ? certificateAt(url) : Promise.reject(Object.assign(new Error(), { code: 'ECONNREFUSED' })),
     );
-    for (const _ of [1, 2, 3]) expect(await code(certificates.keyFor(sns, SNS_URL))).toBe('ECONNREFUSED');
+    for (const _ of [1, 2, 3]) expect(await code(certificates.keyFor(sns, SNS_URL, STRANGER))).toBe('ECONNREFUSED');
     isUp = true;
     pass(59_999);
-    expect(await code(certificates.keyFor(sns, SNS_URL))).toBe('ECONNREFUSED');
+    expect(await code(certificates.keyFor(sns, SNS_URL, STRANGER))).toBe('ECONNREFUSED');
     pass(1);
-    expect(await code(certificates.keyFor(sns, SNS_URL))).toBe('a key');
+    expect(await code(certificates.keyFor(sns, SNS_URL, STRANGER))).toBe('a key');
     expect(asked).toHaveLength(2);
   });
 
@@ -69,12 +70,47 @@ describe('a certificate', () => {
       return certificateAt(url);
     });
     const url = (n: number) => SNS_URL.replace('f3ecfb72', `0000000${n}`);
-    const pending = [1, 2, 3, 4].map((n) => code(certificates.keyFor(sns, url(n))));
-    expect(await code(certificates.keyFor(sns, url(5)))).toBe('TOO_MANY_FETCHES');
+    const pending = [1, 2, 3, 4].map((n) => code(certificates.keyFor(sns, url(n), STRANGER)));
+    expect(await code(certificates.keyFor(sns, url(5), STRANGER))).toBe('TOO_MANY_FETCHES');
     release();
     expect(await Promise.all(pending)).toEqual(Array(4).fill('STATUS_404'));
     expect(asked).toHaveLength(4);
-    expect(await code(certificates.keyFor(sns, SNS_URL))).toBe('a key');
+    expect(await code(certificates.keyFor(sns, SNS_URL, STRANGER))).toBe('a key');
+  });
+
+  it('is fetched for an address from which a delivery was verified while strangers take all fetches, one at a time', async () => {
+    const fetches: (() => void)[] = [];
+    const { certificates } = publisher(async (url) => {
+      await new Promise<void>((answer) => fetches.push(answer));
+      return certificateAt(url);
+    });
+    const url = (n: number) => SNS_URL.replace('f3ecfb72', `0000000${n}`);
+    const friend = '198.51.100.1';
+    certificates.remember(friend);
+    const strangers = [1, 2, 3, 4].map((n) => code(certificates.keyFor(sns, url(n), STRANGER)));
+    const own = code(certificates.keyFor(sns, SNS_URL, friend));
+    expect(await code(certificates.keyFor(sns, url(5), friend))).toBe('TOO_MANY_FETCHES');
+    expect(await code(certificates.keyFor(sns, url(5), STRANGER))).toBe('TOO_MANY_FETCHES');
+    for (const answer of fetches) answer();
+    expect(await own).toBe('a key');
+    expect(await Promise.all(strangers)).toEqual(Array(4).fill('STATUS_404'));
+    const again = code(certificates.keyFor(sns, url(6), friend));
+    fetches.at(-1)?.();
+    expect(await again).toBe('STATUS_404');
+  });
+
+  it('of a test system counts only where the trigger says so', async () => {
+    const URL_OF_SANDBOX = PAYPAL_URL.replace('api.', 'api.sandbox.');
+    const sandbox = { ...payPal, isSandbox: true };
+    const naming = (url: string) => deliveryOf({ headers: { 'PayPal-Cert-Url': url } });
+    expect(certificateUrlOf(payPal, naming(URL_OF_SANDBOX))).toBeUndefined();
+    for (const url of [PAYPAL_URL, URL_OF_SANDBOX]) expect(certificateUrlOf(sandbox, naming(url))).toBe(url);
+    expect(certificateUrlOf({ ...sns, isSandbox: true }, naming(URL_OF_SANDBOX))).toBeUndefined();
+    const forms = builtIn('PayPal').certificate;
+    expect(forms?.commonName?.test('messageverificationcerts.paypal.com')).toBe(true);
+    expect(forms?.commonName?.test('messageverificationcerts.sandbox.paypal.com')).toBe(false);
+    expect(forms?.commonName?.test('sandbox.paypal.com')).toBe(false);
+    expect(forms?.sandbox?.commonName?.test('messageverificationcerts.sandbox.paypal.com')).toBe(true);
   });
 
   it.each([
@@ -85,14 +121,16 @@ describe('a certificate', () => {
     ['half a certificate', SNS_CERTIFICATE.slice(0, 400), 'NOT_A_CERTIFICATE'],
     ['another text in its place', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----', /./],
   ])('is not believed with %s', async (_, pem, reason) => {
-    expect(await code(publisher(() => pem).certificates.keyFor(sns, SNS_URL))).toMatch(reason);
-    expect(await code(publisher(() => pem).certificates.keyFor(sns, SNS_URL))).not.toBe('a key');
+    expect(await code(publisher(() => pem).certificates.keyFor(sns, SNS_URL, STRANGER))).toMatch(reason);
+    expect(await code(publisher(() => pem).certificates.keyFor(sns, SNS_URL, STRANGER))).not.toBe('a key');
   });
 
   it('of PayPal is one that names PayPal', async () => {
     const { certificates } = publisher(() => SNS_CERTIFICATE);
-    expect(await code(certificates.keyFor(payPal, PAYPAL_URL))).toBe('WRONG_SUBJECT');
-    expect(await code(publisher(() => PAYPAL_CERTIFICATE).certificates.keyFor(payPal, PAYPAL_URL))).toBe('a key');
+    expect(await code(certificates.keyFor(payPal, PAYPAL_URL, STRANGER))).toBe('WRONG_SUBJECT');
+    expect(await code(publisher(() => PAYPAL_CERTIFICATE).certificates.keyFor(payPal, PAYPAL_URL, STRANGER))).toBe(
+      'a key',
+    );
   });
 });
 

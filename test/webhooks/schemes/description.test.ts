@@ -2,9 +2,10 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
 import { describeSchemes } from '../../../src/webhooks/schemes/description.ts';
+import { gradeOf } from '../../../src/webhooks/schemes/layout.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
-import { CAPTURED, GRADES, type Grade, gradeOf, type SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
+import { CAPTURED, GRADES, type Grade, part, type SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
 
 const find = (name: string) => describeSchemes(createSchemeRegistry()).find((scheme) => scheme.name === name);
 
@@ -47,10 +48,13 @@ it.each([
 });
 
 it.each([
-  ['C', { payload: { strategy: 'RawBody', startsWithDeliveryId: true } }],
-  ['E', { payload: { strategy: 'TimestampPlusToken' }, timestamp: { in: 'header', unit: 'seconds', length: 10 } }],
-  ['F', { payload: { strategy: 'TimestampPlusToken' } }],
-  [null, { payload: { strategy: 'Custom' } }],
+  ['C', { signs: [part.deliveryId, '.', part.body] }],
+  ['D', { signs: [part.deliveryId, part.body] }],
+  ['D', { signs: [part.body, part.timestamp], timestamp: { in: 'header', unit: 'seconds' } }],
+  ['B', { signs: [part.body, part.timestamp], timestamp: { in: 'header', unit: 'seconds', length: 10 } }],
+  ['E', { signs: [part.timestamp, '.'], timestamp: { in: 'header', unit: 'seconds', length: 10 } }],
+  ['F', { signs: [part.method] }],
+  [null, { signs: [{ part: 'built', name: 'own' }] }],
 ] as [Grade | null, Partial<SignatureSpec>][])(
   'gives the grade %s to a layout that signs so much: %o',
   (grade, given) => {

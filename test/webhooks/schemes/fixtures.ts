@@ -113,8 +113,13 @@ function ecdsaPair(byte: number): { publicKey: string; privateKey: string } {
 export const SIGNABLE_SCHEMES = BUILT_IN_SCHEMES.filter(({ certificate }) => certificate === undefined);
 
 /** A body that the scheme can sign, where not every one will do. */
-export function bodyFor({ payload, sample }: SignatureSpec, any: string): Buffer {
-  return Buffer.from(payload.strategy === 'BodyFields' ? (sample?.body ?? '') : any);
+export function bodyFor({ signs, sample }: SignatureSpec, any: string): Buffer {
+  return Buffer.from(signsMembers(signs) ? (sample?.body ?? '') : any);
+}
+
+/** Whether what is signed are members that the body has to hold already. */
+export function signsMembers(signs: SignatureSpec['signs']): boolean {
+  return signs.some((it) => typeof it !== 'string' && it.part === 'field' && it.isToken !== true);
 }
 
 /** What the trigger's key names, where the publisher's certificate verifies. */

@@ -1,15 +1,22 @@
 import { describe, expect, it } from 'vitest';
 import type { Verdict } from '../../../src/webhooks/gate.ts';
+import { createCertificates } from '../../../src/webhooks/schemes/certificates.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
+import { certificateAt } from '../../publishers/certificates.ts';
 import { bodyOf, isAccepted, PUBLISHED_SCHEMES, VECTORS, type Vector } from '../../publishers/vectors.ts';
-import { deliveryOf, judge } from './fixtures.ts';
+import { deliveryOf, judge, NOW, settingsOf } from './fixtures.ts';
 
 function judgeVector(vector: Vector): Promise<Verdict> {
+  const { scheme, url, sandbox, now = NOW / 1000 } = vector;
+  // Certificates are valid for some time.
+  const clock = { now: () => now * 1000, monotonic: () => 0 };
+  const certificates = createCertificates({ fetch: certificateAt, clock });
   return judge(
     {
-      inputs: { webhookSignatureScheme: vector.scheme, webhookPublicUrl: vector.url },
+      inputs: { webhookSignatureScheme: scheme, webhookPublicUrl: url, webhookSandbox: sandbox },
       key: vector.key,
       previousKey: vector.keyPrevious,
+      settings: settingsOf({}, { certificates }),
     },
     deliveryOf({ method: vector.method, headers: vector.headers, body: bodyOf(vector) }),
   );

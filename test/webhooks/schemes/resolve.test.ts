@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import {
   createSchemeRegistry,
-  isKnownScheme,
+  findScheme,
   type NamedSignatureSpec,
   resolveScheme,
   type SchemeOptions,
@@ -49,7 +49,7 @@ describe('a name means', () => {
     ['nothing when it is a property of every object', {}, '__proto__', 'nothing'],
   ])('%s', (_, options, name, expected) => {
     expect(resolvedName(options, name)).toBe(expected);
-    expect(isKnownScheme(createSchemeRegistry(options), name)).toBe(expected !== 'nothing');
+    expect(findScheme(createSchemeRegistry(options), name) !== undefined).toBe(expected !== 'nothing');
   });
 
   it('nothing without a name', () => {
@@ -85,8 +85,8 @@ describe('a registration is refused', () => {
       { specs: [{ ...builtIn('Stripe'), multiValue: undefined }] },
     ],
     [
-      'for a full spec without its token',
-      { specs: [{ ...builtIn('Mailgun'), payload: { strategy: 'TimestampPlusToken' } }] },
+      'for a full spec that signs a part that is not known',
+      { specs: [{ ...builtIn('GitHub'), signs: [{ part: 'Body' as 'body' }] }] },
     ],
     [
       'for a full spec whose timestamp and body could be cut elsewhere',
@@ -98,7 +98,7 @@ describe('a registration is refused', () => {
     ],
     [
       'for a full spec whose builder is not registered',
-      { specs: [{ ...builtIn('GitHub'), payload: { strategy: 'Custom', customName: 'none' } }] },
+      { specs: [{ ...builtIn('GitHub'), signs: [{ part: 'built', name: 'none' }] }] },
     ],
     [
       'for a full spec with an empty delimiter',
@@ -155,7 +155,7 @@ describe('a registered spec', () => {
     const spec: SignatureSpec = {
       ...builtIn('GitHub'),
       name: 'Reversed',
-      payload: { strategy: 'Custom', customName: 'reversed' },
+      signs: [{ part: 'built', name: 'reversed' }],
     };
     const settings = settingsOf({
       specs: [spec],
@@ -179,7 +179,7 @@ describe('a registered spec', () => {
 
   it('in full answers to its aliases', () => {
     const { schemes } = settingsOf({ specs: [{ ...builtIn('GitHub'), name: 'Forge', aliases: ['Gitea'] }] });
-    expect(isKnownScheme(schemes, 'gitea')).toBe(true);
+    expect(findScheme(schemes, 'gitea')?.name).toBe('Forge');
     const resolved = resolveScheme(schemes, { webhookSignatureScheme: 'GITEA' });
     expect(resolved).toMatchObject({ kind: 'spec', spec: { name: 'Forge' } });
   });

@@ -2,8 +2,9 @@ import { createHmac } from 'node:crypto';
 import { sign as octokitSign, verify as octokitVerify } from '@octokit/webhooks-methods';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { coversBody, hasPart } from '../../../src/webhooks/schemes/layout.ts';
 import { type SignedDelivery, type SigningRequest, signDelivery } from '../../../src/webhooks/schemes/sign.ts';
-import { coversBody, type SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
+import type { SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
 import {
   bodyFor,
   builtIn,
@@ -17,6 +18,7 @@ import {
   received,
   SIGNABLE_SCHEMES,
   SIGNING_KEYS,
+  signsMembers,
 } from './fixtures.ts';
 
 const JSON_TYPE = 'application/json';
@@ -50,7 +52,7 @@ function bodiesWithFields(spec: SignatureSpec): fc.Arbitrary<Buffer> {
 }
 
 function requests(spec: SignatureSpec): fc.Arbitrary<SigningRequest> {
-  const isOfFields = spec.payload.strategy === 'BodyFields';
+  const isOfFields = signsMembers(spec.signs);
   const bodies = fc.oneof(
     ...(isOfFields
       ? [fc.record({ body: bodiesWithFields(spec), contentType: fc.constant(JSON_TYPE) })]
@@ -74,7 +76,7 @@ function contents(spec: SignatureSpec) {
 }
 
 function judgeSigned(spec: SignatureSpec, signed: SignedDelivery, key = KEYS[spec.name]) {
-  const webhookPublicUrl = spec.payload.strategy === 'UrlPlusBody' ? URL_SIGNED : undefined;
+  const webhookPublicUrl = hasPart(spec.signs, 'url') && hasPart(spec.signs, 'body') ? URL_SIGNED : undefined;
   return judge({ inputs: { webhookSignatureScheme: spec.name, webhookPublicUrl }, key }, received(signed));
 }
 

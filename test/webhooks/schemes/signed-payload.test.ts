@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { calledUrl, displayUrl, portVariants } from '../../../src/webhooks/schemes/signed-payload.ts';
+import { calledUrl, displayUrl, signedUrls } from '../../../src/webhooks/schemes/signed-payload.ts';
+import { part } from '../../../src/webhooks/schemes/spec.ts';
 
 it.each([
   ['https://a.example/p?q=1', ['https://a.example/p?q=1', 'https://a.example:443/p?q=1']],
@@ -17,7 +18,7 @@ it.each([
   ['gopher://a.example/', ['gopher://a.example/']],
   ['nonsense', ['nonsense']],
 ])('knows how %s may have been signed', (url, variants) => {
-  expect(portVariants(url)).toEqual(variants);
+  expect(signedUrls({ ...part.url, hasPortVariants: true }, url)).toEqual(variants);
 });
 
 describe('the public URL', () => {

@@ -1,21 +1,15 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { SignatureAlgorithm, SignatureEncoding } from '../../../src/model/manifest.ts';
-import {
-  DIGEST_BYTES,
-  decodeDigest,
-  encodeDigest,
-  timestampMs,
-  timestampText,
-} from '../../../src/webhooks/schemes/values.ts';
+import { decodeDigest, encodeDigest, timestampMs, timestampText } from '../../../src/webhooks/schemes/values.ts';
 
 const ENCODINGS: SignatureEncoding[] = ['hexLower', 'hexUpper', 'base64', 'base64Url'];
 const ALGORITHMS: SignatureAlgorithm[] = ['sha1', 'sha256', 'sha384', 'sha512'];
 
 describe.each(ENCODINGS)('%s', (encoding) => {
   it.each(ALGORITHMS)('decodes what it encodes for %s', (algorithm) => {
-    const byteCount = DIGEST_BYTES[algorithm];
+    const byteCount = createHash(algorithm).digest().length;
     const digest = randomBytes(byteCount);
     expect(decodeDigest(encodeDigest(digest, encoding), encoding, byteCount)).toEqual(digest);
   });

@@ -87,7 +87,7 @@ function DryRunDialog({ idOrSlug, headers, body, onClose }: DryRunProps & { read
   );
 }
 
-function DryRunResult({ dryRun: { statusCode, reason, mode, hints, story } }: { dryRun: Api['DryRun'] }) {
+function DryRunResult({ dryRun: { statusCode, reason, mode, hints, gateResults } }: { dryRun: Api['DryRun'] }) {
   const isRefused = statusCode >= 400;
   const tone = isRefused ? 'bad' : reason === null ? 'good' : 'warn';
   return (
@@ -99,7 +99,7 @@ function DryRunResult({ dryRun: { statusCode, reason, mode, hints, story } }: { 
         <span>{`${reason === null ? 'It passes every gate' : words.reason(reason)}. The mode is ${mode}.`}</span>
       </p>
       <Hints hints={hints} />
-      <GateResults results={story} />
+      <GateResults results={gateResults} />
     </>
   );
 }

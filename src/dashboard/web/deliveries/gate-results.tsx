@@ -4,7 +4,7 @@ import { Icon } from '../kit/pill.tsx';
 import type { Look } from '../looks.ts';
 import { words } from '../words.ts';
 
-type GateResult = Api['DeliveryDetail']['story'][number];
+type GateResult = Api['DeliveryDetail']['gateResults'][number];
 
 const OUTCOMES: Readonly<Record<GateResult['outcome'], readonly [Look['icon'], string]>> = {
   passed: ['check', 'good'],
@@ -14,11 +14,11 @@ const OUTCOMES: Readonly<Record<GateResult['outcome'], readonly [Look['icon'], s
 };
 
 /** What each gate did, in pipeline order, and what was signed. */
-export function GatePanels({ delivery: { story, signature } }: { delivery: Api['DeliveryDetail'] }) {
+export function GatePanels({ delivery: { gateResults, signature } }: { delivery: Api['DeliveryDetail'] }) {
   return (
     <>
       <Panel title="Gate by gate" aside="in pipeline order">
-        <GateResults results={story} />
+        <GateResults results={gateResults} />
       </Panel>
       {signature === null ? null : <SignaturePanel signature={signature} />}
     </>
@@ -27,7 +27,7 @@ export function GatePanels({ delivery: { story, signature } }: { delivery: Api['
 
 export function GateResults({ results }: { results: readonly GateResult[] }) {
   return (
-    <ol class="story">
+    <ol class="gate-results">
       {results.map((result) => (
         <GateEntry key={result.gate} result={result} />
       ))}
@@ -41,16 +41,16 @@ function GateEntry({ result }: { result: GateResult }) {
   const isQuiet = tone === 'quiet';
   return (
     <li class={tone}>
-      <span class="story-icon">
+      <span class="gate-result-icon">
         <Icon name={icon} />
       </span>
       <div>
-        <p class="story-head">
+        <p class="gate-result-head">
           <b>{words.gate(gate)}</b> <span class="muted">{words.outcome(outcome)}</span>
         </p>
         {reason === null && gate === 'searchKeys' && detail !== null ? <p class="muted">No value of {detail}</p> : null}
         {reason === null ? null : (
-          <p class="story-reason">
+          <p class="gate-result-reason">
             <b title={reason}>{words.reason(reason)}</b>: {words.sentence(detail ?? words.reasonMeaning(reason))}
           </p>
         )}

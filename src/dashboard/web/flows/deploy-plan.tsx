@@ -3,14 +3,14 @@ import { format } from '../format.ts';
 import { Pill } from '../kit/pill.tsx';
 import { ClassPill, Findings } from './findings.tsx';
 
-type Allowance = 'breaking' | 'caution' | 'rollback';
+type Allowance = 'breaking' | 'caution' | 'rollback' | 'access';
 export type Allowed = Readonly<Record<Allowance, boolean>>;
 
-export const NOTHING_ALLOWED: Allowed = { breaking: false, caution: false, rollback: false };
+export const NOTHING_ALLOWED: Allowed = { breaking: false, caution: false, rollback: false, access: false };
 
 /** As the API takes it. */
 export function allowedWords(allowed: Allowed): string {
-  return (['breaking', 'caution', 'rollback'] as const).filter((name) => allowed[name]).join(',');
+  return (['breaking', 'caution', 'rollback', 'access'] as const).filter((name) => allowed[name]).join(',');
 }
 
 interface PlanProps {
@@ -48,6 +48,7 @@ export function DeployPlan({ plan, verb, allowed, onAllow, mayRollBack = false }
         ) : null}
       </p>
       {findings.length === 0 ? null : <Findings findings={findings} />}
+      <Routes routes={plan.routes} />
       {needed.map(({ name, text }) => (
         <label key={name} class="check">
           <input
@@ -80,5 +81,24 @@ function allowances({ plan, verb, mayRollBack }: Pick<PlanProps, 'plan' | 'verb'
   if (mayRollBack && rollbackTo !== undefined) {
     found.push({ name: 'rollback', text: `Go back: it is the manifest of revision ${rollbackTo}` });
   }
+  if (plan.routes.some(({ access, before }) => access === 'wider' && before !== null)) {
+    found.push({ name: 'access', text: `${verb} it even though more deliveries pass than before` });
+  }
   return found;
+}
+
+/** Who gets in before and after, where that changes. */
+function Routes({ routes }: Pick<PlanProps['plan'], 'routes'>) {
+  return routes.map(({ route, access, before, after, reasons }) => (
+    <div key={route} class="stack">
+      <p>
+        <Pill tone={access === 'wider' ? 'bad' : 'good'} icon={access === 'wider' ? 'warn' : 'check'}>
+          {access === 'wider' ? 'More get in' : 'Fewer get in'}
+        </Pill>{' '}
+        <code class="break">{route}</code>
+      </p>
+      <p class="break">{reasons.join(' ')}</p>
+      <p class="muted break">{`Before: ${before ?? 'no such route'}. After: ${after ?? 'no such route'}.`}</p>
+    </div>
+  ));
 }

@@ -10,7 +10,7 @@ import { Loaded, Panel } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
-import { stoppedWebhooks } from './stopped-webhooks.ts';
+import { words } from '../words.ts';
 
 /** Asks, and then lets the runs of a flow run out. */
 export async function startDrain({ id, name, triggers }: Api['Flow'], refresh: () => void): Promise<void> {
@@ -33,7 +33,7 @@ export async function startDrain({ id, name, triggers }: Api['Flow'], refresh: (
 export function StoppedWebhooks({ triggers, start }: Pick<Api['Flow'], 'triggers'> & { start: 'enable' | 'resume' }) {
   return (
     <>
-      {stoppedWebhooks(triggers, start).map((sentence) => (
+      {words.stoppedWebhooks(triggers, start).map((sentence) => (
         <p key={sentence}>{sentence}</p>
       ))}
     </>
@@ -201,4 +201,60 @@ function startRun(flowId: string, { triggerKey, text }: { triggerKey: string; te
     method: 'POST',
     ...(isEmpty ? {} : { rawBody: text, headers: { 'content-type': 'application/json' } }),
   });
+}
+
+const MAX_REASON = 500;
+
+interface DiscardProps {
+  readonly flow: Api['Flow'];
+  readonly onClose: () => void;
+  readonly onDone: () => void;
+}
+
+/** Gets rid of accepted deliveries whose runs have not started; nothing else does. */
+export function DiscardDialog({ flow: { id, name, held }, onClose, onDone }: DiscardProps) {
+  const [reason, setReason] = useState('');
+  const [isSending, setSending] = useState(false);
+  const discard = async (event: Event) => {
+    event.preventDefault();
+    setSending(true);
+    try {
+      const { message } = await ask<{ message: string }>(`/flows/${id}/held/discard`, {
+        method: 'POST',
+        body: { reason: reason.trim() },
+      });
+      toast('good', `${message}.`);
+      onDone();
+      onClose();
+    } catch (error) {
+      toast('bad', messageOf(error));
+      setSending(false);
+    }
+  };
+  return (
+    <Dialog title={`Discard what ${name} holds?`} onClose={onClose}>
+      <form onSubmit={(event) => void discard(event)}>
+        <div class="dialog-body">
+          <p>{`The runs of ${format.counted(held, 'accepted delivery', 'accepted deliveries')} never start. You cannot undo this.`}</p>
+          <label class="field">
+            Reason, kept in the activity and with the deliveries
+            <input
+              required
+              maxLength={MAX_REASON}
+              value={reason}
+              onInput={(event) => setReason(event.currentTarget.value)}
+            />
+          </label>
+        </div>
+        <footer class="dialog-foot">
+          <button type="button" class="button" onClick={onClose}>
+            Keep them
+          </button>
+          <button type="submit" class="button danger" disabled={isSending || reason.trim() === ''}>
+            Discard
+          </button>
+        </footer>
+      </form>
+    </Dialog>
+  );
 }

@@ -18,8 +18,8 @@ import type { Look } from '../looks.ts';
 import { windowOf } from '../overview/chart-data.ts';
 import { RunChart } from '../overview/charts.tsx';
 import { type Resource, useResource } from '../resource.ts';
-import { useQuery } from '../router.ts';
-import { DrainPanel, StartDialog, StoppedWebhooks, startDrain } from './flow-actions.tsx';
+import { navigate, useQuery } from '../router.ts';
+import { DiscardDialog, DrainPanel, StartDialog, StoppedWebhooks, startDrain } from './flow-actions.tsx';
 import { EnabledPill } from './flows-page.tsx';
 import { KeysPanel } from './keys-panel.tsx';
 import { PayloadPanels } from './payload-panel.tsx';
@@ -54,6 +54,7 @@ function Badges({ flow: { isEnabled, version, revision, drainingSince } }: { flo
 
 function Actions({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => void }) {
   const [isStarting, setStarting] = useState(false);
+  const [isDiscarding, setDiscarding] = useState(false);
   const { isEnabled, drainingSince } = flow;
   const canStart = isEnabled && drainingSince === null;
   return (
@@ -72,6 +73,14 @@ function Actions({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => vo
         <Icon name="off" />
         {isEnabled ? 'Disable…' : 'Enable'}
       </button>
+      {flow.held === 0 ? null : (
+        <button type="button" class="button" onClick={() => setDiscarding(true)}>
+          Discard held…
+        </button>
+      )}
+      <button type="button" class="button" onClick={() => deleteFlow(flow)}>
+        Delete…
+      </button>
       <button
         type="button"
         class="button primary"
@@ -83,6 +92,7 @@ function Actions({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => vo
         Start a run…
       </button>
       {isStarting ? <StartDialog flow={flow} onClose={() => setStarting(false)} /> : null}
+      {isDiscarding ? <DiscardDialog flow={flow} onClose={() => setDiscarding(false)} onDone={refresh} /> : null}
     </>
   );
 }
@@ -109,6 +119,31 @@ async function switchFlow({ id, name, isEnabled, triggers }: Api['Flow'], refres
     toast('bad', messageOf(error));
   }
   refresh();
+}
+
+async function deleteFlow({ id, name, triggers }: Api['Flow']): Promise<void> {
+  const isSure = await confirm({
+    title: `Delete ${name}?`,
+    body: (
+      <>
+        <p>
+          Its schedules end and its slugs are free. Runs in flight finish. Runs, deliveries and revisions stay until
+          retention removes them; a deploy brings the flow back.
+        </p>
+        {triggers.some(({ type }) => type === 'webhook') ? <p>Its publishers get a 404.</p> : null}
+      </>
+    ),
+    action: 'Delete',
+    isDangerous: true,
+  });
+  if (!isSure) return;
+  try {
+    await ask(`/flows/${id}`, { method: 'DELETE' });
+    toast('good', `${name} is deleted.`);
+    navigate('/flows/flows');
+  } catch (error) {
+    toast('bad', messageOf(error));
+  }
 }
 
 const VIEWS = [

@@ -22,7 +22,7 @@ export function RestoreDialog({ flowId, revision, onClose, onRestored }: Restore
   const [refused, setRefused] = useState<unknown>();
   const plan = useAnswer(
     () => restore({ flowId, revision, allowed, isPlan: true }),
-    [flowId, revision, allowed.breaking, allowed.caution],
+    [flowId, revision, allowedWords(allowed)],
   );
   // The plan before stays while the next is asked for, so that a box that is ticked does not go away.
   const latest = useRef<Api['Deployed']>(undefined);

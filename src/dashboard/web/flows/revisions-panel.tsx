@@ -82,7 +82,7 @@ interface EntryProps {
 }
 
 function RevisionEntry({ revision, isInForce, onCompare, onRestore }: EntryProps) {
-  const { revision: number, version, createdAt, findings, overrides, runs, runsInFlight } = revision;
+  const { revision: number, version, createdAt, isRemoved, findings, overrides, runs, runsInFlight } = revision;
   return (
     <li>
       <p class="revision-head">
@@ -103,12 +103,17 @@ function RevisionEntry({ revision, isInForce, onCompare, onRestore }: EntryProps
           <Time at={createdAt} />
           {`, ${format.counted(runs, 'run')}, ${runsInFlight} in flight`}
         </span>
-        {number > 1 ? (
+        {isRemoved ? (
+          <Pill tone="quiet" icon="info" title="The newest 50 are kept, and those that stored runs use">
+            Manifest removed
+          </Pill>
+        ) : null}
+        {number > 1 && !isRemoved ? (
           <button type="button" class="button small" onClick={onCompare}>
             {`Compare with ${number - 1}`}
           </button>
         ) : null}
-        {isInForce ? null : (
+        {isInForce || isRemoved ? null : (
           <button type="button" class="button small" onClick={onRestore}>
             Restore…<span class="unseen">{` revision ${number}`}</span>
           </button>

@@ -47,7 +47,8 @@ export function HostsPage() {
 }
 
 function OpenCircuit({ host, refresh }: { host: Host; refresh: () => void }) {
-  const { origin, openSince, failuresInRow, lastError, nextTryAt, waitingSteps } = host;
+  const { origin, openSince, failuresInRow, lastError, nextTryAt, waitingSteps, circuits } = host;
+  const caller = circuits[0]?.caller ?? null;
   const [isBusy, setBusy] = useState(false);
   const close = async () => {
     setBusy(true);
@@ -68,6 +69,7 @@ function OpenCircuit({ host, refresh }: { host: Host; refresh: () => void }) {
         <strong>{origin}</strong>
         {failuresInRow > 0 ? ' stopped answering ' : ' asked for a pause '}
         <Time at={openSince} />
+        {caller === null ? '' : ` for ${caller}`}
         {failuresInRow > 0 ? `: ${format.counted(failuresInRow, 'consecutive request')} failed` : ''}
         {lastError === null ? '' : ` (${lastError.error})`}
         {`. ${format.counted(waitingSteps, 'step')} ${waitingSteps === 1 ? 'waits' : 'wait'}; the next try `}

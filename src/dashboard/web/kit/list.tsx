@@ -1,11 +1,10 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { RECENT } from '../address.ts';
+import { RECENT, sorting } from '../address.ts';
 import { format } from '../format.ts';
 import { navigate, useQuery } from '../router.ts';
 import { Empty } from './page.tsx';
 import { Icon } from './pill.tsx';
-import { sorting } from './sort.ts';
 
 export interface Column<Row> {
   readonly name: string;

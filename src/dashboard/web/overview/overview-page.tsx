@@ -130,6 +130,7 @@ const EVENT_WORDS: Readonly<Record<Api['AlertTarget']['events'][number], string>
   'run.failed': 'failed runs',
   attention: 'what needs attention',
   'deploy.refused': 'refused deploys',
+  'access.widened': 'deploys by which more get in',
   not_ready: 'a service that is not ready',
 };
 

@@ -42,7 +42,7 @@ export function barsOf({ stepType, status, dueAt, attempts }: Parameters<typeof 
   };
   for (const { attempt, status: outcome, slotWaitMs, startedAt, completedAt, errorCode } of attempts) {
     const from = Date.parse(startedAt);
-    waitUntil(from, from - (slotWaitMs ?? 0), { attempt, isOpen: false });
+    waitUntil(from, from - slotWaitMs, { attempt, isOpen: false });
     const isOpen = completedAt === null;
     const waits = WAITING_TYPES.get(stepType) ?? (isOpen && status === 'Pending' ? 'asksAgain' : undefined);
     const works = errorCode === 'interrupted' ? 'wasInterrupted' : 'works';

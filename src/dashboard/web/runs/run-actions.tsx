@@ -5,8 +5,7 @@ import { jsonProblem } from '../json.ts';
 import { confirm, Dialog, toast } from '../kit/overlays.tsx';
 import { Icon } from '../kit/pill.tsx';
 import { navigate } from '../router.ts';
-import { canRetry } from './explain.ts';
-import { mayAwaitSignal, suggestBody } from './signal-body.ts';
+import { canRetry, mayAwaitSignal, suggestBody } from './explain.ts';
 
 interface RunActionsProps {
   readonly outline: Api['RunOutline'];

@@ -240,9 +240,7 @@ function AttemptList({ attempts, path, total }: AttemptListProps) {
                 <StatusPill status={status} />
                 <span class="muted">
                   <Time at={startedAt} />, <Duration from={startedAt} to={completedAt} />
-                  {(slotWaitMs ?? 0) < SHOWN_SLOT_WAIT_MS
-                    ? null
-                    : `, waited for a slot ${format.duration(slotWaitMs ?? 0)}`}
+                  {slotWaitMs < SHOWN_SLOT_WAIT_MS ? null : `, waited for a slot ${format.duration(slotWaitMs)}`}
                 </span>
                 {error === null ? null : <span class="attempt-error break">{error.message}</span>}
               </summary>

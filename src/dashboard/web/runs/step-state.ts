@@ -10,7 +10,7 @@ interface StepTimes {
   readonly attempts: readonly {
     readonly attempt: number;
     readonly status: Api['Step']['status'];
-    readonly slotWaitMs: number | null;
+    readonly slotWaitMs: number;
     /** Where it is known. */
     readonly errorCode?: string | null;
     readonly startedAt: string;

@@ -1,53 +1,57 @@
-import type { Json, JsonObject } from '../../../model/json.ts';
-import { jsonSample, type SignatureSpec, type SignedField } from '../spec.ts';
-import { isObject } from '../values.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
 
 const ITEM = ['notificationItems', '0', 'NotificationRequestItem'] as const;
 
-/** What a notification about a payment signs: nothing of its date, its reason or whether it is a test. */
-function signedOfItem(body: JsonObject): readonly SignedField[] | string {
-  const items: Json | undefined = body.notificationItems;
-  // A second item would be signed by nothing.
-  if (!Array.isArray(items) || items.length !== 1) return 'notificationItems has not exactly one item';
-  const item: Json | undefined = isObject(items[0]) ? items[0].NotificationRequestItem : undefined;
-  if (!isObject(item) || !isObject(item.amount)) return 'the item of notificationItems is not a notification';
-  // The other form signs bytes that begin with a brace.
-  if (typeof item.pspReference !== 'string' || !/^[A-Za-z0-9]/.test(item.pspReference)) {
-    return 'pspReference is not a reference';
-  }
-  return [
-    { name: 'pspReference', value: item.pspReference },
-    { name: 'originalReference', value: item.originalReference ?? '' },
-    { name: 'merchantAccountCode', value: item.merchantAccountCode },
-    { name: 'merchantReference', value: item.merchantReference ?? '', isFree: true },
-    { name: 'amount.value', value: item.amount.value },
-    { name: 'amount.currency', value: item.amount.currency },
-    { name: 'eventCode', value: item.eventCode },
-    { name: 'success', value: item.success },
-  ];
-}
+/** A member of the one notification; a second one would be signed by nothing. */
+const member = (path: string, options?: Parameters<typeof part.field>[1]) =>
+  part.field([...ITEM, ...path.split('.')], options);
 
 /** Webhooks of the newer products: banking, management, disputes. */
-const ofWholeBody: SignatureSpec = {
+const ofWholeBody: PublisherSpec = {
   name: 'Adyen',
   headers: [{ signature: 'HmacSignature' }],
   algorithm: 'sha256',
   encoding: 'base64',
-  payload: { strategy: 'RawBody', isJsonObject: true },
+  signs: [{ ...part.body, isJsonObject: true }],
   keyEncoding: 'hex',
+  eventType: { path: ['type'] },
+  eventId: { none: 'only what the event is about has one, in data.id' },
   source: '@adyen/api-library 32.1.0, read 2026-11',
 };
 
-/** Standard webhooks of payments carry the signature in the body and sign some of its members. */
-export const adyen: SignatureSpec = {
+/**
+ * Standard webhooks of payments carry the signature in the body and sign some of its members: nothing of the date, the reason or
+ * whether it is a test.
+ */
+export const adyen: PublisherSpec = {
   name: 'Adyen',
   headers: [],
   signatureFields: [{ path: [...ITEM, 'additionalData', 'hmacSignature'] }],
   requestForm: ofWholeBody,
   algorithm: 'sha256',
   encoding: 'base64',
-  payload: { strategy: 'BodyFields', fields: { joined: 'colons', list: signedOfItem } },
+  signs: [
+    // The other form signs bytes that begin with a brace.
+    member('pspReference', { form: /^[A-Za-z0-9]/ }),
+    ':',
+    member('originalReference', { isOptional: true }),
+    ':',
+    member('merchantAccountCode'),
+    ':',
+    member('merchantReference', { isOptional: true, isFree: true }),
+    ':',
+    member('amount.value'),
+    ':',
+    member('amount.currency'),
+    ':',
+    member('eventCode'),
+    ':',
+    member('success'),
+  ],
   keyEncoding: 'hex',
+  eventType: { path: [...ITEM, 'eventCode'] },
+  // With the type it tells a notification from others.
+  eventId: { path: [...ITEM, 'pspReference'] },
   // Anything else makes Adyen repeat the notification.
   acceptedResponse: { contentType: 'text/plain', body: '[accepted]' },
   sample: jsonSample({

@@ -1,5 +1,5 @@
 import type { Handshake, HandshakeRequest } from '../handshake.ts';
-import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
 import { headerOf } from '../values.ts';
 
 const HEADER = 'X-Hook-Secret';
@@ -27,12 +27,14 @@ function secretIn({ headers }: HandshakeRequest): string | undefined {
 }
 
 /** Each webhook has its own key, sent only in its handshake. Every eight hours a delivery without events arrives. */
-export const asana: SignatureSpec = {
+export const asana: PublisherSpec = {
   name: 'Asana',
   headers: [{ signature: 'X-Hook-Signature' }],
   algorithm: 'sha256',
   encoding: 'hexLower',
-  payload: { strategy: 'RawBody' },
+  signs: [part.body],
+  eventType: { none: 'a delivery is a list of events, each with its own' },
+  eventId: { none: 'neither a delivery nor its events have one' },
   handshakes: [hookSecret],
   sample: jsonSample({
     events: [{ action: 'changed', resource: { gid: '1337', resource_type: 'task' }, change: { field: 'completed' } }],

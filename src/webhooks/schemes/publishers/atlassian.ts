@@ -1,7 +1,7 @@
-import type { SignatureSpec } from '../spec.ts';
+import { type PublisherSpec, part } from '../spec.ts';
 
 /** Jira's admin webhooks. The prefix names the method, which may become a stronger one; a weaker one is never taken. */
-export const atlassian: SignatureSpec = {
+export const atlassian: PublisherSpec = {
   name: 'Atlassian',
   headers: [{ signature: 'X-Hub-Signature', deliveryId: 'X-Atlassian-Webhook-Identifier' }],
   algorithm: 'sha256',
@@ -11,7 +11,8 @@ export const atlassian: SignatureSpec = {
     { algorithm: 'sha384', prefix: 'sha384=' },
     { algorithm: 'sha512', prefix: 'sha512=' },
   ],
-  payload: { strategy: 'RawBody' },
+  signs: [part.body],
   eventType: { path: ['webhookEvent'] },
+  eventId: { headers: ['X-Atlassian-Webhook-Identifier'] },
   source: 'https://developer.atlassian.com/cloud/jira/platform/webhooks/, read 2026-11',
 };

@@ -1,7 +1,7 @@
-import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
 
 /** The body comes first, the timestamp behind it. Both keys sign, so that one of them can be replaced at a time. */
-export const box: SignatureSpec = {
+export const box: PublisherSpec = {
   name: 'Box',
   headers: [
     {
@@ -13,8 +13,10 @@ export const box: SignatureSpec = {
   ],
   algorithm: 'sha256',
   encoding: 'base64',
-  payload: { strategy: 'TimestampDotBody', delimiter: '', endsWithTimestamp: true },
+  signs: [{ ...part.body, hasEscapedForm: true }, part.timestamp],
   timestamp: { in: 'header', unit: 'rfc3339Offset' },
+  eventType: { path: ['trigger'] },
+  eventId: { headers: ['Box-Delivery-Id'] },
   sample: jsonSample(
     {
       type: 'webhook_event',
@@ -24,5 +26,5 @@ export const box: SignatureSpec = {
     },
     { 'box-signature-version': '1', 'box-signature-algorithm': 'HmacSHA256' },
   ),
-  source: 'box-node-sdk 10.12.0, read 2026-11',
+  source: 'https://developer.box.com/guides/webhooks/v2/signatures-v2/ and box-node-sdk 10.12.0, read 2026-11',
 };

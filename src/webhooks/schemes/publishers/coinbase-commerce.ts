@@ -1,12 +1,12 @@
-import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
 
 /** The key is the webhook shared secret. */
-export const coinbaseCommerce: SignatureSpec = {
+export const coinbaseCommerce: PublisherSpec = {
   name: 'CoinbaseCommerce',
   headers: [{ signature: 'X-CC-Webhook-Signature' }],
   algorithm: 'sha256',
   encoding: 'hexLower',
-  payload: { strategy: 'RawBody' },
+  signs: [part.body],
   eventType: { path: ['event', 'type'] },
   eventId: { path: ['event', 'id'] },
   sample: jsonSample({

@@ -1,6 +1,6 @@
 import type { Handshake } from '../handshake.ts';
-import { jsonSample, type SignatureSpec } from '../spec.ts';
-import { isObject, parseJson } from '../values.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
+import { jsonObject } from '../values.ts';
 
 /** Sent when the URL of interactions is saved and now and then after, signed, and with wrong signatures too. */
 const ping: Handshake = {
@@ -9,8 +9,8 @@ const ping: Handshake = {
   needsVerification: true,
   // An event of the other kind of webhook has type 1 too, and what happened in it.
   recognises({ body }) {
-    const json = parseJson(body);
-    return isObject(json) && json.type === 1 && json.event === undefined;
+    const { type, event } = jsonObject(body);
+    return type === 1 && event === undefined;
   },
   answer: () => ({ statusCode: 200, contentType: 'application/json', body: '{"type":1}' }),
 };
@@ -20,23 +20,21 @@ const eventsPing: Handshake = {
   name: 'PING of webhook events',
   method: 'POST',
   needsVerification: true,
-  recognises({ body }) {
-    const json = parseJson(body);
-    return isObject(json) && json.type === 0;
-  },
+  recognises: ({ body }) => jsonObject(body).type === 0,
   answer: () => ({ statusCode: 204, contentType: 'text/plain', body: '' }),
 };
 
 /** Interactions and webhook events. The key is the application's public key. */
-export const discord: SignatureSpec = {
+export const discord: PublisherSpec = {
   name: 'Discord',
   headers: [{ signature: 'X-Signature-Ed25519', timestamp: 'X-Signature-Timestamp' }],
   algorithm: 'ed25519',
   encoding: 'hexLower',
-  payload: { strategy: 'TimestampDotBody', delimiter: '' },
+  signs: [part.timestamp, part.body],
   // Ten digits: with any other number of them a digit could be the timestamp's or the body's.
   timestamp: { in: 'header', unit: 'seconds', length: 10 },
   keyEncoding: 'hex',
+  eventType: { path: ['type'] },
   eventId: { path: ['id'] },
   handshakes: [ping, eventsPing],
   // Shows that an answer follows within 15 minutes; anything else is shown as a failure.

@@ -1,15 +1,17 @@
-import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
 
 /** Connect has a header for each key of the account, up to a hundred; so many are read as a rotation may need. */
 const FURTHER = Array.from({ length: 9 }, (_, at) => `X-DocuSign-Signature-${at + 2}`);
 
 /** Connect, with HMAC switched on. The keys of an account all sign, and any of them may match. */
-export const docuSign: SignatureSpec = {
+export const docuSign: PublisherSpec = {
   name: 'DocuSign',
   headers: [{ signature: 'X-DocuSign-Signature-1', furtherSignatures: FURTHER }],
   algorithm: 'sha256',
   encoding: 'base64',
-  payload: { strategy: 'RawBody' },
+  signs: [part.body],
+  eventType: { path: ['event'] },
+  eventId: { none: 'only the envelope has one, in data.envelopeId' },
   sample: jsonSample({
     event: 'envelope-completed',
     retryCount: 0,

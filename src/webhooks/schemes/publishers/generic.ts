@@ -1,13 +1,15 @@
-import type { SignatureSpec } from '../spec.ts';
+import { type PublisherSpec, part } from '../spec.ts';
 
 /** For senders of one's own: what most publishers do. */
-export const generic: SignatureSpec = {
+export const generic: PublisherSpec = {
   name: 'Generic',
   headers: [{ signature: 'X-Signature' }],
   algorithm: 'sha256',
   encoding: 'hexLower',
   prefix: 'sha256=',
   isPrefixOptional: true,
-  payload: { strategy: 'RawBody' },
+  signs: [part.body],
+  eventType: { none: 'each sender has a convention of its own' },
+  eventId: { none: 'each sender has a convention of its own' },
   source: 'no publisher: a convention of this service, 2026-11',
 };

@@ -1,13 +1,14 @@
-import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
 
-export const gitHub: SignatureSpec = {
+export const gitHub: PublisherSpec = {
   name: 'GitHub',
   headers: [{ signature: 'X-Hub-Signature-256', deliveryId: 'X-GitHub-Delivery' }],
   algorithm: 'sha256',
   encoding: 'hexLower',
   prefix: 'sha256=',
-  payload: { strategy: 'RawBody' },
+  signs: [part.body],
   eventType: { headers: ['X-GitHub-Event'] },
+  eventId: { headers: ['X-GitHub-Delivery'] },
   sample: jsonSample(
     {
       ref: 'refs/heads/main',

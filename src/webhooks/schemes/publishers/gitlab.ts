@@ -1,4 +1,4 @@
-import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { jsonSample, type PublisherSpec } from '../spec.ts';
 import { standardWebhooks } from './standard-webhooks.ts';
 
 const sample = jsonSample(
@@ -12,23 +12,27 @@ const sample = jsonSample(
 );
 
 /** A webhook with a signing token, which GitLab shows as `whsec_…`: Standard Webhooks. */
-const signed: SignatureSpec = {
+const signed: PublisherSpec = {
   ...standardWebhooks,
   name: 'GitLab',
   aliases: [],
   headers: standardWebhooks.headers.slice(0, 1),
   ed25519: undefined,
+  eventType: { headers: ['X-Gitlab-Event'] },
+  eventId: { headers: ['webhook-id'] },
   sample,
   source: 'https://gitlab.com/gitlab-org/gitlab/-/merge_requests/230944, read 2026-11',
 };
 
 /** A webhook with a secret token, which is sent as it is, signs nothing. The two are told apart by the key. */
-export const gitLab: SignatureSpec = {
+export const gitLab: PublisherSpec = {
   name: 'GitLab',
   headers: [{ signature: 'X-Gitlab-Token', deliveryId: 'Idempotency-Key' }],
   algorithm: 'token',
   encoding: 'hexLower',
-  payload: { strategy: 'Nothing' },
+  signs: [],
+  eventType: { headers: ['X-Gitlab-Event'] },
+  eventId: { headers: ['Idempotency-Key'] },
   keyForm: { prefix: 'whsec_', spec: signed },
   sample,
   source:

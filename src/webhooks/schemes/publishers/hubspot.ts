@@ -1,21 +1,18 @@
-import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
 
 /**
  * Version 3 of the signature; the two before it have no time. Nothing separates the parts, but the method is known, and the
  * thirteen digits of the time are the last. The URL is signed with some characters decoded.
  */
-export const hubSpot: SignatureSpec = {
+export const hubSpot: PublisherSpec = {
   name: 'HubSpot',
   headers: [{ signature: 'X-HubSpot-Signature-v3', timestamp: 'X-HubSpot-Request-Timestamp' }],
   algorithm: 'sha256',
   encoding: 'base64',
-  payload: {
-    strategy: 'UrlPlusBody',
-    startsWithMethod: true,
-    endsWithTimestamp: true,
-    decodedInUrl: ":/?@!$'()*,;",
-  },
+  signs: [part.method, { ...part.url, decoded: ":/?@!$'()*,;" }, part.body, part.timestamp],
   timestamp: { in: 'header', unit: 'milliseconds', length: 13 },
+  eventType: { none: 'a delivery is a list of events, each with its own' },
+  eventId: { none: 'a delivery is a list of events, each with its own' },
   sample: jsonSample([
     {
       eventId: 1,

@@ -1,4 +1,4 @@
-import type { SignatureSpec } from '../spec.ts';
+import type { PublisherSpec } from '../spec.ts';
 import { adyen } from './adyen.ts';
 import { amazonSns } from './amazon-sns.ts';
 import { asana } from './asana.ts';
@@ -41,7 +41,7 @@ import { zendesk } from './zendesk.ts';
 import { zoom } from './zoom.ts';
 
 /** The built-in schemes. `Custom` is none of them: a trigger's own fields describe it. */
-export const BUILT_IN_SCHEMES: readonly SignatureSpec[] = [
+export const BUILT_IN_SCHEMES: readonly PublisherSpec[] = [
   gitHub,
   gitHubLegacy,
   bitbucket,

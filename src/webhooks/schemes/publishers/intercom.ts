@@ -1,37 +1,27 @@
-import type { Handshake } from '../handshake.ts';
-import { jsonSample, type SignatureSpec } from '../spec.ts';
-import { isObject, parseJson } from '../values.ts';
-
-/** Sent, unsigned and empty, when the URL is saved. */
-const head: Handshake = {
-  name: 'HEAD',
-  method: 'HEAD',
-  needsVerification: false,
-  recognises: () => true,
-  answer: () => ({ statusCode: 200, contentType: 'text/plain', body: '' }),
-};
+import { type Handshake, headTest } from '../handshake.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
+import { jsonObject } from '../values.ts';
 
 /** Sent, signed, when someone sends a test. */
 const ping: Handshake = {
   name: 'ping',
   method: 'POST',
   needsVerification: true,
-  recognises({ body }) {
-    const json = parseJson(body);
-    return isObject(json) && json.topic === 'ping';
-  },
+  recognises: ({ body }) => jsonObject(body).topic === 'ping',
   answer: () => ({ statusCode: 200, contentType: 'text/plain', body: '' }),
 };
 
 /** The key is the client secret of the app. SHA-1 is the only algorithm. */
-export const intercom: SignatureSpec = {
+export const intercom: PublisherSpec = {
   name: 'Intercom',
   headers: [{ signature: 'X-Hub-Signature' }],
   algorithm: 'sha1',
   encoding: 'hexLower',
   prefix: 'sha1=',
-  payload: { strategy: 'RawBody' },
-  handshakes: [head, ping],
+  signs: [part.body],
+  eventType: { path: ['topic'] },
+  eventId: { path: ['id'] },
+  handshakes: [headTest, ping],
   sample: jsonSample({
     type: 'notification_event',
     app_id: 'a86dr8yl',

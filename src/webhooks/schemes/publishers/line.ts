@@ -1,6 +1,6 @@
 import type { Handshake } from '../handshake.ts';
-import { jsonSample, type SignatureSpec } from '../spec.ts';
-import { isObject, parseJson } from '../values.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
+import { jsonObject } from '../values.ts';
 
 /** Sent, signed, when someone presses Verify next to the URL: a delivery without events. */
 const verify: Handshake = {
@@ -8,19 +8,21 @@ const verify: Handshake = {
   method: 'POST',
   needsVerification: true,
   recognises({ body }) {
-    const json = parseJson(body);
-    return isObject(json) && Array.isArray(json.events) && json.events.length === 0;
+    const { events } = jsonObject(body);
+    return Array.isArray(events) && events.length === 0;
   },
   answer: () => ({ statusCode: 200, contentType: 'text/plain', body: '' }),
 };
 
 /** Messaging API. The key is the channel secret. A redelivery says so in its body, which is then another body. */
-export const line: SignatureSpec = {
+export const line: PublisherSpec = {
   name: 'Line',
   headers: [{ signature: 'X-Line-Signature' }],
   algorithm: 'sha256',
   encoding: 'base64',
-  payload: { strategy: 'RawBody' },
+  signs: [part.body],
+  eventType: { none: 'a delivery is a list of events, each with its own' },
+  eventId: { none: 'a delivery is a list of events, each with its own' },
   handshakes: [verify],
   sample: jsonSample({
     destination: 'U8e742f61d673b39c7fff3cecb7536ef0',

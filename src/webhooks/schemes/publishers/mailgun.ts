@@ -1,11 +1,11 @@
-import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
 
 /**
  * Signs ten digits and fifty characters and nothing else, joined without a separator: with other lengths one signature
  * would fit several pairs. Events come as JSON; routes and legacy webhooks as forms. The key is the HTTP webhook signing
  * key. A subaccount's event is signed with its own key and, as parent-signature, with the primary account's.
  */
-export const mailgun: SignatureSpec = {
+export const mailgun: PublisherSpec = {
   name: 'Mailgun',
   headers: [],
   signatureFields: [
@@ -14,10 +14,7 @@ export const mailgun: SignatureSpec = {
   ],
   algorithm: 'sha256',
   encoding: 'hexLower',
-  payload: {
-    strategy: 'TimestampPlusToken',
-    token: { path: ['signature', 'token'], formField: 'token', length: 50 },
-  },
+  signs: [part.timestamp, part.token({ path: ['signature', 'token'], formField: 'token', length: 50 })],
   timestamp: {
     in: 'body',
     field: { path: ['signature', 'timestamp'], formField: 'timestamp', length: 10 },

@@ -1,5 +1,5 @@
 import { echo, type Handshake, isSameSecret } from '../handshake.ts';
-import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
 
 /** Sent once, unsigned, when the callback URL is saved, with the token that was typed in next to it. */
 const subscription: Handshake = {
@@ -20,13 +20,15 @@ const subscription: Handshake = {
 };
 
 /** Facebook, Instagram, Messenger, Threads and WhatsApp. The key is the app secret; characters beyond ASCII come escaped. */
-export const meta: SignatureSpec = {
+export const meta: PublisherSpec = {
   name: 'Meta',
   headers: [{ signature: 'X-Hub-Signature-256' }],
   algorithm: 'sha256',
   encoding: 'hexLower',
   prefix: 'sha256=',
-  payload: { strategy: 'RawBody' },
+  signs: [part.body],
+  eventType: { path: ['object'] },
+  eventId: { none: 'only the objects that changed have one' },
   handshakes: [subscription],
   sample: jsonSample({
     object: 'whatsapp_business_account',

@@ -1,13 +1,13 @@
-import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
 
 /** Paddle Billing. Several `h1` are sent while a secret is rotated; Paddle's own package reads the last one alone. */
-export const paddle: SignatureSpec = {
+export const paddle: PublisherSpec = {
   name: 'Paddle',
   headers: [{ signature: 'Paddle-Signature' }],
   algorithm: 'sha256',
   encoding: 'hexLower',
   multiValue: { delimiter: ';', keyValueSeparator: '=', valueKeys: ['h1'], acceptsMultiple: true },
-  payload: { strategy: 'TimestampDotBody', delimiter: ':' },
+  signs: [part.timestamp, ':', part.body],
   timestamp: { in: 'signature', valueKey: 'ts', unit: 'seconds' },
   eventType: { path: ['event_type'] },
   eventId: { path: ['event_id'] },

@@ -1,13 +1,13 @@
-import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
 
 /** Webhooks v3. Several `v1` are sent while a secret is rotated. */
-export const pagerDuty: SignatureSpec = {
+export const pagerDuty: PublisherSpec = {
   name: 'PagerDuty',
   headers: [{ signature: 'X-PagerDuty-Signature' }],
   algorithm: 'sha256',
   encoding: 'hexLower',
   multiValue: { delimiter: ',', keyValueSeparator: '=', valueKeys: ['v1'], acceptsMultiple: true },
-  payload: { strategy: 'RawBody' },
+  signs: [part.body],
   eventType: { path: ['event', 'event_type'] },
   eventId: { path: ['event', 'id'] },
   sample: jsonSample({

@@ -1,13 +1,14 @@
-import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
 
 /** The key is the client secret of the integration. Sentry-Hook-Timestamp and Request-ID are not signed. */
-export const sentry: SignatureSpec = {
+export const sentry: PublisherSpec = {
   name: 'Sentry',
   headers: [{ signature: 'Sentry-Hook-Signature', deliveryId: 'Request-ID' }],
   algorithm: 'sha256',
   encoding: 'hexLower',
-  payload: { strategy: 'RawBody' },
+  signs: [part.body],
   eventType: { headers: ['Sentry-Hook-Resource'] },
+  eventId: { headers: ['Request-ID'] },
   sample: jsonSample(
     {
       action: 'created',

@@ -1,21 +1,18 @@
 import { URL_ENCODED_FORM } from '../../../model/form.ts';
 import type { Handshake } from '../handshake.ts';
-import { jsonSample, type SignatureSpec } from '../spec.ts';
-import { bodyReader, isObject, mediaTypeOf, parseJson } from '../values.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
+import { bodyReader, jsonObject, mediaTypeOf } from '../values.ts';
 
 /** Sent once, signed, when the URL of an app's events is saved. */
 const urlVerification: Handshake = {
   name: 'url_verification',
   method: 'POST',
   needsVerification: true,
-  recognises({ body }) {
-    const json = parseJson(body);
-    return isObject(json) && json.type === 'url_verification';
-  },
+  recognises: ({ body }) => jsonObject(body).type === 'url_verification',
   answer({ body }) {
-    const json = parseJson(body);
-    if (!isObject(json) || typeof json.challenge !== 'string') return undefined;
-    return { statusCode: 200, contentType: 'application/json', body: JSON.stringify({ challenge: json.challenge }) };
+    const { challenge } = jsonObject(body);
+    if (typeof challenge !== 'string') return undefined;
+    return { statusCode: 200, contentType: 'application/json', body: JSON.stringify({ challenge }) };
   },
 };
 
@@ -35,13 +32,13 @@ const sslCheck: Handshake = {
 };
 
 /** The key looks like hex and is used as text. */
-export const slack: SignatureSpec = {
+export const slack: PublisherSpec = {
   name: 'Slack',
   headers: [{ signature: 'X-Slack-Signature', timestamp: 'X-Slack-Request-Timestamp' }],
   algorithm: 'sha256',
   encoding: 'hexLower',
   prefix: 'v0=',
-  payload: { strategy: 'ColonDelimited', version: 'v0' },
+  signs: ['v0:', part.timestamp, ':', part.body],
   timestamp: { in: 'header', unit: 'seconds' },
   eventType: { path: ['event', 'type'] },
   eventId: { path: ['event_id'] },

@@ -1,12 +1,12 @@
-import type { SignatureSpec } from '../spec.ts';
+import { type PublisherSpec, part } from '../spec.ts';
 
 /** The URL is the one in Square's console, byte for byte. */
-export const square: SignatureSpec = {
+export const square: PublisherSpec = {
   name: 'Square',
   headers: [{ signature: 'X-Square-HmacSha256-Signature' }],
   algorithm: 'sha256',
   encoding: 'base64',
-  payload: { strategy: 'UrlPlusBody' },
+  signs: [part.url, part.body],
   eventType: { path: ['type'] },
   eventId: { path: ['event_id'] },
   source: 'https://developer.squareup.com/docs/webhooks/step3validate, read 2026-11',

@@ -1,7 +1,7 @@
-import type { SignatureSpec } from '../spec.ts';
+import { type PublisherSpec, part } from '../spec.ts';
 
 /** Svix, GitLab's signing tokens, OpenAI, Clerk, Resend and others. Id and timestamp are signed with the body. */
-export const standardWebhooks: SignatureSpec = {
+export const standardWebhooks: PublisherSpec = {
   name: 'StandardWebhooks',
   aliases: ['Svix'],
   headers: [
@@ -12,9 +12,10 @@ export const standardWebhooks: SignatureSpec = {
   encoding: 'base64',
   multiValue: { delimiter: ' ', keyValueSeparator: ',', valueKeys: ['v1'], acceptsMultiple: true },
   ed25519: { valueKey: 'v1a', publicKeyPrefix: 'whpk_', privateKeyPrefix: 'whsk_' },
-  payload: { strategy: 'TimestampDotBody', startsWithDeliveryId: true },
+  signs: [part.deliveryId, '.', part.timestamp, '.', part.body],
   timestamp: { in: 'header', unit: 'seconds' },
   keyEncoding: 'whsec',
   eventType: { path: ['type'] },
+  eventId: { headers: ['webhook-id', 'svix-id'] },
   source: 'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md, read 2026-11',
 };

@@ -1,13 +1,13 @@
-import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
 
 /** The key is the whole `whsec_…` text. Segments `v0` are of test mode and never count. */
-export const stripe: SignatureSpec = {
+export const stripe: PublisherSpec = {
   name: 'Stripe',
   headers: [{ signature: 'Stripe-Signature' }],
   algorithm: 'sha256',
   encoding: 'hexLower',
   multiValue: { delimiter: ',', keyValueSeparator: '=', valueKeys: ['v1'], acceptsMultiple: true },
-  payload: { strategy: 'TimestampDotBody' },
+  signs: [part.timestamp, '.', part.body],
   timestamp: { in: 'signature', valueKey: 't', unit: 'seconds' },
   eventType: { path: ['type'] },
   eventId: { path: ['id'] },

@@ -1,13 +1,15 @@
 import { URL_ENCODED_FORM } from '../../../model/form.ts';
-import type { SignatureSpec } from '../spec.ts';
+import { type PublisherSpec, part } from '../spec.ts';
 
 /** SHA-1 is the only algorithm that Twilio has. */
-export const twilio: SignatureSpec = {
+export const twilio: PublisherSpec = {
   name: 'Twilio',
   headers: [{ signature: 'X-Twilio-Signature', deliveryId: 'I-Twilio-Idempotency-Token' }],
   algorithm: 'sha1',
   encoding: 'base64',
-  payload: { strategy: 'UrlPlusSortedForm', hasPortVariants: true },
+  signs: [{ ...part.url, hasPortVariants: true }, part.sortedForm],
+  eventType: { none: 'each product tells it in fields of its own' },
+  eventId: { headers: ['I-Twilio-Idempotency-Token'] },
   // Any other document makes the console report error 12300.
   acceptedResponse: { contentType: 'text/xml', body: '<Response/>' },
   sample: {

@@ -1,6 +1,6 @@
 import { echo, type Handshake } from '../handshake.ts';
-import { jsonSample, type SignatureSpec } from '../spec.ts';
-import { isObject, parseJson } from '../values.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
+import { jsonObject } from '../values.ts';
 
 /** Sent once, signed like any message, when a subscription is made. */
 const callbackVerification: Handshake = {
@@ -8,14 +8,11 @@ const callbackVerification: Handshake = {
   method: 'POST',
   needsVerification: true,
   recognises: ({ headers }) => headers['twitch-eventsub-message-type'] === 'webhook_callback_verification',
-  answer({ body }) {
-    const json = parseJson(body);
-    return isObject(json) ? echo(json.challenge) : undefined;
-  },
+  answer: ({ body }) => echo(jsonObject(body).challenge),
 };
 
 /** EventSub. Id and timestamp are signed with the body; the type of the message is not. A revocation is a delivery. */
-export const twitch: SignatureSpec = {
+export const twitch: PublisherSpec = {
   name: 'Twitch',
   headers: [
     {
@@ -27,9 +24,10 @@ export const twitch: SignatureSpec = {
   algorithm: 'sha256',
   encoding: 'hexLower',
   prefix: 'sha256=',
-  payload: { strategy: 'TimestampDotBody', delimiter: '', startsWithDeliveryId: true },
+  signs: [part.deliveryId, part.timestamp, part.body],
   timestamp: { in: 'header', unit: 'rfc3339' },
   eventType: { headers: ['Twitch-Eventsub-Subscription-Type'] },
+  eventId: { headers: ['Twitch-Eventsub-Message-Id'] },
   handshakes: [callbackVerification],
   sample: jsonSample(
     {
@@ -41,7 +39,7 @@ export const twitch: SignatureSpec = {
       },
       event: { user_id: '1337', user_login: 'awesome_user', broadcaster_user_login: 'cooler_user' },
     },
-    { 'twitch-eventsub-message-type': 'notification' },
+    { 'twitch-eventsub-message-type': 'notification', 'twitch-eventsub-subscription-type': 'channel.follow' },
   ),
   source: 'https://dev.twitch.tv/docs/eventsub/handling-webhook-events, read 2026-11',
 };

@@ -1,13 +1,15 @@
-import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
 
 /** The prefix of hex digests elsewhere, in front of base64. */
-export const typeform: SignatureSpec = {
+export const typeform: PublisherSpec = {
   name: 'Typeform',
   headers: [{ signature: 'Typeform-Signature' }],
   algorithm: 'sha256',
   encoding: 'base64',
   prefix: 'sha256=',
-  payload: { strategy: 'RawBody' },
+  signs: [part.body],
+  eventType: { path: ['event_type'] },
+  eventId: { path: ['event_id'] },
   sample: jsonSample({
     event_id: '01H3Q2W5ZK8M',
     event_type: 'form_response',

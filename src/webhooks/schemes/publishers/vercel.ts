@@ -1,12 +1,14 @@
-import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
 
 /** The key is the secret of the webhook; of an integration, its client secret. SHA-1 is the only algorithm. */
-export const vercel: SignatureSpec = {
+export const vercel: PublisherSpec = {
   name: 'Vercel',
   headers: [{ signature: 'X-Vercel-Signature' }],
   algorithm: 'sha1',
   encoding: 'hexLower',
-  payload: { strategy: 'RawBody' },
+  signs: [part.body],
+  eventType: { path: ['type'] },
+  eventId: { path: ['id'] },
   sample: jsonSample({
     id: 'uev_01H3Q2W5',
     type: 'deployment.succeeded',

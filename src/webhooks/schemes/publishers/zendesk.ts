@@ -1,7 +1,7 @@
-import { jsonSample, type SignatureSpec } from '../spec.ts';
+import { jsonSample, type PublisherSpec, part } from '../spec.ts';
 
 /** The key is the signing secret of the webhook. A webhook that sends no body signs the timestamp alone. */
-export const zendesk: SignatureSpec = {
+export const zendesk: PublisherSpec = {
   name: 'Zendesk',
   headers: [
     {
@@ -12,9 +12,10 @@ export const zendesk: SignatureSpec = {
   ],
   algorithm: 'sha256',
   encoding: 'base64',
-  payload: { strategy: 'TimestampDotBody', delimiter: '' },
+  signs: [part.timestamp, part.body],
   timestamp: { in: 'header', unit: 'rfc3339' },
   eventType: { path: ['type'] },
+  eventId: { headers: ['X-Zendesk-Webhook-Invocation-Id'] },
   sample: jsonSample({
     id: '01H3Q2W5',
     type: 'zen:event-type:ticket.created',

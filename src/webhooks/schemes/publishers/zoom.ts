@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import type { Handshake } from '../handshake.ts';
-import type { SignatureSpec } from '../spec.ts';
-import { isObject, parseJson } from '../values.ts';
+import { type PublisherSpec, part } from '../spec.ts';
+import { isObject, jsonObject } from '../values.ts';
 
 // No colon: the answer is made with the key and hash of x-zm-signature, so that someone who may choose the text freely gets
 // the signature of any "v0:<timestamp>:<body>" from it.
@@ -12,14 +12,10 @@ const urlValidation: Handshake = {
   name: 'endpoint.url_validation',
   method: 'POST',
   needsVerification: true,
-  recognises({ body }) {
-    const json = parseJson(body);
-    return isObject(json) && json.event === 'endpoint.url_validation';
-  },
+  recognises: ({ body }) => jsonObject(body).event === 'endpoint.url_validation',
   answer({ body, keys, usedPreviousKey }) {
-    const json = parseJson(body);
-    if (!isObject(json) || !isObject(json.payload)) return undefined;
-    const { plainToken } = json.payload;
+    const { payload } = jsonObject(body);
+    const plainToken = isObject(payload) ? payload.plainToken : undefined;
     // Zoom checks the answer with the token that it signed the question with.
     const key = usedPreviousKey === true ? keys.previous : keys.current;
     if (typeof plainToken !== 'string' || !PLAIN_TOKEN.test(plainToken) || key === undefined) return undefined;
@@ -28,15 +24,16 @@ const urlValidation: Handshake = {
   },
 };
 
-export const zoom: SignatureSpec = {
+export const zoom: PublisherSpec = {
   name: 'Zoom',
   headers: [{ signature: 'X-Zm-Signature', timestamp: 'X-Zm-Request-Timestamp' }],
   algorithm: 'sha256',
   encoding: 'hexLower',
   prefix: 'v0=',
-  payload: { strategy: 'ColonDelimited', version: 'v0' },
+  signs: ['v0:', part.timestamp, ':', part.body],
   timestamp: { in: 'header', unit: 'seconds' },
   eventType: { path: ['event'] },
+  eventId: { none: 'only the object that the event is about has one' },
   handshakes: [urlValidation],
   source: 'https://developers.zoom.us/docs/api/webhooks/, read 2026-11',
 };

@@ -1,0 +1,101 @@
+// Prints how large the code is, in the numbers that tend to grow unseen. It judges nothing and never fails a build.
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { parseAst } from 'rolldown/parseAst';
+
+const root = resolve(import.meta.dirname, '..');
+const modules = new Map(
+  readdirSync(join(root, 'src'), { recursive: true })
+    .filter((file) => /\.tsx?$/.test(file))
+    .map((file) => [`src/${file}`, readModule(`src/${file}`)]),
+);
+
+function readModule(file) {
+  const text = readFileSync(join(root, file), 'utf8');
+  const program = parseAst(text, { lang: file.endsWith('x') ? 'tsx' : 'ts' });
+  const imports = [...sourcesOf(program)].filter((source) => source.startsWith('.'));
+  return {
+    program,
+    lines: text.split('\n').length - 1,
+    imports: new Set(imports.map((source) => join(dirname(file), source))),
+  };
+}
+
+/** What a module names as its sources: in imports, re-exports, and `import('…')` of a value or a type. */
+function* sourcesOf(node) {
+  if (node === null || typeof node !== 'object') return;
+  if (typeof node.source?.value === 'string') yield node.source.value;
+  for (const child of Object.values(node)) yield* sourcesOf(child);
+}
+
+const linesOf = (files) => files.reduce((sum, file) => sum + modules.get(file).lines, 0);
+const within = (folder) => [...modules.keys()].filter((file) => file.startsWith(`${folder}/`));
+
+/** Lines of both files where a verb of the store has one in either backend. */
+function twins() {
+  const [sqlite, postgres] = ['src/store/sqlite/', 'src/store/postgres/'];
+  return [...modules.keys()]
+    .filter((file) => file.startsWith(sqlite))
+    .map((file) => [file, file.replace(sqlite, postgres)])
+    .filter(([, twin]) => modules.has(twin))
+    .flat();
+}
+
+/** A declaration may name several variables, a list several names; `export * from` counts as one. */
+function exportsOf({ program }) {
+  return program.body.reduce((sum, { type, declaration, specifiers }) => {
+    if (type === 'ExportAllDeclaration' || type === 'ExportDefaultDeclaration') return sum + 1;
+    if (type !== 'ExportNamedDeclaration') return sum;
+    return sum + (declaration?.declarations?.length ?? (declaration ? 1 : specifiers.length));
+  }, 0);
+}
+
+/** Members of the store's interface, with those of all that it extends. */
+function verbs() {
+  const interfaces = new Map();
+  for (const file of ['src/store/store.ts', ...within('src/store/contract')])
+    for (const { declaration, ...statement } of modules.get(file).program.body) {
+      const declared = declaration ?? statement;
+      if (declared.type === 'TSInterfaceDeclaration') interfaces.set(declared.id.name, declared);
+    }
+  const count = (name) => {
+    const { body, extends: parents } = interfaces.get(name);
+    return parents.reduce((sum, { expression }) => sum + count(expression.name), body.body.length);
+  };
+  return count('Store');
+}
+
+/** The properties of `export const settingsSchema = z.strictObject({ … })`, and `SLUICE_CONFIG`, which is read before them. */
+function settings() {
+  const { program } = modules.get('src/config/settings-schema.ts');
+  const declared = program.body.flatMap(({ declaration }) => declaration?.declarations ?? []);
+  return declared.find(({ id }) => id.name === 'settingsSchema').init.arguments[0].properties.length + 1;
+}
+
+/** What its only reader could hold: the publishers are apart, as a scheme is a file. */
+function smallFiles() {
+  const importers = new Map();
+  for (const [file, { imports }] of modules)
+    for (const imported of imports) importers.set(imported, [...(importers.get(imported) ?? []), file]);
+  return [...modules.keys()].filter((file) => {
+    const [importer, another] = importers.get(file) ?? [];
+    if (importer === undefined || another !== undefined || modules.get(file).lines >= 60) return false;
+    return dirname(importer) === dirname(file) && !file.startsWith('src/webhooks/schemes/publishers/');
+  });
+}
+
+const lines = linesOf([...modules.keys()]);
+const exported = [...modules.values()].reduce((sum, module) => sum + exportsOf(module), 0);
+const small = smallFiles();
+const rows = [
+  ['lines of src, with the page', lines],
+  ['lines of src/store', linesOf(within('src/store'))],
+  ['lines of files of one name in both stores', linesOf(twins())],
+  ['modules', modules.size],
+  ['exports per 1 000 lines', ((exported * 1000) / lines).toFixed(1)],
+  ['members of the store', verbs()],
+  ['settings', settings()],
+  ['files under 60 lines, one importer next to them', small.length],
+];
+for (const [name, value] of rows) process.stdout.write(`${name.padEnd(48)}${String(value).padStart(7)}\n`);
+for (const file of small) process.stdout.write(`  ${file}\n`);

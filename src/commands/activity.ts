@@ -1,0 +1,182 @@
+import { Command, InvalidArgumentError } from 'commander';
+import { databaseTarget } from '../config/database.ts';
+import type { Settings } from '../config/settings-schema.ts';
+import { maskUrl } from '../manifest/mask.ts';
+import {
+  type ActivityVerdict,
+  type ChainPoint,
+  type InterventionView,
+  interventionView,
+  verifyActivity,
+} from '../review/activity.ts';
+import { inspectStore } from '../store/offline.ts';
+import { bodySealer } from '../store/sealed-body.ts';
+import type { Inspection } from '../store/store.ts';
+import { print, printError } from '../telemetry/terminal.ts';
+import { CommandError, positive, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
+import { type Credentials, createServiceClient, NoAnswerError } from './service-client.ts';
+
+interface ListOptions extends Credentials {
+  readonly to?: string;
+  readonly since?: number;
+  readonly until?: number;
+  readonly actor?: string;
+  readonly action?: string;
+  readonly target?: string;
+  readonly take: number;
+  readonly json?: true;
+}
+
+interface VerifyOptions extends Credentials {
+  readonly to?: string;
+  readonly expect?: ChainPoint;
+  readonly json?: true;
+}
+
+const MOST = 500;
+
+export function activityCommand(): Command {
+  const command = new Command('activity')
+    .description('List who did what, when and why, newest first, or verify that the list was not changed')
+    .option('--since <time>', 'at or after this time: ISO 8601, or milliseconds since 1970', time)
+    .option('--until <time>', 'before this time', time)
+    .option('--actor <name>', 'of this token or user')
+    .option('--action <name>', 'of this operation, such as disableFlow')
+    .option('--target <id>', 'on this flow, run, delivery or schedule')
+    .option('--take <count>', `how many, at most ${MOST}`, positive, 50)
+    .option('--json', 'print the answer of the API')
+    .addCommand(verifyCommand());
+  return withService(command)
+    .addHelpText('after', '\nWithout --to, and if no service answers, it reads the database of the settings.')
+    .action(reporting(list));
+}
+
+function verifyCommand(): Command {
+  return (
+    new Command('verify')
+      .description(
+        'Check the chain of hashes of the activity log; names each row that was changed, removed or inserted',
+      )
+      .option(
+        '--expect <seq:hash>',
+        'a row that an earlier check called the newest: it must still be there',
+        chainPoint,
+      )
+      .configureHelp({ showGlobalOptions: true })
+      .addHelpText(
+        'after',
+        '\nWithout --to it reads the database of the settings, with SLUICE_STORE_KEY, whether or not a service runs.\n' +
+          'Exits with 0 if the log is whole, with 1 if not, with 2 if it could not be checked.',
+      )
+      // `--to`, `--json` and the credentials are those of the command above.
+      .action(reporting((_own: object, command: Command) => verify(command.optsWithGlobals<VerifyOptions>())))
+  );
+}
+
+async function list({ json, ...options }: ListOptions): Promise<void> {
+  const settings = await readCommandSettings();
+  const items = await listItems(options, settings);
+  if (json) print(`${JSON.stringify(items, null, 2)}\n`);
+  else print(items.length === 0 ? 'Nothing.\n' : `${items.map(lineOf).join('\n')}\n`);
+}
+
+async function listItems(options: Omit<ListOptions, 'json'>, settings: Settings): Promise<readonly InterventionView[]> {
+  const { to, since, until, actor, action, target } = options;
+  const take = Math.min(options.take, MOST);
+  const query = Object.entries({ since, until, actor, action, target, take }).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, String(value)] as [string, string]],
+  );
+  try {
+    const client = createServiceClient(to ?? serviceUrl(settings), options, settings);
+    const path = `/flows/api/activity?${new URLSearchParams(query)}`;
+    const { body } = await client.ask({ method: 'GET', path });
+    if (!Array.isArray(body)) throw new CommandError('The answer is not a list; is it a Sluice service?');
+    return body as InterventionView[];
+  } catch (error) {
+    if (to !== undefined || !(error instanceof NoAnswerError)) throw error;
+    const page = await inspecting(settings, (inspection, name) => {
+      printError(`no service answers; read from the database ${name}\n`);
+      return inspection.listInterventions({ since, until, actor, action, target, skip: 0, take });
+    });
+    return page.items.map(interventionView);
+  }
+}
+
+function lineOf({ at, actor, action, target, outcome, reason }: InterventionView): string {
+  const what = target === null ? action : `${action} ${target.type} ${target.id}`;
+  const ending = outcome === 'done' ? '' : ` (${outcome})`;
+  return `${at.replace(/\.\d+Z$/, 'Z')}  ${actor}  ${what}${ending}${reason === null ? '' : `: ${reason}`}`;
+}
+
+async function verify({ to, expect, json, ...credentials }: VerifyOptions): Promise<void> {
+  const settings = await readCommandSettings();
+  const verdict =
+    to === undefined
+      ? await inspecting(settings, (inspection) => verifyActivity(inspection, expect))
+      : await askVerdict(createServiceClient(to, credentials, settings), expect);
+  print(json ? `${JSON.stringify(verdict, null, 2)}\n` : `${verdictLines(verdict).join('\n')}\n`);
+  process.exitCode = { whole: 0, broken: 1, unknown: 2 }[verdict.verdict];
+}
+
+async function askVerdict(
+  client: ReturnType<typeof createServiceClient>,
+  expected: ChainPoint | undefined,
+): Promise<ActivityVerdict> {
+  const query = expected === undefined ? '' : `?expect=${expected.seq}:${expected.hash}`;
+  const { body } = await client.ask({ method: 'GET', path: `/flows/api/activity/verify${query}` });
+  return body as ActivityVerdict;
+}
+
+function verdictLines(verdict: ActivityVerdict): string[] {
+  const { rows, rowsWithoutKey, rowsOfOtherKeys, removed, newest, faults, moreFaults } = verdict;
+  const heads = {
+    whole: `The activity log is whole: ${rows} rows.`,
+    broken: 'The activity log is not what was written:',
+    unknown: `${rowsOfOtherKeys} of ${rows} rows were written with another key, so they cannot be checked; set SLUICE_STORE_KEY to it.`,
+  };
+  return [
+    heads[verdict.verdict],
+    ...faults.map(({ message, row }) => {
+      if (row === null) return `  ${message}`;
+      return `  ${message}; now: ${row.at} ${row.actor} ${row.action} (${row.id})`;
+    }),
+    ...(moreFaults > 0 ? [`  and ${moreFaults} more`] : []),
+    ...(rowsWithoutKey > 0
+      ? [`${rowsWithoutKey} rows were written without a key: whoever can write to the database could have made them.`]
+      : []),
+    ...(removed === null ? [] : [`Retention removed the rows up to ${removed.seq}.`]),
+    ...(newest === null ? [] : [`The newest row is ${newest.seq}:${newest.hash}`]),
+  ];
+}
+
+/** Reads the database of the settings, whether or not a service uses it. */
+async function inspecting<Value>(
+  settings: Settings,
+  work: (inspection: Inspection, name: string) => Promise<Value>,
+): Promise<Value> {
+  const database = databaseTarget(settings, process.cwd());
+  const sealer = settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey);
+  const inspection = await inspectStore(database, sealer?.chainKey).catch((error: unknown) => {
+    throw new CommandError(error instanceof Error ? error.message : String(error));
+  });
+  try {
+    return await work(inspection, database.kind === 'sqlite' ? database.path : maskUrl(database.url));
+  } finally {
+    await inspection.close();
+  }
+}
+
+/** Reads an option that is a time, as the API does. */
+function time(text: string): number {
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  if (/^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:?\d\d)$/i.test(text) && !Number.isNaN(Date.parse(text))) return Date.parse(text);
+  throw new InvalidArgumentError('expected a time such as 2026-03-01T12:00:00Z, or milliseconds since 1970');
+}
+
+function chainPoint(text: string): ChainPoint {
+  const [, seq, hash] = /^([1-9]\d{0,14}):([0-9a-f]{64})$/.exec(text) ?? [];
+  if (seq === undefined || hash === undefined) {
+    throw new InvalidArgumentError('expected what an earlier check printed, such as 412:9f86d0…');
+  }
+  return { seq: Number(seq), hash };
+}

@@ -1,0 +1,90 @@
+import { Command } from 'commander';
+import { print } from '../telemetry/terminal.ts';
+import { CommandError, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
+import { type Credentials, createServiceClient, findFlow, listFlows, type ServiceClient } from './service-client.ts';
+
+interface FlowsOptions extends Credentials {
+  readonly to?: string;
+}
+
+interface ListOptions extends FlowsOptions {
+  readonly json?: true;
+}
+
+interface DeleteOptions extends FlowsOptions {
+  readonly reason?: string;
+}
+
+interface DiscardOptions extends FlowsOptions {
+  readonly reason: string;
+  readonly before?: string;
+}
+
+/** The flows of a running service. */
+export function flowsCommand(): Command {
+  const list = new Command('list')
+    .description('List the deployed flows')
+    .option('--json', 'print the answer of the API');
+  const remove = new Command('delete')
+    .description('Delete a flow: its schedules end, its slugs are free, and its runs in flight finish')
+    .argument('<flow>', 'id or name of the flow')
+    .option('--reason <text>', 'why; kept in the activity');
+  const discard = new Command('discard-held')
+    .description('Discard held deliveries of a flow: their runs never start')
+    .argument('<flow>', 'id or name of the flow')
+    .requiredOption('--reason <text>', 'why; kept in the activity and with the deliveries')
+    .option('--before <time>', 'only deliveries that were held before this time, ISO 8601');
+  return new Command('flows')
+    .description('List or delete the flows of a running service, or discard what one holds')
+    .addCommand(withService(list).action(reporting(listAll)))
+    .addCommand(
+      withService(remove)
+        .addHelpText(
+          'after',
+          '\nWhat is stored of the flow stays readable until retention removes it. A deploy brings the flow back. Refused while a\n' +
+            'manifest of the folder of the service has it, other flows start it, or deliveries of it are held.',
+        )
+        .action(reporting(deleteFlow)),
+    )
+    .addCommand(withService(discard).action(reporting(discardHeld)));
+}
+
+async function clientOf(options: FlowsOptions): Promise<ServiceClient> {
+  const settings = await readCommandSettings();
+  return createServiceClient(options.to ?? serviceUrl(settings), options, settings);
+}
+
+async function listAll(options: ListOptions): Promise<void> {
+  const flows = await listFlows(await clientOf(options));
+  if (options.json) return print(`${JSON.stringify(flows, null, 2)}\n`);
+  const stateOf = ({ isEnabled, drainingSince }: (typeof flows)[number]) =>
+    isEnabled ? (drainingSince === null ? 'enabled' : 'draining') : 'disabled';
+  const rows = [
+    ['ID', 'NAME', 'VERSION', 'REVISION', 'STATE'],
+    ...flows.map((flow) => [flow.id, flow.name, flow.version, String(flow.revision), stateOf(flow)]),
+  ];
+  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((cells) => cells[column]?.length ?? 0))) ?? [];
+  const line = (cells: readonly string[]) => cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ');
+  print(rows.map((cells) => `${line(cells).trimEnd()}\n`).join(''));
+}
+
+async function deleteFlow(name: string, { reason, ...options }: DeleteOptions): Promise<void> {
+  const client = await clientOf(options);
+  const flow = await findFlow(client, name);
+  const query = reason === undefined ? '' : `?reason=${encodeURIComponent(reason)}`;
+  const { body } = await client.ask({ method: 'DELETE', path: `/flows/api/flows/${flow.id}${query}` });
+  const { runsInFlight } = body as { readonly runsInFlight?: unknown };
+  if (typeof runsInFlight !== 'number') throw new CommandError('The answer is not that of a Sluice service');
+  const going = runsInFlight === 0 ? '' : `; ${runsInFlight} of its runs are in flight and finish`;
+  print(`${flow.name} (${flow.id}) is deleted${going}\n`);
+}
+
+async function discardHeld(name: string, { reason, before, ...options }: DiscardOptions): Promise<void> {
+  const client = await clientOf(options);
+  const flow = await findFlow(client, name);
+  const path = `/flows/api/flows/${flow.id}/held/discard`;
+  const { body } = await client.ask({ method: 'POST', path, body: JSON.stringify({ reason, before }) });
+  const { message, left } = body as { readonly message?: unknown; readonly left?: unknown };
+  if (typeof message !== 'string') throw new CommandError('The answer is not that of a Sluice service');
+  print(`${flow.name}: ${message}; ${left} left\n`);
+}

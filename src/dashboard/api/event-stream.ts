@@ -1,0 +1,200 @@
+import type { Writable } from 'node:stream';
+import type { Logger } from 'pino';
+import { z } from 'zod';
+import { HttpError } from '../../errors.ts';
+import type { LiveEvent, LiveEvents } from '../../telemetry/events.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
+import { actorOf } from '../activity.ts';
+import { parameter } from '../input.ts';
+import { route, textAnswer } from '../route.ts';
+import type { ApiRoutes } from '../services.ts';
+
+/** The readers of the event stream, and what they may take of the process together. */
+export interface EventStreams {
+  /** Throws where as many read as may; before anything of the answer is sent. */
+  requireRoom(): void;
+  /** Sends a reader what it wants from now on, until its stream closes or `leave` is called. */
+  add(reader: NewReader): Reader;
+  /** Ends every stream. */
+  end(): void;
+}
+
+interface NewReader {
+  readonly stream: Writable;
+  /** Who reads, for the log. */
+  readonly actor: string;
+  readonly wants: (event: LiveEvent) => boolean;
+}
+
+interface Reader {
+  send(text: string): void;
+  leave(): void;
+}
+
+/** What waits for readers counts in bytes; the sockets themselves hold some 64 KiB each besides. */
+export const STREAM_LIMITS = { readers: 200, bytesOfOne: 1_048_576, bytes: 16_777_216, leaveMs: 5_000 };
+
+interface StreamServices {
+  readonly live: Pick<LiveEvents, 'subscribe'>;
+  readonly metrics: Pick<Metrics, 'eventReaders' | 'eventReadersRefused'>;
+  readonly logger: Logger;
+  readonly limits?: typeof STREAM_LIMITS;
+}
+
+interface OpenReader extends NewReader {
+  /** What waits until the stream has drained. */
+  waiting: Buffer[];
+  bytes: number;
+}
+
+/** What a reader that falls behind is told. It may connect again, and then read what it missed in the lists. */
+const TOO_SLOW = 'event: stream.ended\ndata: {"reason":"too_slow"}\n\n';
+
+/**
+ * Hands events to those who read them as Server-Sent Events. What a reader does not take waits here, up to a bound for
+ * each and one for all; who is furthest behind when a bound is reached has its stream ended.
+ */
+export function createEventStreams({ live, metrics, logger, limits = STREAM_LIMITS }: StreamServices): EventStreams {
+  const readers = new Set<OpenReader>();
+  let waitingBytes = 0;
+  let unsubscribe = () => {};
+
+  const forget = (reader: OpenReader) => {
+    if (!readers.delete(reader)) return;
+    waitingBytes -= reader.bytes;
+    reader.waiting = [];
+    metrics.eventReaders.set(readers.size);
+    if (readers.size === 0) unsubscribe();
+  };
+  const leave = (reader: OpenReader, last?: string) => {
+    forget(reader);
+    reader.stream.end(last);
+    // Who does not read does not see the end either.
+    const timer = setTimeout(() => reader.stream.destroy(), limits.leaveMs).unref();
+    reader.stream.once('close', () => clearTimeout(timer));
+  };
+  const cutSlowest = () => {
+    const [slowest] = [...readers].sort((one, other) => other.bytes - one.bytes);
+    if (slowest === undefined) return;
+    const { actor, bytes } = slowest;
+    metrics.eventReadersRefused.inc({ reason: 'too_slow' });
+    logger.warn(
+      { actor, waitingBytes: bytes, readers: readers.size },
+      'ended an event stream that was read too slowly',
+    );
+    leave(slowest, TOO_SLOW);
+  };
+  const write = (reader: OpenReader, bytes: Buffer) => {
+    if (!readers.has(reader)) return;
+    if (!reader.stream.writableNeedDrain && reader.waiting.length === 0) return void reader.stream.write(bytes);
+    reader.waiting.push(bytes);
+    reader.bytes += bytes.byteLength;
+    waitingBytes += bytes.byteLength;
+    if (reader.bytes > limits.bytesOfOne || waitingBytes > limits.bytes) cutSlowest();
+  };
+  const drain = (reader: OpenReader) => {
+    while (!reader.stream.writableNeedDrain) {
+      const bytes = reader.waiting.shift();
+      if (bytes === undefined) return;
+      reader.bytes -= bytes.byteLength;
+      waitingBytes -= bytes.byteLength;
+      reader.stream.write(bytes);
+    }
+  };
+
+  return {
+    requireRoom() {
+      if (readers.size < limits.readers) return;
+      metrics.eventReadersRefused.inc({ reason: 'too_many' });
+      throw new HttpError(
+        'too_many_streams',
+        `${limits.readers} event streams are open; close one, or try again later`,
+      );
+    },
+    add(given) {
+      const reader = { ...given, waiting: [], bytes: 0 };
+      readers.add(reader);
+      metrics.eventReaders.set(readers.size);
+      if (readers.size === 1) {
+        unsubscribe = live.subscribe((event) => {
+          // Once for all readers: what waits for several is one buffer.
+          let bytes: Buffer | undefined;
+          for (const each of [...readers]) {
+            if (!each.wants(event)) continue;
+            bytes ??= Buffer.from(formatEvent(event));
+            write(each, bytes);
+          }
+        });
+      }
+      reader.stream.on('drain', () => drain(reader));
+      reader.stream.once('close', () => forget(reader));
+      return { send: (text) => write(reader, Buffer.from(text)), leave: () => leave(reader) };
+    },
+    end() {
+      for (const reader of [...readers]) leave(reader);
+    },
+  };
+}
+
+/** What the stream sends of an event. */
+export type SentEvent = Pick<LiveEvent, 'type' | 'data'>;
+
+function formatEvent({ type, data }: SentEvent): string {
+  return `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
+}
+
+const HEARTBEAT_MS = 15_000;
+
+/** Events of runs, steps and deliveries as Server-Sent Events. */
+export const eventStreamRoute: ApiRoutes = (app, services) => {
+  const { logins } = services;
+  const streams = createEventStreams(services);
+  // A stream never ends by itself, and a stopping server waits for every answer.
+  app.addHook('preClose', async () => streams.end());
+
+  app.get(
+    '/flows/api/events/stream',
+    {
+      ...route('service', {
+        operationId: 'streamEvents',
+        summary: 'Runs, steps and deliveries as they happen, as Server-Sent Events',
+        description:
+          'At most 200 streams are open at once; a further one gets 503 `too_many_streams`. A reader that falls 1 MiB behind gets `event: stream.ended`, and the stream ends.',
+        query: z.strictObject({ runId: parameter.optionalGuid() }),
+        answer: textAnswer('text/event-stream'),
+      }), // A HEAD request would wait for an answer that never ends.
+      exposeHeadRoute: false,
+    },
+    async (request, reply) => {
+      const { runId } = request.query;
+      const actor = actorOf(request);
+      streams.requireRoom();
+      const headers = Object.entries(reply.getHeaders()).filter(([, value]) => value !== undefined);
+      reply.hijack();
+      const response = reply.raw;
+      response.writeHead(200, {
+        ...Object.fromEntries(headers.map(([name, value]) => [name, value ?? ''])),
+        'content-type': 'text/event-stream; charset=utf-8',
+        'cache-control': 'no-store',
+        'x-accel-buffering': 'no',
+      });
+      response.write(': open\n\n');
+      const wants = (event: LiveEvent) =>
+        runId === undefined || event.runId === runId || (event.type === 'run.changed' && event.runId === null);
+      const { send, leave } = streams.add({ stream: response, actor: actor.name, wants });
+      const unwatch = logins?.sessions.whenOver(actor, leave);
+      const heartbeat = setInterval(() => {
+        send(': still here\n\n');
+        // Another process may have ended the session. While the store is away nobody can tell, and nothing comes of it.
+        logins?.sessions.holds(actor).then(
+          (holds) => holds || leave(),
+          () => {},
+        );
+      }, HEARTBEAT_MS).unref();
+      response.once('close', () => {
+        clearInterval(heartbeat);
+        unwatch?.();
+      });
+    },
+  );
+};

@@ -1,0 +1,186 @@
+import type { DeployedFlow } from '../flows/catalog.ts';
+import type { LoadedFlow } from '../manifest/load.ts';
+import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
+import type { Access, AccessRoute, Finding } from '../model/finding.ts';
+import type { EnforcementMode } from '../model/manifest.ts';
+import {
+  accessOf,
+  CLOSED,
+  describeEntrance,
+  type Entrance,
+  entranceOf,
+  fieldsOf,
+  isVerified,
+  widest,
+} from '../webhooks/access.ts';
+import type { AccessSettings } from './needs.ts';
+
+/** What a deploy of one flow does to who gets in. */
+export interface AccessChange {
+  readonly access: Access;
+  /** Where more or less passes, or something new without a signature. */
+  readonly routes: readonly AccessRoute[];
+  /** By the path of a field: what the change of it does. */
+  readonly fields: ReadonlyMap<string, Access>;
+}
+
+export const NO_CHANGE: AccessChange = { access: 'same', routes: [], fields: new Map() };
+
+/** A trigger that a name leads or led to; without a trigger where it is not served. */
+export interface Route {
+  readonly triggerKey: string;
+  readonly trigger: WebhookTrigger | undefined;
+}
+
+/** Where each name leads that a flow answers to, in lower case: its slugs, and its id. */
+function routesOf({ manifest, webhooks, unserved = [] }: LoadedFlow): Map<string, Route> {
+  const routes = new Map<string, Route>();
+  for (const [triggerKey, trigger] of Object.entries(manifest.triggers)) {
+    if (trigger.type !== 'webhook') continue;
+    const served = webhooks.find((each) => each.triggerKey === triggerKey);
+    const route = { triggerKey, trigger: served };
+    const id = routes.get(manifest.id);
+    // One that lost its slug to another flow answers to no name; one that is not served still does.
+    const isLost = id?.trigger === undefined && !unserved.some((each) => each.triggerKey === id?.triggerKey);
+    if (id === undefined || (isLost && served !== undefined)) routes.set(manifest.id, route);
+    const slug = trigger.inputs.webhookSlug?.toLowerCase();
+    if (slug !== undefined) routes.set(slug, route);
+  }
+  return routes;
+}
+
+/** Where a slug led by a revision that gave it to a trigger; without a trigger where the revision can no longer be read. */
+export function formerRoute(slug: string, triggerKey: string, flow: LoadedFlow | undefined): Route {
+  return (flow && routesOf(flow).get(slug)) ?? { triggerKey, trigger: undefined };
+}
+
+/**
+ * Where names lead now, or else where they led last: a slug that was given up is no new route. Of two flows that claim a
+ * name, the one counts whose trigger is served.
+ */
+export function knownRoutes(
+  flows: readonly Pick<DeployedFlow, 'loaded'>[],
+  former: ReadonlyMap<string, Route>,
+): ReadonlyMap<string, Route> {
+  const routes = new Map(former);
+  for (const { loaded } of flows) {
+    for (const [name, route] of routesOf(loaded)) {
+      if (route.trigger !== undefined || !routes.has(name)) routes.set(name, route);
+    }
+  }
+  return routes;
+}
+
+/** What triggers are prepared with, and the mode of those that set none. */
+export type EntranceGates = Parameters<typeof entranceOf>[1];
+
+interface AccessRequest {
+  readonly after: LoadedFlow;
+  /** The revision that it takes the place of; undefined for a new flow. */
+  readonly before: LoadedFlow | undefined;
+  /** Where names lead now or led last, those of other flows too: one of them may give this one its slug. */
+  readonly known: ReadonlyMap<string, Route>;
+  readonly gates: EntranceGates;
+  /** Those that triggers were served with before, where they were others. */
+  readonly gatesBefore?: EntranceGates | undefined;
+}
+
+/** Gates as they were under other settings. */
+export function gatesUnder(former: AccessSettings, { preparer, defaultMode }: EntranceGates): EntranceGates {
+  const unset = { rateLimitPermitsPerSecond: undefined, rateLimitBurstSize: undefined, rateLimitPerIp: undefined };
+  const { enforcementMode = defaultMode } = former as { readonly enforcementMode?: EnforcementMode };
+  return { preparer: preparer.under({ ...unset, ...former }), defaultMode: enforcementMode };
+}
+
+/**
+ * Compares who gets in by each name before and after. A name that never led anywhere is a new route: it is told as wider where
+ * no signature is enforced, and never stands in the way of a deploy.
+ */
+export function accessChangeOf({ after, before, known, gates, gatesBefore = gates }: AccessRequest): AccessChange {
+  const own = before === undefined ? new Map<string, Route>() : routesOf(before);
+  const next = routesOf(after);
+  const entrance = ({ trigger }: Route, by: EntranceGates): Entrance =>
+    trigger === undefined ? CLOSED : entranceOf(trigger, by);
+  const fields = new Map<string, Access>();
+  const routes = new Map<string, AccessRoute>();
+  const add = (name: string, [one, other]: readonly (Route | undefined)[], route: Omit<AccessRoute, 'route'>) => {
+    // The slug and the id of a flow often lead to one trigger before and after: that is said once.
+    const pair = JSON.stringify([one?.trigger?.flowId, one?.triggerKey, other?.triggerKey]);
+    const told = routes.get(pair);
+    routes.set(pair, { ...route, route: told === undefined ? name : `${told.route} and ${name}` });
+  };
+  for (const [name, route] of next) {
+    const earlier = own.get(name) ?? known.get(name);
+    const [was, is] = [earlier && entrance(earlier, gatesBefore), entrance(route, gates)];
+    const about = {
+      trigger: route.triggerKey,
+      before: was ? describeEntrance(was) : null,
+      after: describeEntrance(is),
+    };
+    if (was === undefined) {
+      const reasons = ['The route is new, and no signature is enforced.'];
+      if (!isVerified(is)) add(name, [earlier, route], { ...about, access: 'wider', reasons });
+      continue;
+    }
+    const { access, reasons } = accessOf(was, is);
+    if (access === 'same') continue;
+    add(name, [earlier, route], { ...about, access, reasons: reasons.map(({ text }) => text) });
+    for (const reason of reasons) {
+      for (const field of fieldsOf(reason.aspect)) {
+        const path = `triggers.${route.triggerKey}.inputs.${field}`;
+        fields.set(path, widest([fields.get(path) ?? 'same', reason.access]));
+      }
+    }
+  }
+  for (const [name, route] of own) {
+    if (next.has(name)) continue;
+    const reasons = ['The route is gone.'];
+    const about = { trigger: route.triggerKey, before: describeEntrance(entrance(route, gatesBefore)), after: null };
+    add(name, [route, undefined], { ...about, access: 'narrower', reasons });
+  }
+  const found = [...routes.values()];
+  return { access: widest(found.map(({ access }) => access)), routes: found, fields };
+}
+
+/** Whether more get in by a route that was there. */
+export function isOpening({ access, before }: AccessRoute): boolean {
+  return access === 'wider' && before !== null;
+}
+
+/** Whether more passes a route that was there: then a deploy needs a word. */
+export function isOpened({ routes }: Pick<AccessChange, 'routes'>): boolean {
+  return routes.some(isOpening);
+}
+
+/**
+ * The findings with what each does to who gets in, and one for each route that is opened by nothing that they name: another
+ * file behind a reference, say, or a trigger that takes the place of another.
+ */
+export function withAccess(findings: readonly Finding[], { routes, fields }: AccessChange): Finding[] {
+  const told = findings.map((finding) => {
+    const access = fields.get(finding.path);
+    return access === undefined ? finding : { ...finding, access };
+  });
+  const unexplained = routes.filter(
+    ({ access, before, trigger }) =>
+      access === 'wider' &&
+      before !== null &&
+      !told.some((finding) => finding.access === 'wider' && finding.path.startsWith(`triggers.${trigger}.`)),
+  );
+  return [
+    ...told,
+    ...unexplained.map(
+      ({ route, trigger, before, after, reasons }): Finding => ({
+        rule: 'access-widened',
+        class: 'safe',
+        access: 'wider',
+        path: `triggers.${trigger}`,
+        before,
+        after,
+        message: `More deliveries to ${route} pass.`,
+        consequence: `${reasons.join(' ')} Runs in flight are not affected.`,
+        advice: 'Check that this is intended: it decides who may start runs.',
+      }),
+    ),
+  ];
+}

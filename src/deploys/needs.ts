@@ -1,0 +1,194 @@
+import { randomBytes, scrypt } from 'node:crypto';
+import { isDeepStrictEqual, promisify } from 'node:util';
+import { formatPath } from '../expressions/json-path.ts';
+import { literalsOf } from '../manifest/literals.ts';
+import type { LoadedFlow, ManifestRules } from '../manifest/load.ts';
+import { isReference } from '../manifest/read-secret.ts';
+import type { OpenedNeeds } from '../manifest/stored.ts';
+import { WEBHOOK_FIELDS, type WebhookTrigger } from '../manifest/webhook-inputs.ts';
+import type { JsonObject } from '../model/json.ts';
+import type { ManifestSource } from '../model/manifest.ts';
+import type { RevisionNeeds, RevisionRecord } from '../store/store.ts';
+
+/** Settings that decide who gets in, by name; those that are not set are absent. */
+export type AccessSettings = JsonObject;
+
+/** A key, at work. */
+interface Sealer {
+  readonly keyId: string;
+  digest(text: string): string;
+  seal(bytes: Uint8Array, belongsTo: string): Buffer;
+  open(sealed: Uint8Array, about: { readonly deliveryId: string; readonly bodyBytes: number }): Buffer | undefined;
+}
+
+/** Keys that secrets of revisions are sealed with. */
+export interface NeedsKeys {
+  /** Seals from now on; undefined where there is none: then only whoever has the manifest has its literal secrets. */
+  readonly current: Sealer | undefined;
+  /** That of an earlier time too. */
+  find(keyId: string): Sealer | undefined;
+}
+
+export type ChangedSecrets = ReadonlyMap<string, string | null>;
+
+/** How the needs of a manifest differ from those of the revision that has the same text. */
+interface NeedsDifference {
+  /** A secret that is written out is another one, or comes over the API and cannot be compared. */
+  readonly isForeign: boolean;
+  /**
+   * By place: references whose value is another one, and null for secrets of the folder that are written out and that cannot be
+   * compared, because the key that sealed the stored ones is lost. The folder is as much the operator's as the key.
+   */
+  readonly changed: ChangedSecrets;
+}
+
+/** Reads and writes what revisions need besides their snapshots. */
+export interface NeedsReader {
+  /** Whether secrets that are written out can be stored. */
+  readonly canSeal: boolean;
+  /** Places of the secrets that are written out. */
+  literalPlaces(manifest: LoadedFlow['manifest']): readonly string[];
+  needsOf(flow: LoadedFlow): Promise<RevisionNeeds>;
+  /** `offered` may have what was not stored: a secret counts only if its digest is the one that was. */
+  open(revision: Pick<RevisionRecord, 'flowId' | 'needs'>, offered: LoadedFlow | undefined): Promise<OpenedNeeds>;
+  compare(revision: Pick<RevisionRecord, 'needs'>, flow: LoadedFlow): Promise<NeedsDifference>;
+  /** Whether the scheme of a trigger was known and is not: it has left with the operator's code. */
+  lacksScheme(revision: Pick<RevisionRecord, 'needs'>, flow: LoadedFlow): boolean;
+  /** Settings that decide who gets in, where they were others when the revision was last put in force. */
+  formerSettings(revision: Pick<RevisionRecord, 'needs'>): AccessSettings | undefined;
+}
+
+interface NeedsServices {
+  readonly keys: NeedsKeys;
+  readonly rules: Readonly<Record<ManifestSource, Pick<ManifestRules, 'handlers' | 'readSecret'>>>;
+  /** Whether signatures of deliveries to a trigger are checked: its scheme is known. */
+  readonly isSigned: (trigger: WebhookTrigger) => boolean;
+  /** Settings that decide who gets in. */
+  readonly settings: AccessSettings;
+}
+
+export function createNeedsReader({ keys, rules, isSigned, settings }: NeedsServices): NeedsReader {
+  const literals = ({ source, manifest }: Pick<LoadedFlow, 'source' | 'manifest'>) =>
+    literalsOf(manifest, (stepType) => rules[source].handlers.get(stepType)?.secretInputs ?? []);
+
+  /** Undefined where the key is not had. */
+  const digester = (digestedWith: RevisionNeeds['digestedWith'], flowId: string) => {
+    const textOf = (name: string, value: string) => JSON.stringify(['secret of a revision', flowId, name, value]);
+    if ('salt' in digestedWith) {
+      return (name: string, value: string) => slowDigest(textOf(name, value), digestedWith.salt);
+    }
+    const sealer = keys.find(digestedWith.keyId);
+    return sealer && (async (name: string, value: string) => sealer.digest(textOf(name, value)));
+  };
+
+  return {
+    canSeal: keys.current !== undefined,
+    literalPlaces: (manifest) => [...literals({ source: 'api', manifest }).keys()],
+    async needsOf(flow) {
+      const { current } = keys;
+      const { id } = flow.manifest;
+      const digestedWith = current === undefined ? { salt: randomBytes(16).toString('hex') } : { keyId: current.keyId };
+      const digest = digester(digestedWith, id);
+      const written = literals(flow);
+      const values = [
+        ...written,
+        ...[...referencesOf(flow, rules[flow.source].readSecret)].map(([text, { value }]) => [text, value] as const),
+      ];
+      const digests = await Promise.all(
+        values.map(async ([name, value]) => [name, (await digest?.(name, value)) ?? '']),
+      );
+      const bytes = Buffer.from(JSON.stringify(Object.fromEntries(written)));
+      return {
+        files: flow.files,
+        sealed:
+          current === undefined || written.size === 0
+            ? null
+            : {
+                keyId: current.keyId,
+                bytes: bytes.byteLength,
+                text: current.seal(bytes, sealedFor(id)).toString('base64'),
+              },
+        digestedWith,
+        digests: Object.fromEntries(digests),
+        signed: flow.webhooks.filter(isSigned).map(({ triggerKey }) => triggerKey),
+        settings,
+      };
+    },
+    async open({ flowId, needs }, offered) {
+      if (needs === null) return { files: {}, literals: new Map(), lost: [] };
+      const { files, sealed, digests } = needs;
+      const places = Object.keys(digests).filter((name) => !isReference(name));
+      const opened = sealed === null ? undefined : openSealed(sealed, { flowId, keys });
+      if (opened !== undefined) return { files, literals: opened, lost: places.filter((place) => !opened.has(place)) };
+      const found = new Map<string, string>();
+      const digest = digester(needs.digestedWith, flowId);
+      const others = offered === undefined ? new Map<string, string>() : literals(offered);
+      for (const place of places) {
+        const text = others.get(place);
+        if (text !== undefined && digests[place] === (await digest?.(place, text))) found.set(place, text);
+      }
+      return { files, literals: found, lost: places.filter((place) => !found.has(place)) };
+    },
+    async compare({ needs }, flow) {
+      const written = literals(flow);
+      if (needs === null) return { isForeign: written.size > 0, changed: new Map() };
+      const digest = digester(needs.digestedWith, flow.manifest.id);
+      const isSame = async (name: string, value: string) => needs.digests[name] === (await digest?.(name, value));
+      const changed = new Map<string, string | null>();
+      const isTaken = digest === undefined && flow.source === 'folder';
+      if (isTaken) for (const place of written.keys()) changed.set(place, null);
+      const same = await Promise.all([...written].map(([place, text]) => isTaken || isSame(place, text)));
+      for (const [text, { place, value }] of referencesOf(flow, rules[flow.source].readSecret)) {
+        // One that could not be read when it was stored, or under a key that is not had, may always have been this one.
+        if (digest === undefined || needs.digests[text] === undefined) continue;
+        if (!(await isSame(text, value))) changed.set(place, text);
+      }
+      return { isForeign: same.includes(false), changed };
+    },
+    lacksScheme: ({ needs }, { webhooks }) =>
+      webhooks.some((trigger) => needs?.signed.includes(trigger.triggerKey) === true && !isSigned(trigger)),
+    formerSettings({ needs }) {
+      if (needs === null) return undefined;
+      return isDeepStrictEqual(needs.settings, settings) ? undefined : needs.settings;
+    },
+  };
+}
+
+/** Values of the references that decide who gets in, as they are now, and where each is named first. */
+function referencesOf({ manifest }: LoadedFlow, readSecret: ManifestRules['readSecret']) {
+  const found = new Map<string, { readonly place: string; readonly value: string }>();
+  for (const [key, trigger] of Object.entries(manifest.triggers)) {
+    if (trigger.type !== 'webhook') continue;
+    for (const field of [...WEBHOOK_FIELDS.secret, 'webhookPublicUrl'] as const) {
+      const text = trigger.inputs[field];
+      if (text === undefined || !isReference(text) || found.has(text)) continue;
+      const read = readSecret(text);
+      const place = formatPath(['triggers', key, 'inputs', field]);
+      if ('value' in read) found.set(text, { place, value: read.value });
+    }
+  }
+  return found;
+}
+
+function openSealed(
+  { keyId, bytes, text }: NonNullable<RevisionNeeds['sealed']>,
+  { flowId, keys }: { readonly flowId: string; readonly keys: NeedsKeys },
+): ReadonlyMap<string, string> | undefined {
+  const about = { deliveryId: sealedFor(flowId), bodyBytes: bytes };
+  const opened = keys.find(keyId)?.open(Buffer.from(text, 'base64'), about);
+  return opened && new Map(Object.entries(JSON.parse(opened.toString()) as Record<string, string>));
+}
+
+/** Binds them to their flow: they open for no other one. */
+function sealedFor(flowId: string): string {
+  return `secrets of ${flowId}`;
+}
+
+const derive = promisify<string, string, number, { N: number; r: number; p: number }, Buffer>(scrypt);
+
+/**
+ * Without a key, whoever reads the database could guess short secrets by their digests: each guess costs them some 40 ms.
+ */
+async function slowDigest(text: string, salt: string): Promise<string> {
+  return (await derive(text, salt, 16, { N: 16_384, r: 8, p: 1 })).toString('hex');
+}

@@ -1,0 +1,93 @@
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import type { Logger } from 'pino';
+import { maskedPlace } from './config/database.ts';
+import type { Settings } from './config/settings-schema.ts';
+import { ListenError } from './listening.ts';
+
+/** Answers HTTP for a start that has no database yet. */
+export interface EarlyAnswers {
+  /** Says why the start waits: at once, and every 30 s from then on. Listens from the first time on. */
+  tell(error: Error): Promise<void>;
+  /** Says that the schema of the database is being changed. */
+  migrating(names: readonly string[]): Promise<void>;
+  /** Frees the port for the service. */
+  close(): Promise<void>;
+}
+
+const TOLD_EVERY_MS = 30_000;
+
+/**
+ * A start that waits for its database is alive, so that its supervisor lets it wait, but takes nothing. Only what can be
+ * answered without flows is answered: all else would need what is in the database.
+ */
+export function createEarlyAnswers({ settings, logger }: { settings: Settings; logger: Logger }): EarlyAnswers {
+  const beganAt = performance.now();
+  let server: Server | undefined;
+  let unready: Unready = AWAY;
+  const begin = async (why: Unready) => {
+    unready = why;
+    server ??= await listen(settings, (request, response) => answer(request, response, unready));
+  };
+  let toldAt = Number.NEGATIVE_INFINITY;
+  return {
+    async tell(error) {
+      await begin(AWAY);
+      const now = performance.now();
+      if (now - toldAt < TOLD_EVERY_MS) return;
+      toldAt = now;
+      const { variable, place } = maskedPlace(settings);
+      logger.warn(
+        { waitedMs: Math.round(now - beganAt) },
+        `waiting for the database at ${place} (${variable}): ${error.message}; deliveries get 503 until it answers`,
+      );
+    },
+    async migrating(names) {
+      await begin({ message: `The database is being migrated: ${names.join(', ')}`, reason: 'migrating' });
+      logger.info({ migrations: names }, 'migrating the database; deliveries get 503 until that is done');
+    },
+    async close() {
+      const closing = server;
+      if (closing === undefined) return;
+      await new Promise<void>((resolve) => {
+        closing.close(() => resolve());
+        closing.closeAllConnections();
+      });
+    },
+  };
+}
+
+async function listen({ host, port }: Settings, answer: RequestListener): Promise<Server> {
+  const server = createServer({ headersTimeout: 10_000, requestTimeout: 30_000 }, answer);
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen({ host, port }, resolve);
+    });
+  } catch (error) {
+    throw ListenError.from(error, { host, port });
+  }
+  return server;
+}
+
+interface Unready {
+  readonly message: string;
+  readonly reason: 'store_unavailable' | 'migrating';
+}
+
+const AWAY: Unready = { message: 'The store is unavailable; try again', reason: 'store_unavailable' };
+
+function answer(request: IncomingMessage, response: ServerResponse, unready: Unready): void {
+  const path = request.url?.split('?')[0];
+  const isLive = request.method === 'GET' && path === '/health/live';
+  // A delivery's reason is one of a closed list, which has nothing of migrations.
+  const why = path === '/health/ready' ? unready : AWAY;
+  const [statusCode, body] = isLive
+    ? [200, { status: 'live' }]
+    : [503, { statusCode: 503, error: 'Service Unavailable', ...why }];
+  // Who still sends a body would take an answer before its end for a broken connection.
+  request.resume().on('end', () => {
+    // The service itself takes the next request.
+    response.writeHead(statusCode, { 'content-type': 'application/json; charset=utf-8', connection: 'close' });
+    response.end(JSON.stringify(body));
+  });
+}

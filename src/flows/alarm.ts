@@ -1,0 +1,124 @@
+import type { Logger } from 'pino';
+import { levelOfRetry } from '../errors.ts';
+import type { Clock } from '../model/clock.ts';
+
+/** Has the store asked for what is due, as soon as it is due; one question at a time. */
+export interface Alarm {
+  start(): void;
+  /** Says that something is due at this time; 0 is now. */
+  expect(at: number): void;
+  /** Asks now if something is due and nothing is in the way. */
+  ring(): void;
+  /** Resolves when no question is under way; asks first if something is due. Rejects as the question does. */
+  settle(): Promise<void>;
+  /** Asks nothing more, and resolves when the last question is answered or has failed. */
+  stop(): Promise<void>;
+  /** Whether it was started and not stopped. */
+  readonly isActive: boolean;
+  /** Whether the last question failed, and the next one is yet to come. */
+  readonly isPaused: boolean;
+}
+
+interface AlarmOptions {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** While it is not, this process asks nothing: see `Heartbeat`. */
+  readonly isFit: () => boolean;
+  /** Asks; undefined where that is not possible yet. Whoever makes it possible rings. What it learns it `expect`s. */
+  readonly ask: () => Promise<void> | undefined;
+  /** How long to wait after so many failures in a row. */
+  readonly waitMs: (failures: number) => number;
+  readonly failure: string;
+}
+
+/** What this process was not told of is found at the latest after this time. */
+const LONGEST_SLEEP_MS = 60_000;
+/** How soon to see again whether this process is fit. */
+const UNFIT_MS = 1000;
+
+export function createAlarm({ clock, logger, isFit, ask, waitMs, failure }: AlarmOptions): Alarm {
+  let isActive = false;
+  let dueAt = 0;
+  let failures = 0;
+  let asking: Promise<void> | undefined;
+  let timer: { readonly handle: NodeJS.Timeout; readonly ringsAt: number; readonly isPause: boolean } | undefined;
+
+  const sleep = (ms: number, isPause = false) => {
+    const ringsAt = clock.now() + ms;
+    // A timer that rings early costs one question; setting it again for every step would cost more.
+    if (timer !== undefined && (timer.isPause || timer.ringsAt <= ringsAt)) return;
+    clearTimeout(timer?.handle);
+    const handle = setTimeout(() => {
+      timer = undefined;
+      // What another process or a hand made due is found now, and the clock may have been set.
+      dueAt = 0;
+      ring();
+    }, ms).unref();
+    timer = { handle, ringsAt, isPause };
+  };
+  const begin = (): Promise<void> | undefined => {
+    const known = dueAt;
+    // From here on only what is learnt after the question was sent counts.
+    dueAt = Number.POSITIVE_INFINITY;
+    const asked = ask();
+    if (asked === undefined) {
+      dueAt = Math.min(dueAt, known);
+      return undefined;
+    }
+    asking = asked
+      .then(
+        () => {
+          failures = 0;
+        },
+        (error: unknown) => {
+          failures += 1;
+          dueAt = 0;
+          const ms = waitMs(failures);
+          clearTimeout(timer?.handle);
+          timer = undefined;
+          if (isActive) sleep(ms, true);
+          logger[levelOfRetry(error, 'error')]({ err: error, waitMs: ms }, failure);
+          throw error;
+        },
+      )
+      .finally(() => {
+        asking = undefined;
+        ring();
+      });
+    return asking;
+  };
+  const ring = () => {
+    if (!isActive || asking !== undefined || timer?.isPause === true) return;
+    if (!isFit()) {
+      sleep(UNFIT_MS);
+      return;
+    }
+    const ms = dueAt - clock.now();
+    if (ms > 0) sleep(Math.min(ms, LONGEST_SLEEP_MS));
+    else begin()?.catch(() => {});
+  };
+
+  return {
+    start() {
+      isActive = true;
+      ring();
+    },
+    expect(at) {
+      dueAt = Math.min(dueAt, at);
+      ring();
+    },
+    ring,
+    settle: () => asking ?? (dueAt <= clock.now() ? begin() : undefined) ?? Promise.resolve(),
+    async stop() {
+      isActive = false;
+      clearTimeout(timer?.handle);
+      await asking?.catch(() => {});
+    },
+    get isActive() {
+      return isActive;
+    },
+    get isPaused() {
+      return timer?.isPause === true;
+    },
+  };
+}

@@ -1,0 +1,73 @@
+import type { Logger } from 'pino';
+import { levelOfRetry } from '../errors.ts';
+import type { Clock } from '../model/clock.ts';
+import { SOLE_OWNER } from '../model/runtime-keys.ts';
+import type { HostPlace, HostPlaces, Store } from '../store/store.ts';
+import type { Queue } from './known-hosts.ts';
+import { InternalFaultError } from './load-once.ts';
+
+/** A request that has to end by now has ended: then its place comes free even if it could not be returned. */
+const SLACK_MS = 10_000;
+
+interface PlacesServices {
+  readonly store: Pick<Store, 'takeHostPlaces' | 'returnHostPlaces' | 'listHostPlaces' | 'replica'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * Counts the requests of all replicas where so many may be under way at once; a process that has its store for itself
+ * counts alone. A request holds a place until it has ended, its time is over, or its replica was found dead.
+ */
+export class StoredPlaces {
+  readonly #services: PlacesServices;
+
+  constructor(services: PlacesServices) {
+    this.#services = services;
+  }
+
+  get #isShared(): boolean {
+    return this.#services.store.replica !== SOLE_OWNER;
+  }
+
+  /** A place in each queue that has so many, or the key of one that is full. Rejects with `InternalFaultError`. */
+  async take(taken: readonly Queue[], answerMs: number): Promise<HostPlaces> {
+    const { store, clock } = this.#services;
+    const queues = taken.flatMap(({ key, bucket: { limits } }) =>
+      limits.atOnce === undefined ? [] : [{ queue: key, most: limits.atOnce }],
+    );
+    if (queues.length === 0 || !this.#isShared) return { kind: 'taken', places: [] };
+    const now = clock.now();
+    const until = Math.ceil(now + answerMs + SLACK_MS);
+    return store.takeHostPlaces({ owner: store.replica, queues, now, until }).catch((cause: unknown) => {
+      throw new InternalFaultError('the requests of all replicas could not be counted', { cause });
+    });
+  }
+
+  /** Never rejects: a place that cannot be returned comes free at its time. */
+  async return(places: readonly HostPlace[]): Promise<void> {
+    const { store, logger } = this.#services;
+    await store.returnHostPlaces({ owner: store.replica, places }).catch((error: unknown) => {
+      logger[levelOfRetry(error, 'warn')](
+        { err: error },
+        'the end of a request could not be stored; its place is free later',
+      );
+    });
+  }
+
+  /** Looks how many requests of the others are under way. Rejects as the store does. */
+  async recount(queues: readonly Queue[]): Promise<void> {
+    const { store, clock } = this.#services;
+    if (!this.#isShared || !queues.some(({ bucket }) => bucket.limits.atOnce !== undefined)) return;
+    const held = await store.listHostPlaces({ owner: store.replica, now: clock.now() });
+    const byKey = new Map(held.map((each) => [each.queue, each.held]));
+    for (const queue of queues) queue.inFlightElsewhere = byKey.get(queue.key) ?? 0;
+  }
+}
+
+/** How many more requests the limits at once allow, as far as this process knows. */
+export function freePlaces(queue: Queue): number {
+  const free = ({ bucket, inFlight, inFlightElsewhere }: Queue) =>
+    (bucket.limits.atOnce ?? Number.POSITIVE_INFINITY) - inFlight - inFlightElsewhere;
+  return Math.min(free(queue), free(queue.host.own));
+}

@@ -1,0 +1,263 @@
+import {
+  type Edge,
+  type Graph,
+  type RunnableManifest,
+  type RunStatus,
+  type RunTriggerType,
+  type StepDefinition,
+  type StepStatus,
+  subFlowsOf,
+} from './manifest.ts';
+import type { NewRun, RunTrigger } from './run.ts';
+import type { SearchKeys } from './search-keys.ts';
+
+/** Statuses of the steps that have been reached; a step that is not in it has not. */
+type StepStates = ReadonlyMap<string, StepStatus>;
+
+interface Plan {
+  /** Keys of steps whose edges are all satisfied and that have not been reached yet. */
+  readonly start: readonly string[];
+  /** Steps that can never start, in the order in which that became certain. */
+  readonly skip: readonly SkippedStep[];
+  /** How the run ended; null while anything is to be started, waits or runs. */
+  readonly end: RunStatus | null;
+}
+
+interface SkippedStep {
+  readonly stepKey: string;
+  readonly reason: string;
+}
+
+/** A graph with the edges of each step both ways, in manifest order: made once for what is planned many times. */
+export type WiredGraph = Readonly<Record<string, WiredStep>>;
+
+interface WiredStep extends StepDefinition {
+  readonly upstream: readonly StepEdge[];
+  /** Steps that run after this one, with the edge between. */
+  readonly downstream: readonly StepEdge[];
+  /** The children of a loop. */
+  readonly steps?: WiredGraph | undefined;
+}
+
+type StepEdge = readonly [stepKey: string, edge: Edge];
+
+/**
+ * Says what follows from the states of a run. Pure: the same graph and states give the same plan, whatever order the
+ * states were reached in, so that the engine, the store's transaction, recovery and the page agree.
+ *
+ * A step starts when every edge is satisfied (AND) and is skipped as soon as one edge can no longer be. Skips cascade
+ * in the same plan, because a skipped step may satisfy an edge that lists Skipped or break one that does not.
+ */
+export function planNext(graph: WiredGraph, states: StepStates): Plan {
+  const steps = Object.entries(graph);
+  const known = new Map(states);
+  const skip: SkippedStep[] = [];
+  for (let isSettled = false; !isSettled; ) {
+    isSettled = true;
+    for (const [stepKey, step] of steps) {
+      if (known.has(stepKey)) continue;
+      const reason = brokenEdge(step, known);
+      if (reason === undefined) continue;
+      known.set(stepKey, 'Skipped');
+      skip.push({ stepKey, reason });
+      isSettled = false;
+    }
+  }
+  const start = steps.flatMap(([stepKey, step]) => (known.has(stepKey) || !isReady(step, known) ? [] : [stepKey]));
+  return { start, skip, end: start.length === 0 ? runEnd(steps, known) : null };
+}
+
+/** More steps than it pays to look at each time one of them ends. */
+const MANY_STEPS = 64;
+
+const large = new WeakMap<WiredGraph, boolean>();
+
+/** Whether a graph has so many steps that what follows from one is better planned by `planAfter`. */
+export function isLarge(graph: WiredGraph): boolean {
+  const known = large.get(graph) ?? Object.keys(graph).length > MANY_STEPS;
+  large.set(graph, known);
+  return known;
+}
+
+/** Asks for the states of steps; `yield*` gives the answer. */
+type AskStates<Asked> = (stepKeys: readonly string[]) => {
+  [Symbol.iterator](): Iterator<Asked, StepStates, unknown>;
+};
+
+/**
+ * Plans what follows from a step that has just ended, as `planNext` does, but asks only for the states of what runs after
+ * it. Does not say whether the run ends. A step that waits for very many is planned when it is its turn: where one of
+ * these has not ended, the others are not looked at.
+ */
+export function* planAfter<Asked>(
+  graph: WiredGraph,
+  ended: string,
+  statesOf: AskStates<Asked>,
+): Generator<Asked, Omit<Plan, 'end'>, unknown> {
+  const known = new Map<string, StepStatus>();
+  const start: string[] = [];
+  const skip: SkippedStep[] = [];
+  // A skipped step has ended too, and what runs after it is looked at, again where it was before.
+  for (let changed = [ended]; changed.length > 0; ) {
+    const next = [...new Set(changed.flatMap((key) => graph[key]?.downstream.map(([after]) => after) ?? []))];
+    const few = next.filter((key) => upstreamOf(graph, key).length <= MANY_STEPS);
+    yield* learn(known, [...changed, ...next, ...few.flatMap((key) => upstreamOf(graph, key))], statesOf);
+    changed = [];
+    for (const stepKey of next) {
+      const step = graph[stepKey];
+      if (step === undefined || known.has(stepKey)) continue;
+      const upstream = upstreamOf(graph, stepKey);
+      // The last to be reached come last, so that one which has not ended is soon found.
+      for (let end = upstream.length; end > 0 && brokenEdge(step, known) === undefined; end -= MANY_STEPS) {
+        const some = upstream.slice(Math.max(0, end - MANY_STEPS), end);
+        yield* learn(known, some, statesOf);
+        if (some.some((key) => !hasEnded(known.get(key) ?? 'Pending'))) break;
+      }
+      const reason = brokenEdge(step, known);
+      if (reason !== undefined) {
+        skip.push({ stepKey, reason });
+        changed.push(stepKey);
+        known.set(stepKey, 'Skipped');
+      } else if (isReady(step, known)) {
+        start.push(stepKey);
+        known.set(stepKey, 'Pending');
+      }
+    }
+  }
+  return { start, skip };
+}
+
+function upstreamOf(graph: WiredGraph, stepKey: string): string[] {
+  return graph[stepKey]?.upstream.map(([before]) => before) ?? [];
+}
+
+/** Asks for those states that are not known. */
+function* learn<Asked>(
+  known: Map<string, StepStatus>,
+  stepKeys: readonly string[],
+  statesOf: AskStates<Asked>,
+): Generator<Asked, void, unknown> {
+  const asked = [...new Set(stepKeys)].filter((key) => !known.has(key));
+  if (asked.length === 0) return;
+  for (const [key, status] of yield* statesOf(asked)) known.set(key, status);
+}
+
+function isReady({ upstream }: WiredStep, known: StepStates): boolean {
+  return upstream.every(([stepKey, edge]) => {
+    const status = known.get(stepKey);
+    return status !== undefined && edge.statuses.includes(status);
+  });
+}
+
+function brokenEdge({ upstream }: WiredStep, known: StepStates): string | undefined {
+  for (const [stepKey, edge] of upstream) {
+    const status = known.get(stepKey);
+    if (status !== undefined && hasEnded(status) && !edge.statuses.includes(status)) {
+      return `"${stepKey}" ended ${status}; this step runs after ${edge.statuses.join(' or ')}`;
+    }
+  }
+  return undefined;
+}
+
+function runEnd(steps: readonly (readonly [string, WiredStep])[], known: StepStates): RunStatus | null {
+  if (!steps.every(([stepKey]) => hasEnded(known.get(stepKey) ?? 'Pending'))) return null;
+  if (steps.some(([stepKey, step]) => known.get(stepKey) === 'Failed' && !isHandled(step, known))) return 'Failed';
+  const leaves = steps.filter(([, { downstream }]) => downstream.length === 0);
+  return leaves.length > 0 && leaves.every(([stepKey]) => known.get(stepKey) === 'Skipped') ? 'Skipped' : 'Succeeded';
+}
+
+/** Keys of the steps that make an ended graph Failed: those that failed and that no later step handled. */
+export function unhandledFailures(graph: WiredGraph, states: StepStates): string[] {
+  return Object.entries(graph).flatMap(([stepKey, step]) =>
+    states.get(stepKey) === 'Failed' && !isHandled(step, states) ? [stepKey] : [],
+  );
+}
+
+/** A failure is handled by a downstream step that listed Failed and succeeded. */
+function isHandled({ downstream }: WiredStep, known: StepStates): boolean {
+  return downstream.some(([stepKey, edge]) => known.get(stepKey) === 'Succeeded' && edge.statuses.includes('Failed'));
+}
+
+function hasEnded(status: StepStatus): boolean {
+  return status === 'Succeeded' || status === 'Failed' || status === 'Skipped';
+}
+
+export function wire(graph: Graph): WiredGraph {
+  const downstream = new Map<string, StepEdge[]>(Object.keys(graph).map((stepKey) => [stepKey, []]));
+  for (const [stepKey, { runAfter }] of Object.entries(graph)) {
+    for (const [upstreamKey, edge] of Object.entries(runAfter)) downstream.get(upstreamKey)?.push([stepKey, edge]);
+  }
+  const wireStep = (stepKey: string, { steps, ...definition }: StepDefinition): WiredStep => ({
+    ...definition,
+    upstream: Object.entries(definition.runAfter),
+    downstream: downstream.get(stepKey) ?? [],
+    ...(steps === undefined ? {} : { steps: wire(steps) }),
+  });
+  return Object.fromEntries(Object.entries(graph).map(([stepKey, step]) => [stepKey, wireStep(stepKey, step)]));
+}
+
+/** What a run is planned from. */
+interface RunRequest {
+  /** UUID v7. */
+  readonly runId: string;
+  /** The newest revision; of a run that a `RunFlow` step starts, the one that its run has pinned. */
+  readonly flow: {
+    readonly record: {
+      readonly id: string;
+      readonly name: string;
+      readonly version: string;
+      readonly revision: number;
+    };
+    readonly prepared: { readonly entry: Entry };
+  };
+  readonly triggerType: RunTriggerType;
+  readonly trigger: RunTrigger;
+  readonly deliveryId: string | null;
+  /** The run that this one repeats, or whose failure or step starts it. */
+  readonly sourceRunId: string | null;
+  readonly traceparent: string | null;
+  /** Milliseconds since the Unix epoch. */
+  readonly at: number;
+  /** Absent where the trigger names none. */
+  readonly searchKeys?: SearchKeys | undefined;
+}
+
+/** How every run of a revision begins. */
+interface Entry {
+  /** The steps that run after no other. */
+  readonly steps: readonly Pick<NewRun['steps'][number], 'stepKey' | 'stepType'>[];
+  /** How the run ends at once where there are none. */
+  readonly end: RunStatus | null;
+  readonly timeoutSeconds: number | undefined;
+  /** Flows that its steps run; absent where they run none. */
+  readonly subFlows?: readonly string[] | undefined;
+}
+
+export function entryOf({ steps: graph, timeoutSeconds }: Pick<RunnableManifest, 'steps' | 'timeoutSeconds'>): Entry {
+  const { start, end } = planNext(wire(graph), new Map());
+  const steps = start.map((stepKey) => ({ stepKey, stepType: graph[stepKey]?.type ?? '' }));
+  const subFlows = subFlowsOf(graph);
+  return { steps, end, timeoutSeconds, ...(subFlows.length > 0 && { subFlows }) };
+}
+
+/** Plans a run of a revision. Pure; a flow without steps yields a run that has ended. */
+export function planRun({ runId, flow, trigger, at, ...origin }: RunRequest): NewRun {
+  const { record, prepared } = flow;
+  const { steps, end, timeoutSeconds, subFlows } = prepared.entry;
+  return {
+    id: runId,
+    flowId: record.id,
+    flowName: record.name,
+    flowVersion: record.version,
+    revision: record.revision,
+    status: end ?? 'Running',
+    startedAt: at,
+    completedAt: end === null ? null : at,
+    timeoutAt: end !== null || timeoutSeconds === undefined ? null : at + Math.ceil(timeoutSeconds * 1000),
+    triggerKey: trigger.key,
+    trigger,
+    ...origin,
+    ...(subFlows !== undefined && { subFlows }),
+    steps: steps.map((step) => ({ ...step, dueAt: at })),
+  };
+}

@@ -1,0 +1,98 @@
+/**
+ * Keys of steps as rows have them. A step of the graph has its own key; the child `c` of the third iteration of the loop
+ * `l` has `l.2.c`, and loops nest. The part before the child's own key is its scope: `l.2.`, or nothing outside of
+ * loops. Step keys hold no dot.
+ */
+interface RuntimeKey {
+  readonly scope: string;
+  /** The key in the graph of the scope. */
+  readonly localKey: string;
+  /** The iteration that the step belongs to; null outside of loops. */
+  readonly iteration: Iteration | null;
+}
+
+interface Iteration {
+  /** Runtime key of the loop. */
+  readonly loopKey: string;
+  /** From 0. */
+  readonly index: number;
+}
+
+export function parseRuntimeKey(stepKey: string): RuntimeKey {
+  const end = stepKey.lastIndexOf('.');
+  if (end === -1) return { scope: '', localKey: stepKey, iteration: null };
+  const scope = stepKey.slice(0, end + 1);
+  return { scope, localKey: stepKey.slice(end + 1), iteration: iterationOf(scope) };
+}
+
+/** The iteration of a scope; null for the scope outside of loops. */
+export function iterationOf(scope: string): Iteration | null {
+  if (scope === '') return null;
+  const start = scope.lastIndexOf('.', scope.length - 2);
+  return { loopKey: scope.slice(0, start), index: Number(scope.slice(start + 1, -1)) };
+}
+
+export function scopeOfIteration({ loopKey, index }: Iteration): string {
+  return `${loopKey}.${index}.`;
+}
+
+/** The owner of all leases where one process at a time has the store: a start frees what the process before it held. */
+export const SOLE_OWNER = 'sole';
+
+/**
+ * Names the leases that an owner takes in one call. Each token ends with the owner's name, so that no separate column
+ * is needed. Throws if the name would make this ambiguous.
+ */
+export function holderOf(owner: string, call: string): string {
+  if (/^$|[/~]/.test(owner)) throw new Error(`An owner of leases cannot be named ${JSON.stringify(owner)}`);
+  return `${owner}~${call}`;
+}
+
+/** The owner of a lease. */
+export function ownerOf(token: string): string {
+  const holder = token.slice(token.lastIndexOf('/') + 1);
+  return holder.slice(0, holder.indexOf('~'));
+}
+
+/** Names a lease of a step. It holds the step's address, so that a store needs no index of leases. */
+export function tokenOf(runId: string, stepKey: string, holder: string): string {
+  return `${runId}/${stepKey}/${holder}`;
+}
+
+/** The step that a token leases. */
+export function leasedStep(token: string): { readonly runId: string; readonly stepKey: string } {
+  const start = token.indexOf('/');
+  const end = token.lastIndexOf('/');
+  return { runId: token.slice(0, start), stepKey: token.slice(start + 1, end) };
+}
+
+/** A step of a graph, as a manifest has it or prepared; a loop has a graph of its own. */
+interface Nested<Step> {
+  readonly steps?: Readonly<Record<string, Step>> | undefined;
+}
+
+/** The graph that the steps of a scope belong to; undefined where a run of this graph has no such scope. */
+export function graphOfScope<Step extends Nested<Step>>(
+  graph: Readonly<Record<string, Step>>,
+  scope: string,
+): Readonly<Record<string, Step>> | undefined {
+  const iteration = iterationOf(scope);
+  return iteration === null ? graph : stepAt(graph, iteration.loopKey)?.steps;
+}
+
+/** The step behind a runtime key; undefined where the graph has none. */
+export function stepAt<Step extends Nested<Step>>(
+  graph: Readonly<Record<string, Step>>,
+  stepKey: string,
+): Step | undefined {
+  const { scope, localKey } = parseRuntimeKey(stepKey);
+  const own = graphOfScope(graph, scope);
+  return own !== undefined && Object.hasOwn(own, localKey) ? own[localKey] : undefined;
+}
+
+/** Scopes whose steps a step can read, its own first, then those of the loops around it. */
+export function scopesAround(stepKey: string): string[] {
+  const { scope } = parseRuntimeKey(stepKey);
+  const iteration = iterationOf(scope);
+  return iteration === null ? [scope] : [scope, ...scopesAround(iteration.loopKey)];
+}

@@ -1,0 +1,183 @@
+import type { DeliveryRecord } from '../../model/delivery.ts';
+import { readGateResults } from '../new-rows.ts';
+import type { AcceptResult, HoldResult, NewRun, NonceClaim, Pins } from '../store.ts';
+import type { Ask, Decision } from './decision.ts';
+import { shareFlows } from './flows.ts';
+import { listTriggerKeys } from './nonce-names.ts';
+import { type Port, sql } from './port.ts';
+import { type HoldRows, holdOf } from './release.ts';
+import { type PinRows, whyClosed, withPins } from './sub-runs.ts';
+import type { Verbs } from './verb.ts';
+
+/** What decides an acceptance. A backend's calls have the rows to store besides. */
+export interface Candidate extends Pick<NewRun, 'subFlows' | 'pins'> {
+  /** The run that starts if nothing else answers. */
+  readonly runId: string;
+  readonly flowId: string;
+  readonly triggerKey: string;
+  readonly revision: number;
+  readonly hasDelivery: boolean;
+  readonly redeliveredFrom: string | null;
+  readonly nonce: NonceClaim | undefined;
+  readonly idempotencyKey: string | null;
+  /** Hex SHA-256 of the body; read only where there is an idempotency key. */
+  readonly bodySha256: string;
+  readonly verifiedBy: string | null;
+}
+
+/** The first use of an idempotency key, or of a nonce that has not expired. */
+export interface FirstUse {
+  readonly runId: string;
+  readonly bodySha256: string;
+}
+
+/** The first use of a nonce under its own name, or under another that counts as well. */
+export interface NonceUse extends FirstUse {
+  readonly isOwn: boolean;
+}
+
+/** How a delivery is kept. */
+export interface Kept {
+  /** Another run than the candidate's has neither its bytes nor its search keys: they are stored with the delivery. */
+  readonly runId: string;
+  readonly isReplay: boolean;
+}
+
+/**
+ * The rows of acceptances in one transaction, under the candidate's trigger and its former keys.
+ *
+ * A name is a nonce, an idempotency key or the delivery that is repeated. What is not found under a name no other
+ * transaction finds or keeps before the end of this one: of two replicas that ask at once, one waits for the other.
+ */
+export interface AcceptanceRows<Call extends Candidate> extends FlowRows, PinRows {
+  /** The run that an earlier redelivery of the same delivery belongs to. */
+  findRedelivery(call: Call): Ask<string | undefined>;
+  findNonce(call: Call): Ask<NonceUse | undefined>;
+  findKey(call: Call): Ask<FirstUse | undefined>;
+  keepRedelivery(call: Call, runId: string): void;
+  keepNonce(call: Call, runId: string): void;
+  keepKey(call: Call): void;
+  keepDelivery(call: Call, kept: Kept): void;
+  /** Counts the delivery for the key that verified it. */
+  countKeyUse(call: Call): void;
+  keepRun(call: Call, pins: Pins | undefined): void;
+}
+
+export interface FlowRows {
+  /** A flow, which stays as it is until the transaction ends; undefined where it was never deployed. */
+  shareFlow(flowId: string): Ask<{ readonly revision: number; readonly isOpen: boolean } | undefined>;
+}
+
+export const sharingFlowRows = (port: Port): FlowRows => ({
+  *shareFlow(flowId) {
+    const flow = (yield* shareFlows(port, [flowId])).get(flowId);
+    return flow && { revision: flow.revision, isOpen: whyClosed(flow) === undefined };
+  },
+});
+
+/** Turns a delivery into a run, or says why not. */
+export function* accept<Call extends Candidate>(rows: AcceptanceRows<Call>, call: Call): Decision<AcceptResult> {
+  if (!(yield* mayStart(rows, call))) return { kind: 'outdated' };
+  const result = yield* claim(rows, call);
+  if (result.kind === 'accepted') rows.keepRun(call, (yield* withPins(rows, call)).pins);
+  return result;
+}
+
+/**
+ * Whether a run is of the newest revision of its flow and the flow starts runs now: both may have changed since the run
+ * was planned, in this process or in another. A flow that was never deployed cannot differ.
+ */
+export function* mayStart(
+  rows: FlowRows,
+  { flowId, revision }: Pick<Candidate, 'flowId' | 'revision'>,
+): Decision<boolean> {
+  const flow = yield* rows.shareFlow(flowId);
+  return flow === undefined || (flow.revision === revision && flow.isOpen);
+}
+
+/** Keeps a delivery until its flow starts runs; 'full' where no more may be kept. */
+export function* hold<Call extends Candidate>(
+  rows: AcceptanceRows<Call> & HoldRows<Call>,
+  call: Call,
+): Decision<HoldResult | 'full'> {
+  const kind = yield* holdOf(rows, call);
+  if (kind !== 'held') return { kind };
+  if (!(yield* rows.hasRoom(call))) return 'full';
+  const result = yield* claim(rows, call);
+  if (result.kind !== 'accepted') return result;
+  rows.keepHeld(call);
+  return { ...result, kind };
+}
+
+/**
+ * The order of decisions: the first that applies answers. All names are asked for before any is kept, so that what
+ * refuses a delivery leaves nothing behind, and every row names the run that the answer names.
+ */
+function* claim<Call extends Candidate>(
+  rows: AcceptanceRows<Call>,
+  call: Call,
+): Decision<Exclude<AcceptResult, { kind: 'outdated' }>> {
+  const { redeliveredFrom, nonce, idempotencyKey, verifiedBy } = call;
+
+  const repeated = redeliveredFrom === null ? undefined : yield* rows.findRedelivery(call);
+  if (repeated !== undefined) return { kind: 'duplicate', runId: repeated, isReplay: false };
+
+  const known = nonce?.isAsked === true ? yield* rows.findNonce(call) : undefined;
+  if (known !== undefined && nonce?.isEnforced === true) {
+    return { kind: 'replayed', runId: known.runId, hasSameBody: known.bodySha256 === nonce.bodySha256 };
+  }
+
+  const first = idempotencyKey === null ? undefined : yield* rows.findKey(call);
+
+  if (first !== undefined && first.bodySha256 !== call.bodySha256) return { kind: 'conflict', runId: first.runId };
+
+  const runId = first?.runId ?? call.runId;
+  const isReplay = known !== undefined;
+  if (redeliveredFrom !== null) rows.keepRedelivery(call, runId);
+  if (nonce !== undefined && known?.isOwn !== true) rows.keepNonce(call, runId);
+  if (call.hasDelivery) rows.keepDelivery(call, { runId, isReplay });
+  if (verifiedBy !== null && call.hasDelivery && !isReplay && redeliveredFrom === null) rows.countKeyUse(call);
+  if (first !== undefined) return { kind: 'duplicate', runId, isReplay };
+  if (idempotencyKey !== null) rows.keepKey(call);
+  return { kind: 'accepted', runId, isReplay };
+}
+
+/** What a replay that is not enforced changes in the record of its delivery. */
+export function asReplay({
+  reason,
+  violations,
+}: Pick<DeliveryRecord, 'reason' | 'violations'>): Pick<DeliveryRecord, 'rejected' | 'reason' | 'violations'> {
+  return { rejected: true, reason: reason ?? 'nonce_replayed', violations: [...violations, 'nonce_replayed'] };
+}
+
+/** Records that name the nonce somewhere are read a few at a time: nearly always the first is the one. */
+const READ_RECORDS = 20;
+
+export const acceptanceVerbs: Verbs<'findAcceptedNonce'> = {
+  findAcceptedNonce: {
+    access: 'log',
+    *decide(port, { flowId, triggerKey, nonce, since }) {
+      const [keys = []] = yield* listTriggerKeys(port, [{ flowId, triggerKey }]);
+      for (const key of keys) {
+        const until = key.reusedAt ?? Number.MAX_SAFE_INTEGER;
+        for (let after = '00000000-0000-0000-0000-000000000000'; ; ) {
+          // Parsed here: PostgreSQL's JSON functions refuse an escaped NUL anywhere in a text.
+          const rows = yield* port.all<{ id: string; runId: string; gateResults: string }>(sql`
+            SELECT id, run_id AS "runId", gate_results AS "gateResults" FROM sluice.deliveries
+            WHERE flow_id = ${key.flowId} AND trigger_key = ${key.triggerKey} AND received_at >= ${since}
+              AND received_at < ${until} AND run_id IS NOT NULL
+              AND strpos(gate_results, ${JSON.stringify(nonce)}) > 0 AND id > ${after}
+            ORDER BY id LIMIT ${READ_RECORDS}`);
+          const found = rows.find(({ gateResults }) =>
+            readGateResults(gateResults).some(({ facts }) => facts.nonce === nonce),
+          );
+          if (found !== undefined) return found.runId;
+          const last = rows.at(-1);
+          if (last === undefined || rows.length < READ_RECORDS) break;
+          after = last.id;
+        }
+      }
+      return undefined;
+    },
+  },
+};

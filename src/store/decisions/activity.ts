@@ -1,0 +1,128 @@
+import type { Intervention } from '../store.ts';
+import { uuidOf } from '../uuids.ts';
+import { addRow, addState, changeKey, checkRows, purgeRows } from './activity-rows.ts';
+import { filter, readPage } from './lists.ts';
+import { Rows, sql } from './port.ts';
+import type { Verbs } from './verb.ts';
+
+interface Row extends Omit<Intervention, 'target' | 'details'> {
+  readonly targetType: NonNullable<Intervention['target']>['type'] | null;
+  readonly targetId: string | null;
+  readonly details: string;
+}
+
+const listing = {
+  table: 'sluice.interventions',
+  // What was begun last is first, however late its newest row.
+  order: ['id'],
+  place: 'seq',
+  select: sql`SELECT id, at, actor, client_ip AS "clientIp", action, target_type AS "targetType",
+      target_id AS "targetId", details, reason, status_code AS "statusCode"
+    FROM sluice.interventions AS own`,
+  toItem: ({ targetType, targetId, details, ...row }: Row): Intervention => ({
+    ...row,
+    target: targetType === null || targetId === null ? null : { type: targetType, id: targetId },
+    details: JSON.parse(details),
+  }),
+};
+
+/** Of the rows of an intervention the newest, which says all of it. */
+const NEWEST = sql`NOT EXISTS (
+  SELECT 1 FROM sluice.interventions AS later WHERE later.id = interventions.id AND later.seq > interventions.seq)`;
+
+export const activityVerbs: Verbs<
+  | 'beginIntervention'
+  | 'noteIntervention'
+  | 'endIntervention'
+  | 'listInterventions'
+  | 'purgeInterventions'
+  | 'changeActivityKey'
+  | 'checkInterventions'
+  | 'endSession'
+  | 'isSessionEnded'
+  | 'noteCredentials'
+  | 'keepSecret'
+> = {
+  beginIntervention: {
+    access: 'write',
+    *decide(port, { target, details, ...intervention }) {
+      const { type = null, id = null } = target ?? {};
+      const about = { targetType: type, targetId: id, details: JSON.stringify(details), statusCode: null };
+      yield* addRow(port, { ...intervention, ...about });
+    },
+  },
+  noteIntervention: {
+    access: 'write',
+    *decide(port, { id, details }) {
+      yield* addState(port, uuidOf(id), (kept) => ({
+        details: JSON.stringify({ ...JSON.parse(kept.details), ...details }),
+      }));
+    },
+  },
+  endIntervention: {
+    access: 'write',
+    *decide(port, { id, statusCode }) {
+      yield* addState(port, uuidOf(id), () => ({ statusCode }));
+    },
+  },
+  listInterventions: {
+    access: 'read',
+    decide: (port, query) =>
+      readPage(port, listing, {
+        query,
+        filters: [
+          filter.equals('id', query.id === undefined ? undefined : uuidOf(query.id)),
+          filter.equals('actor', query.actor),
+          filter.equals('action', query.action),
+          filter.equals('target_id', query.target),
+          filter.within('at', query),
+          NEWEST,
+        ],
+      }),
+  },
+  purgeInterventions: { access: 'write', decide: purgeRows },
+  changeActivityKey: { access: 'write', decide: changeKey },
+  checkInterventions: { access: 'read', decide: checkRows },
+  endSession: {
+    access: 'write',
+    *decide(port, { id, lastsUntil, now }) {
+      port.later(sql`DELETE FROM sluice.ended_sessions WHERE lasts_until <= ${now}`);
+      yield* port.run(sql`
+        INSERT INTO sluice.ended_sessions (id, lasts_until) VALUES (${uuidOf(id)}, ${lastsUntil}) ON CONFLICT DO NOTHING`);
+    },
+  },
+  isSessionEnded: {
+    access: 'read',
+    *decide(port, { id, credential, begunAt }) {
+      const found = yield* port.get(sql`
+        SELECT 1 FROM sluice.ended_sessions WHERE id = ${uuidOf(id)}
+        UNION ALL SELECT 1 FROM sluice.credentials_in_force WHERE id = ${credential} AND since > ${begunAt}`);
+      return found !== undefined;
+    },
+  },
+  noteCredentials: {
+    access: 'write',
+    *decide(port, { credentials, now }) {
+      const given = new Rows(credentials.map(({ id, mark }) => ({ id, mark })));
+      port.later(sql`
+        DELETE FROM sluice.credentials_in_force WHERE NOT EXISTS (
+          SELECT 1 FROM jsonb_to_recordset(${given}) AS given (id text, mark text)
+          WHERE given.id = credentials_in_force.id AND given.mark = credentials_in_force.mark)`);
+      yield* port.run(sql`
+        INSERT INTO sluice.credentials_in_force (id, mark, since)
+        SELECT id, mark, ${now}::bigint FROM jsonb_to_recordset(${given}) AS given (id text, mark text)
+        WHERE true ORDER BY id ON CONFLICT DO NOTHING`);
+    },
+  },
+  keepSecret: {
+    access: 'write',
+    *decide(port, { name, secret }) {
+      yield* port.run(sql`
+        INSERT INTO sluice.service_secrets (name, secret) VALUES (${name}, ${secret}) ON CONFLICT DO NOTHING`);
+      const stored = yield* port.get<{ secret: Uint8Array }>(
+        sql`SELECT secret FROM sluice.service_secrets WHERE name = ${name}`,
+      );
+      return new Uint8Array(stored?.secret ?? secret);
+    },
+  },
+};

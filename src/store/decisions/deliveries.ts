@@ -1,0 +1,219 @@
+import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
+import type { DeliveryRecord } from '../../model/delivery.ts';
+import { readGateResults } from '../new-rows.ts';
+import { sealedBytes } from '../sealed-body.ts';
+import type { DeliveryGroup, DeliveryQuery, TimeSpan } from '../store.ts';
+import { uuidOf } from '../uuids.ts';
+import type { Decision } from './decision.ts';
+import { filter, type KeyIndex, keysOf, type ListKeys, readPage, SEARCHED_ROWS, toSearchKeys } from './lists.ts';
+import { fixed, type Port, type Query, sql } from './port.ts';
+import { inputOf, PLACE_OF_RUN } from './runs.ts';
+import type { Answer, Given, Verbs } from './verb.ts';
+
+const place = fixed(PLACE_OF_RUN);
+
+/** The body is stored with the run if the delivery started one, or with the held delivery. */
+const body = 'coalesce(own.body, i.body, h.body)';
+
+/** A list has so much of a body; a page of whole bodies could fill the memory. */
+const listedBodyBytes = 64 * 1024;
+// Of a sealed body, enough to open as much.
+const listed = `CASE WHEN own.body_key IS NULL THEN ${listedBodyBytes} ELSE ${sealedBytes(listedBodyBytes)} END`;
+// Only a longer body is cut: SQLite's substr of an empty one is null.
+const listedBody = `CASE WHEN octet_length(${body}) > ${listed} THEN substr(${body}, 1, ${listed}) ELSE ${body} END`;
+
+type Optional = 'gateResults' | 'requestUrl' | 'bodyKey' | 'redeliveredFrom' | 'isHeld' | 'searchKeys';
+
+interface DeliveryRow extends Omit<DeliveryRecord, 'violations' | 'headers' | Optional> {
+  readonly violations: string;
+  readonly headers: string;
+  readonly gateResults: string | null;
+  readonly requestUrl: string | null;
+  readonly bodyKey: string | null;
+  readonly redeliveredFrom: string | null;
+  readonly isHeld: boolean;
+  readonly searchKeys: string | null;
+}
+
+const selectWith = (body: string) =>
+  sql`${fixed(`SELECT own.id, own.flow_id AS "flowId", own.trigger_key AS "triggerKey", own.received_at AS "receivedAt",
+    own.client_ip AS "clientIp", own.mode, own.scheme, own.rejected, own.enforced, own.status_code AS "statusCode",
+    own.reason, own.violations, own.detail, own.body_bytes AS "bodyBytes", coalesce(own.headers, i.headers, h.headers, '{}') AS headers,
+    own.processing_ms AS "processingMs", own.run_id AS "runId", own.used_previous_key AS "usedPreviousKey",
+    own.gate_results AS "gateResults", own.request_url AS "requestUrl", own.body_key AS "bodyKey",
+    own.redelivered_from AS "redeliveredFrom", (h.delivery_id IS NOT NULL)::boolean AS "isHeld",
+    coalesce(nullif(${keysOf('delivery', 'own.id')}, '{}'), CASE WHEN own.body IS NULL THEN ${keysOf('run', 'own.run_id')} END)
+      AS "searchKeys",
+    ${body} AS body
+  FROM sluice.deliveries AS own
+  LEFT JOIN sluice.runs AS r ON own.body IS NULL AND r.id = own.run_id AND r.delivery_id = own.id
+  LEFT JOIN ${inputOf('r')}
+  LEFT JOIN sluice.held_deliveries AS h ON own.body IS NULL AND r.id IS NULL AND h.delivery_id = own.id`)}`;
+
+const selectWhole = selectWith(body);
+
+function toDelivery(row: DeliveryRow): DeliveryRecord {
+  return {
+    ...row,
+    violations: JSON.parse(row.violations),
+    headers: JSON.parse(row.headers),
+    gateResults: row.gateResults === null ? undefined : readGateResults(row.gateResults),
+    requestUrl: row.requestUrl ?? undefined,
+    bodyKey: row.bodyKey ?? undefined,
+    redeliveredFrom: row.redeliveredFrom ?? undefined,
+    isHeld: row.isHeld ? true : undefined,
+    searchKeys: toSearchKeys(row.searchKeys),
+  };
+}
+
+/** Of runs by what finds those of this store. */
+const keysWith = (runKeys: readonly KeyIndex[]): ListKeys[] => [
+  {
+    table: 'sluice.delivery_keys',
+    owner: 'k.delivery_id',
+    newest: 'k.delivery_id DESC',
+    any: 'k.folded',
+    follow: (deliveryIds) => deliveryIds,
+    own: 'sluice.delivery_keys AS k WHERE k.delivery_id = newest.id',
+  },
+  ...runKeys.map((keys) => ({
+    ...keys,
+    follow: (runs: Query) =>
+      sql`SELECT delivery_id FROM sluice.runs WHERE delivery_id IS NOT NULL AND ${place} = ANY (ARRAY(${runs}))`,
+    own: 'sluice.run_keys AS k WHERE k.run_id = newest.run_id',
+  })),
+];
+
+const listingWith = (runKeys: readonly KeyIndex[]) => ({
+  table: 'sluice.deliveries',
+  select: selectWith(listedBody),
+  searched: {
+    texts: ['client_ip', 'scheme', 'reason', 'detail'],
+    ids: ['id', 'run_id'],
+    byId: [
+      (from: string, to: string) => sql`SELECT id FROM sluice.deliveries WHERE id BETWEEN ${from} AND ${to}`,
+      (from: string, to: string) =>
+        sql`SELECT delivery_id FROM sluice.runs WHERE id BETWEEN ${from} AND ${to} AND delivery_id IS NOT NULL`,
+    ],
+    byKey: keysWith(runKeys),
+  },
+  toItem: toDelivery,
+});
+
+function isHeld({ heldOnly, flowId }: DeliveryQuery): Query | undefined {
+  if (heldOnly !== true) return undefined;
+  const newest = fixed(String(SEARCHED_ROWS));
+  return flowId === undefined
+    ? sql`id IN (
+        SELECT delivery_id FROM sluice.held_deliveries WHERE delivery_id IS NOT NULL ORDER BY delivery_id DESC LIMIT ${newest})`
+    : sql`id IN (
+        SELECT delivery_id FROM sluice.held_deliveries WHERE delivery_id IS NOT NULL AND flow_id = ${flowId}
+        ORDER BY seq DESC LIMIT ${newest})`;
+}
+
+/**
+ * The ids of the deliveries of a span of time, so that those before and after it are not read. Records older than the
+ * counts, which say which ids a minute has, are left to the condition on their time.
+ */
+function* idsWithin(port: Port, { since, until }: TimeSpan): Decision<Query | undefined> {
+  if (since === undefined && until === undefined) return undefined;
+  const first = Math.floor((since ?? Number.MIN_SAFE_INTEGER) / MINUTE_MS);
+  const last = Math.floor((until ?? Number.MAX_SAFE_INTEGER) / MINUTE_MS);
+  const found = yield* port.get<{ oldest: number | null; firstId: string | null; lastId: string | null }>(
+    // PostgreSQL compares UUIDs, but has no least one of a group.
+    sql`
+      SELECT (SELECT min(minute) FROM sluice.delivery_counts) AS oldest,
+        min(first_id::text COLLATE "C") AS "firstId", max(last_id::text COLLATE "C") AS "lastId"
+      FROM sluice.delivery_counts WHERE minute BETWEEN ${first} AND ${last}`,
+  );
+  const { oldest = null, firstId = null, lastId = null } = found ?? {};
+  const isCounted = (minute: number) => oldest !== null && minute >= oldest;
+  if (isCounted(first) && firstId === null) return sql`false`;
+  const from = isCounted(first) && firstId !== null ? firstId : LEAST_ID;
+  const to = isCounted(last) && lastId !== null ? lastId : GREATEST_ID;
+  return sql`id >= ${from} AND id <= ${to}`;
+}
+
+const LEAST_ID = '00000000-0000-0000-0000-000000000000';
+const GREATEST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+
+function* listDeliveries(
+  port: Port,
+  query: DeliveryQuery,
+  runKeys: readonly KeyIndex[],
+): Decision<Answer<'listDeliveries'>> {
+  return yield* readPage(port, listingWith(runKeys), {
+    query,
+    search: query.search,
+    searchKeys: query.searchKeys,
+    known: yield* countKept(port, query),
+    filters: [
+      yield* idsWithin(port, query),
+      filter.equals('flow_id', query.flowId),
+      filter.equals('reason', query.reason),
+      // In the words of its index.
+      filter.holds('rejected /*sqlite: = 1 */', query.rejectedOnly),
+      filter.holds('rejected = false', query.acceptedOnly),
+      filter.holds('run_id IS NULL AND status_code >= 400', query.refusedOnly),
+      isHeld(query),
+      filter.within('received_at', query),
+    ],
+  });
+}
+
+/** How many records a list has, from counters; undefined if the counters do not distinguish its filters. */
+function* countKept(port: Port, query: DeliveryQuery): Decision<number | undefined> {
+  const { flowId = null, reason = null, rejectedOnly = false, acceptedOnly = false, search = '', searchKeys } = query;
+  const { refusedOnly, heldOnly, since, until } = query;
+  if (refusedOnly === true || heldOnly === true || since !== undefined || until !== undefined) return undefined;
+  if (search !== '' || searchKeys !== undefined) return undefined;
+  const row = yield* port.get<{ total: number }>(sql`
+    SELECT coalesce(sum(count), 0) AS total FROM sluice.delivery_totals
+    WHERE flow_id = coalesce(${flowId}, flow_id) AND reason = coalesce(${reason}, reason)
+      AND (rejected OR NOT ${rejectedOnly}) AND (NOT rejected OR NOT ${acceptedOnly})`);
+  return row?.total;
+}
+
+function* summariseDeliveries(port: Port, { since, flowId }: Given<'summariseDeliveries'>): Decision<DeliveryGroup[]> {
+  const rows = yield* port.all<Omit<DeliveryGroup, 'violations'> & { violations: string }>(
+    // PostgreSQL compares UUIDs, but has no least one of a group. Counts outlive records: a deleted record cannot serve
+    // as the example.
+    sql`
+      SELECT g.flow_id AS "flowId", g.trigger_key AS "triggerKey", g.mode, g.violations, g.count,
+        g.first_at AS "firstAt", coalesce(d.id, g.last_id) AS "firstId", g.last_id AS "lastId"
+      FROM (
+        SELECT flow_id, trigger_key, mode, violations, sum(count) AS count, min(first_at) AS first_at,
+          min(first_id::text COLLATE "C")::uuid AS first_id, max(last_id::text COLLATE "C")::uuid AS last_id
+        FROM sluice.delivery_hours
+        WHERE hour >= ${Math.floor(since / HOUR_MS)} AND flow_id = coalesce(${flowId ?? null}, flow_id) AND flow_id <> ''
+          AND NOT redelivered
+        GROUP BY flow_id, trigger_key, mode, violations
+      ) AS g LEFT JOIN sluice.deliveries AS d ON d.id = g.first_id
+      ORDER BY g.first_id`,
+  );
+  return rows.map((row) => ({ ...row, violations: JSON.parse(row.violations) }));
+}
+
+type DeliveryReads = Verbs<'listDeliveries' | 'findDelivery' | 'findRedelivery' | 'summariseDeliveries'>;
+
+export const deliveryVerbs = (runKeys: readonly KeyIndex[]): DeliveryReads => ({
+  listDeliveries: { access: 'log', decide: (port, query) => listDeliveries(port, query, runKeys) },
+  findDelivery: {
+    access: 'log',
+    *decide(port, id) {
+      const row = yield* port.get<DeliveryRow>(sql`${selectWhole} WHERE own.id = ${uuidOf(id)}`);
+      return row && toDelivery(row);
+    },
+  },
+  findRedelivery: {
+    access: 'log',
+    /** PostgreSQL has a table of them, so that of two replicas one wins. */
+    *decide(port, deliveryId) {
+      return yield* port.get<{ deliveryId: string; runId: string }>(sql`
+        SELECT delivery_id AS "deliveryId", run_id AS "runId"
+        FROM sluice.redeliveries /*sqlite instead: (SELECT redelivered_from AS source, id AS delivery_id, run_id FROM deliveries) */ AS own
+        WHERE source = ${uuidOf(deliveryId)}`);
+    },
+  },
+  summariseDeliveries: { access: 'log', decide: summariseDeliveries },
+});

@@ -1,0 +1,204 @@
+import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
+import type { Reason } from '../../model/delivery.ts';
+import type { RunStatus } from '../../model/manifest.ts';
+import { roundDuration } from '../durations.ts';
+import type { RunBucket } from '../store.ts';
+import type { Decision } from './decision.ts';
+import { filter } from './lists.ts';
+import { fixed, joined, type Port, type Query, sql } from './port.ts';
+import type { Given, Verbs } from './verb.ts';
+
+const hourOf = (at: number) => Math.floor(at / HOUR_MS);
+/** To SQLite a number that is bound is a float, and a division by one keeps its fraction. */
+const whole = (value: number): Query => sql`CAST(${value} AS bigint)`;
+const bucketOf = (column: string, bucketMs: number): Query =>
+  sql`${fixed(column)} / ${whole(bucketMs)} * ${whole(bucketMs)}`;
+/** Of a column that counts units of so many milliseconds. */
+const bucketOfUnits = (column: string, bucketMs: number, unitMs: number): Query =>
+  sql`${fixed(column)} / ${whole(bucketMs / unitMs)} * ${whole(bucketMs)}`;
+const between = (column: string, since: number, until: number): Query =>
+  sql`${fixed(column)} >= ${since} AND ${fixed(column)} < ${until}`;
+const all = (...conditions: (Query | undefined)[]): Query =>
+  joined(
+    conditions.filter((condition) => condition !== undefined),
+    ' AND ',
+  );
+
+const accepted = fixed(`coalesce(sum(count) FILTER (WHERE NOT rejected), 0) AS accepted,
+  coalesce(sum(count) FILTER (WHERE rejected), 0) AS rejected`);
+
+// What one writer has counted may be negative, where it ended what another began: only sums mean anything.
+export const figureVerbs: Verbs<
+  'deliveryStats' | 'countDeliveries' | 'deliveryTimeseries' | 'countRuns' | 'countEndedRuns' | 'runTimeseries'
+> = {
+  deliveryStats: {
+    access: 'log',
+    /** Reads whole hours and minutes from counts, and the rest of the first minute from records. */
+    *decide(port, since) {
+      const minute = Math.ceil(since / MINUTE_MS);
+      const hour = Math.ceil(minute / 60);
+      const rows = yield* port.all<{ reason: Reason | ''; rejected: boolean; count: number }>(sql`
+        SELECT reason, rejected::boolean AS rejected, sum(count) AS count FROM (
+          SELECT coalesce(reason, '') AS reason, rejected, 1 AS count FROM sluice.deliveries
+          WHERE id BETWEEN
+              (SELECT first_id FROM sluice.delivery_counts WHERE minute = ${minute - 1} ORDER BY first_id LIMIT 1)
+              AND (SELECT last_id FROM sluice.delivery_counts WHERE minute = ${minute - 1} ORDER BY last_id DESC LIMIT 1)
+            AND received_at >= ${since} AND received_at < ${minute * MINUTE_MS}
+          UNION ALL
+          SELECT reason, rejected, count FROM sluice.delivery_counts WHERE minute >= ${minute} AND minute < ${hour * 60}
+          UNION ALL
+          SELECT reason, rejected, count FROM sluice.delivery_hours WHERE hour >= ${hour}
+        ) AS counted GROUP BY reason, rejected`);
+      const counts: Partial<Record<Reason, number>> = {};
+      const sums = { accepted: 0, rejected: 0 };
+      for (const { reason, rejected, count } of rows) {
+        if (reason !== '') counts[reason] = (counts[reason] ?? 0) + count;
+        sums[rejected ? 'rejected' : 'accepted'] += count;
+      }
+      return { counts, ...sums, total: sums.accepted + sums.rejected };
+    },
+  },
+  countDeliveries: {
+    access: 'log',
+    *decide(port, { since, recentSince }) {
+      return yield* port.all(sql`
+        SELECT nullif(flow_id, '') AS "flowId", nullif(trigger_key, '') AS "triggerKey", nullif(reason, '') AS reason,
+          rejected, sum(count) AS count, coalesce(sum(count) FILTER (WHERE hour >= ${hourOf(recentSince)}), 0) AS recent,
+          sum(previous_key) AS "usedPreviousKey"
+        FROM sluice.delivery_hours AS h WHERE hour >= ${hourOf(since)}
+        GROUP BY flow_id, trigger_key, h.reason, rejected
+        ORDER BY h.flow_id, h.trigger_key, h.reason COLLATE "C", rejected`);
+    },
+  },
+  deliveryTimeseries: {
+    access: 'log',
+    *decide(port, { since, until, bucketMs, flowId }) {
+      if (bucketMs >= HOUR_MS) {
+        const hours = between('hour', hourOf(since), hourOf(until));
+        return yield* port.all(sql`
+          SELECT ${bucketOfUnits('hour', bucketMs, HOUR_MS)} AS at, ${accepted} FROM sluice.delivery_hours
+          WHERE ${all(hours, filter.equals('flow_id', flowId))} GROUP BY 1 ORDER BY 1`);
+      }
+      const minutes = sql`FROM sluice.delivery_counts WHERE ${between('minute', since / MINUTE_MS, until / MINUTE_MS)}`;
+      if (flowId === undefined) {
+        return yield* port.all(
+          sql`SELECT ${bucketOfUnits('minute', bucketMs, MINUTE_MS)} AS at, ${accepted} ${minutes} GROUP BY 1 ORDER BY 1`,
+        );
+      }
+      // Of one flow no minutes are counted.
+      return yield* port.all(sql`
+        SELECT at, ${accepted} FROM (
+          SELECT ${bucketOf('received_at', bucketMs)} AS at, rejected, 1 AS count FROM sluice.deliveries
+          WHERE flow_id = ${flowId} AND ${between('received_at', since, until)}
+            AND id BETWEEN (SELECT first_id ${minutes} ORDER BY first_id LIMIT 1)
+              AND (SELECT last_id ${minutes} ORDER BY last_id DESC LIMIT 1)
+        ) AS own GROUP BY 1 ORDER BY 1`);
+    },
+  },
+  countRuns: {
+    access: 'read',
+    *decide(port) {
+      return yield* port.all(sql`
+        SELECT flow_id AS "flowId", status, sum(count) AS count FROM sluice.run_totals
+        GROUP BY flow_id, status HAVING sum(count) > 0 ORDER BY flow_id, status`);
+    },
+  },
+  countEndedRuns: {
+    access: 'read',
+    *decide(port, since) {
+      return yield* port.all(sql`
+        SELECT flow_id AS "flowId", status, sum(count) AS count FROM sluice.run_ends
+        WHERE hour >= ${hourOf(since)} GROUP BY flow_id, status HAVING sum(count) > 0 ORDER BY flow_id, status`);
+    },
+  },
+  runTimeseries: {
+    access: 'read',
+    *decide(port, range) {
+      return bucketsOf(yield* range.bucketMs < HOUR_MS ? ofRuns(port, range) : ofHours(port, range));
+    },
+  },
+};
+
+interface StatusRow {
+  readonly at: number;
+  readonly status: RunStatus;
+  readonly count: number;
+}
+
+interface DurationRow {
+  readonly at: number;
+  readonly durationMs: number;
+  readonly count: number;
+}
+
+interface Figures {
+  readonly statuses: readonly StatusRow[];
+  readonly durations: readonly DurationRow[];
+}
+
+/** Buckets below an hour: no counts are so fine. */
+function* ofRuns(port: Port, { since, until, bucketMs, flowId }: Given<'runTimeseries'>): Decision<Figures> {
+  const started = all(
+    between('started_at', since, until),
+    flowId === undefined ? undefined : sql`/*sqlite: + */flow_id = ${flowId}`,
+  );
+  const at = bucketOf('started_at', bucketMs);
+  const statuses = yield* port.all<StatusRow>(
+    sql`SELECT ${at} AS at, status, count(*) AS count FROM sluice.runs WHERE ${started} GROUP BY 1, 2`,
+  );
+  const durations = yield* port.all<DurationRow>(sql`
+    SELECT at, took AS "durationMs", count(*) AS count FROM (
+      SELECT ${at} AS at, completed_at - started_at AS took FROM sluice.runs WHERE ${started} AND completed_at IS NOT NULL
+    ) AS ended GROUP BY 1, 2`);
+  return { statuses, durations: durations.map((row) => ({ ...row, durationMs: roundDuration(row.durationMs) })) };
+}
+
+function* ofHours(port: Port, { since, until, bucketMs, flowId }: Given<'runTimeseries'>): Decision<Figures> {
+  const ofFlow = filter.equals('flow_id', flowId);
+  const hours = between('hour', hourOf(since), hourOf(until));
+  const hour = bucketOfUnits('hour', bucketMs, HOUR_MS);
+  const ended = yield* port.all<StatusRow>(sql`
+    SELECT ${hour} AS at, status, sum(count) AS count FROM sluice.run_starts WHERE ${all(hours, ofFlow)}
+    GROUP BY 1, 2 HAVING sum(count) > 0`);
+  // The second condition is one of the index that SQLite shall take.
+  const running = yield* port.all<StatusRow>(sql`
+    SELECT ${bucketOf('started_at', bucketMs)} AS at, status, count(*) AS count FROM sluice.runs
+    WHERE ${all(sql`status = 'Running' /*sqlite: AND status <> 'Succeeded' */`, between('started_at', since, until), ofFlow)}
+    GROUP BY 1, 2`);
+  const durations = yield* port.all<DurationRow>(sql`
+    SELECT ${hour} AS at, duration_ms AS "durationMs", sum(count) AS count FROM sluice.run_durations
+    WHERE flow_id = ${flowId ?? ''} AND ${hours} GROUP BY 1, 2 HAVING sum(count) > 0`);
+  return { statuses: [...ended, ...running], durations };
+}
+
+function bucketsOf({ statuses, durations }: Figures): RunBucket[] {
+  const ended = byBucket(durations);
+  return [...byBucket(statuses)]
+    .sort(([a], [b]) => a - b)
+    .map(([at, rows]) => {
+      const counts = Object.fromEntries(rows.map(({ status, count }) => [status, count]));
+      const own = (ended.get(at) ?? []).sort((a, b) => a.durationMs - b.durationMs);
+      return { at, counts, p50DurationMs: percentile(own, 0.5), p95DurationMs: percentile(own, 0.95) };
+    });
+}
+
+function byBucket<Row extends { readonly at: number }>(rows: readonly Row[]): Map<number, Row[]> {
+  const buckets = new Map<number, Row[]>();
+  for (const row of rows) {
+    const own = buckets.get(row.at);
+    if (own === undefined) buckets.set(row.at, [row]);
+    else own.push(row);
+  }
+  return buckets;
+}
+
+/** Nearest rank over ordered durations and how often each occurred. */
+function percentile(durations: readonly DurationRow[], share: number): number | null {
+  const rank = Math.ceil(durations.reduce((sum, { count }) => sum + count, 0) * share);
+  let passed = 0;
+  for (const { durationMs, count } of durations) {
+    passed += count;
+    if (passed >= rank) return durationMs;
+  }
+  return null;
+}

@@ -1,0 +1,244 @@
+import type { SearchKeys } from '../../model/search-keys.ts';
+import { endOfPrefix, foldSearchValue } from '../../model/text.ts';
+import type { Page, PageQuery, TimeSpan } from '../store.ts';
+import { uuidRange } from '../uuids.ts';
+import type { Decision } from './decision.ts';
+import { type FixedText, fixed, joined, type Port, type Query, sql } from './port.ts';
+
+/** Conditions of a list's filters; undefined where the filter is not given. */
+export const filter = {
+  equals: (column: string, value: string | null | undefined): Query | undefined =>
+    value === undefined ? undefined : sql`${fixed(column)} = ${value}`,
+  within: (column: string, { since, until }: TimeSpan): Query | undefined => {
+    if (since === undefined && until === undefined) return undefined;
+    const [from, to] = [since ?? Number.MIN_SAFE_INTEGER, until ?? Number.MAX_SAFE_INTEGER];
+    return sql`${fixed(column)} >= ${from} AND ${fixed(column)} < ${to}`;
+  },
+  holds: (condition: string, isWanted: boolean | undefined): Query | undefined =>
+    isWanted === true ? sql`${fixed(condition)}` : undefined,
+};
+
+/** Joins conditions to a WHERE clause, or to nothing where there are none. */
+export function where(conditions: readonly (Query | undefined)[]): Query {
+  const given = conditions.filter((condition) => condition !== undefined).map((condition) => sql`(${condition})`);
+  return given.length === 0 ? joined([], '') : sql`WHERE ${joined(given, ' AND ')}`;
+}
+
+/**
+ * A search reads so many of the newest rows that match the other filters: searching all takes seconds, and every other
+ * query waits meanwhile. In SQLite it takes 14 ms among a million, half of it per 5000.
+ */
+export const SEARCHED_ROWS = 10_000;
+
+/** Where counters do not know, so many rows are counted: as many as a search reads. */
+const COUNTED_ROWS = SEARCHED_ROWS;
+
+/**
+ * So many entries of the index of search keys are followed to their rows: in SQLite 15 ms among a million, because they lie
+ * apart.
+ */
+const FOLLOWED_KEYS = 3000;
+const [mostSearched, mostFollowed] = [fixed(String(SEARCHED_ROWS)), fixed(String(FOLLOWED_KEYS))];
+
+/** What a list reads. */
+interface Listing<Row, Item> {
+  /** The table, with its schema, in which `id` names a row. */
+  readonly table: string;
+  /** Selects what items are made of; the table is called `own` in it. */
+  readonly select: Query;
+  /** Columns that order its rows before `place` does; the newest have the greatest. */
+  readonly order?: readonly string[];
+  /** What tells rows apart and grows; their ids, if it is not said. */
+  readonly place?: string;
+  /** A hint that rows are looked up by their places where those are given. */
+  readonly lookUp?: string;
+  readonly searched?: Searched;
+  toItem(row: Row): Item;
+}
+
+/** What may hold the text of a search. */
+interface Searched {
+  readonly texts: readonly string[];
+  readonly ids: readonly string[];
+  /** Select places of rows that an id between two bounds leads to by an index: these are found however old. */
+  readonly byId: readonly ((from: string, to: string) => Query)[];
+  readonly byKey: readonly ListKeys[];
+}
+
+/** What finds rows by their search keys; it is called `k`. */
+export interface KeyIndex {
+  readonly table: string;
+  /** The column that says whose key it is. */
+  readonly owner: string;
+  /** What orders the keys of one value so that those of the newest rows come first. */
+  readonly newest: string;
+  /** An order in which a range of values is read and nothing is sorted; without one PostgreSQL may read the whole table. */
+  readonly any?: string;
+}
+
+/** Search keys that lead to rows of a list. */
+export interface ListKeys extends KeyIndex {
+  /** Selects the rows' places from what selects owners. */
+  readonly follow: (owners: Query) => Query;
+  /** Those of a row that is searched, which is called `newest`, as what follows FROM. */
+  readonly own: string;
+}
+
+interface PageRequest {
+  readonly query: PageQuery;
+  readonly filters: readonly (Query | undefined)[];
+  readonly search?: string | undefined;
+  /** As in `DeliveryQuery`. */
+  readonly searchKeys?: SearchKeys | undefined;
+  /** How many rows match, where counters know. */
+  readonly known?: number | undefined;
+  /** Whether a filter says the places of all rows that match. */
+  readonly isLookedUp?: boolean;
+  /** A hint for the first column that orders the rows. */
+  readonly orderHint?: string;
+}
+
+/** Reads one page, newest first. Its statements are planned for their values, which decide which index is the best. */
+export function* readPage<Row, Item>(
+  port: Port,
+  listing: Listing<Row, Item>,
+  request: PageRequest,
+): Decision<Page<Item>> {
+  const {
+    query: { skip, take, includeTotal },
+    known,
+    orderHint = '',
+  } = request;
+  const rows = rowsOf(listing, request);
+  const total = includeTotal === true ? (known ?? (yield* countRows(port, rows))) : undefined;
+  // If no rows are left, do not search: a filter that matches nothing would read every row.
+  const limit = known === undefined ? take : Math.min(take, known - skip);
+  if (limit <= 0) return { items: [], total };
+  // The rows that are skipped are read, so begin at the nearer end.
+  const isOldNearer = known !== undefined && skip > known / 2;
+  const { order = [], place = 'id' } = listing;
+  const nearer = fixed(orderOf([...order, 'place'], { direction: isOldNearer ? 'ASC' : 'DESC', hint: orderHint }));
+  const newest = fixed(orderOf([...order, place], { direction: 'DESC', hint: 'own.' }));
+  const found = yield* port.all<Row>(sql`
+    ${listing.select} WHERE own.${fixed(place)} IN (
+      SELECT place FROM ${rows} ORDER BY ${nearer} LIMIT ${limit} OFFSET ${isOldNearer ? known - skip - limit : skip}
+    ) ORDER BY ${newest}`);
+  return { items: found.map((row) => listing.toItem(row)), total };
+}
+
+const orderOf = (columns: readonly string[], { direction, hint }: { direction: 'ASC' | 'DESC'; hint: string }) =>
+  columns.map((column) => `${hint}${column} ${direction}`).join(', ');
+
+function* countRows(port: Port, rows: Query): Decision<number> {
+  const counted = yield* port.get<{ total: number }>(
+    sql`SELECT count(*) AS total FROM (SELECT 1 FROM ${rows} LIMIT ${COUNTED_ROWS}) AS counted`,
+  );
+  return counted?.total ?? 0;
+}
+
+/** The rows that a list is about, as what follows FROM: what orders them, and their `place`. */
+function rowsOf(
+  {
+    table,
+    order = [],
+    place: placeName = 'id',
+    lookUp = '',
+    searched,
+  }: Omit<Listing<unknown, unknown>, 'select' | 'toItem'>,
+  { filters: others, search = '', searchKeys = {}, isLookedUp = false, orderHint = '' }: PageRequest,
+): Query {
+  const place = fixed(placeName);
+  const keyed = hasKeys(place, searched?.byKey ?? [], searchKeys);
+  const filters = [...others, ...keyed];
+  const ordering = [...order, `${placeName} AS place`];
+  const [columns, lookedUp] = [fixed(ordering.join(', ')), fixed(`${table} ${lookUp}`)];
+  const from = isLookedUp || keyed.length > 0 ? lookedUp : fixed(table);
+  if (search === '' || searched === undefined) return sql`(SELECT ${columns} FROM ${from} ${where(filters)}) AS found`;
+  const searchable = fixed([...new Set([...ordering, ...searched.ids, ...searched.texts])].join(', '));
+  const newestFirst = fixed(orderOf([...order, 'place'], { direction: 'DESC', hint: orderHint }));
+  const range = uuidRange(search.toLowerCase());
+  const folded = foldSearchValue(search);
+  const byKey = folded === '' ? [] : searched.byKey;
+  const newest = sql`SELECT ${fixed([...order, 'place'].join(', '))} FROM (
+      SELECT ${searchable} FROM ${from} ${where(filters)} ORDER BY ${newestFirst} LIMIT ${mostSearched}
+    ) AS newest WHERE ${joined([contains(searched, search), ...byKey.map((keys) => beginsOften(keys, folded))], ' OR ')}`;
+  const leading = (isFound: Query) => sql`SELECT ${columns} FROM ${lookedUp} ${where([isFound, ...filters])}`;
+  const ofIds = (range === undefined ? [] : searched.byId).map((select) =>
+    leading(sql`${place} IN (${select(range?.from ?? '', range?.to ?? '')} LIMIT ${mostSearched})`),
+  );
+  const begins = sql`k.folded > ${folded} AND k.folded < ${endOfPrefix(folded)}`;
+  const ofKeys = byKey.flatMap((keys) => [
+    leading(isKeyed(place, { byKey: [keys], condition: sql`k.folded = ${folded}`, order: 'newest' })),
+    leading(isKeyed(place, { byKey: [keys], condition: begins, order: 'any' })),
+  ]);
+  const parts = [newest, ...ofIds, ...ofKeys].map((select) => sql`SELECT * FROM (${select}) AS part`);
+  return sql`(${joined(parts, ' UNION ')}) AS found`;
+}
+
+/**
+ * A row that is searched has a search key that begins with the text. Only where the index has more of those than are
+ * followed: else it has them all.
+ */
+function beginsOften({ table, any, own }: ListKeys, folded: string): Query {
+  const begins = sql`k.folded > ${folded} AND k.folded < ${endOfPrefix(folded)}`;
+  const [from, inOrder] = [fixed(`${table} AS k`), orderedBy(any)];
+  // Counted, though an EXISTS would say it: PostgreSQL reads the whole table for those of an OR.
+  return sql`((SELECT count(*) FROM (SELECT 1 FROM ${from} WHERE ${begins} ${inOrder} LIMIT ${mostFollowed}) AS first) = ${mostFollowed}
+    AND (SELECT count(*) FROM ${fixed(own)} AND ${begins}) > 0)`;
+}
+
+const orderedBy = (order: string | undefined) => fixed(order === undefined ? '' : `ORDER BY ${order}`);
+
+interface KeyCondition {
+  readonly byKey: readonly ListKeys[];
+  readonly condition: Query;
+  readonly order: 'newest' | 'any';
+}
+
+/**
+ * A row has a search key that meets the condition. Places come as arrays: what PostgreSQL guesses of those has it look
+ * each of them up, however many rows there are.
+ */
+function isKeyed(place: FixedText, { byKey, condition, order }: KeyCondition): Query {
+  const places = byKey.map(({ table, owner, follow, ...keys }) => {
+    const [own, from, inOrder] = [fixed(owner), fixed(`${table} AS k`), orderedBy(keys[order])];
+    const owners = sql`SELECT ${own} FROM ${from} WHERE ${condition} ${inOrder} LIMIT ${mostFollowed}`;
+    return sql`SELECT * FROM (${follow(owners)}) AS keyed`;
+  });
+  return sql`${place} = ANY (ARRAY(${joined(places, ' UNION ALL ')}))`;
+}
+
+/** Rows that have each of the search keys, by their index. */
+function hasKeys(place: FixedText, byKey: readonly ListKeys[], keys: SearchKeys): Query[] {
+  return Object.entries(keys).map(([name, value]) => {
+    const condition = sql`k.folded = ${foldSearchValue(value)} AND k.name = ${name}`;
+    return isKeyed(place, { byKey, condition, order: 'newest' });
+  });
+}
+
+/** One of the columns contains the text, in any case. */
+function contains({ texts, ids }: Searched, text: string): Query {
+  const pattern = `%${text.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;
+  // Lowering ASCII alone is several times faster.
+  const collation = /^[\x20-\x7e]*$/.test(text) ? '"C"' : '"und-x-icu"';
+  const columns = [
+    ...ids.map((id) => `${id}::text`),
+    ...texts.map((column) => `lower(${column} COLLATE ${collation})`),
+  ];
+  const lowered = sql`lower(${pattern}::text COLLATE ${fixed(collation)}) ESCAPE '\\'`;
+  return joined(
+    columns.map((column) => sql`${fixed(column)} LIKE ${lowered}`),
+    ' OR ',
+  );
+}
+
+/** The search keys of a run or a delivery as JSON text, by name. */
+export function keysOf(owner: 'run' | 'delivery', id: string): string {
+  return `(SELECT json_object_agg(k.name, coalesce(k.value, k.folded) ORDER BY k.name)::text FROM sluice.${owner}_keys AS k
+    WHERE k.${owner}_id = ${id})`;
+}
+
+/** Of none, one database says null and the other an empty object. */
+export function toSearchKeys(text: string | null): SearchKeys | undefined {
+  return text === null || text === '{}' ? undefined : JSON.parse(text);
+}

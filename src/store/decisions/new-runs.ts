@@ -1,0 +1,39 @@
+import { searchKeyRows } from '../../model/text.ts';
+import { INPUT_COLUMNS, RUN_COLUMNS, runRow, STEP_COLUMNS, stepRows } from '../new-rows.ts';
+import type { NewRun } from '../store.ts';
+import { givenRows, TABLES } from '../tables.ts';
+import { countRun } from './counts.ts';
+import { fixed, type Port, Rows, sql } from './port.ts';
+import { insertPins } from './sub-run-rows.ts';
+
+const ownColumns = RUN_COLUMNS.slice(0, -INPUT_COLUMNS.length);
+const runColumns = fixed(ownColumns.join(', '));
+const stepColumns = fixed(STEP_COLUMNS.join(', '));
+const asRun = fixed(givenRows(TABLES.runs.columns, ownColumns));
+const asSteps = fixed(givenRows(TABLES.steps.columns, STEP_COLUMNS));
+const asKeys = fixed(givenRows(TABLES.run_keys.columns));
+
+/** Stores a run that starts by itself, with the revisions that it pins: see `withPins`. */
+export function insertRun(port: Port, run: NewRun, idempotencyKey: string | null = null): void {
+  const { id, trigger } = run;
+  const row = new Rows([runRow(run, idempotencyKey)]);
+  port.later(sql`
+    INSERT INTO sluice.runs (${runColumns}) SELECT ${runColumns} FROM jsonb_to_recordset(${row}) ${asRun}`);
+  port.later(sql`
+    INSERT INTO sluice.run_inputs (run_id, content_type, headers, body)
+    VALUES (${id}, ${trigger.contentType}, ${JSON.stringify(trigger.headers)}, ${trigger.body})`);
+  const steps = stepRows(run, undefined);
+  if (steps.length > 0) {
+    port.later(sql`
+      INSERT INTO sluice.steps (${stepColumns})
+      SELECT ${stepColumns} FROM jsonb_to_recordset(${new Rows(steps)}) ${asSteps}`);
+  }
+  const keys = searchKeyRows(run.searchKeys).map(([name, folded, value]) => ({ run_id: id, name, folded, value }));
+  if (keys.length > 0) {
+    port.later(sql`
+      INSERT INTO sluice.run_keys (run_id, name, folded, value)
+      SELECT run_id, name, folded, value FROM jsonb_to_recordset(${new Rows(keys)}) ${asKeys}`);
+  }
+  if (run.pins !== undefined) insertPins(port, id, run.pins);
+  countRun(port.count, run);
+}

@@ -1,0 +1,157 @@
+import { DAY_MS } from '../../model/clock.ts';
+import { nonceAlias, nonceDigest } from '../digest.ts';
+import type { NewRun, NonceClaim } from '../store.ts';
+import type { Decision } from './decision.ts';
+import { type Port, Rows, sql } from './port.ts';
+
+/** A trigger under which the deliveries of a trigger may have been accepted: itself first. */
+export interface TriggerKey {
+  readonly flowId: string;
+  readonly triggerKey: string;
+  /** The newest nonce that counts; null where all do. */
+  readonly lastSeq: number | null;
+  /** What was stored before this instant counts; null where all does. */
+  readonly reusedAt: number | null;
+  readonly headers: readonly NamedHeader[];
+}
+
+/** A header that was the name of deliveries, '' where none was. */
+interface NamedHeader {
+  readonly header: string;
+  /** No nonce that was accepted under it lives longer. */
+  readonly until: number;
+}
+
+/**
+ * What an accepted delivery is known by: the value of the nonce header, where one is named, and the digest of the signed
+ * bytes always. It has one row. While the same header is named its value alone tells deliveries apart, and the digest does
+ * once another header is named, or none: so that no deploy makes a known delivery new.
+ */
+export interface NonceName {
+  readonly flowId: string;
+  readonly triggerKey: string;
+  readonly lastSeq: number | null;
+  readonly isVerified: boolean;
+  readonly header: string;
+  /** Null where the row is found by its alias. */
+  readonly nonce: string | null;
+  /** Of the row, or else its alias. */
+  readonly digest: string;
+  readonly until: number;
+}
+
+/** Of a stored row. */
+export function digestOfNonceRow(row: Readonly<Record<string, unknown>>): string {
+  const trigger = { flowId: String(row.flow_id), triggerKey: String(row.trigger_key) };
+  return nonceDigest(trigger, {
+    header: String(row.header),
+    value: String(row.nonce),
+    isVerified: row.is_verified === true,
+  });
+}
+
+type Trigger = Pick<NewRun, 'flowId' | 'triggerKey'>;
+
+export interface NonceCall extends Trigger {
+  readonly nonce: NonceClaim | undefined;
+}
+
+/** The names besides its own under which a delivery may have been accepted: nearly always none. */
+export function otherNames({ nonce }: NonceCall, keys: readonly TriggerKey[]): NonceName[] {
+  if (nonce === undefined || !nonce.isAsked) return [];
+  const names: NonceName[] = [];
+  for (const [place, { flowId, triggerKey, lastSeq, headers }] of keys.entries()) {
+    const trigger = { flowId, triggerKey };
+    for (const isVerified of nonce.isVerified ? [true] : [false, true]) {
+      const of = { ...trigger, lastSeq, isVerified, until: Number.MAX_SAFE_INTEGER };
+      if (place > 0 || isVerified !== nonce.isVerified) {
+        const { header, value } = nonce;
+        names.push({ ...of, header, nonce: value, digest: nonceDigest(trigger, { header, value, isVerified }) });
+      }
+      for (const { header, until } of headers) {
+        if (header === nonce.header || until <= nonce.arrivedAt) continue;
+        const named = { header, value: nonce.digest, digest: nonce.digest, isVerified };
+        const digest = nonceAlias(trigger, named) ?? nonceDigest(trigger, named);
+        names.push({ ...of, header, nonce: header === '' ? nonce.digest : null, digest, until });
+      }
+    }
+  }
+  return names;
+}
+
+/** What to remember of the header that a nonce is kept under; undefined where that is known. */
+export function newHeader({ nonce }: NonceCall, [own]: readonly TriggerKey[]): NamedHeader | undefined {
+  if (nonce === undefined) return undefined;
+  const { header } = nonce;
+  const expiresAt = nonceExpiry(nonce);
+  const isKnown = own?.headers.some((known) => known.header === header && known.until >= expiresAt);
+  // Ahead by a day, so that a trigger's row is written once a day.
+  return isKnown === true ? undefined : { header, until: expiresAt + DAY_MS };
+}
+
+export function keepHeaders(port: Port, headers: readonly (Trigger & NamedHeader)[]): void {
+  const rows = headers.map(({ flowId, triggerKey, header, until }) => ({
+    flow_id: flowId,
+    trigger_key: triggerKey,
+    header,
+    lasts_until: until,
+  }));
+  port.later(sql`
+    INSERT INTO sluice.nonce_headers (flow_id, trigger_key, header, lasts_until)
+    SELECT flow_id, trigger_key, header, lasts_until
+    FROM jsonb_to_recordset(${new Rows(rows)}) AS given (flow_id text, trigger_key text, header text, lasts_until bigint)
+    WHERE true ORDER BY flow_id, trigger_key, header
+    ON CONFLICT (flow_id, trigger_key, header)
+      DO UPDATE SET lasts_until = greatest(nonce_headers.lasts_until, excluded.lasts_until)`);
+}
+
+const HOUR_MS = 3_600_000;
+
+/** One that nothing asks for now lives an hour longer, so that equal deliveries renew it once an hour, not each time. */
+export function nonceExpiry({ expiresAt, isAsked }: Pick<NonceClaim, 'expiresAt' | 'isAsked'>): number {
+  return isAsked ? expiresAt : expiresAt + HOUR_MS;
+}
+
+/**
+ * Yields for each trigger itself and those that received before what it receives now: under its key before it was renamed,
+ * or at its slug. Also the one that receives it now, because a delivery that came before a move may be accepted after it.
+ */
+export function* listTriggerKeys(
+  port: Port,
+  triggers: readonly Trigger[],
+): Decision<readonly (readonly TriggerKey[])[]> {
+  const given = new Rows(
+    triggers.map(({ flowId, triggerKey }, place) => ({ place, own_flow: flowId, own_key: triggerKey })),
+  );
+  const rows = yield* port.all<
+    Omit<TriggerKey, 'headers'> & { place: number; header: string | null; until: number | null }
+  >(sql`
+    WITH given AS (
+      SELECT * FROM jsonb_to_recordset(${given}) AS given (place integer, own_flow text, own_key text)
+    ), known AS (
+      SELECT 0 AS rank, place, own_flow AS flow_id, own_key AS trigger_key, NULL::bigint AS last_seq,
+        NULL::bigint AS reused_at FROM given
+      UNION ALL
+      SELECT 1, place, former_flow_id, former_key, last_seq, reused_at
+      FROM given JOIN sluice.former_trigger_keys f ON f.flow_id = own_flow AND f.trigger_key = own_key
+      UNION ALL
+      SELECT 1, place, flow_id, trigger_key, NULL, NULL
+      FROM given JOIN sluice.former_trigger_keys f ON f.former_flow_id = own_flow AND f.former_key = own_key
+      WHERE last_seq IS NULL
+    )
+    SELECT place, known.flow_id AS "flowId", known.trigger_key AS "triggerKey", last_seq AS "lastSeq",
+      reused_at AS "reusedAt", header, lasts_until AS "until"
+    FROM known LEFT JOIN sluice.nonce_headers h ON h.flow_id = known.flow_id AND h.trigger_key = known.trigger_key
+    ORDER BY place, rank, known.flow_id, known.trigger_key, (last_seq IS NOT NULL)`);
+  const keys = triggers.map((): (Omit<TriggerKey, 'headers'> & { headers: NamedHeader[] })[] => []);
+  for (const { place, header, until, ...key } of rows) {
+    const ofTrigger = keys[place] ?? [];
+    const last = ofTrigger.at(-1);
+    // Where it is both former and later, the first of its rows says that all counts.
+    const isSame = last?.triggerKey === key.triggerKey && last.flowId === key.flowId;
+    const current = isSame ? last : { ...key, headers: [] };
+    if (current !== last) ofTrigger.push(current);
+    if (header !== null && until !== null) current.headers.push({ header, until });
+  }
+  return keys;
+}

@@ -1,0 +1,175 @@
+import { FIRST_ID } from '../../model/payload.ts';
+import type { DeliverySample, PathCount, PayloadWatch } from '../store.ts';
+import { uuidOf } from '../uuids.ts';
+import type { Decision } from './decision.ts';
+import { fixed, type Port, Rows, sql } from './port.ts';
+import { inputOf } from './runs.ts';
+import type { Given, Verbs } from './verb.ts';
+
+/** Deliveries of a flow that are searched for those of one of its triggers: 5 ms. */
+const NEWEST_SEARCHED = 5000;
+
+/** The run or the held delivery that has the bytes of a delivery. */
+const bytesOf = (delivery: string) =>
+  fixed(`
+  LEFT JOIN sluice.runs AS r ON r.id = ${delivery}.run_id AND r.delivery_id = ${delivery}.id
+  LEFT JOIN ${inputOf('r')}
+  LEFT JOIN sluice.held_deliveries AS h ON r.id IS NULL AND h.delivery_id = ${delivery}.id`);
+const withBytes = bytesOf('d');
+const newestWithBytes = bytesOf('newest');
+
+/** An event as its column has it; no event is called as none is. */
+const writtenEvent = (event: string | null) => (event === null ? '' : `=${event}`);
+const readEvent = (written: string) => (written === '' ? null : written.slice(1));
+
+interface SampleRow extends Omit<DeliverySample, 'headers' | 'body'> {
+  readonly headers: string;
+  readonly bodyBytes: number;
+}
+
+function* sampleDeliveries(port: Port, query: Given<'sampleDeliveries'>) {
+  const { flowId, triggerKey, limit, maxBytes } = query;
+  const [after, upTo] = [uuidOf(query.after), uuidOf(query.upTo)];
+  const rows = yield* port.all<SampleRow>(sql`
+    SELECT newest.id, newest.received_at AS "receivedAt", newest.body_bytes AS "bodyBytes",
+      coalesce(
+        (SELECT coalesce(k.value, k.folded) FROM sluice.run_keys AS k WHERE k.run_id = r.id AND k.name = 'event'),
+        (SELECT coalesce(k.value, k.folded) FROM sluice.delivery_keys AS k WHERE k.delivery_id = newest.id AND k.name = 'event')
+      ) AS event,
+      coalesce(i.content_type, h.content_type) AS "contentType",
+      coalesce(i.headers, h.headers) AS headers
+    FROM (
+      SELECT id, received_at, body_bytes, trigger_key, run_id, redelivered_from
+      FROM sluice.deliveries /*sqlite: INDEXED BY deliveries_by_flow */
+      WHERE flow_id = ${flowId} AND id > ${after} AND id <= ${upTo} AND NOT rejected ORDER BY id DESC LIMIT ${NEWEST_SEARCHED}
+    ) AS newest ${newestWithBytes}
+    WHERE newest.trigger_key = ${triggerKey} AND newest.redelivered_from IS NULL AND (r.id IS NOT NULL OR h.delivery_id IS NOT NULL)
+    ORDER BY newest.id DESC LIMIT ${limit}`);
+  let left = maxBytes;
+  const read = rows.filter(({ bodyBytes }) => {
+    const isRead = bodyBytes <= left;
+    left -= isRead ? bodyBytes : 0;
+    return isRead;
+  });
+  const ids = read.map(({ id }) => id);
+  const bodies = yield* port.all<{ id: string; body: Uint8Array }>(sql`
+    SELECT d.id, coalesce(i.body, h.body) AS body
+    FROM unnest(${ids}::uuid[]) AS given (id) /*sqlite: CROSS */ JOIN sluice.deliveries AS d ON d.id = given.id ${withBytes}`);
+  const bodyOf = new Map(bodies.map(({ id, body }) => [id, body]));
+  const last = yield* port.get<{ lastId: string }>(sql`
+    SELECT id AS "lastId" FROM sluice.deliveries /*sqlite: INDEXED BY deliveries_by_flow */
+    WHERE flow_id = ${flowId} AND id <= ${upTo} ORDER BY id DESC LIMIT 1`);
+  const samples = rows.map(({ bodyBytes: _bytes, ...row }) => ({
+    ...row,
+    headers: JSON.parse(row.headers),
+    body: bodyOf.get(row.id) ?? null,
+  }));
+  return { samples, lastId: last?.lastId ?? null };
+}
+
+type CountRow = Omit<PathCount, 'event'> & { readonly event: string };
+
+const toCount = (row: CountRow): PathCount => ({ ...row, event: readEvent(row.event) });
+
+function* purgePathCounts(port: Port, { beforeHour, maxRows, limit }: Given<'purgePathCounts'>): Decision<number> {
+  const key = fixed('flow_id, trigger_key, event, path, hour, type');
+  const purged = yield* port.run(sql`
+    DELETE FROM sluice.payload_paths WHERE (${key}) IN (
+      SELECT ${key} FROM sluice.payload_paths WHERE hour < ${beforeHour} ORDER BY hour LIMIT ${limit})`);
+  if (purged > 0) return purged;
+  const found = yield* port.get<{ rows: number }>(sql`SELECT count(*) AS rows FROM sluice.payload_paths`);
+  const beyond = (found?.rows ?? 0) - maxRows;
+  if (beyond <= 0) return 0;
+  return yield* port.run(sql`
+    DELETE FROM sluice.payload_paths WHERE (${key}) IN (
+      SELECT ${key} FROM sluice.payload_paths ORDER BY hour LIMIT ${Math.min(beyond, limit)})`);
+}
+
+export const payloadVerbs: Verbs<
+  | 'sampleDeliveries'
+  | 'readPayloadWatch'
+  | 'listPathCounts'
+  | 'sumPathCounts'
+  | 'commitPayloadWatch'
+  | 'listPathDrifts'
+  | 'purgePathCounts'
+> = {
+  sampleDeliveries: { access: 'log', decide: sampleDeliveries },
+  readPayloadWatch: {
+    access: 'read',
+    *decide(port, { flowId, triggerKey }) {
+      const row = yield* port.get<Omit<PayloadWatch, 'drifts'> & { drifts: string }>(sql`
+        SELECT version, last_id AS "lastId", drifts FROM sluice.payload_watches
+        WHERE flow_id = ${flowId} AND trigger_key = ${triggerKey}`);
+      if (row === undefined) return { version: 0, lastId: FIRST_ID, drifts: [] };
+      return { ...row, drifts: JSON.parse(row.drifts) };
+    },
+  },
+  listPathCounts: {
+    access: 'read',
+    *decide(port, { flowId, triggerKey }) {
+      const rows = yield* port.all<CountRow>(sql`
+        SELECT trigger_key AS "triggerKey", event, path, hour, type, count, first_id AS "firstId", last_id AS "lastId"
+        FROM sluice.payload_paths WHERE flow_id = ${flowId} AND trigger_key = ${triggerKey}
+        ORDER BY event COLLATE "C", path COLLATE "C", hour, type`);
+      return rows.map(toCount);
+    },
+  },
+  sumPathCounts: {
+    access: 'read',
+    *decide(port, flowId) {
+      const rows = yield* port.all<CountRow>(
+        // PostgreSQL compares UUIDs, but has no least one of a group.
+        sql`
+          SELECT trigger_key AS "triggerKey", event, path, max(hour) AS hour, type, sum(count) AS count,
+            min(first_id::text COLLATE "C") AS "firstId", max(last_id::text COLLATE "C") AS "lastId"
+          FROM sluice.payload_paths WHERE flow_id = ${flowId} GROUP BY trigger_key, event, path, type
+          ORDER BY trigger_key COLLATE "C", event COLLATE "C", path COLLATE "C", type`,
+      );
+      return rows.map(toCount);
+    },
+  },
+  commitPayloadWatch: {
+    access: 'write',
+    *decide(port, { flowId, triggerKey, version, lastId, drifts, counts }) {
+      const [last, found] = [uuidOf(lastId), JSON.stringify(drifts)];
+      const changes = yield* port.run(
+        version === 0
+          ? sql`
+            INSERT INTO sluice.payload_watches (last_id, drifts, flow_id, trigger_key, version)
+            VALUES (${last}, ${found}, ${flowId}, ${triggerKey}, 1) ON CONFLICT DO NOTHING`
+          : sql`
+            UPDATE sluice.payload_watches SET version = version + 1, last_id = ${last}, drifts = ${found}
+            WHERE flow_id = ${flowId} AND trigger_key = ${triggerKey} AND version = ${version}`,
+      );
+      if (changes === 0) return 'outdated';
+      const rows = counts.map(({ event, firstId, lastId: newestId, ...count }) => ({
+        ...count,
+        event: writtenEvent(event),
+        first_id: uuidOf(firstId),
+        last_id: uuidOf(newestId),
+      }));
+      if (rows.length > 0) {
+        port.later(sql`
+          INSERT INTO sluice.payload_paths AS own
+            (flow_id, trigger_key, event, path, hour, type, count, first_id, last_id)
+          SELECT ${flowId}, ${triggerKey}, event, path, hour, type, count, first_id, last_id FROM
+            jsonb_to_recordset(${new Rows(rows)}) AS given (event text, path text, hour bigint, type text, count bigint, first_id uuid, last_id uuid)
+          WHERE true
+          ON CONFLICT (flow_id, trigger_key, event, path, hour, type) DO UPDATE SET count = own.count + excluded.count,
+            first_id = least(own.first_id, excluded.first_id), last_id = greatest(own.last_id, excluded.last_id)`);
+      }
+      return 'committed';
+    },
+  },
+  listPathDrifts: {
+    access: 'read',
+    *decide(port) {
+      const rows = yield* port.all<{ flowId: string; triggerKey: string; drifts: string }>(sql`
+        SELECT flow_id AS "flowId", trigger_key AS "triggerKey", drifts FROM sluice.payload_watches WHERE drifts <> '[]'
+        ORDER BY flow_id COLLATE "C", trigger_key COLLATE "C"`);
+      return rows.map((row) => ({ ...row, drifts: JSON.parse(row.drifts) }));
+    },
+  },
+  purgePathCounts: { access: 'write', decide: purgePathCounts },
+};

@@ -1,0 +1,104 @@
+import { uuidOf } from '../uuids.ts';
+import { type CountedRun, countRunEnd, countRunReopened } from './counts.ts';
+import type { Ask, Asks } from './decision.ts';
+import { shareFlows } from './flows.ts';
+import { loopReads, loopWrites } from './loop-rows.ts';
+import { insertRun } from './new-runs.ts';
+import { type Port, sql } from './port.ts';
+import type { FoundRun, RunReads, RunRows, RunWrites } from './rows.ts';
+import { signalReads, signalWrites } from './signal-rows.ts';
+import { leaseWrites, outcomeWrites, planWrites, stepReads } from './step-rows.ts';
+import { subRunReads, subRunWrites } from './sub-run-rows.ts';
+
+/** The rows of runs, which no other transaction changes before the commit. */
+export function runRowsOf(port: Port): RunRows {
+  return port.own(makeRunRows);
+}
+
+function makeRunRows(port: Port): RunRows {
+  return {
+    ...runReads(port),
+    ...stepReads(port),
+    ...loopReads(port),
+    ...signalReads(port),
+    ...subRunReads(port),
+    // The flow stays as it is until the transaction ends, as in an acceptance.
+    *findFlow(flowId) {
+      return (yield* shareFlows(port, [flowId])).get(flowId);
+    },
+    ...runWrites(port),
+    ...outcomeWrites(port),
+    ...planWrites(port),
+    ...loopWrites(port),
+    ...signalWrites(port),
+    ...leaseWrites(port),
+    ...subRunWrites(port),
+    insertRun: (run) => insertRun(port, run),
+  };
+}
+
+// A transaction that changes steps of a run first locks the row of the run, and then the steps: this order prevents
+// deadlocks.
+function lockRun(port: Port, runId: string | null): Ask<FoundRun | undefined> {
+  return port.get(sql`
+    SELECT status, flow_id AS "flowId", revision, trigger_type AS "triggerType", started_at AS "startedAt",
+      timeout_at AS "timeoutAt", cancel_requested_at AS "cancelRequestedAt", timed_out_at AS "timedOutAt"
+    FROM sluice.runs WHERE id = ${runId} FOR UPDATE`);
+}
+
+type Read = 'findHeld' | 'findRun' | 'hasLease' | 'listOverdueRuns' | 'reopenRun';
+
+function runReads(port: Port): Pick<Asks<RunReads>, Read> {
+  return {
+    *findHeld({ runId, stepKey, token }) {
+      const id = uuidOf(runId);
+      // Asked together, and not as a join: the second sees what the first has waited for.
+      const asked = lockRun(port, id);
+      const step = yield* port.get<{ attempt: number }>(sql`
+        SELECT attempt_count AS attempt FROM sluice.steps
+        WHERE run_id = ${id} AND step_key = ${stepKey} AND lease_token = ${token} FOR UPDATE`);
+      const run = yield* asked;
+      return run === undefined || step === undefined ? undefined : { attempt: step.attempt, run };
+    },
+    findRun: (runId) => lockRun(port, uuidOf(runId)),
+    *hasLease(runId) {
+      const leased = yield* port.get(
+        sql`SELECT 1 AS found FROM sluice.steps WHERE run_id = ${runId} AND lease_token IS NOT NULL LIMIT 1`,
+      );
+      return leased !== undefined;
+    },
+    // What another transaction has locked is being ended or told to stop there; the next look finds it if not.
+    listOverdueRuns: (now, limit) =>
+      port.all(sql`
+        SELECT id AS "runId", flow_id AS "flowId", started_at AS "startedAt" FROM sluice.runs
+        WHERE status = 'Running' AND timeout_at IS NOT NULL AND timed_out_at IS NULL AND timeout_at <= ${now}
+        ORDER BY timeout_at LIMIT ${limit} FOR UPDATE SKIP LOCKED`),
+    *reopenRun(runId) {
+      const was = yield* port.get<CountedRun>(sql`
+        SELECT flow_id AS "flowId", status, started_at AS "startedAt", completed_at AS "completedAt"
+        FROM sluice.runs WHERE id = ${runId}`);
+      if (was !== undefined) countRunReopened(port.count, was);
+      // A run in flight keeps its deadline; a run that had ended has used its time up.
+      port.later(sql`
+        UPDATE sluice.runs SET timeout_at = CASE WHEN status = 'Running' THEN timeout_at END, status = 'Running',
+          completed_at = NULL
+        WHERE id = ${runId}`);
+    },
+  };
+}
+
+type Write = 'endRun' | 'markCancelled' | 'markTimedOut';
+
+function runWrites({ later, count }: Port): Pick<RunWrites, Write> {
+  return {
+    endRun({ runId, flowId, startedAt }, status, at) {
+      countRunEnd(count, { flowId, startedAt, status, completedAt: at });
+      later(sql`UPDATE sluice.runs SET status = ${status}, completed_at = ${at} WHERE id = ${runId}`);
+    },
+    markCancelled: (runId, reason, at) =>
+      later(sql`
+        UPDATE sluice.runs SET cancel_requested_at = ${at}, cancel_reason = ${reason}
+        WHERE id = ${runId} AND cancel_requested_at IS NULL`),
+    markTimedOut: (runId, at) => later(sql`UPDATE sluice.runs SET timed_out_at = ${at} WHERE id = ${runId}`),
+  };
+}

@@ -1,0 +1,301 @@
+import type { StepStatus } from '../../model/manifest.ts';
+import type { Attempt, Run, RunTrigger, Step } from '../../model/run.ts';
+import { fromJson, toError } from '../json-columns.ts';
+import type { RunDetail, RunQuery, SignalRecord } from '../store.ts';
+import { uuidOf } from '../uuids.ts';
+import type { Decision } from './decision.ts';
+import { filter, type KeyIndex, keysOf, readPage, SEARCHED_ROWS, toSearchKeys } from './lists.ts';
+import { fixed, type Port, type Query, sql } from './port.ts';
+import type { Answer, Given, Verbs } from './verb.ts';
+import { listDueRuns } from './waiting-steps.ts';
+import { WAIT_KIND } from './waits.ts';
+
+const waitKind = fixed(WAIT_KIND);
+
+const runColumns = fixed(`
+  own.id, own.flow_id AS "flowId", own.flow_name AS "flowName", own.flow_version AS "flowVersion", own.revision,
+  own.status, own.trigger_key AS "triggerKey", own.trigger_type AS "triggerType", own.delivery_id AS "deliveryId",
+  own.source_run_id AS "sourceRunId", own.started_at AS "startedAt", own.completed_at AS "completedAt",
+  ${keysOf('run', 'own.id')} AS "searchKeys"`);
+
+type RunRow = Omit<Run, 'searchKeys'> & { readonly searchKeys: string | null };
+
+function toRun<Row extends RunRow>({ searchKeys, ...row }: Row): Omit<Row, 'searchKeys'> & Pick<Run, 'searchKeys'> {
+  const keys = toSearchKeys(searchKeys);
+  return keys === undefined ? row : { ...row, searchKeys: keys };
+}
+
+/**
+ * Of runs started in the same millisecond the one with the greatest id is the newest, or in SQLite the one stored last: the
+ * index of starts has those numbers, and so covers a page.
+ */
+export const PLACE_OF_RUN = 'id /*sqlite instead: seq */';
+const place = fixed(PLACE_OF_RUN);
+
+const listingWith = (runKeys: readonly KeyIndex[]) => ({
+  table: 'sluice.runs',
+  select: sql`SELECT ${runColumns} FROM sluice.runs AS own`,
+  place: PLACE_OF_RUN,
+  // SQLite, which has no statistics, would scan the runs in their order for those.
+  lookUp: '/*sqlite: NOT INDEXED */',
+  searched: {
+    texts: ['flow_name', 'trigger_key'],
+    ids: ['id', 'delivery_id'],
+    byId: [
+      (from: string, to: string) => sql`SELECT ${place} FROM sluice.runs WHERE id BETWEEN ${from} AND ${to}`,
+      // SQLite has no index of the deliveries' ids but that of the deliveries themselves.
+      (from: string, to: string) => sql`
+        SELECT r.${place} FROM (SELECT ${from}::uuid AS first, ${to}::uuid AS last) AS range
+        /*sqlite: CROSS JOIN deliveries AS d ON d.id BETWEEN range.first AND range.last CROSS */
+        JOIN sluice.runs AS r ON r.delivery_id BETWEEN range.first AND range.last /*sqlite: AND r.id = d.run_id AND r.delivery_id = d.id */`,
+    ],
+    byKey: runKeys.map((keys) => ({
+      ...keys,
+      follow: (runs: Query) => runs,
+      own: 'sluice.run_keys AS k WHERE k.run_id = newest.id',
+    })),
+  },
+  toItem: (row: RunRow): Run => toRun(row),
+});
+
+/**
+ * The runs of a flow in a span of time are found among all of the span, or among all of the flow if it has no more than so
+ * many: SQLite reads those in 10 ms.
+ */
+const FEW_RUNS = 10_000;
+
+function* listRuns(port: Port, query: RunQuery, runKeys: readonly KeyIndex[]): Decision<Answer<'listRuns'>> {
+  const { flowId, status, search = '', before, since, until, searchKeys, waiting } = query;
+  const isTimed = since !== undefined || until !== undefined;
+  const isCounted =
+    search === '' && before === undefined && !isTimed && searchKeys === undefined && waiting === undefined;
+  const isOfFlow = flowId !== undefined && (status === undefined || status === 'Succeeded');
+  const hasOrder =
+    isOfFlow && (yield* port.get(sql`SELECT 1 FROM sluice.unordered_flows WHERE flow_id = ${flowId}`)) === undefined;
+  const isShort = isOfFlow && (isTimed || !hasOrder);
+  const kept = isCounted || isShort ? yield* countKept(port, query) : 0;
+  const isFoundByFlow = isOfFlow && (isShort ? kept <= FEW_RUNS : true);
+  // Runs start with the newest revision, so this is also chronological order, except where a step started a run with a
+  // pinned revision.
+  const isByRevision = isFoundByFlow && hasOrder;
+  // A plus keeps SQLite, which has no statistics, from an index: that of the starts, or that of the flow.
+  const plus = '/*sqlite: + */';
+  const [ofFlow, ofTime] = !isOfFlow ? ['', ''] : isFoundByFlow ? ['', plus] : [plus, ''];
+  return yield* readPage(
+    port,
+    { ...listingWith(runKeys), order: isByRevision ? ['revision', 'started_at'] : ['started_at'] },
+    {
+      query,
+      search,
+      searchKeys,
+      known: isCounted ? kept : undefined,
+      isLookedUp: waiting !== undefined,
+      orderHint: isByRevision ? '' : ofTime,
+      filters: [
+        filter.equals(`${ofFlow}flow_id`, flowId),
+        // In the words of the index of all other statuses.
+        status === 'Succeeded'
+          ? filter.equals('status', status)
+          : filter.equals("/*sqlite: status <> 'Succeeded' AND */ status", status),
+        filter.within(`${ofTime}started_at`, query),
+        before && startedBefore(before),
+        waiting && (yield* isWaiting(port, { flowId, ...waiting })),
+      ],
+    },
+  );
+}
+
+function* isWaiting(
+  port: Port,
+  { kind, dueBefore, flowId }: NonNullable<RunQuery['waiting']> & Pick<RunQuery, 'flowId'>,
+): Decision<Query> {
+  const ofFlow = flowId === undefined ? sql`` : sql` AND flow_id = ${flowId}`;
+  // Ids grow as runs start, so that the greatest are the newest.
+  const runIds =
+    kind === 'slot'
+      ? sql`SELECT run_id FROM unnest(${yield* listDueRuns(port, { flowId, dueBefore, limit: SEARCHED_ROWS })}::uuid[]) AS due (run_id)`
+      : sql`
+        SELECT DISTINCT run_id FROM sluice.steps
+        WHERE status = 'Pending' AND ${waitKind} = ${kind} AND (due_at IS NULL OR due_at > ${dueBefore})${ofFlow}
+        ORDER BY run_id DESC LIMIT ${SEARCHED_ROWS}`;
+  return sql`status = 'Running' AND id /*sqlite instead: seq IN (SELECT seq FROM runs WHERE id */ IN (${runIds}) /*sqlite: ) */`;
+}
+
+function* countKept(port: Port, { flowId, status }: RunQuery): Decision<number> {
+  const row = yield* port.get<{ total: number }>(sql`
+    SELECT coalesce(sum(count), 0) AS total FROM sluice.run_totals
+    WHERE flow_id = coalesce(${flowId ?? null}, flow_id) AND status = coalesce(${status ?? null}, status)`);
+  return row?.total ?? 0;
+}
+
+function startedBefore({ startedAt, id }: NonNullable<RunQuery['before']>): Query {
+  // In SQLite a run that was removed since has no place; its id tells those of its millisecond that follow it.
+  return sql`(started_at, ${place}) < (${startedAt}, (
+    SELECT coalesce((SELECT ${place} FROM sluice.runs WHERE id = last_id),
+      last_id /*sqlite instead: (SELECT max(seq) + 1 FROM runs WHERE started_at = last_at AND id < last_id) */)
+    FROM (SELECT ${startedAt}::bigint AS last_at, ${uuidOf(id)}::uuid AS last_id) AS last))`;
+}
+
+/** The headers of a delivery, which its run may have in its place. */
+export function headersOf(delivery: string): string {
+  return `coalesce(${delivery}.headers, (
+    SELECT i.headers FROM sluice.runs AS r JOIN ${inputOf('r')} WHERE r.id = ${delivery}.run_id
+  ), (SELECT h.headers FROM sluice.held_deliveries AS h WHERE h.delivery_id = ${delivery}.id), '{}')`;
+}
+
+/** What a run was started by, to be joined as `i`. */
+export function inputOf(run: string): string {
+  return `sluice.run_inputs /*sqlite instead: run_input_rows */ AS i
+    ON i.run_id /*sqlite instead: seq */ = ${run}.id /*sqlite instead: seq */`;
+}
+
+const triggerColumns = fixed(`own.trigger_key AS "triggerKey", i.content_type AS "contentType", i.headers`);
+const runsWithInput = fixed(`sluice.runs AS own JOIN ${inputOf('own')}`);
+
+interface TriggerRow extends Pick<RunTrigger, 'contentType' | 'body'> {
+  readonly triggerKey: string;
+  readonly headers: string;
+}
+
+function toTrigger({ triggerKey, contentType, headers, body }: TriggerRow): RunTrigger {
+  return { key: triggerKey, contentType, headers: JSON.parse(headers), body };
+}
+
+function* findRun(port: Port, runId: string): Decision<RunDetail | undefined> {
+  const row = yield* port.get<Omit<RunDetail, 'trigger' | 'searchKeys'> & RunRow & TriggerRow>(sql`
+    SELECT ${runColumns}, ${triggerColumns}, i.body, timeout_at AS "timeoutAt",
+      timed_out_at AS "timedOutAt", cancel_requested_at AS "cancelRequestedAt", cancel_reason AS "cancelReason",
+      idempotency_key AS "idempotencyKey"
+    FROM ${runsWithInput} WHERE own.id = ${uuidOf(runId)}`);
+  if (row === undefined) return undefined;
+  const { contentType, headers, body, ...run } = row;
+  return { ...toRun(run), trigger: toTrigger(row) };
+}
+
+/** More repeated runs than a person looks through. */
+const MAX_DERIVED = 500;
+
+function* findLineage(port: Port, runId: string): Decision<Answer<'findLineage'>> {
+  const ofId = (id: string) => sql`SELECT ${runColumns} FROM sluice.runs AS own WHERE id = ${uuidOf(id)}`;
+  const row = yield* port.get<RunRow>(ofId(runId));
+  if (row === undefined) return undefined;
+  const derived = yield* port.all<RunRow>(sql`
+    SELECT ${runColumns} FROM sluice.runs AS own WHERE source_run_id = ${row.id}
+    ORDER BY started_at DESC, id DESC LIMIT ${MAX_DERIVED}`);
+  const source = row.sourceRunId === null ? undefined : yield* port.get<RunRow>(ofId(row.sourceRunId));
+  return { run: toRun(row), source: source && toRun(source), derived: derived.map(toRun).reverse() };
+}
+
+/** Whether `a`, the row of a step, has to tell of its only attempt. */
+export const SAYS_ITS_ATTEMPT = `a.attempt_count = 1 AND a.status IN ('Succeeded', 'Failed') AND NOT EXISTS (
+  SELECT 1 FROM sluice.attempts AS own WHERE own.run_id = a.run_id AND own.step_key = a.step_key AND own.attempt = 1)`;
+
+/**
+ * All attempts. A step that ended in its first attempt under the lease that it was inserted with has no row of it: the
+ * step's own row says all. It hardly waited for a slot.
+ */
+export const ATTEMPTS = `(
+  SELECT run_id, step_key, attempt, status, due_at, started_at, completed_at, error, input, output FROM sluice.attempts
+  UNION ALL
+  SELECT run_id, step_key, 1, status, started_at, started_at, completed_at, error, input, output FROM sluice.steps AS a
+  WHERE ${SAYS_ITS_ATTEMPT})`;
+
+/** Never negative, even if the clock was set back. */
+export const SLOT_WAIT = 'greatest(started_at - due_at, 0) AS "slotWaitMs"';
+
+const [attemptsOfAll, slotWait] = [fixed(ATTEMPTS), fixed(SLOT_WAIT)];
+
+/** Values as their columns have them. */
+interface ValueRow {
+  readonly input: string | null;
+  readonly output: string | null;
+  readonly error: string | null;
+}
+
+type StepRow = Omit<Step, 'runId' | keyof ValueRow | 'evaluationTrace'> &
+  ValueRow & { readonly evaluationTrace: string | null };
+type AttemptRow = Omit<Attempt, keyof ValueRow> & ValueRow & { readonly stepKey: string };
+
+const valuesOf = ({ input, output, error }: ValueRow) => ({
+  input: fromJson(input),
+  output: fromJson(output),
+  error: toError(error),
+});
+
+function* listSteps(port: Port, runId: string): Decision<Answer<'listSteps'>> {
+  const id = uuidOf(runId);
+  if ((yield* port.get(sql`SELECT 1 FROM sluice.runs WHERE id = ${id}`)) === undefined) return undefined;
+  const attemptRows = yield* port.all<AttemptRow>(sql`
+    SELECT step_key AS "stepKey", attempt, status, input, output, error, ${slotWait}, started_at AS "startedAt",
+      completed_at AS "completedAt"
+    FROM ${attemptsOfAll} AS a WHERE run_id = ${id} ORDER BY step_key, attempt`);
+  const steps = yield* port.all<StepRow>(sql`
+    SELECT step_key AS "stepKey", step_type AS "stepType", status, input, output, error, skip_reason AS "skipReason",
+      evaluation_trace AS "evaluationTrace", attempt_count AS "attemptCount", due_at AS "dueAt",
+      started_at AS "startedAt", completed_at AS "completedAt"
+    FROM sluice.steps WHERE run_id = ${id}
+    ORDER BY coalesce(started_at, completed_at, due_at) NULLS FIRST, step_key`);
+  const attempts = new Map<string, Attempt[]>(steps.map(({ stepKey }) => [stepKey, []]));
+  for (const { stepKey, ...row } of attemptRows) attempts.get(stepKey)?.push({ ...row, ...valuesOf(row) });
+  return steps.map((row) => ({
+    ...row,
+    ...valuesOf(row),
+    runId,
+    evaluationTrace: fromJson(row.evaluationTrace),
+    attempts: attempts.get(row.stepKey) ?? [],
+  }));
+}
+
+function* readRunInput(
+  port: Port,
+  { runId, stepKeys, maxBytes }: Given<'readRunInput'>,
+): Decision<Answer<'readRunInput'>> {
+  const id = uuidOf(runId);
+  const limit = Math.min(maxBytes ?? Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
+  const isNamed = stepKeys === undefined ? sql`` : sql` AND step_key = ANY (${stepKeys})`;
+  const hasEnded = sql`run_id = ${id} AND status IN ('Succeeded', 'Failed', 'Skipped')${isNamed}`;
+  interface Measured extends Omit<TriggerRow, 'body'> {
+    readonly bodyBytes: number;
+    readonly outputBytes: number;
+    readonly body: Uint8Array | null;
+  }
+  const run = yield* port.get<Measured>(sql`
+    SELECT ${triggerColumns}, octet_length(i.body) AS "bodyBytes", ended.bytes AS "outputBytes",
+      CASE WHEN octet_length(i.body) + ended.bytes <= ${limit} THEN i.body END AS body
+    FROM ${runsWithInput} CROSS JOIN (
+      SELECT coalesce(sum(octet_length(output)), 0) AS bytes FROM sluice.steps WHERE ${hasEnded}
+    ) AS ended WHERE own.id = ${id}`);
+  if (run === undefined) return undefined;
+  const { bodyBytes, outputBytes, body } = run;
+  if (body === null) return { kind: 'tooLarge', bodyBytes, outputBytes };
+  const ended = yield* port.all<{
+    stepKey: string;
+    status: StepStatus;
+    output: string | null;
+    error: string | null;
+  }>(sql`
+    SELECT step_key AS "stepKey", status, output, error FROM sluice.steps WHERE ${hasEnded} ORDER BY step_key`);
+  const steps = ended.map(
+    ({ stepKey, status, output, error }) =>
+      [stepKey, { status, output: fromJson(output), error: toError(error) }] as const,
+  );
+  return { trigger: toTrigger({ ...run, body }), steps: Object.fromEntries(steps) };
+}
+
+type RunReads = Verbs<'listRuns' | 'findRun' | 'findLineage' | 'listSignals' | 'listSteps' | 'readRunInput'>;
+
+export const runVerbs = (runKeys: readonly KeyIndex[]): RunReads => ({
+  listRuns: { access: 'read', decide: (port, query) => listRuns(port, query, runKeys) },
+  findRun: { access: 'read', decide: findRun },
+  findLineage: { access: 'read', decide: findLineage },
+  listSignals: {
+    access: 'read',
+    *decide(port, runId) {
+      return yield* port.all<SignalRecord>(sql`
+        SELECT name, delivered_at AS "deliveredAt", step_key AS "stepKey" FROM sluice.signals
+        WHERE run_id = ${uuidOf(runId)} ORDER BY id`);
+    },
+  },
+  listSteps: { access: 'read', decide: listSteps },
+  readRunInput: { access: 'read', decide: readRunInput },
+});

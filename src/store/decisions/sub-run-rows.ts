@@ -1,0 +1,124 @@
+import { createIdSource } from '../../model/ids.ts';
+import type { Pins } from '../store.ts';
+import { type Asks, known } from './decision.ts';
+import { type Port, sql } from './port.ts';
+import { revisionOf } from './revisions.ts';
+import type { FoundRun, ParentStep, RunOrigin, RunReads, RunWrites } from './rows.ts';
+import type { PinRows } from './sub-runs.ts';
+
+type PinRead = keyof PinRows;
+
+function pinsIn(rows: readonly { readonly id: string; readonly revision: number }[]): Pins {
+  return Object.fromEntries(rows.map(({ id, revision }) => [id, revision]));
+}
+
+/** What a run is pinned by as it is stored. */
+export function pinRows(port: Port): PinRows {
+  return {
+    // Not locked: a concurrent deploy may or may not be pinned, as for a run that is accepted a moment earlier.
+    *findNewest(flowIds) {
+      const rows = yield* port.all<{ id: string; revision: number }>(
+        sql`SELECT id, revision FROM sluice.flows
+          WHERE id = ANY (${flowIds}) AND draining_since IS NULL AND deleted_at IS NULL`,
+      );
+      return pinsIn(rows);
+    },
+    revisionOf: (flowId, revision) => revisionOf(port, flowId, revision),
+  };
+}
+
+/** The same within one transaction that stores several runs: of those that run the same flows only the first asks. */
+export function sharedPinRows(port: Port): PinRows {
+  const rows = pinRows(port);
+  const newest = new Map<string, Pins>();
+  return {
+    ...rows,
+    *findNewest(flowIds) {
+      const name = JSON.stringify(flowIds);
+      const pins = newest.get(name) ?? (yield* rows.findNewest(flowIds));
+      newest.set(name, pins);
+      return pins;
+    },
+  };
+}
+
+export function insertPins({ later }: Port, runId: string, pins: Pins): void {
+  for (const [flowId, revision] of Object.entries(pins)) {
+    later(sql`INSERT INTO sluice.run_pins (run_id, flow_id, revision) VALUES (${runId}, ${flowId}, ${revision})`);
+  }
+}
+
+type Read = PinRead | 'graphOf' | 'findPins' | 'findParent' | 'takeOrphans' | 'findOrigin' | 'hasFailureRun' | 'newId';
+
+const makeIds = () => createIdSource();
+
+/** What runs come from, and the runs that they start. */
+export function subRunReads(port: Port): Pick<Asks<RunReads>, Read> {
+  return {
+    ...pinRows(port),
+    *graphOf(flowId, revision) {
+      return (yield* revisionOf(port, flowId, revision)).graph;
+    },
+    *findPins(runId) {
+      const rows = yield* port.all<{ id: string; revision: number }>(
+        sql`SELECT flow_id AS id, revision FROM sluice.run_pins WHERE run_id = ${runId}`,
+      );
+      return pinsIn(rows);
+    },
+    findParent: (runId) =>
+      port.get<ParentStep>(sql`
+        SELECT parent_run_id AS "runId", step_key AS "stepKey", is_awaited AS "isAwaited", depth,
+          root_started_at AS "rootStartedAt", is_of_failure AS "isOfFailure"
+        FROM sluice.sub_runs WHERE run_id = ${runId}`),
+    *takeOrphans(limit) {
+      // What another transaction has locked is ending or being told to stop there; the next look finds it.
+      const taken = yield* port.all<FoundRun & { runId: string; seq: number }>(sql`
+        SELECT o.seq, r.id AS "runId", r.status, r.flow_id AS "flowId", r.revision, r.trigger_type AS "triggerType",
+          r.started_at AS "startedAt", r.timeout_at AS "timeoutAt", r.cancel_requested_at AS "cancelRequestedAt",
+          r.timed_out_at AS "timedOutAt"
+        FROM sluice.orphaned_runs AS o /*sqlite: CROSS */ JOIN sluice.runs AS r ON r.id = o.run_id
+        ORDER BY o.seq LIMIT ${limit} FOR UPDATE OF o SKIP LOCKED FOR UPDATE OF r SKIP LOCKED`);
+      if (taken.length > 0) {
+        port.later(sql`DELETE FROM sluice.orphaned_runs WHERE seq = ANY (${taken.map(({ seq }) => seq)})`);
+      }
+      return taken.map(({ seq, ...run }) => run);
+    },
+    findOrigin: (runId) =>
+      port.get<RunOrigin>(sql`
+        SELECT flow_id AS "flowId", flow_name AS "flowName", flow_version AS "flowVersion", revision,
+          trigger_key AS "triggerKey", trigger_type AS "triggerType", delivery_id AS "deliveryId",
+          source_run_id AS "sourceRunId", started_at AS "startedAt", traceparent
+        FROM sluice.runs WHERE id = ${runId}`),
+    *hasFailureRun(runId) {
+      const started = yield* port.get(
+        sql`SELECT 1 AS found FROM sluice.runs WHERE source_run_id = ${runId} AND trigger_type = 'failure' LIMIT 1`,
+      );
+      return started !== undefined;
+    },
+    newId: () => known(port.kept(makeIds)()),
+  };
+}
+
+type Write = 'insertParent' | 'wakeWaiting' | 'orphanSubRuns' | 'markUnordered';
+
+export function subRunWrites({ later }: Port): Pick<RunWrites, Write> {
+  return {
+    insertParent: (id, { runId, stepKey, isAwaited, depth, rootStartedAt, isOfFailure }) =>
+      later(sql`
+        INSERT INTO sluice.sub_runs (run_id, parent_run_id, step_key, is_awaited, depth, root_started_at, is_of_failure)
+        VALUES (${id}, ${runId}, ${stepKey}, ${isAwaited}, ${depth}, ${rootStartedAt}, ${isOfFailure})`),
+    wakeWaiting: ({ runId, stepKey }, subRunId, at) =>
+      later(sql`
+        UPDATE sluice.steps SET due_at = ${at}
+        WHERE run_id = ${runId} AND step_key = ${stepKey} AND status = 'Pending'
+          AND strpos(wait, ${`"subRun":"${subRunId}"`}) > 0`),
+    orphanSubRuns: (runId) =>
+      later(sql`
+        INSERT INTO sluice.orphaned_runs (run_id)
+        SELECT s.run_id FROM sluice.sub_runs AS s /*sqlite: CROSS */ JOIN sluice.runs AS r
+          ON r.id = s.run_id AND r.status = 'Running'
+        WHERE s.parent_run_id = ${runId} AND s.is_awaited ORDER BY s.run_id`),
+    markUnordered: (flowId) =>
+      later(sql`INSERT INTO sluice.unordered_flows (flow_id) VALUES (${flowId}) ON CONFLICT DO NOTHING`),
+  };
+}

@@ -1,0 +1,10 @@
+/** The queue that a step waits in. Its key holds no character that JSON escapes. An index has it. */
+export const QUEUE_OF_STEP = `(split_part(split_part(wait, '"hostTurn":"', 2), '"', 1) COLLATE "C")`;
+
+/** The origin of the host that a step waits for. */
+export const ORIGIN_OF_STEP = `substr(${QUEUE_OF_STEP}, 1, strpos(${QUEUE_OF_STEP} || ' ', ' ') - 1)`;
+
+/** What a pending step waits for until it is due, in the words of its index; one that was not tried yet is at its start. */
+export const WAIT_KIND = `(CASE WHEN signal_name IS NOT NULL THEN 'signal' WHEN attempt_count = 0 THEN 'start' WHEN wait IS NULL THEN 'retry'
+  WHEN strpos(wait, '"hostTurn":"') > 0 THEN 'host' WHEN strpos(wait, '"lastPoll":') > 0 THEN 'poll'
+  WHEN strpos(wait, '"subRun":') > 0 THEN 'run' ELSE 'delay' END)`;

@@ -1,0 +1,135 @@
+import { jsonRows, type Sql } from './sql.ts';
+
+/** A row of a table that has one row for each name, whoever stores it first. */
+export interface NameRow {
+  /** What tells names apart: a digest of the text, so that any text fits into the index, or an id. */
+  readonly digest: string;
+  readonly run_id: string;
+}
+
+/** Such a table, with texts of SQL. */
+interface NameTable {
+  readonly name: string;
+  /** The column that a row's `digest` is in. */
+  readonly key: string;
+  /** The other columns and their types. */
+  readonly columns: Readonly<Record<string, string>>;
+  /** What else is read of a row. */
+  readonly alsoRead?: string;
+  /** Whether a call may keep a name that has a row: it no longer counts then. */
+  readonly expires?: boolean;
+}
+
+const TRIGGER = { flow_id: 'text', trigger_key: 'text' } as const;
+
+const TABLES = {
+  redeliveries: {
+    name: 'redeliveries',
+    key: 'source',
+    columns: { run_id: 'uuid', delivery_id: 'uuid' },
+  },
+  nonces: {
+    name: 'nonces',
+    key: 'digest',
+    columns: {
+      ...TRIGGER,
+      is_verified: 'boolean',
+      header: 'text',
+      nonce: 'text',
+      alias: 'uuid',
+      body_sha256: 'text',
+      run_id: 'uuid',
+      expires_at: 'bigint',
+    },
+    alsoRead: 'seq',
+    expires: true,
+  },
+  idempotency_keys: {
+    name: 'idempotency_keys',
+    key: 'digest',
+    columns: { ...TRIGGER, key: 'text', body_sha256: 'text', run_id: 'uuid', created_at: 'bigint' },
+  },
+} as const satisfies Record<string, NameTable>;
+
+/**
+ * In the order of the keys, so that transactions that want the same names never block each other. A row that may expire
+ * is locked and stays as it is: whether it still counts is decided call by call.
+ */
+function insertOf({ name, key, columns, expires }: NameTable): string {
+  const names = Object.keys(columns);
+  const typed = Object.entries(columns).map(([column, type]) => `${column} ${type}`);
+  return `
+    INSERT INTO sluice.${name} AS stored (${key}, ${names.join(', ')}) SELECT digest, ${names.join(', ')}
+    FROM jsonb_to_recordset($1) AS given (digest uuid, ${typed.join(', ')}) ORDER BY digest
+    ON CONFLICT (${key}) ${expires ? 'DO UPDATE SET run_id = stored.run_id WHERE false' : 'DO NOTHING'}
+    RETURNING ${key} AS digest`;
+}
+
+/**
+ * The names of one kind that the calls of a transaction ask for. Each is stored at once, for the first call that asks for
+ * it, and so kept from all other transactions. `settle` puts right what became of the calls.
+ */
+export class Names<Row extends NameRow> {
+  readonly #table: NameTable;
+  readonly #insert: string;
+  readonly #stored = new Map<string, Row>();
+  readonly #known = new Map<string, Row>();
+  readonly #kept = new Set<string>();
+
+  constructor(table: keyof typeof TABLES) {
+    this.#table = TABLES[table];
+    this.#insert = insertOf(this.#table);
+  }
+
+  async take(sql: Sql, rows: readonly Row[]): Promise<void> {
+    const firsts = new Map<string, Row>();
+    for (const row of rows) if (!firsts.has(row.digest)) firsts.set(row.digest, row);
+    for (let wanted = [...firsts.values()]; wanted.length > 0; ) {
+      const taken = await sql.all<NameRow>(this.#insert, [jsonRows(wanted)]);
+      const digests = new Set(taken.map(({ digest }) => digest));
+      for (const row of wanted) if (digests.has(row.digest)) this.#stored.set(row.digest, row);
+      const others = wanted.filter(({ digest }) => !digests.has(digest));
+      await this.read(
+        sql,
+        others.map(({ digest }) => digest),
+      );
+      // Deleted in between.
+      wanted = others.filter(({ digest }) => !this.#known.has(digest));
+    }
+  }
+
+  /** Reads what others have stored under these names. */
+  async read(sql: Sql, digests: readonly string[]): Promise<void> {
+    const others = digests.filter((digest) => !this.#stored.has(digest));
+    if (others.length === 0) return;
+    const { name, key, columns, alsoRead } = this.#table;
+    const names = [...Object.keys(columns), ...(alsoRead === undefined ? [] : [alsoRead])];
+    const rows = await sql.all<Row>(
+      `SELECT ${key} AS digest, ${names.join(', ')} FROM sluice.${name} WHERE ${key} = ANY($1)`,
+      [others],
+    );
+    for (const row of rows) this.#known.set(row.digest, row);
+  }
+
+  /** What another transaction has stored, or an earlier call of this one has kept. */
+  find(digest: string): Row | undefined {
+    return this.#known.get(digest);
+  }
+
+  keep(row: Row): void {
+    this.#known.set(row.digest, row);
+    this.#kept.add(row.digest);
+  }
+
+  /** Deletes what no call has kept, and writes again what is kept otherwise than it was stored. */
+  settle(sql: Sql): void {
+    const kept = [...this.#kept].flatMap((digest) => this.#known.get(digest) ?? []);
+    const changed = kept.filter((row) => this.#stored.get(row.digest) !== row);
+    const unused = [...this.#stored.keys()].filter((digest) => !this.#kept.has(digest));
+    const gone = [...unused, ...changed.map(({ digest }) => digest)];
+    if (gone.length === 0) return;
+    const { name, key } = this.#table;
+    sql.later(`DELETE FROM sluice.${name} WHERE ${key} = ANY($1)`, [gone]);
+    if (changed.length > 0) sql.later(this.#insert, [jsonRows(changed)]);
+  }
+}

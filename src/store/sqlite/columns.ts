@@ -1,2 +1,0 @@
-/** What a column takes; bytes travel apart. */
-export type SqlValue = string | number | null;

@@ -1,0 +1,57 @@
+import { statSync } from 'node:fs';
+import type { Database } from 'better-sqlite3';
+import { decideNow } from '../decisions/decision.ts';
+import { examineContents } from '../decisions/examination.ts';
+import type { Examination, ExaminationRequest } from '../store.ts';
+import { damageOf, schemaVersion } from './connection.ts';
+import { openInspected } from './inspect.ts';
+import { portOf } from './port.ts';
+
+/** Looks at a database over a connection that only reads: nothing waits for it, and it changes nothing. */
+export function examineDatabase(path: string, { before, isQuick }: ExaminationRequest): Examination {
+  const db = openInspected(path);
+  try {
+    const sizeOf = (suffix: string) => statSync(`${db.name}${suffix}`, { throwIfNoEntry: false })?.size ?? 0;
+    const damage = isQuick ? null : [...readDamage(db)];
+    const readable = <Value>(read: () => Value): Value | null => {
+      try {
+        return read();
+      } catch (error) {
+        const found = damageOf(error, path);
+        if (found === undefined) throw error;
+        damage?.push(found.message);
+        return null;
+      }
+    };
+    return {
+      schemaVersion: schemaVersion(db),
+      fileBytes: sizeOf(''),
+      walBytes: sizeOf('-wal'),
+      tables: isQuick ? null : readable(() => measureTables(db)),
+      contents: readable(() => decideNow(examineContents(portOf(db), before))),
+      damage,
+    };
+  } finally {
+    db.close();
+  }
+}
+
+/** Lines of SQLite; a file can be damaged in too many places to name. */
+const MOST_LINES = 20;
+
+function readDamage(db: Database): string[] {
+  try {
+    const lines = db.prepare<[], string>(`PRAGMA integrity_check(${MOST_LINES})`).pluck().all();
+    return lines.length === 1 && lines[0] === 'ok' ? [] : lines;
+  } catch (error) {
+    return [error instanceof Error ? error.message : String(error)];
+  }
+}
+
+function measureTables(db: Database): NonNullable<Examination['tables']> {
+  return db
+    .prepare<[], { name: string; bytes: number }>(`
+      SELECT s.tbl_name AS name, sum(d.pgsize) AS bytes FROM dbstat AS d
+      JOIN sqlite_schema AS s ON s.name = d.name WHERE d.aggregate = TRUE GROUP BY s.tbl_name ORDER BY bytes DESC`)
+    .all();
+}

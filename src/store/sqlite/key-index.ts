@@ -1,0 +1,86 @@
+import type { Database } from 'better-sqlite3';
+import type { KeyIndex } from '../decisions/lists.ts';
+import { type Port, sql } from '../decisions/port.ts';
+import type { Job } from './batch.ts';
+
+/** Runs whose search keys enter the index together: 4 ms of the writer's time, and 300 segments for a million runs. */
+const SEGMENT_RUNS = 2048;
+
+/**
+ * What finds runs by their search keys: the index, and what is newer than all of it. The names `k.run`, `k.folded` and
+ * `k.name` are the same in both.
+ *
+ * Many keys are random, such as the id of a delivery: in one index of them each acceptance dirties a page of its own,
+ * and most of what a commit wrote was that. So keys are only appended, in the order of runs, and enter the index when
+ * enough have come together: sorted, as a segment that follows the one before. A search looks into each segment.
+ */
+export const RUN_KEY_TABLES: readonly KeyIndex[] = [
+  {
+    table: `(SELECT r.seq AS run, k.name, k.folded FROM runs r CROSS JOIN run_keys k ON k.run_id = r.id
+      WHERE r.seq > (SELECT coalesce(max(last_run), 0) FROM run_key_segments))`,
+    owner: 'k.run',
+    newest: 'k.run DESC',
+  },
+  {
+    table: 'run_key_segments s NATURAL CROSS JOIN run_key_index',
+    owner: 'k.run',
+    newest: 's.segment DESC, k.run DESC',
+  },
+];
+
+/** Makes the function that indexes the next segment, if enough keys have come together; yields how many runs are left. */
+function prepareIndex(db: Database): () => number {
+  const measure = db
+    .prepare<[], number>(`
+      SELECT coalesce((SELECT max(seq) FROM runs), 0) - coalesce((SELECT max(last_run) FROM run_key_segments), 0)`)
+    .pluck();
+  const begin = db.prepare<[], { segment: number; after: number }>(
+    'SELECT coalesce(max(segment), 0) + 1 AS segment, coalesce(max(last_run), 0) AS after FROM run_key_segments',
+  );
+  const add = db.prepare(`
+    INSERT INTO run_key_index (segment, folded, run, name)
+    SELECT ?, k.folded, r.seq, k.name FROM runs r CROSS JOIN run_keys k ON k.run_id = r.id
+    WHERE r.seq > ? AND r.seq <= ? ORDER BY 2, 3, 4`);
+  const end = db.prepare('INSERT INTO run_key_segments (segment, last_run) VALUES (?, ?)');
+  return () => {
+    const left = measure.get() ?? 0;
+    const next = begin.get();
+    if (next === undefined || left < SEGMENT_RUNS) return left;
+    const last = next.after + SEGMENT_RUNS;
+    add.run(next.segment, next.after, last);
+    end.run(next.segment, last);
+    return left - SEGMENT_RUNS;
+  };
+}
+
+/** Indexes all that has come together, as after a copy; what is left waits for more runs. */
+export function indexAllKeys(db: Database): void {
+  const index = db.transaction(prepareIndex(db));
+  while (index.immediate() >= SEGMENT_RUNS);
+}
+
+/** Makes the function that yields the indexing to do with a batch of so many calls, nearly always none. */
+export function prepareKeyIndexing(db: Database): (calls: number) => Job | undefined {
+  const index = prepareIndex(db);
+  let waiting = SEGMENT_RUNS;
+  return (calls) => {
+    // Hardly any call starts more than one run.
+    waiting += calls;
+    if (waiting < SEGMENT_RUNS) return undefined;
+    return () => {
+      waiting = index();
+    };
+  };
+}
+
+/** Takes runs out of the index, before their rows and their keys are removed. */
+export function forgetRunKeys({ later }: Port, runIds: readonly string[]): void {
+  later(sql`
+    DELETE FROM run_key_index WHERE (segment, folded, run, name) IN (
+      SELECT (SELECT min(segment) FROM run_key_segments WHERE last_run >= r.seq), k.folded, r.seq, k.name
+      FROM runs r CROSS JOIN run_keys k ON k.run_id = r.id WHERE r.id = ANY (${runIds}))`);
+  // Once the newest runs are removed, their numbers are given again: the keys of those that get them are not indexed.
+  later(sql`
+    DELETE FROM run_key_segments
+    WHERE last_run > coalesce((SELECT seq FROM runs AS newest WHERE id <> ALL (${runIds}) ORDER BY seq DESC LIMIT 1), 0)`);
+}

@@ -1,0 +1,133 @@
+import type { Database, Statement } from 'better-sqlite3';
+import { LRUCache } from 'lru-cache';
+import type { ChainKey } from '../activity-chain.ts';
+import { decideNow, known } from '../decisions/decision.ts';
+import { Made, type Port, type Query, Rows, type SqlValue } from '../decisions/port.ts';
+import type { Verb, Verbs } from '../decisions/verb.ts';
+import type { Store } from '../store.ts';
+import { BatchCounters } from './batch-counters.ts';
+import { booleansOf, toSqlite } from './dialect.ts';
+import type { Member, OperationName, ThreadRole } from './messages.ts';
+
+type Row = Record<string, unknown>;
+
+interface Prepared {
+  readonly statement: Pick<Statement<unknown[], Row>, 'get' | 'all' | 'run'>;
+  /** Columns that SQLite keeps as 0 and 1. */
+  readonly booleans: readonly string[];
+}
+
+/** Texts of lists with other filters, which there may be any number of. */
+const CHANGING_TEXTS = 256;
+
+interface SqlitePort extends Port {
+  readonly counters: BatchCounters;
+}
+
+const ports = new WeakMap<Database, SqlitePort>();
+
+/** The port of a connection, which answers at once. */
+export function portOf(db: Database): SqlitePort {
+  return ports.get(db) ?? openPort(db);
+}
+
+/** Makes the port of a connection, over which the activity log is written and checked with a key. */
+export function openPort(db: Database, chainKey?: ChainKey): SqlitePort {
+  const counters = new BatchCounters(db);
+  const storedLog = portTo(db, { schema: 'main.', count: counters.countStored, chainKey });
+  const port = Object.assign(portTo(db, { schema: '', count: counters.count, chainKey }), { storedLog, counters });
+  ports.set(db, port);
+  return port;
+}
+
+interface PortOptions extends Pick<Port, 'count' | 'chainKey'> {
+  /** The tables that statements mean are those of this schema, or the first that are found. */
+  readonly schema: 'main.' | '';
+}
+
+function portTo(db: Database, { schema, count, chainKey }: PortOptions): Port {
+  const prepared = new Map<readonly string[], Prepared>();
+  const [memory, own] = [new Made(), new Made()];
+  const changing = new LRUCache<string, Prepared>({ max: CHANGING_TEXTS });
+  const prepare = ({ strings, isFixed }: Query): Prepared => {
+    const kept = isFixed ? prepared.get(strings) : undefined;
+    if (kept !== undefined) return kept;
+    const text = strings.join('?');
+    const recent = isFixed ? undefined : changing.get(text);
+    if (recent !== undefined) return recent;
+    const made = prepareText(db, text.replace(/\bsluice\./g, schema));
+    if (isFixed) prepared.set(strings, made);
+    else changing.set(text, made);
+    return made;
+  };
+  const run = (query: Query) => prepare(query).statement.run(query.values.map(toParameter)).changes;
+  const port: Port = {
+    get<Value>(query: Query) {
+      const { statement, booleans } = prepare(query);
+      const row = statement.get(query.values.map(toParameter));
+      return known((row === undefined ? undefined : decoded(row, booleans)) as Value | undefined);
+    },
+    all<Value>(query: Query) {
+      const { statement, booleans } = prepare(query);
+      const rows = statement.all(query.values.map(toParameter));
+      if (booleans.length > 0) for (const row of rows) decoded(row, booleans);
+      return known(rows as Value[]);
+    },
+    run: (query) => known(run(query)),
+    later: (query) => void run(query),
+    count,
+    chainKey,
+    kept: (make) => memory.of(make, make),
+    own: (make) => own.of(make, () => make(port)),
+  };
+  return port;
+}
+
+/** A lock that has nothing to lock here: one connection writes. */
+const NO_LOCK: Prepared = {
+  statement: { get: () => undefined, all: () => [], run: () => ({ changes: 0, lastInsertRowid: 0 }) },
+  booleans: [],
+};
+
+function prepareText(db: Database, text: string): Prepared {
+  if (/^\s*SELECT pg_advisory_/.test(text)) return NO_LOCK;
+  const statement = db.prepare<unknown[], Row>(toSqlite(text));
+  if (!statement.reader) return { statement, booleans: [] };
+  const declared = statement.columns().flatMap(({ name, type }) => (type === 'BOOLEAN' ? [name] : []));
+  return { statement, booleans: [...new Set([...declared, ...booleansOf(text)])] };
+}
+
+function decoded(row: Row, booleans: readonly string[]): Row {
+  for (const name of booleans) if (row[name] !== null) row[name] = row[name] !== 0;
+  return row;
+}
+
+function toParameter(value: SqlValue): unknown {
+  if (typeof value === 'boolean') return Number(value);
+  if (value instanceof Rows) return JSON.stringify(value.rows);
+  return Array.isArray(value) ? JSON.stringify(value) : value;
+}
+
+type Members<Name extends OperationName> = {
+  readonly [Own in Name]: {
+    readonly thread: ThreadRole;
+    readonly readsLog?: true;
+    prepare(db: Database): Member<Own>;
+  };
+};
+
+/** Members of this store that are verbs: each runs in one of its threads, within a transaction. */
+export function membersOf<Name extends OperationName>(verbs: Verbs<Name>): Members<Name> {
+  const members = Object.entries<Verb<Name>>(verbs).map(([name, { access, decide }]) => [
+    name,
+    {
+      thread: access === 'write' ? 'writer' : 'reader',
+      ...(access === 'log' && { readsLog: true }),
+      prepare: (db: Database) => {
+        const port = portOf(db);
+        return (...given: Parameters<Store[Name]>) => decideNow(decide(port, ...given));
+      },
+    },
+  ]);
+  return Object.fromEntries(members);
+}

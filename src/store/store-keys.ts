@@ -1,0 +1,83 @@
+import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { StoreUnavailableError } from '../errors.ts';
+import { type BodySealer, bodySealer, MADE_KEY, newKey } from './sealed-body.ts';
+
+/** The keys of one database. */
+export interface StoreKeys {
+  /** Seals from now on; undefined where there is none. */
+  readonly current: BodySealer | undefined;
+  /** That of an earlier time too. */
+  find(keyId: string): BodySealer | undefined;
+}
+
+/** Of databases in memory, which nothing outlives. */
+let keyInMemory: BodySealer | undefined;
+
+interface KeyOptions {
+  /** That of `SLUICE_STORE_KEY`. */
+  readonly sealer: BodySealer | undefined;
+  /** Makes the file where it is not there; called with its path once it is. Without it nothing is written. */
+  readonly onMade?: ((path: string) => void) | undefined;
+}
+
+/**
+ * The keys that secrets of manifests are sealed with: that of the settings, or else one in a file next to the SQLite
+ * database, readable by its owner alone. On PostgreSQL there is none but that of the settings, which replicas share.
+ */
+export function storeKeys(
+  database: { readonly kind: 'postgres' } | { readonly kind: 'sqlite'; readonly path: string },
+  { sealer, onMade }: KeyOptions,
+): StoreKeys {
+  const own =
+    database.kind === 'postgres' ? undefined : keyBeside(database.path, sealer === undefined ? onMade : undefined);
+  const keys = [sealer, own].filter((key) => key !== undefined);
+  return { current: keys[0], find: (keyId) => keys.find((key) => key.keyId === keyId) };
+}
+
+function keyBeside(database: string, onMade: KeyOptions['onMade']): BodySealer | undefined {
+  if (database === ':memory:') {
+    keyInMemory ??= bodySealer(newKey());
+    return keyInMemory;
+  }
+  const path = `${database}.key`;
+  const text = readKey(path) ?? (onMade && makeKey(path, onMade));
+  if (text === undefined) return undefined;
+  if (MADE_KEY.test(text)) return bodySealer(text);
+  const remedy = 'put the file back from a backup, or remove it and deploy again what holds secrets in plain text';
+  throw new StoreUnavailableError(`${path}: is not a key that Sluice made; ${remedy}`, { isForGood: true });
+}
+
+function readKey(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8').trim();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw unusable(path, 'read', error);
+  }
+}
+
+function unusable(path: string, what: 'read' | 'written', error: unknown): StoreUnavailableError {
+  const { code = 'unknown reason' } = error as NodeJS.ErrnoException;
+  return new StoreUnavailableError(`${path}: cannot be ${what}: ${code}`, { isForGood: true, cause: error });
+}
+
+function makeKey(path: string, onMade: (path: string) => void): string | undefined {
+  const text = newKey();
+  let file: number;
+  try {
+    file = openSync(path, 'wx', 0o600);
+  } catch (error) {
+    // Another process was faster.
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return readKey(path);
+    throw unusable(path, 'written', error);
+  }
+  try {
+    writeSync(file, `${text}\n`);
+    // Before anything is sealed with it.
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  onMade(path);
+  return text;
+}

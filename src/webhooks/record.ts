@@ -1,0 +1,251 @@
+import type { Span } from '@opentelemetry/api';
+import type { Logger } from 'pino';
+import { levelOfRetry } from '../errors.ts';
+import { ArrivingBody } from '../expressions/trigger-body.ts';
+import { CREDENTIAL_NAME, maskQuery, maskUrl } from '../manifest/mask.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Delivery, DeliveryRecord, GateResult, Reason } from '../model/delivery.ts';
+import type { EnforcementMode } from '../model/manifest.ts';
+import type { SearchKeys } from '../model/search-keys.ts';
+import type { Store } from '../store/store.ts';
+import { type LiveEvents, logEvent } from '../telemetry/events.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import { isOfGate, REASONS, refused, type WebhookAnswer } from './answers.ts';
+import { headerKeys, shownHeaders } from './headers.ts';
+import { type Judgement, refusedFor, withUnasked } from './pipeline.ts';
+import type { PreparedTrigger, UnservedAddress } from './triggers.ts';
+
+/** One delivery on its way, with its trigger and what the gates said about it so far. */
+export interface Reception {
+  readonly delivery: Delivery;
+  readonly trigger: PreparedTrigger | undefined;
+  /** Set where it was sent to a trigger that judges nothing here. */
+  readonly unserved?: UnservedAddress | undefined;
+  readonly judgement: Judgement;
+  readonly span: Span | undefined;
+  /** Monotonic milliseconds. */
+  readonly startedAt: number;
+  /** Set for a redelivery by a person: what the record says instead. */
+  readonly redelivery?: Pick<DeliveryRecord, 'receivedAt' | 'redeliveredFrom' | 'detail'> | undefined;
+  /** The body as far as it was looked at; absent where no one has. */
+  readonly body?: ArrivingBody | undefined;
+}
+
+/** A reception whose delivery found its trigger. */
+export type TriggeredReception = Reception & { readonly trigger: PreparedTrigger };
+
+/** The status of the answer, and the run that holds the body. */
+interface Answered extends Pick<DeliveryRecord, 'statusCode' | 'runId'> {
+  /** An honest retry that the trigger acknowledges: it repeats a nonce and is not refused. */
+  readonly isDuplicate?: true;
+}
+
+/**
+ * The record of a delivery: everything needed to judge it again, except a body that its run holds. Its reason is the
+ * first failure in pipeline order, even if the answer had another cause.
+ */
+export function recordOf(
+  { delivery, trigger, unserved, judgement, startedAt, body }: Omit<Reception, 'span'>,
+  { statusCode, runId, isDuplicate }: Answered,
+  { clock, defaultMode }: { readonly clock: Clock; readonly defaultMode: EnforcementMode },
+): DeliveryRecord {
+  const { refusal, reason, violations } = judgement;
+  const mode = trigger?.mode ?? defaultMode;
+  // A lenient mode accepts a replay, and only the store can tell that it is one.
+  const mayBeReplay = mode !== 'Enforce' && judgement.evidence.nonce !== undefined;
+  const mayBeMarked = runId === null || violations.length > 0 || mayBeReplay;
+  // Only what was posted can be judged again; the query of a handshake may hold a token.
+  const mayBeJudgedAgain = mayBeMarked && delivery.method === 'POST';
+  const { searchKeys, told } = searchKeysOf({ delivery, trigger, body }, refusal);
+  const gateResults = trigger === undefined ? undefined : withUnasked(trigger, judgement.gateResults);
+  return {
+    id: delivery.id,
+    ...addressOf({ trigger, unserved }),
+    receivedAt: delivery.receivedAt,
+    clientIp: delivery.clientIp,
+    mode,
+    scheme: trigger?.schemeName ?? null,
+    rejected: violations.length > 0 && isDuplicate !== true,
+    enforced: statusCode >= 400 && statusCode < 500,
+    statusCode,
+    reason,
+    violations,
+    detail: judgement.detail,
+    bodyBytes: refusal === 'body_too_large' ? announcedBytes(delivery) : delivery.body.byteLength,
+    body: runId === null && refusal !== 'body_too_large' ? delivery.body : null,
+    headers: shownHeaders(delivery.headers, trigger?.headersRead.names),
+    processingMs: clock.monotonic() - startedAt,
+    runId,
+    usedPreviousKey: judgement.evidence.usedPreviousKey ?? false,
+    gateResults: told === undefined ? gateResults : [...(gateResults ?? []), told],
+    requestUrl: mayBeJudgedAgain ? keptUrl(delivery.requestUrl, trigger) : undefined,
+    searchKeys,
+  };
+}
+
+/** The trigger that the delivery was sent to, as far as there is one. */
+function addressOf({ trigger, unserved }: Pick<Reception, 'trigger' | 'unserved'>) {
+  const { flowId = null, triggerKey = null } = trigger?.trigger ?? unserved ?? {};
+  return { flowId, triggerKey };
+}
+
+/** Refusals that a flood ends in: they cost no reading of bodies. */
+const CHEAP: ReadonlySet<Reason | null> = new Set<Reason>([
+  'ip_not_allowed',
+  'ip_denied',
+  'rate_limited',
+  'unverified_rate_limited',
+]);
+
+/** What the delivery is found by, and what is told of keys that have no value. */
+function searchKeysOf(
+  { delivery: { headers, body: bytes }, trigger, body }: Pick<Reception, 'delivery' | 'trigger' | 'body'>,
+  refusal: Reason | null,
+): { readonly searchKeys?: SearchKeys; readonly told?: GateResult | undefined } {
+  const keys = trigger?.searchKeys;
+  if (keys === undefined) return {};
+  const searchKeys = headerKeys(headers, keys.headers);
+  const told = CHEAP.has(refusal)
+    ? undefined
+    : keys.readOthers?.(headers, body ?? new ArrivingBody(bytes, headers['content-type']), searchKeys);
+  return Object.keys(searchKeys).length === 0 ? { told } : { searchKeys, told };
+}
+
+/**
+ * The URL with the values of its query masked. Where the query may be part of what was signed, only those are that look
+ * like credentials, so that the delivery can be judged again.
+ */
+function keptUrl(requestUrl: string, trigger: PreparedTrigger | undefined): string {
+  const at = requestUrl.indexOf('?');
+  if (at === -1) return maskUrl(requestUrl);
+  const isSigned = trigger?.mayReadQuery === true;
+  const query = maskQuery(requestUrl.slice(at + 1), (name) => isSigned && !CREDENTIAL_NAME.test(name));
+  return `${maskUrl(requestUrl.slice(0, at))}?${query}`;
+}
+
+/** What the sender said it would send; nothing of it was read. */
+function announcedBytes({ headers }: Delivery): number {
+  const announced = headers['content-length'] ?? '';
+  return /^\d{1,15}$/.test(announced) ? Number(announced) : 0;
+}
+
+export interface OutcomeServices {
+  readonly store: Pick<Store, 'recordDelivery'>;
+  readonly clock: Clock;
+  /** The mode of what belongs to no trigger. */
+  readonly defaultMode: EnforcementMode;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Absent where no one can watch. */
+  readonly live?: Pick<LiveEvents, 'emit'> | undefined;
+}
+
+/** Refuses a delivery: keeps it, reports it and yields what to answer. */
+export function refuse(reception: Reception, reason: Reason, services: OutcomeServices): Promise<WebhookAnswer> {
+  return endWithoutRun({ ...reception, judgement: refusedFor(reception.judgement, reason) }, refused(reason), services);
+}
+
+/** Keeps and reports a delivery that starts no run; yields the answer given. */
+export async function endWithoutRun(
+  reception: Reception,
+  answer: WebhookAnswer,
+  services: OutcomeServices,
+): Promise<WebhookAnswer> {
+  await keepDelivery(reception, { statusCode: answer.statusCode, runId: null }, services);
+  reportDelivery(reception, null, services);
+  return answer;
+}
+
+/** 503, not 4xx: the publisher did nothing wrong, and what it sends again with the same nonce is accepted. */
+export function notStored(reception: Reception, error: unknown, services: OutcomeServices): WebhookAnswer {
+  services.logger[levelOfRetry(error, 'error')](
+    { err: error, deliveryId: reception.delivery.id },
+    'a delivery could not be stored',
+  );
+  const judgement = refusedFor(reception.judgement, 'store_unavailable');
+  reportDelivery({ ...reception, judgement }, null, services);
+  return refused('store_unavailable');
+}
+
+/** Keeps what started no run. The answer stays the same where the log cannot be written: refusing needs no disk. */
+export async function keepDelivery(
+  reception: Reception,
+  answered: Parameters<typeof recordOf>[1],
+  services: Pick<OutcomeServices, 'store' | 'clock' | 'defaultMode' | 'logger'>,
+): Promise<void> {
+  try {
+    await services.store.recordDelivery(recordOf(reception, answered, services));
+  } catch (error) {
+    const about = {
+      deliveryId: reception.delivery.id,
+      reason: reception.judgement.refusal ?? reception.judgement.reason,
+    };
+    logEvent(services.logger, 'WebhookRejectionStoreFailed', { err: error, ...about });
+  }
+}
+
+/**
+ * Counts, logs and tags one delivery. Under Off a failed gate leaves no trace here: it is in the delivery log alone, so
+ * that watching causes no alerts.
+ */
+export function reportDelivery(
+  reception: Reception,
+  runId: string | null,
+  services: Omit<OutcomeServices, 'store'>,
+): void {
+  const { delivery, trigger, judgement, startedAt } = reception;
+  const { refusal, violations } = judgement;
+  const { metrics, live, clock } = services;
+  const { flowId, triggerKey } = addressOf(reception);
+  const flow = flowId ?? 'none';
+  const mode = trigger?.mode ?? services.defaultMode;
+  const result = refusal === null ? 'accepted' : 'rejected';
+  metrics.webhookReceived.inc({ flow, result, scheme: trigger?.schemeName ?? 'none' });
+  metrics.webhookBodyBytes.observe(delivery.body.byteLength);
+  metrics.webhookProcessingMs.observe({ flow, result }, clock.monotonic() - startedAt);
+  const counted = refusal ?? (mode === 'Off' ? undefined : violations[0]);
+  if (counted !== undefined) metrics.webhookRejected.inc({ flow, reason: counted });
+  const told = { deliveryId: delivery.id, flowId, triggerKey, runId, result, reason: refusal };
+  const receivedAt = new Date(delivery.receivedAt).toISOString();
+  live?.emit({ type: 'delivery.received', runId, data: { ...told, receivedAt } });
+  tag(reception, result, counted);
+  log(reception, { mode, runId, reasons: mode === 'Off' ? loggedUnderOff(refusal) : violations }, services.logger);
+}
+
+/** No reason of a gate, not even where a handshake is refused under every mode: the delivery log has it. */
+function loggedUnderOff(refusal: Reason | null): Reason[] {
+  return refusal === null || isOfGate(refusal) ? [] : [refusal];
+}
+
+function tag({ span, delivery, trigger, judgement }: Reception, result: string, reason: Reason | undefined): void {
+  if (span === undefined || !span.isRecording()) return;
+  const { replaySkewMs, retryAfterMs } = judgement.evidence;
+  span.setAttribute('flow.webhook.scheme', trigger?.schemeName ?? 'none');
+  span.setAttribute('flow.webhook.client_ip', delivery.clientIp);
+  span.setAttribute('flow.webhook.result', result);
+  if (replaySkewMs !== undefined) span.setAttribute('flow.webhook.replay_skew_ms', replaySkewMs);
+  if (reason === undefined) return;
+  span.setAttribute('flow.webhook.reject_reason', reason);
+  if (retryAfterMs !== undefined) span.setAttribute('flow.webhook.rate_limit.retry_after_ms', retryAfterMs);
+}
+
+function log(
+  { delivery, trigger, unserved, judgement }: Reception,
+  { mode, runId, reasons }: { mode: EnforcementMode; runId: string | null; reasons: readonly Reason[] },
+  logger: Logger,
+): void {
+  const about = {
+    deliveryId: delivery.id,
+    ...addressOf({ trigger, unserved }),
+    clientIp: delivery.clientIp,
+    mode,
+    scheme: trigger?.schemeName ?? null,
+  };
+  for (const reason of reasons) {
+    const { event } = REASONS[reason];
+    if (event !== undefined) logEvent(logger, event, { ...about, reason, detail: judgement.detail });
+  }
+  if (judgement.evidence.usedPreviousKey === true) logEvent(logger, 'WebhookSecretRotationUsedPrevious', about);
+  if (runId === null) return;
+  logEvent(logger, 'WebhookDeliveryAccepted', { ...about, runId, bodyBytes: delivery.body.byteLength });
+}

@@ -1,0 +1,105 @@
+import type { WebhookInputs } from '../gate.ts';
+import { handsOverKey } from './keys.ts';
+import { findScheme, type KnownScheme, listSchemes, type SchemeRegistry } from './resolve.ts';
+import type { Conversation, SignatureSpec } from './spec.ts';
+
+type Field = keyof WebhookInputs;
+
+const ofTrigger = () => true;
+const ofCustom = ({ kind }: KnownScheme) => kind === 'custom';
+/** An operator's short spec leaves the rest to the trigger. */
+const ofDescribed = ({ kind }: KnownScheme) => kind === 'custom' || kind === 'short';
+
+/** Which schemes read each field; those that belong to the trigger go with every scheme. A new field has to say. */
+const READ_BY: { readonly [Name in Field]-?: (scheme: KnownScheme) => boolean } = {
+  webhookSlug: ofTrigger,
+  webhookHmacKey: ofTrigger,
+  webhookHmacKeyPrevious: ofTrigger,
+  webhookSecret: ofTrigger,
+  webhookSecretPrevious: ofTrigger,
+  webhookLearnKey: (scheme) => conversationsOf(scheme).some(handsOverKey),
+  webhookSignatureScheme: ofTrigger,
+  webhookAllowSha1: (scheme) => ofDescribed(scheme) || formsOf(scheme).some(maySignWithSha1),
+  webhookSandbox: (scheme) => formsOf(scheme).some(({ certificate }) => certificate?.sandbox !== undefined),
+  webhookVerifyToken: (scheme) =>
+    conversationsOf(scheme).some(({ handshakes }) => handshakes?.some((it) => it.needsVerifyToken === true) === true),
+  webhookSignatureHeader: ofCustom,
+  webhookSignatureAlgorithm: ofCustom,
+  webhookSignatureEncoding: ofCustom,
+  webhookSignaturePrefix: ofCustom,
+  webhookSignatureMultiValueDelimiter: ofDescribed,
+  webhookSignatureKeyValueSeparator: ofDescribed,
+  webhookSignatureValueKey: ofDescribed,
+  webhookHeaderValuePrefix: ofDescribed,
+  webhookAcceptMultipleSignatures: ofDescribed,
+  webhookAcceptedVersions: ofDescribed,
+  webhookSignedPayloadStrategy: ofCustom,
+  webhookSignedPayloadDelimiter: ofDescribed,
+  webhookSignedPayloadVersion: ofDescribed,
+  webhookCustomStrategyName: ofDescribed,
+  // Where the scheme signs no timestamp, the age of a delivery is judged by it all the same.
+  webhookTimestampHeader: ofTrigger,
+  webhookTimestampValueKey: ofDescribed,
+  webhookRequireTimestamp: ofTrigger,
+  webhookReplayToleranceSeconds: ofTrigger,
+  webhookNonceHeader: ofTrigger,
+  webhookRateLimitPermitsPerSecond: ofTrigger,
+  webhookRateLimitBurstSize: ofTrigger,
+  webhookRateLimitPerIp: ofTrigger,
+  webhookRateLimitUnverifiedPermitsPerSecond: ofTrigger,
+  webhookRateLimitUnverifiedBurstSize: ofTrigger,
+  webhookIpAllowList: ofTrigger,
+  webhookIpDenyList: ofTrigger,
+  webhookIpAllowListPreset: ofTrigger,
+  webhookIpAllowListPresets: ofTrigger,
+  webhookBodySchema: ofTrigger,
+  webhookEnforcementMode: ofTrigger,
+  // Also names what the publisher calls where its signature does not cover the URL.
+  webhookPublicUrl: ofTrigger,
+  webhookDuplicateResponse: ofTrigger,
+  webhookHoldDeliveries: ofTrigger,
+  webhookResponse: ofTrigger,
+};
+
+/** A field that the scheme of its trigger does not read, and those that do. */
+interface UnreadField {
+  readonly field: Field;
+  /** Undefined where the trigger names none. */
+  readonly scheme: string | undefined;
+  readonly readers: readonly string[];
+}
+
+/** Fields that ask for something which the scheme does not do: who wrote them expects another one. `false` asks for nothing. */
+export function unreadFields(inputs: WebhookInputs, registry: SchemeRegistry): UnreadField[] {
+  const { webhookSignatureScheme: name } = inputs;
+  const scheme = findScheme(registry, name ?? '');
+  // What an unknown one would read, nobody knows.
+  if (scheme === undefined && name !== undefined) return [];
+  return (Object.keys(READ_BY) as Field[]).flatMap((field) => {
+    const isAsked = inputs[field] !== undefined && inputs[field] !== false;
+    const isReader = READ_BY[field];
+    if (!isAsked || isReader === ofTrigger || (scheme !== undefined && isReader(scheme))) return [];
+    const readers = listSchemes(registry).filter(isReader);
+    return [{ field, scheme: scheme?.name, readers: readers.map(({ name }) => name) }];
+  });
+}
+
+/** Every form of a scheme that is known before its trigger is. */
+function formsOf(scheme: KnownScheme): SignatureSpec[] {
+  if (scheme.kind !== 'full') return [];
+  const { spec } = scheme;
+  return [spec, spec.keyForm?.spec, spec.requestForm].filter((form) => form !== undefined);
+}
+
+function conversationsOf(scheme: KnownScheme): Conversation[] {
+  return scheme.kind === 'verifier' ? [scheme.verifier] : formsOf(scheme);
+}
+
+function maySignWithSha1({ algorithm, alternatives = [], algorithmField }: SignatureSpec): boolean {
+  const all = [
+    algorithm,
+    ...alternatives.map((it) => it.algorithm),
+    ...Object.values(algorithmField?.algorithms ?? {}),
+  ];
+  return all.some((each) => each === 'sha1' || each === 'rsaSha1');
+}

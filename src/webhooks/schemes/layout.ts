@@ -1,0 +1,275 @@
+import type { DeliveryPart, Grade, Part, SignatureSpec, TimestampSource, UrlPart } from './spec.ts';
+import { bytesAsText, lengthOfTimestamp } from './values.ts';
+
+/** What a list of parts is made from. */
+export type SignedText = Pick<SignatureSpec, 'signs' | 'timestamp'>;
+
+/**
+ * Whether a character next to the boundary of two parts could belong to either, so that the holder of one delivery could make
+ * another one with the same signed bytes.
+ *
+ * - `certain`: the parts themselves tell. A short text that holds what marks its end is refused; none ever should.
+ * - `conditional`: only the next character tells, so bodies that begin with certain characters are refused.
+ * - `uncertain`: nothing tells.
+ */
+type Certainty = 'certain' | 'conditional' | 'uncertain';
+
+interface Boundary {
+  /** Where the two parts are in the list. */
+  readonly left: number;
+  readonly right: number;
+  readonly certainty: Certainty;
+  /** Says why the boundary could be moved between the two neighbours of a delivery; undefined if it could not. */
+  readonly problem?: undefined | ((left: SignedValue, right: SignedValue, sentQuery: string) => string | undefined);
+}
+
+/** Signed text as a byte string (latin1: each character is one byte), or bytes that need not be copied. */
+export type SignedValue = string | Uint8Array;
+
+/** A list of parts, ready to be built from. */
+interface Layout {
+  /** Literals are byte strings. */
+  readonly parts: readonly Part[];
+  readonly boundaries: readonly Boundary[];
+  readonly hasTimestamp: boolean;
+  /** Where the URL is in the list, which a publisher may write in several ways; undefined if it is not signed. */
+  readonly url: { readonly at: number; readonly part: UrlPart } | undefined;
+  /** Where a body is in the list that may have arrived in another spelling than was signed; undefined if there is none. */
+  readonly escapedBody: number | undefined;
+  /**
+   * Whether the signed bytes are the body as it came, alone or next to parts that cannot take characters of it. Then timestamp
+   * and body tell deliveries apart; otherwise only the signed bytes do. A called URL tells them apart, too. If nothing is
+   * signed, all there is to go by is the body.
+   */
+  readonly isBodyAlone: boolean;
+}
+
+const layouts = new WeakMap<readonly Part[], Layout & Pick<SignedText, 'timestamp'>>();
+
+/** Computed once for each list of parts and form of its timestamp. */
+export function layoutOf({ signs, timestamp }: SignedText): Layout {
+  const known = layouts.get(signs);
+  if (known !== undefined && known.timestamp === timestamp) return known;
+  const boundaries = boundariesOf({ signs, timestamp });
+  const isCertain = boundaries.every(({ certainty }) => certainty !== 'uncertain');
+  const [url] = signs.flatMap((it, at) => (typeof it !== 'string' && it.part === 'url' ? [{ at, part: it }] : []));
+  const escapedBody = signs.findIndex((it) => typeof it !== 'string' && it.part === 'body' && it.hasEscapedForm);
+  const isAsSent = escapedBody === -1 && url === undefined;
+  const layout = {
+    timestamp,
+    parts: signs.map((it) => (typeof it === 'string' ? bytesAsText(it) : it)),
+    boundaries,
+    hasTimestamp: hasPart(signs, 'timestamp'),
+    url,
+    escapedBody: escapedBody === -1 ? undefined : escapedBody,
+    isBodyAlone: signs.length === 0 || (hasPart(signs, 'body') && isAsSent && isCertain),
+  };
+  layouts.set(signs, layout);
+  return layout;
+}
+
+export function hasPart(signs: readonly Part[], ...kinds: readonly DeliveryPart['part'][]): boolean {
+  return signs.some((it) => typeof it !== 'string' && kinds.includes(it.part));
+}
+
+/** The strategy of a manifest that signs such parts, or a name like one for layouts that no manifest can choose. */
+export function strategyOf({ signs }: SignedText): string {
+  if (signs.length === 0) return 'Nothing';
+  if (hasPart(signs, 'built')) return 'Custom';
+  if (hasPart(signs, 'sortedForm')) return 'UrlPlusSortedForm';
+  if (hasPart(signs, 'url')) return 'UrlPlusBody';
+  if (hasPart(signs, 'checksum')) return 'ChecksumLine';
+  if (hasPart(signs, 'field')) return hasPart(signs, 'timestamp') ? 'TimestampPlusToken' : 'BodyFields';
+  if (!hasPart(signs, 'timestamp')) return 'RawBody';
+  return typeof signs[0] === 'string' ? 'ColonDelimited' : 'TimestampDotBody';
+}
+
+/**
+ * A reader who knows where a part begins learns where it ends, and so goes on as far as the parts tell: from the front, and from
+ * the back as well. What lies between the boundaries where the two stop is uncertain.
+ */
+function boundariesOf(text: SignedText): Boundary[] {
+  const joints = jointsOf(text);
+  const [ends, begins] = [joints.map(endOfLeft), joints.map(beginOfRight)];
+  const [firstOpen, lastOpen] = [ends.indexOf(undefined), begins.lastIndexOf(undefined)];
+  return joints.map(({ left, right, leftAt, rightAt }, at) => {
+    const fromFront = firstOpen === -1 || at < firstOpen ? ends[at] : undefined;
+    const fromBack = at > lastOpen ? begins[at] : undefined;
+    const told = fromFront ?? fromBack ?? { certainty: 'uncertain', problem: queryProblem(left, right) };
+    return { left: leftAt, right: rightAt, ...told };
+  });
+}
+
+/** Two neighbouring parts, and the literal text between them as a byte string. */
+interface Joint {
+  readonly left: DeliveryPart;
+  readonly leftAt: number;
+  readonly gap: string;
+  readonly right: DeliveryPart;
+  readonly rightAt: number;
+  readonly timestamp: TimestampSource | undefined;
+}
+
+function jointsOf({ signs, timestamp }: SignedText): Joint[] {
+  const parts = signs.flatMap((it, at) => (typeof it === 'string' ? [] : [{ it, at }]));
+  return parts.slice(1).flatMap(({ it: right, at: rightAt }, index) => {
+    const { it: left, at: leftAt } = parts[index] ?? {};
+    if (left === undefined || leftAt === undefined) return [];
+    const gap = bytesAsText(signs.slice(leftAt + 1, rightAt).join(''));
+    return [{ left, leftAt, gap, right, rightAt, timestamp }];
+  });
+}
+
+/** What a part may hold, as far as it tells where it begins and ends. */
+interface Form {
+  /** No such text is the beginning or the end of another one. */
+  readonly isFixed?: true;
+  /** It holds digits and nothing else. */
+  readonly isDigits?: true;
+  /** A short text, which is refused if it holds what marks its end. */
+  readonly isMarked?: true;
+  /** What it always holds, at a place that tells where it begins. */
+  readonly landmark?: string;
+}
+
+function formOf(it: DeliveryPart, timestamp: TimestampSource | undefined): Form {
+  switch (it.part) {
+    case 'timestamp':
+      // Four digits and Z or an offset are at the ends of a time of RFC 3339, whose first colon is always its 14th character.
+      if (timestamp?.unit === 'rfc3339' || timestamp?.unit === 'rfc3339Offset') return { isFixed: true, landmark: ':' };
+      return lengthOfTimestamp(timestamp) === undefined ? { isDigits: true } : { isFixed: true };
+    case 'keyName':
+    case 'method':
+      // The trigger knows the one, and no method is the beginning of another.
+      return { isFixed: true };
+    case 'checksum':
+      return { isDigits: true };
+    case 'deliveryId':
+      return { isMarked: true };
+    case 'field':
+      if (it.isFree === true) return {};
+      return it.isLine === true || it.field.length !== undefined ? { isFixed: true } : { isMarked: true };
+    case 'url':
+      return { landmark: '://' };
+    case 'body':
+    case 'sortedForm':
+    case 'built':
+      return {};
+  }
+}
+
+type Told = Pick<Boundary, 'certainty' | 'problem'>;
+
+/** How a reader who knows where the left part begins can tell where it ends; undefined if nothing tells. */
+function endOfLeft({ left, gap, right, timestamp }: Joint): Told | undefined {
+  const { isFixed, isMarked, isDigits } = formOf(left, timestamp);
+  if (isFixed && !isHidden(left, right)) return { certainty: 'certain' };
+  const mark = gap === '' ? formOf(right, timestamp).landmark : gap;
+  if (isMarked && mark !== undefined) {
+    const detail = `${nameOf(left)} contains "${mark}", which could begin what follows it`;
+    const isAmbiguous = (text: SignedValue) => `${text}${mark}`.indexOf(mark) !== text.length;
+    return { certainty: 'certain', problem: (text) => (isAmbiguous(text) ? detail : undefined) };
+  }
+  if (isDigits && /[^0-9]/.test(gap)) return { certainty: 'certain' };
+  if (left.part !== 'timestamp' || right.part !== 'body') return undefined;
+  const detail = 'the body begins with a digit, which could be the end of the timestamp';
+  return { certainty: 'conditional', problem: (_, body) => (/[0-9]/.test(firstOf(body)) ? detail : undefined) };
+}
+
+/** How a reader who knows where the right part ends can tell where it begins; undefined if nothing tells. */
+function beginOfRight({ left, gap, right, timestamp }: Joint): Told | undefined {
+  const { isFixed, isMarked, isDigits } = formOf(right, timestamp);
+  if (isFixed && !isHidden(right, left)) return { certainty: 'certain' };
+  if (right.part === 'url') {
+    const detail = 'the URL, which is signed, holds another URL';
+    return { certainty: 'certain', problem: (_, url) => (`${url}`.split('://').length > 2 ? detail : undefined) };
+  }
+  if (isDigits && /[^0-9]/.test(gap)) return { certainty: 'certain' };
+  if (!isMarked || gap === '') return undefined;
+  const detail = `${nameOf(right)} contains "${gap}", which could end what is in front of it`;
+  const isAmbiguous = (text: SignedValue) => `${gap}${text}`.lastIndexOf(gap) !== 0;
+  return { certainty: 'certain', problem: (_, text) => (isAmbiguous(text) ? detail : undefined) };
+}
+
+/** A line that may be left out is told by its name, and so only from another line. */
+function isHidden(it: DeliveryPart, neighbour: DeliveryPart): boolean {
+  return it.part === 'field' && it.isOptional === true && !(neighbour.part === 'field' && neighbour.isLine === true);
+}
+
+// RFC 3986, section 3.4: the characters allowed in a query. JSON begins with none of these, except a bare number or
+// word.
+const QUERY = /^[A-Za-z0-9._~!$&'()*+,;=:@%/?-]+$/;
+
+/**
+ * If the request chooses the end of a URL, it must not be possible to move characters between the URL and the body. A
+ * body that begins with a question mark could also be a query, so both readings are accepted; they share one nonce, so
+ * only the first delivery passes.
+ */
+function queryProblem(left: DeliveryPart, right: DeliveryPart): Boundary['problem'] {
+  if (left.part !== 'url' || right.part !== 'body') return undefined;
+  const detail =
+    'it is not certain where the URL ends and the body begins; webhookPublicUrl with the whole query settles it';
+  return (_, body, sentQuery) =>
+    sentQuery !== '' && (QUERY.test(firstOf(body)) || !QUERY.test(sentQuery)) ? detail : undefined;
+}
+
+/** The first byte as a character; empty where there is none. */
+export function firstOf(value: SignedValue): string {
+  return typeof value === 'string' ? value.slice(0, 1) : Buffer.from(value.subarray(0, 1)).toString('latin1');
+}
+
+function nameOf(it: DeliveryPart): string {
+  return it.part === 'field' ? `the member ${it.field.path.join('.')} of the body` : 'the delivery id';
+}
+
+/** What cannot be changed without breaking the signature: only that tells a replay. */
+interface Coverage {
+  readonly body: boolean;
+  readonly timestamp: boolean;
+  readonly id: boolean;
+  /** A delivery captured at one address does not verify at another. */
+  readonly url: boolean;
+}
+
+export function coverageOf(spec: SignatureSpec): Coverage {
+  return {
+    body: coversBody(spec),
+    timestamp: spec.timestamp !== undefined && signsTimestamp(spec),
+    id: isInPlace(spec, 'deliveryId', 'field'),
+    url: hasPart(spec.signs, 'url'),
+  };
+}
+
+/** Null if an operator's code builds the signed bytes: only the code knows what they cover. */
+export function gradeOf(spec: SignatureSpec): Grade | null {
+  if (hasPart(spec.signs, 'built')) return null;
+  const { body, timestamp, id } = coverageOf(spec);
+  if (!body) return timestamp || id ? 'E' : 'F';
+  if (timestamp) return id ? 'A' : 'B';
+  return id ? 'C' : 'D';
+}
+
+/** Whether a change of the body is certain to break the signature; an operator's own builder promises nothing. */
+export function coversBody({ signs }: SignatureSpec): boolean {
+  return hasPart(signs, 'body', 'sortedForm');
+}
+
+/** Whether no one can change the timestamp and keep the signature. An operator's own builder promises it. */
+export function signsTimestamp(spec: SignatureSpec): boolean {
+  const { signs, timestamp } = spec;
+  if (isInPlace(spec, 'timestamp', 'built')) return true;
+  if (timestamp?.in !== 'body') return false;
+  const path = timestamp.field.path.join('.');
+  return signs.some(
+    (it) => typeof it !== 'string' && (it.part === 'body' || (it.part === 'field' && it.field.path.join('.') === path)),
+  );
+}
+
+/** Whether one of these parts is signed, and no character can be moved into it or out of it. */
+export function isInPlace(spec: SignatureSpec, ...kinds: readonly DeliveryPart['part'][]): boolean {
+  const { signs } = spec;
+  const open = layoutOf(spec).boundaries.filter(({ certainty }) => certainty === 'uncertain');
+  return signs.some(
+    (it, at) => hasPart([it], ...kinds) && !open.some(({ left, right }) => left === at || right === at),
+  );
+}

@@ -1,0 +1,118 @@
+import { randomUUID } from 'node:crypto';
+import { expect } from 'vitest';
+import type { Attack } from './attack.ts';
+import { github, idOf, type Slug, stripe, type Target } from './target.ts';
+
+/** Lets a deploy apply whatever it changes: the attacker may deploy. */
+const ALLOWED = { allow: 'access,caution' };
+
+/** Sends an honest delivery, changes the trigger, and sends the same again under any header. */
+const readmitted = (what: string, slug: Slug, ...changes: readonly object[]): Attack => ({
+  rule: 'no deploy makes a known delivery new',
+  attack: `${what}, and sends a captured delivery again`,
+  async run(target) {
+    const captured = slug === 'tolerated' ? stripe() : github();
+    const before = await target.runsOf(slug);
+    expect(await target.send(slug, captured)).toMatchObject({ status: 200 });
+    for (const inputs of changes) {
+      expect(await target.deploy(slug, inputs, ALLOWED)).toMatchObject({ status: 200 });
+    }
+    expect(await target.send(slug, captured)).toMatchObject({ status: 409, reason: 'nonce_replayed' });
+    const headers = { ...captured.headers, 'x-other': randomUUID() };
+    expect(await target.send(slug, { ...captured, headers })).toMatchObject({ status: 409 });
+    expect(await target.runsOf(slug)).toBe(before + 1);
+  },
+});
+
+const trigger = (target: Target, key: string, body: unknown) =>
+  target.ask(`flows/${idOf('push')}/trigger`, { by: 'operator', headers: { 'idempotency-key': key }, body });
+
+export const ONE_RUN: readonly Attack[] = [
+  readmitted('names another nonce header', 'renamed', { webhookNonceHeader: 'X-Other' }),
+  readmitted('names a nonce header where none was named', 'added', { webhookNonceHeader: 'X-Other' }),
+  readmitted('removes the nonce header', 'removed', { webhookNonceHeader: undefined }),
+  readmitted('widens the tolerance', 'tolerated', { webhookReplayToleranceSeconds: 600 }),
+  readmitted(
+    'switches the tolerance off and on again',
+    'tolerated',
+    { webhookReplayToleranceSeconds: 0 },
+    { webhookReplayToleranceSeconds: 300 },
+  ),
+  {
+    rule: 'a delivery is accepted once',
+    attack: 'sends the same delivery twenty times at once',
+    async run(target) {
+      const before = await target.runsOf('push');
+      const captured = github();
+      const answers = await Promise.all(Array.from({ length: 20 }, () => target.send('push', captured)));
+      expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(19).fill(409)]);
+      expect(await target.runsOf('push')).toBe(before + 1);
+    },
+  },
+  {
+    rule: 'a delivery is accepted once',
+    attack: 'sends a captured delivery to the id of the flow, and in other letters',
+    async run(target) {
+      const before = await target.runsOf('push');
+      const captured = github();
+      expect(await target.send('push', captured)).toMatchObject({ status: 200 });
+      for (const address of [idOf('push'), idOf('push').toUpperCase(), 'PUSH', 'push/', 'pu%73h', 'push?again=1']) {
+        const url = `${target.service().url}/flows/api/webhook/${address}`;
+        const { status } = await fetch(url, { method: 'POST', ...captured });
+        expect([401, 404, 409]).toContain(status);
+      }
+      expect(await target.runsOf('push')).toBe(before + 1);
+    },
+  },
+  {
+    rule: 'a delivery is accepted once',
+    attack: 'sends a captured delivery after the service was killed and started again',
+    async run(target) {
+      const captured = github();
+      expect(await target.send('push', captured)).toMatchObject({ status: 200 });
+      await target.restart('SIGKILL');
+      expect(await target.send('push', captured)).toMatchObject({ status: 409, reason: 'nonce_replayed' });
+    },
+  },
+  {
+    rule: 'a known idempotency key with another body is no duplicate',
+    attack: 'sends another body under the key of a delivery',
+    async run(target) {
+      const key = { 'idempotency-key': randomUUID() };
+      const first = await target.send('push', github('{"order":1}', key));
+      expect(first).toMatchObject({ status: 200 });
+      const before = await target.runsOf('push');
+      expect(await target.send('push', github('{"order":2}', key))).toMatchObject({
+        status: 409,
+        reason: 'idempotency_conflict',
+      });
+      expect(await target.runsOf('push')).toBe(before);
+    },
+  },
+  {
+    rule: 'a known idempotency key with another body is no duplicate',
+    attack: 'starts a run by hand with another body under a key',
+    async run(target) {
+      const key = randomUUID();
+      const first = await trigger(target, key, { order: 1 });
+      expect(await trigger(target, key, { order: 1 })).toMatchObject({
+        status: 200,
+        body: { runId: first.body.runId },
+      });
+      expect(await trigger(target, key, { order: 2 })).toMatchObject({ status: 409, reason: 'idempotency_conflict' });
+    },
+  },
+  {
+    rule: 'an unverified claim never stands against a verified one',
+    attack: 'under Audit, sends a forgery with the nonce and the idempotency key of an event before the event',
+    async run(target) {
+      const claimed = { 'x-github-delivery': randomUUID(), 'idempotency-key': randomUUID() };
+      const forged = await target.send('audited', github('{"amount":1}', claimed, 'a wrong key'));
+      expect(forged).toMatchObject({ status: 200 });
+      const honest = await target.send('audited', github('{"amount":9}', claimed));
+      expect(honest).toMatchObject({ status: 200 });
+      expect(honest.body.duplicate).not.toBe(true);
+      expect(honest.body.runId).not.toBe(forged.body.runId);
+    },
+  },
+];

@@ -1,0 +1,67 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createServiceClient } from '../../src/commands/service-client.ts';
+import { readSettings } from '../../src/config/settings.ts';
+
+const TOKEN = 'all-0f1e2d3c4b5a6978';
+const USER = { SLUICE_DASHBOARD_USER: 'ops', SLUICE_DASHBOARD_PASSWORD: 'a-good-password' };
+
+describe('a command that talks to a service', () => {
+  let port = 0;
+  let status = 200;
+  const authorizations: (string | undefined)[] = [];
+  const server = createServer((request, response) => {
+    authorizations.push(request.headers.authorization);
+    response.writeHead(status).end('{}');
+  });
+  beforeAll(async () => {
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+    port = (server.address() as AddressInfo).port;
+  });
+  afterAll(() => server.close());
+  beforeEach(() => {
+    status = 200;
+    authorizations.length = 0;
+  });
+
+  const ask = async (environment: Record<string, string>, given: { token?: string; user?: string } = {}) => {
+    const settings = readSettings({ SLUICE_DASHBOARD_TOKEN: TOKEN, ...environment });
+    const client = createServiceClient(`http://127.0.0.1:${port}`, given, settings);
+    await client.ask({ method: 'GET', path: '/flows/api/flows' });
+    return authorizations[0];
+  };
+  const own = (more: Record<string, string> = {}) => ({ SLUICE_PORT: String(port), ...more });
+
+  it.each([
+    ['the address of the settings', () => own()],
+    ['another name of this machine', () => own({ SLUICE_HOST: 'localhost' })],
+    ['this machine, where the settings listen everywhere', () => own({ SLUICE_HOST: '0.0.0.0' })],
+    ['the public URL', () => ({ SLUICE_PORT: '1', SLUICE_PUBLIC_URL: `http://127.0.0.1:${port}/` })],
+  ])('sends the credentials of the environment to %s', async (_where, environment) => {
+    expect(await ask(environment())).toBe(`Bearer ${TOKEN}`);
+  });
+
+  it.each([
+    ['another port of this machine', () => ({ SLUICE_PORT: '1' })],
+    ['this machine, where the settings name another', () => own({ SLUICE_HOST: '192.0.2.1' })],
+    ['the port of another public URL', () => ({ SLUICE_PORT: '1', SLUICE_PUBLIC_URL: `https://127.0.0.1:${port}` })],
+    ['any port, where the settings take a free one', () => ({ SLUICE_PORT: '0' })],
+  ])('sends %s nothing but what the command is given', async (_where, environment) => {
+    expect(await ask({ ...environment(), ...USER })).toBeUndefined();
+    authorizations.length = 0;
+    expect(await ask(environment(), { token: 'given' })).toBe('Bearer given');
+    authorizations.length = 0;
+    expect(await ask(environment(), { user: 'a:b' })).toBe(`Basic ${Buffer.from('a:b').toString('base64')}`);
+  });
+
+  it('says why the credentials of the environment did not go, and quotes none', async () => {
+    status = 401;
+    const refused = await ask({ SLUICE_PORT: '1' }).catch((error: Error) => error.message);
+    expect(refused).toContain(
+      'give --token or --user: the credentials of the settings are only sent to http://127.0.0.1:1',
+    );
+    expect(refused).not.toContain(TOKEN);
+    await expect(ask(own())).rejects.toThrow('give --token or --user, or set SLUICE_DASHBOARD_TOKEN');
+  });
+});

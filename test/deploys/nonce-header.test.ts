@@ -1,0 +1,173 @@
+import { createHmac } from 'node:crypto';
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import pino from 'pino';
+import { expect, it, onTestFinished } from 'vitest';
+import { buildApp } from '../database.ts';
+import { createWorkspace, FLOW_ID, GITHUB_SECRET, githubManifest } from '../e2e/service.ts';
+
+const PLAIN = { webhookNonceHeader: undefined, webhookReplayToleranceSeconds: 0 };
+const HASHED = { webhookNonceHeader: undefined, webhookReplayToleranceSeconds: 300 };
+const NAMED = { webhookNonceHeader: 'X-GitHub-Delivery', webhookReplayToleranceSeconds: 0 };
+const RENAMED = { webhookNonceHeader: 'X-Request-Id', webhookReplayToleranceSeconds: 300 };
+
+const withInputs = (inputs: object) => githubManifest({ inputs });
+const withSlugs = (slugs: Readonly<Record<string, string>>) => ({
+  triggers: Object.fromEntries(
+    Object.entries(slugs).map(([key, webhookSlug]) => {
+      const signed = { webhookSignatureScheme: 'GitHub', webhookHmacKey: GITHUB_SECRET };
+      return [key, { type: 'webhook', inputs: { ...NAMED, ...signed, webhookSlug } }];
+    }),
+  ),
+});
+
+/** A service that is deployed again and again, and a publisher that it verifies. */
+async function aService() {
+  const workspace = await createWorkspace();
+  const write = (change: object) => workspace.writeManifest('push.json', { ...githubManifest(), ...change });
+  await write(withInputs(PLAIN));
+  const app = await buildApp({
+    settings: { port: 0, databaseUrl: 'sqlite::memory:', enforcementMode: 'Enforce' },
+    folder: workspace.folder,
+    logger: pino({ level: 'silent' }),
+  });
+  onTestFinished(async () => {
+    await app.close();
+    await workspace.remove();
+  });
+  return {
+    async deploy(change: object) {
+      await write(change);
+      const url = '/flows/api/flows/reload?allow=access,caution';
+      expect((await app.fastify.inject({ method: 'POST', url })).statusCode).toBe(200);
+    },
+    async deployAll(flows: readonly { readonly name: string }[]) {
+      const folder = join(workspace.folder, 'manifests');
+      for (const file of await readdir(folder)) await rm(join(folder, file));
+      for (const flow of flows) await workspace.writeManifest(`${flow.name}.json`, flow);
+      const url = '/flows/api/flows/reload?allow=access,caution,breaking';
+      const answer = await app.fastify.inject({ method: 'POST', url });
+      expect([answer.statusCode, answer.body]).toEqual([200, expect.not.stringContaining('"action":"refused"')]);
+    },
+    async deliver(body: string, id: string, to = 'push') {
+      const signature = createHmac('sha256', GITHUB_SECRET).update(body).digest('hex');
+      const answer = await app.fastify.inject({
+        method: 'POST',
+        url: `/flows/api/webhook/${to}`,
+        payload: body,
+        headers: { 'x-hub-signature-256': `sha256=${signature}`, 'x-github-delivery': id, 'x-request-id': `r-${id}` },
+      });
+      return answer.statusCode;
+    },
+  };
+}
+
+it('no deploy that adds, renames or removes the nonce header or switches a tolerance makes a known delivery new', async () => {
+  const { deploy, deliver } = await aService();
+  const revisions = [PLAIN, HASHED, NAMED, RENAMED, HASHED, NAMED];
+  for (const [n, revision] of revisions.entries()) {
+    if (n > 0) await deploy(withInputs(revision));
+    for (let sent = 0; sent < n; sent += 1) expect([n, await deliver(`{"n":${sent}}`, `id-${sent}`)]).toEqual([n, 409]);
+    expect([n, await deliver(`{"n":${n}}`, `id-${n}`)]).toEqual([n, 200]);
+  }
+});
+
+it('while the same header is named, equal bytes under another id are another delivery', async () => {
+  const { deploy, deliver } = await aService();
+  await deploy(withInputs(NAMED));
+  expect([await deliver('{}', '1'), await deliver('{}', '2'), await deliver('{}', '2')]).toEqual([200, 200, 409]);
+  await deploy(withInputs(RENAMED));
+  expect(await deliver('{}', '3')).toBe(409);
+});
+
+it.each([
+  [
+    'two triggers change their slugs',
+    [
+      { a: 'one', b: 'two' },
+      { a: 'two', b: 'one' },
+    ],
+    ['one', 'two'],
+  ],
+  [
+    'and change them back',
+    [
+      { a: 'one', b: 'two' },
+      { a: 'two', b: 'one' },
+      { a: 'one', b: 'two' },
+    ],
+    ['one', 'two'],
+  ],
+  [
+    'three go round',
+    [
+      { a: 'x', b: 'y', c: 'z' },
+      { a: 'y', b: 'z', c: 'x' },
+      { a: 'z', b: 'x', c: 'y' },
+    ],
+    ['x', 'y', 'z'],
+  ],
+  ['a renamed one leaves its name to another', [{ a: 'one' }, { b: 'one', a: 'new' }, { c: 'one', b: 'new' }], ['one']],
+  [
+    'another comes first',
+    [
+      { a: 'one', b: 'two' },
+      { b: 'two', a: 'one' },
+    ],
+    [FLOW_ID],
+  ],
+])('a delivery stays known at the place where it was accepted when %s', async (_rule, revisions, places) => {
+  const { deploy, deliver } = await aService();
+  for (const [n, slugs] of revisions.entries()) {
+    await deploy(withSlugs(slugs as Record<string, string>));
+    for (const place of places) {
+      for (let sent = 0; sent < n; sent += 1) {
+        expect([n, place, await deliver(`{"${place}":${sent}}`, `${place}-${sent}`, place)]).toEqual([n, place, 409]);
+      }
+      expect([n, place, await deliver(`{"${place}":${n}}`, `${place}-${n}`, place)]).toEqual([n, place, 200]);
+    }
+  }
+});
+
+const OTHERS = {
+  a: 'aaaaaaaa-0000-4000-8000-000000000001',
+  b: 'bbbbbbbb-0000-4000-8000-000000000001',
+  c: 'cccccccc-0000-4000-8000-000000000001',
+};
+
+/** Slugs of triggers, by flow; a flow that is not named is no part of the folder. */
+type Flows = Readonly<Partial<Record<keyof typeof OTHERS, Readonly<Record<string, string>>>>>;
+
+it.each<[string, readonly Flows[]]>([
+  ['it moves to another flow', [{ a: { x: 'one' } }, { a: { x: 'two' }, b: { y: 'one' } }]],
+  ['it was free in between', [{ a: { x: 'one' } }, { a: { x: 'two' } }, { a: { x: 'two' }, b: { y: 'one' } }]],
+  ['another flow replaces its flow', [{ a: { x: 'one' } }, { b: { x: 'one' } }, { c: { y: 'one' } }]],
+  [
+    'it moves on and comes back',
+    [
+      { a: { x: 'one' } },
+      { a: { x: 'two' }, b: { y: 'one' } },
+      { a: { x: 'two' }, b: { y: 'six' }, c: { y: 'one' } },
+      { a: { x: 'one' }, b: { y: 'six' }, c: { y: 'two' } },
+    ],
+  ],
+])('a delivery stays known at its slug when %s', async (_rule, revisions) => {
+  const { deliver, deployAll } = await aService();
+  for (const [n, flows] of revisions.entries()) {
+    await deployAll(
+      Object.entries(flows).map(([name, slugs]) => ({
+        ...githubManifest(),
+        ...withSlugs(slugs),
+        id: OTHERS[name as keyof typeof OTHERS],
+        version: `${n}`,
+        name,
+      })),
+    );
+    const isThere = Object.values(flows).some((slugs) => Object.values(slugs).includes('one'));
+    for (let sent = 0; isThere && sent < n; sent += 1) {
+      const wasThere = Object.values(revisions[sent] ?? {}).some((slugs) => Object.values(slugs).includes('one'));
+      if (wasThere) expect([n, sent, await deliver(`{"n":${sent}}`, `${sent}`, 'one')]).toEqual([n, sent, 409]);
+    }
+    if (isThere) expect([n, await deliver(`{"n":${n}}`, `${n}`, 'one')]).toEqual([n, 200]);
+  }
+});

@@ -1,0 +1,12 @@
+import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { literalsOf } from '../../src/manifest/literals.ts';
+import type { LoadedFlow } from '../../src/manifest/load.ts';
+import type { OpenedNeeds } from '../../src/manifest/stored.ts';
+
+const handlers = handlerTable(builtInHandlers({ egressAllow: [] }));
+
+/** All that a revision of the flow needs, as if nothing of it were lost. */
+export function openedNeeds({ manifest, files }: LoadedFlow): OpenedNeeds {
+  const literals = literalsOf(manifest, (stepType) => handlers.get(stepType)?.secretInputs ?? []);
+  return { files, literals, lost: [] };
+}

@@ -1,0 +1,120 @@
+import pino from 'pino';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { SluiceApp } from '../../src/app.ts';
+import type { Extensions } from '../../src/config/extensions.ts';
+import type { Store } from '../../src/store/store.ts';
+import { buildApp, openEmptyStore } from '../database.ts';
+import { createWorkspace, FLOW_ID, type Workspace } from '../e2e/service.ts';
+
+let workspace: Workspace;
+let store: Store;
+let app: SluiceApp;
+
+beforeEach(async () => {
+  workspace = await createWorkspace();
+  store = await openEmptyStore();
+});
+afterEach(async () => {
+  await app.close();
+  await store.close();
+  await workspace.remove();
+});
+
+const acme = { name: 'Acme', verify: () => ({ outcome: 'verified' as const }) };
+const hook = (webhookSlug: string, inputs: object = {}) => ({
+  type: 'webhook',
+  inputs: { webhookSlug, webhookEnforcementMode: 'Enforce', ...inputs },
+});
+const manifest = {
+  id: FLOW_ID,
+  name: 'orders',
+  version: '1',
+  triggers: { own: hook('own', { webhookSignatureScheme: 'Acme' }), open: hook('open') },
+  steps: { first: { type: 'NoOp' } },
+};
+
+/** Starts a service on the store; the one before has stopped. */
+async function start(extensions: Extensions): Promise<void> {
+  app = await buildApp({
+    store: { ...store, close: async () => {} },
+    extensions,
+    settings: { port: 0 },
+    folder: workspace.folder,
+    logger: pino({ level: 'silent' }),
+  });
+}
+
+async function ask(method: 'GET' | 'POST' | 'PUT', path: string, body?: object) {
+  const response = await app.fastify.inject({ method, url: `/flows/api${path}`, ...(body && { payload: body }) });
+  return { status: response.statusCode, answer: response.json() };
+}
+const deliver = (name: string) => ask('POST', `/webhook/${name}`, { order: 7 });
+const attention = async () =>
+  (await ask('GET', '/attention')).answer.filter(({ kind }: { kind: string }) => kind === 'manifest_unreadable');
+
+async function startWithoutAcme(): Promise<void> {
+  await start({ verifiers: [acme] });
+  expect((await ask('PUT', `/flows/${FLOW_ID}`, manifest)).answer.refusal).toBeNull();
+  expect((await deliver('own')).status).toBe(200);
+  expect(await attention()).toEqual([]);
+  await app.close();
+  await start({});
+}
+
+describe('a deployed trigger whose verifier has gone', () => {
+  it.each(['own', 'OWN', FLOW_ID])('answers 503 at %s, so that its publisher sends again', async (name) => {
+    await startWithoutAcme();
+    expect(await deliver(name)).toMatchObject({ status: 503, answer: { reason: 'flow_unreadable' } });
+    const [record] = (await store.listDeliveries({ skip: 0, take: 1 })).items;
+    expect(record).toMatchObject({
+      flowId: FLOW_ID,
+      triggerKey: 'own',
+      reason: 'flow_unreadable',
+      rejected: true,
+      enforced: false,
+      runId: null,
+      detail: expect.stringContaining('"Acme" is not a known scheme'),
+    });
+  });
+
+  it('is named as an error that needs attention', async () => {
+    await startWithoutAcme();
+    expect(await attention()).toEqual([
+      {
+        kind: 'manifest_unreadable',
+        severity: 'error',
+        message: expect.stringMatching(/^orders\/own answers every delivery with 503: "Acme" is not a known scheme/),
+        link: `/flows/flows/${FLOW_ID}`,
+      },
+    ]);
+  });
+
+  it('leaves the other triggers as they are, and does not make the service unready', async () => {
+    await startWithoutAcme();
+    expect((await deliver('open')).status).toBe(200);
+    expect((await app.fastify.inject('/health/ready')).statusCode).toBe(200);
+  });
+
+  it('has its deliveries delivered again once the verifier is back', async () => {
+    await startWithoutAcme();
+    await deliver('own');
+    const [{ id } = { id: '' }] = (await store.listDeliveries({ skip: 0, take: 1 })).items;
+    expect((await ask('POST', `/webhooks/${id}/redeliver`)).answer).toMatchObject({
+      outcome: 'refused',
+      reason: 'flow_unreadable',
+    });
+    expect((await ask('GET', `/webhooks/${id}`)).answer.hints).toEqual([expect.stringContaining('not served here')]);
+    await app.close();
+    await start({ verifiers: [acme] });
+    expect(await attention()).toEqual([]);
+    expect((await ask('POST', `/webhooks/${id}/redeliver`)).answer).toMatchObject({ outcome: 'accepted' });
+    expect((await deliver('own')).status).toBe(200);
+  });
+
+  it('keeps its name: no other flow gets its deliveries', async () => {
+    await startWithoutAcme();
+    const other = { ...manifest, id: '11111111-6c1d-4f0e-9a51-3f0f8d1c2a10', triggers: { own: hook('own') } };
+    expect((await ask('PUT', `/flows/${other.id}`, other)).answer.refusal).not.toBeNull();
+    expect((await deliver('own')).answer.reason).toBe('flow_unreadable');
+  });
+});

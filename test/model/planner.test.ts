@@ -1,0 +1,265 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Graph, StepStatus } from '../../src/model/manifest.ts';
+import { planAfter, planNext, wire } from '../../src/model/planner.ts';
+import { graphOf } from '../flows/graphs.ts';
+
+const chain = graphOf({ a: [], b: ['a'], c: ['b'] });
+const diamond = graphOf({ a: [], b: ['a'], c: ['a'], d: ['b', 'c'] });
+const handled = graphOf({ a: [], ok: ['a'], mend: { a: ['Failed'] } });
+const afterSkip = graphOf({ a: [], b: { a: ['Failed'] }, c: { b: ['Skipped'] } });
+
+const plans: [string, Graph, Record<string, StepStatus>, ReturnType<typeof summary>][] = [
+  ['a flow without steps has succeeded', {}, {}, { start: [], skip: [], end: 'Succeeded' }],
+  ['steps without edges start', graphOf({ a: [], b: [], c: ['a'] }), {}, { start: ['a', 'b'], skip: [], end: null }],
+  ['nothing follows a step that waits', chain, { a: 'Pending' }, { start: [], skip: [], end: null }],
+  ['nothing follows a step that runs', chain, { a: 'Running' }, { start: [], skip: [], end: null }],
+  ['a step starts when its edge is satisfied', chain, { a: 'Succeeded' }, { start: ['b'], skip: [], end: null }],
+  [
+    'a failure skips everything after it and fails the run',
+    chain,
+    { a: 'Failed' },
+    { start: [], skip: ['b', 'c'], end: 'Failed' },
+  ],
+  [
+    'a join waits for all of its edges',
+    diamond,
+    { a: 'Succeeded', b: 'Succeeded', c: 'Running' },
+    { start: [], skip: [], end: null },
+  ],
+  [
+    'a join is skipped as soon as one edge is broken',
+    diamond,
+    { a: 'Succeeded', b: 'Failed', c: 'Running' },
+    { start: [], skip: ['d'], end: null },
+  ],
+  [
+    'a step that runs after Failed is skipped after a success',
+    handled,
+    { a: 'Succeeded' },
+    { start: ['ok'], skip: ['mend'], end: null },
+  ],
+  [
+    'a failure that a later step handled does not fail the run',
+    handled,
+    { a: 'Failed', ok: 'Skipped', mend: 'Succeeded' },
+    { start: [], skip: [], end: 'Succeeded' },
+  ],
+  [
+    'a failure whose handling failed too fails the run',
+    handled,
+    { a: 'Failed', ok: 'Skipped', mend: 'Failed' },
+    { start: [], skip: [], end: 'Failed' },
+  ],
+  [
+    'a skip satisfies an edge that lists Skipped',
+    afterSkip,
+    { a: 'Succeeded' },
+    { start: ['c'], skip: ['b'], end: null },
+  ],
+  [
+    'a run whose every leaf was skipped is skipped',
+    graphOf({ a: [], b: { a: ['Failed'] } }),
+    { a: 'Succeeded' },
+    { start: [], skip: ['b'], end: 'Skipped' },
+  ],
+  [
+    'one leaf that ran makes the run succeed',
+    graphOf({ a: [], b: { a: ['Failed'] }, c: ['a'] }),
+    { a: 'Succeeded', b: 'Skipped', c: 'Succeeded' },
+    { start: [], skip: [], end: 'Succeeded' },
+  ],
+  [
+    'skips cascade against the order of the manifest',
+    graphOf({ c: ['b'], b: ['a'], a: [] }),
+    { a: 'Failed' },
+    { start: [], skip: ['b', 'c'], end: 'Failed' },
+  ],
+];
+
+function summary(graph: Graph, states: Iterable<readonly [string, StepStatus]>) {
+  const { start, skip, end } = planNext(wire(graph), new Map(states));
+  return { start: [...start], skip: skip.map(({ stepKey }) => stepKey), end };
+}
+
+describe('planNext', () => {
+  it.each(plans)('%s', (_rule, graph, states, expected) => {
+    expect(summary(graph, Object.entries(states))).toEqual(expected);
+  });
+
+  it('says which edge skipped a step', () => {
+    expect(planNext(wire(chain), new Map([['a', 'Failed']])).skip[0]).toEqual({
+      stepKey: 'b',
+      reason: '"a" ended Failed; this step runs after Succeeded',
+    });
+  });
+});
+
+const endings: StepStatus[] = ['Succeeded', 'Failed', 'Skipped'];
+
+/** Any acyclic graph: steps run after steps before them, and then the manifest's order is shuffled. */
+const anyGraph = fc
+  .array(fc.dictionary(fc.nat(8).map(String), fc.subarray(endings, { minLength: 1 }), { maxKeys: 4 }), { maxLength: 9 })
+  .map((rows) =>
+    rows.map((edges, index) => [
+      `s${index}`,
+      Object.fromEntries(
+        Object.entries(edges)
+          .filter(([upstream]) => Number(upstream) < index)
+          .map(([upstream, statuses]) => [`s${upstream}`, statuses]),
+      ),
+    ]),
+  )
+  .chain((rows) => fc.shuffledSubarray(rows, { minLength: rows.length }))
+  .map((rows) => graphOf(Object.fromEntries(rows)));
+
+const anyRun = fc.record({
+  graph: anyGraph,
+  outcomes: fc.array(fc.constantFrom<StepStatus>('Succeeded', 'Failed'), { minLength: 9, maxLength: 9 }),
+  /** Which of the running steps ends next. */
+  order: fc.infiniteStream(fc.nat()),
+});
+
+/** Runs a graph to its end as the store does: a plan after every step that ends. */
+function execute(graph: Graph, outcomes: readonly StepStatus[], order: Iterator<number>) {
+  const states = new Map<string, StepStatus>();
+  const started: string[] = [];
+  for (;;) {
+    const { start, skip, end } = planNext(wire(graph), states);
+    for (const { stepKey } of skip) {
+      expect(states.has(stepKey)).toBe(false);
+      states.set(stepKey, 'Skipped');
+    }
+    for (const stepKey of start) {
+      expect(states.has(stepKey)).toBe(false);
+      for (const [upstream, edge] of Object.entries(graph[stepKey]?.runAfter ?? {})) {
+        expect(edge.statuses).toContain(states.get(upstream));
+      }
+      states.set(stepKey, 'Running');
+      started.push(stepKey);
+    }
+    expect(summary(graph, states)).toMatchObject({ start: [], skip: [], end });
+    const running = [...states].filter(([, status]) => status === 'Running').map(([stepKey]) => stepKey);
+    expect(end === null).toBe(running.length > 0);
+    if (end !== null) return { states, started, end };
+    const next = running[order.next().value % running.length] ?? '';
+    states.set(next, outcomes[Number(next.slice(1))] ?? 'Succeeded');
+  }
+}
+
+describe('any run of any graph', () => {
+  it('starts a step only when its edges are satisfied, none twice, and ends with every step ended', () => {
+    fc.assert(
+      fc.property(anyRun, ({ graph, outcomes, order }) => {
+        const { states, started } = execute(graph, outcomes, order);
+        expect(new Set(started).size).toBe(started.length);
+        expect([...states.keys()].toSorted()).toEqual(Object.keys(graph).toSorted());
+        for (const status of states.values()) expect(endings).toContain(status);
+      }),
+    );
+  });
+
+  it('ends the same in whatever order its steps end', () => {
+    fc.assert(
+      fc.property(anyRun, fc.infiniteStream(fc.nat()), ({ graph, outcomes, order }, otherOrder) => {
+        const one = execute(graph, outcomes, order);
+        const other = execute(graph, outcomes, otherOrder);
+        expect(Object.fromEntries(other.states)).toEqual(Object.fromEntries(one.states));
+        expect(other.end).toBe(one.end);
+        expect(other.started.toSorted()).toEqual(one.started.toSorted());
+      }),
+    );
+  });
+
+  it('gives the same plan for the same states, whatever order they are listed in', () => {
+    const someStates = fc.array(fc.constantFrom<StepStatus | undefined>(undefined, 'Pending', 'Running', ...endings), {
+      minLength: 9,
+      maxLength: 9,
+    });
+    fc.assert(
+      fc.property(anyGraph, someStates, (graph, statuses) => {
+        const states = Object.keys(graph).flatMap((stepKey): [string, StepStatus][] => {
+          const status = statuses[Number(stepKey.slice(1))];
+          return status === undefined ? [] : [[stepKey, status]];
+        });
+        expect(planNext(wire(graph), new Map(states.toReversed()))).toEqual(planNext(wire(graph), new Map(states)));
+      }),
+    );
+  });
+});
+
+/** Plans after one step, and says of how many steps the states were asked. */
+function localPlan(graph: Graph, ended: string, states: ReadonlyMap<string, StepStatus>) {
+  let asked = 0;
+  const plan = planAfter(wire(graph), ended, function* (stepKeys) {
+    asked += stepKeys.length;
+    return new Map([...states].filter(([stepKey]) => stepKeys.includes(stepKey)));
+  }).next();
+  if (plan.done !== true) throw new Error('it suspended');
+  const { start, skip } = plan.value;
+  return { start: start.toSorted(), skip: skip.map(({ stepKey }) => stepKey).toSorted(), asked };
+}
+
+describe('planAfter', () => {
+  it('says of each step that ends what planNext says', () => {
+    fc.assert(
+      fc.property(anyRun, ({ graph, outcomes, order }) => {
+        const { start, skip } = planNext(wire(graph), new Map());
+        const states = new Map<string, StepStatus>([
+          ...start.map((key) => [key, 'Running'] as const),
+          ...skip.map(({ stepKey }) => [stepKey, 'Skipped'] as const),
+        ]);
+        for (;;) {
+          const running = [...states].flatMap(([stepKey, status]) => (status === 'Running' ? [stepKey] : []));
+          if (running.length === 0) return;
+          const ended = running[(order.next().value ?? 0) % running.length] ?? '';
+          states.set(ended, outcomes[Number(ended.slice(1))] ?? 'Succeeded');
+          const whole = summary(graph, states);
+          const local = localPlan(graph, ended, states);
+          expect(local).toMatchObject({ start: whole.start.toSorted(), skip: whole.skip.toSorted() });
+          for (const stepKey of whole.start) states.set(stepKey, 'Running');
+          for (const stepKey of whole.skip) states.set(stepKey, 'Skipped');
+        }
+      }),
+    );
+  });
+
+  const many = Array.from({ length: 1000 }, (_, index) => `s${index}`);
+  const wide = graphOf({ ...Object.fromEntries(many.map((key) => [key, []])), join: many });
+  const ofAll = (status: StepStatus, others: Record<string, StepStatus> = {}) =>
+    new Map<string, StepStatus>([...many.map((key) => [key, status] as const), ...Object.entries(others)]);
+
+  it.each<[string, ReadonlyMap<string, StepStatus>, object]>([
+    ['starts after the last of very many', ofAll('Succeeded'), { start: ['join'], skip: [] }],
+    ['waits for one of very many', ofAll('Succeeded', { s500: 'Running' }), { start: [], skip: [] }],
+    [
+      'is skipped as soon as one of very many breaks its edge',
+      ofAll('Running', { s7: 'Failed' }),
+      { start: [], skip: ['join'] },
+    ],
+    ['starts once', ofAll('Succeeded', { join: 'Running' }), { start: [], skip: [] }],
+  ])('a step %s', (_rule, states, plan) => {
+    expect(localPlan(wide, 's7', states)).toMatchObject(plan);
+  });
+
+  it('asks for few states while others have not ended', () => {
+    expect(localPlan(wide, 's7', ofAll('Running', { s7: 'Succeeded' })).asked).toBeLessThan(100);
+    const long = graphOf(Object.fromEntries(many.map((key, index) => [key, index === 0 ? [] : [`s${index - 1}`]])));
+    const reached = new Map<string, StepStatus>(many.slice(0, 500).map((key) => [key, 'Succeeded']));
+    expect(localPlan(long, 's499', reached)).toEqual({ start: ['s500'], skip: [], asked: 2 });
+  });
+});
+
+it('reads a graph a bounded number of times, however many steps it has', () => {
+  const keys = Array.from({ length: 500 }, (_, index) => `s${index}`);
+  const long = graphOf(Object.fromEntries(keys.map((key, index) => [key, index === 0 ? [] : [`s${index - 1}`]])));
+  let reads = 0;
+  const watched = new Proxy(long, {
+    ownKeys(graph) {
+      reads += 1;
+      return Reflect.ownKeys(graph);
+    },
+  });
+  expect(planNext(wire(watched), new Map()).start).toEqual(['s0']);
+  expect(reads).toBeLessThan(10);
+});

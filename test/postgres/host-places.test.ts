@@ -1,0 +1,51 @@
+import { randomUUID } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
+import pino from 'pino';
+import { expect, it, onTestFinished } from 'vitest';
+import { buildApp, type SluiceApp } from '../../src/app.ts';
+import { createWorkspace } from '../e2e/service.ts';
+import { serve } from '../flows/handlers/loopback-server.ts';
+import { openReplicas } from './schemas.ts';
+
+const FLOW_ID = randomUUID();
+
+it.each([
+  ['a host', { outgoingHosts: ['127.0.0.1=:1'] }, {}],
+  ['a step', {}, { maxConcurrent: 1 }],
+])('two replicas send one request at once where one is allowed by the limit of %s', async (_whose, setting, inputs) => {
+  let underWay = 0;
+  let most = 0;
+  const { origin, received } = await serve(async (_request, response) => {
+    underWay += 1;
+    most = Math.max(most, underWay);
+    // Long enough that another one would meet it.
+    for (let turn = 0; turn < 50; turn += 1) await setImmediate();
+    underWay -= 1;
+    response.end();
+  });
+  const { stores } = await openReplicas(['one', 'two']);
+  const apps: SluiceApp[] = [];
+  for (const store of stores) {
+    const workspace = await createWorkspace();
+    onTestFinished(() => workspace.remove());
+    const step = { type: 'HttpRequest', inputs: { url: origin, ...inputs } };
+    const triggers = { byHand: { type: 'manual' } };
+    await workspace.writeManifest('call.json', { id: FLOW_ID, version: '1', triggers, steps: { call: step } });
+    const app = await buildApp({
+      folder: workspace.folder,
+      store,
+      settings: { port: 0, egressAllow: ['127.0.0.0/8'], ...setting },
+      logger: pino({ level: 'silent' }),
+    });
+    onTestFinished(() => app.close());
+    await app.listen();
+    apps.push(app);
+  }
+  const body = { body: Buffer.from('{}'), contentType: null, headers: {} };
+  const request = { flowId: FLOW_ID, triggerKey: 'byHand', triggerType: 'manual', ...body } as const;
+  await Promise.all(Array.from({ length: 6 }, (_, at) => apps[at % 2]?.engine.triggerFlow(request)));
+  const [store] = stores;
+  while ((await store?.listRuns({ skip: 0, take: 1, status: 'Running' }))?.items.length !== 0) await setImmediate();
+  expect(received).toHaveLength(6);
+  expect(most).toBe(1);
+});

@@ -1,0 +1,155 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { NonceClaim, Store } from '../../../src/store/store.ts';
+import type { StoreUnderTest } from '../conformance.ts';
+import { acceptanceOf, aNonce, aRun, deployOf, flowId, graphOf, id, minute, PLAN, runIds, T0 } from '../samples.ts';
+
+const DAY = 24 * 60 * minute;
+
+type Names = Pick<NonceClaim, 'header' | 'value' | 'digest'>;
+const byBytes = (bytes: string): Names => ({ header: '', value: bytes, digest: bytes });
+const byHeader = (header: string, value: string, digest: string): Names => ({ header, value, digest });
+
+export function nonceNames({ open }: StoreUnderTest): void {
+  describe('the names of an accepted delivery', () => {
+    test.each<[string, Names, Names, string]>([
+      ['under the same header its value alone tells', byHeader('x-a', '1', 'b'), byHeader('x-a', '2', 'b'), 'accepted'],
+      ['the same value under the same header', byHeader('x-a', '1', 'b'), byHeader('x-a', '1', 'c'), 'replayed'],
+      ['a header is added', byBytes('b'), byHeader('x-a', '1', 'b'), 'replayed'],
+      ['a header is added, other bytes', byBytes('b'), byHeader('x-a', '1', 'c'), 'accepted'],
+      ['a header is removed', byHeader('x-a', '1', 'b'), byBytes('b'), 'replayed'],
+      ['a header is removed, other bytes', byHeader('x-a', '1', 'b'), byBytes('c'), 'accepted'],
+      ['another header is named', byHeader('x-a', '1', 'b'), byHeader('x-b', '2', 'b'), 'replayed'],
+      ['another header with an equal value', byHeader('x-a', '1', 'b'), byHeader('x-b', '1', 'c'), 'accepted'],
+      ['a value that looks like a digest', byHeader('x-a', 'b', 'c'), byBytes('b'), 'accepted'],
+    ])('%s', async (_name, before, after, kind) => {
+      const store = await open();
+      await store.accept(acceptanceOf(1, { nonce: aNonce(before) }));
+      expect(await store.accept(acceptanceOf(2, { nonce: aNonce(after) }))).toMatchObject({ kind });
+      expect(await store.accept(acceptanceOf(3, { nonce: aNonce(after) }))).toMatchObject({ kind: 'replayed' });
+      expect(await store.accept(acceptanceOf(4, { nonce: aNonce(before) }))).toMatchObject({ kind: 'replayed' });
+    });
+
+    test('are known to the end of its nonce and no longer', async () => {
+      const store = await open();
+      const expiresAt = T0 + 50 * 60 * minute;
+      await store.accept(acceptanceOf(1, { nonce: aNonce({ ...byHeader('x-a', '1', 'b'), expiresAt }) }));
+      const nonce = aNonce({ ...byBytes('b'), expiresAt: expiresAt + DAY });
+      expect(await store.accept(acceptanceOf(2, { nonce, at: expiresAt - 1 }))).toMatchObject({ kind: 'replayed' });
+      expect(await store.accept(acceptanceOf(3, { nonce, at: expiresAt }))).toMatchObject({ kind: 'accepted' });
+    });
+
+    test('follow a moved trigger', async () => {
+      const store = await open();
+      const deploy = (basedOn: number | null, keys: string[], moved: { from: string; to: string }[]) =>
+        store.applyDeploys([
+          { ...deployOf(graphOf({ [keys.join()]: [] })), ...PLAN, basedOn, triggers: { keys, moved } },
+        ]);
+      const accept = (n: number, names: Names, change: object) =>
+        store.accept({ run: aRun({ id: id(n), flowId, ...change }), nonce: aNonce(names) });
+      await deploy(null, ['former'], []);
+      await accept(1, byHeader('x-a', '1', 'b'), { revision: 1, triggerKey: 'former' });
+      await deploy(1, ['own'], [{ from: 'former', to: 'own' }]);
+      const own = { revision: 2, triggerKey: 'own' };
+      for (const names of [byHeader('x-a', '1', 'c'), byHeader('x-b', '2', 'b'), byBytes('b')]) {
+        expect(await accept(2, names, own)).toMatchObject({ kind: 'replayed', runId: id(1) });
+      }
+      expect(await accept(3, byBytes('c'), own)).toMatchObject({ kind: 'accepted' });
+    });
+
+    test('of one that nothing asked for count as soon as something does', async () => {
+      const store = await open();
+      const nonce = aNonce({ ...byBytes('b'), isAsked: false });
+      for (const n of [1, 2]) {
+        expect(await store.accept(acceptanceOf(n, { nonce }))).toMatchObject({ kind: 'accepted', isReplay: false });
+      }
+      expect(await store.accept(acceptanceOf(3, { nonce: aNonce(byBytes('b')) }))).toMatchObject({ kind: 'replayed' });
+      expect(await store.findDelivery(id(2))).toMatchObject({ rejected: false, violations: [] });
+      expect(await runIds(store)).toHaveLength(2);
+    });
+
+    test('of an unverified one take no place of a verified one, whatever they are', async () => {
+      const store = await open();
+      const lenient = { isVerified: false, isEnforced: false };
+      await store.accept(acceptanceOf(1, { nonce: aNonce({ ...byHeader('x-a', '1', 'b'), ...lenient }) }));
+      const honest = acceptanceOf(2, { nonce: aNonce({ ...byHeader('x-a', '1', 'b'), isEnforced: false }) });
+      expect(await store.accept(honest)).toMatchObject({ kind: 'accepted', isReplay: false });
+      for (const [n, nonce] of [byHeader('x-a', '1', 'c'), byBytes('b')].entries()) {
+        const forged = acceptanceOf(3 + n, { nonce: aNonce({ ...nonce, ...lenient }) });
+        expect(await store.accept(forged)).toMatchObject({ kind: 'accepted', isReplay: true });
+      }
+      const again = acceptanceOf(5, { nonce: aNonce(byHeader('x-a', '1', 'b')) });
+      expect(await store.accept(again)).toMatchObject({ kind: 'replayed', runId: id(1002) });
+    });
+
+    test('whatever headers are named in which order, no known delivery is new', async () => {
+      const header = fc.constantFrom('', 'x-a', 'x-b');
+      const delivery = fc.record({
+        ids: fc.record({ 'x-a': fc.integer({ min: 0, max: 2 }), 'x-b': fc.integer({ min: 0, max: 2 }) }),
+        /** A header that the sender left out. */
+        lacks: fc.option(fc.constantFrom('x-a', 'x-b'), { nil: undefined, freq: 5 }),
+        bytes: fc.constantFrom('b', 'c', 'd'),
+        isVerified: fc.oneof({ arbitrary: fc.constant(true), weight: 3 }, { arbitrary: fc.constant(false), weight: 1 }),
+      });
+      const deploy = fc.record({
+        header,
+        isAsked: fc.oneof({ arbitrary: fc.constant(true), weight: 4 }, { arbitrary: fc.constant(false), weight: 1 }),
+        isEnforced: fc.boolean(),
+        deliveries: fc.array(delivery, { maxLength: 5 }),
+      });
+      const store = await open();
+      let group = 0;
+      await fc.assert(
+        fc.asyncProperty(fc.array(deploy, { minLength: 2, maxLength: 6 }), async (deploys) => {
+          group += 1;
+          await play(store, group, deploys);
+        }),
+        { numRuns: 60 },
+      );
+    });
+  });
+}
+
+interface Deploy {
+  readonly header: '' | 'x-a' | 'x-b';
+  readonly isAsked: boolean;
+  readonly isEnforced: boolean;
+  readonly deliveries: readonly {
+    readonly ids: Readonly<Record<'x-a' | 'x-b', number>>;
+    readonly lacks: 'x-a' | 'x-b' | undefined;
+    readonly bytes: string;
+    readonly isVerified: boolean;
+  }[];
+}
+
+/** By the rule itself: while the same header is named its value tells deliveries apart, otherwise the bytes do. */
+function isKnown(claim: NonceClaim, first: NonceClaim): boolean {
+  if (!first.isVerified && claim.isVerified) return false;
+  if (claim.header === first.header && claim.header !== '') return claim.value === first.value;
+  return claim.digest === first.digest;
+}
+
+/** A replay that is not enforced is kept as well, unless the row of its own name is there. */
+function isSameName(claim: NonceClaim, first: NonceClaim): boolean {
+  const isSame = claim.value === first.value && claim.isVerified === first.isVerified;
+  return isSame && claim.header === first.header;
+}
+
+async function play(store: Store, group: number, deploys: readonly Deploy[]): Promise<void> {
+  const accepted: NonceClaim[] = [];
+  let n = group * 1000;
+  for (const { header, isEnforced, deliveries, ...deploy } of deploys) {
+    const isAsked = deploy.isAsked || header !== '';
+    for (const { ids, lacks, bytes, isVerified } of deliveries) {
+      n += 1;
+      const names = header === '' || header === lacks ? byBytes(bytes) : byHeader(header, `${ids[header]}`, bytes);
+      const nonce = aNonce({ ...names, isAsked, isVerified, isEnforced: isEnforced && isVerified });
+      const result = await store.accept({ run: aRun({ id: id(n), flowId: `flow ${group}` }), nonce });
+      const known = isAsked && accepted.some((first) => isKnown(nonce, first));
+      const expected = known && nonce.isEnforced ? { kind: 'replayed' } : { kind: 'accepted', isReplay: known };
+      expect(result).toMatchObject(expected);
+      const hasOwn = isAsked && accepted.some((first) => isSameName(nonce, first));
+      if (result.kind === 'accepted' && !hasOwn) accepted.push(nonce);
+    }
+  }
+}

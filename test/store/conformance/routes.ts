@@ -1,0 +1,168 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { AcceptResult, Store } from '../../../src/store/store.ts';
+import type { StoreUnderTest } from '../conformance.ts';
+import { aNonce, aRun, deployOf, graphOf, id, PLAN, T0 } from '../samples.ts';
+
+/** Flows that are deployed together: the slug of each of their triggers, '' for none. */
+type Deploy = Readonly<Record<string, Readonly<Record<string, string>>>>;
+
+/** Deploys flows and delivers to slugs, as a service does that has one store. */
+class Deliveries {
+  readonly #store: Store;
+  readonly #prefix: string;
+  readonly #revisions = new Map<string, number>();
+  readonly #routes = new Map<string, { flowId: string; triggerKey: string }>();
+  #runs: number;
+
+  constructor(store: Store, group = 0) {
+    this.#store = store;
+    this.#prefix = `${group} `;
+    this.#runs = group * 1000;
+  }
+
+  async deploy(flows: Deploy): Promise<void> {
+    const planned = Object.entries(flows).map(([name, slugs]) => {
+      const flowId = `${this.#prefix}${name}`;
+      const revision = this.#revisions.get(flowId) ?? 0;
+      const given = Object.entries(slugs).map(([key, slug]) => {
+        const webhookSlug = slug === '' ? {} : { webhookSlug: `${this.#prefix}${slug}` };
+        return [key, { type: 'webhook', inputs: webhookSlug }] as const;
+      });
+      const triggers = Object.fromEntries(given);
+      const snapshot = { id: flowId, steps: graphOf({ [`step${revision}`]: [] }), triggers };
+      return {
+        ...deployOf(graphOf({}), { id: flowId, snapshot: JSON.parse(JSON.stringify(snapshot)) }),
+        ...PLAN,
+        hash: `${revision + 1}`,
+        basedOn: revision === 0 ? null : revision,
+        triggers: { keys: Object.keys(slugs), moved: [] },
+      };
+    });
+    expect(await this.#store.applyDeploys(planned)).toMatchObject({ kind: 'applied' });
+    for (const [slug, { flowId }] of this.#routes) {
+      if (planned.some((each) => each.id === flowId)) this.#routes.delete(slug);
+    }
+    for (const { id: flowId, hash } of planned) this.#revisions.set(flowId, Number(hash));
+    for (const [name, slugs] of Object.entries(flows)) {
+      for (const [triggerKey, slug] of Object.entries(slugs)) {
+        if (slug !== '') this.#routes.set(slug, { flowId: `${this.#prefix}${name}`, triggerKey });
+      }
+    }
+  }
+
+  get slugs(): readonly string[] {
+    return [...this.#routes.keys()];
+  }
+
+  async accept(slug: string, value: string): Promise<AcceptResult['kind']> {
+    return (await this.#accept(slug, { nonce: aNonce({ value, digest: value }) })).kind;
+  }
+
+  async acceptKey(slug: string, idempotencyKey: string): Promise<AcceptResult['kind']> {
+    return (await this.#accept(slug, { idempotencyKey })).kind;
+  }
+
+  #accept(slug: string, names: Pick<Parameters<Store['accept']>[0], 'nonce' | 'idempotencyKey'>) {
+    const to = this.#routes.get(slug);
+    if (to === undefined) throw new Error(`nothing has ${slug}`);
+    this.#runs += 1;
+    const revision = this.#revisions.get(to.flowId) ?? 0;
+    return this.#store.accept({ run: aRun({ id: id(this.#runs), ...to, revision, startedAt: T0 - 1 }), ...names });
+  }
+}
+
+export function routes({ open }: StoreUnderTest): void {
+  describe('what was accepted at a slug', () => {
+    test.each<[string, readonly Deploy[]]>([
+      ['another flow takes it in the same deploy', [{ a: { k: 's' } }, { a: { k: '' }, b: { k: 's' } }]],
+      ['and before the one that gives it up', [{ a: { k: 's' } }, { b: { k: 's' }, a: { k: '' } }]],
+      ['its trigger takes another slug', [{ a: { k: 's' } }, { a: { k: 't' }, b: { k: 's' } }]],
+      ['another flow takes it later', [{ a: { k: 's' } }, { a: {} }, { b: { k: 's' } }]],
+      ['another flow replaces its flow', [{ a: { k: 's' } }, { b: { x: 's' } }]],
+      [
+        'two flows change slugs',
+        [
+          { a: { k: 's' }, b: { k: 't' } },
+          { a: { k: 't' }, b: { k: 's' } },
+        ],
+      ],
+      ['it goes from flow to flow', [{ a: { k: 's' } }, { b: { k: 's' } }, { b: { k: '' }, c: { k: 's' } }]],
+      ['it comes back', [{ a: { k: 's' } }, { a: { k: '' }, b: { k: 's' } }, { b: { k: '' }, a: { k: 's' } }]],
+      [
+        'it comes back later',
+        [{ a: { k: 's' } }, { a: { k: '' } }, { b: { k: 's' } }, { b: { k: '' } }, { a: { k: 's' } }],
+      ],
+      ['another trigger of its flow takes it later', [{ a: { k: 's' } }, { a: { k: '' } }, { a: { k: '', l: 's' } }]],
+    ])('stays known there where %s', async (_rule, deploys) => {
+      const deliveries = new Deliveries(await open());
+      const sent: string[] = [];
+      for (const [n, deploy] of deploys.entries()) {
+        await deliveries.deploy(deploy);
+        if (!deliveries.slugs.includes('s')) continue;
+        for (const one of sent) {
+          expect([n, one, await deliveries.accept('s', one)]).toEqual([n, one, 'replayed']);
+          expect([n, one, await deliveries.acceptKey('s', one)]).toEqual([n, one, 'duplicate']);
+        }
+        expect([await deliveries.accept('s', `${n}`), await deliveries.acceptKey('s', `${n}`)]).toEqual([
+          ...['accepted', 'accepted'],
+        ]);
+        sent.push(`${n}`);
+      }
+    });
+
+    test('is told with the last revision that gave the slug to a trigger, which retention keeps', async () => {
+      const store = await open();
+      const deliveries = new Deliveries(store);
+      for (const slug of ['S', 's', '', '', '']) await deliveries.deploy({ a: { k: slug } });
+      await deliveries.deploy({ b: { l: 't' } });
+      expect(await store.listRoutes(['0 s', '0 t', '0 u'])).toEqual([
+        { slug: '0 s', flowId: '0 a', triggerKey: 'k', revision: 2 },
+        { slug: '0 t', flowId: '0 b', triggerKey: 'l', revision: 1 },
+      ]);
+      await store.purgeRevisions({ kept: 1, after: { flowId: '', revision: 0 }, limit: 100 });
+      const isKept = async (revision: number) => (await store.findRevision('0 a', revision))?.snapshot !== undefined;
+      expect(await Promise.all([1, 2, 3, 4, 5].map(isKept))).toEqual([false, true, false, false, true]);
+    });
+
+    test('is not joined by what its former trigger accepts elsewhere from then on', async () => {
+      const deliveries = new Deliveries(await open());
+      await deliveries.deploy({ a: { k: 's' } });
+      await deliveries.accept('s', 'before');
+      await deliveries.deploy({ a: { k: 't' }, b: { k: 's' } });
+      expect(await deliveries.accept('t', 'after')).toBe('accepted');
+      expect(await deliveries.accept('s', 'after')).toBe('accepted');
+      expect(await deliveries.accept('s', 'before')).toBe('replayed');
+    });
+
+    test('stays known there whatever deploys move it', async () => {
+      const store = await open();
+      const slugOf = fc.constantFrom('', '', 's', 't');
+      const flow = fc.record({ k: slugOf, l: slugOf }, { requiredKeys: [] });
+      const deploys = fc.array(fc.record({ a: flow, b: flow, c: flow }, { requiredKeys: [] }), { maxLength: 8 });
+      let group = 0;
+      await fc.assert(
+        fc.asyncProperty(deploys, async (given) => {
+          group += 1;
+          const deliveries = new Deliveries(store, group);
+          const accepted: [slug: string, value: string][] = [];
+          for (const [n, deploy] of given.entries()) {
+            const all = Object.values(deploy).flatMap((slugs) => Object.values(slugs).filter((slug) => slug !== ''));
+            if (new Set(all).size < all.length || Object.keys(deploy).length === 0) continue;
+            await deliveries.deploy(deploy);
+            for (const [slug, value] of accepted) {
+              if (!deliveries.slugs.includes(slug)) continue;
+              expect([n, slug, await deliveries.accept(slug, value)]).toEqual([n, slug, 'replayed']);
+            }
+            for (const slug of deliveries.slugs) {
+              const value = `${slug} ${n}`;
+              expect([n, slug, await deliveries.accept(slug, value)]).toEqual([n, slug, 'accepted']);
+              accepted.push([slug, value]);
+            }
+          }
+        }),
+        { numRuns: 40 },
+      );
+    });
+  });
+}

@@ -1,0 +1,101 @@
+import SqliteDatabase from 'better-sqlite3';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { openSqliteStore } from '../../src/store/sqlite/client.ts';
+import type { Store } from '../../src/store/store.ts';
+import { newPaths } from './files.ts';
+import { acceptanceOf, id, T0 } from './samples.ts';
+
+const newPath = newPaths();
+const page = { skip: 0, take: 10 };
+/** More than a segment of the index, and one more than two of them. */
+const [MANY, MORE] = [2500, 4097];
+
+async function openStore(path: string): Promise<Store> {
+  const store = await openSqliteStore({ path });
+  onTestFinished(() => store.close());
+  return store;
+}
+
+/** Deliveries from the n-th to the m-th with runs that have ended, and a key that says which. */
+async function accept(store: Store, n: number, m: number): Promise<void> {
+  const acceptances = Array.from({ length: m - n + 1 }, (_, at) => {
+    const { run, ...given } = acceptanceOf(n + at);
+    const searchKeys = { order: keyOf(n + at), event: 'Push' };
+    const ended = { ...run, id: runOf(n + at), status: 'Succeeded', completedAt: T0, steps: [], searchKeys } as const;
+    return { ...given, run: ended };
+  });
+  for (const acceptance of acceptances.slice(0, -1)) void store.accept(acceptance);
+  await Promise.all(acceptances.slice(-1).map((acceptance) => store.accept(acceptance)));
+}
+
+const runOf = (n: number) => id(100_000 + n);
+/** In no order. */
+const keyOf = (n: number) => `${((n * 7919) % 10_007).toString().padStart(5, '0')}-of-${n}`;
+
+async function found(store: Store, query: object): Promise<string[]> {
+  const runs = await store.listRuns({ ...page, ...query });
+  const deliveries = await store.listDeliveries({ ...page, ...query });
+  expect(deliveries.items.map(({ runId }) => runId)).toEqual(runs.items.map((run) => run.id));
+  return runs.items.map((run) => run.id);
+}
+
+async function expectFound(store: Store, numbers: readonly number[]): Promise<void> {
+  for (const n of numbers) {
+    expect(await found(store, { searchKeys: { order: keyOf(n) } })).toEqual([runOf(n)]);
+    expect(await found(store, { search: keyOf(n) })).toEqual([runOf(n)]);
+    expect(await found(store, { search: keyOf(n).slice(0, 7) })).toEqual([runOf(n)]);
+    expect(await found(store, { searchKeys: { event: keyOf(n) } })).toEqual([]);
+  }
+}
+
+function readRows<Row>(path: string, text: string): Row[] {
+  const db = new SqliteDatabase(path, { readonly: true });
+  const rows = db.prepare<[], Row>(text).all();
+  db.close();
+  return rows;
+}
+
+async function purge(store: Store, before: number): Promise<void> {
+  for (let isDone = false; !isDone; ) ({ isDone } = await store.purgeRuns({ before, maxRows: 1000 }));
+}
+
+describe('search keys of runs', () => {
+  test('are found whether or not they are indexed, and after a restart', async () => {
+    const path = newPath();
+    const store = await openStore(path);
+    await accept(store, 1, 3);
+    await expectFound(store, [1, 3]);
+    await accept(store, 4, MANY);
+    await expectFound(store, [1, 2047, 2048, 2049, MANY]);
+    await accept(store, MANY + 1, MORE);
+    expect(readRows(path, 'SELECT segment, last_run FROM run_key_segments')).toEqual([
+      { segment: 1, last_run: 2048 },
+      { segment: 2, last_run: 4096 },
+    ]);
+    await expectFound(store, [1, 2048, 2049, 4096, MORE]);
+    await store.close();
+    await expectFound(await openStore(path), [1, 2048, 2049, 4096, MORE]);
+  });
+
+  test('that many runs have are found newest first', async () => {
+    const store = await openStore(newPath());
+    await accept(store, 1, MANY);
+    const newest = Array.from({ length: page.take }, (_, at) => runOf(MANY - at));
+    expect(await found(store, { searchKeys: { event: 'push' } })).toEqual(newest);
+    expect(await found(store, { search: 'push' })).toEqual(newest);
+  });
+
+  test('leave the index with their runs, and are found where the numbers of removed runs are given again', async () => {
+    const path = newPath();
+    const store = await openStore(path);
+    await accept(store, 1, MANY);
+    expect(readRows(path, 'SELECT 1 FROM run_key_index')).toHaveLength(2 * 2048);
+    await purge(store, T0 + 1);
+    expect(readRows(path, 'SELECT 1 FROM run_key_index')).toEqual([]);
+    await accept(store, MANY + 1, MANY + 3);
+    await expectFound(store, [MANY + 1, MANY + 3]);
+    await accept(store, MANY + 4, MANY + 2500);
+    expect(readRows(path, 'SELECT segment, last_run FROM run_key_segments')).toEqual([{ segment: 1, last_run: 2048 }]);
+    await expectFound(store, [MANY + 1, MANY + 2048, MANY + 2500]);
+  });
+});
