@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { holderOf } from '../model/runtime-keys.ts';
 import type {
   BirthLease,
@@ -18,13 +18,13 @@ import { type AttemptServices, createAttempt, type Followed, firstClaim, isForei
 import { type Beginnings, createBeginnings } from './beginnings.ts';
 import type { Catalog } from './catalog.ts';
 import { createLeases, LEASE_MS, type Lease, type Leases, stopOf } from './leases.ts';
-import { type Reserved, type Slot, Slots } from './slots.ts';
+import { type Reserved, type ReservedForClaim, type Slot, Slots } from './slots.ts';
 import { backoffMs } from './step-failure.ts';
 
 /**
  * Leases due steps and sees each through to its stored outcome. Its own state is five fields: who has a slot (`#slots`),
- * what is leased (`#leases`), when to claim next (`#claims`), since when a step has waited for a claim (`#waitingSince`),
- * and whether it stops (`#stopping`). docs/ARCHITECTURE.md tells how they work together.
+ * what is leased (`#leases`), when to claim next (`#claims`), what waits for a claim (`#waiting`), and whether it stops
+ * (`#stopping`). docs/ARCHITECTURE.md tells how they work together.
  */
 export interface Dispatcher extends Pick<Wakeable, 'hasSlot' | 'wake'> {
   start(): void;
@@ -71,6 +71,8 @@ interface DispatcherServices extends AttemptServices {
 
 /** While others wait, a slot passes from one step of a run to the next for so long: then the others have their turn. */
 const TURN_MS = 100;
+/** How much later a process hears of due steps that has only the slots left that are kept for idle flows. */
+const KEPT_MS = 500;
 const DUE_AGAIN: Followed = { claims: [], startedRuns: [], nextDueAt: 0, limitAt: Number.POSITIVE_INFINITY };
 const CLAIM_BACKOFF = { backoffSeconds: 0.1, factor: 2, maxBackoffSeconds: 5, jitter: true };
 
@@ -87,8 +89,11 @@ class StepDispatcher implements Dispatcher {
   readonly #slots: Slots;
   readonly #leases: Leases;
   readonly #claims: Alarm;
-  /** When the oldest step fell due that waits for a claim, as far as is known; infinity where none waits. */
-  #waitingSince = 0;
+  /**
+   * When the oldest step fell due that waits for a claim, as far as is known; infinity where none waits. And whether steps
+   * wait that the last claim left, although there are slots: those are kept for flows that run nothing.
+   */
+  #waiting = { since: 0, isKept: false };
   #stopping: Promise<void> | undefined;
 
   constructor(services: DispatcherServices) {
@@ -131,6 +136,8 @@ class StepDispatcher implements Dispatcher {
 
   async hasSlot(): Promise<void> {
     while (!this.#mayTakeMore()) await this.#slots.change();
+    // A process that has slots for every flow takes the notice first.
+    if (this.#waiting.isKept) await Promise.race([this.#slots.change(), sleep(KEPT_MS, undefined, { ref: false })]);
   }
 
   async wake(): Promise<boolean> {
@@ -138,12 +145,12 @@ class StepDispatcher implements Dispatcher {
     this.nudge();
     // A claim that was under way may have been sent before the notice; the next one was not.
     for (let claims = 0; claims < 2; claims += 1) await this.#claims.settle().catch(() => {});
-    return !this.#hasWaiting && !this.#claims.isPaused;
+    return !this.#hasWaiting && !this.#waiting.isKept && !this.#claims.isPaused;
   }
 
   reserve({ flowId, steps }: Pick<NewRun, 'flowId' | 'steps'>): ReservedLease | undefined {
     if (!this.#mayLease(flowId) || (this.#hasWaiting && !this.#slots.isQuick) || this.#isLate) return undefined;
-    return this.#reserve(Math.min(steps.length, this.#slots.leasable));
+    return this.#reserve(flowId, Math.min(steps.length, this.#slots.leasable(flowId)));
   }
 
   started(run: StartedRun, reserved?: ReservedLease): void {
@@ -177,12 +184,12 @@ class StepDispatcher implements Dispatcher {
 
   /** Whether due steps wait for a slot: then no step gets one before its turn, unless steps are quick. */
   get #hasWaiting(): boolean {
-    return this.#waitingSince <= this.#services.clock.now();
+    return this.#waiting.since <= this.#services.clock.now();
   }
 
   /** Whether one of them has waited for so long that no new run may overtake it. */
   get #isLate(): boolean {
-    return this.#services.clock.now() - this.#waitingSince >= LATE_MS;
+    return this.#services.clock.now() - this.#waiting.since >= LATE_MS;
   }
 
   /** Whether a notice of due steps finds a free slot; while none does, due steps are claimed without one. */
@@ -202,14 +209,20 @@ class StepDispatcher implements Dispatcher {
 
   /** A step of the flow is due that was not leased. One of a limited flow may wait for the flow, and not for a slot. */
   #expectDue(flowId: string): void {
-    if (this.#mayLease(flowId)) this.#waitingSince = Math.min(this.#waitingSince, this.#services.clock.now());
+    // It waits with the others of its flow for one that runs to end.
+    if (this.#waiting.isKept && this.#slots.leasable(flowId) === 0) return;
+    if (this.#mayLease(flowId)) this.#wait();
     this.#claims.expect(0);
   }
 
-  #reserve(limit: number): ReservedLease | undefined {
+  #wait(): void {
+    this.#waiting.since = Math.min(this.#waiting.since, this.#services.clock.now());
+  }
+
+  #reserve(flowId: string, limit: number): ReservedLease | undefined {
     if (limit <= 0) return undefined;
     const { clock, owner } = this.#services;
-    const { release } = this.#slots.reserve(limit);
+    const { release } = this.#slots.reserve(limit, flowId);
     const lease = { holder: holderOf(owner, randomUUID()), leasedUntil: clock.now() + LEASE_MS, limit };
     return { lease, release };
   }
@@ -219,11 +232,11 @@ class StepDispatcher implements Dispatcher {
     // While none waits, a claim of the few that fell due leaves slots for steps that are leased as they become due.
     const reserved = this.#slots.reserveForClaim(this.#hasWaiting ? 1 : 1 / 2);
     if (reserved !== undefined) return this.#claimInto(reserved);
-    this.#waitingSince = Math.min(this.#waitingSince, this.#services.clock.now());
+    this.#wait();
     return undefined;
   }
 
-  async #claimInto({ count: limit, release }: Reserved): Promise<void> {
+  async #claimInto({ count: limit, kept: keptForIdle, release }: ReservedForClaim): Promise<void> {
     const { store, clock, owner, acceptanceLimits } = this.#services;
     try {
       // Before leases are looked at: one that runs out meanwhile, because the clock was set, has not run out by then.
@@ -234,8 +247,10 @@ class StepDispatcher implements Dispatcher {
       await this.#deadlines.settle();
       const leasedUntil = now + LEASE_MS;
       const sentAt = clock.monotonic();
-      const { claims, nextDueAt } = await store.claimDue({ owner, now, leasedUntil, limit, mayWriteLater: true });
-      this.#waitingSince = nextDueAt !== null && nextDueAt <= now ? nextDueAt : Number.POSITIVE_INFINITY;
+      const request = { owner, now, leasedUntil, limit, keptForIdle, mayWriteLater: true };
+      const { claims, nextDueAt, isKept } = await store.claimDue(request);
+      const since = nextDueAt !== null && nextDueAt <= now ? nextDueAt : Number.POSITIVE_INFINITY;
+      this.#waiting = { since, isKept };
       acceptanceLimits.claimed({ sentAt, taken: claims.length, oldestDueAt: nextDueAt });
       if (nextDueAt !== null) this.#claims.expect(nextDueAt);
       for (const claim of claims) this.#work(claim, { leasedUntil });
@@ -257,7 +272,8 @@ class StepDispatcher implements Dispatcher {
     const flow = this.#services.catalog.find(flowId);
     const step = flow?.record.revision === revision ? flow.prepared.step(stepKey) : undefined;
     const followers = result.kind === 'loop' ? result.concurrency : (step?.followers ?? 1);
-    return this.#reserve(Math.min(followers, hasWaiting ? 1 : Math.max(1, this.#slots.free)));
+    const free = hasWaiting ? 1 : Math.max(1, this.#slots.free);
+    return this.#reserve(flowId, Math.min(followers, free, this.#slots.leasable(flowId)));
   }
 
   /** Starts steps that were leased as they became due, in the next turn of the event loop: answers leave before. */
@@ -291,8 +307,9 @@ class StepDispatcher implements Dispatcher {
         ran();
         if (followed !== undefined) this.#leases.release(lease);
         else if (this.#leases.giveUp(lease)) this.#beginnings.watch(lease.claim);
-        // Another step of its flow may have waited for this one to end.
-        if (wasLimited || this.#isLimited(flowId)) this.#claims.expect(0);
+        // Another step may have waited for this one to end.
+        const mayBeNext = wasLimited || this.#isLimited(flowId) || (this.#waiting.isKept && reserved === undefined);
+        if (mayBeNext) this.#claims.expect(0);
         if (followed !== undefined) this.#follow(flowId, followed);
         if (reserved !== undefined && followed !== undefined) {
           this.#workSoon(followed.claims, reserved.lease, this.#hasWaiting ? turnEndsAt : this.#turnEnd());

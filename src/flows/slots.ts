@@ -26,6 +26,19 @@ const MOST_QUEUED = 1000;
 const CLAIMS_SHARE = 1 / 4;
 
 /**
+ * Of so many slots the last ones are kept for flows that run no step: an eighth, so that flows whose steps hang, because
+ * a service that they call does, cannot take all. Of fewer than eight slots none is kept.
+ */
+export function keptForIdle(slots: number): number {
+  return Math.floor(slots / 8);
+}
+
+/** Slots that are reserved for a claim, and how many of them are kept for flows that run no step. */
+export interface ReservedForClaim extends Reserved {
+  readonly kept: number;
+}
+
+/**
  * Counts the steps that run at once in this process, and those that are about to.
  *
  * While steps are quick, slots are free again before a step that becomes due is stored. So more steps may be leased than
@@ -33,6 +46,8 @@ const CLAIMS_SHARE = 1 / 4;
  */
 export class Slots {
   readonly #all: number;
+  /** Slots that only a flow without running steps may take. */
+  readonly #kept: number;
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #onFree: () => void;
   readonly #rotation = new Rotation();
@@ -51,6 +66,7 @@ export class Slots {
   /** `onFree` is called when slots that were reserved or kept may be free. */
   constructor({ concurrency, clock }: { concurrency: number; clock: Pick<Clock, 'monotonic'> }, onFree: () => void) {
     this.#all = concurrency;
+    this.#kept = keptForIdle(concurrency);
     this.#clock = clock;
     this.#onFree = onFree;
     this.#left = new LeftSlots(clock);
@@ -70,15 +86,29 @@ export class Slots {
     return this.#left.count >= this.#all;
   }
 
-  /** Steps that may be leased now: one for each free slot, and where steps are quick as many as would run in a second. */
-  get leasable(): number {
-    if (this.#isAlone || !this.isQuick) return this.free;
+  /**
+   * Steps of a flow that may be leased now: one for each free slot that is not kept from it, and where steps are quick as
+   * many as would run in a second.
+   */
+  leasable(flowId: string): number {
+    if (this.#isAlone) return 0;
+    if (!this.isQuick) return Math.max(this.free - this.#kept, this.#flows.has(flowId) ? 0 : Math.min(1, this.free));
     const most = this.#all + Math.min(MOST_QUEUED, this.#left.count * SPANS_QUEUED);
     return Math.max(0, most - this.#running - this.#queued - this.#reserved);
   }
 
-  /** Reserves slots for steps that a call is about to lease. */
-  reserve(count: number): Reserved {
+  /** Reserves slots for steps of a flow that a call is about to lease. */
+  reserve(count: number, flowId: string): Reserved {
+    const flow = this.#flowOf(flowId);
+    flow.reserved += count;
+    const { release } = this.#reserve(count, () => {
+      flow.reserved -= count;
+      this.#forgetIdle(flow);
+    });
+    return { count, release };
+  }
+
+  #reserve(count: number, onRelease: () => void): Reserved {
     this.#reserved += count;
     let isReserved = true;
     return {
@@ -87,6 +117,7 @@ export class Slots {
         if (!isReserved) return;
         isReserved = false;
         this.#reserved -= count;
+        onRelease();
         this.#changed();
       },
     };
@@ -96,22 +127,20 @@ export class Slots {
    * Reserves this share of the free slots for a claim; undefined where there is none yet. Where steps are quick, the queue and steps to
    * come may take all of them for as long as deliveries pour in: then a share is kept for the claim as slots are left.
    */
-  reserveForClaim(share: number): Reserved | undefined {
+  reserveForClaim(share: number): ReservedForClaim | undefined {
     if (this.#isAlone) return undefined;
     const { free, isQuick } = this;
-    this.#forClaim = free === 0 && isQuick ? Math.ceil(this.#all * CLAIMS_SHARE) : Math.ceil(free * share);
+    const isFull = free === 0 && isQuick;
+    this.#forClaim = isFull ? Math.ceil(this.#all * CLAIMS_SHARE) : Math.ceil(free * share);
     const count = Math.min(this.#forClaim, this.#all - this.#running);
     if (count <= 0) return undefined;
     this.#forClaim = count;
-    const reserved = this.reserve(count);
-    return {
-      count,
-      release: () => {
-        this.#forClaim = 0;
-        this.#fill();
-        reserved.release();
-      },
-    };
+    const forAll = (isFull ? this.#all - this.#running : free) - this.#kept;
+    const { release } = this.#reserve(count, () => {
+      this.#forClaim = 0;
+      this.#fill();
+    });
+    return { count, kept: count - Math.min(count, Math.max(0, forAll)), release };
   }
 
   /** Takes a slot for a step that runs whether or not one is free. */
@@ -155,9 +184,12 @@ export class Slots {
 
   /** Takes a slot as soon as one is free. */
   queue(flowId: string): Slot {
-    if (this.#hasFree()) return this.take(flowId);
-    if (this.#isClosed || this.#isAlone) return { isReady: Promise.resolve(false), leave: () => {} };
     const flow = this.#flowOf(flowId);
+    if (this.#hasFree(flow)) return this.take(flowId);
+    if (this.#isClosed || this.#isAlone) {
+      this.#forgetIdle(flow);
+      return { isReady: Promise.resolve(false), leave: () => {} };
+    }
     let slot: Slot | undefined;
     let end: QueuedStep['end'] = () => {};
     const isReady = new Promise<boolean>((resolve) => {
@@ -214,7 +246,7 @@ export class Slots {
   }
 
   #forgetIdle(flow: FlowSteps): void {
-    if (flow.running === 0 && flow.queue.size === 0) this.#flows.delete(flow.key);
+    if (flow.running === 0 && flow.queue.size === 0 && flow.reserved === 0) this.#flows.delete(flow.key);
   }
 
   #begin(flow: FlowSteps): void {
@@ -233,14 +265,17 @@ export class Slots {
     this.#tell();
   }
 
-  #hasFree(): boolean {
-    return !this.#isAlone && this.#running + this.#forClaim < this.#all;
+  #hasFree({ running }: FlowSteps): boolean {
+    const all = running > 0 ? this.#all - this.#kept : this.#all;
+    return !this.#isAlone && this.#running + this.#forClaim < all;
   }
 
   #fill(): void {
-    while (this.#queued > 0 && this.#hasFree()) {
-      const [first] = this.#rotation.next(this.#flows.values())?.queue ?? [];
-      first?.end(true);
+    while (this.#queued > 0) {
+      const mayRun = [...this.#flows.values()].filter((flow) => flow.queue.size > 0 && this.#hasFree(flow));
+      const [first] = this.#rotation.next(mayRun)?.queue ?? [];
+      if (first === undefined) return;
+      first.end(true);
     }
   }
 }
@@ -250,19 +285,17 @@ interface QueuedStep {
   end(mayRun: boolean): void;
 }
 
-/** The steps of a flow that run here, and those that are queued: the first one waits for the flow's turn. */
+/** The steps of a flow that run here, that are queued, and that are to come: the first queued one waits for its flow's turn. */
 class FlowSteps implements Waiter {
   readonly key: string;
+  /** Only the store limits a flow, and steps of a limited one are not queued here. */
+  readonly limit = Number.POSITIVE_INFINITY;
   readonly queue = new Set<QueuedStep>();
   running = 0;
+  reserved = 0;
 
   constructor(flowId: string) {
     this.key = flowId;
-  }
-
-  /** Only the store limits a flow, and steps of a limited one are not queued here. */
-  get limit(): number {
-    return this.queue.size > 0 ? Number.POSITIVE_INFINITY : 0;
   }
 
   get since(): number {

@@ -162,18 +162,18 @@ describe('what needs a look', () => {
         {
           ...waiting,
           severity: 'warning',
-          message: `More than 41 steps of 2 flows, most of them of ${ORDERS_ID}, have waited for a slot for over 10 s (the oldest for 5 min): 58 of 64 slots are taken; raise SLUICE_STEP_CONCURRENCY`,
+          message: `More than 41 steps of 2 flows, most of them of ${ORDERS_ID}, have waited for a slot for over 10 s (the oldest for 5 min): 58 of 64 slots are taken, and the last 8 are kept for flows that run no step; raise SLUICE_STEP_CONCURRENCY`,
         },
       ],
     ],
     [
       'steps that wait although slots are free',
-      { slots: { ...slots, running: 57, waits: [{ ...wait, count: 1 }] } },
+      { slots: { ...slots, running: 50, waits: [{ ...wait, count: 1 }] } },
       [
         {
           ...waiting,
           severity: 'warning',
-          message: `1 step of ${ORDERS_ID} has waited for a slot for over 10 s (the oldest for 42 s): only 57 of 64 slots are taken, so more slots would not help; check the log and the load of CPU and disk`,
+          message: `1 step of ${ORDERS_ID} has waited for a slot for over 10 s (the oldest for 42 s): only 50 of 64 slots are taken, so more slots would not help; check the log and the load of CPU and disk`,
         },
       ],
     ],

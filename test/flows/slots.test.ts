@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { defineHandler, type HandlerResult } from '../../src/flows/handlers/handler.ts';
 import { Slots } from '../../src/flows/slots.ts';
-import { openFlowService, stepOf, until } from './fixture.ts';
+import { type FlowService, openFlowService, stepOf, until } from './fixture.ts';
 
 // The store's thread needs no timers, so these stand still while it works.
 beforeEach(() => {
@@ -64,6 +64,53 @@ describe('while every slot is taken', () => {
     vi.advanceTimersByTime(5_000);
     expect(await service.ended(waiting)).toMatchObject({ status: 'Failed' });
     expect((await service.steps(waiting)).wait).toMatchObject({ error: { code: 'timeout' } });
+  });
+});
+
+describe('flows whose steps hang', () => {
+  const ids = Array.from({ length: 5 }, (_, n) => `00000000-0000-4000-8000-00000000000${n}`);
+
+  async function trigger({ runtime }: FlowService, flowId = ''): Promise<void> {
+    const start = { triggerKey: 'manual', triggerType: 'manual', body: Buffer.from('{}'), headers: {} } as const;
+    await runtime.engine.triggerFlow({ ...start, flowId, contentType: 'application/json' });
+  }
+
+  it.each([1, 3])('leave an eighth of the slots to flows that run nothing, though they are %i', async (hanging) => {
+    const { handler, ends } = gate();
+    const service = await openFlowService({ own: [handler], concurrency: 16 });
+    for (const id of ids) await service.deploy({ a: stepOf('Gate'), b: stepOf('Gate') }, { id });
+    await service.runtime.start();
+    for (let n = 0; n < 10; n += 1) for (const id of ids.slice(0, hanging)) await trigger(service, id);
+    await until(() => ends.length === 14);
+    await trigger(service, ids[3]);
+    await until(() => ends.length === 15);
+    await trigger(service, ids[4]);
+    await until(() => ends.length === 16);
+    for (let ended = 0; ended < 20 * hanging + 4; ended += 1) {
+      await until(() => ends.length > 0);
+      ends.shift()?.();
+    }
+    await until(() => service.log.events('RunCompleted').length === 10 * hanging + 2);
+  });
+
+  it('take no more than their part when they were quick before', async () => {
+    const { handler, ends } = gate();
+    const service = await openFlowService({ own: [handler], concurrency: 8 });
+    for (const id of ids) await service.deploy({ a: stepOf('Gate') }, { id });
+    await service.runtime.start();
+    for (let n = 0; n < 8; n += 1) {
+      await trigger(service, ids[0]);
+      await until(() => ends.length > 0);
+      ends.shift()?.();
+      await until(() => service.log.events('RunCompleted').length === n + 1);
+    }
+    service.clock.pass(250);
+    for (let n = 0; n < 20; n += 1) await trigger(service, ids[0]);
+    await until(() => ends.length === 7);
+    await trigger(service, ids[1]);
+    await until(() => ends.length === 8);
+    await service.store.ping();
+    expect(service.log.events('StepStarted')).toHaveLength(8 + 8);
   });
 });
 
@@ -195,7 +242,7 @@ describe('a step that runs alone', () => {
     const slots = new Slots({ concurrency: 4, clock: { monotonic: () => 0 } }, () => (free += 1));
     for (const end of [(slot: { leave(): void }) => slot.leave(), () => vi.advanceTimersByTime(10_000)]) {
       const alone = slots.takeAll('a', 10_000);
-      expect([slots.free, slots.leasable, slots.reserveForClaim(1)]).toEqual([0, 0, undefined]);
+      expect([slots.free, slots.leasable('b'), slots.reserveForClaim(1)]).toEqual([0, 0, undefined]);
       free = 0;
       vi.advanceTimersByTime(9_999);
       expect(slots.free).toBe(0);
@@ -233,7 +280,7 @@ describe('while each slot is left four times a second', () => {
     [50, 4 + 200],
     [1000, 4 + 1000],
   ])('%i that were left let %i steps be leased: what would run in a second, and a thousand at most', (left, most) => {
-    expect(openQuick(left).leasable).toBe(most);
+    expect(openQuick(left).leasable('a')).toBe(most);
   });
 
   it('a quarter of the slots is kept for a claim that finds none, as they are left', () => {

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { StoreUnavailableError } from '../../errors.ts';
 import { type DeployedFlow, startsRuns } from '../../flows/catalog.ts';
 import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
+import { keptForIdle } from '../../flows/slots.ts';
 import { type KeyReport, reportKeys } from '../../keys/key-report.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
@@ -98,7 +99,7 @@ const OVERDUE_AFTER_MS = 120_000;
 /** A free slot takes a due step within milliseconds; what is due for this long waits for other steps to end. */
 const LONG_SLOT_WAIT_MS = 10_000;
 
-/** Between two steps a slot is free for a moment; with fewer taken than this more slots would not help. */
+/** Between two steps a slot is free for a moment; with fewer taken of those for all, more slots would not help. */
 const TAKEN_SHARE = 0.9;
 
 /** Longer than a drain or an outage of what a flow calls. */
@@ -231,7 +232,12 @@ function whyNoSlot({ running, concurrency, alone }: Situation['slots']): string 
     return `the step ${alone.stepKey} of the run ${alone.runId} runs alone, because it was running when the process died`;
   }
   const taken = `${running} of ${concurrency} slots are taken`;
-  if (running >= concurrency * TAKEN_SHARE) return `${taken}; raise SLUICE_STEP_CONCURRENCY`;
+  const kept = keptForIdle(concurrency);
+  if (running >= (concurrency - kept) * TAKEN_SHARE) {
+    const others =
+      kept > 0 && running < concurrency ? `, and the last ${kept} are kept for flows that run no step` : '';
+    return `${taken}${others}; raise SLUICE_STEP_CONCURRENCY`;
+  }
   return `only ${taken}, so more slots would not help; check the log and the load of CPU and disk`;
 }
 

@@ -8,7 +8,8 @@ export interface DispatchStore extends ControlStore {
   /**
    * Leases steps that are due and marks them Running. Flows take turns: the next step belongs to the flow that runs the
    * fewest steps, and among equals to the one whose last turn is longest ago; within a flow, the oldest step is next. A
-   * flow, or a step type in it, that already runs `concurrency` steps gets no turn. A step whose lease has expired is
+   * flow, or a step type in it, that already runs `concurrency` steps gets no turn, nor does a flow that runs any while
+   * only what is kept for idle flows is left. A step whose lease has expired is
    * due again, so the next caller resumes the step of a dead process. A step that ran in two processes when they died
    * is claimed before all others and alone; of several such steps the one begun last goes first, so that a step that
    * never ends cannot shield another.
@@ -76,6 +77,8 @@ export interface ClaimRequest {
   readonly now: number;
   readonly leasedUntil: number;
   readonly limit: number;
+  /** The last so many of them are only for flows that run no step, in any process; none where not given. */
+  readonly keptForIdle?: number | undefined;
   /**
    * Whether first attempts may be written with their outcomes, or by `beginAttempts`, as those of steps that are leased as
    * they become due. `isUnwritten` says so of each. A backend whose claims are cheap writes them all.
@@ -109,10 +112,12 @@ export interface BegunAttempt {
   readonly startedAt: number;
 }
 
-interface ClaimBatch {
+export interface ClaimBatch {
   readonly claims: Claim[];
   /** When the next step falls due that this batch did not take and that may run; null where there is none. */
   readonly nextDueAt: number | null;
+  /** Whether due steps were left to their flows' other steps, since only what is kept for idle flows was left to take. */
+  readonly isKept: boolean;
 }
 
 interface OverdueBatch {

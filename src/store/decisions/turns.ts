@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Graph, RunnableManifest } from '../../model/manifest.ts';
 import type { Rotation, Waiter } from '../../model/rotation.ts';
-import type { SlotWait } from '../store.ts';
+import type { ClaimBatch, SlotWait } from '../store.ts';
 
 /** A flow's steps of one type that are due or will be: those that wait to start, or those whose leases end. */
 export interface Queue {
@@ -114,9 +114,21 @@ export interface WaitingFlow extends Waiter {
   readonly queue: Queue;
 }
 
+/** What a claim may still take, and of that the part that is kept for flows that run no step. */
+export interface Room {
+  readonly left: number;
+  readonly kept: number;
+}
+
+/** Whether a flow gets no turn because it runs steps and only what is kept for idle flows is left. */
+function isKeptFrom({ running }: FlowQueues, { left, kept }: Room): boolean {
+  return running > 0 && left > 0 && left <= kept;
+}
+
 /** The flows that may have a turn, each with the oldest of its due steps that nothing holds back. */
-export function waitingFlows(flows: readonly FlowQueues[], now: number): WaitingFlow[] {
+export function waitingFlows(flows: readonly FlowQueues[], now: number, room: Room): WaitingFlow[] {
   return flows.flatMap((flow) => {
+    if (isKeptFrom(flow, room)) return [];
     let oldest: Queue | undefined;
     for (const queue of flow.queues) {
       if (queue.dueAt <= now && queue.dueAt < (oldest?.dueAt ?? Infinity) && !isFull(flow, queue)) oldest = queue;
@@ -133,16 +145,27 @@ export function takeTurn(rotation: Rotation, flow: FlowQueues, stepType: string)
   rotation.give(flow.flowId);
 }
 
-/** When the next step falls due that may run and that a claim did not take; null where there is none. */
-export function nextDueAtOf({ flows, nextLapse }: Pick<Waiting, 'flows' | 'nextLapse'>, now: number): number | null {
+/** How soon a claim sees whether another process has ended a step for which a flow gets no more slots here. */
+const KEPT_AGAIN_MS = 1000;
+
+/** What a claim did not take, of the steps that may run. */
+export function leftBy(
+  { flows, nextLapse }: Pick<Waiting, 'flows' | 'nextLapse'>,
+  now: number,
+  room: Room,
+): Pick<ClaimBatch, 'nextDueAt' | 'isKept'> {
   let nextDueAt = nextLapse;
+  let isKept = false;
   for (const flow of flows) {
     for (const queue of flow.queues) {
       // A step that its flow's limit holds back is claimed when another of the flow ends.
-      if (queue.dueAt > now || !isFull(flow, queue)) nextDueAt = Math.min(nextDueAt, queue.dueAt);
+      if (queue.dueAt <= now && isFull(flow, queue)) continue;
+      const isOwn = queue.dueAt <= now && isKeptFrom(flow, room);
+      isKept ||= isOwn;
+      nextDueAt = Math.min(nextDueAt, isOwn ? now + KEPT_AGAIN_MS : queue.dueAt);
     }
   }
-  return Number.isFinite(nextDueAt) ? nextDueAt : null;
+  return { nextDueAt: Number.isFinite(nextDueAt) ? nextDueAt : null, isKept };
 }
 
 // Counting reads a row for each step: so many take a few milliseconds, and a million would take a second.

@@ -7,8 +7,9 @@ import {
   type FlowQueues,
   isFull,
   type Limits,
-  nextDueAtOf,
+  leftBy,
   type Queue,
+  type Room,
   takeTurn,
   type Waiting,
   waitingFlows,
@@ -35,7 +36,7 @@ const makeRotation = () => new Rotation();
  * replica locked are skipped, so that replicas take different ones at once.
  */
 async function claimDue(sql: Sql, request: Given<'claimDue'>): Promise<Answer<'claimDue'>> {
-  const { now, limit } = request;
+  const { now, limit, keptForIdle: kept = 0 } = request;
   const claims: Claim[] = [];
   const limited = new LimitedFlows(sql, now);
   let nextLapse: number | undefined;
@@ -46,14 +47,14 @@ async function claimDue(sql: Sql, request: Given<'claimDue'>): Promise<Answer<'c
     const left = limit - claims.length;
     if (claims.length === 0 && left > 0 && seen.suspectAt !== null && seen.suspectAt <= now) {
       const alone = await leaseSteps(sql, await lockSuspect(sql, now), request);
-      if (alone.length > 0) return { claims: alone, nextDueAt: now };
+      if (alone.length > 0) return { claims: alone, nextDueAt: now, isKept: false };
     }
-    const nextDueAt = nextDueAtOf({ ...seen, nextLapse }, now);
-    const taken = left > 0 ? await take(sql, { flows: await limited.lock(seen), now, limit: left }) : [];
+    const { nextDueAt, isKept } = leftBy({ ...seen, nextLapse }, now, { left, kept });
+    const taken = left > 0 ? await take(sql, { flows: await limited.lock(seen), now, left, kept }) : [];
     if (taken.length === 0) {
       const nextAt = Math.min(nextDueAt ?? Number.POSITIVE_INFINITY, seen.suspectAt ?? Number.POSITIVE_INFINITY);
       const isLocked = left > 0 && nextAt <= now;
-      return { claims, nextDueAt: isLocked ? now + ASK_AGAIN_MS : Number.isFinite(nextAt) ? nextAt : null };
+      return { claims, nextDueAt: isLocked ? now + ASK_AGAIN_MS : Number.isFinite(nextAt) ? nextAt : null, isKept };
     }
     claims.push(...(await leaseSteps(sql, taken, request)));
   }
@@ -71,18 +72,17 @@ function lockSuspect(sql: Sql, now: number): Promise<DueStep[]> {
   );
 }
 
-interface Turn {
+interface Turn extends Room {
   readonly flows: readonly FlowQueues[];
   readonly now: number;
-  readonly limit: number;
 }
 
 /** Locks the steps whose turn it is. Takes fewer than there are where it has to look again to know whose turn is next. */
-async function take(sql: Sql, { flows: all, now, limit }: Turn): Promise<DueStep[]> {
+async function take(sql: Sql, { flows: all, now, left: limit, kept }: Turn): Promise<DueStep[]> {
   const rotation = sql.kept(makeRotation);
   // A flow's rank falls only by its own turns: those after them have none in this claim.
   const flows = rotation
-    .order(waitingFlows(all, now))
+    .order(waitingFlows(all, now, { left: limit, kept }))
     .slice(0, limit)
     .map(({ flow }) => flow);
   const queues = flows.flatMap((flow) => flow.queues.filter((queue) => queue.dueAt <= now && !isFull(flow, queue)));
@@ -90,7 +90,7 @@ async function take(sql: Sql, { flows: all, now, limit }: Turn): Promise<DueStep
   const rows = await lockRows(sql, queues, { now, chunk });
   const taken: DueStep[] = [];
   while (taken.length < limit) {
-    const next = rotation.next(waitingFlows(flows, now));
+    const next = rotation.next(waitingFlows(flows, now, { left: limit - taken.length, kept }));
     if (next === undefined) break;
     const { flow, queue } = next;
     const own = rows.get(queue);

@@ -6,9 +6,9 @@ import { claim, type DueStep } from '../decisions/claim.ts';
 import { decideNow } from '../decisions/decision.ts';
 import { runRowsOf } from '../decisions/run-rows.ts';
 import { cancelOrphans, timeOutRuns } from '../decisions/stop.ts';
-import { nextDueAtOf, type Queue, takeTurn, waitingFlows } from '../decisions/turns.ts';
+import { leftBy, type Queue, takeTurn, waitingFlows } from '../decisions/turns.ts';
 import { ORDINARY, readWaiting } from '../decisions/waiting-steps.ts';
-import type { Claim, ClaimRequest, Store } from '../store.ts';
+import type { Claim, ClaimBatch, ClaimRequest } from '../store.ts';
 import type { Member } from './messages.ts';
 import { portOf } from './port.ts';
 
@@ -25,8 +25,6 @@ const DUE_ROWS = `
     r.traceparent, r.cancel_requested_at AS cancelRequestedAt, r.timed_out_at AS timedOutAt
   FROM steps s CROSS JOIN runs r ON r.id = s.run_id AND r.status = 'Running'`;
 
-type ClaimBatch = Awaited<ReturnType<Store['claimDue']>>;
-
 function prepareClaimDue(db: Database): Member<'claimDue'> {
   const suspect = 's.due_at IS NOT NULL AND s.deaths >= 2';
   // The step that began last goes first: it ran alone for the shortest time before the process died. In any other
@@ -42,7 +40,7 @@ function prepareClaimDue(db: Database): Member<'claimDue'> {
   return (request) => {
     const { now, limit } = request;
     const row = limit > 0 ? findSuspect.get(now) : undefined;
-    if (row !== undefined) return { claims: [lease(row, request)], nextDueAt: now };
+    if (row !== undefined) return { claims: [lease(row, request)], nextDueAt: now, isKept: false };
     const turns = takeTurns(request, (due) => lease(due, request));
     const dueAt = findNextSuspect.get()?.dueAt ?? null;
     return dueAt === null ? turns : { ...turns, nextDueAt: Math.min(dueAt, turns.nextDueAt ?? dueAt) };
@@ -84,13 +82,14 @@ export function prepareTurns(db: Database): (request: ClaimRequest, lease: (row:
     ORDER BY s.due_at, s.run_id, s.step_key LIMIT ?`);
   const rotation = new Rotation();
 
-  return ({ now, limit }, lease) => {
+  return ({ now, limit, keptForIdle: kept = 0 }, lease) => {
     const waiting = decideNow(readWaiting(port, now));
     const chunk = Math.ceil(limit / Math.max(1, waiting.queues)) + 1;
     const read = new Map<Queue, DueStep[]>();
     const claims: Claim[] = [];
+    const room = () => ({ left: limit - claims.length, kept });
     while (claims.length < limit) {
-      const next = rotation.next(waitingFlows(waiting.flows, now));
+      const next = rotation.next(waitingFlows(waiting.flows, now, room()));
       if (next === undefined) break;
       const { flow, queue } = next;
       const more = () => listRows.all(queue.status, queue.flowId, queue.stepType, chunk);
@@ -106,6 +105,6 @@ export function prepareTurns(db: Database): (request: ClaimRequest, lease: (row:
       // After the lapsed leases come those that are still held.
       queue.dueAt = queue.status === 'Running' && dueAt > now ? Number.POSITIVE_INFINITY : dueAt;
     }
-    return { claims, nextDueAt: nextDueAtOf(waiting, now) };
+    return { claims, ...leftBy(waiting, now, room()) };
   };
 }

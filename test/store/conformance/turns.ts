@@ -35,6 +35,37 @@ export function turns({ open }: StoreUnderTest): void {
     });
   });
 
+  describe('slots that are kept for flows that run nothing', () => {
+    const claimKept = async (store: Store, limit: number, keptForIdle = 2) => {
+      const request = { owner: 'me', now: T0, leasedUntil: T0 + minute, limit, keptForIdle };
+      const { claims, ...left } = await store.claimDue(request);
+      return { claims, left, flows: claims.map(({ flowId }) => flowId) };
+    };
+    const kept = { isKept: true, nextDueAt: T0 + 1000 };
+
+    test('go to no flow that runs steps, and a claim says whether it left any because of that', async () => {
+      const store = await open();
+      for (let n = 0; n < 20; n += 1) await due(store, { n, flowId: busy, dueAt: T0 });
+      const first = await claimKept(store, 10);
+      expect(first).toMatchObject({ flows: Array.from({ length: 8 }, () => busy), left: kept });
+      expect(await claimKept(store, 2)).toMatchObject({ flows: [], left: kept });
+      await due(store, { n: 3000, flowId: quiet, dueAt: T0 });
+      await due(store, { n: 3001, flowId: quiet, dueAt: T0 });
+      expect(await claimKept(store, 2)).toMatchObject({ flows: [quiet], left: kept });
+      for (const each of first.claims) await finish(store, each, succeeded(), T0);
+      expect(await claimKept(store, 2)).toMatchObject({ flows: [busy], left: kept });
+      const { flows, left } = await claimKept(store, 20);
+      expect([flows.length, left.isKept]).toEqual([12, false]);
+    });
+
+    test('are none where the claim keeps none', async () => {
+      const store = await open();
+      for (let n = 0; n < 20; n += 1) await due(store, { n, flowId: busy, dueAt: T0 });
+      const { flows, left } = await claimKept(store, 10, 0);
+      expect([flows.length, left]).toEqual([10, { isKept: false, nextDueAt: T0 }]);
+    });
+  });
+
   describe('waits for a slot', () => {
     const look = (store: Store, now: number) => store.listSlotWaits({ now, dueBefore: now - 10_000 });
 
