@@ -46,6 +46,11 @@ test('a store writes again, and wakes others again, after an episode in which ev
     (answer) => /read-only/.test(answer),
   );
   await expect(store.accept(acceptanceOf(2))).rejects.toMatchObject({ isAway: true });
+  // The probe that finds out may be slower than those who are refused meanwhile.
+  await eventually(
+    async () => onAway.mock.calls.length,
+    (count) => count > 0,
+  );
   await runSql(`ALTER DATABASE ${name} RESET default_transaction_read_only`);
   await eventually(
     async () => onBack.mock.calls.length,
