@@ -1,8 +1,9 @@
 import type { ChainKey } from '../activity-chain.ts';
+import { decide } from '../decisions/decision.ts';
+import { inspectionOf } from '../decisions/inspection.ts';
 import type { Inspection } from '../store.ts';
 import { type Connections, createConnections } from './connections.ts';
 import { requireCurrent } from './migrate.ts';
-import { operations } from './operations.ts';
 import type { Sql } from './sql.ts';
 
 interface Place {
@@ -48,17 +49,7 @@ export async function inspectDatabase(place: Place, chainKey?: ChainKey): Promis
       .catch(reject);
   });
   return {
-    sampleDeliveries: (query) => operations.sampleDeliveries.run(sql, query),
-    listDeployed: () => operations.listDeployed.run(sql),
-    findFlow: (flowId) => operations.findFlow.run(sql, flowId),
-    findRevision: (flowId, revision) => operations.findRevision.run(sql, flowId, revision),
-    readLiveFlow: (flowId) => operations.readLiveFlow.run(sql, flowId),
-    findSuperseded: (manifest) => operations.findSuperseded.run(sql, manifest),
-    listRoutes: (slugs) => operations.listRoutes.run(sql, slugs),
-    listKeyFigures: (query) => operations.listKeyFigures.run(sql, query),
-    listKeyUsers: (query) => operations.listKeyUsers.run(sql, query),
-    listInterventions: (query) => operations.listInterventions.run(sql, query),
-    checkInterventions: (request) => operations.checkInterventions.run(sql, request),
+    ...inspectionOf(sql.port, decide),
     async close() {
       finish();
       await connections.close();

@@ -2,17 +2,12 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 import type { ChainKey } from '../activity-chain.ts';
-import { activityVerbs } from '../decisions/activity.ts';
-import { deployVerbs } from '../decisions/deploys.ts';
-import { flowVerbs } from '../decisions/flows.ts';
-import { keyVerbs } from '../decisions/keys.ts';
-import { payloadVerbs } from '../decisions/payloads.ts';
-import { revisionVerbs } from '../decisions/revisions.ts';
-import { routeVerbs } from '../decisions/routes.ts';
+import { decideNow } from '../decisions/decision.ts';
+import { inspectionOf } from '../decisions/inspection.ts';
 import type { Inspection } from '../store.ts';
 import { defineFunctions, schemaVersion, sqliteCode } from './connection.ts';
 import { migrations } from './migrations/index.ts';
-import { membersOf, openPort } from './port.ts';
+import { openPort, portOf } from './port.ts';
 
 /**
  * Opens a database read-only, whether a service is writing to it or not. It writes nothing, so it refuses a database of
@@ -23,36 +18,7 @@ export function inspectDatabase(path: string, chainKey?: ChainKey): Inspection {
   try {
     // One read transaction: all answers are from one instant, and no writer waits for it.
     opened.exec('BEGIN');
-    const deploys = membersOf(deployVerbs);
-    const flows = membersOf(flowVerbs);
-    const listDeployed = deploys.listDeployed.prepare(opened);
-    const findFlow = flows.findFlow.prepare(opened);
-    const revisions = membersOf(revisionVerbs);
-    const findRevision = revisions.findRevision.prepare(opened);
-    const readLiveFlow = deploys.readLiveFlow.prepare(opened);
-    const findSuperseded = revisions.findSuperseded.prepare(opened);
-    const listRoutes = membersOf(routeVerbs).listRoutes.prepare(opened);
-    const keys = membersOf(keyVerbs);
-    const listKeyFigures = keys.listKeyFigures.prepare(opened);
-    const listKeyUsers = keys.listKeyUsers.prepare(opened);
-    const activity = membersOf(activityVerbs);
-    const listInterventions = activity.listInterventions.prepare(opened);
-    const checkInterventions = activity.checkInterventions.prepare(opened);
-    const sampleDeliveries = membersOf(payloadVerbs).sampleDeliveries.prepare(opened);
-    return {
-      sampleDeliveries: async (query) => sampleDeliveries(query),
-      listDeployed: async () => listDeployed(),
-      findFlow: async (flowId) => findFlow(flowId),
-      findRevision: async (flowId, revision) => findRevision(flowId, revision),
-      readLiveFlow: async (flowId) => readLiveFlow(flowId),
-      findSuperseded: async (manifest) => findSuperseded(manifest),
-      listRoutes: async (slugs) => listRoutes(slugs),
-      listKeyFigures: async (query) => listKeyFigures(query),
-      listKeyUsers: async (query) => listKeyUsers(query),
-      listInterventions: async (query) => listInterventions(query),
-      checkInterventions: async (request) => checkInterventions(request),
-      close: async () => void opened.close(),
-    };
+    return { ...inspectionOf(portOf(opened), decideNow), close: async () => void opened.close() };
   } catch (error) {
     opened.close();
     throw unreadable(path, error);
