@@ -87,6 +87,10 @@ const CHARGE = 'sluiceCharge';
 const URL_CHARACTERS_PER_STEP = 32;
 const CHARACTERS_PER_STEP = 32;
 const STATES_PER_STEP = 4;
+/** An object of more is a hash table to the engine: to sort its keys and look each up takes 1.5 µs a key and more. */
+const MANY_KEYS = 1_000;
+/** Less than that: a body pays for all of its keys once by its length, see `STEPS_PER_BYTE`. */
+const STEPS_PER_SORTED_KEY = 20;
 
 /** Where a keyword has schemas. Ajv refuses keywords that it does not know, so that there are no others. */
 const SCHEMAS_IN: Readonly<Record<string, 'schema' | 'schemas by name'>> = {
@@ -193,6 +197,8 @@ function textOf(value: Json, charge: (steps: number) => void): string {
   charge(1 + sizeOf(value));
   if (isJsonArray(value)) return `[${value.map((item) => textOf(item, charge)).join()}]`;
   if (!isJsonObject(value)) return JSON.stringify(value);
-  const keys = Object.keys(value).toSorted();
+  const keys = Object.keys(value);
+  if (keys.length > MANY_KEYS) charge(keys.length * STEPS_PER_SORTED_KEY);
+  keys.sort();
   return `{${keys.map((key) => `${JSON.stringify(key)}:${textOf(value[key] ?? null, charge)}`).join()}}`;
 }
