@@ -2,30 +2,21 @@ import type { RunnableManifest } from '../../model/manifest.ts';
 import { entryOf, planRun } from '../../model/planner.ts';
 import type { FlowRecord, NewRun, StartedRun } from '../store.ts';
 import type { Ask, Decision } from './decision.ts';
+import { lockFlows } from './flows.ts';
+import { insertRun } from './new-runs.ts';
 import { type Port, sql } from './port.ts';
-import { type PinRows, whyClosed, withPins } from './sub-runs.ts';
+import { pinRows } from './sub-run-rows.ts';
+import { whyClosed, withPins } from './sub-runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
-export interface LockRows {
+/** How a delivery joins those that its flow holds. */
+export interface HoldRows<Call> {
   readonly port: Port;
   /** The flow, which neither changes nor takes other deliveries until the transaction ends. */
   lockFlow(flowId: string): Ask<FlowRecord | undefined>;
-}
-
-/** How a delivery joins those that its flow holds. */
-export interface HoldRows<Call> extends LockRows {
   /** Whether the bounds of held deliveries leave room for this one until the transaction ends. */
   hasRoom(call: Call): Ask<boolean>;
   keepHeld(call: Call): void;
-}
-
-export interface RemovalRows extends LockRows {
-  removeHeld(seqs: readonly number[]): Ask<unknown>;
-}
-
-/** How the deliveries that a flow holds become runs. */
-export interface ReleaseRows extends RemovalRows, PinRows {
-  insertRun(run: NewRun, idempotencyKey: string | null): void;
 }
 
 /** A held delivery: what its run will be planned from. */
@@ -46,12 +37,8 @@ interface HeldDelivery {
 const RELEASED_BYTES = 4 * 1024 * 1024;
 
 /** Starts runs of the newest revision for deliveries that were held, in the order of their arrival. */
-export function* releaseHeld(
-  rows: ReleaseRows,
-  { flowId, limit, at }: Given<'releaseHeld'>,
-): Decision<Answer<'releaseHeld'>> {
-  const { port } = rows;
-  const flow = yield* rows.lockFlow(flowId);
+function* releaseHeld(port: Port, { flowId, limit, at }: Given<'releaseHeld'>): Decision<Answer<'releaseHeld'>> {
+  const flow = (yield* lockFlows(port, [flowId])).get(flowId);
   const runs: StartedRun[] = [];
   if (flow !== undefined && whyClosed(flow) === undefined) {
     const newest = yield* newestOf(port, flow);
@@ -64,14 +51,21 @@ export function* releaseHeld(
         idempotency_key AS "idempotencyKey", traceparent, content_type AS "contentType", headers, body
       FROM sluice.held_deliveries WHERE seq = ANY (${seqs}) ORDER BY seq`);
     for (const held of deliveries) {
-      const run = yield* withPins(rows, runOf(held, newest, at));
-      rows.insertRun(run, held.idempotencyKey);
+      const run = yield* withPins(pinRows(port), runOf(held, newest, at));
+      insertRun(port, run, held.idempotencyKey);
       const { trigger, ...started } = run;
       runs.push(started);
     }
-    if (seqs.length > 0) yield* rows.removeHeld(seqs);
+    if (seqs.length > 0) yield* removeHeld(port, seqs);
   }
   return { runs, left: yield* countLeft(port, flowId) };
+}
+
+function* removeHeld(port: Port, seqs: readonly number[]): Decision<void> {
+  const removed = yield* port.all<{ bytes: number }>(
+    sql`DELETE FROM sluice.held_deliveries WHERE seq = ANY (${seqs}) RETURNING kept_bytes AS bytes`,
+  );
+  for (const { bytes } of removed) port.count('kept_sizes', ['held'], { rows: -1, bytes: -bytes });
 }
 
 function* countLeft(port: Port, flowId: string): Decision<number> {
@@ -82,12 +76,11 @@ function* countLeft(port: Port, flowId: string): Decision<number> {
 }
 
 /** Removes held deliveries of which no run is to start; their names stay known, and their records say why. */
-export function* discardHeld(
-  rows: RemovalRows,
+function* discardHeld(
+  port: Port,
   { flowId, heldBefore, limit, note }: Given<'discardHeld'>,
 ): Decision<Answer<'discardHeld'>> {
-  const { port } = rows;
-  yield* rows.lockFlow(flowId);
+  yield* lockFlows(port, [flowId]);
   const found = yield* port.all<Pick<HeldDelivery, 'seq' | 'runId' | 'deliveryId'>>(sql`
     SELECT seq, run_id AS "runId", delivery_id AS "deliveryId" FROM sluice.held_deliveries
     WHERE flow_id = ${flowId} AND held_at < ${heldBefore} ORDER BY seq LIMIT ${limit}`);
@@ -95,7 +88,10 @@ export function* discardHeld(
     const deliveryIds = found.flatMap(({ deliveryId }) => deliveryId ?? []);
     port.later(sql`UPDATE sluice.deliveries SET detail = ${note} WHERE id = ANY (${deliveryIds}::uuid[])`);
     port.later(sql`DELETE FROM sluice.run_keys WHERE run_id = ANY (${found.map(({ runId }) => runId)}::uuid[])`);
-    yield* rows.removeHeld(found.map(({ seq }) => seq));
+    yield* removeHeld(
+      port,
+      found.map(({ seq }) => seq),
+    );
   }
   return { discarded: found.length, left: yield* countLeft(port, flowId) };
 }
@@ -116,7 +112,7 @@ function firstOf(sizes: readonly { readonly seq: number; readonly bytes: number 
  * between, or it was deleted.
  */
 export function* holdOf(
-  { port, lockFlow }: LockRows,
+  { port, lockFlow }: Pick<HoldRows<unknown>, 'port' | 'lockFlow'>,
   { flowId, revision }: Pick<NewRun, 'flowId' | 'revision'>,
 ): Decision<'held' | 'open' | 'outdated'> {
   const flow = yield* lockFlow(flowId);
@@ -153,7 +149,9 @@ function runOf(held: HeldDelivery, flow: Newest, at: number): NewRun {
   });
 }
 
-export const heldVerbs: Verbs<'countHeld' | 'listHeld'> = {
+export const heldVerbs: Verbs<'countHeld' | 'listHeld' | 'releaseHeld' | 'discardHeld'> = {
+  releaseHeld: { access: 'write', decide: releaseHeld },
+  discardHeld: { access: 'write', decide: discardHeld },
   listHeld: {
     access: 'read',
     *decide(port) {

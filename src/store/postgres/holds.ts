@@ -2,28 +2,16 @@ import { StoreUnavailableError } from '../../errors.ts';
 import { hold } from '../decisions/acceptance.ts';
 import { awaited, decide, known } from '../decisions/decision.ts';
 import { lockFlows } from '../decisions/flows.ts';
-import { insertRun } from '../decisions/new-runs.ts';
-import { sql } from '../decisions/port.ts';
-import {
-  discardHeld,
-  type HoldRows,
-  heldVerbs,
-  type ReleaseRows,
-  type RemovalRows,
-  releaseHeld,
-} from '../decisions/release.ts';
-import { pinRows } from '../decisions/sub-run-rows.ts';
+import { type HoldRows, heldVerbs } from '../decisions/release.ts';
 import { ROW_BYTES } from '../new-rows.ts';
 import type { Acceptance, HoldResult } from '../store.ts';
 import { type AcceptCall, acceptanceRows, ClaimedNames, callOf, flowRowsOf } from './acceptance.ts';
 import { NewRows } from './new-rows.ts';
-import { type Answer, type Given, type Operations, operationsOf } from './operation.ts';
+import { type Operations, operationsOf } from './operation.ts';
 import type { Sql } from './sql.ts';
 
-export const holdOperations: Operations<'holdDelivery' | 'releaseHeld' | 'discardHeld' | 'countHeld' | 'listHeld'> = {
+export const holdOperations: Operations<'holdDelivery' | keyof typeof heldVerbs> = {
   holdDelivery: { purpose: 'write', run: holdDelivery },
-  releaseHeld: { purpose: 'write', run: releaseHeldRuns },
-  discardHeld: { purpose: 'write', run: discardHeldOf },
   ...operationsOf(heldVerbs),
 };
 
@@ -97,33 +85,4 @@ async function hasRoom(sql: Sql, added: number): Promise<boolean> {
   );
   const { rows, bytes } = size ?? { rows: 0, bytes: 0 };
   return rows + 1 <= maxRows && bytes + added <= maxBytes;
-}
-
-function removalRows({ port }: Sql): RemovalRows {
-  return {
-    port,
-    *lockFlow(flowId) {
-      return (yield* lockFlows(port, [flowId])).get(flowId);
-    },
-    *removeHeld(seqs) {
-      const removed = yield* port.all<{ bytes: number }>(
-        sql`DELETE FROM sluice.held_deliveries WHERE seq = ANY (${seqs}) RETURNING kept_bytes AS bytes`,
-      );
-      for (const { bytes } of removed) port.count('kept_sizes', ['held'], { rows: -1, bytes: -bytes });
-    },
-  };
-}
-
-function releaseHeldRuns(sql: Sql, release: Given<'releaseHeld'>): Promise<Answer<'releaseHeld'>> {
-  const { port } = sql;
-  const rows: ReleaseRows = {
-    ...pinRows(port),
-    ...removalRows(sql),
-    insertRun: (run, idempotencyKey) => insertRun(port, run, idempotencyKey),
-  };
-  return decide(releaseHeld(rows, release));
-}
-
-function discardHeldOf(sql: Sql, discard: Given<'discardHeld'>): Promise<Answer<'discardHeld'>> {
-  return decide(discardHeld(removalRows(sql), discard));
 }

@@ -2,17 +2,7 @@ import type { Database } from 'better-sqlite3';
 import { hold } from '../decisions/acceptance.ts';
 import { decideNow, known } from '../decisions/decision.ts';
 import { findFlow } from '../decisions/flows.ts';
-import { insertRun } from '../decisions/new-runs.ts';
-import {
-  discardHeld,
-  type HoldRows,
-  heldVerbs,
-  type LockRows,
-  type ReleaseRows,
-  type RemovalRows,
-  releaseHeld,
-} from '../decisions/release.ts';
-import { pinRows } from '../decisions/sub-run-rows.ts';
+import { type HoldRows, heldVerbs } from '../decisions/release.ts';
 import { ROW_BYTES, type RUN_COLUMNS } from '../new-rows.ts';
 import type { HoldResult } from '../store.ts';
 import {
@@ -24,13 +14,10 @@ import {
   type WriterState,
 } from './acceptance.ts';
 import { prepareInsertKeys } from './deliveries.ts';
-import type { Member } from './messages.ts';
 import { membersOf, portOf } from './port.ts';
 
 export const holdOperations = {
   holdDelivery: { thread: 'writer', prepare: prepareHoldDelivery },
-  releaseHeld: { thread: 'writer', prepare: prepareReleaseHeld },
-  discardHeld: { thread: 'writer', prepare: prepareDiscardHeld },
   ...membersOf(heldVerbs),
 } as const;
 
@@ -40,11 +27,6 @@ function prepareHoldDelivery(
 ): (sent: SentAcceptance, body: Uint8Array) => HoldResult | 'full' {
   const rows = { ...prepareAcceptanceRows(db, state), ...prepareHoldRows(db, state.held) };
   return (sent, body) => decideNow(hold(rows, callOf(sent, body)));
-}
-
-function prepareLockRows(db: Database): LockRows {
-  const port = portOf(db);
-  return { port, lockFlow: (flowId) => known(decideNow(findFlow(port, flowId))) };
 }
 
 /** The columns that a held delivery has of its run. */
@@ -69,8 +51,10 @@ function prepareHoldRows(db: Database, bounds: WriterState['held']): HoldRows<Ac
     ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const insertRunKeys = prepareInsertKeys(db, 'run');
   const insertDeliveryKeys = prepareInsertKeys(db, 'delivery');
+  const port = portOf(db);
   return {
-    ...prepareLockRows(db),
+    port,
+    lockFlow: (flowId) => known(decideNow(findFlow(port, flowId))),
     hasRoom(call) {
       const { rows, bytes } = measure.get() ?? { rows: 0, bytes: 0 };
       return known(rows + 1 <= bounds.maxRows && bytes + bytesOf(call) <= bounds.maxBytes);
@@ -96,24 +80,4 @@ function prepareHoldRows(db: Database, bounds: WriterState['held']): HoldRows<Ac
 
 function bytesOf({ run: [row], body }: AcceptCall): number {
   return ROW_BYTES + Buffer.byteLength(row[RUN.trigger_headers] as string) + body.byteLength;
-}
-
-function prepareRemoval(db: Database): RemovalRows {
-  const remove = db.prepare('DELETE FROM held_deliveries WHERE seq = ?');
-  return { ...prepareLockRows(db), removeHeld: (seqs) => known(seqs.map((seq) => remove.run(seq))) };
-}
-
-function prepareReleaseHeld(db: Database): Member<'releaseHeld'> {
-  const port = portOf(db);
-  const rows = {
-    ...prepareRemoval(db),
-    ...pinRows(port),
-    insertRun: (run, idempotencyKey) => insertRun(port, run, idempotencyKey),
-  } satisfies ReleaseRows;
-  return (release) => decideNow(releaseHeld(rows, release));
-}
-
-function prepareDiscardHeld(db: Database): Member<'discardHeld'> {
-  const rows = prepareRemoval(db);
-  return (discard) => decideNow(discardHeld(rows, discard));
 }
