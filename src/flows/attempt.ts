@@ -24,7 +24,7 @@ export interface Followed {
 }
 
 /** Called when a step has run and its outcome is about to be stored. Yields the lease for the steps that follow. */
-export type OnRan = (result: StepResult) => BirthLease | undefined;
+type OnRan = (result: StepResult) => BirthLease | undefined;
 
 export interface AttemptServices {
   readonly store: Pick<Store, 'advance' | 'ping' | 'returnLeases'>;

@@ -47,7 +47,7 @@ interface BulkPlan {
   readonly leftOut: readonly LeftOut[];
 }
 
-export type BulkFilter = Omit<RunQuery, 'skip' | 'take' | 'includeTotal' | 'before'>;
+type BulkFilter = Omit<RunQuery, 'skip' | 'take' | 'includeTotal' | 'before'>;
 
 /** A plan that is to be carried out. */
 interface PlannedBulk {

@@ -5,7 +5,7 @@ import type { RevisionPlace, Store } from '../store/store.ts';
 import { createSweeper, type InChunks, SWEEP_EVERY_MS, type Sweeper } from '../sweeper.ts';
 
 /** Has everything swept that is old, by one process where several share a store. */
-export interface Housekeeping extends Pick<Sweeper, 'start' | 'stop'> {
+interface Housekeeping extends Pick<Sweeper, 'start' | 'stop'> {
   /** Is called once a minute in one of the processes that share the store. */
   everyMinute(): void;
 }

@@ -8,7 +8,7 @@ import {
 } from './copied-database.ts';
 
 /** A copy that cannot be made, or that is not the same as what it was made of. */
-export class CopyError extends Error {}
+class CopyError extends Error {}
 
 /** Opens `sqlite:PATH`, or the schema of a `postgres://` database; throws an error that names the database. */
 export async function openCopiedDatabase(

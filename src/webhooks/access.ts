@@ -130,7 +130,7 @@ function describeGate<Name extends keyof Rules>(gate: Name, gates: EntranceGates
 type Aspect = keyof Rules | 'mode';
 
 /** One way in which an entrance lets in more, or less. */
-export interface AccessReason {
+interface AccessReason {
   readonly aspect: Aspect;
   readonly access: Exclude<Access, 'same'>;
   /** One sentence; it names fields, never the value of a key. */

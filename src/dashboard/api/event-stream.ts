@@ -10,7 +10,7 @@ import { route, textAnswer } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 
 /** The readers of the event stream, and what they may take of the process together. */
-export interface EventStreams {
+interface EventStreams {
   /** Throws where as many read as may; before anything of the answer is sent. */
   requireRoom(): void;
   /** Sends a reader what it wants from now on, until its stream closes or `leave` is called. */

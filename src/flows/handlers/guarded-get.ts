@@ -2,7 +2,7 @@ import { loadOnce } from '../load-once.ts';
 import { createEgress } from './egress.ts';
 
 /** Yields the text that an https URL answers with 200; rejects for every other answer, and for what egress refuses. */
-export type GuardedGet = (url: string) => Promise<string>;
+type GuardedGet = (url: string) => Promise<string>;
 
 // A certificate with those that vouch for it has 10 kB. Publishers wait a few seconds for their answer, so this must not.
 const MAX_BYTES = 65_536;

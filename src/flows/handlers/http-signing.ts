@@ -32,7 +32,7 @@ export const signingInputs = z.discriminatedUnion('scheme', [
   }),
 ]);
 
-export type Signing = z.output<typeof signingInputs>;
+type Signing = z.output<typeof signingInputs>;
 
 /** A key or certificate that cannot be used as the step says; the message does not quote it. */
 export class BadKeyError extends Error {

@@ -190,7 +190,7 @@ export interface DeliveryCount {
   readonly usedPreviousKey: number;
 }
 
-export interface DeliveryBucket {
+interface DeliveryBucket {
   readonly at: number;
   readonly accepted: number;
   readonly rejected: number;

@@ -137,7 +137,7 @@ interface RevisionPurge {
   readonly next: RevisionPlace | null;
 }
 
-export interface RouteRecord {
+interface RouteRecord {
   readonly slug: string;
   readonly flowId: string;
   readonly triggerKey: string;

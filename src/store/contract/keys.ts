@@ -35,7 +35,7 @@ interface KeyName {
   readonly keyName: string;
 }
 
-export interface NotedKey extends KeyName {
+interface NotedKey extends KeyName {
   readonly role: KeyRole;
 }
 

@@ -37,7 +37,7 @@ interface SampleQuery extends TriggerName {
   readonly maxBytes: number;
 }
 
-export interface DeliverySamples {
+interface DeliverySamples {
   readonly samples: readonly DeliverySample[];
   /** The newest delivery of the flow up to `upTo`, whatever became of it; null where there is none. */
   readonly lastId: string | null;

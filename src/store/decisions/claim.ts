@@ -50,7 +50,7 @@ interface Lease {
 }
 
 /** The rows that a claim asks and writes. */
-export type ClaimRows = Pick<RunRows, keyof ClaimReads | keyof ClaimWrites>;
+type ClaimRows = Pick<RunRows, keyof ClaimReads | keyof ClaimWrites>;
 export type ClaimReads = Pick<RunReads, 'findAttemptStart' | 'findSignal' | 'findItem'>;
 export type ClaimWrites = Pick<RunWrites, 'interruptAttempt' | 'leaseStep' | 'insertAttempt'>;
 

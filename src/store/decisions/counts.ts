@@ -17,7 +17,7 @@ interface CountColumn {
   readonly merge: 'sum' | 'least' | 'greatest';
 }
 
-export interface CountedTable {
+interface CountedTable {
   readonly key: readonly string[];
   readonly amounts: readonly CountColumn[];
   readonly types: Readonly<Record<string, ColumnType>>;
@@ -96,7 +96,7 @@ interface CountedRecord {
 }
 
 /** A delivery as it is counted. */
-export interface CountedDelivery extends CountedRecord {
+interface CountedDelivery extends CountedRecord {
   readonly id: string;
   readonly triggerKey: string | null;
   readonly receivedAt: number;

@@ -48,7 +48,7 @@ export interface EndingRun extends Pick<FoundRun, 'flowId' | 'startedAt'> {
 }
 
 /** A step whose lease is held, with its run. */
-export interface HeldStep {
+interface HeldStep {
   /** Number of the attempt that is written; 0 where the step was leased as it became due, and none is. */
   readonly attempt: number;
   readonly run: FoundRun;
@@ -215,7 +215,7 @@ export interface EndedAttempt extends StepAddress {
 }
 
 /** A step that begins to wait, or waits on, with its attempt open. */
-export interface WaitingStep extends StepAddress {
+interface WaitingStep extends StepAddress {
   readonly attempt: number;
   readonly input: Json;
   /** A `Wait` as JSON text. */
@@ -226,7 +226,7 @@ export interface WaitingStep extends StepAddress {
 }
 
 /** A step that a plan starts. */
-export interface NextStep extends StepAddress {
+interface NextStep extends StepAddress {
   readonly flowId: string;
   readonly stepType: string;
   /** Pending and due at `dueAt`; or Running under a lease that ends then, without a written attempt. */
@@ -256,7 +256,7 @@ export interface ItemChunk {
 }
 
 /** A loop that ends with its last iteration. */
-export interface EndingLoop extends StepAddress {
+interface EndingLoop extends StepAddress {
   readonly status: 'Succeeded' | 'Failed';
   /** JSON text; null where it is not kept. */
   readonly output: string | null;

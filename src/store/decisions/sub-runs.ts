@@ -26,7 +26,7 @@ export type PinRows = Pick<RunRows, 'findNewest' | 'revisionOf'>;
  * newest. Leaves out flows that are not deployed, and flows that are being drained, because they may be replaced before
  * they start runs again.
  */
-export function* pinsOf(rows: PinRows, subFlows: readonly string[], pinned?: Pins): Decision<Pins> {
+function* pinsOf(rows: PinRows, subFlows: readonly string[], pinned?: Pins): Decision<Pins> {
   const pins: Record<string, number> = {};
   for (let wanted = subFlows; wanted.length > 0; ) {
     const found = pinned === undefined ? yield* rows.findNewest(wanted) : pickOf(pinned, wanted);
@@ -51,7 +51,7 @@ export function* withPins<Run extends Pick<NewRun, 'subFlows' | 'pins'>>(rows: P
 }
 
 /** What tells which flows run which. */
-export type SubFlowReads = Pick<RunReads, 'findFlow' | 'revisionOf'>;
+type SubFlowReads = Pick<RunReads, 'findFlow' | 'revisionOf'>;
 
 /** The flows that each deploy is to run, by the id of its flow. */
 export function subFlowsOfDeploys(

@@ -89,7 +89,7 @@ function flowQueues(
 }
 
 /** The limit that a flow has reached, for all of its steps or for those of that type. */
-export function limitReached(
+function limitReached(
   { limits, running, runningByType }: FlowQueues,
   { stepType }: Pick<Queue, 'stepType'>,
 ): SlotWait['limit'] {
@@ -109,7 +109,7 @@ function countRunning(flow: FlowQueues, stepType: string): void {
 }
 
 /** A flow that waits for its turn, with the queue whose first step gets it. */
-export interface WaitingFlow extends Waiter {
+interface WaitingFlow extends Waiter {
   readonly flow: FlowQueues;
   readonly queue: Queue;
 }
@@ -173,7 +173,7 @@ export const COUNTED_OF_QUEUE = 1000;
 const COUNTED = 10_000;
 
 /** Steps of one queue that wait for a slot. */
-export interface WaitingQueue {
+interface WaitingQueue {
   readonly flow: FlowQueues;
   readonly queue: Queue;
 }

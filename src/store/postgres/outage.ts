@@ -152,7 +152,7 @@ export function codeOf(error: unknown): string | undefined {
 }
 
 /** Whatever keeps a transaction from its commit, the caller can only try again: nothing of it remains. */
-export function toStoreError(error: unknown): StoreUnavailableError {
+function toStoreError(error: unknown): StoreUnavailableError {
   if (error instanceof StoreUnavailableError) return error;
   return new StoreUnavailableError(messageOf(toError(error)), { cause: error });
 }

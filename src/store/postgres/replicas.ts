@@ -35,7 +35,7 @@ function findNamed(sql: Sql): Promise<NamedRow | undefined> {
   );
 }
 
-export type Joined =
+type Joined =
   | { readonly kind: 'joined'; readonly slot: number }
   /** A process of this name was seen a moment ago, and has not ended. */
   | { readonly kind: 'taken'; readonly seenAt: number };

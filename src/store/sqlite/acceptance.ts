@@ -53,7 +53,7 @@ export const acceptanceOperations = {
 const ownStepColumns = STEP_COLUMNS.filter((column) => column !== 'lease_owner');
 
 /** A run as it is sent to the writer, without its body. Rows are made by the caller's thread, which has more time. */
-export type SentRun = readonly [
+type SentRun = readonly [
   row: readonly SentValue[],
   steps: readonly (readonly SentValue[])[],
   keys: readonly SearchKeyRow[],
@@ -78,7 +78,7 @@ function sentRun(
 }
 
 /** With its digests, which are made by the caller's thread. */
-export interface SentNonce extends NonceClaim {
+interface SentNonce extends NonceClaim {
   readonly name: string;
   readonly alias: string | null;
 }

@@ -18,7 +18,7 @@ export interface Certificates {
 }
 
 /** What a trigger accepts of a publisher's certificates. */
-export interface PublishersCertificate {
+interface PublishersCertificate {
   readonly spec: SignatureSpec;
   /** Those for tests count too. */
   readonly isSandbox: boolean;
