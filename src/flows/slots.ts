@@ -125,22 +125,24 @@ export class Slots {
 
   /**
    * Reserves this share of the free slots for a claim; undefined where there is none yet. Where steps are quick, the queue and steps to
-   * come may take all of them for as long as deliveries pour in: then a share is kept for the claim as slots are left.
+   * come may take all of them for as long as deliveries pour in: then a share is reserved for the claim as slots are left,
+   * and it takes none of those that are kept for idle flows, which get them without a claim.
    */
   reserveForClaim(share: number): ReservedForClaim | undefined {
     if (this.#isAlone) return undefined;
     const { free, isQuick } = this;
-    const isFull = free === 0 && isQuick;
-    this.#forClaim = isFull ? Math.ceil(this.#all * CLAIMS_SHARE) : Math.ceil(free * share);
-    const count = Math.min(this.#forClaim, this.#all - this.#running);
+    const forAll = Math.max(0, free - this.#kept);
+    const isFull = forAll === 0 && isQuick;
+    this.#forClaim = Math.ceil(isFull ? this.#all * CLAIMS_SHARE : free * share);
+    const left = isFull ? this.#all - this.#kept - this.#running : isQuick ? forAll : free;
+    const count = Math.min(this.#forClaim, left);
     if (count <= 0) return undefined;
     this.#forClaim = count;
-    const forAll = (isFull ? this.#all - this.#running : free) - this.#kept;
     const { release } = this.#reserve(count, () => {
       this.#forClaim = 0;
       this.#fill();
     });
-    return { count, kept: count - Math.min(count, Math.max(0, forAll)), release };
+    return { count, kept: isQuick ? 0 : count - Math.min(count, forAll), release };
   }
 
   /** Takes a slot for a step that runs whether or not one is free. */

@@ -266,9 +266,9 @@ describe('a step that runs alone', () => {
 describe('while each slot is left four times a second', () => {
   const SPAN_MS = 250;
 
-  function openQuick(count: number) {
+  function openQuick(count: number, concurrency = 4) {
     let passed = 0;
-    const slots = new Slots({ concurrency: 4, clock: { monotonic: () => passed } }, () => {});
+    const slots = new Slots({ concurrency, clock: { monotonic: () => passed } }, () => {});
     for (let n = 0; n < count; n += 1) slots.take('a').leave();
     passed += SPAN_MS;
     return slots;
@@ -290,6 +290,16 @@ describe('while each slot is left four times a second', () => {
     expect(slots.reserveForClaim(1)).toBeUndefined();
     running[0]?.leave();
     expect(slots.reserveForClaim(1)?.count).toBe(1);
+  });
+
+  it('a claim takes none that is kept for idle flows, and no step of a busy flow begins in one', () => {
+    const slots = openQuick(50, 8);
+    const running = Array.from({ length: 7 }, () => slots.take('a'));
+    expect(slots.reserveForClaim(1)).toBeUndefined();
+    expect(slots.queue('a').isReady).toBeInstanceOf(Promise);
+    running[0]?.leave();
+    expect(slots.reserveForClaim(1)).toMatchObject({ count: 1, kept: 0 });
+    expect(slots.queue('b').isReady).toBeUndefined();
   });
 
   it('but no slot is kept for a claim from steps that are slow', () => {
