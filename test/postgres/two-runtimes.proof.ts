@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import type { Store } from '../../src/store/store.ts';
-import { FLOW_ID, type FlowServiceOptions, openFlowService, START, stepOf } from '../flows/fixture.ts';
+import { FLOW_ID, type FlowServiceOptions, openFlowService, START, stepOf, until } from '../flows/fixture.ts';
 import { openReplicas, runSql } from './schemas.ts';
 
 const beat = {
@@ -53,6 +53,45 @@ describe('two replicas that run steps', () => {
     const runIds = await Promise.all(Array.from({ length: 40 }, (_, n) => (n % 2 === 0 ? one : two).trigger()));
     for (const runId of runIds) expect((await one.ended(runId)).status).toBe('Succeeded');
     expect(ran.toSorted()).toEqual(runIds.flatMap((runId) => [`${runId} b`, `${runId} c`]).toSorted());
+  });
+
+  test('leave slots to flows that run nothing, on each replica, and take up what the other has no slots for', async () => {
+    const ends: (() => void)[] = [];
+    const hang = defineHandler({
+      type: 'Hang',
+      inputs: z.unknown(),
+      run: async () => {
+        await new Promise<void>((resolve) => ends.push(resolve));
+        return { kind: 'succeeded', output: null };
+      },
+    });
+    const { one, two } = await twoRuntimes({ own: [hang], concurrency: 8 });
+    const other = '00000000-0000-4000-8000-000000000009';
+    for (const each of [one, two]) {
+      await each.deploy({ a: stepOf('Hang') });
+      await each.deploy({ b: stepOf('Hang') }, { id: other });
+    }
+    await Promise.all([one.runtime.start(), two.runtime.start()]);
+    const runIds: string[] = [];
+    for (let n = 0; n < 20; n += 1) runIds.push(await one.trigger());
+    await until(() => ends.length === 14);
+    const started = await one.runtime.engine.triggerFlow({
+      flowId: other,
+      triggerKey: 'manual',
+      triggerType: 'manual',
+      body: Buffer.from('{}'),
+      contentType: 'application/json',
+      headers: {},
+    });
+    await until(() => ends.length === 15);
+    expect((await one.store.listSteps(started.kind === 'started' ? started.runId : ''))?.[0]).toMatchObject({
+      status: 'Running',
+    });
+    for (let ended = 0; ended < 21; ended += 1) {
+      await until(() => ends.length > 0);
+      ends.shift()?.();
+    }
+    for (const runId of runIds) expect((await one.ended(runId)).status).toBe('Succeeded');
   });
 
   test('a step that was leased to a replica that never heard of it runs soon after the database is back', async () => {
