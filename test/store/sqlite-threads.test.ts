@@ -127,6 +127,7 @@ describe('the threads of a store', () => {
     expect(await store.claimDue({ owner: 'me', now: T0 + minute, leasedUntil: T0 + 2 * minute, limit: 9 })).toEqual({
       claims: [],
       nextDueAt: null,
+      isKept: false,
     });
   });
 

@@ -173,7 +173,7 @@ export const COUNTED_OF_QUEUE = 1000;
 const COUNTED = 10_000;
 
 /** Steps of one queue that wait for a slot. */
-interface WaitingQueue {
+export interface WaitingQueue {
   readonly flow: FlowQueues;
   readonly queue: Queue;
 }

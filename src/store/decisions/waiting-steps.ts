@@ -1,4 +1,4 @@
-import type { Decision } from './decision.ts';
+import type { Ask, Decision } from './decision.ts';
 import { fixed, type Port, type Query, Rows, sql } from './port.ts';
 import {
   COUNTED_OF_QUEUE,
@@ -9,6 +9,7 @@ import {
   type RunningSteps,
   slotWaitsOf,
   type Waiting,
+  type WaitingQueue,
   waitingOf,
   waitingQueues,
 } from './turns.ts';
@@ -133,12 +134,7 @@ function* listSlotWaits(port: Port, { now, dueBefore }: Given<'listSlotWaits'>):
     SELECT run_id AS "runId", step_key AS "stepKey" FROM sluice.steps
     WHERE due_at > ${now} AND deaths >= 2 AND status = 'Running' AND lease_token IS NOT NULL ORDER BY due_at LIMIT 1`);
   const queues = waitingQueues(waiting, dueBefore);
-  const counted = yield* port.all<{ n: number; count: number }>(sql`
-    SELECT n, (
-      SELECT count(*) FROM (
-        SELECT 1 FROM sluice.steps WHERE ${ofQueue} AND due_at <= ${dueBefore} LIMIT ${COUNTED_OF_QUEUE + 1}
-      ) AS due
-    ) AS count FROM ${queuesOf(queues.map(({ queue }) => queue))}`);
+  const counted = yield* countDue(port, { queues, dueBefore, most: COUNTED_OF_QUEUE + 1 });
   const counts = new Map(counted.map(({ n, count }) => [queues[n]?.queue, count]));
   const slotWaits = slotWaitsOf(queues, (queue, most) => Math.min(most, counts.get(queue) ?? 0));
   return { running: waiting.running + (alone === undefined ? 0 : 1), alone: alone ?? null, waits: slotWaits };
@@ -147,13 +143,25 @@ function* listSlotWaits(port: Port, { now, dueBefore }: Given<'listSlotWaits'>):
 function* measureBacklog(port: Port, { now, most }: Given<'measureBacklog'>): Decision<Answer<'measureBacklog'>> {
   const queues = waitingQueues(yield* readWaiting(port, now), now);
   const free = queues.filter(({ flow, queue }) => !isFull(flow, queue)).map(({ queue }) => queue.dueAt);
-  // Stops at the most, whatever the queues have beyond it.
-  const counted = yield* port.get<{ dueSteps: number }>(sql`
-    SELECT count(*) AS "dueSteps" FROM (
-      SELECT 1 FROM ${queuesOf(queues.map(({ queue }) => queue))}
-      /*sqlite: CROSS */ JOIN sluice.steps ON ${ofQueue} AND steps.due_at <= ${now} LIMIT ${most}
-    ) AS due`);
-  return { dueSteps: counted?.dueSteps ?? 0, oldestDueAt: free.length === 0 ? null : Math.min(...free) };
+  const counted = yield* countDue(port, { queues, dueBefore: now, most });
+  const dueSteps = counted.reduce((sum, { count }) => sum + count, 0);
+  return { dueSteps: Math.min(most, dueSteps), oldestDueAt: free.length === 0 ? null : Math.min(...free) };
+}
+
+interface Counting {
+  readonly queues: readonly WaitingQueue[];
+  readonly dueBefore: number;
+  readonly most: number;
+}
+
+/** Counts the due steps of each queue, not beyond the most: a seek for each, as a join may read the whole table. */
+function countDue(port: Port, { queues, dueBefore, most }: Counting): Ask<{ n: number; count: number }[]> {
+  return port.all(sql`
+    SELECT n, (
+      SELECT count(*) FROM (
+        SELECT 1 FROM sluice.steps WHERE ${ofQueue} AND due_at <= ${dueBefore} LIMIT ${most}
+      ) AS due
+    ) AS count FROM ${queuesOf(queues.map(({ queue }) => queue))}`);
 }
 
 interface DueRuns {

@@ -74,6 +74,7 @@ export function leases({ open }: StoreUnderTest): void {
       expect(await store.claimDue({ owner: 'me', now: T0 + 4, leasedUntil: T0 + minute, limit: 5 })).toEqual({
         claims: [],
         nextDueAt: T0 + 5,
+        isKept: false,
       });
       expect(await claimAll(store, T0 + 5)).toHaveLength(1);
     });

@@ -47,6 +47,7 @@ export function progress({ open }: StoreUnderTest): void {
       expect(await store.claimDue({ owner: 'me', now: T0 + minute, leasedUntil: T0 + minute, limit: 9 })).toEqual({
         claims: [],
         nextDueAt: null,
+        isKept: false,
       });
     });
 
