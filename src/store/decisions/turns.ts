@@ -115,20 +115,20 @@ interface WaitingFlow extends Waiter {
 }
 
 /** What a claim may still take, and of that the part that is kept for flows that run no step. */
-export interface Room {
+export interface Remaining {
   readonly left: number;
   readonly kept: number;
 }
 
 /** Whether a flow gets no turn because it runs steps and only what is kept for idle flows is left. */
-function isKeptFrom({ running }: FlowQueues, { left, kept }: Room): boolean {
+function isKeptFrom({ running }: FlowQueues, { left, kept }: Remaining): boolean {
   return running > 0 && left > 0 && left <= kept;
 }
 
 /** The flows that may have a turn, each with the oldest of its due steps that nothing holds back. */
-export function waitingFlows(flows: readonly FlowQueues[], now: number, room: Room): WaitingFlow[] {
+export function waitingFlows(flows: readonly FlowQueues[], now: number, remaining: Remaining): WaitingFlow[] {
   return flows.flatMap((flow) => {
-    if (isKeptFrom(flow, room)) return [];
+    if (isKeptFrom(flow, remaining)) return [];
     let oldest: Queue | undefined;
     for (const queue of flow.queues) {
       if (queue.dueAt <= now && queue.dueAt < (oldest?.dueAt ?? Infinity) && !isFull(flow, queue)) oldest = queue;
@@ -152,7 +152,7 @@ const KEPT_AGAIN_MS = 1000;
 export function leftBy(
   { flows, nextLapse }: Pick<Waiting, 'flows' | 'nextLapse'>,
   now: number,
-  room: Room,
+  remaining: Remaining,
 ): Pick<ClaimBatch, 'nextDueAt' | 'isKept'> {
   let nextDueAt = nextLapse;
   let isKept = false;
@@ -160,7 +160,7 @@ export function leftBy(
     for (const queue of flow.queues) {
       // A step that its flow's limit holds back is claimed when another of the flow ends.
       if (queue.dueAt <= now && isFull(flow, queue)) continue;
-      const isOwn = queue.dueAt <= now && isKeptFrom(flow, room);
+      const isOwn = queue.dueAt <= now && isKeptFrom(flow, remaining);
       isKept ||= isOwn;
       nextDueAt = Math.min(nextDueAt, isOwn ? now + KEPT_AGAIN_MS : queue.dueAt);
     }

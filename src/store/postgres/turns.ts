@@ -9,7 +9,7 @@ import {
   type Limits,
   leftBy,
   type Queue,
-  type Room,
+  type Remaining,
   takeTurn,
   type Waiting,
   waitingFlows,
@@ -72,7 +72,7 @@ function lockSuspect(sql: Sql, now: number): Promise<DueStep[]> {
   );
 }
 
-interface Turn extends Room {
+interface Turn extends Remaining {
   readonly flows: readonly FlowQueues[];
   readonly now: number;
 }

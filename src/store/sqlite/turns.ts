@@ -87,9 +87,9 @@ export function prepareTurns(db: Database): (request: ClaimRequest, lease: (row:
     const chunk = Math.ceil(limit / Math.max(1, waiting.queues)) + 1;
     const read = new Map<Queue, DueStep[]>();
     const claims: Claim[] = [];
-    const room = () => ({ left: limit - claims.length, kept });
+    const remaining = () => ({ left: limit - claims.length, kept });
     while (claims.length < limit) {
-      const next = rotation.next(waitingFlows(waiting.flows, now, room()));
+      const next = rotation.next(waitingFlows(waiting.flows, now, remaining()));
       if (next === undefined) break;
       const { flow, queue } = next;
       const more = () => listRows.all(queue.status, queue.flowId, queue.stepType, chunk);
@@ -105,6 +105,6 @@ export function prepareTurns(db: Database): (request: ClaimRequest, lease: (row:
       // After the lapsed leases come those that are still held.
       queue.dueAt = queue.status === 'Running' && dueAt > now ? Number.POSITIVE_INFINITY : dueAt;
     }
-    return { claims, ...leftBy(waiting, now, room()) };
+    return { claims, ...leftBy(waiting, now, remaining()) };
   };
 }
