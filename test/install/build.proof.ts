@@ -91,7 +91,8 @@ async function start(entry: string) {
   return {
     late: async () => {
       child.stdin?.write('\n');
-      const [line] = await Promise.race([once(lines, 'line'), once(child, 'exit')]);
+      // What it printed may be read after it has ended, but not after its pipes are closed.
+      const [line] = await Promise.race([once(lines, 'line'), once(child, 'close')]);
       return line;
     },
   };
