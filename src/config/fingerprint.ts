@@ -174,7 +174,7 @@ function digestsOf(kind: 'open' | 'hidden', digest: (name: SettingName) => strin
 }
 
 /** What is not the same in all replicas. */
-export interface Difference {
+interface Difference {
   /** A reference, the variable of a setting, or an extension; never a value. */
   readonly what: string;
   /** One sentence. */

@@ -68,7 +68,7 @@ export function createAcceptanceLimits(services: LimitServices): AcceptanceLimit
   let isLate = false;
   let answeredAt = Number.NEGATIVE_INFINITY;
   const heldBack: { readonly steps: number; pass(): void }[] = [];
-  /** Steps that were stored beyond what claims had made room for: a run is stored whole. */
+  /** Steps that were stored beyond what claims allow: a run is stored whole. */
   let debt = 0;
   let timer: NodeJS.Timeout | undefined;
 

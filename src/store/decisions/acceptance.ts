@@ -37,7 +37,7 @@ export interface NonceUse extends FirstUse {
 }
 
 /** How a delivery is kept. */
-export interface Kept {
+interface Kept {
   /** Another run than the candidate's has neither its bytes nor its search keys: they are stored with the delivery. */
   readonly runId: string;
   readonly isReplay: boolean;
@@ -102,7 +102,7 @@ export function* hold<Call extends Candidate>(
 ): Decision<HoldResult | 'full'> {
   const kind = yield* holdOf(rows, call);
   if (kind !== 'held') return { kind };
-  if (!(yield* rows.hasRoom(call))) return 'full';
+  if (!(yield* rows.fits(call))) return 'full';
   const result = yield* claim(rows, call);
   if (result.kind !== 'accepted') return result;
   rows.keepHeld(call);

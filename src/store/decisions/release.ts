@@ -14,8 +14,8 @@ export interface HoldRows<Call> {
   readonly port: Port;
   /** The flow, which neither changes nor takes other deliveries until the transaction ends. */
   lockFlow(flowId: string): Ask<FlowRecord | undefined>;
-  /** Whether the bounds of held deliveries leave room for this one until the transaction ends. */
-  hasRoom(call: Call): Ask<boolean>;
+  /** Whether this one fits within the bounds of held deliveries, until the transaction ends. */
+  fits(call: Call): Ask<boolean>;
   keepHeld(call: Call): void;
 }
 

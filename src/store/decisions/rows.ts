@@ -195,7 +195,7 @@ export interface RunOrigin
 }
 
 /** An attempt that ends, and what its step becomes. */
-export interface EndedAttempt extends StepAddress {
+interface EndedAttempt extends StepAddress {
   /** Number of the written attempt; 0 where none is. */
   readonly written: number;
   /** Of the attempt that is not written. */
@@ -236,7 +236,7 @@ interface NextStep extends StepAddress {
   readonly startedAt: number | null;
 }
 
-export interface SkippedStep extends StepAddress {
+interface SkippedStep extends StepAddress {
   readonly stepType: string | undefined;
   readonly reason: string;
   readonly at: number;

@@ -11,7 +11,7 @@ const POLL_MS = 5000;
 const RECONNECT_MS = 200;
 
 /** The transactions up to which a replica has seen all changes. */
-export type Seen = string;
+type Seen = string;
 
 /** Every change that commits after this is one of a transaction from here on. */
 export async function seenNow(sql: Sql): Promise<Seen> {

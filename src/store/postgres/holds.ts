@@ -42,7 +42,7 @@ function holdRows(sql: Sql, written: NewRows): Omit<HoldRows<AcceptCall>, 'lockF
     ROW_BYTES + Buffer.byteLength(JSON.stringify(run.trigger.headers)) + run.trigger.body.byteLength;
   return {
     port: sql.port,
-    hasRoom: (call) => awaited(hasRoom(sql, sizeOf(call))),
+    fits: (call) => awaited(fits(sql, sizeOf(call))),
     keepHeld(call) {
       const { acceptance, idempotencyKey } = call;
       const { run } = acceptance;
@@ -74,10 +74,10 @@ function holdRows(sql: Sql, written: NewRows): Omit<HoldRows<AcceptCall>, 'lockF
   };
 }
 
-async function hasRoom(sql: Sql, added: number): Promise<boolean> {
+async function fits(sql: Sql, added: number): Promise<boolean> {
   const { maxRows, maxBytes } = sql.bounds.held;
   if (maxRows === Number.POSITIVE_INFINITY && maxBytes === Number.POSITIVE_INFINITY) return true;
-  // One after the other, whatever the flow: else several could find room for one.
+  // One after the other, whatever the flow: else several could fit where one does.
   await sql.run("SELECT pg_advisory_xact_lock(hashtextextended('sluice holds', sluice_lock_scope))");
   const size = await sql.get<{ rows: number; bytes: number }>(
     `SELECT coalesce(sum(rows), 0) AS rows, coalesce(sum(bytes), 0) AS bytes

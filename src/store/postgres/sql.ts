@@ -156,9 +156,6 @@ export function workerSchemaOf(schema: string): string {
   return start + digest.slice(0, MAX_WORKER_SCHEMA - start.length);
 }
 
-/** Sends a statement without waiting for it: see `later`. */
-export type Write = Sql['later'];
-
 interface SqlContext extends Pick<Sql, 'slot' | 'schema' | 'replica' | 'instance' | 'bounds'> {
   readonly statements: Statements;
   readonly chainKey: ChainKey | undefined;

@@ -55,7 +55,7 @@ function prepareHoldRows(db: Database, bounds: WriterState['held']): HoldRows<Ac
   return {
     port,
     lockFlow: (flowId) => known(decideNow(findFlow(port, flowId))),
-    hasRoom(call) {
+    fits(call) {
       const { rows, bytes } = measure.get() ?? { rows: 0, bytes: 0 };
       return known(rows + 1 <= bounds.maxRows && bytes + bytesOf(call) <= bounds.maxBytes);
     },
