@@ -17,5 +17,5 @@ export interface Migration {
   readonly sql: string;
 }
 
-/** The schema's history in order; append only. A migration imports nothing, so that no later change of code changes it. */
+/** The schema's history in order; append only. A migration imports other migrations alone, so that no later change of code changes it. */
 export const migrations: readonly Migration[] = [initial];
