@@ -412,6 +412,7 @@ export const SQLITE_ADDS = {
       columns: { segment: 'integer', folded: 'text', run: 'integer', name: 'text' },
     },
     run_key_segments: { key: ['segment'], columns: { segment: 'integer', last_run: 'integer' } },
+    count_changes: { key: ['seq'], columns: { seq: 'integer', changes: 'text' } },
     // Two tables, since the delivery log may be in memory where deliveries that are held are not.
     refused_state: { key: ['id'], columns: { ...one, ...size } },
     held_state: { key: ['id'], columns: { ...one, ...size } },

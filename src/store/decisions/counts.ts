@@ -44,7 +44,7 @@ export const COUNTED: Readonly<Record<CountTable, CountedTable>> = {
   kept_sizes: countedTable({ key: ['kind'], columns: { kind: 'text', rows: 'integer', bytes: 'integer' } }),
 };
 
-interface CountedRow {
+export interface CountedRow {
   readonly key: Key;
   readonly amounts: Record<string, number | string>;
 }

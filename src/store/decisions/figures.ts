@@ -63,7 +63,8 @@ export const figureVerbs: Verbs<
     *decide(port, { since, recentSince }) {
       return yield* port.all(sql`
         SELECT nullif(flow_id, '') AS "flowId", nullif(trigger_key, '') AS "triggerKey", nullif(reason, '') AS reason,
-          rejected, sum(count) AS count, coalesce(sum(count) FILTER (WHERE hour >= ${hourOf(recentSince)}), 0) AS recent,
+          rejected::boolean AS rejected, sum(count) AS count,
+          coalesce(sum(count) FILTER (WHERE hour >= ${hourOf(recentSince)}), 0) AS recent,
           sum(previous_key) AS "usedPreviousKey"
         FROM sluice.delivery_hours AS h WHERE hour >= ${hourOf(since)}
         GROUP BY flow_id, trigger_key, h.reason, rejected

@@ -1,5 +1,6 @@
 import type { Database } from 'better-sqlite3';
-import { COUNTED, CollectedCounts, type Count, type CountTable } from '../decisions/counts.ts';
+import { CollectedCounts, type Count } from '../decisions/counts.ts';
+import { CountTables } from './count-tables.ts';
 
 interface BatchCounter {
   /** What the batch did so far, or a part of it, is undone. */
@@ -8,19 +9,20 @@ interface BatchCounter {
 }
 
 /**
- * Collects what a batch counts, and writes it once for each key within the batch's own transaction. The function that runs
+ * Collects what a batch counts, and writes it once within the batch's own transaction. The function that runs
  * the batches of a connection decides when.
  */
 export class BatchCounters {
   readonly #counters: BatchCounter[] = [];
   readonly #listeners = new Map<string, (() => void)[]>();
-  readonly #adds = new Map<string, (values: readonly unknown[]) => void>();
   readonly #db: Database;
+  readonly tables: CountTables;
   #counted: Parameters<Count>[] = [];
   #isCounting = false;
 
   constructor(db: Database) {
     this.#db = db;
+    this.tables = new CountTables(db);
   }
 
   get isCounting(): boolean {
@@ -34,7 +36,7 @@ export class BatchCounters {
   };
 
   /** Counts at once in the database, where tables in memory may hide its own. */
-  readonly countStored: Count = (...counted) => this.#write('main.', [counted]);
+  readonly countStored: Count = (...counted) => this.tables.add(collect([counted]), 'main.');
 
   add(counter: BatchCounter): void {
     this.#counters.push(counter);
@@ -63,23 +65,10 @@ export class BatchCounters {
   }
 
   #writeCounted(): void {
-    const counted = this.#counted;
+    const collected = collect(this.#counted);
     this.#counted = [];
-    this.#write('', counted);
-  }
-
-  #write(schema: 'main.' | '', given: readonly Parameters<Count>[]): void {
-    const collected = new CollectedCounts();
-    for (const counted of given) collected.add(...counted);
-    for (const { table, rows } of collected.take()) {
-      const name = `${schema}${table}`;
-      const add = this.#adds.get(name) ?? prepareAdd(this.#db, table, schema);
-      this.#adds.set(name, add);
-      for (const { key, amounts } of rows) {
-        const values = COUNTED[table].amounts.map(({ name }) => amounts[name]);
-        add([...key.map((value) => (typeof value === 'boolean' ? Number(value) : value)), ...values]);
-      }
-    }
+    if (this.#isCounting) this.tables.append(collected);
+    else this.tables.add(collected);
   }
 
   end(): void {
@@ -105,23 +94,8 @@ export class BatchCounters {
   }
 }
 
-/** Makes the function that adds to what is stored: the values of a key, then what each other column grows by. */
-function prepareAdd(db: Database, table: CountTable, schema: 'main.' | ''): (values: readonly unknown[]) => void {
-  if (table === 'kept_sizes') {
-    const add = db.prepare<[number, number]>(`UPDATE ${schema}refused_state SET rows = rows + ?, bytes = bytes + ?`);
-    return ([kind, rows, bytes]) => {
-      // Of held deliveries a trigger keeps count.
-      if (kind === 'refused') add.run(Number(rows), Number(bytes));
-    };
-  }
-  const { key, amounts } = COUNTED[table];
-  const columns = [...key, ...amounts.map(({ name }) => name)];
-  const added = amounts.map(({ name, merge }) => {
-    if (merge === 'sum') return `${name} = ${name} + excluded.${name}`;
-    return `${name} = ${merge === 'least' ? 'min' : 'max'}(${name}, excluded.${name})`;
-  });
-  const statement = db.prepare<unknown[]>(`
-    INSERT INTO ${schema}${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})
-    ON CONFLICT DO UPDATE SET ${added.join(', ')}`);
-  return (values) => statement.run(values);
+function collect(counted: readonly Parameters<Count>[]): ReturnType<CollectedCounts['take']> {
+  const collected = new CollectedCounts();
+  for (const one of counted) collected.add(...one);
+  return collected.take();
 }

@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto';
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
+import { CountTables, defineCountedViews } from './count-tables.ts';
 import { inMemory } from './messages.ts';
 import { type Migration, migrations } from './migrations/index.ts';
 
@@ -40,10 +41,10 @@ export const COPY_MARK = 'copy_progress';
 export function openReader(path: string): Connection {
   return explained(path, () => {
     const db = new SqliteDatabase(resolve(path), { fileMustExist: true });
+    defineFunctions(db);
     db.pragma('query_only = ON');
     db.pragma('synchronous = FULL');
     db.pragma('wal_autocheckpoint = 0');
-    defineFunctions(db);
     return { db, close: () => db.close() };
   });
 }
@@ -217,7 +218,9 @@ function configure(db: Database): void {
   defineFunctions(db);
 }
 
+/** Gives a connection what statements use beside tables. */
 export function defineFunctions(db: Database): void {
+  defineCountedViews(db);
   // SQLite's own LIKE ignores case for ASCII only.
   db.function('fold', { deterministic: true }, (text) => (typeof text === 'string' ? text.toLowerCase() : text));
   db.function('regexp_replace', { deterministic: true, varargs: true }, (...[text, pattern, by, flags]) =>
@@ -336,6 +339,7 @@ const LOG_TABLES = [
  * it before preparing any statement.
  */
 export function keepLogInMemory(db: Database): void {
+  db.transaction(() => new CountTables(db).addAppended()).immediate();
   db.pragma('temp_store = MEMORY');
   const objects = db
     .prepare<string[], string>(`
@@ -345,6 +349,8 @@ export function keepLogInMemory(db: Database): void {
     .pluck()
     .all(...LOG_TABLES);
   for (const sql of objects) db.exec(asTemporary(sql));
+  // What was temporary is gone with the old storage.
+  defineCountedViews(db);
   // In memory all records are bounded, not only those that started no run.
   db.exec(`
     INSERT INTO temp.refused_state (id, rows, bytes) VALUES (1, 0, 0);

@@ -15,6 +15,7 @@ import {
 import { digestOfNonceRow } from '../decisions/nonce-names.ts';
 import type { ColumnType } from '../tables.ts';
 import { COPY_MARK, openWriter } from './connection.ts';
+import { CountTables } from './count-tables.ts';
 import { indexAllKeys } from './key-index.ts';
 import { hashOfDigest } from './nonce-index.ts';
 
@@ -22,6 +23,7 @@ import { hashOfDigest } from './nonce-index.ts';
 export function openCopiedSqlite(path: string, { isSource }: CopyEnd): CopiedDatabase {
   if (isSource && !existsSync(path)) throw new Error(`the database ${path} cannot be opened: there is no such file`);
   const { db, close } = openWriter(path, { isCopied: true });
+  db.transaction(() => new CountTables(db).addAppended()).immediate();
   return {
     name: `sqlite:${path}`,
     read: (table, skip) => readSlices(db, table, skip),

@@ -1,3 +1,5 @@
+import { COUNTS } from '../tables.ts';
+
 /**
  * Turns a statement of `sql` into SQLite's words. Statements are written for PostgreSQL, in what both understand but for
  * this list; `?` is a value, and none changes places.
@@ -7,17 +9,30 @@
  *   read a value that is bound as JSON
  * - a comment that begins with `sqlite:` becomes text, such as a hint which index to use; one that begins with
  *   `sqlite instead:` replaces the word before it
+ * - counts are read from views that also have what was appended since, but for statements that delete some, before which
+ *   it is added
  * - a few functions have another name; neither `least` nor `greatest` may meet a null, which SQLite does not skip
  */
 export function toSqlite(text: string): string {
-  return DIALECT.reduce((sql, [pattern, replacement]) => sql.replace(pattern, replacement as string), text);
+  const rules = deletesCounts(text) ? DIALECT : [READS_COUNTS, ...DIALECT];
+  return rules.reduce((sql, [pattern, replacement]) => sql.replace(pattern, replacement as string), text);
 }
 
 const TYPE =
   '(?:text|uuid|bigint|integer|smallint|boolean|bytea|numeric|jsonb?|double precision|float8|real)(?:\\[\\])?';
 const LIST = `(\\?)(?:::${TYPE})?`;
 
+const ANY_COUNTS = `(${[...COUNTS].join('|')})\\b`;
+const DELETES_COUNTS = new RegExp(`\\bDELETE FROM (?:sluice\\.|main\\.)?${ANY_COUNTS}`);
+
+/** Whether a statement deletes counts. */
+export function deletesCounts(text: string): boolean {
+  return DELETES_COUNTS.test(text);
+}
+
 type Replacement = string | ((...found: string[]) => string);
+
+const READS_COUNTS = [new RegExp(`\\bFROM (?:sluice\\.)?${ANY_COUNTS}`, 'g'), 'FROM counted_$1'] as const;
 
 const DIALECT: readonly (readonly [pattern: RegExp, replacement: Replacement])[] = [
   [/\/\*sqlite: (.*?) ?\*\//g, '$1'],

@@ -6,7 +6,7 @@ import { Made, type Port, type Query, Rows, type SqlValue } from '../decisions/p
 import type { Verb, Verbs } from '../decisions/verb.ts';
 import type { Store } from '../store.ts';
 import { BatchCounters } from './batch-counters.ts';
-import { booleansOf, toSqlite } from './dialect.ts';
+import { booleansOf, deletesCounts, toSqlite } from './dialect.ts';
 import type { Member, OperationName, ThreadRole } from './messages.ts';
 
 type Row = Record<string, unknown>;
@@ -15,6 +15,8 @@ interface Prepared {
   readonly statement: Pick<Statement<unknown[], Row>, 'get' | 'all' | 'run'>;
   /** Columns that SQLite keeps as 0 and 1. */
   readonly booleans: readonly string[];
+  /** Whether it deletes counts: what was appended is added before, lest it comes after. */
+  readonly deletesCounts: boolean;
 }
 
 /** Texts of lists with other filters, which there may be any number of. */
@@ -34,8 +36,10 @@ export function portOf(db: Database): SqlitePort {
 /** Makes the port of a connection, over which the activity log is written and checked with a key. */
 export function openPort(db: Database, chainKey?: ChainKey): SqlitePort {
   const counters = new BatchCounters(db);
-  const storedLog = portTo(db, { schema: 'main.', count: counters.countStored, chainKey });
-  const port = Object.assign(portTo(db, { schema: '', count: counters.count, chainKey }), { storedLog, counters });
+  const addCounts = () => counters.tables.addAppended();
+  const storedLog = portTo(db, { schema: 'main.', count: counters.countStored, addCounts, chainKey });
+  const own = portTo(db, { schema: '', count: counters.count, addCounts, chainKey });
+  const port = Object.assign(own, { storedLog, counters });
   ports.set(db, port);
   return port;
 }
@@ -43,13 +47,20 @@ export function openPort(db: Database, chainKey?: ChainKey): SqlitePort {
 interface PortOptions extends Pick<Port, 'count' | 'chainKey'> {
   /** The tables that statements mean are those of this schema, or the first that are found. */
   readonly schema: 'main.' | '';
+  /** Adds counts that were appended to their tables. */
+  readonly addCounts: () => void;
 }
 
-function portTo(db: Database, { schema, count, chainKey }: PortOptions): Port {
+function portTo(db: Database, { schema, count, addCounts, chainKey }: PortOptions): Port {
   const prepared = new Map<readonly string[], Prepared>();
   const [memory, own] = [new Made(), new Made()];
   const changing = new LRUCache<string, Prepared>({ max: CHANGING_TEXTS });
-  const prepare = ({ strings, isFixed }: Query): Prepared => {
+  const prepare = (query: Query): Prepared => {
+    const made = preparedOf(query);
+    if (made.deletesCounts) addCounts();
+    return made;
+  };
+  const preparedOf = ({ strings, isFixed }: Query): Prepared => {
     const kept = isFixed ? prepared.get(strings) : undefined;
     if (kept !== undefined) return kept;
     const text = strings.join('?');
@@ -87,14 +98,16 @@ function portTo(db: Database, { schema, count, chainKey }: PortOptions): Port {
 const NO_LOCK: Prepared = {
   statement: { get: () => undefined, all: () => [], run: () => ({ changes: 0, lastInsertRowid: 0 }) },
   booleans: [],
+  deletesCounts: false,
 };
 
 function prepareText(db: Database, text: string): Prepared {
   if (/^\s*SELECT pg_advisory_/.test(text)) return NO_LOCK;
   const statement = db.prepare<unknown[], Row>(toSqlite(text));
-  if (!statement.reader) return { statement, booleans: [] };
+  const deletes = { deletesCounts: deletesCounts(text) };
+  if (!statement.reader) return { statement, booleans: [], ...deletes };
   const declared = statement.columns().flatMap(({ name, type }) => (type === 'BOOLEAN' ? [name] : []));
-  return { statement, booleans: [...new Set([...declared, ...booleansOf(text)])] };
+  return { statement, booleans: [...new Set([...declared, ...booleansOf(text)])], ...deletes };
 }
 
 function decoded(row: Row, booleans: readonly string[]): Row {

@@ -69,6 +69,9 @@ const after = `
     INSERT INTO failed_run_notices (run_id) SELECT NEW.id WHERE EXISTS (SELECT 1 FROM alert_state);
   END;
 
+  -- What batches counted, until it is added to the tables of counts.
+  CREATE TABLE count_changes (seq INTEGER PRIMARY KEY, changes TEXT NOT NULL);
+
   -- Refused deliveries that are kept, and deliveries that are held: how many, and the bytes that they take.
   CREATE TABLE refused_state (id INTEGER PRIMARY KEY CHECK (id = 1), rows INTEGER NOT NULL, bytes INTEGER NOT NULL);
   INSERT INTO refused_state (id, rows, bytes) VALUES (1, 0, 0);
