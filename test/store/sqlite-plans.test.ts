@@ -254,8 +254,9 @@ describe('removal', () => {
 describe('a filter reads only the rows that match it', () => {
   it.each<[OperationName, object, string]>([
     ['listDeliveries', {}, 'COVERING INDEX'],
-    ['listDeliveries', { rejectedOnly: true }, 'COVERING INDEX deliveries_by_rejected (rejected=?)'],
-    ['listDeliveries', { acceptedOnly: true }, 'COVERING INDEX deliveries_by_rejected (rejected=?)'],
+    ['listDeliveries', { rejectedOnly: true }, 'COVERING INDEX deliveries_rejected'],
+    // Nearly all are accepted, so no index is worth a write with each of them.
+    ['listDeliveries', { acceptedOnly: true }, 'INDEX sqlite_autoindex_deliveries_1'],
     ['listDeliveries', { reason: 'ip_denied' }, 'COVERING INDEX deliveries_by_reason (reason=?)'],
     ['listDeliveries', { flowId }, 'COVERING INDEX deliveries_by_flow (flow_id=?)'],
     ['listDeliveries', { flowId, rejectedOnly: true }, 'COVERING INDEX deliveries_by_flow_rejected (flow_id=?)'],

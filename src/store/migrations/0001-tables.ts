@@ -203,6 +203,7 @@ export const tables = `
     -- Null where the run has it.
     body bytea
   );
+  CREATE INDEX deliveries_rejected ON sluice.deliveries (id) WHERE rejected /*sqlite: = 1 */;
   -- A rare reason of one flow, or its refusals, are found without reading all else that it received. These indexes
   -- hold rejected deliveries alone, so that clean ones pay nothing for them.
   CREATE INDEX deliveries_by_reason ON sluice.deliveries (reason, id) WHERE reason IS NOT NULL;

@@ -25,7 +25,6 @@ const before = `
 
 const after = `
   CREATE INDEX deliveries_by_flow ON sluice.deliveries (flow_id, id);
-  CREATE INDEX deliveries_rejected ON sluice.deliveries (id) WHERE rejected;
 
   -- Which delivery repeats a refused one: claimed by insert, so that of two replicas one wins.
   CREATE TABLE sluice.redeliveries (

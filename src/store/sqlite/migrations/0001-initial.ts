@@ -42,7 +42,6 @@ const after = `
   -- What a filter asks for stands in the index, so that rows that are skipped are not read: a page after 900 000
   -- accepted deliveries took 360 ms and takes 15.
   CREATE INDEX deliveries_by_flow ON deliveries (flow_id, id, rejected);
-  CREATE INDEX deliveries_by_rejected ON deliveries (rejected, id);
   CREATE UNIQUE INDEX deliveries_redelivered ON deliveries (redelivered_from) WHERE redelivered_from IS NOT NULL;
 
   -- Finds runs by their keys; a segment has those of the runs after the segment before, up to its last one. The file
