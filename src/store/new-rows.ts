@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import type { DeliveryRecord, GateResult } from '../model/delivery.ts';
 import { ownerOf, tokenOf } from '../model/runtime-keys.ts';
 import type { Acceptance, BirthLease, NewRun } from './store.ts';
+import { columnsOf, type FieldOf } from './tables.ts';
 
 /** What one row takes with its entries in the indexes, beyond the texts and bytes that are counted one by one. */
 export const ROW_BYTES = 1024;
@@ -9,34 +10,16 @@ export const ROW_BYTES = 1024;
 export type Value = string | number | boolean | null;
 
 /** The columns of a new delivery but for its body and its size, in the order in which its values travel. */
-export const DELIVERY_COLUMNS = [
-  'id',
-  'flow_id',
-  'trigger_key',
-  'received_at',
-  'client_ip',
-  'mode',
-  'scheme',
-  'rejected',
-  'enforced',
-  'status_code',
-  'reason',
-  'violations',
-  'detail',
-  'body_bytes',
-  'processing_ms',
-  'run_id',
-  'used_previous_key',
-  'headers',
-  'gate_results',
-  'request_url',
-  'body_key',
-  'redelivered_from',
-] as const;
+export const DELIVERY_COLUMNS = columnsOf('deliveries', { without: ['body', 'kept_bytes'] });
+
+/** What a delivery has outside of its row, or in no column. */
+type Elsewhere = 'body' | 'isHeld' | 'searchKeys';
+type Unstored = Exclude<keyof DeliveryRecord, FieldOf<(typeof DELIVERY_COLUMNS)[number]> | Elsewhere>;
 
 export type DeliveryRow = Readonly<Record<(typeof DELIVERY_COLUMNS)[number], Value>>;
 
-export function deliveryRow(record: DeliveryRecord): DeliveryRow {
+/** Does not compile while a field of a delivery has no column. */
+export function deliveryRow(record: [Unstored] extends [never] ? DeliveryRecord : Unstored): DeliveryRow {
   return {
     id: record.id,
     flow_id: record.flowId,
@@ -90,25 +73,10 @@ export function readGateResults(text: string): GateResult[] {
 /** What a run was started by, but for its body. */
 export const INPUT_COLUMNS = ['trigger_content_type', 'trigger_headers'] as const;
 
-/** The same of a new run. */
-export const RUN_COLUMNS = [
-  'id',
-  'flow_id',
-  'flow_name',
-  'flow_version',
-  'revision',
-  'status',
-  'trigger_key',
-  'trigger_type',
-  'delivery_id',
-  'source_run_id',
-  'started_at',
-  'completed_at',
-  'idempotency_key',
-  'timeout_at',
-  'traceparent',
-  ...INPUT_COLUMNS,
-] as const;
+const LATER = ['cancel_requested_at', 'cancel_reason', 'timed_out_at'] as const;
+
+/** The columns of a new run, and then what it was started by. */
+export const RUN_COLUMNS = [...columnsOf('runs', { without: LATER }), ...INPUT_COLUMNS] as const;
 
 export type RunRow = Readonly<Record<(typeof RUN_COLUMNS)[number], Value>>;
 

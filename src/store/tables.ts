@@ -369,6 +369,31 @@ export const TABLES = {
   },
 } as const satisfies Readonly<Record<string, Table>>;
 
+type ColumnsOf<Name extends keyof typeof TABLES> = keyof (typeof TABLES)[Name]['columns'] & string;
+
+/** The columns of a table in their order, but for some. */
+export function columnsOf<Name extends keyof typeof TABLES, Left extends ColumnsOf<Name>>(
+  table: Name,
+  { without }: { readonly without: readonly Left[] },
+): readonly Exclude<ColumnsOf<Name>, Left>[] {
+  const left: readonly string[] = without;
+  return Object.keys(TABLES[table].columns).filter(
+    (name): name is Exclude<ColumnsOf<Name>, Left> => !left.includes(name),
+  );
+}
+
+/** The name of a column outside of the store. */
+export type FieldOf<Column extends string> = Column extends `${infer First}_${infer Rest}`
+  ? `${First}${Capitalize<FieldOf<Rest>>}`
+  : Column;
+
+/** Selects columns under those names: `own.flow_id AS "flowId"`. */
+export function selectedAs(row: string, columns: readonly string[]): string {
+  return columns
+    .map((column) => `${row}.${column} AS "${column.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase())}"`)
+    .join(', ');
+}
+
 /** Counts, of which each writer of PostgreSQL has its own rows, so that commits never wait for another one's. */
 const COUNT_NAMES = [
   'delivery_counts',

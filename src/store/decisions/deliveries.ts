@@ -3,6 +3,7 @@ import type { DeliveryRecord } from '../../model/delivery.ts';
 import { readGateResults } from '../new-rows.ts';
 import { sealedBytes } from '../sealed-body.ts';
 import type { DeliveryGroup, DeliveryQuery, TimeSpan } from '../store.ts';
+import { columnsOf, selectedAs } from '../tables.ts';
 import { uuidOf } from '../uuids.ts';
 import type { Decision } from './decision.ts';
 import { filter, type KeyIndex, keysOf, type ListKeys, readPage, SEARCHED_ROWS, toSearchKeys } from './lists.ts';
@@ -22,26 +23,22 @@ const listed = `CASE WHEN own.body_key IS NULL THEN ${listedBodyBytes} ELSE ${se
 // Only a longer body is cut: SQLite's substr of an empty one is null.
 const listedBody = `CASE WHEN octet_length(${body}) > ${listed} THEN substr(${body}, 1, ${listed}) ELSE ${body} END`;
 
-type Optional = 'gateResults' | 'requestUrl' | 'bodyKey' | 'redeliveredFrom' | 'isHeld' | 'searchKeys';
+/** A record as it is selected: what it may lack is null, and some is JSON text. */
+type DeliveryRow = {
+  readonly [Field in keyof DeliveryRecord]-?: Field extends 'violations' | 'headers'
+    ? string
+    : Field extends 'gateResults' | 'searchKeys'
+      ? string | null
+      : undefined extends DeliveryRecord[Field]
+        ? Exclude<DeliveryRecord[Field], undefined> | null
+        : DeliveryRecord[Field];
+};
 
-interface DeliveryRow extends Omit<DeliveryRecord, 'violations' | 'headers' | Optional> {
-  readonly violations: string;
-  readonly headers: string;
-  readonly gateResults: string | null;
-  readonly requestUrl: string | null;
-  readonly bodyKey: string | null;
-  readonly redeliveredFrom: string | null;
-  readonly isHeld: boolean;
-  readonly searchKeys: string | null;
-}
+const plainColumns = selectedAs('own', columnsOf('deliveries', { without: ['headers', 'kept_bytes', 'body'] }));
 
 const selectWith = (body: string) =>
-  sql`${fixed(`SELECT own.id, own.flow_id AS "flowId", own.trigger_key AS "triggerKey", own.received_at AS "receivedAt",
-    own.client_ip AS "clientIp", own.mode, own.scheme, own.rejected, own.enforced, own.status_code AS "statusCode",
-    own.reason, own.violations, own.detail, own.body_bytes AS "bodyBytes", coalesce(own.headers, i.headers, h.headers, '{}') AS headers,
-    own.processing_ms AS "processingMs", own.run_id AS "runId", own.used_previous_key AS "usedPreviousKey",
-    own.gate_results AS "gateResults", own.request_url AS "requestUrl", own.body_key AS "bodyKey",
-    own.redelivered_from AS "redeliveredFrom", (h.delivery_id IS NOT NULL)::boolean AS "isHeld",
+  sql`${fixed(`SELECT ${plainColumns}, coalesce(own.headers, i.headers, h.headers, '{}') AS headers,
+    (h.delivery_id IS NOT NULL)::boolean AS "isHeld",
     coalesce(nullif(${keysOf('delivery', 'own.id')}, '{}'), CASE WHEN own.body IS NULL THEN ${keysOf('run', 'own.run_id')} END)
       AS "searchKeys",
     ${body} AS body

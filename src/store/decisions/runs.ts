@@ -2,6 +2,7 @@ import type { StepStatus } from '../../model/manifest.ts';
 import type { Attempt, Run, RunTrigger, Step } from '../../model/run.ts';
 import { fromJson, toError } from '../json-columns.ts';
 import type { RunDetail, RunQuery, SignalRecord } from '../store.ts';
+import { columnsOf, selectedAs } from '../tables.ts';
 import { uuidOf } from '../uuids.ts';
 import type { Decision } from './decision.ts';
 import { filter, type KeyIndex, keysOf, readPage, SEARCHED_ROWS, toSearchKeys } from './lists.ts';
@@ -12,11 +13,9 @@ import { WAIT_KIND } from './waits.ts';
 
 const waitKind = fixed(WAIT_KIND);
 
-const runColumns = fixed(`
-  own.id, own.flow_id AS "flowId", own.flow_name AS "flowName", own.flow_version AS "flowVersion", own.revision,
-  own.status, own.trigger_key AS "triggerKey", own.trigger_type AS "triggerType", own.delivery_id AS "deliveryId",
-  own.source_run_id AS "sourceRunId", own.started_at AS "startedAt", own.completed_at AS "completedAt",
-  ${keysOf('run', 'own.id')} AS "searchKeys"`);
+const CONTROLS = ['idempotency_key', 'timeout_at', 'cancel_requested_at', 'cancel_reason', 'timed_out_at'] as const;
+const listed = columnsOf('runs', { without: [...CONTROLS, 'traceparent'] });
+const runColumns = fixed(`${selectedAs('own', listed)}, ${keysOf('run', 'own.id')} AS "searchKeys"`);
 
 type RunRow = Omit<Run, 'searchKeys'> & { readonly searchKeys: string | null };
 
@@ -163,9 +162,7 @@ function toTrigger({ triggerKey, contentType, headers, body }: TriggerRow): RunT
 
 function* findRun(port: Port, runId: string): Decision<RunDetail | undefined> {
   const row = yield* port.get<Omit<RunDetail, 'trigger' | 'searchKeys'> & RunRow & TriggerRow>(sql`
-    SELECT ${runColumns}, ${triggerColumns}, i.body, timeout_at AS "timeoutAt",
-      timed_out_at AS "timedOutAt", cancel_requested_at AS "cancelRequestedAt", cancel_reason AS "cancelReason",
-      idempotency_key AS "idempotencyKey"
+    SELECT ${runColumns}, ${fixed(selectedAs('own', CONTROLS))}, ${triggerColumns}, i.body
     FROM ${runsWithInput} WHERE own.id = ${uuidOf(runId)}`);
   if (row === undefined) return undefined;
   const { contentType, headers, body, ...run } = row;
