@@ -84,6 +84,13 @@ function smallFiles() {
   });
 }
 
+/** The files that the recipe for a column names; a proof follows it. */
+function columnFiles() {
+  const text = readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8');
+  const recipe = text.slice(text.indexOf('## Recipe: add a column'));
+  return new Set([...recipe.matchAll(/`(src\/[^`]+)`/g)].map(([, file]) => file)).size;
+}
+
 const lines = linesOf([...modules.keys()]);
 const exported = [...modules.values()].reduce((sum, module) => sum + exportsOf(module), 0);
 const small = smallFiles();
@@ -94,6 +101,7 @@ const rows = [
   ['modules', modules.size],
   ['exports per 1 000 lines', ((exported * 1000) / lines).toFixed(1)],
   ['members of the store', verbs()],
+  ['files touched by the column recipe', columnFiles()],
   ['settings', settings()],
   ['files under 60 lines, one importer next to them', small.length],
 ];

@@ -104,11 +104,19 @@ describe('the recipes of CONTRIBUTING.md', () => {
     ['a step type', 'test/flows/handlers/recipe/greet.ts'],
   ])('show for %s the code that a test adds', (name, path) => {
     const tested = readFileSync(join(ROOT, path), 'utf8');
-    const definitions = examples.map((code) => code.slice(code.indexOf('export const')));
+    const definitions = examples.flatMap((code) => code.match(/^export const[\s\S]*/m) ?? []);
     expect(
       definitions.filter((code) => tested.includes(code)),
       name,
     ).toHaveLength(1);
+  });
+
+  it('show for a column the lines that a test adds', () => {
+    const recipe = text.slice(text.indexOf('## Recipe: add a column'));
+    const tested = readFileSync(join(ROOT, 'test/store/column.proof.ts'), 'utf8');
+    const lines = [...recipe.matchAll(/```(?:ts|sql)\n {3}(.*)\n/g)].map(([, line = '']) => line.trim());
+    expect(lines).toHaveLength(6);
+    expect(lines.filter((line) => !tested.includes(line))).toEqual([]);
   });
 });
 
