@@ -7,7 +7,7 @@ import { type FixedText, fixed, type Port, sql } from './port.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
 /** What a backend has of runs and deliveries beside the tables that every store has. */
-interface OwnRows {
+export interface OwnRows {
   /** Forgets these runs, whose rows and search keys are still there. */
   forgetRuns?(port: Port, runIds: readonly string[]): void;
   /** Forgets these deliveries, which repeated others. */

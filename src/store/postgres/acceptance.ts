@@ -1,11 +1,4 @@
-import {
-  type AcceptanceRows,
-  accept,
-  acceptanceVerbs,
-  asReplay,
-  type Candidate,
-  type FlowRows,
-} from '../decisions/acceptance.ts';
+import { type AcceptanceRows, accept, asReplay, type Candidate, type FlowRows } from '../decisions/acceptance.ts';
 import { countKeyUse } from '../decisions/counts.ts';
 import { decide, known } from '../decisions/decision.ts';
 import { shareFlows } from '../decisions/flows.ts';
@@ -25,12 +18,11 @@ import { bodyDigestOf } from '../new-rows.ts';
 import type { Acceptance, AcceptResult, BirthLease, FlowRecord } from '../store.ts';
 import { type NameRow, Names } from './names.ts';
 import { NewRows } from './new-rows.ts';
-import { type Operations, operationsOf } from './operation.ts';
+import type { Operations } from './operation.ts';
 import { jsonRows, type Sql } from './sql.ts';
 
-export const acceptanceOperations: Operations<'accept' | 'findAcceptedNonce'> = {
+export const acceptanceOperations: Operations<'accept'> = {
   accept: { purpose: 'accept', run: acceptOne },
-  ...operationsOf(acceptanceVerbs),
 };
 
 export interface GivenAcceptance {

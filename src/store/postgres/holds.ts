@@ -2,17 +2,16 @@ import { StoreUnavailableError } from '../../errors.ts';
 import { hold } from '../decisions/acceptance.ts';
 import { awaited, decide, known } from '../decisions/decision.ts';
 import { lockFlows } from '../decisions/flows.ts';
-import { type HoldRows, heldVerbs } from '../decisions/release.ts';
+import type { HoldRows } from '../decisions/release.ts';
 import { ROW_BYTES } from '../new-rows.ts';
 import type { Acceptance, HoldResult } from '../store.ts';
 import { type AcceptCall, acceptanceRows, ClaimedNames, callOf, flowRowsOf } from './acceptance.ts';
 import { NewRows } from './new-rows.ts';
-import { type Operations, operationsOf } from './operation.ts';
+import type { Operations } from './operation.ts';
 import type { Sql } from './sql.ts';
 
-export const holdOperations: Operations<'holdDelivery' | keyof typeof heldVerbs> = {
+export const holdOperations: Operations<'holdDelivery'> = {
   holdDelivery: { purpose: 'write', run: holdDelivery },
-  ...operationsOf(heldVerbs),
 };
 
 /** Holds the flow alone, so that deliveries are held in the order of their arrival, and none while a release ends. */

@@ -1,25 +1,7 @@
 import pg from 'pg';
-import { activityVerbs } from '../decisions/activity.ts';
-import { alertVerbs } from '../decisions/alerts.ts';
-import { controlVerbs } from '../decisions/control.ts';
-import { deliveryVerbs } from '../decisions/deliveries.ts';
-import { deployVerbs } from '../decisions/deploys.ts';
-import { figureVerbs } from '../decisions/figures.ts';
-import { flowVerbs } from '../decisions/flows.ts';
-import { hostVerbs } from '../decisions/hosts.ts';
-import { keyVerbs } from '../decisions/keys.ts';
-import { learnedKeyVerbs } from '../decisions/learned-keys.ts';
-import { leaseVerbs } from '../decisions/leases.ts';
 import type { KeyIndex } from '../decisions/lists.ts';
-import { payloadVerbs } from '../decisions/payloads.ts';
 import { type Port, sql } from '../decisions/port.ts';
-import { removalVerbs } from '../decisions/removal.ts';
-import { revisionVerbs } from '../decisions/revisions.ts';
-import { routeVerbs } from '../decisions/routes.ts';
-import { runVerbs } from '../decisions/runs.ts';
-import { scheduleVerbs } from '../decisions/schedules.ts';
-import { stepVerbs } from '../decisions/step-views.ts';
-import { waitingVerbs } from '../decisions/waiting-steps.ts';
+import { verbsWith } from '../decisions/verbs.ts';
 import type { StorageMeasure } from '../store.ts';
 import { acceptanceOperations } from './acceptance.ts';
 import { deliveryOperations } from './deliveries.ts';
@@ -46,30 +28,12 @@ function forgetRedeliveries({ later }: Port, ids: readonly string[]): void {
 
 export const operations = {
   ...ownOperations,
-  ...operationsOf(flowVerbs),
-  ...operationsOf(scheduleVerbs),
-  ...operationsOf(deployVerbs),
-  ...operationsOf(revisionVerbs),
-  ...operationsOf(routeVerbs),
-  ...operationsOf(learnedKeyVerbs),
+  ...operationsOf(verbsWith({ runKeys, forgetRedeliveries })),
   ...acceptanceOperations,
   ...holdOperations,
   ...deliveryOperations,
-  ...operationsOf(deliveryVerbs(runKeys)),
-  ...operationsOf(removalVerbs({ forgetRedeliveries })),
-  ...operationsOf(leaseVerbs),
-  ...operationsOf(runVerbs(runKeys)),
   ...dispatchOperations,
-  ...operationsOf(waitingVerbs),
   ...replicaOperations,
-  ...operationsOf(controlVerbs),
-  ...operationsOf(stepVerbs),
-  ...operationsOf(figureVerbs),
-  ...operationsOf(activityVerbs),
-  ...operationsOf(alertVerbs),
-  ...operationsOf(keyVerbs),
-  ...operationsOf(payloadVerbs),
-  ...operationsOf(hostVerbs),
 };
 
 /** Raises a number, because a transaction without a change would commit even on a full or read-only disk. */

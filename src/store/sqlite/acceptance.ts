@@ -4,7 +4,6 @@ import { type SearchKeyRow, searchKeyRows } from '../../model/text.ts';
 import {
   type AcceptanceRows,
   accept,
-  acceptanceVerbs,
   asReplay,
   type Candidate,
   type FirstUse,
@@ -42,11 +41,10 @@ import { rememberInBatch } from './batch.ts';
 import { DELIVERY, prepareInsertDelivery, prepareInsertKeys, type SentDelivery, sentDelivery } from './deliveries.ts';
 import type { StoreOptions } from './messages.ts';
 import { hashOfDigest, type NonceIndex } from './nonce-index.ts';
-import { membersOf, portOf } from './port.ts';
+import { portOf } from './port.ts';
 
 export const acceptanceOperations = {
   accept: { thread: 'writer', prepare: prepareAccept },
-  ...membersOf(acceptanceVerbs),
 } as const;
 
 // No other process has the database, so that no lease needs an owner.

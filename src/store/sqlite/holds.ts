@@ -2,7 +2,7 @@ import type { Database } from 'better-sqlite3';
 import { hold } from '../decisions/acceptance.ts';
 import { decideNow, known } from '../decisions/decision.ts';
 import { findFlow } from '../decisions/flows.ts';
-import { type HoldRows, heldVerbs } from '../decisions/release.ts';
+import type { HoldRows } from '../decisions/release.ts';
 import { ROW_BYTES, type RUN_COLUMNS } from '../new-rows.ts';
 import type { HoldResult } from '../store.ts';
 import {
@@ -14,11 +14,10 @@ import {
   type WriterState,
 } from './acceptance.ts';
 import { prepareInsertKeys } from './deliveries.ts';
-import { membersOf, portOf } from './port.ts';
+import { portOf } from './port.ts';
 
 export const holdOperations = {
   holdDelivery: { thread: 'writer', prepare: prepareHoldDelivery },
-  ...membersOf(heldVerbs),
 } as const;
 
 function prepareHoldDelivery(

@@ -1,27 +1,9 @@
 import { statSync } from 'node:fs';
 import type { Database } from 'better-sqlite3';
 import { parseJson } from '../../model/json.ts';
-import { activityVerbs } from '../decisions/activity.ts';
-import { alertVerbs } from '../decisions/alerts.ts';
-import { controlVerbs } from '../decisions/control.ts';
 import { decideNow } from '../decisions/decision.ts';
-import { deliveryVerbs } from '../decisions/deliveries.ts';
-import { deployVerbs } from '../decisions/deploys.ts';
-import { figureVerbs } from '../decisions/figures.ts';
-import { flowVerbs } from '../decisions/flows.ts';
-import { hostVerbs } from '../decisions/hosts.ts';
-import { keyVerbs } from '../decisions/keys.ts';
-import { learnedKeyVerbs } from '../decisions/learned-keys.ts';
-import { leaseVerbs } from '../decisions/leases.ts';
 import { keepLedgerTime } from '../decisions/ledger-time.ts';
-import { payloadVerbs } from '../decisions/payloads.ts';
-import { removalVerbs } from '../decisions/removal.ts';
-import { revisionVerbs } from '../decisions/revisions.ts';
-import { routeVerbs } from '../decisions/routes.ts';
-import { runVerbs } from '../decisions/runs.ts';
-import { scheduleVerbs } from '../decisions/schedules.ts';
-import { stepVerbs } from '../decisions/step-views.ts';
-import { waitingVerbs } from '../decisions/waiting-steps.ts';
+import { verbsWith } from '../decisions/verbs.ts';
 import type { BirthLease, HoldResult, LargeRunInput, RunInput, StepOutcome, StorageMeasure } from '../store.ts';
 import { acceptanceOperations, type WriterState } from './acceptance.ts';
 import { deliveryOperations } from './deliveries.ts';
@@ -95,12 +77,10 @@ function givingText<Thread, Given extends unknown[], Value>({ thread, prepare }:
   };
 }
 
-const runReads = membersOf(runVerbs(RUN_KEY_TABLES));
-const stepReads = membersOf(stepVerbs);
-
-const controls = membersOf(controlVerbs);
+const verbs = membersOf(verbsWith({ runKeys: RUN_KEY_TABLES, forgetRuns: forgetRunKeys }));
 
 export const operations: { readonly [Name in OperationName]: Operation<Name> } = {
+  ...verbs,
   ping: { thread: 'writer', prepare: preparePing },
   keepTime: {
     thread: 'writer',
@@ -108,24 +88,15 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
     prepare: (db) => (time) => ({ at: undefined, ledgerAt: decideNow(keepLedgerTime(portOf(db), time)) }),
   },
   measureStorage: { thread: 'reader', prepare: prepareMeasureStorage },
-  ...membersOf(flowVerbs),
-  ...membersOf(scheduleVerbs),
-  ...membersOf(learnedKeyVerbs),
-  ...membersOf(deployVerbs),
-  ...membersOf(revisionVerbs),
-  ...membersOf(routeVerbs),
   ...holdOperations,
   ...acceptanceOperations,
   ...deliveryOperations,
-  ...membersOf(deliveryVerbs(RUN_KEY_TABLES)),
-  ...membersOf(removalVerbs({ forgetRuns: forgetRunKeys })),
   releaseSpace: { thread: 'writer', prepare: prepareReleaseSpace },
-  ...runReads,
-  listSteps: givingText(runReads.listSteps),
+  listSteps: givingText(verbs.listSteps),
   readRunInput: {
     thread: 'reader',
     prepare: (db) => {
-      const read = runReads.readRunInput.prepare(db);
+      const read = verbs.readRunInput.prepare(db);
       return (...given) => {
         const input = read(...given);
         if (input === undefined || input.kind !== undefined) return input;
@@ -133,32 +104,22 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
       };
     },
   },
-  ...membersOf(leaseVerbs),
   ...dispatchOperations,
-  ...membersOf(waitingVerbs),
   claimDue: givingText(dispatchOperations.claimDue),
   claimOverdue: givingText(dispatchOperations.claimOverdue),
-  ...controls,
   advance: {
     thread: 'writer',
     prepare: (db) => {
-      const advance = controls.advance.prepare(db);
+      const advance = verbs.advance.prepare(db);
       return (outcome: string, lease: BirthLease | undefined) => {
         const led = advance(parseJson(outcome) as unknown as StepOutcome, lease);
         return led && JSON.stringify(led);
       };
     },
   },
-  deliverSignal: takingText(controls.deliverSignal),
-  ...stepReads,
-  findStep: givingText(stepReads.findStep),
-  pageSteps: givingText(stepReads.pageSteps),
-  ...membersOf(figureVerbs),
-  ...membersOf(activityVerbs),
-  ...membersOf(alertVerbs),
-  ...membersOf(keyVerbs),
-  ...membersOf(payloadVerbs),
-  ...membersOf(hostVerbs),
+  deliverSignal: takingText(verbs.deliverSignal),
+  findStep: givingText(verbs.findStep),
+  pageSteps: givingText(verbs.pageSteps),
 };
 
 /** The thread that runs a member: only the connection that writes a log in memory sees it. */
