@@ -115,6 +115,7 @@ export const TABLES = {
       content_type: 'text',
       held_at: 'integer',
       kept_bytes: 'integer',
+      search_keys: 'text',
       headers: 'text',
       body: 'bytes',
     },

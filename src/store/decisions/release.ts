@@ -3,6 +3,7 @@ import { entryOf, planRun } from '../../model/planner.ts';
 import type { FlowRecord, NewRun, StartedRun } from '../store.ts';
 import type { Ask, Decision } from './decision.ts';
 import { lockFlows } from './flows.ts';
+import { toSearchKeys } from './lists.ts';
 import { insertRun } from './new-runs.ts';
 import { type Port, sql } from './port.ts';
 import { pinRows } from './sub-run-rows.ts';
@@ -28,7 +29,8 @@ interface HeldDelivery {
   readonly deliveryId: string | null;
   readonly traceparent: string | null;
   readonly contentType: string | null;
-  /** JSON text. */
+  /** JSON text, as the headers. */
+  readonly searchKeys: string | null;
   readonly headers: string;
   readonly body: Uint8Array;
 }
@@ -48,7 +50,8 @@ function* releaseHeld(port: Port, { flowId, limit, at }: Given<'releaseHeld'>): 
     const seqs = firstOf(sizes);
     const deliveries = yield* port.all<HeldDelivery>(sql`
       SELECT seq, trigger_key AS "triggerKey", run_id AS "runId", delivery_id AS "deliveryId",
-        idempotency_key AS "idempotencyKey", traceparent, content_type AS "contentType", headers, body
+        idempotency_key AS "idempotencyKey", traceparent, content_type AS "contentType", search_keys AS "searchKeys",
+        headers, body
       FROM sluice.held_deliveries WHERE seq = ANY (${seqs}) ORDER BY seq`);
     for (const held of deliveries) {
       const run = yield* withPins(pinRows(port), runOf(held, newest, at));
@@ -81,13 +84,12 @@ function* discardHeld(
   { flowId, heldBefore, limit, note }: Given<'discardHeld'>,
 ): Decision<Answer<'discardHeld'>> {
   yield* lockFlows(port, [flowId]);
-  const found = yield* port.all<Pick<HeldDelivery, 'seq' | 'runId' | 'deliveryId'>>(sql`
-    SELECT seq, run_id AS "runId", delivery_id AS "deliveryId" FROM sluice.held_deliveries
+  const found = yield* port.all<Pick<HeldDelivery, 'seq' | 'deliveryId'>>(sql`
+    SELECT seq, delivery_id AS "deliveryId" FROM sluice.held_deliveries
     WHERE flow_id = ${flowId} AND held_at < ${heldBefore} ORDER BY seq LIMIT ${limit}`);
   if (found.length > 0) {
     const deliveryIds = found.flatMap(({ deliveryId }) => deliveryId ?? []);
     port.later(sql`UPDATE sluice.deliveries SET detail = ${note} WHERE id = ANY (${deliveryIds}::uuid[])`);
-    port.later(sql`DELETE FROM sluice.run_keys WHERE run_id = ANY (${found.map(({ runId }) => runId)}::uuid[])`);
     yield* removeHeld(
       port,
       found.map(({ seq }) => seq),
@@ -145,6 +147,8 @@ function runOf(held: HeldDelivery, flow: Newest, at: number): NewRun {
     deliveryId,
     sourceRunId: null,
     traceparent,
+    // Those that it arrived with, whatever its flow names since.
+    searchKeys: toSearchKeys(held.searchKeys),
     at,
   });
 }

@@ -224,6 +224,7 @@ export const tables = `
     content_type text,
     held_at bigint NOT NULL,
     kept_bytes bigint NOT NULL,
+    search_keys text,
     headers text NOT NULL,
     body bytea NOT NULL
   );

@@ -47,14 +47,12 @@ function holdRows(sql: Sql, written: NewRows): Omit<HoldRows<AcceptCall>, 'lockF
       const { run } = acceptance;
       const bytes = sizeOf(call);
       sql.port.count('kept_sizes', ['held'], { rows: 1, bytes });
-      // The run keeps them from now on, whatever its flow names when it is released.
-      written.addKeys('run', run.id, run.searchKeys);
       if (run.deliveryId !== null) written.addKeys('delivery', run.deliveryId, run.searchKeys);
       sql.later(
         `INSERT INTO sluice.held_deliveries (
           flow_id, trigger_key, run_id, delivery_id, idempotency_key, traceparent, content_type, headers, body, kept_bytes,
-          held_at
-        ) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+          held_at, search_keys
+        ) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
         [
           run.flowId,
           run.triggerKey,
@@ -67,6 +65,7 @@ function holdRows(sql: Sql, written: NewRows): Omit<HoldRows<AcceptCall>, 'lockF
           run.trigger.body,
           bytes,
           run.startedAt,
+          run.searchKeys === undefined ? null : JSON.stringify(run.searchKeys),
         ],
       );
     },

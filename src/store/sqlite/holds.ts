@@ -46,9 +46,8 @@ function prepareHoldRows(db: Database, bounds: WriterState['held']): HoldRows<Ac
   const insert = db.prepare<unknown[]>(`
     INSERT INTO held_deliveries (
       flow_id, trigger_key, run_id, delivery_id, idempotency_key, traceparent, content_type, headers, held_at, body,
-      kept_bytes
-    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
-  const insertRunKeys = prepareInsertKeys(db, 'run');
+      kept_bytes, search_keys
+    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const insertDeliveryKeys = prepareInsertKeys(db, 'delivery');
   const port = portOf(db);
   return {
@@ -60,7 +59,6 @@ function prepareHoldRows(db: Database, bounds: WriterState['held']): HoldRows<Ac
     },
     keepHeld(call) {
       const {
-        runId,
         run: [row, , keys],
         body,
       } = call;
@@ -68,9 +66,10 @@ function prepareHoldRows(db: Database, bounds: WriterState['held']): HoldRows<Ac
         HELD_COLUMNS.map((column) => row[RUN[column]]),
         body,
         bytesOf(call),
+        keys.length === 0
+          ? null
+          : JSON.stringify(Object.fromEntries(keys.map(([name, folded, value]) => [name, value ?? folded]))),
       );
-      // The run keeps them from now on, whatever its flow names when it is released.
-      insertRunKeys(runId, keys);
       const deliveryId = row[RUN.delivery_id] as string | null;
       if (deliveryId !== null) insertDeliveryKeys(deliveryId, keys);
     },
