@@ -427,12 +427,15 @@ const places = {
 export const SQLITE_ADDS = {
   /** A nonce is found by its hash, which is indexed behind. */
   columns: { nonces: { hash: 'integer' }, runs: { seq: 'integer' }, steps: leaseOwner },
-  keys: { runs: ['seq'], run_inputs: [] },
+  keys: { runs: ['seq'], run_inputs: [], run_keys: [] },
   tables: {
     ...places,
     nonce_index: { key: ['hash', 'seq'], columns: { hash: 'integer', seq: 'integer' } },
     nonce_index_state: { key: ['id'], columns: { ...one, indexed_to: 'integer' } },
-    run_input_rows: { key: ['seq'], columns: { seq: 'integer', content_type: 'text', headers: 'text', body: 'bytes' } },
+    run_input_rows: {
+      key: ['seq'],
+      columns: { seq: 'integer', content_type: 'text', search_keys: 'text', headers: 'text', body: 'bytes' },
+    },
     run_key_index: {
       key: ['segment', 'folded', 'run', 'name'],
       columns: { segment: 'integer', folded: 'text', run: 'integer', name: 'text' },

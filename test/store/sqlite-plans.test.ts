@@ -58,7 +58,7 @@ function watch(statement: SqliteDatabase.Statement, note: (values: unknown[]) =>
   });
 }
 
-const large = /^SCAN (deliveries|runs|run_keys|delivery_keys|steps|attempts|d|r|k)\b(?! USING)/;
+const large = /^SCAN (deliveries|runs|run_keys|delivery_keys|steps|attempts|d|r|k)\b(?! USING| VIRTUAL TABLE)/;
 
 /** Lists whose counters say that they are empty ask for nothing more, so that each filter needs a row to find. */
 function seed(): void {

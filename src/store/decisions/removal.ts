@@ -29,7 +29,6 @@ const TABLES = [
   { table: 'signals', keys: 'run_id, name, id', values: 'coalesce(octet_length(body), 0)' },
   { table: 'loop_items', keys: 'run_id, step_key, first_index', values: 'octet_length(items)' },
   { table: 'loops', keys: 'run_id, step_key', values: '0' },
-  { table: 'run_keys', keys: 'run_id, name', values: '0' },
   { table: 'run_pins', keys: 'run_id, flow_id', values: '0' },
 ].map(({ table, keys, values }) => ({ table: fixed(`sluice.${table}`), keys: fixed(keys), values: fixed(values) }));
 

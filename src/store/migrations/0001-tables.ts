@@ -243,15 +243,8 @@ export const tables = `
   -- Runs that were removed and whose rows are still to be deleted, a slice at a time.
   CREATE TABLE sluice.removed_runs (run_id uuid PRIMARY KEY) /*sqlite: WITHOUT ROWID*/;
 
-  -- What people look for runs and deliveries by. Tables of their own, so that whoever names no keys pays nothing. What
-  -- a run was started by is kept with the run alone, as its bytes are. The value is null where it is what is compared.
-  CREATE TABLE sluice.run_keys (
-    run_id uuid NOT NULL,
-    name text COLLATE "C" NOT NULL,
-    folded text COLLATE "C" NOT NULL,
-    value text,
-    PRIMARY KEY (run_id, name)
-  ) /*sqlite: WITHOUT ROWID*/;
+  -- What people look for deliveries by, where no run has it: it is kept once, as their bytes are. The value is null where
+  -- it is what is compared.
   CREATE TABLE sluice.delivery_keys (
     delivery_id uuid NOT NULL,
     name text COLLATE "C" NOT NULL,

@@ -22,13 +22,17 @@ const ownOperations: Operations<'ping' | 'releaseSpace' | 'measureStorage'> = {
   releaseSpace: { purpose: 'read', run: async () => 0 },
 };
 
+function forgetRuns({ later }: Port, runIds: readonly string[]): void {
+  later(sql`DELETE FROM sluice.run_keys WHERE run_id = ANY (${runIds})`);
+}
+
 function forgetRedeliveries({ later }: Port, ids: readonly string[]): void {
   later(sql`DELETE FROM sluice.redeliveries WHERE delivery_id = ANY (${ids})`);
 }
 
 export const operations = {
   ...ownOperations,
-  ...operationsOf(verbsWith({ runKeys, forgetRedeliveries })),
+  ...operationsOf(verbsWith({ runKeys, forgetRuns, forgetRedeliveries })),
   ...acceptanceOperations,
   ...holdOperations,
   ...deliveryOperations,

@@ -38,7 +38,7 @@ import {
 } from '../new-rows.ts';
 import type { Acceptance, AcceptResult, BirthLease, NewRun, NonceClaim, Pins } from '../store.ts';
 import { rememberInBatch } from './batch.ts';
-import { DELIVERY, prepareInsertDelivery, prepareInsertKeys, type SentDelivery, sentDelivery } from './deliveries.ts';
+import { DELIVERY, prepareInsertDelivery, type SentDelivery, sentDelivery } from './deliveries.ts';
 import type { StoreOptions } from './messages.ts';
 import { hashOfDigest, type NonceIndex } from './nonce-index.ts';
 import { portOf } from './port.ts';
@@ -242,17 +242,16 @@ function prepareInsertRunRows(db: Database): (run: SentRun, pins: Pins | undefin
   const columns = RUN_COLUMNS.slice(0, -INPUT_COLUMNS.length);
   const insertRun = db.prepare<unknown[]>(`INSERT INTO runs (${columns.join(', ')}) VALUES (${places(columns)})`);
   const insertInput = db.prepare<unknown[]>(
-    'INSERT INTO run_input_rows (seq, content_type, headers, body) VALUES (?, ?, ?, ?)',
+    'INSERT INTO run_input_rows (seq, search_keys, content_type, headers, body) VALUES (?, ?, ?, ?, ?)',
   );
   const insertStep = db.prepare<unknown[]>(
     `INSERT INTO steps (${ownStepColumns.join(', ')}) VALUES (${places(ownStepColumns)})`,
   );
-  const insertKeys = prepareInsertKeys(db, 'run');
   const port = portOf(db);
   return ([row, steps, keys], pins, body) => {
     const id = row[RUN.id] as string;
     const { lastInsertRowid: seq } = insertRun.run(row.slice(0, columns.length));
-    insertInput.run(seq, row.slice(columns.length), body);
+    insertInput.run(seq, keys.length === 0 ? null : JSON.stringify(keys), row.slice(columns.length), body);
     countRun(port.count, {
       flowId: row[RUN.flow_id] as string,
       status: row[RUN.status] as RunStatus,
@@ -260,7 +259,6 @@ function prepareInsertRunRows(db: Database): (run: SentRun, pins: Pins | undefin
       completedAt: row[RUN.completed_at] as number | null,
     });
     for (const step of steps) insertStep.run(step);
-    insertKeys(id, keys);
     if (pins !== undefined) insertPins(port, id, pins);
   };
 }

@@ -31,7 +31,7 @@ export function prepareInsertDelivery(
 ): (row: readonly SentValue[], keys: readonly SearchKeyRow[], body: Uint8Array | null) => void {
   const insert = db.prepare<unknown[]>(`
     INSERT INTO deliveries (${DELIVERY_COLUMNS.join(', ')}, body, kept_bytes) VALUES (${DELIVERY_COLUMNS.map(() => '?').join(', ')}, ?, ?)`);
-  const insertKeys = prepareInsertKeys(db, 'delivery');
+  const insertKeys = prepareInsertKeys(db);
   const { count } = portOf(db);
   return (row, keys, body) => {
     const keptBytes = bytesOf(row) + bytesOf(keys.flat()) + (body?.byteLength ?? 0) + ROW_BYTES;
@@ -55,19 +55,16 @@ export function prepareInsertDelivery(
   };
 }
 
-/** Stores the search keys of a run or a delivery. */
-export function prepareInsertKeys(
-  db: Database,
-  owner: 'run' | 'delivery',
-): (ownerId: string, keys: readonly SearchKeyRow[]) => void {
+/** Stores the search keys of a delivery. */
+export function prepareInsertKeys(db: Database): (deliveryId: string, keys: readonly SearchKeyRow[]) => void {
   const ofCount: Statement<SentValue[]>[] = [];
-  return (ownerId, keys) => {
+  return (deliveryId, keys) => {
     // OR FAIL: else SQLite copies each page first, for the case that the second key cannot be stored.
     if (keys.length === 0) return;
     ofCount[keys.length] ??= db.prepare<SentValue[]>(
-      `INSERT OR FAIL INTO ${owner}_keys (${owner}_id, name, folded, value) VALUES ${keys.map(() => '(?, ?, ?, ?)').join(', ')}`,
+      `INSERT OR FAIL INTO delivery_keys (delivery_id, name, folded, value) VALUES ${keys.map(() => '(?, ?, ?, ?)').join(', ')}`,
     );
-    ofCount[keys.length]?.run(...keys.flatMap<SentValue>((key) => [ownerId, ...key]));
+    ofCount[keys.length]?.run(...keys.flatMap<SentValue>((key) => [deliveryId, ...key]));
   };
 }
 

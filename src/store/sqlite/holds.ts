@@ -48,7 +48,7 @@ function prepareHoldRows(db: Database, bounds: WriterState['held']): HoldRows<Ac
       flow_id, trigger_key, run_id, delivery_id, idempotency_key, traceparent, content_type, headers, held_at, body,
       kept_bytes, search_keys
     ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
-  const insertDeliveryKeys = prepareInsertKeys(db, 'delivery');
+  const insertDeliveryKeys = prepareInsertKeys(db);
   const port = portOf(db);
   return {
     port,

@@ -16,8 +16,8 @@ const SEGMENT_RUNS = 2048;
  */
 export const RUN_KEY_TABLES: readonly KeyIndex[] = [
   {
-    table: `(SELECT r.seq AS run, k.name, k.folded FROM runs r CROSS JOIN run_keys k ON k.run_id = r.id
-      WHERE r.seq > (SELECT coalesce(max(last_run), 0) FROM run_key_segments))`,
+    table: `(SELECT i.seq AS run, k.value ->> 0 AS name, k.value ->> 1 AS folded
+      FROM run_input_rows i CROSS JOIN json_each(i.search_keys) k WHERE i.seq > (SELECT coalesce(max(last_run), 0) FROM run_key_segments))`,
     owner: 'k.run',
     newest: 'k.run DESC',
   },
@@ -39,8 +39,8 @@ function prepareIndex(db: Database): () => number {
   );
   const add = db.prepare(`
     INSERT INTO run_key_index (segment, folded, run, name)
-    SELECT ?, k.folded, r.seq, k.name FROM runs r CROSS JOIN run_keys k ON k.run_id = r.id
-    WHERE r.seq > ? AND r.seq <= ? ORDER BY 2, 3, 4`);
+    SELECT ?, k.value ->> 1, i.seq, k.value ->> 0 FROM run_input_rows i CROSS JOIN json_each(i.search_keys) k
+    WHERE i.seq > ? AND i.seq <= ? ORDER BY 2, 3, 4`);
   const end = db.prepare('INSERT INTO run_key_segments (segment, last_run) VALUES (?, ?)');
   return () => {
     const left = measure.get() ?? 0;

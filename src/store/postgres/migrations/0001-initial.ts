@@ -49,6 +49,15 @@ const after = `
   CREATE TRIGGER add_run_input INSTEAD OF INSERT ON sluice.run_inputs
     FOR EACH ROW EXECUTE FUNCTION sluice.add_run_input();
 
+  -- What people look for runs by. A table of its own, so that whoever names no keys pays nothing. The value is null where
+  -- it is what is compared.
+  CREATE TABLE sluice.run_keys (
+    run_id uuid NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    folded text COLLATE "C" NOT NULL,
+    value text,
+    PRIMARY KEY (run_id, name)
+  );
   CREATE INDEX run_keys_by_value ON sluice.run_keys (folded, run_id, name);
   -- Steps that wait for the turn of a host, by queue. Its key holds no character that JSON escapes.
   CREATE INDEX steps_of_host ON sluice.steps (

@@ -24,6 +24,9 @@ const before = `
   CREATE TABLE run_input_rows (
     seq INTEGER PRIMARY KEY,
     content_type TEXT,
+    -- What people look for it by, as JSON: a list of name, what is compared, and the value where that differs. A table
+    -- would be three pages more of each commit.
+    search_keys TEXT,
     headers TEXT NOT NULL,
     body BLOB NOT NULL
   );
@@ -32,6 +35,15 @@ const before = `
   CREATE TRIGGER run_input_added INSTEAD OF INSERT ON run_inputs BEGIN
     INSERT INTO run_input_rows (seq, content_type, headers, body)
     SELECT seq, new.content_type, new.headers, new.body FROM runs WHERE id = new.run_id;
+  END;
+  CREATE VIEW run_keys AS
+    SELECT r.id AS run_id, CAST(k.value ->> 0 AS TEXT) AS name, CAST(k.value ->> 1 AS TEXT) AS folded,
+      CAST(k.value ->> 2 AS TEXT) AS value
+    FROM runs r CROSS JOIN run_input_rows i ON i.seq = r.seq CROSS JOIN json_each(i.search_keys) k;
+  CREATE TRIGGER run_key_added INSTEAD OF INSERT ON run_keys BEGIN
+    UPDATE run_input_rows
+    SET search_keys = json_insert(coalesce(search_keys, '[]'), '$[#]', json_array(new.name, new.folded, new.value))
+    WHERE seq = (SELECT seq FROM runs WHERE id = new.run_id);
   END;
   CREATE TRIGGER run_input_deleted AFTER DELETE ON runs BEGIN
     DELETE FROM run_input_rows WHERE seq = old.seq;
