@@ -47,28 +47,7 @@ import { createLogRetention } from './webhooks/log-retention.ts';
 import { clientAddressReader } from './webhooks/read-delivery.ts';
 import { createTriggersInForce, type TriggersInForce, type TriggerTable } from './webhooks/triggers.ts';
 
-/** The schema library that handlers describe their inputs with, so that a config module needs no packages of its own. */
-export { z } from 'zod';
-export type { Extensions } from './config/extensions.ts';
-export type { Settings, SettingsInput } from './config/settings-schema.ts';
-export { defineHandler, type HandlerResult, type StepContext, type StepHandler } from './flows/handlers/handler.ts';
-export type { Gate, GatePlugin, Verdict } from './webhooks/gate.ts';
-export type { NamedSignatureSpec } from './webhooks/schemes/resolve.ts';
-export type {
-  PayloadBuilder,
-  SignatureSpec,
-  SignatureVerifier,
-  VerificationRequest,
-  VerificationResult,
-} from './webhooks/schemes/spec.ts';
-
-/** What a config module exports as its default: options of the settings by name, and extensions. */
-export type Config = SettingsInput & Extensions;
-
-/** Types a config module. */
-export function defineConfig(config: Config): Config {
-  return config;
-}
+export * from './config/api.ts';
 
 export interface AppOptions {
   readonly settings?: SettingsInput;

@@ -26,8 +26,8 @@ export async function loadConfigModule(path: string | undefined, folder: string)
 async function importConfig(file: string): Promise<unknown> {
   // `import … from 'sluice'` gets this process' own code, wherever the config module is. Both are loaded only if there is
   // a config module.
-  const [app, { createJiti }] = await Promise.all([import('../app.ts'), import('jiti')]);
-  const virtualModules = { sluice: app };
+  const [sluice, { createJiti }] = await Promise.all([import('./api.ts'), import('jiti')]);
+  const virtualModules = { sluice };
   try {
     const importer = createJiti(import.meta.url, { virtualModules });
     return await runAs('config module', () => importer.import(file, { default: true }));

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { defineConfig } from '../../src/app.ts';
+import { defineConfig } from '../../src/config/api.ts';
 import { readSettings } from '../../src/config/settings.ts';
 
 it('takes the options of the settings by name', () => {
