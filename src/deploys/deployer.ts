@@ -254,14 +254,16 @@ class FlowDeployer implements Deployer {
     const flow = deployed?.flow;
     const replaced = flow === undefined ? folder.replacedBy(loaded) : undefined;
     const objections = replaced === undefined ? [] : [await this.#objection(replaced, loaded)];
-    const { snapshot, isNamedByFile = false } = loaded;
-    const superseded = flow && (await store.findSuperseded({ id, name: ownName, snapshot, isNamedByFile }));
     const difference =
       deployed?.revision.hash === loaded.hash && deployed.flow.deletedAt === undefined
         ? await needs.compare(deployed.revision, loaded)
         : undefined;
     const isUnchanged = difference?.isForeign === false;
     const changedSecrets = difference?.changed ?? new Map();
+    const { snapshot, isNamedByFile = false } = loaded;
+    // What is in force already is no earlier revision.
+    const superseded =
+      flow && !isUnchanged ? await store.findSuperseded({ id, name: ownName, snapshot, isNamedByFile }) : undefined;
     const plan = planDeploy({
       loaded,
       live,
@@ -323,19 +325,21 @@ class FlowDeployer implements Deployer {
     const taken = takenNames(catalog.list().map(({ loaded }) => loaded));
     const free = [...takenNames(flows)].filter((slug) => !taken.has(slug));
     const former = new Map<string, Route>();
+    const revisions = new Map<string, LoadedFlow | undefined>();
     for (const { slug, flowId, triggerKey, revision } of free.length === 0 ? [] : await store.listRoutes(free)) {
-      const stored = await store.findRevision(flowId, revision);
-      former.set(slug, formerRoute(slug, triggerKey, stored && (await this.#readRevision(stored))));
+      const key = `${flowId} ${revision}`;
+      if (!revisions.has(key)) revisions.set(key, await this.#readRevision(flowId, revision));
+      former.set(slug, formerRoute(slug, triggerKey, revisions.get(key)));
     }
     return former;
   }
 
   /** As it would be served again; undefined where its manifest is removed. */
-  async #readRevision(stored: NonNullable<Awaited<ReturnType<Store['findRevision']>>>) {
-    if (stored.snapshot === undefined) return undefined;
-    const known = this.#services.catalog.find(stored.flowId);
-    const name = known?.record.name ?? stored.flowId;
-    return (await openRevision({ name, revision: stored }, this.#services, this.#offered.get(stored.flowId))).flow;
+  async #readRevision(flowId: string, number: number): Promise<LoadedFlow | undefined> {
+    const revision = await this.#services.store.findRevision(flowId, number);
+    if (revision?.snapshot === undefined) return undefined;
+    const name = this.#services.catalog.find(flowId)?.record.name ?? flowId;
+    return (await openRevision({ name, revision }, this.#services, this.#offered.get(flowId))).flow;
   }
 
   async #objection({ id, name, because }: ReplacedFlow, { manifest: next }: LoadedFlow): Promise<Finding> {
