@@ -1,11 +1,8 @@
-import { delay } from './delay.ts';
-import { fail, noOp, transform } from './fixed-outcomes.ts';
 import { forEach } from './for-each.ts';
 import type { StepHandler } from './handler.ts';
 import { createHttpRequestHandler } from './http-request.ts';
-import { logMessage } from './log-message.ts';
+import { delay, fail, logMessage, noOp, transform, waitForSignal } from './plain-steps.ts';
 import { runFlow } from './run-flow.ts';
-import { waitForSignal } from './wait-for-signal.ts';
 
 export type HandlerTable = ReadonlyMap<string, StepHandler>;
 

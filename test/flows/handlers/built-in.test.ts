@@ -1,8 +1,7 @@
 import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
-import { noOp } from '../../../src/flows/handlers/fixed-outcomes.ts';
 import { builtInHandlers, handlerTable } from '../../../src/flows/handlers/index.ts';
-import { logMessage } from '../../../src/flows/handlers/log-message.ts';
+import { logMessage, noOp } from '../../../src/flows/handlers/plain-steps.ts';
 import { call } from './call.ts';
 
 function recordingLogger() {

@@ -1,0 +1,100 @@
+import { z } from 'zod';
+import { SIGNAL_NAME } from '../../model/run.ts';
+import { anyJson, defineHandler, MAX_WAIT_SECONDS, noSignals } from './handler.ts';
+
+/** Yields its value, with its expressions resolved. */
+export const transform = defineHandler({
+  type: 'Transform',
+  inputs: z.strictObject({ value: anyJson.describe('Any JSON; its expressions are resolved.') }),
+  waitsFor: noSignals,
+  run: ({ inputs }) => ({ kind: 'succeeded', output: inputs.value }),
+});
+
+/** Does nothing, with any inputs: a joint between steps, or what a retired step is pointed at. */
+export const noOp = defineHandler({
+  type: 'NoOp',
+  inputs: z.unknown(),
+  waitsFor: noSignals,
+  run: () => ({ kind: 'succeeded', output: null }),
+});
+
+/** Fails with its message, and is not tried again: a dead end that a manifest chose. */
+export const fail = defineHandler({
+  type: 'Fail',
+  inputs: z.strictObject({ message: z.string().min(1).describe('Error message of the step.') }),
+  waitsFor: noSignals,
+  run: ({ inputs }) => ({ kind: 'failed', code: 'failed_on_purpose', message: inputs.message, retryable: false }),
+});
+
+/** Writes one log line with the run's and the step's ids; the output is the message as it was given. */
+export const logMessage = defineHandler({
+  type: 'LogMessage',
+  inputs: z.strictObject({
+    message: anyJson.describe('Text, or any JSON.'),
+    level: z
+      .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal'])
+      .default('info')
+      .describe('Level of the log line.'),
+  }),
+  waitsFor: noSignals,
+  run: ({ inputs: { message, level }, logger }) => {
+    logger[level](typeof message === 'string' ? message : JSON.stringify(message));
+    return { kind: 'succeeded', output: message };
+  },
+});
+
+const delayInputs = z
+  .strictObject({
+    seconds: z.number().min(0).max(MAX_WAIT_SECONDS).optional().describe('How long to wait.'),
+    until: z.iso
+      .datetime({ offset: true, error: 'expected a time such as 2026-03-01T12:00:00Z' })
+      .transform((text) => Date.parse(text))
+      .optional()
+      .describe('ISO 8601 with an offset; a time in the past does not wait.'),
+  })
+  .refine(({ seconds, until }) => (seconds === undefined) !== (until === undefined), {
+    error: 'expected either seconds or until',
+  });
+
+/** Waits, and survives a restart doing so. */
+export const delay = defineHandler({
+  type: 'Delay',
+  inputs: delayInputs,
+  waitsFor: noSignals,
+  run: ({ inputs: { seconds = 0, until }, resumed, now }) => {
+    // The end is settled when the step starts; a deploy that changes the inputs moves it no more.
+    const end = typeof resumed?.state === 'number' ? resumed.state : (until ?? now() + seconds * 1000);
+    if (now() >= end) return { kind: 'succeeded', output: null };
+    return { kind: 'waiting', until: end, state: end };
+  },
+});
+
+/** Waits for a signal of the run; the output is the signal's JSON body. Without a time limit it waits for ever. */
+export const waitForSignal = defineHandler({
+  type: 'WaitForSignal',
+  inputs: z.strictObject({
+    signalName: z
+      .string()
+      .regex(SIGNAL_NAME, 'expected 1 to 128 letters, digits, "_", ".", ":" and "-"')
+      .describe('Name of the signal.'),
+    timeoutSeconds: z
+      .number()
+      .positive()
+      .max(MAX_WAIT_SECONDS)
+      .optional()
+      .describe('After this time the step fails with signal_timeout; without it the step waits forever.'),
+  }),
+  waitsFor: ({ signalName }) => (typeof signalName === 'string' ? [signalName] : undefined),
+  run: ({ inputs: { signalName, timeoutSeconds }, resumed, now }) => {
+    if (resumed?.signal) return { kind: 'succeeded', output: resumed.signal.body };
+    const settled = typeof resumed?.state === 'number' ? resumed.state : undefined;
+    const end = settled ?? (timeoutSeconds === undefined ? undefined : now() + timeoutSeconds * 1000);
+    if (end !== undefined && now() >= end) {
+      const message = `no signal "${signalName}" came in time`;
+      return { kind: 'failed', code: 'signal_timeout', message, retryable: false };
+    }
+    return end === undefined
+      ? { kind: 'waiting', signalName }
+      : { kind: 'waiting', signalName, until: end, state: end };
+  },
+});
