@@ -2,7 +2,7 @@ import { WEBHOOK_FIELDS, type WebhookInputs } from '../../manifest/webhook-input
 import type { Finding } from '../../model/finding.ts';
 import { isSame } from '../../model/json.ts';
 import { ENFORCEMENT_MODES } from '../../model/manifest.ts';
-import { type ChangeRule, findingAt, jsonOf, type ServiceSettings, type WebhookPair, webhookPairs } from './change.ts';
+import { type ChangeRule, findingAt, jsonOf, type ServiceSettings, webhookPairs } from './change.ts';
 import { learnsKey } from './secrets.ts';
 
 const CLASSES = { weaker: 'caution', other: 'caution', stronger: 'safe', same: 'safe' } as const;
@@ -17,16 +17,19 @@ const RULES = {
  * Every field of a webhook trigger that has no rule of its own: who gets in, and what is answered. No run in flight reads
  * any of them.
  */
-const gatesChanged: ChangeRule = (change) =>
+export const gatesChanged: ChangeRule = (change) =>
   webhookPairs(change).flatMap(({ key, before, after }) =>
     fieldsOf(before, after).map(([field, judge]): Finding => {
-      const { effect, consequence } = judge(before, after, change.settings);
+      const { effect, consequence, addresses } = judge(before, after, change.settings);
       return findingAt(['triggers', key, 'inputs', field], {
         rule: RULES[effect],
         class: CLASSES[effect],
         before: jsonOf(before[field]),
         after: jsonOf(after[field]),
-        message: `${field} of \`${key}\` ${verbOf(before[field], after[field])}.`,
+        message:
+          addresses === undefined
+            ? `${field} of \`${key}\` ${verbOf(before[field], after[field])}.`
+            : `The address gate of \`${key}\` accepts ${addresses}.`,
         consequence: `${consequence} Runs in flight are not affected.`,
         ...(effect === 'weaker' || effect === 'other'
           ? { advice: 'Check that this is intended: it decides who may start runs.' }
@@ -57,6 +60,8 @@ function verbOf(before: unknown, after: unknown): string {
 interface FieldVerdict {
   readonly effect: 'weaker' | 'stronger' | 'other' | 'same';
   readonly consequence: string;
+  /** Of a field that lists addresses: which the gate accepts. */
+  readonly addresses?: string;
 }
 
 /** Compares what is in force before and after: where a trigger leaves a field out, that is what the service sets. */
@@ -266,6 +271,49 @@ function bodySchema({ webhookBodySchema: before }: WebhookInputs, { webhookBodyS
 const publicUrl: FieldRule = () =>
   verdict('other', 'If the scheme signs the URL, signatures are now checked against the new one.');
 
+/** Who may deliver by address: the sources of the allow list are one list, as the gate reads them. */
+function allowList(before: WebhookInputs, after: WebhookInputs): FieldVerdict {
+  const one = allowEntries(before);
+  const other = allowEntries(after);
+  const added = [...other].filter((entry) => !one.has(entry));
+  if (one.size > 0 && other.size === 0) return moreAddresses('Every address may deliver.');
+  if (one.size > 0 && added.length > 0) return moreAddresses(`These may deliver too: ${added.join(', ')}.`);
+  const removed = [...one].filter((entry) => !other.has(entry));
+  return noMoreAddresses(one.size === 0 ? 'Only the addresses of the list may deliver.' : gone(removed));
+}
+
+function denyList({ webhookIpDenyList: one = [] }: WebhookInputs, { webhookIpDenyList: other = [] }: WebhookInputs) {
+  const freed = one.filter((entry) => !other.map(normal).includes(normal(entry)));
+  return freed.length > 0
+    ? moreAddresses(`These are no longer refused: ${freed.join(', ')}.`)
+    : noMoreAddresses('No address that was refused before may deliver now.');
+}
+
+function moreAddresses(which: string): FieldVerdict {
+  const consequence = `${which} Entries are compared as written, so a range inside another one counts as new.`;
+  return { effect: 'weaker', consequence, addresses: 'more addresses' };
+}
+
+function noMoreAddresses(consequence: string): FieldVerdict {
+  return { effect: 'stronger', consequence, addresses: 'no address that it refused before' };
+}
+
+function gone(removed: readonly string[]): string {
+  return removed.length === 0
+    ? 'The list means the same as before.'
+    : `These may no longer deliver: ${removed.join(', ')}.`;
+}
+
+function allowEntries(inputs: WebhookInputs): Set<string> {
+  const preset = inputs.webhookIpAllowListPreset === undefined ? [] : [inputs.webhookIpAllowListPreset];
+  const presets = [...preset, ...(inputs.webhookIpAllowListPresets ?? [])].map((name) => `preset ${normal(name)}`);
+  return new Set([...(inputs.webhookIpAllowList ?? []).map(normal), ...presets]);
+}
+
+function normal(entry: string): string {
+  return entry.trim().toLowerCase();
+}
+
 /** Every field of a webhook trigger. A new one has to say what its values do to who gets in, or have a rule of its own. */
 const FIELD_RULES: { readonly [Field in keyof WebhookInputs]-?: FieldRule | 'own rule' } = {
   webhookSlug: 'own rule',
@@ -274,10 +322,10 @@ const FIELD_RULES: { readonly [Field in keyof WebhookInputs]-?: FieldRule | 'own
   webhookSecret: 'own rule',
   webhookSecretPrevious: 'own rule',
   webhookVerifyToken: 'own rule',
-  webhookIpAllowList: 'own rule',
-  webhookIpDenyList: 'own rule',
-  webhookIpAllowListPreset: 'own rule',
-  webhookIpAllowListPresets: 'own rule',
+  webhookIpAllowList: allowList,
+  webhookIpDenyList: denyList,
+  webhookIpAllowListPreset: allowList,
+  webhookIpAllowListPresets: allowList,
   webhookSignatureScheme: scheme,
   webhookLearnKey: learnKey,
   webhookAllowSha1: flag('webhookAllowSha1', {
@@ -334,80 +382,3 @@ const FIELD_RULES: { readonly [Field in keyof WebhookInputs]-?: FieldRule | 'own
   webhookTimestampHeader: otherSignature,
   webhookTimestampValueKey: otherSignature,
 };
-
-const ALLOW_FIELDS = ['webhookIpAllowList', 'webhookIpAllowListPreset', 'webhookIpAllowListPresets'] as const;
-
-/** Who may deliver by address: the sources of the allow list are one list, as the gate reads them. */
-const ipListsChanged: ChangeRule = (change) =>
-  webhookPairs(change).flatMap((pair) => [...allowFindings(pair), ...denyFindings(pair)]);
-
-function allowFindings({ key, before, after }: WebhookPair): Finding[] {
-  const fields = ALLOW_FIELDS.filter((field) => !isSame(jsonOf(before[field]), jsonOf(after[field])));
-  const one = allowEntries(before);
-  const other = allowEntries(after);
-  const added = [...other].filter((entry) => !one.has(entry));
-  const removed = [...one].filter((entry) => !other.has(entry));
-  const isOpened = one.size > 0 && (other.size === 0 || added.length > 0);
-  return fields.map((field) =>
-    findingAt(['triggers', key, 'inputs', field], {
-      before: jsonOf(before[field]),
-      after: jsonOf(after[field]),
-      ...(isOpened
-        ? weakened(key, other.size === 0 ? 'Every address may deliver.' : `These may deliver too: ${added.join(', ')}.`)
-        : strengthened(key, one.size === 0 ? 'Only the addresses of the list may deliver.' : gone(removed))),
-    }),
-  );
-}
-
-function denyFindings({ key, before, after }: WebhookPair): Finding[] {
-  const { webhookIpDenyList: one = [] } = before;
-  const { webhookIpDenyList: other = [] } = after;
-  if (isSame(jsonOf(before.webhookIpDenyList), jsonOf(after.webhookIpDenyList))) return [];
-  const freed = one.filter((entry) => !other.map(normal).includes(normal(entry)));
-  return [
-    findingAt(['triggers', key, 'inputs', 'webhookIpDenyList'], {
-      before: jsonOf(before.webhookIpDenyList),
-      after: jsonOf(after.webhookIpDenyList),
-      ...(freed.length > 0
-        ? weakened(key, `These are no longer refused: ${freed.join(', ')}.`)
-        : strengthened(key, 'No address that was refused before may deliver now.')),
-    }),
-  ];
-}
-
-function weakened(key: string, consequence: string): Omit<Finding, 'path'> {
-  return {
-    rule: 'gate-weakened',
-    class: 'caution',
-    message: `The address gate of \`${key}\` accepts more addresses.`,
-    consequence: `${consequence} Entries are compared as written, so a range inside another one counts as new. Runs in flight are not affected.`,
-    advice: 'Check that this is intended: it decides who may start runs.',
-  };
-}
-
-function strengthened(key: string, consequence: string): Omit<Finding, 'path'> {
-  return {
-    rule: 'gate-strengthened',
-    class: 'safe',
-    message: `The address gate of \`${key}\` accepts no address that it refused before.`,
-    consequence: `${consequence} Runs in flight are not affected.`,
-  };
-}
-
-function gone(removed: readonly string[]): string {
-  return removed.length === 0
-    ? 'The list means the same as before.'
-    : `These may no longer deliver: ${removed.join(', ')}.`;
-}
-
-function allowEntries(inputs: WebhookInputs): Set<string> {
-  const preset = inputs.webhookIpAllowListPreset === undefined ? [] : [inputs.webhookIpAllowListPreset];
-  const presets = [...preset, ...(inputs.webhookIpAllowListPresets ?? [])].map((name) => `preset ${normal(name)}`);
-  return new Set([...(inputs.webhookIpAllowList ?? []).map(normal), ...presets]);
-}
-
-function normal(entry: string): string {
-  return entry.trim().toLowerCase();
-}
-
-export const gateRules: readonly ChangeRule[] = [ipListsChanged, gatesChanged];

@@ -12,7 +12,7 @@ import {
   renamedTriggers,
   webhookPairs,
 } from './change.ts';
-import { gateRules } from './gates.ts';
+import { gatesChanged } from './gates.ts';
 import { learnsKey, secretsChanged } from './secrets.ts';
 
 const triggerRemoved: ChangeRule = (change) => {
@@ -281,7 +281,7 @@ type FieldOf<Any> = Any extends unknown ? keyof Any : never;
 /** Every field of a trigger, whatever its type. */
 const FIELD_RULES: Readonly<Record<FieldOf<Trigger>, readonly ChangeRule[]>> = {
   type: [triggerTypeChanged],
-  inputs: [slugChanged, cronChanged, triggerInputsChanged, secretsChanged, ...gateRules],
+  inputs: [slugChanged, cronChanged, triggerInputsChanged, secretsChanged, gatesChanged],
   searchKeys: [searchKeysChanged],
 };
 
