@@ -1,7 +1,7 @@
 import { useId, useState } from 'preact/hooks';
 import { ask } from '../api.ts';
 import type { Api } from '../api-types.ts';
-import { Dialog } from '../kit/overlays.tsx';
+import { Dialog, DialogFoot } from '../kit/overlays.tsx';
 import { Failure } from '../kit/page.tsx';
 import { Icon, Pill } from '../kit/pill.tsx';
 import { words } from '../words.ts';
@@ -74,14 +74,7 @@ function DryRunDialog({ idOrSlug, headers, body, onClose }: DryRunProps & { read
             {result.answer === undefined ? null : <DryRunResult dryRun={result.answer} />}
           </div>
         </div>
-        <footer class="dialog-foot">
-          <button type="button" class="button" onClick={onClose}>
-            Close
-          </button>
-          <button type="submit" class="button primary">
-            Check
-          </button>
-        </footer>
+        <DialogFoot close="Close" action="Check" onClose={onClose} />
       </form>
     </Dialog>
   );

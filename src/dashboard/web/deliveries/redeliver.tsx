@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, messageOf } from '../api.ts';
 import type { Api } from '../api-types.ts';
 import { format } from '../format.ts';
-import { Dialog, toast } from '../kit/overlays.tsx';
+import { Dialog, DialogFoot, toast } from '../kit/overlays.tsx';
 import { Failure, Skeleton } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
 import { LOOKS } from '../looks.ts';
@@ -36,6 +36,8 @@ export function RedeliverMany({ filter, flows, onClose }: RedeliverManyProps) {
   const work = useWork();
   const ready = (plan.data?.items ?? []).filter(({ outcome }) => outcome === 'would be accepted');
   const flowName = flows.find(({ id }) => id === flowId)?.name;
+  const action =
+    ready.length === 0 ? 'Nothing to redeliver' : `Redeliver ${format.counted(ready.length, 'delivery', 'deliveries')}`;
   return (
     <Dialog title="Redeliver refused deliveries" isWide onClose={onClose}>
       <div class="dialog-body">
@@ -47,23 +49,12 @@ export function RedeliverMany({ filter, flows, onClose }: RedeliverManyProps) {
         {plan.data === undefined || work.state !== 'idle' ? null : <Groups items={plan.data.items} />}
         {work.state === 'idle' ? null : <Progress work={work} />}
       </div>
-      <footer class="dialog-foot">
-        <button type="button" class="button" onClick={onClose}>
-          {work.state === 'done' ? 'Close' : 'Cancel'}
-        </button>
-        {work.state === 'running' ? (
-          <button type="button" class="button danger" onClick={work.stop}>
-            Stop
-          </button>
-        ) : null}
-        {work.state === 'idle' ? (
-          <button type="button" class="button primary" disabled={ready.length === 0} onClick={() => work.start(ready)}>
-            {ready.length === 0
-              ? 'Nothing to redeliver'
-              : `Redeliver ${format.counted(ready.length, 'delivery', 'deliveries')}`}
-          </button>
-        ) : null}
-      </footer>
+      <DialogFoot
+        close={work.state === 'done' ? 'Close' : 'Cancel'}
+        onClose={onClose}
+        {...(work.state === 'running' ? { action: 'Stop', isDangerous: true, onAct: work.stop } : {})}
+        {...(work.state === 'idle' ? { action, onAct: () => work.start(ready), isDisabled: ready.length === 0 } : {})}
+      />
     </Dialog>
   );
 }
@@ -193,19 +184,13 @@ export function RedeliverOne({ delivery, onDone, onClose }: RedeliverOneProps) {
         {plan.data === undefined ? null : <Plan plan={plan.data} />}
         {plan.data?.outcome === 'refused' ? <Force isForced={isForced} onChange={setForced} /> : null}
       </div>
-      <footer class="dialog-foot">
-        <button type="button" class="button" onClick={onClose}>
-          Cancel
-        </button>
-        <button
-          type="button"
-          class={`button ${isForced ? 'danger' : 'primary'}`}
-          disabled={!canGo || isBusy}
-          onClick={redeliver}
-        >
-          {isForced ? 'Accept it anyway' : 'Redeliver'}
-        </button>
-      </footer>
+      <DialogFoot
+        action={isForced ? 'Accept it anyway' : 'Redeliver'}
+        isDangerous={isForced}
+        isDisabled={!canGo || isBusy}
+        onAct={redeliver}
+        onClose={onClose}
+      />
     </Dialog>
   );
 }

@@ -5,7 +5,7 @@ import type { Api } from '../api-types.ts';
 import { format } from '../format.ts';
 import { jsonProblem } from '../json.ts';
 import { Table } from '../kit/list.tsx';
-import { confirm, Dialog, toast } from '../kit/overlays.tsx';
+import { confirm, FormDialog, toast } from '../kit/overlays.tsx';
 import { Loaded, Panel } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
@@ -128,70 +128,56 @@ async function act(flowId: string, verb: 'drain' | 'resume'): Promise<void> {
 export function StartDialog({ flow, onClose }: { flow: Api['Flow']; onClose: () => void }) {
   const [text, setText] = useState('{}');
   const [triggerKey, setTriggerKey] = useState('');
-  const [isBusy, setBusy] = useState(false);
   const [failure, setFailure] = useState<string | undefined>();
   const problem = jsonProblem(text);
   const ids = { body: useId(), error: useId(), trigger: useId() };
-  const start = async (event: Event) => {
-    event.preventDefault();
+  const start = async () => {
     if (problem !== null) return;
-    setBusy(true);
     try {
       const { runId } = await startRun(flow.id, { triggerKey, text });
       toast('good', `${flow.name} started.`, { href: `/flows/runs/${runId}`, text: 'See the run' });
       onClose();
     } catch (error) {
       setFailure(messageOf(error));
-      setBusy(false);
     }
   };
   return (
-    <Dialog title={`Start a run of ${flow.name}`} onClose={onClose}>
-      <form onSubmit={start}>
-        <div class="dialog-body">
-          {flow.triggers.length > 1 ? (
-            <label class="field" for={ids.trigger}>
-              Trigger
-              <select
-                id={ids.trigger}
-                value={triggerKey}
-                onChange={(event) => setTriggerKey(event.currentTarget.value)}
-              >
-                <option value="">the manual trigger</option>
-                {flow.triggers.map(({ key, type }) => (
-                  <option key={key} value={key}>{`${key} (${type})`}</option>
-                ))}
-              </select>
-            </label>
-          ) : null}
-          <label class="field" for={ids.body}>
-            <span>
-              Body, as JSON: steps read it as <code>trigger.body</code>
-            </span>
-            <textarea
-              id={ids.body}
-              rows={10}
-              spellcheck={false}
-              value={text}
-              aria-invalid={problem !== null}
-              aria-describedby={ids.error}
-              onInput={(event) => setText(event.currentTarget.value)}
-            />
-          </label>
-          <p id={ids.error} class="field-error" role="status">
-            {problem ?? failure ?? ''}
-          </p>
-        </div>
-        <footer class="dialog-foot">
-          <button type="button" class="button" onClick={onClose}>
-            Cancel
-          </button>
-          <button type="submit" class="button primary" disabled={isBusy || problem !== null}>
-            Start
-          </button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={`Start a run of ${flow.name}`}
+      action="Start"
+      isDisabled={problem !== null}
+      send={start}
+      onClose={onClose}
+    >
+      {flow.triggers.length > 1 ? (
+        <label class="field" for={ids.trigger}>
+          Trigger
+          <select id={ids.trigger} value={triggerKey} onChange={(event) => setTriggerKey(event.currentTarget.value)}>
+            <option value="">the manual trigger</option>
+            {flow.triggers.map(({ key, type }) => (
+              <option key={key} value={key}>{`${key} (${type})`}</option>
+            ))}
+          </select>
+        </label>
+      ) : null}
+      <label class="field" for={ids.body}>
+        <span>
+          Body, as JSON: steps read it as <code>trigger.body</code>
+        </span>
+        <textarea
+          id={ids.body}
+          rows={10}
+          spellcheck={false}
+          value={text}
+          aria-invalid={problem !== null}
+          aria-describedby={ids.error}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+      </label>
+      <p id={ids.error} class="field-error" role="status">
+        {problem ?? failure ?? ''}
+      </p>
+    </FormDialog>
   );
 }
 
@@ -214,10 +200,7 @@ interface DiscardProps {
 /** Gets rid of accepted deliveries whose runs have not started; nothing else does. */
 export function DiscardDialog({ flow: { id, name, held }, onClose, onDone }: DiscardProps) {
   const [reason, setReason] = useState('');
-  const [isSending, setSending] = useState(false);
-  const discard = async (event: Event) => {
-    event.preventDefault();
-    setSending(true);
+  const discard = async () => {
     try {
       const { message } = await ask<{ message: string }>(`/flows/${id}/held/discard`, {
         method: 'POST',
@@ -228,33 +211,28 @@ export function DiscardDialog({ flow: { id, name, held }, onClose, onDone }: Dis
       onClose();
     } catch (error) {
       toast('bad', messageOf(error));
-      setSending(false);
     }
   };
   return (
-    <Dialog title={`Discard what ${name} holds?`} onClose={onClose}>
-      <form onSubmit={(event) => void discard(event)}>
-        <div class="dialog-body">
-          <p>{`The runs of ${format.counted(held, 'accepted delivery', 'accepted deliveries')} never start. You cannot undo this.`}</p>
-          <label class="field">
-            Reason, kept in the activity and with the deliveries
-            <input
-              required
-              maxLength={MAX_REASON}
-              value={reason}
-              onInput={(event) => setReason(event.currentTarget.value)}
-            />
-          </label>
-        </div>
-        <footer class="dialog-foot">
-          <button type="button" class="button" onClick={onClose}>
-            Keep them
-          </button>
-          <button type="submit" class="button danger" disabled={isSending || reason.trim() === ''}>
-            Discard
-          </button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={`Discard what ${name} holds?`}
+      close="Keep them"
+      action="Discard"
+      isDangerous
+      isDisabled={reason.trim() === ''}
+      send={discard}
+      onClose={onClose}
+    >
+      <p>{`The runs of ${format.counted(held, 'accepted delivery', 'accepted deliveries')} never start. You cannot undo this.`}</p>
+      <label class="field">
+        Reason, kept in the activity and with the deliveries
+        <input
+          required
+          maxLength={MAX_REASON}
+          value={reason}
+          onInput={(event) => setReason(event.currentTarget.value)}
+        />
+      </label>
+    </FormDialog>
   );
 }

@@ -3,7 +3,7 @@ import { withQuery } from '../address.ts';
 import { ask } from '../api.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
-import { Dialog, toast } from '../kit/overlays.tsx';
+import { Dialog, FormDialog, toast } from '../kit/overlays.tsx';
 import { Empty, Failure, Loaded, Panel, Skeleton } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
@@ -136,7 +136,6 @@ interface RestoreProps {
 /** Shows what going back to a revision would do, as the service judges it, and then does it. */
 function RestoreDialog({ flowId, revision, onClose, onRestored }: RestoreProps) {
   const [allowed, setAllowed] = useState<Allowed>(NOTHING_ALLOWED);
-  const [isBusy, setBusy] = useState(false);
   const [refused, setRefused] = useState<unknown>();
   const plan = useAnswer(
     () => restore({ flowId, revision, allowed, isPlan: true }),
@@ -147,10 +146,7 @@ function RestoreDialog({ flowId, revision, onClose, onRestored }: RestoreProps) 
   if (plan.data !== undefined) latest.current = plan.data;
   const shown = latest.current;
   const failure = refused ?? plan.error;
-  const isReady = plan.data?.action === 'updated' && !isBusy;
-  const carryOut = async (event: Event) => {
-    event.preventDefault();
-    setBusy(true);
+  const carryOut = async () => {
     try {
       const done = await restore({ flowId, revision, allowed, isPlan: false });
       if (done.action === 'refused') throw new Error(done.refusal ?? 'The deploy was refused');
@@ -159,29 +155,21 @@ function RestoreDialog({ flowId, revision, onClose, onRestored }: RestoreProps) 
       onClose();
     } catch (error) {
       setRefused(error);
-      setBusy(false);
     }
   };
   return (
-    <Dialog title={`Restore revision ${revision}`} isWide onClose={onClose}>
-      <form onSubmit={(event) => void carryOut(event)}>
-        <div class="dialog-body">
-          {failure === undefined ? null : <Failure error={failure} />}
-          {shown === undefined && failure === undefined ? <Skeleton /> : null}
-          {shown === undefined ? null : (
-            <DeployPlan plan={shown} verb="Restore" allowed={allowed} onAllow={setAllowed} />
-          )}
-        </div>
-        <footer class="dialog-foot">
-          <button type="button" class="button" onClick={onClose}>
-            Cancel
-          </button>
-          <button type="submit" class="button primary" disabled={!isReady}>
-            Restore
-          </button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={`Restore revision ${revision}`}
+      isWide
+      action="Restore"
+      isDisabled={plan.data?.action !== 'updated'}
+      send={carryOut}
+      onClose={onClose}
+    >
+      {failure === undefined ? null : <Failure error={failure} />}
+      {shown === undefined && failure === undefined ? <Skeleton /> : null}
+      {shown === undefined ? null : <DeployPlan plan={shown} verb="Restore" allowed={allowed} onAllow={setAllowed} />}
+    </FormDialog>
   );
 }
 

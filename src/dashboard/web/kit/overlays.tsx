@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useId, useRef } from 'preact/hooks';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { createState, useShared } from '../state.ts';
 import { Icon } from './pill.tsx';
 
@@ -43,6 +43,61 @@ export function Dialog({ title, onClose, children, isWide = false }: DialogProps
   );
 }
 
+interface DialogFootProps {
+  /** What will be done, not "OK"; a foot without it only closes the dialog. */
+  readonly action?: string | undefined;
+  /** Without it, the button sends the form around it. */
+  readonly onAct?: () => void;
+  readonly isDangerous?: boolean | undefined;
+  readonly isDisabled?: boolean;
+  readonly close?: string;
+  readonly onClose: () => void;
+}
+
+/** The buttons of a dialog: one that leaves everything as it is, and one that acts. */
+export function DialogFoot({ action, onAct, isDangerous, isDisabled, close = 'Cancel', onClose }: DialogFootProps) {
+  return (
+    <footer class="dialog-foot">
+      <button type="button" class="button" onClick={onClose}>
+        {close}
+      </button>
+      {action === undefined ? null : (
+        <button
+          type={onAct === undefined ? 'submit' : 'button'}
+          class={`button ${isDangerous ? 'danger' : 'primary'}`}
+          disabled={isDisabled}
+          onClick={onAct}
+        >
+          {action}
+        </button>
+      )}
+    </footer>
+  );
+}
+
+interface FormDialogProps extends DialogProps, Omit<DialogFootProps, 'onAct' | 'onClose'> {
+  /** What the form is for; the button waits until it has ended. */
+  readonly send: () => Promise<void>;
+}
+
+/** A dialog with a form in it. */
+export function FormDialog({ title, isWide = false, children, send, isDisabled, ...foot }: FormDialogProps) {
+  const [isSending, setSending] = useState(false);
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    setSending(true);
+    await send().finally(() => setSending(false));
+  };
+  return (
+    <Dialog title={title} isWide={isWide} onClose={foot.onClose}>
+      <form onSubmit={(event) => void submit(event)}>
+        <div class="dialog-body">{children}</div>
+        <DialogFoot {...foot} isDisabled={isDisabled === true || isSending} />
+      </form>
+    </Dialog>
+  );
+}
+
 interface Question {
   readonly title: string;
   readonly body: ComponentChildren;
@@ -72,18 +127,12 @@ function ConfirmDialog() {
   return (
     <Dialog title={question.title} onClose={() => answer(false)}>
       <div class="dialog-body">{question.body}</div>
-      <footer class="dialog-foot">
-        <button type="button" class="button" onClick={() => answer(false)}>
-          Cancel
-        </button>
-        <button
-          type="button"
-          class={`button ${question.isDangerous ? 'danger' : 'primary'}`}
-          onClick={() => answer(true)}
-        >
-          {question.action}
-        </button>
-      </footer>
+      <DialogFoot
+        action={question.action}
+        isDangerous={question.isDangerous}
+        onAct={() => answer(true)}
+        onClose={() => answer(false)}
+      />
     </Dialog>
   );
 }

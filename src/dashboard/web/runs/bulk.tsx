@@ -3,7 +3,7 @@ import { lists, splitAddress } from '../address.ts';
 import { ask } from '../api.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
-import { Dialog } from '../kit/overlays.tsx';
+import { FormDialog } from '../kit/overlays.tsx';
 import { Failure, Skeleton } from '../kit/page.tsx';
 import { Icon, StatusPill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
@@ -118,57 +118,40 @@ function BulkDialog({ action, filter, onClose }: DialogProps) {
     }
     setSending(false);
   };
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void carryOut();
-  };
   const failure = refused ?? plan.error;
   return (
-    <Dialog title={title} isWide onClose={onClose}>
-      <form onSubmit={submit}>
-        <div class="dialog-body">
-          {failure === undefined ? null : <Failure error={failure} />}
-          {plan.data === undefined && failure === undefined ? <Skeleton lines={4} /> : null}
-          {plan.data === undefined || started !== undefined ? null : (
-            <>
-              <p>{meaning}</p>
-              <Plan plan={plan.data} action={action} />
-              <label class="field">
-                Reason, stored in the activity log
-                <input
-                  maxLength={MAX_REASON}
-                  value={reason}
-                  onInput={(event) => setReason(event.currentTarget.value)}
-                />
-              </label>
-            </>
-          )}
-          {started === undefined ? null : (
-            <Progress
-              key={started.interventionId}
-              action={action}
-              started={started}
-              goOn={() => void carryOut()}
-              isSending={isSending}
-            />
-          )}
-        </div>
-        <footer class="dialog-foot">
-          <button type="button" class="button" onClick={onClose}>
-            Close
-          </button>
-          {started === undefined ? (
-            <button
-              type="submit"
-              class={`button ${action === 'cancel' ? 'danger' : 'primary'}`}
-              disabled={ready === 0 || isSending}
-            >
-              {ready === 0 ? 'Nothing to do' : verb(format.counted(ready, 'run'))}
-            </button>
-          ) : null}
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={title}
+      isWide
+      close="Close"
+      action={started !== undefined ? undefined : ready === 0 ? 'Nothing to do' : verb(format.counted(ready, 'run'))}
+      isDangerous={action === 'cancel'}
+      isDisabled={ready === 0}
+      send={carryOut}
+      onClose={onClose}
+    >
+      {failure === undefined ? null : <Failure error={failure} />}
+      {plan.data === undefined && failure === undefined ? <Skeleton lines={4} /> : null}
+      {plan.data === undefined || started !== undefined ? null : (
+        <>
+          <p>{meaning}</p>
+          <Plan plan={plan.data} action={action} />
+          <label class="field">
+            Reason, stored in the activity log
+            <input maxLength={MAX_REASON} value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
+          </label>
+        </>
+      )}
+      {started === undefined ? null : (
+        <Progress
+          key={started.interventionId}
+          action={action}
+          started={started}
+          goOn={() => void carryOut()}
+          isSending={isSending}
+        />
+      )}
+    </FormDialog>
   );
 }
 

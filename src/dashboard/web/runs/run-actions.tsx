@@ -2,7 +2,7 @@ import { useId, useState } from 'preact/hooks';
 import { ask, messageOf } from '../api.ts';
 import type { Api } from '../api-types.ts';
 import { jsonProblem } from '../json.ts';
-import { confirm, Dialog, toast } from '../kit/overlays.tsx';
+import { confirm, FormDialog, toast } from '../kit/overlays.tsx';
 import { Icon } from '../kit/pill.tsx';
 import { navigate } from '../router.ts';
 import { canRetry, mayAwaitSignal, suggestBody } from './explain.ts';
@@ -58,36 +58,26 @@ const MAX_REASON = 500;
 
 function CancelDialog({ runId, onClose, onDone }: { runId: string; onClose: () => void; onDone: () => void }) {
   const [reason, setReason] = useState('');
-  const [isSending, setSending] = useState(false);
-  const send = async (event: Event) => {
-    event.preventDefault();
-    setSending(true);
-    const answer = await cancelRun(runId, reason.trim());
-    setSending(false);
-    if (answer === undefined) return;
+  const send = async () => {
+    if ((await cancelRun(runId, reason.trim())) === undefined) return;
     onDone();
     onClose();
   };
   return (
-    <Dialog title="Cancel this run?" onClose={onClose}>
-      <form onSubmit={(event) => void send(event)}>
-        <div class="dialog-body">
-          <p>Running steps are told to stop, and waiting steps do not start. You cannot undo this.</p>
-          <label class="field">
-            Reason, stored with the run
-            <input maxLength={MAX_REASON} value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
-          </label>
-        </div>
-        <footer class="dialog-foot">
-          <button type="button" class="button" onClick={onClose}>
-            Keep it running
-          </button>
-          <button type="submit" class="button danger" disabled={isSending}>
-            Cancel run
-          </button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Cancel this run?"
+      close="Keep it running"
+      action="Cancel run"
+      isDangerous
+      send={send}
+      onClose={onClose}
+    >
+      <p>Running steps are told to stop, and waiting steps do not start. You cannot undo this.</p>
+      <label class="field">
+        Reason, stored with the run
+        <input maxLength={MAX_REASON} value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
+      </label>
+    </FormDialog>
   );
 }
 
@@ -181,7 +171,6 @@ interface SignalDialogProps {
 function SignalDialog({ runId, offered, isFixed = false, onClose, onSent }: SignalDialogProps) {
   const [typedName, setName] = useState(offered[0]?.name ?? '');
   const [body, setBody] = useState(offered[0]?.body ?? '{}');
-  const [isSending, setSending] = useState(false);
   const problemId = useId();
   const listId = useId();
   const problem = jsonProblem(body);
@@ -191,62 +180,52 @@ function SignalDialog({ runId, offered, isFixed = false, onClose, onSent }: Sign
     const isUntouched = body === '{}' || offered.some((signal) => signal.body === body);
     if (isUntouched) setBody(offered.find(({ name }) => name === typed)?.body ?? body);
   };
-  const send = async (event: Event) => {
-    event.preventDefault();
-    setSending(true);
-    const answer = await sendSignal(runId, typedName.trim(), body);
-    setSending(false);
-    if (answer === undefined) return;
+  const send = async () => {
+    if ((await sendSignal(runId, typedName.trim(), body)) === undefined) return;
     onSent();
     onClose();
   };
   return (
-    <Dialog title={isFixed ? `Send the signal “${typedName}”` : 'Send a signal'} onClose={onClose}>
-      <form onSubmit={(event) => void send(event)}>
-        <div class="dialog-body">
-          {isFixed ? null : (
-            <label class="field">
-              Name. If no step waits for this signal yet, the first one that does receives it.
-              <input
-                required
-                list={listId}
-                maxLength={128}
-                pattern="[A-Za-z0-9_.:\-]+"
-                title="Letters, digits, “_”, “.”, “:” and “-”"
-                value={typedName}
-                onInput={(event) => typeName(event.currentTarget.value)}
-              />
-              <datalist id={listId}>
-                {offered.map(({ name }) => (
-                  <option key={name} value={name} />
-                ))}
-              </datalist>
-            </label>
-          )}
-          <label class="field">
-            Body, as JSON. It becomes the output of the step.
-            <textarea
-              spellcheck={false}
-              value={body}
-              aria-invalid={problem !== null}
-              aria-describedby={problemId}
-              onInput={(event) => setBody(event.currentTarget.value)}
-            />
-          </label>
-          <p id={problemId} class="field-error" role="status">
-            {problem ?? ''}
-          </p>
-        </div>
-        <footer class="dialog-foot">
-          <button type="button" class="button" onClick={onClose}>
-            Cancel
-          </button>
-          <button type="submit" class="button primary" disabled={problem !== null || isSending}>
-            Send signal
-          </button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={isFixed ? `Send the signal “${typedName}”` : 'Send a signal'}
+      action="Send signal"
+      isDisabled={problem !== null}
+      send={send}
+      onClose={onClose}
+    >
+      {isFixed ? null : (
+        <label class="field">
+          Name. If no step waits for this signal yet, the first one that does receives it.
+          <input
+            required
+            list={listId}
+            maxLength={128}
+            pattern="[A-Za-z0-9_.:\-]+"
+            title="Letters, digits, “_”, “.”, “:” and “-”"
+            value={typedName}
+            onInput={(event) => typeName(event.currentTarget.value)}
+          />
+          <datalist id={listId}>
+            {offered.map(({ name }) => (
+              <option key={name} value={name} />
+            ))}
+          </datalist>
+        </label>
+      )}
+      <label class="field">
+        Body, as JSON. It becomes the output of the step.
+        <textarea
+          spellcheck={false}
+          value={body}
+          aria-invalid={problem !== null}
+          aria-describedby={problemId}
+          onInput={(event) => setBody(event.currentTarget.value)}
+        />
+      </label>
+      <p id={problemId} class="field-error" role="status">
+        {problem ?? ''}
+      </p>
+    </FormDialog>
   );
 }
 

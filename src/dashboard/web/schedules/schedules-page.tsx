@@ -4,7 +4,7 @@ import { ask, messageOf } from '../api.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
 import { Pager } from '../kit/list.tsx';
-import { Dialog, toast } from '../kit/overlays.tsx';
+import { FormDialog, toast } from '../kit/overlays.tsx';
 import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
 import { Icon, Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
@@ -161,7 +161,6 @@ function CronDialog({ schedule, onClose, onChanged }: CronDialogProps) {
   const { cron, timeZone, manifestCron } = schedule;
   const [text, setText] = useState(cron);
   const [asked, setAsked] = useState(cron);
-  const [isSaving, setSaving] = useState(false);
   const previewId = useId();
   const expression = text.trim();
   const path = withQuery('/schedules/preview', { cronExpression: asked, timeZone, count: COUNT });
@@ -171,65 +170,55 @@ function CronDialog({ schedule, onClose, onChanged }: CronDialogProps) {
     const timer = setTimeout(() => setAsked(expression), TYPING_MS);
     return () => clearTimeout(timer);
   }, [expression]);
-  const save = async (event: Event) => {
-    event.preventDefault();
-    setSaving(true);
-    const isChanged = await changeCron(schedule, expression);
-    setSaving(false);
-    if (!isChanged) return;
+  const save = async () => {
+    if (!(await changeCron(schedule, expression))) return;
     onChanged();
     onClose();
   };
   return (
-    <Dialog title={`When ${schedule.flowName} / ${schedule.triggerKey} fires`} onClose={onClose}>
-      <form onSubmit={(event) => void save(event)}>
-        <div class="dialog-body">
-          <label class="field">
-            {`Cron expression, in ${timeZone}`}
-            <input
-              class="mono"
-              required
-              maxLength={200}
-              spellcheck={false}
-              autocomplete="off"
-              value={text}
-              aria-invalid={preview.error !== undefined}
-              aria-describedby={previewId}
-              onInput={(event) => setText(event.currentTarget.value)}
-            />
-          </label>
-          <p class="muted">
-            Minute, hour, day, month, weekday; an optional first field sets the second.{' '}
-            {expression === manifestCron ? (
-              'This is what the manifest says.'
-            ) : (
-              <>
-                It overrides the manifest’s{' '}
-                <button type="button" class="link" onClick={() => setText(manifestCron)}>
-                  <code>{manifestCron}</code>
-                </button>{' '}
-                until you change it back.
-              </>
-            )}
-          </p>
-          <div id={previewId} class="preview" role="status">
-            {preview.error !== undefined && asked !== '' ? (
-              <p class="field-error break">{messageOf(preview.error)}</p>
-            ) : (
-              <Preview times={preview.data?.nextExecutions} timeZone={timeZone} />
-            )}
-          </div>
-        </div>
-        <footer class="dialog-foot">
-          <button type="button" class="button" onClick={onClose}>
-            Cancel
-          </button>
-          <button type="submit" class="button primary" disabled={!isSettled || isSaving || expression === cron}>
-            Save
-          </button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={`When ${schedule.flowName} / ${schedule.triggerKey} fires`}
+      action="Save"
+      isDisabled={!isSettled || expression === cron}
+      send={save}
+      onClose={onClose}
+    >
+      <label class="field">
+        {`Cron expression, in ${timeZone}`}
+        <input
+          class="mono"
+          required
+          maxLength={200}
+          spellcheck={false}
+          autocomplete="off"
+          value={text}
+          aria-invalid={preview.error !== undefined}
+          aria-describedby={previewId}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+      </label>
+      <p class="muted">
+        Minute, hour, day, month, weekday; an optional first field sets the second.{' '}
+        {expression === manifestCron ? (
+          'This is what the manifest says.'
+        ) : (
+          <>
+            It overrides the manifest’s{' '}
+            <button type="button" class="link" onClick={() => setText(manifestCron)}>
+              <code>{manifestCron}</code>
+            </button>{' '}
+            until you change it back.
+          </>
+        )}
+      </p>
+      <div id={previewId} class="preview" role="status">
+        {preview.error !== undefined && asked !== '' ? (
+          <p class="field-error break">{messageOf(preview.error)}</p>
+        ) : (
+          <Preview times={preview.data?.nextExecutions} timeZone={timeZone} />
+        )}
+      </div>
+    </FormDialog>
   );
 }
 
