@@ -11,9 +11,9 @@ import { countsPerIp, limitOf, type RateLimit, unverifiedLimitOf } from './gates
 import { type ReplayRule, replayRule } from './gates/replay.ts';
 import { allowsSha1, isRequired, type SignatureSettings, usesSha1 } from './gates/signature.ts';
 import { type AddressSet, includesAddresses } from './networks/addresses.ts';
-import { keysInForce, learnsKey } from './schemes/keys.ts';
 import { hasPart } from './schemes/layout.ts';
 import { resolveScheme } from './schemes/resolve.ts';
+import { keysInForce, learnsKey } from './schemes/scheme-keys.ts';
 import type { SignatureSpec, SignatureVerifier } from './schemes/spec.ts';
 
 /** What decides who gets in through one webhook trigger, with all settings and defaults filled in. */

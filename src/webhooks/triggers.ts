@@ -13,9 +13,9 @@ import { headersRead } from './headers.ts';
 import type { NamedKey, NameKey } from './key-names.ts';
 import { keySlot } from './learned-keys.ts';
 import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
-import { keysInForce } from './schemes/keys.ts';
 import { gradeOf, hasPart } from './schemes/layout.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
+import { keysInForce } from './schemes/scheme-keys.ts';
 import { GRADES, type Grade } from './schemes/spec.ts';
 import { type PreparedKeys, prepareSearchKeys } from './search-keys.ts';
 

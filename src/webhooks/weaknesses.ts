@@ -2,7 +2,7 @@ import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.t
 import { DAY_MS } from '../model/clock.ts';
 import { familiesCovered } from './networks/addresses.ts';
 import { findPreset } from './networks/presets.ts';
-import { readVerificationKey } from './schemes/keys.ts';
+import { readVerificationKey } from './schemes/scheme-keys.ts';
 import type { SignatureSpec } from './schemes/spec.ts';
 
 /** A field whose value makes its gate pass what it is there to refuse, or refuse everything. */

@@ -12,8 +12,8 @@ import {
   type WebhookTrigger,
 } from '../gate.ts';
 import { type Certificates, CertificateUnavailableError, certificateUrlOf } from '../schemes/certificates.ts';
-import { handsOverKey, keysInForce, learnsKey, readVerificationKey, type SchemeKey } from '../schemes/keys.ts';
 import { type ResolvedScheme, resolveScheme, type SchemeRegistry } from '../schemes/resolve.ts';
+import { handsOverKey, keysInForce, learnsKey, readVerificationKey, type SchemeKey } from '../schemes/scheme-keys.ts';
 import { calledUrl } from '../schemes/signed-payload.ts';
 import type { SignatureSpec, SignatureVerifier, VerificationResult } from '../schemes/spec.ts';
 import { extract, type KeyPair, prepareVerification, verifyWithSpec } from '../schemes/verify.ts';

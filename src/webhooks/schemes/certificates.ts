@@ -2,7 +2,7 @@ import { type KeyObject, X509Certificate } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../model/clock.ts';
 import type { Delivery } from '../../model/delivery.ts';
-import { readPublicKey } from './keys.ts';
+import { readPublicKey } from './scheme-keys.ts';
 import type { CertificateSource, SignatureSpec } from './spec.ts';
 import { bodyReader, headerOf, textOf } from './values.ts';
 

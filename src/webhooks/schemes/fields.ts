@@ -1,6 +1,6 @@
 import type { WebhookInputs } from '../gate.ts';
-import { handsOverKey } from './keys.ts';
 import { findScheme, type KnownScheme, listSchemes, type SchemeRegistry } from './resolve.ts';
+import { handsOverKey } from './scheme-keys.ts';
 import type { Conversation, SignatureSpec } from './spec.ts';
 
 type Field = keyof WebhookInputs;

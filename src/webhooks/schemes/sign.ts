@@ -2,8 +2,8 @@ import { createHash, sign as signAsymmetric } from 'node:crypto';
 import { decodeForm, URL_ENCODED_FORM } from '../../model/form.ts';
 import type { Json } from '../../model/json.ts';
 import { GateConfigurationError } from '../gate.ts';
-import { readSigningKey, type SchemeKey } from './keys.ts';
 import { hasPart } from './layout.ts';
+import { readSigningKey, type SchemeKey } from './scheme-keys.ts';
 import { BODY_HASH_PARAMETER, type SignedBytes, signedPayload, withoutFragment } from './signed-payload.ts';
 import type { BodyField, SignatureSpec, SpecAlgorithm } from './spec.ts';
 import {

@@ -2,8 +2,8 @@ import { createHash, createHmac, type KeyObject, timingSafeEqual, verify as veri
 import type { Delivery, Reason } from '../../model/delivery.ts';
 import type { SignatureAlgorithm } from '../../model/manifest.ts';
 import type { SignedTimestamp } from '../gate.ts';
-import type { SchemeKey } from './keys.ts';
 import { hasPart, layoutOf } from './layout.ts';
+import type { SchemeKey } from './scheme-keys.ts';
 import { displayUrl, type PayloadInput, type SignedBytes, signedPayload } from './signed-payload.ts';
 import type { HeaderFamily, MultiValue, SignatureSpec, SpecAlgorithm, TimestampSource } from './spec.ts';
 import {

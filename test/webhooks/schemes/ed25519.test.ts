@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { GateConfigurationError } from '../../../src/webhooks/gate.ts';
 import { signatureGate } from '../../../src/webhooks/gates/signature.ts';
-import { readVerificationKey } from '../../../src/webhooks/schemes/keys.ts';
+import { readVerificationKey } from '../../../src/webhooks/schemes/scheme-keys.ts';
 import { type SignedDelivery, signDelivery } from '../../../src/webhooks/schemes/sign.ts';
 import { sampleTrigger } from '../samples.ts';
 import { builtIn, ed25519Pair, judge, KEYS, NOW, received, SIGNING_KEYS, settingsOf } from './fixtures.ts';

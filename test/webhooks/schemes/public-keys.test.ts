@@ -1,7 +1,7 @@
 import { createHash, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { GateConfigurationError } from '../../../src/webhooks/gate.ts';
-import { readSigningKey, readVerificationKey } from '../../../src/webhooks/schemes/keys.ts';
+import { readSigningKey, readVerificationKey } from '../../../src/webhooks/schemes/scheme-keys.ts';
 import { signDelivery } from '../../../src/webhooks/schemes/sign.ts';
 import type { SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
 import { builtIn, judge, KEYS, NOW, received, SIGNING_KEYS, settingsOf } from './fixtures.ts';
