@@ -194,9 +194,9 @@ export function differencesOf(replicas: readonly ToldFingerprint[]): readonly Di
   return [...keys, ...secrets, ...settings, ...unreadable(told), ...lacking(told)];
 }
 
-type Told = Fingerprint & { readonly name: string };
+type NamedFingerprint = Fingerprint & { readonly name: string };
 
-function toldBy(replicas: readonly ToldFingerprint[]): Told[] {
+function toldBy(replicas: readonly ToldFingerprint[]): NamedFingerprint[] {
   return replicas.flatMap(({ name, fingerprint }) => {
     const { data } = fingerprintSchema.safeParse(fingerprint);
     return data === undefined ? [] : [{ name, ...data }];
@@ -210,7 +210,7 @@ function toldBy(replicas: readonly ToldFingerprint[]): Told[] {
 export function unreadableIn(own: string, replicas: readonly ToldFingerprint[]): readonly string[] {
   const told = toldBy(replicas);
   const known = new Set(told.flatMap(({ secrets }) => Object.keys(readable(secrets))));
-  const lackedBy = ({ secrets }: Told) => [...known].filter((reference) => secrets[reference] === null);
+  const lackedBy = ({ secrets }: NamedFingerprint) => [...known].filter((reference) => secrets[reference] === null);
   const self = told.find(({ name }) => name === own);
   const isReplaceable = told.some((each) => each !== self && lackedBy(each).length === 0);
   return self !== undefined && isReplaceable ? lackedBy(self) : [];
@@ -220,7 +220,10 @@ function readable(secrets: Fingerprint['secrets']): Record<string, string> {
   return Object.fromEntries(Object.entries(secrets).filter((entry): entry is [string, string] => entry[1] !== null));
 }
 
-function differing(told: readonly Told[], valuesOf: (each: Told) => Readonly<Record<string, string>>): Difference[] {
+function differing(
+  told: readonly NamedFingerprint[],
+  valuesOf: (each: NamedFingerprint) => Readonly<Record<string, string>>,
+): Difference[] {
   const groups = new Map<string, Map<string, string[]>>();
   for (const each of told) {
     for (const [what, value] of Object.entries(valuesOf(each))) {
@@ -236,7 +239,7 @@ function differing(told: readonly Told[], valuesOf: (each: Told) => Readonly<Rec
 }
 
 /** What some can read and others cannot. What none can read is not a matter of replicas. */
-function unreadable(told: readonly Told[]): Difference[] {
+function unreadable(told: readonly NamedFingerprint[]): Difference[] {
   const whats = new Set(told.flatMap(({ secrets }) => Object.keys(readable(secrets))));
   return [...whats].flatMap((what) => {
     const names = told.filter(({ secrets }) => secrets[what] === null).map(({ name }) => name);
@@ -244,7 +247,7 @@ function unreadable(told: readonly Told[]): Difference[] {
   });
 }
 
-function lacking(told: readonly Told[]): Difference[] {
+function lacking(told: readonly NamedFingerprint[]): Difference[] {
   const whats = new Set(told.flatMap(({ extensions }) => extensions));
   return [...whats].flatMap((what) => {
     const names = told.filter(({ extensions }) => !extensions.includes(what)).map(({ name }) => name);

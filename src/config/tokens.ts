@@ -23,13 +23,13 @@ const tokenSchema = z.strictObject({
 });
 const fileSchema = z.array(tokenSchema);
 
-type Read = { readonly tokens: readonly NamedToken[] } | { readonly lines: readonly string[] };
+type TokensOrMistakes = { readonly tokens: readonly NamedToken[] } | { readonly lines: readonly string[] };
 
 /**
  * The tokens that a setting gives: the path of a JSON file, or the list itself. Else a line for each mistake; none quotes a
  * token.
  */
-export function readTokens(given: unknown, readSecret: SecretReader): Read {
+export function readTokens(given: unknown, readSecret: SecretReader): TokensOrMistakes {
   if (typeof given !== 'string') return checkTokens(given, readSecret);
   const file = readSecret(`file:${given}`);
   if ('error' in file) return { lines: [file.error] };
@@ -42,7 +42,7 @@ export function readTokens(given: unknown, readSecret: SecretReader): Read {
   return checkTokens(list, readSecret);
 }
 
-function checkTokens(given: unknown, readSecret: SecretReader): Read {
+function checkTokens(given: unknown, readSecret: SecretReader): TokensOrMistakes {
   const parsed = parseWith(fileSchema, given);
   if ('problems' in parsed) {
     return { lines: parsed.problems.map(({ path, message }) => `${path.join('.') || 'the list'} ${message}`) };

@@ -136,7 +136,7 @@ export function createBulk(services: BulkServices): Bulk {
         const page = await store.listRuns({ ...filter, status, before, skip: 0, take, includeTotal });
         if (includeTotal) total = page.total ?? 0;
         for (const run of page.items) {
-          const reason = judge(run, action, services);
+          const reason = whyLeftOut(run, action, services);
           if (reason === null) runs.push(run);
           else tally.add(reason, run.id);
         }
@@ -162,7 +162,7 @@ export function createBulk(services: BulkServices): Bulk {
 }
 
 /** Why the action is not for this run; null if it is. */
-function judge(run: Run, action: BulkAction, { catalog }: Pick<BulkServices, 'catalog'>): LeftOutReason | null {
+function whyLeftOut(run: Run, action: BulkAction, { catalog }: Pick<BulkServices, 'catalog'>): LeftOutReason | null {
   const { status } = run;
   if (action === 'cancel') return status === 'Running' ? null : 'run_ended';
   if (status === 'Running') return 'run_not_ended';

@@ -107,7 +107,7 @@ interface HostServices {
 }
 
 /** What a request has to wait for. */
-interface Wait extends Omit<Extract<HostTurn, { kind: 'wait' }>, 'kind' | 'queue'> {
+interface HostWait extends Omit<Extract<HostTurn, { kind: 'wait' }>, 'kind' | 'queue'> {
   readonly queue: Queue;
   /** Infinity where that is not known. */
   readonly ms: number;
@@ -223,7 +223,7 @@ export class Hosts {
   }
 
   /** An open circuit, or else what keeps the request longest. */
-  #waitFor(queues: readonly Queue[], request: TurnRequest): Wait | undefined {
+  #waitFor(queues: readonly Queue[], request: TurnRequest): HostWait | undefined {
     const barred = queues.map((queue) => this.#barredAt(queue, request)).find((wait) => wait !== undefined);
     if (barred !== undefined) return barred;
     const waits = queues.map((queue) => this.#waitAt(queue, request)).filter((wait) => wait !== undefined);
@@ -231,14 +231,14 @@ export class Hosts {
   }
 
   /** The wait for an open circuit; undefined if the host may be called. */
-  #barredAt(queue: Queue, request: TurnRequest): Wait | undefined {
+  #barredAt(queue: Queue, request: TurnRequest): HostWait | undefined {
     const { circuit } = queue;
     if (circuit.state === 'closed' || this.#services.settings.circuitFailures === 0) return undefined;
     const isNext = queue.waiting === 0 || goesFirst(queue, request);
     return isNext && mayProbe(circuit, this.#services.clock.now()) ? undefined : waitForCircuit(queue);
   }
 
-  #waitAt(queue: Queue, request: TurnRequest): Wait | undefined {
+  #waitAt(queue: Queue, request: TurnRequest): HostWait | undefined {
     const { host, bucket, waiting } = queue;
     const { perSecond, atOnce } = bucket.limits;
     const isFirst = goesFirst(queue, request);
@@ -250,7 +250,7 @@ export class Hosts {
     return { queue, ms, why: 'rate', message: `${host.origin} is limited to ${rateText(perSecond)}` };
   }
 
-  #park({ queue, why, message }: Wait): HostTurn {
+  #park({ queue, why, message }: HostWait): HostTurn {
     // Without a store there is nobody to count those that go on.
     if (this.#connected !== undefined) queue.waiting += 1;
     queue.host.parkedAt = this.#services.clock.monotonic();
@@ -477,7 +477,7 @@ interface SentRequest extends Pick<TurnRequest, 'caller' | 'endpoint'> {
   readonly places: readonly HostPlace[];
 }
 
-function waitForPlace(queue: Queue): Wait {
+function waitForPlace(queue: Queue): HostWait {
   const { host, bucket } = queue;
   const whose = queue === host.own ? '' : ' for this step';
   const message = `${host.origin} is limited to ${bucket.limits.atOnce} requests at once${whose}`;
@@ -489,7 +489,7 @@ function goesFirst({ key }: Queue, { waitedIn, mostWaitMs }: TurnRequest): boole
   return waitedIn === key || mostWaitMs !== undefined;
 }
 
-function waitForCircuit(queue: Queue): Wait {
+function waitForCircuit(queue: Queue): HostWait {
   const { circuit, host } = queue;
   const message =
     circuit.state === 'closed' ? `another request tries ${host.origin} first` : circuitText(host.origin, circuit);

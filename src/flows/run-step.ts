@@ -80,7 +80,7 @@ export function createRunStep(services: RunStepServices): RunStep {
       // Before anything of the step is read, which may be what takes the process down.
       refuseDeadly(claim);
       step = await stepOf(claim, services);
-      condition = await judge(step, claim, readRunInput);
+      condition = await evaluateAtStart(step, claim, readRunInput);
       if (condition?.kind === 'skip') {
         const { reason, trace } = condition;
         return { input: null, evaluationTrace: trace, result: { kind: 'skipped', reason } };
@@ -149,7 +149,7 @@ async function stepOf({ flowId, revision, stepKey }: Claim, { catalog }: RunStep
 }
 
 /** A step that was tried before has passed its conditions: they say whether it starts, not whether it goes on. */
-async function judge(
+async function evaluateAtStart(
   step: PreparedStep,
   claim: Claim,
   readRunInput: ReadRunInput,

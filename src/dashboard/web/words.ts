@@ -166,7 +166,7 @@ function action(name: string): string {
   return ownOf(ACTIONS, name) ?? spelledOut(name);
 }
 
-type Wait = Api['Run']['waitingFor'][number];
+type WaitingFor = Api['Run']['waitingFor'][number];
 
 /** What a run may wait for: in a filter, and after the name of a step, before the time if there is one. */
 export const WAITS = {
@@ -177,7 +177,10 @@ export const WAITS = {
   host: { label: 'A turn at a host', does: 'waits for its turn at', next: 'continues at the latest' },
   run: { label: 'A run of another flow', does: 'waits for the run', next: 'checks again' },
   slot: { label: 'A free slot', does: 'waits for a free slot', next: '' },
-} as const satisfies Record<Wait['for'], { readonly label: string; readonly does: string; readonly next: string }>;
+} as const satisfies Record<
+  WaitingFor['for'],
+  { readonly label: string; readonly does: string; readonly next: string }
+>;
 
 const DETAILS: Readonly<Record<string, string>> = {
   key: 'Step',
@@ -213,7 +216,7 @@ function pathUse(use: Api['Path']['use']): string {
 }
 
 /** One line of a list: what it is, and how it reads. */
-interface Row {
+interface LabelledText {
   readonly name: string;
   readonly label: string;
   readonly text: string;
@@ -256,7 +259,7 @@ const FACTS: Readonly<Record<string, Wording>> = {
   nonceExpiresAt: ['Nonce kept until', time],
 };
 
-function factsOf(facts: Readonly<Record<string, unknown>>): Row[] {
+function factsOf(facts: Readonly<Record<string, unknown>>): LabelledText[] {
   return rowsOf(facts, FACTS);
 }
 
@@ -285,12 +288,12 @@ const SETTINGS = {
   webhookDuplicateResponse: ['Answer to a repeated delivery'],
 } as const satisfies Record<Api['ConfiguredField'], Wording>;
 
-function settingsOf(configured: Readonly<Record<string, unknown>>): Row[] {
+function settingsOf(configured: Readonly<Record<string, unknown>>): LabelledText[] {
   return rowsOf(configured, SETTINGS);
 }
 
 /** What a signature is made over and compared with; `keys` and `signedBytes` hold further values. */
-function signatureOf({ keys, signedBytes, ...signature }: Readonly<Record<string, unknown>>): Row[] {
+function signatureOf({ keys, signedBytes, ...signature }: Readonly<Record<string, unknown>>): LabelledText[] {
   return rowsOf({ ...signature, ...membersOf(signedBytes), ...membersOf(keys) }, SIGNATURE);
 }
 
@@ -312,7 +315,7 @@ function membersOf(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null ? { ...value } : {};
 }
 
-function rowsOf(values: Readonly<Record<string, unknown>>, table: Readonly<Record<string, Wording>>): Row[] {
+function rowsOf(values: Readonly<Record<string, unknown>>, table: Readonly<Record<string, Wording>>): LabelledText[] {
   return Object.entries(values).flatMap(([name, value]) => {
     const [label, textOf = plain] = ownOf(table, name) ?? [spelledOut(name)];
     const text = textOf(value);

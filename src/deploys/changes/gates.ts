@@ -19,8 +19,8 @@ const RULES = {
  */
 export const gatesChanged: ChangeRule = (change) =>
   webhookPairs(change).flatMap(({ key, before, after }) =>
-    fieldsOf(before, after).map(([field, judge]): Finding => {
-      const { effect, consequence, addresses } = judge(before, after, change.settings);
+    fieldsOf(before, after).map(([field, effectOn]): Finding => {
+      const { effect, consequence, addresses } = effectOn(before, after, change.settings);
       return findingAt(['triggers', key, 'inputs', field], {
         rule: RULES[effect],
         class: CLASSES[effect],

@@ -3,7 +3,7 @@ import type { Finding } from '../../model/finding.ts';
 import { type ChangeRule, findingAt, type WebhookPair, webhookPairs } from './change.ts';
 
 type SecretField = (typeof WEBHOOK_FIELDS.secret)[number];
-type Judgement = Pick<Finding, 'rule' | 'class' | 'message' | 'consequence' | 'advice'>;
+type KeyFinding = Pick<Finding, 'rule' | 'class' | 'message' | 'consequence' | 'advice'>;
 
 /** Where the keys of webhook triggers come from. Snapshots hold references and masks, never a value. */
 export const secretsChanged: ChangeRule = (change) =>
@@ -14,7 +14,7 @@ export const secretsChanged: ChangeRule = (change) =>
         findingAt(['triggers', pair.key, 'inputs', field], {
           before: pair.before[field],
           after: pair.after[field],
-          ...judge(pair, field),
+          ...keyFinding(pair, field),
         }),
       ),
   );
@@ -35,7 +35,7 @@ export function secretFindings(changed: ReadonlyMap<string, string | null>): Fin
   }));
 }
 
-function judge(pair: WebhookPair, field: SecretField): Judgement {
+function keyFinding(pair: WebhookPair, field: SecretField): KeyFinding {
   const { key, before, after } = pair;
   if (field === 'webhookVerifyToken') return verifyToken(pair);
   const isPrevious = field === 'webhookHmacKeyPrevious' || field === 'webhookSecretPrevious';
@@ -71,7 +71,7 @@ function reference(
   field: SecretField,
   consequence = 'After the deploy, deliveries are verified with the new key. One that was signed with a removed key is no longer ' +
     'verified; during a rotation webhookHmacKeyPrevious holds the old one. Runs in flight are not affected.',
-): Judgement {
+): KeyFinding {
   const verb =
     before[field] === undefined ? 'is new' : after[field] === undefined ? 'was removed' : 'comes from elsewhere';
   return {
@@ -83,7 +83,7 @@ function reference(
 }
 
 /** No key: it opens nothing but the handshake by which a publisher registers the URL. */
-function verifyToken(pair: WebhookPair): Judgement {
+function verifyToken(pair: WebhookPair): KeyFinding {
   return reference(
     pair,
     'webhookVerifyToken',
@@ -91,7 +91,7 @@ function verifyToken(pair: WebhookPair): Judgement {
   );
 }
 
-function stronger(key: string, field: SecretField): Judgement {
+function stronger(key: string, field: SecretField): KeyFinding {
   return {
     rule: 'gate-strengthened',
     class: 'safe',
@@ -100,7 +100,7 @@ function stronger(key: string, field: SecretField): Judgement {
   };
 }
 
-function secondKey(key: string, field: SecretField): Judgement {
+function secondKey(key: string, field: SecretField): KeyFinding {
   return weaker({
     message: `\`${key}\` accepts a previous key that was not its key before.`,
     consequence: 'Anyone who holds that key can deliver too. Runs in flight are not affected.',
@@ -108,7 +108,7 @@ function secondKey(key: string, field: SecretField): Judgement {
   });
 }
 
-function leftToPublisher(key: string, field: SecretField): Judgement {
+function leftToPublisher(key: string, field: SecretField): KeyFinding {
   return weaker({
     message: `\`${key}\` no longer has ${field}, and learns its key.`,
     consequence:
@@ -118,7 +118,7 @@ function leftToPublisher(key: string, field: SecretField): Judgement {
   });
 }
 
-function lostKey(key: string, field: SecretField): Judgement {
+function lostKey(key: string, field: SecretField): KeyFinding {
   return weaker({
     message: `\`${key}\` no longer has ${field}, and has no other key.`,
     consequence:
@@ -128,6 +128,6 @@ function lostKey(key: string, field: SecretField): Judgement {
   });
 }
 
-function weaker(texts: Pick<Judgement, 'message' | 'consequence' | 'advice'>): Judgement {
+function weaker(texts: Pick<KeyFinding, 'message' | 'consequence' | 'advice'>): KeyFinding {
   return { rule: 'gate-weakened', class: 'caution', ...texts };
 }

@@ -158,10 +158,10 @@ function formOf(it: DeliveryPart, timestamp: TimestampSource | undefined): Form 
   }
 }
 
-type Told = Pick<Boundary, 'certainty' | 'problem'>;
+type BoundaryCertainty = Pick<Boundary, 'certainty' | 'problem'>;
 
 /** How a reader who knows where the left part begins can tell where it ends; undefined if nothing tells. */
-function endOfLeft({ left, gap, right, timestamp }: Joint): Told | undefined {
+function endOfLeft({ left, gap, right, timestamp }: Joint): BoundaryCertainty | undefined {
   const { isFixed, isMarked, isDigits } = formOf(left, timestamp);
   if (isFixed && !isHidden(left, right)) return { certainty: 'certain' };
   const mark = gap === '' ? formOf(right, timestamp).landmark : gap;
@@ -177,7 +177,7 @@ function endOfLeft({ left, gap, right, timestamp }: Joint): Told | undefined {
 }
 
 /** How a reader who knows where the right part ends can tell where it begins; undefined if nothing tells. */
-function beginOfRight({ left, gap, right, timestamp }: Joint): Told | undefined {
+function beginOfRight({ left, gap, right, timestamp }: Joint): BoundaryCertainty | undefined {
   const { isFixed, isMarked, isDigits } = formOf(right, timestamp);
   if (isFixed && !isHidden(right, left)) return { certainty: 'certain' };
   if (right.part === 'url') {

@@ -89,7 +89,7 @@ function GanttView(props: ViewProps) {
       </div>
       <ol class="gantt-rows">
         {steps.map((step) => (
-          <Row key={step.stepKey} step={step} depth={0} {...shared} />
+          <StepRow key={step.stepKey} step={step} depth={0} {...shared} />
         ))}
       </ol>
       <p class="gantt-legend">
@@ -100,12 +100,12 @@ function GanttView(props: ViewProps) {
   );
 }
 
-interface RowProps extends Shared {
+interface StepRowProps extends Shared {
   readonly step: Api['StepOutline'];
   readonly depth: number;
 }
 
-function Row({ step, depth, ...shared }: RowProps) {
+function StepRow({ step, depth, ...shared }: StepRowProps) {
   const { outline, selected, onSelect, span } = shared;
   const [isOpen, setOpen] = useState(false);
   const loop = outline.loops.find(({ stepKey }) => stepKey === step.stepKey);
@@ -178,7 +178,7 @@ function LoopRows({ loopKey, depth, ...shared }: LoopRowsProps) {
           <div class="gantt-iteration" style={indent}>{`Iteration ${index}`}</div>
           <ol>
             {steps.map((step) => (
-              <Row key={step.stepKey} step={step} depth={depth + 1} {...shared} />
+              <StepRow key={step.stepKey} step={step} depth={depth + 1} {...shared} />
             ))}
           </ol>
         </li>
