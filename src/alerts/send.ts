@@ -27,7 +27,7 @@ interface SenderSettings {
 }
 
 /** One try to tell a target. */
-export interface AlertAttempt extends Pick<StepContext, 'idempotencyKey' | 'now' | 'signal'> {
+interface AlertAttempt extends Pick<StepContext, 'idempotencyKey' | 'now' | 'signal'> {
   readonly target: string;
   readonly message: AlertMessage;
   /** When it was queued, milliseconds since the Unix epoch: a message keeps its bytes however often it is tried. */

@@ -16,7 +16,7 @@ export interface Logins {
 }
 
 /** Logins of browsers: a cookie that a page of ours sets, so that a token need not be typed into a header. */
-export interface Sessions {
+interface Sessions {
   /** The value of a new session's cookie. */
   begin(actor: Actor): string;
   /** Who the session of that cookie belongs to, as long as neither it nor its credential has ended. */

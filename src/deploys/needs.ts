@@ -22,7 +22,7 @@ interface Sealer {
 }
 
 /** Keys that secrets of revisions are sealed with. */
-export interface NeedsKeys {
+interface NeedsKeys {
   /** Seals from now on; undefined where there is none: then only whoever has the manifest has its literal secrets. */
   readonly current: Sealer | undefined;
   /** That of an earlier time too. */

@@ -2,7 +2,7 @@ import type { PathDrift, PathType, PathUse } from '../model/payload.ts';
 import type { PathCount } from '../store/store.ts';
 
 /** What deliveries had at one path, of one event: the counts of one hour and type. */
-export type PathRow = Pick<PathCount, 'hour' | 'type' | 'count' | 'firstId' | 'lastId'>;
+type PathRow = Pick<PathCount, 'hour' | 'type' | 'count' | 'firstId' | 'lastId'>;
 
 /** A drift, and the last delivery before it that was as usual. */
 export type FoundDrift = Omit<PathDrift, 'event' | 'path' | 'firstAt'> & { readonly lastUsualId: string };

@@ -8,7 +8,7 @@ export const UNUSED_DAYS = 7;
 const NOTED_WITHIN_MS = DAY_MS;
 
 /** What is known of the keys of one trigger that has a previous key. */
-export interface KeyPairFigures {
+interface KeyPairFigures {
   readonly now: number;
   /** Whether current and previous key are the same. */
   readonly isSame: boolean;

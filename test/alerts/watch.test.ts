@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import pino from 'pino';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type AlertAttempt, createSendAlertHandler } from '../../src/alerts/send.ts';
+import { type AlertSender, createSendAlertHandler } from '../../src/alerts/send.ts';
 import { readAlerts } from '../../src/alerts/targets.ts';
 import { type AlertWatch, createAlertWatch, noAlerts } from '../../src/alerts/watch.ts';
 import { buildApp, type SluiceApp } from '../../src/app.ts';
@@ -33,7 +33,7 @@ interface Watched {
   readonly watch: AlertWatch;
   readonly store: Store;
   readonly clock: FakeClock;
-  readonly sent: AlertAttempt[];
+  readonly sent: Parameters<AlertSender>[0][];
   readonly log: ReturnType<typeof recordingLogger>;
   /** Why the process is not ready. */
   unready: { reason: string; message: string } | undefined;
@@ -45,8 +45,8 @@ interface Watched {
 function watching({ store, clock = fakeClock() }: { store: Store; clock?: FakeClock }): Watched {
   if (alerts === undefined) throw new Error('the file does not fit');
   const log = recordingLogger();
-  const sent: AlertAttempt[] = [];
-  const send = async (attempt: AlertAttempt) => {
+  const sent: Parameters<AlertSender>[0][] = [];
+  const send = async (attempt: Parameters<AlertSender>[0]) => {
     sent.push(attempt);
     return { kind: 'succeeded', output: null } as const;
   };

@@ -4,13 +4,15 @@ import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { AppOptions, SluiceApp } from '../../src/app.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
-import { createNeedsReader, type NeedsKeys } from '../../src/deploys/needs.ts';
+import { createNeedsReader } from '../../src/deploys/needs.ts';
 import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
 import { type LoadedFlow, parseManifest } from '../../src/manifest/load.ts';
 import { bodySealer, newKey } from '../../src/store/sealed-body.ts';
 import { buildApp, isOnPostgres, storedText } from '../database.ts';
 import { createWorkspace, FLOW_ID, GITHUB_SECRET, githubManifest, type Workspace } from '../e2e/service.ts';
 import { signedPush } from './signed-push.ts';
+
+type NeedsKeys = Parameters<typeof createNeedsReader>[0]['keys'];
 
 let workspace: Workspace;
 const apps: SluiceApp[] = [];

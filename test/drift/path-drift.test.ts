@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { findDrift, type PathRow } from '../../src/drift/path-drift.ts';
+import { findDrift } from '../../src/drift/path-drift.ts';
 import type { PathType, PathUse } from '../../src/model/payload.ts';
+
+type PathRow = Parameters<typeof findDrift>[0][number];
 
 /** Rows as the store has them after so many deliveries; each type in a row with how often, `|` begins another hour, `>` the next day. */
 function rowsOf(story: string, hoursApart = 1): PathRow[] {

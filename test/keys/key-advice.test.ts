@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { adviseOn, type KeyPairFigures } from '../../src/keys/key-advice.ts';
+import { adviseOn } from '../../src/keys/key-advice.ts';
 import type { KeyFigures } from '../../src/store/store.ts';
+
+type KeyPairFigures = Parameters<typeof adviseOn>[0];
 
 const DAY = 86_400_000;
 const NOW = Date.UTC(2026, 10, 20);
