@@ -106,9 +106,6 @@ export function defineHandler<Schema extends z.ZodType>(definition: {
 /** For handlers whose steps never wait for a signal. */
 export const noSignals = (): readonly string[] => [];
 
-/** The longest that a step may wait: ten years. */
-export const MAX_WAIT_SECONDS = 315_360_000;
-
 // Rendered inputs are JSON already; walking a large value once more would cost milliseconds.
 export const anyJson = z.custom<Json>((value) => value !== undefined, 'expected any JSON value');
 

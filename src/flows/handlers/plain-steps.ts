@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { SIGNAL_NAME } from '../../model/run.ts';
-import { anyJson, defineHandler, MAX_WAIT_SECONDS, noSignals } from './handler.ts';
+import { anyJson, defineHandler, noSignals } from './handler.ts';
 
 /** Yields its value, with its expressions resolved. */
 export const transform = defineHandler({
@@ -42,6 +42,9 @@ export const logMessage = defineHandler({
     return { kind: 'succeeded', output: message };
   },
 });
+
+/** The longest that a step may wait: ten years. */
+const MAX_WAIT_SECONDS = 315_360_000;
 
 const delayInputs = z
   .strictObject({
