@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, onTestFinished, test } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { inCompany } from './company.ts';
 import { acceptance } from './conformance/acceptance.ts';
@@ -39,11 +39,25 @@ import { subRuns } from './conformance/sub-runs.ts';
 import { turns } from './conformance/turns.ts';
 import { waits } from './conformance/waits.ts';
 
+/** Vitest's `test`, with the store of each test. */
+export interface StoreTest {
+  (rule: string, run: (store: Store) => Promise<void>, timeoutMs?: number): void;
+  each<Row extends readonly unknown[] | [unknown]>(
+    rows: readonly Row[],
+  ): (rule: string, run: (store: Store, ...row: [...Row]) => Promise<void>) => void;
+}
+
+function testOn(storeOfTest: () => Promise<Store>): StoreTest {
+  const onStore: StoreTest = (rule, run, timeoutMs) => test(rule, async () => run(await storeOfTest()), timeoutMs);
+  onStore.each = (rows) => (rule, run) => test.for(rows)(rule, async (row) => run(await storeOfTest(), ...row));
+  return onStore;
+}
+
 export interface StoreUnderTest {
-  /** An empty store, closed when the test ends. */
-  open(): Promise<Store>;
+  /** With an empty store, closed when the test ends. */
+  readonly test: StoreTest;
   /** One store for all tests of a `describe` that only read what `seed` has put there. */
-  seeded(seed: (store: Store) => Promise<unknown>): () => Store;
+  seeded(seed: (store: Store) => Promise<unknown>): StoreTest;
 }
 
 /** What every backend of the store does. `open` yields an empty store each time. */
@@ -120,11 +134,11 @@ export function runSuites(
   suites: readonly ((backend: StoreUnderTest) => void)[],
 ): void {
   const backend: StoreUnderTest = {
-    async open() {
+    test: testOn(async () => {
       const store = await open();
       onTestFinished(() => store.close());
       return store;
-    },
+    }),
     seeded(seed) {
       let store: Store | undefined;
       beforeAll(async () => {
@@ -132,7 +146,7 @@ export function runSuites(
         await seed(store);
       });
       afterAll(() => store?.close());
-      return () => store as Store;
+      return testOn(async () => store as Store);
     },
   };
   describe(name, () => {

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import { StoreUnavailableError } from '../../../src/errors.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -20,10 +20,9 @@ import {
   T0,
 } from '../samples.ts';
 
-export function acceptance({ open }: StoreUnderTest): void {
+export function acceptance({ test }: StoreUnderTest): void {
   describe('acceptance', () => {
-    test('stores delivery, run and due steps together', async () => {
-      const store = await open();
+    test('stores delivery, run and due steps together', async (store) => {
       const body = Buffer.from('{"order":1}');
       const trigger = { key: 'github', body, contentType: 'application/json', headers: { 'x-a': 'b' } };
       const run = aRun({
@@ -58,22 +57,19 @@ export function acceptance({ open }: StoreUnderTest): void {
       );
     });
 
-    test('needs no delivery', async () => {
-      const store = await open();
+    test('needs no delivery', async (store) => {
       await store.accept({ run: aRun({ triggerType: 'manual', triggerKey: 'manual' }) });
       expect(await runIds(store)).toEqual([id(100)]);
       expect(await deliveryIds(store)).toEqual([]);
     });
 
-    test('a run of a flow without steps has ended', async () => {
-      const store = await open();
+    test('a run of a flow without steps has ended', async (store) => {
       await store.accept({ run: aRun({ status: 'Succeeded', completedAt: T0, steps: [] }) });
       expect(await store.findRun(id(100))).toMatchObject({ status: 'Succeeded', completedAt: T0 });
       expect(await store.listSteps(id(100))).toEqual([]);
     });
 
-    test('keeps the exact bytes of a body', async () => {
-      const store = await open();
+    test('keeps the exact bytes of a body', async (store) => {
       const bodies = {
         'every byte': Buffer.from(Array.from({ length: 256 }, (_, byte) => byte)),
         'no byte': Buffer.alloc(0),
@@ -98,21 +94,18 @@ export function acceptance({ open }: StoreUnderTest): void {
       }
     });
 
-    test('the caller’s bytes stay the caller’s', async () => {
-      const store = await open();
+    test('the caller’s bytes stay the caller’s', async (store) => {
       const body = Buffer.from('before');
       await store.accept({ run: aRun({ trigger: { key: 'github', body, contentType: null, headers: {} } }) });
       expect(body.toString()).toBe('before');
     });
 
-    test('the stored delivery names the run that it started, whatever its record says', async () => {
-      const store = await open();
+    test('the stored delivery names the run that it started, whatever its record says', async (store) => {
       await store.accept({ delivery: aDelivery({ runId: null }), run: aRun({ deliveryId: id(1) }) });
       expect((await store.findDelivery(id(1)))?.runId).toBe(id(100));
     });
 
-    test('an acceptance that fails leaves nothing behind', async () => {
-      const store = await open();
+    test('an acceptance that fails leaves nothing behind', async (store) => {
       await store.accept(acceptanceOf(1));
       const steps = Array.from({ length: 2 }, () => ({ stepKey: 'same', stepType: 'NoOp', dueAt: T0 }));
       const broken = { ...acceptanceOf(2, { nonce: aNonce(), idempotencyKey: 'key-2' }), run: aRun({ steps }) };
@@ -125,8 +118,7 @@ export function acceptance({ open }: StoreUnderTest): void {
       expect(await store.accept(again)).toEqual({ kind: 'accepted', runId: id(1002), isReplay: false });
     });
 
-    test('an error names its cause', async () => {
-      const store = await open();
+    test('an error names its cause', async (store) => {
       await store.recordDelivery(aDelivery());
       const error = await store.recordDelivery(aDelivery()).catch((reason: unknown) => reason);
       expect(error).toBeInstanceOf(StoreUnavailableError);
@@ -134,8 +126,7 @@ export function acceptance({ open }: StoreUnderTest): void {
       expect((error as Error).message).not.toBe('');
     });
 
-    test('calls of one turn succeed and fail each for itself', async () => {
-      const store = await open();
+    test('calls of one turn succeed and fail each for itself', async (store) => {
       await store.recordDelivery(aDelivery({ id: id(3) }));
       const calls = [1, 2, 3, 4, 5].map((n) => store.recordDelivery(aDelivery({ id: id(n) })));
       const statuses = (await Promise.allSettled(calls)).map(({ status }) => status);
@@ -147,8 +138,7 @@ export function acceptance({ open }: StoreUnderTest): void {
       ['a newer revision', (store: Store) => store.deployFlow(deployOf(graphOf({ other: [] })))],
       ['a disabled flow', (store: Store) => store.setFlowEnabled({ flowId, isEnabled: false, at: T0 })],
       ['a drained flow', (store: Store) => store.setFlowDraining({ flowId, isDraining: true, at: T0 })],
-    ])('of a run that was planned before %s writes nothing', async (_, change) => {
-      const store = await open();
+    ])('of a run that was planned before %s writes nothing', async (store, _, change) => {
       await store.deployFlow(deployOf(graphOf({ first: [] })));
       await change(store);
       const given = acceptanceOf(1, { nonce: aNonce(), idempotencyKey: 'key' });
@@ -161,8 +151,7 @@ export function acceptance({ open }: StoreUnderTest): void {
       expect(await store.accept(planned)).toMatchObject({ kind: 'accepted', isReplay: false });
     });
 
-    test('hundreds of callers at once are all served', async () => {
-      const store = await open();
+    test('hundreds of callers at once are all served', async (store) => {
       const results = await Promise.all(Array.from({ length: 700 }, (_, n) => store.accept(acceptanceOf(n))));
       expect(new Set(results.map(runIdOf)).size).toBe(700);
       expect((await store.listRuns({ flowId, skip: 0, take: 1, includeTotal: true })).total).toBe(700);

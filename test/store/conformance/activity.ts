@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { NewIntervention, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { flowId, id, minute, T0 } from '../samples.ts';
@@ -16,10 +16,9 @@ const cancelled = (n: number, given: Partial<NewIntervention> = {}): NewInterven
 });
 const all = { skip: 0, take: 50 };
 
-export function activity({ open }: StoreUnderTest): void {
+export function activity({ test }: StoreUnderTest): void {
   describe('interventions', () => {
-    test('are kept before they happen, and with their answer once they have one', async () => {
-      const store = await open();
+    test('are kept before they happen, and with their answer once they have one', async (store) => {
       await store.beginIntervention(cancelled(1));
       expect((await store.listInterventions(all)).items).toEqual([{ ...cancelled(1), statusCode: null }]);
       await store.endIntervention({ id: id(1), statusCode: 409 });
@@ -27,8 +26,7 @@ export function activity({ open }: StoreUnderTest): void {
       expect((await store.listInterventions(all)).items).toEqual([{ ...cancelled(1), statusCode: 409 }]);
     });
 
-    test('say how far they have got, each alone', async () => {
-      const store = await open();
+    test('say how far they have got, each alone', async (store) => {
       for (const n of [1, 2]) await store.beginIntervention(cancelled(n, { details: { planned: '7', 'a "b"': 'c' } }));
       await store.noteIntervention({ id: id(1), details: { done: '3', failed: '0' } });
       await store.noteIntervention({ id: id(1), details: { done: '5' } });
@@ -45,8 +43,7 @@ export function activity({ open }: StoreUnderTest): void {
       expect((await store.listInterventions({ ...all, id: id(9) })).items).toEqual([]);
     });
 
-    test('are listed newest first, by actor, action, target and time', async () => {
-      const store = await open();
+    test('are listed newest first, by actor, action, target and time', async (store) => {
       const reload = cancelled(2, { actor: 'ci', action: 'reloadFlows', target: null, reason: null, clientIp: null });
       const disabled = cancelled(3, {
         action: 'disableFlow',
@@ -67,8 +64,7 @@ export function activity({ open }: StoreUnderTest): void {
       });
     });
 
-    test('of long ago are deleted, the oldest first', async () => {
-      const store = await open();
+    test('of long ago are deleted, the oldest first', async (store) => {
       for (const n of [1, 2, 3]) await store.beginIntervention(cancelled(n));
       const before = T0 + 3 * minute;
       expect(await store.purgeInterventions({ before, limit: 1 })).toEqual({ rows: 1, brokenAt: null });
@@ -77,8 +73,7 @@ export function activity({ open }: StoreUnderTest): void {
       expect((await store.listInterventions(all)).items.map((each) => each.id)).toEqual([id(3)]);
     });
 
-    test('are added one after the other, whoever adds at the same time, and verify', async () => {
-      const store = await open();
+    test('are added one after the other, whoever adds at the same time, and verify', async (store) => {
       const ids = Array.from({ length: 20 }, (_, n) => n + 1);
       await Promise.all(ids.map((n) => store.beginIntervention(cancelled(n, { reason: 'half \ud800 a \0 pair' }))));
       await Promise.all(ids.map((n) => store.noteIntervention({ id: id(n), details: { 'done \udc00': 'n\0' } })));
@@ -91,8 +86,7 @@ export function activity({ open }: StoreUnderTest): void {
       expect(rest).toMatchObject({ rows: 20, faults: [], next: null });
     });
 
-    test('verify where the old ones are deleted, and go on where all are', async () => {
-      const store = await open();
+    test('verify where the old ones are deleted, and go on where all are', async (store) => {
       for (const n of [1, 2, 3]) await store.beginIntervention(cancelled(n));
       await store.endIntervention({ id: id(1), statusCode: 200 });
       const page = await store.checkInterventions({ limit: 1 });
@@ -114,8 +108,7 @@ export function activity({ open }: StoreUnderTest): void {
       });
     });
 
-    test('say once which key they are written with, where that has changed', async () => {
-      const store = await open();
+    test('say once which key they are written with, where that has changed', async (store) => {
       for (const n of [1, 2]) await store.changeActivityKey({ id: id(n), at: T0 });
       const { items } = await store.listInterventions(all);
       const { rows, faults, withoutKey } = await store.checkInterventions({ limit: 5 });
@@ -124,8 +117,7 @@ export function activity({ open }: StoreUnderTest): void {
     });
   });
 
-  test('a secret of the service is the one that was stored first, for all who ask', async () => {
-    const store = await open();
+  test('a secret of the service is the one that was stored first, for all who ask', async (store) => {
     const given = [1, 2, 3].map((n) => ({ name: 'plans', secret: new Uint8Array(32).fill(n) }));
     const kept = await Promise.all(given.map((each) => store.keepSecret(each)));
     expect(new Set(kept.map(String)).size).toBe(1);
@@ -139,8 +131,7 @@ export function activity({ open }: StoreUnderTest): void {
       store.isSessionEnded({ id: session, credential: 'named ci', begunAt });
     const noon = { id: id(1), lastsUntil: T0 + 2 * minute, now: T0 };
 
-    test('that were ended stay so until they would have ended by themselves', async () => {
-      const store = await open();
+    test('that were ended stay so until they would have ended by themselves', async (store) => {
       await store.endSession(noon);
       await store.endSession(noon);
       expect(await isEnded(store, id(1))).toBe(true);
@@ -152,8 +143,7 @@ export function activity({ open }: StoreUnderTest): void {
       expect(await isEnded(store, id(3))).toBe(true);
     });
 
-    test('end for good where their credential is taken away, or its mark changes, and stay where others do', async () => {
-      const store = await open();
+    test('end for good where their credential is taken away, or its mark changes, and stay where others do', async (store) => {
       const ci = { id: 'named ci', mark: 'a' };
       const other = { id: 'user', mark: '' };
       const note = (now: number, ...credentials: { id: string; mark: string }[]) =>
@@ -174,8 +164,8 @@ export function activity({ open }: StoreUnderTest): void {
       expect(await isEnded(store, id(1), T0 + 7)).toBe(true);
     });
 
-    test('whose name is no id are not ended', async () => {
-      expect(await isEnded(await open(), 'of nobody')).toBe(false);
+    test('whose name is no id are not ended', async (store) => {
+      expect(await isEnded(store, 'of nobody')).toBe(false);
     });
   });
 }

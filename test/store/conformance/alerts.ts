@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { NewRun, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { aRun, claimAll, failed, finish, flowId, graphOf, id, startRun, succeeded, T0 } from '../samples.ts';
@@ -15,16 +15,14 @@ async function endRun(store: Store, runId: string, result = failed()): Promise<v
   await finish(store, claim, result);
 }
 
-export function alerts({ open }: StoreUnderTest): void {
+export function alerts({ test }: StoreUnderTest): void {
   describe('alerts', () => {
-    test('before the first commit there is nothing, and no failed run is noted', async () => {
-      const store = await open();
+    test('before the first commit there is nothing, and no failed run is noted', async (store) => {
       await endRun(store, id(100));
       expect(await read(store)).toEqual({ version: 0, state: null, failures: [] });
     });
 
-    test('a run that fails or times out is noted with its step and error, and no other', async () => {
-      const store = await open();
+    test('a run that fails or times out is noted with its step and error, and no other', async (store) => {
       await begin(store);
       await endRun(store, id(100));
       await endRun(store, id(101), succeeded());
@@ -49,8 +47,7 @@ export function alerts({ open }: StoreUnderTest): void {
       expect((await read(store, 0)).failures).toEqual([]);
     });
 
-    test('a commit keeps the state, takes the notices that it names and starts its runs', async () => {
-      const store = await open();
+    test('a commit keeps the state, takes the notices that it names and starts its runs', async (store) => {
       await begin(store);
       await endRun(store, id(100));
       await endRun(store, id(101));
@@ -65,8 +62,7 @@ export function alerts({ open }: StoreUnderTest): void {
       expect((await claimAll(store)).map(({ runId }) => runId)).toEqual([id(200)]);
     });
 
-    test('of commits of one version the first wins, and the others do nothing', async () => {
-      const store = await open();
+    test('of commits of one version the first wins, and the others do nothing', async (store) => {
       const commit = (n: number, version: number, taken: readonly number[] = []) =>
         store.commitAlerts({ version, state: { n }, taken, runs: [tellingRun(200 + n)] });
       const first = await Promise.all([commit(1, 0), commit(2, 0), commit(3, 0)]);
@@ -81,8 +77,7 @@ export function alerts({ open }: StoreUnderTest): void {
       expect(runs.filter(({ triggerKey }) => triggerKey === 'ops')).toHaveLength(2);
     });
 
-    test('what is forgotten begins anew', async () => {
-      const store = await open();
+    test('what is forgotten begins anew', async (store) => {
       await begin(store);
       await endRun(store, id(100));
       await store.forgetAlerts();

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import { parseJson } from '../../../src/model/json.ts';
 import { holderOf, tokenOf } from '../../../src/model/runtime-keys.ts';
 import type { BirthLease, Claim, NewRun, StepResult, Store } from '../../../src/store/store.ts';
@@ -49,10 +49,9 @@ async function stepsOf(store: Store) {
   return Object.fromEntries(((await store.listSteps(runId)) ?? []).map((step) => [step.stepKey, step]));
 }
 
-export function birthLeases({ open }: StoreUnderTest): void {
+export function birthLeases({ test }: StoreUnderTest): void {
   describe('steps that are leased as they become due', () => {
-    test('of a new run are not claimed by another, and have no attempt yet', async () => {
-      const store = await open();
+    test('of a new run are not claimed by another, and have no attempt yet', async (store) => {
       await startLeased(store, graphOf({ a: [], b: [], c: [] }), { limit: 2 });
       const batch = await store.claimDue({ owner: 'me', now: T0, leasedUntil: T0 + minute, limit: 9 });
       expect(batch).toMatchObject({ claims: [{ stepKey: 'c', attempt: 1 }], nextDueAt: T0 + minute });
@@ -63,8 +62,7 @@ export function birthLeases({ open }: StoreUnderTest): void {
       });
     });
 
-    test('are only given with an accepted run', async () => {
-      const store = await open();
+    test('are only given with an accepted run', async (store) => {
       await startLeased(store, graphOf({ a: [] }), { steps: [] });
       const idempotencyKey = 'k';
       await store.accept({ run: aRun({ id: id(101) }), idempotencyKey });
@@ -73,8 +71,7 @@ export function birthLeases({ open }: StoreUnderTest): void {
       expect(await store.listSteps(id(102))).toBeUndefined();
     });
 
-    test('leave one whole attempt when they end', async () => {
-      const store = await open();
+    test('leave one whole attempt when they end', async (store) => {
       await startLeased(store, graphOf({ good: [], bad: [] }));
       await end(store, 'good', succeeded({ ok: true }));
       expect(await end(store, 'bad', failed())).toMatchObject({ runStatus: 'Failed' });
@@ -92,16 +89,14 @@ export function birthLeases({ open }: StoreUnderTest): void {
       });
     });
 
-    test('that fail are due again with a second attempt', async () => {
-      const store = await open();
+    test('that fail are due again with a second attempt', async (store) => {
       await startLeased(store, graphOf({ a: [] }));
       await end(store, 'a', retryAt(T0 + 500));
       expect(await stepsOf(store)).toMatchObject({ a: { status: 'Pending', attempts: [{ status: 'Failed' }] } });
       expect(await claimAll(store, T0 + 500)).toMatchObject([{ attempt: 2, attemptBase: 0, interruptions: 0 }]);
     });
 
-    test('count no attempt that a fault of our own ended, the first nor a later one', async () => {
-      const store = await open();
+    test('count no attempt that a fault of our own ended, the first nor a later one', async (store) => {
       await startLeased(store, graphOf({ a: [] }));
       const fault = (dueAt: number) => ({ ...retryAt(dueAt), isUncounted: true }) as StepResult;
       await end(store, 'a', fault(T0 + 500));
@@ -111,8 +106,7 @@ export function birthLeases({ open }: StoreUnderTest): void {
       expect(await claimAll(store, T0 + 900)).toMatchObject([{ attempt: 3, attemptBase: 2, interruptions: 0 }]);
     });
 
-    test('that are skipped by their condition leave no attempt', async () => {
-      const store = await open();
+    test('that are skipped by their condition leave no attempt', async (store) => {
       await startLeased(store, graphOf({ a: [] }));
       await end(store, 'a', { kind: 'skipped', reason: 'no' });
       expect(await stepsOf(store)).toMatchObject({
@@ -120,8 +114,7 @@ export function birthLeases({ open }: StoreUnderTest): void {
       });
     });
 
-    test('that wait go on with the attempt that they began', async () => {
-      const store = await open();
+    test('that wait go on with the attempt that they began', async (store) => {
       await startLeased(store, graphOf({ a: [] }));
       const dueAt = T0 + minute;
       await end(store, 'a', { kind: 'waiting', state: { seen: 1 }, dueAt, signalName: null });
@@ -134,16 +127,14 @@ export function birthLeases({ open }: StoreUnderTest): void {
       expect(await stepsOf(store)).toMatchObject({ a: { attempts: [{ attempt: 1, status: 'Succeeded' }] } });
     });
 
-    test('that wait for a signal that was sent before take it', async () => {
-      const store = await open();
+    test('that wait for a signal that was sent before take it', async (store) => {
       await startLeased(store, graphOf({ a: [] }));
       await store.deliverSignal({ runId, name: 'go', body: 7, at: T0 });
       await end(store, 'a', { kind: 'waiting', state: null, dueAt: null, signalName: 'go' });
       expect(await claimAll(store, T0 + 8)).toMatchObject([{ attempt: 1, resumed: { signal: { body: 7 } } }]);
     });
 
-    test('lead to others that are leased in the same way, as many as there is room for', async () => {
-      const store = await open();
+    test('lead to others that are leased in the same way, as many as there is room for', async (store) => {
       await startLeased(store, graphOf({ a: [], b: ['a'], c: ['a'], d: ['a'] }));
       const advance = await end(store, 'a', succeeded(), lease({ holder: mine(2), limit: 2 }));
       expect(advance).toMatchObject({ dispatched: ['b', 'c', 'd'] });
@@ -156,8 +147,7 @@ export function birthLeases({ open }: StoreUnderTest): void {
       expect(await stepsOf(store)).toMatchObject({ b: { status: 'Succeeded' }, c: { status: 'Running' } });
     });
 
-    test('follow one that was claimed', async () => {
-      const store = await open();
+    test('follow one that was claimed', async (store) => {
       await startRun(store, graphOf({ a: [], b: ['a'] }));
       const [{ token, stepKey } = { token: '', stepKey: '' }] = await claimAll(store);
       const outcome = { token, runId, stepKey, at: T0, input: null, result: succeeded() };
@@ -165,8 +155,7 @@ export function birthLeases({ open }: StoreUnderTest): void {
       expect(await end(store, 'b', succeeded())).toMatchObject({ runStatus: 'Succeeded' });
     });
 
-    test('of a loop are handed their items, exact numbers among them', async () => {
-      const store = await open();
+    test('of a loop are handed their items, exact numbers among them', async (store) => {
       const child = { type: 'NoOp', inputs: {}, runAfter: {} };
       await startLeased(store, { each: { ...child, type: 'ForEach', steps: { child } } });
       const big = parseJson('12345678901234567890');
@@ -186,8 +175,7 @@ export function birthLeases({ open }: StoreUnderTest): void {
       expect(await stepsOf(store)).toMatchObject({ each: { attempts: [{ attempt: 1, status: 'Succeeded' }] } });
     });
 
-    test('of a flow with a limit count against it', async () => {
-      const store = await open();
+    test('of a flow with a limit count against it', async (store) => {
       const snapshot = { id: flowId, steps: graphOf({ a: [] }), concurrency: 1 } as never;
       await store.deployFlow({ ...deployOf(graphOf({ a: [] })), snapshot });
       const steps = [{ stepKey: 'a', stepType: 'NoOp', dueAt: T0 }];
@@ -202,8 +190,7 @@ export function birthLeases({ open }: StoreUnderTest): void {
   describe('the attempt of a step that was leased as it became due', () => {
     const begun = { token: tokenOf(runId, 'a', mine(1)), dueAt: T0, startedAt: T0 + 3 };
 
-    test('is shown as running once it is marked as begun, and ends as any other', async () => {
-      const store = await open();
+    test('is shown as running once it is marked as begun, and ends as any other', async (store) => {
       await startLeased(store, graphOf({ a: [] }));
       await store.beginAttempts({ attempts: [begun] });
       expect(await stepsOf(store)).toMatchObject({
@@ -213,8 +200,7 @@ export function birthLeases({ open }: StoreUnderTest): void {
       expect(await stepsOf(store)).toMatchObject({ a: { attemptCount: 1, attempts: [{ status: 'Succeeded' }] } });
     });
 
-    test('is marked at most once, and only under its lease', async () => {
-      const store = await open();
+    test('is marked at most once, and only under its lease', async (store) => {
       await startLeased(store, graphOf({ a: [] }));
       const lost = { ...begun, token: tokenOf(runId, 'a', holderOf('another', '1')) };
       await store.beginAttempts({ attempts: [begun, begun, lost] });
@@ -224,8 +210,7 @@ export function birthLeases({ open }: StoreUnderTest): void {
       expect(await stepsOf(store)).toMatchObject({ a: { attemptCount: 1, attempts: [{ status: 'Succeeded' }] } });
     });
 
-    test('counts neither as interrupted nor as tried where the process died before it was marked', async () => {
-      const store = await open();
+    test('counts neither as interrupted nor as tried where the process died before it was marked', async (store) => {
       await startLeased(store, graphOf({ a: [] }));
       expect(await store.recover({ owner: 'me', now: T0 + 5 })).toBe(1);
       expect(await stepsOf(store)).toMatchObject({ a: { status: 'Pending', startedAt: null, attemptCount: 0 } });
@@ -237,8 +222,7 @@ export function birthLeases({ open }: StoreUnderTest): void {
       expect(await claimAll(store, T0 + 6)).toMatchObject([{ attempt: 2, interruptions: 1, loneDeaths: 1 }]);
     });
 
-    test('is freed with the leases of its owner alone', async () => {
-      const store = await open();
+    test('is freed with the leases of its owner alone', async (store) => {
       await startLeased(store, graphOf({ a: [], b: ['a'] }));
       expect(await store.recover({ owner: 'another', now: T0 + 5 })).toBe(0);
       await store.beginAttempts({ attempts: [begun] });
@@ -250,16 +234,14 @@ export function birthLeases({ open }: StoreUnderTest): void {
       expect(await store.recover({ owner: 'another', now: T0 + 9 })).toBe(1);
     });
 
-    test('counts as interrupted where the process died after it was marked', async () => {
-      const store = await open();
+    test('counts as interrupted where the process died after it was marked', async (store) => {
       await startLeased(store, graphOf({ a: [] }));
       await store.beginAttempts({ attempts: [begun] });
       await store.recover({ owner: 'me', now: T0 + 5 });
       expect(await claimAll(store, T0 + 5)).toMatchObject([{ attempt: 2, interruptions: 1, loneDeaths: 1 }]);
     });
 
-    test('that was not marked may have ended the process, so that none that ran beside it is blamed', async () => {
-      const store = await open();
+    test('that was not marked may have ended the process, so that none that ran beside it is blamed', async (store) => {
       await startLeased(store, graphOf({ a: [], b: [] }));
       await store.beginAttempts({ attempts: [begun] });
       expect(await store.recover({ owner: 'me', now: T0 + 5 })).toBe(2);
@@ -269,8 +251,7 @@ export function birthLeases({ open }: StoreUnderTest): void {
       ]);
     });
 
-    test('is not counted where its lease ran out before it was marked', async () => {
-      const store = await open();
+    test('is not counted where its lease ran out before it was marked', async (store) => {
       await startLeased(store, graphOf({ a: [] }));
       expect(await claimAll(store, T0 + minute)).toMatchObject([
         { attempt: 1, attemptBase: 0, interruptions: 0, loneDeaths: 0 },
@@ -278,16 +259,14 @@ export function birthLeases({ open }: StoreUnderTest): void {
       expect(await end(store, 'a', succeeded())).toBeUndefined();
     });
 
-    test('is not counted where it was given back before it was marked', async () => {
-      const store = await open();
+    test('is not counted where it was given back before it was marked', async (store) => {
       await startLeased(store, graphOf({ a: [] }));
       await store.returnLeases({ tokens: [begun.token], at: T0 + 4 });
       expect(await stepsOf(store)).toMatchObject({ a: { status: 'Pending', startedAt: null, attemptCount: 0 } });
       expect(await claimAll(store, T0 + 4)).toMatchObject([{ attempt: 1, attemptBase: 0, interruptions: 0 }]);
     });
 
-    test('keeps its place among those that wait where it was given back before it began, and no other does', async () => {
-      const store = await open();
+    test('keeps its place among those that wait where it was given back before it began, and no other does', async (store) => {
       await startLeased(store, graphOf({ a: [] }));
       await store.accept({ run: aRun({ id: id(77), steps: [{ stepKey: 'a', stepType: 'NoOp', dueAt: T0 + 2 }] }) });
       const tokens = [`${id(999)}/given/out`, begun.token];
@@ -301,29 +280,24 @@ export function birthLeases({ open }: StoreUnderTest): void {
       expect((await claimAll(store, T0 + 9)).map(({ dueAt }) => dueAt)).toEqual([T0 + 9, T0 + 9]);
     });
 
-    test('keeps its lease for as long as it is renewed', async () => {
-      const store = await open();
+    test('keeps its lease for as long as it is renewed', async (store) => {
       await startLeased(store, graphOf({ a: [] }));
       expect(await store.renewLeases({ tokens: [begun.token], leasedUntil: T0 + 3 * minute })).toEqual([]);
       expect(await claimAll(store, T0 + 2 * minute)).toEqual([]);
     });
 
-    test('ends with its run where that was cancelled or its time is up', async () => {
-      for (const stop of ['cancelled', 'timedOut'] as const) {
-        const store = await open();
-        await startLeased(store, graphOf({ a: [], b: ['a'] }), { timeoutAt: T0 + 5 });
-        if (stop === 'cancelled') await store.cancelRun({ runId, reason: null, at: T0 + 5 });
-        else await store.claimOverdue({ owner: 'me', now: T0 + 5, leasedUntil: T0 + minute, limit: 9 });
-        expect(await store.findRun(runId)).toMatchObject({ status: 'Running' });
-        const advance = await end(store, 'a', retryAt(T0 + 500), lease({ holder: mine(2) }));
-        expect(advance).toMatchObject({ runStatus: stop === 'cancelled' ? 'Cancelled' : 'TimedOut', dispatched: [] });
-        expect(advance?.leased).toBeUndefined();
-        expect(await stepsOf(store)).toMatchObject({ a: { status: 'Failed', attempts: [{ status: 'Failed' }] } });
-      }
+    test.each([['cancelled'], ['timedOut']] as const)('ends with its run where that was %s', async (store, stop) => {
+      await startLeased(store, graphOf({ a: [], b: ['a'] }), { timeoutAt: T0 + 5 });
+      if (stop === 'cancelled') await store.cancelRun({ runId, reason: null, at: T0 + 5 });
+      else await store.claimOverdue({ owner: 'me', now: T0 + 5, leasedUntil: T0 + minute, limit: 9 });
+      expect(await store.findRun(runId)).toMatchObject({ status: 'Running' });
+      const advance = await end(store, 'a', retryAt(T0 + 500), lease({ holder: mine(2) }));
+      expect(advance).toMatchObject({ runStatus: stop === 'cancelled' ? 'Cancelled' : 'TimedOut', dispatched: [] });
+      expect(advance?.leased).toBeUndefined();
+      expect(await stepsOf(store)).toMatchObject({ a: { status: 'Failed', attempts: [{ status: 'Failed' }] } });
     });
 
-    test('of a step that failed for good is kept when the step is tried again by hand', async () => {
-      const store = await open();
+    test('of a step that failed for good is kept when the step is tried again by hand', async (store) => {
       await startLeased(store, graphOf({ a: [] }));
       await end(store, 'a', failed());
       await store.retryStep({ runId, stepKey: 'a', at: T0 + 9 });

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { Graph } from '../../../src/model/manifest.ts';
 import type { StepResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -6,10 +6,9 @@ import { claimAll, failed, finish, flowId, graphOf, id, minute, startRun, succee
 
 const unknownRun = id(999);
 
-export function control({ open }: StoreUnderTest): void {
+export function control({ test }: StoreUnderTest): void {
   describe('cancelling a run', () => {
-    test('ends it at once where nothing of it runs, and nothing of it falls due again', async () => {
-      const store = await open();
+    test('ends it at once where nothing of it runs, and nothing of it falls due again', async (store) => {
       const runId = await startRun(store, graphOf({ a: [], b: ['a'] }));
       expect(await store.cancelRun({ runId, reason: 'wrong order', at: T0 + 5 })).toEqual({
         kind: 'accepted',
@@ -24,8 +23,7 @@ export function control({ open }: StoreUnderTest): void {
       expect(await claimAll(store, T0 + minute)).toEqual([]);
     });
 
-    test('waits for a step that runs: the run ends with it, and starts nothing more', async () => {
-      const store = await open();
+    test('waits for a step that runs: the run ends with it, and starts nothing more', async (store) => {
       const runId = await startRun(store, graphOf({ a: [], b: ['a'] }));
       const [claim] = await claimAll(store);
       if (claim === undefined) throw new Error('nothing was due');
@@ -38,8 +36,7 @@ export function control({ open }: StoreUnderTest): void {
       expect(await store.findRun(runId)).toMatchObject({ status: 'Cancelled', completedAt: T0 + 2 });
     });
 
-    test('reports a run that has ended, and an unknown one', async () => {
-      const store = await open();
+    test('reports a run that has ended, and an unknown one', async (store) => {
       const runId = await startRun(store, graphOf({ a: [] }));
       await finishAll(store, 'Succeeded');
       expect(await store.cancelRun({ runId, reason: null, at: T0 })).toEqual({ kind: 'ended', status: 'Succeeded' });
@@ -48,8 +45,7 @@ export function control({ open }: StoreUnderTest): void {
   });
 
   describe('retrying a failed step', () => {
-    test('goes on with the run: keeps its attempts, and plans skipped steps again', async () => {
-      const store = await open();
+    test('goes on with the run: keeps its attempts, and plans skipped steps again', async (store) => {
       const runId = await startRun(store, graphOf({ a: [], b: ['a'] }));
       await finishAll(store, 'Failed');
       expect(await store.findRun(runId)).toMatchObject({ status: 'Failed' });
@@ -65,8 +61,7 @@ export function control({ open }: StoreUnderTest): void {
       expect(a?.attempts.map(({ status }) => status)).toEqual(['Failed', 'Succeeded']);
     });
 
-    test('is refused for what did not fail, was stopped, or is not there', async () => {
-      const store = await open();
+    test('is refused for what did not fail, was stopped, or is not there', async (store) => {
       const runId = await startRun(store, graphOf({ a: [] }));
       expect(await store.retryStep({ runId, stepKey: 'a', at: T0 })).toEqual({
         kind: 'notFailed',
@@ -89,8 +84,7 @@ export function control({ open }: StoreUnderTest): void {
   });
 
   describe('retrying in a loop', () => {
-    test('of a failure that its iteration handled leaves the other iterations to be run', async () => {
-      const store = await open();
+    test('of a failure that its iteration handled leaves the other iterations to be run', async (store) => {
       const runId = await startRun(store, handledLoop);
       await finishStep(store, 'each', { kind: 'loop', items: [1, 2, 3], concurrency: 1 });
       await finishStep(store, 'each.0.a', failed());
@@ -102,8 +96,7 @@ export function control({ open }: StoreUnderTest): void {
       expect(await store.findRun(runId)).toMatchObject({ status: 'Succeeded' });
     });
 
-    test('of a failure that was handled opens a loop that had succeeded', async () => {
-      const store = await open();
+    test('of a failure that was handled opens a loop that had succeeded', async (store) => {
       const runId = await startRun(store, handledLoop);
       await finishStep(store, 'each', { kind: 'loop', items: [1], concurrency: 1 });
       await finishStep(store, 'each.0.a', failed());
@@ -115,8 +108,7 @@ export function control({ open }: StoreUnderTest): void {
       expect(await store.findRun(runId)).toMatchObject({ status: 'Succeeded' });
     });
 
-    test('tries what made it fail, not what its iterations handled, and names that as the cause', async () => {
-      const store = await open();
+    test('tries what made it fail, not what its iterations handled, and names that as the cause', async (store) => {
       const runId = await startRun(store, handledLoop);
       await finishStep(store, 'each', { kind: 'loop', items: [1, 2], concurrency: 1 });
       await finishStep(store, 'each.0.a', failed());
@@ -130,8 +122,7 @@ export function control({ open }: StoreUnderTest): void {
       });
     });
 
-    test('of one of two failed iterations leaves the loop failed', async () => {
-      const store = await open();
+    test('of one of two failed iterations leaves the loop failed', async (store) => {
       const runId = await startRun(store, handledLoop);
       await finishStep(store, 'each', { kind: 'loop', items: [1, 2], concurrency: 2 });
       for (const key of ['each.0.a', 'each.1.a', 'each.0.mend', 'each.1.mend']) await finishStep(store, key, failed());
@@ -142,8 +133,7 @@ export function control({ open }: StoreUnderTest): void {
       expect(await store.findRun(runId)).toMatchObject({ status: 'Failed' });
     });
 
-    test('is refused where every iteration ended well and together they left too much; the limit of the run stays', async () => {
-      const store = await open();
+    test('is refused where every iteration ended well and together they left too much; the limit of the run stays', async (store) => {
       const graph: Graph = { ...handledLoop, ...graphOf({ parallel: [] }) };
       const runId = await startRun(store, graph, { timeoutAt: T0 + minute });
       await finishStep(store, 'each', { kind: 'loop', items: Array.from({ length: 9 }, () => 1), concurrency: 9 });
@@ -163,8 +153,7 @@ export function control({ open }: StoreUnderTest): void {
       expect(await store.findRun(runId)).toMatchObject({ status: 'Failed', timeoutAt: T0 + minute });
     });
 
-    test('of a run that goes on leaves its limit, and drops that of one that had ended', async () => {
-      const store = await open();
+    test('of a run that goes on leaves its limit, and drops that of one that had ended', async (store) => {
       const runId = await startRun(store, graphOf({ a: [], b: [] }), { timeoutAt: T0 + minute });
       await finishStep(store, 'a', failed());
       await store.retryStep({ runId, stepKey: 'a', at: T0 });
@@ -174,8 +163,7 @@ export function control({ open }: StoreUnderTest): void {
       expect(await store.findRun(runId)).toMatchObject({ status: 'Running', timeoutAt: null });
     });
 
-    test('is refused in a run that was told to stop and has not ended yet', async () => {
-      const store = await open();
+    test('is refused in a run that was told to stop and has not ended yet', async (store) => {
       const runId = await startRun(store, graphOf({ a: [], b: [] }));
       const claims = await claimAll(store);
       for (const claim of claims.slice(0, 1)) await finish(store, claim, failed());
@@ -185,8 +173,7 @@ export function control({ open }: StoreUnderTest): void {
       expect(await store.retryStep({ runId, stepKey, at: T0 })).toEqual({ kind: 'stopped', runStatus: 'Cancelled' });
     });
 
-    test('leaves no output of a failed loop that is larger than that of one that succeeded', async () => {
-      const store = await open();
+    test('leaves no output of a failed loop that is larger than that of one that succeeded', async (store) => {
       const runId = await startRun(store, handledLoop);
       await finishStep(store, 'each', { kind: 'loop', items: Array.from({ length: 9 }, () => 1), concurrency: 9 });
       const large = 'x'.repeat(1024 * 1024 - 2);
@@ -203,8 +190,7 @@ export function control({ open }: StoreUnderTest): void {
   });
 
   describe('a run whose time is up', () => {
-    test('is ended by the next look at time limits, once', async () => {
-      const store = await open();
+    test('is ended by the next look at time limits, once', async (store) => {
       const runId = await startRun(store, graphOf({ a: [] }), { timeoutAt: T0 + 100 });
       const early = await store.claimOverdue({ owner: 'me', now: T0 + 99, leasedUntil: T0 + minute, limit: 9 });
       expect(early).toEqual({ timedOut: [], orphaned: [], claims: [], nextAt: T0 + 100 });

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { Graph } from '../../../src/model/manifest.ts';
 import type { PlannedDeploy, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -61,10 +61,9 @@ async function deliver(store: Store, n: number, trigger: { flowId?: string; trig
   return (await store.accept({ ...given, delivery, run: { ...given.run, ...of, revision } })).kind;
 }
 
-export function deletion({ open }: StoreUnderTest): void {
+export function deletion({ test }: StoreUnderTest): void {
   describe('a flow that is deleted', () => {
-    test('starts no runs and is not deployed, and a second deletion finds none', async () => {
-      const store = await open();
+    test('starts no runs and is not deployed, and a second deletion finds none', async (store) => {
       await apply(store, planned({ hook: 'orders' }));
       expect(await remove(store, 'no such flow')).toEqual({ kind: 'unknown' });
       expect(await remove(store)).toEqual({ kind: 'deleted' });
@@ -78,8 +77,7 @@ export function deletion({ open }: StoreUnderTest): void {
       expect((await store.findFlow(flowId))?.drainingSince).toBeUndefined();
     });
 
-    test('lets its runs in flight end, and keeps them and its revisions', async () => {
-      const store = await open();
+    test('lets its runs in flight end, and keeps them and its revisions', async (store) => {
       await apply(store, planned({ hook: 'orders' }));
       await store.accept({ run: aRun({ id: id(101) }) });
       await remove(store);
@@ -91,8 +89,7 @@ export function deletion({ open }: StoreUnderTest): void {
       });
     });
 
-    test('is started by runs that pinned it before, and by no others', async () => {
-      const store = await open();
+    test('is started by runs that pinned it before, and by no others', async (store) => {
       await deploy(store, CHILD);
       const parent = await deploy(store, PARENT, { steps: running(CHILD) });
       await start(store, parent);
@@ -107,8 +104,7 @@ export function deletion({ open }: StoreUnderTest): void {
       expect(late.subRun).toMatchObject({ result: { kind: 'failed', error: { code: 'flow_closed' } }, run: null });
     });
 
-    test('is refused while it holds deliveries, and while other flows start it', async () => {
-      const store = await open();
+    test('is refused while it holds deliveries, and while other flows start it', async (store) => {
       await apply(store, planned({ hook: 'orders' }));
       await store.setFlowEnabled({ flowId, isEnabled: false, at: T0 });
       await store.holdDelivery(acceptanceOf(1));
@@ -129,8 +125,7 @@ export function deletion({ open }: StoreUnderTest): void {
       expect(await remove(store)).toEqual({ kind: 'deleted' });
     });
 
-    test('is not named by a deploy that was planned before, unless it comes with it', async () => {
-      const store = await open();
+    test('is not named by a deploy that was planned before, unless it comes with it', async (store) => {
       await apply(store, planned({ hook: 'orders' }));
       await remove(store);
       const caller = planned({}, { id: OTHER }, running(flowId));
@@ -143,8 +138,7 @@ export function deletion({ open }: StoreUnderTest): void {
       expect(await store.applyDeploys([caller, planned({}, { basedOn: 1 })])).toMatchObject({ kind: 'applied' });
     });
 
-    test('comes back as its next revision, as enabled as it was, even with the same manifest', async () => {
-      const store = await open();
+    test('comes back as its next revision, as enabled as it was, even with the same manifest', async (store) => {
       await apply(store, planned({ hook: 'orders' }));
       await store.setFlowEnabled({ flowId, isEnabled: false, at: T0 });
       await store.setFlowDraining({ flowId, isDraining: true, at: T0 });
@@ -162,8 +156,7 @@ export function deletion({ open }: StoreUnderTest): void {
   });
 
   describe('what a flow accepted before it was deleted', () => {
-    test('is known when it comes back under the same id', async () => {
-      const store = await open();
+    test('is known when it comes back under the same id', async (store) => {
       await apply(store, planned({ hook: 'orders' }));
       expect(await deliver(store, 1, { triggerKey: 'hook', nonce: 'known' })).toBe('accepted');
       await remove(store);
@@ -172,8 +165,7 @@ export function deletion({ open }: StoreUnderTest): void {
       expect(await deliver(store, 3, { triggerKey: 'hook', nonce: 'new' })).toBe('accepted');
     });
 
-    test('is known to another flow that takes its slug, from flow to flow and back', async () => {
-      const store = await open();
+    test('is known to another flow that takes its slug, from flow to flow and back', async (store) => {
       const of = (flow: string, triggerKey: string, nonce: string) => ({ flowId: flow, triggerKey, nonce });
       await apply(store, planned({ hook: 'Orders', other: 'other' }));
       expect(await deliver(store, 1, of(flowId, 'hook', 'first'))).toBe('accepted');
@@ -196,8 +188,7 @@ export function deletion({ open }: StoreUnderTest): void {
       expect(await deliver(store, 20, of(flowId, 'hook', 'new'))).toBe('accepted');
     });
 
-    test('counts for who takes the slug as far as the deletion, and its idempotency keys do too', async () => {
-      const store = await open();
+    test('counts for who takes the slug as far as the deletion, and its idempotency keys do too', async (store) => {
       await apply(store, planned({ hook: 'orders' }));
       const key = (n: number, flow: string, triggerKey: string, revision: number) =>
         store.accept({

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { DeliveryRecord } from '../../../src/model/delivery.ts';
 import type { DeliveryQuery, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -6,33 +6,29 @@ import { acceptanceOf, aDelivery, aRun, deliveryIds, flowId, id, T0 } from '../s
 
 const page = { skip: 0, take: 50 };
 
-export function deliveries({ open, seeded }: StoreUnderTest): void {
+export function deliveries({ seeded, test }: StoreUnderTest): void {
   describe('deliveries', () => {
     test.each<[string, DeliveryRecord]>([
       ['with everything', { ...refused(1), detail: 'Grüße "\\ \u{1f680}', usedPreviousKey: true, runId: id(9) }],
       ['with nothing', { ...refused(1), flowId: null, triggerKey: null, scheme: null, reason: null, body: null }],
       ['of no byte', { ...refused(1), body: new Uint8Array(0), bodyBytes: 0, headers: {} }],
-    ])('a record %s is kept as it is', async (_name, record) => {
-      const store = await open();
+    ])('a record %s is kept as it is', async (store, _name, record) => {
       await store.recordDelivery(record);
       expect(await store.findDelivery(record.id)).toEqual(record);
       expect((await store.listDeliveries(page)).items).toEqual([record]);
     });
 
-    test('an unknown delivery is not found', async () => {
-      const store = await open();
+    test('an unknown delivery is not found', async (store) => {
       expect(await store.findDelivery(id(1))).toBeUndefined();
       expect(await store.listDeliveries(page)).toEqual({ items: [], total: undefined });
     });
 
-    test('are listed newest first, in whatever order they were stored', async () => {
-      const store = await open();
+    test('are listed newest first, in whatever order they were stored', async (store) => {
       for (const n of [2, 1, 4, 3]) await store.recordDelivery(aDelivery({ id: id(n) }));
       expect(await deliveryIds(store)).toEqual([4, 3, 2, 1].map(id));
     });
 
-    test('are listed by pages; the total is counted only when asked for', async () => {
-      const store = await open();
+    test('are listed by pages; the total is counted only when asked for', async (store) => {
       for (let n = 1; n <= 7; n += 1) await store.recordDelivery(aDelivery({ id: id(n) }));
       const second = await store.listDeliveries({ skip: 3, take: 3 });
       expect(second.items.map((delivery) => delivery.id)).toEqual([4, 3, 2].map(id));
@@ -43,7 +39,7 @@ export function deliveries({ open, seeded }: StoreUnderTest): void {
     });
 
     describe('are filtered', () => {
-      const store = seeded(async (empty) => {
+      const test = seeded(async (empty) => {
         const limited = { rejected: true, reason: 'rate_limited', violations: ['rate_limited'] } as const;
         const skewed = { rejected: true, reason: 'timestamp_skew', violations: ['timestamp_skew'] } as const;
         await recordAll(empty, [
@@ -66,15 +62,15 @@ export function deliveries({ open, seeded }: StoreUnderTest): void {
         ['the rejected of a flow', { rejectedOnly: true, flowId: 'other flow' }, [4, 2]],
         ['a search within the rejected', { rejectedOnly: true, search: 'RATE' }, [3, 2]],
         ['an unknown flow', { flowId: 'no flow' }, []],
-      ])('by %s, and so is their total', async (_name, filter, expected) => {
-        const { items, total } = await store().listDeliveries({ ...page, ...filter, includeTotal: true });
+      ])('by %s, and so is their total', async (store, _name, filter, expected) => {
+        const { items, total } = await store.listDeliveries({ ...page, ...filter, includeTotal: true });
         expect(items.map((delivery) => delivery.id)).toEqual(expected.map(id));
         expect(total).toBe(expected.length);
       });
     });
 
     describe('are found', () => {
-      const store = seeded((empty) =>
+      const test = seeded((empty) =>
         recordAll(empty, [
           { clientIp: '198.51.100.4' },
           { scheme: 'Stripe' },
@@ -100,14 +96,13 @@ export function deliveries({ open, seeded }: StoreUnderTest): void {
         ['a backslash, taken literally', 'a\\b', [8]],
         ['nothing', '', [8, 7, 6, 5, 4, 3, 2, 1]],
         ['what is nowhere', 'nowhere', []],
-      ])('by part of %s', async (_name, search, expected) => {
-        const { items } = await store().listDeliveries({ ...page, search });
+      ])('by part of %s', async (store, _name, search, expected) => {
+        const { items } = await store.listDeliveries({ ...page, search });
         expect(items.map((delivery) => delivery.id)).toEqual(expected.map(id));
       });
     });
 
-    test('a list has the first 64 KiB of a body, a single record all of it', async () => {
-      const store = await open();
+    test('a list has the first 64 KiB of a body, a single record all of it', async (store) => {
       const body = Uint8Array.from({ length: 100_000 }, (_, n) => n % 251);
       await store.recordDelivery(aDelivery({ id: id(1), body, bodyBytes: body.length }));
       const trigger = { key: 'github', body, contentType: null, headers: {} };
@@ -127,8 +122,7 @@ export function deliveries({ open, seeded }: StoreUnderTest): void {
       ['some', { 'x-event': 'push', 'x-token': '[redacted]' }],
     ])(
       'a delivery that shows %s of the headers of its run has them, also once the run is removed',
-      async (_, headers) => {
-        const store = await open();
+      async (store, _, headers) => {
         const trigger = { ...aRun().trigger, headers: { 'x-event': 'push', 'x-token': 'secret' } };
         const accept = (n: number) => {
           const { delivery, run } = acceptanceOf(n);
@@ -154,15 +148,13 @@ export function deliveries({ open, seeded }: StoreUnderTest): void {
       },
     );
 
-    test('a delivery that names a run which it did not start has no body of that run', async () => {
-      const store = await open();
+    test('a delivery that names a run which it did not start has no body of that run', async (store) => {
       await store.accept({ run: aRun() });
       await store.recordDelivery(aDelivery({ runId: id(100), body: null }));
       expect((await store.findDelivery(id(1)))?.body).toBeNull();
     });
 
-    test('stats count since an instant, by reason and by whether they were rejected', async () => {
-      const store = await open();
+    test('stats count since an instant, by reason and by whether they were rejected', async (store) => {
       const old = { receivedAt: T0 - 1 };
       const rejectedFor = (reason: 'rate_limited' | 'ip_denied') => ({ rejected: true, reason, violations: [reason] });
       await recordAll(store, [
@@ -182,8 +174,7 @@ export function deliveries({ open, seeded }: StoreUnderTest): void {
       expect(await store.deliveryStats(T0 + 1)).toEqual({ counts: {}, accepted: 0, rejected: 0, total: 0 });
     });
 
-    test('stats count to the millisecond, in whatever order the clock let records arrive', async () => {
-      const store = await open();
+    test('stats count to the millisecond, in whatever order the clock let records arrive', async (store) => {
       const moments = [40_000, 10_000, 59_999, 0, 20_000, 70_000, 30_000, 60_000];
       await recordAll(
         store,

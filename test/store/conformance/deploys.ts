@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { Finding } from '../../../src/model/finding.ts';
 import type { PlannedDeploy, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -37,10 +37,9 @@ async function endRun(store: Store): Promise<void> {
 
 const applyOne = (store: Store, deploy: PlannedDeploy) => store.applyDeploys([deploy]);
 
-export function deploys({ open }: StoreUnderTest): void {
+export function deploys({ test }: StoreUnderTest): void {
   describe('a planned deploy', () => {
-    test('is outdated where a flow would come to run itself, by flows that are deployed or deployed with it', async () => {
-      const store = await open();
+    test('is outdated where a flow would come to run itself, by flows that are deployed or deployed with it', async (store) => {
       const flow = (id: string, runs: string | null, basedOn: number | null) => {
         const inLoop = (steps: typeof one) => ({
           each: { type: 'ForEach', inputs: { items: [] }, runAfter: {}, steps },
@@ -60,8 +59,7 @@ export function deploys({ open }: StoreUnderTest): void {
       expect(await applyOne(store, flow(CHILD, null, 2))).toMatchObject({ kind: 'applied' });
     });
 
-    test('is a revision with its findings, its overrides and where it came from', async () => {
-      const store = await open();
+    test('is a revision with its findings, its overrides and where it came from', async (store) => {
       const finding: Finding = { rule: 'r', class: 'caution', path: 'steps.a', message: 'm', consequence: 'c' };
       expect(await applyOne(store, planned(one))).toMatchObject({ kind: 'applied', flows: [{ revision: 1 }] });
       const change = { basedOn: 1, findings: [finding], overrides: ['caution'], source: 'api', at: T0 + 1 } as const;
@@ -107,15 +105,13 @@ export function deploys({ open }: StoreUnderTest): void {
       expect((await store.listRevisions({ flowId, skip: 1, take: 1 }))?.items).toEqual(page?.items.slice(1));
     });
 
-    test('of the manifest that is deployed changes nothing', async () => {
-      const store = await open();
+    test('of the manifest that is deployed changes nothing', async (store) => {
       await store.deployFlow(deployOf(one));
       const again = await applyOne(store, planned(one, { basedOn: 1, isUnchanged: true, at: T0 + 1 }));
       expect(again).toMatchObject({ kind: 'applied', flows: [{ revision: 1, updatedAt: T0 }] });
     });
 
-    test('that was made against another revision is outdated, and nothing is written', async () => {
-      const store = await open();
+    test('that was made against another revision is outdated, and nothing is written', async (store) => {
       await store.deployFlow(deployOf(one));
       expect(await applyOne(store, planned(two, { basedOn: null }))).toEqual({ kind: 'outdated', flowId });
       expect(await applyOne(store, planned(two, { basedOn: 2 }))).toEqual({ kind: 'outdated', flowId });
@@ -123,8 +119,7 @@ export function deploys({ open }: StoreUnderTest): void {
       expect(await store.findRevision(flowId, 2)).toBeUndefined();
     });
 
-    test('waits for the runs of its flow where it must, and for no other flow', async () => {
-      const store = await open();
+    test('waits for the runs of its flow where it must, and for no other flow', async (store) => {
       await startRun(store, one);
       await store.accept({ run: aRun({ id: id(101), flowId: 'another flow', steps: [] }) });
       const change = planned(two, { basedOn: 1, needsIdle: true });
@@ -134,8 +129,7 @@ export function deploys({ open }: StoreUnderTest): void {
       expect(await applyOne(store, change)).toMatchObject({ kind: 'applied' });
     });
 
-    test('of several manifests writes all or nothing', async () => {
-      const store = await open();
+    test('of several manifests writes all or nothing', async (store) => {
       const other = { ...planned(one), id: 'another flow' };
       const deploys = [other, planned(two, { basedOn: 7 })];
       expect(await store.applyDeploys(deploys)).toEqual({ kind: 'outdated', flowId });
@@ -146,8 +140,7 @@ export function deploys({ open }: StoreUnderTest): void {
       });
     });
 
-    test('is superseded by what was deployed since, however it was', async () => {
-      const store = await open();
+    test('is superseded by what was deployed since, however it was', async (store) => {
       const search = (graph: typeof one, change: object = {}) => {
         return store.findSuperseded({ ...deployOf(graph, change), isNamedByFile: false });
       };
@@ -160,8 +153,7 @@ export function deploys({ open }: StoreUnderTest): void {
       expect([await search(one), await search(two)]).toEqual([undefined, { revision: 2, newest: 3, isRemoved: false }]);
     });
 
-    test('is outdated where a step has got history since', async () => {
-      const store = await open();
+    test('is outdated where a step has got history since', async (store) => {
       await store.deployFlow(deployOf(one));
       const change = planned(two, { basedOn: 1, withoutHistory: ['a', 'unknown'] });
       await startRun(store, one);
@@ -170,8 +162,7 @@ export function deploys({ open }: StoreUnderTest): void {
   });
 
   describe('what is live of a flow', () => {
-    test('is nothing where it never ran', async () => {
-      const store = await open();
+    test('is nothing where it never ran', async (store) => {
       const nothing = { runsInFlight: 0, runs: [], stepsWithHistory: [], lastRunOfStep: {} };
       expect(await store.readLiveFlow(flowId)).toEqual(nothing);
       const flow = await store.deployFlow(deployOf(one));
@@ -179,8 +170,7 @@ export function deploys({ open }: StoreUnderTest): void {
       expect(await store.readLiveFlow(flowId)).toEqual({ ...nothing, deployed: { flow, revision } });
     });
 
-    test('names runs in flight, oldest first, with the status of their steps', async () => {
-      const store = await open();
+    test('names runs in flight, oldest first, with the status of their steps', async (store) => {
       const graph = graphOf({ a: [], b: ['a'], c: ['b'] });
       await startRun(store, graph, { id: id(102), startedAt: T0 + 2 });
       await startRun(store, graph, { id: id(101), startedAt: T0 + 1 });
@@ -207,8 +197,7 @@ export function deploys({ open }: StoreUnderTest): void {
       ]);
     });
 
-    test('names the steps of a run by key, in whichever order they ran', async () => {
-      const store = await open();
+    test('names the steps of a run by key, in whichever order they ran', async (store) => {
       await startRun(store, graphOf({ b: [], a: [], Z: ['b'], é: ['a'] }), { id: id(101) });
       const claims = await claimAll(store);
       for (const claim of claims.toSorted((x, y) => (x.stepKey < y.stepKey ? 1 : -1)))
@@ -217,8 +206,7 @@ export function deploys({ open }: StoreUnderTest): void {
       expect(Object.keys(run?.steps ?? {})).toEqual(['Z', 'a', 'b', 'é']);
     });
 
-    test('counts a step that waits for a signal as waiting, and no run that ended', async () => {
-      const store = await open();
+    test('counts a step that waits for a signal as waiting, and no run that ended', async (store) => {
       await startRun(store, one, { id: id(101) });
       const [claim] = await claimAll(store);
       if (claim === undefined) throw new Error('nothing was due');
@@ -228,8 +216,7 @@ export function deploys({ open }: StoreUnderTest): void {
       expect(await store.readLiveFlow(flowId)).toMatchObject({ runsInFlight: 0, runs: [], stepsWithHistory: ['a'] });
     });
 
-    test('knows each step that a kept run has a row of, and when its newest such run began', async () => {
-      const store = await open();
+    test('knows each step that a kept run has a row of, and when its newest such run began', async (store) => {
       await startRun(store, two, { id: id(101), startedAt: T0 });
       await endRun(store);
       await startRun(store, graphOf({ a: [], c: ['a'] }), { id: id(102), startedAt: T0 + 5 });
@@ -240,8 +227,7 @@ export function deploys({ open }: StoreUnderTest): void {
       expect(lastRunOfStep).toEqual({ a: T0 + 9, b: T0, c: T0 + 5 });
     });
 
-    test('forgets a step with the last run that knew it', async () => {
-      const store = await open();
+    test('forgets a step with the last run that knew it', async (store) => {
       await startRun(store, two, { id: id(101) });
       await endRun(store);
       await startRun(store, one, { id: id(102), startedAt: T0 + 5 });
@@ -251,8 +237,7 @@ export function deploys({ open }: StoreUnderTest): void {
   });
 
   describe('deployed flows', () => {
-    test('are those that a planned deploy deployed, not the service for itself, with their newest revision', async () => {
-      const store = await open();
+    test('are those that a planned deploy deployed, not the service for itself, with their newest revision', async (store) => {
       await store.deployFlow(deployOf(one, { id: 'own' }));
       expect(await store.listDeployed()).toEqual([]);
       await applyOne(store, planned(one));
@@ -261,8 +246,7 @@ export function deploys({ open }: StoreUnderTest): void {
       expect(deployed).toMatchObject({ flow: { id: flowId }, revision: { revision: 1, snapshot: { steps: one } } });
     });
 
-    test('are drained and resumed; both twice change nothing', async () => {
-      const store = await open();
+    test('are drained and resumed; both twice change nothing', async (store) => {
       const flow = await store.deployFlow(deployOf(one));
       const drained = { ...flow, drainingSince: T0 + 1 };
       expect(await store.setFlowDraining({ flowId, isDraining: true, at: T0 + 1 })).toEqual(drained);
@@ -272,13 +256,11 @@ export function deploys({ open }: StoreUnderTest): void {
       expect(await store.setFlowDraining({ flowId: 'unknown', isDraining: true, at: T0 })).toBeUndefined();
     });
 
-    test('have no revisions where they are unknown', async () => {
-      const store = await open();
+    test('have no revisions where they are unknown', async (store) => {
       expect(await store.listRevisions({ flowId, skip: 0, take: 50 })).toBeUndefined();
     });
 
-    test('count the runs of each revision', async () => {
-      const store = await open();
+    test('count the runs of each revision', async (store) => {
       await startRun(store, one, { id: id(101) });
       await endRun(store);
       await startRun(store, one, { id: id(102) });
@@ -317,8 +299,7 @@ export function deploys({ open }: StoreUnderTest): void {
     };
     const kinds = async (results: Promise<{ kind: string }>[]) => (await Promise.all(results)).map(({ kind }) => kind);
 
-    test('accepts no other key than the one learnt before, until that is forgotten', async () => {
-      const store = await open();
+    test('accepts no other key than the one learnt before, until that is forgotten', async (store) => {
       const learn = (triggerKey: string, secret: string) =>
         store.learnKey({
           flowId,
@@ -336,8 +317,7 @@ export function deploys({ open }: StoreUnderTest): void {
       expect(await learn('b', 'made again')).toMatchObject({ triggerKey: 'b' });
     });
 
-    test('refuses what was accepted under the key that it had, however often it is renamed', async () => {
-      const store = await open();
+    test('refuses what was accepted under the key that it had, however often it is renamed', async (store) => {
       await deploy(store, 1, { triggers: { keys: ['a'], moved: [] } });
       await accept(store, 'a', 'n1', 'key');
       await deploy(store, 2, rename('a', 'b'));
@@ -352,8 +332,7 @@ export function deploys({ open }: StoreUnderTest): void {
       expect(await accept(store, 'a', 'n4')).toMatchObject({ kind: 'accepted' });
     });
 
-    test('refuses what came before the rename and was accepted after it, under either key', async () => {
-      const store = await open();
+    test('refuses what came before the rename and was accepted after it, under either key', async (store) => {
       await deploy(store, 1, rename('a', 'b'));
       await accept(store, 'a', 'late');
       expect(await accept(store, 'b', 'late')).toMatchObject({ kind: 'replayed' });
@@ -361,8 +340,7 @@ export function deploys({ open }: StoreUnderTest): void {
       expect(await accept(store, 'a', 'early')).toMatchObject({ kind: 'replayed' });
     });
 
-    test('gives each nonce and each key one run, whichever key the deliveries name and however many come at once', async () => {
-      const store = await open();
+    test('gives each nonce and each key one run, whichever key the deliveries name and however many come at once', async (store) => {
       await accept(store, 'a', 'n0', 'k0');
       await deploy(store, 1, rename('a', 'b'));
       const claims = Array.from({ length: 60 }, (_, n) => [n % 2 === 0 ? 'a' : 'b', `n${n % 5}`, `k${n % 4}`] as const);
@@ -375,8 +353,7 @@ export function deploys({ open }: StoreUnderTest): void {
       expect((await store.listRuns({ skip: 0, take: 1, includeTotal: true })).total).toBe(8);
     });
 
-    test('has nothing to do with another trigger that takes its former key', async () => {
-      const store = await open();
+    test('has nothing to do with another trigger that takes its former key', async (store) => {
       await accept(store, 'a', 'n1', 'key 1');
       await deploy(store, 1, rename('a', 'b'));
       await deploy(store, 2, { triggers: { keys: ['a', 'b'], moved: [] } });
@@ -387,8 +364,7 @@ export function deploys({ open }: StoreUnderTest): void {
       expect(await accept(store, 'b', 'n1')).toMatchObject({ kind: 'replayed' });
     });
 
-    test('leaves the triggers of other flows alone, and a deploy that is not applied renames nothing', async () => {
-      const store = await open();
+    test('leaves the triggers of other flows alone, and a deploy that is not applied renames nothing', async (store) => {
       await accept(store, 'a', 'n1');
       const outdated = planned(graphOf({ other: [] }), { basedOn: 7, ...rename('a', 'b') });
       expect(await applyOne(store, outdated)).toEqual({ kind: 'outdated', flowId });

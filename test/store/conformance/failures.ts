@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { Advance, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -48,10 +48,9 @@ async function derivedOf(store: Store, runId: string) {
   return (await store.findLineage(runId))?.derived ?? [];
 }
 
-export function failures({ open }: StoreUnderTest): void {
+export function failures({ test }: StoreUnderTest): void {
   describe('flows that a failed run starts', () => {
-    test('a run that fails starts a run of the newest revision of the flow that its own revision names', async () => {
-      const store = await open();
+    test('a run that fails starts a run of the newest revision of the flow that its own revision names', async (store) => {
       await deployAlarm(store);
       await deployAlarm(store, { hash: 'newer', snapshot: { id: alarm, steps: graphOf({ page: [] }) } });
       await deployNaming(store, alarm);
@@ -93,8 +92,7 @@ export function failures({ open }: StoreUnderTest): void {
       expect((await claimAll(store, T0 + 9)).map(({ stepKey }) => stepKey)).toEqual(['page']);
     });
 
-    test('a run that times out starts one too, and one that is cancelled or succeeds starts none', async () => {
-      const store = await open();
+    test('a run that times out starts one too, and one that is cancelled or succeeds starts none', async (store) => {
       await deployAlarm(store);
       await deployNaming(store, alarm);
       const late = await startNaming(store, id(100), { timeoutAt: T0 + 5 });
@@ -116,8 +114,7 @@ export function failures({ open }: StoreUnderTest): void {
       expect([await derivedOf(store, cancelled), await derivedOf(store, good)]).toEqual([[], []]);
     });
 
-    test('a run that a failure started starts none, though the flows name each other', async () => {
-      const store = await open();
+    test('a run that a failure started starts none, though the flows name each other', async (store) => {
       await deployNaming(store, flowId, { id: alarm, steps: graphOf({ tell: [] }) });
       await deployNaming(store, alarm);
       const runId = await startNaming(store);
@@ -128,8 +125,7 @@ export function failures({ open }: StoreUnderTest): void {
       expect((await store.listRuns({ skip: 0, take: 10 })).items).toHaveLength(2);
     });
 
-    test('a run that is tried again and fails again starts no second one', async () => {
-      const store = await open();
+    test('a run that is tried again and fails again starts no second one', async (store) => {
       await deployAlarm(store);
       await deployNaming(store, alarm);
       const runId = await startNaming(store);
@@ -144,8 +140,7 @@ export function failures({ open }: StoreUnderTest): void {
       ['unknown', async (_store: Store) => undefined],
       ['disabled', async (store: Store) => store.setFlowEnabled({ flowId: alarm, isEnabled: false, at: T0 })],
       ['draining', async (store: Store) => store.setFlowDraining({ flowId: alarm, isDraining: true, at: T0 })],
-    ])('a flow that is %s is not started, and the outcome says why', async (why, close) => {
-      const store = await open();
+    ])('a flow that is %s is not started, and the outcome says why', async (store, why, close) => {
       if (why !== 'unknown') await deployAlarm(store);
       await close(store);
       await deployNaming(store, alarm);
@@ -164,8 +159,7 @@ export function failures({ open }: StoreUnderTest): void {
       expect(await derivedOf(store, runId)).toHaveLength(1);
     });
 
-    test('it is counted, and ends at once where it has no steps', async () => {
-      const store = await open();
+    test('it is counted, and ends at once where it has no steps', async (store) => {
       await deployAlarm(store, { snapshot: { id: alarm, steps: {} } });
       await deployNaming(store, alarm);
       await startNaming(store);

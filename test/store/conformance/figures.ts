@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
   acceptanceOf,
@@ -20,10 +20,9 @@ const hour = 3_600_000;
 const other = '6f2b1c1e-9999-4222-8333-444455556666';
 const refused = { rejected: true, reason: 'ip_denied', violations: ['ip_denied'] } as const;
 
-export function figures({ open }: StoreUnderTest): void {
+export function figures({ test }: StoreUnderTest): void {
   describe('figures', () => {
-    test('count deliveries by where they went and what was wrong, the recent ones apart', async () => {
-      const store = await open();
+    test('count deliveries by where they went and what was wrong, the recent ones apart', async (store) => {
       await store.recordDelivery(aDelivery({ id: id(1), receivedAt: T0 - 1 }));
       await store.recordDelivery(aDelivery({ id: id(2), receivedAt: T0, usedPreviousKey: true }));
       await store.recordDelivery(aDelivery({ id: id(3), receivedAt: T0 + hour }));
@@ -50,8 +49,7 @@ export function figures({ open }: StoreUnderTest): void {
       });
     });
 
-    test('count deliveries in the order of flow, trigger and reason', async () => {
-      const store = await open();
+    test('count deliveries in the order of flow, trigger and reason', async (store) => {
       const reasons = ['timestamp_skew', 'ip_denied', 'rate_limited'] as const;
       const keys = ['b', 'B', 'a-b', 'ab'];
       const all = keys.flatMap((triggerKey) => reasons.map((reason) => ({ triggerKey, reason })));
@@ -63,8 +61,7 @@ export function figures({ open }: StoreUnderTest): void {
       expect(counts.map(({ triggerKey, reason }) => [triggerKey, reason])).toEqual(order);
     });
 
-    test('yield deliveries by the hour or day, of all flows or of one', async () => {
-      const store = await open();
+    test('yield deliveries by the hour or day, of all flows or of one', async (store) => {
       const midnight = T0 - 12 * hour;
       await store.recordDelivery(aDelivery({ id: id(1), receivedAt: midnight - 1 }));
       await store.recordDelivery(aDelivery({ id: id(2), receivedAt: midnight }));
@@ -85,8 +82,7 @@ export function figures({ open }: StoreUnderTest): void {
       ]);
     });
 
-    test('yield deliveries by the minute, of all flows or of one', async () => {
-      const store = await open();
+    test('yield deliveries by the minute, of all flows or of one', async (store) => {
       await store.recordDelivery(aDelivery({ id: id(1), receivedAt: T0 - 1 }));
       await store.recordDelivery(aDelivery({ id: id(2), receivedAt: T0 }));
       await store.recordDelivery(aDelivery({ id: id(3), receivedAt: T0 + minute - 1, ...refused }));
@@ -100,8 +96,7 @@ export function figures({ open }: StoreUnderTest): void {
       expect(await store.deliveryTimeseries({ ...range, flowId: other })).toEqual([third]);
     });
 
-    test('yield runs by the minute in which they started, in flight or ended', async () => {
-      const store = await open();
+    test('yield runs by the minute in which they started, in flight or ended', async (store) => {
       const ended = (n: number, startedAt: number, took: number) =>
         aRun({ id: id(n), startedAt, status: 'Succeeded', completedAt: startedAt + took });
       await store.accept({ run: aRun({ id: id(1), startedAt: T0 - 1 }) });
@@ -118,8 +113,7 @@ export function figures({ open }: StoreUnderTest): void {
       expect(await store.runTimeseries({ ...range, since: T0 + 2 * minute, until: T0 + 3 * minute })).toEqual([alone]);
     });
 
-    test('count runs by status as they start, end, are tried again and are deleted', async () => {
-      const store = await open();
+    test('count runs by status as they start, end, are tried again and are deleted', async (store) => {
       const runId = await startRun(store, graphOf({ only: [] }));
       await store.accept({ run: aRun({ id: id(101), flowId: other, status: 'Succeeded', completedAt: T0 }) });
       const running = { flowId, status: 'Running', count: 1 };
@@ -146,8 +140,7 @@ export function figures({ open }: StoreUnderTest): void {
       expect(await store.countRuns()).toEqual([running]);
     });
 
-    test('yield runs by the hour of their start with how long they took, within five per cent', async () => {
-      const store = await open();
+    test('yield runs by the hour of their start with how long they took, within five per cent', async (store) => {
       const durations = [7, 19, 43, 104, 105, 1249, 98_765, 1_234_567];
       for (const [n, duration] of durations.entries()) {
         const run = aRun({ id: id(100 + n), status: 'Succeeded', startedAt: T0, completedAt: T0 + duration });
@@ -164,8 +157,7 @@ export function figures({ open }: StoreUnderTest): void {
       expect(await store.runTimeseries({ ...day, flowId: other })).toEqual([]);
     });
 
-    test('a run that ends is counted in the hour in which it started, and in the one in which it ended', async () => {
-      const store = await open();
+    test('a run that ends is counted in the hour in which it started, and in the one in which it ended', async (store) => {
       await startRun(store, graphOf({ only: [] }));
       const [claim] = await claimAll(store);
       if (claim === undefined) throw new Error('nothing was due');

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -20,32 +20,30 @@ import {
 const one = graphOf({ first: [] });
 const two = graphOf({ other: [], last: ['other'] });
 
-async function drained(open: () => Promise<Store>): Promise<Store> {
-  const store = await open();
+async function drain(store: Store): Promise<void> {
   await store.deployFlow(deployOf(one));
   await store.setFlowDraining({ flowId, isDraining: true, at: T0 });
-  return store;
 }
 
 const resume = (store: Store) => store.setFlowDraining({ flowId, isDraining: false, at: T0 });
 const release = (store: Store, limit = 100) => store.releaseHeld({ flowId, limit, at: T0 + minute });
 
-export function holds({ open }: StoreUnderTest): void {
+export function holds({ test }: StoreUnderTest): void {
   describe('held deliveries', () => {
     const hold = async (store: Store, n: number, at: number) => {
       const given = { nonce: aNonce({ value: `nonce ${n}` }), idempotencyKey: `key ${n}` };
       expect(await store.holdDelivery(acceptanceOf(n, { at, ...given }))).toMatchObject({ kind: 'held' });
     };
 
-    test('are listed by flow with the time of the oldest', async () => {
-      const store = await drained(open);
+    test('are listed by flow with the time of the oldest', async (store) => {
+      await drain(store);
       expect(await store.listHeld()).toEqual([]);
       for (const n of [1, 2, 3]) await hold(store, n, T0 + n);
       expect(await store.listHeld()).toEqual([{ flowId, held: 3, oldestAt: T0 + 1 }]);
     });
 
-    test('that are discarded start no run, oldest first and so many at a time, and stay known', async () => {
-      const store = await drained(open);
+    test('that are discarded start no run, oldest first and so many at a time, and stay known', async (store) => {
+      await drain(store);
       for (const n of [1, 2, 3, 4]) await hold(store, n, T0 + n);
       const discard = (heldBefore: number, limit = 100) =>
         store.discardHeld({ flowId, heldBefore, limit, note: 'discarded: moved' });
@@ -70,8 +68,8 @@ export function holds({ open }: StoreUnderTest): void {
   });
 
   describe('a held delivery', () => {
-    test('is kept with its run to be, and starts none yet', async () => {
-      const store = await drained(open);
+    test('is kept with its run to be, and starts none yet', async (store) => {
+      await drain(store);
       expect(await store.holdDelivery(acceptanceOf(1))).toEqual({ kind: 'held', runId: id(1001), isReplay: false });
       expect(await runIds(store)).toEqual([]);
       expect(await store.countHeld()).toEqual({ [flowId]: 1 });
@@ -82,8 +80,8 @@ export function holds({ open }: StoreUnderTest): void {
       expect(await release(store)).toEqual({ runs: [], left: 1 });
     });
 
-    test('uses its nonce and its idempotency key up', async () => {
-      const store = await drained(open);
+    test('uses its nonce and its idempotency key up', async (store) => {
+      await drain(store);
       await store.holdDelivery(acceptanceOf(1, { nonce: aNonce(), idempotencyKey: 'key' }));
       expect(await store.holdDelivery(acceptanceOf(2, { nonce: aNonce() }))).toEqual({
         kind: 'replayed',
@@ -102,15 +100,14 @@ export function holds({ open }: StoreUnderTest): void {
       expect(await store.findRun(id(1001))).toMatchObject({ idempotencyKey: 'key' });
     });
 
-    test('is not taken where the flow starts runs', async () => {
-      const store = await drained(open);
+    test('is not taken where the flow starts runs', async (store) => {
+      await drain(store);
       await resume(store);
       expect(await store.holdDelivery(acceptanceOf(1, { nonce: aNonce() }))).toEqual({ kind: 'open' });
       expect(await store.accept(acceptanceOf(1, { nonce: aNonce() }))).toMatchObject({ kind: 'accepted' });
     });
 
-    test('is taken while the flow is disabled', async () => {
-      const store = await open();
+    test('is taken while the flow is disabled', async (store) => {
       await store.deployFlow(deployOf(one));
       await store.setFlowEnabled({ flowId, isEnabled: false, at: T0 });
       expect(await store.holdDelivery(acceptanceOf(1))).toMatchObject({ kind: 'held' });
@@ -120,8 +117,8 @@ export function holds({ open }: StoreUnderTest): void {
       expect(await release(store)).toMatchObject({ runs: [{ id: id(1001) }], left: 0 });
     });
 
-    test('is queued behind those held already, also once the flow starts runs', async () => {
-      const store = await drained(open);
+    test('is queued behind those held already, also once the flow starts runs', async (store) => {
+      await drain(store);
       await store.holdDelivery(acceptanceOf(1));
       await resume(store);
       expect(await store.holdDelivery(acceptanceOf(2))).toMatchObject({ kind: 'held' });
@@ -129,8 +126,8 @@ export function holds({ open }: StoreUnderTest): void {
       expect(await store.holdDelivery(acceptanceOf(3))).toEqual({ kind: 'open' });
     });
 
-    test('is not kept where a deploy came in between', async () => {
-      const store = await drained(open);
+    test('is not kept where a deploy came in between', async (store) => {
+      await drain(store);
       await store.deployFlow(deployOf(two));
       expect(await store.holdDelivery(acceptanceOf(1, { nonce: aNonce(), idempotencyKey: 'key' }))).toEqual({
         kind: 'outdated',
@@ -138,8 +135,8 @@ export function holds({ open }: StoreUnderTest): void {
       expect([await deliveryIds(store), await store.countHeld()]).toEqual([[], {}]);
     });
 
-    test('outlasts the retention of deliveries', async () => {
-      const store = await drained(open);
+    test('outlasts the retention of deliveries', async (store) => {
+      await drain(store);
       await store.holdDelivery(acceptanceOf(1));
       const { delivery } = acceptanceOf(2);
       if (delivery !== undefined) await store.recordDelivery(delivery);
@@ -149,8 +146,8 @@ export function holds({ open }: StoreUnderTest): void {
   });
 
   describe('a release', () => {
-    test('starts runs once, in order of arrival, so many at a time', async () => {
-      const store = await drained(open);
+    test('starts runs once, in order of arrival, so many at a time', async (store) => {
+      await drain(store);
       for (const n of [3, 1, 2]) await store.holdDelivery(acceptanceOf(n));
       await resume(store);
       expect(await release(store, 2)).toMatchObject({ runs: [{ id: id(1003) }, { id: id(1001) }], left: 1 });
@@ -159,8 +156,8 @@ export function holds({ open }: StoreUnderTest): void {
       expect((await runIds(store)).sort()).toEqual([id(1001), id(1002), id(1003)]);
     });
 
-    test('starts runs of the newest revision, with what the delivery brought', async () => {
-      const store = await drained(open);
+    test('starts runs of the newest revision, with what the delivery brought', async (store) => {
+      await drain(store);
       const { run, delivery } = acceptanceOf(1);
       const trigger = { ...run.trigger, body: new Uint8Array([0, 255, 10]), contentType: null, headers: { a: 'ü' } };
       await store.holdDelivery({ delivery, run: { ...run, trigger, traceparent: '00-1-2-01' } });
@@ -195,8 +192,8 @@ export function holds({ open }: StoreUnderTest): void {
       expect(await finish(store, claim, succeeded())).toMatchObject({ dispatched: ['last'] });
     });
 
-    test('of large bodies takes a few at a time', async () => {
-      const store = await drained(open);
+    test('of large bodies takes a few at a time', async (store) => {
+      await drain(store);
       for (const n of [1, 2, 3, 4]) {
         const { run, delivery } = acceptanceOf(n);
         const body = new Uint8Array(3 * 1024 * 1024);

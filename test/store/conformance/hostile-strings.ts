@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import { isStorable } from '../../../src/model/text.ts';
 import type { Claim, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -32,17 +32,15 @@ const each = Object.entries(HOSTILE);
 /** What no text column takes may come back as U+FFFD. */
 const readable = (text: string | null | undefined) => text && Buffer.from(text.replaceAll('\0', '\ufffd')).toString();
 
-export function hostileStrings({ open }: StoreUnderTest): void {
+export function hostileStrings({ test }: StoreUnderTest): void {
   describe('text from outside', () => {
-    test.each(each)('of %s is one nonce', async (_name, value) => {
-      const store = await open();
+    test.each(each)('of %s is one nonce', async (store, _name, value) => {
       expect((await store.accept(acceptanceOf(1, { nonce: aNonce({ value }) }))).kind).toBe('accepted');
       expect((await store.accept(acceptanceOf(2, { nonce: aNonce({ value: `${value}.` }) }))).kind).toBe('accepted');
       expect((await store.accept(acceptanceOf(3, { nonce: aNonce({ value }) }))).kind).toBe('replayed');
     });
 
-    test.each(each)('of %s is one idempotency key', async (_name, idempotencyKey) => {
-      const store = await open();
+    test.each(each)('of %s is one idempotency key', async (store, _name, idempotencyKey) => {
       expect((await store.accept(acceptanceOf(1, { idempotencyKey }))).kind).toBe('accepted');
       const other = `${idempotencyKey.slice(0, -1)}.`;
       expect((await store.accept(acceptanceOf(2, { idempotencyKey: other }))).kind).toBe('accepted');
@@ -52,8 +50,7 @@ export function hostileStrings({ open }: StoreUnderTest): void {
       });
     });
 
-    test('is not cut at a NUL: what follows it counts', async () => {
-      const store = await open();
+    test('is not cut at a NUL: what follows it counts', async (store) => {
       const values = ['a', 'a\0', 'a\0b', 'a\0c', '\0', '\0\0'];
       for (const [n, value] of values.entries()) {
         const acceptance = acceptanceOf(n, { nonce: aNonce({ value }), idempotencyKey: value });
@@ -65,8 +62,7 @@ export function hostileStrings({ open }: StoreUnderTest): void {
       }
     });
 
-    test.each(each)('of %s is one signal’s name, and its body', async (_name, text) => {
-      const store = await open();
+    test.each(each)('of %s is one signal’s name, and its body', async (store, _name, text) => {
       const runId = await startRun(store, graphOf({ a: [] }));
       const signal = { runId, name: text, body: { [text]: text }, at: T0 };
       expect(await store.deliverSignal(signal)).toMatchObject({ kind: 'accepted' });
@@ -79,8 +75,7 @@ export function hostileStrings({ open }: StoreUnderTest): void {
       expect(resumed?.resumed).toEqual({ state: { text }, signal: { body: { [text]: text }, deliveredAt: T0 } });
     });
 
-    test.each(each)('of %s passes through steps unchanged', async (_name, text) => {
-      const store = await open();
+    test.each(each)('of %s passes through steps unchanged', async (store, _name, text) => {
       const runId = await startRun(store, graphOf({ a: [], b: [] }));
       const [a, b] = await claimAll(store);
       await finish(store, a as Claim, succeeded({ [text]: [text] }));
@@ -91,8 +86,7 @@ export function hostileStrings({ open }: StoreUnderTest): void {
       expect(steps).toContainEqual({ status: 'Failed', output: text, error });
     });
 
-    test.each(each)('of %s is kept as what people and gates said', async (_name, text) => {
-      const store = await open();
+    test.each(each)('of %s is kept as what people and gates said', async (store, _name, text) => {
       const runId = await startRun(store, graphOf({ a: [], b: [] }));
       const [claim] = await claimAll(store);
       await finish(store, claim as Claim, { kind: 'skipped', reason: text });
@@ -110,8 +104,7 @@ export function hostileStrings({ open }: StoreUnderTest): void {
       expect([kept?.actor, kept?.reason].map(readable)).toEqual([text, text].map(readable));
     });
 
-    test('is searched for literally', async () => {
-      const store = await open();
+    test('is searched for literally', async (store) => {
       const texts = Object.values(HOSTILE).filter((text) => isStorable(text) && text.length <= 200);
       const plain = 'neither 100 nor aXb';
       for (const [n, detail] of [...texts, plain].entries())

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { StepResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { claimAll, finish, graphOf, id, minute, startRun, succeeded, T0 } from '../samples.ts';
@@ -35,10 +35,9 @@ async function waiting(store: Store): Promise<void> {
   for (const claim of await claimAll(store)) await finish(store, claim, WAITS[claim.stepKey] ?? succeeded());
 }
 
-export function hosts({ open }: StoreUnderTest): void {
+export function hosts({ test }: StoreUnderTest): void {
   describe('hosts', () => {
-    test('steps that wait for the turn of a host are counted by host, up to a bound', async () => {
-      const store = await open();
+    test('steps that wait for the turn of a host are counted by host, up to a bound', async (store) => {
       await waiting(store);
       expect(await store.listHostWaits({ now: T0, most: 2 })).toEqual([
         { queue: QUEUE, steps: 1 },
@@ -46,8 +45,7 @@ export function hosts({ open }: StoreUnderTest): void {
       ]);
     });
 
-    test('those of a host that are due next are released first, one after another, and no others', async () => {
-      const store = await open();
+    test('those of a host that are due next are released first, one after another, and no others', async (store) => {
       await waiting(store);
       expect(await store.releaseHostWaits({ queue: ONE, now: T0 + minute, limit: 2, everyMs: 2.5 })).toBe(2);
       const first = await claimAll(store, T0 + minute + 1);
@@ -65,8 +63,7 @@ export function hosts({ open }: StoreUnderTest): void {
       expect(await store.releaseHostWaits({ queue: 'https://x.example.com', now: T0, limit: 5, everyMs: 1 })).toBe(0);
     });
 
-    test('a run says for which host it waits, also where a poll waits for it', async () => {
-      const store = await open();
+    test('a run says for which host it waits, also where a poll waits for it', async (store) => {
       await waiting(store);
       const { waits } = await store.describeRuns({ running: [id(1)], ended: [], dueBefore: T0 });
       expect(waits).toEqual([
@@ -97,8 +94,7 @@ export function hosts({ open }: StoreUnderTest): void {
       expect(polling.items).toEqual([]);
     });
 
-    test('a cancelled run waits for no host; its step says for which it waited', async () => {
-      const store = await open();
+    test('a cancelled run waits for no host; its step says for which it waited', async (store) => {
       await waiting(store);
       await store.cancelRun({ runId: id(1), reason: null, at: T0 + 1 });
       const errors = Object.fromEntries(
@@ -111,8 +107,7 @@ export function hosts({ open }: StoreUnderTest): void {
       expect(await store.releaseHostWaits({ queue: ONE, now: T0, limit: 9, everyMs: 1 })).toBe(0);
     });
 
-    test('a circuit is replaced by who knows its version alone, and forgotten likewise', async () => {
-      const store = await open();
+    test('a circuit is replaced by who knows its version alone, and forgotten likewise', async (store) => {
       const change = { queue: ONE, circuit: { phase: 'open', probeAt: T0 } };
       expect(await store.changeCircuit({ ...change, version: null, next: 7 })).toBe('changed');
       expect(await store.changeCircuit({ ...change, version: null, next: 8 })).toBe('outdated');
@@ -131,8 +126,7 @@ export function hosts({ open }: StoreUnderTest): void {
     const request = { owner: 'one', now: T0, until: T0 + minute };
     const taken = (...places: readonly { queue: string; place: number }[]) => ({ kind: 'taken', places });
 
-    test('so many requests hold a place in a queue as there are, whoever asks, and one that is returned is free', async () => {
-      const store = await open();
+    test('so many requests hold a place in a queue as there are, whoever asks, and one that is returned is free', async (store) => {
       const take = (owner: string) => store.takeHostPlaces({ ...request, owner, queues: [{ queue: ONE, most: 2 }] });
       expect(await take('one')).toEqual(taken({ queue: ONE, place: 1 }));
       expect(await take('two')).toEqual(taken({ queue: ONE, place: 2 }));
@@ -145,8 +139,7 @@ export function hosts({ open }: StoreUnderTest): void {
       expect(await store.listHostPlaces({ owner: 'one', now: T0 })).toEqual([{ queue: ONE, held: 2 }]);
     });
 
-    test('of requests that ask at once for a place no more get one than there are', async () => {
-      const store = await open();
+    test('of requests that ask at once for a place no more get one than there are', async (store) => {
       const ask = (_: unknown, at: number) =>
         store.takeHostPlaces({ ...request, owner: `replica ${at % 3}`, queues: [{ queue: ONE, most: 3 }] });
       const answers = await Promise.all(Array.from({ length: 12 }, ask));
@@ -154,8 +147,7 @@ export function hosts({ open }: StoreUnderTest): void {
       expect(places.map(({ place }) => place).sort()).toEqual([1, 2, 3]);
     });
 
-    test('a request gets a place in each of its queues or in none', async () => {
-      const store = await open();
+    test('a request gets a place in each of its queues or in none', async (store) => {
       const both = {
         ...request,
         queues: [
@@ -171,8 +163,7 @@ export function hosts({ open }: StoreUnderTest): void {
       ]);
     });
 
-    test('the places of a process that was killed come free when it is recovered, and at their time in any case', async () => {
-      const store = await open();
+    test('the places of a process that was killed come free when it is recovered, and at their time in any case', async (store) => {
       const take = (owner: string, now = T0) =>
         store.takeHostPlaces({ owner, queues: [{ queue: ONE, most: 1 }], now, until: now + minute });
       await take('one');

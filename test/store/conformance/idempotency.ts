@@ -1,13 +1,12 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { StoreUnderTest } from '../conformance.ts';
 import { acceptanceOf, aDelivery, aNonce, aRun, claimAll, id, runIdOf, runIds } from '../samples.ts';
 
 const idempotencyKey = 'order-1';
 
-export function idempotency({ open }: StoreUnderTest): void {
+export function idempotency({ test }: StoreUnderTest): void {
   describe('idempotency keys', () => {
-    test('a known key starts no run; its delivery is kept under the first run', async () => {
-      const store = await open();
+    test('a known key starts no run; its delivery is kept under the first run', async (store) => {
       await store.accept(acceptanceOf(1, { idempotencyKey }));
       const second = acceptanceOf(2, { idempotencyKey });
       expect(await store.accept(second)).toEqual({ kind: 'duplicate', runId: id(1001), isReplay: false });
@@ -16,8 +15,7 @@ export function idempotency({ open }: StoreUnderTest): void {
       expect(await claimAll(store)).toHaveLength(1);
     });
 
-    test('a known key with another body is a conflict and writes nothing, and the first body stays its own', async () => {
-      const store = await open();
+    test('a known key with another body is a conflict and writes nothing, and the first body stays its own', async (store) => {
       const nonce = aNonce({ value: 'n1' });
       await store.accept(acceptanceOf(1, { idempotencyKey }));
       const trigger = { key: 'github', body: Buffer.from('other bytes'), contentType: null, headers: {} };
@@ -30,8 +28,7 @@ export function idempotency({ open }: StoreUnderTest): void {
       expect(await store.accept(acceptanceOf(4, { nonce }))).toMatchObject({ kind: 'accepted' });
     });
 
-    test('a key counts for its flow and trigger alone', async () => {
-      const store = await open();
+    test('a key counts for its flow and trigger alone', async (store) => {
       await store.accept(acceptanceOf(1, { idempotencyKey }));
       for (const [n, scope] of [
         [2, { flowId: 'another flow' }],
@@ -44,8 +41,7 @@ export function idempotency({ open }: StoreUnderTest): void {
       }
     });
 
-    test('of many calls with one key at once exactly one starts a run', async () => {
-      const store = await open();
+    test('of many calls with one key at once exactly one starts a run', async (store) => {
       const calls = Array.from({ length: 30 }, (_, n) => store.accept(acceptanceOf(n, { idempotencyKey })));
       const results = await Promise.all(calls);
       const winners = results.filter(({ kind }) => kind === 'accepted');
@@ -55,8 +51,7 @@ export function idempotency({ open }: StoreUnderTest): void {
       expect(await runIds(store)).toEqual([runIdOf(winners[0])]);
     });
 
-    test('a new nonce with a known key is kept and names the first run', async () => {
-      const store = await open();
+    test('a new nonce with a known key is kept and names the first run', async (store) => {
       await store.accept(acceptanceOf(1, { idempotencyKey, nonce: aNonce({ value: 'n1' }) }));
       const nonce = aNonce({ value: 'n2' });
       await store.accept(acceptanceOf(2, { idempotencyKey, nonce }));
@@ -67,16 +62,14 @@ export function idempotency({ open }: StoreUnderTest): void {
       });
     });
 
-    test('the nonce is asked before the key', async () => {
-      const store = await open();
+    test('the nonce is asked before the key', async (store) => {
       const nonce = aNonce();
       await store.accept(acceptanceOf(1, { idempotencyKey, nonce }));
       expect(await store.accept(acceptanceOf(2, { idempotencyKey, nonce }))).toMatchObject({ kind: 'replayed' });
       expect(await store.findDelivery(id(2))).toBeUndefined();
     });
 
-    test('a known key under a known nonce that is not enforced is a duplicate and a replay', async () => {
-      const store = await open();
+    test('a known key under a known nonce that is not enforced is a duplicate and a replay', async (store) => {
       const nonce = aNonce({ isEnforced: false });
       await store.accept(acceptanceOf(1, { idempotencyKey, nonce }));
       const again = acceptanceOf(2, { idempotencyKey, nonce });

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { Acceptance, KeyFigures, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { acceptanceOf, aDelivery, aNonce, deployOf, flowId, graphOf, id, T0 } from '../samples.ts';
@@ -18,10 +18,9 @@ async function figuresOf(store: Store, keyName: string, recentSince = T0): Promi
   return (await store.listKeyFigures({ recentSince })).find((each) => each.keyName === keyName);
 }
 
-export function keys({ open }: StoreUnderTest): void {
+export function keys({ test }: StoreUnderTest): void {
   describe('keys of triggers', () => {
-    test('count accepted deliveries by the key that verified them, with the last of them and the recent ones', async () => {
-      const store = await open();
+    test('count accepted deliveries by the key that verified them, with the last of them and the recent ones', async (store) => {
       expect(await store.listKeyFigures({ recentSince: T0 })).toEqual([]);
       await store.accept(verified(1, current, { at: T0 - hour }));
       await Promise.all([2, 3, 4].map((n) => store.accept(verified(n, n === 4 ? previous : current, { at: T0 + n }))));
@@ -35,8 +34,7 @@ export function keys({ open }: StoreUnderTest): void {
       expect(await store.listKeyFigures({ recentSince: T0, flowId })).toHaveLength(2);
     });
 
-    test('are listed by flow, trigger and name, sorted as bytes are', async () => {
-      const store = await open();
+    test('are listed by flow, trigger and name, sorted as bytes are', async (store) => {
       const names = ['a-b', 'aC', 'ab', 'é', 'B'];
       const all = names.flatMap((triggerKey) => names.map((name) => noted(name, 'current', triggerKey)));
       await store.noteKeys({ keys: all, at: T0 });
@@ -45,8 +43,7 @@ export function keys({ open }: StoreUnderTest): void {
       expect(listed).toEqual(sorted.flatMap((triggerKey) => sorted.map((name) => [triggerKey, name])));
     });
 
-    test('count neither a replay, nor a redelivery, nor what started no run and had no key', async () => {
-      const store = await open();
+    test('count neither a replay, nor a redelivery, nor what started no run and had no key', async (store) => {
       const nonce = aNonce({ isEnforced: false });
       await store.accept(verified(1, current, { nonce }));
       await store.accept(verified(2, current, { nonce }));
@@ -58,8 +55,7 @@ export function keys({ open }: StoreUnderTest): void {
       expect(await figuresOf(store, current)).toMatchObject({ count: 1, lastId: id(1) });
     });
 
-    test('count an honest retry with a known idempotency key and what is held, for both are accepted', async () => {
-      const store = await open();
+    test('count an honest retry with a known idempotency key and what is held, for both are accepted', async (store) => {
       await store.deployFlow(deployOf(graphOf({ first: [] })));
       await store.accept(verified(1, current, { idempotencyKey: 'order-1' }));
       await store.accept(verified(2, current, { idempotencyKey: 'order-1' }));
@@ -70,8 +66,7 @@ export function keys({ open }: StoreUnderTest): void {
       expect(await figuresOf(store, previous)).toMatchObject({ count: 1 });
     });
 
-    test('know since when a key has its role, and what the others verified since a previous one was last used', async () => {
-      const store = await open();
+    test('know since when a key has its role, and what the others verified since a previous one was last used', async (store) => {
       await store.noteKeys({ keys: [noted(previous, 'current')], at: T0 });
       await store.accept(verified(1, previous, { at: T0 + 1 }));
       const change = { keys: [noted(current, 'current'), noted(previous, 'previous')], at: T0 + day };
@@ -91,8 +86,7 @@ export function keys({ open }: StoreUnderTest): void {
       expect(await figuresOf(store, current)).toMatchObject({ role: 'current', roleSince: T0 + day, othersSince: 0 });
     });
 
-    test('start again when they come back after they were gone', async () => {
-      const store = await open();
+    test('start again when they come back after they were gone', async (store) => {
       const both = [noted(current, 'current'), noted(previous, 'previous')];
       await store.noteKeys({ keys: both, at: T0 });
       await store.noteKeys({ keys: both.slice(0, 1), at: T0 + day });
@@ -102,8 +96,7 @@ export function keys({ open }: StoreUnderTest): void {
       expect(await figuresOf(store, current)).toMatchObject({ role: 'current', roleSince: T0 });
     });
 
-    test('start again as previous ones when nobody noted them for more than a day, for nobody could use them', async () => {
-      const store = await open();
+    test('start again as previous ones when nobody noted them for more than a day, for nobody could use them', async (store) => {
       const keys = [noted(current, 'current'), noted(previous, 'previous')];
       await store.noteKeys({ keys, at: T0 });
       await store.noteKeys({ keys, at: T0 + day });
@@ -113,8 +106,7 @@ export function keys({ open }: StoreUnderTest): void {
       expect(await figuresOf(store, current)).toMatchObject({ role: 'current', roleSince: T0 });
     });
 
-    test('keep their times where the clock was set back, for a key is idle since then at the earliest', async () => {
-      const store = await open();
+    test('keep their times where the clock was set back, for a key is idle since then at the earliest', async (store) => {
       await store.noteKeys({ keys: [noted(previous, 'previous')], at: T0 });
       await store.accept(verified(1, previous, { at: T0 + day }));
       await store.noteKeys({ keys: [noted(previous, 'previous')], at: 0 });
@@ -122,8 +114,7 @@ export function keys({ open }: StoreUnderTest): void {
       expect(await figuresOf(store, previous)).toMatchObject({ roleSince: T0, firstNotedAt: T0, lastAt: T0 + day });
     });
 
-    test('keep the count and the last use of a key when its hours are joined, a few at a time', async () => {
-      const store = await open();
+    test('keep the count and the last use of a key when its hours are joined, a few at a time', async (store) => {
       await store.noteKeys({ keys: [noted(current, 'current')], at: T0 });
       for (const n of [1, 2, 3]) await store.accept(verified(n, current, { at: T0 + n * hour }));
       const tidy = { before: T0 + 3 * hour, limit: 1 };
@@ -138,8 +129,7 @@ export function keys({ open }: StoreUnderTest): void {
       expect(await figuresOf(store, current, T0 + day)).toMatchObject({ count: 4, recent: 0, lastId: id(4) });
     });
 
-    test('forget a key that has been neither configured nor used for so long, and no other', async () => {
-      const store = await open();
+    test('forget a key that has been neither configured nor used for so long, and no other', async (store) => {
       await store.noteKeys({ keys: [noted(current, 'current'), noted(previous, 'previous')], at: T0 });
       await store.accept(verified(1, previous));
       await store.accept(verified(2, 'abad1dea'));
@@ -153,8 +143,7 @@ export function keys({ open }: StoreUnderTest): void {
       expect(left).toMatchObject([{ keyName: current, count: 1, lastAt: T0, firstNotedAt: T0 }]);
     });
 
-    test('list the deliveries that the previous key of a trigger verified, newest first', async () => {
-      const store = await open();
+    test('list the deliveries that the previous key of a trigger verified, newest first', async (store) => {
       const used = (n: number, change = {}) => {
         const accepted = verified(n, previous, { at: T0 + n });
         return store.accept({

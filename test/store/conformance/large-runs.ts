@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { Graph } from '../../../src/model/manifest.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -27,10 +27,9 @@ async function ended(store: Store, items: number, output: string, number = 100):
 const planned = ['first', 'each', 'last'];
 const limits = { valueBytes: 100, answerBytes: 1000 };
 
-export function largeRuns({ open }: StoreUnderTest): void {
+export function largeRuns({ test }: StoreUnderTest): void {
   describe('a page of steps', () => {
-    test('has the planned ones in their order, and children behind their loop by the number of the iteration', async () => {
-      const store = await open();
+    test('has the planned ones in their order, and children behind their loop by the number of the iteration', async (store) => {
       const runId = await startRun(store, looping);
       const all = async (skip: number, take: number) => {
         const page = await store.pageSteps({ runId, planned, skip, take, limits });
@@ -51,8 +50,7 @@ export function largeRuns({ open }: StoreUnderTest): void {
       expect(await store.pageSteps({ runId: id(999), planned, skip: 0, take: 9, limits })).toBeUndefined();
     });
 
-    test('cuts a value that is too large, and every value once the answer is full', async () => {
-      const store = await open();
+    test('cuts a value that is too large, and every value once the answer is full', async (store) => {
       const runId = await ended(store, 2, 'ü'.repeat(100));
       const step = await store.findStep(runId, 'each.0.child', limits);
       const cut = { truncated: true, length: 202, preview: `"${'ü'.repeat(100)}"` };
@@ -65,8 +63,7 @@ export function largeRuns({ open }: StoreUnderTest): void {
       expect(page?.items.map((item) => item.runId !== undefined && item.truncated === true)).toEqual([false, true]);
     });
 
-    test('reads one value in pieces that make the whole', async () => {
-      const store = await open();
+    test('reads one value in pieces that make the whole', async (store) => {
       const runId = await ended(store, 1, 'äöü'.repeat(50));
       const read = async (offset: number, attempt?: number) =>
         store.readValue({ runId, stepKey: 'each.0.child', attempt, value: 'output', offset, bytes: 100 });
@@ -82,8 +79,7 @@ export function largeRuns({ open }: StoreUnderTest): void {
   });
 
   describe('removing old runs', () => {
-    test('deletes no more rows at a time than it may, in the end all of them, and no others', async () => {
-      const store = await open();
+    test('deletes no more rows at a time than it may, in the end all of them, and no others', async (store) => {
       const old = await ended(store, 200, 'x');
       const kept = await startRun(store, graphOf({ a: [] }), { id: id(101), startedAt: T0 + minute });
       const purge = () => store.purgeRuns({ before: T0 + 1, maxRows: 50 });
@@ -100,8 +96,7 @@ export function largeRuns({ open }: StoreUnderTest): void {
       expect(await store.findStep(old, 'first')).toBeUndefined();
     });
 
-    test('deletes the rows of several small runs in one slice', async () => {
-      const store = await open();
+    test('deletes the rows of several small runs in one slice', async (store) => {
       for (let number = 100; number < 110; number += 1) await ended(store, 1, 'x', number);
       const purge = (maxRows: number) => store.purgeRuns({ before: T0 + 1, maxRows });
       expect(await purge(100)).toMatchObject({ runs: 10 });
@@ -113,8 +108,7 @@ export function largeRuns({ open }: StoreUnderTest): void {
       expect(await purge(1000)).toEqual({ runs: 0, rows: 0, isDone: true });
     });
 
-    test('ends a slice with the row that brings it to a mebibyte, and takes a run of that size alone', async () => {
-      const store = await open();
+    test('ends a slice with the row that brings it to a mebibyte, and takes a run of that size alone', async (store) => {
       await ended(store, 9, 'x'.repeat(400_000));
       const purge = () => store.purgeRuns({ before: T0 + 1, maxRows: 1000 });
       await purge();

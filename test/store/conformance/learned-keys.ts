@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { LearnedKey } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { flowId, T0 } from '../samples.ts';
@@ -13,10 +13,9 @@ const key = (change: Partial<LearnedKey> = {}): LearnedKey => ({
 });
 const other = new TextEncoder().encode('another secret');
 
-export function learnedKeys({ open }: StoreUnderTest): void {
+export function learnedKeys({ test }: StoreUnderTest): void {
   describe('learned keys', () => {
-    test('the first key of a trigger is kept, bytes and all, and given back', async () => {
-      const store = await open();
+    test('the first key of a trigger is kept, bytes and all, and given back', async (store) => {
       const bytes = new Uint8Array([0, 255, 10, 128]);
       for (const kept of [key(), key({ triggerKey: 'binary', secret: bytes })]) {
         expect(await store.learnKey(kept)).toEqual(kept);
@@ -24,22 +23,19 @@ export function learnedKeys({ open }: StoreUnderTest): void {
       }
     });
 
-    test('no later one takes its place, nor its scheme or time', async () => {
-      const store = await open();
+    test('no later one takes its place, nor its scheme or time', async (store) => {
       await store.learnKey(key());
       expect(await store.learnKey(key({ secret: other, scheme: 'Other', learnedAt: T0 + 1 }))).toEqual(key());
       expect(await store.listLearnedKeys()).toEqual([key()]);
     });
 
-    test('of many at once one is kept, and all are told which', async () => {
-      const store = await open();
+    test('of many at once one is kept, and all are told which', async (store) => {
       const offered = Array.from({ length: 20 }, (_, at) => key({ secret: new Uint8Array([at]) }));
       const kept = await Promise.all(offered.map((each) => store.learnKey(each)));
       expect(new Set(kept.map(({ secret }) => secret?.[0])).size).toBe(1);
     });
 
-    test('triggers and flows have keys of their own', async () => {
-      const store = await open();
+    test('triggers and flows have keys of their own', async (store) => {
       const keys = [key(), key({ triggerKey: 'Tasks', secret: other }), key({ flowId: 'another', secret: other })];
       for (const each of keys) await store.learnKey(each);
       const listed = await store.listLearnedKeys();
@@ -47,8 +43,7 @@ export function learnedKeys({ open }: StoreUnderTest): void {
       expect(listed).toEqual(expect.arrayContaining(keys));
     });
 
-    test('a forgotten key makes room for another; there is nothing to forget twice', async () => {
-      const store = await open();
+    test('a forgotten key makes room for another; there is nothing to forget twice', async (store) => {
       await store.learnKey(key());
       expect(await store.forgetKey({ flowId, triggerKey: 'others' })).toBe(false);
       expect(await store.forgetKey({ flowId, triggerKey: 'tasks' })).toBe(true);

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { Claim, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -16,10 +16,9 @@ import {
   T0,
 } from '../samples.ts';
 
-export function leases({ open }: StoreUnderTest): void {
+export function leases({ test }: StoreUnderTest): void {
   describe('leases', () => {
-    test('a claim tells all that a worker needs', async () => {
-      const store = await open();
+    test('a claim tells all that a worker needs', async (store) => {
       await startRun(store, graphOf({ a: [] }), { traceparent: '00-x-y-01', triggerKey: 'nightly' });
       const { claims, nextDueAt } = await store.claimDue({
         owner: 'me',
@@ -56,8 +55,7 @@ export function leases({ open }: StoreUnderTest): void {
       ]);
     });
 
-    test('due steps are claimed oldest first, no more than asked for', async () => {
-      const store = await open();
+    test('due steps are claimed oldest first, no more than asked for', async (store) => {
       const dueAts = [T0 + 3, T0 + 1, T0 + 2, T0 + 9, T0 - 1];
       for (const [n, dueAt] of dueAts.entries()) await startDue(store, n, dueAt);
       const batch = await store.claimDue({ owner: 'me', now: T0 + 3, leasedUntil: T0 + minute, limit: 3 });
@@ -68,8 +66,7 @@ export function leases({ open }: StoreUnderTest): void {
       expect(rest.nextDueAt).toBe(T0 + 9);
     });
 
-    test('a step is due from its very instant on', async () => {
-      const store = await open();
+    test('a step is due from its very instant on', async (store) => {
       await startDue(store, 1, T0 + 5);
       expect(await store.claimDue({ owner: 'me', now: T0 + 4, leasedUntil: T0 + minute, limit: 5 })).toEqual({
         claims: [],
@@ -79,8 +76,7 @@ export function leases({ open }: StoreUnderTest): void {
       expect(await claimAll(store, T0 + 5)).toHaveLength(1);
     });
 
-    test('nothing is claimed twice under one lease, not even at once', async () => {
-      const store = await open();
+    test('nothing is claimed twice under one lease, not even at once', async (store) => {
       for (let n = 0; n < 20; n += 1) await startDue(store, n, T0);
       const batches = await Promise.all([claimAll(store, T0, 7), claimAll(store, T0, 7), claimAll(store, T0, 7)]);
       const claims = batches.flat();
@@ -90,8 +86,7 @@ export function leases({ open }: StoreUnderTest): void {
       expect(await claimAll(store, T0)).toEqual([]);
     });
 
-    test('a lease that has run out is due again, as a new attempt after an interrupted one', async () => {
-      const store = await open();
+    test('a lease that has run out is due again, as a new attempt after an interrupted one', async (store) => {
       await startRun(store, graphOf({ a: [] }));
       const first = await claimOne(store, T0);
       expect(await claimAll(store, T0 + minute - 1)).toEqual([]);
@@ -111,15 +106,13 @@ export function leases({ open }: StoreUnderTest): void {
       ]);
     });
 
-    test('a step that is tried again was not interrupted', async () => {
-      const store = await open();
+    test('a step that is tried again was not interrupted', async (store) => {
       await startRun(store, graphOf({ a: [] }));
       await finish(store, await claimOne(store, T0), retryAt(T0 + 1));
       expect(await claimOne(store, T0 + 1)).toMatchObject({ attempt: 2, interruptions: 0 });
     });
 
-    test('an outcome under a lost lease changes nothing', async () => {
-      const store = await open();
+    test('an outcome under a lost lease changes nothing', async (store) => {
       await startRun(store, graphOf({ a: [], b: ['a'] }));
       const lost = await claimOne(store, T0);
       const held = await claimOne(store, T0 + minute);
@@ -129,8 +122,7 @@ export function leases({ open }: StoreUnderTest): void {
       expect(await finish(store, held, succeeded('in time'))).toMatchObject({ dispatched: ['b'] });
     });
 
-    test('an outcome is taken once', async () => {
-      const store = await open();
+    test('an outcome is taken once', async (store) => {
       await startRun(store, graphOf({ a: [], b: ['a'] }));
       const claim = await claimOne(store, T0);
       const advances = await Promise.all([finish(store, claim, succeeded(0)), finish(store, claim, succeeded(1))]);
@@ -140,8 +132,7 @@ export function leases({ open }: StoreUnderTest): void {
       expect((await readInput(store, id(100))).steps.a?.output).toBe(taken);
     });
 
-    test('an outcome names the step of its token', async () => {
-      const store = await open();
+    test('an outcome names the step of its token', async (store) => {
       await startRun(store, graphOf({ a: [], b: [] }));
       const [a, b] = await claimAll(store);
       if (a === undefined || b === undefined) throw new Error('two steps should be due');
@@ -149,8 +140,7 @@ export function leases({ open }: StoreUnderTest): void {
       expect(await finish(store, b, succeeded())).toBeDefined();
     });
 
-    test('renews leases, and names those no longer held', async () => {
-      const store = await open();
+    test('renews leases, and names those no longer held', async (store) => {
       await startRun(store, graphOf({ a: [], b: [], c: [] }));
       const [a, b, c] = await claimAll(store);
       if (a === undefined || b === undefined || c === undefined) throw new Error('three steps should be due');
@@ -164,8 +154,7 @@ export function leases({ open }: StoreUnderTest): void {
       expect(await store.renewLeases({ tokens: [c.token], leasedUntil: T0 })).toEqual([c.token]);
     });
 
-    test('recovery makes every leased step due now, and nothing else', async () => {
-      const store = await open();
+    test('recovery makes every leased step due now, and nothing else', async (store) => {
       await startRun(store, graphOf({ a: [], b: [] }));
       await startDue(store, 1, T0 + 30 * minute);
       await claimAll(store, T0);
@@ -178,8 +167,7 @@ export function leases({ open }: StoreUnderTest): void {
       expect(batch.nextDueAt).toBe(T0 + 30 * minute);
     });
 
-    test('recovery frees the leases of one owner, and blames that owner’s steps alone', async () => {
-      const store = await open();
+    test('recovery frees the leases of one owner, and blames that owner’s steps alone', async (store) => {
       await startRun(store, graphOf({ a: [], b: [], c: [] }));
       const claimAs = async (owner: string, limit: number, now = T0) =>
         (await store.claimDue({ owner, now, leasedUntil: now + minute, limit })).claims;
@@ -195,16 +183,14 @@ export function leases({ open }: StoreUnderTest): void {
       expect(await store.recover({ owner: 'three', now: T0 + 2 })).toBe(1);
     });
 
-    test('an owner whose name begins another’s does not recover its leases', async () => {
-      const store = await open();
+    test('an owner whose name begins another’s does not recover its leases', async (store) => {
       await startRun(store, graphOf({ a: [] }));
       await store.claimDue({ owner: 'host-12', now: T0, leasedUntil: T0 + minute, limit: 1 });
       expect(await store.recover({ owner: 'host-1', now: T0 })).toBe(0);
       expect(await store.recover({ owner: 'host-12', now: T0 })).toBe(1);
     });
 
-    test('what was given back while the clock was ahead is due at the recovery, uncounted', async () => {
-      const store = await open();
+    test('what was given back while the clock was ahead is due at the recovery, uncounted', async (store) => {
       await startRun(store, graphOf({ a: [] }));
       const { token } = await claimOne(store, T0);
       await store.returnLeases({ tokens: [token], at: T0 + 1000 * minute });
@@ -212,8 +198,7 @@ export function leases({ open }: StoreUnderTest): void {
       expect(await claimOne(store, T0 + 1)).toMatchObject({ interruptions: 0, loneDeaths: 0, aloneMs: null });
     });
 
-    test('there is nothing to recover where nothing is leased', async () => {
-      const store = await open();
+    test('there is nothing to recover where nothing is leased', async (store) => {
       await startDue(store, 1, T0);
       expect(await store.recover({ owner: 'me', now: T0 })).toBe(0);
       expect(await claimOne(store, T0)).toMatchObject({ interruptions: 0 });

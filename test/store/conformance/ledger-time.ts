@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import { createServiceClock, type ServiceClock } from '../../../src/model/clock.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -8,10 +8,9 @@ import { acceptanceOf, aNonce, T0 } from '../samples.ts';
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
-export function ledgerTime({ open }: StoreUnderTest): void {
+export function ledgerTime({ test }: StoreUnderTest): void {
   describe('the time of the nonce ledger', () => {
-    test('begins with the first start, and goes on over restarts from the latest that was kept', async () => {
-      const store = await open();
+    test('begins with the first start, and goes on over restarts from the latest that was kept', async (store) => {
       const keep = async (now: number, ledgerAt?: number) => (await store.keepTime({ now, ledgerAt })).ledgerAt;
       const begun = await keep(T0);
       expect(await keep(T0 + DAY)).toBe(begun);
@@ -20,8 +19,7 @@ export function ledgerTime({ open }: StoreUnderTest): void {
       expect(await keep(T0 - DAY)).toBe(begun + 5);
     });
 
-    test('no clock that is set, no sleep and no restart has a nonce accepted a second time in its life', async () => {
-      const store = await open();
+    test('no clock that is set, no sleep and no restart has a nonce accepted a second time in its life', async (store) => {
       let stories = 0;
       await fc.assert(
         fc.asyncProperty(fc.array(events, { minLength: 10, maxLength: 30 }), async (story) => {

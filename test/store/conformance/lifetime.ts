@@ -1,18 +1,16 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import { StoreUnavailableError } from '../../../src/errors.ts';
 import type { Change } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { acceptanceOf, flowId } from '../samples.ts';
 
-export function lifetime({ open }: StoreUnderTest): void {
+export function lifetime({ test }: StoreUnderTest): void {
   describe('lifetime', () => {
-    test('an open store answers a ping', async () => {
-      const store = await open();
+    test('an open store answers a ping', async (store) => {
       await expect(store.ping()).resolves.toBeUndefined();
     });
 
-    test('closing finishes what was called before', async () => {
-      const store = await open();
+    test('closing finishes what was called before', async (store) => {
       const calls = Array.from({ length: 100 }, (_, n) => store.accept(acceptanceOf(n)));
       const reads = [store.listFlows(), store.findFlow(flowId)];
       await store.close();
@@ -20,8 +18,7 @@ export function lifetime({ open }: StoreUnderTest): void {
       expect(results).toHaveLength(102);
     });
 
-    test('what others change ends when the store closes, for every reader, and after it', async () => {
-      const store = await open();
+    test('what others change ends when the store closes, for every reader, and after it', async (store) => {
       const readAll = async () => {
         const changes: Change[] = [];
         for await (const change of store.changes) changes.push(change);
@@ -36,8 +33,7 @@ export function lifetime({ open }: StoreUnderTest): void {
       }
     });
 
-    test('a closed store refuses every call and closes again without complaint', async () => {
-      const store = await open();
+    test('a closed store refuses every call and closes again without complaint', async (store) => {
       const closing = store.close();
       await expect(store.accept(acceptanceOf(1))).rejects.toThrow(StoreUnavailableError);
       await Promise.all([closing, store.close()]);

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { NonceClaim, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { acceptanceOf, aNonce, aRun, deployOf, flowId, graphOf, id, minute, PLAN, runIds, T0 } from '../samples.ts';
@@ -10,7 +10,7 @@ type Names = Pick<NonceClaim, 'header' | 'value' | 'digest'>;
 const byBytes = (bytes: string): Names => ({ header: '', value: bytes, digest: bytes });
 const byHeader = (header: string, value: string, digest: string): Names => ({ header, value, digest });
 
-export function nonceNames({ open }: StoreUnderTest): void {
+export function nonceNames({ test }: StoreUnderTest): void {
   describe('the names of an accepted delivery', () => {
     test.each<[string, Names, Names, string]>([
       ['under the same header its value alone tells', byHeader('x-a', '1', 'b'), byHeader('x-a', '2', 'b'), 'accepted'],
@@ -22,16 +22,14 @@ export function nonceNames({ open }: StoreUnderTest): void {
       ['another header is named', byHeader('x-a', '1', 'b'), byHeader('x-b', '2', 'b'), 'replayed'],
       ['another header with an equal value', byHeader('x-a', '1', 'b'), byHeader('x-b', '1', 'c'), 'accepted'],
       ['a value that looks like a digest', byHeader('x-a', 'b', 'c'), byBytes('b'), 'accepted'],
-    ])('%s', async (_name, before, after, kind) => {
-      const store = await open();
+    ])('%s', async (store, _name, before, after, kind) => {
       await store.accept(acceptanceOf(1, { nonce: aNonce(before) }));
       expect(await store.accept(acceptanceOf(2, { nonce: aNonce(after) }))).toMatchObject({ kind });
       expect(await store.accept(acceptanceOf(3, { nonce: aNonce(after) }))).toMatchObject({ kind: 'replayed' });
       expect(await store.accept(acceptanceOf(4, { nonce: aNonce(before) }))).toMatchObject({ kind: 'replayed' });
     });
 
-    test('are known to the end of its nonce and no longer', async () => {
-      const store = await open();
+    test('are known to the end of its nonce and no longer', async (store) => {
       const expiresAt = T0 + 50 * 60 * minute;
       await store.accept(acceptanceOf(1, { nonce: aNonce({ ...byHeader('x-a', '1', 'b'), expiresAt }) }));
       const nonce = aNonce({ ...byBytes('b'), expiresAt: expiresAt + DAY });
@@ -39,8 +37,7 @@ export function nonceNames({ open }: StoreUnderTest): void {
       expect(await store.accept(acceptanceOf(3, { nonce, at: expiresAt }))).toMatchObject({ kind: 'accepted' });
     });
 
-    test('follow a moved trigger', async () => {
-      const store = await open();
+    test('follow a moved trigger', async (store) => {
       const deploy = (basedOn: number | null, keys: string[], moved: { from: string; to: string }[]) =>
         store.applyDeploys([
           { ...deployOf(graphOf({ [keys.join()]: [] })), ...PLAN, basedOn, triggers: { keys, moved } },
@@ -57,8 +54,7 @@ export function nonceNames({ open }: StoreUnderTest): void {
       expect(await accept(3, byBytes('c'), own)).toMatchObject({ kind: 'accepted' });
     });
 
-    test('of one that nothing asked for count as soon as something does', async () => {
-      const store = await open();
+    test('of one that nothing asked for count as soon as something does', async (store) => {
       const nonce = aNonce({ ...byBytes('b'), isAsked: false });
       for (const n of [1, 2]) {
         expect(await store.accept(acceptanceOf(n, { nonce }))).toMatchObject({ kind: 'accepted', isReplay: false });
@@ -68,8 +64,7 @@ export function nonceNames({ open }: StoreUnderTest): void {
       expect(await runIds(store)).toHaveLength(2);
     });
 
-    test('of an unverified one take no place of a verified one, whatever they are', async () => {
-      const store = await open();
+    test('of an unverified one take no place of a verified one, whatever they are', async (store) => {
       const lenient = { isVerified: false, isEnforced: false };
       await store.accept(acceptanceOf(1, { nonce: aNonce({ ...byHeader('x-a', '1', 'b'), ...lenient }) }));
       const honest = acceptanceOf(2, { nonce: aNonce({ ...byHeader('x-a', '1', 'b'), isEnforced: false }) });
@@ -82,7 +77,7 @@ export function nonceNames({ open }: StoreUnderTest): void {
       expect(await store.accept(again)).toMatchObject({ kind: 'replayed', runId: id(1002) });
     });
 
-    test('whatever headers are named in which order, no known delivery is new', async () => {
+    test('whatever headers are named in which order, no known delivery is new', async (store) => {
       const header = fc.constantFrom('', 'x-a', 'x-b');
       const delivery = fc.record({
         ids: fc.record({ 'x-a': fc.integer({ min: 0, max: 2 }), 'x-b': fc.integer({ min: 0, max: 2 }) }),
@@ -97,7 +92,6 @@ export function nonceNames({ open }: StoreUnderTest): void {
         isEnforced: fc.boolean(),
         deliveries: fc.array(delivery, { maxLength: 5 }),
       });
-      const store = await open();
       let group = 0;
       await fc.assert(
         fc.asyncProperty(fc.array(deploy, { minLength: 2, maxLength: 6 }), async (deploys) => {

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { acceptanceOf, aDelivery, aNonce, aRun, deliveryIds, id, minute, runIdOf, runIds, T0 } from '../samples.ts';
@@ -7,10 +7,9 @@ import { acceptanceOf, aDelivery, aNonce, aRun, deliveryIds, id, minute, runIdOf
 const accepted = (n: number) => ({ kind: 'accepted', runId: id(1000 + n), isReplay: false });
 const replayOf = (n: number) => ({ kind: 'replayed', runId: id(1000 + n), hasSameBody: true });
 
-export function nonces({ open }: StoreUnderTest): void {
+export function nonces({ test }: StoreUnderTest): void {
   describe('nonces', () => {
-    test('refuses a nonce that was already accepted, and writes nothing', async () => {
-      const store = await open();
+    test('refuses a nonce that was already accepted, and writes nothing', async (store) => {
       await store.accept(acceptanceOf(1, { nonce: aNonce() }));
       const replay = acceptanceOf(2, { nonce: aNonce(), idempotencyKey: 'key-2' });
       expect(await store.accept(replay)).toEqual(replayOf(1));
@@ -19,15 +18,13 @@ export function nonces({ open }: StoreUnderTest): void {
       expect(await store.accept(acceptanceOf(3, { idempotencyKey: 'key-2' }))).toEqual(accepted(3));
     });
 
-    test('says whether a replay has the same body', async () => {
-      const store = await open();
+    test('says whether a replay has the same body', async (store) => {
       await store.accept(acceptanceOf(1, { nonce: aNonce() }));
       const other = acceptanceOf(2, { nonce: aNonce({ bodySha256: 'b'.repeat(64) }) });
       expect(await store.accept(other)).toEqual({ ...replayOf(1), hasSameBody: false });
     });
 
-    test('a nonce counts for its flow and trigger alone', async () => {
-      const store = await open();
+    test('a nonce counts for its flow and trigger alone', async (store) => {
       await store.accept(acceptanceOf(1, { nonce: aNonce() }));
       for (const [n, scope] of [
         [2, { flowId: 'another flow' }],
@@ -39,8 +36,7 @@ export function nonces({ open }: StoreUnderTest): void {
       }
     });
 
-    test('scopes are not run together', async () => {
-      const store = await open();
+    test('scopes are not run together', async (store) => {
       const claims = [
         ['a', 'b', 'c\nd'],
         ['a', 'b\nc', 'd'],
@@ -56,8 +52,7 @@ export function nonces({ open }: StoreUnderTest): void {
       ['the last millisecond before it expires', -1, replayOf(1)],
       ['the instant when it expires', 0, accepted(2)],
       ['later', minute, accepted(2)],
-    ])('a nonce seen again at %s', async (_name, offset, expected) => {
-      const store = await open();
+    ])('a nonce seen again at %s', async (store, _name, offset, expected) => {
       const nonce = aNonce();
       await store.accept(acceptanceOf(1, { nonce }));
       const at = nonce.expiresAt + offset;
@@ -65,8 +60,7 @@ export function nonces({ open }: StoreUnderTest): void {
       expect(await store.accept(acceptanceOf(2, { nonce: later, at }))).toEqual(expected);
     });
 
-    test('an expired nonce that was accepted again refuses the next one in the name of its new run', async () => {
-      const store = await open();
+    test('an expired nonce that was accepted again refuses the next one in the name of its new run', async (store) => {
       const nonce = aNonce();
       await store.accept(acceptanceOf(1, { nonce }));
       const at = nonce.expiresAt;
@@ -74,8 +68,7 @@ export function nonces({ open }: StoreUnderTest): void {
       expect(await store.accept(acceptanceOf(3, { nonce, at: at + 1 }))).toEqual(replayOf(2));
     });
 
-    test('a nonce that was alive when its delivery arrived does not expire before the run is planned', async () => {
-      const store = await open();
+    test('a nonce that was alive when its delivery arrived does not expire before the run is planned', async (store) => {
       const nonce = aNonce();
       await store.accept(acceptanceOf(1, { nonce }));
       const { run, delivery = aDelivery() } = acceptanceOf(2);
@@ -87,8 +80,7 @@ export function nonces({ open }: StoreUnderTest): void {
       expect(await store.accept(slow)).toEqual(replayOf(1));
     });
 
-    test('a nonce that is not enforced is accepted again, with the violation on its record', async () => {
-      const store = await open();
+    test('a nonce that is not enforced is accepted again, with the violation on its record', async (store) => {
       const nonce = aNonce({ isEnforced: false });
       expect(await store.accept(acceptanceOf(1, { nonce }))).toEqual(accepted(1));
       expect(await store.accept(acceptanceOf(2, { nonce }))).toEqual({ ...accepted(2), isReplay: true });
@@ -105,8 +97,7 @@ export function nonces({ open }: StoreUnderTest): void {
       expect(await runIds(store)).toEqual([id(1002), id(1001)]);
     });
 
-    test('an earlier violation stays the reason of a replay', async () => {
-      const store = await open();
+    test('an earlier violation stays the reason of a replay', async (store) => {
       const nonce = aNonce({ isEnforced: false });
       await store.accept(acceptanceOf(1, { nonce }));
       const { run } = acceptanceOf(2);
@@ -119,8 +110,7 @@ export function nonces({ open }: StoreUnderTest): void {
       });
     });
 
-    test('a replay that is not enforced leaves the nonce as it was', async () => {
-      const store = await open();
+    test('a replay that is not enforced leaves the nonce as it was', async (store) => {
       const nonce = aNonce({ isEnforced: false });
       await store.accept(acceptanceOf(1, { nonce }));
       await store.accept(acceptanceOf(2, { nonce: { ...nonce, expiresAt: nonce.expiresAt + 9 * minute } }));
@@ -129,8 +119,7 @@ export function nonces({ open }: StoreUnderTest): void {
       expect(await store.accept(acceptanceOf(4, { nonce: aNonce({ expiresAt: at + 1 }), at }))).toEqual(accepted(4));
     });
 
-    test('of many deliveries with one nonce at once exactly one is accepted', async () => {
-      const store = await open();
+    test('of many deliveries with one nonce at once exactly one is accepted', async (store) => {
       const calls = Array.from({ length: 50 }, (_, n) => store.accept(acceptanceOf(n, { nonce: aNonce() })));
       const results = await Promise.all(calls);
       const winners = results.filter(({ kind }) => kind === 'accepted');
@@ -139,8 +128,7 @@ export function nonces({ open }: StoreUnderTest): void {
       expect(await runIds(store)).toEqual([runIdOf(winners[0])]);
     });
 
-    test('deletes expired nonces alone, and no more than asked for', async () => {
-      const store = await open();
+    test('deletes expired nonces alone, and no more than asked for', async (store) => {
       const offsets = [-3, -2, -1, 0, 1];
       const claims = offsets.map((offset, n) => aNonce({ value: `n${n}`, expiresAt: T0 + minute + offset }));
       for (const [n, nonce] of claims.entries()) await store.accept(acceptanceOf(n, { nonce }));
@@ -155,7 +143,7 @@ export function nonces({ open }: StoreUnderTest): void {
       expect(kinds).toEqual(['accepted', 'accepted', 'accepted', 'replayed', 'replayed']);
     });
 
-    test('whatever the order and company, each enforced nonce has exactly one run', async () => {
+    test('whatever the order and company, each enforced nonce has exactly one run', async (store) => {
       const turn = fc.array(
         fc.record({
           nonce: fc.integer({ min: 0, max: 3 }),
@@ -165,7 +153,6 @@ export function nonces({ open }: StoreUnderTest): void {
         }),
         { minLength: 1, maxLength: 8 },
       );
-      const store = await open();
       let group = 0;
       await fc.assert(
         fc.asyncProperty(fc.array(turn, { minLength: 1, maxLength: 5 }), async (turns) => {

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { Graph } from '../../../src/model/manifest.ts';
 import type { Claim, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -29,10 +29,9 @@ async function begunLoop(store: Store): Promise<string> {
   return runId;
 }
 
-export function outline({ open }: StoreUnderTest): void {
+export function outline({ test }: StoreUnderTest): void {
   describe('outline of a run', () => {
-    test('tells of the named steps when they were tried, and nothing of their values', async () => {
-      const store = await open();
+    test('tells of the named steps when they were tried, and nothing of their values', async (store) => {
       const runId = await begunLoop(store);
       const error = { code: 'broken', message: 'No.', retryable: false };
       const steps = await store.outlineSteps(runId, ['each.1.a', 'each', 'each.1.b', 'end', 'no-such-step']);
@@ -65,8 +64,7 @@ export function outline({ open }: StoreUnderTest): void {
       ]);
     });
 
-    test('tells what a step that waits noted of its last look, until it ends', async () => {
-      const store = await open();
+    test('tells what a step that waits noted of its last look, until it ends', async (store) => {
       const runId = await startRun(store, graphOf({ a: [] }));
       const [first] = await claimAll(store, T0);
       if (first === undefined) throw new Error('a is not due');
@@ -79,8 +77,7 @@ export function outline({ open }: StoreUnderTest): void {
       expect(await store.outlineSteps(runId, ['a'])).toMatchObject([{ status: 'Succeeded', lastPoll: null }]);
     });
 
-    test('tells how long each attempt was due before it began, and so do the views of the step', async () => {
-      const store = await open();
+    test('tells how long each attempt was due before it began, and so do the views of the step', async (store) => {
       const runId = await startRun(store, graphOf({ a: [] }));
       const [first] = await claimAll(store, T0 + 3200);
       await finish(store, first as Claim, retryAt(T0 + 9000), T0 + 4000);
@@ -93,8 +90,7 @@ export function outline({ open }: StoreUnderTest): void {
       expect(await store.listSteps(runId)).toMatchObject([{ attempts }]);
     });
 
-    test('a wait for a signal counts as none for a slot', async () => {
-      const store = await open();
+    test('a wait for a signal counts as none for a slot', async (store) => {
       const runId = await startRun(store, graphOf({ a: [] }));
       const [claim] = await claimAll(store, T0 + 5);
       await finish(store, claim as Claim, { kind: 'waiting', state: null, dueAt: T0 + minute, signalName: null });
@@ -103,8 +99,7 @@ export function outline({ open }: StoreUnderTest): void {
       expect(await store.outlineSteps(runId, ['a'])).toMatchObject([{ attempts: [{ slotWaitMs: 5 }] }]);
     });
 
-    test('names the signal that a step waits for', async () => {
-      const store = await open();
+    test('names the signal that a step waits for', async (store) => {
       const runId = await startRun(store, graphOf({ a: [] }));
       const [claim] = await claimAll(store);
       if (claim === undefined) throw new Error('nothing is due');
@@ -112,8 +107,7 @@ export function outline({ open }: StoreUnderTest): void {
       expect(await store.outlineSteps(runId, ['a'])).toMatchObject([{ status: 'Pending', signalName: 'go' }]);
     });
 
-    test('sums the iterations of loops up', async () => {
-      const store = await open();
+    test('sums the iterations of loops up', async (store) => {
       const runId = await begunLoop(store);
       const loops = await store.listLoops(runId);
       const children = await store.countChildren(runId);
@@ -124,8 +118,7 @@ export function outline({ open }: StoreUnderTest): void {
       expect(order).toEqual(order.toSorted());
     });
 
-    test('tells what happened to its steps, and of a long one the newest', async () => {
-      const store = await open();
+    test('tells what happened to its steps, and of a long one the newest', async (store) => {
       const runId = await begunLoop(store);
       const { items, total } = await store.listMoments({ runId, limit: 100 });
       expect(total).toBe(items.length);
@@ -142,8 +135,7 @@ export function outline({ open }: StoreUnderTest): void {
       expect(await store.listMoments({ runId, limit: 2 })).toEqual({ items: items.slice(-2), total });
     });
 
-    test('calls an attempt retried where the step was not given up', async () => {
-      const store = await open();
+    test('calls an attempt retried where the step was not given up', async (store) => {
       const runId = await startRun(store, graphOf({ a: [] }));
       const [claim] = await claimAll(store);
       if (claim === undefined) throw new Error('nothing is due');
@@ -154,8 +146,7 @@ export function outline({ open }: StoreUnderTest): void {
       ]);
     });
 
-    test('finds the iterations in which a step has a status', async () => {
-      const store = await open();
+    test('finds the iterations in which a step has a status', async (store) => {
       const runId = await begunLoop(store);
       const find = (status: 'Failed' | 'Succeeded', limit = 9) =>
         store.findIterations({ runId, loopKey: 'each', status, limit });
@@ -164,8 +155,7 @@ export function outline({ open }: StoreUnderTest): void {
       expect(await find('Failed', 0)).toEqual([]);
     });
 
-    test('finds one step as the list of all has it', async () => {
-      const store = await open();
+    test('finds one step as the list of all has it', async (store) => {
       const runId = await begunLoop(store);
       const listed = (await store.listSteps(runId)) ?? [];
       expect(await store.findStep(runId, 'each.0.a')).toEqual(listed.find(({ stepKey }) => stepKey === 'each.0.a'));

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { DeliveryRecord } from '../../../src/model/delivery.ts';
 import { FIRST_ID, LAST_ID, type PathDrift } from '../../../src/model/payload.ts';
 import type { NewRun, PathCount, Store } from '../../../src/store/store.ts';
@@ -59,10 +59,10 @@ const count = (change: Partial<PathCount> = {}) => {
   return rest;
 };
 
-export function payloads({ open }: StoreUnderTest): void {
+export function payloads({ test }: StoreUnderTest): void {
   describe('samples of deliveries', () => {
-    test('are the newest of one trigger, with what their runs read', async () => {
-      const store = await deployed(await open());
+    test('are the newest of one trigger, with what their runs read', async (store) => {
+      await deployed(store);
       await store.accept(delivered(1, 'first', { searchKeys: { event: 'Push' } }));
       await store.accept(delivered(2, 'second'));
       await store.accept(delivered(3, 'other', { delivery: { triggerKey: 'other' } }));
@@ -79,8 +79,8 @@ export function payloads({ open }: StoreUnderTest): void {
       expect(await store.sampleDeliveries({ ...all, flowId: id(5) })).toEqual({ samples: [], lastId: null });
     });
 
-    test('are neither refused, nor suspicious, nor repeated', async () => {
-      const store = await deployed(await open());
+    test('are neither refused, nor suspicious, nor repeated', async (store) => {
+      await deployed(store);
       await store.accept(
         delivered(1, '{}', {
           delivery: { rejected: true, reason: 'signature_mismatch', violations: ['signature_mismatch'] },
@@ -103,8 +103,8 @@ export function payloads({ open }: StoreUnderTest): void {
       expect(await sampled(store)).toEqual([id(5)]);
     });
 
-    test('are held ones too', async () => {
-      const store = await deployed(await open());
+    test('are held ones too', async (store) => {
+      await deployed(store);
       await store.setFlowEnabled({ flowId, isEnabled: false, at: T0 });
       expect(await store.holdDelivery(delivered(1, 'held', { searchKeys: { event: 'push' } }))).toMatchObject({
         kind: 'held',
@@ -114,8 +114,8 @@ export function payloads({ open }: StoreUnderTest): void {
       expect(Buffer.from(samples[0]?.body ?? []).toString()).toBe('held');
     });
 
-    test('have bodies as far as these are not too much together', async () => {
-      const store = await deployed(await open());
+    test('have bodies as far as these are not too much together', async (store) => {
+      await deployed(store);
       for (const [n, bytes] of [400, 900, 500, 200].entries()) await store.accept(delivered(n + 1, 'x'.repeat(bytes)));
       const { samples } = await store.sampleDeliveries(all);
       expect(samples.map(({ body }) => body?.byteLength ?? null)).toEqual([200, 500, null, null]);
@@ -127,8 +127,8 @@ export function payloads({ open }: StoreUnderTest): void {
       ]);
     });
 
-    test('are gone with their runs', async () => {
-      const store = await deployed(await open());
+    test('are gone with their runs', async (store) => {
+      await deployed(store);
       await store.accept(delivered(1, '{}', { status: 'Skipped', completedAt: T0, steps: [] }));
       for (let isDone = false; !isDone; ) isDone = (await store.purgeRuns({ before: T0 + 1000, maxRows: 100 })).isDone;
       expect(await sampled(store)).toEqual([]);
@@ -136,16 +136,14 @@ export function payloads({ open }: StoreUnderTest): void {
   });
 
   describe('what is known of paths', () => {
-    test('is nothing at first', async () => {
-      const store = await open();
+    test('is nothing at first', async (store) => {
       expect(await store.readPayloadWatch(own)).toEqual({ version: 0, lastId: FIRST_ID, drifts: [] });
       expect(await store.listPathCounts(own)).toEqual([]);
       expect(await store.sumPathCounts(flowId)).toEqual([]);
       expect(await store.listPathDrifts()).toEqual([]);
     });
 
-    test('is added up, by trigger, event, path, hour and type', async () => {
-      const store = await open();
+    test('is added up, by trigger, event, path, hour and type', async (store) => {
       const commit = { ...own, lastId: id(9), drifts: [] };
       const first = [
         count({ firstId: id(2), lastId: id(4), count: 2 }),
@@ -178,8 +176,7 @@ export function payloads({ open }: StoreUnderTest): void {
       ]);
     });
 
-    test('is counted once, whoever counts at the same time', async () => {
-      const store = await open();
+    test('is counted once, whoever counts at the same time', async (store) => {
       const commit = (version: number) =>
         store.commitPayloadWatch({ ...own, version, lastId: id(9), drifts: [drift], counts: [count()] });
       expect((await Promise.all([commit(0), commit(0), commit(0)])).sort()).toEqual([
@@ -196,8 +193,7 @@ export function payloads({ open }: StoreUnderTest): void {
       expect(await store.listPathDrifts()).toEqual([]);
     });
 
-    test('is forgotten when it is old, and the oldest where it is too much', async () => {
-      const store = await open();
+    test('is forgotten when it is old, and the oldest where it is too much', async (store) => {
       const counts = [1, 2, 3, 4, 5].map((hour) => count({ hour }));
       await store.commitPayloadWatch({ ...own, version: 0, lastId: id(9), drifts: [], counts });
       const purge = (change: object) => store.purgePathCounts({ beforeHour: 3, maxRows: 100, limit: 1, ...change });

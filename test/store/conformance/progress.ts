@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { Graph, StepStatus } from '../../../src/model/manifest.ts';
 import { planNext, wire } from '../../../src/model/planner.ts';
 import type { Advance, Store } from '../../../src/store/store.ts';
@@ -20,10 +20,9 @@ import {
   T0,
 } from '../samples.ts';
 
-export function progress({ open }: StoreUnderTest): void {
+export function progress({ test }: StoreUnderTest): void {
   describe('progress of a run', () => {
-    test('a step that succeeds makes the steps after it due', async () => {
-      const store = await open();
+    test('a step that succeeds makes the steps after it due', async (store) => {
       const runId = await startRun(store, graphOf({ a: [], b: ['a'], c: ['a'] }));
       const advance = await finishDue(store, { a: 'Succeeded' }, T0 + 4);
       expect(advance).toEqual([
@@ -37,8 +36,7 @@ export function progress({ open }: StoreUnderTest): void {
       ]);
     });
 
-    test('the last step ends the run', async () => {
-      const store = await open();
+    test('the last step ends the run', async (store) => {
       const runId = await startRun(store, graphOf({ a: [] }));
       const [advance] = await finishDue(store, { a: 'Succeeded' }, T0 + 7);
       const endedRun = { flowId, startedAt: T0, completedAt: T0 + 7 };
@@ -51,8 +49,7 @@ export function progress({ open }: StoreUnderTest): void {
       });
     });
 
-    test('a failure skips what needed success, down to the end, and fails the run', async () => {
-      const store = await open();
+    test('a failure skips what needed success, down to the end, and fails the run', async (store) => {
       const runId = await startRun(store, graphOf({ a: [], b: ['a'], c: ['b'] }));
       const [advance] = await finishDue(store, { a: 'Failed' }, T0 + 1);
       expect(advance).toMatchObject({ runStatus: 'Failed', dispatched: [] });
@@ -67,24 +64,21 @@ export function progress({ open }: StoreUnderTest): void {
       });
     });
 
-    test('a failure that a later step handles does not fail the run', async () => {
-      const store = await open();
+    test('a failure that a later step handles does not fail the run', async (store) => {
       const runId = await startRun(store, graphOf({ a: [], b: { a: ['Failed'] } }));
       expect(await finishDue(store, { a: 'Failed' })).toMatchObject([{ runStatus: 'Running', dispatched: ['b'] }]);
       expect(await finishDue(store, { b: 'Succeeded' })).toMatchObject([{ runStatus: 'Succeeded' }]);
       expect(await store.findRun(runId)).toMatchObject({ status: 'Succeeded' });
     });
 
-    test('a step after two starts once, when both have ended at the same time', async () => {
-      const store = await open();
+    test('a step after two starts once, when both have ended at the same time', async (store) => {
       await startRun(store, graphOf({ a: [], b: [], c: ['a', 'b'] }));
       const advances = await finishDue(store, { a: 'Succeeded', b: 'Succeeded' });
       expect(advances.map((advance) => advance?.dispatched)).toEqual([[], ['c']]);
       expect((await claimAll(store)).map(({ stepKey }) => stepKey)).toEqual(['c']);
     });
 
-    test('a large graph runs to its end: many steps side by side, one after all of them, and a chain', async () => {
-      const store = await open();
+    test('a large graph runs to its end: many steps side by side, one after all of them, and a chain', async (store) => {
       const many = Array.from({ length: 100 }, (_, at) => `s${at}`);
       const chain = many.map((key, at): [string, string[]] => [
         `after-${key}`,
@@ -107,8 +101,7 @@ export function progress({ open }: StoreUnderTest): void {
       expect(Object.keys(await statuses(store, runId)).sort()).toEqual(Object.keys(graph).sort());
     });
 
-    test('an attempt that is to be repeated leaves its step due later', async () => {
-      const store = await open();
+    test('an attempt that is to be repeated leaves its step due later', async (store) => {
       const runId = await startRun(store, graphOf({ a: [], b: ['a'] }));
       const [claim] = await claimAll(store);
       if (claim === undefined) throw new Error('nothing was due');
@@ -126,8 +119,7 @@ export function progress({ open }: StoreUnderTest): void {
       expect(await store.renewLeases({ tokens: [claim.token], leasedUntil: T0 + minute })).toEqual([claim.token]);
     });
 
-    test('a deploy does not change what a run in flight does', async () => {
-      const store = await open();
+    test('a deploy does not change what a run in flight does', async (store) => {
       const runId = await startRun(store, graphOf({ a: [], b: ['a'] }));
       const next = graphOf({ a: [], x: ['a'], b: ['x'] });
       await store.deployFlow(deployOf(next));
@@ -139,8 +131,7 @@ export function progress({ open }: StoreUnderTest): void {
       expect(await store.findRun(runId)).toMatchObject({ status: 'Succeeded', revision: 1 });
     });
 
-    test('a step key may be the name of what every object has', async () => {
-      const store = await open();
+    test('a step key may be the name of what every object has', async (store) => {
       const runId = await startRun(store, graphOf({ constructor: [], toString: ['constructor'] }));
       await finishDue(store, { constructor: 'Succeeded' });
       await finishDue(store, { toString: 'Succeeded' });
@@ -149,8 +140,7 @@ export function progress({ open }: StoreUnderTest): void {
       expect(Object.keys(steps).sort()).toEqual(['constructor', 'toString']);
     });
 
-    test('whatever the graph and the outcomes, a run ends as the planner says and starts each step once', async () => {
-      const store = await open();
+    test('whatever the graph and the outcomes, a run ends as the planner says and starts each step once', async (store) => {
       let n = 0;
       await fc.assert(
         fc.asyncProperty(graphs, fc.infiniteStream(fc.boolean()), async (graph, outcomes) => {

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { Finding } from '../../../src/model/finding.ts';
 import type { Graph } from '../../../src/model/manifest.ts';
 import type { Store } from '../../../src/store/store.ts';
@@ -50,11 +50,11 @@ async function purgeRuns(store: Store): Promise<void> {
   while (!(await store.purgeRuns({ before: T0 + minute, maxRows: 100 })).isDone);
 }
 
-export function revisions({ open }: StoreUnderTest): void {
+export function revisions({ test }: StoreUnderTest): void {
   describe('the manifests of revisions', () => {
-    test('stay of the newest of each flow, and of no older ones, however small the chunks are', async () => {
-      for (const limit of [1, 2, 3, 100]) {
-        const store = await open();
+    test.each([[1], [2], [3], [100]])(
+      'stay of the newest of each flow, and of no older ones, with chunks of %s',
+      async (store, limit) => {
         await deployUpTo(store, 5);
         await deployUpTo(store, 2, { id: 'a flow with few' });
         await deployUpTo(store, 4, { id: 'another flow' });
@@ -63,11 +63,10 @@ export function revisions({ open }: StoreUnderTest): void {
         expect(await removedOf(store, 'a flow with few')).toEqual([]);
         expect(await removedOf(store, 'another flow')).toEqual([2, 1]);
         expect(await purge(store, { kept: 2, limit })).toBe(0);
-      }
-    });
+      },
+    );
 
-    test('that are removed leave what the revision was known by, without what quotes the manifest', async () => {
-      const store = await open();
+    test('that are removed leave what the revision was known by, without what quotes the manifest', async (store) => {
       const finding: Finding = { rule: 'r', class: 'safe', path: 'steps.a', before: 1, message: 'm', consequence: 'c' };
       await store.applyDeploys([
         {
@@ -89,8 +88,7 @@ export function revisions({ open }: StoreUnderTest): void {
       expect(listed?.items).toEqual([{ ...known, isRemoved: true, findings: [], overrides: ['caution'], ...said }]);
     });
 
-    test('need what was last said of them, and nothing once they are removed', async () => {
-      const store = await open();
+    test('need what was last said of them, and nothing once they are removed', async (store) => {
       const needs = { files: {}, sealed: null, digestedWith: { salt: 's' }, digests: {}, signed: [], settings: {} };
       await store.applyDeploys([{ ...deployOf(graph(1)), ...PLAN, needs }]);
       const renewed = { ...needs, settings: { enforcementMode: 'Off' } };
@@ -102,8 +100,7 @@ export function revisions({ open }: StoreUnderTest): void {
       expect(await store.findRevision(flowId, 1)).toMatchObject({ needs: null });
     });
 
-    test('stay for as long as a run of the revision is stored, whether it has ended or not', async () => {
-      const store = await open();
+    test('stay for as long as a run of the revision is stored, whether it has ended or not', async (store) => {
       await store.deployFlow(deployOf(graph(1)));
       const steps = [{ stepKey: 'step1', stepType: 'NoOp', dueAt: T0 }];
       await store.accept({ run: aRun({ id: id(101), steps }) });
@@ -116,8 +113,7 @@ export function revisions({ open }: StoreUnderTest): void {
       expect(await purge(store, { kept: 1 })).toBe(1);
     });
 
-    test('stay for as long as a run has pinned the revision, for its sub-runs too', async () => {
-      const store = await open();
+    test('stay for as long as a run has pinned the revision, for its sub-runs too', async (store) => {
       await deploy(store, CHILD, { version: '1' });
       await start(store, await deploy(store, PARENT, { steps: running(CHILD) }));
       for (const version of ['2', '3']) await deploy(store, CHILD, { version });
@@ -134,8 +130,7 @@ export function revisions({ open }: StoreUnderTest): void {
       expect(await removedOf(store, CHILD)).toEqual([2, 1]);
     });
 
-    test('are not needed by deliveries that are held: they start with the newest', async () => {
-      const store = await open();
+    test('are not needed by deliveries that are held: they start with the newest', async (store) => {
       await store.deployFlow(deployOf(graph(1)));
       await store.setFlowEnabled({ flowId, isEnabled: false, at: T0 });
       expect(await store.holdDelivery(acceptanceOf(1))).toMatchObject({ kind: 'held' });
@@ -153,8 +148,7 @@ export function revisions({ open }: StoreUnderTest): void {
       return store.findSuperseded({ ...deployOf(given, { name }), isNamedByFile });
     };
 
-    test('is known after retention removed it, and said to be removed', async () => {
-      const store = await open();
+    test('is known after retention removed it, and said to be removed', async (store) => {
       await deployUpTo(store, 3);
       expect(await search(store, graph(1))).toEqual({ revision: 1, newest: 3, isRemoved: false });
       await purge(store, { kept: 1 });
@@ -163,8 +157,7 @@ export function revisions({ open }: StoreUnderTest): void {
       expect(await search(store, graph(4))).toBeUndefined();
     });
 
-    test('is known in another order of keys, and by another name only if its file names it', async () => {
-      const store = await open();
+    test('is known in another order of keys, and by another name only if its file names it', async (store) => {
       await store.deployFlow(deployOf(graphOf({ a: [], 7: [], b: ['a'] })));
       await deployUpTo(store, 1);
       const other = graphOf({ b: ['a'], 7: [], a: [] });
@@ -175,8 +168,7 @@ export function revisions({ open }: StoreUnderTest): void {
     });
   });
 
-  test('a step is known to have been retired after the revision is removed in which it did something', async () => {
-    const store = await open();
+  test('a step is known to have been retired after the revision is removed in which it did something', async (store) => {
     const acting: Graph = {
       a: { type: 'LogMessage', inputs: {}, runAfter: {} },
       kept: { type: 'NoOp', inputs: {}, runAfter: {} },

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { AcceptResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { aNonce, aRun, deployOf, graphOf, id, PLAN, T0 } from '../samples.ts';
@@ -72,7 +72,7 @@ class Deliveries {
   }
 }
 
-export function routes({ open }: StoreUnderTest): void {
+export function routes({ test }: StoreUnderTest): void {
   describe('what was accepted at a slug', () => {
     test.each<[string, readonly Deploy[]]>([
       ['another flow takes it in the same deploy', [{ a: { k: 's' } }, { a: { k: '' }, b: { k: 's' } }]],
@@ -94,8 +94,8 @@ export function routes({ open }: StoreUnderTest): void {
         [{ a: { k: 's' } }, { a: { k: '' } }, { b: { k: 's' } }, { b: { k: '' } }, { a: { k: 's' } }],
       ],
       ['another trigger of its flow takes it later', [{ a: { k: 's' } }, { a: { k: '' } }, { a: { k: '', l: 's' } }]],
-    ])('stays known there where %s', async (_rule, deploys) => {
-      const deliveries = new Deliveries(await open());
+    ])('stays known there where %s', async (store, _rule, deploys) => {
+      const deliveries = new Deliveries(store);
       const sent: string[] = [];
       for (const [n, deploy] of deploys.entries()) {
         await deliveries.deploy(deploy);
@@ -111,8 +111,7 @@ export function routes({ open }: StoreUnderTest): void {
       }
     });
 
-    test('is told with the last revision that gave the slug to a trigger, which retention keeps', async () => {
-      const store = await open();
+    test('is told with the last revision that gave the slug to a trigger, which retention keeps', async (store) => {
       const deliveries = new Deliveries(store);
       for (const slug of ['S', 's', '', '', '']) await deliveries.deploy({ a: { k: slug } });
       await deliveries.deploy({ b: { l: 't' } });
@@ -125,8 +124,8 @@ export function routes({ open }: StoreUnderTest): void {
       expect(await Promise.all([1, 2, 3, 4, 5].map(isKept))).toEqual([false, true, false, false, true]);
     });
 
-    test('is not joined by what its former trigger accepts elsewhere from then on', async () => {
-      const deliveries = new Deliveries(await open());
+    test('is not joined by what its former trigger accepts elsewhere from then on', async (store) => {
+      const deliveries = new Deliveries(store);
       await deliveries.deploy({ a: { k: 's' } });
       await deliveries.accept('s', 'before');
       await deliveries.deploy({ a: { k: 't' }, b: { k: 's' } });
@@ -135,8 +134,7 @@ export function routes({ open }: StoreUnderTest): void {
       expect(await deliveries.accept('s', 'before')).toBe('replayed');
     });
 
-    test('stays known there whatever deploys move it', async () => {
-      const store = await open();
+    test('stays known there whatever deploys move it', async (store) => {
       const slugOf = fc.constantFrom('', '', 's', 't');
       const flow = fc.record({ k: slugOf, l: slugOf }, { requiredKeys: [] });
       const deploys = fc.array(fc.record({ a: flow, b: flow, c: flow }, { requiredKeys: [] }), { maxLength: 8 });

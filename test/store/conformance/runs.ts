@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { NewRun, RunQuery, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -18,17 +18,15 @@ import {
 
 const page = { skip: 0, take: 50 };
 
-export function runs({ open }: StoreUnderTest): void {
+export function runs({ test }: StoreUnderTest): void {
   describe('runs', () => {
-    test('an unknown run is not found, has no steps and no input', async () => {
-      const store = await open();
+    test('an unknown run is not found, has no steps and no input', async (store) => {
       expect(await store.findRun(id(1))).toBeUndefined();
       expect(await store.listSteps(id(1))).toBeUndefined();
       expect(await store.readRunInput({ runId: id(1) })).toBeUndefined();
     });
 
-    test('are listed newest first; of one millisecond the one stored last is the newest', async () => {
-      const store = await open();
+    test('are listed newest first; of one millisecond the one stored last is the newest', async (store) => {
       for (const [n, startedAt] of [
         [1, T0 + 2],
         [2, T0],
@@ -40,8 +38,7 @@ export function runs({ open }: StoreUnderTest): void {
       expect(await runIds(store)).toEqual([1, 4, 3, 2].map(id));
     });
 
-    test('are listed by pages; the total is counted only when asked for', async () => {
-      const store = await open();
+    test('are listed by pages; the total is counted only when asked for', async (store) => {
       await startAll(store, [{}, {}, {}, {}, {}]);
       const second = await store.listRuns({ skip: 2, take: 2 });
       expect(second.items.map((run) => run.id)).toEqual([3, 2].map(id));
@@ -49,8 +46,7 @@ export function runs({ open }: StoreUnderTest): void {
       expect((await store.listRuns({ skip: 4, take: 2, includeTotal: true })).total).toBe(5);
     });
 
-    test('are listed from a run on that was removed since, with those of its millisecond', async () => {
-      const store = await open();
+    test('are listed from a run on that was removed since, with those of its millisecond', async (store) => {
       const ended: Partial<NewRun> = { status: 'Succeeded', completedAt: T0, steps: [] };
       for (const n of [1, 2, 3, 4, 5, 6]) {
         await store.accept({ run: aRun({ id: id(n), startedAt: n === 1 ? T0 - 1 : T0, ...(n === 4 ? ended : {}) }) });
@@ -68,8 +64,7 @@ export function runs({ open }: StoreUnderTest): void {
       expect(await listedAfter(0)).toEqual([id(1)]);
     });
 
-    test('a run in a list is the run without its trigger', async () => {
-      const store = await open();
+    test('a run in a list is the run without its trigger', async (store) => {
       const run = aRun({ sourceRunId: id(3) });
       await store.accept({ run });
       const { trigger, steps, timeoutAt, traceparent, ...listed } = run;
@@ -100,8 +95,7 @@ export function runs({ open }: StoreUnderTest): void {
       ['a span within a status', { since: T0 + 1, until: T0 + 5, status: 'Succeeded' }, [3, 2]],
       ['a span within a status of a flow', { until: T0 + 3, status: 'Succeeded', flowId: 'other flow' }, [2]],
       ['a search within a span', { since: T0 + 1, search: 'nightly' }, [6]],
-    ])('are filtered by %s, and so is their total', async (_name, filter, expected) => {
-      const store = await open();
+    ])('are filtered by %s, and so is their total', async (store, _name, filter, expected) => {
       await startAll(store, [
         { flowName: 'Rechnung ändern' },
         { flowId: 'other flow', status: 'Succeeded' },
@@ -115,8 +109,7 @@ export function runs({ open }: StoreUnderTest): void {
       expect(total).toBe(expected.length);
     });
 
-    test('a run that ends moves from one status to the other', async () => {
-      const store = await open();
+    test('a run that ends moves from one status to the other', async (store) => {
       const runId = await startRun(store, graphOf({ a: [] }));
       for (const claim of await claimAll(store)) await finish(store, claim, succeeded(), T0 + 5);
       expect((await store.listRuns({ ...page, status: 'Running' })).items).toEqual([]);
@@ -124,8 +117,7 @@ export function runs({ open }: StoreUnderTest): void {
       expect(items).toMatchObject([{ id: runId, status: 'Succeeded', completedAt: T0 + 5 }]);
     });
 
-    test('a step shows what its last attempt took and gave, and every attempt shows its own', async () => {
-      const store = await open();
+    test('a step shows what its last attempt took and gave, and every attempt shows its own', async (store) => {
       const runId = await startRun(store, graphOf({ a: [] }));
       const [first] = await claimAll(store);
       if (first === undefined) throw new Error('nothing was due');
@@ -166,8 +158,7 @@ export function runs({ open }: StoreUnderTest): void {
       ]);
     });
 
-    test('steps are listed in the order in which they were reached', async () => {
-      const store = await open();
+    test('steps are listed in the order in which they were reached', async (store) => {
       const runId = await startRun(store, graphOf({ z: [], y: ['z'], x: ['y'] }));
       for (const [at] of ['z', 'y', 'x'].entries()) {
         for (const claim of await claimAll(store, T0 + at)) await finish(store, claim, succeeded(), T0 + at);
@@ -175,8 +166,7 @@ export function runs({ open }: StoreUnderTest): void {
       expect((await store.listSteps(runId))?.map(({ stepKey }) => stepKey)).toEqual(['z', 'y', 'x']);
     });
 
-    test('the input of a run has the ended steps alone', async () => {
-      const store = await open();
+    test('the input of a run has the ended steps alone', async (store) => {
       const graph = graphOf({ done: [], broken: [], waiting: [], after: { broken: ['Succeeded'] } });
       const runId = await startRun(store, graph);
       for (const claim of await claimAll(store)) {
@@ -193,8 +183,7 @@ export function runs({ open }: StoreUnderTest): void {
       });
     });
 
-    test('the input of a run has its steps by key, in whichever order they ended', async () => {
-      const store = await open();
+    test('the input of a run has its steps by key, in whichever order they ended', async (store) => {
       const runId = await startRun(store, graphOf({ b: [], a: [], Z: ['b'] }));
       const claims = await claimAll(store);
       for (const claim of claims.toSorted((one, other) => (one.stepKey < other.stepKey ? 1 : -1))) {
@@ -206,8 +195,7 @@ export function runs({ open }: StoreUnderTest): void {
       expect(Object.keys(named?.kind === undefined ? (named?.steps ?? {}) : {})).toEqual(['Z', 'b']);
     });
 
-    test('the input of a run is measured before it is read, and not read where it is too large', async () => {
-      const store = await open();
+    test('the input of a run is measured before it is read, and not read where it is too large', async (store) => {
       const runId = await startRun(store, graphOf({ a: [], b: [] }));
       for (const claim of await claimAll(store)) await finish(store, claim, succeeded('ü'.repeat(100)));
       const large = { kind: 'tooLarge', bodyBytes: 2 };
@@ -220,8 +208,7 @@ export function runs({ open }: StoreUnderTest): void {
       expect(await store.readRunInput({ runId, stepKeys: [], maxBytes: 2 })).toMatchObject({ steps: {} });
     });
 
-    test('every kind of output comes back as it was', async () => {
-      const store = await open();
+    test('every kind of output comes back as it was', async (store) => {
       const outputs = [null, false, 0, '', 'null', [], {}, { deep: [{ text: 'ü\u0000' }, 1e21] }];
       const runId = await startRun(store, graphOf(Object.fromEntries(outputs.map((_, n) => [`s${n}`, []]))));
       for (const claim of await claimAll(store)) {

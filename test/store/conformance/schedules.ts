@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { ScheduleRecord } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { aRun, deployOf, flowId, graphOf, id, minute, runIds, T0 } from '../samples.ts';
@@ -17,10 +17,9 @@ const schedule: ScheduleRecord = {
 const tick = { flowId, triggerKey: 'nightly', dueAt: T0, nextAt: T0 + minute, at: T0 + 3 };
 const nightlyRun = (n: number) => aRun({ id: id(n), triggerKey: 'nightly', triggerType: 'cron' });
 
-export function schedules({ open }: StoreUnderTest): void {
+export function schedules({ test }: StoreUnderTest): void {
   describe('schedules', () => {
-    test('are kept as a whole, and the last one kept counts', async () => {
-      const store = await open();
+    test('are kept as a whole, and the last one kept counts', async (store) => {
       expect(await store.listSchedules()).toEqual([]);
       const made = await store.changeSchedule(schedule);
       expect(made).toEqual({ ...schedule, revision: 1 });
@@ -36,8 +35,7 @@ export function schedules({ open }: StoreUnderTest): void {
       expect(await store.listSchedules()).toEqual([{ ...paused, revision: 2 }]);
     });
 
-    test('are not written back as they were before somebody else changed them', async () => {
-      const store = await open();
+    test('are not written back as they were before somebody else changed them', async (store) => {
       const made = { ...schedule, revision: 1 };
       expect(await store.changeSchedule(schedule)).toEqual(made);
       expect(await store.changeSchedule(schedule)).toBeUndefined();
@@ -46,8 +44,7 @@ export function schedules({ open }: StoreUnderTest): void {
       expect(await store.listSchedules()).toEqual([paused]);
     });
 
-    test('are not written back as they were before a tick fired', async () => {
-      const store = await open();
+    test('are not written back as they were before a tick fired', async (store) => {
       await store.deployFlow(deployOf(graphOf({ first: [] })));
       const made = await store.changeSchedule(schedule);
       expect(await store.fireSchedule({ ...tick, run: nightlyRun(1) })).toBe('fired');
@@ -55,8 +52,7 @@ export function schedules({ open }: StoreUnderTest): void {
       expect(await store.fireSchedule({ ...tick, run: nightlyRun(2) })).toBe('passed');
     });
 
-    test('a tick moves the schedule on and starts its run; a second process that sees it starts none', async () => {
-      const store = await open();
+    test('a tick moves the schedule on and starts its run; a second process that sees it starts none', async (store) => {
       await store.deployFlow(deployOf(graphOf({ first: [] })));
       await store.changeSchedule(schedule);
       const fired = await Promise.all([
@@ -68,16 +64,14 @@ export function schedules({ open }: StoreUnderTest): void {
       expect(await store.listSchedules()).toMatchObject([{ nextAt: T0 + minute, lastAt: T0 + 3 }]);
     });
 
-    test('a tick that is passed over starts nothing and leaves the last time as it was', async () => {
-      const store = await open();
+    test('a tick that is passed over starts nothing and leaves the last time as it was', async (store) => {
       await store.changeSchedule({ ...schedule, lastAt: 17 });
       expect(await store.fireSchedule({ ...tick, run: null })).toBe('fired');
       expect(await store.listSchedules()).toMatchObject([{ nextAt: T0 + minute, lastAt: 17 }]);
       expect(await runIds(store)).toEqual([]);
     });
 
-    test('a tick whose run was planned before a deploy stays due', async () => {
-      const store = await open();
+    test('a tick whose run was planned before a deploy stays due', async (store) => {
       await store.deployFlow(deployOf(graphOf({ first: [] })));
       await store.changeSchedule(schedule);
       await store.deployFlow(deployOf(graphOf({ other: [] })));
@@ -87,8 +81,7 @@ export function schedules({ open }: StoreUnderTest): void {
       expect(await store.fireSchedule({ ...tick, run: { ...nightlyRun(1), revision: 2 } })).toBe('fired');
     });
 
-    test('a paused schedule does not fire the tick that it was paused before', async () => {
-      const store = await open();
+    test('a paused schedule does not fire the tick that it was paused before', async (store) => {
       await store.deployFlow(deployOf(graphOf({ first: [] })));
       await store.changeSchedule({ ...schedule, isPaused: true, nextAt: null });
       expect(await store.fireSchedule({ ...tick, run: nightlyRun(1) })).toBe('passed');

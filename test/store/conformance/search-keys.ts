@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { SearchKeys } from '../../../src/model/search-keys.ts';
 import type { Acceptance, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -27,12 +27,12 @@ async function found(store: Store, query: object) {
 
 const NONE = { deliveries: [], runs: [] };
 
-export function searchKeys({ open, seeded }: StoreUnderTest): void {
+export function searchKeys({ seeded, test }: StoreUnderTest): void {
   describe('search keys', () => {
     const keys = { order: 'SO-1010', event: 'orders/create' };
 
     describe('of deliveries that were accepted and refused', () => {
-      const store = seeded(async (empty) => {
+      const test = seeded(async (empty) => {
         await empty.accept(keyed(1, keys));
         await empty.accept(keyed(2, { order: 'so-10101', note: '100 % so-1010' }));
         await empty.accept(keyed(3, { order: 'GRÜSSE 7', event: 'orders/create' }));
@@ -41,22 +41,22 @@ export function searchKeys({ open, seeded }: StoreUnderTest): void {
         await empty.accept({ run: { ...acceptanceOf(6).run, deliveryId: null, searchKeys: { order: 'by hand' } } });
       });
 
-      test('are shown by name, in whichever order they came', async () => {
-        const { searchKeys: ofDelivery } = (await store().findDelivery(id(2))) ?? {};
-        const { searchKeys: ofRun } = (await store().findRun(id(1001))) ?? {};
+      test('are shown by name, in whichever order they came', async (store) => {
+        const { searchKeys: ofDelivery } = (await store.findDelivery(id(2))) ?? {};
+        const { searchKeys: ofRun } = (await store.findRun(id(1001))) ?? {};
         expect([ofDelivery, ofRun].map((shown) => Object.keys(shown ?? {}))).toEqual([
           ['note', 'order'],
           ['event', 'order'],
         ]);
-        const { items } = await store().listRuns({ ...page, search: 'SO-10101' });
+        const { items } = await store.listRuns({ ...page, search: 'SO-10101' });
         expect(items.map((item) => Object.keys(item.searchKeys ?? {}))).toEqual([['note', 'order']]);
       });
 
-      test('are shown with each of them and with their runs', async () => {
-        for (const n of [1, 4]) expect((await store().findDelivery(id(n)))?.searchKeys).toEqual(keys);
-        expect((await store().findRun(id(1001)))?.searchKeys).toEqual(keys);
-        expect((await store().findLineage(id(1001)))?.source).toBeUndefined();
-        const { items: deliveries } = await store().listDeliveries(page);
+      test('are shown with each of them and with their runs', async (store) => {
+        for (const n of [1, 4]) expect((await store.findDelivery(id(n)))?.searchKeys).toEqual(keys);
+        expect((await store.findRun(id(1001)))?.searchKeys).toEqual(keys);
+        expect((await store.findLineage(id(1001)))?.source).toBeUndefined();
+        const { items: deliveries } = await store.listDeliveries(page);
         expect(deliveries.map((item) => item.searchKeys?.order)).toEqual([
           undefined,
           'SO-1010',
@@ -64,7 +64,7 @@ export function searchKeys({ open, seeded }: StoreUnderTest): void {
           'so-10101',
           'SO-1010',
         ]);
-        const { items: runs } = await store().listRuns(page);
+        const { items: runs } = await store.listRuns(page);
         expect(runs.map((item) => item.searchKeys?.order)).toEqual([
           'by hand',
           undefined,
@@ -98,24 +98,23 @@ export function searchKeys({ open, seeded }: StoreUnderTest): void {
         ],
         ['by name in one flow', { searchKeys: { order: 'SO-1010' }, flowId: otherFlow }, NONE],
         ['by name and text', { searchKeys: keys, search: 'orders/c' }, { deliveries: [4, 1], runs: [1001] }],
-      ])('are found %s', async (_rule, query, expected) => {
+      ])('are found %s', async (store, _rule, query, expected) => {
         const ids = { deliveries: expected.deliveries.map(id), runs: expected.runs.map(id) };
-        expect(await found(store(), query)).toEqual(ids);
+        expect(await found(store, query)).toEqual(ids);
       });
 
-      test('are found among those that other filters leave', async () => {
-        const { items } = await store().listDeliveries({
+      test('are found among those that other filters leave', async (store) => {
+        const { items } = await store.listDeliveries({
           ...page,
           searchKeys: { order: 'SO-1010' },
           rejectedOnly: true,
         });
         expect(items.map((item) => item.id)).toEqual([id(4)]);
-        expect((await store().listRuns({ ...page, search: 'SO-10', status: 'Failed' })).items).toEqual([]);
+        expect((await store.listRuns({ ...page, search: 'SO-10', status: 'Failed' })).items).toEqual([]);
       });
     });
 
-    test('that are longer than what is kept are found by their beginning and by the whole', async () => {
-      const store = await open();
+    test('that are longer than what is kept are found by their beginning and by the whole', async (store) => {
       const long = 'Ab'.repeat(150);
       await store.recordDelivery(refused(1, { order: `${long.slice(0, 200)}…` }));
       for (const search of [long, long.slice(0, 150), long.toUpperCase()]) {
@@ -124,16 +123,14 @@ export function searchKeys({ open, seeded }: StoreUnderTest): void {
       expect((await found(store, { searchKeys: { order: long } })).deliveries).toEqual([id(1)]);
     });
 
-    test('of a repeated idempotency key stay those of the delivery that repeats it', async () => {
-      const store = await open();
+    test('of a repeated idempotency key stay those of the delivery that repeats it', async (store) => {
       await store.accept(keyed(1, { order: 'first' }, { idempotencyKey: 'key' }));
       await store.accept(keyed(2, { order: 'second' }, { idempotencyKey: 'key' }));
       expect((await store.findDelivery(id(2)))?.searchKeys).toEqual({ order: 'second' });
       expect((await found(store, { searchKeys: { order: 'second' } })).deliveries).toEqual([id(2)]);
     });
 
-    test('of a delivery that is held belong to its run once that starts', async () => {
-      const store = await open();
+    test('of a delivery that is held belong to its run once that starts', async (store) => {
       await store.deployFlow(deployOf(graphOf({ first: [] })));
       await store.setFlowEnabled({ flowId, isEnabled: false, at: T0 });
       expect((await store.holdDelivery(keyed(1, keys))).kind).toBe('held');
@@ -145,8 +142,7 @@ export function searchKeys({ open, seeded }: StoreUnderTest): void {
       expect(await found(store, { search: 'SO-10' })).toEqual({ deliveries: [id(1)], runs: [id(1001)] });
     });
 
-    test('stay with the record of a delivery whose run is removed, and go with the record', async () => {
-      const store = await open();
+    test('stay with the record of a delivery whose run is removed, and go with the record', async (store) => {
       await store.accept(keyed(1, keys));
       await store.cancelRun({ runId: id(1001), reason: null, at: T0 + 1 });
       const purge = async () => {
@@ -163,8 +159,7 @@ export function searchKeys({ open, seeded }: StoreUnderTest): void {
       expect((await store.findRun(id(1001)))?.searchKeys).toBeUndefined();
     });
 
-    test('of an acceptance that stored nothing are not stored either', async () => {
-      const store = await open();
+    test('of an acceptance that stored nothing are not stored either', async (store) => {
       const nonce = aNonce();
       await store.accept(keyed(1, { order: 'first' }, { nonce }));
       expect((await store.accept(keyed(2, keys, { nonce }))).kind).toBe('replayed');

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import { WAIT_KINDS } from '../../../src/model/run.ts';
 import type { RunQuery, StepResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -42,13 +42,12 @@ async function waiting(store: Store): Promise<void> {
   await startRun(store, graphOf({ first: [] }), { id: id(2), startedAt: T0 + 1 });
 }
 
-export function standing({ open }: StoreUnderTest): void {
+export function standing({ test }: StoreUnderTest): void {
   describe('where runs stand', () => {
     const describeRun = async (store: Store, dueBefore = T0 - 1) =>
       (await store.describeRuns({ running: [id(1), id(2)], ended: [], dueBefore })).waits;
 
-    test('what a run waits for is told by kind: the step that goes on first, until when, and how many there are', async () => {
-      const store = await open();
+    test('what a run waits for is told by kind: the step that goes on first, until when, and how many there are', async (store) => {
       await waiting(store);
       const run = { runId: id(1), signalName: null, host: null, subRunId: null, steps: 1 };
       expect(await describeRun(store)).toEqual([
@@ -60,8 +59,7 @@ export function standing({ open }: StoreUnderTest): void {
       ]);
     });
 
-    test('a step that is due waits for a slot, whatever it waited for until then', async () => {
-      const store = await open();
+    test('a step that is due waits for a slot, whatever it waited for until then', async (store) => {
       await waiting(store);
       const run = { signalName: null, host: null, subRunId: null, until: null };
       const slot = { ...run, kind: 'slot' };
@@ -73,8 +71,7 @@ export function standing({ open }: StoreUnderTest): void {
       ]);
     });
 
-    test('a step that runs, or has ended, waits for nothing', async () => {
-      const store = await open();
+    test('a step that runs, or has ended, waits for nothing', async (store) => {
       await waiting(store);
       const claims = await claimAll(store, T0 + 20 * minute);
       const stepKeys = ['approveToo', 'hand'];
@@ -89,8 +86,7 @@ export function standing({ open }: StoreUnderTest): void {
       expect(await describeRun(store, T0 + 30 * minute)).toEqual([]);
     });
 
-    test('runs are listed by what they wait for, and so is their total', async () => {
-      const store = await open();
+    test('runs are listed by what they wait for, and so is their total', async (store) => {
       await waiting(store);
       await startRun(store, graphOf({ other: [] }), { id: id(3), status: 'Succeeded', completedAt: T0 });
       const listed = async (query: Partial<RunQuery>) => {
@@ -113,8 +109,7 @@ export function standing({ open }: StoreUnderTest): void {
       expect(await listed({ waiting: { kind: 'delay', dueBefore: T0 + 2 * minute } })).toEqual([]);
     });
 
-    test('a run tells the steps that failed, first to last, without those within loops', async () => {
-      const store = await open();
+    test('a run tells the steps that failed, first to last, without those within loops', async (store) => {
       const loop = { type: 'ForEach', inputs: {}, runAfter: {}, concurrencyLimit: 1, steps: graphOf({ child: [] }) };
       await startRun(store, { each: loop, ...graphOf({ mend: { each: ['Failed'] }, last: ['mend'] }) }, { id: id(1) });
       const [each] = await claimAll(store);
@@ -131,8 +126,7 @@ export function standing({ open }: StoreUnderTest): void {
       ]);
     });
 
-    test('of steps that wait or failed at the same time the first by key is named', async () => {
-      const store = await open();
+    test('of steps that wait or failed at the same time the first by key is named', async (store) => {
       const graph = graphOf({ b: [], Z: [], a: [], é: [], A: [] });
       await startRun(store, graph, { id: id(1) });
       const named = async (dueBefore: number) =>
@@ -146,8 +140,7 @@ export function standing({ open }: StoreUnderTest): void {
       expect(failures.map(({ stepKey }) => stepKey)).toEqual(['A', 'Z', 'a', 'b', 'é']);
     });
 
-    test('deliveries that are held are listed, of all flows or of one', async () => {
-      const store = await open();
+    test('deliveries that are held are listed, of all flows or of one', async (store) => {
       await store.deployFlow(deployOf(graphOf({ first: [] })));
       await store.accept(acceptanceOf(1));
       await store.setFlowDraining({ flowId, isDraining: true, at: T0 });

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { claimAll, finish, graphOf, minute, succeeded, T0 } from '../samples.ts';
@@ -19,34 +19,33 @@ import {
 const overdue = (store: Store, now: number) =>
   store.claimOverdue({ owner: 'me', now, leasedUntil: now + minute, limit: 9 });
 
-export function stoppingSubRuns({ open }: StoreUnderTest): void {
+export function stoppingSubRuns({ test }: StoreUnderTest): void {
   describe('stops of runs that steps start, or that start them', () => {
-    test('a run that is waited for ends with the deadline of its step, of its parent or its own, whichever is first', async () => {
-      for (const [ownSeconds, parentAt, stepAt, first] of [
-        [9, T0 + 8000, T0 + 7000, T0 + 7000],
-        [9, T0 + 6000, T0 + 7000, T0 + 6000],
-        [5, T0 + 6000, undefined, T0 + 5000],
-        [undefined, null, undefined, null],
-      ] as const) {
-        const store = await open();
+    test.each([
+      [9, T0 + 8000, T0 + 7000, T0 + 7000],
+      [9, T0 + 6000, T0 + 7000, T0 + 6000],
+      [5, T0 + 6000, undefined, T0 + 5000],
+      [undefined, null, undefined, null],
+    ] as const)(
+      'of a run limited to %s s, its parent to %s and the step to %s, the first deadline ends it',
+      async (store, ownSeconds, parentAt, stepAt, first) => {
         await deploy(store, CHILD, ownSeconds === undefined ? {} : { timeoutSeconds: ownSeconds });
         await start(store, await deploy(store, PARENT, { steps: running(CHILD) }), { timeoutAt: parentAt });
         const { subRun } = await end(store, asking(CHILD, { limitAt: stepAt }));
         expect(subRun?.run?.timeoutAt).toBe(first);
-      }
-    });
+      },
+    );
 
-    test('a run that times out makes the step due that waits for it', async () => {
-      const store = await open();
+    test('a run that times out makes the step due that waits for it', async (store) => {
       const { parent, child } = await startBoth(store, { ask: asking(CHILD, { limitAt: T0 + 5 }) });
       const { timedOut } = await overdue(store, T0 + 5);
       expect(timedOut).toMatchObject([{ runId: child, completedAt: T0 + 5, woken: { runId: parent, stepKey: 'go' } }]);
       expect(await claimOne(store, T0 + 5)).toMatchObject({ runId: parent, stop: null });
     });
 
-    test('a parent that is cancelled or times out takes the runs that it waits for along, however deep', async () => {
-      for (const stop of ['Cancelled', 'TimedOut'] as const) {
-        const store = await open();
+    test.each([['Cancelled'], ['TimedOut']] as const)(
+      'a parent that is %s takes the runs that it waits for along, however deep',
+      async (store, stop) => {
         await deploy(store, GRANDCHILD);
         await deploy(store, CHILD, { steps: running(GRANDCHILD) });
         const flow = await deploy(store, PARENT, { steps: running(CHILD) });
@@ -66,11 +65,10 @@ export function stoppingSubRuns({ open }: StoreUnderTest): void {
         expect((await store.findRun(grandchild))?.cancelReason).toContain(child);
         if (stop === 'Cancelled') expect(await claimAll(store, T0 + 9)).toEqual([]);
         else expect(await claimOne(store, T0 + 9)).toMatchObject({ runId: parent, stop: null });
-      }
-    });
+      },
+    );
 
-    test('a parent that is told to stop twice cancels the runs that it waits for once', async () => {
-      const store = await open();
+    test('a parent that is told to stop twice cancels the runs that it waits for once', async (store) => {
       await deploy(store, CHILD);
       const steps = { ...running(CHILD), ...graphOf({ other: [] }) };
       const parent = await start(store, await deploy(store, PARENT, { steps }));
@@ -88,8 +86,7 @@ export function stoppingSubRuns({ open }: StoreUnderTest): void {
       expect(await store.listRuns({ status: 'Running', skip: 0, take: 9 })).toMatchObject({ items: [{ id: parent }] });
     });
 
-    test('a run that nobody waits for is not cancelled with its parent', async () => {
-      const store = await open();
+    test('a run that nobody waits for is not cancelled with its parent', async (store) => {
       await deploy(store, CHILD);
       const steps = { ...running(CHILD), ...graphOf({ other: [] }) };
       const parent = await start(store, await deploy(store, PARENT, { steps }));
@@ -102,8 +99,7 @@ export function stoppingSubRuns({ open }: StoreUnderTest): void {
       expect(await statusOf(store, child)).toBe('Running');
     });
 
-    test('a run that has ended when its parent is cancelled is left alone', async () => {
-      const store = await open();
+    test('a run that has ended when its parent is cancelled is left alone', async (store) => {
       const { parent, child } = await startBoth(store);
       const work = await claimOne(store);
       await store.cancelRun({ runId: parent, reason: null, at: T0 + 1 });

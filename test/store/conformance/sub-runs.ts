@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { Advance, NewRun, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -31,10 +31,9 @@ import {
 
 const derivedOf = async (store: Store, runId: string) => (await store.findLineage(runId))?.derived ?? [];
 
-export function subRuns({ open }: StoreUnderTest): void {
+export function subRuns({ test }: StoreUnderTest): void {
   describe('runs that steps start', () => {
-    test('a step starts a run of the flow with its body, and waits without a slot', async () => {
-      const store = await open();
+    test('a step starts a run of the flow with its body, and waits without a slot', async (store) => {
       const { parent, child } = await startBoth(store);
       expect(await store.findRun(child)).toMatchObject({
         flowId: CHILD,
@@ -72,18 +71,26 @@ export function subRuns({ open }: StoreUnderTest): void {
     test.each([
       ['succeeds', succeeded('done'), 'Succeeded'],
       ['fails', failed(), 'Failed'],
-    ] as const)('the step is due as soon as that run %s, with the run in its state', async (_how, result, status) => {
-      const store = await open();
-      const { parent, child } = await startBoth(store);
-      const advance = await end(store, result, T0 + 5);
-      expect(advance).toMatchObject({ runStatus: status, woken: { runId: parent, stepKey: 'go' } });
-      const claim = await claimOne(store, T0 + 5);
-      expect(claim).toMatchObject({ runId: parent, stepKey: 'go', attempt: 1, resumed: { state: { subRun: child } } });
-      expect(await finish(store, claim, succeeded({ runId: child }), T0 + 6)).toMatchObject({ runStatus: 'Succeeded' });
-    });
+    ] as const)(
+      'the step is due as soon as that run %s, with the run in its state',
+      async (store, _how, result, status) => {
+        const { parent, child } = await startBoth(store);
+        const advance = await end(store, result, T0 + 5);
+        expect(advance).toMatchObject({ runStatus: status, woken: { runId: parent, stepKey: 'go' } });
+        const claim = await claimOne(store, T0 + 5);
+        expect(claim).toMatchObject({
+          runId: parent,
+          stepKey: 'go',
+          attempt: 1,
+          resumed: { state: { subRun: child } },
+        });
+        expect(await finish(store, claim, succeeded({ runId: child }), T0 + 6)).toMatchObject({
+          runStatus: 'Succeeded',
+        });
+      },
+    );
 
-    test('a step that does not wait succeeds with the id of the run, which lives on its own', async () => {
-      const store = await open();
+    test('a step that does not wait succeeds with the id of the run, which lives on its own', async (store) => {
       const { parent, child } = await startBoth(store, {
         run: { timeoutAt: T0 + 50 },
         ask: asking(CHILD, { isAwaited: false }),
@@ -94,8 +101,7 @@ export function subRuns({ open }: StoreUnderTest): void {
       expect(await end(store)).not.toHaveProperty('woken');
     });
 
-    test('an outcome under a lost lease starts nothing, and a repeated attempt starts one run', async () => {
-      const store = await open();
+    test('an outcome under a lost lease starts nothing, and a repeated attempt starts one run', async (store) => {
       await deploy(store, CHILD);
       const parent = await start(store, await deploy(store, PARENT, { steps: running(CHILD) }));
       const dead = await claimOne(store);
@@ -105,8 +111,7 @@ export function subRuns({ open }: StoreUnderTest): void {
       expect(await derivedOf(store, parent)).toHaveLength(1);
     });
 
-    test('a process that dies with the woken step leaves it to another, with the same run', async () => {
-      const store = await open();
+    test('a process that dies with the woken step leaves it to another, with the same run', async (store) => {
       const { parent, child } = await startBoth(store);
       await end(store);
       await claimOne(store);
@@ -121,8 +126,7 @@ export function subRuns({ open }: StoreUnderTest): void {
       expect(await derivedOf(store, parent)).toHaveLength(1);
     });
 
-    test('a new attempt starts a new run, and the end of the one before wakes nothing', async () => {
-      const store = await open();
+    test('a new attempt starts a new run, and the end of the one before wakes nothing', async (store) => {
       const { parent, child } = await startBoth(store);
       await end(store, failed());
       await end(store, retryAt(T0 + 10));
@@ -137,8 +141,7 @@ export function subRuns({ open }: StoreUnderTest): void {
       expect(await store.outlineSteps(parent, ['go'])).toMatchObject([{ subRunId: second.subRun?.run?.id }]);
     });
 
-    test('a flow without steps has ended at once, and its step is due', async () => {
-      const store = await open();
+    test('a flow without steps has ended at once, and its step is due', async (store) => {
       await deploy(store, CHILD, { steps: {} });
       await start(store, await deploy(store, PARENT, { steps: running(CHILD) }));
       expect(await end(store, asking())).toMatchObject({ subRun: { run: { status: 'Succeeded' } } });
@@ -148,8 +151,7 @@ export function subRuns({ open }: StoreUnderTest): void {
       });
     });
 
-    test('a run pins the flows that it can reach when it starts, and its sub-runs follow them', async () => {
-      const store = await open();
+    test('a run pins the flows that it can reach when it starts, and its sub-runs follow them', async (store) => {
       await deploy(store, GRANDCHILD);
       await deploy(store, CHILD, { steps: running(GRANDCHILD) });
       const parent = await start(store, await deploy(store, PARENT, { steps: running(CHILD) }));
@@ -203,8 +205,7 @@ export function subRuns({ open }: StoreUnderTest): void {
           await end(store, failed());
         },
       ],
-    ])('a run that is started %s pins flows too', async (_how, begin) => {
-      const store = await open();
+    ])('a run that is started %s pins flows too', async (store, _how, begin) => {
       await deploy(store, CHILD);
       const { record } = await deploy(store, PARENT, { steps: running(CHILD) });
       const steps = [{ stepKey: 'go', stepType: 'RunFlow', dueAt: T0 }];
@@ -213,8 +214,7 @@ export function subRuns({ open }: StoreUnderTest): void {
       expect((await end(store, asking())).subRun?.run).toMatchObject({ flowId: CHILD, revision: 1 });
     });
 
-    test('a flow that came after the run started is not run', async () => {
-      const store = await open();
+    test('a flow that came after the run started is not run', async (store) => {
       await start(store, await deploy(store, PARENT, { steps: running(CHILD) }));
       await deploy(store, CHILD);
       expect(await end(store, asking(CHILD, { retryAt: T0 + 9 }))).toMatchObject({
@@ -232,26 +232,27 @@ export function subRuns({ open }: StoreUnderTest): void {
         'draining',
         (store: Store, isClosed: boolean) => store.setFlowDraining({ flowId: CHILD, isDraining: isClosed, at: T0 }),
       ],
-    ] as const)('a flow that is %s is not run, and the step is tried again as its policy says', async (why, close) => {
-      const store = await open();
-      await deploy(store, CHILD);
-      const parent = await start(store, await deploy(store, PARENT, { steps: running(CHILD) }));
-      await close(store, true);
-      expect(await end(store, asking(CHILD, { retryAt: T0 + 9 }))).toMatchObject({
-        runStatus: 'Running',
-        subRun: { run: null, result: { kind: 'retry', dueAt: T0 + 9, error: { code: 'flow_closed' } } },
-      });
-      expect((await store.findStep(parent, 'go'))?.error?.message).toContain(why);
-      await close(store, false);
-      expect((await end(store, asking(), T0 + 9)).subRun?.run).toMatchObject({ flowId: CHILD });
-      await end(store, failed(), T0 + 9);
-      await end(store, retryAt(T0 + 20), T0 + 9);
-      await close(store, true);
-      expect(await end(store, asking(), T0 + 20)).toMatchObject({ runStatus: 'Failed' });
-    });
+    ] as const)(
+      'a flow that is %s is not run, and the step is tried again as its policy says',
+      async (store, why, close) => {
+        await deploy(store, CHILD);
+        const parent = await start(store, await deploy(store, PARENT, { steps: running(CHILD) }));
+        await close(store, true);
+        expect(await end(store, asking(CHILD, { retryAt: T0 + 9 }))).toMatchObject({
+          runStatus: 'Running',
+          subRun: { run: null, result: { kind: 'retry', dueAt: T0 + 9, error: { code: 'flow_closed' } } },
+        });
+        expect((await store.findStep(parent, 'go'))?.error?.message).toContain(why);
+        await close(store, false);
+        expect((await end(store, asking(), T0 + 9)).subRun?.run).toMatchObject({ flowId: CHILD });
+        await end(store, failed(), T0 + 9);
+        await end(store, retryAt(T0 + 20), T0 + 9);
+        await close(store, true);
+        expect(await end(store, asking(), T0 + 20)).toMatchObject({ runStatus: 'Failed' });
+      },
+    );
 
-    test('a flow that is drained is still run by what was in flight then, which a deploy that has to wait is told of', async () => {
-      const store = await open();
+    test('a flow that is drained is still run by what was in flight then, which a deploy that has to wait is told of', async (store) => {
       const record = (await deploy(store, CHILD)).record;
       const flow = await deploy(store, PARENT, { steps: running(CHILD) });
       const parent = await start(store, flow);
@@ -281,8 +282,7 @@ export function subRuns({ open }: StoreUnderTest): void {
       expect(await store.applyDeploys([change])).toMatchObject({ kind: 'applied' });
     });
 
-    test('a run that starts while a flow is drained runs what is deployed when the drain has ended, all of one time', async () => {
-      const store = await open();
+    test('a run that starts while a flow is drained runs what is deployed when the drain has ended, all of one time', async (store) => {
       await deploy(store, GRANDCHILD);
       await deploy(store, CHILD, { steps: running(GRANDCHILD) });
       const flow = await deploy(store, PARENT, { steps: running(CHILD) });
@@ -299,8 +299,7 @@ export function subRuns({ open }: StoreUnderTest): void {
       expect((await end(store, asking(GRANDCHILD), T0 + 9)).subRun?.run).toMatchObject({ revision: 1 });
     });
 
-    test('a run that starts while a flow is drained does not start it in a later drain', async () => {
-      const store = await open();
+    test('a run that starts while a flow is drained does not start it in a later drain', async (store) => {
       await deploy(store, CHILD);
       const flow = await deploy(store, PARENT, { steps: running(CHILD) });
       const drain = (isDraining: boolean, at: number) => store.setFlowDraining({ flowId: CHILD, isDraining, at });
@@ -313,8 +312,7 @@ export function subRuns({ open }: StoreUnderTest): void {
       });
     });
 
-    test('so many flows run each other in a chain, and the next one is refused', async () => {
-      const store = await open();
+    test('so many flows run each other in a chain, and the next one is refused', async (store) => {
       const flow = (n: number) => `6f2b1c1e-0000-4222-8333-4444555566${n.toString().padStart(2, '0')}`;
       for (let n = 9; n >= 0; n -= 1) await deploy(store, flow(n), { steps: running(flow(n + 1)) });
       await start(store, await deploy(store, flow(0), { steps: running(flow(1)) }));
@@ -324,8 +322,7 @@ export function subRuns({ open }: StoreUnderTest): void {
       });
     });
 
-    test('a failure below a run that a failure started starts no other', async () => {
-      const store = await open();
+    test('a failure below a run that a failure started starts no other', async (store) => {
       const flow = await deploy(store, CHILD, { onFailure: PARENT });
       await deploy(store, PARENT, { steps: running(CHILD) });
       await start(store, flow);
@@ -341,8 +338,7 @@ export function subRuns({ open }: StoreUnderTest): void {
       expect(await finish(store, work, failed())).toMatchObject({ failure: { kind: 'started' } });
     });
 
-    test('retention keeps a run that a run in flight waited for, and forgets it with that', async () => {
-      const store = await open();
+    test('retention keeps a run that a run in flight waited for, and forgets it with that', async (store) => {
       const { parent, child } = await startBoth(store);
       await end(store);
       const purge = async () => {
@@ -355,8 +351,7 @@ export function subRuns({ open }: StoreUnderTest): void {
       expect([await statusOf(store, parent), await statusOf(store, child)]).toEqual([undefined, undefined]);
     });
 
-    test('runs of a flow are listed by their start, though one follows an older revision', async () => {
-      const store = await open();
+    test('runs of a flow are listed by their start, though one follows an older revision', async (store) => {
       await deploy(store, CHILD);
       await start(store, await deploy(store, PARENT, { steps: running(CHILD) }));
       const newer = await deploy(store, CHILD, { version: '2' });

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { Claim, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { aRun, claimAll, deployOf, finish, graphOf, id, minute, retryAt, startRun, succeeded, T0 } from '../samples.ts';
@@ -6,12 +6,11 @@ import { aRun, claimAll, deployOf, finish, graphOf, id, minute, retryAt, startRu
 const busy = id(1);
 const quiet = id(2);
 
-export function turns({ open }: StoreUnderTest): void {
+export function turns({ test }: StoreUnderTest): void {
   describe('turns of flows', () => {
-    test.each([1, 4, 64])(
+    test.each([[1], [4], [64]])(
       'a thousand due steps of 4 s delay the first step of another flow by less than one of them, with %i slots',
-      async (slots) => {
-        const store = await open();
+      async (store, slots) => {
         for (let n = 0; n < 1000; n += 1) await due(store, { n, flowId: busy, dueAt: T0 });
         let now = T0;
         let running = await claim(store, now, slots);
@@ -26,8 +25,7 @@ export function turns({ open }: StoreUnderTest): void {
       },
     );
 
-    test('two flows with much to do share the slots, whichever came first', async () => {
-      const store = await open();
+    test('two flows with much to do share the slots, whichever came first', async (store) => {
       for (let n = 0; n < 40; n += 1) await due(store, { n, flowId: busy, dueAt: T0 });
       for (let n = 40; n < 80; n += 1) await due(store, { n, flowId: quiet, dueAt: T0 + 1 });
       const claims = await claim(store, T0 + 1, 10);
@@ -43,8 +41,7 @@ export function turns({ open }: StoreUnderTest): void {
     };
     const kept = { isKept: true, nextDueAt: T0 + 1000 };
 
-    test('go to no flow that runs steps, and a claim says whether it left any because of that', async () => {
-      const store = await open();
+    test('go to no flow that runs steps, and a claim says whether it left any because of that', async (store) => {
       for (let n = 0; n < 20; n += 1) await due(store, { n, flowId: busy, dueAt: T0 });
       const first = await claimKept(store, 10);
       expect(first).toMatchObject({ flows: Array.from({ length: 8 }, () => busy), left: kept });
@@ -58,8 +55,7 @@ export function turns({ open }: StoreUnderTest): void {
       expect([flows.length, left.isKept]).toEqual([12, false]);
     });
 
-    test('are none where the claim keeps none', async () => {
-      const store = await open();
+    test('are none where the claim keeps none', async (store) => {
       for (let n = 0; n < 20; n += 1) await due(store, { n, flowId: busy, dueAt: T0 });
       const { flows, left } = await claimKept(store, 10, 0);
       expect([flows.length, left]).toEqual([10, { isKept: false, nextDueAt: T0 }]);
@@ -69,8 +65,7 @@ export function turns({ open }: StoreUnderTest): void {
   describe('waits for a slot', () => {
     const look = (store: Store, now: number) => store.listSlotWaits({ now, dueBefore: now - 10_000 });
 
-    test('are those of steps that have been due for long, flow by flow', async () => {
-      const store = await open();
+    test('are those of steps that have been due for long, flow by flow', async (store) => {
       for (const [n, dueAt] of [T0, T0 + 5, T0 + 6, T0 + minute].entries()) {
         await due(store, { n, flowId: n === 1 ? quiet : busy, dueAt });
       }
@@ -84,8 +79,7 @@ export function turns({ open }: StoreUnderTest): void {
       expect(await look(store, T0 + 10_006)).toMatchObject({ running: 1, waits: [{ count: 1 }, { count: 1 }] });
     });
 
-    test('name the limit of the manifest that holds them back, of the flow or of a type of step', async () => {
-      const store = await open();
+    test('name the limit of the manifest that holds them back, of the flow or of a type of step', async (store) => {
       const graph = {
         a: { type: 'NoOp', inputs: {}, runAfter: {}, concurrency: 1 },
         b: { type: 'Delay', inputs: {}, runAfter: {} },
@@ -112,8 +106,7 @@ export function turns({ open }: StoreUnderTest): void {
       expect((await look(store, later)).waits).toMatchObject([{ limit: { concurrency: 2, stepType: null }, count: 2 }]);
     });
 
-    test('say which step runs alone', async () => {
-      const store = await open();
+    test('say which step runs alone', async (store) => {
       const runId = await startRun(store, graphOf({ a: [], b: [] }));
       for (let deaths = 0; deaths < 2; deaths += 1) {
         await claimAll(store, T0);
@@ -124,8 +117,7 @@ export function turns({ open }: StoreUnderTest): void {
       expect(await look(store, T0)).toMatchObject({ running: 1, alone: { runId, stepKey: 'a' } });
     });
 
-    test('are counted up to a thousand of one type, so that a look stays cheap', async () => {
-      const store = await open();
+    test('are counted up to a thousand of one type, so that a look stays cheap', async (store) => {
       for (let n = 0; n < 1000; n += 1) await due(store, { n, flowId: busy, dueAt: T0 });
       expect((await look(store, T0 + minute)).waits).toMatchObject([{ count: 1000, isMore: false }]);
       await due(store, { n: 1001, flowId: busy, dueAt: T0 });
@@ -134,8 +126,7 @@ export function turns({ open }: StoreUnderTest): void {
   });
 
   describe('interruptions', () => {
-    test('a lease that is given back counts neither as an interruption nor as a try', async () => {
-      const store = await open();
+    test('a lease that is given back counts neither as an interruption nor as a try', async (store) => {
       await startRun(store, graphOf({ a: [] }));
       for (let stops = 0; stops < 6; stops += 1) {
         const [claimed] = await claimAll(store, T0 + stops);
@@ -147,8 +138,7 @@ export function turns({ open }: StoreUnderTest): void {
       }
     });
 
-    test('of several steps none is blamed; from the second on each runs alone, before all others', async () => {
-      const store = await open();
+    test('of several steps none is blamed; from the second on each runs alone, before all others', async (store) => {
       await startRun(store, graphOf({ a: [], b: [] }));
       await claimAll(store, T0);
       await store.recover({ owner: 'me', now: T0 + 1 });
@@ -159,8 +149,7 @@ export function turns({ open }: StoreUnderTest): void {
       expect(first).toMatchObject([{ stepKey: 'a', interruptions: 2, loneDeaths: 0, aloneMs: 10_000 }]);
     });
 
-    test('of several suspects the one begun last goes first, so that one that goes on for ever shields no other', async () => {
-      const store = await open();
+    test('of several suspects the one begun last goes first, so that one that goes on for ever shields no other', async (store) => {
       await startRun(store, graphOf({ a: [], b: [] }));
       for (let deaths = 0; deaths < 2; deaths += 1) {
         await claimAll(store, T0 + deaths);
@@ -177,8 +166,7 @@ export function turns({ open }: StoreUnderTest): void {
       }
     });
 
-    test('a suspect that is due later holds nothing back until then', async () => {
-      const store = await open();
+    test('a suspect that is due later holds nothing back until then', async (store) => {
       await startRun(store, graphOf({ a: [] }));
       for (let deaths = 0; deaths < 2; deaths += 1) {
         await claimAll(store, T0 + deaths);
@@ -194,8 +182,7 @@ export function turns({ open }: StoreUnderTest): void {
       expect(lapsed.claims).toMatchObject([{ stepKey: suspect?.stepKey, attempt: (suspect?.attempt ?? 0) + 1 }]);
     });
 
-    test('the backlog is what is due and waits, and its oldest step that no limit holds back', async () => {
-      const store = await open();
+    test('the backlog is what is due and waits, and its oldest step that no limit holds back', async (store) => {
       const measure = (most = 100) => store.measureBacklog({ now: T0 + 10, most });
       expect(await measure()).toEqual({ dueSteps: 0, oldestDueAt: null });
       const snapshot = { id: busy, steps: graphOf({ a: [] }), concurrency: 1 } as never;
@@ -209,8 +196,7 @@ export function turns({ open }: StoreUnderTest): void {
       expect(await measure()).toEqual({ dueSteps: 3, oldestDueAt: T0 + 7 });
     });
 
-    test('a step that was alone is blamed, and twice as long alone each time; an outcome clears it', async () => {
-      const store = await open();
+    test('a step that was alone is blamed, and twice as long alone each time; an outcome clears it', async (store) => {
       await startRun(store, graphOf({ a: [] }));
       for (const [deaths, aloneMs] of [null, null, 10_000, 20_000].entries()) {
         const [claimed] = await claimAll(store, T0 + deaths);

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { Claim, StepResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { claimAll, finish, graphOf, id, minute, retryAt, startRun, succeeded, T0 } from '../samples.ts';
@@ -11,10 +11,9 @@ const waiting = (change: { dueAt?: number | null; signalName?: string | null }):
   ...change,
 });
 
-export function waits({ open }: StoreUnderTest): void {
+export function waits({ test }: StoreUnderTest): void {
   describe('a step that waits for a time', () => {
-    test('goes on then, with the attempt that it began and what it kept', async () => {
-      const store = await open();
+    test('goes on then, with the attempt that it began and what it kept', async (store) => {
       const runId = await startRun(store, graphOf({ a: [] }));
       await finish(store, await claimOne(store), waiting({ dueAt: T0 + 500 }));
       expect(await claimAll(store, T0 + 499)).toEqual([]);
@@ -24,8 +23,7 @@ export function waits({ open }: StoreUnderTest): void {
       expect(await store.listSteps(runId)).toMatchObject([{ status: 'Succeeded', attempts: [{ output: 'there' }] }]);
     });
 
-    test('keeps its due time over the recovery of what a dead process left', async () => {
-      const store = await open();
+    test('keeps its due time over the recovery of what a dead process left', async (store) => {
       await startRun(store, graphOf({ a: [], b: [] }));
       const [first, second] = await claimAll(store);
       if (first === undefined || second === undefined) throw new Error('two steps should be due');
@@ -37,8 +35,7 @@ export function waits({ open }: StoreUnderTest): void {
   });
 
   describe('a signal', () => {
-    test('wakes the step that waits for its name, and is handed to it', async () => {
-      const store = await open();
+    test('wakes the step that waits for its name, and is handed to it', async (store) => {
       const runId = await startRun(store, graphOf({ a: [] }));
       await finish(store, await claimOne(store), waiting({ signalName: 'go' }));
       expect(await claimAll(store, T0 + minute)).toEqual([]);
@@ -52,8 +49,7 @@ export function waits({ open }: StoreUnderTest): void {
       ]);
     });
 
-    test('that comes before the step waits is kept for it; a second one is a duplicate', async () => {
-      const store = await open();
+    test('that comes before the step waits is kept for it; a second one is a duplicate', async (store) => {
       const runId = await startRun(store, graphOf({ a: [] }));
       expect(await signal(store, runId, 'go')).toEqual({ kind: 'accepted', stepKey: null });
       expect(await signal(store, runId, 'go')).toEqual({ kind: 'duplicate' });
@@ -61,8 +57,7 @@ export function waits({ open }: StoreUnderTest): void {
       expect((await claimOne(store, T0 + 9)).resumed?.signal).toMatchObject({ body: { by: 'Ada' } });
     });
 
-    test('to a run that was told to stop, or whose time is up, is refused: no step would go on with it', async () => {
-      const store = await open();
+    test('to a run that was told to stop, or whose time is up, is refused: no step would go on with it', async (store) => {
       const runId = await startRun(store, graphOf({ a: [], b: [] }), { timeoutAt: T0 + 7 });
       const [first] = await claimAll(store, T0, 1);
       if (first === undefined) throw new Error('a step should be due');
@@ -74,8 +69,7 @@ export function waits({ open }: StoreUnderTest): void {
       expect(await store.listSignals(runId)).toEqual([]);
     });
 
-    test('is handed over once: a later wait that ends by its time comes without it', async () => {
-      const store = await open();
+    test('is handed over once: a later wait that ends by its time comes without it', async (store) => {
       const runId = await startRun(store, graphOf({ a: [] }));
       await finish(store, await claimOne(store), waiting({ signalName: 'go' }));
       await signal(store, runId, 'go');
@@ -86,8 +80,7 @@ export function waits({ open }: StoreUnderTest): void {
       expect((await claimOne(store, T0 + 101)).resumed).toMatchObject({ signal: null });
     });
 
-    test('stays with the step through an interruption, and goes to the attempt that comes after a failed one', async () => {
-      const store = await open();
+    test('stays with the step through an interruption, and goes to the attempt that comes after a failed one', async (store) => {
       const runId = await startRun(store, graphOf({ a: [] }));
       await finish(store, await claimOne(store), waiting({ signalName: 'go' }));
       await signal(store, runId, 'go');
@@ -101,8 +94,7 @@ export function waits({ open }: StoreUnderTest): void {
       expect(await store.listSignals(runId)).toHaveLength(1);
     });
 
-    test('refuses a signal to a run that has ended, or to an unknown run', async () => {
-      const store = await open();
+    test('refuses a signal to a run that has ended, or to an unknown run', async (store) => {
       const runId = await startRun(store, graphOf({ a: [] }));
       await finish(store, await claimOne(store), succeeded());
       expect(await signal(store, runId, 'go')).toEqual({ kind: 'ended', status: 'Succeeded' });
@@ -122,8 +114,7 @@ export function waits({ open }: StoreUnderTest): void {
       },
     };
 
-    test('runs so many iterations at once, and ends with what they left, in the order of the items', async () => {
-      const store = await open();
+    test('runs so many iterations at once, and ends with what they left, in the order of the items', async (store) => {
       const runId = await startRun(store, graph);
       await finish(store, await claimOne(store), { kind: 'loop', items: ['x', 'y', 'z'], concurrency: 2 });
       const first = await claimAll(store);
@@ -142,8 +133,7 @@ export function waits({ open }: StoreUnderTest): void {
       expect(steps.find(({ stepKey }) => stepKey === 'each')?.output).toEqual(['x', 'y', 'z']);
     });
 
-    test('over nothing ends at once', async () => {
-      const store = await open();
+    test('over nothing ends at once', async (store) => {
       const runId = await startRun(store, graph);
       expect(await finish(store, await claimOne(store), { kind: 'loop', items: [], concurrency: 2 })).toMatchObject({
         runStatus: 'Succeeded',
