@@ -1,16 +1,11 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { createAcceptanceLimits } from '../../src/flows/acceptance-limits.ts';
 import type { Acceptance } from '../../src/store/store.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
-import { fakeClock, recordingLogger, until } from './fixture.ts';
+import { fakeClock, recordingLogger, standingTimers, until } from './fixture.ts';
 
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-});
-afterEach(() => {
-  vi.useRealTimers();
-});
+standingTimers();
 
 const aRun = { run: { steps: { length: 1 } } };
 const aDelivery = { ...aRun, delivery: {} as NonNullable<Acceptance['delivery']> };

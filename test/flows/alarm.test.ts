@@ -1,13 +1,8 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { createAlarm } from '../../src/flows/alarm.ts';
-import { fakeClock, recordingLogger } from './fixture.ts';
+import { fakeClock, recordingLogger, standingTimers } from './fixture.ts';
 
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-});
-afterEach(() => {
-  vi.useRealTimers();
-});
+standingTimers();
 
 /** An alarm whose questions are answered by hand. */
 function open({ isFit, canAsk }: Record<string, () => boolean> = {}) {

@@ -1,40 +1,23 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { z } from 'zod';
+import { describe, expect, it, vi } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
-import { defineHandler, type HandlerResult, type StepContext } from '../../src/flows/handlers/handler.ts';
+import type { HandlerResult } from '../../src/flows/handlers/handler.ts';
 import type { Store } from '../../src/store/store.ts';
 import {
   cel,
+  DONE,
   type FlowService,
   type FlowServiceOptions,
-  openFlowService,
+  gate,
+  openStarted,
   openStore,
+  ownHandler,
+  standingTimers,
   stepOf,
   until,
 } from './fixture.ts';
 import { graphOf } from './graphs.ts';
 
-// The store's thread needs no timers, so these stand still while it works.
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
-});
-afterEach(() => {
-  vi.useRealTimers();
-});
-
-const DONE: HandlerResult = { kind: 'succeeded', output: null };
-
-/** A handler whose steps run until they are let go. */
-function gate() {
-  const waiting: { context: StepContext; end: (result?: HandlerResult) => void }[] = [];
-  const handler = defineHandler({
-    type: 'Gate',
-    inputs: z.unknown(),
-    run: (context) =>
-      new Promise<HandlerResult>((resolve) => waiting.push({ context, end: (result = DONE) => resolve(result) })),
-  });
-  return { handler, waiting };
-}
+standingTimers();
 
 const gates = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`s${n}`, stepOf('Gate')]));
 
@@ -50,9 +33,7 @@ async function openIdle(steps: Parameters<FlowService['deploy']>, options: FlowS
   });
   const members = ['accept', 'advance', 'claimDue', 'beginAttempts'] as const;
   const store = Object.assign({}, real, ...members.map(counted)) as Store;
-  const service = await openFlowService({ ...options, store });
-  await service.deploy(...steps);
-  await service.runtime.start();
+  const service = await openStarted({ ...options, store }, ...steps);
   await until(() => calls.length === 1);
   await store.ping();
   calls.length = 0;
@@ -164,13 +145,9 @@ describe('while no due step waits', () => {
 describe('a step that needed no claim', () => {
   it('starts after the answer to what started its run has left', async () => {
     const order: string[] = [];
-    const handler = defineHandler({
-      type: 'Note',
-      inputs: z.unknown(),
-      run: () => {
-        order.push('step');
-        return DONE;
-      },
+    const handler = ownHandler('Note', () => {
+      order.push('step');
+      return DONE;
     });
     const service = await openIdle([{ a: stepOf('Note') }], { own: [handler] });
     // An answer takes a few promises to get from the store to the socket.
@@ -222,11 +199,9 @@ describe('a step that needed no claim', () => {
 
   it('is tried again when it failed', async () => {
     let tries = 0;
-    const handler = defineHandler({
-      type: 'Flaky',
-      inputs: z.unknown(),
-      run: () => (++tries === 1 ? { kind: 'failed', code: 'down', message: 'is down', retryable: true } : DONE),
-    });
+    const handler = ownHandler('Flaky', () =>
+      ++tries === 1 ? { kind: 'failed', code: 'down', message: 'is down', retryable: true } : DONE,
+    );
     const retry = { maxAttempts: 2, backoffSeconds: 30, factor: 1, maxBackoffSeconds: 30, jitter: false };
     const service = await openIdle([{ a: stepOf('Flaky', { retry }) }], { own: [handler] });
     const runId = await service.trigger();
@@ -373,7 +348,7 @@ it('an attempt without a row whose outcome was given up is counted before the st
     runs += 1;
     return DONE;
   };
-  const handler = defineHandler({ type: 'Count', inputs: z.unknown(), run });
+  const handler = ownHandler('Count', run);
   const advance: Store['advance'] = (...given) =>
     runs === 1 ? Promise.reject(new StoreUnavailableError('no such revision')) : real.advance(...given);
   const service = await openIdle([{ a: stepOf('Count') }], { own: [handler], store: { ...real, advance } });

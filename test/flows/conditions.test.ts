@@ -1,20 +1,19 @@
 import { describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import type { JsonObject } from '../../src/model/json.ts';
-import { openFlowService, stepOf } from './fixture.ts';
+import { openFlowService, openStarted, ownHandler, stepOf } from './fixture.ts';
 
 const edge = (upstream: string, when: string) => ({ [upstream]: { statuses: ['Succeeded'] as const, when } });
 
 /** Runs `a`, then `b` under a condition, then `c` after `b`; yields the run, its steps and the log. */
 async function runWith(when: string, body: JsonObject = {}) {
-  const service = await openFlowService();
-  await service.deploy({
-    a: stepOf('LogMessage', { inputs: { message: { total: 7 } } }),
-    b: stepOf('NoOp', { runAfter: edge('a', when) }),
-    c: stepOf('NoOp', { runAfter: { b: { statuses: ['Succeeded'] } } }),
-  });
-  await service.runtime.start();
+  const service = await openStarted(
+    {},
+    {
+      a: stepOf('LogMessage', { inputs: { message: { total: 7 } } }),
+      b: stepOf('NoOp', { runAfter: edge('a', when) }),
+      c: stepOf('NoOp', { runAfter: { b: { statuses: ['Succeeded'] } } }),
+    },
+  );
   const runId = await service.trigger(body);
   const run = await service.ended(runId);
   await service.runtime.stop(0);
@@ -75,14 +74,15 @@ describe('a condition', () => {
   });
 
   it('is false or broken whatever the conditions on other edges say', async () => {
-    const service = await openFlowService();
-    await service.deploy({
-      a: stepOf('NoOp'),
-      b: stepOf('NoOp'),
-      skipped: stepOf('NoOp', { runAfter: { ...edge('a', 'true'), ...edge('b', 'false') } }),
-      broken: stepOf('NoOp', { runAfter: { ...edge('a', 'false'), ...edge('b', 'trigger.body.missing') } }),
-    });
-    await service.runtime.start();
+    const service = await openStarted(
+      {},
+      {
+        a: stepOf('NoOp'),
+        b: stepOf('NoOp'),
+        skipped: stepOf('NoOp', { runAfter: { ...edge('a', 'true'), ...edge('b', 'false') } }),
+        broken: stepOf('NoOp', { runAfter: { ...edge('a', 'false'), ...edge('b', 'trigger.body.missing') } }),
+      },
+    );
     const runId = await service.trigger({});
     await service.ended(runId);
     expect(await service.steps(runId)).toMatchObject({
@@ -93,14 +93,10 @@ describe('a condition', () => {
 
   it('is asked when its step starts, and not again before another attempt', async () => {
     let tries = 0;
-    const flaky = defineHandler({
-      type: 'Flaky',
-      inputs: z.unknown(),
-      run: () => {
-        tries += 1;
-        if (tries === 1) return { kind: 'failed', code: 'down', message: 'down', retryable: true };
-        return { kind: 'succeeded', output: null };
-      },
+    const flaky = ownHandler('Flaky', () => {
+      tries += 1;
+      if (tries === 1) return { kind: 'failed', code: 'down', message: 'down', retryable: true };
+      return { kind: 'succeeded', output: null };
     });
     const service = await openFlowService({ own: [flaky] });
     const retry = { maxAttempts: 2, backoffSeconds: 0, factor: 1, maxBackoffSeconds: 0, jitter: false };

@@ -1,34 +1,23 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { z } from 'zod';
+import { describe, expect, it, vi } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
-import { defineHandler, type HandlerResult, type StepContext } from '../../src/flows/handlers/handler.ts';
 import { createServiceClock } from '../../src/model/clock.ts';
 import type { Store } from '../../src/store/store.ts';
 import { isOnPostgres } from '../database.ts';
-import { openFlowService, openStore, START, stepOf, until } from './fixture.ts';
+import {
+  DONE,
+  gate,
+  openFlowService,
+  openStarted,
+  openStore,
+  ownHandler,
+  START,
+  standingTimers,
+  stepOf,
+  until,
+} from './fixture.ts';
 import { graphOf } from './graphs.ts';
 
-// The store's thread needs no timers, so these stand still while it works.
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
-});
-afterEach(() => {
-  vi.useRealTimers();
-});
-
-const DONE: HandlerResult = { kind: 'succeeded', output: null };
-
-/** A handler whose steps wait until they are let go, one by one. */
-function gate() {
-  const waiting: { context: StepContext; end: (result?: HandlerResult) => void }[] = [];
-  const handler = defineHandler({
-    type: 'Gate',
-    inputs: z.unknown(),
-    run: (context) =>
-      new Promise<HandlerResult>((resolve) => waiting.push({ context, end: (result = DONE) => resolve(result) })),
-  });
-  return { handler, waiting };
-}
+standingTimers();
 
 /** The store with some members in other hands. */
 function altered(store: Store, change: Partial<Store>): Store {
@@ -55,9 +44,7 @@ describe('claiming', () => {
         return batch;
       },
     });
-    const service = await openFlowService({ store: watched, own: [handler], concurrency: 3 });
-    await service.deploy(wide(8));
-    await service.runtime.start();
+    const service = await openStarted({ store: watched, own: [handler], concurrency: 3 }, wide(8));
     const runId = await service.trigger();
     for (let ended = 0; ended < 8; ended += 1) {
       const running = Math.min(3, 8 - ended);
@@ -72,9 +59,7 @@ describe('claiming', () => {
   it('asks nothing of the store while there is nothing to do', async () => {
     const store = await openStore();
     const claimDue = vi.fn(store.claimDue);
-    const service = await openFlowService({ store: altered(store, { claimDue }) });
-    await service.deploy(graphOf({ a: [] }));
-    await service.runtime.start();
+    const service = await openStarted({ store: altered(store, { claimDue }) }, graphOf({ a: [] }));
     await service.ended(await service.trigger());
     const calls = claimDue.mock.calls.length;
     await service.store.ping();
@@ -84,9 +69,7 @@ describe('claiming', () => {
 
   it('looks at least once a minute for steps that it was not told of', async () => {
     const { handler, waiting } = gate();
-    const service = await openFlowService({ own: [handler] });
-    await service.deploy(wide(1));
-    await service.runtime.start();
+    const service = await openStarted({ own: [handler] }, wide(1));
     await service.store.ping();
     const elsewhere = '0b7c9d10-0000-4000-8000-0000000000e1';
     const flow = service.catalog.list()[0];
@@ -111,13 +94,9 @@ describe('claiming', () => {
 
   it('tries a failed step again when it is due, and not before', async () => {
     let tries = 0;
-    const handler = defineHandler({
-      type: 'Flaky',
-      inputs: z.unknown(),
-      run: () => {
-        tries += 1;
-        return tries < 3 ? { kind: 'failed', code: 'down', message: 'is down', retryable: true } : DONE;
-      },
+    const handler = ownHandler('Flaky', () => {
+      tries += 1;
+      return tries < 3 ? { kind: 'failed', code: 'down', message: 'is down', retryable: true } : DONE;
     });
     const service = await openFlowService({ own: [handler] });
     const retry = { maxAttempts: 3, backoffSeconds: 30, factor: 2, maxBackoffSeconds: 300, jitter: false };
@@ -143,13 +122,9 @@ describe('claiming', () => {
 
   it('starts no step of a run whose time is up, though both fell due at once', async () => {
     let tries = 0;
-    const handler = defineHandler({
-      type: 'Flaky',
-      inputs: z.unknown(),
-      run: () => {
-        tries += 1;
-        return { kind: 'failed', code: 'down', message: 'is down', retryable: true };
-      },
+    const handler = ownHandler('Flaky', () => {
+      tries += 1;
+      return { kind: 'failed', code: 'down', message: 'is down', retryable: true };
     });
     const service = await openFlowService({ own: [handler] });
     const retry = { maxAttempts: 3, backoffSeconds: 30, factor: 1, maxBackoffSeconds: 30, jitter: false };
@@ -169,9 +144,7 @@ describe('claiming', () => {
     const claimDue = vi.fn<Store['claimDue']>((request) =>
       isDown ? Promise.reject(new StoreUnavailableError('the disk is full')) : store.claimDue(request),
     );
-    const service = await openFlowService({ store: altered(store, { claimDue }) });
-    await service.deploy(graphOf({ a: ['b'], b: [] }));
-    await service.runtime.start();
+    const service = await openStarted({ store: altered(store, { claimDue }) }, graphOf({ a: ['b'], b: [] }));
     await until(() => service.log.lines.length > 0);
     const runId = await service.trigger();
     service.runtime.dispatcher.nudge();
@@ -195,9 +168,7 @@ describe('leases', () => {
     const { handler, waiting } = gate();
     const store = await openStore();
     const renewLeases = vi.fn(store.renewLeases);
-    const service = await openFlowService({ store: altered(store, { renewLeases }), own: [handler] });
-    await service.deploy(wide(3));
-    await service.runtime.start();
+    const service = await openStarted({ store: altered(store, { renewLeases }), own: [handler] }, wide(3));
     const runId = await service.trigger();
     await until(() => waiting.length === 3);
     for (let renewals = 1; renewals <= 5; renewals += 1) {
@@ -221,9 +192,7 @@ describe('leases', () => {
 
   it('that were lost abort their step, and its outcome is dropped', async () => {
     const { handler, waiting } = gate();
-    const service = await openFlowService({ own: [handler] });
-    await service.deploy(wide(1));
-    await service.runtime.start();
+    const service = await openStarted({ own: [handler] }, wide(1));
     const runId = await service.trigger();
     await until(() => waiting.length === 1);
     // If the step needed no claim, its attempt is written by now.
@@ -243,9 +212,7 @@ describe('leases', () => {
 
   it('that lapsed while the process stood still are extended before anything is claimed', async () => {
     const { handler, waiting } = gate();
-    const service = await openFlowService({ own: [handler] });
-    await service.deploy(wide(1));
-    await service.runtime.start();
+    const service = await openStarted({ own: [handler] }, wide(1));
     const runId = await service.trigger();
     await until(() => waiting.length === 1);
     service.clock.pass(100_000);
@@ -291,13 +258,9 @@ describe('a clock that is set', () => {
   it('back does not keep a step whose outcome was given up until the false time', async () => {
     const store = await openStore();
     let runs = 0;
-    const handler = defineHandler({
-      type: 'Count',
-      inputs: z.unknown(),
-      run: () => {
-        runs += 1;
-        return DONE;
-      },
+    const handler = ownHandler('Count', () => {
+      runs += 1;
+      return DONE;
     });
     const service = await openFlowService({
       own: [handler],
@@ -329,19 +292,20 @@ describe('a clock that is set', () => {
     const { handler, waiting } = gate();
     const store = await openStore();
     let aheadMs = 100_000;
-    const service = await openFlowService({
-      own: [handler],
-      store: altered(store, {
-        renewLeases: async (renewal) => {
-          const lost = await store.renewLeases(renewal);
-          service.clock.set(aheadMs);
-          aheadMs = 0;
-          return lost;
-        },
-      }),
-    });
-    await service.deploy(wide(1));
-    await service.runtime.start();
+    const service = await openStarted(
+      {
+        own: [handler],
+        store: altered(store, {
+          renewLeases: async (renewal) => {
+            const lost = await store.renewLeases(renewal);
+            service.clock.set(aheadMs);
+            aheadMs = 0;
+            return lost;
+          },
+        }),
+      },
+      wide(1),
+    );
     const runId = await service.trigger();
     await until(() => waiting.length === 1);
     service.clock.set(100_000);
@@ -358,7 +322,7 @@ describe('a clock that is set', () => {
 describe('an outcome', () => {
   const counting = () => {
     let runs = 0;
-    const handler = defineHandler({ type: 'Count', inputs: z.unknown(), run: () => ({ ...DONE, output: ++runs }) });
+    const handler = ownHandler('Count', () => ({ ...DONE, output: ++runs }));
     return { handler, runs: () => runs };
   };
 
@@ -368,17 +332,18 @@ describe('an outcome', () => {
     let isDown = true;
     const down = () => Promise.reject(new StoreUnavailableError('the disk is full'));
     const advance = vi.fn<Store['advance']>((outcome) => (isDown ? down() : store.advance(outcome)));
-    const service = await openFlowService({
-      own: [handler],
-      store: altered(store, {
-        advance,
-        claimDue: (request) => (isDown && advance.mock.calls.length > 0 ? down() : store.claimDue(request)),
-        renewLeases: (renewal) => (isDown ? down() : store.renewLeases(renewal)),
-        ping: () => (isDown ? down() : store.ping()),
-      }),
-    });
-    await service.deploy({ a: stepOf('Count') });
-    await service.runtime.start();
+    const service = await openStarted(
+      {
+        own: [handler],
+        store: altered(store, {
+          advance,
+          claimDue: (request) => (isDown && advance.mock.calls.length > 0 ? down() : store.claimDue(request)),
+          renewLeases: (renewal) => (isDown ? down() : store.renewLeases(renewal)),
+          ping: () => (isDown ? down() : store.ping()),
+        }),
+      },
+      { a: stepOf('Count') },
+    );
     const runId = await service.trigger();
     for (let tries = 1; tries < 20; tries += 1) {
       await until(() => advance.mock.calls.length === tries);

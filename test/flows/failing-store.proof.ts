@@ -1,11 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { z } from 'zod';
 import { StoreUnavailableError } from '../../src/errors.ts';
-import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import type { Graph } from '../../src/model/manifest.ts';
 import type { Store } from '../../src/store/store.ts';
-import { cel, openFlowService, openStore, stepOf } from './fixture.ts';
+import { cel, openStarted, openStore, ownHandler, stepOf } from './fixture.ts';
 
 const WRITES = ['claimDue', 'advance'] as const;
 const retry = { maxAttempts: 2, backoffSeconds: 1, factor: 1, maxBackoffSeconds: 1, jitter: false };
@@ -39,19 +37,14 @@ function failing(store: Store, n: number, isDone: boolean): { store: Store; hasF
 }
 
 async function run(n: number, isDone: boolean) {
-  const flaky = defineHandler({
-    type: 'Flaky',
-    inputs: z.unknown(),
-    run: ({ attempt }) =>
-      attempt === 1
-        ? { kind: 'failed', code: 'down', message: 'down', retryable: true }
-        : { kind: 'succeeded', output: null },
-  });
+  const flaky = ownHandler('Flaky', ({ attempt }) =>
+    attempt === 1
+      ? { kind: 'failed', code: 'down', message: 'down', retryable: true }
+      : { kind: 'succeeded', output: null },
+  );
   const real = await openStore();
   const { store, hasFailed } = failing(real, n, isDone);
-  const service = await openFlowService({ store, own: [flaky], random: () => 0 });
-  await service.deploy(steps);
-  await service.runtime.start();
+  const service = await openStarted({ store, own: [flaky], random: () => 0 }, steps);
   const runId = await service.trigger();
   for (;;) {
     const found = await real.findRun(runId);

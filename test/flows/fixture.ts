@@ -1,9 +1,15 @@
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { pino } from 'pino';
-import { onTestFinished } from 'vitest';
+import { afterEach, beforeEach, onTestFinished, vi } from 'vitest';
+import { z } from 'zod';
 import { type Catalog, createCatalog } from '../../src/flows/catalog.ts';
-import type { StepHandler } from '../../src/flows/handlers/handler.ts';
+import {
+  defineHandler,
+  type HandlerResult,
+  type StepContext,
+  type StepHandler,
+} from '../../src/flows/handlers/handler.ts';
 import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
 import { createRuntime, type Runtime } from '../../src/flows/runtime.ts';
 import type { LoadedFlow } from '../../src/manifest/load.ts';
@@ -18,6 +24,16 @@ import { openEmptyStore } from '../database.ts';
 
 export const FLOW_ID = '0b7c9d10-0000-4000-8000-000000000001';
 export const START = Date.parse('2026-03-01T12:00:00Z');
+
+/** Has the timers of each test wait until they are told to go on; the store's thread needs none. */
+export function standingTimers(): void {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+}
 
 export interface FakeClock extends Clock {
   /** Moves both clocks on. */
@@ -72,6 +88,23 @@ export function manifestOf(steps: Graph, change: Partial<Manifest> = {}): Manife
 
 export function stepOf(type: string, change: Partial<StepDefinition> = {}): StepDefinition {
   return { type, inputs: {}, runAfter: {}, ...change };
+}
+
+export const DONE: HandlerResult = { kind: 'succeeded', output: null };
+
+/** A step type that takes any inputs. */
+export function ownHandler(type: string, run: (context: StepContext) => HandlerResult | Promise<HandlerResult>) {
+  return defineHandler({ type, inputs: z.unknown(), run });
+}
+
+/** A handler whose steps run until they are let go, one by one. */
+export function gate() {
+  const waiting: { context: StepContext; end: (result?: HandlerResult) => void }[] = [];
+  const handler = ownHandler(
+    'Gate',
+    (context) => new Promise((resolve) => waiting.push({ context, end: (result = DONE) => resolve(result) })),
+  );
+  return { handler, waiting };
 }
 
 /** A manifest as the loader hands it on. */
@@ -169,6 +202,17 @@ export async function openFlowService(options: FlowServiceOptions = {}): Promise
       return Object.fromEntries(steps.map((step) => [step.stepKey, step]));
     },
   };
+}
+
+/** A started service with one flow. */
+export async function openStarted(
+  options: FlowServiceOptions,
+  ...deployed: Parameters<FlowService['deploy']>
+): Promise<FlowService> {
+  const service = await openFlowService(options);
+  await service.deploy(...deployed);
+  await service.runtime.start();
+  return service;
 }
 
 /** A placeholder of a template. */

@@ -1,16 +1,11 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { createHeartbeat } from '../../src/flows/heartbeat.ts';
 import { createServiceClock } from '../../src/model/clock.ts';
 import type { Beat, BeatAnswer } from '../../src/store/store.ts';
-import { fakeClock, recordingLogger, START } from './fixture.ts';
+import { fakeClock, recordingLogger, START, standingTimers } from './fixture.ts';
 
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-});
-afterEach(() => {
-  vi.useRealTimers();
-});
+standingTimers();
 
 /** A heartbeat on a store whose beats take 10 ms and get these answers one after another, the last one again and again. */
 function heartbeat(...answers: ((Partial<BeatAnswer> & { takesMs?: number }) | Error)[]) {

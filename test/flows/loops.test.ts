@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import type { Json } from '../../src/model/json.ts';
 import type { Graph, StepDefinition } from '../../src/model/manifest.ts';
-import { cel, openFlowService, stepOf } from './fixture.ts';
+import { cel, openStarted, ownHandler, stepOf } from './fixture.ts';
 
 const loop = (forEach: Json, steps: Graph, change: Partial<StepDefinition> = {}) =>
   stepOf('ForEach', { forEach, steps, ...change });
@@ -21,9 +21,7 @@ const failsOn = defineHandler({
 });
 
 async function run(steps: Graph, body: Json = {}) {
-  const service = await openFlowService({ own: [failsOn] });
-  await service.deploy(steps);
-  await service.runtime.start();
+  const service = await openStarted({ own: [failsOn] }, steps);
   const runId = await service.trigger(body);
   const ended = await service.ended(runId);
   return { service, runId, status: ended.status, steps: await service.steps(runId) };
@@ -152,26 +150,23 @@ describe('a loop', () => {
     const gate = new Promise<void>((resolve) => {
       release = resolve;
     });
-    const own = defineHandler({
-      type: 'Own',
-      inputs: z.unknown(),
-      run: async () => {
-        running += 1;
-        most = Math.max(most, running);
-        await gate;
-        running -= 1;
-        return { kind: 'succeeded', output: null };
+    const own = ownHandler('Own', async () => {
+      running += 1;
+      most = Math.max(most, running);
+      await gate;
+      running -= 1;
+      return { kind: 'succeeded', output: null };
+    });
+    const service = await openStarted(
+      { own: [own] },
+      {
+        each: loop(
+          Array.from({ length: 1000 }, (_, n) => n),
+          { own: stepOf('Own') },
+          { concurrencyLimit: 3 },
+        ),
       },
-    });
-    const service = await openFlowService({ own: [own] });
-    await service.deploy({
-      each: loop(
-        Array.from({ length: 1000 }, (_, n) => n),
-        { own: stepOf('Own') },
-        { concurrencyLimit: 3 },
-      ),
-    });
-    await service.runtime.start();
+    );
     const runId = await service.trigger();
     while (running < 3) await service.store.ping();
     expect(Object.keys(await service.steps(runId))).toHaveLength(4);

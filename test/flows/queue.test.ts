@@ -1,16 +1,18 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { z } from 'zod';
-import { defineHandler, type HandlerResult } from '../../src/flows/handlers/handler.ts';
+import { describe, expect, it, vi } from 'vitest';
+import type { HandlerResult } from '../../src/flows/handlers/handler.ts';
 import type { Store } from '../../src/store/store.ts';
-import { type FlowService, openFlowService, openStore, START, stepOf, until } from './fixture.ts';
+import {
+  type FlowService,
+  openStarted,
+  openStore,
+  ownHandler,
+  START,
+  standingTimers,
+  stepOf,
+  until,
+} from './fixture.ts';
 
-// The store's thread needs no timers, so these stand still while it works.
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
-});
-afterEach(() => {
-  vi.useRealTimers();
-});
+standingTimers();
 
 const SPAN_MS = 250;
 
@@ -30,21 +32,15 @@ async function openQuick() {
   const begun: string[] = [];
   let isQuick = true;
   let running = 0;
-  const handler = defineHandler({
-    type: 'Own',
-    inputs: z.unknown(),
-    run: async ({ runId }): Promise<HandlerResult> => {
-      begun.push(runId);
-      running += 1;
-      if (!isQuick) await new Promise<void>((resolve) => ends.push(resolve));
-      running -= 1;
-      return { kind: 'succeeded', output: null };
-    },
+  const handler = ownHandler('Own', async ({ runId }): Promise<HandlerResult> => {
+    begun.push(runId);
+    running += 1;
+    if (!isQuick) await new Promise<void>((resolve) => ends.push(resolve));
+    running -= 1;
+    return { kind: 'succeeded', output: null };
   });
   const store = { ...real, claimDue, returnLeases };
-  const service = await openFlowService({ store, own: [handler], concurrency: 2 });
-  await service.deploy({ only: stepOf('Own') });
-  await service.runtime.start();
+  const service = await openStarted({ store, own: [handler], concurrency: 2 }, { only: stepOf('Own') });
   await until(() => calls.length === 1);
   await real.ping();
   const setQuick = (is: boolean) => {

@@ -1,17 +1,12 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { createHousekeeping, createRetention } from '../../src/flows/retention.ts';
 import { createServiceClock } from '../../src/model/clock.ts';
 import { createIdSource } from '../../src/model/ids.ts';
 import type { Store } from '../../src/store/store.ts';
 import { aNonce } from '../store/samples.ts';
-import { fakeClock, openFlowService, recordingLogger, START, until } from './fixture.ts';
+import { fakeClock, openFlowService, recordingLogger, START, standingTimers, until } from './fixture.ts';
 
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
-});
-afterEach(() => {
-  vi.useRealTimers();
-});
+standingTimers();
 
 const newId = createIdSource();
 

@@ -1,21 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { defineHandler } from '../../src/flows/handlers/handler.ts';
-import { cel, openFlowService, stepOf } from './fixture.ts';
+import { cel, openFlowService, openStarted, ownHandler, stepOf } from './fixture.ts';
 import { graphOf } from './graphs.ts';
 import { serve } from './handlers/loopback-server.ts';
 
-const fails = defineHandler({
-  type: 'Fails',
-  inputs: z.unknown(),
-  run: () => ({ kind: 'failed', code: 'no_luck', message: 'no luck', retryable: false }),
-});
+const fails = ownHandler('Fails', () => ({ kind: 'failed', code: 'no_luck', message: 'no luck', retryable: false }));
 
 describe('a run', () => {
   it('goes through its graph to the end', async () => {
-    const service = await openFlowService();
-    await service.deploy(graphOf({ a: [], b: ['a'], c: ['a'], d: ['b', 'c'] }));
-    await service.runtime.start();
+    const service = await openStarted({}, graphOf({ a: [], b: ['a'], c: ['a'], d: ['b', 'c'] }));
     const runId = await service.trigger();
     expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded', revision: 1, flowName: 'Orders' });
     const steps = Object.values(await service.steps(runId));
@@ -25,24 +17,23 @@ describe('a run', () => {
   });
 
   it('hands a step what the steps before it left and what started the run', async () => {
-    const service = await openFlowService();
-    await service.deploy({
-      greet: stepOf('LogMessage', { inputs: { message: `hello ${cel('trigger.body.name')}` } }),
-      relay: stepOf('LogMessage', {
-        inputs: { message: { said: cel('steps.greet.output'), of: cel('trigger.headers["x-a"]') } },
-        runAfter: { greet: { statuses: ['Succeeded'] } },
-      }),
-    });
-    await service.runtime.start();
+    const service = await openStarted(
+      {},
+      {
+        greet: stepOf('LogMessage', { inputs: { message: `hello ${cel('trigger.body.name')}` } }),
+        relay: stepOf('LogMessage', {
+          inputs: { message: { said: cel('steps.greet.output'), of: cel('trigger.headers["x-a"]') } },
+          runAfter: { greet: { statuses: ['Succeeded'] } },
+        }),
+      },
+    );
     const runId = await service.trigger({ name: 'Ada' });
     await service.ended(runId);
     expect((await service.steps(runId)).relay).toMatchObject({ output: { said: 'hello Ada', of: 'b' } });
   });
 
   it('fails with its step, and skips what was to come after it', async () => {
-    const service = await openFlowService({ own: [fails] });
-    await service.deploy({ ...graphOf({ b: ['a'] }), a: stepOf('Fails') });
-    await service.runtime.start();
+    const service = await openStarted({ own: [fails] }, { ...graphOf({ b: ['a'] }), a: stepOf('Fails') });
     const runId = await service.trigger();
     expect(await service.ended(runId)).toMatchObject({ status: 'Failed' });
     expect(await service.steps(runId)).toMatchObject({
@@ -82,14 +73,15 @@ describe('a run', () => {
   });
 
   it('emits its events and counts', async () => {
-    const service = await openFlowService({ own: [fails] });
-    await service.deploy({
-      ...graphOf({ b: ['a'] }),
-      a: stepOf('NoOp'),
-      c: stepOf('Fails'),
-      ...graphOf({ d: ['c'], b: ['a'] }),
-    });
-    await service.runtime.start();
+    const service = await openStarted(
+      { own: [fails] },
+      {
+        ...graphOf({ b: ['a'] }),
+        a: stepOf('NoOp'),
+        c: stepOf('Fails'),
+        ...graphOf({ d: ['c'], b: ['a'] }),
+      },
+    );
     const runId = await service.trigger();
     await service.ended(runId);
     await service.runtime.stop(0);
@@ -121,9 +113,7 @@ describe('a run', () => {
   });
 
   it('of a flow without steps has ended at once', async () => {
-    const service = await openFlowService();
-    await service.deploy({});
-    await service.runtime.start();
+    const service = await openStarted({}, {});
     const runId = await service.trigger();
     expect(await service.store.findRun(runId)).toMatchObject({ status: 'Succeeded', completedAt: service.clock.now() });
     expect(service.log.events('RunCompleted')).toMatchObject([{ runId, status: 'Succeeded' }]);
@@ -168,13 +158,9 @@ describe('a deploy while a run is in flight', () => {
     const opened = new Promise<void>((resolve) => {
       open = resolve;
     });
-    const gate = defineHandler({
-      type: 'Gate',
-      inputs: z.unknown(),
-      run: async () => {
-        await opened;
-        return { kind: 'succeeded', output: null };
-      },
+    const gate = ownHandler('Gate', async () => {
+      await opened;
+      return { kind: 'succeeded', output: null };
     });
     return { gate, open: () => open() };
   };
@@ -182,12 +168,13 @@ describe('a deploy while a run is in flight', () => {
 
   it('changes its inputs and neither its graph nor its types', async () => {
     const { gate, open } = gated();
-    const service = await openFlowService({ own: [gate] });
-    await service.deploy({
-      a: stepOf('Gate'),
-      b: stepOf('LogMessage', { inputs: { message: 'old' }, ...behind('a') }),
-    });
-    await service.runtime.start();
+    const service = await openStarted(
+      { own: [gate] },
+      {
+        a: stepOf('Gate'),
+        b: stepOf('LogMessage', { inputs: { message: 'old' }, ...behind('a') }),
+      },
+    );
     const runId = await service.trigger();
     await service.deploy({
       a: stepOf('Gate'),
@@ -203,12 +190,13 @@ describe('a deploy while a run is in flight', () => {
 
   it('leaves a step that it removed its own inputs', async () => {
     const { gate, open } = gated();
-    const service = await openFlowService({ own: [gate] });
-    await service.deploy({
-      a: stepOf('Gate'),
-      b: stepOf('LogMessage', { inputs: { message: 'old' }, ...behind('a') }),
-    });
-    await service.runtime.start();
+    const service = await openStarted(
+      { own: [gate] },
+      {
+        a: stepOf('Gate'),
+        b: stepOf('LogMessage', { inputs: { message: 'old' }, ...behind('a') }),
+      },
+    );
     const runId = await service.trigger();
     await service.deploy({ a: stepOf('Gate') });
     open();

@@ -1,14 +1,18 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { CronTrigger } from '../../src/manifest/schema.ts';
 import type { Store } from '../../src/store/store.ts';
-import { FLOW_ID, type FlowService, openFlowService, openStore, START, stepOf } from './fixture.ts';
+import {
+  FLOW_ID,
+  type FlowService,
+  openFlowService,
+  openStarted,
+  openStore,
+  START,
+  standingTimers,
+  stepOf,
+} from './fixture.ts';
 
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
-});
-afterEach(() => {
-  vi.useRealTimers();
-});
+standingTimers();
 
 const JOB = `flow-${FLOW_ID}-tick`;
 const HOUR = 3_600_000;
@@ -212,9 +216,7 @@ describe('a cron trigger', () => {
         return isFired;
       },
     };
-    const service = await openFlowService({ store: flaky });
-    await service.deploy({ only: stepOf('NoOp') }, { triggers: { tick: cron() } });
-    await service.runtime.start();
+    const service = await openStarted({ store: flaky }, { only: stepOf('NoOp') }, { triggers: { tick: cron() } });
     service.clock.pass(HOUR);
     await expect(service.runtime.scheduler.sync()).rejects.toThrow('lost');
     isLost = false;

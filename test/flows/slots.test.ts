@@ -1,37 +1,39 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { z } from 'zod';
-import { defineHandler, type HandlerResult } from '../../src/flows/handlers/handler.ts';
+import { describe, expect, it, vi } from 'vitest';
+import type { HandlerResult } from '../../src/flows/handlers/handler.ts';
 import { Slots } from '../../src/flows/slots.ts';
-import { type FlowService, openFlowService, stepOf, until } from './fixture.ts';
+import {
+  type FlowService,
+  openFlowService,
+  openStarted,
+  ownHandler,
+  standingTimers,
+  stepOf,
+  until,
+} from './fixture.ts';
 
-// The store's thread needs no timers, so these stand still while it works.
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
-});
-afterEach(() => {
-  vi.useRealTimers();
-});
+standingTimers();
 
 /** A handler whose steps run until they are let go, and how often it was called. */
 function gate() {
   const ends: ((result?: HandlerResult) => void)[] = [];
-  const handler = defineHandler({
-    type: 'Gate',
-    inputs: z.unknown(),
-    run: () =>
+  const handler = ownHandler(
+    'Gate',
+    () =>
       new Promise<HandlerResult>((resolve) => {
         ends.push((result = { kind: 'succeeded', output: null }) => resolve(result));
       }),
-  });
+  );
   return { handler, ends };
 }
 
 describe('while every slot is taken', () => {
   it('a run is ended when its time is up, even one that started after the last slot was taken', async () => {
     const { handler, ends } = gate();
-    const service = await openFlowService({ own: [handler], concurrency: 1 });
-    await service.deploy({ a: stepOf('Gate'), b: stepOf('Gate') }, { timeoutSeconds: 600 });
-    await service.runtime.start();
+    const service = await openStarted(
+      { own: [handler], concurrency: 1 },
+      { a: stepOf('Gate'), b: stepOf('Gate') },
+      { timeoutSeconds: 600 },
+    );
     const holder = await service.trigger();
     await until(() => ends.length === 1);
     await service.deploy({ a: stepOf('Gate') }, { timeoutSeconds: 5 });
@@ -117,9 +119,11 @@ describe('flows whose steps hang', () => {
 describe('a concurrency in the manifest', () => {
   it('bounds the steps of the flow that run at once, and all of them run in the end', async () => {
     const { handler, ends } = gate();
-    const service = await openFlowService({ own: [handler] });
-    await service.deploy({ a: stepOf('Gate'), b: stepOf('Gate'), c: stepOf('Gate') }, { concurrency: 2 });
-    await service.runtime.start();
+    const service = await openStarted(
+      { own: [handler] },
+      { a: stepOf('Gate'), b: stepOf('Gate'), c: stepOf('Gate') },
+      { concurrency: 2 },
+    );
     const runId = await service.trigger();
     await until(() => ends.length === 2);
     await service.store.ping();
@@ -132,9 +136,10 @@ describe('a concurrency in the manifest', () => {
 
   it('of a step bounds the steps of its type, and leaves the others alone', async () => {
     const { handler, ends } = gate();
-    const service = await openFlowService({ own: [handler] });
-    await service.deploy({ a: stepOf('Gate', { concurrency: 1 }), b: stepOf('Gate'), free: stepOf('NoOp') });
-    await service.runtime.start();
+    const service = await openStarted(
+      { own: [handler] },
+      { a: stepOf('Gate', { concurrency: 1 }), b: stepOf('Gate'), free: stepOf('NoOp') },
+    );
     const runId = await service.trigger();
     await until(() => ends.length === 1 && service.log.events('StepCompleted').length === 1);
     expect((await service.steps(runId)).free).toMatchObject({ status: 'Succeeded' });

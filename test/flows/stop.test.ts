@@ -1,8 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
-import { z } from 'zod';
-import { defineHandler, type HandlerResult, type StepContext } from '../../src/flows/handlers/handler.ts';
+import type { HandlerResult, StepContext } from '../../src/flows/handlers/handler.ts';
 import type { Store } from '../../src/store/store.ts';
-import { openFlowService, openStore, START, stepOf, until } from './fixture.ts';
+import { openFlowService, openStarted, openStore, ownHandler, START, stepOf, until } from './fixture.ts';
 import { graphOf } from './graphs.ts';
 
 const DONE: HandlerResult = { kind: 'succeeded', output: null };
@@ -11,15 +10,11 @@ const DONE: HandlerResult = { kind: 'succeeded', output: null };
 function stubborn() {
   const runs: StepContext[] = [];
   let end: (result: HandlerResult) => void = () => {};
-  const handler = defineHandler({
-    type: 'Stubborn',
-    inputs: z.unknown(),
-    run: (context) => {
-      runs.push(context);
-      return new Promise<HandlerResult>((resolve) => {
-        end = resolve;
-      });
-    },
+  const handler = ownHandler('Stubborn', (context) => {
+    runs.push(context);
+    return new Promise<HandlerResult>((resolve) => {
+      end = resolve;
+    });
   });
   return { handler, runs, end: () => end(DONE) };
 }
@@ -29,9 +24,7 @@ const TWO_STEPS = { a: stepOf('Stubborn'), ...graphOf({ b: ['a'] }) };
 describe('a stop', () => {
   it('lets running steps finish, keeps their outcome and claims nothing more', async () => {
     const { handler, runs, end } = stubborn();
-    const service = await openFlowService({ own: [handler] });
-    await service.deploy(TWO_STEPS);
-    await service.runtime.start();
+    const service = await openStarted({ own: [handler] }, TWO_STEPS);
     const runId = await service.trigger();
     await until(() => runs.length === 1);
     const stopped = service.runtime.stop(60_000);
@@ -45,9 +38,7 @@ describe('a stop', () => {
 
   it('aborts what does not finish in time and drops its outcome', async () => {
     const { handler, runs, end } = stubborn();
-    const service = await openFlowService({ own: [handler] });
-    await service.deploy(TWO_STEPS);
-    await service.runtime.start();
+    const service = await openStarted({ own: [handler] }, TWO_STEPS);
     const runId = await service.trigger();
     await until(() => runs.length === 1);
     await service.runtime.stop(0);
@@ -68,9 +59,7 @@ describe('a stop', () => {
       if (batch.claims.length > 0) await asked;
       return batch;
     });
-    const service = await openFlowService({ store: { ...store, claimDue } });
-    await service.deploy(graphOf({ a: [] }));
-    await service.runtime.start();
+    const service = await openStarted({ store: { ...store, claimDue } }, graphOf({ a: [] }));
     const runId = await service.trigger();
     const stopped = service.runtime.stop(60_000);
     answer();
@@ -103,9 +92,7 @@ describe('a start', () => {
     await dying.runtime.stop(0);
 
     const second = stubborn();
-    const service = await openFlowService({ store, own: [second.handler] });
-    await service.deploy(TWO_STEPS);
-    await service.runtime.start();
+    const service = await openStarted({ store, own: [second.handler] }, TWO_STEPS);
     await until(() => second.runs.length === 1);
     second.end();
     expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded', revision: 1 });

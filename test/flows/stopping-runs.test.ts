@@ -1,20 +1,16 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineHandler, type StepContext } from '../../src/flows/handlers/handler.ts';
-import { openFlowService, START, stepOf, until } from './fixture.ts';
+import { openFlowService, openStarted, ownHandler, START, stepOf, until } from './fixture.ts';
 
 const behind = (key: string) => ({ runAfter: { [key]: { statuses: ['Succeeded'] as const } } });
 
 /** A handler that only its signal ends. */
 function stubborn() {
   const contexts: StepContext[] = [];
-  const handler = defineHandler({
-    type: 'Stubborn',
-    inputs: z.unknown(),
-    run: (context) => {
-      contexts.push(context);
-      return new Promise<never>(() => {});
-    },
+  const handler = ownHandler('Stubborn', (context) => {
+    contexts.push(context);
+    return new Promise<never>(() => {});
   });
   return { handler, contexts };
 }
@@ -22,13 +18,14 @@ function stubborn() {
 describe('a run that is cancelled', () => {
   it('aborts the step that runs, and starts nothing more', async () => {
     const { handler, contexts } = stubborn();
-    const service = await openFlowService({ own: [handler] });
-    await service.deploy({
-      a: stepOf('Stubborn'),
-      b: stepOf('NoOp', behind('a')),
-      c: stepOf('Delay', { inputs: { seconds: 9 } }),
-    });
-    await service.runtime.start();
+    const service = await openStarted(
+      { own: [handler] },
+      {
+        a: stepOf('Stubborn'),
+        b: stepOf('NoOp', behind('a')),
+        c: stepOf('Delay', { inputs: { seconds: 9 } }),
+      },
+    );
     const runId = await service.trigger();
     await until(() => contexts.length === 1);
     const result = await service.runtime.control.cancel(runId, 'no longer wanted');
@@ -59,9 +56,7 @@ describe('a run that is cancelled', () => {
 describe('a run whose time is up', () => {
   it('is ended as TimedOut, its running step aborted', async () => {
     const { handler, contexts } = stubborn();
-    const service = await openFlowService({ own: [handler] });
-    await service.deploy({ a: stepOf('Stubborn') }, { timeoutSeconds: 60 });
-    await service.runtime.start();
+    const service = await openStarted({ own: [handler] }, { a: stepOf('Stubborn') }, { timeoutSeconds: 60 });
     const runId = await service.trigger();
     await until(() => contexts.length === 1);
     service.clock.pass(60_000);
@@ -75,9 +70,11 @@ describe('a run whose time is up', () => {
   });
 
   it('is ended at once where it only waits', async () => {
-    const service = await openFlowService();
-    await service.deploy({ a: stepOf('WaitForSignal', { inputs: { signalName: 'go' } }) }, { timeoutSeconds: 60 });
-    await service.runtime.start();
+    const service = await openStarted(
+      {},
+      { a: stepOf('WaitForSignal', { inputs: { signalName: 'go' } }) },
+      { timeoutSeconds: 60 },
+    );
     const runId = await service.trigger();
     service.clock.pass(60_000);
     service.runtime.dispatcher.nudge();

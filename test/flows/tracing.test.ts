@@ -1,23 +1,18 @@
 import { SpanStatusCode } from '@opentelemetry/api';
 import { expect, it } from 'vitest';
-import { z } from 'zod';
-import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import { keepSpans } from '../spans.ts';
-import { openFlowService, stepOf } from './fixture.ts';
+import { openStarted, ownHandler, stepOf } from './fixture.ts';
 import { graphOf } from './graphs.ts';
 
 const spans = keepSpans();
 
-const fails = defineHandler({
-  type: 'Fails',
-  inputs: z.unknown(),
-  run: () => ({ kind: 'failed', code: 'no_luck', message: 'no luck', retryable: false }),
-});
+const fails = ownHandler('Fails', () => ({ kind: 'failed', code: 'no_luck', message: 'no luck', retryable: false }));
 
 it('one trace leads from what started a run to its last step', async () => {
-  const service = await openFlowService({ own: [fails] });
-  await service.deploy({ ...graphOf({ a: [] }), b: stepOf('Fails', { runAfter: { a: { statuses: ['Succeeded'] } } }) });
-  await service.runtime.start();
+  const service = await openStarted(
+    { own: [fails] },
+    { ...graphOf({ a: [] }), b: stepOf('Fails', { runAfter: { a: { statuses: ['Succeeded'] } } }) },
+  );
   const runId = await service.trigger();
   await service.ended(runId);
   await service.runtime.stop(0);

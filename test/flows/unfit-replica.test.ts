@@ -1,17 +1,10 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { z } from 'zod';
-import { defineHandler, type HandlerResult } from '../../src/flows/handlers/handler.ts';
+import { describe, expect, test, vi } from 'vitest';
+import type { HandlerResult } from '../../src/flows/handlers/handler.ts';
 import { createServiceClock } from '../../src/model/clock.ts';
 import type { Graph } from '../../src/model/manifest.ts';
-import { openFlowService, openStore, stepOf, until } from './fixture.ts';
+import { openFlowService, openStore, ownHandler, standingTimers, stepOf, until } from './fixture.ts';
 
-// The store's thread needs no timers, so these stand still while it works.
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
-});
-afterEach(() => {
-  vi.useRealTimers();
-});
+standingTimers();
 
 /**
  * A replica with a run of a minute and a tick at each, and what it does to the store. Its clock is that of the database,
@@ -21,11 +14,7 @@ async function openReplica(steps: Graph = { a: stepOf('NoOp') }) {
   const store = await openStore();
   const database: { behindMs: number; misfit?: string | undefined } = { behindMs: 0 };
   const ends: ((result: HandlerResult) => void)[] = [];
-  const gate = defineHandler({
-    type: 'Gate',
-    inputs: z.unknown(),
-    run: () => new Promise<HandlerResult>((resolve) => ends.push(resolve)),
-  });
+  const gate = ownHandler('Gate', () => new Promise<HandlerResult>((resolve) => ends.push(resolve)));
   const called: string[] = [];
   const noted =
     <Given, Answer>(name: string, call: (given: Given) => Answer) =>

@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import type { Json } from '../../src/model/json.ts';
-import { cel, type FlowService, openFlowService, START, stepOf, until } from './fixture.ts';
+import { cel, type FlowService, openFlowService, ownHandler, START, stepOf, until } from './fixture.ts';
 
 const behind = (key: string) => ({ runAfter: { [key]: { statuses: ['Succeeded'] as const } } });
 
@@ -168,14 +166,10 @@ describe('a step that waits for a signal', () => {
 describe('a handler that waits', () => {
   it('is handed a signal once, and not again when the time of its next wait comes', async () => {
     const seen: Json[] = [];
-    const own = defineHandler({
-      type: 'Own',
-      inputs: z.unknown(),
-      run: ({ resumed, now }) => {
-        seen.push(resumed?.signal?.body ?? null);
-        if (seen.length === 3) return { kind: 'succeeded', output: null };
-        return { kind: 'waiting', signalName: 'go', until: now() + 1000 };
-      },
+    const own = ownHandler('Own', ({ resumed, now }) => {
+      seen.push(resumed?.signal?.body ?? null);
+      if (seen.length === 3) return { kind: 'succeeded', output: null };
+      return { kind: 'waiting', signalName: 'go', until: now() + 1000 };
     });
     const service = await openFlowService({ own: [own] });
     const runId = await started(service, { own: stepOf('Own') });
@@ -191,15 +185,11 @@ describe('a handler that waits', () => {
 
   it('is handed the signal again by the next attempt where it failed with it', async () => {
     const seen: Json[] = [];
-    const own = defineHandler({
-      type: 'Own',
-      inputs: z.unknown(),
-      run: ({ resumed, attempt }) => {
-        if (resumed?.signal == null) return { kind: 'waiting', signalName: 'go' };
-        seen.push([attempt, resumed.signal.body]);
-        if (attempt < 3) return { kind: 'failed', code: 'down', message: 'is down', retryable: attempt < 2 };
-        return { kind: 'succeeded', output: resumed.signal.body };
-      },
+    const own = ownHandler('Own', ({ resumed, attempt }) => {
+      if (resumed?.signal == null) return { kind: 'waiting', signalName: 'go' };
+      seen.push([attempt, resumed.signal.body]);
+      if (attempt < 3) return { kind: 'failed', code: 'down', message: 'is down', retryable: attempt < 2 };
+      return { kind: 'succeeded', output: resumed.signal.body };
     });
     const service = await openFlowService({ own: [own] });
     const retry = { maxAttempts: 5, backoffSeconds: 0, factor: 1, maxBackoffSeconds: 0, jitter: false };
@@ -219,13 +209,9 @@ describe('a handler that waits', () => {
 
   it('is called again with what it kept, in the same attempt, and its time limit counts the wait', async () => {
     const seen: unknown[] = [];
-    const own = defineHandler({
-      type: 'Own',
-      inputs: z.unknown(),
-      run: ({ resumed, attempt, now }) => {
-        seen.push([attempt, resumed?.state ?? null]);
-        return { kind: 'waiting', until: now() + 40_000, state: { looks: seen.length } };
-      },
+    const own = ownHandler('Own', ({ resumed, attempt, now }) => {
+      seen.push([attempt, resumed?.state ?? null]);
+      return { kind: 'waiting', until: now() + 40_000, state: { looks: seen.length } };
     });
     const service = await openFlowService({ own: [own] });
     const runId = await started(service, { own: stepOf('Own', { timeoutSeconds: 100 }) });
@@ -253,7 +239,7 @@ describe('a handler that waits', () => {
     [{ kind: 'waiting', until: Number.NaN }],
     [{ kind: 'waiting', until: 1, state: () => {} }],
   ])('for nothing that can come fails: %o', async (result) => {
-    const own = defineHandler({ type: 'Own', inputs: z.unknown(), run: () => result as never });
+    const own = ownHandler('Own', () => result as never);
     const service = await openFlowService({ own: [own] });
     const runId = await started(service, { own: stepOf('Own') });
     await service.ended(runId);
