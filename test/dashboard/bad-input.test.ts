@@ -1,15 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { z } from 'zod';
 import { compileValidator } from '../../src/dashboard/input.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import type { Store } from '../../src/store/store.ts';
-import { ORDERS_ID, startDashboard, type TestDashboard, UNKNOWN_ID } from './fixture.ts';
+import { ORDERS_ID, startDashboard, UNKNOWN_ID } from './fixture.ts';
 
-let dashboard: TestDashboard;
-
-beforeAll(async () => {
-  dashboard = await startDashboard();
-});
+const dashboard = await startDashboard();
 afterAll(() => dashboard.close());
 
 const lists = ['/flows/api/webhooks/recent', '/flows/api/runs', '/flows/api/flows'];

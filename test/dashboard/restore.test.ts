@@ -1,10 +1,7 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { CANARIES, ORDERS, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
+import { afterAll, describe, expect, it } from 'vitest';
+import { CANARIES, ORDERS, ORDERS_ID, orderDelivery, startDashboard } from './fixture.ts';
 
-let dashboard: TestDashboard;
-beforeAll(async () => {
-  dashboard = await startDashboard();
-});
+const dashboard = await startDashboard();
 afterAll(() => dashboard.close());
 
 const url = `/flows/api/flows/${ORDERS_ID}`;

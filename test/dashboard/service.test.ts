@@ -1,12 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 
-let dashboard: TestDashboard;
-
-beforeAll(async () => {
-  dashboard = await startDashboard();
-});
+const dashboard = await startDashboard();
 afterAll(() => dashboard.close());
 
 describe('health', () => {

@@ -1,17 +1,14 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { compareRevisions, gravest } from '../../../src/deploys/changes/index.ts';
 import { diffSnapshots } from '../../../src/manifest/diff.ts';
 import type { Json } from '../../../src/model/json.ts';
 import { anyEdit, anySteps, type Steps, shuffled } from './any-edit.ts';
 import { mergePatch } from './merge-patch.ts';
 import { QUIET, SETTINGS, verdicts, withHistory } from './samples.ts';
-import { openStage, type Stage, whatRan } from './stage.ts';
+import { openStage, whatRan } from './stage.ts';
 
-let stage: Stage;
-beforeAll(async () => {
-  stage = await openStage();
-});
+const stage = await openStage();
 afterAll(() => stage.close());
 
 const everywhere = (steps: Steps) => withHistory(...Object.keys(steps));
