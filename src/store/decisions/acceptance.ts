@@ -5,7 +5,8 @@ import type { Ask, Decision } from './decision.ts';
 import { shareFlows } from './flows.ts';
 import { listTriggerKeys } from './nonce-names.ts';
 import { type Port, sql } from './port.ts';
-import { type HoldRows, holdOf } from './release.ts';
+import { fitsHeld, type Held, holdOf, insertHeld } from './release.ts';
+import type { Bounds } from './removal.ts';
 import { type PinRows, whyClosed, withPins } from './sub-runs.ts';
 import type { Verbs } from './verb.ts';
 
@@ -95,17 +96,26 @@ export function* mayStart(
   return flow === undefined || (flow.revision === revision && flow.isOpen);
 }
 
+interface Holding<Call extends Candidate> {
+  readonly held: Held;
+  readonly bounds: Bounds;
+  /** The rows of the call. They are asked for after its flow is locked: names are claimed in this order everywhere. */
+  rowsOf(call: Call): Ask<AcceptanceRows<Call>>;
+}
+
 /** Keeps a delivery until its flow starts runs; 'full' where no more may be kept. */
 export function* hold<Call extends Candidate>(
-  rows: AcceptanceRows<Call> & HoldRows<Call>,
+  port: Port,
   call: Call,
+  { held, bounds, rowsOf }: Holding<Call>,
 ): Decision<HoldResult | 'full'> {
-  const kind = yield* holdOf(rows, call);
+  const kind = yield* holdOf(port, call);
   if (kind !== 'held') return { kind };
-  if (!(yield* rows.fits(call))) return 'full';
+  const rows = yield* rowsOf(call);
+  if (!(yield* fitsHeld(port, held, bounds))) return 'full';
   const result = yield* claim(rows, call);
   if (result.kind !== 'accepted') return result;
-  rows.keepHeld(call);
+  insertHeld(port, held);
   return { ...result, kind };
 }
 

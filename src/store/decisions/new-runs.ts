@@ -1,5 +1,5 @@
-import { searchKeyRows } from '../../model/text.ts';
-import { INPUT_COLUMNS, RUN_COLUMNS, runRow, STEP_COLUMNS, stepRows } from '../new-rows.ts';
+import { type SearchKeyRow, searchKeyRows } from '../../model/text.ts';
+import { INPUT_COLUMNS, RUN_COLUMNS, runRow, STEP_COLUMNS, stepRows, type Value } from '../new-rows.ts';
 import type { NewRun } from '../store.ts';
 import { givenRows, TABLES } from '../tables.ts';
 import { countRun } from './counts.ts';
@@ -11,7 +11,11 @@ const runColumns = fixed(ownColumns.join(', '));
 const stepColumns = fixed(STEP_COLUMNS.join(', '));
 const asRun = fixed(givenRows(TABLES.runs.columns, ownColumns));
 const asSteps = fixed(givenRows(TABLES.steps.columns, STEP_COLUMNS));
-const asKeys = fixed(givenRows(TABLES.run_keys.columns));
+
+const KEYS = {
+  run: { owner: fixed('run'), given: fixed(givenRows(TABLES.run_keys.columns)) },
+  delivery: { owner: fixed('delivery'), given: fixed(givenRows(TABLES.delivery_keys.columns)) },
+};
 
 /** Stores a run that starts by itself, with the revisions that it pins: see `withPins`. */
 export function insertRun(port: Port, run: NewRun, idempotencyKey: string | null = null): void {
@@ -28,12 +32,21 @@ export function insertRun(port: Port, run: NewRun, idempotencyKey: string | null
       INSERT INTO sluice.steps (${stepColumns})
       SELECT ${stepColumns} FROM jsonb_to_recordset(${new Rows(steps)}) ${asSteps}`);
   }
-  const keys = searchKeyRows(run.searchKeys).map(([name, folded, value]) => ({ run_id: id, name, folded, value }));
-  if (keys.length > 0) {
-    port.later(sql`
-      INSERT INTO sluice.run_keys (run_id, name, folded, value)
-      SELECT run_id, name, folded, value FROM jsonb_to_recordset(${new Rows(keys)}) ${asKeys}`);
-  }
+  insertKeys(port, 'run', { id, keys: searchKeyRows(run.searchKeys) });
   if (run.pins !== undefined) insertPins(port, id, run.pins);
   countRun(port.count, run);
+}
+
+/** Stores the search keys of a run or a delivery. */
+export function insertKeys(
+  port: Port,
+  of: keyof typeof KEYS,
+  { id, keys }: { readonly id: Value; readonly keys: readonly SearchKeyRow[] },
+): void {
+  if (keys.length === 0) return;
+  const { owner, given } = KEYS[of];
+  const rows = new Rows(keys.map(([name, folded, value]) => ({ [`${of}_id`]: id, name, folded, value })));
+  port.later(sql`
+    INSERT INTO sluice.${owner}_keys (${owner}_id, name, folded, value)
+    SELECT ${owner}_id, name, folded, value FROM jsonb_to_recordset(${rows}) ${given}`);
 }

@@ -1,23 +1,24 @@
 import type { RunnableManifest } from '../../model/manifest.ts';
 import { entryOf, planRun } from '../../model/planner.ts';
+import type { SearchKeyRow } from '../../model/text.ts';
+import { ROW_BYTES, type RunRow } from '../new-rows.ts';
 import type { FlowRecord, NewRun, StartedRun } from '../store.ts';
-import type { Ask, Decision } from './decision.ts';
+import type { Decision } from './decision.ts';
 import { lockFlows } from './flows.ts';
 import { toSearchKeys } from './lists.ts';
-import { insertRun } from './new-runs.ts';
+import { insertKeys, insertRun } from './new-runs.ts';
 import { type Port, sql } from './port.ts';
+import { type Bounds, measureKept } from './removal.ts';
 import { pinRows } from './sub-run-rows.ts';
 import { whyClosed, withPins } from './sub-runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
-/** How a delivery joins those that its flow holds. */
-export interface HoldRows<Call> {
-  readonly port: Port;
-  /** The flow, which neither changes nor takes other deliveries until the transaction ends. */
-  lockFlow(flowId: string): Ask<FlowRecord | undefined>;
-  /** Whether this one fits within the bounds of held deliveries, until the transaction ends. */
-  fits(call: Call): Ask<boolean>;
-  keepHeld(call: Call): void;
+/** What is kept of a delivery that is held. */
+export interface Held {
+  /** The run that it will start, as it would be stored now. */
+  readonly run: RunRow;
+  readonly keys: readonly SearchKeyRow[];
+  readonly body: Uint8Array;
 }
 
 /** A held delivery: what its run will be planned from. */
@@ -111,13 +112,14 @@ function firstOf(sizes: readonly { readonly seq: number; readonly bytes: number 
 
 /**
  * Whether a delivery planned for a revision is held: `open` if the flow starts runs, `outdated` if a deploy came in
- * between, or it was deleted.
+ * between, or it was deleted. Holds the flow alone, so that deliveries are held in the order of their arrival, and none
+ * while a release ends.
  */
 export function* holdOf(
-  { port, lockFlow }: Pick<HoldRows<unknown>, 'port' | 'lockFlow'>,
+  port: Port,
   { flowId, revision }: Pick<NewRun, 'flowId' | 'revision'>,
 ): Decision<'held' | 'open' | 'outdated'> {
-  const flow = yield* lockFlow(flowId);
+  const flow = (yield* lockFlows(port, [flowId])).get(flowId);
   if (flow?.deletedAt !== undefined) return 'outdated';
   if (whyClosed(flow) === undefined) {
     // While some are held, the next one has to queue behind them.
@@ -126,6 +128,33 @@ export function* holdOf(
   }
   return flow !== undefined && flow.revision !== revision ? 'outdated' : 'held';
 }
+
+/** Whether one more fits within the bounds of held deliveries, until the transaction ends. */
+export function* fitsHeld(port: Port, held: Held, { maxRows, maxBytes }: Bounds): Decision<boolean> {
+  if (maxRows === Number.POSITIVE_INFINITY && maxBytes === Number.POSITIVE_INFINITY) return true;
+  // One after the other, whatever the flow: else several could fit where one does.
+  yield* port.run(sql`SELECT pg_advisory_xact_lock(hashtextextended('sluice holds', sluice_lock_scope))`);
+  const { rows, bytes } = yield* measureKept(port, 'held');
+  return rows + 1 <= maxRows && bytes + bytesOf(held) <= maxBytes;
+}
+
+export function insertHeld(port: Port, held: Held): void {
+  const { run, keys, body } = held;
+  const bytes = bytesOf(held);
+  const searchKeys = keys.length === 0 ? null : JSON.stringify(keysIn(keys));
+  port.count('kept_sizes', ['held'], { rows: 1, bytes });
+  port.later(sql`
+    INSERT INTO sluice.held_deliveries (flow_id, trigger_key, run_id, delivery_id, idempotency_key, traceparent,
+      content_type, search_keys, headers, body, kept_bytes, held_at)
+    VALUES (${run.flow_id}, ${run.trigger_key}, ${run.id}, ${run.delivery_id}, ${run.idempotency_key},
+      ${run.traceparent}, ${run.trigger_content_type}, ${searchKeys}, ${run.trigger_headers}, ${body}, ${bytes}, ${run.started_at})`);
+  if (run.delivery_id !== null) insertKeys(port, 'delivery', { id: run.delivery_id, keys });
+}
+
+const keysIn = (keys: readonly SearchKeyRow[]) =>
+  Object.fromEntries(keys.map(([name, folded, value]) => [name, value ?? folded]));
+
+const bytesOf = ({ run, body }: Held) => ROW_BYTES + Buffer.byteLength(String(run.trigger_headers)) + body.byteLength;
 
 type Newest = Parameters<typeof planRun>[0]['flow'];
 

@@ -211,9 +211,12 @@ function* deleteRecords(port: Port, ids: readonly string[]): Decision<string[]> 
 /** Records deleted at a time. */
 const CHUNK_ROWS = 500;
 
-interface LogBounds {
+export interface Bounds {
   readonly maxRows: number;
   readonly maxBytes: number;
+}
+
+interface LogBounds extends Bounds {
   /** Whether records of deliveries that started runs are bounded too. */
   readonly includesStarted?: boolean;
 }
@@ -227,10 +230,10 @@ export function* boundLog(port: Port, bounds: LogBounds, most = Number.POSITIVE_
   const { maxRows, maxBytes, includesStarted = false } = bounds;
   if (maxRows === Number.POSITIVE_INFINITY && maxBytes === Number.POSITIVE_INFINITY) return false;
   const exceeds = ({ rows, bytes }: Size) => rows > maxRows || bytes > maxBytes;
-  if (!exceeds(yield* measureLog(port))) return false;
+  if (!exceeds(yield* measureKept(port, 'refused'))) return false;
   // One after the other: else two would delete for the same excess.
   yield* port.run(sql`SELECT pg_advisory_xact_lock(hashtextextended('sluice log', sluice_lock_scope))`);
-  let { rows, bytes } = yield* measureLog(port);
+  let { rows, bytes } = yield* measureKept(port, 'refused');
   for (let deleted = 0; exceeds({ rows, bytes }); deleted += CHUNK_ROWS) {
     if (deleted >= most) return true;
     const ids: string[] = [];
@@ -251,10 +254,12 @@ interface Size {
   readonly bytes: number;
 }
 
-function* measureLog(port: Port): Decision<Size> {
+/** What is there of deliveries that are bounded. */
+export function* measureKept(port: Port, kept: 'refused' | 'held'): Decision<Size> {
+  const kind = fixed(kept);
   const size = yield* port.get<Size>(sql`
     SELECT coalesce(sum(rows), 0) AS rows, coalesce(sum(bytes), 0) AS bytes
-    FROM sluice.kept_sizes /*sqlite instead: refused_state */ WHERE kind /*sqlite instead: 'refused' */ = 'refused'`);
+    FROM sluice.kept_sizes /*sqlite instead: ${kind}_state */ WHERE kind /*sqlite instead: '${kind}' */ = '${kind}'`);
   return size ?? { rows: 0, bytes: 0 };
 }
 

@@ -56,7 +56,7 @@ export function prepareInsertDelivery(
 }
 
 /** Stores the search keys of a delivery. */
-export function prepareInsertKeys(db: Database): (deliveryId: string, keys: readonly SearchKeyRow[]) => void {
+function prepareInsertKeys(db: Database): (deliveryId: string, keys: readonly SearchKeyRow[]) => void {
   const ofCount: Statement<SentValue[]>[] = [];
   return (deliveryId, keys) => {
     // OR FAIL: else SQLite copies each page first, for the case that the second key cannot be stored.
