@@ -45,6 +45,7 @@ export const activityVerbs: Verbs<
 > = {
   beginIntervention: {
     access: 'write',
+    changes: null,
     *decide(port, { target, details, ...intervention }) {
       const { type = null, id = null } = target ?? {};
       const about = { targetType: type, targetId: id, details: JSON.stringify(details), statusCode: null };
@@ -53,6 +54,7 @@ export const activityVerbs: Verbs<
   },
   noteIntervention: {
     access: 'write',
+    changes: null,
     *decide(port, { id, details }) {
       yield* addState(port, uuidOf(id), (kept) => ({
         details: JSON.stringify({ ...JSON.parse(kept.details), ...details }),
@@ -61,6 +63,7 @@ export const activityVerbs: Verbs<
   },
   endIntervention: {
     access: 'write',
+    changes: null,
     *decide(port, { id, statusCode }) {
       yield* addState(port, uuidOf(id), () => ({ statusCode }));
     },
@@ -80,11 +83,12 @@ export const activityVerbs: Verbs<
         ],
       }),
   },
-  purgeInterventions: { access: 'write', decide: purgeRows },
-  changeActivityKey: { access: 'write', decide: changeKey },
+  purgeInterventions: { access: 'write', changes: null, decide: purgeRows },
+  changeActivityKey: { access: 'write', changes: null, decide: changeKey },
   checkInterventions: { access: 'read', decide: checkRows },
   endSession: {
     access: 'write',
+    changes: null,
     *decide(port, { id, lastsUntil, now }) {
       port.later(sql`DELETE FROM sluice.ended_sessions WHERE lasts_until <= ${now}`);
       yield* port.run(sql`
@@ -102,6 +106,7 @@ export const activityVerbs: Verbs<
   },
   noteCredentials: {
     access: 'write',
+    changes: null,
     *decide(port, { credentials, now }) {
       const given = new Rows(credentials.map(({ id, mark }) => ({ id, mark })));
       port.later(sql`
@@ -116,6 +121,7 @@ export const activityVerbs: Verbs<
   },
   keepSecret: {
     access: 'write',
+    changes: null,
     *decide(port, { name, secret }) {
       yield* port.run(sql`
         INSERT INTO sluice.service_secrets (name, secret) VALUES (${name}, ${secret}) ON CONFLICT DO NOTHING`);

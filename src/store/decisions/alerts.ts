@@ -28,6 +28,7 @@ export const alertVerbs: Verbs<'readAlerts' | 'commitAlerts' | 'forgetAlerts'> =
   },
   commitAlerts: {
     access: 'write',
+    changes: null,
     *decide(port, { version, state, taken, runs }) {
       const text = toJson(state);
       const changes = yield* port.run(
@@ -43,6 +44,7 @@ export const alertVerbs: Verbs<'readAlerts' | 'commitAlerts' | 'forgetAlerts'> =
   },
   forgetAlerts: {
     access: 'write',
+    changes: null,
     *decide(port) {
       yield* port.run(sql`DELETE FROM sluice.alert_state`);
       yield* port.run(sql`DELETE FROM sluice.failed_run_notices`);

@@ -254,8 +254,16 @@ function* lastRunsIn(
 }
 
 export const deployVerbs: Verbs<'readLiveFlow' | 'applyDeploys' | 'deleteFlow' | 'listDeployed'> = {
-  applyDeploys: { access: 'write', decide: applyDeploys },
-  deleteFlow: { access: 'write', decide: deleteFlow },
+  applyDeploys: {
+    access: 'write',
+    changes: (deploys) => deploys.map(({ id }) => ({ kind: 'flow', flowId: id })),
+    decide: applyDeploys,
+  },
+  deleteFlow: {
+    access: 'write',
+    changes: ({ flowId }, { kind }) => (kind === 'deleted' ? [{ kind: 'flow', flowId }] : []),
+    decide: deleteFlow,
+  },
   /** Cheap however long the history is: it reads the newest runs of each revision. */
   readLiveFlow: {
     access: 'read',

@@ -121,6 +121,7 @@ export function* insertRevision(
 export const flowVerbs: Verbs<'deployFlow' | 'setFlowEnabled' | 'setFlowDraining' | 'listFlows' | 'findFlow'> = {
   deployFlow: {
     access: 'write',
+    changes: ({ id }) => [{ kind: 'flow', flowId: id }],
     *decide(port, deploy) {
       const deployed = (yield* lockFlows(port, [deploy.id])).get(deploy.id);
       if (deployed !== undefined && (yield* hasHash(port, deployed, deploy.hash))) return deployed;
@@ -129,6 +130,7 @@ export const flowVerbs: Verbs<'deployFlow' | 'setFlowEnabled' | 'setFlowDraining
   },
   setFlowEnabled: {
     access: 'write',
+    changes: ({ flowId }) => [{ kind: 'flow', flowId }],
     *decide(port, { flowId, isEnabled, at }) {
       yield* lockFlowIds(port, [flowId]);
       port.later(sql`
@@ -139,6 +141,7 @@ export const flowVerbs: Verbs<'deployFlow' | 'setFlowEnabled' | 'setFlowDraining
   },
   setFlowDraining: {
     access: 'write',
+    changes: ({ flowId }) => [{ kind: 'flow', flowId }],
     /** Waits for the acceptances that are under way: what the caller counts afterwards is all that is in flight. */
     *decide(port, { flowId, isDraining, at }) {
       yield* lockFlowIds(port, [flowId]);

@@ -28,6 +28,7 @@ export const hostVerbs: Verbs<
   },
   changeCircuit: {
     access: 'write',
+    changes: null,
     *decide(port, { queue, version, next, circuit }) {
       const text = toJson(circuit);
       const changes = yield* port.run(
@@ -66,6 +67,7 @@ export const hostVerbs: Verbs<
   },
   releaseHostWaits: {
     access: 'write',
+    changes: null,
     /** Steps that another replica releases, or that a stop ends, are left to it. */
     *decide(port, { queue, now, limit, everyMs }) {
       return yield* port.run(sql`
@@ -78,6 +80,7 @@ export const hostVerbs: Verbs<
   },
   takeHostPlaces: {
     access: 'write',
+    changes: null,
     *decide(port, { owner, queues, now, until }) {
       const places: HostPlace[] = [];
       for (const { queue, most } of queues) {
@@ -93,6 +96,7 @@ export const hostVerbs: Verbs<
   },
   returnHostPlaces: {
     access: 'write',
+    changes: null,
     // biome-ignore lint/correctness/useYield: it only writes.
     *decide(port, { owner, places }) {
       returnPlaces(port, owner, places);

@@ -15,6 +15,7 @@ const LOOKED_AT = fixed('1000');
 export const keyVerbs: Verbs<'noteKeys' | 'listKeyFigures' | 'listKeyUsers' | 'tidyKeys'> = {
   noteKeys: {
     access: 'write',
+    changes: null,
     /** In the order of the key, so that two processes that note at once never block each other. */
     *decide(port, { keys, at }) {
       const noted = new Rows(
@@ -82,6 +83,7 @@ export const keyVerbs: Verbs<'noteKeys' | 'listKeyFigures' | 'listKeyUsers' | 't
   },
   tidyKeys: {
     access: 'write',
+    changes: null,
     *decide(port, { before, limit }) {
       const gone = yield* port.all<{
         flowId: string;

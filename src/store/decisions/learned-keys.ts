@@ -24,6 +24,7 @@ function toKey({ sealedWith, secret, ...row }: LearnedKeyRow): LearnedKey {
 export const learnedKeyVerbs: Verbs<'learnKey' | 'listLearnedKeys' | 'forgetKey'> = {
   learnKey: {
     access: 'write',
+    changes: ({ flowId }) => [{ kind: 'key', flowId }],
     /** Stores the first key alone. After a rename it yields the former key, so that a stranger's handshake cannot be first. */
     *decide(port, key) {
       const { flowId, triggerKey, scheme, secret, sealedWith, learnedAt } = key;
@@ -47,6 +48,7 @@ export const learnedKeyVerbs: Verbs<'learnKey' | 'listLearnedKeys' | 'forgetKey'
   },
   forgetKey: {
     access: 'write',
+    changes: ({ flowId }) => [{ kind: 'key', flowId }],
     *decide(port, trigger) {
       return (yield* port.run(sql`DELETE FROM sluice.learned_keys WHERE ${ofTrigger(trigger)}`)) > 0;
     },

@@ -35,6 +35,7 @@ const asBefore = fixed(`
 export const leaseVerbs: Verbs<'renewLeases' | 'returnLeases' | 'beginAttempts' | 'recover'> = {
   renewLeases: {
     access: 'write',
+    changes: null,
     *decide(port, { tokens, leasedUntil }) {
       const leases = leasesOf(tokens.map((token) => ({ token })));
       const renewed = yield* port.all<{ token: string }>(sql`
@@ -47,6 +48,7 @@ export const leaseVerbs: Verbs<'renewLeases' | 'returnLeases' | 'beginAttempts' 
   },
   returnLeases: {
     access: 'write',
+    changes: null,
     *decide(port, { tokens, at, dueAt = [] }) {
       const leases = leasesOf(tokens.map((token, n) => ({ token, dueAt: Math.min(at, dueAt[n] ?? at) })));
       yield* port.run(sql`
@@ -61,6 +63,7 @@ export const leaseVerbs: Verbs<'renewLeases' | 'returnLeases' | 'beginAttempts' 
   },
   beginAttempts: {
     access: 'write',
+    changes: null,
     *decide(port, { attempts }) {
       const begun = yield* port.all<{ token: string }>(sql`
         WITH held AS (
@@ -78,6 +81,7 @@ export const leaseVerbs: Verbs<'renewLeases' | 'returnLeases' | 'beginAttempts' 
   },
   recover: {
     access: 'write',
+    changes: null,
     *decide(port, { owner, now }) {
       port.later(sql`DELETE FROM sluice.host_places WHERE owner = ${owner}`);
       const leased = yield* port.all<StepAddress & { token: string }>(sql`

@@ -131,6 +131,7 @@ export const payloadVerbs: Verbs<
   },
   commitPayloadWatch: {
     access: 'write',
+    changes: null,
     *decide(port, { flowId, triggerKey, version, lastId, drifts, counts }) {
       const [last, found] = [uuidOf(lastId), JSON.stringify(drifts)];
       const changes = yield* port.run(
@@ -171,5 +172,5 @@ export const payloadVerbs: Verbs<
       return rows.map((row) => ({ ...row, drifts: JSON.parse(row.drifts) }));
     },
   },
-  purgePathCounts: { access: 'write', decide: purgePathCounts },
+  purgePathCounts: { access: 'write', changes: null, decide: purgePathCounts },
 };

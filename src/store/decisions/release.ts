@@ -183,8 +183,16 @@ function runOf(held: HeldDelivery, flow: Newest, at: number): NewRun {
 }
 
 export const heldVerbs: Verbs<'countHeld' | 'listHeld' | 'releaseHeld' | 'discardHeld'> = {
-  releaseHeld: { access: 'write', decide: releaseHeld },
-  discardHeld: { access: 'write', decide: discardHeld },
+  releaseHeld: {
+    access: 'write',
+    changes: ({ flowId }, { runs }) => (runs.length > 0 ? [{ kind: 'flow', flowId }] : []),
+    decide: releaseHeld,
+  },
+  discardHeld: {
+    access: 'write',
+    changes: ({ flowId }, { discarded }) => (discarded > 0 ? [{ kind: 'flow', flowId }] : []),
+    decide: discardHeld,
+  },
   listHeld: {
     access: 'read',
     *decide(port) {

@@ -277,9 +277,10 @@ export function removalVerbs({
   forgetRedeliveries,
 }: OwnRows): Verbs<'purgeRuns' | 'purgeNonces' | 'purgeDeliveries'> {
   return {
-    purgeRuns: { access: 'write', decide: (port, given) => purgeRuns(port, given, forgetRuns) },
+    purgeRuns: { access: 'write', changes: null, decide: (port, given) => purgeRuns(port, given, forgetRuns) },
     purgeNonces: {
       access: 'write',
+      changes: null,
       *decide(port, { now, limit }) {
         // One that an acceptance takes over at this moment is new again; waiting for it could end in a deadlock.
         return yield* port.run(sql`
@@ -288,6 +289,10 @@ export function removalVerbs({
             WHERE expires_at < ${now} ORDER BY expires_at LIMIT ${limit} FOR UPDATE SKIP LOCKED))`);
       },
     },
-    purgeDeliveries: { access: 'write', decide: (port, given) => purgeDeliveries(port, given, forgetRedeliveries) },
+    purgeDeliveries: {
+      access: 'write',
+      changes: null,
+      decide: (port, given) => purgeDeliveries(port, given, forgetRedeliveries),
+    },
   };
 }

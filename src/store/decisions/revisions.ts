@@ -167,9 +167,10 @@ export const revisionVerbs: Verbs<
   findRevision: { access: 'read', decide: findRevision },
   findSuperseded: { access: 'read', decide: findSuperseded },
   listRevisions: { access: 'read', decide: listRevisions },
-  purgeRevisions: { access: 'write', decide: purgeRevisions },
+  purgeRevisions: { access: 'write', changes: null, decide: purgeRevisions },
   renewNeeds: {
     access: 'write',
+    changes: null,
     *decide(port, { flowId, revision, needs }) {
       yield* port.run(sql`
         UPDATE sluice.revisions SET needs = ${JSON.stringify(needs)}

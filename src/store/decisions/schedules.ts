@@ -17,6 +17,7 @@ export const scheduleVerbs: Verbs<'listSchedules' | 'changeSchedule' | 'fireSche
   },
   changeSchedule: {
     access: 'write',
+    changes: ({ flowId }) => [{ kind: 'schedule', flowId }],
     *decide(port, schedule) {
       const { flowId, triggerKey, cron, timeZone, cronOverride, isPaused, nextAt, lastAt, revision } = schedule;
       const changed = yield* port.run(
@@ -36,6 +37,7 @@ export const scheduleVerbs: Verbs<'listSchedules' | 'changeSchedule' | 'fireSche
   },
   fireSchedule: {
     access: 'write',
+    changes: ({ flowId }, result) => (result === 'fired' ? [{ kind: 'schedule', flowId }] : []),
     /** Of the replicas that see a tick, the first to move the schedule on starts the run; the others find it moved. */
     *decide(port, { flowId, triggerKey, dueAt, nextAt, run, at }) {
       if (run !== null && !(yield* mayStart(sharingFlowRows(port), run))) return 'outdated';

@@ -10,7 +10,11 @@ import type { Operations } from './operation.ts';
 import type { Sql } from './sql.ts';
 
 export const holdOperations: Operations<'holdDelivery'> = {
-  holdDelivery: { purpose: 'write', run: holdDelivery },
+  holdDelivery: {
+    purpose: 'write',
+    changes: ({ run }, { kind }) => (kind === 'held' ? [{ kind: 'flow', flowId: run.flowId }] : []),
+    run: holdDelivery,
+  },
 };
 
 async function holdDelivery(sql: Sql, acceptance: Acceptance): Promise<HoldResult> {

@@ -1,16 +1,29 @@
 import { decide } from '../decisions/decision.ts';
-import type { VerbName as OperationName, Verb, Verbs } from '../decisions/verb.ts';
+import type { Announced, VerbName as OperationName, Verb, Verbs } from '../decisions/verb.ts';
 import type { Store } from '../store.ts';
 import type { Purpose } from './connections.ts';
 import type { Sql } from './sql.ts';
 
 export type { Answer, Given, VerbName as OperationName } from '../decisions/verb.ts';
 
+/** Members that are no verbs and write nothing of which other replicas must hear. */
+type Unheard =
+  | 'accept'
+  | 'beat'
+  | 'beginHousekeeping'
+  | 'claimDue'
+  | 'claimOverdue'
+  | 'keepTime'
+  | 'ping'
+  | 'recordDelivery';
+
 /** Names the connections that run a member, and what it does in its transaction. */
-export interface Operation<Name extends OperationName> {
-  readonly purpose: Purpose;
+export type Operation<Name extends OperationName> = {
   run(sql: Sql, ...args: Parameters<Store[Name]>): Promise<Awaited<ReturnType<Store[Name]>>>;
-}
+} & (
+  | { readonly purpose: 'read' }
+  | ({ readonly purpose: Exclude<Purpose, 'read'> } & (Name extends Unheard ? unknown : Announced<Name>))
+);
 
 /** What some members of the store do. */
 export type Operations<Name extends OperationName> = { readonly [Own in Name]: Operation<Own> };
@@ -20,7 +33,7 @@ export function operationsOf<Name extends OperationName>(verbs: Verbs<Name>): Op
   const operations = Object.entries<Verb<Name>>(verbs).map(([name, verb]) => [
     name,
     {
-      purpose: verb.access === 'write' ? 'write' : 'read',
+      ...(verb.access === 'write' ? { purpose: 'write', changes: verb.changes } : { purpose: 'read' }),
       run: ({ port }: Sql, ...given: Parameters<Store[Name]>) => decide(verb.decide(port, ...given)),
     },
   ]);
