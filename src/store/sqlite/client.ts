@@ -1,12 +1,10 @@
 import { createRequire } from 'node:module';
 import { Worker } from 'node:worker_threads';
 import { StoreUnavailableError } from '../../errors.ts';
-import { parseJson } from '../../model/json.ts';
+import type { DeliveryRecord } from '../../model/delivery.ts';
 import { SOLE_OWNER } from '../../model/runtime-keys.ts';
 import type { ChainKey } from '../activity-chain.ts';
-import type { AcceptResult, HoldResult, LargeRunInput, RunInput, SlotWaits, Store } from '../store.ts';
-import { sentAcceptance } from './acceptance.ts';
-import { sentDelivery } from './deliveries.ts';
+import type { Acceptance, Store } from '../store.ts';
 import {
   type Answer,
   type Call,
@@ -18,7 +16,7 @@ import {
   type ThreadRole,
   type ToThread,
 } from './messages.ts';
-import { type AnsweredInput, operationNames, threadOf } from './operations.ts';
+import { crossings, operationNames, threadOf } from './operations.ts';
 import { soleReplica } from './sole-replica.ts';
 
 const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
@@ -109,30 +107,17 @@ export async function openSqliteStore(opened: SqliteStoreOptions): Promise<Store
     endChanges = resolve;
   });
   const threads = { writer, reader };
+  // Messages have no type; the table of operations types both their ends.
   const members = Object.fromEntries(
-    operationNames.map((name) => {
-      const thread = threads[threadOf(name, options)];
-      return [name, (...args: unknown[]) => thread.call(name, args)];
-    }),
-  );
+    operationNames.map((name) => [name, memberOf(name, threads[threadOf(name, options)])]),
+  ) as Pick<Store, OperationName>;
   return {
-    // Messages have no type; the table of operations types both their ends.
-    ...(members as Pick<Store, OperationName>),
-    accept: (acceptance, lease) =>
-      writer.call('accept', [sentAcceptance(acceptance, lease)], acceptance.run.trigger.body) as Promise<AcceptResult>,
-    async holdDelivery(acceptance) {
-      const sent = [sentAcceptance(acceptance)];
-      const result = (await writer.call('holdDelivery', sent, acceptance.run.trigger.body)) as HoldResult | 'full';
-      if (result === 'full') throw new StoreUnavailableError('the limit of held deliveries is reached');
-      return result;
-    },
-    recordDelivery: (record) => writer.call('recordDelivery', [sentDelivery(record)], record.body) as Promise<void>,
-    ...valueMembers(writer, reader),
+    ...members,
     ...soleReplica({
       name: replica,
       hasClosed,
-      keepTime: members.keepTime as Store['keepTime'],
-      countRunning: async (now) => ((await reader.call('listSlotWaits', [{ now, dueBefore: 0 }])) as SlotWaits).running,
+      keepTime: members.keepTime,
+      countRunning: async (now) => (await members.listSlotWaits({ now, dueBefore: 0 })).running,
     }),
     async close() {
       endChanges();
@@ -144,27 +129,24 @@ export async function openSqliteStore(opened: SqliteStoreOptions): Promise<Store
   };
 }
 
-/** The members whose values of flows cross threads as JSON text. */
-function valueMembers(writer: StoreThread, reader: StoreThread) {
-  const ask = async <Value>(thread: StoreThread, name: OperationName, args: readonly unknown[]): Promise<Value> => {
-    const text = (await thread.call(name, args)) as string | undefined;
-    return (text === undefined ? undefined : parseJson(text)) as Value;
+/** A member of the store as its caller knows it. */
+function memberOf(
+  name: OperationName,
+  thread: StoreThread,
+): (...given: Parameters<Store[OperationName]>) => Promise<unknown> {
+  const { rows, first, answer } = crossings[name] ?? {};
+  if ((rows ?? first ?? answer) === undefined) return (...given) => thread.call(name, given);
+  return async (...given) => {
+    const [one, ...others] = given;
+    const value = await (rows === undefined
+      ? thread.call(name, [first === undefined ? one : first.pack(one), ...others])
+      : thread.call(name, [rows(...given)], bodyOf(one as Acceptance | DeliveryRecord)));
+    return answer === undefined ? value : answer.unpack(value);
   };
-  return {
-    advance: (outcome, lease) => ask(writer, 'advance', [JSON.stringify(outcome), lease]),
-    deliverSignal: (signal) =>
-      writer.call('deliverSignal', [JSON.stringify(signal)]) as ReturnType<Store['deliverSignal']>,
-    claimDue: (request) => ask(writer, 'claimDue', [request]),
-    claimOverdue: (request) => ask(writer, 'claimOverdue', [request]),
-    listSteps: (...args) => ask(reader, 'listSteps', args),
-    findStep: (...args) => ask(reader, 'findStep', args),
-    pageSteps: (...args) => ask(reader, 'pageSteps', args),
-    async readRunInput(...args) {
-      const answer = (await reader.call('readRunInput', args)) as AnsweredInput | LargeRunInput | undefined;
-      if (answer === undefined || answer.kind !== undefined) return answer;
-      return { trigger: answer.trigger, steps: parseJson(answer.steps) as unknown as RunInput['steps'] };
-    },
-  } satisfies Partial<Store>;
+}
+
+function bodyOf(given: Acceptance | DeliveryRecord): Uint8Array | null {
+  return 'run' in given ? given.run.trigger.body : given.body;
 }
 
 interface ThreadEvents {

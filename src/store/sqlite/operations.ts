@@ -1,86 +1,88 @@
 import { statSync } from 'node:fs';
 import type { Database } from 'better-sqlite3';
+import { StoreUnavailableError } from '../../errors.ts';
 import { parseJson } from '../../model/json.ts';
 import { decideNow } from '../decisions/decision.ts';
 import { keepLedgerTime } from '../decisions/ledger-time.ts';
-import type { BirthLease, HoldResult, LargeRunInput, RunInput, StepOutcome, StorageMeasure } from '../store.ts';
+import type { Answer, Given } from '../decisions/verb.ts';
+import type { HoldResult, LargeRunInput, RunInput, StorageMeasure, Store } from '../store.ts';
 import { verbsWith } from '../verbs.ts';
-import { acceptanceOperations, type WriterState } from './acceptance.ts';
-import { deliveryOperations } from './deliveries.ts';
+import { acceptanceOperations, sentAcceptance, type WriterState } from './acceptance.ts';
+import { deliveryOperations, sentDelivery } from './deliveries.ts';
 import { holdOperations } from './holds.ts';
 import { forgetRunKeys, RUN_KEY_TABLES } from './key-index.ts';
 import type { Member, OperationName, StoreOptions, ThreadRole } from './messages.ts';
 import { membersOf, portOf } from './port.ts';
 import { dispatchOperations } from './turns.ts';
 
-/** Members whose arguments the caller's thread sends in another form: as the values of rows, or as JSON text. */
-type Repacked = 'accept' | 'holdDelivery' | 'recordDelivery' | 'advance' | 'deliverSignal';
-
-/**
- * Answers of members from their thread, where they differ from what the caller gets. Here and above, values of flows
- * cross threads as JSON text: a clone would turn an exact number into an object, and costs three times as much.
- */
-interface Answered {
-  holdDelivery: HoldResult | 'full';
-  advance: string | undefined;
-  claimDue: string;
-  claimOverdue: string;
-  listSteps: string | undefined;
-  findStep: string | undefined;
-  pageSteps: string | undefined;
-  readRunInput: AnsweredInput | LargeRunInput | undefined;
+/** How a value crosses threads: packed in one, unpacked in the other. */
+interface Form<Value> {
+  pack(value: Value): unknown;
+  unpack(packed: unknown): Value;
 }
 
-/** A run's input with its steps as JSON text; the trigger's body stays bytes. */
-export interface AnsweredInput {
-  readonly kind?: undefined;
-  readonly trigger: RunInput['trigger'];
-  readonly steps: string;
+/** How a member's arguments and its answer cross threads, where they are not cloned as they are. */
+interface Crossing<Name extends OperationName> {
+  /** What the member takes, with a body, instead of its arguments: values of rows, made by the caller's thread. */
+  rows?(...given: Parameters<Store[Name]>): unknown;
+  readonly first?: Form<Given<Name>>;
+  readonly answer?: Form<Answer<Name>>;
 }
 
+// Values of flows cross as JSON text: a clone would turn an exact number into an object, and costs three times as much.
+const asText = {
+  pack: (value: unknown): string | undefined => JSON.stringify(value),
+  unpack: <Value>(text: string | undefined) => (text === undefined ? undefined : parseJson(text)) as Value,
+};
+
+const ownCrossings = {
+  accept: { rows: sentAcceptance },
+  holdDelivery: {
+    rows: sentAcceptance,
+    answer: {
+      pack: (result) => result,
+      unpack(result: HoldResult | 'full') {
+        if (result === 'full') throw new StoreUnavailableError('the limit of held deliveries is reached');
+        return result;
+      },
+    },
+  },
+  recordDelivery: { rows: sentDelivery },
+  advance: { first: asText, answer: asText },
+  deliverSignal: { first: asText },
+  claimDue: { answer: asText },
+  claimOverdue: { answer: asText },
+  listSteps: { answer: asText },
+  findStep: { answer: asText },
+  pageSteps: { answer: asText },
+  readRunInput: {
+    // The trigger's body stays bytes.
+    answer: {
+      pack: (input) => (input?.kind === undefined ? input && { ...input, steps: asText.pack(input.steps) } : input),
+      unpack: (input: LargeRunInput | (Omit<RunInput, 'steps'> & { steps: string }) | undefined) =>
+        input?.kind === undefined ? input && { ...input, steps: asText.unpack(input.steps) } : input,
+    },
+  },
+} satisfies { readonly [Name in OperationName]?: Crossing<Name> };
+
+export const crossings: { readonly [Name in OperationName]?: Crossing<OperationName> } = ownCrossings;
+
+type OwnCrossing<Name> = Name extends keyof typeof ownCrossings ? (typeof ownCrossings)[Name] : undefined;
+
+/** A member in its thread. */
 type Run<Name extends OperationName> = (
-  ...args: Name extends Repacked ? never[] : Parameters<Member<Name>>
-) => Name extends keyof Answered ? Answered[Name] : ReturnType<Member<Name>>;
+  ...args: OwnCrossing<Name> extends { rows(...given: never[]): infer Sent }
+    ? [sent: Sent, body: Uint8Array]
+    : Parameters<Member<Name>>
+) => Answer<Name> | (Name extends 'holdDelivery' ? 'full' : never);
 
 /** Names the thread that runs a member, and prepares its statements, once for each connection. */
 type Operation<Name extends OperationName> =
   | { readonly thread: 'writer'; prepare(db: Database, state: WriterState): Run<Name> }
   | { readonly thread: 'reader'; readonly readsLog?: true; prepare(db: Database): Run<Name> };
 
-interface Prepared<Thread, Given extends unknown[], Value> {
-  readonly thread: Thread;
-  prepare(db: Database): (...given: Given) => Value;
-}
-
-function takingText<Thread, Argument, Value>({ thread, prepare }: Prepared<Thread, [Argument], Value>) {
-  return {
-    thread,
-    prepare: (db: Database) => {
-      const run = prepare(db);
-      return (text: string) => run(parseJson(text) as Argument);
-    },
-  };
-}
-
-function givingText<Thread, Given extends unknown[], Value>({ thread, prepare }: Prepared<Thread, Given, Value>) {
-  return {
-    thread,
-    prepare: (db: Database) => {
-      const run = prepare(db);
-      return (...given: Given) => {
-        const value = run(...given);
-        return (value === undefined ? undefined : JSON.stringify(value)) as Value extends undefined
-          ? undefined
-          : string;
-      };
-    },
-  };
-}
-
-const verbs = membersOf(verbsWith({ runKeys: RUN_KEY_TABLES, forgetRuns: forgetRunKeys }));
-
 export const operations: { readonly [Name in OperationName]: Operation<Name> } = {
-  ...verbs,
+  ...membersOf(verbsWith({ runKeys: RUN_KEY_TABLES, forgetRuns: forgetRunKeys })),
   ping: { thread: 'writer', prepare: preparePing },
   keepTime: {
     thread: 'writer',
@@ -92,34 +94,7 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   ...acceptanceOperations,
   ...deliveryOperations,
   releaseSpace: { thread: 'writer', prepare: prepareReleaseSpace },
-  listSteps: givingText(verbs.listSteps),
-  readRunInput: {
-    thread: 'reader',
-    prepare: (db) => {
-      const read = verbs.readRunInput.prepare(db);
-      return (...given) => {
-        const input = read(...given);
-        if (input === undefined || input.kind !== undefined) return input;
-        return { trigger: input.trigger, steps: JSON.stringify(input.steps) };
-      };
-    },
-  },
   ...dispatchOperations,
-  claimDue: givingText(dispatchOperations.claimDue),
-  claimOverdue: givingText(dispatchOperations.claimOverdue),
-  advance: {
-    thread: 'writer',
-    prepare: (db) => {
-      const advance = verbs.advance.prepare(db);
-      return (outcome: string, lease: BirthLease | undefined) => {
-        const led = advance(parseJson(outcome) as unknown as StepOutcome, lease);
-        return led && JSON.stringify(led);
-      };
-    },
-  },
-  deliverSignal: takingText(verbs.deliverSignal),
-  findStep: givingText(verbs.findStep),
-  pageSteps: givingText(verbs.pageSteps),
 };
 
 /** The thread that runs a member: only the connection that writes a log in memory sees it. */
@@ -134,7 +109,17 @@ export const operationNames = Object.keys(operations) as OperationName[];
 type Runs = Readonly<Partial<Record<OperationName, (...args: never[]) => unknown>>>;
 
 export function prepareRuns(prepare: (name: OperationName) => Runs[OperationName]): Runs {
-  return Object.fromEntries(operationNames.map((name) => [name, prepare(name)]));
+  return Object.fromEntries(operationNames.map((name) => [name, crossed(name, prepare(name))]));
+}
+
+/** A member that takes and gives what crosses threads. */
+function crossed(name: OperationName, run: Runs[OperationName]): Runs[OperationName] {
+  const { first, answer } = crossings[name] ?? {};
+  if (run === undefined || (first ?? answer) === undefined) return run;
+  return (...[sent, ...others]: unknown[]) => {
+    const value = run(...([first === undefined ? sent : first.unpack(sent), ...others] as never[]));
+    return answer === undefined ? value : answer.pack(value as never);
+  };
 }
 
 /** Raises a number, because a transaction without a change would commit even on a full or read-only disk. */
