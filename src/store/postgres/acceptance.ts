@@ -87,7 +87,7 @@ interface RedeliveryRow extends NameRow {
 }
 
 /** An acceptance with the names that it asks for, as rows. */
-export interface AcceptCall extends Candidate, GivenAcceptance {
+interface AcceptCall extends Candidate, GivenAcceptance {
   readonly redeliveryRow: RedeliveryRow | undefined;
   readonly nonceRow: NonceRow | undefined;
   readonly keyRow: KeyRow | undefined;
@@ -307,7 +307,7 @@ function present<Value>(values: readonly (Value | undefined)[]): Value[] {
 }
 
 /** Of flows that are shared or locked by this transaction. */
-export function flowRowsOf(flows: ReadonlyMap<string, FlowRecord>): FlowRows {
+function flowRowsOf(flows: ReadonlyMap<string, FlowRecord>): FlowRows {
   return {
     shareFlow: (flowId) => {
       const flow = flows.get(flowId);

@@ -60,7 +60,7 @@ type SentRun = readonly [
   pins: NewRun['pins'],
 ];
 
-export const RUN = placesOf(RUN_COLUMNS);
+const RUN = placesOf(RUN_COLUMNS);
 
 function sentRun(
   run: NewRun,
@@ -113,7 +113,7 @@ function withoutShared(delivery: SentDelivery, [run]: SentRun): SentDelivery {
 }
 
 /** An acceptance in the writer, with the rows to store. */
-export interface AcceptCall extends Candidate {
+interface AcceptCall extends Candidate {
   readonly delivery: SentDelivery | undefined;
   readonly run: SentRun;
   readonly body: Uint8Array;
