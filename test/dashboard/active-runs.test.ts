@@ -1,10 +1,13 @@
-import { afterAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { activeRunsJson, RUNS_AT_ONCE } from '../../src/dashboard/api/runs.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { acceptanceOf, aRun, id, T0 } from '../store/samples.ts';
-import { startDashboard } from './fixture.ts';
+import { startDashboard, type TestDashboard } from './fixture.ts';
 
-const dashboard = await startDashboard();
+let dashboard: TestDashboard;
+beforeAll(async () => {
+  dashboard = await startDashboard();
+});
 afterAll(() => dashboard.close());
 
 const active = async () => (await dashboard.app.inject('/flows/api/runs/active')).json<{ id: string }[]>();

@@ -1,11 +1,15 @@
-import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { z } from 'zod';
 import { compileValidator } from '../../src/dashboard/input.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import type { Store } from '../../src/store/store.ts';
-import { ORDERS_ID, startDashboard, UNKNOWN_ID } from './fixture.ts';
+import { ORDERS_ID, startDashboard, type TestDashboard, UNKNOWN_ID } from './fixture.ts';
 
-const dashboard = await startDashboard();
+let dashboard: TestDashboard;
+
+beforeAll(async () => {
+  dashboard = await startDashboard();
+});
 afterAll(() => dashboard.close());
 
 const lists = ['/flows/api/webhooks/recent', '/flows/api/runs', '/flows/api/flows'];

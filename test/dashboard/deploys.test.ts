@@ -1,7 +1,18 @@
-import { afterAll, describe, expect, it } from 'vitest';
-import { CANARIES, HOOK_ONLY_ID, ORDERS, ORDERS_ID, startDashboard, UNKNOWN_ID } from './fixture.ts';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  CANARIES,
+  HOOK_ONLY_ID,
+  ORDERS,
+  ORDERS_ID,
+  startDashboard,
+  type TestDashboard,
+  UNKNOWN_ID,
+} from './fixture.ts';
 
-const dashboard = await startDashboard();
+let dashboard: TestDashboard;
+beforeAll(async () => {
+  dashboard = await startDashboard();
+});
 afterAll(() => dashboard.close());
 
 const url = `/flows/api/flows/${ORDERS_ID}`;

@@ -6,8 +6,13 @@ import { startDashboard, type TestDashboard } from './fixture.ts';
 const MAX_SCRIPT_BYTES = 120 * 1024;
 const MAX_EDITOR_BYTES = 140 * 1024;
 
-const dashboard = await startDashboard();
-const shell = (await dashboard.app.inject('/flows')).body;
+let dashboard: TestDashboard;
+let shell: string;
+
+beforeAll(async () => {
+  dashboard = await startDashboard();
+  shell = (await dashboard.app.inject('/flows')).body;
+});
 afterAll(() => dashboard.close());
 
 const addresses = (pattern: RegExp) => [...shell.matchAll(pattern)].map(([, url = '']) => url);

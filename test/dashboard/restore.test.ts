@@ -1,7 +1,10 @@
-import { afterAll, describe, expect, it } from 'vitest';
-import { CANARIES, ORDERS, ORDERS_ID, orderDelivery, startDashboard } from './fixture.ts';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CANARIES, ORDERS, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 
-const dashboard = await startDashboard();
+let dashboard: TestDashboard;
+beforeAll(async () => {
+  dashboard = await startDashboard();
+});
 afterAll(() => dashboard.close());
 
 const url = `/flows/api/flows/${ORDERS_ID}`;

@@ -1,8 +1,12 @@
-import { afterAll, describe, expect, it } from 'vitest';
-import { ORDERS_ID, startDashboard } from './fixture.ts';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
 
-const dashboard = await startDashboard({ access: { kind: 'credentials', token: 'right' } });
-dashboard.app.post('/elsewhere', async (request) => ({ body: request.body }));
+let dashboard: TestDashboard;
+
+beforeAll(async () => {
+  dashboard = await startDashboard({ access: { kind: 'credentials', token: 'right' } });
+  dashboard.app.post('/elsewhere', async (request) => ({ body: request.body }));
+});
 afterAll(() => dashboard.close());
 
 describe('what the dashboard installs stays in the dashboard', () => {

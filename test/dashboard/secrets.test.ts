@@ -1,5 +1,5 @@
-import { afterAll, describe, expect, it } from 'vitest';
-import { CANARIES, ORDERS_ID, orderDelivery, startDashboard } from './fixture.ts';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CANARIES, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 
 const credentials = {
   authorization: `Bearer ${CANARIES.authorization}`,
@@ -8,35 +8,40 @@ const credentials = {
 const PASSWORD = 'canary-dashboard-password';
 const TOKEN = 'canary-dashboard-token';
 
-const dashboard = await startDashboard({
-  access: { kind: 'credentials', basic: { user: 'ops', password: PASSWORD }, token: TOKEN },
+let dashboard: TestDashboard;
+let urls: string[];
+
+beforeAll(async () => {
+  dashboard = await startDashboard({
+    access: { kind: 'credentials', basic: { user: 'ops', password: PASSWORD }, token: TOKEN },
+  });
+  const accepted = (await dashboard.app.inject(orderDelivery('{"order":1}', { headers: credentials }))).json();
+  await dashboard.app.inject(orderDelivery('{"order":2}', { key: 'wrong', headers: credentials }));
+  const started = await ask(`/flows/api/flows/${ORDERS_ID}/trigger`, 'POST');
+  const list = await ask('/flows/api/webhooks/recent');
+  const ids: { id: string }[] = list.json();
+  urls = [
+    ...[accepted.runId, started.json().runId].flatMap((id) => [
+      `/flows/api/runs/${id}`,
+      `/flows/api/runs/${id}/steps`,
+      `/flows/api/runs/${id}/control`,
+    ]),
+    ...ids.map(({ id }) => `/flows/api/webhooks/${id}`),
+    '/flows/api/webhooks/recent',
+    '/flows/api/webhooks/stats',
+    '/flows/api/runs',
+    '/flows/api/runs/active',
+    '/flows/api/flows',
+    `/flows/api/flows/${ORDERS_ID}`,
+    '/flows/api/handlers',
+    '/flows/api/schemes',
+    '/flows/api/openapi.json',
+    '/flows/api/docs',
+    '/metrics',
+    '/health/ready',
+    '/nope',
+  ];
 });
-const accepted = (await dashboard.app.inject(orderDelivery('{"order":1}', { headers: credentials }))).json();
-await dashboard.app.inject(orderDelivery('{"order":2}', { key: 'wrong', headers: credentials }));
-const started = await ask(`/flows/api/flows/${ORDERS_ID}/trigger`, 'POST');
-const list = await ask('/flows/api/webhooks/recent');
-const ids: { id: string }[] = list.json();
-const urls = [
-  ...[accepted.runId, started.json().runId].flatMap((id) => [
-    `/flows/api/runs/${id}`,
-    `/flows/api/runs/${id}/steps`,
-    `/flows/api/runs/${id}/control`,
-  ]),
-  ...ids.map(({ id }) => `/flows/api/webhooks/${id}`),
-  '/flows/api/webhooks/recent',
-  '/flows/api/webhooks/stats',
-  '/flows/api/runs',
-  '/flows/api/runs/active',
-  '/flows/api/flows',
-  `/flows/api/flows/${ORDERS_ID}`,
-  '/flows/api/handlers',
-  '/flows/api/schemes',
-  '/flows/api/openapi.json',
-  '/flows/api/docs',
-  '/metrics',
-  '/health/ready',
-  '/nope',
-];
 afterAll(() => dashboard.close());
 
 function ask(url: string, method: 'GET' | 'POST' = 'GET') {

@@ -1,14 +1,14 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { schemaOf } from '../../src/commands/infer-schema.ts';
 import { compileBodySchema } from '../../src/manifest/body-schema.ts';
 import type { Json } from '../../src/model/json.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';
 import { sampleDelivery, sampleSettings, sampleTrigger } from '../webhooks/samples.ts';
 import { runCli } from './cli.ts';
-import { createWorkspace, getJson, startService } from './service.ts';
+import { createWorkspace, getJson, type Service, startService, type Workspace } from './service.ts';
 
 const SCHEMA = { type: 'object', required: ['total'], properties: { total: { type: 'number' } } };
 
@@ -24,14 +24,18 @@ function manifest(slug: string, id: string, inputs: object) {
   };
 }
 
-const workspace = await createWorkspace();
-await writeFile(join(workspace.folder, 'manifests', 'order.schema'), JSON.stringify(SCHEMA));
-await workspace.writeManifest('enforced.json', manifest('enforced', '01', { webhookBodySchema: SCHEMA }));
-const audited = { webhookBodySchema: 'file:order.schema', webhookEnforcementMode: 'Audit' };
-await workspace.writeManifest('audited.json', manifest('audited', '02', audited));
-const slack = { webhookSignatureScheme: 'Slack', webhookHmacKey: 'a key', webhookBodySchema: SCHEMA };
-await workspace.writeManifest('slack.json', manifest('slack', '03', { ...slack, webhookEnforcementMode: 'Audit' }));
-const service = await startService(workspace);
+let workspace: Workspace;
+let service: Service;
+beforeAll(async () => {
+  workspace = await createWorkspace();
+  await writeFile(join(workspace.folder, 'manifests', 'order.schema'), JSON.stringify(SCHEMA));
+  await workspace.writeManifest('enforced.json', manifest('enforced', '01', { webhookBodySchema: SCHEMA }));
+  const audited = { webhookBodySchema: 'file:order.schema', webhookEnforcementMode: 'Audit' };
+  await workspace.writeManifest('audited.json', manifest('audited', '02', audited));
+  const slack = { webhookSignatureScheme: 'Slack', webhookHmacKey: 'a key', webhookBodySchema: SCHEMA };
+  await workspace.writeManifest('slack.json', manifest('slack', '03', { ...slack, webhookEnforcementMode: 'Audit' }));
+  service = await startService(workspace);
+});
 afterAll(async () => {
   await service.stop('SIGTERM');
   await workspace.remove();

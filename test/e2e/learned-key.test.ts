@@ -1,21 +1,24 @@
 import { createHmac, randomUUID } from 'node:crypto';
-import { afterAll, expect, it } from 'vitest';
-import { createWorkspace, startService } from './service.ts';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { createWorkspace, startService, type Workspace } from './service.ts';
 
 const SETTINGS = { SLUICE_ENFORCEMENT_MODE: 'Enforce', SLUICE_STORE_KEY: 'the key of the store' };
 const BODY = '{"events":[]}';
 
-const workspace = await createWorkspace();
-await workspace.writeManifest('asana.json', {
-  id: randomUUID(),
-  version: '1',
-  triggers: {
-    tasks: {
-      type: 'webhook',
-      inputs: { webhookSlug: 'tasks', webhookSignatureScheme: 'Asana', webhookLearnKey: true },
+let workspace: Workspace;
+beforeAll(async () => {
+  workspace = await createWorkspace();
+  await workspace.writeManifest('asana.json', {
+    id: randomUUID(),
+    version: '1',
+    triggers: {
+      tasks: {
+        type: 'webhook',
+        inputs: { webhookSlug: 'tasks', webhookSignatureScheme: 'Asana', webhookLearnKey: true },
+      },
     },
-  },
-  steps: {},
+    steps: {},
+  });
 });
 afterAll(() => workspace.remove());
 

@@ -2,23 +2,26 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { allowsEverything, isSecretEntry, secretAllowance, secretReader } from '../../src/manifest/read-secret.ts';
 
 const ENV = { SECRET_A: 'a', PAY_KEY: 'p', PATH: '/bin', AWS_SECRET_ACCESS_KEY: 'aws', secret_b: 'b' };
 
-const folder = await mkdtemp(join(tmpdir(), 'sluice-allowance-'));
-const write = (path: string) => writeFile(join(folder, path), `in ${path}`);
-for (const name of ['manifests', 'allowed', 'allowed/inner', 'allowed-not', 'outside']) {
-  await mkdir(join(folder, name));
-}
-for (const path of ['allowed/key', 'allowed/inner/key', 'allowed-not/key', 'outside/key']) await write(path);
-await symlink(join(folder, 'outside/key'), join(folder, 'allowed/link'));
-await symlink(join(folder, 'outside'), join(folder, 'allowed/folder-link'));
-await symlink(join(folder, 'outside/nothing'), join(folder, 'allowed/dangling'));
-await symlink('looped', join(folder, 'allowed/looped'));
-await symlink(join(folder, 'allowed/key'), join(folder, 'allowed/good-link'));
-await symlink(join(folder, 'allowed'), join(folder, 'other-name'));
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-allowance-'));
+  const write = (path: string) => writeFile(join(folder, path), `in ${path}`);
+  for (const name of ['manifests', 'allowed', 'allowed/inner', 'allowed-not', 'outside']) {
+    await mkdir(join(folder, name));
+  }
+  for (const path of ['allowed/key', 'allowed/inner/key', 'allowed-not/key', 'outside/key']) await write(path);
+  await symlink(join(folder, 'outside/key'), join(folder, 'allowed/link'));
+  await symlink(join(folder, 'outside'), join(folder, 'allowed/folder-link'));
+  await symlink(join(folder, 'outside/nothing'), join(folder, 'allowed/dangling'));
+  await symlink('looped', join(folder, 'allowed/looped'));
+  await symlink(join(folder, 'allowed/key'), join(folder, 'allowed/good-link'));
+  await symlink(join(folder, 'allowed'), join(folder, 'other-name'));
+});
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 function reader(entries?: readonly string[], used: readonly string[] = []) {

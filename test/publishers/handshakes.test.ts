@@ -1,10 +1,10 @@
-import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
 import type { Handshake } from '../../src/webhooks/schemes/handshake.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import type { SignatureVerifier } from '../../src/webhooks/schemes/spec.ts';
-import { NOW, type Sent, startGateway, stopGateway } from './gateway.ts';
+import { type Gateway, NOW, type Sent, startGateway, stopGateway } from './gateway.ts';
 import { HANDSHAKES, type KnownHandshake } from './known-handshakes.ts';
 
 /** One that is sent, not one that is about the answer to a delivery. */
@@ -16,8 +16,11 @@ const answered = known.filter((it) => it.expect.mustNotContain === undefined);
 const attacks = known.filter((it) => it.expect.mustNotContain !== undefined);
 const slugOf = ({ scheme, name }: Known, mode: EnforcementMode) => `${scheme}-${name}-${mode}`.toLowerCase();
 
-const pairs = known.flatMap((it) => MODES.map((mode) => [slugOf(it, mode), inputsOf(it, mode)]));
-const gateway = await startGateway({ triggers: Object.fromEntries(pairs) });
+let gateway: Gateway;
+beforeAll(async () => {
+  const pairs = known.flatMap((it) => MODES.map((mode) => [slugOf(it, mode), inputsOf(it, mode)]));
+  gateway = await startGateway({ triggers: Object.fromEntries(pairs) });
+});
 afterAll(() => stopGateway(gateway));
 
 /** With a tolerance, so that a handshake could burn a nonce if it were taken for a delivery. */

@@ -1,29 +1,32 @@
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { storedText } from '../database.ts';
-import { startGateway } from './gateway.ts';
+import { type Gateway, startGateway } from './gateway.ts';
 
 const MODES = ['Off', 'Audit', 'Enforce'] as const;
 const TOKEN = 'verify-token-5c1d9e';
 const CHALLENGE = '1158201444';
 
-const modes = MODES.flatMap((mode) => {
-  const inputs = { webhookSignatureScheme: 'meta', webhookHmacKey: 'app secret', webhookEnforcementMode: mode };
-  return [
-    [`meta-${mode.toLowerCase()}`, { ...inputs, webhookVerifyToken: TOKEN }],
-    [`bare-${mode.toLowerCase()}`, inputs],
-  ] as const;
-});
-const gateway = await startGateway({
-  triggers: {
-    ...Object.fromEntries(modes),
-    walled: {
-      webhookSignatureScheme: 'Meta',
-      webhookHmacKey: 'app secret',
-      webhookVerifyToken: TOKEN,
-      webhookIpDenyList: ['127.0.0.1'],
+let gateway: Gateway;
+beforeAll(async () => {
+  const modes = MODES.flatMap((mode) => {
+    const inputs = { webhookSignatureScheme: 'meta', webhookHmacKey: 'app secret', webhookEnforcementMode: mode };
+    return [
+      [`meta-${mode.toLowerCase()}`, { ...inputs, webhookVerifyToken: TOKEN }],
+      [`bare-${mode.toLowerCase()}`, inputs],
+    ] as const;
+  });
+  gateway = await startGateway({
+    triggers: {
+      ...Object.fromEntries(modes),
+      walled: {
+        webhookSignatureScheme: 'Meta',
+        webhookHmacKey: 'app secret',
+        webhookVerifyToken: TOKEN,
+        webhookIpDenyList: ['127.0.0.1'],
+      },
     },
-  },
-  settings: { databaseUrl: 'sqlite:sluice.db' },
+    settings: { databaseUrl: 'sqlite:sluice.db' },
+  });
 });
 afterAll(() => gateway.remove());
 

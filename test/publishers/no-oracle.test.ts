@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { afterAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
 import { type SignedDelivery, signDelivery } from '../../src/webhooks/schemes/sign.ts';
 import type { SignatureSpec } from '../../src/webhooks/schemes/spec.ts';
@@ -13,7 +13,7 @@ import {
   SIGNABLE_SCHEMES,
   SIGNING_KEYS,
 } from '../webhooks/schemes/fixtures.ts';
-import { NOW, type Sent, startGateway } from './gateway.ts';
+import { type Gateway, NOW, type Sent, startGateway } from './gateway.ts';
 
 const MODES = ['Off', 'Audit', 'Enforce'] as const;
 const PUBLIC_URL = 'https://hooks.example.com/in';
@@ -24,22 +24,25 @@ const previousKeyOf = (spec: SignatureSpec, is: 'publicKey' | 'privateKey') => k
 
 const spans = keepSpans();
 
-const triggers = SIGNABLE_SCHEMES.flatMap((spec) =>
-  MODES.map((mode) => [
-    slugOf(spec, mode),
-    {
-      webhookSignatureScheme: spec.name,
-      webhookHmacKey: KEYS[spec.name],
-      webhookHmacKeyPrevious: previousKeyOf(spec, 'publicKey'),
-      webhookPublicUrl: PUBLIC_URL,
-      webhookEnforcementMode: mode,
-      webhookReplayToleranceSeconds: 300,
-    },
-  ]),
-);
-const gateway = await startGateway({
-  triggers: Object.fromEntries(triggers),
-  settings: { databaseUrl: 'sqlite:sluice.db' },
+let gateway: Gateway;
+beforeAll(async () => {
+  const triggers = SIGNABLE_SCHEMES.flatMap((spec) =>
+    MODES.map((mode) => [
+      slugOf(spec, mode),
+      {
+        webhookSignatureScheme: spec.name,
+        webhookHmacKey: KEYS[spec.name],
+        webhookHmacKeyPrevious: previousKeyOf(spec, 'publicKey'),
+        webhookPublicUrl: PUBLIC_URL,
+        webhookEnforcementMode: mode,
+        webhookReplayToleranceSeconds: 300,
+      },
+    ]),
+  );
+  gateway = await startGateway({
+    triggers: Object.fromEntries(triggers),
+    settings: { databaseUrl: 'sqlite:sluice.db' },
+  });
 });
 afterAll(() => gateway.remove());
 

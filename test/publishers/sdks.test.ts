@@ -1,8 +1,8 @@
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { signDelivery } from '../../src/webhooks/schemes/sign.ts';
-import { type Answered, startGateway, stopGateway } from './gateway.ts';
+import { type Answered, type Gateway, startGateway, stopGateway } from './gateway.ts';
 import { askBolt, askRivet } from './packages.ts';
 import { SDKS, type Sdk, type Signed } from './sdks.ts';
 import { PUBLISHED_SCHEMES, VECTORS } from './vectors.ts';
@@ -10,7 +10,10 @@ import { PUBLISHED_SCHEMES, VECTORS } from './vectors.ts';
 const PUBLIC_URL = 'https://hooks.example.com/in';
 const slugOf = (sdk: Sdk) => `sdk-${SDKS.indexOf(sdk)}`;
 
-const gateway = await startGateway({ triggers: Object.fromEntries(SDKS.map((sdk) => [slugOf(sdk), inputsOf(sdk)])) });
+let gateway: Gateway;
+beforeAll(async () => {
+  gateway = await startGateway({ triggers: Object.fromEntries(SDKS.map((sdk) => [slugOf(sdk), inputsOf(sdk)])) });
+});
 afterAll(() => stopGateway(gateway));
 
 function inputsOf({ scheme, key }: Sdk): WebhookInputs {

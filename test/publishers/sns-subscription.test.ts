@@ -1,7 +1,7 @@
-import { afterAll, beforeEach, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
 import { certificateAt } from './certificates.ts';
-import { startGateway, stopGateway } from './gateway.ts';
+import { type Gateway, startGateway, stopGateway } from './gateway.ts';
 import { VECTORS, type Vector } from './vectors.ts';
 
 const called: string[] = [];
@@ -24,13 +24,16 @@ function vectorOf(name: string): Vector {
 const confirmation = vectorOf('subscription-confirmation');
 const message: { SubscribeURL: string } = JSON.parse(confirmation.bodyUtf8 ?? '');
 
-const inputsOf = (webhookEnforcementMode: EnforcementMode) => ({
-  webhookSignatureScheme: 'AmazonSns',
-  webhookHmacKey: confirmation.key,
-  webhookEnforcementMode,
+let gateway: Gateway;
+beforeAll(async () => {
+  const inputsOf = (webhookEnforcementMode: EnforcementMode) => ({
+    webhookSignatureScheme: 'AmazonSns',
+    webhookHmacKey: confirmation.key,
+    webhookEnforcementMode,
+  });
+  const triggers = Object.fromEntries(MODES.map((mode) => [mode, inputsOf(mode)]));
+  gateway = await startGateway({ triggers, extensions: { fetchFromPublisher } });
 });
-const triggers = Object.fromEntries(MODES.map((mode) => [mode, inputsOf(mode)]));
-const gateway = await startGateway({ triggers, extensions: { fetchFromPublisher } });
 afterAll(() => stopGateway(gateway));
 beforeEach(() => {
   called.length = 0;

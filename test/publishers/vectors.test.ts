@@ -1,17 +1,20 @@
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { certificateAt } from './certificates.ts';
-import { type Answered, NOW, startGateway, stopGateway } from './gateway.ts';
+import { type Answered, type Gateway, NOW, startGateway, stopGateway } from './gateway.ts';
 import { answeredStatus, bodyOf, isAccepted, isHandshake, PUBLISHED_SCHEMES, VECTORS, type Vector } from './vectors.ts';
 
 const slugOf = (vector: Vector) => `vector-${VECTORS.indexOf(vector)}`;
 
-const triggers = Object.fromEntries(VECTORS.map((vector) => [slugOf(vector), inputsOf(vector)]));
-// What publishers answer, in place of what they would: certificates, and 200 to a confirmation.
-const fetchFromPublisher = (url: string) =>
-  url.includes('Action=ConfirmSubscription') ? Promise.resolve('') : certificateAt(url);
-const gateway = await startGateway({ triggers, extensions: { fetchFromPublisher } });
+let gateway: Gateway;
+beforeAll(async () => {
+  const triggers = Object.fromEntries(VECTORS.map((vector) => [slugOf(vector), inputsOf(vector)]));
+  // What publishers answer, in place of what they would: certificates, and 200 to a confirmation.
+  const fetchFromPublisher = (url: string) =>
+    url.includes('Action=ConfirmSubscription') ? Promise.resolve('') : certificateAt(url);
+  gateway = await startGateway({ triggers, extensions: { fetchFromPublisher } });
+});
 afterAll(() => stopGateway(gateway));
 
 function inputsOf({ scheme, key, keyPrevious, url, toleranceSeconds, sandbox }: Vector): WebhookInputs {

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
-import { afterAll, describe, expect, it } from 'vitest';
-import { ORDERS_ID, startDashboard } from '../dashboard/fixture.ts';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ORDERS_ID, startDashboard, type TestDashboard } from '../dashboard/fixture.ts';
 
 const KEY = 'a key that only the publisher has';
 const order = { id: 820982911946154, name: 'SO-1010', customer: { id: 7 } };
@@ -35,7 +35,10 @@ const MANIFESTS = [
   flow('denied', '06', { inputs: { ...github, webhookIpDenyList: ['127.0.0.1'] }, searchKeys: { order: 'body.name' } }),
 ];
 
-const dashboard = await startDashboard({}, MANIFESTS);
+let dashboard: TestDashboard;
+beforeAll(async () => {
+  dashboard = await startDashboard({}, MANIFESTS);
+});
 afterAll(() => dashboard.close());
 
 async function deliver(slug: string, payload: unknown, key = KEY) {

@@ -1,14 +1,17 @@
 import fc from 'fast-check';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { compareRevisions, gravest } from '../../../src/deploys/changes/index.ts';
 import { diffSnapshots } from '../../../src/manifest/diff.ts';
 import type { Json } from '../../../src/model/json.ts';
 import { anyEdit, anySteps, type Steps, shuffled } from './any-edit.ts';
 import { mergePatch } from './merge-patch.ts';
 import { QUIET, SETTINGS, verdicts, withHistory } from './samples.ts';
-import { openStage, whatRan } from './stage.ts';
+import { openStage, type Stage, whatRan } from './stage.ts';
 
-const stage = await openStage();
+let stage: Stage;
+beforeAll(async () => {
+  stage = await openStage();
+});
 afterAll(() => stage.close());
 
 const everywhere = (steps: Steps) => withHistory(...Object.keys(steps));

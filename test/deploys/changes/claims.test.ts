@@ -1,10 +1,13 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { compareRevisions } from '../../../src/deploys/changes/index.ts';
 import { SETTINGS, withHistory } from './samples.ts';
-import { openStage } from './stage.ts';
+import { openStage, type Stage } from './stage.ts';
 
-const stage = await openStage();
+let stage: Stage;
+beforeAll(async () => {
+  stage = await openStage();
+});
 afterAll(() => stage.close());
 
 const noOp = (...after: string[]) => ({

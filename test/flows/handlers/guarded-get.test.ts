@@ -1,7 +1,7 @@
 import type { RequestListener } from 'node:http';
 import { createServer } from 'node:https';
 import { rootCertificates, setDefaultCACertificates } from 'node:tls';
-import { afterAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { EgressRefusedError } from '../../../src/flows/handlers/egress.ts';
 import { createGuardedGet } from '../../../src/flows/handlers/guarded-get.ts';
 
@@ -62,10 +62,13 @@ const server = createServer({ cert: CERTIFICATE, key: KEY }, (request, response)
   asked.push(`${request.method} ${request.url}`);
   answer(request, response);
 });
-await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-const address = server.address();
-if (address === null || typeof address === 'string') throw new Error('the server listens on no port');
-const url = `https://127.0.0.1:${address.port}/a?b=1`;
+let url: string;
+beforeAll(async () => {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('the server listens on no port');
+  url = `https://127.0.0.1:${address.port}/a?b=1`;
+});
 afterAll(() => {
   setDefaultCACertificates([...rootCertificates]);
   server.closeAllConnections();
