@@ -1,8 +1,8 @@
 import pg from 'pg';
 import type { KeyIndex } from '../decisions/lists.ts';
 import { type Port, sql } from '../decisions/port.ts';
+import { verbsWith } from '../decisions/verbs.ts';
 import type { StorageMeasure } from '../store.ts';
-import { verbsWith } from '../verbs.ts';
 import { acceptanceOperations } from './acceptance.ts';
 import { deliveryOperations } from './deliveries.ts';
 import { holdOperations } from './holds.ts';
