@@ -152,6 +152,14 @@ describe('migrations', () => {
     expect(await migrate({ ...options, migrations: [one, two] })).toEqual([]);
   });
 
+  test('a schema of a build between two releases is refused', async () => {
+    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    await migrate({ ...options, migrations: [{ ...one, name: 'another' }] });
+    await expect(migrate({ ...options, migrations: [one, two] })).rejects.toThrow(
+      'its schema is that of a build between two releases (version 1 is "another" there, "one" here)',
+    );
+  });
+
   test('an existing schema of that name is used', async () => {
     const schema = newSchema();
     await runSql(`CREATE SCHEMA "${schema}"`);

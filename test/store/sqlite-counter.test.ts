@@ -58,6 +58,14 @@ describe('what is counted', () => {
     expect(sums()).toEqual({ a: 2016, b: 2 });
   });
 
+  test('in a batch of very many keys is added to its table at once', () => {
+    const { db, add, stored, appended } = aTable();
+    const keys = Array.from({ length: 1000 }, (_, n) => `flow ${n}`);
+    prepareBatch(db, 'BEGIN IMMEDIATE')(keys.map((key) => () => add(key, 1)));
+    expect(Object.keys(stored())).toHaveLength(1000);
+    expect(appended.all()).toEqual([]);
+  });
+
   test('is added to its table before counts are deleted, and by a transaction that fails not at all', () => {
     const { db, port, add, sums, stored, appended } = aTable();
     const run = prepareBatch(db, 'BEGIN IMMEDIATE');

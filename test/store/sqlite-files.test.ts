@@ -127,6 +127,17 @@ describe('the schema', () => {
     expect(readFileSync(path).equals(before)).toBe(true);
   });
 
+  test('of a build between two releases is refused and left as it is', async () => {
+    const path = newPath();
+    await (await openSqliteStore({ path })).close();
+    inspect(path, (db) => db.exec("UPDATE schema_migrations SET name = 'initial'"));
+    const before = readFileSync(path);
+    await expect(openSqliteStore({ path })).rejects.toThrow(
+      `the database ${path} cannot be opened: its schema is that of a build between two releases (version 1 is "initial" there`,
+    );
+    expect(readFileSync(path).equals(before)).toBe(true);
+  });
+
   test('has large pages and can give space back; every connection waits for the disk', () => {
     const path = newPath();
     const writer = openWriter(path);

@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { runMigrations } from 'graphile-worker';
 import pg from 'pg';
+import { checkHistory } from '../schema-history.ts';
 import { directClient } from './direct.ts';
 import { type Migration, migrations } from './migrations/index.ts';
 import { codeOf } from './outage.ts';
@@ -97,6 +98,7 @@ async function tryToMigrate(options: MigrateOptions): Promise<string[]> {
 /** Throws unless the database has the schema of this very release. Changes nothing. */
 export async function requireCurrent({ url, schema }: MigrateOptions): Promise<void> {
   const done = await withConnection({ url, schema }, (query) => appliedMigrations(query, schema));
+  checkHistory(done, migrations);
   const [found, own] = [done.at(-1)?.version ?? 0, migrations.at(-1)?.version ?? 0];
   if (found === own) return;
   if (found === 0) throw new Error('no service has written to it yet');
@@ -177,13 +179,14 @@ type Query = (text: string, values?: unknown[]) => Promise<pg.QueryResult>;
 
 interface Applied {
   readonly version: number;
+  readonly name: string;
   readonly compatibleFrom: number;
 }
 
 async function appliedMigrations(query: Query, schema: string): Promise<Applied[]> {
   if (!(await hasTable(query, schema, 'schema_migrations'))) return [];
   const applied = await query(
-    'SELECT version, compatible_from AS "compatibleFrom" FROM sluice.schema_migrations ORDER BY version',
+    'SELECT version, name, compatible_from AS "compatibleFrom" FROM sluice.schema_migrations ORDER BY version',
   );
   return applied.rows as Applied[];
 }
@@ -227,12 +230,16 @@ async function createSchema(query: Query, schema: string): Promise<void> {
 }
 
 function checkFits(done: readonly Applied[], wanted: readonly Migration[]): void {
+  checkHistory(done, wanted);
   const misfit = misfitOf(done.at(-1), wanted);
   if (misfit !== undefined) throw new Error(misfit);
 }
 
 /** Why this release cannot work with the schema whose newest migration is given; undefined where it can. */
-export function misfitOf(newest: Applied | undefined, wanted: readonly Migration[] = migrations): string | undefined {
+export function misfitOf(
+  newest: Pick<Applied, 'version' | 'compatibleFrom'> | undefined,
+  wanted: readonly Migration[] = migrations,
+): string | undefined {
   const own = wanted.at(-1)?.version ?? 0;
   if (newest === undefined || newest.version <= own || newest.compatibleFrom <= own) return undefined;
   return `the database has schema version ${newest.version}, which needs a release that knows version ${newest.compatibleFrom}; this one knows ${own}`;

@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto';
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
+import { checkHistory } from '../schema-history.ts';
 import { CountTables, defineCountedViews } from './count-tables.ts';
 import { inMemory } from './messages.ts';
 import { type Migration, migrations } from './migrations/index.ts';
@@ -268,10 +269,12 @@ export function sqliteCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
 
-/** Throws where the database is newer than the list of migrations or belongs to another program. Reads only. */
+/** Throws where the database has another schema than migrations make, or belongs to another program. Reads only. */
 function checkSchema(db: Database, migrations: readonly Migration[]): void {
   const newest = migrations.at(-1)?.version ?? 0;
-  const current = schemaVersion(db);
+  const applied = appliedMigrations(db);
+  checkHistory(applied, migrations);
+  const current = newestOf(applied);
   if (current <= newest) return;
   throw new Error(
     `its schema version is ${current} and the newest that this release knows is ${newest}; start a newer release, or use another database`,
@@ -284,7 +287,7 @@ export function migrate(
   migrations: readonly Migration[],
   onMigrating?: (names: readonly string[]) => void,
 ): void {
-  const applied = appliedVersions(db);
+  const applied = new Set(appliedMigrations(db).map(({ version }) => version));
   const missing = migrations.filter(({ version }) => !applied.has(version));
   for (const [at, migration] of missing.entries()) {
     onMigrating?.(missing.slice(at).map(({ name }) => name));
@@ -293,17 +296,19 @@ export function migrate(
 }
 
 export function schemaVersion(db: Database): number {
-  return Math.max(0, ...appliedVersions(db));
+  return newestOf(appliedMigrations(db));
 }
 
-function appliedVersions(db: Database): Set<number> {
+const newestOf = (applied: readonly Pick<Migration, 'version'>[]) =>
+  Math.max(0, ...applied.map(({ version }) => version));
+
+export function appliedMigrations(db: Database): Pick<Migration, 'version' | 'name'>[] {
   const tables = tablesOf(db);
   if (tables.includes('schema_migrations')) {
-    const rows = db.prepare<[], { version: number }>('SELECT version FROM schema_migrations').all();
-    return new Set(rows.map(({ version }) => version));
+    return db.prepare<[], { version: number; name: string }>('SELECT version, name FROM schema_migrations').all();
   }
   if (tables.length > 0) throw new Error(`it is a database of another program (it has a table "${tables[0]}")`);
-  return new Set();
+  return [];
 }
 
 function tablesOf(db: Database): string[] {

@@ -7,6 +7,8 @@ type Values = readonly (string | number)[];
 
 /** Batches whose counts are added to the tables together. */
 const ADDED_BATCHES = 64;
+/** A batch that counts more, of hundreds of flows, is added at once: whoever reads counts reads all that was appended. */
+const APPENDED_BYTES = 16 * 1024;
 
 const columnsOf = (table: CountTable) => [...COUNTED[table].key, ...COUNTED[table].amounts.map(({ name }) => name)];
 
@@ -45,7 +47,12 @@ export class CountTables {
     const appended = collected.filter(({ table }) => tables.has(table));
     if (appended.length === 0) return;
     const changes = appended.map(({ table, rows }) => [table, rows.map((row) => valuesOf(table, row))]);
-    const { lastInsertRowid } = insert.run(JSON.stringify(Object.fromEntries(changes)));
+    const text = JSON.stringify(Object.fromEntries(changes));
+    if (text.length > APPENDED_BYTES) {
+      this.add(appended);
+      return;
+    }
+    const { lastInsertRowid } = insert.run(text);
     if (Number(lastInsertRowid) >= ADDED_BATCHES) this.addAppended();
   }
 

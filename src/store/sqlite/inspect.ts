@@ -4,8 +4,9 @@ import SqliteDatabase, { type Database } from 'better-sqlite3';
 import type { ChainKey } from '../activity-chain.ts';
 import { decideNow } from '../decisions/decision.ts';
 import { inspectionOf } from '../decisions/inspection.ts';
+import { checkHistory } from '../schema-history.ts';
 import type { Inspection } from '../store.ts';
-import { defineFunctions, schemaVersion, sqliteCode } from './connection.ts';
+import { appliedMigrations, defineFunctions, schemaVersion, sqliteCode } from './connection.ts';
 import { migrations } from './migrations/index.ts';
 import { openPort, portOf } from './port.ts';
 
@@ -49,6 +50,7 @@ function requireSchema(db: Database): void {
   const newest = migrations.at(-1)?.version ?? 0;
   const version = schemaVersion(db);
   if (version === 0) throw new Error('no service has written to it yet');
+  checkHistory(appliedMigrations(db), migrations);
   if (version > newest) {
     throw new Error(`its schema version is ${version} and the newest that this release knows is ${newest}`);
   }

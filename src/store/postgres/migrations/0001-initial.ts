@@ -172,4 +172,9 @@ const wakeUps = `
   SELECT graphile_worker.remove_job('first');
 `;
 
-export const initial = { version: 1, name: 'initial', compatibleFrom: 1, sql: before + tables + after + wakeUps };
+export const initial = {
+  version: 1,
+  name: 'initial of 2026-11-27',
+  compatibleFrom: 1,
+  sql: before + tables + after + wakeUps,
+};

@@ -100,4 +100,4 @@ const after = `
   INSERT INTO pings (id, count) VALUES (1, 0);
 `;
 
-export const initial = { version: 1, name: 'initial', sql: toSqlite(before + tables) + after };
+export const initial = { version: 1, name: 'initial of 2026-11-27', sql: toSqlite(before + tables) + after };
