@@ -204,7 +204,7 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
       await store.findRun(runId),
       steps,
       await store.outlineSteps(runId, keys),
-      await store.listMoments({ runId, limit: 7 }),
+      await store.listStepEvents({ runId, limit: 7 }),
       await store.listLoops(runId),
       sorted(await store.countChildren(runId)),
       await store.findIterations({ runId, loopKey: 'each', status: 'Failed', limit: 9 }),

@@ -7,7 +7,7 @@ import { prepareNonces, sentNonce } from '../../src/store/sqlite/acceptance.ts';
 import { prepareBatch, type Settled } from '../../src/store/sqlite/batch.ts';
 import { migrate } from '../../src/store/sqlite/connection.ts';
 import { migrations } from '../../src/store/sqlite/migrations/index.ts';
-import { NonceIndex, readIndexAhead, withIndexing } from '../../src/store/sqlite/nonce-index.ts';
+import { NonceIndex, warmIndex, withIndexing } from '../../src/store/sqlite/nonce-index.ts';
 import { membersOf } from '../../src/store/sqlite/port.ts';
 import { aNonce } from './samples.ts';
 
@@ -47,10 +47,10 @@ describe('the index of nonces', () => {
   test('is read ahead whole, in parts, once it is large', () => {
     const { claim, batch, indexed, db } = aLedger(50);
     for (let n = 0; n < 300; n += 1) batch([() => claim(`n${n}`)]);
-    const parts = [...readIndexAhead(db, 299)];
+    const parts = [...warmIndex(db, 299)];
     expect(parts.reduce((sum, entries) => sum + entries, 0)).toBe(indexed());
     expect(Math.max(...parts)).toBeLessThan(20);
-    expect([...readIndexAhead(db, 300)]).toEqual([]);
+    expect([...warmIndex(db, 300)]).toEqual([]);
   });
 
   test('finds what came after all older ones were indexed and purged, over a restart', () => {

@@ -134,7 +134,7 @@ const questions: [OperationName, ...unknown[]][] = [
   ['pageSteps', { runId: id(10), planned: ['first'], skip: 0, take: 50, limits }],
   ['readValue', { runId: id(10), stepKey: 'first', value: 'output', offset: 0, bytes: 100 }],
   ['readValue', { runId: id(10), stepKey: 'first', attempt: 1, value: 'input', offset: 0, bytes: 100 }],
-  ['listMoments', { runId: id(10), limit: 50 }],
+  ['listStepEvents', { runId: id(10), limit: 50 }],
   ['listLoops', id(10)],
   ['countChildren', id(10)],
   ['findIterations', { runId: id(10), loopKey: 'each', status: 'Failed', limit: 50 }],

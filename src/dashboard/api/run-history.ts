@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Run } from '../../model/run.ts';
-import type { RunDetail, SignalRecord, StepMoment, StepMoments } from '../../store/store.ts';
+import type { RunDetail, SignalRecord, StepEvent, StepEvents } from '../../store/store.ts';
 import { field, isoTime, isoTimeOrNull, unknownId } from '../answer.ts';
 import { ID_PARAMS, IN_ORDER, isWithin, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
@@ -74,13 +74,13 @@ const eventsRoute: ApiRoutes = (app, { store }) => {
       const { take, ...span } = request.query;
       const isSpan = span.since !== undefined || span.until !== undefined;
       const limit = isSpan ? MAX_EVENTS : take;
-      const [run, moments, signals] = await Promise.all([
+      const [run, stepEvents, signals] = await Promise.all([
         store.findRun(runId),
-        store.listMoments({ runId, limit }),
+        store.listStepEvents({ runId, limit }),
         store.listSignals(runId),
       ]);
       if (run === undefined) throw unknownId('run', runId);
-      const events = runEvents({ run, moments, signals }, limit);
+      const events = runEvents({ run, stepEvents, signals }, limit);
       return isSpan ? events.filter(({ timestamp }) => isWithin(Date.parse(timestamp), span)).slice(-take) : events;
     },
   );
@@ -97,15 +97,15 @@ interface Happened {
 
 interface RunHistory {
   readonly run: RunDetail;
-  readonly moments: StepMoments;
+  readonly stepEvents: StepEvents;
   readonly signals: readonly SignalRecord[];
 }
 
 /**
  * The newest `take` events of a run, oldest first. They are derived from the rows of the run, so that they cannot
- * contradict them. `moments` must hold at least `take` items, if there are so many.
+ * contradict them. `stepEvents` must hold at least `take` items, if there are so many.
  */
-function runEvents({ run, moments, signals }: RunHistory, take: number): z.output<typeof runEventSchema>[] {
+function runEvents({ run, stepEvents, signals }: RunHistory, take: number): z.output<typeof runEventSchema>[] {
   const others: Happened[] = [
     { at: run.startedAt, rank: 0, type: 'run.started', stepKey: null, message: `Started by ${run.triggerKey}` },
     ...signals.map(signalEvent),
@@ -115,9 +115,9 @@ function runEvents({ run, moments, signals }: RunHistory, take: number): z.outpu
     const message = `Ended as ${run.status}`;
     others.push({ at: run.completedAt, rank: 9, type: 'run.completed', stepKey: null, message });
   }
-  const total = others.length + moments.total;
+  const total = others.length + stepEvents.total;
   const count = Math.min(take, total);
-  return [...others, ...moments.items.map(stepEvent)]
+  return [...others, ...stepEvents.items.map(stepEvent)]
     .sort((a, b) => a.at - b.at || a.rank - b.rank)
     .slice(-count)
     .map(({ at, type, stepKey, message }, index) => ({
@@ -131,7 +131,7 @@ function runEvents({ run, moments, signals }: RunHistory, take: number): z.outpu
 }
 
 /** In one millisecond starts come before ends, because a short step has both. */
-const RANKS: Readonly<Record<StepMoment['kind'], number>> = {
+const RANKS: Readonly<Record<StepEvent['kind'], number>> = {
   started: 3,
   completed: 4,
   failed: 4,
@@ -139,7 +139,7 @@ const RANKS: Readonly<Record<StepMoment['kind'], number>> = {
   skipped: 5,
 };
 
-function stepEvent({ stepKey, attempt, kind, at, reason }: StepMoment): Happened {
+function stepEvent({ stepKey, attempt, kind, at, reason }: StepEvent): Happened {
   const about = { at, rank: RANKS[kind], type: `step.${kind}`, stepKey };
   if (kind === 'skipped') return { ...about, message: reason ?? 'Skipped' };
   return { ...about, message: reason === null ? `Attempt ${attempt}` : `Attempt ${attempt}: ${reason}` };

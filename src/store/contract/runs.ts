@@ -230,7 +230,7 @@ interface StepStore {
     bytes: number;
   }): Promise<StoredText | undefined>;
   /** The newest `limit` events of a run's steps, oldest first. */
-  listMoments(query: { runId: string; limit: number }): Promise<StepMoments>;
+  listStepEvents(query: { runId: string; limit: number }): Promise<StepEvents>;
   /** Loops of a run that have begun, in the order of their keys. */
   listLoops(runId: string): Promise<LoopProgress[]>;
   /** Counts the rows of loops' children by path and status, in the order of both; reads all of them. */
@@ -301,13 +301,13 @@ export interface StepOutline
   })[];
 }
 
-export interface StepMoments {
-  readonly items: readonly StepMoment[];
+export interface StepEvents {
+  readonly items: readonly StepEvent[];
   /** Including those that are not among the items. */
   readonly total: number;
 }
 
-export interface StepMoment {
+export interface StepEvent {
   readonly stepKey: string;
   /** 0 if the step was skipped before it was tried. */
   readonly attempt: number;

@@ -2,7 +2,7 @@ import { parseJson } from '../../model/json.ts';
 import type { StepStatus } from '../../model/manifest.ts';
 import { WAIT_KINDS } from '../../model/run.ts';
 import { toError } from '../json-columns.ts';
-import type { LoopProgress, RunWait, StepMoment, StepOutline, StepView, ValueLimits } from '../store.ts';
+import type { LoopProgress, RunWait, StepEvent, StepOutline, StepView, ValueLimits } from '../store.ts';
 import { uuidOf } from '../uuids.ts';
 import { type AttemptRow, Cutter, MAX_ATTEMPTS, PREVIEW_CHARACTERS, type StepRow } from './cut-values.ts';
 import type { Decision } from './decision.ts';
@@ -119,8 +119,8 @@ function* outlineSteps(port: Port, runId: string, stepKeys: readonly string[]): 
   }));
 }
 
-function* listMoments(port: Port, { runId, limit }: Given<'listMoments'>): Decision<Answer<'listMoments'>> {
-  type Row = Omit<StepMoment, 'reason'> & { readonly skipReason: string | null; readonly error: string | null };
+function* listStepEvents(port: Port, { runId, limit }: Given<'listStepEvents'>): Decision<Answer<'listStepEvents'>> {
+  type Row = Omit<StepEvent, 'reason'> & { readonly skipReason: string | null; readonly error: string | null };
   const id = uuidOf(runId);
   // An attempt that failed was retried where another followed it, or where its step is not Failed now.
   const rows = yield* port.all<Row>(sql`
@@ -138,7 +138,7 @@ function* listMoments(port: Port, { runId, limit }: Given<'listMoments'>): Decis
       UNION ALL
       SELECT step_key, 0, 'skipped', completed_at, 3, skip_reason, NULL
       FROM sluice.steps WHERE run_id = ${id} AND status = 'Skipped' AND completed_at IS NOT NULL
-    ) AS moments ORDER BY at DESC, rank DESC, "stepKey" DESC, attempt DESC LIMIT ${limit}`);
+    ) AS events ORDER BY at DESC, rank DESC, "stepKey" DESC, attempt DESC LIMIT ${limit}`);
   const counted = yield* port.get<{ total: number }>(sql`
     SELECT (SELECT count(*) + count(completed_at) FROM ${attemptsOfAll} AS a WHERE run_id = ${id}) +
       (SELECT count(completed_at) FROM sluice.steps WHERE run_id = ${id} AND status = 'Skipped') AS total`);
@@ -269,7 +269,7 @@ export const stepVerbs: Verbs<
   | 'findStep'
   | 'pageSteps'
   | 'readValue'
-  | 'listMoments'
+  | 'listStepEvents'
   | 'listLoops'
   | 'countChildren'
   | 'findIterations'
@@ -284,7 +284,7 @@ export const stepVerbs: Verbs<
   },
   pageSteps: { access: 'read', decide: pageSteps },
   readValue: { access: 'read', decide: readValue },
-  listMoments: { access: 'read', decide: listMoments },
+  listStepEvents: { access: 'read', decide: listStepEvents },
   listLoops: {
     access: 'read',
     *decide(port, runId) {

@@ -42,7 +42,7 @@ export async function advanceAll(
   sql: Sql,
   calls: readonly AdvanceCall[],
 ): Promise<readonly (AdvanceAnswer | undefined)[]> {
-  const runs = await readAhead(sql, calls);
+  const runs = await readRuns(sql, calls);
   const writes = new Writes(runs, sql.port.count);
   const rows = { ...asking<RunReads>(readsOf(runs)), ...writes.members };
   const answers = calls.map(({ outcome, lease }): AdvanceAnswer | undefined => {
@@ -92,7 +92,7 @@ const LIST_STATES = `
   ) s`;
 
 /** Locks the rows that the outcomes may change and reads those that they may need. */
-async function readAhead(sql: Sql, calls: readonly AdvanceCall[]): Promise<KnownRuns> {
+async function readRuns(sql: Sql, calls: readonly AdvanceCall[]): Promise<KnownRuns> {
   const outcomes = calls.map(({ outcome }) => outcome);
   const runIds = [...new Set(outcomes.map(({ runId }) => runId))].sort();
   const addresses = [outcomes.map(({ runId }) => runId), outcomes.map(({ stepKey }) => stepKey)];

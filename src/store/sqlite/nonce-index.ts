@@ -188,14 +188,14 @@ export class NonceIndex {
 }
 
 /** An index of fewer nonces is in the system's cache after a few look-ups anyway. */
-const minReadAhead = 100_000;
+const leastWarmed = 100_000;
 
 /**
  * Reads the whole index of nonces, a part with each step, so that the system has it in its cache: after a restart of the
  * machine each new nonce would else wait for the disk, in the writer's thread. Yields the number of entries read. With ten
  * million nonces it reads 250 MB in 1024 steps; SQLite's own cache of this connection must be small.
  */
-export function* readIndexAhead(db: Database, least = minReadAhead): Generator<number, void> {
+export function* warmIndex(db: Database, least = leastWarmed): Generator<number, void> {
   // Both in one SELECT would read every row.
   const span = '(SELECT max(seq) FROM nonces) - (SELECT min(seq) FROM nonces)';
   const rows = db.prepare<[], number>(`SELECT coalesce(${span}, 0)`).pluck().get() ?? 0;

@@ -12,7 +12,7 @@ import {
   type StoreOptions,
   type ToThread,
 } from './messages.ts';
-import { NonceIndex, readIndexAhead, withIndexing } from './nonce-index.ts';
+import { NonceIndex, warmIndex, withIndexing } from './nonce-index.ts';
 import { operations, prepareRuns, threadOf } from './operations.ts';
 import { openPort } from './port.ts';
 
@@ -179,7 +179,7 @@ function openReaderService(path: string, options: StoreOptions): Service {
     return settled.map((one): Settled => (one.isFulfilled ? one : { isFulfilled: false, error: damage }));
   };
   const queue = new CallQueue({ runs, runBatch, maxCalls: 1, maxBytes: 0 });
-  const stopReadingAhead = readAhead(path);
+  const stopWarming = warmCache(path);
   return {
     take: (calls, bytes) => queue.take(calls, bytes),
     checkpoint() {
@@ -187,7 +187,7 @@ function openReaderService(path: string, options: StoreOptions): Service {
       send({ kind: 'checkpointed' });
     },
     close() {
-      stopReadingAhead();
+      stopWarming();
       queue.drain();
       close();
     },
@@ -195,10 +195,10 @@ function openReaderService(path: string, options: StoreOptions): Service {
 }
 
 /** Reads the index of nonces ahead, between calls, on a connection whose cache does not grow by it. Yields how to stop. */
-function readAhead(path: string): () => void {
+function warmCache(path: string): () => void {
   const { db, close } = openReader(path);
   db.pragma('cache_size = -256');
-  const parts = readIndexAhead(db);
+  const parts = warmIndex(db);
   const next = () => {
     try {
       if (!parts.next().done) return void setImmediate(next);

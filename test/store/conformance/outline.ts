@@ -120,7 +120,7 @@ export function outline({ test }: StoreUnderTest): void {
 
     test('tells what happened to its steps, and of a long one the newest', async (store) => {
       const runId = await begunLoop(store);
-      const { items, total } = await store.listMoments({ runId, limit: 100 });
+      const { items, total } = await store.listStepEvents({ runId, limit: 100 });
       expect(total).toBe(items.length);
       const seen = items.map(({ stepKey, kind, at }) => [stepKey, kind, at - T0]);
       expect(seen.slice(0, 5)).toEqual([
@@ -132,7 +132,7 @@ export function outline({ test }: StoreUnderTest): void {
       ]);
       expect(items).toContainEqual({ stepKey: 'each.1.a', attempt: 1, kind: 'failed', at: T0 + 3, reason: 'No.' });
       expect(items).toContainEqual(expect.objectContaining({ stepKey: 'each.1.b', attempt: 0, kind: 'skipped' }));
-      expect(await store.listMoments({ runId, limit: 2 })).toEqual({ items: items.slice(-2), total });
+      expect(await store.listStepEvents({ runId, limit: 2 })).toEqual({ items: items.slice(-2), total });
     });
 
     test('calls an attempt retried where the step was not given up', async (store) => {
@@ -140,7 +140,7 @@ export function outline({ test }: StoreUnderTest): void {
       const [claim] = await claimAll(store);
       if (claim === undefined) throw new Error('nothing is due');
       await finish(store, claim, retryAt(T0 + 5), T0 + 1);
-      expect((await store.listMoments({ runId, limit: 9 })).items).toMatchObject([
+      expect((await store.listStepEvents({ runId, limit: 9 })).items).toMatchObject([
         { kind: 'started' },
         { kind: 'retried', attempt: 1, reason: 'Not now.' },
       ]);
