@@ -117,6 +117,8 @@ it('loses no answered delivery and starts none twice, wherever the process is ki
     runs.map(async (run) => (await getJson<Listed>(`${service.url}/flows/api/runs/${run.id}`)).triggerBody?.delivery),
   );
   expect(new Set(bodies).size, 'every delivery has exactly one run').toBe(runs.length);
+  const { accepted } = await getJson<{ accepted: number }>(`${service.url}/flows/api/webhooks/stats`);
+  expect(accepted, 'each is counted once, whatever was counted when the process died').toBe(runs.length);
   await service.stop('SIGTERM');
 });
 
