@@ -1,11 +1,11 @@
 import { acceptanceVerbs } from './acceptance.ts';
 import { activityVerbs } from './activity.ts';
 import { alertVerbs } from './alerts.ts';
-import { controlVerbs } from './control.ts';
 import { deliveryVerbs } from './deliveries.ts';
 import { deployVerbs } from './deploys.ts';
 import { figureVerbs } from './figures.ts';
 import { flowVerbs } from './flows.ts';
+import { advance } from './follow.ts';
 import { hostVerbs } from './hosts.ts';
 import { keyVerbs } from './keys.ts';
 import { learnedKeyVerbs } from './learned-keys.ts';
@@ -14,12 +14,28 @@ import type { KeyIndex } from './lists.ts';
 import { payloadVerbs } from './payloads.ts';
 import { heldVerbs } from './release.ts';
 import { type OwnRows, removalVerbs } from './removal.ts';
+import { retryStep } from './retry.ts';
 import { revisionVerbs } from './revisions.ts';
 import { routeVerbs } from './routes.ts';
+import { runRowsOf } from './run-rows.ts';
 import { runVerbs } from './runs.ts';
 import { scheduleVerbs } from './schedules.ts';
+import { deliverSignal } from './signal.ts';
 import { stepVerbs } from './step-views.ts';
+import { cancelRun } from './stop.ts';
+import type { Verbs } from './verb.ts';
 import { waitingVerbs } from './waiting-steps.ts';
+
+const controlVerbs: Verbs<'advance' | 'cancelRun' | 'retryStep' | 'deliverSignal'> = {
+  advance: {
+    access: 'write',
+    changes: null,
+    decide: (port, outcome, lease) => advance(runRowsOf(port), outcome, lease),
+  },
+  cancelRun: { access: 'write', changes: null, decide: (port, cancel) => cancelRun(runRowsOf(port), cancel) },
+  retryStep: { access: 'write', changes: null, decide: (port, retry) => retryStep(runRowsOf(port), retry) },
+  deliverSignal: { access: 'write', changes: null, decide: (port, signal) => deliverSignal(runRowsOf(port), signal) },
+};
 
 interface OwnTables extends OwnRows {
   /** What finds runs by their search keys. */

@@ -1,6 +1,16 @@
-import { type AcceptanceRows, accept, asReplay, type Candidate, type FlowRows } from '../decisions/acceptance.ts';
+import { StoreUnavailableError } from '../../errors.ts';
+import { searchKeyRows } from '../../model/text.ts';
+import {
+  type AcceptanceRows,
+  accept,
+  asReplay,
+  type Candidate,
+  type FlowRows,
+  hold,
+  sharingFlowRows,
+} from '../decisions/acceptance.ts';
 import { countKeyUse } from '../decisions/counts.ts';
-import { decide, known } from '../decisions/decision.ts';
+import { awaited, decide, known } from '../decisions/decision.ts';
 import { shareFlows } from '../decisions/flows.ts';
 import {
   keepHeaders,
@@ -14,15 +24,20 @@ import {
 import { sharedPinRows } from '../decisions/sub-run-rows.ts';
 import { whyClosed } from '../decisions/sub-runs.ts';
 import { digestOf, nonceAlias, nonceDigest } from '../digest.ts';
-import { bodyDigestOf } from '../new-rows.ts';
-import type { Acceptance, AcceptResult, BirthLease, FlowRecord } from '../store.ts';
+import { bodyDigestOf, runRow } from '../new-rows.ts';
+import type { Acceptance, AcceptResult, BirthLease, FlowRecord, HoldResult } from '../store.ts';
 import { type NameRow, Names } from './names.ts';
 import { NewRows } from './new-rows.ts';
 import type { Operations } from './operation.ts';
 import { jsonRows, type Sql } from './sql.ts';
 
-export const acceptanceOperations: Operations<'accept'> = {
+export const acceptanceOperations: Operations<'accept' | 'holdDelivery'> = {
   accept: { purpose: 'accept', run: acceptOne },
+  holdDelivery: {
+    purpose: 'write',
+    changes: ({ run }, { kind }) => (kind === 'held' ? [{ kind: 'flow', flowId: run.flowId }] : []),
+    run: holdDelivery,
+  },
 };
 
 export interface GivenAcceptance {
@@ -60,6 +75,28 @@ export async function acceptAll(sql: Sql, given: readonly GivenAcceptance[]): Pr
   return results;
 }
 
+async function holdDelivery(sql: Sql, acceptance: Acceptance): Promise<HoldResult> {
+  const call = callOf({ acceptance });
+  const { run } = acceptance;
+  const held = {
+    run: runRow(run, call.idempotencyKey),
+    keys: searchKeyRows(run.searchKeys),
+    body: run.trigger.body,
+  };
+  const written = new NewRows(sql);
+  let names: ClaimedNames | undefined;
+  const claimNames = async () => {
+    names = await ClaimedNames.take(sql, [call]);
+    return acceptanceRows(sql, { flows: sharingFlowRows(sql.port), names, written });
+  };
+  const rowsOf = () => awaited(claimNames());
+  const result = await decide(hold(sql.port, call, { held, bounds: sql.bounds.held, rowsOf }));
+  if (result === 'full') throw new StoreUnavailableError('the limit of held deliveries is reached');
+  names?.settle(sql);
+  written.write();
+  return result;
+}
+
 interface ClaimedRow extends NameRow {
   readonly flow_id: string;
   readonly trigger_key: string;
@@ -93,7 +130,7 @@ interface AcceptCall extends Candidate, GivenAcceptance {
   readonly keyRow: KeyRow | undefined;
 }
 
-export function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
+function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
   const { delivery, nonce, idempotencyKey, verifiedBy, run } = acceptance;
   const { id: runId, flowId, triggerKey, revision, subFlows, pins, startedAt } = run;
   const redeliveredFrom = delivery?.redeliveredFrom ?? null;
@@ -144,7 +181,7 @@ export function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
 const triggerOf = ({ flowId, triggerKey }: Pick<Candidate, 'flowId' | 'triggerKey'>) => `${flowId}\n${triggerKey}`;
 
 /** What the calls of one transaction claim. */
-export class ClaimedNames {
+class ClaimedNames {
   readonly redeliveries = new Names<RedeliveryRow>('redeliveries');
   readonly nonces = new Names<NonceRow>('nonces');
   readonly keys = new Names<KeyRow>('idempotency_keys');
@@ -322,7 +359,7 @@ interface Transaction {
   readonly written: NewRows;
 }
 
-export function acceptanceRows(sql: Sql, { flows, names, written }: Transaction): AcceptanceRows<AcceptCall> {
+function acceptanceRows(sql: Sql, { flows, names, written }: Transaction): AcceptanceRows<AcceptCall> {
   const { redeliveries, keys } = names;
   return {
     ...flows,

@@ -5,7 +5,6 @@ import { verbsWith } from '../decisions/verbs.ts';
 import type { StorageMeasure } from '../store.ts';
 import { acceptanceOperations } from './acceptance.ts';
 import { deliveryOperations } from './deliveries.ts';
-import { holdOperations } from './holds.ts';
 import { type Operations, operationsOf } from './operation.ts';
 import { replicaOperations } from './replicas.ts';
 import type { Sql } from './sql.ts';
@@ -34,7 +33,6 @@ export const operations = {
   ...ownOperations,
   ...operationsOf(verbsWith({ runKeys, forgetRuns, forgetRedeliveries })),
   ...acceptanceOperations,
-  ...holdOperations,
   ...deliveryOperations,
   ...dispatchOperations,
   ...replicaOperations,

@@ -8,6 +8,7 @@ import {
   type Candidate,
   type FirstUse,
   type FlowRows,
+  hold,
   type NonceUse,
 } from '../decisions/acceptance.ts';
 import { countKeyUse, countRun } from '../decisions/counts.ts';
@@ -30,13 +31,14 @@ import {
   listOf,
   placesOf,
   RUN_COLUMNS,
+  type RunRow,
   runRow,
   type SentValue,
   STEP_COLUMNS,
   stepRows,
   valuesOf,
 } from '../new-rows.ts';
-import type { Acceptance, AcceptResult, BirthLease, NewRun, NonceClaim, Pins } from '../store.ts';
+import type { Acceptance, AcceptResult, BirthLease, HoldResult, NewRun, NonceClaim, Pins } from '../store.ts';
 import { rememberInBatch } from './batch.ts';
 import { DELIVERY, prepareInsertDelivery, type SentDelivery, sentDelivery } from './deliveries.ts';
 import type { StoreOptions } from './messages.ts';
@@ -45,6 +47,7 @@ import { portOf } from './port.ts';
 
 export const acceptanceOperations = {
   accept: { thread: 'writer', prepare: prepareAccept },
+  holdDelivery: { thread: 'writer', prepare: prepareHoldDelivery },
 } as const;
 
 // No other process has the database, so that no lease needs an owner.
@@ -86,7 +89,7 @@ export function sentNonce(trigger: Pick<Candidate, 'flowId' | 'triggerKey'>, non
 }
 
 /** An acceptance as it is sent to the writer, without its body. */
-export type SentAcceptance = readonly [
+type SentAcceptance = readonly [
   run: SentRun,
   delivery: SentDelivery | undefined,
   nonce: SentNonce | undefined,
@@ -120,7 +123,7 @@ interface AcceptCall extends Candidate {
   readonly nonce: SentNonce | undefined;
 }
 
-export function callOf(sent: SentAcceptance, body: Uint8Array): AcceptCall {
+function callOf(sent: SentAcceptance, body: Uint8Array): AcceptCall {
   const [run, delivery, nonce, verifiedBy, bodySha256] = sent;
   const [row, , , subFlows, pins] = run;
   const [flowId, revision] = [row[RUN.flow_id] as string, row[RUN.revision] as number];
@@ -155,6 +158,21 @@ function prepareAccept(db: Database, state: WriterState): (sent: SentAcceptance,
   return (sent, body) => decideNow(accept(rows, callOf(sent, body)));
 }
 
+function prepareHoldDelivery(
+  db: Database,
+  state: WriterState,
+): (sent: SentAcceptance, body: Uint8Array) => HoldResult | 'full' {
+  const rows = prepareAcceptanceRows(db, state);
+  return (sent, body) => {
+    const call = callOf(sent, body);
+    const [row, , keys] = call.run;
+    const run = Object.fromEntries(RUN_COLUMNS.map((column, place) => [column, row[place]])) as RunRow;
+    return decideNow(
+      hold(portOf(db), call, { held: { run, keys, body }, bounds: state.held, rowsOf: () => known(rows) }),
+    );
+  };
+}
+
 function prepareFlowRows(db: Database): FlowRows {
   const find = db.prepare<[string], { revision: number; isOpen: number }>(
     `SELECT revision, is_enabled = 1 AND draining_since IS NULL AND deleted_at IS NULL AS isOpen
@@ -170,7 +188,7 @@ function prepareFlowRows(db: Database): FlowRows {
   return { shareFlow: (flowId) => known(flowOf(flowId) ?? undefined) };
 }
 
-export function prepareAcceptanceRows(db: Database, { index }: WriterState): AcceptanceRows<AcceptCall> {
+function prepareAcceptanceRows(db: Database, { index }: WriterState): AcceptanceRows<AcceptCall> {
   const triggerKeys = rememberInBatch(db, {
     tables: ['former_trigger_keys', 'nonce_headers'],
     find: (flowId, triggerKey) => decideNow(listTriggerKeys(portOf(db), [{ flowId, triggerKey }]))[0] ?? [],

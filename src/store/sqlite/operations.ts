@@ -9,7 +9,6 @@ import { verbsWith } from '../decisions/verbs.ts';
 import type { HoldResult, LargeRunInput, RunInput, StorageMeasure, Store } from '../store.ts';
 import { acceptanceOperations, sentAcceptance, type WriterState } from './acceptance.ts';
 import { deliveryOperations, sentDelivery } from './deliveries.ts';
-import { holdOperations } from './holds.ts';
 import { forgetRunKeys, RUN_KEY_TABLES } from './key-index.ts';
 import type { Member, OperationName, StoreOptions, ThreadRole } from './messages.ts';
 import { membersOf, portOf } from './port.ts';
@@ -90,7 +89,6 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
     prepare: (db) => (time) => ({ at: undefined, ledgerAt: decideNow(keepLedgerTime(portOf(db), time)) }),
   },
   measureStorage: { thread: 'reader', prepare: prepareMeasureStorage },
-  ...holdOperations,
   ...acceptanceOperations,
   ...deliveryOperations,
   releaseSpace: { thread: 'writer', prepare: prepareReleaseSpace },
