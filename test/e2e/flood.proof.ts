@@ -155,19 +155,20 @@ it('a flood of forgeries from many addresses costs no genuine delivery its permi
     SLUICE_TRUSTED_PROXIES: '127.0.0.1',
   });
   const forged = 10_000;
+  const addresses = 20;
   const answers = new Map<number, number>();
   let sent = 0;
+  const startedAt = performance.now();
   const flood = Array.from({ length: 16 }, async () => {
     while (sent < forged) {
       sent += 1;
-      const from = `203.0.${sent % 4}.${sent % 10}`;
+      const from = `203.0.113.${sent % addresses}`;
       const headers = { 'x-forwarded-for': from, 'x-hub-signature-256': RIGHT, 'content-type': 'application/json' };
       const answer = await fetch(`${service.url}/flows/api/webhook/push`, { method: 'POST', headers, body: REFUSED });
       await answer.arrayBuffer();
       answers.set(answer.status, (answers.get(answer.status) ?? 0) + 1);
     }
   });
-  const startedAt = performance.now();
   for (let genuine = 0; genuine < 50; genuine += 1) await send(service, ACCEPTED, 200);
   await Promise.all(flood);
   const seconds = (performance.now() - startedAt) / 1000;
@@ -175,5 +176,6 @@ it('a flood of forgeries from many addresses costs no genuine delivery its permi
   console.log(JSON.stringify({ forgedPerSecond: Math.round(forged / seconds), answers: Object.fromEntries(answers) }));
   await service.stop('SIGTERM');
   expect([...answers.keys()].toSorted()).toEqual([401, 429]);
-  expect(answers.get(429)).toBeGreaterThan(forged / 2);
+  // However slow the machine is: an address has its burst, and what came back meanwhile.
+  expect(answers.get(401)).toBeLessThanOrEqual(addresses * (100 + 5 * seconds));
 });
