@@ -261,7 +261,7 @@ class FlowDeployer implements Deployer {
     const isUnchanged = difference?.isForeign === false;
     const changedSecrets = difference?.changed ?? new Map();
     const { snapshot, isNamedByFile = false } = loaded;
-    // What is in force already is no earlier revision.
+    // The manifest in force is not an earlier revision.
     const superseded =
       flow && !isUnchanged ? await store.findSuperseded({ id, name: ownName, snapshot, isNamedByFile }) : undefined;
     const plan = planDeploy({

@@ -99,8 +99,8 @@ export function* mayStart(
 interface Holding<Call extends Candidate> {
   readonly held: Held;
   readonly bounds: Bounds;
-  /** The rows of the call. They are asked for after its flow is locked: names are claimed in this order everywhere. */
-  rowsOf(call: Call): Ask<AcceptanceRows<Call>>;
+  /** They are asked for after the flow is locked: names are claimed in this order everywhere. */
+  rowsOf(): Ask<AcceptanceRows<Call>>;
 }
 
 /** Keeps a delivery until its flow starts runs; 'full' where no more may be kept. */
@@ -111,7 +111,7 @@ export function* hold<Call extends Candidate>(
 ): Decision<HoldResult | 'full'> {
   const kind = yield* holdOf(port, call);
   if (kind !== 'held') return { kind };
-  const rows = yield* rowsOf(call);
+  const rows = yield* rowsOf();
   if (!(yield* fitsHeld(port, held, bounds))) return 'full';
   const result = yield* claim(rows, call);
   if (result.kind !== 'accepted') return result;

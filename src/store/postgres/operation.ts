@@ -6,7 +6,7 @@ import type { Sql } from './sql.ts';
 
 export type { Answer, Given, VerbName as OperationName } from '../decisions/verb.ts';
 
-/** Members that are no verbs and write nothing of which other replicas must hear. */
+/** Members that are not verbs, and write nothing that other replicas must hear of. */
 type Unheard =
   | 'accept'
   | 'beat'

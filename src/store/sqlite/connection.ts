@@ -219,7 +219,7 @@ function configure(db: Database): void {
   defineFunctions(db);
 }
 
-/** Gives a connection what statements use beside tables. */
+/** Adds the views and functions that statements use. */
 export function defineFunctions(db: Database): void {
   defineCountedViews(db);
   // SQLite's own LIKE ignores case for ASCII only.
@@ -299,7 +299,7 @@ export function schemaVersion(db: Database): number {
   return newestOf(appliedMigrations(db));
 }
 
-const newestOf = (applied: readonly Pick<Migration, 'version'>[]) =>
+export const newestOf = (applied: readonly Pick<Migration, 'version'>[]) =>
   Math.max(0, ...applied.map(({ version }) => version));
 
 export function appliedMigrations(db: Database): Pick<Migration, 'version' | 'name'>[] {

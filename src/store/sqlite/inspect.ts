@@ -6,7 +6,7 @@ import { decideNow } from '../decisions/decision.ts';
 import { inspectionOf } from '../decisions/inspection.ts';
 import { checkHistory } from '../schema-history.ts';
 import type { Inspection } from '../store.ts';
-import { appliedMigrations, defineFunctions, schemaVersion, sqliteCode } from './connection.ts';
+import { appliedMigrations, defineFunctions, newestOf, sqliteCode } from './connection.ts';
 import { migrations } from './migrations/index.ts';
 import { openPort, portOf } from './port.ts';
 
@@ -48,9 +48,10 @@ const unreadable = (path: string, error: unknown) =>
 
 function requireSchema(db: Database): void {
   const newest = migrations.at(-1)?.version ?? 0;
-  const version = schemaVersion(db);
+  const applied = appliedMigrations(db);
+  const version = newestOf(applied);
   if (version === 0) throw new Error('no service has written to it yet');
-  checkHistory(appliedMigrations(db), migrations);
+  checkHistory(applied, migrations);
   if (version > newest) {
     throw new Error(`its schema version is ${version} and the newest that this release knows is ${newest}`);
   }
