@@ -72,7 +72,7 @@ function follow(recipe: readonly Edit[]): void {
     const text = readFileSync(join(ROOT, file), 'utf8');
     expect(text.split(`${after}\n`), file).toHaveLength(2);
     const isEdited = recipe.some((edit) => edit.file === file);
-    writeFileSync(join(tree, file), isEdited ? text.replace(`${after}\n`, `${after}\n${line}\n`) : text);
+    writeFileSync(join(tree, file), isEdited ? text.replace(`${after}\n`, () => `${after}\n${line}\n`) : text);
   }
 }
 

@@ -48,7 +48,7 @@ function bodiesWithFields(spec: SignatureSpec): fc.Arbitrary<Buffer> {
   const text = bodyFor(spec, '').toString();
   return fc
     .string({ unit: 'grapheme' })
-    .map((reference) => Buffer.from(text.replace('"TestPayment-1407325143704"', JSON.stringify(reference))));
+    .map((reference) => Buffer.from(text.replace('"TestPayment-1407325143704"', () => JSON.stringify(reference))));
 }
 
 function requests(spec: SignatureSpec): fc.Arbitrary<SigningRequest> {
