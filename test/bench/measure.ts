@@ -58,8 +58,14 @@ async function measure(candidate: Candidate, load: Load, { loader }: Conditions)
   const look = async () => {
     oldestDueMs = Math.max(oldestDueMs, (await candidate.runs?.())?.oldestDueMs ?? 0);
   };
-  const looking = candidate.runs === undefined ? undefined : setInterval(() => void look(), LOOK_EVERY_MS);
+  let lastLook = Promise.resolve();
+  const lookAgain = () => {
+    lastLook = look();
+  };
+  const looking = candidate.runs === undefined ? undefined : setInterval(lookAgain, LOOK_EVERY_MS);
   const figures = await loader.run(load).finally(() => clearInterval(looking));
+  // The candidate is stopped next, and a look reads its database.
+  await lastLook;
   const elapsed = (performance.now() - startedAt) / 1000;
   const after = await state();
   if (figures.failed > 0 || figures.status !== candidate.expectedStatus)
