@@ -12,6 +12,7 @@ import { logEvent } from '../telemetry/events.ts';
 import { senderOf } from '../webhooks/read-delivery.ts';
 import { builtInFlow } from './answer.ts';
 import type { Actor } from './credentials.ts';
+import { COMMAND, type CommandBody, MAX_REASON, parseJsonBody } from './input.ts';
 import type { DashboardServices } from './services.ts';
 
 /** Behind a login this is overwritten; without one everybody may do everything. */
@@ -25,8 +26,6 @@ export interface RouteAccess {
   readonly scope?: Scope | undefined;
   /** Whether a request is only a plan or dry run, which is not an intervention. */
   readonly isPlan?: ((request: FastifyRequest) => boolean) | undefined;
-  /** Why somebody did it, where a field of the body says so; else a header does. */
-  readonly reasonOf?: ((request: FastifyRequest) => string | null) | undefined;
   /** What else is kept of it. */
   readonly detailsOf?: ((request: FastifyRequest) => Promise<Readonly<Record<string, string>>>) | undefined;
   /** A 200 says that it began; the route itself keeps how it ends. */
@@ -36,6 +35,8 @@ export interface RouteAccess {
 declare module 'fastify' {
   interface FastifyContextConfig {
     readonly access?: RouteAccess;
+    /** What the body of a command may say besides why. Without it, a route that documents no body takes `COMMAND`. */
+    readonly command?: CommandBody | undefined;
   }
 }
 
@@ -178,9 +179,8 @@ const TARGETS = [
   { path: '/flows/api/schedules/:jobId', type: 'schedule', parameter: 'jobId' },
 ] as const;
 
-/** Programs and people say why they do something in this header, where the operation has no field for it. */
+/** Programs and people may say in this header too why they do something. */
 const REASON_HEADER = 'x-sluice-reason';
-const MAX_REASON_LENGTH = 500;
 
 async function interventionOf(
   request: FastifyRequest,
@@ -195,7 +195,9 @@ async function interventionOf(
     ([name, value]) =>
       name !== found?.parameter && name !== 'reason' && value !== undefined && value !== false && String(value) !== '',
   );
-  const reason = config.access?.reasonOf?.(request) ?? request.headers[REASON_HEADER] ?? null;
+  const { reason: inQuery } = (request.query ?? {}) as { readonly reason?: string | undefined };
+  const said = commandOf(request)?.reason ?? inQuery ?? request.headers[REASON_HEADER];
+  const reason = said === undefined || String(said).trim() === '' ? null : String(said).trim();
   return {
     id: newId(),
     at: clock.now(),
@@ -207,8 +209,15 @@ async function interventionOf(
       ...Object.fromEntries(details.map(([name, value]) => [name, String(value)])),
       ...(await config.access?.detailsOf?.(request)),
     },
-    reason: reason === null ? null : String(reason).slice(0, MAX_REASON_LENGTH),
+    reason: reason?.slice(0, MAX_REASON) ?? null,
   };
+}
+
+/** What the body of a command says; undefined where the body is something else, such as a manifest. */
+function commandOf(request: FastifyRequest): { readonly reason?: string | undefined } | undefined {
+  const { config, schema } = request.routeOptions;
+  if (config.command !== undefined) return parseJsonBody(request, config.command);
+  return schema?.body === undefined ? parseJsonBody(request, COMMAND) : undefined;
 }
 
 const ROWS_A_CHUNK = 100;

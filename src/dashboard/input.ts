@@ -203,6 +203,16 @@ function describe(issue: z.core.$ZodIssue, names: readonly string[]): string[] {
   });
 }
 
+/** A mistake in a body, by its path from `body` on. */
+function describeInBody(issue: z.core.$ZodIssue, names: readonly string[]): string[] {
+  const path = ['body', ...issue.path].join('.');
+  if (issue.code !== 'unrecognized_keys') return [`${path}: ${issue.message}`];
+  const known = issue.path.length > 0 || names.length === 0 ? '' : ` Known fields are ${names.join(', ')}`;
+  return issue.keys
+    .map(cut)
+    .map((key) => `${path}.${key}: there is no such field${didYouMean(key, names) || '.'}${known}`);
+}
+
 /**
  * The JSON of a request's body as a flow reads it, numbers exact; undefined if the body is blank. It may hold any text: it
  * is stored as JSON, which escapes what cannot be stored as text.
@@ -230,14 +240,27 @@ function parseRequest(request: FastifyRequest): { readonly value: Json; readonly
 }
 
 /** The body parsed by its schema, a blank one as `{}`; a mistake is a 400 that names each field. */
-export function parseJsonBody<Schema extends z.ZodType>(request: FastifyRequest, schema: Schema): z.output<Schema> {
+export function parseJsonBody<Schema extends z.ZodObject>(request: FastifyRequest, schema: Schema): z.output<Schema> {
   const json = parseRequest(request);
-  if (!isStorableValue(json?.value)) throw new HttpError(400, `body: ${UNSTORABLE}`);
-  const parsed = schema.safeParse(json === undefined ? {} : json.value);
+  // Clients that have no reason to give send null too.
+  const given = json === undefined || (json.value === null && (schema as z.ZodObject) === COMMAND) ? {} : json.value;
+  if (!isStorableValue(given)) throw new HttpError(400, `body: ${UNSTORABLE}`);
+  const parsed = schema.safeParse(given);
   if (parsed.success) return parsed.data;
-  const problems = parsed.error.issues.map(({ path, message }) => `${['body', ...path].join('.')}: ${message}`);
-  throw new HttpError(400, problems.join('; '));
+  const names = Object.keys(schema.shape);
+  throw new HttpError(400, parsed.error.issues.flatMap((issue) => describeInBody(issue, names)).join('; '));
 }
+
+/** The longest reason that is kept. */
+export const MAX_REASON = 500;
+
+const reason = z.string().max(MAX_REASON).optional().describe('Why; kept in the activity.');
+
+/** The body of a command that takes nothing but why it is given. */
+export const COMMAND = z.strictObject({ reason });
+
+/** The body of a command: fields of its own, and why it is given. */
+export type CommandBody = z.ZodObject<{ reason: z.ZodType<string | undefined> }, z.core.$strict>;
 
 /**
  * The schema of a route whose handler parses the body: it accepts everything, and shows the shape of `schema` and an

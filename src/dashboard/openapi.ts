@@ -4,6 +4,8 @@ import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-pro
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { REASON_CODES, type Reason } from '../model/delivery.ts';
 import { REASONS } from '../webhooks/answers.ts';
+import { READING_METHODS } from './activity.ts';
+import { COMMAND, documentedBody } from './input.ts';
 
 // Not imported, as in webhooks/answers.ts.
 const { STATUS_CODES } = process.getBuiltinModule('node:http');
@@ -49,9 +51,16 @@ export async function describeRoutes(routes: readonly RouteOptions[], version: s
     transformObject: (document) =>
       withReceiveEndpoint(dropUnused(letBodiesBeAbsent(jsonSchemaTransformObject(document)))),
   });
-  for (const route of routes) app.route({ ...route, handler: () => {} });
+  for (const route of routes) app.route({ ...withCommand(route), handler: () => {} });
   await app.ready();
   return app.swagger() as OpenApiDocument;
+}
+
+/** A command that documents no body takes why it is given. */
+function withCommand(route: RouteOptions): RouteOptions {
+  const { method, schema } = route;
+  if (READING_METHODS.has(String(method)) || schema?.body !== undefined || schema?.hide === true) return route;
+  return { ...route, schema: { ...schema, body: documentedBody(COMMAND, { reason: 'the shop asked for it' }) } };
 }
 
 const describeRoute: typeof jsonSchemaTransform = (route) => {

@@ -1,6 +1,8 @@
 import { z } from 'zod';
+import type { JsonObject } from '../model/json.ts';
 import type { RouteAccess } from './activity.ts';
 import { errorSchema } from './answer.ts';
+import { type CommandBody, documentedBody } from './input.ts';
 import type { Tag } from './openapi.ts';
 
 /** What one guarded operation takes and answers; what holds for all of them is added by `route`. */
@@ -13,6 +15,8 @@ interface Operation {
   readonly query?: z.ZodType | 'any';
   readonly headers?: z.ZodType;
   readonly body?: z.ZodType;
+  /** What the body of a command says, if it may say more than why it is given; and an example of it. */
+  readonly command?: readonly [body: CommandBody, example: JsonObject];
   /** The body of a 200. */
   readonly answer: z.ZodType | TextAnswer;
   /** Statuses of refusals that only some operations have. */
@@ -39,7 +43,7 @@ type Refusal = 400 | 401 | 403 | 404 | 409 | 413 | 415 | 503;
 type RefusalShapes<O extends Operation> = O['refusalShapes'] extends object ? O['refusalShapes'] : object;
 
 interface RouteOptions<O extends Operation> {
-  readonly config: { readonly access: RouteAccess };
+  readonly config: { readonly access: RouteAccess; readonly command: CommandBody | undefined };
   readonly schema: {
     readonly params: O['params'];
     readonly querystring: O['query'] extends z.ZodType ? O['query'] : typeof NO_QUERY;
@@ -55,7 +59,8 @@ interface RouteOptions<O extends Operation> {
  * the request is not allowed from there, and that the store is away; one that takes a body may find it too large.
  */
 export function route<const O extends Operation>(tag: Tag, operation: O): RouteOptions<O> {
-  const { query = NO_QUERY, answer, refusals = [], refusalShapes, access = {}, ...documented } = operation;
+  const { query = NO_QUERY, answer, refusals = [], refusalShapes, access = {}, command, ...given } = operation;
+  const documented = command === undefined ? given : { ...given, body: documentedBody(...command) };
   const statuses = [400, 401, 403, 503, ...(documented.body === undefined ? [] : [413]), ...refusals];
   const schema = {
     tags: [tag],
@@ -68,5 +73,5 @@ export function route<const O extends Operation>(tag: Tag, operation: O): RouteO
     },
   };
   // The compiler cannot follow the optional parts of a type parameter; Fastify reads the types of the handler from here.
-  return { schema, config: { access } } as unknown as RouteOptions<O>;
+  return { schema, config: { access, command: command?.[0] } } as unknown as RouteOptions<O>;
 }

@@ -123,6 +123,16 @@ describe('the activity', () => {
     ]);
   });
 
+  it.each([
+    ['the body', { payload: '{"reason":"asked by the shop"}' }],
+    ['a header', { headers: { 'x-sluice-reason': 'asked by the shop' } }],
+  ])('takes the reason of any command from %s', async (_, said) => {
+    for (const verb of ['disable', 'enable', 'drain', 'resume']) {
+      await ask('oncall', { method: 'POST', url: `${FLOW}/${verb}`, ...said });
+      expect((await activity())[0]).toMatchObject({ action: `${verb}Flow`, reason: 'asked by the shop' });
+    }
+  });
+
   it('has no reading, no plan, no dry run, and nothing that no route takes', async () => {
     const before = await activity();
     await ask('oncall', { url: '/flows/api/runs' });

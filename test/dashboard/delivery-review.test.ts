@@ -194,7 +194,7 @@ describe('a redelivery', () => {
 
   it.each([
     [{ force: 'yes' }, 'force: '],
-    [{ farce: true }, 'body: '],
+    [{ farce: true }, 'body.farce: there is no such field; did you mean "force"?'],
   ])('with the body %j is a 400 that names the field', async (body, message) => {
     const id = await refuse('{}');
     const answer = await post(`/flows/api/webhooks/${id}/redeliver`, body);

@@ -66,6 +66,9 @@ const query = (row: Row) => row.parameters.filter(({ in: place }) => place === '
 /** Probes and scrapers send what they like, and a dry run takes the query that the publisher would send. */
 const anyQuery = /^\/(health|metrics)|\/dry-run\//;
 
+/** Manifests, what a flow or a step reads as its body, and what a publisher would send. */
+const anyBody = /^PUT \S+\/flows(\/\{id\})?$|\/flows\/\{id\}\/trigger$|\/signals\/|\/dry-run\//;
+
 describe('every operation', () => {
   it('is refused without credentials, before its input is looked at', async () => {
     const access = { kind: 'credentials', token: 'a token of the test' } as const;
@@ -90,6 +93,20 @@ describe('every operation', () => {
         statusCode: 400,
         message: expect.stringMatching(/^nobody: there is no such query parameter/),
       });
+    }
+  });
+
+  it('refuses a field that its body does not have, by name, and takes none as {}', async () => {
+    const commands = rows.filter(({ method, path }) => method !== 'GET' && !anyBody.test(`${method} ${path}`));
+    expect(commands.length).toBeGreaterThan(15);
+    for (const { method, path, url, required } of commands) {
+      const answer = (payload: string) => dashboard.app.inject({ method, url: `${url}?${required}`, payload });
+      expect({ path, ...(await answer('{"reason":"why","bogus":1}')).json() }).toMatchObject({
+        statusCode: 400,
+        message: expect.stringMatching(/body\.bogus: there is no such field.* Known fields are /),
+      });
+      const [none, empty] = await Promise.all(['', '{}'].map(answer));
+      expect({ path, status: none?.statusCode }).toEqual({ path, status: empty?.statusCode });
     }
   });
 

@@ -93,7 +93,7 @@ describe('a plan for many runs', () => {
     [{ plan: false, token: 'x' }, 'body.token: is not the token of a plan that you asked for'],
     [{ plan: false, token: 'e30.AAAA.AAAA' }, 'body.token: is not the token'],
     [{ status: 'Lost' }, 'body.status: "Lost" is not accepted'],
-    [{ nobody: 1 }, 'Unrecognized key: "nobody"'],
+    [{ nobody: 1 }, 'body.nobody: there is no such field'],
     [{ limit: 10_001 }, 'body.limit: '],
   ])('is refused as %j', async (given, message) => {
     const { status, answer } = await ask('POST', '/runs/cancel', given);

@@ -6,7 +6,7 @@ import { ENFORCEMENT_MODES, type SignedPayloadStrategy } from '../../model/manif
 import type { Readiness } from '../../review/readiness.ts';
 import type { ConfiguredField, DeliveryReview } from '../../review/review.ts';
 import { field, isoTimeOrNull, unknownId } from '../answer.ts';
-import { documentedBody, IN_ORDER, parameter, parseJsonBody } from '../input.ts';
+import { COMMAND, documentedBody, IN_ORDER, parameter, parseJsonBody } from '../input.ts';
 import { route, textAnswer } from '../route.ts';
 import { createSealedPlans, planToken } from '../sealed-plans.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
@@ -113,7 +113,7 @@ export interface DeliveryReviewAnswers {
 
 const isoInstant = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
 
-const oneBody = z.strictObject({
+const oneBody = COMMAND.extend({
   force: z.boolean().default(false).describe('Accepts the delivery even if gates fail; its record says so.'),
 });
 
@@ -228,7 +228,7 @@ const addRedelivery: ApiRoutes = (app, services) => {
       operationId: 'redeliverDelivery',
       summary: 'Judges a refused delivery again, as of the time it arrived, and accepts it if it passes',
       params: z.object({ deliveryId: parameter.guid() }),
-      body: documentedBody(oneBody, { force: true }),
+      command: [oneBody, { force: true, reason: 'the key was wrong' }],
       answer: redeliverySchema,
       refusals: [404],
     }),

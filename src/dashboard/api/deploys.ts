@@ -145,7 +145,6 @@ const EXAMPLE_MANIFEST = {
 const DEPLOY: RouteAccess = {
   scope: 'deploy',
   isPlan: ({ query: given }) => (given as z.output<typeof query>).dryRun,
-  reasonOf: ({ query: given }) => (given as z.output<typeof query>).reason ?? null,
 };
 
 /** Who deploys, and why. */
@@ -239,10 +238,7 @@ const deleteRoute: ApiRoutes = (app, { deployment, store }) => {
     '/flows/api/flows/:id',
     route('flows', {
       operationId: 'deleteFlow',
-      access: {
-        scope: 'deploy',
-        reasonOf: ({ query: given }) => (given as { reason?: string | undefined }).reason ?? null,
-      },
+      access: { scope: 'deploy' },
       summary: 'Deletes a flow: its schedules end and its slugs are free',
       description:
         'Runs in flight finish. Runs, deliveries and revisions stay readable until retention removes them, and what was ' +

@@ -7,7 +7,7 @@ import type { DeployedFlow } from '../../flows/catalog.ts';
 import { runHeaders } from '../../webhooks/headers.ts';
 import { actorOf } from '../activity.ts';
 import { builtInFlow, field, flowDisabled, isoTime, isoTimeOrNull, outcomeSchema, unknownId } from '../answer.ts';
-import { documentedBody, ID_PARAMS, parameter, parseJsonBody } from '../input.ts';
+import { documentedBody, ID_PARAMS, MAX_REASON, parameter, parseJsonBody } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 import { findFlow } from './flows.ts';
@@ -174,7 +174,7 @@ function drainView(flowId: string, state: Awaited<ReturnType<FlowSwitch['drainSt
 }
 
 const discardBody = z.strictObject({
-  reason: z.string().trim().min(1).max(500).describe('Why; kept in the activity and with the deliveries.'),
+  reason: z.string().trim().min(1).max(MAX_REASON).describe('Why; kept in the activity and with the deliveries.'),
   before: z.iso
     .datetime({ offset: true })
     .optional()
@@ -188,7 +188,6 @@ const discardRoute: ApiRoutes = (app, services) => {
     route('flows', {
       operationId: 'discardHeld',
       access: {
-        reasonOf: (request) => parseJsonBody(request, discardBody).reason,
         detailsOf: async (request) => {
           const { before } = parseJsonBody(request, discardBody);
           return { ...(before !== undefined && { before }) };
@@ -198,7 +197,7 @@ const discardRoute: ApiRoutes = (app, services) => {
       description:
         'They were accepted, so their publishers do not send them again; their ids stay known. Nothing else removes held deliveries.',
       params: ID_PARAMS,
-      body: documentedBody(discardBody, { reason: 'the shop was migrated by hand' }),
+      command: [discardBody, { reason: 'the shop was migrated by hand' }],
       answer: outcomeSchema.extend({
         discarded: field.integer(),
         left: field.integer().describe('Deliveries that are still held.'),

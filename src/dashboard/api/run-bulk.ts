@@ -10,22 +10,20 @@ import {
 } from '../../flows/bulk.ts';
 import { interventionIdOf } from '../activity.ts';
 import { field, isoTime } from '../answer.ts';
-import { documentedBody, IN_ORDER, parseJsonBody } from '../input.ts';
+import { COMMAND, IN_ORDER, parseJsonBody } from '../input.ts';
 import { route } from '../route.ts';
 import { createSealedPlans, MAX_PLANNED, planToken, type SealedPlans } from '../sealed-plans.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { RUN_FILTER, runFilter, runSchema, runViews } from './runs.ts';
 
 const MAX_SAMPLE = 10;
-const MAX_REASON_CHARACTERS = 500;
-
 const body = z
   .strictObject({
     ...RUN_FILTER,
     limit: z.int().min(1).max(MAX_PLANNED).default(1_000).describe('How many runs to consider: the newest that match.'),
     plan: z.boolean().default(true),
     token: planToken,
-    reason: z.string().max(MAX_REASON_CHARACTERS).optional().describe('The reason; stored in the activity.'),
+    ...COMMAND.shape,
   })
   .refine(...IN_ORDER);
 
@@ -106,7 +104,6 @@ function addRoute(app: Parameters<ApiRoutes>[0], services: BulkServices): void {
       ...OPERATIONS[action],
       access: {
         isPlan: (request) => parseJsonBody(request, body).plan,
-        reasonOf: (request) => parseJsonBody(request, body).reason ?? null,
         detailsOf: async (request) => {
           const { filter, ids } = await planIn(request);
           return { ...filter, planned: String(ids.length), done: '0' };
@@ -115,7 +112,7 @@ function addRoute(app: Parameters<ApiRoutes>[0], services: BulkServices): void {
       },
       description:
         'With `plan` true, the default, nothing changes: the answer has a `token`. `{"plan": false, "token": …}` carries out the plan in the background, for who asked for it, within a day; a run that has changed since is left out. Send it again if the process stopped before the end: no run is changed twice.',
-      body: documentedBody(body, { flowId: '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10', limit: 500, plan: true }),
+      command: [body, { flowId: '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10', limit: 500, plan: true }],
       answer: z.union([planSchema, startedSchema]),
     }),
     async (request) => {

@@ -1,15 +1,12 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { SIGNAL_NAME } from '../../model/run.ts';
+import { reasonOf } from '../activity.ts';
 import { builtInFlow, field, flowDisabled, outcomeSchema, unknownId } from '../answer.ts';
-import { documentedBody, ID_PARAMS, parameter, parseJsonBody, readJsonBody } from '../input.ts';
+import { documentedBody, ID_PARAMS, parameter, readJsonBody } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 import { STEP_PARAMS } from './steps.ts';
-
-const MAX_REASON_CHARACTERS = 500;
-
-const cancelBody = z.strictObject({ reason: z.string().max(MAX_REASON_CHARACTERS).optional() });
 
 const cancelSchema = outcomeSchema.extend({ accepted: z.boolean(), closedImmediately: z.boolean() });
 
@@ -34,17 +31,13 @@ const cancelRoute: ApiRoutes = (app, { control }) => {
     '/flows/api/runs/:id/cancel',
     route('runs', {
       operationId: 'cancelRun',
-      access: { reasonOf: (request) => parseJsonBody(request, cancelBody.nullable())?.reason ?? null },
       summary: 'Cancels a run: at once, or as soon as its running steps have stopped',
       params: ID_PARAMS,
-      body: documentedBody(cancelBody, { reason: 'ordered twice' }),
       answer: cancelSchema,
       refusals: [404, 409],
     }),
     async (request) => {
-      // Clients without a reason send null too.
-      const cancellation = parseJsonBody(request, cancelBody.nullable());
-      const result = await control.cancel(request.params.id, cancellation?.reason ?? null);
+      const result = await control.cancel(request.params.id, reasonOf(request));
       if (result.kind === 'unknown') throw unknownId('run', request.params.id);
       if (result.kind === 'ended') throw new HttpError('run_ended', `The run has ended as ${result.status}`);
       const closedImmediately = result.run.completedAt !== null;

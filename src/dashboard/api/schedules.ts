@@ -3,13 +3,13 @@ import { HttpError } from '../../errors.ts';
 import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
 import { MANIFEST_PARTS } from '../../manifest/schema.ts';
 import { builtInFlow, field, flowDisabled, isoTime, isoTimeOrNull, listOf, outcomeSchema, toList } from '../answer.ts';
-import { documentedBody, IN_ORDER, isWithin, PAGING, parameter, parseJsonBody, SPAN } from '../input.ts';
+import { COMMAND, IN_ORDER, isWithin, PAGING, parameter, parseJsonBody, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardApp, DashboardServices } from '../services.ts';
 
 const params = z.object({ jobId: z.string().max(400) });
 
-const cronBody = z.strictObject({ cronExpression: MANIFEST_PARTS.triggerInputs.cron.shape.cronExpression });
+const cronBody = COMMAND.extend({ cronExpression: MANIFEST_PARTS.triggerInputs.cron.shape.cronExpression });
 
 export const scheduleSchema = z
   .object({
@@ -115,7 +115,7 @@ const cronRoute: ApiRoutes = (app, { scheduler }) => {
       summary:
         'Changes the cron expression of a trigger, effective at once; setting the expression of the manifest reverts the change',
       params,
-      body: documentedBody(cronBody, { cronExpression: '0 2 * * *' }),
+      command: [cronBody, { cronExpression: '0 2 * * *' }],
       answer: outcomeSchema,
       refusals: [404],
     }),
