@@ -73,6 +73,9 @@ interface DrainOptions extends ServiceOptions {
   readonly wait?: true;
   readonly deploy?: string;
   readonly resume?: true;
+  /** False with `--no-hold`. */
+  readonly hold?: boolean;
+  readonly reason?: string;
 }
 
 /** What the service says about a drain, as far as it is told here. */
@@ -99,7 +102,10 @@ export function drainCommand(): Command {
     .argument('<flow>', 'id or name of the flow')
     .option('--wait', 'wait until no run is in flight')
     .option('--deploy <folder>', 'wait, then deploy this folder of manifests')
-    .option('--resume', 'end the drain: at once, or after --wait or --deploy');
+    .option('--resume', 'end the drain: at once, or after --wait or --deploy')
+    .option('--hold', 'accept deliveries meanwhile, and start their runs when the drain ends')
+    .option('--no-hold', 'refuse deliveries meanwhile; without either, the triggers of the flow say')
+    .option('--reason <text>', 'why; kept in the activity');
   return withService(command)
     .addHelpText(
       'after',
@@ -112,13 +118,13 @@ export function drainCommand(): Command {
 async function drain(name: string, options: DrainOptions): Promise<void> {
   const settings = await readCommandSettings();
   const client = createServiceClient(options.to ?? serviceUrl(settings), options, settings);
-  const { deploy: folder, ...service } = options;
+  const { deploy: folder, hold, reason, ...service } = options;
   // Checked first: a folder that cannot be deployed must not stop a flow.
   if (folder !== undefined) await deployFolder(folder, { ...service, allow: ['caution'], dryRun: true });
   const flow = await findFlow(client, name);
   const path = `/flows/api/flows/${flow.id}/drain`;
-  if (options.resume && !options.wait && folder === undefined) return resume(client, path);
-  let state = await ask(client, 'POST', path);
+  if (options.resume && !options.wait && folder === undefined) return resume(client, path, reason);
+  let state = await ask(client, path, { method: 'POST', said: { hold, reason } });
   tell(`${flow.name} is drained: no trigger starts a run`);
   if (options.wait || folder !== undefined) state = await waitUntilDone(client, path, state);
   else tell(progress(state));
@@ -131,11 +137,11 @@ async function drain(name: string, options: DrainOptions): Promise<void> {
       return;
     }
   }
-  if (options.resume) await resume(client, path);
+  if (options.resume) await resume(client, path, reason);
 }
 
-async function resume(client: ServiceClient, path: string): Promise<void> {
-  const { flowName, held } = await ask(client, 'DELETE', path);
+async function resume(client: ServiceClient, path: string, reason: string | undefined): Promise<void> {
+  const { flowName, held } = await ask(client, path, { method: 'DELETE', said: { reason } });
   tell(`${flowName} starts runs again${held === 0 ? '' : `, those of ${held} held deliveries first`}`);
 }
 
@@ -154,7 +160,7 @@ async function waitUntilDone(client: ServiceClient, path: string, first: Drain):
       told = line;
       if (state.done) return state;
       await wait(POLL_MS);
-      state = await ask(client, 'GET', path);
+      state = await ask(client, path);
     }
   } finally {
     process.off('SIGINT', interrupted);
@@ -180,8 +186,15 @@ function withMore(named: readonly string[], count: number): string {
   return [...named, ...(count > named.length ? [`${count - named.length} more`] : [])].join('; ');
 }
 
-async function ask(client: ServiceClient, method: 'GET' | 'POST' | 'DELETE', path: string): Promise<Drain> {
-  return (await client.ask({ method, path })).body as Drain;
+async function ask(client: ServiceClient, path: string, command: DrainCommand = { method: 'GET' }): Promise<Drain> {
+  const { method, said } = command;
+  return (await client.ask({ method, path, ...(said && { body: JSON.stringify(said) }) })).body as Drain;
+}
+
+interface DrainCommand {
+  readonly method: 'GET' | 'POST' | 'DELETE';
+  /** Its body; fields that are undefined are left out. */
+  readonly said?: { readonly hold?: boolean | undefined; readonly reason?: string | undefined };
 }
 
 function tell(line: string): void {

@@ -259,6 +259,9 @@ const reason = z.string().max(MAX_REASON).optional().describe('Why; kept in the 
 /** The body of a command that takes nothing but why it is given. */
 export const COMMAND = z.strictObject({ reason });
 
+/** Why, as a query, where the body is something else: a manifest, or what a flow reads. */
+export const WHY = { reason: freeText(MAX_REASON).meta({ description: 'Why; kept in the activity.' }) };
+
 /** The body of a command: fields of its own, and why it is given. */
 export type CommandBody = z.ZodObject<{ reason: z.ZodType<string | undefined> }, z.core.$strict>;
 

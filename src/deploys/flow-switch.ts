@@ -5,13 +5,16 @@ import type { Holding } from './holding.ts';
 
 /** Switches flows off and on: at once, or so that their runs run out first. What it says is durable. */
 export interface FlowSwitch {
-  /** These yield undefined for an unknown flow; setting what is already set changes nothing. */
-  setEnabled(flowId: string, isEnabled: boolean): Promise<FlowRecord | undefined>;
+  /**
+   * These yield undefined for an unknown flow; setting what is already set changes nothing but what becomes of its
+   * deliveries. Whether those are held while the flow is closed is what its triggers say, if `holdsDeliveries` does not.
+   */
+  setEnabled(flowId: string, isEnabled: boolean, holdsDeliveries?: boolean): Promise<FlowRecord | undefined>;
   /**
    * From now on the flow starts no runs, whatever triggers it; those in flight go on to their ends, and so do those of other
    * flows, which may still start this one.
    */
-  drain(flowId: string): Promise<DrainState | undefined>;
+  drain(flowId: string, holdsDeliveries?: boolean): Promise<DrainState | undefined>;
   /** The flow starts runs again, those of held deliveries first, unless it is disabled. */
   resume(flowId: string): Promise<DrainState | undefined>;
   drainState(flowId: string): Promise<DrainState | undefined>;
@@ -53,19 +56,19 @@ export function createFlowSwitch({ store, catalog, holding }: FlowSwitchServices
       held: holding.count(flowId),
     };
   };
-  const setDraining = async (flowId: string, isDraining: boolean) => {
+  const setDraining = async (flowId: string, isDraining: boolean, holdsDeliveries?: boolean) => {
     if (catalog.find(flowId) === undefined) return undefined;
-    await catalog.setDraining(flowId, isDraining);
+    await catalog.setDraining(flowId, isDraining, holdsDeliveries);
     if (!isDraining) holding.release(flowId);
     return drainState(flowId);
   };
   return {
-    async setEnabled(flowId, isEnabled) {
-      const record = await catalog.setEnabled(flowId, isEnabled);
+    async setEnabled(flowId, isEnabled, holdsDeliveries) {
+      const record = await catalog.setEnabled(flowId, isEnabled, holdsDeliveries);
       if (isEnabled) holding.release(flowId);
       return record;
     },
-    drain: (flowId) => setDraining(flowId, true),
+    drain: (flowId, holdsDeliveries) => setDraining(flowId, true, holdsDeliveries),
     resume: (flowId) => setDraining(flowId, false),
     drainState,
   };

@@ -26,10 +26,13 @@ export interface Catalog {
   remove(flowId: string): void;
   find(flowId: string): DeployedFlow | undefined;
   list(): readonly DeployedFlow[];
-  /** Durable, and in force, when it resolves; yields undefined for an unknown flow. */
-  setEnabled(flowId: string, isEnabled: boolean): Promise<FlowRecord | undefined>;
+  /**
+   * Durable, and in force, when it resolves; yields undefined for an unknown flow. `holdsDeliveries` of a flow that is
+   * disabled: undefined where its triggers say.
+   */
+  setEnabled(flowId: string, isEnabled: boolean, holdsDeliveries?: boolean): Promise<FlowRecord | undefined>;
   /** As `setEnabled`; a flow that is drained starts no runs. */
-  setDraining(flowId: string, isDraining: boolean): Promise<FlowRecord | undefined>;
+  setDraining(flowId: string, isDraining: boolean, holdsDeliveries?: boolean): Promise<FlowRecord | undefined>;
   /** The revision that a run is pinned to. */
   pinned(flowId: string, revision: number): Promise<PreparedRevision>;
   /**
@@ -129,13 +132,13 @@ export function createCatalog(
       const { id, name, version } = manifest;
       return put(await store.deployFlow({ id, name, version, hash, snapshot, at: clock.now() }), loaded);
     },
-    async setEnabled(flowId, isEnabled) {
-      const record = await store.setFlowEnabled({ flowId, isEnabled, at: clock.now() });
+    async setEnabled(flowId, isEnabled, holdsDeliveries) {
+      const record = await store.setFlowEnabled({ flowId, isEnabled, holdsDeliveries, at: clock.now() });
       if (record !== undefined) setRecord(record);
       return record;
     },
-    async setDraining(flowId, isDraining) {
-      const record = await store.setFlowDraining({ flowId, isDraining, at: clock.now() });
+    async setDraining(flowId, isDraining, holdsDeliveries) {
+      const record = await store.setFlowDraining({ flowId, isDraining, holdsDeliveries, at: clock.now() });
       if (record !== undefined) setRecord(record);
       return record;
     },

@@ -26,6 +26,7 @@ export const TABLES = {
       revision: 'integer',
       is_enabled: 'boolean',
       draining_since: 'integer',
+      holds_deliveries: 'boolean',
       deleted_at: 'integer',
       created_at: 'integer',
       updated_at: 'integer',

@@ -25,7 +25,13 @@ import {
   type TriggeredReception,
 } from './record.ts';
 import type { AcceptedResponse } from './schemes/handshake.ts';
-import { hasSameGates, type PreparedTrigger, type TriggerTable, type UnservedAddress } from './triggers.ts';
+import {
+  hasSameGates,
+  holdsDeliveries,
+  type PreparedTrigger,
+  type TriggerTable,
+  type UnservedAddress,
+} from './triggers.ts';
 
 export interface ReceiverServices extends AcceptanceServices, Omit<OutcomeServices, 'clock'> {
   readonly store: Store;
@@ -211,8 +217,8 @@ export function admissionTo(
   const { flowId } = prepared.trigger;
   const flow = catalog.find(flowId);
   if (flow === undefined) return 'disabled';
-  if (!startsRuns(flow.record)) return prepared.holdsDeliveries ? 'held' : 'disabled';
-  return prepared.holdsDeliveries && holding.count(flowId) > 0 ? 'held' : 'open';
+  if (!startsRuns(flow.record)) return holdsDeliveries(prepared, flow.record) ? 'held' : 'disabled';
+  return holding.count(flowId) > 0 ? 'held' : 'open';
 }
 
 /** What the store says where the run may not start yet. */

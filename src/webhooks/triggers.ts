@@ -4,7 +4,7 @@ import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
 import type { UnservedTrigger } from '../manifest/load.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
-import type { KeyRole } from '../store/store.ts';
+import type { FlowRecord, KeyRole } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
 import type { Gate } from './gate.ts';
 import { type GatePreparer, gateNames } from './gates/index.ts';
@@ -199,6 +199,11 @@ export function pathOfWebhook({ trigger }: PreparedTrigger, triggers: Pick<Trigg
 export function hasSameGates(one: PreparedTrigger, other: PreparedTrigger): boolean {
   const [ours, theirs] = [one, other].map(({ trigger: { flowName, ...rest }, mode }) => ({ ...rest, mode }));
   return one === other || isDeepStrictEqual(ours, theirs);
+}
+
+/** Whether deliveries are taken while the flow starts no runs: as who closed it said, else as the trigger does. */
+export function holdsDeliveries(prepared: PreparedTrigger, { holdsDeliveries: said }: FlowRecord): boolean {
+  return said ?? prepared.holdsDeliveries;
 }
 
 function isFirstWebhook(triggerKey: string, { loaded }: DeployedFlow): boolean {

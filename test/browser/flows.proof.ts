@@ -106,7 +106,7 @@ describeInBrowser('flows', () => {
   it('are drained when that is confirmed, and resumed', async () => {
     const page = await open(`/flows/flows/${FLOW_ID}`);
     await page.getByRole('button', { name: 'Drain…' }).click();
-    await page.getByText('Deliveries to “github” are refused with 403.').waitFor();
+    await page.getByLabel('Deliveries meanwhile').selectOption('are refused with 403');
     await page.getByRole('dialog').getByRole('button', { name: 'Drain' }).click();
     await page.getByText('Drained: ready to deploy').waitFor();
     expect(await deliver(service().url)).toBe(403);
@@ -121,8 +121,8 @@ describeInBrowser('flows', () => {
     const page = await open(`/flows/flows/${SHOP_ID}`);
     await page.getByRole('button', { name: 'Drain…' }).click();
     const dialog = page.getByRole('dialog');
-    await dialog.getByText('Deliveries to “orders” are accepted and held.').waitFor();
-    await dialog.getByText('Deliveries to “visits” are refused with 403.').waitFor();
+    await dialog.getByLabel('Deliveries meanwhile').selectOption('are held for orders, and refused for the others');
+    await dialog.getByLabel(/^Reason/).fill('version 2 changes its steps');
     await dialog.getByRole('button', { name: 'Drain' }).click();
     await page.getByText('Drained: ready to deploy').waitFor();
     const answer = await fetch(`${service().url}/flows/api/webhook/orders`, { method: 'POST', body: '{}' });
@@ -142,10 +142,10 @@ describeInBrowser('flows', () => {
     const page = await open(`/flows/flows/${MANUAL_ID}`);
     await page.getByRole('button', { name: 'Start a run…' }).click();
     const dialog = page.getByRole('dialog', { name: 'Start a run of report' });
-    await dialog.getByRole('textbox').fill('{"amount": }');
+    await dialog.getByLabel(/^Body, as JSON/).fill('{"amount": }');
     await dialog.getByText('This is not JSON').waitFor();
     expect(await dialog.getByRole('button', { name: 'Start' }).isDisabled()).toBe(true);
-    await dialog.getByRole('textbox').fill('{"amount": 120}');
+    await dialog.getByLabel(/^Body, as JSON/).fill('{"amount": 120}');
     expect(await hindrances(page)).toEqual([]);
     await dialog.getByRole('button', { name: 'Start' }).click();
     const link = page.getByRole('link', { name: 'See the run' });

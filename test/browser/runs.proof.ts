@@ -126,7 +126,7 @@ describeInBrowser('runs', () => {
     await anySignal.getByRole('button', { name: 'Cancel' }).click();
     await page.locator('.notice').getByRole('button', { name: 'Send signal…' }).click();
     const dialog = page.getByRole('dialog', { name: 'Send the signal “decision”' });
-    const body = dialog.getByRole('textbox');
+    const body = dialog.getByLabel(/^Body, as JSON/);
     expect(JSON.parse(await body.inputValue())).toEqual({ approved: true });
     await body.fill('{ approved }');
     expect(await dialog.getByRole('button', { name: 'Send signal' }).isDisabled()).toBe(true);

@@ -40,11 +40,11 @@ describeInBrowser('schedules', () => {
       .waitFor();
     expect(await dialog.getByText(/02:00:00/).count()).toBe(5);
     const save = dialog.getByRole('button', { name: 'Save' });
-    await dialog.getByRole('textbox').fill('61 * * * *');
+    await dialog.getByLabel(/^Cron expression/).fill('61 * * * *');
     await dialog.getByText(/^cronExpression: /).waitFor();
     expect(await save.isDisabled()).toBe(true);
     expect(await hindrances(page)).toEqual([]);
-    await dialog.getByRole('textbox').fill('30 4 * * *');
+    await dialog.getByLabel(/^Cron expression/).fill('30 4 * * *');
     await dialog
       .getByText(/04:30:00/)
       .first()

@@ -80,7 +80,7 @@ describe('what needs a look', () => {
   it.each<[rule: string, situation: Partial<Situation>, items: Partial<AttentionItem>[]]>([
     ['nothing where all is well', { schedules: [schedule], replicas: [replica] }, []],
     [
-      'deliveries that are held for more than 7 days, by their oldest, and no younger ones',
+      'held deliveries, and warns of those that are held for more than 7 days',
       {
         flows: [flowOf('orders')],
         held: [
@@ -94,6 +94,12 @@ describe('what needs a look', () => {
           severity: 'warning',
           message: expect.stringMatching(/^3 accepted deliveries of orders wait .* the oldest since .* discard them/),
           link: `/flows/deliveries?flowId=${ORDERS_ID}&outcome=held`,
+        },
+        {
+          kind: 'deliveries_held',
+          severity: 'info',
+          message: expect.stringMatching(/^9 accepted deliveries of /),
+          link: `/flows/deliveries?flowId=${HOOK_ONLY_ID}&outcome=held`,
         },
       ],
     ],

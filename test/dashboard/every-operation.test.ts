@@ -99,8 +99,9 @@ describe('every operation', () => {
   it('refuses a field that its body does not have, by name, and takes none as {}', async () => {
     const commands = rows.filter(({ method, path }) => method !== 'GET' && !anyBody.test(`${method} ${path}`));
     expect(commands.length).toBeGreaterThan(15);
+    const commanded = await startDashboard();
     for (const { method, path, url, required } of commands) {
-      const answer = (payload: string) => dashboard.app.inject({ method, url: `${url}?${required}`, payload });
+      const answer = (payload: string) => commanded.app.inject({ method, url: `${url}?${required}`, payload });
       expect({ path, ...(await answer('{"reason":"why","bogus":1}')).json() }).toMatchObject({
         statusCode: 400,
         message: expect.stringMatching(/body\.bogus: there is no such field.* Known fields are /),
@@ -108,6 +109,7 @@ describe('every operation', () => {
       const [none, empty] = await Promise.all(['', '{}'].map(answer));
       expect({ path, status: none?.statusCode }).toEqual({ path, status: empty?.statusCode });
     }
+    await commanded.close();
   });
 
   it('refuses an id that is not a GUID, by name', async () => {

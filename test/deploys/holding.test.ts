@@ -34,8 +34,8 @@ async function start(settings: SettingsInput = {}, inputs: object = {}, store?: 
 
 const flowUrl = `/flows/api/flows/${FLOW_ID}`;
 const get = async ({ fastify }: SluiceApp, url: string) => (await fastify.inject(url)).json();
-const act = async ({ fastify }: SluiceApp, what: string) =>
-  (await fastify.inject({ method: 'POST', url: `${flowUrl}/${what}` })).json();
+const act = async ({ fastify }: SluiceApp, what: string, body: object = {}) =>
+  (await fastify.inject({ method: 'POST', url: `${flowUrl}/${what}`, payload: body })).json();
 
 async function deliver(
   { fastify }: SluiceApp,
@@ -149,6 +149,22 @@ describe.each(['drain', 'disable'])('while a flow cannot start runs because of %
     await act(next, again);
     const runs = await released(next, 5);
     expect(runs.map(({ id }) => id).reverse()).toEqual(ids);
+  });
+
+  it('who closes the flow says whether it holds, whatever its trigger says, until it is open or closed anew', async () => {
+    const app = await start({}, { webhookHoldDeliveries: false });
+    await act(app, how, { hold: true, reason: 'the shop is being moved' });
+    expect(await get(app, flowUrl)).toMatchObject({ triggers: [{ holdsDeliveries: true }] });
+    expect(await deliver(app, 'delivery-1')).toMatchObject({ status: 200, answer: { held: true } });
+    const restarted = await start({}, { webhookHoldDeliveries: false });
+    expect(await deliver(restarted, 'delivery-2')).toMatchObject({ status: 200, answer: { held: true } });
+    await act(restarted, again);
+    await released(restarted, 2);
+    await act(restarted, how);
+    expect(await deliver(restarted, 'delivery-3')).toMatchObject({ status: 403 });
+    await act(restarted, how, { hold: true });
+    await act(restarted, how, { hold: false });
+    expect(await deliver(restarted, 'delivery-3')).toMatchObject({ status: 403 });
   });
 
   it('a flow that holds nothing refuses', async () => {

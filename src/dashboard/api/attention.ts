@@ -42,6 +42,7 @@ const ATTENTION_KINDS = [
   'refusals_rising',
   'payload_drift',
   'deliveries_to_disabled_flow',
+  'deliveries_held',
   'deliveries_held_long',
   'failure_flow_closed',
   'sub_flow_closed',
@@ -185,7 +186,7 @@ export function attentionTo(situation: Situation): AttentionItem[] {
     ...risingRefusals(situation),
     ...driftItems(situation.drifts),
     ...disabledFlows(situation),
-    ...longHeld(situation),
+    ...heldDeliveries(situation),
     ...closedFlows(situation.flows),
     ...unservedTriggers(situation.flows),
     ...situation.triggers.flatMap((trigger) => triggerItems(trigger, situation)),
@@ -360,16 +361,18 @@ function disabledFlows({ deliveries, flows, now }: Situation): AttentionItem[] {
 }
 
 /** Nothing starts or deletes them by itself. */
-function longHeld({ held: all, flows, now }: Situation): AttentionItem[] {
+function heldDeliveries({ held: all, flows, now }: Situation): AttentionItem[] {
   return all
-    .filter(({ oldestAt }) => oldestAt < now - LONG_HELD_MS)
+    .filter(({ held }) => held > 0)
     .map(({ flowId, held, oldestAt }) => {
       const count = held === 1 ? '1 accepted delivery' : `${held} accepted deliveries`;
       const message =
         `${count} of ${nameOf(flowId, flows)} wait for the flow to be enabled or resumed, the oldest since ${iso(oldestAt)}; ` +
         'start their runs, or discard them with a reason';
       const link = `/flows/deliveries?flowId=${flowId}&outcome=held`;
-      return { kind: 'deliveries_held_long', severity: 'warning', message, link };
+      return oldestAt < now - LONG_HELD_MS
+        ? { kind: 'deliveries_held_long', severity: 'warning', message, link }
+        : { kind: 'deliveries_held', severity: 'info', message, link };
     });
 }
 

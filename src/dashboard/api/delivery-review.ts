@@ -6,7 +6,7 @@ import { ENFORCEMENT_MODES, type SignedPayloadStrategy } from '../../model/manif
 import type { Readiness } from '../../review/readiness.ts';
 import type { ConfiguredField, DeliveryReview } from '../../review/review.ts';
 import { field, isoTimeOrNull, unknownId } from '../answer.ts';
-import { COMMAND, documentedBody, IN_ORDER, parameter, parseJsonBody } from '../input.ts';
+import { COMMAND, documentedBody, IN_ORDER, parameter, parseJsonBody, WHY } from '../input.ts';
 import { route, textAnswer } from '../route.ts';
 import { createSealedPlans, planToken } from '../sealed-plans.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
@@ -243,6 +243,7 @@ const addRedelivery: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/redeliver',
     route('deliveries', {
       operationId: 'redeliverDeliveries',
+      query: z.strictObject(WHY),
       access: { isPlan: (request) => parseJsonBody(request, manyBody).plan },
       summary: 'Plans or carries out the redelivery of many deliveries',
       description:

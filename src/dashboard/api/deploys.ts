@@ -7,7 +7,7 @@ import { MAX_MANIFEST_BYTES } from '../../manifest/load.ts';
 import { ACCESS, DEPLOY_ACTIONS, type DeployOutcome, OVERRIDES, type Override } from '../../model/finding.ts';
 import { actorOf, type RouteAccess, reasonOf } from '../activity.ts';
 import { errorSchema, field, outcomeSchema, unknownId } from '../answer.ts';
-import { bodyText, documentedBody, ID_PARAMS, parameter } from '../input.ts';
+import { bodyText, documentedBody, ID_PARAMS, parameter, WHY } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { findingSchema, findingView, findRevision } from './revisions.ts';
@@ -115,11 +115,7 @@ const query = z.strictObject({
         'which more deliveries pass than before.',
     }),
   dryRun: parameter.flag().meta({ description: 'Only reports what would happen; false by default.' }),
-  reason: z
-    .string()
-    .max(500)
-    .optional()
-    .meta({ description: 'Why it is deployed; kept with the revision and in the activity list.' }),
+  reason: WHY.reason.meta({ description: 'Why it is deployed; kept with the revision and in the activity.' }),
 });
 
 /** The fields that tell a manifest from other JSON. */
@@ -246,7 +242,7 @@ const deleteRoute: ApiRoutes = (app, { deployment, store }) => {
         'nothing again. Refused with 409 while a manifest of the folder has it (`flow_in_folder`), other flows start it ' +
         '(`flow_in_use`) or deliveries of it are held (`deliveries_held`).',
       params: ID_PARAMS,
-      query: z.strictObject({ reason: parameter.freeText(500).meta({ description: 'Why; kept in the activity.' }) }),
+      query: z.strictObject(WHY),
       answer: outcomeSchema.extend({ runsInFlight: field.integer().describe('Runs that go on to their ends.') }),
       refusals: [404, 409],
     }),

@@ -7,10 +7,10 @@ import type { DeployedFlow } from '../../flows/catalog.ts';
 import { runHeaders } from '../../webhooks/headers.ts';
 import { actorOf } from '../activity.ts';
 import { builtInFlow, field, flowDisabled, isoTime, isoTimeOrNull, outcomeSchema, unknownId } from '../answer.ts';
-import { documentedBody, ID_PARAMS, MAX_REASON, parameter, parseJsonBody } from '../input.ts';
+import { documentedBody, ID_PARAMS, MAX_REASON, parameter, parseJsonBody, WHY } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
-import { findFlow } from './flows.ts';
+import { closingBody, findFlow } from './flows.ts';
 
 /** Commands to a deployed flow: start a run, drain, forget a key. */
 export const flowControlRoutes: ApiRoutes = (app, services) => {
@@ -35,7 +35,7 @@ const triggerRoute: ApiRoutes = (app, services) => {
       operationId: 'triggerFlow',
       summary: 'Starts a run by hand',
       params: ID_PARAMS,
-      query: z.strictObject({ triggerKey: parameter.freeText(200) }),
+      query: z.strictObject({ triggerKey: parameter.freeText(200), ...WHY }),
       headers: z.looseObject({ 'idempotency-key': parameter.freeText(255) }),
       body: documentedBody(z.unknown().describe('What the flow reads as trigger.body; null if there is none.'), {
         order: 7,
@@ -131,8 +131,18 @@ const drainRoutes: ApiRoutes = (app, { flowSwitch }) => {
 
   app.post(
     '/flows/api/flows/:id/drain',
-    options('drainFlow', 'Stops every trigger of a flow; its runs in flight finish'),
-    async ({ params: { id: flowId } }) => drainView(flowId, await flowSwitch.drain(flowId)),
+    route('flows', {
+      operationId: 'drainFlow',
+      summary: 'Stops every trigger of a flow; its runs in flight finish',
+      params: ID_PARAMS,
+      command: [closingBody, { hold: true, reason: 'version 2 changes its steps' }],
+      answer: drainSchema,
+      refusals: [404],
+    }),
+    async (request) => {
+      const { id: flowId } = request.params;
+      return drainView(flowId, await flowSwitch.drain(flowId, parseJsonBody(request, closingBody).hold));
+    },
   );
   app.get(
     '/flows/api/flows/:id/drain',

@@ -3,12 +3,12 @@ import type { Holding } from '../../deploys/holding.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import { type Edge, ENFORCEMENT_MODES, type Graph, TRIGGER_TYPES } from '../../model/manifest.ts';
-import type { RunCount } from '../../store/store.ts';
+import type { FlowRecord, RunCount } from '../../store/store.ts';
 import { stateOf } from '../../webhooks/learned-keys.ts';
 import { CAPTURED, GRADES } from '../../webhooks/schemes/spec.ts';
-import { type PreparedTrigger, pathOfWebhook, type TriggerTable } from '../../webhooks/triggers.ts';
+import { holdsDeliveries, type PreparedTrigger, pathOfWebhook, type TriggerTable } from '../../webhooks/triggers.ts';
 import { field, isoTime, isoTimeOrNull, listOf, toList, unknownId } from '../answer.ts';
-import { ID_PARAMS, IN_ORDER, isWithin, PAGING, SPAN } from '../input.ts';
+import { COMMAND, ID_PARAMS, IN_ORDER, isWithin, PAGING, parseJsonBody, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, baseUrlOf, type DashboardApp, type DashboardServices } from '../services.ts';
 import { sumOf } from './figures.ts';
@@ -148,7 +148,15 @@ export const flowRoutes: ApiRoutes = (app, services) => {
   switchRoute(app, services, { verb: 'disable', isEnabled: false });
 };
 
-/** Idempotent. A body is ignored. */
+/** What becomes of deliveries to a flow that is closed, and why it is. */
+export const closingBody = COMMAND.extend({
+  hold: z
+    .boolean()
+    .optional()
+    .describe('Whether deliveries are accepted meanwhile and run later; by default as the triggers say.'),
+});
+
+/** Idempotent. */
 function switchRoute(
   app: DashboardApp,
   services: DashboardServices,
@@ -160,12 +168,14 @@ function switchRoute(
       operationId: `${verb}Flow`,
       summary: isEnabled ? 'Lets a flow start runs again' : 'Stops a flow from starting runs; runs in flight continue',
       params: ID_PARAMS,
+      ...(isEnabled ? {} : { command: [closingBody, { hold: true, reason: 'the shop is being moved' }] as const }),
       answer: flowSchema,
       refusals: [404],
     }),
     async (request) => {
       const flow = findFlow(request.params.id, services);
-      const record = await services.flowSwitch.setEnabled(flow.record.id, isEnabled);
+      const { hold } = isEnabled ? {} : parseJsonBody(request, closingBody);
+      const record = await services.flowSwitch.setEnabled(flow.record.id, isEnabled, hold);
       if (record === undefined) throw unknownId('flow', flow.record.id);
       return flowView({ ...flow, record }, await viewContext(app, services));
     },
@@ -231,7 +241,7 @@ function flowView({ record, loaded }: DeployedFlow, context: FlowViewContext): z
     triggers: Object.entries(loaded.manifest.triggers).map(([key, { type }]) => ({
       key,
       type,
-      ...(type === 'webhook' && webhookView(record.id, key, context)),
+      ...(type === 'webhook' && webhookView(record, key, context)),
     })),
     runs: runCountsView(record.id, context.runs),
   };
@@ -253,7 +263,8 @@ function runCountsView(flowId: string, { kept, ended, since }: RunCounts): z.out
  * Reads the prepared trigger that answers deliveries, so that the view shows what the service does, not what the
  * manifest intended.
  */
-function webhookView(flowId: string, triggerKey: string, { baseUrl, triggers, unsignable }: FlowViewContext) {
+function webhookView(record: FlowRecord, triggerKey: string, { baseUrl, triggers, unsignable }: FlowViewContext) {
+  const { id: flowId } = record;
   const isThis = ({ trigger }: PreparedTrigger) => trigger.flowId === flowId && trigger.triggerKey === triggerKey;
   const prepared = triggers.list().find(isThis);
   if (prepared === undefined) return undefined;
@@ -266,7 +277,7 @@ function webhookView(flowId: string, triggerKey: string, { baseUrl, triggers, un
     grade: prepared.grade,
     captured: prepared.grade === null ? null : CAPTURED[prepared.grade],
     mode: prepared.mode,
-    holdsDeliveries: prepared.holdsDeliveries,
+    holdsDeliveries: holdsDeliveries(prepared, record),
     ...(prepared.keySlot?.isInUse === true && { learnedKey: stateOf(prepared.keySlot) }),
     sendCommand:
       path === null || unsignable.has(prepared.schemeName ?? '') ? null : sendCommand(slug ?? flowId, baseUrl),

@@ -3,7 +3,7 @@ import { HttpError } from '../../errors.ts';
 import { SIGNAL_NAME } from '../../model/run.ts';
 import { reasonOf } from '../activity.ts';
 import { builtInFlow, field, flowDisabled, outcomeSchema, unknownId } from '../answer.ts';
-import { documentedBody, ID_PARAMS, parameter, readJsonBody } from '../input.ts';
+import { documentedBody, ID_PARAMS, parameter, readJsonBody, WHY } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 import { STEP_PARAMS } from './steps.ts';
@@ -114,6 +114,7 @@ const signalRoute: ApiRoutes = (app, { control, clock }) => {
         id: parameter.guid(),
         name: z.string().regex(SIGNAL_NAME, 'expected 1 to 128 letters, digits, "_", ".", ":" and "-"'),
       }),
+      query: z.strictObject(WHY),
       body: documentedBody(z.unknown().describe('Any JSON; null if there is none.'), { approved: true }),
       answer: signalSchema,
       refusals: [404, 409],

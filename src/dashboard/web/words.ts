@@ -19,7 +19,7 @@ export const words = {
   settingsOf,
   signatureOf,
   sentence,
-  stoppedWebhooks,
+  stoppedDeliveries,
 };
 
 type Reason = NonNullable<Api['Delivery']['reason']>;
@@ -367,20 +367,17 @@ function ownOf<Value>(table: Readonly<Record<string, Value>>, name: string): Val
   return Object.hasOwn(table, name) ? table[name] : undefined;
 }
 
-/** What becomes of deliveries to a flow while it starts no runs: a sentence on the webhooks that hold them, and one on the others. */
-function stoppedWebhooks(triggers: Api['Flow']['triggers'], start: 'enable' | 'resume'): string[] {
+/** What may become of deliveries to a flow while it starts no runs; undefined where it has no webhook. A drain holds them. */
+function stoppedDeliveries(triggers: Api['Flow']['triggers'], start: 'enable' | 'resume') {
   const webhooks = triggers.filter(({ type }) => type === 'webhook');
-  const named = (holds: boolean) =>
-    webhooks.filter(({ holdsDeliveries }) => (holdsDeliveries === true) === holds).map(({ key }) => `“${key}”`);
-  const later = `Their runs start once you ${start} the flow.`;
-  return [
-    ...sentenceOn(named(true), `Deliveries to %s are accepted and held. ${later}`),
-    ...sentenceOn(named(false), 'Deliveries to %s are refused with 403.'),
+  const holding = webhooks.filter(({ holdsDeliveries }) => holdsDeliveries === true).map(({ key }) => key);
+  if (webhooks.length === 0) return undefined;
+  const isMixed = holding.length > 0 && holding.length < webhooks.length;
+  const options = [
+    { value: 'hold', text: `are accepted and held: their runs start once you ${start} the flow` },
+    { value: 'refuse', text: 'are refused with 403' },
+    ...(isMixed ? [{ value: 'triggers', text: `are held for ${holding.join(', ')}, and refused for the others` }] : []),
   ];
-}
-
-function sentenceOn(names: readonly string[], text: string): string[] {
-  if (names.length === 0) return [];
-  const list = names.length === 1 ? `${names[0]}` : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
-  return [text.replace('%s', () => list)];
+  const asSaid = isMixed ? 'triggers' : holding.length > 0 ? 'hold' : 'refuse';
+  return { label: 'Deliveries meanwhile', options, value: start === 'resume' ? 'hold' : asSaid };
 }

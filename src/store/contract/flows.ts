@@ -10,12 +10,13 @@ export interface FlowStore extends ScheduleStore, LearnedKeyStore {
    * enables the flow.
    */
   deployFlow(deploy: FlowDeploy): Promise<FlowRecord>;
-  /** Yields undefined for an unknown flow, or one that was deleted. Setting what is already set changes nothing. */
-  setFlowEnabled(change: { flowId: string; isEnabled: boolean; at: number }): Promise<FlowRecord | undefined>;
   /**
-   * A flow that is drained starts no runs. Setting what is already set changes nothing. Undefined as above.
+   * Yields undefined for an unknown flow, or one that was deleted. Setting what is already set changes nothing but what
+   * becomes of its deliveries: that is as the last disable or drain said.
    */
-  setFlowDraining(change: { flowId: string; isDraining: boolean; at: number }): Promise<FlowRecord | undefined>;
+  setFlowEnabled(change: { isEnabled: boolean } & FlowSwitching): Promise<FlowRecord | undefined>;
+  /** A flow that is drained starts no runs. Otherwise as above. */
+  setFlowDraining(change: { isDraining: boolean } & FlowSwitching): Promise<FlowRecord | undefined>;
   /**
    * From now on the flow starts no runs but those that runs in flight have pinned, and its slugs are free. Its runs in flight
    * go on, and what is stored of it stays; the next deploy brings it back. Refused while it holds deliveries, and while
@@ -59,6 +60,13 @@ export interface FlowStore extends ScheduleStore, LearnedKeyStore {
   purgeRevisions(request: { kept: number; after: RevisionPlace; limit: number }): Promise<RevisionPurge>;
 }
 
+interface FlowSwitching {
+  readonly flowId: string;
+  /** Whether its deliveries are held while it is closed; its triggers say if this does not. Nothing where it is opened. */
+  readonly holdsDeliveries?: boolean | undefined;
+  readonly at: number;
+}
+
 export interface FlowDeploy {
   readonly id: string;
   readonly name: string;
@@ -78,6 +86,8 @@ export interface FlowRecord {
   readonly isEnabled: boolean;
   /** When it stopped starting runs so that those in flight run out; absent while it is not drained. */
   readonly drainingSince?: number | undefined;
+  /** What was said when it was disabled or drained: whether its deliveries are held. Absent where its triggers say. */
+  readonly holdsDeliveries?: boolean | undefined;
   /** When it was deleted; absent while it is deployed. */
   readonly deletedAt?: number | undefined;
   readonly createdAt: number;

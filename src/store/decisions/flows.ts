@@ -12,18 +12,20 @@ import type { Verbs } from './verb.ts';
 export const LOCK_OF_FLOW = "hashtextextended('sluice flow ' || id, sluice_lock_scope)";
 const lockOfFlow = fixed(LOCK_OF_FLOW);
 
-interface FlowRow extends Omit<FlowRecord, 'drainingSince' | 'deletedAt'> {
+interface FlowRow extends Omit<FlowRecord, 'drainingSince' | 'holdsDeliveries' | 'deletedAt'> {
   readonly drainingSince: number | null;
+  readonly holdsDeliveries: boolean | null;
   readonly deletedAt: number | null;
 }
 
 const columns = fixed(`id, name, version, revision, is_enabled AS "isEnabled", draining_since AS "drainingSince",
-  deleted_at AS "deletedAt", created_at AS "createdAt", updated_at AS "updatedAt"`);
+  holds_deliveries AS "holdsDeliveries", deleted_at AS "deletedAt", created_at AS "createdAt", updated_at AS "updatedAt"`);
 
-function toFlow({ drainingSince, deletedAt, ...row }: FlowRow): FlowRecord {
+function toFlow({ drainingSince, holdsDeliveries, deletedAt, ...row }: FlowRow): FlowRecord {
   return {
     ...row,
     ...(drainingSince === null ? {} : { drainingSince }),
+    ...(holdsDeliveries === null ? {} : { holdsDeliveries }),
     ...(deletedAt === null ? {} : { deletedAt }),
   };
 }
@@ -118,6 +120,17 @@ export function* insertRevision(
   return toFlow(row);
 }
 
+/** Keeps what was said of the deliveries of a flow that was closed, or forgets it where one was opened. */
+function keepHolding(port: Port, flowId: string, closed: { holdsDeliveries: boolean | undefined } | undefined): void {
+  port.later(
+    closed === undefined
+      ? sql`UPDATE sluice.flows SET holds_deliveries = NULL
+          WHERE id = ${flowId} AND holds_deliveries IS NOT NULL AND is_enabled AND draining_since IS NULL`
+      : sql`UPDATE sluice.flows SET holds_deliveries = ${closed.holdsDeliveries ?? null}
+          WHERE id = ${flowId} AND deleted_at IS NULL`,
+  );
+}
+
 export const flowVerbs: Verbs<'deployFlow' | 'setFlowEnabled' | 'setFlowDraining' | 'listFlows' | 'findFlow'> = {
   deployFlow: {
     access: 'write',
@@ -131,11 +144,12 @@ export const flowVerbs: Verbs<'deployFlow' | 'setFlowEnabled' | 'setFlowDraining
   setFlowEnabled: {
     access: 'write',
     changes: ({ flowId }) => [{ kind: 'flow', flowId }],
-    *decide(port, { flowId, isEnabled, at }) {
+    *decide(port, { flowId, isEnabled, holdsDeliveries, at }) {
       yield* lockFlowIds(port, [flowId]);
       port.later(sql`
         UPDATE sluice.flows SET is_enabled = ${isEnabled}, updated_at = ${at}
         WHERE id = ${flowId} AND is_enabled <> ${isEnabled} AND deleted_at IS NULL`);
+      keepHolding(port, flowId, isEnabled ? undefined : { holdsDeliveries });
       return yield* findDeployed(port, flowId);
     },
   },
@@ -143,7 +157,7 @@ export const flowVerbs: Verbs<'deployFlow' | 'setFlowEnabled' | 'setFlowDraining
     access: 'write',
     changes: ({ flowId }) => [{ kind: 'flow', flowId }],
     /** Waits for the acceptances that are under way: what the caller counts afterwards is all that is in flight. */
-    *decide(port, { flowId, isDraining, at }) {
+    *decide(port, { flowId, isDraining, holdsDeliveries, at }) {
       yield* lockFlowIds(port, [flowId]);
       port.later(
         isDraining
@@ -151,6 +165,7 @@ export const flowVerbs: Verbs<'deployFlow' | 'setFlowEnabled' | 'setFlowDraining
               AND deleted_at IS NULL`
           : sql`UPDATE sluice.flows SET draining_since = NULL WHERE id = ${flowId} AND draining_since IS NOT NULL`,
       );
+      keepHolding(port, flowId, isDraining ? { holdsDeliveries } : undefined);
       return yield* findDeployed(port, flowId);
     },
   },

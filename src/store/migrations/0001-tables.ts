@@ -58,6 +58,8 @@ export const tables = `
     revision integer NOT NULL,
     is_enabled boolean NOT NULL,
     draining_since bigint,
+    -- Whether its deliveries are held, as was said when it was disabled or drained; null where its triggers say.
+    holds_deliveries boolean,
     -- Of a flow that was deleted; a deploy brings it back.
     deleted_at bigint,
     created_at bigint NOT NULL,

@@ -59,6 +59,28 @@ export function flows({ test }: StoreUnderTest): void {
       expect(await store.setFlowEnabled({ flowId, isEnabled: true, at: T0 + 1 })).toEqual(flow);
     });
 
+    test('what becomes of its deliveries is as the last disable or drain said, until it is open', async (store) => {
+      const flow = await store.deployFlow(deployOf(one));
+      const holds = async () => (await store.findFlow(flowId))?.holdsDeliveries;
+      await store.setFlowEnabled({ flowId, isEnabled: false, holdsDeliveries: true, at: T0 + 1 });
+      expect(await holds()).toBe(true);
+      await store.setFlowEnabled({ flowId, isEnabled: false, holdsDeliveries: false, at: T0 + 2 });
+      expect(await store.findFlow(flowId)).toEqual({
+        ...flow,
+        isEnabled: false,
+        holdsDeliveries: false,
+        updatedAt: T0 + 1,
+      });
+      await store.setFlowDraining({ flowId, isDraining: true, holdsDeliveries: true, at: T0 + 3 });
+      await store.setFlowEnabled({ flowId, isEnabled: true, at: T0 + 4 });
+      expect(await holds()).toBe(true);
+      await store.setFlowDraining({ flowId, isDraining: true, at: T0 + 5 });
+      expect(await holds()).toBeUndefined();
+      await store.setFlowDraining({ flowId, isDraining: true, holdsDeliveries: true, at: T0 + 6 });
+      await store.setFlowDraining({ flowId, isDraining: false, holdsDeliveries: true, at: T0 + 7 });
+      expect(await store.findFlow(flowId)).toEqual({ ...flow, updatedAt: T0 + 4 });
+    });
+
     test('an unknown flow is neither found, nor enabled, nor has it revisions', async (store) => {
       expect(await store.findFlow(flowId)).toBeUndefined();
       expect(await store.setFlowEnabled({ flowId, isEnabled: true, at: T0 })).toBeUndefined();

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, messageOf } from '../api.ts';
 import type { Api } from '../api-types.ts';
 import { format } from '../format.ts';
-import { Dialog, DialogFoot, toast } from '../kit/overlays.tsx';
+import { Dialog, DialogFoot, FormDialog, ReasonField, toast, type Why, whyOf } from '../kit/overlays.tsx';
 import { Failure, Skeleton } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
 import { LOOKS } from '../looks.ts';
@@ -24,16 +24,17 @@ interface RedeliverManyProps {
 
 /** Plans a redelivery of what the filter finds, and carries it out one by one: what is done stays done when it is stopped. */
 export function RedeliverMany({ filter, flows, onClose }: RedeliverManyProps) {
-  const { flowId, reason } = filter;
+  const { flowId, reason: refusedFor } = filter;
   const plan = useAnswer(
     () =>
       ask<{ items: readonly Api['Redelivery'][] }>('/webhooks/redeliver', {
         method: 'POST',
-        body: { plan: true, limit: LIMIT, flowId, reason },
+        body: { plan: true, limit: LIMIT, flowId, reason: refusedFor },
       }),
-    [flowId, reason],
+    [flowId, refusedFor],
   );
   const work = useWork();
+  const [reason, setReason] = useState('');
   const ready = (plan.data?.items ?? []).filter(({ outcome }) => outcome === 'would be accepted');
   const flowName = flows.find(({ id }) => id === flowId)?.name;
   const action =
@@ -42,18 +43,20 @@ export function RedeliverMany({ filter, flows, onClose }: RedeliverManyProps) {
     <Dialog title="Redeliver refused deliveries" isWide onClose={onClose}>
       <div class="dialog-body">
         <p>
-          {`The newest ${format.count(LIMIT)} refused deliveries of ${flowName ?? 'all flows'}${reason === undefined ? '' : ` with the reason “${words.reason(reason)}”`}, checked again as of the time they arrived, with the current triggers.`}
+          {`The newest ${format.count(LIMIT)} refused deliveries of ${flowName ?? 'all flows'}${refusedFor === undefined ? '' : ` with the reason “${words.reason(refusedFor)}”`}, checked again as of the time they arrived, with the current triggers.`}
         </p>
         {plan.error === undefined ? null : <Failure error={plan.error} />}
         {plan.data === undefined && plan.error === undefined ? <Skeleton lines={4} /> : null}
         {plan.data === undefined || work.state !== 'idle' ? null : <Groups items={plan.data.items} />}
-        {work.state === 'idle' ? null : <Progress work={work} />}
+        {work.state === 'idle' ? <ReasonField text={reason} onChange={setReason} /> : <Progress work={work} />}
       </div>
       <DialogFoot
         close={work.state === 'done' ? 'Close' : 'Cancel'}
         onClose={onClose}
         {...(work.state === 'running' ? { action: 'Stop', isDangerous: true, onAct: work.stop } : {})}
-        {...(work.state === 'idle' ? { action, onAct: () => work.start(ready), isDisabled: ready.length === 0 } : {})}
+        {...(work.state === 'idle'
+          ? { action, onAct: () => work.start(ready, whyOf(reason)), isDisabled: ready.length === 0 }
+          : {})}
       />
     </Dialog>
   );
@@ -118,12 +121,12 @@ function useWork() {
     },
     [],
   );
-  const start = async (items: readonly Api['Redelivery'][]) => {
+  const start = async (items: readonly Api['Redelivery'][], why: Why) => {
     setTotal(items.length);
     setState('running');
     for (const { redeliveredFrom } of items) {
       if (isStopped.current) break;
-      const result = await redeliver(redeliveredFrom);
+      const result = await redeliver(redeliveredFrom, why);
       setResults((before) => [...before, result]);
     }
     setState('done');
@@ -131,9 +134,9 @@ function useWork() {
   return { results, state, total, done: results.length, start, stop: () => (isStopped.current = true) };
 }
 
-async function redeliver(id: string): Promise<Api['Redelivery']> {
+async function redeliver(id: string, body: Why): Promise<Api['Redelivery']> {
   try {
-    return await ask<Api['Redelivery']>(`/webhooks/${id}/redeliver`, { method: 'POST', body: {} });
+    return await ask<Api['Redelivery']>(`/webhooks/${id}/redeliver`, { method: 'POST', body });
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
     return { redeliveredFrom: id, outcome: 'not possible', reason: null, message, deliveryId: null, runId: null };
@@ -158,13 +161,11 @@ interface RedeliverOneProps {
 /** Says what a redelivery would do, and does it when told to. */
 export function RedeliverOne({ delivery, onDone, onClose }: RedeliverOneProps) {
   const [isForced, setForced] = useState(false);
-  const [isBusy, setBusy] = useState(false);
   const plan = useAnswer(() => planFor(delivery), [delivery.id]);
   const canGo = plan.data?.outcome === 'would be accepted' || (plan.data?.outcome === 'refused' && isForced);
-  const redeliver = async () => {
-    setBusy(true);
+  const redeliver = async (why: Why) => {
     try {
-      const body = isForced ? { force: true } : {};
+      const body = isForced ? { ...why, force: true } : why;
       announce(await ask<Api['Redelivery']>(`/webhooks/${delivery.id}/redeliver`, { method: 'POST', body }));
       onDone();
     } catch (error) {
@@ -173,25 +174,23 @@ export function RedeliverOne({ delivery, onDone, onClose }: RedeliverOneProps) {
     onClose();
   };
   return (
-    <Dialog title="Redeliver" onClose={onClose}>
-      <div class="dialog-body">
-        <p>
-          The gates check the delivery again as of the time it arrived, with the current trigger. A refused delivery
-          becomes at most one run.
-        </p>
-        {plan.error === undefined ? null : <Failure error={plan.error} />}
-        {plan.data === undefined && plan.error === undefined ? <Skeleton lines={2} /> : null}
-        {plan.data === undefined ? null : <Plan plan={plan.data} />}
-        {plan.data?.outcome === 'refused' ? <Force isForced={isForced} onChange={setForced} /> : null}
-      </div>
-      <DialogFoot
-        action={isForced ? 'Accept it anyway' : 'Redeliver'}
-        isDangerous={isForced}
-        isDisabled={!canGo || isBusy}
-        onAct={redeliver}
-        onClose={onClose}
-      />
-    </Dialog>
+    <FormDialog
+      title="Redeliver"
+      action={isForced ? 'Accept it anyway' : 'Redeliver'}
+      isDangerous={isForced}
+      isDisabled={!canGo}
+      send={redeliver}
+      onClose={onClose}
+    >
+      <p>
+        The gates check the delivery again as of the time it arrived, with the current trigger. A refused delivery
+        becomes at most one run.
+      </p>
+      {plan.error === undefined ? null : <Failure error={plan.error} />}
+      {plan.data === undefined && plan.error === undefined ? <Skeleton lines={2} /> : null}
+      {plan.data === undefined ? null : <Plan plan={plan.data} />}
+      {plan.data?.outcome === 'refused' ? <Force isForced={isForced} onChange={setForced} /> : null}
+    </FormDialog>
   );
 }
 

@@ -3,7 +3,7 @@ import { withQuery } from '../address.ts';
 import { ApiError, ask } from '../api.ts';
 import type { Api } from '../api-types.ts';
 import { jsonProblem } from '../json.ts';
-import { toast } from '../kit/overlays.tsx';
+import { ReasonField, toast, type Why, whyOf } from '../kit/overlays.tsx';
 import { Failure, Loaded, Page, Skeleton } from '../kit/page.tsx';
 import { Icon } from '../kit/pill.tsx';
 import { useResource } from '../resource.ts';
@@ -47,6 +47,7 @@ function Deploying({ inForce, schema }: DeployingProps) {
   const [allowed, setAllowed] = useState<Allowed>(NOTHING_ALLOWED);
   const [isBusy, setBusy] = useState(false);
   const [refused, setRefused] = useState<unknown>();
+  const [reason, setReason] = useState('');
   const checked = useCheck(text, allowed);
   const { plan, issues } = checked;
   useEffect(() => editor?.setIssues(issues), [editor, issues]);
@@ -59,7 +60,7 @@ function Deploying({ inForce, schema }: DeployingProps) {
     setBusy(true);
     setRefused(undefined);
     try {
-      const done = await send({ text, allowed, isPlan: false });
+      const done = await send({ text, allowed, isPlan: false, ...whyOf(reason) });
       if (done.action === 'refused') throw new Error(done.refusal ?? 'The deploy was refused');
       toast('good', `${done.name} is deployed as revision ${done.revision}.`);
       navigate(`/flows/flows/${done.flowId}`);
@@ -115,6 +116,7 @@ function Deploying({ inForce, schema }: DeployingProps) {
             <DeployPlan plan={plan} verb="Deploy" allowed={allowed} onAllow={setAllowed} mayRollBack />
           )}
           {plan === undefined && checked.error === undefined ? <Skeleton lines={3} /> : null}
+          <ReasonField text={reason} onChange={setReason} />
         </div>
         <footer class="dialog-foot">
           <span class="muted" role="status">
@@ -232,19 +234,23 @@ function issuesOf(answer: unknown): readonly PlacedIssue[] {
   return Array.isArray(issues) ? issues : NO_ISSUES;
 }
 
-interface DeployRequest {
+interface DeployRequest extends Why {
   readonly text: string;
   readonly allowed: Allowed;
   readonly isPlan: boolean;
   readonly signal?: AbortSignal;
 }
 
-async function send({ text, allowed, isPlan, signal }: DeployRequest): Promise<Api['Deployed']> {
+async function send({ text, allowed, isPlan, reason, signal }: DeployRequest): Promise<Api['Deployed']> {
   const problem = text.trim() === '' ? 'The manifest is empty.' : jsonProblem(text);
   if (problem !== null) throw new Error(problem);
   const { id } = Object(JSON.parse(text)) as { id?: unknown };
   if (typeof id !== 'string') throw new Error('The manifest has no id: add "id" with a GUID.');
-  const path = withQuery(`/flows/${encodeURIComponent(id)}`, { allow: allowedWords(allowed), dryRun: isPlan });
+  const path = withQuery(`/flows/${encodeURIComponent(id)}`, {
+    allow: allowedWords(allowed),
+    dryRun: isPlan,
+    reason,
+  });
   return ask<Api['Deployed']>(path, {
     method: 'PUT',
     rawBody: text,

@@ -5,7 +5,7 @@ import type { Api } from '../api-types.ts';
 import { format } from '../format.ts';
 import { jsonProblem } from '../json.ts';
 import { Table } from '../kit/list.tsx';
-import { confirm, FormDialog, toast } from '../kit/overlays.tsx';
+import { confirm, FormDialog, toast, type Why } from '../kit/overlays.tsx';
 import { Loaded, Panel } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
@@ -14,30 +14,20 @@ import { words } from '../words.ts';
 
 /** Asks, and then lets the runs of a flow run out. */
 export async function startDrain({ id, name, triggers }: Api['Flow'], refresh: () => void): Promise<void> {
-  const isSure = await confirm({
+  const answer = await confirm({
     title: `Drain ${name}?`,
-    body: (
-      <>
-        <p>Its triggers start no runs until you resume it. Runs in flight continue.</p>
-        <StoppedWebhooks triggers={triggers} start="resume" />
-      </>
-    ),
+    body: <p>Its triggers start no runs until you resume it. Runs in flight continue.</p>,
     action: 'Drain',
+    choice: words.stoppedDeliveries(triggers, 'resume'),
   });
-  if (!isSure) return;
-  await act(id, 'drain');
+  if (answer === undefined) return;
+  await act(id, 'drain', closing(answer));
   refresh();
 }
 
-/** Says before a flow stops what its publishers will notice. */
-export function StoppedWebhooks({ triggers, start }: Pick<Api['Flow'], 'triggers'> & { start: 'enable' | 'resume' }) {
-  return (
-    <>
-      {words.stoppedWebhooks(triggers, start).map((sentence) => (
-        <p key={sentence}>{sentence}</p>
-      ))}
-    </>
-  );
+/** What is told to the service when a flow is closed; nothing of its deliveries where its triggers say. */
+export function closing({ why, choice }: NonNullable<Awaited<ReturnType<typeof confirm>>>): object {
+  return choice === 'hold' || choice === 'refuse' ? { ...why, hold: choice === 'hold' } : why;
 }
 
 /** How far a drain is, and the way out of it. */
@@ -115,9 +105,9 @@ function currentSteps(steps: Api['Drain']['runs'][number]['steps']): string {
   return open.map(([key, { waiting }]) => (waiting ? `${key} (waiting)` : key)).join(', ') || '–';
 }
 
-async function act(flowId: string, verb: 'drain' | 'resume'): Promise<void> {
+async function act(flowId: string, verb: 'drain' | 'resume', body: object = {}): Promise<void> {
   try {
-    await ask(`/flows/${flowId}/${verb}`, { method: 'POST' });
+    await ask(`/flows/${flowId}/${verb}`, { method: 'POST', body });
     toast('good', verb === 'drain' ? 'The flow starts no new runs.' : 'The flow starts runs again.');
   } catch (error) {
     toast('bad', messageOf(error));
@@ -131,10 +121,10 @@ export function StartDialog({ flow, onClose }: { flow: Api['Flow']; onClose: () 
   const [failure, setFailure] = useState<string | undefined>();
   const problem = jsonProblem(text);
   const ids = { body: useId(), error: useId(), trigger: useId() };
-  const start = async () => {
+  const start = async ({ reason }: Why) => {
     if (problem !== null) return;
     try {
-      const { runId } = await startRun(flow.id, { triggerKey, text });
+      const { runId } = await startRun(flow.id, { triggerKey, text, reason });
       toast('good', `${flow.name} started.`, { href: `/flows/runs/${runId}`, text: 'See the run' });
       onClose();
     } catch (error) {
@@ -181,15 +171,16 @@ export function StartDialog({ flow, onClose }: { flow: Api['Flow']; onClose: () 
   );
 }
 
-function startRun(flowId: string, { triggerKey, text }: { triggerKey: string; text: string }) {
+function startRun(
+  flowId: string,
+  { text, ...query }: { triggerKey: string; text: string; reason: string | undefined },
+) {
   const isEmpty = text.trim() === '';
-  return ask<{ runId: string }>(withQuery(`/flows/${flowId}/trigger`, { triggerKey }), {
+  return ask<{ runId: string }>(withQuery(`/flows/${flowId}/trigger`, query), {
     method: 'POST',
     ...(isEmpty ? {} : { rawBody: text, headers: { 'content-type': 'application/json' } }),
   });
 }
-
-const MAX_REASON = 500;
 
 interface DiscardProps {
   readonly flow: Api['Flow'];
@@ -199,13 +190,9 @@ interface DiscardProps {
 
 /** Gets rid of accepted deliveries whose runs have not started; nothing else does. */
 export function DiscardDialog({ flow: { id, name, held }, onClose, onDone }: DiscardProps) {
-  const [reason, setReason] = useState('');
-  const discard = async () => {
+  const discard = async (why: Why) => {
     try {
-      const { message } = await ask<{ message: string }>(`/flows/${id}/held/discard`, {
-        method: 'POST',
-        body: { reason: reason.trim() },
-      });
+      const { message } = await ask<{ message: string }>(`/flows/${id}/held/discard`, { method: 'POST', body: why });
       toast('good', `${message}.`);
       onDone();
       onClose();
@@ -219,20 +206,11 @@ export function DiscardDialog({ flow: { id, name, held }, onClose, onDone }: Dis
       close="Keep them"
       action="Discard"
       isDangerous
-      isDisabled={reason.trim() === ''}
+      reason="required"
       send={discard}
       onClose={onClose}
     >
       <p>{`The runs of ${format.counted(held, 'accepted delivery', 'accepted deliveries')} never start. You cannot undo this.`}</p>
-      <label class="field">
-        Reason, kept in the activity and with the deliveries
-        <input
-          required
-          maxLength={MAX_REASON}
-          value={reason}
-          onInput={(event) => setReason(event.currentTarget.value)}
-        />
-      </label>
     </FormDialog>
   );
 }

@@ -19,7 +19,8 @@ import { windowOf } from '../overview/chart-data.ts';
 import { RunChart } from '../overview/charts.tsx';
 import { type Resource, useResource } from '../resource.ts';
 import { navigate, useQuery } from '../router.ts';
-import { DiscardDialog, DrainPanel, StartDialog, StoppedWebhooks, startDrain } from './flow-actions.tsx';
+import { words } from '../words.ts';
+import { closing, DiscardDialog, DrainPanel, StartDialog, startDrain } from './flow-actions.tsx';
 import { EnabledPill } from './flows-page.tsx';
 import { KeysPanel } from './keys-panel.tsx';
 import { PayloadPanels } from './payload-panel.tsx';
@@ -98,22 +99,18 @@ function Actions({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => vo
 }
 
 async function switchFlow({ id, name, isEnabled, triggers }: Api['Flow'], refresh: () => void): Promise<void> {
-  const isSure =
-    !isEnabled ||
-    (await confirm({
-      title: `Disable ${name}?`,
-      body: (
-        <>
-          <p>Its triggers start no runs until you enable it. Runs in flight continue.</p>
-          <StoppedWebhooks triggers={triggers} start="enable" />
-        </>
-      ),
-      action: 'Disable',
-      isDangerous: true,
-    }));
-  if (!isSure) return;
+  const answer = isEnabled
+    ? await confirm({
+        title: `Disable ${name}?`,
+        body: <p>Its triggers start no runs until you enable it. Runs in flight continue.</p>,
+        action: 'Disable',
+        isDangerous: true,
+        choice: words.stoppedDeliveries(triggers, 'enable'),
+      })
+    : { why: {}, choice: undefined };
+  if (answer === undefined) return;
   try {
-    await ask(`/flows/${id}/${isEnabled ? 'disable' : 'enable'}`, { method: 'POST' });
+    await ask(`/flows/${id}/${isEnabled ? 'disable' : 'enable'}`, { method: 'POST', body: closing(answer) });
     toast('good', `${name} is ${isEnabled ? 'disabled' : 'enabled'}.`);
   } catch (error) {
     toast('bad', messageOf(error));
@@ -122,7 +119,7 @@ async function switchFlow({ id, name, isEnabled, triggers }: Api['Flow'], refres
 }
 
 async function deleteFlow({ id, name, triggers }: Api['Flow']): Promise<void> {
-  const isSure = await confirm({
+  const answer = await confirm({
     title: `Delete ${name}?`,
     body: (
       <>
@@ -136,9 +133,9 @@ async function deleteFlow({ id, name, triggers }: Api['Flow']): Promise<void> {
     action: 'Delete',
     isDangerous: true,
   });
-  if (!isSure) return;
+  if (answer === undefined) return;
   try {
-    await ask(`/flows/${id}`, { method: 'DELETE' });
+    await ask(`/flows/${id}`, { method: 'DELETE', body: answer.why });
     toast('good', `${name} is deleted.`);
     navigate('/flows/flows');
   } catch (error) {

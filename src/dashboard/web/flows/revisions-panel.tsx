@@ -3,7 +3,7 @@ import { withQuery } from '../address.ts';
 import { ask } from '../api.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
-import { Dialog, FormDialog, toast } from '../kit/overlays.tsx';
+import { Dialog, FormDialog, toast, type Why } from '../kit/overlays.tsx';
 import { Empty, Failure, Loaded, Panel, Skeleton } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
@@ -146,9 +146,9 @@ function RestoreDialog({ flowId, revision, onClose, onRestored }: RestoreProps) 
   if (plan.data !== undefined) latest.current = plan.data;
   const shown = latest.current;
   const failure = refused ?? plan.error;
-  const carryOut = async () => {
+  const carryOut = async (why: Why) => {
     try {
-      const done = await restore({ flowId, revision, allowed, isPlan: false });
+      const done = await restore({ flowId, revision, allowed, isPlan: false, ...why });
       if (done.action === 'refused') throw new Error(done.refusal ?? 'The deploy was refused');
       toast('good', `Revision ${revision} is in force again, as revision ${done.revision}.`);
       onRestored();
@@ -173,7 +173,7 @@ function RestoreDialog({ flowId, revision, onClose, onRestored }: RestoreProps) 
   );
 }
 
-interface RestoreRequest {
+interface RestoreRequest extends Why {
   readonly flowId: string;
   readonly revision: number;
   readonly allowed: Allowed;
@@ -181,10 +181,11 @@ interface RestoreRequest {
 }
 
 /** A refusal is an answer too: it has the findings. */
-function restore({ flowId, revision, allowed, isPlan }: RestoreRequest): Promise<Api['Deployed']> {
+function restore({ flowId, revision, allowed, isPlan, reason }: RestoreRequest): Promise<Api['Deployed']> {
   const path = withQuery(`/flows/${flowId}/revisions/${revision}/restore`, {
     allow: allowedWords(allowed),
     dryRun: isPlan,
+    reason,
   });
   return ask<Api['Deployed']>(path, { method: 'POST', answersRefusal: true });
 }

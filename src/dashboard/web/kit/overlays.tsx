@@ -75,27 +75,67 @@ export function DialogFoot({ action, onAct, isDangerous, isDisabled, close = 'Ca
   );
 }
 
+/** Why something is done, as every command of the API takes it. */
+export interface Why {
+  readonly reason?: string;
+}
+
 interface FormDialogProps extends DialogProps, Omit<DialogFootProps, 'onAct' | 'onClose'> {
   /** What the form is for; the button waits until it has ended. */
-  readonly send: () => Promise<void>;
+  readonly send: (why: Why) => Promise<void>;
+  /** Whether a person has to say why; `none` where nothing is done yet. */
+  readonly reason?: 'optional' | 'required' | 'none';
 }
 
 /** A dialog with a form in it. */
-export function FormDialog({ title, isWide = false, children, send, isDisabled, ...foot }: FormDialogProps) {
+export function FormDialog(props: FormDialogProps) {
+  const { title, isWide = false, children, send, isDisabled, reason = 'optional', ...foot } = props;
   const [isSending, setSending] = useState(false);
+  const [text, setText] = useState('');
+  const isMissing = reason === 'required' && text.trim() === '';
   const submit = async (event: Event) => {
     event.preventDefault();
     setSending(true);
-    await send().finally(() => setSending(false));
+    await send(whyOf(text)).finally(() => setSending(false));
   };
   return (
     <Dialog title={title} isWide={isWide} onClose={foot.onClose}>
       <form onSubmit={(event) => void submit(event)}>
-        <div class="dialog-body">{children}</div>
-        <DialogFoot {...foot} isDisabled={isDisabled === true || isSending} />
+        <div class="dialog-body">
+          {children}
+          {reason === 'none' ? null : <ReasonField text={text} onChange={setText} isRequired={reason === 'required'} />}
+        </div>
+        <DialogFoot {...foot} isDisabled={isDisabled === true || isSending || isMissing} />
       </form>
     </Dialog>
   );
+}
+
+const MAX_REASON = 500;
+
+interface ReasonFieldProps {
+  readonly text: string;
+  readonly onChange: (text: string) => void;
+  readonly isRequired?: boolean;
+}
+
+/** Asks why something is done. */
+export function ReasonField({ text, onChange, isRequired = false }: ReasonFieldProps) {
+  return (
+    <label class="field">
+      {isRequired ? 'Reason, kept in the activity' : 'Reason, kept in the activity (optional)'}
+      <input
+        required={isRequired}
+        maxLength={MAX_REASON}
+        value={text}
+        onInput={(event) => onChange(event.currentTarget.value)}
+      />
+    </label>
+  );
+}
+
+export function whyOf(text: string): Why {
+  return text.trim() === '' ? {} : { reason: text.trim() };
 }
 
 interface Question {
@@ -104,17 +144,33 @@ interface Question {
   /** What the button says: what will be done, not "OK". */
   readonly action: string;
   readonly isDangerous?: boolean;
+  /** What else is to be decided; `value` is the choice at first. */
+  readonly choice?: Choice | undefined;
 }
 
-const asked = createState<{ question: Question; answer: (isYes: boolean) => void } | undefined>(undefined);
+interface Choice {
+  readonly label: string;
+  readonly options: readonly { readonly value: string; readonly text: string }[];
+  readonly value: string;
+}
 
-/** Asks before something is done that cannot be undone, or that many would notice. */
-export function confirm(question: Question): Promise<boolean> {
-  asked.get()?.answer(false);
+/** A yes. */
+interface Confirmed {
+  readonly why: Why;
+  readonly choice: string | undefined;
+}
+
+const asked = createState<{ question: Question; answer: (answer: Confirmed | undefined) => void } | undefined>(
+  undefined,
+);
+
+/** Asks before something is done that cannot be undone, or that many would notice. Undefined where it is not to be done. */
+export function confirm(question: Question): Promise<Confirmed | undefined> {
+  asked.get()?.answer(undefined);
   return new Promise((resolve) => {
-    const answer = (isYes: boolean) => {
+    const answer = (given: Confirmed | undefined) => {
       asked.set(undefined);
-      resolve(isYes);
+      resolve(given);
     };
     asked.set({ question, answer });
   });
@@ -123,17 +179,34 @@ export function confirm(question: Question): Promise<boolean> {
 function ConfirmDialog() {
   const current = useShared(asked);
   if (current === undefined) return null;
-  const { question, answer } = current;
+  return <QuestionDialog key={current.question.title} {...current} />;
+}
+
+function QuestionDialog({ question, answer }: NonNullable<ReturnType<typeof asked.get>>) {
+  const { title, body, action, isDangerous, choice } = question;
+  const [chosen, setChosen] = useState(choice?.value);
   return (
-    <Dialog title={question.title} onClose={() => answer(false)}>
-      <div class="dialog-body">{question.body}</div>
-      <DialogFoot
-        action={question.action}
-        isDangerous={question.isDangerous}
-        onAct={() => answer(true)}
-        onClose={() => answer(false)}
-      />
-    </Dialog>
+    <FormDialog
+      title={title}
+      action={action}
+      isDangerous={isDangerous}
+      send={async (why) => answer({ why, choice: chosen })}
+      onClose={() => answer(undefined)}
+    >
+      {body}
+      {choice === undefined ? null : (
+        <label class="field">
+          {choice.label}
+          <select value={chosen} onChange={(event) => setChosen(event.currentTarget.value)}>
+            {choice.options.map(({ value, text }) => (
+              <option key={value} value={value}>
+                {text}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+    </FormDialog>
   );
 }
 

@@ -3,7 +3,7 @@ import { lists, splitAddress } from '../address.ts';
 import { ask } from '../api.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
-import { FormDialog } from '../kit/overlays.tsx';
+import { FormDialog, type Why } from '../kit/overlays.tsx';
 import { Failure, Skeleton } from '../kit/page.tsx';
 import { Icon, StatusPill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
@@ -13,8 +13,6 @@ type Action = Api['BulkAction'];
 
 /** The most that one plan takes. */
 const LIMIT = 10_000;
-const MAX_REASON = 500;
-
 interface ActionWords {
   readonly icon: 'stop' | 'replay' | 'play';
   readonly button: string;
@@ -100,17 +98,17 @@ function BulkDialog({ action, filter, onClose }: DialogProps) {
     () => ask<Api['RunPlan']>(path, { method: 'POST', body: { ...filter, limit: LIMIT } }),
     [path, JSON.stringify(filter)],
   );
-  const [reason, setReason] = useState('');
+  const [given, setGiven] = useState<Why>({});
   const [started, setStarted] = useState<Api['StartedRunPlan']>();
   const [refused, setRefused] = useState<unknown>();
   const [isSending, setSending] = useState(false);
   const ready = plan.data?.ready ?? 0;
   const { title, meaning, verb } = WORDS[action];
-  const carryOut = async () => {
+  const carryOut = async (why: Why) => {
+    setGiven(why);
     setSending(true);
     setRefused(undefined);
     try {
-      const why = reason.trim() === '' ? {} : { reason: reason.trim() };
       const body = { plan: false, token: plan.data?.token, ...why };
       setStarted(await ask<Api['StartedRunPlan']>(path, { method: 'POST', body }));
     } catch (error) {
@@ -127,6 +125,7 @@ function BulkDialog({ action, filter, onClose }: DialogProps) {
       action={started !== undefined ? undefined : ready === 0 ? 'Nothing to do' : verb(format.counted(ready, 'run'))}
       isDangerous={action === 'cancel'}
       isDisabled={ready === 0}
+      reason={plan.data === undefined || started !== undefined ? 'none' : 'optional'}
       send={carryOut}
       onClose={onClose}
     >
@@ -136,10 +135,6 @@ function BulkDialog({ action, filter, onClose }: DialogProps) {
         <>
           <p>{meaning}</p>
           <Plan plan={plan.data} action={action} />
-          <label class="field">
-            Reason, stored in the activity log
-            <input maxLength={MAX_REASON} value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
-          </label>
         </>
       )}
       {started === undefined ? null : (
@@ -147,7 +142,7 @@ function BulkDialog({ action, filter, onClose }: DialogProps) {
           key={started.interventionId}
           action={action}
           started={started}
-          goOn={() => void carryOut()}
+          goOn={() => void carryOut(given)}
           isSending={isSending}
         />
       )}

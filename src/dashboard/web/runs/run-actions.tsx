@@ -1,8 +1,9 @@
 import { useId, useState } from 'preact/hooks';
+import { withQuery } from '../address.ts';
 import { ask, messageOf } from '../api.ts';
 import type { Api } from '../api-types.ts';
 import { jsonProblem } from '../json.ts';
-import { confirm, FormDialog, toast } from '../kit/overlays.tsx';
+import { confirm, FormDialog, toast, type Why } from '../kit/overlays.tsx';
 import { Icon } from '../kit/pill.tsx';
 import { navigate } from '../router.ts';
 import { canRetry, mayAwaitSignal, suggestBody } from './explain.ts';
@@ -19,14 +20,14 @@ export function RunActions({ outline, refresh }: RunActionsProps) {
   const [asked, setAsked] = useState<'cancel' | 'signal'>();
   const close = () => setAsked(undefined);
   const rerun = async () => {
-    const isSure = await confirm({
+    const asked = await confirm({
       title: 'Run again?',
       body: (
         <p>This starts a new run of the newest revision with the same input. Steps that send or charge do so again.</p>
       ),
       action: 'Run again',
     });
-    const answer = isSure ? await rerunRun(run.id) : undefined;
+    const answer = asked === undefined ? undefined : await rerunRun(run.id, asked.why);
     if (answer !== undefined) navigate(`/flows/runs/${answer.runId}`);
   };
   return (
@@ -54,12 +55,9 @@ export function RunActions({ outline, refresh }: RunActionsProps) {
   );
 }
 
-const MAX_REASON = 500;
-
 function CancelDialog({ runId, onClose, onDone }: { runId: string; onClose: () => void; onDone: () => void }) {
-  const [reason, setReason] = useState('');
-  const send = async () => {
-    if ((await cancelRun(runId, reason.trim())) === undefined) return;
+  const send = async (why: Why) => {
+    if ((await cancelRun(runId, why)) === undefined) return;
     onDone();
     onClose();
   };
@@ -73,10 +71,6 @@ function CancelDialog({ runId, onClose, onDone }: { runId: string; onClose: () =
       onClose={onClose}
     >
       <p>Running steps are told to stop, and waiting steps do not start. You cannot undo this.</p>
-      <label class="field">
-        Reason, stored with the run
-        <input maxLength={MAX_REASON} value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
-      </label>
     </FormDialog>
   );
 }
@@ -180,8 +174,8 @@ function SignalDialog({ runId, offered, isFixed = false, onClose, onSent }: Sign
     const isUntouched = body === '{}' || offered.some((signal) => signal.body === body);
     if (isUntouched) setBody(offered.find(({ name }) => name === typed)?.body ?? body);
   };
-  const send = async () => {
-    if ((await sendSignal(runId, typedName.trim(), body)) === undefined) return;
+  const send = async (why: Why) => {
+    if ((await sendSignal(runId, { name: typedName.trim(), body, ...why })) === undefined) return;
     onSent();
     onClose();
   };
@@ -256,22 +250,20 @@ async function command<Answer>(
   }
 }
 
-const cancelRun = (runId: string, reason: string) =>
-  command<Outcome & { closedImmediately: boolean }>(
-    `/runs/${runId}/cancel`,
-    { body: reason === '' ? {} : { reason } },
-    ({ closedImmediately }) =>
-      closedImmediately ? 'The run is cancelled' : 'Cancelling: the run ends as soon as its running steps have stopped',
+const cancelRun = (runId: string, why: Why) =>
+  command<Outcome & { closedImmediately: boolean }>(`/runs/${runId}/cancel`, { body: why }, ({ closedImmediately }) =>
+    closedImmediately ? 'The run is cancelled' : 'Cancelling: the run ends as soon as its running steps have stopped',
   );
 
 const retryStep = (runId: string, stepKey: string) =>
   command<Outcome>(`/runs/${runId}/steps/${encodeURIComponent(stepKey)}/retry`, {}, ({ message }) => message);
 
-const rerunRun = (runId: string) => command<{ runId: string }>(`/runs/${runId}/rerun`, {}, () => 'A new run started');
+const rerunRun = (runId: string, why: Why) =>
+  command<{ runId: string }>(`/runs/${runId}/rerun`, { body: why }, () => 'A new run started');
 
-const sendSignal = (runId: string, name: string, body: string) =>
+const sendSignal = (runId: string, { name, body, reason }: { name: string; body: string } & Why) =>
   command<{ delivered: boolean; stepKey: string | null }>(
-    `/runs/${runId}/signals/${encodeURIComponent(name)}`,
+    withQuery(`/runs/${runId}/signals/${encodeURIComponent(name)}`, { reason }),
     { rawBody: body },
     ({ delivered, stepKey }) =>
       delivered ? `“${stepKey}” received the signal` : 'The signal is kept for the first step that waits for it',

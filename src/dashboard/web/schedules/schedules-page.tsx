@@ -4,7 +4,7 @@ import { ask, messageOf } from '../api.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
 import { Pager } from '../kit/list.tsx';
-import { FormDialog, toast } from '../kit/overlays.tsx';
+import { FormDialog, toast, type Why } from '../kit/overlays.tsx';
 import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
 import { Icon, Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
@@ -170,8 +170,8 @@ function CronDialog({ schedule, onClose, onChanged }: CronDialogProps) {
     const timer = setTimeout(() => setAsked(expression), TYPING_MS);
     return () => clearTimeout(timer);
   }, [expression]);
-  const save = async () => {
-    if (!(await changeCron(schedule, expression))) return;
+  const save = async (why: Why) => {
+    if (!(await changeCron(schedule, { cronExpression: expression, ...why }))) return;
     onChanged();
     onClose();
   };
@@ -261,9 +261,9 @@ async function commandSchedule(schedule: Api['Schedule'], verb: 'pause' | 'resum
   }
 }
 
-async function changeCron(schedule: Api['Schedule'], cronExpression: string): Promise<boolean> {
+async function changeCron(schedule: Api['Schedule'], body: { cronExpression: string } & Why): Promise<boolean> {
   try {
-    const { message } = await ask<Outcome>(pathOf(schedule, 'cron'), { method: 'PUT', body: { cronExpression } });
+    const { message } = await ask<Outcome>(pathOf(schedule, 'cron'), { method: 'PUT', body });
     toast('good', message);
     return true;
   } catch (error) {
