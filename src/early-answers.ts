@@ -1,8 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import { maskedPlace } from './config/database.ts';
 import type { Settings } from './config/settings-schema.ts';
 import { ListenError } from './listening.ts';
+import { DELIVERY_HEADER } from './webhooks/answers.ts';
 
 /** Answers HTTP for a start that has no database yet. */
 export interface EarlyAnswers {
@@ -26,7 +28,7 @@ export function createEarlyAnswers({ settings, logger }: { settings: Settings; l
   let unready: Unready = AWAY;
   const begin = async (why: Unready) => {
     unready = why;
-    server ??= await listen(settings, (request, response) => answer(request, response, unready));
+    server ??= await listen(settings, (request, response) => answer(request, response, { ...unready, logger }));
   };
   let toldAt = Number.NEGATIVE_INFINITY;
   return {
@@ -76,8 +78,14 @@ interface Unready {
 
 const AWAY: Unready = { message: 'The store is unavailable; try again', reason: 'store_unavailable' };
 
-function answer(request: IncomingMessage, response: ServerResponse, unready: Unready): void {
+function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { logger, ...unready }: Unready & { readonly logger: Logger },
+): void {
   const path = request.url?.split('?')[0];
+  const deliveryId = path?.startsWith('/flows/api/webhook/') === true ? randomUUID() : undefined;
+  if (deliveryId !== undefined) logger.info({ deliveryId, ...unready }, 'a delivery got 503: the service is starting');
   const isLive = request.method === 'GET' && path === '/health/live';
   // A delivery's reason is one of a closed list, which has nothing of migrations.
   const why = path === '/health/ready' ? unready : AWAY;
@@ -87,7 +95,11 @@ function answer(request: IncomingMessage, response: ServerResponse, unready: Unr
   // Who still sends a body would take an answer before its end for a broken connection.
   request.resume().on('end', () => {
     // The service itself takes the next request.
-    response.writeHead(statusCode, { 'content-type': 'application/json; charset=utf-8', connection: 'close' });
+    response.writeHead(statusCode, {
+      'content-type': 'application/json; charset=utf-8',
+      connection: 'close',
+      ...(deliveryId !== undefined && { [DELIVERY_HEADER]: deliveryId }),
+    });
     response.end(JSON.stringify(body));
   });
 }

@@ -17,11 +17,16 @@ test('a start that migrates is alive, not ready for that reason, and refuses del
   await early.migrating(['0002-more']);
   const ask = async (path: string, options?: RequestInit) => {
     const response = await fetch(`http://127.0.0.1:${port}${path}`, options);
-    return { status: response.status, body: await response.json() };
+    return {
+      status: response.status,
+      body: await response.json(),
+      deliveryId: response.headers.get('sluice-delivery'),
+    };
   };
-  expect(await ask('/health/live')).toEqual({ status: 200, body: { status: 'live' } });
+  expect(await ask('/health/live')).toEqual({ status: 200, body: { status: 'live' }, deliveryId: null });
   const message = 'The database is being migrated: 0002-more';
   expect(await ask('/health/ready')).toMatchObject({ status: 503, body: { reason: 'migrating', message } });
   const delivered = await ask('/flows/api/webhook/push', { method: 'POST', body: 'x'.repeat(1_000_000) });
   expect(delivered).toMatchObject({ status: 503, body: { reason: 'store_unavailable' } });
+  expect(delivered.deliveryId).toMatch(/^[0-9a-f-]{36}$/);
 });

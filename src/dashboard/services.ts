@@ -35,7 +35,7 @@ export interface DashboardServices {
   readonly catalog: Pick<Catalog, 'find' | 'list' | 'pinned'>;
   readonly deployment: Pick<Deployment, 'parse' | 'parseAll' | 'parseRevision' | 'deploy' | 'delete' | 'reload'>;
   readonly flowSwitch: FlowSwitch;
-  readonly holding: Pick<Holding, 'count' | 'discard'>;
+  readonly holding: Pick<Holding, 'counts' | 'discard'>;
   readonly engine: Pick<Engine, 'triggerFlow' | 'rerun'>;
   readonly control: RunControl;
   readonly scheduler: Pick<Scheduler, 'list' | 'setPaused' | 'setCron' | 'trigger'>;

@@ -37,7 +37,7 @@ interface DrainState {
 interface FlowSwitchServices {
   readonly store: Pick<Store, 'readLiveFlow'>;
   readonly catalog: Pick<Catalog, 'find' | 'setEnabled' | 'setDraining'>;
-  readonly holding: Pick<Holding, 'count' | 'release'>;
+  readonly holding: Pick<Holding, 'counts' | 'release'>;
 }
 
 export function createFlowSwitch({ store, catalog, holding }: FlowSwitchServices): FlowSwitch {
@@ -53,7 +53,7 @@ export function createFlowSwitch({ store, catalog, holding }: FlowSwitchServices
       runsInFlight,
       runs,
       callers,
-      held: holding.count(flowId),
+      held: holding.counts.get(flowId) ?? 0,
     };
   };
   const setDraining = async (flowId: string, isDraining: boolean, holdsDeliveries?: boolean) => {

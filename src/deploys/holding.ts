@@ -75,7 +75,7 @@ export function createHolding({ store, catalog, engine, clock, logger, metrics }
   };
 
   return {
-    count: counts.count,
+    counts: counts.byFlow,
     async hold(acceptance) {
       const { flowId } = acceptance.run;
       const result = await counts.addTo(flowId, () => store.holdDelivery(acceptance));
@@ -170,7 +170,7 @@ function createCounts({ store, metrics }: Pick<HoldingServices, 'store' | 'metri
     }
   };
   return {
-    count: (flowId: string) => counts.get(flowId) ?? 0,
+    byFlow: counts as ReadonlyMap<string, number>,
     set,
     recount,
     addTo: (flowId: string, hold: () => Promise<HoldResult>) =>

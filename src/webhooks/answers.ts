@@ -74,7 +74,11 @@ export interface WebhookAnswer {
   readonly contentType: string;
   readonly body: string;
   readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Under which the delivery is kept or logged, as the header `Sluice-Delivery` says; absent where nothing is. */
+  readonly deliveryId?: string;
 }
+
+export const DELIVERY_HEADER = 'sluice-delivery';
 
 export const JSON_TYPE = 'application/json; charset=utf-8';
 

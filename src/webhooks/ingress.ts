@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { startReceiveSpan } from '../telemetry/tracing.ts';
-import { bodyStopped, malformedHost, methodNotAllowed, type WebhookAnswer } from './answers.ts';
+import { bodyStopped, DELIVERY_HEADER, malformedHost, methodNotAllowed, type WebhookAnswer } from './answers.ts';
 import { addressGroup } from './networks/addresses.ts';
 import {
   BodyError,
@@ -119,6 +119,7 @@ const HEADERS = { 'cache-control': 'no-store', 'x-content-type-options': 'nosnif
 
 function write(reply: FastifyReply, answer: WebhookAnswer): void {
   reply.code(answer.statusCode).headers(HEADERS).type(answer.contentType);
+  if (answer.deliveryId !== undefined) reply.header(DELIVERY_HEADER, answer.deliveryId);
   if (answer.headers !== undefined) reply.headers(answer.headers);
   reply.send(answer.body);
 }

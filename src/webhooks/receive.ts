@@ -112,8 +112,10 @@ export function receiver(services: ReceiverServices): Receiver {
       return notStored(reception, new UnfitClockError(), services);
     },
     overloaded() {
+      const deliveryId = services.newId();
       services.metrics.webhookRejected.inc({ flow: 'none', reason: 'store_unavailable' });
-      return refused('store_unavailable');
+      services.logger.warn({ deliveryId }, 'a delivery was not read: the bodies in flight leave no memory for it');
+      return { ...refused('store_unavailable'), deliveryId };
     },
   };
 }
@@ -182,17 +184,17 @@ function accepted(
   ids: { readonly runId: string; readonly deliveryId: string; readonly kind: 'accepted' | 'duplicate' | 'held' },
   response: AcceptedResponse | undefined,
 ): WebhookAnswer {
-  if (response !== undefined) return { statusCode: 200, ...response };
   const { runId, deliveryId, kind } = ids;
+  if (response !== undefined) return { statusCode: 200, ...response, deliveryId };
   const more = { accepted: {}, duplicate: { duplicate: true }, held: { held: true } }[kind];
   const body = JSON.stringify({ runId, deliveryId, ...more });
-  return { statusCode: 200, contentType: JSON_TYPE, body };
+  return { statusCode: 200, contentType: JSON_TYPE, body, deliveryId };
 }
 
 /** The deliveries that wait until their flow may start runs again; deploys/holding.ts releases them. */
 export interface HeldDeliveries {
-  /** Held deliveries of a flow. While there are any, the next one waits behind them. */
-  count(flowId: string): number;
+  /** Held deliveries by flow, where there were any. While there are, the next one waits behind them. */
+  readonly counts: ReadonlyMap<string, number>;
   /** Stores a delivery as held, as the store does. */
   hold(acceptance: Acceptance): Promise<HoldResult>;
 }
@@ -212,13 +214,13 @@ interface AcceptanceServices {
  */
 export function admissionTo(
   prepared: PreparedTrigger,
-  { catalog, holding }: { catalog: Pick<Catalog, 'find'>; holding: Pick<HeldDeliveries, 'count'> },
+  { catalog, holding }: { catalog: Pick<Catalog, 'find'>; holding: Pick<HeldDeliveries, 'counts'> },
 ): 'open' | 'held' | 'disabled' {
   const { flowId } = prepared.trigger;
   const flow = catalog.find(flowId);
   if (flow === undefined) return 'disabled';
   if (!startsRuns(flow.record)) return holdsDeliveries(prepared, flow.record) ? 'held' : 'disabled';
-  return holding.count(flowId) > 0 ? 'held' : 'open';
+  return (holding.counts.get(flowId) ?? 0) > 0 ? 'held' : 'open';
 }
 
 /** What the store says where the run may not start yet. */

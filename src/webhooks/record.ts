@@ -153,7 +153,7 @@ export async function endWithoutRun(
 ): Promise<WebhookAnswer> {
   await keepDelivery(reception, { statusCode: answer.statusCode, runId: null }, services);
   reportDelivery(reception, null, services);
-  return answer;
+  return { ...answer, deliveryId: reception.delivery.id };
 }
 
 /** 503, not 4xx: the publisher did nothing wrong, and what it sends again with the same nonce is accepted. */
@@ -164,7 +164,7 @@ export function notStored(reception: Reception, error: unknown, services: Outcom
   );
   const judgement = refusedFor(reception.judgement, 'store_unavailable');
   reportDelivery({ ...reception, judgement }, null, services);
-  return refused('store_unavailable');
+  return { ...refused('store_unavailable'), deliveryId: reception.delivery.id };
 }
 
 /** Keeps what started no run. The answer stays the same where the log cannot be written: refusing needs no disk. */

@@ -178,6 +178,16 @@ describe('a delivery that', () => {
     fits(row.status, response.json());
   });
 
+  it.each(Object.entries(ROWS).map(([name, row], at) => [name, row, at] as const))(
+    '%s is found under the id in the header of its answer',
+    async (_, row, at) => {
+      const { 'sluice-delivery': id } = (await send(row, at)).headers;
+      if (row.method === 'GET') return expect(id).toBeUndefined();
+      const found = await app.fastify.inject(`/flows/api/webhooks/${id}`);
+      expect(found.json()).toMatchObject({ id, statusCode: row.status });
+    },
+  );
+
   it('comes to a disabled flow, or is held by it', async () => {
     const flow = `/flows/api/flows/${FLOW_ID}`;
     await app.fastify.inject({ method: 'POST', url: `${flow}/disable` });

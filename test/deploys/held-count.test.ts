@@ -54,7 +54,7 @@ function holdingOn() {
     answerHolds: () => answer(holds),
     answerCounts: () => answer(counts),
     answerReleases: () => answer(releases),
-    counted: () => holding.count(flowId),
+    counted: () => holding.counts.get(flowId) ?? 0,
   };
 }
 

@@ -200,7 +200,7 @@ interface FlowViewContext {
   /** Names of schemes that only the publisher's key can sign for: code that verifies. */
   readonly unsignable: ReadonlySet<string>;
   readonly runs: RunCounts;
-  readonly holding: Pick<Holding, 'count'>;
+  readonly holding: Pick<Holding, 'counts'>;
 }
 
 /** Runs that are kept, and those that ended since. */
@@ -237,7 +237,7 @@ function flowView({ record, loaded }: DeployedFlow, context: FlowViewContext): z
     createdAt: isoTime(record.createdAt),
     updatedAt: isoTime(record.updatedAt),
     drainingSince: isoTimeOrNull(record.drainingSince ?? null),
-    held: context.holding.count(record.id),
+    held: context.holding.counts.get(record.id) ?? 0,
     triggers: Object.entries(loaded.manifest.triggers).map(([key, { type }]) => ({
       key,
       type,
