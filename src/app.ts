@@ -10,7 +10,7 @@ import { accessSettings, createFingerprint, haveStepType } from './config/finger
 import { type Environment, readSettings, SettingsError, settingsWarnings } from './config/settings.ts';
 import type { Settings, SettingsInput } from './config/settings-schema.ts';
 import { thisMachineOr, watchConnections } from './connections.ts';
-import { createActivityRetention, keepAccess } from './dashboard/activity.ts';
+import { createActivityRetention, keepDeploys } from './dashboard/activity.ts';
 import { listAttention } from './dashboard/api/attention.ts';
 import { unreadiness } from './dashboard/api/service.ts';
 import type { DashboardServices } from './dashboard/services.ts';
@@ -307,8 +307,8 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const { fastify, services } = createServer({ ...parts, ...running, phase, prepareServer, dashboard });
   const connections = watchSockets(fastify, parts);
   const alerts = alertsOf(parts, { catalog, newId, live, announce: engine.announce, services });
-  const tell = async (deploys: Parameters<AlertWatch['deployTold']>[0] & Parameters<typeof keepAccess>[0]) => {
-    await keepAccess(deploys, { ...parts, newId });
+  const tell = async (deploys: Parameters<AlertWatch['deployTold']>[0] & Parameters<typeof keepDeploys>[0]) => {
+    await keepDeploys(deploys, { ...parts, newId });
     await alerts.deployTold(deploys);
   };
   await Promise.all([deployment.onTold(tell), noteCredentials(parts, services.logins)]);

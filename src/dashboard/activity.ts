@@ -118,44 +118,69 @@ export function recordActivity(app: FastifyInstance, services: ActivityServices)
   });
 }
 
-/** A deploy of which the activity list tells what it does to who gets in. */
-type ToldDeploy = Pick<DeployOutcome, 'flowId' | 'action' | 'revision' | 'routes' | 'findings'> & {
+/** A deploy of which the activity list tells what it does to a flow, and to who gets in. */
+type ToldDeploy = Pick<DeployOutcome, 'flowId' | 'action' | 'version' | 'revision' | 'routes' | 'findings'> & {
   readonly actor: string;
+  readonly reason?: string | null | undefined;
 };
 
-/** Keeps by which deploys more get in, and whose secrets changed, whoever did it: starts and watched folders are no requests. */
-export async function keepAccess(
+/** As many rows at a time, so that the first start of a thousand flows neither waits for each nor holds up others. */
+const ROWS_AT_A_TIME = 50;
+
+/**
+ * Keeps which flows have another revision, by which deploys more get in, and whose secrets changed, whoever did it: starts
+ * and watched folders are no requests, and one request may deploy many flows.
+ */
+export async function keepDeploys(
   deploys: readonly ToldDeploy[],
+  services: Omit<ActivityServices, 'senderAddress'>,
+): Promise<void> {
+  const rows = deploys.flatMap(rowsOf);
+  for (let at = 0; at < rows.length; at += ROWS_AT_A_TIME) {
+    await Promise.all(rows.slice(at, at + ROWS_AT_A_TIME).map((row) => keepDone(row, services)));
+  }
+}
+
+type Row = Pick<NewIntervention, 'actor' | 'action' | 'details' | 'reason'> & { readonly flowId: string };
+
+function rowsOf({ flowId, action, version, revision, routes, findings, actor, reason = null }: ToldDeploy): Row[] {
+  if (action === 'refused') return [];
+  const wider = routes.filter(({ access }) => access === 'wider').map(({ route }) => route);
+  const changed = findings
+    .filter(({ rule }) => rule === 'secret-changed')
+    .map(({ before, path }) => String(before ?? path));
+  const about = { flowId, actor, reason };
+  const kept = { revision: String(revision) };
+  return [
+    ...(action === 'unchanged' ? [] : [{ ...about, action: 'deployRevision', details: { ...kept, version } }]),
+    ...(wider.length === 0
+      ? []
+      : [{ ...about, action: 'widenAccess', details: { access: 'wider', ...kept, routes: wider.join(', ') } }]),
+    ...(changed.length === 0
+      ? []
+      : [{ ...about, action: 'changeSecret', details: { ...kept, references: changed.join(', ') } }]),
+  ];
+}
+
+/** Keeps something that has been done, by no request of its own. */
+async function keepDone(
+  { flowId, ...row }: Row,
   { store, clock, newId, logger }: Omit<ActivityServices, 'senderAddress'>,
 ): Promise<void> {
-  for (const { flowId, action, revision, routes, findings, actor } of deploys) {
-    if (action === 'refused') continue;
-    const wider = routes.filter(({ access }) => access === 'wider').map(({ route }) => route);
-    const changed = findings
-      .filter(({ rule }) => rule === 'secret-changed')
-      .map(({ before, path }) => String(before ?? path));
-    const kept = { revision: String(revision) };
-    const entries = [
-      ...(wider.length === 0
-        ? []
-        : [{ action: 'widenAccess', details: { access: 'wider', ...kept, routes: wider.join(', ') } }]),
-      ...(changed.length === 0
-        ? []
-        : [{ action: 'changeSecret', details: { ...kept, references: changed.join(', ') } }]),
-    ];
-    for (const entry of entries) {
-      const id = newId();
-      const target = { type: 'flow', id: flowId } as const;
-      try {
-        const about = { actor, clientIp: null, target, reason: null, ...entry };
-        await store.beginIntervention({ id, at: clock.now(), ...about });
-        await store.endIntervention({ id, statusCode: 200 });
-      } catch (error) {
-        // It is in force, and the log has it.
-        const told = 'who gets in has changed, and that could not be added to the activity list';
-        logger.warn({ err: error, flowId, action: entry.action }, told);
-      }
-    }
+  const id = newId();
+  try {
+    await store.beginIntervention({
+      id,
+      at: clock.now(),
+      clientIp: null,
+      target: { type: 'flow', id: flowId },
+      ...row,
+    });
+    await store.endIntervention({ id, statusCode: 200 });
+  } catch (error) {
+    // It is in force, and the log has it.
+    const told = 'a flow has changed, and that could not be added to the activity list';
+    logger.warn({ err: error, flowId, action: row.action }, told);
   }
 }
 

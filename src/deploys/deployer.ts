@@ -49,36 +49,41 @@ export interface Deployer {
 }
 
 /** A deploy that somebody should hear of, and who did it. */
-export interface ToldDeploy extends DeployOutcome {
+export interface ToldDeploy extends DeployOutcome, Omit<Deployed, 'isFirst'> {}
+
+/** Who deploys, and why. */
+interface Deployed {
   readonly actor: string;
+  readonly reason?: string | null | undefined;
+  /** Nothing was deployed before: new flows and routes are nothing to tell of. */
+  readonly isFirst?: boolean | undefined;
 }
 
-/** Those that were refused, those by which more get in, and those whose secrets have other values. */
-function toldOf(outcomes: readonly DeployOutcome[], actor: string): ToldDeploy[] {
+/** Those that changed, those that were refused, those by which more get in, and those whose secrets have other values. */
+function toldOf(outcomes: readonly DeployOutcome[], { actor, reason, isFirst }: Deployed): ToldDeploy[] {
   return outcomes
     .filter(
-      ({ action, access, findings }) => action === 'refused' || access === 'wider' || findings.some(isChangedSecret),
+      ({ action, access, findings }) =>
+        (action !== 'unchanged' && isFirst !== true) ||
+        action === 'refused' ||
+        access === 'wider' ||
+        findings.some(isChangedSecret),
     )
-    .map((outcome) => ({ ...outcome, actor }));
+    .map((outcome) => ({ ...outcome, actor, reason }));
 }
 
-interface DeployOptions {
+interface DeployOptions extends Deployed {
   readonly allow: readonly Override[];
   /** All flows that there are to be: a deployed one without a manifest may be the old id of a new one. */
   readonly isWholeFolder: boolean;
   readonly source: ManifestSource;
-  /** Who deploys, and why. */
-  readonly actor: string;
-  readonly reason?: string | null | undefined;
-  /** Nothing was deployed before: new routes are nothing to tell of. */
-  readonly isFirst?: boolean | undefined;
 }
 
 /** Who deploys the folder at a start, on a signal, or because a file changed. */
 export const ITSELF = 'sluice';
 
 interface DeployerServices extends StoredServices {
-  /** Called with those that a deploy refused, and those by which more get in; the deploy waits for it. */
+  /** Called with what a deploy changed, what it refused, and by which more get in; the deploy waits for it. */
   readonly onTold?: ((outcomes: readonly ToldDeploy[]) => Promise<void>) | undefined;
   readonly store: StoredServices['store'] &
     Pick<Store, 'readLiveFlow' | 'applyDeploys' | 'deleteFlow' | 'findSuperseded' | 'listRoutes'>;
@@ -160,7 +165,7 @@ class FlowDeployer implements Deployer {
           if (isUnchanged && needs !== null && revision !== null) await store.renewNeeds({ flowId, revision, needs });
         }
         for (const outcome of outcomes) logOutcome(outcome, logger);
-        await this.#tell(options.isFirst ? outcomes.map(withoutNewRoutes) : outcomes, options.actor);
+        await this.#tell(options.isFirst ? outcomes.map(withoutNewRoutes) : outcomes, options);
         return outcomes;
       }
     });
@@ -182,7 +187,7 @@ class FlowDeployer implements Deployer {
     this.#offer(flows);
     return this.#queue.run(async () => {
       const { outcomes, ...restored } = await restoreFlows(flows, this.#services);
-      await this.#tell(outcomes, ITSELF);
+      await this.#tell(outcomes, { actor: ITSELF });
       return restored;
     });
   }
@@ -198,8 +203,8 @@ class FlowDeployer implements Deployer {
     return refreshing;
   }
 
-  async #tell(outcomes: readonly DeployOutcome[], actor: string): Promise<void> {
-    const told = toldOf(outcomes, actor);
+  async #tell(outcomes: readonly DeployOutcome[], deployed: Deployed): Promise<void> {
+    const told = toldOf(outcomes, deployed);
     for (const outcome of told) logTold(outcome, this.#services.logger);
     if (told.length > 0) await this.#services.onTold?.(told);
   }

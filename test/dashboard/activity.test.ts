@@ -175,7 +175,16 @@ it('has words on the page for every operation that it may list, and for no other
     .filter(([method]) => method !== 'get')
     .map(([, { operationId }]) => operationId);
   expect(Object.keys(ACTIONS).sort()).toEqual(
-    [...operations, 'logIn', 'changeActivityKey', 'logOut', 'denyAccess', 'widenAccess', 'changeSecret'].sort(),
+    [
+      ...operations,
+      'logIn',
+      'changeActivityKey',
+      'logOut',
+      'denyAccess',
+      'deployRevision',
+      'widenAccess',
+      'changeSecret',
+    ].sort(),
   );
   await dashboard.close();
 });

@@ -110,7 +110,7 @@ describe('a revision that is restored', () => {
 
   it('is an intervention by its name, and its plan is none', async () => {
     await restore(1, '?dryRun=true');
-    const { answer } = await request('GET', `/flows/api/activity?target=${ORDERS_ID}&take=1`);
+    const { answer } = await request('GET', `/flows/api/activity?target=${ORDERS_ID}&action=restoreRevision&take=1`);
     expect(answer).toMatchObject([
       { action: 'restoreRevision', details: { allow: 'breaking,caution' }, outcome: 'done', statusCode: 200 },
     ]);

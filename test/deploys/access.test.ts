@@ -246,6 +246,25 @@ describe('a deploy by which more got in', () => {
   });
 });
 
+describe('the activity', () => {
+  it('has a row for each flow that a deploy changes, with its revision, who did it and why', async () => {
+    await write(manifest());
+    const app = await start();
+    const rowsOf = async (id: string) => (await ask(app, 'GET', `/activity?target=${id}&action=deployRevision`)).answer;
+    expect(await rowsOf(FLOW_ID)).toEqual([]);
+    const other = { ...manifest({ webhookSlug: 'other' }), id: randomUUID(), name: 'other' };
+    expect((await ask(app, 'PUT', '/flows?reason=moved', [manifest({}, '2'), other])).status).toBe(200);
+    const told = { actor: 'anyone', reason: 'moved', outcome: 'done' };
+    expect(await rowsOf(FLOW_ID)).toMatchObject([{ ...told, details: { revision: '2', version: '2' } }]);
+    expect(await rowsOf(other.id)).toMatchObject([{ ...told, details: { revision: '1' } }]);
+    await write(manifest({}, '3'));
+    await ask(app, 'POST', '/flows/reload', { reason: 'the folder is right' });
+    const [newest, ...before] = await rowsOf(FLOW_ID);
+    expect(newest).toMatchObject({ reason: 'the folder is right', details: { revision: '3' } });
+    expect(before).toHaveLength(1);
+  });
+});
+
 describe('a deploy that needs no word', () => {
   it('is one of a new flow, told as wider where no signature is enforced', async () => {
     await write(manifest());

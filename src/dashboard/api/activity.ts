@@ -18,7 +18,7 @@ export const interventionSchema = z
     action: z
       .string()
       .describe(
-        'The operation, by its id in this document; or logIn, logOut, denyAccess, widenAccess, changeSecret, changeActivityKey.',
+        'The operation, by its id in this document; or logIn, logOut, denyAccess, deployRevision, widenAccess, changeSecret, changeActivityKey.',
       ),
     target: z
       .object({ type: z.enum(['flow', 'run', 'delivery', 'schedule']), id: z.string() })

@@ -156,6 +156,7 @@ export const ACTIONS: Readonly<Record<string, string>> = {
   changeCron: 'Change when a schedule fires',
   logIn: 'Log in',
   changeSecret: 'Changed a secret behind its reference',
+  deployRevision: 'Deployed a revision',
   widenAccess: 'Let more deliveries in',
   changeActivityKey: 'Change the key of this list',
   logOut: 'Log out',

@@ -44,11 +44,12 @@ export function FlowPage({ params }: { params: { readonly id?: string } }) {
   );
 }
 
-function Badges({ flow: { isEnabled, version, revision, drainingSince } }: { flow: Api['Flow'] }) {
+function Badges({ flow: { id, isEnabled, version, revision, drainingSince } }: { flow: Api['Flow'] }) {
   return (
     <>
       <EnabledPill isEnabled={isEnabled} isDraining={drainingSince !== null} />
       <span class="muted">{`version ${version}, revision ${revision}`}</span>
+      <a href={withQuery('/flows/activity', { target: id })}>Who changed it</a>
     </>
   );
 }
