@@ -37,7 +37,7 @@ export interface Catalog {
   pinned(flowId: string, revision: number): Promise<PreparedRevision>;
   /**
    * The inputs of a step of a run that is pinned to `revision`: those of the newest revision, so that a deploy mends runs
-   * in flight, and the pinned one's where the newest has no such step.
+   * in flight, and the pinned one's where that says so, or where the newest has no such step.
    */
   inputsOf(flowId: string, stepKey: string, revision: number): Promise<SourcedInputs>;
 }
@@ -46,11 +46,17 @@ export interface Catalog {
 interface SourcedInputs {
   readonly inputs: PreparedInputs;
   readonly source: ManifestSource;
+  readonly revision: number;
 }
 
 /** Whether a flow may start runs now. */
 export function startsRuns({ isEnabled, drainingSince }: FlowRecord): boolean {
   return isEnabled && drainingSince === undefined;
+}
+
+interface NumberedRevision {
+  readonly revision: number;
+  readonly prepared: PreparedRevision;
 }
 
 /** Older revisions that are kept prepared: enough for every flow of a large installation to drain one. */
@@ -100,20 +106,21 @@ export function createCatalog(
   };
 
   /** A flow whose manifest is no longer loaded still has its newest revision in the store. */
-  const newest = async (flowId: string): Promise<PreparedRevision> => {
+  const newest = async (flowId: string): Promise<NumberedRevision> => {
     const flow = deployed.get(flowId);
-    if (flow !== undefined) return flow.prepared;
+    if (flow !== undefined) return { revision: flow.record.revision, prepared: flow.prepared };
     const record = await store.findFlow(flowId);
     if (record === undefined) throw new Error(`the flow ${flowId} is not in the store`);
-    return pinned(flowId, record.revision);
+    return { revision: record.revision, prepared: await pinned(flowId, record.revision) };
   };
 
   return {
     pinned,
     async inputsOf(flowId, stepKey, revision) {
-      for (const prepared of [await newest(flowId), await pinned(flowId, revision)]) {
+      const own = { revision, prepared: await pinned(flowId, revision) };
+      for (const { prepared, ...from } of own.prepared.pinsInputs ? [own] : [await newest(flowId), own]) {
         const step = prepared.step(stepKey);
-        if (step !== undefined) return { inputs: step.inputs(), source: prepared.source };
+        if (step !== undefined) return { inputs: step.inputs(), source: prepared.source, ...from };
       }
       throw new Error(`revision ${revision} of the flow ${flowId} has no step "${stepKey}"`);
     },

@@ -19,6 +19,8 @@ export interface PreparedRevision {
   readonly entry: ReturnType<typeof entryOf>;
   /** Id of the flow that a failed run starts. */
   readonly onFailure: string | null;
+  /** Whether its runs take the inputs of their steps from it, whatever is deployed later. */
+  readonly pinsInputs: boolean;
   /** Whether it limits how many of its steps, or of one type of them, run at once. */
   readonly isLimited: boolean;
   /** By runtime key; undefined where the revision has no such step. */
@@ -64,7 +66,7 @@ export interface PreparedInputs {
 export const NO_CONTEXT: ExpressionContext = { trigger: { body: null, headers: {}, key: '' }, steps: {} };
 
 export function prepareRevision(
-  manifest: Pick<Manifest, 'steps' | 'timeoutSeconds' | 'concurrency' | 'onFailure'>,
+  manifest: Pick<Manifest, 'steps' | 'timeoutSeconds' | 'concurrency' | 'onFailure' | 'pinInputs'>,
   source: ManifestSource,
 ): PreparedRevision {
   const prepared = prepareGraph(manifest.steps);
@@ -73,6 +75,7 @@ export function prepareRevision(
     source,
     entry: entryOf(manifest),
     onFailure: manifest.onFailure ?? null,
+    pinsInputs: manifest.pinInputs === true,
     isLimited: manifest.concurrency !== undefined || limitsTypes(manifest.steps),
     step: (stepKey) => stepAt(prepared, stepKey),
   };

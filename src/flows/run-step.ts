@@ -30,6 +30,8 @@ import { endOfSubRun, type SubRunStart, startOfSubRun, subRunOf, withPinnedInput
 /** How one attempt ended, as it is recorded: secrets masked. */
 export interface RanStep {
   readonly input: Json;
+  /** The revision that the inputs came from; absent where they were not read. */
+  readonly inputsRevision?: number;
   /** Absent where the step has no condition, or passed its conditions at an earlier attempt. */
   readonly evaluationTrace?: Json;
   readonly result: StepResult;
@@ -57,6 +59,8 @@ interface RunStepServices {
 interface Prepared {
   readonly handler: StepHandler;
   readonly resolved: ResolvedInputs;
+  /** Of the inputs; undefined of a loop, which has none. */
+  readonly inputsRevision: number | undefined;
 }
 
 /** A step that took its process down this often, with nothing else running, would take the next one down too. */
@@ -107,7 +111,12 @@ export function createRunStep(services: RunStepServices): RunStep {
     const mask = maskerOf(secrets);
     const result = toStepResult(ended, { claim, step: step?.definition, mask, services });
     const input = result.kind === 'loop' ? inputOfLoop(result) : mask(value);
-    return { input, ...(condition === undefined ? {} : { evaluationTrace: condition.trace }), result };
+    return {
+      input,
+      ...(prepared?.inputsRevision !== undefined && { inputsRevision: prepared.inputsRevision }),
+      ...(condition === undefined ? {} : { evaluationTrace: condition.trace }),
+      result,
+    };
   };
 
   return async (claim, signal, started) => {
@@ -192,7 +201,7 @@ function evaluateConditions(
   return refusal === undefined ? { kind: 'pass', trace } : { kind: 'skip', trace, reason: refusal };
 }
 
-/** The inputs come from the newest revision. */
+/** The inputs come from the newest revision, or from the run's own where that pins them. */
 async function prepare(
   { claim, step, readRunInput }: { claim: Claim; step: PreparedStep; readRunInput: ReadRunInput },
   { catalog, handlers, readSecret }: RunStepServices,
@@ -205,15 +214,22 @@ async function prepare(
       `no handler has the step type "${stepType}"; known types are ${[...handlers.keys()].join(', ')}`,
     );
   }
-  const { inputs, source } =
-    step.items === undefined
-      ? await catalog.inputsOf(flowId, stepKey, revision)
-      : // No secret belongs to a loop itself.
-        { inputs: step.items(), source: 'api' as const };
+  const {
+    inputs,
+    source,
+    revision: inputsRevision,
+  } = step.items === undefined
+    ? await catalog.inputsOf(flowId, stepKey, revision)
+    : // No secret belongs to a loop itself.
+      { inputs: step.items(), source: 'api' as const, revision: undefined };
   const readAllowed = (reference: string) => readSecret(reference, source);
   const resolved = await resolveInputs({ inputs, handler, readSecret: readAllowed, readRunInput, claim });
-  if (handler !== runFlow) return { handler, resolved };
-  return { handler, resolved: { ...resolved, value: withPinnedInputs(resolved.value, step.definition) } };
+  if (handler !== runFlow) return { handler, resolved, inputsRevision };
+  return {
+    handler,
+    inputsRevision,
+    resolved: { ...resolved, value: withPinnedInputs(resolved.value, step.definition) },
+  };
 }
 
 /** A message is for people; an error may hold a whole document. */

@@ -7,9 +7,10 @@ import { checkGraph } from './check-steps.ts';
 import { draftManifest } from './draft.ts';
 import { errorAt, isWithin, type ManifestIssue, type Problem } from './issues.ts';
 import { canonicalKeys, readJson } from './json-text.ts';
+import { isReference } from './read-secret.ts';
 import type { Manifest } from './schema.ts';
 import { checkSearchKeys } from './search-keys.ts';
-import { snapshotOf } from './secrets.ts';
+import { graphSecrets, snapshotOf } from './secrets.ts';
 import { subFlowsIn } from './sub-flows.ts';
 import {
   checkGates,
@@ -118,7 +119,15 @@ function loadDraft(
   for (const key of Object.keys(triggers)) {
     if (!isStorable(key)) problems.push(errorAt(['triggers', key], `the key ${UNSTORABLE}`));
   }
-  const { id = '', name = basename(file, '.json'), version = '', timeoutSeconds, concurrency, onFailure } = header;
+  const {
+    id = '',
+    name = basename(file, '.json'),
+    version = '',
+    timeoutSeconds,
+    concurrency,
+    onFailure,
+    pinInputs,
+  } = header;
   const webhooks: WebhookTrigger[] = [];
   for (const [triggerKey, trigger] of Object.entries(triggers)) {
     if (trigger.type !== 'webhook') continue;
@@ -138,6 +147,7 @@ function loadDraft(
   const deadline = timeoutSeconds === undefined ? {} : { timeoutSeconds };
   const bound = concurrency === undefined ? {} : { concurrency };
   const failure = onFailure === undefined ? {} : { onFailure };
+  const pinned = pinInputs === undefined ? {} : { pinInputs };
   if (onFailure !== undefined && onFailure === id) problems.push(errorAt(['onFailure'], 'is this flow itself'));
   const own = subFlowsIn(steps).filter(({ flowId }) => flowId === id);
   problems.push(...own.map(({ path }) => errorAt(path, 'is this flow itself')));
@@ -146,8 +156,10 @@ function loadDraft(
     const told = `has ${count} steps, those in loops included; at most ${MAX_STEPS} are accepted`;
     problems.push(errorAt(['steps'], told));
   }
-  const manifest: Manifest = { id, name, version, ...deadline, ...bound, ...failure, triggers, steps };
-  const snapshot = snapshotOf(manifest, (stepType) => rules.handlers.get(stepType)?.secretInputs ?? []);
+  const manifest: Manifest = { id, name, version, ...deadline, ...bound, ...failure, ...pinned, triggers, steps };
+  const secretInputs = (stepType: string) => rules.handlers.get(stepType)?.secretInputs ?? [];
+  if (pinInputs === true) problems.push(...lostWithPinnedInputs(steps, secretInputs));
+  const snapshot = snapshotOf(manifest, secretInputs);
   const files = filesOf(triggers, webhooks);
   const named = header.name === undefined ? ({ isNamedByFile: true } as const) : {};
   const source = rules.source ?? 'folder';
@@ -160,6 +172,19 @@ function loadDraft(
     return !isTold;
   };
   return { flow, problems: problems.filter(isNew) };
+}
+
+/** A secret that is written out is not stored, and a run in flight reads its own revision from the store after a deploy. */
+function lostWithPinnedInputs(steps: Graph, secretInputs: Parameters<typeof graphSecrets>[1]): Problem[] {
+  return graphSecrets(steps, secretInputs)
+    .filter(({ text }) => !isReference(text))
+    .map(({ path }) =>
+      errorAt(
+        path,
+        'is a secret in plain text, which is not stored: with pinInputs, runs in flight would lose it at the next deploy; ' +
+          'name it by env:NAME or file:PATH',
+      ),
+    );
 }
 
 function filesOf(triggers: Manifest['triggers'], webhooks: readonly WebhookTrigger[]): Record<string, string> {

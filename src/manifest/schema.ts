@@ -134,6 +134,12 @@ const headerSchema = z.strictObject({
   onFailure: flowId
     .optional()
     .describe('Id of the flow to start when a run fails or times out; its body is { run, step, error }.'),
+  pinInputs: z
+    .boolean()
+    .optional()
+    .describe(
+      'Runs keep the inputs of the revision that they started with; without it, steps take those of the newest.',
+    ),
 });
 
 const searchKeysSchema = z

@@ -57,6 +57,8 @@ export interface RunnableManifest {
   readonly concurrency?: number | undefined;
   /** Id of the flow that a failed run starts. */
   readonly onFailure?: string | undefined;
+  /** Runs take the inputs of their steps from their own revision, not from the newest. */
+  readonly pinInputs?: boolean | undefined;
 }
 
 /** Steps by key. */

@@ -164,6 +164,8 @@ export interface Attempt {
   readonly slotWaitMs: number;
   readonly status: StepStatus;
   readonly input: Json;
+  /** The revision that the inputs came from; null where they were not read, as by a loop. */
+  readonly inputsRevision: number | null;
   readonly output: Json;
   readonly error: StepError | null;
   readonly startedAt: number;

@@ -9,7 +9,7 @@ export interface Table<Type = ColumnType> {
 
 const trigger = { flow_id: 'text', trigger_key: 'text' } as const;
 const step = { run_id: 'id', step_key: 'text' } as const;
-const value = { error: 'text', input: 'text', output: 'text' } as const;
+const value = { inputs_revision: 'integer', error: 'text', input: 'text', output: 'text' } as const;
 const searchKey = { name: 'text', folded: 'text', value: 'text' } as const;
 
 /**

@@ -165,6 +165,7 @@ describe('one run', () => {
           attempt: 1,
           status: 'Succeeded',
           input: { message: 'hello' },
+          inputsRevision: null,
           output: 42,
           error: null,
           slotWaitMs: 700,

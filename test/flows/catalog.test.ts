@@ -68,9 +68,28 @@ describe('a pinned revision', () => {
     const { catalog } = await open();
     await catalog.deploy(one);
     await catalog.deploy(two);
-    expect(await catalog.inputsOf(FLOW_ID, 'a', 1)).toMatchObject({ inputs: { written: { n: 2 } }, source: 'folder' });
-    expect(await catalog.inputsOf(FLOW_ID, 'b', 1)).toMatchObject({ inputs: { written: {} }, source: 'folder' });
+    expect(await catalog.inputsOf(FLOW_ID, 'a', 1)).toMatchObject({
+      inputs: { written: { n: 2 } },
+      source: 'folder',
+      revision: 2,
+    });
+    expect(await catalog.inputsOf(FLOW_ID, 'b', 1)).toMatchObject({
+      inputs: { written: {} },
+      source: 'folder',
+      revision: 1,
+    });
     await expect(catalog.inputsOf(FLOW_ID, 'toString', 1)).rejects.toThrow('no step "toString"');
+  });
+
+  it('takes its own inputs where it pins them, whatever the newest says of that', async () => {
+    const { catalog } = await open();
+    const pinning = loadedFlow({ ...one.manifest, pinInputs: true });
+    await catalog.deploy(pinning);
+    await catalog.deploy(two);
+    expect(await catalog.inputsOf(FLOW_ID, 'a', 1)).toMatchObject({ inputs: { written: {} }, revision: 1 });
+    expect(await catalog.inputsOf(FLOW_ID, 'a', 2)).toMatchObject({ inputs: { written: { n: 2 } }, revision: 2 });
+    await catalog.deploy(pinning);
+    expect(await catalog.inputsOf(FLOW_ID, 'a', 2)).toMatchObject({ inputs: { written: {} }, revision: 3 });
   });
 
   it('says where the inputs came from: the revision that has the step', async () => {

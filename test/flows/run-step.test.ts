@@ -9,7 +9,11 @@ useStore();
 describe('inputs', () => {
   it('that hold no expression are taken as they are, and nothing is read', async () => {
     const { ran, reads } = await tryStep({ handler: succeed, step: { inputs: { a: [1, '$${x}'] } } });
-    expect(ran).toEqual({ input: { a: [1, cel('x')] }, result: { kind: 'succeeded', output: { a: [1, cel('x')] } } });
+    expect(ran).toEqual({
+      input: { a: [1, cel('x')] },
+      inputsRevision: 1,
+      result: { kind: 'succeeded', output: { a: [1, cel('x')] } },
+    });
     expect(reads).toBe(0);
   });
 

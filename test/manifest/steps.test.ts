@@ -283,3 +283,14 @@ describe('accepts', () => {
     expect(issuesWith(key, part, strictRules)).toEqual([]);
   });
 });
+
+test('refuses a secret in plain text where runs keep their inputs, which could not read it after the next deploy', () => {
+  const withHeader = (header: string, pinInputs: boolean) =>
+    issuesAfter((manifest) => {
+      Object.assign(manifest, { pinInputs });
+      manifest.steps.third = { ...manifest.steps.third, inputs: { url, headers: { 'X-Api-Key': header } } };
+    }).filter((issue) => issue.includes('plain text, which is not stored'));
+  expect(withHeader('plain', true)).toEqual([expect.stringContaining('inputs.headers.X-Api-Key: is a secret')]);
+  expect(withHeader('plain', false)).toEqual([]);
+  expect(withHeader('env:TOKEN', true)).toEqual([]);
+});

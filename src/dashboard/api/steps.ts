@@ -23,6 +23,12 @@ const attemptSchema = z.object({
   attempt: field.integer(),
   status: stepStatusSchema,
   input: field.json(),
+  inputsRevision: field
+    .integer()
+    .nullable()
+    .describe(
+      'The revision that the inputs came from; null where there are none, as of a loop, or none were read yet.',
+    ),
   output: field.json(),
   error: stepErrorSchema.nullable(),
   slotWaitMs: field.integer().describe('How long the attempt was due before it got a slot.'),

@@ -76,7 +76,7 @@ export function findReplaced(input: {
   return byName && { id: byName.id, because: 'name' };
 }
 
-type FieldTexts = Pick<Finding, 'rule' | 'message' | 'consequence'>;
+type FieldTexts = Pick<Finding, 'rule' | 'message' | 'consequence'> & Partial<Pick<Finding, 'class'>>;
 
 /** Every field of a manifest besides its id, triggers and steps, which have rules of their own. */
 const FIELDS: Readonly<Record<Exclude<keyof Manifest, 'id' | 'triggers' | 'steps'>, (change: Change) => FieldTexts>> = {
@@ -94,6 +94,15 @@ const FIELDS: Readonly<Record<Exclude<keyof Manifest, 'id' | 'triggers' | 'steps
     consequence: 'This applies to runs that start from now on: runs in flight follow their own revision.',
   }),
   concurrency: () => stepSlotsChanged('the flow'),
+  pinInputs: ({ before, after }) => ({
+    rule: 'pin-inputs-changed',
+    class: (before.pinInputs === true) === (after.pinInputs === true) ? 'safe' : 'caution',
+    message:
+      after.pinInputs === true ? 'Runs keep their own inputs from now on.' : 'Runs take the newest inputs from now on.',
+    consequence:
+      'Each run does as the revision that it started with says: runs in flight are not affected by this change, and for as ' +
+      'long as they last, a deploy reaches some runs and not others.',
+  }),
   version: () => ({
     rule: 'version-changed',
     message: 'The version changed.',
@@ -111,7 +120,7 @@ const fieldsChanged: ChangeRule = (change) =>
     .filter((field) => change.before[field] !== change.after[field])
     .map((field) => {
       const [before, after] = [change.before[field], change.after[field]];
-      return findingAt([field], { ...FIELDS[field](change), class: 'safe', before, after });
+      return findingAt([field], { class: 'safe', ...FIELDS[field](change), before, after });
     });
 
 export const flowRules: readonly ChangeRule[] = [idChanged, fieldsChanged];

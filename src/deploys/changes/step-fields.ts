@@ -162,14 +162,24 @@ const concurrencyChanged: ChangeRule = ({ graphs }) =>
   );
 
 /** Inputs are the one part of a step that a deploy changes for runs in flight too, on purpose: so a mistake is mended. */
-const stepInputsChanged: ChangeRule = ({ graphs, live }) =>
+const stepInputsChanged: ChangeRule = ({ graphs, live, before: { pinInputs: isPinned } }) =>
   graphs.flatMap((graph) =>
     graph.kept
       .filter((step) => unknownStepsRead(graph, step).length === 0)
-      .flatMap((step) => findingsOf(step, whereRunsAre(live, [step.recordKey]))),
+      .flatMap((step) => {
+        const where = whereRunsAre(live, [step.recordKey]);
+        return findingsOf(step, { live: where, affected: isPinned === true ? 0 : live.runsInFlight });
+      }),
   );
 
-function findingsOf({ stepKey, path, before, after }: StepChange, live: string | undefined) {
+interface InputsLive {
+  readonly live: string | undefined;
+  /** Runs in flight that take the new inputs. */
+  readonly affected: number;
+}
+
+function findingsOf({ stepKey, path, before, after }: StepChange, { live, affected }: InputsLive) {
+  const reach = affected === 0 ? '' : ` This affects ${affected === 1 ? '1 run' : `${affected} runs`} in flight.`;
   return differences(jsonOf(before.inputs), jsonOf(after.inputs)).map((difference) => {
     const [input] = difference.at;
     if (before.type === RUN_FLOW && after.type === RUN_FLOW && PINNED_INPUTS.some((key) => key === input)) {
@@ -183,11 +193,12 @@ function findingsOf({ stepKey, path, before, after }: StepChange, live: string |
       after: difference.after,
       message: isSecret
         ? `\`${stepKey}\` reads a secret from another place; its value is never shown.`
-        : `Inputs of \`${stepKey}\` were ${difference.kind}.`,
+        : `Inputs of \`${stepKey}\` were ${difference.kind}.${reach}`,
       consequence:
         before.type === after.type
           ? `Inputs are read when a step starts: runs in flight that start \`${stepKey}\` after the deploy, retry it, or ` +
-            'continue it after a wait, use the new ones, and so do retries of stored runs.'
+            'continue it after a wait, use the new ones, and so do retries of stored runs. Runs of a revision with ' +
+            '`pinInputs` keep theirs.'
           : `Inputs are read when a step starts, and the type of \`${stepKey}\` changes with them: see there.`,
       live,
     });

@@ -187,6 +187,8 @@ export interface StepOutcome {
   readonly startedAt?: number | undefined;
   /** Resolved inputs with secrets masked. */
   readonly input: Json;
+  /** The revision that the inputs came from; absent where there are none. */
+  readonly inputsRevision?: number | undefined;
   /** Results of the conditions on the step's edges; absent to keep the earlier ones. */
   readonly evaluationTrace?: Json | undefined;
   readonly result: StepResult;

@@ -60,7 +60,7 @@ export class Cutter {
   }
 
   attempt(row: AttemptRow): StepView['attempts'][number] {
-    const { attempt, status, slotWaitMs, startedAt, completedAt } = row;
+    const { attempt, status, slotWaitMs, startedAt, completedAt, inputsRevision } = row;
     const input = this.#shown(row.input, row.inputBytes, row.inputPreview);
     const output = this.#shown(row.output, row.outputBytes, row.outputPreview);
     return {
@@ -72,6 +72,7 @@ export class Cutter {
       slotWaitMs,
       startedAt,
       completedAt,
+      inputsRevision,
       ...(input.isCut || output.isCut ? { truncated: true } : {}),
     };
   }

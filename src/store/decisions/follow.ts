@@ -87,7 +87,7 @@ interface Ended {
 }
 
 function endAttempt(rows: RunRows, outcome: StepOutcome, { result, written }: Ended): void {
-  const { runId, stepKey, at, dueAt = at, startedAt = at, input } = outcome;
+  const { runId, stepKey, at, dueAt = at, startedAt = at, input, inputsRevision = null } = outcome;
   if (result.kind === 'skipped') {
     rows.skipStep({ runId, stepKey, reason: result.reason, at }, written);
     return;
@@ -100,6 +100,7 @@ function endAttempt(rows: RunRows, outcome: StepOutcome, { result, written }: En
     startedAt,
     status: result.kind === 'succeeded' ? 'Succeeded' : 'Failed',
     input,
+    inputsRevision,
     output: result.output,
     error: result.kind === 'succeeded' ? null : result.error,
     at,

@@ -203,6 +203,7 @@ interface EndedAttempt extends StepAddress {
   readonly startedAt: number;
   readonly status: 'Succeeded' | 'Failed';
   readonly input: Json;
+  readonly inputsRevision: number | null;
   readonly output: Json | undefined;
   readonly error: StepError | null;
   readonly at: number;
@@ -218,6 +219,7 @@ interface EndedAttempt extends StepAddress {
 interface WaitingStep extends StepAddress {
   readonly attempt: number;
   readonly input: Json;
+  readonly inputsRevision: number | null;
   /** A `Wait` as JSON text. */
   readonly wait: string;
   readonly dueAt: number | null;

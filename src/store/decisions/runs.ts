@@ -192,9 +192,11 @@ export const SAYS_ITS_ATTEMPT = `a.attempt_count = 1 AND a.status IN ('Succeeded
  * step's own row says all. It hardly waited for a slot.
  */
 export const ATTEMPTS = `(
-  SELECT run_id, step_key, attempt, status, due_at, started_at, completed_at, error, input, output FROM sluice.attempts
+  SELECT run_id, step_key, attempt, status, due_at, started_at, completed_at, inputs_revision, error, input, output
+  FROM sluice.attempts
   UNION ALL
-  SELECT run_id, step_key, 1, status, started_at, started_at, completed_at, error, input, output FROM sluice.steps AS a
+  SELECT run_id, step_key, 1, status, started_at, started_at, completed_at, inputs_revision, error, input, output
+  FROM sluice.steps AS a
   WHERE ${SAYS_ITS_ATTEMPT})`;
 
 /** Never negative, even if the clock was set back. */
@@ -224,7 +226,7 @@ function* listSteps(port: Port, runId: string): Decision<Answer<'listSteps'>> {
   if ((yield* port.get(sql`SELECT 1 FROM sluice.runs WHERE id = ${id}`)) === undefined) return undefined;
   const attemptRows = yield* port.all<AttemptRow>(sql`
     SELECT step_key AS "stepKey", attempt, status, input, output, error, ${slotWait}, started_at AS "startedAt",
-      completed_at AS "completedAt"
+      completed_at AS "completedAt", inputs_revision AS "inputsRevision"
     FROM ${attemptsOfAll} AS a WHERE run_id = ${id} ORDER BY step_key, attempt`);
   const steps = yield* port.all<StepRow>(sql`
     SELECT step_key AS "stepKey", step_type AS "stepType", status, input, output, error, skip_reason AS "skipReason",

@@ -33,7 +33,7 @@ type Waiting = Extract<StepResult, { kind: 'waiting' }> & { readonly attempt: nu
 /** Lets a step wait with its attempt open. It takes a signal that was sent before at once, and is due now. */
 export function* waitStep(
   rows: RunRows,
-  { runId, stepKey, at, input }: StepOutcome,
+  { runId, stepKey, at, input, inputsRevision }: StepOutcome,
   { attempt, state, dueAt, signalName, limitAt }: Waiting,
 ): Decision<void> {
   const step = { runId, stepKey };
@@ -45,7 +45,7 @@ export function* waitStep(
     signalName !== null &&
     ((yield* rows.findSignal(step, signalName, used)) !== undefined || (yield* rows.takeSignal(step, signalName)));
   const due = isSent ? { dueAt: at, signalName: null, limitAt: null } : { dueAt, signalName, limitAt: limitAt ?? null };
-  rows.keepWait({ ...step, attempt, input, wait, ...due });
+  rows.keepWait({ ...step, attempt, input, inputsRevision: inputsRevision ?? null, wait, ...due });
 }
 
 type Signal = Parameters<Store['deliverSignal']>[0];

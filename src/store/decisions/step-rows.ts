@@ -79,6 +79,7 @@ export function outcomeWrites({ later }: Port): Pick<RunWrites, OutcomeWrite> {
         WHERE run_id = ${runId} AND step_key = ${stepKey} AND lease_token = ${token} AND attempt_count = 0`);
     },
     endAttempt: ({ runId, stepKey, written, dueAt, startedAt, status, at, retryAt, uncounted, needsRow, ...ended }) => {
+      const { inputsRevision } = ended;
       const [input, output, error] = [toJson(ended.input), toJson(ended.output), toJson(ended.error)];
       const next = retryAt === null ? status : 'Pending';
       const completedAt = retryAt === null ? at : null;
@@ -86,24 +87,25 @@ export function outcomeWrites({ later }: Port): Pick<RunWrites, OutcomeWrite> {
         if (needsRow) {
           later(sql`
             INSERT INTO sluice.attempts (
-              run_id, step_key, attempt, due_at, started_at, status, input, output, error, completed_at
-            ) VALUES (${runId}, ${stepKey}, 1, ${dueAt}, ${startedAt}, ${status}, ${input}, ${output}, ${error}, ${at})`);
+              run_id, step_key, attempt, due_at, started_at, status, input, output, error, completed_at, inputs_revision
+            ) VALUES (${runId}, ${stepKey}, 1, ${dueAt}, ${startedAt}, ${status}, ${input}, ${output}, ${error}, ${at},
+              ${inputsRevision})`);
         }
         later(sql`
           UPDATE sluice.steps SET status = ${next}, due_at = ${retryAt}, completed_at = ${completedAt},
             lease_token = NULL, attempt_count = 1, attempt_base = ${uncounted}, started_at = ${startedAt},
-            input = ${input}, output = ${output}, error = ${error}
+            input = ${input}, output = ${output}, error = ${error}, inputs_revision = ${inputsRevision}
           WHERE run_id = ${runId} AND step_key = ${stepKey}`);
         return;
       }
       later(sql`
         UPDATE sluice.attempts SET status = ${status}, input = ${input}, output = ${output}, error = ${error},
-          completed_at = ${at}
+          completed_at = ${at}, inputs_revision = ${inputsRevision}
         WHERE run_id = ${runId} AND step_key = ${stepKey} AND attempt = ${written}`);
       later(sql`
         UPDATE sluice.steps SET status = ${next}, due_at = ${retryAt}, completed_at = ${completedAt}, lease_token = NULL,
           wait = NULL, signal_name = NULL, input = ${input}, output = ${output}, error = ${error},
-          attempt_base = attempt_base + interruptions + ${uncounted}, ${survived}
+          inputs_revision = ${inputsRevision}, attempt_base = attempt_base + interruptions + ${uncounted}, ${survived}
         WHERE run_id = ${runId} AND step_key = ${stepKey}`);
     },
     skipStep({ runId, stepKey, reason, at }, attempt) {
@@ -115,15 +117,15 @@ export function outcomeWrites({ later }: Port): Pick<RunWrites, OutcomeWrite> {
           started_at = CASE WHEN attempt_count <= 1 THEN NULL ELSE started_at END
         WHERE run_id = ${runId} AND step_key = ${stepKey}`);
     },
-    keepWait({ runId, stepKey, attempt, wait, dueAt, signalName, limitAt, ...step }) {
+    keepWait({ runId, stepKey, attempt, wait, dueAt, signalName, limitAt, inputsRevision, ...step }) {
       const input = toJson(step.input);
       later(sql`
-        UPDATE sluice.attempts SET input = ${input}
+        UPDATE sluice.attempts SET input = ${input}, inputs_revision = ${inputsRevision}
         WHERE run_id = ${runId} AND step_key = ${stepKey} AND attempt = ${attempt}`);
       later(sql`
         UPDATE sluice.steps SET status = 'Pending', due_at = ${dueAt}, lease_token = NULL, wait = ${wait},
           signal_name = ${signalName}, limit_at = ${limitAt}, input = ${input},
-          attempt_base = attempt_base + interruptions, ${survived}
+          inputs_revision = ${inputsRevision}, attempt_base = attempt_base + interruptions, ${survived}
         WHERE run_id = ${runId} AND step_key = ${stepKey}`);
     },
   };
@@ -150,8 +152,8 @@ export function planWrites({ later }: Port): Pick<RunWrites, PlanWrite> {
       // The step's own row told of it so far: see `ATTEMPTS`.
       later(sql`
         INSERT INTO sluice.attempts (
-          run_id, step_key, attempt, status, due_at, started_at, completed_at, error, input, output
-        ) SELECT run_id, step_key, 1, status, started_at, started_at, completed_at, error, input, output
+          run_id, step_key, attempt, status, due_at, started_at, completed_at, inputs_revision, error, input, output
+        ) SELECT run_id, step_key, 1, status, started_at, started_at, completed_at, inputs_revision, error, input, output
         FROM sluice.steps WHERE run_id = ${runId} AND step_key = ${stepKey} AND attempt_count = 1
         ON CONFLICT DO NOTHING`);
       later(sql`

@@ -181,13 +181,13 @@ function* listViews(port: Port, { runId, stepKeys, limits }: NamedSteps): Decisi
   // Not over `ATTEMPTS`, which would read values whole and attempts that are not shown.
   const attemptRows = yield* port.all<AttemptRow>(sql`
     SELECT a.step_key AS "stepKey", a.attempt, a.status, a.error, greatest(a.started_at - a.due_at, 0) AS "slotWaitMs",
-      a.started_at AS "startedAt", a.completed_at AS "completedAt", ${attemptValues}
+      a.started_at AS "startedAt", a.completed_at AS "completedAt", a.inputs_revision AS "inputsRevision", ${attemptValues}
     FROM ${named}
     /*sqlite: CROSS */ JOIN sluice.steps AS s ON s.run_id = ${id} AND s.step_key = named.key
     /*sqlite: CROSS */ JOIN sluice.attempts AS a ON a.run_id = ${id} AND a.step_key = s.step_key
       AND a.attempt > s.attempt_count - ${fixed(String(MAX_ATTEMPTS))}
     UNION ALL
-    SELECT a.step_key, 1, a.status, a.error, 0, a.started_at, a.completed_at, ${attemptValues}
+    SELECT a.step_key, 1, a.status, a.error, 0, a.started_at, a.completed_at, a.inputs_revision, ${attemptValues}
     FROM ${named} /*sqlite: CROSS */ JOIN sluice.steps AS a ON a.run_id = ${id} AND a.step_key = named.key
     WHERE ${saysItsAttempt}
     ORDER BY 1, 2`);

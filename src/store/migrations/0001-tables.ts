@@ -308,6 +308,8 @@ export const tables = `
     skip_reason text,
     started_at bigint,
     completed_at bigint,
+    -- The revision that the inputs of the last attempt came from.
+    inputs_revision integer,
     error text,
     -- What a waiting step keeps between two looks, as { state }; null where it does not wait.
     wait text,
@@ -340,6 +342,7 @@ export const tables = `
     due_at bigint NOT NULL,
     started_at bigint NOT NULL,
     completed_at bigint,
+    inputs_revision integer,
     error text,
     input text,
     output text,

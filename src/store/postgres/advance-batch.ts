@@ -237,7 +237,8 @@ class Writes {
       this.#trace = { is_traced: true, evaluation_trace: toJson(trace) };
     },
     endAttempt: ({ runId, stepKey, written, dueAt, startedAt, status, at, retryAt, uncounted, needsRow, ...ended }) => {
-      const record = { input: toJson(ended.input), output: toJson(ended.output), error: toJson(ended.error) };
+      const values = { input: toJson(ended.input), output: toJson(ended.output), error: toJson(ended.error) };
+      const record = { ...values, inputs_revision: ended.inputsRevision };
       const isOver = retryAt === null;
       const step = {
         run_id: runId,
@@ -308,20 +309,22 @@ const KEPT_TRACE =
 
 const endedRows = (rows: string) => `jsonb_to_recordset(${rows}) AS given (
   run_id uuid, step_key text, status text, retry_at bigint, uncounted integer, attempt integer, attempt_status text, due_at bigint,
-  started_at bigint, completed_at bigint, input text, output text, error text, is_traced boolean, evaluation_trace text
+  started_at bigint, completed_at bigint, input text, output text, error text, inputs_revision integer, is_traced boolean, evaluation_trace text
 )`;
 
 const endSteps = (rows: string) => `
   UPDATE sluice.steps s SET status = given.status, due_at = given.retry_at,
     completed_at = CASE WHEN given.retry_at IS NULL THEN given.completed_at END, lease_token = NULL, wait = NULL,
-    signal_name = NULL, input = given.input, output = given.output, error = given.error, ${KEPT_TRACE},
+    signal_name = NULL, input = given.input, output = given.output, error = given.error,
+    inputs_revision = given.inputs_revision, ${KEPT_TRACE},
     attempt_base = s.attempt_base + s.interruptions + given.uncounted, ${SURVIVED}
   FROM ${endedRows(rows)} WHERE ${GIVEN_STEP}`;
 
 const endFirstSteps = (rows: string) => `
   UPDATE sluice.steps s SET status = given.status, due_at = given.retry_at,
     completed_at = CASE WHEN given.retry_at IS NULL THEN given.completed_at END, lease_token = NULL, attempt_count = 1,
-    attempt_base = given.uncounted, started_at = given.started_at, input = given.input, output = given.output, error = given.error, ${KEPT_TRACE}
+    attempt_base = given.uncounted, started_at = given.started_at, input = given.input, output = given.output, error = given.error,
+    inputs_revision = given.inputs_revision, ${KEPT_TRACE}
   FROM ${endedRows(rows)} WHERE ${GIVEN_STEP}`;
 
 const skippedRows = (rows: string) => `jsonb_to_recordset(${rows}) AS given (
@@ -337,7 +340,7 @@ const PARTS: Readonly<Record<Kind, readonly PartOfRows[]>> = {
     endSteps,
     (rows) => `
       UPDATE sluice.attempts a SET status = given.attempt_status, input = given.input, output = given.output,
-        error = given.error, completed_at = given.completed_at
+        error = given.error, completed_at = given.completed_at, inputs_revision = given.inputs_revision
       FROM ${endedRows(rows)} WHERE ${GIVEN_ATTEMPT}`,
   ],
   endedFirst: [endFirstSteps],
@@ -345,8 +348,8 @@ const PARTS: Readonly<Record<Kind, readonly PartOfRows[]>> = {
     endFirstSteps,
     (rows) => `
       INSERT INTO sluice.attempts (run_id, step_key, attempt, due_at, started_at, status, input, output, error,
-        completed_at)
-      SELECT run_id, step_key, 1, due_at, started_at, attempt_status, input, output, error, completed_at
+        completed_at, inputs_revision)
+      SELECT run_id, step_key, 1, due_at, started_at, attempt_status, input, output, error, completed_at, inputs_revision
       FROM ${endedRows(rows)}`,
   ],
   skipped: [

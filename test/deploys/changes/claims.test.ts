@@ -23,8 +23,8 @@ const loop = (items: readonly number[], message: string) => ({
 });
 
 /** Runs `before`, deploys `after` when the first step has run, and yields what the findings said with what came of it. */
-async function play(before: object, after: object) {
-  const manifests = { before: { steps: before }, after: { steps: after } };
+async function play(before: object, after: object, rest: object = {}) {
+  const manifests = { before: { steps: before, ...rest }, after: { steps: after, ...rest } };
   const [old, next] = [stage.load(manifests.before), stage.load(manifests.after)];
   const live = withHistory(...Object.keys(before));
   const findings = compareRevisions({ before: old.snapshot, after: next.snapshot, live, settings: SETTINGS });
@@ -72,6 +72,16 @@ describe('what a finding says comes true', () => {
     expect(said('step-renamed')).toContain('they continue with `old`');
     expect(ran).toMatchObject({ steps: { old: 'Succeeded LogMessage' }, inputs: { old: { message: 'x' } } });
     expect(ran.steps).not.toHaveProperty('new');
+  });
+
+  it('of inputs that are pinned: runs in flight keep theirs', async () => {
+    const { said, ran } = await play(
+      { first: noOp(), say: step('LogMessage', { message: 'old' }, 'first') },
+      { first: noOp(), say: step('LogMessage', { message: 'new' }, 'first') },
+      { pinInputs: true },
+    );
+    expect(said('step-inputs-changed')).toContain('Runs of a revision with `pinInputs` keep theirs');
+    expect(ran.inputs).toMatchObject({ say: { message: 'old' } });
   });
 
   it('of the items of a loop: the old ones, with the newest inputs of its children', async () => {

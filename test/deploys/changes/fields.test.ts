@@ -15,6 +15,7 @@ const FLOW: Readonly<Record<string, Pair>> = {
   version: ['1', '2'],
   timeoutSeconds: [undefined, 60],
   concurrency: [undefined, 2],
+  pinInputs: [undefined, true],
   onFailure: [undefined, '2f8fad5b-d9cb-469f-a165-70867728950e'],
   triggers: [{}, { byHand: { type: 'manual' } }],
   steps: [steps, { ...steps, c: { type: 'NoOp' } }],

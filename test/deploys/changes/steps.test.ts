@@ -267,3 +267,13 @@ describe('labels and limits of a flow', () => {
     expect(verdicts(compare(flow(chain), flow(chain, change), QUIET))).toEqual([expected]);
   });
 });
+
+it.each([
+  [{}, 3, 'Inputs of `a` were changed. This affects 3 runs in flight.'],
+  [{}, 1, 'Inputs of `a` were changed. This affects 1 run in flight.'],
+  [{}, 0, 'Inputs of `a` were changed.'],
+  [{ pinInputs: true }, 3, 'Inputs of `a` were changed.'],
+])('changed inputs of a flow with %j and %i runs in flight say whom they affect', (rest, runsInFlight, message) => {
+  const [before, after] = [flow({ a: say('x') }, rest), flow({ a: say('y') }, rest)];
+  expect(compare(before, after, { ...QUIET, runsInFlight })).toMatchObject([{ class: 'safe', message }]);
+});

@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
-import type { NewRun, RunQuery, Store } from '../../../src/store/store.ts';
+import type { Attempt } from '../../../src/model/run.ts';
+import type { NewRun, RunQuery, StepResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
   aRun,
@@ -128,7 +129,7 @@ export function runs({ test }: StoreUnderTest): void {
 
       const error = { code: 'busy', message: 'Not now.', retryable: true };
       const input = { of: 'a' };
-      const tried = { input, slotWaitMs: 0 };
+      const tried = { input, inputsRevision: null, slotWaitMs: 0 };
       const end = { status: 'Succeeded', input, output: { status: 200 }, error: null };
       expect(await store.listSteps(runId)).toEqual([
         {
@@ -157,6 +158,29 @@ export function runs({ test }: StoreUnderTest): void {
         },
       ]);
     });
+
+    for (const [how, before] of [
+      ['its own row says all', []],
+      ['it is tried again', [retryAt(T0)]],
+      ['it waits', [{ kind: 'waiting', state: null, dueAt: T0, signalName: null }]],
+    ] as readonly [string, readonly StepResult[]][]) {
+      test(`an attempt keeps which revision its inputs came from, where ${how}`, async (store) => {
+        const runId = await startRun(store, graphOf({ a: [] }));
+        let inputsRevision = 1;
+        for (const result of [...before, succeeded()]) {
+          const [claim] = await claimAll(store, T0);
+          if (claim === undefined) throw new Error('nothing was due');
+          inputsRevision += 1;
+          const { token, stepKey } = claim;
+          await store.advance({ token, runId, stepKey, at: T0, input: {}, inputsRevision, result });
+        }
+        const kept = (attempts: readonly Attempt[] = []) => attempts.map((attempt) => attempt.inputsRevision);
+        const expected = before.some(({ kind }) => kind === 'retry') ? [2, 3] : [inputsRevision];
+        expect(kept((await store.listSteps(runId))?.[0]?.attempts)).toEqual(expected);
+        const page = await store.pageSteps({ runId, planned: ['a'], skip: 0, take: 1 });
+        expect(page?.items.map((item) => (item.runId === undefined ? [] : kept(item.attempts)))).toEqual([expected]);
+      });
+    }
 
     test('steps are listed in the order in which they were reached', async (store) => {
       const runId = await startRun(store, graphOf({ z: [], y: ['z'], x: ['y'] }));

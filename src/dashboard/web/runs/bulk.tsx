@@ -38,7 +38,8 @@ const WORDS: Readonly<Record<Action, ActionWords>> = {
     icon: 'replay',
     button: 'Retry all…',
     title: 'Retry failed runs',
-    meaning: 'The steps that made each run fail are retried, with the inputs of the newest revision.',
+    meaning:
+      'The steps that made each run fail are retried, with the inputs of the newest revision, or their own where that pins them.',
     verb: (count) => `Retry ${count}`,
     done: 'retried',
     statuses: ['', 'Failed'],

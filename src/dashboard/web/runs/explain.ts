@@ -45,7 +45,7 @@ export function retryAdvice(
 ): string {
   if (!canRetry(...asked)) return 'The step cannot be retried. Run the whole run again instead.';
   if (retryable) return 'The cause may have passed: a retry may succeed.';
-  return 'A retry fails again unless you fix the cause first. A retry uses the inputs of the newest revision.';
+  return 'A retry fails again unless you fix the cause first. A retry uses the inputs of the newest revision, unless the run’s own pins them.';
 }
 
 /** The last answer to a polling step, and why it was not accepted. */

@@ -232,7 +232,7 @@ function AttemptList({ attempts, path, total }: AttemptListProps) {
     <>
       <h3>{format.counted(total, 'attempt')}</h3>
       <ol class="attempts">
-        {newest.map(({ attempt, status, slotWaitMs, startedAt, completedAt, error, input, output, truncated }) => (
+        {newest.map(({ attempt, status, slotWaitMs, startedAt, completedAt, inputsRevision, error, ...values }) => (
           <li key={attempt}>
             <details>
               <summary>
@@ -241,21 +241,22 @@ function AttemptList({ attempts, path, total }: AttemptListProps) {
                 <span class="muted">
                   <Time at={startedAt} />, <Duration from={startedAt} to={completedAt} />
                   {slotWaitMs < SHOWN_SLOT_WAIT_MS ? null : `, waited for a slot ${format.duration(slotWaitMs)}`}
+                  {inputsRevision === null ? null : `, inputs of revision ${inputsRevision}`}
                 </span>
                 {error === null ? null : <span class="attempt-error break">{error.message}</span>}
               </summary>
-              {truncated ? (
+              {values.truncated ? (
                 (['input', 'output'] as const).map((name) => (
                   <StepValue
                     key={name}
-                    value={name === 'input' ? input : output}
+                    value={values[name]}
                     isCut
                     label={`Attempt ${attempt}, ${name}`}
                     whole={`${path}/${name}?attempt=${attempt}`}
                   />
                 ))
               ) : (
-                <JsonView value={{ input, output, error }} label={`Attempt ${attempt}`} />
+                <JsonView value={{ input: values.input, output: values.output, error }} label={`Attempt ${attempt}`} />
               )}
             </details>
           </li>
