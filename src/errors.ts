@@ -90,6 +90,7 @@ const PHRASES: Readonly<Record<number, string>> = {
 /** Each code that a refusal of the dashboard gives as its `reason`, with the HTTP status of the answer. */
 const REFUSALS = {
   invalid_json: 400,
+  invalid_request: 400,
   unauthorized: 401,
   built_in_flow: 403,
   cross_site: 403,
@@ -126,7 +127,7 @@ const REFUSALS = {
 export class HttpError extends Error {
   readonly statusCode: number;
   readonly reason: string | undefined;
-  constructor(refusal: keyof typeof REFUSALS | 400 | 404 | 405 | 415, message: string) {
+  constructor(refusal: keyof typeof REFUSALS | 404 | 405 | 415, message: string) {
     super(message);
     this.name = 'HttpError';
     this.statusCode = typeof refusal === 'number' ? refusal : REFUSALS[refusal];
@@ -156,11 +157,13 @@ export function errorHandler(
     request.log.error({ err: error, method: request.method, url: request.routeOptions.url }, 'a request failed');
     return send(reply, { statusCode: 500, message: 'Something went wrong in Sluice; the log has the details' });
   }
-  return send(reply, {
-    statusCode,
-    message: error.message,
-    reason: error instanceof HttpError ? error.reason : undefined,
-  });
+  return send(reply, { statusCode, message: error.message, reason: reasonOf(error, statusCode) });
+}
+
+/** Fastify itself refuses a request that it cannot read: a URL or a length that is none, for example. */
+function reasonOf(error: FastifyError | HttpError, statusCode: number): string | undefined {
+  if (error instanceof HttpError) return error.reason;
+  return statusCode === 400 ? 'invalid_request' : undefined;
 }
 
 /** Answers a route that does not exist in the same shape. */

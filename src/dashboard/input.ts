@@ -186,11 +186,11 @@ export const compileValidator: FastifySchemaCompiler<z.ZodType> = ({ schema }) =
     const given = Buffer.isBuffer(data) ? {} : ((data ?? {}) as Record<string, Json>);
     const hostile = Object.entries(given).find((entry) => !isStorableValue(entry));
     if (hostile !== undefined)
-      return { error: new HttpError(400, `${JSON.stringify(cut(hostile[0]))}: ${UNSTORABLE}`) };
+      return { error: new HttpError('invalid_request', `${JSON.stringify(cut(hostile[0]))}: ${UNSTORABLE}`) };
     const parsed = schema.safeParse(data);
     if (parsed.success) return { value: parsed.data };
     return {
-      error: new HttpError(400, parsed.error.issues.flatMap((issue) => describe(issue, names)).join('; ')),
+      error: new HttpError('invalid_request', parsed.error.issues.flatMap((issue) => describe(issue, names)).join('; ')),
     };
   };
 };
@@ -220,7 +220,7 @@ function describeInBody(issue: z.core.$ZodIssue, names: readonly string[]): stri
 export function readJsonBody(request: FastifyRequest): Json | undefined {
   const json = parseRequest(request);
   if (json === undefined) return undefined;
-  if (isNestedDeeper(json.text, MAX_DEPTH)) throw new HttpError(400, `body: is nested deeper than ${MAX_DEPTH} levels`);
+  if (isNestedDeeper(json.text, MAX_DEPTH)) throw new HttpError('invalid_request', `body: is nested deeper than ${MAX_DEPTH} levels`);
   return keepExactNumbers(json.value, json.text);
 }
 
@@ -244,11 +244,11 @@ export function parseJsonBody<Schema extends z.ZodObject>(request: FastifyReques
   const json = parseRequest(request);
   // Clients that have no reason to give send null too.
   const given = json === undefined || (json.value === null && (schema as z.ZodObject) === COMMAND) ? {} : json.value;
-  if (!isStorableValue(given)) throw new HttpError(400, `body: ${UNSTORABLE}`);
+  if (!isStorableValue(given)) throw new HttpError('invalid_request', `body: ${UNSTORABLE}`);
   const parsed = schema.safeParse(given);
   if (parsed.success) return parsed.data;
   const names = Object.keys(schema.shape);
-  throw new HttpError(400, parsed.error.issues.flatMap((issue) => describeInBody(issue, names)).join('; '));
+  throw new HttpError('invalid_request', parsed.error.issues.flatMap((issue) => describeInBody(issue, names)).join('; '));
 }
 
 /** The longest reason that is kept. */

@@ -82,10 +82,13 @@ export function createSealedPlans({
     },
     async open(token, given, asked) {
       if (token === undefined)
-        throw new HttpError(400, 'body.token: is missing; ask for a plan first and send its token');
+        throw new HttpError('invalid_request', 'body.token: is missing; ask for a plan first and send its token');
       const filtered = Object.keys(given).find((name) => given[name] !== undefined);
       if (filtered !== undefined) {
-        throw new HttpError(400, `body.${filtered}: the token already contains the filter; leave this out`);
+        throw new HttpError(
+          'invalid_request',
+          `body.${filtered}: the token already contains the filter; leave this out`,
+        );
       }
       const [head = '', ids = '', code = ''] = token.split('.');
       const expected = await codeOf(`${head}.${ids}`, asked);
@@ -93,13 +96,13 @@ export function createSealedPlans({
       const isOurs = found.length === expected.length && timingSafeEqual(found, expected);
       if (!isOurs || token !== `${head}.${ids}.${code}`) {
         throw new HttpError(
-          400,
+          'invalid_request',
           'body.token: is not the token of a plan that you asked for here; ask for a plan first',
         );
       }
       const plan = headSchema.parse(JSON.parse(Buffer.from(head, 'base64url').toString()));
       if (clock.now() - plan.at > MAX_AGE_MS) {
-        throw new HttpError(400, 'body.token: the plan is older than a day; ask for a new one');
+        throw new HttpError('invalid_request', 'body.token: the plan is older than a day; ask for a new one');
       }
       return { ...plan, ids: idsIn(Buffer.from(ids, 'base64url')) };
     },

@@ -64,6 +64,7 @@ describe('bad input is a 400 that names the field', () => {
       statusCode: 400,
       error: 'Bad Request',
       message: expect.stringContaining(message),
+      reason: 'invalid_request',
     });
     expect(response.statusCode).toBe(400);
   });
@@ -81,6 +82,20 @@ describe('bad input is a 400 that names the field', () => {
     expect(await messageOf('until=yesterday')).toContain('until: "yesterday" is not accepted; expected a time such as');
     expect(await messageOf('since=2026-02-30T00:00:00Z')).toContain('since: "2026-02-30T00:00:00Z" is not accepted');
     expect(await messageOf('since=1&until=2026-11-21T12:00:00Z')).not.toMatch(/since|until/);
+  });
+});
+
+describe('every 400 has a reason', () => {
+  it.each([
+    ['GET', '/flows/api/runs/%zz', undefined, 'invalid_request'],
+    ['GET', `/flows/api/runs/timeseries?since=2026-11-21T00:00:00Z&until=2026-11-20T00:00:00Z`, undefined, 'invalid_request'],
+    ['POST', `/flows/api/flows/${ORDERS_ID}/trigger?triggerKey=nobody`, undefined, 'invalid_request'],
+    ['POST', `/flows/api/flows/${ORDERS_ID}/disable`, '{"bogus":1}', 'invalid_request'],
+    ['POST', `/flows/api/flows/${ORDERS_ID}/disable`, '{', 'invalid_json'],
+    ['PUT', '/flows/api/flows', '[{}]', 'invalid_manifest'],
+  ] as const)('%s %s %s', async (method, url, body, reason) => {
+    const response = await dashboard.app.inject({ method, url, ...(body !== undefined && { body }) });
+    expect(response.json()).toMatchObject({ statusCode: 400, reason });
   });
 });
 

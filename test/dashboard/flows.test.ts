@@ -227,7 +227,14 @@ describe('a run by hand', () => {
     ['a body that is no UTF-8', json, Buffer.from([0xff]), 400, 'invalid_json', 'body: '],
     ['another content type', { 'content-type': 'text/plain' }, '{}', 415, undefined, 'content-type: "text/plain"'],
     ['a body over 1 MiB', json, `"${'x'.repeat(1_048_576)}"`, 413, undefined, ''],
-    ['a long idempotency key', { 'idempotency-key': 'k'.repeat(256) }, undefined, 400, undefined, 'idempotency-key: '],
+    [
+      'a long idempotency key',
+      { 'idempotency-key': 'k'.repeat(256) },
+      undefined,
+      400,
+      'invalid_request',
+      'idempotency-key: ',
+    ],
   ])('refuses %s', async (_rule, headers, body, statusCode, reason, message) => {
     const response = await post(triggerUrl, { headers, body });
     expect(response.json()).toMatchObject({ statusCode, message: expect.stringContaining(message) });

@@ -81,7 +81,7 @@ export const deliveryRoutes: ApiRoutes = (app, { store }) => {
     }),
     async ({ query }) => {
       if (query.rejectedOnly && query.acceptedOnly) {
-        throw new HttpError(400, 'rejectedOnly, acceptedOnly: only one of the two can be true');
+        throw new HttpError('invalid_request', 'rejectedOnly, acceptedOnly: only one of the two can be true');
       }
       const page = await store.listDeliveries(query);
       return toList(page.items.map(deliveryView), page.total, query);

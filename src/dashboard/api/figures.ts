@@ -208,11 +208,11 @@ function wholeBuckets(
     asked.since === undefined
       ? until - Math.ceil(asked.lookBackMs / size) * size
       : Math.floor(asked.since / size) * size;
-  if (since >= until) throw new HttpError(400, 'since: must be before until');
+  if (since >= until) throw new HttpError('invalid_request', 'since: must be before until');
   const count = (until - since) / size;
   const most = MAX_BUCKETS[bucket];
   if (count <= most) return { since, until, bucketMs: size };
-  throw new HttpError(400, `since: asks for ${count} buckets of one ${bucket}; at most ${most} are allowed`);
+  throw new HttpError('invalid_request', `since: asks for ${count} buckets of one ${bucket}; at most ${most} are allowed`);
 }
 
 /** One entry for each bucket of a range; the store leaves empty ones out. */

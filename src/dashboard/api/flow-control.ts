@@ -72,7 +72,7 @@ function triggerKeyOf({ loaded }: DeployedFlow, asked: string | undefined): stri
   if (triggers.some(([key]) => key === asked)) return asked;
   const keys = triggers.map(([key]) => key).join(', ');
   throw new HttpError(
-    400,
+    'invalid_request',
     `triggerKey: ${JSON.stringify(asked)} is not accepted; the triggers of this flow are ${keys}`,
   );
 }

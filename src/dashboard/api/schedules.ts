@@ -147,7 +147,7 @@ const previewRoute: ApiRoutes = (app, { clock }) => {
       const parsed = MANIFEST_PARTS.triggerInputs.cron.safeParse(given);
       if (!parsed.success) {
         const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
-        throw new HttpError(400, problems.join('; '));
+        throw new HttpError('invalid_request', problems.join('; '));
       }
       const { cronExpression, timeZone } = parsed.data;
       const ticks = nextTicks({ cron: cronExpression, timeZone }, clock.now(), count);
