@@ -38,7 +38,11 @@ const MOST = 500;
 export function activityCommand(): Command {
   const command = new Command('activity')
     .description('List who did what, when and why, newest first, or verify that the list was not changed')
-    .option('--since <time>', 'at or after this time: ISO 8601, or milliseconds since 1970', time)
+    .option(
+      '--since <time>',
+      'at or after this time: ISO 8601, a date (midnight in UTC), or milliseconds since 1970',
+      time,
+    )
     .option('--until <time>', 'before this time', time)
     .option('--actor <name>', 'of this token or user')
     .option('--action <name>', 'of this operation, such as disableFlow')
@@ -169,8 +173,9 @@ async function inspecting<Value>(
 /** Reads an option that is a time, as the API does. */
 function time(text: string): number {
   if (/^\d{1,15}$/.test(text)) return Number(text);
-  if (/^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:?\d\d)$/i.test(text) && !Number.isNaN(Date.parse(text))) return Date.parse(text);
-  throw new InvalidArgumentError('expected a time such as 2026-03-01T12:00:00Z, or milliseconds since 1970');
+  const isTime = /^\d{4}-\d\d-\d\d(T.*(Z|[+-]\d\d:?\d\d))?$/i.test(text) && !Number.isNaN(Date.parse(text));
+  if (isTime) return Date.parse(text);
+  throw new InvalidArgumentError('expected a time such as 2026-03-01T12:00:00Z, a date, or milliseconds since 1970');
 }
 
 function chainPoint(text: string): ChainPoint {

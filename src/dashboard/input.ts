@@ -48,15 +48,29 @@ function readWholeNumber(given: string, min: number, max = MAX_WHOLE_NUMBER): nu
   return value >= min && value <= max ? value : undefined;
 }
 
-const wholeNumber = (range: { min: number; max?: number; fallback: number }) => {
-  const { min, max = MAX_WHOLE_NUMBER, fallback } = range;
+interface WholeNumbers {
+  readonly min: number;
+  readonly max?: number;
+  readonly fallback: number;
+}
+
+/** What the OpenAPI document shows of a whole number. */
+const shownAs = ({ min, max = MAX_WHOLE_NUMBER, fallback }: WholeNumbers) =>
+  ({ type: 'integer', minimum: min, maximum: max, description: `${fallback} by default.` }) as const;
+
+/** A whole number that is undefined where it was not given; its reader takes `fallback` then. */
+const givenWholeNumber = (range: WholeNumbers) => {
+  const { min, max = MAX_WHOLE_NUMBER } = range;
   const accepted = max === MAX_WHOLE_NUMBER ? `a whole number from ${min}` : `a whole number from ${min} to ${max}`;
-  return optional((given, context) => {
-    return readWholeNumber(given, min, max) ?? refuse(context, given, accepted);
-  })
-    .transform((value) => value ?? fallback)
-    .meta({ type: 'integer', minimum: min, maximum: max, description: `${fallback} by default.` });
+  return optional((given, context) => readWholeNumber(given, min, max) ?? refuse(context, given, accepted)).meta(
+    shownAs(range),
+  );
 };
+
+const wholeNumber = (range: WholeNumbers) =>
+  givenWholeNumber(range)
+    .transform((value) => value ?? range.fallback)
+    .meta(shownAs(range));
 
 const flag = () =>
   optional((given, context) => {
@@ -125,20 +139,28 @@ const requiredText = (maxLength: number, accepted: string) => {
     .meta({ maxLength });
 };
 
-/** A time as ISO 8601 with an offset or as milliseconds, as milliseconds since the Unix epoch. */
+const ISO_TIME = z.union([z.iso.datetime({ offset: true }), z.iso.date()]);
+
+/**
+ * A time as ISO 8601 with an offset, as a date, which begins at midnight in UTC, or as milliseconds; as milliseconds since
+ * the Unix epoch.
+ */
 const optionalTime = () =>
   optional((given, context) => {
     if (/^\d{1,15}$/.test(given)) return Number(given);
-    const isTime = z.iso.datetime({ offset: true }).safeParse(given).success;
-    return isTime
+    return ISO_TIME.safeParse(given).success
       ? Date.parse(given)
-      : refuse(context, given, 'a time such as 2026-03-01T12:00:00Z, or milliseconds since 1970');
+      : refuse(context, given, 'a time such as 2026-03-01T12:00:00Z, a date, or milliseconds since 1970');
   }).meta({ type: 'string', format: 'date-time' });
 
 /** The span of time that a list is about: `since` is in it, `until` is not. */
 export const SPAN = {
-  since: optionalTime().meta({ description: 'At or after this time; ISO 8601, or milliseconds since 1970.' }),
-  until: optionalTime().meta({ description: 'Before this time; ISO 8601, or milliseconds since 1970.' }),
+  since: optionalTime().meta({
+    description: 'At or after this time; ISO 8601, a date (midnight in UTC), or milliseconds since 1970.',
+  }),
+  until: optionalTime().meta({
+    description: 'Before this time; ISO 8601, a date (midnight in UTC), or milliseconds since 1970.',
+  }),
 };
 
 /** Refuses a span that ends before it begins; for `refine`. */
@@ -151,14 +173,16 @@ export const IN_ORDER: [check: (span: TimeSpan) => boolean, problem: { path: str
 export const isWithin = (at: number | null, { since, until }: TimeSpan): boolean =>
   (since === undefined && until === undefined) || (at !== null && at >= (since ?? at) && at < (until ?? Infinity));
 
-/** How far back figures look. */
-const lookBackHours = () => wholeNumber({ min: 1, max: 720, fallback: 24 });
+/** How far back figures look, in hours. */
+export const LOOK_BACK_HOURS: WholeNumbers = { min: 1, max: 720, fallback: 24 };
+const lookBackHours = () => wholeNumber(LOOK_BACK_HOURS);
 
 /** What a parameter of a path or a query may be. */
 export const parameter = {
   guid,
   optionalGuid,
   wholeNumber,
+  givenWholeNumber,
   positiveNumber,
   optionalNumber,
   flag,
@@ -190,7 +214,10 @@ export const compileValidator: FastifySchemaCompiler<z.ZodType> = ({ schema }) =
     const parsed = schema.safeParse(data);
     if (parsed.success) return { value: parsed.data };
     return {
-      error: new HttpError('invalid_request', parsed.error.issues.flatMap((issue) => describe(issue, names)).join('; ')),
+      error: new HttpError(
+        'invalid_request',
+        parsed.error.issues.flatMap((issue) => describe(issue, names)).join('; '),
+      ),
     };
   };
 };
@@ -220,7 +247,8 @@ function describeInBody(issue: z.core.$ZodIssue, names: readonly string[]): stri
 export function readJsonBody(request: FastifyRequest): Json | undefined {
   const json = parseRequest(request);
   if (json === undefined) return undefined;
-  if (isNestedDeeper(json.text, MAX_DEPTH)) throw new HttpError('invalid_request', `body: is nested deeper than ${MAX_DEPTH} levels`);
+  if (isNestedDeeper(json.text, MAX_DEPTH))
+    throw new HttpError('invalid_request', `body: is nested deeper than ${MAX_DEPTH} levels`);
   return keepExactNumbers(json.value, json.text);
 }
 
@@ -248,7 +276,10 @@ export function parseJsonBody<Schema extends z.ZodObject>(request: FastifyReques
   const parsed = schema.safeParse(given);
   if (parsed.success) return parsed.data;
   const names = Object.keys(schema.shape);
-  throw new HttpError('invalid_request', parsed.error.issues.flatMap((issue) => describeInBody(issue, names)).join('; '));
+  throw new HttpError(
+    'invalid_request',
+    parsed.error.issues.flatMap((issue) => describeInBody(issue, names)).join('; '),
+  );
 }
 
 /** The longest reason that is kept. */

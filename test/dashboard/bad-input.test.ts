@@ -55,6 +55,10 @@ const filters: [path: string, query: string, message: string][] = [
     'minutes=361',
     'minutes: "361" is not accepted; expected a whole number from 1 to 360',
   ],
+  ['/flows/api/runs/timeseries', 'days=7', 'days: does not fit bucket=hour, which takes hours'],
+  ['/flows/api/runs/timeseries', 'bucket=day&hours=48', 'hours: does not fit bucket=day, which takes days'],
+  ['/flows/api/runs/timeseries', 'bucket=Minute&hours=1', 'hours: does not fit bucket=minute, which takes minutes'],
+  ['/flows/api/webhooks/timeseries', 'bucket=day&minutes=60', 'minutes: does not fit bucket=day, which takes hours'],
 ];
 describe('bad input is a 400 that names the field', () => {
   const rows = lists.flatMap((path) => paging.map(([query, message]) => [path, query, message] as const));
@@ -81,6 +85,9 @@ describe('bad input is a 400 that names the field', () => {
     );
     expect(await messageOf('until=yesterday')).toContain('until: "yesterday" is not accepted; expected a time such as');
     expect(await messageOf('since=2026-02-30T00:00:00Z')).toContain('since: "2026-02-30T00:00:00Z" is not accepted');
+    expect(await messageOf('since=2026-02-30')).toContain('since: "2026-02-30" is not accepted');
+    expect(await messageOf('since=2026-11-22&until=2026-11-21T23:59:59Z')).toBe('since: must not be after until');
+    expect(await messageOf('since=2026-11-21&until=2026-11-21T00:00:00Z')).not.toMatch(/since|until/);
     expect(await messageOf('since=1&until=2026-11-21T12:00:00Z')).not.toMatch(/since|until/);
   });
 });
@@ -88,7 +95,7 @@ describe('bad input is a 400 that names the field', () => {
 describe('every 400 has a reason', () => {
   it.each([
     ['GET', '/flows/api/runs/%zz', undefined, 'invalid_request'],
-    ['GET', `/flows/api/runs/timeseries?since=2026-11-21T00:00:00Z&until=2026-11-20T00:00:00Z`, undefined, 'invalid_request'],
+    ['GET', `/flows/api/runs/timeseries?since=2026-11-21&until=2026-11-20`, undefined, 'invalid_request'],
     ['POST', `/flows/api/flows/${ORDERS_ID}/trigger?triggerKey=nobody`, undefined, 'invalid_request'],
     ['POST', `/flows/api/flows/${ORDERS_ID}/disable`, '{"bogus":1}', 'invalid_request'],
     ['POST', `/flows/api/flows/${ORDERS_ID}/disable`, '{', 'invalid_json'],

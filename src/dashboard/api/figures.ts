@@ -4,7 +4,7 @@ import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import { REASON_CODES } from '../../model/delivery.ts';
 import type { BucketRange, RunBucket, RunCount, TimeSpan } from '../../store/store.ts';
 import { field, isoTime } from '../answer.ts';
-import { parameter, SPAN } from '../input.ts';
+import { LOOK_BACK_HOURS, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 import { reasonSchema } from './deliveries.ts';
@@ -16,13 +16,29 @@ const BUCKET_MS: Readonly<Record<Bucket, number>> = { minute: MINUTE_MS, hour: H
 const MAX_MINUTES = 360;
 const MAX_BUCKETS: Readonly<Record<Bucket, number>> = { minute: MAX_MINUTES, hour: 1000, day: 1000 };
 
+/** A parameter that says how far back buckets go without `since`. */
+interface LookBack {
+  readonly name: 'minutes' | 'hours' | 'days';
+  readonly unitMs: number;
+  readonly fallback: number;
+}
+
+const MINUTES = { min: 1, max: MAX_MINUTES, fallback: 60 };
+const DAYS = { min: 1, max: 365, fallback: 30 };
+const MINUTES_BACK: LookBack = { name: 'minutes', unitMs: MINUTE_MS, fallback: MINUTES.fallback };
+const HOURS_BACK: LookBack = { name: 'hours', unitMs: HOUR_MS, fallback: LOOK_BACK_HOURS.fallback };
+const DAYS_BACK: LookBack = { name: 'days', unitMs: DAY_MS, fallback: DAYS.fallback };
+/** The one that fits each bucket. */
+const RUNS_BACK: Readonly<Record<Bucket, LookBack>> = { minute: MINUTES_BACK, hour: HOURS_BACK, day: DAYS_BACK };
+const DELIVERIES_BACK: typeof RUNS_BACK = { ...RUNS_BACK, day: HOURS_BACK };
+
 /** How long buckets are, and which time they cover. */
 const BUCKETED = {
   bucket: parameter.oneOf(BUCKETS).meta({ description: 'hour by default.' }),
-  minutes: parameter.wholeNumber({ min: 1, max: MAX_MINUTES, fallback: 60 }).meta({
-    description: 'How far back minutes go without `since`; 60 by default.',
+  minutes: parameter.givenWholeNumber(MINUTES).meta({
+    description: 'How far back `bucket=minute` goes without `since`; 60 by default.',
   }),
-  hours: parameter.lookBackHours(),
+  hours: parameter.givenWholeNumber(LOOK_BACK_HOURS),
   ...SPAN,
 };
 
@@ -122,15 +138,17 @@ const runTimeseriesRoute: ApiRoutes = (app, { store, clock }) => {
       description: 'Hours and days also count runs that were deleted since; minutes count only stored runs.',
       query: z.strictObject({
         ...BUCKETED,
-        days: parameter.wholeNumber({ min: 1, max: 365, fallback: 30 }),
+        hours: BUCKETED.hours.meta({ description: 'How far back `bucket=hour` goes without `since`; 24 by default.' }),
+        days: parameter.givenWholeNumber(DAYS).meta({
+          description: 'How far back `bucket=day` goes without `since`; 30 by default.',
+        }),
         flowId: parameter.optionalGuid(),
       }),
       answer: runTimeseriesSchema,
     }),
     async ({ query }) => {
       const { bucket = 'hour' } = query;
-      const lookBackMs = { minute: query.minutes * MINUTE_MS, hour: query.hours * HOUR_MS, day: query.days * DAY_MS };
-      const range = wholeBuckets(bucket, { ...query, lookBackMs: lookBackMs[bucket] }, clock.now());
+      const range = wholeBuckets(bucket, { ...query, lookBackMs: lookBackMs(query, bucket, RUNS_BACK) }, clock.now());
       const counted = await store.runTimeseries({ ...range, flowId: query.flowId });
       return {
         bucket,
@@ -173,14 +191,17 @@ const deliveryTimeseriesRoute: ApiRoutes = (app, { store, clock }) => {
       summary: 'Deliveries by the minute, hour or day, including empty buckets',
       query: z.strictObject({
         ...BUCKETED,
+        hours: BUCKETED.hours.meta({
+          description: 'How far back `bucket=hour` and `bucket=day` go without `since`; 24 by default.',
+        }),
         flowId: parameter.optionalGuid(),
       }),
       answer: deliveryTimeseriesSchema,
     }),
-    async ({ query: { hours, minutes, flowId, ...query } }) => {
-      const { bucket = 'hour' } = query;
-      const lookBackMs = bucket === 'minute' ? minutes * MINUTE_MS : hours * HOUR_MS;
-      const range = wholeBuckets(bucket, { ...query, lookBackMs }, clock.now());
+    async ({ query }) => {
+      const { bucket = 'hour', flowId } = query;
+      const asked = { ...query, lookBackMs: lookBackMs(query, bucket, DELIVERIES_BACK) };
+      const range = wholeBuckets(bucket, asked, clock.now());
       const counted = await store.deliveryTimeseries({ ...range, flowId });
       return {
         bucket,
@@ -195,6 +216,18 @@ const deliveryTimeseriesRoute: ApiRoutes = (app, { store, clock }) => {
     },
   );
 };
+
+/** How far back was asked for. Throws a 400 for a parameter of another bucket, which would change nothing. */
+function lookBackMs(
+  given: Partial<Record<LookBack['name'], number | undefined>>,
+  bucket: Bucket,
+  lookBacks: typeof RUNS_BACK,
+): number {
+  const { name, unitMs, fallback } = lookBacks[bucket];
+  const other = (['minutes', 'hours', 'days'] as const).find((each) => each !== name && given[each] !== undefined);
+  if (other === undefined) return (given[name] ?? fallback) * unitMs;
+  throw new HttpError('invalid_request', `${other}: does not fit bucket=${bucket}, which takes ${name}`);
+}
 
 /** The range that was asked for, widened to whole buckets in UTC. Throws a 400 if it is empty or too long. */
 function wholeBuckets(
@@ -212,7 +245,10 @@ function wholeBuckets(
   const count = (until - since) / size;
   const most = MAX_BUCKETS[bucket];
   if (count <= most) return { since, until, bucketMs: size };
-  throw new HttpError('invalid_request', `since: asks for ${count} buckets of one ${bucket}; at most ${most} are allowed`);
+  throw new HttpError(
+    'invalid_request',
+    `since: asks for ${count} buckets of one ${bucket}; at most ${most} are allowed`,
+  );
 }
 
 /** One entry for each bucket of a range; the store leaves empty ones out. */
