@@ -118,6 +118,31 @@ function dropUnused(document: Document): Document {
 const EXAMPLE_ID = '0199a2b4-7c1e-7d3a-9b52-3f0f8d1c2a10';
 const id = { type: 'string', format: 'uuid' };
 
+const idOrSlug = {
+  name: 'idOrSlug',
+  in: 'path',
+  required: true,
+  description: 'The slug of the trigger, or the id of the flow for its first webhook trigger; any case.',
+  schema: { type: 'string' },
+};
+
+const queryOf = (name: string, description: string) => ({
+  name,
+  in: 'query',
+  required: false,
+  description,
+  schema: { type: 'string' },
+});
+
+/** Reasons that only what has a body, or is kept as a delivery, is refused for. */
+const OF_DELIVERIES: ReadonlySet<Reason> = new Set([
+  'body_too_large',
+  'invalid_json',
+  'body_schema',
+  'idempotency_conflict',
+  'nonce_replayed',
+]);
+
 /**
  * The receive endpoint in terms of OpenAPI. It is not a route of the dashboard, and answers publishers as they document.
  * Its refusals come from the table of reasons.
@@ -131,16 +156,11 @@ const receiveEndpoint = {
       description:
         'Needs no credentials: the gates of the trigger decide. The body is read byte for byte, whatever its content type. ' +
         'Gates refuse only under Enforce; 400, 403 for a disabled flow, 404, 405, 413 and 503 are the same in every mode. ' +
-        'GET and HEAD are answered if the scheme of the trigger has a handshake that uses them, otherwise with 405.',
+        'HEAD is answered with 200 if the scheme of the trigger has a handshake that uses it (Trello, Intercom), otherwise ' +
+        'with 405.',
       security: [],
       parameters: [
-        {
-          name: 'idOrSlug',
-          in: 'path',
-          required: true,
-          description: 'The slug of the trigger, or the id of the flow for its first webhook trigger; any case.',
-          schema: { type: 'string' },
-        },
+        idOrSlug,
         {
           name: 'idempotency-key',
           in: 'header',
@@ -157,7 +177,41 @@ const receiveEndpoint = {
           '*/*': { schema: { description: 'Any bytes.' } },
         },
       },
-      responses: { 200: acceptedAnswer(), 204: { description: 'A handshake of Discord' }, ...refusals() },
+      responses: {
+        200: acceptedAnswer(),
+        204: { description: 'A handshake of Discord' },
+        408: refusal(408, []),
+        ...refusals(REASON_CODES),
+      },
+    },
+    get: {
+      tags: ['receive'],
+      operationId: 'answerHandshake',
+      summary: 'Answers the handshake of a publisher that tests the URL with GET',
+      description:
+        'Meta and Dropbox send one when the URL is saved, and so may your own schemes. It starts no run. Needs no credentials. ' +
+        'A trigger whose scheme has no such handshake answers 405. The query is what the publisher documents.',
+      security: [],
+      parameters: [
+        idOrSlug,
+        queryOf('challenge', 'Dropbox: what the answer repeats.'),
+        queryOf('hub.mode', 'Meta: `subscribe`.'),
+        queryOf('hub.verify_token', 'Meta: the `webhookVerifyToken` of the trigger.'),
+        queryOf('hub.challenge', 'Meta: what the answer repeats.'),
+      ],
+      responses: {
+        200: {
+          description: 'What the publisher expects: of Meta and Dropbox the text of the challenge',
+          content: { 'text/plain': { schema: { type: 'string' } } },
+        },
+        ...refusals(
+          REASON_CODES.filter((reason) => !OF_DELIVERIES.has(reason)),
+          [
+            [403, 'key_not_configured'],
+            [403, 'signature_mismatch'],
+          ],
+        ),
+      },
     },
   },
 };
@@ -197,14 +251,18 @@ function acceptedAnswer() {
   };
 }
 
-/** One response for each status, with its reasons. Handshakes are refused as their publishers document. */
-function refusals() {
-  const byStatus = new Map<number, Reason[]>([[405, []]]);
-  for (const reason of REASON_CODES) {
-    const { statusCode } = REASONS[reason];
-    byStatus.set(statusCode, [...(byStatus.get(statusCode) ?? []), reason]);
-  }
-  return Object.fromEntries([...byStatus].map(([status, reasons]) => [status, refusal(status, reasons)]));
+/**
+ * One response for each status, with its reasons; handshakes are also refused as their publishers document. A Host header
+ * that names no host is refused with 400, and another method with 405, without a reason.
+ */
+function refusals(reasons: readonly Reason[], ofHandshakes: readonly (readonly [status: number, Reason])[] = []) {
+  const byStatus = new Map<number, Reason[]>([
+    [400, []],
+    [405, []],
+  ]);
+  const all = [...reasons.map((reason) => [REASONS[reason].statusCode, reason] as const), ...ofHandshakes];
+  for (const [status, reason] of all) byStatus.set(status, [...(byStatus.get(status) ?? []), reason]);
+  return Object.fromEntries([...byStatus].map(([status, given]) => [status, refusal(status, given)]));
 }
 
 function refusal(status: number, reasons: readonly Reason[]) {
@@ -217,7 +275,7 @@ function refusal(status: number, reasons: readonly Reason[]) {
         schema: {
           type: 'object',
           properties: { ...properties, ...(isReasoned && { reason: { enum: reasons } }) },
-          required: ['statusCode', 'error', 'message', ...(isReasoned ? ['reason'] : [])],
+          required: ['statusCode', 'error', 'message', ...(isReasoned && status !== 400 ? ['reason'] : [])],
           additionalProperties: false,
         },
       },

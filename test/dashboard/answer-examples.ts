@@ -35,6 +35,11 @@ export const examples: Record<string, readonly Example[]> = {
     { url: `${api}/webhook/${HOOK_ONLY_ID}`, status: 200, body: { order: 7 } },
     { url: `${api}/webhook/nobody`, status: 404, body: { order: 7 } },
   ],
+  answerHandshake: [
+    { url: `${api}/webhook/files?challenge=abc`, status: 200 },
+    { url: `${api}/webhook/${HOOK_ONLY_ID}`, status: 405 },
+    { url: `${api}/webhook/nobody`, status: 404 },
+  ],
   live: [{ url: '/health/live', status: 200 }],
   ready: [
     { url: '/health/ready', status: 200 },

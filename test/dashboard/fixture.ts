@@ -105,8 +105,8 @@ export async function startDashboard(
     logger: pino({ level: 'info' }, { write: (line) => logged.push(JSON.parse(line)) }),
     prepareServer: (fastify) => {
       fastify.addHook('onRoute', ({ method, url }) => {
-        // GET of the receive endpoint is for handshakes alone.
-        const described = url.startsWith('/flows/api/webhook/') ? ['POST'] : [method].flat();
+        // The receive endpoint answers other methods with 405.
+        const described = url.startsWith('/flows/api/webhook/') ? ['POST', 'GET'] : [method].flat();
         for (const each of described) if (each !== 'HEAD') routes.push(`${each} ${url}`);
       });
     },

@@ -42,7 +42,14 @@ const HOOK_ONLY = {
   id: HOOK_ONLY_ID,
   name: 'hook only',
   version: '1',
-  triggers: { hook: { type: 'webhook', inputs: {} } },
+  triggers: {
+    hook: { type: 'webhook', inputs: {} },
+    // The test of its URL is a GET.
+    files: {
+      type: 'webhook',
+      inputs: { webhookSlug: 'files', webhookSignatureScheme: 'Dropbox', webhookHmacKey: 'k'.repeat(32) },
+    },
+  },
   steps: {},
 };
 
