@@ -1,11 +1,12 @@
-// Writes the references that are made from schemas: `npm run docs`. A test compares them with what the schemas give.
-import { writeFileSync } from 'node:fs';
+// Writes the references that are made from schemas, and the comparison: `npm run docs`. A test compares them with what is given.
+import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import { createAlertSender, createSendAlertHandler } from '../src/alerts/send.ts';
 import { describeSettings } from '../src/config/settings-schema.ts';
 import { builtInHandlers } from '../src/flows/handlers/index.ts';
 import { manifestJsonSchema } from '../src/manifest/schema.ts';
+import { comparisonPage, readComparison, withComparison } from './compared.ts';
 
 const GENERATED = '<!-- Written by `npm run docs` from the schemas. Change those, not this page. -->';
 
@@ -294,9 +295,16 @@ ${sections.join('\n\n')}
 `;
 }
 
-/** Text of each page that is made from schemas, by its path in the repository. */
+/** Text of each page that is made from schemas or data, by its path in the repository. */
 export function references(): Readonly<Record<string, string>> {
-  return { 'docs/manifest.md': manifestReference(), 'docs/settings.md': settingsReference() };
+  const comparison = readComparison();
+  const readme = readFileSync(resolve(import.meta.dirname, '../README.md'), 'utf8');
+  return {
+    'docs/manifest.md': manifestReference(),
+    'docs/settings.md': settingsReference(),
+    'docs/compared.md': comparisonPage(comparison),
+    'README.md': withComparison(readme, comparison),
+  };
 }
 
 if (process.argv[1] === import.meta.filename) {
