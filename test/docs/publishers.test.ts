@@ -72,6 +72,15 @@ describe.each(schemes)('the page of $name', ({ spec, page: { file, text, manifes
     expect(text).toContain(`https://hooks.example.com/flows/api/webhook/${inputs.webhookSlug}`);
   });
 
+  it('says when and how often the publisher retries and where that is from, or that no page says it', () => {
+    const [, section = ''] = /^## Retries and duplicates\n([\s\S]*?)^## /m.exec(text) ?? [];
+    const words = section.replace(/\s+/g, ' ');
+    expect(words).toMatch(/https:|as of November 2026|sender decides/);
+    if (/\bretr(?:y|ies)\b/.test(words)) {
+      expect(words).toMatch(/\b(\d+|once|twice|two|three|five|ten)\b|found (in )?no|names no number|decides/);
+    }
+  });
+
   it('enforces, and names as nonce header only the one that the scheme has', () => {
     expect(inputs.webhookEnforcementMode).toBe('Enforce');
     expect([spec.headers[0]?.deliveryId, undefined]).toContain(inputs.webhookNonceHeader);
