@@ -137,6 +137,10 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     isStopping: () => parts.phase.isStopping,
     isLeaving: () => parts.phase.isLeaving,
     isStarting: () => parts.phase.isStarting,
+    kept: {
+      hasLog: settings.deliveryStore === 'database',
+      days: Math.min(settings.deliveryRetentionDays, settings.runRetentionDays),
+    },
     stepConcurrency: settings.stepConcurrency,
     access,
     logins: access.kind === 'credentials' ? createLogins(access, { store, clock }) : undefined,

@@ -8,6 +8,7 @@ import { decorateActor, READING_METHODS, recordActivity, refuseBuiltIn, requireS
 import { activityRoutes } from './api/activity.ts';
 import { alertRoutes } from './api/alerts.ts';
 import { attentionRoutes } from './api/attention.ts';
+import { bookRoutes } from './api/books.ts';
 import { deliveryRoutes } from './api/deliveries.ts';
 import { deliveryReviewRoutes } from './api/delivery-review.ts';
 import { deployRoutes } from './api/deploys.ts';
@@ -54,6 +55,7 @@ const apiRoutes = [
   deliveryReviewRoutes,
   evidenceRoutes,
   figureRoutes,
+  bookRoutes,
   runRoutes,
   runHistoryRoutes,
   runOutlineRoutes,

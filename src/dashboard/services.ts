@@ -52,6 +52,7 @@ export interface DashboardServices {
     | 'databaseFileBytes'
     | 'databaseWalBytes'
     | 'purgeAgeSeconds'
+    | 'deliveriesUnaccounted'
     | 'webhookRejected'
     | 'logins'
     | 'eventReaders'
@@ -64,6 +65,8 @@ export interface DashboardServices {
   readonly clock: ServiceClock;
   readonly newId: () => string;
   readonly logger: Logger;
+  /** Whether the delivery log is in the database, and how many days both it and the runs are kept. */
+  readonly kept: { readonly hasLog: boolean; readonly days: number };
   /** Steps that run at once. */
   readonly stepConcurrency: number;
   /** Tells clients that log in apart; must not trust anything that a client can write. */

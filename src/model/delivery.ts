@@ -106,3 +106,6 @@ export interface GateResult {
   /** What the gate found and compared; never a key nor a signature that would have been right. */
   readonly facts: JsonObject;
 }
+
+/** How the details of records begin that say what kind of delivery it was: the books tell those apart. */
+export const DETAILS = { handshake: 'handshake ', discarded: 'held, and discarded by ' } as const;

@@ -44,10 +44,11 @@ export interface Metrics {
   /** From the time a cron trigger fell due to its run's start. */
   readonly scheduleLagMs: Histogram;
   readonly commitSeconds: Histogram;
-  /** These three are set whenever the metrics are read. */
+  /** These four are set whenever the metrics are read. */
   readonly databaseFileBytes: Gauge;
   readonly databaseWalBytes: Gauge;
   readonly purgeAgeSeconds: Gauge;
+  readonly deliveriesUnaccounted: Gauge;
   readonly buildInfo: Gauge<'version' | 'node' | 'database'>;
   /** Set whenever the metrics are read. */
   readonly ready: Gauge;
@@ -153,6 +154,13 @@ function storeMetrics(registers: Registry[]) {
     purgeAgeSeconds: new Gauge({
       name: 'sluice_purge_age_seconds',
       help: 'Seconds for which the oldest nonce has been past its end; retention keeps it below 120.',
+      registers,
+    }),
+    deliveriesUnaccounted: new Gauge({
+      name: 'sluice_deliveries_unaccounted',
+      help:
+        'Accepted deliveries of the last ten minutes without a run and neither held, discarded nor a repetition, counted ' +
+        'from the tables once a minute; NaN where the delivery log is kept in memory.',
       registers,
     }),
     buildInfo: new Gauge({

@@ -1,6 +1,6 @@
 import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import type { Clock } from '../model/clock.ts';
-import type { Delivery, Reason } from '../model/delivery.ts';
+import { DETAILS, type Delivery, type Reason } from '../model/delivery.ts';
 import { isUnverified, REASONS, refused, type WebhookAnswer } from './answers.ts';
 import type { Evidence } from './gate.ts';
 import { answerInTime, failureOf } from './gates/operator-gate.ts';
@@ -93,7 +93,10 @@ async function shakeHands(
     services.logger.info({ flowId, triggerKey, handshake: name }, 'a publisher sent the key of a trigger');
   }
   const { evidence, gateResults } = judgement;
-  const greeted = { ...reception, judgement: { ...CLEAN, detail: `handshake ${name}`, evidence, gateResults } };
+  const greeted = {
+    ...reception,
+    judgement: { ...CLEAN, detail: `${DETAILS.handshake}${name}`, evidence, gateResults },
+  };
   if (services.isWorthKeeping(reception)) return endWithoutRun(greeted, answer, services);
   reportDelivery(greeted, null, services);
   return answer;
@@ -118,7 +121,7 @@ function turnAway(
   services: OutcomeServices,
 ): Promise<WebhookAnswer> {
   const { evidence, gateResults } = reception.judgement;
-  const judgement = { ...CLEAN, detail: `handshake ${name}: ${detail}`, evidence, gateResults };
+  const judgement = { ...CLEAN, detail: `${DETAILS.handshake}${name}: ${detail}`, evidence, gateResults };
   const turnedAway = { ...reception, judgement: refusedFor(judgement, reason) };
   return endWithoutRun(turnedAway, refused(reason, statusCode), services);
 }

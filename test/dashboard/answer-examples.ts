@@ -71,6 +71,7 @@ export const examples: Record<string, readonly Example[]> = {
   getManifestSchema: strict('/manifest-schema'),
   listSchemes: strict('/schemes'),
   listDeliveries: [...list('/webhooks/recent'), at('/webhooks/recent?search=order&reason=SIGNATURE_MISMATCH', 200)],
+  getBooks: [at('/books', 200), at('/books?since=1', 200), at('/books?since=2026-03-02&until=2026-03-01', 400)],
   deliveryStats: [at('/webhooks/stats', 200), at('/webhooks/stats?hours=0', 400)],
   webhookTimeseries: [at('/webhooks/timeseries?bucket=day', 200), at('/webhooks/timeseries?hours=0', 400)],
   webhookReadiness: [at('/webhooks/readiness', 200), at('/webhooks/readiness?flowId=x', 400)],

@@ -39,7 +39,7 @@ async function seed(): Promise<void> {
   const status = "CASE WHEN n % 200 = 0 THEN 'Running' WHEN n % 200 = 1 THEN 'Failed' ELSE 'Succeeded' END";
   const numbers = `generate_series(1, ${RUNS}) AS n`;
   await runSql(`SET search_path = ${schema};
-    INSERT INTO flows VALUES ('${flowId}', 'Orders', '1', 3, true, NULL, NULL, 0, 0);
+    INSERT INTO flows VALUES ('${flowId}', 'Orders', '1', 3, true, NULL, NULL, NULL, 0, 0);
     INSERT INTO revisions (flow_id, revision, name, version, hash, digest, acting_steps, snapshot, created_at, source,
       access, overrides, findings)
     SELECT '${flowId}', n, 'Orders', '1', 'hash ' || n, ${uuid('n')}, '[]', '{"steps":{"first":{"type":"NoOp","inputs":{},"runAfter":{}}}}', 0, 'api',
@@ -249,6 +249,7 @@ const questions: Question[] = [
   ['countEndedRuns', T0],
   ['deliveryStats', T0 + 61_001],
   ['countDeliveries', { since: T0, recentSince: T0 }],
+  ['countBooks', { since: T0, until: T0 + 60_000 }],
   ...flows.flatMap((flow): Question[] => [
     ['deliveryTimeseries', { flowId: undefined, ...flow, ...range }],
     ['runTimeseries', { flowId: undefined, ...flow, ...range }],

@@ -142,6 +142,7 @@ const questions: [OperationName, ...unknown[]][] = [
   ['summariseDeliveries', { since: T0 }],
   ['summariseDeliveries', { since: T0, flowId }],
   ['countDeliveries', { since: T0, recentSince: T0 }],
+  ['countBooks', { since: T0, until: T0 + 60_000 }],
   ['listKeyUsers', { flowId, triggerKey: 'hook', upTo: id(9), since: T0, limit: 9 }],
   ['countRuns'],
   ['countEndedRuns', T0],

@@ -4,6 +4,7 @@ import type { FlowSwitch } from '../../deploys/flow-switch.ts';
 import { HttpError } from '../../errors.ts';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
+import { DETAILS } from '../../model/delivery.ts';
 import { runHeaders } from '../../webhooks/headers.ts';
 import { actorOf } from '../activity.ts';
 import { builtInFlow, field, flowDisabled, isoTime, isoTimeOrNull, outcomeSchema, unknownId } from '../answer.ts';
@@ -218,7 +219,7 @@ const discardRoute: ApiRoutes = (app, services) => {
       const flowId = findFlow(request.params.id, services).record.id;
       const { reason, before } = parseJsonBody(request, discardBody);
       const heldBefore = before === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(before);
-      const note = `held, and discarded by ${actorOf(request).name}: ${reason}`;
+      const note = `${DETAILS.discarded}${actorOf(request).name}: ${reason}`;
       const { discarded, left } = await services.holding.discard(flowId, { heldBefore, note });
       const message = `${discarded} held ${discarded === 1 ? 'delivery is' : 'deliveries are'} discarded`;
       return { success: true, message, discarded, left };

@@ -3,6 +3,7 @@ import { differencesOf } from '../../config/fingerprint.ts';
 import { errorSchema } from '../answer.ts';
 import { route, textAnswer } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { createUnaccounted } from './books.ts';
 import { sharingReplicas, type Unfit, unfitReplica } from './replicas.ts';
 
 /** For supervisors and load balancers; needs no credentials, because those have none. */
@@ -67,7 +68,8 @@ const NAMED_FLOWS = 5;
 /** What Prometheus scrapes. */
 export const metricsRoute: ApiRoutes = (app, services) => {
   const { registry, ready, clusterReplicas, clusterDifferences } = services.metrics;
-  const { databaseFileBytes, databaseWalBytes, purgeAgeSeconds } = services.metrics;
+  const { databaseFileBytes, databaseWalBytes, purgeAgeSeconds, deliveriesUnaccounted } = services.metrics;
+  const countUnaccounted = createUnaccounted(services);
   app.get(
     '/metrics',
     route('service', {
@@ -95,6 +97,8 @@ export const metricsRoute: ApiRoutes = (app, services) => {
         const end = storage.oldestNonceEnd ?? Number.POSITIVE_INFINITY;
         purgeAgeSeconds.set(Math.max(0, services.clock.ledger() - end) / 1000);
       }
+      const unaccounted = await countUnaccounted().catch(() => undefined);
+      if (unaccounted !== undefined) deliveriesUnaccounted.set(unaccounted);
       return reply.type(registry.contentType).send(await registry.metrics());
     },
   );

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import type { interventionSchema } from '../api/activity.ts';
 import type { alertTargetSchema } from '../api/alerts.ts';
 import type { attentionSchema } from '../api/attention.ts';
+import type { BookAnswers } from '../api/books.ts';
 import type { deliverySchema } from '../api/deliveries.ts';
 import type { DeliveryReviewAnswers } from '../api/delivery-review.ts';
 import type { DeployAnswers } from '../api/deploys.ts';
@@ -30,6 +31,7 @@ import type { Graph } from './graph/graph.ts';
 export interface Api
   extends DeliveryReviewAnswers,
     DeployAnswers,
+    BookAnswers,
     FigureAnswers,
     FlowAnswers,
     RevisionAnswers,

@@ -20,6 +20,8 @@ export const words = {
   signatureOf,
   sentence,
   stoppedDeliveries,
+  books,
+  lost,
 };
 
 type Reason = NonNullable<Api['Delivery']['reason']>;
@@ -366,6 +368,22 @@ function spelledOut(name: string): string {
 
 function ownOf<Value>(table: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(table, name) ? table[name] : undefined;
+}
+
+/** Whether anything that was accepted is missing. */
+function lost({ unaccounted }: Api['Books']): string {
+  if (unaccounted === null) return 'Not known: the delivery log is kept in memory';
+  return unaccounted === 0 ? '0 unaccounted' : `${format.count(unaccounted)} unaccounted`;
+}
+
+/** What became of what was accepted: "12 accepted = 11 runs + 1 held"; figures of nothing are left out, but for runs. */
+function books({ accepted, runs, held, discarded, filtered, duplicates, coalesced }: Api['Books']): string {
+  if (accepted === null) return '';
+  const figures = { held, discarded, filtered, duplicates, coalesced };
+  const others = Object.entries(figures).flatMap(([name, count]) =>
+    count === null || count === 0 ? [] : [`${format.count(count)} ${name}`],
+  );
+  return `${format.count(accepted)} accepted = ${[`${format.counted(runs ?? 0, 'run')}`, ...others].join(' + ')}`;
 }
 
 /** What may become of deliveries to a flow while it starts no runs; undefined where it has no webhook. A drain holds them. */

@@ -125,10 +125,23 @@ interface DeliveryLogStore {
   countDeliveries(query: { since: number; recentSince: number }): Promise<DeliveryCount[]>;
   /** Deliveries by buckets, oldest first; an empty bucket is absent. Counts outlive the records. */
   deliveryTimeseries(range: BucketRange): Promise<DeliveryBucket[]>;
+  /** What became of the deliveries that were accepted in that time, counted from their records. Handshakes are none. */
+  countBooks(span: TimeSpan): Promise<Books>;
   /** Deletes at most `limit` older records; yields how many. Their counts stay in the stats. Held deliveries stay. */
   purgeDeliveries(purge: { before: number; limit: number }): Promise<number>;
   /** Returns at most so many free pages to the file system if many are free; yields how many. */
   releaseSpace(request: { pages: number }): Promise<number>;
+}
+
+/** Deliveries that were accepted: each is in exactly one of the figures after the first. */
+export interface Books {
+  readonly accepted: number;
+  readonly runs: number;
+  readonly held: number;
+  readonly discarded: number;
+  readonly duplicates: number;
+  /** Nothing is stored of what they were accepted for. */
+  readonly unaccounted: number;
 }
 
 /** `since` and `until` are about the arrival. */

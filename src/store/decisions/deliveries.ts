@@ -112,7 +112,7 @@ function isHeld({ heldOnly, flowId }: DeliveryQuery): Query | undefined {
  * The ids of the deliveries of a span of time, so that those before and after it are not read. Records older than the
  * counts, which say which ids a minute has, are left to the condition on their time.
  */
-function* idsWithin(port: Port, { since, until }: TimeSpan): Decision<Query | undefined> {
+export function* idsWithin(port: Port, { since, until }: TimeSpan): Decision<Query | undefined> {
   if (since === undefined && until === undefined) return undefined;
   const first = Math.floor((since ?? Number.MIN_SAFE_INTEGER) / MINUTE_MS);
   const last = Math.floor((until ?? Number.MAX_SAFE_INTEGER) / MINUTE_MS);

@@ -1,6 +1,7 @@
 import { acceptanceVerbs } from './acceptance.ts';
 import { activityVerbs } from './activity.ts';
 import { alertVerbs } from './alerts.ts';
+import { bookVerbs } from './books.ts';
 import { deliveryVerbs } from './deliveries.ts';
 import { deployVerbs } from './deploys.ts';
 import { figureVerbs } from './figures.ts';
@@ -60,6 +61,7 @@ export const verbsWith = ({ runKeys, ...ownRows }: OwnTables) => ({
   ...controlVerbs,
   ...stepVerbs,
   ...figureVerbs,
+  ...bookVerbs,
   ...activityVerbs,
   ...alertVerbs,
   ...keyVerbs,

@@ -212,6 +212,8 @@ export const tables = `
   CREATE INDEX deliveries_by_flow_reason ON sluice.deliveries (flow_id, reason, id) WHERE reason IS NOT NULL;
   CREATE INDEX deliveries_by_flow_rejected ON sluice.deliveries (flow_id, id) WHERE rejected /*sqlite: = 1 */;
   -- Those that started no run: what may be judged again, and what is bounded.
+  -- Held ones that somebody discarded: what repeats them is accounted for.
+  CREATE INDEX deliveries_discarded ON sluice.deliveries (run_id) WHERE strpos(detail, 'held, and discarded by ') = 1;
   CREATE INDEX deliveries_refused ON sluice.deliveries (id, kept_bytes) WHERE run_id IS NULL;
 
   -- Accepted deliveries whose runs are to start later, in order of arrival.

@@ -3,6 +3,7 @@ import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
   acceptanceOf,
+  aDelivery,
   aNonce,
   claimAll,
   deliveryIds,
@@ -64,6 +65,44 @@ export function holds({ test }: StoreUnderTest): void {
       for (const known of [{ nonce: aNonce({ value: 'nonce 1' }) }, { idempotencyKey: 'key 1' }]) {
         expect((await store.accept(acceptanceOf(9, known))).kind).toBe('nonce' in known ? 'replayed' : 'duplicate');
       }
+    });
+  });
+
+  describe('the books', () => {
+    const NONE = { accepted: 0, runs: 0, held: 0, discarded: 0, duplicates: 0, unaccounted: 0 };
+    const books = (store: Store, since = T0, until = T0 + minute) => store.countBooks({ since, until });
+
+    test('say of each accepted delivery what became of it, and of nothing else', async (store) => {
+      expect(await books(store)).toEqual(NONE);
+      await store.deployFlow(deployOf(one));
+      await store.accept(acceptanceOf(1, { idempotencyKey: 'first' }));
+      expect((await store.accept(acceptanceOf(2, { idempotencyKey: 'first' }))).kind).toBe('duplicate');
+      await store.accept(acceptanceOf(3, { at: T0 - 1 }));
+      await store.accept(acceptanceOf(4, { at: T0 + minute }));
+      await store.recordDelivery(aDelivery({ id: id(5), receivedAt: T0, runId: null, detail: 'handshake challenge' }));
+      const refused = { statusCode: 401, rejected: true, reason: 'signature_missing', runId: null } as const;
+      await store.recordDelivery(aDelivery({ id: id(6), receivedAt: T0, ...refused }));
+      expect(await books(store)).toEqual({ ...NONE, accepted: 2, runs: 1, duplicates: 1 });
+      expect(await books(store, 0, T0 + 2 * minute)).toEqual({ ...NONE, accepted: 4, runs: 3, duplicates: 1 });
+    });
+
+    test('count what is held, its repetitions, and what was discarded of it', async (store) => {
+      await drain(store);
+      for (const n of [1, 2]) await store.holdDelivery(acceptanceOf(n, { idempotencyKey: `key ${n}` }));
+      const again = (n: number) => store.holdDelivery(acceptanceOf(10 + n, { idempotencyKey: `key ${n}` }));
+      expect((await again(1)).kind).toBe('duplicate');
+      expect(await books(store)).toEqual({ ...NONE, accepted: 3, held: 2, duplicates: 1 });
+      const note = 'held, and discarded by ops: moved';
+      await store.discardHeld({ flowId, heldBefore: T0 + 1, limit: 1, note });
+      expect(await books(store)).toEqual({ ...NONE, accepted: 3, held: 1, discarded: 1, duplicates: 1 });
+      await resume(store);
+      await release(store);
+      expect(await books(store)).toEqual({ ...NONE, accepted: 3, runs: 1, discarded: 1, duplicates: 1 });
+    });
+
+    test('count what has neither a run nor another place as unaccounted for', async (store) => {
+      await store.recordDelivery(aDelivery({ id: id(1), receivedAt: T0, runId: id(2000) }));
+      expect(await books(store)).toEqual({ ...NONE, accepted: 1, unaccounted: 1 });
     });
   });
 

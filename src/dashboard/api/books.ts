@@ -1,0 +1,94 @@
+import { z } from 'zod';
+import { DAY_MS, MINUTE_MS } from '../../model/clock.ts';
+import type { Books } from '../../store/store.ts';
+import { field, isoTime } from '../answer.ts';
+import { IN_ORDER, SPAN } from '../input.ts';
+import { route } from '../route.ts';
+import type { ApiRoutes, DashboardServices } from '../services.ts';
+
+const figure = (meaning: string) =>
+  field.integer().nullable().describe(`${meaning} null where the delivery log is kept in memory.`);
+
+const booksSchema = z
+  .object({
+    since: field.time(),
+    until: field.time(),
+    isCut: z.boolean().describe('`since` is later than asked: what was before may have been deleted by retention.'),
+    accepted: figure('Deliveries that were answered with 2xx, without handshakes; the sum of the figures below.'),
+    runs: figure('Those that started a run.'),
+    held: figure('Those whose run starts once their flow does.'),
+    discarded: figure('Those that were held, and discarded by somebody.'),
+    filtered: figure('Those that an expression of their trigger filtered out.'),
+    duplicates: figure('Those that repeat another one.'),
+    coalesced: figure('Those that joined the run of others.'),
+    unaccounted: figure('Those of which nothing of that is true: 0, or something is lost.'),
+  })
+  .meta({ id: 'Books' });
+
+/** What these operations answer. */
+export interface BookAnswers {
+  readonly Books: z.output<typeof booksSchema>;
+}
+
+type BookServices = Pick<DashboardServices, 'store' | 'clock' | 'kept'>;
+
+/** Whether anything that was accepted is missing. */
+export const bookRoutes: ApiRoutes = (app, services) => {
+  app.get(
+    '/flows/api/books',
+    route('deliveries', {
+      operationId: 'getBooks',
+      summary: 'What became of all that was accepted: counted from the tables, not from counters',
+      description: 'The last 24 hours by default.',
+      query: z.strictObject(SPAN).refine(...IN_ORDER),
+      answer: booksSchema,
+    }),
+    async ({ query }) => readBooks(query, services),
+  );
+};
+
+async function readBooks(
+  asked: { readonly since?: number | undefined; readonly until?: number | undefined },
+  { store, clock, kept }: BookServices,
+): Promise<z.output<typeof booksSchema>> {
+  const now = clock.now();
+  const until = asked.until ?? now + 1;
+  const wanted = asked.since ?? until - DAY_MS;
+  const since = Math.min(until, Math.max(wanted, now - kept.days * DAY_MS));
+  const span = { since: isoTime(since), until: isoTime(until), isCut: since > wanted };
+  const books = kept.hasLog ? await store.countBooks({ since, until }) : UNKNOWN;
+  const { accepted, runs, held, discarded, duplicates, unaccounted } = books;
+  return { ...span, accepted, runs, held, discarded, filtered: 0, duplicates, coalesced: 0, unaccounted };
+}
+
+const UNKNOWN: Readonly<Record<keyof Books, null>> = {
+  accepted: null,
+  runs: null,
+  held: null,
+  discarded: null,
+  duplicates: null,
+  unaccounted: null,
+};
+
+/** What a scrape is told of, and how long: counting costs a look at each delivery. */
+const WATCHED_MS = 10 * MINUTE_MS;
+const COUNTED_EVERY_MS = MINUTE_MS;
+
+/** Makes what a scrape asks: how many deliveries of the last ten minutes are unaccounted for, as of a minute ago at most. */
+export function createUnaccounted(services: BookServices): () => Promise<number> {
+  let last: { readonly at: number; readonly count: Promise<number> } | undefined;
+  return () => {
+    const now = services.clock.monotonic();
+    if (last === undefined || now - last.at >= COUNTED_EVERY_MS) {
+      const count = readBooks({ since: services.clock.now() - WATCHED_MS }, services).then(
+        ({ unaccounted }) => unaccounted ?? Number.NaN,
+      );
+      last = { at: now, count };
+      // The next scrape asks again.
+      count.catch(() => {
+        last = undefined;
+      });
+    }
+    return last.count;
+  };
+}
