@@ -13,11 +13,10 @@ import { inspectStore } from '../store/offline.ts';
 import { bodySealer } from '../store/sealed-body.ts';
 import type { Inspection } from '../store/store.ts';
 import { print, printError } from '../telemetry/terminal.ts';
-import { CommandError, positive, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
-import { type Credentials, createServiceClient, NoAnswerError } from './service-client.ts';
+import { CommandError, positive, printJson, readCommandSettings, reporting, withService } from './context.ts';
+import { clientOf, NoAnswerError, type ServiceClient, type ServiceOptions } from './service-client.ts';
 
-interface ListOptions extends Credentials {
-  readonly to?: string;
+interface ListOptions extends ServiceOptions {
   readonly since?: number;
   readonly until?: number;
   readonly actor?: string;
@@ -27,8 +26,7 @@ interface ListOptions extends Credentials {
   readonly json?: true;
 }
 
-interface VerifyOptions extends Credentials {
-  readonly to?: string;
+interface VerifyOptions extends ServiceOptions {
   readonly expect?: ChainPoint;
   readonly json?: true;
 }
@@ -80,7 +78,7 @@ function verifyCommand(): Command {
 async function list({ json, ...options }: ListOptions): Promise<void> {
   const settings = await readCommandSettings();
   const items = await listItems(options, settings);
-  if (json) print(`${JSON.stringify(items, null, 2)}\n`);
+  if (json) printJson(items);
   else print(items.length === 0 ? 'Nothing.\n' : `${items.map(lineOf).join('\n')}\n`);
 }
 
@@ -91,7 +89,7 @@ async function listItems(options: Omit<ListOptions, 'json'>, settings: Settings)
     value === undefined ? [] : [[name, String(value)] as [string, string]],
   );
   try {
-    const client = createServiceClient(to ?? serviceUrl(settings), options, settings);
+    const client = await clientOf(options, settings);
     const path = `/flows/api/activity?${new URLSearchParams(query)}`;
     const { body } = await client.ask({ method: 'GET', path });
     if (!Array.isArray(body)) throw new CommandError('The answer is not a list; is it a Sluice service?');
@@ -112,20 +110,18 @@ function lineOf({ at, actor, action, target, outcome, reason }: InterventionView
   return `${at.replace(/\.\d+Z$/, 'Z')}  ${actor}  ${what}${ending}${reason === null ? '' : `: ${reason}`}`;
 }
 
-async function verify({ to, expect, json, ...credentials }: VerifyOptions): Promise<void> {
+async function verify({ expect, json, ...options }: VerifyOptions): Promise<void> {
   const settings = await readCommandSettings();
   const verdict =
-    to === undefined
+    options.to === undefined
       ? await inspecting(settings, (inspection) => verifyActivity(inspection, expect))
-      : await askVerdict(createServiceClient(to, credentials, settings), expect);
-  print(json ? `${JSON.stringify(verdict, null, 2)}\n` : `${verdictLines(verdict).join('\n')}\n`);
+      : await askVerdict(await clientOf(options, settings), expect);
+  if (json) printJson(verdict);
+  else print(`${verdictLines(verdict).join('\n')}\n`);
   process.exitCode = { whole: 0, broken: 1, unknown: 2 }[verdict.verdict];
 }
 
-async function askVerdict(
-  client: ReturnType<typeof createServiceClient>,
-  expected: ChainPoint | undefined,
-): Promise<ActivityVerdict> {
+async function askVerdict(client: ServiceClient, expected: ChainPoint | undefined): Promise<ActivityVerdict> {
   const query = expected === undefined ? '' : `?expect=${expected.seq}:${expected.hash}`;
   const { body } = await client.ask({ method: 'GET', path: `/flows/api/activity/verify${query}` });
   return body as ActivityVerdict;

@@ -8,7 +8,7 @@ import type { ManifestIssue } from '../manifest/issues.ts';
 import { type LoadedFlow, loadManifests } from '../manifest/load.ts';
 import { OVERRIDES, type Override } from '../model/finding.ts';
 import { type BodySealer, bodySealer } from '../store/sealed-body.ts';
-import { printError } from '../telemetry/terminal.ts';
+import { print, printError } from '../telemetry/terminal.ts';
 import { createKeyNames } from '../webhooks/key-names.ts';
 
 /** What a command works with: the settings, extensions and manifests that the service would use. */
@@ -67,6 +67,11 @@ export function reporting<Args extends unknown[]>(action: (...args: Args) => Pro
 
 function isExpected(error: unknown): error is Error {
   return [CommandError, SettingsError, ManifestsError, StoreUnavailableError].some((kind) => error instanceof kind);
+}
+
+/** Prints what `--json` asks for. */
+export function printJson(value: unknown): void {
+  print(`${JSON.stringify(value, null, 2)}\n`);
 }
 
 /** An option that takes what is to be allowed; the description says what the command does with it. */

@@ -4,13 +4,17 @@ import { formatIssue } from '../manifest/issues.ts';
 import type { DeployOutcome, Override } from '../model/finding.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { checkAgainstService, putManifests, readFolder } from './check.ts';
-import { allowOption, CommandError, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
+import {
+  allowOption,
+  CommandError,
+  printJson,
+  readCommandSettings,
+  reporting,
+  serviceUrl,
+  withService,
+} from './context.ts';
 import { isOpening, isRollback, renderDeployed, renderOutcomes } from './render-outcomes.ts';
-import { type Credentials, createServiceClient, findFlow, type ServiceClient } from './service-client.ts';
-
-interface ServiceOptions extends Credentials {
-  readonly to?: string;
-}
+import { clientOf, createServiceClient, findFlow, type ServiceClient, type ServiceOptions } from './service-client.ts';
 
 interface DeployCommandOptions extends ServiceOptions {
   readonly allow: readonly Override[];
@@ -37,8 +41,8 @@ export function deployCommand(): Command {
 
 async function deploy(folder: string | undefined, options: DeployCommandOptions): Promise<void> {
   const outcomes = await deployFolder(folder, options);
-  const render = options.dryRun ? renderOutcomes(outcomes, options.allow) : renderDeployed(outcomes);
-  print(options.json ? `${JSON.stringify(outcomes, null, 2)}\n` : render);
+  if (options.json) printJson(outcomes);
+  else print(options.dryRun ? renderOutcomes(outcomes, options.allow) : renderDeployed(outcomes));
   process.exitCode = deployExitCode(outcomes, options.allow);
 }
 
@@ -116,8 +120,7 @@ export function drainCommand(): Command {
 }
 
 async function drain(name: string, options: DrainOptions): Promise<void> {
-  const settings = await readCommandSettings();
-  const client = createServiceClient(options.to ?? serviceUrl(settings), options, settings);
+  const client = await clientOf(options);
   const { deploy: folder, hold, reason, ...service } = options;
   // Checked first: a folder that cannot be deployed must not stop a flow.
   if (folder !== undefined) await deployFolder(folder, { ...service, allow: ['caution'], dryRun: true });

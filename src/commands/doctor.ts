@@ -10,7 +10,7 @@ import { ACTIVITY_DAYS } from '../review/activity.ts';
 import { examineStore } from '../store/offline.ts';
 import type { DueKind, Examination, ExaminedContents } from '../store/store.ts';
 import { print } from '../telemetry/terminal.ts';
-import { CommandError, readCommandSettings, reporting } from './context.ts';
+import { CommandError, printJson, readCommandSettings, reporting } from './context.ts';
 
 /** What was looked at, and whether somebody should look closer. */
 interface Check {
@@ -54,7 +54,8 @@ async function doctor({ quick, json }: DoctorOptions): Promise<void> {
     openFilesCheck(),
     ...settingsChecks(settings),
   ];
-  print(json ? `${JSON.stringify(checks, null, 2)}\n` : `${checks.map(lineOf).join('\n')}\n`);
+  if (json) printJson(checks);
+  else print(`${checks.map(lineOf).join('\n')}\n`);
   process.exitCode = checks.every(({ status }) => status === 'ok') ? 0 : 1;
 }
 

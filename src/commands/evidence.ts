@@ -4,11 +4,10 @@ import { basename, join } from 'node:path';
 import { Command } from 'commander';
 import { keyName, verifyEvidence } from '../evidence/evidence.ts';
 import { print, printError } from '../telemetry/terminal.ts';
-import { CommandError, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
-import { type Credentials, createServiceClient } from './service-client.ts';
+import { CommandError, reporting, withService } from './context.ts';
+import { clientOf, type ServiceOptions } from './service-client.ts';
 
-interface FetchOptions extends Credentials {
-  readonly to?: string;
+interface FetchOptions extends ServiceOptions {
   readonly output?: string;
 }
 
@@ -26,10 +25,9 @@ export function evidenceCommand(): Command {
   return withService(command).action(reporting(fetchEvidence));
 }
 
-async function fetchEvidence(deliveryId: string, { to, output, ...credentials }: FetchOptions): Promise<void> {
+async function fetchEvidence(deliveryId: string, { output, ...options }: FetchOptions): Promise<void> {
   if (!/^[0-9a-f-]{36}$/i.test(deliveryId)) throw new CommandError(`"${deliveryId}" is not the id of a delivery`);
-  const settings = await readCommandSettings();
-  const client = createServiceClient(to ?? serviceUrl(settings), credentials, settings);
+  const client = await clientOf(options);
   const text = await (await client.open(`/flows/api/webhooks/${deliveryId}/evidence`)).text();
   const file = output ?? `evidence-${deliveryId}.json`;
   await writeFile(file, text);

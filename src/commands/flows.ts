@@ -1,21 +1,18 @@
 import { Command } from 'commander';
 import { print } from '../telemetry/terminal.ts';
-import { CommandError, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
-import { type Credentials, createServiceClient, findFlow, listFlows, type ServiceClient } from './service-client.ts';
+import { CommandError, printJson, reporting, withService } from './context.ts';
+import { clientOf, findFlow, listFlows, type ServiceOptions } from './service-client.ts';
+import { table } from './table.ts';
 
-interface FlowsOptions extends Credentials {
-  readonly to?: string;
-}
-
-interface ListOptions extends FlowsOptions {
+interface ListOptions extends ServiceOptions {
   readonly json?: true;
 }
 
-interface DeleteOptions extends FlowsOptions {
+interface DeleteOptions extends ServiceOptions {
   readonly reason?: string;
 }
 
-interface DiscardOptions extends FlowsOptions {
+interface DiscardOptions extends ServiceOptions {
   readonly reason: string;
   readonly before?: string;
 }
@@ -49,23 +46,13 @@ export function flowsCommand(): Command {
     .addCommand(withService(discard).action(reporting(discardHeld)));
 }
 
-async function clientOf(options: FlowsOptions): Promise<ServiceClient> {
-  const settings = await readCommandSettings();
-  return createServiceClient(options.to ?? serviceUrl(settings), options, settings);
-}
-
 async function listAll(options: ListOptions): Promise<void> {
   const flows = await listFlows(await clientOf(options));
-  if (options.json) return print(`${JSON.stringify(flows, null, 2)}\n`);
+  if (options.json) return printJson(flows);
   const stateOf = ({ isEnabled, drainingSince }: (typeof flows)[number]) =>
     isEnabled ? (drainingSince === null ? 'enabled' : 'draining') : 'disabled';
-  const rows = [
-    ['ID', 'NAME', 'VERSION', 'REVISION', 'STATE'],
-    ...flows.map((flow) => [flow.id, flow.name, flow.version, String(flow.revision), stateOf(flow)]),
-  ];
-  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((cells) => cells[column]?.length ?? 0))) ?? [];
-  const line = (cells: readonly string[]) => cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ');
-  print(rows.map((cells) => `${line(cells).trimEnd()}\n`).join(''));
+  const rows = flows.map((flow) => [flow.id, flow.name, flow.version, String(flow.revision), stateOf(flow)]);
+  print(table(['ID', 'NAME', 'VERSION', 'REVISION', 'STATE'], rows));
 }
 
 async function deleteFlow(name: string, { reason, ...options }: DeleteOptions): Promise<void> {

@@ -3,11 +3,10 @@ import { Command } from 'commander';
 import { parseBody } from '../expressions/trigger-body.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import { print, printError } from '../telemetry/terminal.ts';
-import { CommandError, positive, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
-import { type Credentials, createServiceClient, findWebhooks, type ServiceClient } from './service-client.ts';
+import { CommandError, positive, reporting, withService } from './context.ts';
+import { clientOf, findWebhooks, type ServiceClient, type ServiceOptions } from './service-client.ts';
 
-interface InferOptions extends Credentials {
-  readonly to?: string;
+interface InferOptions extends ServiceOptions {
   readonly count: number;
   readonly output?: string;
 }
@@ -30,9 +29,8 @@ export function inferCommand(): Command {
 
 async function infer(slugOrId: string, _: unknown, command: Command): Promise<void> {
   // `--output` is an option of `schema` too, which takes it first.
-  const { to, count, output, ...credentials } = command.optsWithGlobals<InferOptions>();
-  const settings = await readCommandSettings();
-  const client = createServiceClient(to ?? serviceUrl(settings), credentials, settings);
+  const { count, output, ...options } = command.optsWithGlobals<InferOptions>();
+  const client = await clientOf(options);
   const webhooks = await findWebhooks(client, slugOrId);
   const [webhook] = webhooks;
   if (webhook === undefined || webhooks.length > 1) {

@@ -7,11 +7,11 @@ import { inspectStore } from '../store/offline.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { createTriggerTable } from '../webhooks/triggers.ts';
 import { restoreDeployed } from './check.ts';
-import { CommandError, openContext, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
-import { type Credentials, createServiceClient, findWebhooks, NoAnswerError } from './service-client.ts';
+import { CommandError, openContext, printJson, readCommandSettings, reporting, withService } from './context.ts';
+import { clientOf, findWebhooks, NoAnswerError, type ServiceOptions } from './service-client.ts';
+import { table } from './table.ts';
 
-interface KeysOptions extends Credentials {
-  readonly to?: string;
+interface KeysOptions extends ServiceOptions {
   readonly flow?: string;
   readonly json?: true;
 }
@@ -29,13 +29,14 @@ export function keysCommand(): Command {
 async function keys(options: KeysOptions): Promise<void> {
   const settings = await readCommandSettings();
   const listed = await listKeys(options, settings);
-  print(options.json ? `${JSON.stringify(listed, null, 2)}\n` : asText(listed));
+  if (options.json) printJson(listed);
+  else print(asText(listed));
 }
 
 async function listKeys(options: KeysOptions, settings: Settings): Promise<readonly KeyView[]> {
   const { to, flow } = options;
   try {
-    const client = createServiceClient(to ?? serviceUrl(settings), options, settings);
+    const client = await clientOf(options, settings);
     const { body } = await client.ask({ method: 'GET', path: '/flows/api/keys' });
     if (!Array.isArray(body))
       throw new CommandError('The answer is not a list of keys; is the service older than this release?');
@@ -86,15 +87,8 @@ async function readKeys(flow: string | undefined, settings: Settings): Promise<r
 function asText(keys: readonly KeyView[]): string {
   if (keys.length === 0) return 'No webhook has a key.\n';
   const head = ['WEBHOOK', 'ROLE', 'KEY', 'FINGERPRINT', 'LAST VERIFIED', '24 H', 'ALL'];
-  const rows = [head, ...keys.map(row)];
-  const widths = head.map((_, column) => Math.max(...rows.map((cells) => cells[column]?.length ?? 0)));
-  const line = (cells: readonly string[]) =>
-    cells
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join('  ')
-      .trimEnd();
-  const advice = keys.flatMap(({ message }) => (message === null ? [] : [`${message}.`]));
-  return `${[...rows.map(line), ...(advice.length === 0 ? [] : ['', ...advice])].join('\n')}\n`;
+  const advice = keys.flatMap(({ message }) => (message === null ? [] : [`${message}.\n`]));
+  return [table(head, keys.map(row)), ...(advice.length === 0 ? [] : ['\n', ...advice])].join('');
 }
 
 function row({ flowName, triggerKey, role, reference, fingerprint, lastVerifiedAt, last24Hours, count }: KeyView) {

@@ -3,10 +3,9 @@ import { Command } from 'commander';
 import { printable } from '../model/text.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, positive, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
-import { type Credentials, createServiceClient, findWebhooks, type ServiceClient } from './service-client.ts';
+import { createServiceClient, findWebhooks, type ServiceClient, type ServiceOptions } from './service-client.ts';
 
-interface ListenOptions extends Credentials {
-  readonly to?: string;
+interface ListenOptions extends ServiceOptions {
   readonly count?: number;
   readonly json?: true;
 }

@@ -11,7 +11,7 @@ import { describeSchemes, type SchemeDescription } from '../webhooks/schemes/des
 import { CAPTURED } from '../webhooks/schemes/spec.ts';
 import { activityCommand } from './activity.ts';
 import { checkCommand } from './check.ts';
-import { CommandError, openContext, readCommandSettings, reporting } from './context.ts';
+import { CommandError, openContext, printJson, readCommandSettings, reporting } from './context.ts';
 import { copyCommand } from './copy.ts';
 import { deployCommand, drainCommand } from './deploy.ts';
 import { doctorCommand } from './doctor.ts';
@@ -23,6 +23,7 @@ import { newCommand } from './new.ts';
 import { replayCommand } from './replay.ts';
 import { schemaCommand } from './schema.ts';
 import { sendCommand } from './send.ts';
+import { table } from './table.ts';
 
 /** Runs the command line. A usage error ends the process with code 2. */
 export async function runCommandLine(): Promise<void> {
@@ -221,16 +222,15 @@ function schemesCommand(): Command {
 async function schemes(options: { json?: true }): Promise<void> {
   const { extensions } = await openContext();
   const descriptions = describeSchemes(extensions.gates.settings.schemes);
-  print(options.json ? `${JSON.stringify(descriptions, null, 2)}\n` : table(descriptions));
+  if (options.json) printJson(descriptions);
+  else print(schemeTable(descriptions));
 }
 
-function table(descriptions: readonly SchemeDescription[]): string {
+function schemeTable(descriptions: readonly SchemeDescription[]): string {
   const head = ['SCHEME', 'HEADER', 'ALGORITHM', 'TIMESTAMP', 'ID HEADER', 'HANDSHAKE', 'COVERS', 'GRADE'];
-  const rows = [head, ...descriptions.flatMap((scheme) => [row(scheme), ...keyFormRow(scheme)])];
-  const widths = head.map((_, column) => Math.max(...rows.map((cells) => cells[column]?.length ?? 0)));
-  const line = (cells: readonly string[]) => cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ');
-  const grades = Object.entries(CAPTURED).map(([grade, captured]) => `${grade}  ${captured}`);
-  return `${[...rows.map((cells) => line(cells).trimEnd()), '', ...grades].join('\n')}\n`;
+  const rows = descriptions.flatMap((scheme) => [row(scheme), ...keyFormRow(scheme)]);
+  const grades = Object.entries(CAPTURED).map(([grade, captured]) => `${grade}  ${captured}\n`);
+  return [table(head, rows), '\n', ...grades].join('');
 }
 
 function row(scheme: SchemeDescription): string[] {

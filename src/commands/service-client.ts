@@ -1,7 +1,7 @@
 import { isLoopbackHost } from '../config/settings.ts';
 import type { Settings } from '../config/settings-schema.ts';
 import { maskUrl } from '../manifest/mask.ts';
-import { CommandError, serviceUrl } from './context.ts';
+import { CommandError, readCommandSettings, serviceUrl } from './context.ts';
 
 /** A running service as a command talks to it. */
 export interface ServiceClient {
@@ -24,6 +24,17 @@ export interface Credentials {
   readonly token?: string;
   /** `name:password`. */
   readonly user?: string;
+}
+
+/** The options of `withService`. */
+export interface ServiceOptions extends Credentials {
+  readonly to?: string;
+}
+
+/** The service that the options name, else that of the settings, which are read where the caller has not done it. */
+export async function clientOf(options: ServiceOptions, settings?: Settings): Promise<ServiceClient> {
+  const known = settings ?? (await readCommandSettings());
+  return createServiceClient(options.to ?? serviceUrl(known), options, known);
 }
 
 export function createServiceClient(base: string, given: Credentials, settings: Settings): ServiceClient {

@@ -1,0 +1,31 @@
+import { printable } from '../model/text.ts';
+
+/** What the last column is left with, however long the others are. */
+const LEAST = 20;
+
+/**
+ * Lines of columns under a head, each ended. Where a line is longer than `columns`, the last cell is cut; without it, as
+ * where the output is no terminal, nothing is.
+ */
+export function table(
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+  columns: number | undefined = process.stdout.columns,
+): string {
+  const lines = [head, ...rows].map((cells) => cells.map(printable));
+  const widths = head.map((_, column) => Math.max(...lines.map((cells) => cells[column]?.length ?? 0)));
+  const before = widths.slice(0, -1).reduce((sum, width) => sum + width + 2, 0);
+  const most = columns === undefined ? Number.POSITIVE_INFINITY : Math.max(LEAST, columns - before);
+  return lines
+    .map((cells) => {
+      const padded = cells.map((cell, column) =>
+        column === head.length - 1 ? cutTo(cell, most) : cell.padEnd(widths[column] ?? 0),
+      );
+      return `${padded.join('  ').trimEnd()}\n`;
+    })
+    .join('');
+}
+
+function cutTo(text: string, most: number): string {
+  return text.length <= most ? text : `${text.slice(0, most - 1)}…`;
+}
