@@ -15,10 +15,9 @@ import type { Inspection } from '../store/store.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, positive, printJson, readCommandSettings, reporting, withService } from './context.ts';
 import { clientOf, NoAnswerError, type ServiceClient, type ServiceOptions } from './service-client.ts';
+import { type SpanOptions, withSpan } from './time.ts';
 
-interface ListOptions extends ServiceOptions {
-  readonly since?: number;
-  readonly until?: number;
+interface ListOptions extends ServiceOptions, SpanOptions {
   readonly actor?: string;
   readonly action?: string;
   readonly target?: string;
@@ -36,19 +35,13 @@ const MOST = 500;
 export function activityCommand(): Command {
   const command = new Command('activity')
     .description('List who did what, when and why, newest first, or verify that the list was not changed')
-    .option(
-      '--since <time>',
-      'at or after this time: ISO 8601, a date (midnight in UTC), or milliseconds since 1970',
-      time,
-    )
-    .option('--until <time>', 'before this time', time)
     .option('--actor <name>', 'of this token or user')
     .option('--action <name>', 'of this operation, such as disableFlow')
     .option('--target <id>', 'on this flow, run, delivery or schedule')
     .option('--take <count>', `how many, at most ${MOST}`, positive, 50)
     .option('--json', 'print the answer of the API')
     .addCommand(verifyCommand());
-  return withService(command)
+  return withService(withSpan(command))
     .addHelpText('after', '\nWithout --to, and if no service answers, it reads the database of the settings.')
     .action(reporting(list));
 }
@@ -164,14 +157,6 @@ async function inspecting<Value>(
   } finally {
     await inspection.close();
   }
-}
-
-/** Reads an option that is a time, as the API does. */
-function time(text: string): number {
-  if (/^\d{1,15}$/.test(text)) return Number(text);
-  const isTime = /^\d{4}-\d\d-\d\d(T.*(Z|[+-]\d\d:?\d\d))?$/i.test(text) && !Number.isNaN(Date.parse(text));
-  if (isTime) return Date.parse(text);
-  throw new InvalidArgumentError('expected a time such as 2026-03-01T12:00:00Z, a date, or milliseconds since 1970');
 }
 
 function chainPoint(text: string): ChainPoint {

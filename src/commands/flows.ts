@@ -3,6 +3,7 @@ import { print } from '../telemetry/terminal.ts';
 import { CommandError, printJson, reporting, withService } from './context.ts';
 import { clientOf, findFlow, listFlows, type ServiceOptions } from './service-client.ts';
 import { table } from './table.ts';
+import { time } from './time.ts';
 
 interface ListOptions extends ServiceOptions {
   readonly json?: true;
@@ -14,7 +15,7 @@ interface DeleteOptions extends ServiceOptions {
 
 interface DiscardOptions extends ServiceOptions {
   readonly reason: string;
-  readonly before?: string;
+  readonly before?: number;
 }
 
 /** The flows of a running service. */
@@ -30,7 +31,11 @@ export function flowsCommand(): Command {
     .description('Discard held deliveries of a flow: their runs never start')
     .argument('<flow>', 'id or name of the flow')
     .requiredOption('--reason <text>', 'why; kept in the activity and with the deliveries')
-    .option('--before <time>', 'only deliveries that were held before this time, ISO 8601');
+    .option(
+      '--before <time>',
+      'only deliveries that were held before this time: 02:00, 30m, 2h, 3d, or ISO 8601',
+      time,
+    );
   return new Command('flows')
     .description('List or delete the flows of a running service, or discard what one holds')
     .addCommand(withService(list).action(reporting(listAll)))
@@ -70,8 +75,9 @@ async function discardHeld(name: string, { reason, before, ...options }: Discard
   const client = await clientOf(options);
   const flow = await findFlow(client, name);
   const path = `/flows/api/flows/${flow.id}/held/discard`;
-  const { body } = await client.ask({ method: 'POST', path, body: JSON.stringify({ reason, before }) });
-  const { message, left } = body as { readonly message?: unknown; readonly left?: unknown };
+  const body = JSON.stringify({ reason, before: before === undefined ? undefined : new Date(before).toISOString() });
+  const { body: answer } = await client.ask({ method: 'POST', path, body });
+  const { message, left } = answer as { readonly message?: unknown; readonly left?: unknown };
   if (typeof message !== 'string') throw new CommandError('The answer is not that of a Sluice service');
   print(`${flow.name}: ${message}; ${left} left\n`);
 }

@@ -1,0 +1,58 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../model/clock.ts';
+
+/** The options of `withSpan`, in milliseconds since the Unix epoch. */
+export interface SpanOptions {
+  readonly since?: number;
+  readonly until?: number;
+}
+
+/** Adds the options for the span of time that a command is about. */
+export function withSpan(command: Command): Command {
+  return command
+    .option('--since <time>', 'at or after this time: 02:00, 30m, 2h, 3d, or ISO 8601', time)
+    .option('--until <time>', 'before this time', time);
+}
+
+/** Reads an option that is a time. */
+export function time(text: string): number {
+  const read = readTime(text, Date.now());
+  if (read !== undefined) return read;
+  throw new InvalidArgumentError(
+    'expected 02:00 (the last time that it was), 30m, 2h or 3d (ago), 2026-03-01, 2026-03-01T12:00:00Z, or milliseconds since 1970',
+  );
+}
+
+const UNIT_MS: Readonly<Record<string, number>> = { m: MINUTE_MS, h: HOUR_MS, d: DAY_MS };
+
+/**
+ * The time that a person means, in milliseconds since the Unix epoch: of a clock, the last one that is not after `now`;
+ * without an offset, in the time zone of the process. Undefined for what is no time.
+ */
+export function readTime(text: string, now: number): number | undefined {
+  if (/^\d{8,15}$/.test(text)) return Number(text);
+  const [, count, unit] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
+  if (count !== undefined && unit !== undefined) return now - Number(count) * (UNIT_MS[unit] ?? 0);
+  const [, hours, minutes, seconds = '0'] = /^([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?$/.exec(text) ?? [];
+  if (hours !== undefined) return lastTimeOf([Number(hours), Number(minutes), Number(seconds)], now);
+  return readDate(text);
+}
+
+/** Not a day of 24 hours earlier: clocks are put forward and back. */
+function lastTimeOf([hours, minutes, seconds]: readonly [number, number, number], now: number): number {
+  const at = new Date(now);
+  at.setHours(hours, minutes, seconds, 0);
+  if (at.getTime() <= now) return at.getTime();
+  const yesterday = new Date(now);
+  yesterday.setDate(yesterday.getDate() - 1);
+  return yesterday.setHours(hours, minutes, seconds, 0);
+}
+
+/** A date alone is its midnight. */
+function readDate(text: string): number | undefined {
+  const [, day, rest] = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?$/i.exec(text) ?? [];
+  // The 31st of February is read as the 3rd of March.
+  if (day === undefined || new Date(`${day}T00:00Z`).toJSON()?.startsWith(day) !== true) return undefined;
+  const at = Date.parse(`${day}${rest ?? 'T00:00'}`);
+  return Number.isNaN(at) ? undefined : at;
+}
