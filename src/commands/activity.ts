@@ -13,16 +13,22 @@ import { inspectStore } from '../store/offline.ts';
 import { bodySealer } from '../store/sealed-body.ts';
 import type { Inspection } from '../store/store.ts';
 import { print, printError } from '../telemetry/terminal.ts';
-import { CommandError, positive, printJson, readCommandSettings, reporting, withService } from './context.ts';
-import { clientOf, NoAnswerError, type ServiceClient, type ServiceOptions } from './service-client.ts';
+import { CommandError, printJson, readCommandSettings, reporting, withService } from './context.ts';
+import { type PagingOptions, secondOf, withPaging } from './lists.ts';
+import {
+  askList,
+  clientOf,
+  listPath,
+  NoAnswerError,
+  type ServiceClient,
+  type ServiceOptions,
+} from './service-client.ts';
 import { type SpanOptions, withSpan } from './time.ts';
 
-interface ListOptions extends ServiceOptions, SpanOptions {
+interface ListOptions extends ServiceOptions, SpanOptions, PagingOptions {
   readonly actor?: string;
   readonly action?: string;
   readonly target?: string;
-  readonly take: number;
-  readonly json?: true;
 }
 
 interface VerifyOptions extends ServiceOptions {
@@ -30,18 +36,14 @@ interface VerifyOptions extends ServiceOptions {
   readonly json?: true;
 }
 
-const MOST = 500;
-
 export function activityCommand(): Command {
   const command = new Command('activity')
     .description('List who did what, when and why, newest first, or verify that the list was not changed')
     .option('--actor <name>', 'of this token or user')
     .option('--action <name>', 'of this operation, such as disableFlow')
     .option('--target <id>', 'on this flow, run, delivery or schedule')
-    .option('--take <count>', `how many, at most ${MOST}`, positive, 50)
-    .option('--json', 'print the answer of the API')
     .addCommand(verifyCommand());
-  return withService(withSpan(command))
+  return withService(withPaging(withSpan(command)))
     .addHelpText('after', '\nWithout --to, and if no service answers, it reads the database of the settings.')
     .action(reporting(list));
 }
@@ -76,22 +78,16 @@ async function list({ json, ...options }: ListOptions): Promise<void> {
 }
 
 async function listItems(options: Omit<ListOptions, 'json'>, settings: Settings): Promise<readonly InterventionView[]> {
-  const { to, since, until, actor, action, target } = options;
-  const take = Math.min(options.take, MOST);
-  const query = Object.entries({ since, until, actor, action, target, take }).flatMap(([name, value]) =>
-    value === undefined ? [] : [[name, String(value)] as [string, string]],
-  );
+  const { to, since, until, actor, action, target, take } = options;
+  const filter = { since, until, actor, action, target, take };
   try {
     const client = await clientOf(options, settings);
-    const path = `/flows/api/activity?${new URLSearchParams(query)}`;
-    const { body } = await client.ask({ method: 'GET', path });
-    if (!Array.isArray(body)) throw new CommandError('The answer is not a list; is it a Sluice service?');
-    return body as InterventionView[];
+    return (await askList(client, listPath('/flows/api/activity', filter))) as InterventionView[];
   } catch (error) {
     if (to !== undefined || !(error instanceof NoAnswerError)) throw error;
     const page = await inspecting(settings, (inspection, name) => {
       printError(`no service answers; read from the database ${name}\n`);
-      return inspection.listInterventions({ since, until, actor, action, target, skip: 0, take });
+      return inspection.listInterventions({ ...filter, skip: 0 });
     });
     return page.items.map(interventionView);
   }
@@ -100,7 +96,7 @@ async function listItems(options: Omit<ListOptions, 'json'>, settings: Settings)
 function lineOf({ at, actor, action, target, outcome, reason }: InterventionView): string {
   const what = target === null ? action : `${action} ${target.type} ${target.id}`;
   const ending = outcome === 'done' ? '' : ` (${outcome})`;
-  return `${at.replace(/\.\d+Z$/, 'Z')}  ${actor}  ${what}${ending}${reason === null ? '' : `: ${reason}`}`;
+  return `${secondOf(at)}  ${actor}  ${what}${ending}${reason === null ? '' : `: ${reason}`}`;
 }
 
 async function verify({ expect, json, ...options }: VerifyOptions): Promise<void> {

@@ -8,6 +8,7 @@ import { print, printError } from '../telemetry/terminal.ts';
 import { createTriggerTable } from '../webhooks/triggers.ts';
 import { restoreDeployed } from './check.ts';
 import { CommandError, openContext, printJson, readCommandSettings, reporting, withService } from './context.ts';
+import { secondOf } from './lists.ts';
 import { clientOf, findWebhooks, NoAnswerError, type ServiceOptions } from './service-client.ts';
 import { table } from './table.ts';
 
@@ -92,7 +93,7 @@ function asText(keys: readonly KeyView[]): string {
 }
 
 function row({ flowName, triggerKey, role, reference, fingerprint, lastVerifiedAt, last24Hours, count }: KeyView) {
-  const last = lastVerifiedAt === null ? 'never' : lastVerifiedAt.replace(/\.\d+Z$/, 'Z');
+  const last = lastVerifiedAt === null ? 'never' : secondOf(lastVerifiedAt);
   const cells = [`${flowName}/${triggerKey}`, role, reference ?? '-', fingerprint ?? 'not shown', last];
   return [...cells, String(last24Hours), String(count)];
 }

@@ -13,6 +13,7 @@ import { activityCommand } from './activity.ts';
 import { checkCommand } from './check.ts';
 import { CommandError, openContext, printJson, readCommandSettings, reporting } from './context.ts';
 import { copyCommand } from './copy.ts';
+import { deliveriesCommand } from './deliveries.ts';
 import { deployCommand, drainCommand } from './deploy.ts';
 import { doctorCommand } from './doctor.ts';
 import { evidenceCommand } from './evidence.ts';
@@ -21,6 +22,7 @@ import { keysCommand } from './keys.ts';
 import { listenCommand } from './listen.ts';
 import { newCommand } from './new.ts';
 import { replayCommand } from './replay.ts';
+import { runsCommand } from './runs.ts';
 import { schemaCommand } from './schema.ts';
 import { sendCommand } from './send.ts';
 import { table } from './table.ts';
@@ -58,6 +60,8 @@ export function commandLine(): Command {
     .addCommand(deployCommand())
     .addCommand(drainCommand())
     .addCommand(flowsCommand())
+    .addCommand(deliveriesCommand())
+    .addCommand(runsCommand())
     .addCommand(copyCommand())
     .addCommand(newCommand())
     .addCommand(migrateCommand())

@@ -20,6 +20,25 @@ interface ServiceRequest {
   readonly accepts?: readonly number[];
 }
 
+/** The path of a list with the parameters that are given; `false` is as good as none. */
+export function listPath(
+  path: string,
+  parameters: Readonly<Record<string, string | number | boolean | undefined>>,
+): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value !== undefined && value !== false) query.set(name, String(value));
+  }
+  return `${path}?${query}`;
+}
+
+/** Asks for a list. Throws `CommandError` if the answer is none. */
+export async function askList(client: ServiceClient, path: string): Promise<unknown[]> {
+  const { body } = await client.ask({ method: 'GET', path });
+  if (!Array.isArray(body)) throw new CommandError('The answer is not a list; is it a Sluice service?');
+  return body;
+}
+
 export interface Credentials {
   readonly token?: string;
   /** `name:password`. */
@@ -76,13 +95,14 @@ export function createServiceClient(base: string, given: Credentials, settings: 
 }
 
 /** A deployed flow, as far as commands read it. */
-interface ServedFlow {
+export interface ServedFlow {
   readonly id: string;
   readonly name: string;
   readonly version: string;
   readonly revision: number;
   readonly isEnabled: boolean;
   readonly drainingSince: string | null;
+  readonly held: number;
   readonly triggers: readonly { readonly key: string; readonly type: string; readonly slug?: string | null }[];
 }
 
@@ -102,7 +122,7 @@ export async function listFlows(client: ServiceClient): Promise<ServedFlow[]> {
 }
 
 /** The flow with this id or name. Throws `CommandError` where there is none, or several. */
-export async function findFlow(client: ServiceClient, name: string): Promise<{ id: string; name: string }> {
+export async function findFlow(client: ServiceClient, name: string): Promise<ServedFlow> {
   const flows = await listFlows(client);
   const found = flows.filter((flow) => flow.id === name.toLowerCase() || flow.name === name);
   if (found.length > 1) throw new CommandError(`${found.length} flows have the name "${name}"; give the id`);
@@ -111,6 +131,16 @@ export async function findFlow(client: ServiceClient, name: string): Promise<{ i
   throw new CommandError(
     `There is no flow "${name}"; the flows are: ${flows.map((each) => each.name).join(', ') || 'none'}`,
   );
+}
+
+/** The id of the flow with this id or name. An id may be that of a flow that was deleted. Throws as `findFlow` does. */
+export async function flowIdOf(client: ServiceClient, name: string): Promise<string> {
+  return isId(name) ? name.toLowerCase() : (await findFlow(client, name)).id;
+}
+
+/** Whether a text may be the id of a flow, a run or a delivery. */
+export function isId(text: string): boolean {
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
 }
 
 /** A webhook of a deployed flow. */

@@ -1,0 +1,73 @@
+import { Command } from 'commander';
+import { print } from '../telemetry/terminal.ts';
+import { printJson, reporting, withService } from './context.ts';
+import { listOrNothing, type PagingOptions, secondOf, withPaging } from './lists.ts';
+import { askList, clientOf, flowIdOf, listFlows, listPath, type ServiceOptions } from './service-client.ts';
+import { type SpanOptions, withSpan } from './time.ts';
+
+interface DeliveriesOptions extends ServiceOptions, SpanOptions, PagingOptions {
+  readonly flow?: string;
+  readonly reason?: string;
+  readonly rejected?: true;
+  readonly accepted?: true;
+  readonly held?: true;
+  readonly search?: string;
+  readonly key?: string;
+}
+
+/** A delivery, as far as commands show it. */
+export interface ServedDelivery {
+  readonly id: string;
+  readonly flowId: string | null;
+  readonly triggerKey: string | null;
+  readonly receivedAt: string;
+  readonly clientIp: string;
+  readonly mode: string;
+  readonly statusCode: number;
+  readonly reason: string | null;
+  readonly detail: string | null;
+  readonly runId: string | null;
+  readonly held: boolean;
+}
+
+/** The deliveries that a running service stored. */
+export function deliveriesCommand(): Command {
+  const command = new Command('deliveries')
+    .description('List stored deliveries, newest first, and why they were refused')
+    .option('--flow <flow>', 'to the flow with this id or name')
+    .option('--reason <code>', 'with this reason, such as signature_mismatch')
+    .option('--rejected', 'those that failed a gate or were refused')
+    .option('--accepted', 'all others')
+    .option('--held', 'those whose runs start when their flow does again')
+    .option('--search <text>', 'part of an id, an address, a scheme, a reason, a detail or a search key')
+    .option('--key <name:value>', 'with this search key, such as order:SO-1010');
+  return withService(withPaging(withSpan(command))).action(reporting(listDeliveries));
+}
+
+async function listDeliveries(options: DeliveriesOptions): Promise<void> {
+  const client = await clientOf(options);
+  const { flow, reason, rejected, accepted, held, search, key, since, until, take } = options;
+  const flowId = flow === undefined ? undefined : await flowIdOf(client, flow);
+  const flags = { rejectedOnly: rejected, acceptedOnly: accepted, heldOnly: held };
+  const filter = { flowId, reason, ...flags, search, searchKeys: key, since, until, take };
+  const deliveries = await askList(client, listPath('/flows/api/webhooks/recent', filter));
+  if (options.json) return printJson(deliveries);
+  const names = new Map((await listFlows(client)).map(({ id, name }) => [id, name]));
+  const rows = (deliveries as ServedDelivery[]).map((each) => [
+    each.id,
+    secondOf(each.receivedAt),
+    String(each.statusCode),
+    names.get(each.flowId ?? '') ?? each.flowId ?? '-',
+    resultOf(each),
+  ]);
+  print(listOrNothing(['DELIVERY', 'RECEIVED', 'CODE', 'FLOW', 'RESULT'], rows, take));
+}
+
+/** What became of a delivery, in a few words. */
+export function resultOf({ statusCode, runId, held, reason, mode }: ServedDelivery): string {
+  const why = reason === null ? '' : `: ${reason}`;
+  if (statusCode >= 400) return `refused${why}`;
+  if (held) return `held${why}`;
+  if (runId === null) return `no run${why}`;
+  return reason === null ? 'accepted' : `accepted in ${mode} mode${why}`;
+}

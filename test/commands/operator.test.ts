@@ -1,0 +1,131 @@
+import { createHmac, randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type CliResult, runCli } from '../e2e/cli.ts';
+import {
+  createWorkspace,
+  eventually,
+  GITHUB_SECRET,
+  getJson,
+  githubManifest,
+  type Service,
+  startService,
+  type Workspace,
+} from '../e2e/service.ts';
+
+const BROKEN_ID = '1c8f3055-7d2e-4a1f-8b62-4f1f9e2d3b21';
+const ASKING_ID = '2d904166-8e3f-4b20-9c73-502a0f3e4c32';
+
+/** Two steps of it fail, and one of the failures is handled. */
+const BROKEN = {
+  id: BROKEN_ID,
+  name: 'broken',
+  version: '1',
+  triggers: { byHand: { type: 'manual' } },
+  steps: {
+    tried: { type: 'Fail', inputs: { message: 'expected' } },
+    instead: { type: 'NoOp', runAfter: { tried: ['Failed'] } },
+    charge: { type: 'Fail', inputs: { message: 'no\u001b[2J money' } },
+    ship: { type: 'Fail', inputs: { message: 'no boat' } },
+  },
+};
+const ASKING = {
+  id: ASKING_ID,
+  name: 'asking',
+  version: '1',
+  triggers: { byHand: { type: 'manual' } },
+  steps: { ask: { type: 'WaitForSignal', inputs: { signalName: 'decision' } } },
+};
+
+let workspace: Workspace;
+let service: Service;
+beforeAll(async () => {
+  workspace = await createWorkspace();
+  const inputs = { webhookEnforcementMode: 'Enforce' };
+  await workspace.writeManifest('push.json', githubManifest({ inputs, steps: { first: { type: 'NoOp' } } }));
+  await workspace.writeManifest('broken.json', BROKEN);
+  await workspace.writeManifest('asking.json', ASKING);
+  service = await startService(workspace);
+}, 60_000);
+afterAll(async () => {
+  await service.stop('SIGTERM');
+  await workspace.remove();
+});
+
+const sluice = (...args: string[]): Promise<CliResult> => runCli(workspace, [...args, '--to', service.url]);
+
+async function deliver(key = GITHUB_SECRET): Promise<{ status: number; deliveryId: string; runId: string }> {
+  const body = JSON.stringify({ at: randomUUID() });
+  const response = await fetch(`${service.url}/flows/api/webhook/push`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      'x-github-delivery': randomUUID(),
+      'x-hub-signature-256': `sha256=${createHmac('sha256', key).update(body).digest('hex')}`,
+    },
+    body,
+  });
+  const { runId = '' } = (await response.json()) as { runId?: string };
+  return { status: response.status, deliveryId: response.headers.get('sluice-delivery') ?? '', runId };
+}
+
+/** Starts a run by hand, and yields its id once it is in this status and has reached its steps. */
+async function startRun(flowId: string, wanted: string): Promise<string> {
+  const response = await fetch(`${service.url}/flows/api/flows/${flowId}/trigger`, { method: 'POST' });
+  const { runId } = (await response.json()) as { runId: string };
+  await eventually(
+    () => getJson<{ status: string; waitingFor: object[] }>(`${service.url}/flows/api/runs/${runId}`),
+    ({ status, waitingFor }) => status === wanted && (wanted !== 'Running' || waitingFor.length > 0),
+  );
+  return runId;
+}
+
+describe('the list of deliveries', () => {
+  it('shows what became of each, the newest first, and takes the filters of the API', async () => {
+    const accepted = await deliver();
+    const refused = await deliver('of someone else');
+    const { code, stdout } = await sluice('deliveries', '--flow', 'push', '--since', '1h');
+    expect(code).toBe(0);
+    const lines = stdout.split('\n');
+    expect(lines[0]).toMatch(/^DELIVERY +RECEIVED +CODE +FLOW +RESULT$/);
+    expect(lines[1]).toMatch(new RegExp(`^${refused.deliveryId}  \\S+Z  401   push  refused: signature_mismatch$`));
+    expect(lines[2]).toMatch(new RegExp(`^${accepted.deliveryId}  \\S+Z  200   push  accepted$`));
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(100);
+
+    const listed = await sluice('deliveries', '--reason', 'signature_mismatch', '--take', '1', '--json');
+    expect(JSON.parse(listed.stdout)).toMatchObject([{ id: refused.deliveryId, rejected: true }]);
+    expect((await sluice('deliveries', '--held')).stdout).toBe('Nothing.\n');
+  });
+
+  it('ends with 2 where the API refuses a filter, and names it', async () => {
+    const refused = await sluice('deliveries', '--reason', 'unlucky');
+    expect(refused).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('reason: "unlucky" is not') });
+    expect(await sluice('deliveries', '--flow', 'nobody')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('There is no flow "nobody"'),
+    });
+    expect(await sluice('runs', '--since', 'soon')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("option '--since <time>' argument 'soon' is invalid"),
+    });
+  });
+});
+
+describe('the list of runs', () => {
+  it('says where a run failed and what one waits for, and no text of a flow steers the terminal', async () => {
+    const failed = await startRun(BROKEN_ID, 'Failed');
+    const waiting = await startRun(ASKING_ID, 'Running');
+    const { stdout } = await sluice('runs', '--since', '1h', '--take', '2');
+    const lines = stdout.split('\n');
+    expect(lines[0]).toMatch(/^RUN +STARTED +STATUS +FLOW +WHY$/);
+    expect(lines[1]).toMatch(new RegExp(`^${waiting}  \\S+Z  Running +asking  ask waits for the signal decision$`));
+    expect(lines[2]).toMatch(new RegExp(`^${failed}  \\S+Z  Failed +broken  charge: failed_on_purpose: no.u001b`));
+    expect(stdout).not.toContain('\u001b');
+    const one = await sluice('runs', '--status', 'failed', '--flow', BROKEN_ID, '--json');
+    expect(JSON.parse(one.stdout)).toMatchObject([{ id: failed, flowName: 'broken' }]);
+  });
+
+  it('says that there is more than it shows', async () => {
+    const few = await sluice('runs', '--take', '1');
+    expect(few).toMatchObject({ code: 0, stderr: expect.stringContaining('--take shows more') });
+  });
+});
