@@ -26,6 +26,7 @@ import { runsCommand } from './runs.ts';
 import { schemaCommand } from './schema.ts';
 import { sendCommand } from './send.ts';
 import { table } from './table.ts';
+import { whyCommand } from './why.ts';
 
 /** Runs the command line. A usage error ends the process with code 2. */
 export async function runCommandLine(): Promise<void> {
@@ -60,6 +61,7 @@ export function commandLine(): Command {
     .addCommand(deployCommand())
     .addCommand(drainCommand())
     .addCommand(flowsCommand())
+    .addCommand(whyCommand())
     .addCommand(deliveriesCommand())
     .addCommand(runsCommand())
     .addCommand(copyCommand())

@@ -1,5 +1,6 @@
 import { Command } from 'commander';
-import { RUN_STATUSES } from '../model/manifest.ts';
+import { type Graph, RUN_STATUSES, type StepStatus } from '../model/manifest.ts';
+import { unhandledFailures, wire } from '../model/planner.ts';
 import { WAIT_KINDS, type WaitKind } from '../model/run.ts';
 import { print } from '../telemetry/terminal.ts';
 import { printJson, reporting, withService } from './context.ts';
@@ -47,6 +48,27 @@ interface RunWait {
   readonly runId: string | null;
   readonly until: string | null;
   readonly steps: number;
+}
+
+/** A run with its graph and the state of its steps, as far as commands read it. */
+export interface RunOutline {
+  readonly run: ServedRun;
+  readonly control: {
+    readonly timeoutAt: string | null;
+    readonly cancelRequested: boolean;
+    readonly cancelReason: string | null;
+  };
+  readonly graph: Graph;
+  readonly steps: readonly {
+    readonly stepKey: string;
+    readonly status: StepStatus;
+    readonly error: { readonly code: string; readonly message: string } | null;
+  }[];
+}
+
+/** Keys of the failed steps that no later step handled. */
+export function failedSteps({ graph, steps }: RunOutline): string[] {
+  return unhandledFailures(wire(graph), new Map(steps.map(({ stepKey, status }) => [stepKey, status])));
 }
 
 /** The runs of a running service. */

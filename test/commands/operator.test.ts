@@ -12,6 +12,7 @@ import {
   type Workspace,
 } from '../e2e/service.ts';
 
+const UNKNOWN_ID = '00000000-0000-4000-8000-000000000000';
 const BROKEN_ID = '1c8f3055-7d2e-4a1f-8b62-4f1f9e2d3b21';
 const ASKING_ID = '2d904166-8e3f-4b20-9c73-502a0f3e4c32';
 
@@ -24,7 +25,7 @@ const BROKEN = {
   steps: {
     tried: { type: 'Fail', inputs: { message: 'expected' } },
     instead: { type: 'NoOp', runAfter: { tried: ['Failed'] } },
-    charge: { type: 'Fail', inputs: { message: 'no\u001b[2J money' } },
+    charge: { type: 'Fail', inputs: { message: 'no\u001b[2J\nmoney' } },
     ship: { type: 'Fail', inputs: { message: 'no boat' } },
   },
 };
@@ -127,5 +128,57 @@ describe('the list of runs', () => {
   it('says that there is more than it shows', async () => {
     const few = await sluice('runs', '--take', '1');
     expect(few).toMatchObject({ code: 0, stderr: expect.stringContaining('--take shows more') });
+  });
+});
+
+describe('why', () => {
+  it('a refused delivery: its answer, what each gate found, and how to accept it', async () => {
+    const { deliveryId } = await deliver('of someone else');
+    const { code, stdout } = await sluice('why', deliveryId);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(new RegExp(`^delivery ${deliveryId}, received \\S+Z from 127.0.0.1, mode Enforce\n`));
+    expect(stdout).toContain('answered 401, refused: signature_mismatch\n');
+    expect(stdout).toMatch(/^GATE +OUTCOME +REASON +DETAIL\n/m);
+    expect(stdout).toMatch(/^signature +failed +signature_mismatch/m);
+    expect(stdout).toContain(`\nto accept it: sluice redeliver ${deliveryId} (`);
+    expect(JSON.parse((await sluice('why', deliveryId, '--json')).stdout)).toMatchObject({
+      id: deliveryId,
+      gateResults: expect.any(Array),
+      redelivery: { possible: true },
+    });
+  });
+
+  it('an accepted delivery: the run that it became', async () => {
+    const { deliveryId, runId } = await deliver();
+    const { code, stdout } = await sluice('why', deliveryId);
+    expect(code).toBe(0);
+    expect(stdout).toContain('answered 200, accepted\n');
+    expect(stdout).toMatch(new RegExp(`^run ${runId} of push, version 1, revision 1\n`, 'm'));
+    expect(stdout).toMatch(new RegExp(`^\\w+: started \\S+ by github, delivery ${deliveryId}`, 'm'));
+  });
+
+  it('a failed run: each step that failed and its error', async () => {
+    const runId = await startRun(BROKEN_ID, 'Failed');
+    const { code, stdout } = await sluice('why', runId);
+    expect(code).toBe(0);
+    expect(stdout).toContain('step tried failed with failed_on_purpose: expected (a later step handled it)\n');
+    expect(stdout).toContain('step charge failed with failed_on_purpose: no\\u001b[2J\\u000amoney\n');
+    expect(stdout).toContain('step ship failed with failed_on_purpose: no boat\n');
+    expect(stdout).toContain(`to retry what failed: sluice retry ${runId}\n`);
+  });
+
+  it('a run in flight: what it waits for', async () => {
+    const runId = await startRun(ASKING_ID, 'Running');
+    expect((await sluice('why', runId)).stdout).toContain('step ask waits for the signal decision\n');
+  });
+
+  it('nothing that there is: 2', async () => {
+    const unknown = await sluice('why', UNKNOWN_ID);
+    expect(unknown).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: `There is no delivery and no run with the id ${UNKNOWN_ID}\n`,
+    });
+    expect(await sluice('why', 'push')).toMatchObject({ code: 2, stderr: expect.stringContaining('"push" is not') });
   });
 });
