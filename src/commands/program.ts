@@ -13,7 +13,7 @@ import { activityCommand } from './activity.ts';
 import { checkCommand } from './check.ts';
 import { CommandError, openContext, printJson, readCommandSettings, reporting } from './context.ts';
 import { copyCommand } from './copy.ts';
-import { deliveriesCommand } from './deliveries.ts';
+import { deliveriesCommand, redeliverCommand } from './deliveries.ts';
 import { deployCommand, drainCommand } from './deploy.ts';
 import { doctorCommand } from './doctor.ts';
 import { evidenceCommand } from './evidence.ts';
@@ -22,6 +22,7 @@ import { keysCommand } from './keys.ts';
 import { listenCommand } from './listen.ts';
 import { newCommand } from './new.ts';
 import { replayCommand } from './replay.ts';
+import { cancelCommand, retryCommand } from './run-actions.ts';
 import { runsCommand } from './runs.ts';
 import { schemaCommand } from './schema.ts';
 import { sendCommand } from './send.ts';
@@ -64,6 +65,9 @@ export function commandLine(): Command {
     .addCommand(whyCommand())
     .addCommand(deliveriesCommand())
     .addCommand(runsCommand())
+    .addCommand(retryCommand())
+    .addCommand(cancelCommand())
+    .addCommand(redeliverCommand())
     .addCommand(copyCommand())
     .addCommand(newCommand())
     .addCommand(migrateCommand())

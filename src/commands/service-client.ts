@@ -1,11 +1,15 @@
 import { isLoopbackHost } from '../config/settings.ts';
 import type { Settings } from '../config/settings-schema.ts';
+import { isObject } from '../manifest/json-text.ts';
 import { maskUrl } from '../manifest/mask.ts';
 import { CommandError, readCommandSettings, serviceUrl } from './context.ts';
 
 /** A running service as a command talks to it. */
 export interface ServiceClient {
-  /** Yields the body of the answer. Throws `CommandError` without an answer, and if it is not JSON or has another status. */
+  /**
+   * Yields the body of the answer. Throws `RefusedError` if it has another status, and `CommandError` without an answer and
+   * if it is not JSON.
+   */
   ask(request: ServiceRequest): Promise<{ readonly status: number; readonly body: unknown }>;
   /** An answer of 200 that is not JSON, to be read by the caller. Throws `CommandError` without one. */
   open(path: string): Promise<Response>;
@@ -89,7 +93,10 @@ export function createServiceClient(base: string, given: Credentials, settings: 
       const answer = await readBody(response, url);
       if (response.status === 200 || accepts.includes(response.status))
         return { status: response.status, body: answer };
-      throw new CommandError(`${method} ${url}: ${response.status} ${messageOf(answer)}${hintOf(response.status)}`);
+      throw new RefusedError(answer, {
+        status: response.status,
+        told: `${method} ${url}: ${response.status} ${messageOf(answer)}${hintOf(response.status)}`,
+      });
     },
   };
 }
@@ -187,6 +194,25 @@ function isOwnService(base: string, { host, port, publicUrl }: Settings): boolea
   const name = url.hostname.replace(/^\[(.*)\]$/, '$1');
   const isHere = isLoopbackHost(name) && (isLoopbackHost(host) || host === '0.0.0.0' || host === '::');
   return isHere || name === host.toLowerCase();
+}
+
+/** What has the status 403 because of a rule, and not of who asks. */
+const RULES: ReadonlySet<unknown> = new Set(['built_in_flow', 'flow_disabled']);
+
+/** The service answered that it does not do what it was asked. */
+export class RefusedError extends CommandError {
+  /** Why, in the words of the service. */
+  readonly why: string;
+  /** There is no such flow, run or delivery. */
+  readonly isUnknown: boolean;
+  /** It would refuse it whoever asks: as things are, it must not be done. */
+  readonly isRule: boolean;
+  constructor(answer: unknown, { status, told }: { readonly status: number; readonly told: string }) {
+    super(told);
+    this.why = messageOf(answer);
+    this.isUnknown = status === 404;
+    this.isRule = status === 409 || (status === 403 && isObject(answer) && RULES.has(answer.reason));
+  }
 }
 
 /** No service answers, or none that can be reached. */

@@ -182,3 +182,85 @@ describe('why', () => {
     expect(await sluice('why', 'push')).toMatchObject({ code: 2, stderr: expect.stringContaining('"push" is not') });
   });
 });
+
+describe('a command to runs that are named', () => {
+  it('retries every step that made a run fail, and says which are due again', async () => {
+    const runId = await startRun(BROKEN_ID, 'Failed');
+    const { code, stdout } = await sluice('retry', runId, '--reason', 'the bank is back');
+    expect({ code, stdout }).toEqual({ code: 0, stdout: `${runId}  Due again: charge; Due again: ship\n` });
+    const said = await sluice('activity', '--target', runId, '--json');
+    expect(JSON.parse(said.stdout)).toMatchObject([
+      { action: 'retryStep', reason: 'the bank is back' },
+      { action: 'retryStep', reason: 'the bank is back' },
+    ]);
+  });
+
+  it('ends with 1 where the service refuses it, having done it to the others, and with 2 where there is no run', async () => {
+    const runId = await startRun(ASKING_ID, 'Running');
+    const early = await sluice('retry', runId);
+    expect(early.code).toBe(1);
+    expect(early.stdout).toBe(`${runId}  refused: The run is Running; only a run that failed can be retried\n`);
+
+    expect(await sluice('cancel', runId, '--reason', 'a typo')).toMatchObject({
+      code: 0,
+      stdout: `${runId}  The run is cancelled\n`,
+    });
+    expect((await sluice('why', runId)).stdout).toContain('cancelled: a typo\n');
+    const other = await startRun(ASKING_ID, 'Running');
+    const again = await sluice('cancel', runId, other, '--json');
+    expect(again.code).toBe(1);
+    expect(JSON.parse(again.stdout)).toEqual([
+      { id: runId, outcome: 'refused', message: 'The run has ended as Cancelled' },
+      { id: other, outcome: 'done', message: 'The run is cancelled' },
+    ]);
+    expect(await sluice('cancel', UNKNOWN_ID)).toMatchObject({
+      code: 2,
+      stdout: `${UNKNOWN_ID}  There is no run with the id ${UNKNOWN_ID}\n`,
+    });
+  });
+
+  it('ends with 2 where it is told neither which runs nor a filter, or both', async () => {
+    for (const args of [['retry'], ['cancel', UNKNOWN_ID, '--flow', 'asking'], ['cancel', 'asking']]) {
+      expect(await sluice(...args)).toMatchObject({ code: 2, stdout: '' });
+    }
+  });
+});
+
+describe('a command to all runs that match', () => {
+  it('says what it would do, and does that with --yes', async () => {
+    const runId = await startRun(ASKING_ID, 'Running');
+    const asked = ['cancel', '--flow', 'asking', '--search', runId, '--since', '1h'];
+    const planned = await sluice(...asked);
+    expect(planned).toMatchObject({ code: 1, stderr: 'Nothing was done; --yes does it\n' });
+    expect(planned.stdout).toMatch(/^1 run matches; cancel is for 1\nRUN +STARTED/);
+    expect(planned.stdout).toContain(`${runId}  `);
+    expect(await getJson(`${service.url}/flows/api/runs/${runId}`)).toMatchObject({ status: 'Running' });
+
+    const done = await sluice(...asked, '--yes', '--reason', 'ordered twice');
+    expect(done).toMatchObject({ code: 0, stdout: expect.stringMatching(/\ndone: 1 of 1\n$/) });
+    expect(await getJson(`${service.url}/flows/api/runs/${runId}`)).toMatchObject({ status: 'Cancelled' });
+    expect(await sluice(...asked, '--yes')).toMatchObject({ code: 0, stdout: '0 runs match; cancel is for 0\n' });
+  });
+
+  it('says which it leaves out, and ends with 1', async () => {
+    const runId = await startRun(BROKEN_ID, 'Failed');
+    const left = await sluice('cancel', '--status', 'Failed', '--search', runId, '--yes');
+    expect(left.code).toBe(1);
+    expect(left.stdout).toContain(`left out: 1, such as ${runId}: The run has ended\n`);
+  });
+});
+
+describe('a redelivery', () => {
+  it('accepts what passes or is forced, and says what else it needs', async () => {
+    const { deliveryId } = await deliver('of someone else');
+    const refused = await sluice('redeliver', deliveryId);
+    expect(refused).toMatchObject({ code: 1, stdout: expect.stringMatching(`^${deliveryId}  refused: `) });
+    const forced = await sluice('redeliver', deliveryId, '--force', '--reason', 'checked by hand');
+    expect(forced).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(`^${deliveryId}  .*; its run is [0-9a-f-]+\n$`),
+    });
+    expect((await sluice('why', deliveryId)).stdout).toMatch(/^redelivered since, as [0-9a-f-]+$/m);
+    expect((await sluice('redeliver', deliveryId, UNKNOWN_ID)).code).toBe(2);
+  });
+});

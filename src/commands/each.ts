@@ -1,0 +1,46 @@
+import { printable } from '../model/text.ts';
+import { print } from '../telemetry/terminal.ts';
+import { CommandError, printJson } from './context.ts';
+import { isId, RefusedError } from './service-client.ts';
+
+/** What became of one of those that a command was for. */
+interface Done {
+  readonly isDone: boolean;
+  readonly message: string;
+}
+
+/**
+ * Does the same to each, one after the other, and prints what became of it. What the service refuses by a rule does not keep
+ * the others from it and ends the command with 1; what there is not, with 2. Throws `CommandError` for what is no id, before
+ * anything is done.
+ */
+export async function doToEach(
+  ids: readonly string[],
+  act: (id: string) => Promise<Done>,
+  { json }: { readonly json?: true },
+): Promise<void> {
+  const wrong = ids.find((id) => !isId(id));
+  if (wrong !== undefined) throw new CommandError(`"${wrong}" is not an id`);
+  const told: { id: string; outcome: 'done' | 'refused' | 'unknown'; message: string }[] = [];
+  try {
+    for (const id of ids) {
+      const entry = { id, ...(await outcomeOf(id, act)) };
+      told.push(entry);
+      if (!json) print(`${id}  ${entry.outcome === 'refused' ? 'refused: ' : ''}${printable(entry.message)}\n`);
+    }
+  } finally {
+    if (json) printJson(told);
+  }
+  const isAny = (outcome: string) => told.some((entry) => entry.outcome === outcome);
+  process.exitCode = isAny('unknown') ? 2 : isAny('refused') ? 1 : 0;
+}
+
+async function outcomeOf(id: string, act: (id: string) => Promise<Done>) {
+  try {
+    const { isDone, message } = await act(id);
+    return { outcome: isDone ? ('done' as const) : ('refused' as const), message };
+  } catch (error) {
+    if (!(error instanceof RefusedError) || !(error.isUnknown || error.isRule)) throw error;
+    return { outcome: error.isUnknown ? ('unknown' as const) : ('refused' as const), message: error.why };
+  }
+}
