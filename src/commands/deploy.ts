@@ -47,7 +47,7 @@ async function deploy(folder: string | undefined, options: DeployCommandOptions)
 }
 
 /** 0 where nothing is refused, 1 where cautions alone are to blame, else 2. */
-function deployExitCode(outcomes: readonly DeployOutcome[], allow: readonly Override[] = []): 0 | 1 | 2 {
+export function deployExitCode(outcomes: readonly DeployOutcome[], allow: readonly Override[] = []): 0 | 1 | 2 {
   const refused = outcomes.filter(({ action }) => action === 'refused');
   if (refused.length === 0) return 0;
   const isCaution = (outcome: DeployOutcome) =>

@@ -1,5 +1,5 @@
 import { printable } from '../model/text.ts';
-import { print } from '../telemetry/terminal.ts';
+import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, printJson } from './context.ts';
 import { isId, RefusedError } from './service-client.ts';
 
@@ -33,6 +33,19 @@ export async function doToEach(
   }
   const isAny = (outcome: string) => told.some((entry) => entry.outcome === outcome);
   process.exitCode = isAny('unknown') ? 2 : isAny('refused') ? 1 : 0;
+}
+
+/** Ends a command with 1, and says why, where the service refuses by a rule what it asks. */
+export function endingRefusals<Args extends unknown[]>(action: (...args: Args) => Promise<void>) {
+  return async (...args: Args): Promise<void> => {
+    try {
+      await action(...args);
+    } catch (error) {
+      if (!(error instanceof RefusedError) || !error.isRule) throw error;
+      printError(`${error.why}\n`);
+      process.exitCode = 1;
+    }
+  };
 }
 
 async function outcomeOf(id: string, act: (id: string) => Promise<Done>) {

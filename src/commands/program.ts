@@ -22,10 +22,12 @@ import { keysCommand } from './keys.ts';
 import { listenCommand } from './listen.ts';
 import { newCommand } from './new.ts';
 import { replayCommand } from './replay.ts';
+import { restoreCommand } from './restore.ts';
 import { cancelCommand, retryCommand } from './run-actions.ts';
 import { runsCommand } from './runs.ts';
 import { schemaCommand } from './schema.ts';
 import { sendCommand } from './send.ts';
+import { disableCommand, enableCommand, holdCommand } from './switch.ts';
 import { table } from './table.ts';
 import { whyCommand } from './why.ts';
 
@@ -60,7 +62,11 @@ export function commandLine(): Command {
     .addCommand(serveCommand())
     .addCommand(checkCommand())
     .addCommand(deployCommand())
+    .addCommand(restoreCommand())
     .addCommand(drainCommand())
+    .addCommand(holdCommand())
+    .addCommand(disableCommand())
+    .addCommand(enableCommand())
     .addCommand(flowsCommand())
     .addCommand(whyCommand())
     .addCommand(deliveriesCommand())

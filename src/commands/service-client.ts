@@ -201,6 +201,8 @@ const RULES: ReadonlySet<unknown> = new Set(['built_in_flow', 'flow_disabled']);
 
 /** The service answered that it does not do what it was asked. */
 export class RefusedError extends CommandError {
+  /** The body of the answer. */
+  readonly answer: unknown;
   /** Why, in the words of the service. */
   readonly why: string;
   /** There is no such flow, run or delivery. */
@@ -209,6 +211,7 @@ export class RefusedError extends CommandError {
   readonly isRule: boolean;
   constructor(answer: unknown, { status, told }: { readonly status: number; readonly told: string }) {
     super(told);
+    this.answer = answer;
     this.why = messageOf(answer);
     this.isUnknown = status === 404;
     this.isRule = status === 409 || (status === 403 && isObject(answer) && RULES.has(answer.reason));

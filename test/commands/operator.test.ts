@@ -4,6 +4,7 @@ import { type CliResult, runCli } from '../e2e/cli.ts';
 import {
   createWorkspace,
   eventually,
+  FLOW_ID,
   GITHUB_SECRET,
   getJson,
   githubManifest,
@@ -262,5 +263,70 @@ describe('a redelivery', () => {
     });
     expect((await sluice('why', deliveryId)).stdout).toMatch(/^redelivered since, as [0-9a-f-]+$/m);
     expect((await sluice('redeliver', deliveryId, UNKNOWN_ID)).code).toBe(2);
+  });
+});
+
+describe('a flow', () => {
+  it('is held, and enabled again: its deliveries are accepted meanwhile, and their runs start', async () => {
+    const held = await sluice('hold', 'push', '--reason', 'the shop is being moved');
+    expect(held).toMatchObject({ code: 0, stdout: `push (${FLOW_ID}) is disabled; its deliveries are held\n` });
+    const { status, deliveryId } = await deliver();
+    expect(status).toBe(200);
+    expect((await sluice('deliveries', '--held')).stdout).toMatch(new RegExp(`^${deliveryId} .* push  held$`, 'm'));
+    expect((await sluice('why', deliveryId)).stdout).toContain('answered 200, held\n');
+
+    const enabled = await sluice('enable', 'push');
+    expect(enabled).toMatchObject({
+      code: 0,
+      stdout: `push (${FLOW_ID}) is enabled; the runs of 1 held deliveries start first\n`,
+    });
+    const said = await sluice('activity', '--target', FLOW_ID, '--action', 'disableFlow', '--json');
+    expect(JSON.parse(said.stdout)).toMatchObject([{ reason: 'the shop is being moved' }]);
+  });
+
+  it('is disabled, and refuses deliveries meanwhile', async () => {
+    const disabled = await sluice('disable', FLOW_ID, '--no-hold', '--json');
+    expect(disabled.code).toBe(0);
+    expect(JSON.parse(disabled.stdout)).toMatchObject({ isEnabled: false, triggers: [{ holdsDeliveries: false }] });
+    expect((await deliver()).status).toBe(403);
+    expect((await sluice('enable', FLOW_ID)).code).toBe(0);
+    expect(await sluice('enable', 'nobody')).toMatchObject({ code: 2, stdout: '' });
+  });
+
+  it('goes back to an earlier revision, with the findings of a deploy', async () => {
+    const next = { ...BROKEN, version: '2', steps: { ...BROKEN.steps, instead: { type: 'NoOp' } } };
+    const put = await fetch(`${service.url}/flows/api/flows/${BROKEN_ID}`, {
+      method: 'PUT',
+      body: JSON.stringify(next),
+    });
+    expect(put.status).toBe(200);
+    const inForce = await sluice('restore', 'broken', '2');
+    expect(inForce).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('Revision 2 is in force') });
+
+    const planned = await sluice('restore', 'broken', '1', '--dry-run');
+    expect(planned).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining(`broken (${BROKEN_ID}), version 2 -> 1`),
+    });
+    const restored = await sluice('restore', 'broken', '1', '--reason', 'it was better');
+    expect(restored).toMatchObject({ code: 0, stdout: expect.stringMatching(/\n1 flow: 1 updated\.\n$/) });
+    const [revision] = await getJson<object[]>(`${service.url}/flows/api/flows/${BROKEN_ID}/revisions`);
+    expect(revision).toMatchObject({ revision: 3, version: '1', reason: 'it was better' });
+    expect((await sluice('restore', 'broken', '9')).code).toBe(2);
+  });
+
+  it('stays as it is where the deploy of an earlier revision is refused', async () => {
+    const inputs = { webhookEnforcementMode: 'Enforce', webhookIpAllowList: ['192.0.2.1'] };
+    const stricter = githubManifest({ inputs, steps: { first: { type: 'NoOp' } } });
+    const put = await fetch(`${service.url}/flows/api/flows/${FLOW_ID}`, {
+      method: 'PUT',
+      body: JSON.stringify(stricter),
+    });
+    expect(put.status).toBe(200);
+    const refused = await sluice('restore', 'push', '1');
+    expect(refused.code).toBe(2);
+    expect(refused.stdout).toContain('Refused: ');
+    expect(refused.stdout).toContain('Access to ');
+    expect((await sluice('restore', 'push', '1', '--allow', 'access')).code).toBe(0);
   });
 });

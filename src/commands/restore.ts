@@ -1,0 +1,69 @@
+import { Command } from 'commander';
+import { isObject } from '../manifest/json-text.ts';
+import type { DeployOutcome, Override } from '../model/finding.ts';
+import { print, printError } from '../telemetry/terminal.ts';
+import { allowOption, positive, printJson, reporting, withService } from './context.ts';
+import { deployExitCode } from './deploy.ts';
+import { endingRefusals } from './each.ts';
+import { renderDeployed, renderOutcomes } from './render-outcomes.ts';
+import {
+  clientOf,
+  flowIdOf,
+  listPath,
+  RefusedError,
+  type ServiceClient,
+  type ServiceOptions,
+} from './service-client.ts';
+
+interface RestoreOptions extends ServiceOptions {
+  readonly allow: readonly Override[];
+  readonly dryRun?: true;
+  readonly reason?: string;
+  readonly json?: true;
+}
+
+export function restoreCommand(): Command {
+  const command = new Command('restore')
+    .description('Go back to an earlier revision of a flow: its manifest is deployed as a new revision')
+    .argument('<flow>', 'name of the flow, or its id, which may be that of a flow that was deleted')
+    .argument('<revision>', 'number of the revision', positive)
+    .addOption(allowOption('restore what would be refused'))
+    .option('--dry-run', 'show what would happen; change nothing')
+    .option('--reason <text>', 'why; kept with the revision and in the activity')
+    .option('--json', 'print the answer of the API');
+  return withService(command)
+    .addHelpText(
+      'after',
+      '\nThe findings are those of `sluice deploy`, and so are the exit codes; 1 also says that the revision is in force.',
+    )
+    .action(reporting(endingRefusals(restore)));
+}
+
+async function restore(name: string, revision: number, options: RestoreOptions): Promise<void> {
+  const { allow, dryRun, reason, json } = options;
+  const client = await clientOf(options);
+  const flowId = await flowIdOf(client, name);
+  const given = { allow: allow.join(',') || undefined, dryRun };
+  const path = listPath(`/flows/api/flows/${flowId}/revisions/${revision}/restore`, given);
+  const outcome = await askOutcome(client, path, reason);
+  // Naming the number of the revision shows that a rollback is intended.
+  const allowed: readonly Override[] = [...allow, 'rollback'];
+  if (json) printJson(outcome);
+  else print(dryRun ? renderOutcomes([outcome], allowed) : renderDeployed([outcome]));
+  for (const warning of outcome.warnings) printError(`${warning}\n`);
+  process.exitCode = deployExitCode([outcome], allowed);
+}
+
+type Restored = DeployOutcome & { readonly warnings: readonly string[] };
+
+/** A refusal of the deploy has an outcome too. Throws `RefusedError` for others, such as that the revision is in force. */
+async function askOutcome(client: ServiceClient, path: string, reason: string | undefined): Promise<Restored> {
+  try {
+    return (await client.ask({ method: 'POST', path, body: JSON.stringify({ reason }) })).body as Restored;
+  } catch (error) {
+    if (error instanceof RefusedError && isObject(error.answer) && error.answer.action === 'refused') {
+      return error.answer as unknown as Restored;
+    }
+    throw error;
+  }
+}
