@@ -26,7 +26,7 @@ export async function doToEach(
     for (const id of ids) {
       const entry = { id, ...(await outcomeOf(id, act)) };
       told.push(entry);
-      if (!json) print(`${id}  ${entry.outcome === 'refused' ? 'refused: ' : ''}${printable(entry.message)}\n`);
+      if (!json) print(`${id}  ${entry.outcome === 'refused' ? 'not done: ' : ''}${printable(entry.message)}\n`);
     }
   } finally {
     if (json) printJson(told);

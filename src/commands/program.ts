@@ -27,6 +27,7 @@ import { cancelCommand, retryCommand } from './run-actions.ts';
 import { runsCommand } from './runs.ts';
 import { schemaCommand } from './schema.ts';
 import { sendCommand } from './send.ts';
+import { statusCommand } from './status.ts';
 import { disableCommand, enableCommand, holdCommand } from './switch.ts';
 import { table } from './table.ts';
 import { whyCommand } from './why.ts';
@@ -68,6 +69,7 @@ export function commandLine(): Command {
     .addCommand(disableCommand())
     .addCommand(enableCommand())
     .addCommand(flowsCommand())
+    .addCommand(statusCommand())
     .addCommand(whyCommand())
     .addCommand(deliveriesCommand())
     .addCommand(runsCommand())

@@ -116,19 +116,21 @@ function whyOf({ waitingFor, failure }: ServedRun): string {
   return `${stepKey}: ${code}: ${message}${handled ? ' (handled)' : ''}`;
 }
 
-const WAITS: Readonly<Record<WaitKind, (wait: RunWait) => string>> = {
-  signal: ({ signalName }) => `waits for the signal ${signalName ?? '?'}`,
-  delay: () => 'waits',
-  retry: () => 'failed and is retried',
-  poll: () => 'waits for its next poll',
-  host: ({ host }) => `waits for its turn at ${host ?? 'a host'}`,
-  run: ({ runId }) => `waits for the run ${runId ?? '?'}`,
-  slot: () => 'waits for a free slot',
+/** What a step does meanwhile, and what it does at the time that is set, if one is; as the page has it. */
+const WAITS: Readonly<Record<WaitKind, readonly [does: (wait: RunWait) => string, next: string]>> = {
+  signal: [({ signalName }) => `waits for the signal ${signalName ?? '?'}`, 'gives up'],
+  delay: [() => 'waits', 'continues'],
+  retry: [() => 'failed', 'retries'],
+  poll: [() => 'waits', 'polls again'],
+  host: [({ host }) => `waits for its turn at ${host ?? 'a host'}`, 'continues at the latest'],
+  run: [({ runId }) => `waits for the run ${runId ?? '?'}`, 'checks again'],
+  slot: [() => 'waits for a free slot', 'was due'],
 };
 
 /** A wait in words, with its step. */
 export function waitText(wait: RunWait): string {
   const { stepKey, until, steps } = wait;
+  const [does, next] = WAITS[wait.for];
   const others = steps > 1 ? ` and ${steps - 1} more` : '';
-  return `${stepKey}${others} ${WAITS[wait.for](wait)}${until === null ? '' : ` until ${secondOf(until)}`}`;
+  return `${stepKey}${others} ${does(wait)}${until === null ? '' : `, ${next} ${secondOf(until)}`}`;
 }

@@ -205,6 +205,8 @@ export class RefusedError extends CommandError {
   readonly answer: unknown;
   /** Why, in the words of the service. */
   readonly why: string;
+  /** Its store is away, or it is starting or stopping. */
+  readonly isAway: boolean;
   /** There is no such flow, run or delivery. */
   readonly isUnknown: boolean;
   /** It would refuse it whoever asks: as things are, it must not be done. */
@@ -213,6 +215,7 @@ export class RefusedError extends CommandError {
     super(told);
     this.answer = answer;
     this.why = messageOf(answer);
+    this.isAway = status === 503;
     this.isUnknown = status === 404;
     this.isRule = status === 409 || (status === 403 && isObject(answer) && RULES.has(answer.reason));
   }

@@ -68,7 +68,7 @@ function deliveryText(delivery: DeliveryDetail, outline: RunOutline | undefined)
     lines([
       `delivery ${id}, received ${secondOf(receivedAt)} from ${clientIp}, mode ${mode}`,
       `answered ${statusCode}, ${resultOf(delivery)}`,
-      ...(detail === null ? [] : [`  ${detail}`]),
+      ...(detail === null || gateResults.some((gate) => gate.detail === detail) ? [] : [`  ${detail}`]),
     ]),
     gates.length === 0 ? '' : table(['GATE', 'OUTCOME', 'REASON', 'DETAIL'], gates),
     lines(hints.map((hint) => `hint: ${hint}`)),
@@ -94,7 +94,8 @@ function relativesOf({ redeliveredFrom, redeliveredAs, repeats }: DeliveryDetail
 }
 
 function redeliveryText(id: string, { possible, message }: NonNullable<DeliveryDetail['redelivery']>): string {
-  return possible ? `to accept it: sluice redeliver ${id} (${message})` : `it cannot be redelivered: ${message}`;
+  if (!possible) return `it cannot be redelivered: ${message}`;
+  return `to accept it: sluice redeliver ${id}, with --force if a gate still refuses it`;
 }
 
 function runText(outline: RunOutline): string {

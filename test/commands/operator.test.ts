@@ -1,5 +1,7 @@
 import { createHmac, randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { type CliResult, runCli } from '../e2e/cli.ts';
 import {
   createWorkspace,
@@ -141,7 +143,7 @@ describe('why', () => {
     expect(stdout).toContain('answered 401, refused: signature_mismatch\n');
     expect(stdout).toMatch(/^GATE +OUTCOME +REASON +DETAIL\n/m);
     expect(stdout).toMatch(/^signature +failed +signature_mismatch/m);
-    expect(stdout).toContain(`\nto accept it: sluice redeliver ${deliveryId} (`);
+    expect(stdout).toContain(`\nto accept it: sluice redeliver ${deliveryId}, with --force`);
     expect(JSON.parse((await sluice('why', deliveryId, '--json')).stdout)).toMatchObject({
       id: deliveryId,
       gateResults: expect.any(Array),
@@ -200,7 +202,7 @@ describe('a command to runs that are named', () => {
     const runId = await startRun(ASKING_ID, 'Running');
     const early = await sluice('retry', runId);
     expect(early.code).toBe(1);
-    expect(early.stdout).toBe(`${runId}  refused: The run is Running; only a run that failed can be retried\n`);
+    expect(early.stdout).toBe(`${runId}  not done: The run is Running; only a run that failed can be retried\n`);
 
     expect(await sluice('cancel', runId, '--reason', 'a typo')).toMatchObject({
       code: 0,
@@ -255,7 +257,7 @@ describe('a redelivery', () => {
   it('accepts what passes or is forced, and says what else it needs', async () => {
     const { deliveryId } = await deliver('of someone else');
     const refused = await sluice('redeliver', deliveryId);
-    expect(refused).toMatchObject({ code: 1, stdout: expect.stringMatching(`^${deliveryId}  refused: `) });
+    expect(refused).toMatchObject({ code: 1, stdout: expect.stringMatching(`^${deliveryId}  not done: `) });
     const forced = await sluice('redeliver', deliveryId, '--force', '--reason', 'checked by hand');
     expect(forced).toMatchObject({
       code: 0,
@@ -328,5 +330,56 @@ describe('a flow', () => {
     expect(refused.stdout).toContain('Refused: ');
     expect(refused.stdout).toContain('Access to ');
     expect((await sluice('restore', 'push', '1', '--allow', 'access')).code).toBe(0);
+  });
+});
+
+/** The answers of a service whose store is away: what it says without it, and 503. */
+const AWAY: Readonly<Record<string, readonly [status: number, body: object]>> = {
+  '/health/ready': [503, { statusCode: 503, message: 'The store is away', reason: 'store_unavailable' }],
+  '/flows/api/attention': [200, [{ kind: 'store_unavailable', severity: 'error', message: 'The store is away' }]],
+};
+
+describe('the status', () => {
+  it('has what needs attention, what came and ran, and the flows that are closed, and is 1 if there is an error', async () => {
+    await deliver();
+    await startRun(BROKEN_ID, 'Failed');
+    await sluice('hold', 'asking');
+    const { code, stdout } = await sluice('status', '--since', '2h');
+    await sluice('enable', 'asking');
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^ready\n\nSEVERITY +KIND +MESSAGE\nerror +failed_runs +\d+ runs? of broken failed since /);
+    expect(stdout).toMatch(/^deliveries from \S+Z to \S+Z: \d+ accepted, \d+ rejected$/m);
+    expect(stdout).toMatch(/^runs from \S+Z to \S+Z: \d+ succeeded, \d+ failed, \d+ cancelled, \d+ running$/m);
+    expect(stdout).toMatch(new RegExp(`^${ASKING_ID} +disabled +0 +asking$`, 'm'));
+  });
+
+  it.each(['1h', '7h', '30d', '60d'])('counts what came and ran since %s', async (since) => {
+    const { stdout } = await sluice('status', '--since', since, '--json');
+    const { deliveries, runs } = JSON.parse(stdout);
+    expect(deliveries.counts.accepted).toBeGreaterThan(0);
+    expect(runs.counts.failed).toBeGreaterThan(0);
+  });
+
+  it('is 0 where all is well, 1 where the store is away, and 2 where nobody answers', async () => {
+    const quiet = await createWorkspace();
+    onTestFinished(() => quiet.remove());
+    const well = await startService(quiet);
+    onTestFinished(async () => void (await well.stop('SIGTERM')));
+    expect(await runCli(quiet, ['status', '--to', well.url])).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^ready\n\nnothing needs attention\n\ndeliveries /),
+    });
+
+    const server = createServer((request, response) => {
+      const [status, body] = AWAY[request.url ?? ''] ?? [503, { statusCode: 503, message: 'away' }];
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+    });
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+    onTestFinished(() => void server.close());
+    const away = await runCli(quiet, ['status', '--to', `http://127.0.0.1:${(server.address() as AddressInfo).port}`]);
+    expect(away.code).toBe(1);
+    expect(away.stdout).toContain('not ready: The store is away\n');
+    expect(away.stdout).toContain('deliveries: not known\n');
+    expect(await runCli(quiet, ['status', '--to', 'http://127.0.0.1:1'])).toMatchObject({ code: 2, stdout: '' });
   });
 });
