@@ -73,6 +73,8 @@ interface RedeliverOptions extends ServiceOptions {
 /** What became of a delivery that was judged again. */
 interface Redelivery {
   readonly outcome: 'accepted' | 'accepted before' | 'refused' | 'not possible';
+  /** Why a gate or the flow refused it. */
+  readonly reason: string | null;
   readonly message: string;
   readonly runId: string | null;
 }
@@ -97,12 +99,16 @@ async function redeliver(ids: readonly string[], { force, reason, ...options }: 
   const client = await clientOf(options);
   const said = JSON.stringify({ force, reason });
   const redeliverOne = async (id: string) => {
-    const path = `/flows/api/webhooks/${id}/redeliver`;
-    const { outcome, message, runId } = (await client.ask({ method: 'POST', path, body: said })).body as Redelivery;
-    const isDone = outcome === 'accepted' || outcome === 'accepted before';
-    return { isDone, message: `${message}${runId === null ? '' : `; its run is ${runId}`}` };
+    const { body } = await client.ask({ method: 'POST', path: `/flows/api/webhooks/${id}/redeliver`, body: said });
+    return redelivered(body as Redelivery);
   };
   await doToEach(ids, redeliverOne, options);
+}
+
+function redelivered({ outcome, reason, message, runId }: Redelivery) {
+  const isDone = outcome === 'accepted' || outcome === 'accepted before';
+  if (isDone) return { isDone, message: `${message}${runId === null ? '' : `; its run is ${runId}`}` };
+  return { isDone, message: reason === null ? message : `${reason}: ${message}` };
 }
 
 /** What became of a delivery, in a few words. */

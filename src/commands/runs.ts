@@ -113,7 +113,8 @@ export function runRow(run: ServedRun): string[] {
 function whyOf({ waitingFor, failure }: ServedRun): string {
   if (failure === null) return waitingFor.map(waitText).join('; ');
   const { stepKey, code, message, handled } = failure;
-  return `${stepKey}: ${code}: ${message}${handled ? ' (handled)' : ''}`;
+  // The message alone: beside the id there is little room.
+  return `${stepKey}${handled ? ' (handled)' : ''}: ${message || code}`;
 }
 
 /** What a step does meanwhile, and what it does at the time that is set, if one is; as the page has it. */

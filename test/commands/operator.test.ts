@@ -122,7 +122,7 @@ describe('the list of runs', () => {
     const lines = stdout.split('\n');
     expect(lines[0]).toMatch(/^RUN +STARTED +STATUS +FLOW +WHY$/);
     expect(lines[1]).toMatch(new RegExp(`^${waiting}  \\S+Z  Running +asking  ask waits for the signal decision$`));
-    expect(lines[2]).toMatch(new RegExp(`^${failed}  \\S+Z  Failed +broken  charge: failed_on_purpose: no.u001b`));
+    expect(lines[2]).toMatch(new RegExp(`^${failed}  \\S+Z  Failed +broken  charge: no.u001b`));
     expect(stdout).not.toContain('\u001b');
     const one = await sluice('runs', '--status', 'failed', '--flow', BROKEN_ID, '--json');
     expect(JSON.parse(one.stdout)).toMatchObject([{ id: failed, flowName: 'broken' }]);
@@ -257,7 +257,10 @@ describe('a redelivery', () => {
   it('accepts what passes or is forced, and says what else it needs', async () => {
     const { deliveryId } = await deliver('of someone else');
     const refused = await sluice('redeliver', deliveryId);
-    expect(refused).toMatchObject({ code: 1, stdout: expect.stringMatching(`^${deliveryId}  not done: `) });
+    expect(refused).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(`^${deliveryId}  not done: signature_mismatch: `),
+    });
     const forced = await sluice('redeliver', deliveryId, '--force', '--reason', 'checked by hand');
     expect(forced).toMatchObject({
       code: 0,
@@ -353,7 +356,7 @@ describe('the status', () => {
     expect(stdout).toMatch(new RegExp(`^${ASKING_ID} +disabled +0 +asking$`, 'm'));
   });
 
-  it.each(['1h', '7h', '30d', '60d'])('counts what came and ran since %s', async (since) => {
+  it.each(['1h', '7h', '60d'])('counts what came and ran since %s', async (since) => {
     const { stdout } = await sluice('status', '--since', since, '--json');
     const { deliveries, runs } = JSON.parse(stdout);
     expect(deliveries.counts.accepted).toBeGreaterThan(0);
