@@ -27,11 +27,24 @@ interface Status {
   readonly attention: readonly AttentionItem[] | null;
   readonly deliveries: Figures<'accepted' | 'rejected'> | null;
   readonly runs: Figures<'succeeded' | 'failed' | 'cancelled' | 'running' | 'skipped'> | null;
+  /** What became of what was accepted; each null with the delivery log in memory. */
+  readonly books: Readonly<Record<(typeof FIGURES)[number], number | null>> | null;
   /** Deliveries that all flows hold. */
   readonly held: number | null;
   /** Flows that start no runs. */
   readonly closed: readonly ClosedFlow[] | null;
 }
+
+const FIGURES = [
+  'accepted',
+  'runs',
+  'held',
+  'discarded',
+  'filtered',
+  'duplicates',
+  'coalesced',
+  'unaccounted',
+] as const;
 
 interface AttentionItem {
   readonly severity: 'error' | 'warning' | 'info';
@@ -61,7 +74,7 @@ export function statusCommand(): Command {
     .addHelpText(
       'after',
       '\nDeliveries and runs are those of the last hour without --since; beyond six hours they are counted by the hour.\n' +
-        'Exits with 0 if all is well, with 1 if the service is not ready or an error needs attention, with 2 if it did not answer.',
+        'Exits with 0 if all is well, with 1 if the service is not ready an error needs attention or deliveries are unaccounted\nfor, with 2 if it did not answer.',
     )
     .action(reporting(status));
 }
@@ -72,14 +85,15 @@ async function status({ json, since, until, ...options }: StatusOptions): Promis
   if (json) printJson(read);
   else print(statusText(read));
   const isWell = read.isReady && read.attention?.every(({ severity }) => severity !== 'error') === true;
-  process.exitCode = isWell ? 0 : 1;
+  process.exitCode = isWell && (read.books?.unaccounted ?? 0) === 0 ? 0 : 1;
 }
 
 async function readStatus(client: ServiceClient, span: Span): Promise<Status> {
   const { status: code, body } = await client.ask({ method: 'GET', path: '/health/ready', accepts: [503] });
   const isReady = code === 200;
-  const [attention, deliveries, runs, flows] = await Promise.all([
+  const [attention, books, deliveries, runs, flows] = await Promise.all([
     unlessAway(client.ask({ method: 'GET', path: '/flows/api/attention' })),
+    unlessAway(client.ask({ method: 'GET', path: listPath('/flows/api/books', { ...span }) })),
     unlessAway(count(client, '/flows/api/webhooks/timeseries', span)),
     unlessAway(count(client, '/flows/api/runs/timeseries', span)),
     unlessAway(listFlows(client)),
@@ -90,6 +104,7 @@ async function readStatus(client: ServiceClient, span: Span): Promise<Status> {
     attention: attention === null ? null : (attention.body as AttentionItem[]),
     deliveries: deliveries && figuresOf(deliveries, ({ accepted = 0, rejected = 0 }) => ({ accepted, rejected })),
     runs: runs && figuresOf(runs, runCounts),
+    books: books === null ? null : (books.body as Status['books']),
     held: flows?.reduce((sum, { held }) => sum + held, 0) ?? null,
     closed: flows?.flatMap(closedFlow) ?? null,
   };
@@ -154,7 +169,7 @@ function runCounts({
   return { succeeded, failed, cancelled, running, skipped };
 }
 
-function statusText({ isReady, unready, attention, deliveries, runs, held, closed }: Status): string {
+function statusText({ isReady, unready, attention, books, deliveries, runs, held, closed }: Status): string {
   const items = (attention ?? []).map(({ severity, kind, message }) => [severity, kind, message]);
   const flows = (closed ?? []).map((flow) => [flow.id, flow.state, String(flow.held), flow.name]);
   const parts = [
@@ -162,10 +177,19 @@ function statusText({ isReady, unready, attention, deliveries, runs, held, close
     items.length > 0
       ? table(['SEVERITY', 'KIND', 'MESSAGE'], items)
       : `${attention === null ? 'what needs attention is not known' : 'nothing needs attention'}\n`,
-    `${figuresText('deliveries', deliveries)}${held ? `; ${held} held now` : ''}\n${figuresText('runs', runs)}\n`,
+    `${figuresText('deliveries', deliveries)}${held ? `; ${held} held now` : ''}\n${figuresText('runs', runs)}\n${booksText(books)}\n`,
     flows.length === 0 ? '' : table(['CLOSED FLOW', 'STATE', 'HELD', 'NAME'], flows),
   ];
   return parts.filter((part) => part !== '').join('\n');
+}
+
+/** Figures of nothing are left out, but for the sum and what is missing. */
+function booksText(books: Status['books']): string {
+  if (books === null || books.accepted === null) return 'books: not known';
+  const { accepted, unaccounted, ...fates } = books;
+  const names = FIGURES.filter((name): name is keyof typeof fates => name in fates);
+  const parts = names.filter((name) => (books[name] ?? 0) > 0).map((name) => `${books[name]} ${name}`);
+  return `books: ${accepted} accepted = ${parts.join(' + ') || 0}; ${unaccounted} unaccounted`;
 }
 
 function figuresText(what: string, figures: Figures<string> | null): string {

@@ -353,6 +353,7 @@ describe('the status', () => {
     expect(stdout).toMatch(/^ready\n\nSEVERITY +KIND +MESSAGE\nerror +failed_runs +\d+ runs? of broken failed since /);
     expect(stdout).toMatch(/^deliveries from \S+Z to \S+Z: \d+ accepted, \d+ rejected$/m);
     expect(stdout).toMatch(/^runs from \S+Z to \S+Z: \d+ succeeded, \d+ failed, \d+ cancelled, \d+ running$/m);
+    expect(stdout).toMatch(/^books: (\d+) accepted = \1 runs; 0 unaccounted$/m);
     expect(stdout).toMatch(new RegExp(`^${ASKING_ID} +disabled +0 +asking$`, 'm'));
   });
 
@@ -383,6 +384,7 @@ describe('the status', () => {
     expect(away.code).toBe(1);
     expect(away.stdout).toContain('not ready: The store is away\n');
     expect(away.stdout).toContain('deliveries: not known\n');
+    expect(away.stdout).toContain('books: not known\n');
     expect(await runCli(quiet, ['status', '--to', 'http://127.0.0.1:1'])).toMatchObject({ code: 2, stdout: '' });
   });
 });
