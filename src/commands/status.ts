@@ -188,7 +188,9 @@ function booksText(books: Status['books']): string {
   if (books === null || books.accepted === null) return 'books: not known';
   const { accepted, unaccounted, ...fates } = books;
   const names = FIGURES.filter((name): name is keyof typeof fates => name in fates);
-  const parts = names.filter((name) => (books[name] ?? 0) > 0).map((name) => `${books[name]} ${name}`);
+  const parts = names
+    .filter((name) => (books[name] ?? 0) > 0)
+    .map((name) => `${books[name]} ${name === 'runs' && books.runs === 1 ? 'run' : name}`);
   return `books: ${accepted} accepted = ${parts.join(' + ') || 0}; ${unaccounted} unaccounted`;
 }
 

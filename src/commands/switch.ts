@@ -62,7 +62,7 @@ function disabledText({ id, name, triggers, held }: SwitchedFlow): string {
   const holding = new Set(triggers.flatMap(({ holdsDeliveries }) => holdsDeliveries ?? []));
   const some = holding.size > 1 ? '; deliveries are held by some of its triggers and refused by others' : '';
   const all = holding.size === 1 ? `; its deliveries are ${holding.has(true) ? 'held' : 'refused'}` : '';
-  return `${name} (${id}) is disabled${some}${all}${held === 0 ? '' : `; ${held} are held already`}`;
+  return `${name} (${id}) is disabled${some}${all}${held === 0 ? '' : `; ${held} held already`}`;
 }
 
 async function enable(name: string, { reason, json, ...options }: SwitchOptions): Promise<void> {

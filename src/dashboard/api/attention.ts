@@ -367,7 +367,7 @@ function heldDeliveries({ held: all, flows, now }: Situation): AttentionItem[] {
     .map(({ flowId, held, oldestAt }) => {
       const count = held === 1 ? '1 accepted delivery' : `${held} accepted deliveries`;
       const message =
-        `${count} of ${nameOf(flowId, flows)} wait for the flow to be enabled or resumed, the oldest since ${iso(oldestAt)}; ` +
+        `${count} of ${nameOf(flowId, flows)} ${held === 1 ? 'waits' : 'wait'} for the flow to be enabled or resumed, the oldest since ${iso(oldestAt)}; ` +
         'start their runs, or discard them with a reason';
       const link = `/flows/deliveries?flowId=${flowId}&outcome=held`;
       return oldestAt < now - LONG_HELD_MS

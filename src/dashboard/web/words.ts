@@ -393,7 +393,7 @@ function stoppedDeliveries(triggers: Api['Flow']['triggers'], start: 'enable' | 
   if (webhooks.length === 0) return undefined;
   const isMixed = holding.length > 0 && holding.length < webhooks.length;
   const options = [
-    { value: 'hold', text: `are accepted and held: their runs start once you ${start} the flow` },
+    { value: 'hold', text: `are accepted, and run once you ${start} the flow` },
     { value: 'refuse', text: 'are refused with 403' },
     ...(isMixed ? [{ value: 'triggers', text: `are held for ${holding.join(', ')}, and refused for the others` }] : []),
   ];
