@@ -15,7 +15,16 @@ export const isoTimeOrNull = (ms: number | null) => (ms === null ? null : isoTim
 
 /** A list as a bare array, or as one page of it with `includeTotal=true`. */
 export const listOf = <Item extends z.ZodType>(item: Item) =>
-  z.union([z.array(item), z.object({ items: z.array(item), total: integer(), skip: integer(), take: integer() })]);
+  z.union([
+    z.array(item),
+    z.object({
+      items: z.array(item),
+      total: integer(),
+      skip: integer(),
+      take: integer(),
+      searchedUntil: time().optional().describe('Where a bounded search stopped; absent where all was searched.'),
+    }),
+  ]);
 
 interface Paging {
   readonly skip: number;
@@ -23,8 +32,13 @@ interface Paging {
   readonly includeTotal: boolean;
 }
 
-export function toList<Item>(items: Item[], total: number | undefined, { skip, take, includeTotal }: Paging) {
-  return includeTotal ? { items, total: total ?? 0, skip, take } : items;
+export function toList<Item>(
+  items: Item[],
+  { total, searchedUntil }: { total: number | undefined; searchedUntil?: number },
+  { skip, take, includeTotal }: Paging,
+) {
+  const bound = searchedUntil === undefined ? {} : { searchedUntil: isoTime(searchedUntil) };
+  return includeTotal ? { items, total: total ?? 0, skip, take, ...bound } : items;
 }
 
 /** Fastify's own shape plus the reason. */

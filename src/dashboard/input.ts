@@ -106,18 +106,32 @@ const positiveNumber = () =>
 
 /** `order:SO-1010` */
 const searchKeys = () =>
-  optional((given, context): SearchKeys => {
-    const [, name, value] = /^([A-Za-z][\w-]{0,31}):(.*\S.*)$/s.exec(given) ?? [];
-    if (name === undefined || value === undefined || value.length > MAX_KEY) {
-      return refuse(context, given, 'a name, a colon and the whole value, such as order:SO-1010');
-    }
-    return { [name]: value };
-  }).meta({
+  optional(
+    (given, context): SearchKeys =>
+      readSearchKey(given) ?? refuse(context, given, 'a name, a colon and the whole value, such as order:SO-1010'),
+  ).meta({
     examples: ['order:SO-1010'],
     description: 'A search key and its whole value, in any case. Searches the newest 3000 entries that have it.',
   });
 
 const MAX_KEY = 1000;
+
+function readSearchKey(text: string): SearchKeys | undefined {
+  const [, name, value] = /^([A-Za-z][\w-]{0,31}):(.*\S.*)$/s.exec(text) ?? [];
+  return name === undefined || value === undefined || value.length > MAX_KEY ? undefined : { [name]: value };
+}
+
+/**
+ * A search for `order:SO-1010` means that search key, whole. A URL, an IPv6 address and a sentence mean themselves.
+ */
+export function withNamedKey<
+  Filter extends { readonly search?: string | undefined; readonly searchKeys?: SearchKeys | undefined },
+>(filter: Filter): Filter {
+  const { search, searchKeys: named } = filter;
+  const key =
+    search === undefined || named !== undefined || /^[^:]*:[\s/:]/.test(search) ? undefined : readSearchKey(search);
+  return key === undefined ? filter : { ...filter, search: undefined, searchKeys: key };
+}
 
 /** Free text of at most `maxLength` characters. */
 const freeText = (maxLength: number) =>

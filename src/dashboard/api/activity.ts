@@ -79,7 +79,7 @@ export const activityRoutes: ApiRoutes = (app, { store }) => {
     }),
     async ({ query }) => {
       const page = await store.listInterventions(query);
-      return toList(page.items.map(interventionView), page.total, query);
+      return toList(page.items.map(interventionView), page, query);
     },
   );
   app.get(

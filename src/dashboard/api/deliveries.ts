@@ -5,7 +5,7 @@ import { type DeliveryRecord, REASON_CODES } from '../../model/delivery.ts';
 import { ENFORCEMENT_MODES } from '../../model/manifest.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
 import { field, isoTime, listOf, toList } from '../answer.ts';
-import { IN_ORDER, PAGING, parameter, SPAN } from '../input.ts';
+import { IN_ORDER, PAGING, parameter, SPAN, withNamedKey } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 
@@ -61,7 +61,7 @@ const recentQuery = z
       .meta({ description: 'Held until the flow starts runs; only the newest 10 000 of those. false by default.' }),
     search: parameter.freeText(200).meta({
       description:
-        'Part of an id, client address, scheme, reason, detail or run id, in the newest 10 000 entries that match the other filters; or, at any age, a search key or its beginning, or at least the first 8 characters of an id.',
+        'Part of an id, client address, scheme, reason, detail or run id, in the newest 10 000 entries that match the other filters (`searchedUntil` says how far back those go); or, at any age, a search key or its beginning, `NAME:VALUE` for one whole search key, or at least the first 8 characters of an id.',
     }),
     searchKeys: parameter.searchKeys(),
     ...SPAN,
@@ -83,8 +83,8 @@ export const deliveryRoutes: ApiRoutes = (app, { store }) => {
       if (query.rejectedOnly && query.acceptedOnly) {
         throw new HttpError('invalid_request', 'rejectedOnly, acceptedOnly: only one of the two can be true');
       }
-      const page = await store.listDeliveries(query);
-      return toList(page.items.map(deliveryView), page.total, query);
+      const page = await store.listDeliveries(withNamedKey(query));
+      return toList(page.items.map(deliveryView), page, query);
     },
   );
 };

@@ -111,7 +111,7 @@ export const flowRoutes: ApiRoutes = (app, services) => {
       const page = flows.slice(query.skip, query.skip + query.take);
       return toList(
         page.map((flow) => flowView(flow, context)),
-        flows.length,
+        { total: flows.length },
         query,
       );
     },

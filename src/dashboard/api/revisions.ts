@@ -118,7 +118,7 @@ export const revisionRoutes: ApiRoutes = (app, services) => {
     async ({ params, query }) => {
       const page = await services.store.listRevisions({ ...query, flowId: params.id });
       if (page === undefined) throw unknownId('flow', params.id);
-      return toList(page.items.map(revisionView), page.total, query);
+      return toList(page.items.map(revisionView), page, query);
     },
   );
 

@@ -5,10 +5,11 @@ import type { Clock } from '../../model/clock.ts';
 import { RUN_STATUSES, RUN_TRIGGER_TYPES } from '../../model/manifest.ts';
 import { unhandledFailures, wire } from '../../model/planner.ts';
 import { type Run, WAIT_KINDS, type WaitKind } from '../../model/run.ts';
+import type { SearchKeys } from '../../model/search-keys.ts';
 import type { RunDetail, RunFailure, RunWait, TimeSpan } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
 import { field, isoTime, isoTimeOrNull, listOf, toList } from '../answer.ts';
-import { ID_PARAMS, IN_ORDER, PAGING, parameter, SPAN } from '../input.ts';
+import { ID_PARAMS, IN_ORDER, PAGING, parameter, SPAN, withNamedKey } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { findGraph, findRun, MAX_STEPS, stepPage, stepSchema } from './steps.ts';
@@ -96,7 +97,7 @@ export const RUN_FILTER = {
   status: parameter.oneOf(RUN_STATUSES),
   search: parameter.freeText(200).meta({
     description:
-      'Part of a run id, flow name, trigger key or delivery id, in the newest 10 000 entries that match the other filters; or, at any age, a search key or its beginning, or at least the first 8 characters of an id.',
+      'Part of a run id, flow name, trigger key or delivery id, in the newest 10 000 entries that match the other filters (`searchedUntil` says how far back those go); or, at any age, a search key or its beginning, `NAME:VALUE` for one whole search key, part of the name of a deployed flow, or at least the first 8 characters of an id.',
   }),
   waiting: parameter.oneOf(WAIT_KINDS).meta({
     description: 'Only runs in flight that wait for this; at most the newest 10 000.',
@@ -106,11 +107,27 @@ export const RUN_FILTER = {
 };
 
 /** The filter as the store takes it. */
-export function runFilter<Filter extends { readonly waiting: WaitKind | undefined }>(
-  { waiting, ...filter }: Filter,
-  { clock }: Pick<DashboardServices, 'clock'>,
-) {
-  return { ...filter, ...(waiting !== undefined && { waiting: { kind: waiting, dueBefore: dueBefore(clock) } }) };
+export function runFilter<
+  Filter extends {
+    readonly waiting: WaitKind | undefined;
+    readonly search?: string | undefined;
+    readonly searchKeys?: SearchKeys | undefined;
+  },
+>({ waiting, ...given }: Filter, { clock, catalog }: Pick<DashboardServices, 'clock' | 'catalog'>) {
+  const filter = withNamedKey(given);
+  return {
+    ...filter,
+    ...(filter.search !== undefined && { searchedFlows: flowsNamed(filter.search, catalog) }),
+    ...(waiting !== undefined && { waiting: { kind: waiting, dueBefore: dueBefore(clock) } }),
+  };
+}
+
+/** Names that more flows contain are no names of flows. */
+const MOST_NAMED = 20;
+
+function flowsNamed(search: string, catalog: Pick<DashboardServices['catalog'], 'list'>): string[] {
+  const named = catalog.list().filter(({ record }) => record.name.toLowerCase().includes(search.toLowerCase()));
+  return named.length > MOST_NAMED ? [] : named.map(({ record }) => record.id);
 }
 
 /** A step that fell due a moment ago is being taken up. */
@@ -133,7 +150,7 @@ export const runRoutes: ApiRoutes = (app, services) => {
     }),
     async ({ query }) => {
       const page = await store.listRuns(runFilter(query, services));
-      return toList(await runViews(page.items, services), page.total, query);
+      return toList(await runViews(page.items, services), page, query);
     },
   );
 

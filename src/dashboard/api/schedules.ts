@@ -51,7 +51,7 @@ export const scheduleRoutes: ApiRoutes = (app, services) => {
       const page = schedules.slice(query.skip, query.skip + query.take);
       return toList(
         page.map((schedule) => scheduleView(schedule, services)),
-        schedules.length,
+        { total: schedules.length },
         query,
       );
     },

@@ -86,7 +86,7 @@ export const stepRoutes: ApiRoutes = (app, services) => {
     async (request) => {
       const found = await findGraph(request.params.id, services);
       const { items, total } = await stepPage(found, request.query, services.store);
-      return toList(items, total, request.query);
+      return toList(items, { total }, request.query);
     },
   );
   stepRoute(app, services);

@@ -62,4 +62,6 @@ export interface PageOf<Item> {
   readonly total: number;
   readonly skip: number;
   readonly take: number;
+  /** Where a bounded search stopped. */
+  readonly searchedUntil?: string | undefined;
 }

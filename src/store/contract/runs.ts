@@ -72,6 +72,11 @@ export interface Page<T> {
    * at most 10 000 are counted.
    */
   readonly total: number | undefined;
+  /**
+   * When the oldest row began of those that a search looked at, milliseconds since the Unix epoch: what is older was not
+   * searched. Absent where all was, and without `includeTotal`.
+   */
+  readonly searchedUntil?: number;
 }
 
 /** `since` and `until` are about the start. */
@@ -80,6 +85,8 @@ export interface RunQuery extends PageQuery, TimeSpan {
   readonly status?: RunStatus | undefined;
   /** Part of a run id, flow name, trigger key or delivery id, or a search key; searched as in deliveries. */
   readonly search?: string | undefined;
+  /** Flows that the search means: their runs are found too, the newest 10 000 of each however old. */
+  readonly searchedFlows?: readonly string[] | undefined;
   /** As in deliveries. */
   readonly searchKeys?: SearchKeys | undefined;
   /**

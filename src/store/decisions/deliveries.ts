@@ -85,6 +85,7 @@ const listingWith = (runKeys: readonly KeyIndex[]) => ({
   table: 'sluice.deliveries',
   select: selectWith(listedBody),
   searched: {
+    time: 'received_at',
     texts: ['client_ip', 'scheme', 'reason', 'detail'],
     ids: ['id', 'run_id'],
     byId: [

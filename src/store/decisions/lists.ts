@@ -58,6 +58,8 @@ interface Listing<Row, Item> {
 
 /** What may hold the text of a search. */
 interface Searched {
+  /** The column that says when a row began. */
+  readonly time: string;
   readonly texts: readonly string[];
   readonly ids: readonly string[];
   /** Select places of rows that an id between two bounds leads to by an index: these are found however old. */
@@ -90,6 +92,8 @@ interface PageRequest {
   readonly search?: string | undefined;
   /** As in `DeliveryQuery`. */
   readonly searchKeys?: SearchKeys | undefined;
+  /** What a search finds besides: of each, the newest in this order, as many as it looks at. */
+  readonly alsoFound?: readonly { readonly condition: Query; readonly order: string }[];
   /** How many rows match, where counters know. */
   readonly known?: number | undefined;
   /** Whether a filter says the places of all rows that match. */
@@ -119,11 +123,28 @@ export function* readPage<Row, Item>(
   const { order = [], place = 'id' } = listing;
   const nearer = fixed(orderOf([...order, 'place'], { direction: isOldNearer ? 'ASC' : 'DESC', hint: orderHint }));
   const newest = fixed(orderOf([...order, place], { direction: 'DESC', hint: 'own.' }));
+  const searchedUntil = includeTotal === true ? yield* searchedUntilOf(port, listing, request) : undefined;
   const found = yield* port.all<Row>(sql`
     ${listing.select} WHERE own.${fixed(place)} IN (
       SELECT place FROM ${rows} ORDER BY ${nearer} LIMIT ${limit} OFFSET ${isOldNearer ? known - skip - limit : skip}
     ) ORDER BY ${newest}`);
-  return { items: found.map((row) => listing.toItem(row)), total };
+  const items = found.map((row) => listing.toItem(row));
+  return { items, total, ...(searchedUntil !== undefined && { searchedUntil }) };
+}
+
+/** When the oldest row began that a search looked at; undefined where there are no others. */
+function* searchedUntilOf(
+  port: Port,
+  { table, order = [], place = 'id', searched }: Pick<Listing<never, never>, 'table' | 'order' | 'place' | 'searched'>,
+  { filters, search = '', searchKeys, orderHint = '' }: PageRequest,
+): Decision<number | undefined> {
+  if (search === '' || searched === undefined || searchKeys !== undefined) return undefined;
+  const columns = fixed([...order, `${place} AS place`, `${searched.time} AS at`].join(', '));
+  const newestFirst = fixed(orderOf([...order, 'place'], { direction: 'DESC', hint: orderHint }));
+  const [last, other] = yield* port.all<{ at: number }>(sql`
+    SELECT at FROM (SELECT ${columns} FROM ${fixed(table)} ${where(filters)}) AS own
+    ORDER BY ${newestFirst} LIMIT 2 OFFSET ${SEARCHED_ROWS - 1}`);
+  return other === undefined ? undefined : last?.at;
 }
 
 const orderOf = (columns: readonly string[], { direction, hint }: { direction: 'ASC' | 'DESC'; hint: string }) =>
@@ -145,7 +166,7 @@ function rowsOf(
     lookUp = '',
     searched,
   }: Omit<Listing<unknown, unknown>, 'select' | 'toItem'>,
-  { filters: others, search = '', searchKeys = {}, isLookedUp = false, orderHint = '' }: PageRequest,
+  { filters: others, search = '', searchKeys = {}, alsoFound = [], isLookedUp = false, orderHint = '' }: PageRequest,
 ): Query {
   const place = fixed(placeName);
   const keyed = hasKeys(place, searched?.byKey ?? [], searchKeys);
@@ -171,7 +192,11 @@ function rowsOf(
     leading(isKeyed(place, { byKey: [keys], condition: sql`k.folded = ${folded}`, order: 'newest' })),
     leading(isKeyed(place, { byKey: [keys], condition: begins, order: 'any' })),
   ]);
-  const parts = [newest, ...ofIds, ...ofKeys].map((select) => sql`SELECT * FROM (${select}) AS part`);
+  const ofNames = alsoFound.map(
+    ({ condition, order: newestOfIt }) => sql`
+      SELECT ${columns} FROM ${from} ${where([condition, ...filters])} ORDER BY ${fixed(newestOfIt)} LIMIT ${mostSearched}`,
+  );
+  const parts = [newest, ...ofIds, ...ofKeys, ...ofNames].map((select) => sql`SELECT * FROM (${select}) AS part`);
   return sql`(${joined(parts, ' UNION ')}) AS found`;
 }
 

@@ -38,6 +38,7 @@ const listingWith = (runKeys: readonly KeyIndex[]) => ({
   // SQLite, which has no statistics, would scan the runs in their order for those.
   lookUp: '/*sqlite: NOT INDEXED */',
   searched: {
+    time: 'started_at',
     texts: ['flow_name', 'trigger_key'],
     ids: ['id', 'delivery_id'],
     byId: [
@@ -64,7 +65,7 @@ const listingWith = (runKeys: readonly KeyIndex[]) => ({
 const FEW_RUNS = 10_000;
 
 function* listRuns(port: Port, query: RunQuery, runKeys: readonly KeyIndex[]): Decision<Answer<'listRuns'>> {
-  const { flowId, status, search = '', before, since, until, searchKeys, waiting } = query;
+  const { flowId, status, search = '', searchedFlows = [], before, since, until, searchKeys, waiting } = query;
   const isTimed = since !== undefined || until !== undefined;
   const isCounted =
     search === '' && before === undefined && !isTimed && searchKeys === undefined && waiting === undefined;
@@ -87,6 +88,11 @@ function* listRuns(port: Port, query: RunQuery, runKeys: readonly KeyIndex[]): D
       query,
       search,
       searchKeys,
+      alsoFound: searchedFlows.map((id) => ({
+        condition: sql`flow_id = ${id}`,
+        // That of its index: revisions follow each other, but for runs that a step started with a pinned one.
+        order: `revision DESC, started_at DESC, ${PLACE_OF_RUN} DESC`,
+      })),
       known: isCounted ? kept : undefined,
       isLookedUp: waiting !== undefined,
       orderHint: isByRevision ? '' : ofTime,

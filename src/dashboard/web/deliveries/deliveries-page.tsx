@@ -7,6 +7,7 @@ import {
   keyColumns,
   NoMatch,
   Pager,
+  SearchedUntil,
   SearchFilter,
   SelectFilter,
   SpanFilter,
@@ -105,20 +106,23 @@ function DeliveryList({ flows, deliveries }: DeliveryListProps) {
   const [query] = useQuery();
   const skip = skipOf(query);
   return (
-    <div class="panel">
-      <Loaded of={deliveries} lines={12}>
-        {({ items, total, take }) =>
-          items.length === 0 ? (
-            <NoDeliveries />
-          ) : (
-            <>
-              <DeliveryTable rows={items} flows={flows} isStale={deliveries.isLoading} />
-              <Pager total={total} skip={skip} take={take} />
-            </>
-          )
-        }
-      </Loaded>
-    </div>
+    <>
+      <SearchedUntil at={deliveries.data?.searchedUntil} />
+      <div class="panel">
+        <Loaded of={deliveries} lines={12}>
+          {({ items, total, take }) =>
+            items.length === 0 ? (
+              <NoDeliveries />
+            ) : (
+              <>
+                <DeliveryTable rows={items} flows={flows} isStale={deliveries.isLoading} />
+                <Pager total={total} skip={skip} take={take} />
+              </>
+            )
+          }
+        </Loaded>
+      </div>
+    </>
   );
 }
 

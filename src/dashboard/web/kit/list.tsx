@@ -5,6 +5,7 @@ import { format } from '../format.ts';
 import { navigate, useQuery } from '../router.ts';
 import { Empty } from './page.tsx';
 import { Icon } from './pill.tsx';
+import { Time } from './time.tsx';
 
 export interface Column<Row> {
   readonly name: string;
@@ -165,6 +166,28 @@ export function Pager({ total, skip, take }: { total: number; skip: number; take
     </nav>
   );
 }
+
+/** Where a bounded search stopped, and the way on; nothing where it saw all. */
+export function SearchedUntil({ at }: { at: string | undefined }) {
+  const [, changeQuery] = useQuery();
+  if (at === undefined) return null;
+  // What began in the same millisecond may not have been seen.
+  const until = new Date(Date.parse(at) + 1).toISOString();
+  return (
+    <p class="notice">
+      <Icon name="search" />
+      <span>
+        {`The newest ${format.count(SEARCHED)} that match the other filters were searched, back to `}
+        <Time at={at} withClock />.{' '}
+        <button type="button" class="link" onClick={() => changeQuery({ until, last: undefined, skip: undefined })}>
+          Search what is older
+        </button>
+      </span>
+    </p>
+  );
+}
+
+const SEARCHED = 10_000;
 
 /** Shown if no entry matches the filters; `path` is the unfiltered list. */
 export function NoMatch({ what, path }: { what: string; path: string }) {

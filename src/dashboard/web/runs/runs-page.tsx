@@ -7,6 +7,7 @@ import {
   keyColumns,
   NoMatch,
   Pager,
+  SearchedUntil,
   SearchFilter,
   SelectFilter,
   SpanFilter,
@@ -87,6 +88,7 @@ export function RunsPage() {
       <ListChart>
         <RunBars {...chartOf(query)} flowId={query.get('flowId') ?? undefined} />
       </ListChart>
+      <SearchedUntil at={runs.data?.searchedUntil} />
       <div class="panel">
         <Loaded of={runs} lines={8}>
           {({ items, total, skip, take }) =>
