@@ -10,7 +10,7 @@ export interface SpanOptions {
 /** Adds the options for the span of time that a command is about. */
 export function withSpan(command: Command): Command {
   return command
-    .option('--since <time>', 'at or after this time: 02:00, 30m, 2h, 3d, or ISO 8601', time)
+    .option('--since <time>', 'at or after this time: 02:00, 30m, 2h, 3d, ISO 8601, or a date (midnight in UTC)', time)
     .option('--until <time>', 'before this time', time);
 }
 
@@ -26,8 +26,8 @@ export function time(text: string): number {
 const UNIT_MS: Readonly<Record<string, number>> = { m: MINUTE_MS, h: HOUR_MS, d: DAY_MS };
 
 /**
- * The time that a person means, in milliseconds since the Unix epoch: of a clock, the last one that is not after `now`;
- * without an offset, in the time zone of the process. Undefined for what is no time.
+ * The time that a person means, in milliseconds since the Unix epoch: of a clock, the last one that is not after `now`, in
+ * the time zone of the process. Undefined for what is no time.
  */
 export function readTime(text: string, now: number): number | undefined {
   if (/^\d{8,15}$/.test(text)) return Number(text);
@@ -48,11 +48,11 @@ function lastTimeOf([hours, minutes, seconds]: readonly [number, number, number]
   return yesterday.setHours(hours, minutes, seconds, 0);
 }
 
-/** A date alone is its midnight. */
+/** As the API reads it: a date alone is its midnight in UTC, and a time says its offset. */
 function readDate(text: string): number | undefined {
-  const [, day, rest] = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?$/i.exec(text) ?? [];
+  const [, day] = /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d))?$/i.exec(text) ?? [];
   // The 31st of February is read as the 3rd of March.
   if (day === undefined || new Date(`${day}T00:00Z`).toJSON()?.startsWith(day) !== true) return undefined;
-  const at = Date.parse(`${day}${rest ?? 'T00:00'}`);
+  const at = Date.parse(text);
   return Number.isNaN(at) ? undefined : at;
 }
