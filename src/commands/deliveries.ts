@@ -1,7 +1,6 @@
 import { Command } from 'commander';
 import { print } from '../telemetry/terminal.ts';
 import { printJson, reporting, withService } from './context.ts';
-import { doToEach } from './each.ts';
 import { listOrNothing, type PagingOptions, secondOf, withPaging } from './lists.ts';
 import { askList, clientOf, flowIdOf, listFlows, listPath, type ServiceOptions } from './service-client.ts';
 import { type SpanOptions, withSpan } from './time.ts';
@@ -62,53 +61,6 @@ async function listDeliveries(options: DeliveriesOptions): Promise<void> {
     resultOf(each),
   ]);
   print(listOrNothing(['DELIVERY', 'RECEIVED', 'CODE', 'FLOW', 'RESULT'], rows, take));
-}
-
-interface RedeliverOptions extends ServiceOptions {
-  readonly force?: true;
-  readonly reason?: string;
-  readonly json?: true;
-}
-
-/** What became of a delivery that was judged again. */
-interface Redelivery {
-  readonly outcome: 'accepted' | 'accepted before' | 'refused' | 'not possible';
-  /** Why a gate or the flow refused it. */
-  readonly reason: string | null;
-  readonly message: string;
-  readonly runId: string | null;
-}
-
-export function redeliverCommand(): Command {
-  const command = new Command('redeliver')
-    .description('Judge refused deliveries again, as of the time they arrived, and accept those that pass')
-    .argument('<deliveries...>', 'ids of deliveries')
-    .option('--force', 'accept them even if gates fail; their records say so')
-    .option('--reason <text>', 'why; kept in the activity')
-    .option('--json', 'print what became of each');
-  return withService(command)
-    .addHelpText(
-      'after',
-      '\nExits with 0 if all are accepted, now or before, with 1 if one was not, with 2 if there is no such delivery or the\n' +
-        'service did not answer. `sluice replay` sends a delivery to another service.',
-    )
-    .action(reporting(redeliver));
-}
-
-async function redeliver(ids: readonly string[], { force, reason, ...options }: RedeliverOptions): Promise<void> {
-  const client = await clientOf(options);
-  const said = JSON.stringify({ force, reason });
-  const redeliverOne = async (id: string) => {
-    const { body } = await client.ask({ method: 'POST', path: `/flows/api/webhooks/${id}/redeliver`, body: said });
-    return redelivered(body as Redelivery);
-  };
-  await doToEach(ids, redeliverOne, options);
-}
-
-function redelivered({ outcome, reason, message, runId }: Redelivery) {
-  const isDone = outcome === 'accepted' || outcome === 'accepted before';
-  if (isDone) return { isDone, message: `${message}${runId === null ? '' : `; its run is ${runId}`}` };
-  return { isDone, message: reason === null ? message : `${reason}: ${message}` };
 }
 
 /** What became of a delivery, in a few words. */

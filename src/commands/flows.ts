@@ -3,7 +3,7 @@ import { print } from '../telemetry/terminal.ts';
 import { CommandError, printJson, reporting, withService } from './context.ts';
 import { clientOf, findFlow, listFlows, type ServiceOptions } from './service-client.ts';
 import { table } from './table.ts';
-import { time } from './time.ts';
+import { isoTimeOf, time } from './time.ts';
 
 interface ListOptions extends ServiceOptions {
   readonly json?: true;
@@ -75,7 +75,7 @@ async function discardHeld(name: string, { reason, before, ...options }: Discard
   const client = await clientOf(options);
   const flow = await findFlow(client, name);
   const path = `/flows/api/flows/${flow.id}/held/discard`;
-  const body = JSON.stringify({ reason, before: before === undefined ? undefined : new Date(before).toISOString() });
+  const body = JSON.stringify({ reason, before: isoTimeOf(before) });
   const { body: answer } = await client.ask({ method: 'POST', path, body });
   const { message, left } = answer as { readonly message?: unknown; readonly left?: unknown };
   if (typeof message !== 'string') throw new CommandError('The answer is not that of a Sluice service');

@@ -16,6 +16,7 @@ import {
 } from './runs.ts';
 import { askList, clientOf, RefusedError, type ServiceClient, type ServiceOptions } from './service-client.ts';
 import { table } from './table.ts';
+import { isoTimeOf } from './time.ts';
 
 interface ActionOptions extends ServiceOptions, RunFilterOptions {
   readonly limit?: number;
@@ -135,8 +136,6 @@ async function doToMany({ name }: Action, client: ServiceClient, options: Action
   else print(`${ended.outcome}: ${progress(ended)}\n`);
   process.exitCode = ended.outcome === 'done' && leftOut === '0' && done === String(plan.ready) ? 0 : 1;
 }
-
-const isoTimeOf = (ms: number | undefined) => (ms === undefined ? undefined : new Date(ms).toISOString());
 
 function planText(name: Action['name'], { total, looked, ready, leftOut, sample }: Plan): string {
   const beyond = total > looked ? `, the newest ${looked} of which it looked at` : '';

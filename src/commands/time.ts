@@ -23,6 +23,11 @@ export function time(text: string): number {
   );
 }
 
+/** A time as the body of a command has it. */
+export function isoTimeOf(ms: number | undefined): string | undefined {
+  return ms === undefined ? undefined : new Date(ms).toISOString();
+}
+
 const UNIT_MS: Readonly<Record<string, number>> = { m: MINUTE_MS, h: HOUR_MS, d: DAY_MS };
 
 /**

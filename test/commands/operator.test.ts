@@ -271,6 +271,35 @@ describe('a redelivery', () => {
   });
 });
 
+describe('a redelivery of all that match', () => {
+  it('says what would be accepted, and accepts it with --yes', async () => {
+    await sluice('disable', 'push', '--no-hold');
+    const { status, deliveryId } = await deliver();
+    expect(status).toBe(403);
+    await sluice('enable', 'push');
+    const asked = ['redeliver', '--flow', 'push', '--refused-for', 'flow_disabled', '--since', '1h'];
+    const planned = await sluice(...asked);
+    expect(planned).toMatchObject({ code: 1, stderr: 'Nothing was done; --yes does it\n' });
+    expect(planned.stdout).toMatch(new RegExp(`^DELIVERY +OUTCOME +WHY\n${deliveryId}  would be accepted  `));
+    const done = await sluice(...asked, '--yes', '--reason', 'it was closed by mistake');
+    expect(done.code).toBe(0);
+    expect(done.stdout).toMatch(new RegExp(`^${deliveryId}  accepted  .*; its run is [0-9a-f-]+$`, 'm'));
+    expect(await sluice(...asked, '--yes')).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('accepted before'),
+    });
+    const said = await sluice('activity', '--action', 'redeliverDeliveries', '--json');
+    expect(JSON.parse(said.stdout)).toMatchObject([{ reason: 'it was closed by mistake' }]);
+  });
+
+  it('leaves those refused that their gates refuse, and ends with 1', async () => {
+    await deliver('of someone else');
+    const left = await sluice('redeliver', '--refused-for', 'signature_mismatch', '--limit', '1', '--yes');
+    expect(left).toMatchObject({ code: 1, stdout: expect.stringContaining('  refused  signature_mismatch: ') });
+    expect(await sluice('redeliver', '--flow', 'push', '--force')).toMatchObject({ code: 2, stdout: '' });
+  });
+});
+
 describe('a flow', () => {
   it('is held, and enabled again: its deliveries are accepted meanwhile, and their runs start', async () => {
     const held = await sluice('hold', 'push', '--reason', 'the shop is being moved');
@@ -285,7 +314,7 @@ describe('a flow', () => {
       code: 0,
       stdout: `push (${FLOW_ID}) is enabled; the runs of 1 held deliveries start first\n`,
     });
-    const said = await sluice('activity', '--target', FLOW_ID, '--action', 'disableFlow', '--json');
+    const said = await sluice('activity', '--target', FLOW_ID, '--action', 'disableFlow', '--take', '1', '--json');
     expect(JSON.parse(said.stdout)).toMatchObject([{ reason: 'the shop is being moved' }]);
   });
 
