@@ -74,7 +74,8 @@ export function statusCommand(): Command {
     .addHelpText(
       'after',
       '\nDeliveries and runs are those of the last hour without --since; beyond six hours they are counted by the hour.\n' +
-        'Exits with 0 if all is well, with 1 if the service is not ready an error needs attention or deliveries are unaccounted\nfor, with 2 if it did not answer.',
+        'Exits with 0 if all is well, with 1 if the service is not ready, an error needs attention or deliveries are unaccounted\n' +
+        'for, with 2 if it did not answer.',
     )
     .action(reporting(status));
 }
