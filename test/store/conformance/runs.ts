@@ -177,7 +177,13 @@ export function runs({ test }: StoreUnderTest): void {
         const kept = (attempts: readonly Attempt[] = []) => attempts.map((attempt) => attempt.inputsRevision);
         const expected = before.some(({ kind }) => kind === 'retry') ? [2, 3] : [inputsRevision];
         expect(kept((await store.listSteps(runId))?.[0]?.attempts)).toEqual(expected);
-        const page = await store.pageSteps({ runId, planned: ['a'], skip: 0, take: 1 });
+        const page = await store.pageSteps({
+          runId,
+          planned: ['a'],
+          skip: 0,
+          take: 1,
+          limits: { valueBytes: 100, answerBytes: 1000 },
+        });
         expect(page?.items.map((item) => (item.runId === undefined ? [] : kept(item.attempts)))).toEqual([expected]);
       });
     }
