@@ -47,6 +47,8 @@ interface RunWait {
   readonly host: string | null;
   readonly runId: string | null;
   readonly until: string | null;
+  /** Why the circuit of the host is open. */
+  readonly why: string | null;
   readonly steps: number;
 }
 
@@ -130,8 +132,8 @@ const WAITS: Readonly<Record<WaitKind, readonly [does: (wait: RunWait) => string
 
 /** A wait in words, with its step. */
 export function waitText(wait: RunWait): string {
-  const { stepKey, until, steps } = wait;
+  const { stepKey, until, why, steps } = wait;
   const [does, next] = WAITS[wait.for];
   const others = steps > 1 ? ` and ${steps - 1} more` : '';
-  return `${stepKey}${others} ${does(wait)}${until === null ? '' : `, ${next} ${secondOf(until)}`}`;
+  return `${stepKey}${others} ${does(wait)}${until === null ? '' : `, ${why === null ? next : 'which is tried again'} ${secondOf(until)}`}${why === null ? '' : `: ${why}`}`;
 }

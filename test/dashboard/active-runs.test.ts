@@ -25,9 +25,11 @@ it('every run in flight is named once, newest first, however many there are', as
   expect((await active()).map((run) => run.id)).toEqual(accepted.map(({ run }) => run.id).reverse());
 });
 
+const NO_HOSTS = { list: async () => [], closeCircuit: async () => false };
+
 it('leaves out only a run that ends between two parts', async () => {
   const parts = [];
-  for await (const part of activeRunsJson(dashboard)) {
+  for await (const part of activeRunsJson({ ...dashboard, hosts: NO_HOSTS })) {
     if (parts.length === 1) await dashboard.store.cancelRun({ runId: id(1000 + 1), reason: null, at: T0 });
     parts.push(part);
   }

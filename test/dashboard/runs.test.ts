@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { HostState } from '../../src/flows/hosts.ts';
 import type { NewRun } from '../../src/store/store.ts';
 import { CANARIES, HOOK_ONLY_ID, NOW, ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
 
@@ -245,8 +246,9 @@ describe('where a run stands', () => {
     },
   };
   let mended: TestDashboard;
+  const hosts: HostState[] = [];
   beforeAll(async () => {
-    mended = await startDashboard({}, [MENDED]);
+    mended = await startDashboard({ hosts: { list: async () => hosts, closeCircuit: async () => false } }, [MENDED]);
   });
   afterAll(() => mended.close());
 
@@ -296,7 +298,7 @@ describe('where a run stands', () => {
     const error = { code: 'handler_error', message: 'Not now.', retryable: true };
     const retried = await runOf([{ kind: 'retry', error, dueAt: Date.parse(until) }]);
     const waitingFor = [
-      { for: 'retry', stepKey: 'charge', signalName: null, host: null, runId: null, until, steps: 1 },
+      { for: 'retry', stepKey: 'charge', signalName: null, host: null, runId: null, until, why: null, steps: 1 },
     ];
     expect(await runAt('runs?waiting=RETRY')).toMatchObject([{ id: retried, waitingFor, failure: null }]);
     expect(await runAt(`runs/${retried}/outline`)).toMatchObject({ run: { waitingFor } });
@@ -304,12 +306,36 @@ describe('where a run stands', () => {
     expect(await runAt('runs?waiting=signal&includeTotal=true')).toMatchObject({ items: [], total: 0 });
   });
 
+  it('a run that waits for a host whose circuit is open says why, and when the host is tried again', async () => {
+    const host = 'https://api.example.com';
+    const dueAt = NOW + 3_600_000;
+    const waiting = await runOf([{ kind: 'waiting', state: { hostTurn: host }, dueAt, signalName: null }]);
+    const waitOf = async () => (await runAt(`runs/${waiting}`)).waitingFor;
+    expect(await waitOf()).toMatchObject([{ for: 'host', host, until: new Date(dueAt).toISOString(), why: null }]);
+    const failed = { why: 'failed', since: NOW, failures: 10, lastError: 'ECONNREFUSED', probes: 0 } as const;
+    const circuit = { state: 'open', caller: null, ...failed, until: NOW + 20_000 } as const;
+    const figures = { failures: 10, inFlight: 0, requestsPerSecond: 0, waitingSteps: 1, lastError: null };
+    hosts.push({ origin: host, circuits: [circuit], limits: {}, isFailing: false, ...figures });
+    const until = new Date(NOW + 20_000).toISOString();
+    expect(await waitOf()).toMatchObject([{ for: 'host', host, until, why: expect.stringContaining('ECONNREFUSED') }]);
+    await mended.app.inject({ method: 'POST', url: `/flows/api/runs/${waiting}/cancel` });
+  });
+
+  it('a step that runs is not due: its lease says nothing to people', async () => {
+    const running = await runOf([]);
+    await mended.store.claimDue({ owner: 'me', now: NOW + 9, leasedUntil: NOW + 60_000, limit: 9 });
+    const [charge] = (await runAt(`runs/${running}`)).steps;
+    expect(charge).toMatchObject({ status: 'Running', dueAt: null });
+    expect((await runAt(`runs/${running}/outline`)).steps[0]).toMatchObject({ status: 'Running', dueAt: null });
+    await mended.app.inject({ method: 'POST', url: `/flows/api/runs/${running}/cancel` });
+  });
+
   it('a step that fell due a moment ago does not wait for a slot yet', async () => {
     const due = await runOf([]);
     expect(await runAt('runs?waiting=slot')).toEqual([]);
     mended.clock.advance(1000);
     const waitingFor = [
-      { for: 'slot', stepKey: 'charge', signalName: null, host: null, runId: null, until: null, steps: 1 },
+      { for: 'slot', stepKey: 'charge', signalName: null, host: null, runId: null, until: null, why: null, steps: 1 },
     ];
     expect(await runAt('runs?waiting=slot')).toMatchObject([{ id: due, waitingFor }]);
     const plan = await mended.app.inject({ method: 'POST', url: '/flows/api/runs/cancel', body: { waiting: 'slot' } });

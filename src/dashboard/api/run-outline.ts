@@ -9,7 +9,7 @@ import { ID_PARAMS, PAGING, parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { controlSchema, controlView, runSchema, runView } from './runs.ts';
-import { findGraph, MAX_KEY_CHARACTERS, stepSchema, unreachedIn } from './steps.ts';
+import { dueAtOf, findGraph, MAX_KEY_CHARACTERS, stepSchema, unreachedIn } from './steps.ts';
 
 /** Iterations of one status that can be paged through; later ones are left out. */
 const MAX_FOUND = 10_000;
@@ -201,7 +201,7 @@ function outlineView(row: StepOutline): z.output<typeof stepOutlineSchema> {
   return {
     ...row,
     lastPoll: lastPollView(row.lastPoll),
-    dueAt: isoTimeOrNull(row.dueAt),
+    dueAt: dueAtOf(row),
     startedAt: isoTimeOrNull(row.startedAt),
     completedAt: isoTimeOrNull(row.completedAt),
     attempts: row.attempts.map((attempt) => ({

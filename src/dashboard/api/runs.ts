@@ -1,6 +1,8 @@
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { parseBody } from '../../expressions/trigger-body.ts';
+import { circuitText } from '../../flows/circuit.ts';
+import type { HostState } from '../../flows/hosts.ts';
 import type { Clock } from '../../model/clock.ts';
 import { RUN_STATUSES, RUN_TRIGGER_TYPES } from '../../model/manifest.ts';
 import { unhandledFailures, wire } from '../../model/planner.ts';
@@ -27,8 +29,9 @@ const waitSchema = z.object({
     .time()
     .nullable()
     .describe(
-      'When the step continues, or stops waiting for its signal; for a host, the latest time. Null if no time is set.',
+      'When the step continues, or stops waiting for its signal; for a host, when it is tried again if its circuit is open, else the latest time. Null if no time is set.',
     ),
+  why: z.string().nullable().describe('Why the circuit of the host is open; null if it is not, and for all else.'),
   steps: field.integer().describe('How many steps wait for it; counts up to 100.'),
 });
 
@@ -217,7 +220,7 @@ const oneRunRoutes: ApiRoutes = (app, services) => {
 };
 
 type RunView = z.output<typeof runSchema>;
-type Describing = Pick<DashboardServices, 'store' | 'clock' | 'catalog'>;
+type Describing = Pick<DashboardServices, 'store' | 'clock' | 'catalog' | 'hosts'>;
 
 export async function runView(run: Run, services: Describing): Promise<RunView> {
   const [view] = await runViews([run], services);
@@ -235,6 +238,7 @@ export async function runViews(runs: readonly Run[], services: Describing): Prom
   });
   const waits = byRun(described.waits);
   const failures = byRun(described.failures);
+  const hosts = described.waits.some(({ host }) => host !== null) ? await services.hosts.list() : [];
   return Promise.all(
     runs.map(async (run) => ({
       id: run.id,
@@ -250,7 +254,7 @@ export async function runViews(runs: readonly Run[], services: Describing): Prom
       startedAt: isoTime(run.startedAt),
       completedAt: isoTimeOrNull(run.completedAt),
       searchKeys: run.searchKeys ?? {},
-      waitingFor: (waits.get(run.id) ?? []).map(waitView),
+      waitingFor: (waits.get(run.id) ?? []).map((wait) => waitView(wait, hosts)),
       failure: await failureView(run, failures.get(run.id) ?? [], services),
     })),
   );
@@ -266,8 +270,15 @@ function byRun<Row extends { readonly runId: string }>(rows: readonly Row[]): Re
   return grouped;
 }
 
-function waitView({ kind, stepKey, signalName, host, subRunId, until, steps }: RunWait): RunView['waitingFor'][number] {
-  return { for: kind, stepKey, signalName, host, runId: subRunId, until: isoTimeOrNull(until), steps };
+function waitView(
+  { kind, stepKey, signalName, host, subRunId, until, steps }: RunWait,
+  hosts: readonly HostState[],
+): RunView['waitingFor'][number] {
+  // What the step itself says is when it looks again though nobody has called it: a release comes long before.
+  const [circuit] = hosts.find(({ origin }) => origin === host)?.circuits ?? [];
+  const why = host === null || circuit === undefined ? null : circuitText(host, circuit);
+  const next = isoTimeOrNull(circuit?.until ?? until);
+  return { for: kind, stepKey, signalName, host, runId: subRunId, until: next, why, steps };
 }
 
 /** Of several failed steps, the one that made the run fail; for a stopped run, one that failed before the stop. */

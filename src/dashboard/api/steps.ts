@@ -212,10 +212,15 @@ function stepView(row: StepView): StepAnswer {
       startedAt: isoTime(attempt.startedAt),
       completedAt: isoTimeOrNull(attempt.completedAt),
     })),
-    dueAt: isoTimeOrNull(row.dueAt),
+    dueAt: dueAtOf(row),
     startedAt: isoTimeOrNull(row.startedAt),
     completedAt: isoTimeOrNull(row.completedAt),
   };
+}
+
+/** When a step is due. One that runs is not: what its row has is the end of its lease, which says nothing to people. */
+export function dueAtOf({ status, dueAt }: Pick<StepView, 'status' | 'dueAt'>): string | null {
+  return status === 'Running' ? null : isoTimeOrNull(dueAt);
 }
 
 function unreachedView(run: RunDetail, stepKey: string, stepType: string): StepAnswer {

@@ -64,7 +64,7 @@ export function RunWhy({ run: { waitingFor, failure } }: { run: Pick<Api['Run'],
 }
 
 export function WaitText({ wait }: { wait: Api['Run']['waitingFor'][number] }) {
-  const { stepKey, signalName, host, runId, until, steps } = wait;
+  const { stepKey, signalName, host, runId, until, why, steps } = wait;
   const { does, next } = WAITS[wait.for];
   return (
     <>
@@ -81,10 +81,11 @@ export function WaitText({ wait }: { wait: Api['Run']['waitingFor'][number] }) {
       )}
       {until === null ? null : (
         <>
-          {`, ${next} `}
+          {why === null ? `, ${next} ` : ', which is tried again '}
           <Time at={until} />
         </>
       )}
+      {why === null ? null : `: ${why}`}
       {steps === 1 ? null : <span class="muted">{` (and ${steps - 1}${steps === 100 ? '+' : ''} more)`}</span>}
     </>
   );
