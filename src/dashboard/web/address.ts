@@ -129,6 +129,16 @@ export function spanOf(query: URLSearchParams, now = Date.now()): { readonly sin
   return { since: new Date(since).toISOString(), until: '' };
 }
 
+/** Where counters do not know, the API counts to here. */
+const COUNTED = 10_000;
+const UNCOUNTED = ['search', 'searchKeys', 'last', 'since', 'until', 'waiting'];
+
+/** Whether there may be more than a total says: the address has filters that no counters tell apart. */
+export function isTotalBound(query: URLSearchParams, total: number): boolean {
+  const isUncounted = query.get('outcome') === 'held' || UNCOUNTED.some((name) => (query.get(name) ?? '') !== '');
+  return total === COUNTED && isUncounted;
+}
+
 function deliveriesPath(query: URLSearchParams): string {
   const outcome = query.get('outcome');
   const skip = skipOf(query);

@@ -37,7 +37,7 @@ interface ReasonWords {
 /** Every reason, in pipeline order. */
 export const REASONS = {
   body_too_large: { label: 'Body too large', meaning: 'The body is larger than the limit.' },
-  unknown_flow: { label: 'Unknown address', meaning: 'No webhook has this address.' },
+  unknown_flow: { label: 'Unknown URL', meaning: 'No webhook has this URL.' },
   flow_unreadable: {
     label: 'Trigger not served',
     meaning: 'The trigger needs something that this service does not have, such as its signature scheme.',

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   flowMatches,
+  isTotalBound,
   lastPartOf,
   lists,
   matchRoute,
@@ -263,4 +264,15 @@ it.each([
   ['', ''],
 ])('the last part of %j is %j', (url, expected) => {
   expect(lastPartOf(url)).toBe(expected);
+});
+
+it.each([
+  ['search=SO-1', 10_000, true],
+  ['last=1h', 10_000, true],
+  ['outcome=held', 10_000, true],
+  ['outcome=rejected', 10_000, false],
+  ['', 10_000, false],
+  ['search=SO-1', 9_999, false],
+])('of %j with a total of %i there may be more: %s', (query, total, isBound) => {
+  expect(isTotalBound(new URLSearchParams(query), total)).toBe(isBound);
 });

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { ALL_FLOWS, lastPartOf, lists, skipOf } from '../address.ts';
+import { ALL_FLOWS, isTotalBound, lastPartOf, lists, skipOf } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
 import {
@@ -35,7 +35,7 @@ export function DeliveriesPage() {
   return (
     <Page
       title="Deliveries"
-      badges={total === undefined ? null : <Total count={total} />}
+      badges={total === undefined ? null : <Total count={total} isBound={isTotalBound(query, total)} />}
       actions={
         <>
           <a class="button" href="/flows/deliveries/readiness">

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { RECENT, sorting } from '../address.ts';
+import { isTotalBound, RECENT, sorting } from '../address.ts';
 import { format } from '../format.ts';
 import { navigate, useQuery } from '../router.ts';
 import { Empty } from './page.tsx';
@@ -149,12 +149,12 @@ function KeyValue({ value }: { value: string | undefined }) {
 
 /** The page of a list that the address names, and buttons to the pages around it. */
 export function Pager({ total, skip, take }: { total: number; skip: number; take: number }) {
-  const [, changeQuery] = useQuery();
+  const [query, changeQuery] = useQuery();
   const go = (next: number) => changeQuery({ skip: next <= 0 ? undefined : String(next) });
   if (total <= take && skip === 0) return null;
   return (
     <nav class="pager" aria-label="Pages">
-      <span>{`${format.count(Math.min(skip + 1, total))}–${format.count(Math.min(skip + take, total))} of ${format.count(total)}`}</span>
+      <span>{`${format.count(Math.min(skip + 1, total))}–${format.count(Math.min(skip + take, total))} of ${format.count(total)}${isTotalBound(query, total) ? '+' : ''}`}</span>
       <button type="button" class="icon-button" disabled={skip === 0} onClick={() => go(skip - take)}>
         <Icon name="left" />
         <span class="unseen">Newer</span>

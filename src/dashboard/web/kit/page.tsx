@@ -48,8 +48,8 @@ export function Page({ title, tabTitle = title, trail = [], badges, actions, chi
 }
 
 /** How many there are of what a page lists, next to its heading. */
-export function Total({ count }: { count: number }) {
-  return <span class="muted">{format.count(count)}</span>;
+export function Total({ count, isBound = false }: { count: number; isBound?: boolean }) {
+  return <span class="muted">{`${format.count(count)}${isBound ? '+' : ''}`}</span>;
 }
 
 interface PanelProps {

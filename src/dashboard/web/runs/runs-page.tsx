@@ -1,4 +1,4 @@
-import { ALL_FLOWS, lists, skipOf } from '../address.ts';
+import { ALL_FLOWS, isTotalBound, lists, skipOf } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
@@ -71,7 +71,11 @@ export function RunsPage() {
   return (
     <Page
       title="Runs"
-      badges={runs.data === undefined ? null : <Total count={runs.data.total} />}
+      badges={
+        runs.data === undefined ? null : (
+          <Total count={runs.data.total} isBound={isTotalBound(query, runs.data.total)} />
+        )
+      }
       actions={<BulkActions query={query} />}
     >
       <search class="filters">
