@@ -117,6 +117,7 @@ const range = { since: T0, until: T0 + 3_600_000, bucketMs: 3_600_000 };
 const questions: [OperationName, ...unknown[]][] = [
   ...deliveryQueries.map((query): [OperationName, unknown] => ['listDeliveries', query]),
   ...runQueries.map((query): [OperationName, unknown] => ['listRuns', query]),
+  ['listRuns', { skip: 0, take: 50, includeTotal: true, search: 'text', searchedFlows: [flowId] }],
   ['sampleDeliveries', { flowId, triggerKey: 'a', after: id(1), upTo: id(9), limit: 9, maxBytes: 9 }],
   ['listPathCounts', { flowId, triggerKey: 'a' }],
   ['sumPathCounts', flowId],

@@ -28,6 +28,27 @@ async function found(store: Store, query: object) {
 const NONE = { deliveries: [], runs: [] };
 
 export function searchKeys({ seeded, test }: StoreUnderTest): void {
+  describe('flows that a search names', () => {
+    test('lead to their runs, within the other filters and once', async (store) => {
+      for (const n of [1, 2]) await store.accept(acceptanceOf(n, { at: T0 + n }));
+      const other = acceptanceOf(3, { at: T0 + 3 });
+      await store.accept({ ...other, run: { ...other.run, flowId: otherFlow, flowName: 'Returns' } });
+      const ids = async (query: object) => {
+        const { items, total } = await store.listRuns({ ...page, ...query });
+        expect(total).toBe(items.length);
+        return items.map((run) => run.id);
+      };
+      expect(await ids({ search: 'nothing', searchedFlows: [] })).toEqual([]);
+      expect(await ids({ search: 'nothing', searchedFlows: [flowId] })).toEqual([id(1002), id(1001)]);
+      expect(await ids({ search: 'returns', searchedFlows: [flowId] })).toEqual([id(1003), id(1002), id(1001)]);
+      expect(await ids({ search: 'orders', searchedFlows: [flowId] })).toEqual([id(1002), id(1001)]);
+      expect(await ids({ search: 'x', searchedFlows: [flowId], until: T0 + 2 })).toEqual([id(1001)]);
+      expect(await ids({ search: 'x', searchedFlows: [flowId], flowId: otherFlow })).toEqual([]);
+      const second = await store.listRuns({ search: 'x', searchedFlows: [flowId], skip: 1, take: 1 });
+      expect(second.items.map((run) => run.id)).toEqual([id(1001)]);
+    });
+  });
+
   describe('search keys', () => {
     const keys = { order: 'SO-1010', event: 'orders/create' };
 
