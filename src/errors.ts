@@ -157,14 +157,17 @@ export function errorHandler(
     request.log.error({ err: error, method: request.method, url: request.routeOptions.url }, 'a request failed');
     return send(reply, { statusCode: 500, message: 'Something went wrong in Sluice; the log has the details' });
   }
-  return send(reply, { statusCode, message: error.message, reason: reasonOf(error, statusCode) });
+  return send(reply, { statusCode, message: error.message, reason: reasonOf(error, statusCode, request.url) });
 }
 
 /** Fastify itself refuses a request that it cannot read: a URL or a length that is none, for example. */
-function reasonOf(error: FastifyError | HttpError, statusCode: number): string | undefined {
+function reasonOf(error: FastifyError | HttpError, statusCode: number, url: string): string | undefined {
   if (error instanceof HttpError) return error.reason;
-  return statusCode === 400 ? 'invalid_request' : undefined;
+  // The reasons that publishers are told are a closed list, of deliveries that were read.
+  return statusCode === 400 && !url.startsWith(RECEIVE) ? 'invalid_request' : undefined;
 }
+
+const RECEIVE = '/flows/api/webhook/';
 
 /** Answers a route that does not exist in the same shape. */
 export function notFoundHandler(request: FastifyRequest, reply: FastifyReply): FastifyReply {
