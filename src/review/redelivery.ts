@@ -89,14 +89,19 @@ async function judgeAndAccept(
   }
   const isOverruled = options.isForced && refusal !== null && OVERRULED.has(refusal);
   if (refusal !== null && !isOverruled) {
-    const message = unjudgeable ?? current.judgement.detail ?? undefined;
+    // That a flow is closed has nothing to do with what the gates say.
+    const isClosed = refusal === 'flow_disabled';
+    const message = isClosed ? undefined : (unjudgeable ?? current.judgement.detail ?? undefined);
     return resultOf('refused', { reason: refusal, message });
   }
   // What force overrules must not hide what no force may: the body is read behind the gates.
   if (isMalformedJson(delivery.body, delivery.headers['content-type'])) {
     return resultOf('refused', { reason: 'invalid_json' });
   }
-  if (options.isPlan) return resultOf('would be accepted', { reason: refusal, message: 'it passes every gate' });
+  if (options.isPlan) {
+    const message = isOverruled ? 'only by force: its gates refuse it' : 'it passes every gate';
+    return resultOf('would be accepted', { reason: refusal, message });
+  }
   return accept(record, { current, delivery, isForced: isOverruled }, services);
 }
 

@@ -183,7 +183,14 @@ describe('a redelivery', () => {
     expect(await post(`/flows/api/webhooks/${id}/redeliver`, { force: true })).toMatchObject({
       outcome: 'refused',
       reason: 'flow_disabled',
+      message: 'The flow behind this webhook is disabled',
     });
+  });
+
+  it('that only force would accept is told as such', async () => {
+    const id = await refuse('{"order":1}');
+    const { redelivery } = await get(`/flows/api/webhooks/${id}`);
+    expect(redelivery).toEqual({ possible: true, message: 'only by force: its gates refuse it' });
   });
 
   it('is refused for accepted deliveries', async () => {
