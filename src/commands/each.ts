@@ -10,8 +10,8 @@ interface Done {
 }
 
 /**
- * Does the same to each, one after the other, and prints what became of it. What the service refuses by a rule does not keep
- * the others from it and ends the command with 1; what there is not, with 2. Throws `CommandError` for what is no id, before
+ * Does the same to each, one after the other, and prints what became of it. If the service refuses one by a rule, the others
+ * follow, and the command ends with 1; if one does not exist, with 2. Throws `CommandError` if a text is not an id, before
  * anything is done.
  */
 export async function doToEach(

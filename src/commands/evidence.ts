@@ -5,7 +5,7 @@ import { Command } from 'commander';
 import { keyName, verifyEvidence } from '../evidence/evidence.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, reporting, withService } from './context.ts';
-import { clientOf, type ServiceOptions } from './service-client.ts';
+import { clientOf, isId, type ServiceOptions } from './service-client.ts';
 
 interface FetchOptions extends ServiceOptions {
   readonly output?: string;
@@ -26,7 +26,7 @@ export function evidenceCommand(): Command {
 }
 
 async function fetchEvidence(deliveryId: string, { output, ...options }: FetchOptions): Promise<void> {
-  if (!/^[0-9a-f-]{36}$/i.test(deliveryId)) throw new CommandError(`"${deliveryId}" is not the id of a delivery`);
+  if (!isId(deliveryId)) throw new CommandError(`"${deliveryId}" is not the id of a delivery`);
   const client = await clientOf(options);
   const text = await (await client.open(`/flows/api/webhooks/${deliveryId}/evidence`)).text();
   const file = output ?? `evidence-${deliveryId}.json`;

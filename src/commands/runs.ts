@@ -115,7 +115,7 @@ export function runRow(run: ServedRun): string[] {
 function whyOf({ waitingFor, failure }: ServedRun): string {
   if (failure === null) return waitingFor.map(waitText).join('; ');
   const { stepKey, code, message, handled } = failure;
-  // The message alone: beside the id there is little room.
+  // Without its code: the id leaves little room.
   return `${stepKey}${handled ? ' (handled)' : ''}: ${message || code}`;
 }
 

@@ -207,9 +207,9 @@ export class RefusedError extends CommandError {
   readonly why: string;
   /** Its store is away, or it is starting or stopping. */
   readonly isAway: boolean;
-  /** There is no such flow, run or delivery. */
+  /** The flow, run or delivery does not exist. */
   readonly isUnknown: boolean;
-  /** It would refuse it whoever asks: as things are, it must not be done. */
+  /** A rule forbids it at the moment, whoever asks. */
   readonly isRule: boolean;
   constructor(answer: unknown, { status, told }: { readonly status: number; readonly told: string }) {
     super(told);

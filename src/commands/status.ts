@@ -28,23 +28,15 @@ interface Status {
   readonly deliveries: Figures<'accepted' | 'rejected'> | null;
   readonly runs: Figures<'succeeded' | 'failed' | 'cancelled' | 'running' | 'skipped'> | null;
   /** What became of what was accepted; each null with the delivery log in memory. */
-  readonly books: Readonly<Record<(typeof FIGURES)[number], number | null>> | null;
+  readonly books: Readonly<Record<'accepted' | 'unaccounted' | (typeof FATES)[number], number | null>> | null;
   /** Deliveries that all flows hold. */
   readonly held: number | null;
   /** Flows that start no runs. */
   readonly closed: readonly ClosedFlow[] | null;
 }
 
-const FIGURES = [
-  'accepted',
-  'runs',
-  'held',
-  'discarded',
-  'filtered',
-  'duplicates',
-  'coalesced',
-  'unaccounted',
-] as const;
+/** What may have become of what was accepted. */
+const FATES = ['runs', 'held', 'discarded', 'filtered', 'duplicates', 'coalesced'] as const;
 
 interface AttentionItem {
   readonly severity: 'error' | 'warning' | 'info';
@@ -187,12 +179,10 @@ function statusText({ isReady, unready, attention, books, deliveries, runs, held
 /** Figures of nothing are left out, but for the sum and what is missing. */
 function booksText(books: Status['books']): string {
   if (books === null || books.accepted === null) return 'books: not known';
-  const { accepted, unaccounted, ...fates } = books;
-  const names = FIGURES.filter((name): name is keyof typeof fates => name in fates);
-  const parts = names
-    .filter((name) => (books[name] ?? 0) > 0)
-    .map((name) => `${books[name]} ${name === 'runs' && books.runs === 1 ? 'run' : name}`);
-  return `books: ${accepted} accepted = ${parts.join(' + ') || 0}; ${unaccounted} unaccounted`;
+  const parts = FATES.filter((name) => (books[name] ?? 0) > 0).map(
+    (name) => `${books[name]} ${name === 'runs' && books.runs === 1 ? 'run' : name}`,
+  );
+  return `books: ${books.accepted} accepted = ${parts.join(' + ') || 0}; ${books.unaccounted} unaccounted`;
 }
 
 function figuresText(what: string, figures: Figures<string> | null): string {

@@ -4,8 +4,8 @@ import { printable } from '../model/text.ts';
 const LEAST = 20;
 
 /**
- * Lines of columns under a head, each ended. Where a line is longer than `columns`, the last cell is cut; without it, as
- * where the output is no terminal, nothing is.
+ * Lines of columns under a head. Where a line is longer than `columns`, its last cell is cut. Without `columns`, as for a
+ * file or a pipe, nothing is cut.
  */
 export function table(
   head: readonly string[],

@@ -124,7 +124,7 @@ type ToldDeploy = Pick<DeployOutcome, 'flowId' | 'action' | 'version' | 'revisio
   readonly reason?: string | null | undefined;
 };
 
-/** As many rows at a time, so that the first start of a thousand flows neither waits for each nor holds up others. */
+/** As many rows at a time, so that a deploy of a thousand flows neither waits for each nor holds up others. */
 const ROWS_AT_A_TIME = 50;
 
 /**

@@ -31,7 +31,7 @@ import { endOfSubRun, type SubRunStart, startOfSubRun, subRunOf, withPinnedInput
 export interface RanStep {
   readonly input: Json;
   /** The revision that the inputs came from; absent where they were not read. */
-  readonly inputsRevision?: number;
+  readonly inputsRevision?: number | undefined;
   /** Absent where the step has no condition, or passed its conditions at an earlier attempt. */
   readonly evaluationTrace?: Json;
   readonly result: StepResult;
@@ -113,7 +113,7 @@ export function createRunStep(services: RunStepServices): RunStep {
     const input = result.kind === 'loop' ? inputOfLoop(result) : mask(value);
     return {
       input,
-      ...(prepared?.inputsRevision !== undefined && { inputsRevision: prepared.inputsRevision }),
+      inputsRevision: prepared?.inputsRevision,
       ...(condition === undefined ? {} : { evaluationTrace: condition.trace }),
       result,
     };

@@ -362,18 +362,16 @@ function disabledFlows({ deliveries, flows, now }: Situation): AttentionItem[] {
 
 /** Nothing starts or deletes them by itself. */
 function heldDeliveries({ held: all, flows, now }: Situation): AttentionItem[] {
-  return all
-    .filter(({ held }) => held > 0)
-    .map(({ flowId, held, oldestAt }) => {
-      const count = held === 1 ? '1 accepted delivery' : `${held} accepted deliveries`;
-      const message =
-        `${count} of ${nameOf(flowId, flows)} ${held === 1 ? 'waits' : 'wait'} for the flow to be enabled or resumed, the oldest since ${iso(oldestAt)}; ` +
-        'start their runs, or discard them with a reason';
-      const link = `/flows/deliveries?flowId=${flowId}&outcome=held`;
-      return oldestAt < now - LONG_HELD_MS
-        ? { kind: 'deliveries_held_long', severity: 'warning', message, link }
-        : { kind: 'deliveries_held', severity: 'info', message, link };
-    });
+  return all.map(({ flowId, held, oldestAt }) => {
+    const count = held === 1 ? '1 accepted delivery' : `${held} accepted deliveries`;
+    const message =
+      `${count} of ${nameOf(flowId, flows)} ${held === 1 ? 'waits' : 'wait'} for the flow to be enabled or resumed, the oldest since ${iso(oldestAt)}; ` +
+      'start their runs, or discard them with a reason';
+    const link = `/flows/deliveries?flowId=${flowId}&outcome=held`;
+    return oldestAt < now - LONG_HELD_MS
+      ? { kind: 'deliveries_held_long', severity: 'warning', message, link }
+      : { kind: 'deliveries_held', severity: 'info', message, link };
+  });
 }
 
 function unservedTriggers(flows: Situation['flows']): AttentionItem[] {

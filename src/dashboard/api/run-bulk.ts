@@ -17,6 +17,7 @@ import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { RUN_FILTER, runFilter, runSchema, runViews } from './runs.ts';
 
 const MAX_SAMPLE = 10;
+
 const body = z
   .strictObject({
     ...RUN_FILTER,
