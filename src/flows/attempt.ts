@@ -23,8 +23,16 @@ export interface Followed {
   readonly startedRuns: readonly StartedRun[];
 }
 
-/** Called when a step has run and its outcome is about to be stored. Yields the lease for the steps that follow. */
-type OnRan = (result: StepResult) => BirthLease | undefined;
+/** Called when a step has run and its outcome is about to be stored. */
+type OnRan = (result: StepResult) => Following;
+
+/** What follows a step that has run. */
+export interface Following {
+  /** For the steps that its outcome makes due. */
+  readonly lease?: BirthLease | undefined;
+  /** Nothing follows. */
+  readonly isLast?: boolean;
+}
 
 export interface AttemptServices {
   readonly store: Pick<Store, 'advance' | 'ping' | 'returnLeases'>;
@@ -52,7 +60,7 @@ export function createAttempt(
   services: AttemptServices,
 ): (lease: Lease, onRan?: OnRan) => Promise<Followed | undefined> {
   const { report, logger } = services;
-  return async (lease, onRan = () => undefined) => {
+  return async (lease, onRan = () => ({})) => {
     report.stepTaken(lease.claim);
     try {
       return await runAndStore(lease, onRan, services);
@@ -85,9 +93,18 @@ async function runAndStore(lease: Lease, onRan: OnRan, services: AttemptServices
   const tried = claim.stop === null ? await withStore(lease, services, () => traced(claim, run)) : undefined;
   const ran = tried ?? stopped(lease);
   const durationMs = clock.monotonic() - startedAt;
-  const next = onRan(ran.result);
+  const { lease: next, isLast } = onRan(ran.result);
   const { token, runId, stepKey, dueAt, attemptStartedAt } = claim;
-  const outcome = { token, runId, stepKey, at: clock.now(), dueAt, startedAt: attemptStartedAt, ...ran };
+  const outcome = {
+    token,
+    runId,
+    stepKey,
+    at: clock.now(),
+    dueAt,
+    startedAt: attemptStartedAt,
+    mayShareCommit: isLast,
+    ...ran,
+  };
   const advance = await withStore(lease, services, () => {
     // Counts from each try: an outage may last longer than a lease.
     return store.advance(outcome, next && { ...next, leasedUntil: clock.now() + LEASE_MS });

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
+import { RUN_FLOW_KEY } from '../model/manifest.ts';
 import { holderOf } from '../model/runtime-keys.ts';
 import type {
   BirthLease,
@@ -18,6 +19,7 @@ import { type AttemptServices, createAttempt, type Followed, firstClaim, isForei
 import { type Beginnings, createBeginnings } from './beginnings.ts';
 import type { Catalog } from './catalog.ts';
 import { createLeases, LEASE_MS, type Lease, type Leases, stopOf } from './leases.ts';
+import type { PreparedRevision } from './prepared-revision.ts';
 import { type Reserved, type ReservedForClaim, type Slot, Slots } from './slots.ts';
 import { backoffMs } from './step-failure.ts';
 
@@ -264,16 +266,30 @@ class StepDispatcher implements Dispatcher {
   }
 
   /** Keeps slots for the steps that follow one that has run: its own, and as many more as are free while none waits. */
-  #passOn({ flowId, revision, stepKey }: Claim, result: StepResult, turnEndsAt: number): ReservedLease | undefined {
+  #passOn(claim: Claim, result: StepResult, turnEndsAt: number): ReservedLease | undefined {
+    const { flowId, stepKey } = claim;
     const isAwaited = result.kind === 'runFlow' && result.isAwaited;
     if (result.kind === 'retry' || result.kind === 'waiting' || isAwaited || !this.#mayLease(flowId)) return undefined;
     const hasWaiting = this.#hasWaiting;
     if (hasWaiting && this.#services.clock.monotonic() >= turnEndsAt) return undefined;
-    const flow = this.#services.catalog.find(flowId);
-    const step = flow?.record.revision === revision ? flow.prepared.step(stepKey) : undefined;
-    const followers = result.kind === 'loop' ? result.concurrency : (step?.followers ?? 1);
+    const followers =
+      result.kind === 'loop' ? result.concurrency : (this.#newest(claim)?.step(stepKey)?.followers ?? 1);
     const free = hasWaiting ? 1 : Math.max(1, this.#slots.free);
     return this.#reserve(flowId, Math.min(followers, free, this.#slots.leasable(flowId)));
+  }
+
+  /** Whether no step, no run and no other flow can wait for the outcome. */
+  #isLast(claim: Claim, { kind }: StepResult): boolean {
+    const prepared = this.#newest(claim);
+    if (prepared?.isLimited !== false || claim.triggerKey === RUN_FLOW_KEY) return false;
+    if (kind !== 'succeeded' && !(kind === 'failed' && prepared.onFailure === null)) return false;
+    return prepared.step(claim.stepKey)?.followers === 0;
+  }
+
+  /** The revision of a claimed step, if it is still the newest. */
+  #newest({ flowId, revision }: Claim): PreparedRevision | undefined {
+    const flow = this.#services.catalog.find(flowId);
+    return flow?.record.revision === revision ? flow.prepared : undefined;
   }
 
   /** Starts steps that were leased as they became due, in the next turn of the event loop: answers leave before. */
@@ -298,7 +314,7 @@ class StepDispatcher implements Dispatcher {
       ran();
       reserved = this.#passOn(claim, result, turnEndsAt);
       this.#claims.ring();
-      return reserved?.lease;
+      return { lease: reserved?.lease, isLast: reserved === undefined && this.#isLast(claim, result) };
     };
     const attempting = claim.isUnwritten === true ? this.#begin(lease, slot, after) : Promise.resolve(true);
     void attempting

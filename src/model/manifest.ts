@@ -24,6 +24,9 @@ export type TriggerType = (typeof TRIGGER_TYPES)[number];
 export const RUN_TRIGGER_TYPES = [...TRIGGER_TYPES, 'failure', 'flow'] as const;
 export type RunTriggerType = (typeof RUN_TRIGGER_TYPES)[number];
 
+/** The trigger key of the runs that a `RunFlow` step starts. */
+export const RUN_FLOW_KEY = 'runFlow';
+
 /** The form of a flow id, in any case. */
 export const GUID = /^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
 

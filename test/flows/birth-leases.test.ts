@@ -5,6 +5,7 @@ import type { Store } from '../../src/store/store.ts';
 import {
   cel,
   DONE,
+  FLOW_ID,
   type FlowService,
   type FlowServiceOptions,
   gate,
@@ -45,6 +46,32 @@ async function beginOf(service: FlowService): Promise<void> {
   vi.advanceTimersByTime(20);
   await service.store.ping();
 }
+
+describe('an outcome waits for others to share its commit', () => {
+  const broken = ownHandler('Break', () => {
+    throw new Error('broken');
+  });
+  const note = stepOf('LogMessage', { inputs: { message: 'noted' } });
+  const each = stepOf('ForEach', { forEach: cel('trigger.body'), steps: { note } });
+
+  it.each([
+    ['if its step is the last', graphOf({ a: [], b: ['a'] }), {}, ['b']],
+    ['also if that one fails', { broken: stepOf('Break') }, {}, ['broken']],
+    ['not if its failure starts a flow', { broken: stepOf('Break') }, { onFailure: FLOW_ID }, []],
+    ['not if its flow limits the steps that run at once', graphOf({ a: [] }), { concurrency: 2 }, []],
+    ['not if it may end a loop', { each }, {}, []],
+  ] as const)('%s', async (_, steps, change, expected) => {
+    const real = await openStore();
+    const waiting: string[] = [];
+    const advance: Store['advance'] = (outcome, lease) => {
+      if (outcome.mayShareCommit === true) waiting.push(outcome.stepKey);
+      return real.advance(outcome, lease);
+    };
+    const service = await openStarted({ own: [broken], store: { ...real, advance } }, steps, change);
+    await service.ended(await service.trigger(['x']));
+    expect(waiting).toEqual(expected);
+  });
+});
 
 describe('while no due step waits', () => {
   it('a run costs one transaction, and each of its steps one', async () => {

@@ -13,6 +13,7 @@ function group(width: number) {
   const batches: Batch[] = [];
   const alone: number[] = [];
   const call = grouped<number, string>({
+    shareMs: () => 0,
     width,
     runAll: (calls) =>
       new Promise((resolve, fail) => {
@@ -121,6 +122,7 @@ describe('a group', () => {
     let end = () => {};
     const started: string[] = [];
     const call = grouped<number, string>({
+      shareMs: () => 0,
       width: 1,
       runAll: async (calls) => calls.map((n) => (n < 0 ? undefined : `answer ${n}`)),
       async runAlone(n) {

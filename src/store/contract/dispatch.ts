@@ -192,6 +192,11 @@ export interface StepOutcome {
   /** Results of the conditions on the step's edges; absent to keep the earlier ones. */
   readonly evaluationTrace?: Json | undefined;
   readonly result: StepResult;
+  /**
+   * Nothing follows it, so that nothing waits for it: a backend may store it some milliseconds later, to share a commit
+   * with other calls. If the process dies before, the step runs again, as after any outcome that was not stored.
+   */
+  readonly mayShareCommit?: boolean | undefined;
 }
 
 export type StepResult =

@@ -1,4 +1,4 @@
-import { MAX_FLOW_DEPTH, type RunnableManifest, subFlowsOf } from '../../model/manifest.ts';
+import { MAX_FLOW_DEPTH, RUN_FLOW_KEY, type RunnableManifest, subFlowsOf } from '../../model/manifest.ts';
 import { planRun } from '../../model/planner.ts';
 import type { StepErrorCode } from '../../model/run.ts';
 import type {
@@ -134,7 +134,7 @@ export function* startSubRun(
     flow: { record: { id: flowId, name, version, revision }, prepared },
     triggerType: 'flow',
     trigger: {
-      key: 'runFlow',
+      key: RUN_FLOW_KEY,
       contentType: 'application/json',
       headers: {},
       body: Buffer.from(JSON.stringify(asked.body)),

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { DeliveryRecord } from '../../model/delivery.ts';
+import { SHARE_MS } from '../shared-commits.ts';
 import type { AcceptResult, Store, Wakeable } from '../store.ts';
 import { acceptAll, acceptanceOperations, type GivenAcceptance } from './acceptance.ts';
 import { type AdvanceAnswer, type AdvanceCall, advanceAll, isPlain } from './advance-batch.ts';
@@ -121,6 +122,7 @@ function membersOf(connections: Connections): Pick<Store, keyof typeof operation
     ]),
   );
   const acceptOne = grouped<GivenAcceptance, AcceptResult>({
+    shareMs: () => SHARE_MS.accept,
     width: connections.acceptConnections,
     runAll: (calls) => connections.transactTracked('accept', (sql) => acceptAll(sql, calls)),
     runAlone: ({ acceptance, lease }) =>
@@ -128,6 +130,7 @@ function membersOf(connections: Connections): Pick<Store, keyof typeof operation
   });
   // One at a time, and apart from acceptances: a flood of refused deliveries keeps none of them waiting.
   const recordOne = grouped<DeliveryRecord, 'recorded'>({
+    shareMs: () => SHARE_MS.recordDelivery,
     width: 1,
     runAll: (records) => connections.transactTracked('write', (sql) => recordAll(sql, records)),
     runAlone: async (record) => {
@@ -142,6 +145,7 @@ function membersOf(connections: Connections): Pick<Store, keyof typeof operation
     }));
   // On one connection, so that the outcomes that come during a flush share the next one.
   const advanceOne = grouped<AdvanceCall, AdvanceAnswer>({
+    shareMs: ({ outcome }) => (outcome.mayShareCommit === true ? SHARE_MS.advance : 0),
     width: 1,
     runAll: (calls) => connections.transactTracked('write', (sql) => advanceAll(sql, calls)),
     runAlone: advanceAlone,

@@ -1,4 +1,5 @@
 import type { StoreUnavailableError } from '../../errors.ts';
+import { SharedCommits } from '../shared-commits.ts';
 
 /** A batch that is larger takes longer than its flush: more calls in it save nothing, and wait longer. */
 const BATCH_CALLS = 128;
@@ -9,6 +10,8 @@ const BATCH_CALLS = 128;
 const LEAST_CALLS_BESIDE = 16;
 
 interface GroupOptions<Call, Answer> {
+  /** How long the call may wait for others. */
+  shareMs(call: Call): number;
   /** Transactions that may be under way at once. */
   readonly width: number;
   /** Answers all of them by one transaction; undefined for a call of which it stored nothing, to be run alone. */
@@ -25,12 +28,14 @@ interface Waiting<Call, Answer> {
 
 /**
  * Makes the function that answers calls in groups: calls that arrive while transactions are in progress share the next
- * one. So the size of a group follows the load, and without load no call waits.
+ * one, and where more are likely to come, a call waits for them a little. So the size of a group follows the load, and
+ * without load no call waits.
  *
  * No call is answered before its commit, and none fails because of another: if the contents of a batch make it fail,
  * each of its calls runs again alone.
  */
 export function grouped<Call, Answer>({
+  shareMs,
   width,
   runAll,
   runAlone,
@@ -38,7 +43,9 @@ export function grouped<Call, Answer>({
   let waiting: Waiting<Call, Answer>[] = [];
   let running = 0;
   let underWay = 0;
-  let isAwaited = false;
+  const sharing = new SharedCommits(() => {
+    while (mayBegin()) void work();
+  });
   const inTurn = inTurns(width);
   let settled = 0;
 
@@ -86,13 +93,7 @@ export function grouped<Call, Answer>({
   return (call) =>
     new Promise<Answer>((resolve, reject) => {
       waiting.push({ call, resolve, reject });
-      if (isAwaited || running === width) return;
-      isAwaited = true;
-      // Calls of one turn share a batch.
-      queueMicrotask(() => {
-        isAwaited = false;
-        while (mayBegin()) void work();
-      });
+      sharing.expect(shareMs(call), waiting.length);
     });
 }
 

@@ -4,7 +4,8 @@ import { StoreUnavailableError } from '../../errors.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import { SOLE_OWNER } from '../../model/runtime-keys.ts';
 import type { ChainKey } from '../activity-chain.ts';
-import type { Acceptance, Store } from '../store.ts';
+import { SHARE_MS, SharedCommits } from '../shared-commits.ts';
+import type { Acceptance, StepOutcome, Store } from '../store.ts';
 import {
   type Answer,
   type Call,
@@ -138,11 +139,18 @@ function memberOf(
   if ((rows ?? first ?? answer) === undefined) return (...given) => thread.call(name, given);
   return async (...given) => {
     const [one, ...others] = given;
+    const shareMs = shareMsOf(name, one);
     const value = await (rows === undefined
-      ? thread.call(name, [first === undefined ? one : first.pack(one), ...others])
-      : thread.call(name, [rows(...given)], bodyOf(one as Acceptance | DeliveryRecord)));
+      ? thread.call(name, [first === undefined ? one : first.pack(one), ...others], { shareMs })
+      : thread.call(name, [rows(...given)], { body: bodyOf(one as Acceptance | DeliveryRecord), shareMs }));
     return answer === undefined ? value : answer.unpack(value);
   };
+}
+
+/** How long a call may wait for others to share its commit. */
+function shareMsOf(name: OperationName, given: unknown): number {
+  if (name === 'advance') return (given as StepOutcome).mayShareCommit === true ? SHARE_MS.advance : 0;
+  return name === 'accept' || name === 'recordDelivery' ? SHARE_MS[name] : 0;
 }
 
 function bodyOf(given: Acceptance | DeliveryRecord): Uint8Array | null {
@@ -199,6 +207,7 @@ class StoreThread {
   readonly #waiting = new Map<number, WaitingCall>();
   #opening: Waiting | undefined;
   #calls: OutgoingCall[] = [];
+  readonly #sending = new SharedCommits(() => this.#flush(maxSentBytes));
   #sentBytes = 0;
   #lastId = 0;
   #isClosing = false;
@@ -236,14 +245,18 @@ class StoreThread {
     });
   }
 
-  /** Calls of one turn of the event loop travel in one message. */
-  call(name: OperationName, args: readonly unknown[], body: Uint8Array | null = null): Promise<unknown> {
+  /** Calls of one turn of the event loop travel in one message, those that may wait for `shareMs` with later ones. */
+  call(
+    name: OperationName,
+    args: readonly unknown[],
+    { body = null, shareMs = 0 }: { body?: Uint8Array | null; shareMs?: number } = {},
+  ): Promise<unknown> {
     if (this.#end !== undefined) return Promise.reject(unavailable(this.#end, true));
     return new Promise((resolve, reject) => {
       this.#lastId += 1;
       this.#waiting.set(this.#lastId, { resolve, reject, bytes: body?.byteLength ?? 0 });
-      if (this.#calls.length === 0) setImmediate(() => this.#flush(maxSentBytes));
       this.#calls.push({ call: [this.#lastId, name, args, body?.byteLength], body });
+      this.#sending.expect(shareMs, this.#calls.length);
     });
   }
 
@@ -268,6 +281,7 @@ class StoreThread {
     this.refuse();
     if (!this.#isClosing) {
       this.#isClosing = true;
+      this.#sending.cancel();
       this.#flush(Number.POSITIVE_INFINITY);
       this.post({ kind: 'close', isLast: spareThreads[this.#role].length >= maxSpareThreads });
     }
@@ -337,7 +351,8 @@ class StoreThread {
       case 'answers':
         if (message.commitSeconds !== undefined) this.#events.onCommitted?.(message.commitSeconds);
         for (const answer of message.answers) this.#settle(answer);
-        if (this.#calls.length > 0) setImmediate(() => this.#flush(maxSentBytes));
+        // Those that had too many bytes before them.
+        if (this.#calls.length > 0 && this.#sending.isIdle) this.#sending.sendSoon();
         break;
       case 'logGrown':
         this.#events.onLogGrown?.();
