@@ -42,7 +42,17 @@ function byFlowOnly(): Accounts {
 }
 
 function byAddress(): Accounts {
-  return { isPerIp: true, byKey: new LRUCache<string, Account>({ max: ADDRESSES_REMEMBERED }), limits: new Map() };
+  // Takes 2.7 MB before it holds anything, so it is made with the first account.
+  let made: LRUCache<string, Account> | undefined;
+  const byKey: Accounts['byKey'] = {
+    get: (key) => made?.get(key),
+    set(key, account) {
+      made ??= new LRUCache({ max: ADDRESSES_REMEMBERED });
+      made.set(key, account);
+    },
+    entries: () => made?.entries() ?? [],
+  };
+  return { isPerIp: true, byKey, limits: new Map() };
 }
 
 /** What a gate's prepare needs to draw on accounts. */
