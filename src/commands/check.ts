@@ -11,7 +11,7 @@ import { createNeedsReader } from '../deploys/needs.ts';
 import { warnOfUnseenPaths } from '../drift/unseen-paths.ts';
 import { type Catalog, createCatalog } from '../flows/catalog.ts';
 import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
-import { canonicalKeys, isObject, readJson } from '../manifest/json-text.ts';
+import { canonicalKeys, isObject, placesIn, readJson } from '../manifest/json-text.ts';
 import { listFiles, MAX_MANIFEST_BYTES } from '../manifest/load.ts';
 import { maskUrl } from '../manifest/mask.ts';
 import { readRegularFile } from '../manifest/read-file.ts';
@@ -100,6 +100,8 @@ function asText(checked: Checked, errors: number, allow: readonly Override[]): s
 interface SentManifest {
   readonly file: string;
   readonly text: string;
+  /** The text of the file, which tells where an issue is. */
+  readonly written: string;
   readonly id: string;
 }
 
@@ -148,9 +150,9 @@ export async function readFolder(folder: string): Promise<{ manifests: SentManif
       // A flow without a name is named after its file, which the service does not see.
       const name = basename(file, '.json');
       const named = sent.name === undefined && isObject(value) ? JSON.stringify({ ...value, name }) : text;
-      manifests.push({ id: sent.id, file, text: named });
+      manifests.push({ id: sent.id, file, text: named, written: text });
     } else if (value === undefined) issues.push(...problems.map((problem) => ({ ...problem, file })));
-    else issues.push({ severity: 'error', file, path: 'id', message: sent });
+    else issues.push({ severity: 'error', file, path: 'id', message: sent, ...placesIn(text)('id') });
   }
   const clashes = manifests.flatMap(({ file, id }): ManifestIssue[] => {
     const other = manifests.find((each) => each.id === id && each.file !== file);
@@ -206,11 +208,13 @@ function issuesOf(body: unknown, manifests: readonly SentManifest[]): ManifestIs
   const { issues, message } = body as { issues?: readonly ManifestIssue[]; message?: string };
   const given = issues ?? [{ severity: 'error', file: '', path: '', message: message ?? 'was refused' }];
   const named = (text: string) => text.replace(/\[(\d+)\]/, (place, index) => manifests[Number(index)]?.file ?? place);
-  return given.map((issue) => ({
-    ...issue,
-    file: named(issue.file),
-    message: /^is the (id|slug) of /.test(issue.message) ? named(issue.message) : issue.message,
-  }));
+  const placesByFile = new Map(manifests.map(({ file, written }) => [file, placesIn(written)]));
+  return given.map(({ severity, path, message: told, ...issue }) => {
+    const file = named(issue.file);
+    const place = path === '' ? undefined : placesByFile.get(file)?.(path);
+    const message = /^is also the (id|slug) of /.test(told) ? named(told) : told;
+    return { severity, file, path, message, ...place };
+  });
 }
 
 /** Shows what a start with this database would do. Only reads the database, whether or not a service is using it. */

@@ -10,6 +10,7 @@ import { Budget, BudgetError } from './budget.ts';
 import { type ExpressionContext, findReferences, PROPERTIES, type Reader, type Reference } from './context.ts';
 import { formatPath, type JsonPath } from './json-path.ts';
 import { adaptEvaluator, meter, PatternError, withBudget } from './metering.ts';
+import { adviceFor } from './other-languages.ts';
 import { ConversionError, fromCel, registerMixedArithmetic } from './values.ts';
 
 const MAX_LENGTH = 4096;
@@ -148,9 +149,15 @@ function compileError(source: string, error: unknown, reads: Reader): Expression
   if (!(error instanceof ParseError || error instanceof CelTypeError)) throw error;
   const position = error.range?.start;
   if (error.code !== 'unknown_variable' || position === undefined) {
-    const reason = `${error.summary}${conversionHint(source, error.summary, error.node)}`;
-    return new ExpressionError({ expression: source, reason, position });
+    const hint = conversionHint(source, error.summary, error.node);
+    const advice = hint === '' ? adviceFor(withoutLiterals(source)) : undefined;
+    return new ExpressionError({
+      expression: source,
+      ...(advice ?? { reason: `${error.summary}${hint}`, position }),
+    });
   }
+  const advice = adviceFor(withoutLiterals(source));
+  if (advice !== undefined) return new ExpressionError({ expression: source, ...advice });
   const name = /^\w*/.exec(source.slice(position))?.[0] ?? '';
   // `steps.my-step.status` subtracts: the likeliest way to an unknown name.
   const hint = source[position - 1] === '-' ? '; a key with a dash is written ["like-this"]' : '';
@@ -198,7 +205,9 @@ function reasonOf(source: string, error: EvaluationError): string {
   if (error.code === 'unknown_variable') return 'loop exists only inside a loop';
   if (error.code === 'no_such_overload') return `${error.summary}${conversionHint(source, error.summary, node)}`;
   if (error.code !== 'no_such_key' || node === undefined) return error.summary;
-  return `there is no ${source.slice(node.start, node.end)}`;
+  const missing = source.slice(node.start, node.end);
+  const hint = /\.length$/.test(missing) ? `; size(${missing.slice(0, -'.length'.length)}) counts` : '';
+  return `there is no ${missing}${hint}`;
 }
 
 /**
@@ -218,6 +227,16 @@ function skipLiteral(text: string, at: number): number {
     else if (text.startsWith(delimiter, index)) return index + delimiter.length;
   }
   return text.length;
+}
+
+/** The text with spaces in place of literals and comments. */
+function withoutLiterals(text: string): string {
+  let code = '';
+  while (code.length < text.length) {
+    const end = skipLiteral(text, code.length);
+    code += end > code.length ? ' '.repeat(end - code.length) : text[code.length];
+  }
+  return code;
 }
 
 /** Offset of the brace that closes a placeholder whose expression begins at `start`; undefined where none does. */

@@ -123,7 +123,7 @@ function checkStepInputs(step: StepDefinition, path: JsonPath, { handlers, readS
   const handler = handlers.get(step.type);
   if (handler === undefined) {
     const known = [...handlers.keys()];
-    const nearest = didYouMean(step.type, known);
+    const nearest = didYouMean(step.type, known) || '.';
     return [errorAt([...path, 'type'], `is not a known step type${nearest} Known: ${known.join(', ')}`)];
   }
   const problems: Problem[] = [];

@@ -12,6 +12,9 @@ export interface ManifestIssue {
   readonly path: string;
   /** Never holds a secret's value. */
   readonly message: string;
+  /** Where the value is in the file, from 1; of an object or array its name. Absent where no text has the place. */
+  readonly line?: number;
+  readonly column?: number;
   /** A warning that weakens a gate: an error where manifests are read strictly. */
   readonly weakensGate?: boolean;
   /** A gate that the manifest asks for will not be there. */
@@ -38,7 +41,9 @@ export function plainTextSecret(path: JsonPath): Problem {
 }
 
 export function formatIssue(issue: ManifestIssue): string {
-  const place = issue.path === '' ? issue.file : `${issue.file} ${issue.path}`;
+  const { line, column } = issue;
+  const file = line === undefined ? issue.file : `${issue.file}:${line}:${column}`;
+  const place = issue.path === '' ? file : `${file} ${issue.path}`;
   return `${issue.severity} ${place}: ${issue.message}`;
 }
 
@@ -85,10 +90,57 @@ function distanceBetween(name: string, candidate: string): number {
   return distance === 2 && lettersOf(name) === lettersOf(candidate) ? 1 : distance;
 }
 
-/** `; did you mean "webhookSlug"?`, or nothing where no name is close. */
+/** What other tools write, in lower case. It stands for the first of the names that is known where it is written. */
+const SAID_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
+  call: ['HttpRequest'],
+  dependson: ['runAfter'],
+  depends_on: ['runAfter'],
+  failure: ['Failed'],
+  fetch: ['HttpRequest'],
+  http: ['HttpRequest', 'webhook'],
+  needs: ['runAfter'],
+  print: ['LogMessage'],
+  retries: ['retry', 'maxAttempts'],
+  schedule: ['cron', 'cronExpression'],
+  sleep: ['Delay'],
+  uses: ['type'],
+  verb: ['method'],
+  with: ['inputs'],
+};
+
+/** Fewer letters in common are an accident. */
+const MIN_COMMON_LETTERS = 3;
+
+/** The first of the known names that begins like this one, for at least three fifths of its letters. */
+function beginningAlike(written: string, known: readonly string[]): string | undefined {
+  const names = known.map((name) => name.toLowerCase());
+  // What all known names begin with, such as SLUICE_, is no likeness.
+  const [first = '', ...others] = names;
+  const shared = others.length === 0 ? 0 : Math.min(...others.map((other) => commonLetters(first, other)));
+  if (!written.startsWith(first.slice(0, shared))) return undefined;
+  const lengths = names.map((name) => commonLetters(written, name) - shared);
+  const longest = Math.max(0, ...lengths);
+  const least = Math.max(MIN_COMMON_LETTERS, Math.ceil((written.length - shared) * 0.6));
+  return longest < least ? undefined : known[lengths.indexOf(longest)];
+}
+
+function commonLetters(a: string, b: string): number {
+  let count = 0;
+  while (count < a.length && a[count] === b[count]) count += 1;
+  return count;
+}
+
+/** `; did you mean "webhookSlug"?`, or nothing where no name is close, means the same elsewhere, or begins alike. */
 export function didYouMean(name: string, known: Iterable<string>): string {
-  const nearest = nearestName(name, known);
-  return nearest === undefined ? '' : `; did you mean "${nearest}"?`;
+  const written = name.slice(0, MAX_CHARACTERS).toLowerCase();
+  const names: string[] = [];
+  for (const each of known) {
+    if (names.length === MAX_NAMES) break;
+    names.push(each);
+  }
+  const same = Object.hasOwn(SAID_ELSEWHERE, written) ? (SAID_ELSEWHERE[written] ?? []) : [];
+  const meant = nearestName(name, names) ?? same.find((each) => names.includes(each)) ?? beginningAlike(written, names);
+  return meant === undefined ? '' : `; did you mean "${meant}"?`;
 }
 
 /** A hint must not lead to less protection than what was meant. */

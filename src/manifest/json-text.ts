@@ -1,4 +1,4 @@
-import { type ParseErrorCode, printParseErrorCode, visit } from 'jsonc-parser';
+import { type Node, type ParseErrorCode, parseTree, printParseErrorCode, visit } from 'jsonc-parser';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { errorAt, type Problem, unknownKey } from './issues.ts';
 import { STRUCTURAL_KEYS } from './schema.ts';
@@ -52,7 +52,7 @@ function inspect(text: string) {
       {
         onError: (...[code, , , line, column]) => {
           if (syntaxErrors.length === MAX_SYNTAX_ERRORS) return;
-          syntaxErrors.push(errorAt([], `line ${line + 1}, column ${column + 1}: ${syntaxMessage(code)}`));
+          syntaxErrors.push({ ...errorAt([], syntaxMessage(code)), line: line + 1, column: column + 1 });
         },
         onObjectBegin: () => {
           begin();
@@ -172,6 +172,53 @@ function canonicalName(key: string, form: Form): string | undefined {
 
 export function isObject(value: unknown): value is Entries {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+interface TextPlace {
+  readonly line: number;
+  readonly column: number;
+}
+
+/**
+ * Finds values of a text by their path as spelled there; where there is none, what is around it. The text is read when it
+ * is first asked for: most have nothing to be found.
+ */
+export function placesIn(text: string): (path: string) => TextPlace | undefined {
+  let places: ReadonlyMap<string, TextPlace> | undefined;
+  return (path) => {
+    places ??= allPlaces(text.startsWith('\uFEFF') ? text.slice(1) : text);
+    let known = path;
+    while (known !== '' && !places.has(known)) {
+      const [segment = known] = LAST_SEGMENT.exec(known) ?? [];
+      known = known.slice(0, -segment.length);
+    }
+    return places.get(known);
+  };
+}
+
+function allPlaces(text: string): ReadonlyMap<string, TextPlace> {
+  const places = new Map<string, TextPlace>();
+  let line = 1;
+  let lineStart = 0;
+  const visitNode = (node: Node, path: JsonPath, start: number) => {
+    // Values come in the order of the text.
+    for (let end = text.indexOf('\n', lineStart); end !== -1 && end < start; end = text.indexOf('\n', lineStart)) {
+      line += 1;
+      lineStart = end + 1;
+    }
+    places.set(formatPath(path), { line, column: start - lineStart + 1 });
+    for (const [index, child] of (node.children ?? []).entries()) {
+      const [name, value] = child.children ?? [];
+      if (node.type === 'array') visitNode(child, [...path, index], child.offset);
+      else if (name !== undefined && value !== undefined) {
+        const isLarge = value.type === 'object' || value.type === 'array';
+        visitNode(value, [...path, String(name.value)], isLarge ? name.offset : value.offset);
+      }
+    }
+  };
+  const root = parseTree(text);
+  if (root !== undefined) visitNode(root, [], root.offset);
+  return places;
 }
 
 const LAST_SEGMENT = /(\.[\w$-]+|\[\d+\]|\["(?:[^"\\]|\\.)*"\])$/;

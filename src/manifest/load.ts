@@ -120,23 +120,24 @@ interface UniqueValue {
   readonly value: string;
   readonly file: string;
   readonly path: string;
+  readonly place: ReadManifest['place'];
 }
 
 function sharedIds(manifests: readonly ReadManifest[]): ManifestIssue[] {
-  const values = manifests.flatMap(({ flow, spell }) =>
+  const values = manifests.flatMap(({ flow, spell, place }) =>
     flow === undefined || flow.manifest.id === ''
       ? []
-      : [{ value: flow.manifest.id, file: flow.file, path: spell('id') }],
+      : [{ value: flow.manifest.id, file: flow.file, path: spell('id'), place }],
   );
   return clashesOf(values, (other) => `is also the id of ${other.file}`);
 }
 
 function sharedSlugs(manifests: readonly ReadManifest[]): ManifestIssue[] {
-  const values = manifests.flatMap(({ flow, spell }) => {
+  const values = manifests.flatMap(({ flow, spell, place }) => {
     if (flow === undefined) return [];
     return flow.webhooks.flatMap(({ inputs: { webhookSlug }, triggerKey }) => {
       const path = spell(formatPath(['triggers', triggerKey, 'inputs', 'webhookSlug']));
-      return webhookSlug === undefined ? [] : [{ value: webhookSlug.toLowerCase(), file: flow.file, path }];
+      return webhookSlug === undefined ? [] : [{ value: webhookSlug.toLowerCase(), file: flow.file, path, place }];
     });
   });
   return clashesOf(values, (other) => `is also the slug of ${other.file} ${other.path}`);
@@ -147,8 +148,8 @@ function clashesOf(values: readonly UniqueValue[], message: (other: UniqueValue)
   for (const own of values) byValue.set(own.value, [...(byValue.get(own.value) ?? []), own]);
   return values.flatMap((own) => {
     const other = byValue.get(own.value)?.find((each) => each !== own);
-    const { file, path } = own;
-    return other === undefined ? [] : [{ severity: 'error' as const, file, path, message: message(other) }];
+    const { file, path, place } = own;
+    return other === undefined ? [] : [place({ severity: 'error', file, path, message: message(other) })];
   });
 }
 
@@ -165,12 +166,12 @@ async function flowsNamedWrongly(manifests: readonly ReadManifest[]): Promise<Ma
   const unknown = (flowId: string) => `is ${flowId}, which is not the id of a flow in this folder`;
   const turn = inTurns();
   const issues: ManifestIssue[] = [];
-  for (const { flow, spell } of manifests) {
+  for (const { flow, spell, place } of manifests) {
     if (flow === undefined) continue;
     await turn();
     const { id, onFailure, steps } = flow.manifest;
     const report = (path: JsonPath, message: string) =>
-      issues.push({ severity: 'error', file: flow.file, path: spell(formatPath(path)), message });
+      issues.push(place({ severity: 'error', file: flow.file, path: spell(formatPath(path)), message }));
     if (onFailure !== undefined && !flows.has(onFailure)) report(['onFailure'], unknown(onFailure));
     const places = subFlowsIn(steps);
     for (const { flowId, path } of places) if (!flows.has(flowId)) report(path, unknown(flowId));

@@ -6,7 +6,7 @@ import { isStorable, UNSTORABLE } from '../model/text.ts';
 import { checkGraph } from './check-steps.ts';
 import { draftManifest } from './draft.ts';
 import { errorAt, isWithin, type ManifestIssue, type Problem } from './issues.ts';
-import { canonicalKeys, readJson } from './json-text.ts';
+import { canonicalKeys, placesIn, readJson } from './json-text.ts';
 import { isReference } from './read-secret.ts';
 import type { Manifest } from './schema.ts';
 import { checkSearchKeys } from './search-keys.ts';
@@ -81,6 +81,8 @@ interface ReadManifest {
   readonly issues: ManifestIssue[];
   /** Turns a canonical path into the path as spelled in the file. */
   readonly spell: (path: string) => string;
+  /** Adds the line and the column of its path, as spelled in the file, to an issue. */
+  readonly place: (issue: ManifestIssue) => ManifestIssue;
 }
 
 export function readManifest(text: string, file: string, rules: ManifestRules): ReadManifest {
@@ -96,7 +98,9 @@ export function readManifest(text: string, file: string, rules: ManifestRules): 
     ...inStrict(problem, rules.strict),
   }));
   const isFit = issues.every((issue) => issue.severity !== 'error');
-  return { flow, isFit, issues, spell: canonical.spell };
+  const placeOf = placesIn(text);
+  const place = (issue: ManifestIssue) => (issue.path === '' ? issue : { ...issue, ...placeOf(issue.path) });
+  return { flow, isFit, issues: json.value === undefined ? issues : issues.map(place), spell: canonical.spell, place };
 }
 
 function inStrict(problem: Problem, isStrict: boolean): Problem {

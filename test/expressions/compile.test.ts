@@ -83,7 +83,7 @@ describe('what does not compile', () => {
     ['', 'is empty', undefined],
     ['  ', 'is empty', undefined],
     ['trigger.body.n >', 'Unexpected token: EOF', 16],
-    ['trigger.body.n = 3', 'Unexpected character: =', 15],
+    ['trigger.body.n ? 3', 'Expected COLON', 18],
     ['foo.bar == 1', '"foo" is not known; expressions read trigger, steps and loop', 0],
     ['1 == l0op.item', '"l0op" is not known', 5],
     ['request.body', '"request" is not known', 0],
@@ -112,6 +112,30 @@ describe('what does not compile', () => {
     if (position !== undefined) expect(error.problem.position).toBe(position);
   });
 
+  test.each([
+    ['trigger.body.n === 3', 'CEL has no ===; write ==', 15],
+    ['trigger.body.n !== 3', 'CEL has no !==; write !=', 15],
+    ['trigger.body.n = 3', '= is written ==', 15],
+    ['trigger.body.name.toUpperCase()', 'write .upperAscii()', 17],
+    ['trigger.body.name.toLowerCase() == "x"', 'write .lowerAscii()', 17],
+    ['trigger.body.name.includes("=== and")', 'write text.contains("part"), or item in list', 17],
+    ['trigger.body.isPaid and true', 'write &&', 20],
+    ['not trigger.body.isPaid', 'write !', 0],
+    ['trigger.body?.n', 'has(trigger.body.x) says whether', 12],
+    ['trigger.body.n ?? 1', 'has(trigger.body.x) ? trigger.body.x : "default"', 15],
+    ['trigger.body.n == undefined', 'CEL has null alone', 18],
+    ['trigger.body.items.map(x => x.sku)', 'write list.map(item, item.name)', 25],
+    ['trigger.body.items.some(x, x.sku == "a")', 'write list.exists(item, condition)', 18],
+    ['len(trigger.body.items)', 'write size()', 0],
+    ['String(trigger.body.n)', 'write string()', 0],
+    ['"===" + 5', 'string(5) converts it', 0],
+    ['trigger.body["and or not"].and(1)', 'no matching overload', 0],
+  ])('%s is answered with what to write', (source, reason, position) => {
+    const error = compileErrorOf(source);
+    expect(error.message).toContain(reason);
+    expect(error.problem.position).toBe(position);
+  });
+
   it('yields an ExpressionError or an expression for any text', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string({ maxLength: 80 }), expressionLike()), (source) => {
@@ -132,6 +156,7 @@ describe('what fails when it is evaluated', () => {
     ['trigger.body.missing.deeper', 'there is no trigger.body.missing'],
     ['steps.later.output', 'there is no steps.later'],
     ['trigger.body[trigger.body.name]', 'there is no trigger.body[trigger.body.name]'],
+    ['trigger.body.name.length > 3', 'there is no trigger.body.name.length; size(trigger.body.name) counts'],
     ['trigger.body.numbers[5]', 'index out of bounds'],
     ['loop.item', 'loop exists only inside a loop'],
     ['1 / (1 - 1)', 'division by zero'],

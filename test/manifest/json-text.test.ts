@@ -22,7 +22,8 @@ describe('refuses', () => {
   ])('%s', (_rule, text, message) => {
     const { value, problems } = readJson(text);
     expect(value).toBeUndefined();
-    expect(problems[0]?.message).toContain(message);
+    const [{ line, column, message: told } = { message: '' }] = problems;
+    expect(`line ${line}, column ${column}: ${told}`).toContain(message);
   });
 });
 

@@ -13,8 +13,10 @@ describe('the sample manifests', () => {
   it('load with a warning for each demo key and nothing else', async () => {
     const { flows, issues } = await loadManifests(FOLDER, rules);
     expect(issues.map((issue) => formatIssue(issue).replace(`${FOLDER}/`, ''))).toEqual([
-      expect.stringContaining('warning github-push.json triggers.github.inputs.webhookHmacKey: contains a secret'),
-      expect.stringContaining('warning payments.json triggers.stripe.inputs.webhookHmacKey: contains a secret'),
+      expect.stringContaining(
+        'warning github-push.json:12:27 triggers.github.inputs.webhookHmacKey: contains a secret',
+      ),
+      expect.stringContaining('warning payments.json:12:27 triggers.stripe.inputs.webhookHmacKey: contains a secret'),
     ]);
     expect(flows.map(({ manifest }) => manifest.name)).toEqual([
       'Approval',

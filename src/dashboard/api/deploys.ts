@@ -76,6 +76,8 @@ const issueSchema = z.object({
   file: z.string(),
   path: z.string(),
   message: z.string(),
+  line: z.int().optional().describe('Where the value is in the text of the manifest, from 1.'),
+  column: z.int().optional(),
 });
 
 const deployedTogetherSchema = reloadSchema
@@ -358,7 +360,13 @@ function refuse(reply: FastifyReply, issues: readonly ManifestIssue[]) {
     error: 'Bad Request',
     message: `The manifest cannot be deployed: ${errors.map(formatIssue).join('; ')}`,
     reason: 'invalid_manifest',
-    issues: issues.map(({ severity, file, path, message }) => ({ severity, file, path, message })),
+    issues: issues.map(({ severity, file, path, message, line, column }) => ({
+      severity,
+      file,
+      path,
+      message,
+      ...(line === undefined ? {} : { line, column }),
+    })),
   });
 }
 
