@@ -25,8 +25,7 @@ import { balanceYoungGeneration } from './prepare-node.ts';
 import { readableLine } from './telemetry/readable-log.ts';
 import { print, printError } from './telemetry/terminal.ts';
 import { startTracing } from './telemetry/tracing.ts';
-import { enforcementSummary } from './webhooks/checks.ts';
-import { type PreparedTrigger, pathOfWebhook, type TriggerTable } from './webhooks/triggers.ts';
+import { webhookLines } from './webhooks/checks.ts';
 
 /** What a stop may take after the grace period of steps: closing sockets, the store and the trace exporter. */
 const STOP_MARGIN_MS = 15_000;
@@ -224,9 +223,6 @@ function die(error: Error, logger: Logger, flush: () => void): void {
   process.exit(1);
 }
 
-/** More are only counted: the page lists all. */
-const MAX_LISTED = 20;
-
 /** What the service prints at start: its addresses, warnings, each webhook, and how to try one. */
 function greeting(
   app: SluiceApp,
@@ -234,30 +230,12 @@ function greeting(
 ): string[] {
   const triggers = app.triggers();
   const places = [`Sluice listens on ${address}`, `The page is at ${address}/flows`];
-  const webhooks = triggers.list().map((webhook) => webhookLine(webhook, { triggers, baseUrl: publicUrl ?? address }));
-  const more = webhooks.length - MAX_LISTED;
-  const list = [...webhooks.slice(0, MAX_LISTED), ...(more > 0 ? [`  and ${more} more, listed on the page`] : [])];
-  const lines = [
-    ...places,
-    ...app.warnings,
-    ...(webhooks.length === 0 ? [] : ['Webhooks:', ...list]),
-    ...enforcementSummary(triggers.list()),
-  ];
-  const sample = triggers.list()[0];
+  const lines = [...places, ...app.warnings, ...webhookLines(triggers, maskUrl(publicUrl ?? address))];
+  const sample = triggers.list().find(({ canBeSigned }) => canBeSigned);
   if (sample !== undefined) {
     const to = address === 'http://127.0.0.1:3000' ? '' : ` --to ${address}`;
     const name = sample.trigger.inputs.webhookSlug ?? sample.trigger.flowId;
     lines.push('Send it a signed sample delivery:', `  npx sluice send ${name}${to}`);
   }
   return lines;
-}
-
-function webhookLine(
-  webhook: PreparedTrigger,
-  { triggers, baseUrl }: { triggers: TriggerTable; baseUrl: string },
-): string {
-  const { trigger, schemeName, mode } = webhook;
-  const path = pathOfWebhook(webhook, triggers);
-  const url = path === null ? 'no URL, because it has no webhookSlug' : `${maskUrl(baseUrl)}${path}`;
-  return `  ${trigger.flowName}: ${url} (${schemeName ?? 'no signature scheme'}, ${mode})`;
 }

@@ -4,15 +4,16 @@ import { Command } from 'commander';
 import pino from 'pino';
 import { type DatabaseTarget, databaseTarget, isPostgres, transportMistakes } from '../config/database.ts';
 import { accessSettings } from '../config/fingerprint.ts';
-import { processEnvironment } from '../config/settings.ts';
+import { processEnvironment, settingsWarnings } from '../config/settings.ts';
 import type { Settings } from '../config/settings-schema.ts';
 import { createDeployer, type Deployer } from '../deploys/deployer.ts';
 import { createNeedsReader } from '../deploys/needs.ts';
 import { warnOfUnseenPaths } from '../drift/unseen-paths.ts';
-import { type Catalog, createCatalog } from '../flows/catalog.ts';
+import { type Catalog, createCatalog, type DeployedFlow } from '../flows/catalog.ts';
+import { prepareRevision } from '../flows/prepared-revision.ts';
 import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
 import { canonicalKeys, isObject, placesIn, readJson } from '../manifest/json-text.ts';
-import { listFiles, MAX_MANIFEST_BYTES } from '../manifest/load.ts';
+import { type LoadedFlow, listFiles, MAX_MANIFEST_BYTES } from '../manifest/load.ts';
 import { maskUrl } from '../manifest/mask.ts';
 import { readRegularFile } from '../manifest/read-file.ts';
 import { freshId } from '../manifest/schema.ts';
@@ -22,6 +23,8 @@ import { bodySealer } from '../store/sealed-body.ts';
 import type { Inspection } from '../store/store.ts';
 import { storeKeys } from '../store/store-keys.ts';
 import { print } from '../telemetry/terminal.ts';
+import { webhookLines } from '../webhooks/checks.ts';
+import { createTriggerTable } from '../webhooks/triggers.ts';
 import {
   allowOption,
   type CommandContext,
@@ -31,7 +34,7 @@ import {
   reporting,
   withCredentials,
 } from './context.ts';
-import { exitCodeOf, renderOutcomes } from './render-outcomes.ts';
+import { type Conclusion, concludeCheck, renderOutcomes } from './render-outcomes.ts';
 import { createServiceClient, listFlows, type ServiceClient } from './service-client.ts';
 
 /** The effect of a folder of manifests on the deployed flows. */
@@ -44,6 +47,8 @@ interface Checked {
   readonly notInFolder: readonly { readonly id: string; readonly name: string }[];
   /** What the manifests were compared with, in words. */
   readonly against: string;
+  /** What a start with these settings says of them and of its webhooks. A service says it itself. */
+  readonly start?: readonly string[];
 }
 
 interface CheckOptions {
@@ -80,20 +85,22 @@ async function check(folder: string | undefined, options: CheckOptions): Promise
     ? await checkAgainstService(against, folder, options)
     : await checkAgainstDatabase(folder, options);
   const errors = checked.issues.filter(({ severity }) => severity === 'error').length;
-  print(options.json ? asJson(checked) : asText(checked, errors, options.allow));
-  process.exitCode = errors > 0 ? 2 : exitCodeOf(checked.outcomes, options.allow);
+  const conclusion = concludeCheck(checked.outcomes, options.allow, errors);
+  print(options.json ? asJson(checked) : asText(checked, errors, conclusion));
+  process.exitCode = conclusion.code;
 }
 
-function asJson({ flows, issues, outcomes, notInFolder, against }: Checked): string {
-  return `${JSON.stringify({ against, flows, issues, outcomes, notInFolder }, null, 2)}\n`;
+function asJson({ flows, issues, outcomes, notInFolder, against, start }: Checked): string {
+  return `${JSON.stringify({ against, flows, issues, outcomes, notInFolder, start }, null, 2)}\n`;
 }
 
-function asText(checked: Checked, errors: number, allow: readonly Override[]): string {
-  const { issues, flows, outcomes, notInFolder, against } = checked;
+function asText(checked: Checked, errors: number, conclusion: Conclusion): string {
+  const { issues, flows, outcomes, notInFolder, against, start = [] } = checked;
   const summary = `${flows} flows can be deployed, ${errors} errors, ${issues.length - errors} warnings`;
+  const found = [...issues.map(formatIssue), `${summary}; compared with ${against}`].join('\n');
   const gone = notInFolder.map(({ id, name }) => `deployed but not in the folder: ${name} (${id}); it stays deployed`);
-  const plan = outcomes.length === 0 ? [] : [renderOutcomes(outcomes, allow).trimEnd()];
-  return `${[[...issues.map(formatIssue), `${summary}; compared with ${against}`].join('\n'), ...gone, ...plan].join('\n\n')}\n`;
+  const said = start.length === 0 ? [] : [start.join('\n')];
+  return `${[found, ...gone, ...said, renderOutcomes(outcomes, conclusion)].join('\n\n')}`;
 }
 
 /** The part of a manifest that matters here: the service checks the rest, with its own secrets, handlers and rules. */
@@ -223,8 +230,10 @@ async function checkAgainstDatabase(folder: string | undefined, options: CheckOp
   const { flows, issues } = context;
   const database = databaseOf(options.against, context.settings);
   const known = { issues: [...issues], flows: flows.length };
-  if (database.kind === 'sqlite' && options.against === undefined && !existsSync(database.path))
-    return { ...known, outcomes: [], notInFolder: [], against: 'nothing, because the database does not exist yet' };
+  if (database.kind === 'sqlite' && options.against === undefined && !existsSync(database.path)) {
+    const against = 'nothing, because the database does not exist yet';
+    return { ...known, outcomes: [], notInFolder: [], against, start: startLines(flows.map(deployedNow), context) };
+  }
   const name = database.kind === 'sqlite' ? database.path : maskUrl(database.url);
   const inspection = await inspectStore(database).catch((error: unknown) => {
     const reason = error instanceof Error ? error.message : String(error);
@@ -304,7 +313,32 @@ async function plan(inspection: Inspection, context: Parameters<typeof restoreDe
   const isWholeFolder = issues.every(({ severity }) => severity !== 'error');
   const { deployer, catalog } = await restoreDeployed(inspection, context);
   const outcomes = await deployer.plan(flows, { allow, isWholeFolder, source: 'folder', actor: 'check' });
+  const refused = new Set(outcomes.flatMap(({ action, flowId }) => (action === 'refused' ? [flowId] : [])));
+  const served = flows.filter(({ manifest }) => !refused.has(manifest.id));
+  const replaced = new Set(served.map(({ manifest }) => manifest.id));
+  const kept = catalog.list().filter(({ record }) => !replaced.has(record.id));
   const ids = new Set(flows.map(({ manifest }) => manifest.id));
   const gone = catalog.list().filter(({ record }) => isWholeFolder && !ids.has(record.id));
-  return { outcomes, notInFolder: gone.map(({ record }) => ({ id: record.id, name: record.name })) };
+  return {
+    outcomes,
+    notInFolder: gone.map(({ record }) => ({ id: record.id, name: record.name })),
+    start: startLines([...kept, ...served.map(deployedNow)], context),
+  };
+}
+
+/** A flow as a start deploys it, for those who read its triggers. */
+function deployedNow(loaded: LoadedFlow): DeployedFlow {
+  const { manifest, source } = loaded;
+  const { id, name, version } = manifest;
+  const record = { id, name, version, revision: 1, isEnabled: true, createdAt: 0, updatedAt: 0 };
+  return { record, loaded, prepared: prepareRevision(manifest, source) };
+}
+
+function startLines(flows: readonly DeployedFlow[], { settings, extensions }: CommandContext): string[] {
+  const triggers = createTriggerTable({
+    flows,
+    preparer: extensions.gates,
+    defaultMode: settings.enforcementMode,
+  });
+  return [...settingsWarnings(settings), ...webhookLines(triggers, maskUrl(settings.publicUrl ?? ''))];
 }

@@ -13,7 +13,7 @@ import {
   serviceUrl,
   withService,
 } from './context.ts';
-import { isOpening, isRollback, renderDeployed, renderOutcomes } from './render-outcomes.ts';
+import { concludeDeploy, renderDeployed, renderOutcomes } from './render-outcomes.ts';
 import { clientOf, createServiceClient, findFlow, type ServiceClient, type ServiceOptions } from './service-client.ts';
 
 interface DeployCommandOptions extends ServiceOptions {
@@ -41,18 +41,10 @@ export function deployCommand(): Command {
 
 async function deploy(folder: string | undefined, options: DeployCommandOptions): Promise<void> {
   const outcomes = await deployFolder(folder, options);
+  const conclusion = concludeDeploy(outcomes, options.allow);
   if (options.json) printJson(outcomes);
-  else print(options.dryRun ? renderOutcomes(outcomes, options.allow) : renderDeployed(outcomes));
-  process.exitCode = deployExitCode(outcomes, options.allow);
-}
-
-/** 0 where nothing is refused, 1 where cautions alone are to blame, else 2. */
-export function deployExitCode(outcomes: readonly DeployOutcome[], allow: readonly Override[] = []): 0 | 1 | 2 {
-  const refused = outcomes.filter(({ action }) => action === 'refused');
-  if (refused.length === 0) return 0;
-  const isCaution = (outcome: DeployOutcome) =>
-    outcome.class === 'caution' && !isRollback(outcome, allow) && !isOpening(outcome, allow);
-  return refused.every(isCaution) ? 1 : 2;
+  else print(options.dryRun ? renderOutcomes(outcomes, conclusion) : renderDeployed(outcomes));
+  process.exitCode = conclusion.code;
 }
 
 /** Where any manifest is invalid nothing changes. */
@@ -134,7 +126,7 @@ async function drain(name: string, options: DrainOptions): Promise<void> {
   if (folder !== undefined) {
     const outcomes = await deployFolder(folder, { ...service, allow: [] });
     print(renderDeployed(outcomes));
-    process.exitCode = deployExitCode(outcomes);
+    process.exitCode = concludeDeploy(outcomes, []).code;
     if (process.exitCode !== 0) {
       tell(`the deploy was refused; ${flow.name} stays drained until \`sluice drain ${flow.id} --resume\``);
       return;

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
-import { createInterface } from 'node:readline/promises';
 import { Command } from 'commander';
+import { ENV_FILE } from '../config/env-file.ts';
+import { isLoopbackHost, processEnvironment } from '../config/settings.ts';
 import type { Settings } from '../config/settings-schema.ts';
 import { didYouMean, formatIssue } from '../manifest/issues.ts';
 import { type LoadedFlow, parseManifest } from '../manifest/load.ts';
@@ -13,7 +14,10 @@ import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import { ENFORCEMENT_MODES, type EnforcementMode } from '../model/manifest.ts';
 import { print } from '../telemetry/terminal.ts';
 import { BUILT_IN_SCHEMES } from '../webhooks/schemes/publishers/index.ts';
+import { randomKey, signsWithSameKey } from '../webhooks/schemes/sign.ts';
+import type { PublisherSpec } from '../webhooks/schemes/spec.ts';
 import { type CommandContext, CommandError, openContext, reporting } from './context.ts';
+import { atTerminal, beginsWith, type Choice, type Person, plainName } from './person.ts';
 import { schemaText } from './schema.ts';
 
 interface NewOptions {
@@ -22,6 +26,8 @@ interface NewOptions {
   readonly key?: string;
   readonly mode?: string;
   readonly name?: string;
+  readonly forward?: string;
+  readonly generateKey?: boolean;
   readonly manifests?: string;
 }
 
@@ -30,32 +36,58 @@ export function newCommand(): Command {
     .description(
       'Write a manifest for a publisher’s webhook, and print what to enter at the publisher; asks on a terminal',
     )
-    .option('--publisher <name>', 'the publisher: GitHub, Stripe, Slack, … or Generic for your own sender')
+    .option(
+      '--publisher <name>',
+      'the publisher or the beginning of its name: GitHub, Stripe, … or Generic for your own sender',
+    )
     .option('--slug <slug>', 'last part of the URL; default: named after the publisher')
     .option(
       '--key <reference>',
       'where the key is: env:NAME or file:PATH; default: a variable named after the publisher',
     )
     .option('--mode <mode>', `${ENFORCEMENT_MODES.join(', ')}; default: Enforce`)
+    .option('--forward <url>', 'first step: send each delivery on to this URL; default: log it')
+    .option('--generate-key', `make up the key, where you choose it, and write it to ${ENV_FILE}`)
+    .option('--no-generate-key', 'do not ask whether to')
     .option('--name <name>', 'name of the flow; default: named after the publisher')
     .option('--manifests <folder>', 'the folder to write to; default: the manifests folder of the settings')
     .addHelpText('after', '\nNever overwrites a file. Exits with 2 if nothing was written.')
     .action(reporting(writeNew));
 }
 
-async function writeNew(options: NewOptions): Promise<void> {
+async function writeNew(options: NewOptions, command: Command): Promise<void> {
+  const { envFile = ENV_FILE } = command.optsWithGlobals<{ envFile?: string }>();
   const context = await openContext(options.manifests);
   const publishers = readPublishers();
-  const answers = await withQuestions((ask) => gatherAnswers(options, { publishers, flows: context.flows, ask }));
+  const person = process.stdin.isTTY && process.stdout.isTTY ? await atTerminal() : undefined;
+  const answers = await gatherAnswers(options, {
+    publishers,
+    flows: context.flows,
+    person,
+    environment: processEnvironment(),
+  });
   const folder = options.manifests ?? context.settings.manifests;
   const file = join(folder, `${answers.slug}.json`);
   const manifest = manifestFor(answers, context.settings);
   refuseMistakes(manifest, file, context);
   await mkdir(folder, { recursive: true });
   await writeOnce(file, manifest);
+  const keyFile = answers.generatedKey === undefined ? undefined : envFile;
+  if (answers.generatedKey !== undefined)
+    await addVariable(envFile, answers.generatedKey, randomKey(answers.publisher.spec));
   // The manifest names it, for editors.
   await writeFile(join(folder, 'manifest.schema.json'), schemaText(context.extensions), { flag: 'wx' }).catch(() => {});
-  print(`${instructions({ file, manifest, answers, settings: context.settings }).join('\n')}\n`);
+  print(`${instructions({ file, manifest, answers, settings: context.settings, keyFile }).join('\n')}\n`);
+}
+
+/** Readable by its owner alone, where it is new. Overwrites no variable: something else may use it. */
+async function addVariable(file: string, name: string, value: string): Promise<void> {
+  const before = await readFile(file, 'utf8').catch((error: unknown) => {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return '';
+    throw error;
+  });
+  const separator = before === '' || before.endsWith('\n') ? '' : '\n';
+  await appendFile(file, `${separator}${name}=${value}\n`, { mode: 0o600 });
 }
 
 /** One page of docs/publishers: who sends, what to enter there, and a manifest that works. */
@@ -68,6 +100,7 @@ interface Publisher {
   readonly steps: string;
   readonly manifest: PublisherManifest;
   readonly inputs: WebhookInputs;
+  readonly spec: PublisherSpec;
 }
 
 interface PublisherManifest {
@@ -81,19 +114,21 @@ const require = createRequire(import.meta.url);
 /** The build puts the pages beside the code, so that an installed package has them too. */
 export function readPublishers(): Publisher[] {
   const folder = join(dirname(require.resolve('#package.json')), 'dist/publishers');
-  return readdirSync(folder).flatMap((page) => {
+  const publishers = readdirSync(folder).flatMap((page) => {
     const text = readFileSync(join(folder, page), 'utf8');
     const [, title = ''] = /^# (.+)$/m.exec(text) ?? [];
     const [, scheme] = /^Scheme `(\w+)`/m.exec(text) ?? [];
     const [, steps = ''] = /^## At the publisher\n+([\s\S]*?)\n+## /m.exec(text) ?? [];
     const [, json = ''] = /```json\n([\s\S]*?)```/.exec(text) ?? [];
     // The page about schemes of one's own has several manifests, and the index none.
-    if (scheme === undefined || steps === '') return [];
+    const spec = BUILT_IN_SCHEMES.find(({ name }) => name === scheme);
+    if (spec === undefined || steps === '') return [];
     const manifest = JSON.parse(json) as PublisherManifest;
-    const aliases = BUILT_IN_SCHEMES.find(({ name }) => name === scheme)?.aliases ?? [];
     const inputs = Object.values(manifest.triggers)[0]?.inputs ?? {};
-    return [{ page, names: [scheme, title, basename(page, '.md'), ...aliases], title, steps, manifest, inputs }];
+    const names = [spec.name, title, basename(page, '.md'), ...(spec.aliases ?? [])];
+    return [{ page, names, title, steps, manifest, inputs, spec }];
   });
+  return publishers.sort((a, b) => a.spec.name.localeCompare(b.spec.name, 'en'));
 }
 
 interface Answers {
@@ -101,32 +136,30 @@ interface Answers {
   readonly slug: string;
   /** Undefined where the publisher hands the key over. */
   readonly key: string | undefined;
+  /** The variable that gets a key made up here; undefined where the key comes from elsewhere. */
+  readonly generatedKey: string | undefined;
   readonly mode: EnforcementMode;
+  /** Where each delivery is sent on to; undefined where it is logged. */
+  readonly forward: string | undefined;
   readonly name: string;
 }
-
-/** Asks the user a question; an empty answer accepts the proposal. Undefined without a terminal. */
-type Ask = ((question: string) => Promise<string>) | undefined;
 
 interface Known {
   readonly publishers: readonly Publisher[];
   readonly flows: readonly LoadedFlow[];
-  readonly ask: Ask;
+  /** Undefined without a terminal: what is not given is then what would have been proposed. */
+  readonly person: Person | undefined;
+  readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
-/** Takes what the options say, then asks for the rest; without a person the rest is what would have been proposed. */
-export async function gatherAnswers(options: NewOptions, { publishers, flows, ask }: Known): Promise<Answers> {
-  const known = publishers.map(({ names }) => names[0]).join(', ');
-  const publisher = await settle(options.publisher, {
-    ask,
-    intro: `Who sends? ${known}`,
-    question: 'Publisher',
-    read: (text) => publisherNamed(text, publishers),
-  });
+/** Takes what the options say, and asks for the rest. */
+export async function gatherAnswers(options: NewOptions, known: Known): Promise<Answers> {
+  const { flows, person } = known;
+  const publisher = await choosePublisher(options.publisher, known);
   const taken = new Set(flows.flatMap((flow) => flow.webhooks.map(({ inputs }) => inputs.webhookSlug?.toLowerCase())));
   const slug = await settle(options.slug, {
-    ask,
-    question: 'Last part of the URL',
+    person,
+    message: 'Last part of the URL',
     proposal: publisher.inputs.webhookSlug ?? '',
     read: (text) => {
       if (/\.schema$/i.test(text)) return new Mistake(`"${text}.json" would count as a schema; choose another slug`);
@@ -138,23 +171,104 @@ export async function gatherAnswers(options: NewOptions, { publishers, flows, as
     webhookHmacKey === undefined && options.key === undefined
       ? undefined
       : await settle(options.key, {
-          ask,
-          question: 'Where is the key (env:NAME or file:PATH)',
+          person,
+          message: 'Where the key is (env:NAME or file:PATH)',
           proposal: webhookHmacKey ?? '',
           read: (text) =>
             isReference(text) ? text : new Mistake('expected env:NAME or file:PATH: the key stays out of the manifest'),
         });
-  const mode = await settle(options.mode, {
-    ask,
-    question: `Mode (${ENFORCEMENT_MODES.join(', ')})`,
-    proposal: 'Enforce',
-    read: (text) =>
-      ENFORCEMENT_MODES.find((each) => each.toLowerCase() === text.toLowerCase()) ??
-      new Mistake(`the mode "${text}" is not one of ${ENFORCEMENT_MODES.join(', ')}`),
-  });
+  const generatedKey = await chooseGeneratedKey(key, { publisher, options, known });
+  const mode = await chooseMode(options.mode, person);
+  const forward = await chooseFirstStep(options.forward, person);
   const { name } = publisher.manifest;
   const isUsual = slug === publisher.inputs.webhookSlug;
-  return { publisher, slug, key, mode, name: options.name ?? (isUsual ? name : `${name} ${slug}`) };
+  return {
+    publisher,
+    slug,
+    key,
+    generatedKey,
+    mode,
+    forward,
+    name: options.name ?? (isUsual ? name : `${name} ${slug}`),
+  };
+}
+
+async function choosePublisher(given: string | undefined, { publishers, person }: Known): Promise<Publisher> {
+  if (given !== undefined) {
+    const found = publisherNamed(given, publishers);
+    if (found instanceof Mistake) throw new CommandError(found.message);
+    return found;
+  }
+  if (person === undefined) {
+    throw new CommandError(
+      '--publisher is missing, and there is no terminal to ask at; for example --publisher GitHub',
+    );
+  }
+  const choices = publishers.map((publisher): Choice<Publisher> => {
+    const [label = '', ...names] = publisher.names;
+    return { value: publisher, label, names, ...(label === 'Generic' ? { hint: 'your own sender' } : {}) };
+  });
+  return person.choose('Who sends? Type to search', choices);
+}
+
+/** The variable that is to get a key made up here. */
+async function chooseGeneratedKey(
+  key: string | undefined,
+  { publisher, options, known }: { publisher: Publisher; options: NewOptions; known: Known },
+): Promise<string | undefined> {
+  const [, name] = /^env:(.+)$/i.exec(key ?? '') ?? [];
+  const { title, spec } = publisher;
+  const isWanted = options.generateKey === true;
+  if (spec.keyIsChosen !== true || name === undefined || !/^[A-Za-z_]\w*$/.test(name)) {
+    if (!isWanted) return undefined;
+    const why =
+      spec.keyIsChosen === true
+        ? 'the key is not in a variable'
+        : `${title} shows a key of its own: copy it from there`;
+    throw new CommandError(`--generate-key: ${why}`);
+  }
+  if (known.environment[name] !== undefined) {
+    if (isWanted) throw new CommandError(`--generate-key: ${name} is already set and is not changed`);
+    return undefined;
+  }
+  if (isWanted) return name;
+  if (options.generateKey === false || known.person === undefined) return undefined;
+  return (await known.person.confirm(`Make up a key and write it to ${ENV_FILE} as ${name}?`)) ? name : undefined;
+}
+
+async function chooseMode(given: string | undefined, person: Person | undefined): Promise<EnforcementMode> {
+  if (given === undefined) {
+    return person === undefined ? 'Enforce' : person.choose('Mode', MODES);
+  }
+  const mode = ENFORCEMENT_MODES.find((each) => each.toLowerCase() === given.toLowerCase());
+  if (mode === undefined) throw new CommandError(`the mode "${given}" is not one of ${ENFORCEMENT_MODES.join(', ')}`);
+  return mode;
+}
+
+const MODES: readonly Choice<EnforcementMode>[] = [
+  { value: 'Enforce', label: 'Enforce', hint: 'what a gate refuses is refused' },
+  { value: 'Audit', label: 'Audit', hint: 'everything is accepted, and what Enforce would refuse is recorded' },
+  { value: 'Off', label: 'Off', hint: 'everything is accepted' },
+];
+
+async function chooseFirstStep(given: string | undefined, person: Person | undefined): Promise<string | undefined> {
+  if (given !== undefined) {
+    const mistake = mistakeInUrl(given);
+    if (mistake !== undefined) throw new CommandError(`--forward: ${mistake}`);
+    return given;
+  }
+  if (person === undefined) return undefined;
+  const isForwarded = await person.choose('What happens with each delivery first?', [
+    { value: false, label: 'Log it' },
+    { value: true, label: 'Send it on to a URL of yours', hint: 'with retries' },
+  ]);
+  return isForwarded ? person.enter('URL', '', mistakeInUrl) : undefined;
+}
+
+function mistakeInUrl(text: string): string | undefined {
+  return /^https?:\/\//i.test(text) && URL.canParse(text)
+    ? undefined
+    : 'expected a URL that begins with http:// or https://';
 }
 
 class Mistake {
@@ -164,61 +278,42 @@ class Mistake {
   }
 }
 
-interface Question<Answer> {
-  readonly ask: Ask;
-  /** Said once, before the first question. */
-  readonly intro?: string;
-  readonly question: string;
-  readonly proposal?: string;
-  readonly read: (text: string) => Answer | Mistake;
+interface Question {
+  readonly person: Person | undefined;
+  readonly message: string;
+  readonly proposal: string;
+  readonly read: (text: string) => string | Mistake;
 }
 
-/** Asks until the answer is valid. A mistake in an option, or a question without a terminal, ends the command. */
-async function settle<Answer>(
-  given: string | undefined,
-  { ask, intro, question, proposal, read }: Question<Answer>,
-): Promise<Answer> {
-  if (intro !== undefined && given === undefined && ask !== undefined) print(`${intro}\n`);
-  for (;;) {
-    const isAsked = given === undefined && ask !== undefined;
-    const asked = isAsked ? await ask(`${question}${proposal === undefined ? '' : ` [${proposal}]`}: `) : given;
-    const text = asked?.trim() || proposal;
-    if (text === undefined && !isAsked) throw new CommandError('--publisher is missing; see `sluice new --help`');
-    const answer = text === undefined ? new Mistake('an answer is needed') : read(text);
-    if (!(answer instanceof Mistake)) return answer;
-    if (!isAsked) throw new CommandError(answer.message);
-    print(`${answer.message}\n`);
+/** A mistake in an option ends the command; a person is asked again. */
+async function settle(given: string | undefined, { person, message, proposal, read }: Question): Promise<string> {
+  if (given === undefined && person !== undefined) {
+    return person.enter(message, proposal, (text) => {
+      const answer = read(text);
+      return answer instanceof Mistake ? answer.message : undefined;
+    });
   }
+  const answer = read(given?.trim() || proposal);
+  if (answer instanceof Mistake) throw new CommandError(answer.message);
+  return answer;
 }
 
 function publisherNamed(text: string, publishers: readonly Publisher[]): Publisher | Mistake {
-  const plain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, '');
-  const found = publishers.find(({ names }) => names.some((name) => plain(name) === plain(text)));
-  if (found !== undefined) return found;
-  const names = publishers.map((publisher) => publisher.names[0] ?? '');
+  const exact = publishers.find(({ names }) => names.some((name) => plainName(name) === plainName(text)));
+  if (exact !== undefined) return exact;
+  const alike = plainName(text) === '' ? [] : publishers.filter(({ names }) => beginsWith(names, text));
+  if (alike.length === 1 && alike[0] !== undefined) return alike[0];
+  const namesOf = (found: readonly Publisher[]) => found.map(({ names }) => names[0] ?? '');
+  if (alike.length > 1) return new Mistake(`"${text}" may be ${namesOf(alike).join(', ')}; write more of the name`);
+  const names = namesOf(publishers);
   const nearest = didYouMean(text, names) || `; the publishers are ${names.join(', ')}.`;
   const others = 'For your own sender use Generic; for other signatures read docs/publishers/custom.md.';
   return new Mistake(`There is no publisher "${text}"${nearest} ${others}`);
 }
 
-/** Runs the work with a function that asks on the terminal, or with undefined if there is none. */
-async function withQuestions<Result>(use: (ask: Ask) => Promise<Result>): Promise<Result> {
-  if (!process.stdin.isTTY || !process.stdout.isTTY) return use(undefined);
-  const terminal = createInterface({ input: process.stdin, output: process.stdout });
-  const ended = new Promise<never>((_, failed) => {
-    terminal.once('close', () => failed(new CommandError('\nNothing was written')));
-  });
-  try {
-    return await use((question) => Promise.race([terminal.question(question), ended]));
-  } finally {
-    ended.catch(() => {});
-    terminal.close();
-  }
-}
-
 type NewManifest = ReturnType<typeof manifestFor>;
 
-function manifestFor({ publisher, slug, key, mode, name }: Answers, { publicUrl }: Settings) {
+function manifestFor({ publisher, slug, key, mode, forward, name }: Answers, { publicUrl }: Settings) {
   const { manifest, inputs } = publisher;
   const [triggerKey = 'webhook'] = Object.keys(manifest.triggers);
   const { webhookPublicUrl, webhookHmacKey, ...rest } = inputs;
@@ -230,7 +325,18 @@ function manifestFor({ publisher, slug, key, mode, name }: Answers, { publicUrl 
     webhookEnforcementMode: mode,
   };
   const triggers = { [triggerKey]: { type: 'webhook', inputs: own } };
-  return { ...manifest, id: randomUUID(), name, version: '1', triggers };
+  const steps = forward === undefined ? {} : { steps: forwardingTo(forward) };
+  return { ...manifest, id: randomUUID(), name, version: '1', triggers, ...steps };
+}
+
+function forwardingTo(url: string) {
+  return {
+    forward: {
+      type: 'HttpRequest',
+      inputs: { url, method: 'POST', forwardBody: true },
+      retry: { maxAttempts: 5, backoffSeconds: 2 },
+    },
+  };
 }
 
 /** What the manifest cannot be loaded for, but for secrets that are not there yet. */
@@ -260,10 +366,12 @@ interface Written {
   readonly manifest: NewManifest;
   readonly answers: Answers;
   readonly settings: Settings;
+  /** The file that got a key. */
+  readonly keyFile: string | undefined;
 }
 
 /** What is left to do, in order. */
-function instructions({ file, manifest, answers, settings }: Written): string[] {
+function instructions({ file, manifest, answers, settings, keyFile }: Written): string[] {
   const { publisher, slug, mode } = answers;
   const url = urlOf(slug, settings.publicUrl);
   const scheme = publisher.inputs.webhookSignatureScheme;
@@ -277,7 +385,11 @@ function instructions({ file, manifest, answers, settings }: Written): string[] 
     ...(signsUrl
       ? [`${publisher.title} signs the URL: set SLUICE_PUBLIC_URL, or webhookPublicUrl in the manifest.`]
       : []),
-    ...secretLines(manifest),
+    ...(answers.generatedKey === undefined
+      ? []
+      : [`Key:  made up and written to ${keyFile} as ${answers.generatedKey}; enter the same value at the publisher`]),
+    ...secretLines(manifest, answers),
+    ...forwardLines(answers, settings),
     '',
     `At the publisher (${publisher.title}):`,
     plainText(publisher.steps, publisher.inputs.webhookSlug ?? '').replaceAll('{URL}', url),
@@ -285,19 +397,37 @@ function instructions({ file, manifest, answers, settings }: Written): string[] 
     'Then:',
     '  npx sluice check             says what the manifest leaves open',
     '  restart the service          it reads new manifests and their keys when it starts',
-    ...(answers.key === undefined ? [] : [`  npx sluice send ${slug.padEnd(12)} sends a signed sample delivery`]),
+    `  ${trial(answers)}`,
+  ];
+}
+
+/** How to try the webhook. */
+function trial({ publisher, slug, key }: Answers): string {
+  if (key === undefined)
+    return `let ${publisher.title} send    it hands the key over first; until then nothing can be signed`;
+  if (signsWithSameKey(publisher.spec)) return `npx sluice send ${slug.padEnd(12)} sends a signed sample delivery`;
+  return `let ${publisher.title} send    it alone has the private key, so \`sluice send\` cannot sign for it`;
+}
+
+/** What a step needs before it may call its URL. */
+function forwardLines({ forward }: Answers, { egressAllow }: Settings): string[] {
+  const host = forward === undefined ? '' : new URL(forward).hostname.replace(/^\[|\]$/g, '');
+  if (!isLoopbackHost(host) || egressAllow.length > 0) return [];
+  return [
+    `Step: steps do not reach this machine by default; set SLUICE_EGRESS_ALLOW=${host === '::1' ? host : '127.0.0.1'}`,
   ];
 }
 
 /** Where the values of all references have to be put. */
-function secretLines({ triggers }: NewManifest): string[] {
+function secretLines({ triggers }: NewManifest, { generatedKey }: Answers): string[] {
   const inputs = Object.values(triggers)[0]?.inputs ?? {};
   const references = [
     ...new Set(
       Object.values(inputs).filter((value): value is string => typeof value === 'string' && isReference(value)),
     ),
   ];
-  return references.map((reference) => {
+  const open = references.filter((reference) => reference.slice('env:'.length) !== generatedKey);
+  return open.map((reference) => {
     const [, kind = '', name = ''] = /^(env|file):(.*)$/i.exec(reference) ?? [];
     return kind.toLowerCase() === 'env'
       ? `Key:  into the variable ${name}, in the environment of the service or in the file .env: ${name}=…`

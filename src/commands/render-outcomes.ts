@@ -12,12 +12,18 @@ const CLASSES = FINDING_CLASSES.toReversed();
 const COLUMNS = 110;
 const SHORT = 90;
 
+/** How a command ends: its exit code, and what its last line says. */
+export interface Conclusion {
+  readonly code: 0 | 1 | 2;
+  readonly line: string;
+}
+
 /**
- * A report for reviewers of changed manifests: flow by flow, the most severe findings first. Plain ASCII except for
- * text from the manifests. `allow` lists the classes that count as allowed in the last line.
+ * A report for reviewers of changed manifests: flow by flow, the most severe findings first, the conclusion last. Plain
+ * ASCII except for text from the manifests.
  */
-export function renderOutcomes(outcomes: readonly DeployOutcome[], allow: readonly Override[] = []): string {
-  return `${[...outcomes.map(renderFlow), summaryOf(outcomes, allow)].join('\n\n')}\n`;
+export function renderOutcomes(outcomes: readonly DeployOutcome[], { line }: Conclusion): string {
+  return `${[...outcomes.map(renderFlow), line].join('\n\n')}\n`;
 }
 
 /** The same for a completed deploy: the last line reports the result. */
@@ -29,8 +35,32 @@ export function renderDeployed(outcomes: readonly DeployOutcome[]): string {
   return `${[...outcomes.map(renderFlow), `${countOf(outcomes)}: ${parts.join(', ') || 'nothing to deploy'}.`].join('\n\n')}\n`;
 }
 
+/** How a check ends; manifests with errors have no outcome. */
+export function concludeCheck(
+  outcomes: readonly DeployOutcome[],
+  allow: readonly Override[],
+  errors: number,
+): Conclusion {
+  const code = errors > 0 ? 2 : codeOfCheck(outcomes, allow);
+  const meaning =
+    errors > 0 ? 'nothing is deployed and no service starts while a manifest has an error' : MEANINGS[code];
+  const summary = outcomes.length === 0 ? '' : `${summaryOf(outcomes, allow)} `;
+  return { code, line: `${summary}Exit code ${code}: ${meaning}.` };
+}
+
+/** How a deploy ends, or would end: 0 where nothing is refused, 1 where cautions alone are to blame, else 2. */
+export function concludeDeploy(outcomes: readonly DeployOutcome[], allow: readonly Override[]): Conclusion {
+  const refused = outcomes.filter(({ action }) => action === 'refused');
+  const isCaution = (outcome: DeployOutcome) =>
+    outcome.class === 'caution' && !isRollback(outcome, allow) && !isOpening(outcome, allow);
+  const code = refused.length === 0 ? 0 : refused.every(isCaution) ? 1 : 2;
+  const meaning =
+    code === 0 ? 'nothing is refused' : code === 1 ? 'cautions are refused while runs are in flight' : MEANINGS[2];
+  return { code, line: `${summaryOf(outcomes, allow)} Exit code ${code}: ${meaning}.` };
+}
+
 /** 0 where all is safe or allowed, 1 where there is a caution, 2 where something breaks or is refused for another reason. */
-export function exitCodeOf(outcomes: readonly DeployOutcome[], allow: readonly Override[] = []): 0 | 1 | 2 {
+function codeOfCheck(outcomes: readonly DeployOutcome[], allow: readonly Override[]): 0 | 1 | 2 {
   const codes = outcomes.map((outcome) => {
     const { action, findings, runsInFlight } = outcome;
     const isOpen = (wanted: Override & FindingClass) =>
@@ -44,12 +74,12 @@ export function exitCodeOf(outcomes: readonly DeployOutcome[], allow: readonly O
 }
 
 /** Whether it is refused because its manifest is an earlier revision. */
-export function isRollback({ action, rollbackTo }: DeployOutcome, allow: readonly Override[]): boolean {
+function isRollback({ action, rollbackTo }: DeployOutcome, allow: readonly Override[]): boolean {
   return action === 'refused' && rollbackTo !== undefined && !allow.includes('rollback');
 }
 
 /** Whether it is refused because more would get in by a route that exists. */
-export function isOpening({ action, routes }: DeployOutcome, allow: readonly Override[]): boolean {
+function isOpening({ action, routes }: DeployOutcome, allow: readonly Override[]): boolean {
   const isOpened = routes.some(({ access, before }) => access === 'wider' && before !== null);
   return action === 'refused' && isOpened && !allow.includes('access');
 }
@@ -173,8 +203,7 @@ function summaryOf(outcomes: readonly DeployOutcome[], allow: readonly Override[
   });
   const unchanged = outcomes.length - changed.length;
   const parts = [...counts, ...(unchanged === 0 ? [] : [`${unchanged} unchanged`])];
-  const code = exitCodeOf(outcomes, allow);
-  return `${countOf(outcomes)}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}. Exit code ${code}: ${MEANINGS[code]}.`;
+  return `${countOf(outcomes)}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}.`;
 }
 
 function countOf(outcomes: readonly DeployOutcome[]): string {

@@ -3,9 +3,8 @@ import { isObject } from '../manifest/json-text.ts';
 import type { DeployOutcome, Override } from '../model/finding.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { allowOption, positive, printJson, reporting, withService } from './context.ts';
-import { deployExitCode } from './deploy.ts';
 import { endingRefusals } from './each.ts';
-import { renderDeployed, renderOutcomes } from './render-outcomes.ts';
+import { concludeDeploy, renderDeployed, renderOutcomes } from './render-outcomes.ts';
 import {
   clientOf,
   flowIdOf,
@@ -48,10 +47,11 @@ async function restore(name: string, revision: number, options: RestoreOptions):
   const outcome = await askOutcome(client, path, reason);
   // Naming the number of the revision shows that a rollback is intended.
   const allowed: readonly Override[] = [...allow, 'rollback'];
+  const conclusion = concludeDeploy([outcome], allowed);
   if (json) printJson(outcome);
-  else print(dryRun ? renderOutcomes([outcome], allowed) : renderDeployed([outcome]));
+  else print(dryRun ? renderOutcomes([outcome], conclusion) : renderDeployed([outcome]));
   for (const warning of outcome.warnings) printError(`${warning}\n`);
-  process.exitCode = deployExitCode([outcome], allowed);
+  process.exitCode = conclusion.code;
 }
 
 type Restored = DeployOutcome & { readonly warnings: readonly string[] };

@@ -1,4 +1,4 @@
-import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
 import { Command } from 'commander';
@@ -8,7 +8,13 @@ import { resolveSecret, secretReader } from '../manifest/read-secret.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import { print } from '../telemetry/terminal.ts';
 import { resolveScheme } from '../webhooks/schemes/resolve.ts';
-import { type SignedDelivery, type SigningRequest, signDelivery } from '../webhooks/schemes/sign.ts';
+import {
+  randomKey,
+  type SignedDelivery,
+  type SigningRequest,
+  signDelivery,
+  signsWithSameKey,
+} from '../webhooks/schemes/sign.ts';
 import { jsonSample, type SignatureSpec } from '../webhooks/schemes/spec.ts';
 import { timestampText } from '../webhooks/schemes/values.ts';
 import { type CommandContext, CommandError, openContext, reporting, serviceUrl, TO } from './context.ts';
@@ -202,9 +208,9 @@ function signingKey(
   spec: SignatureSpec,
   options: { readonly key?: string; readonly wrongKey?: true },
 ): string {
-  if (options.wrongKey) return wrongKey(spec);
+  if (options.wrongKey) return randomKey(spec);
   if (options.key !== undefined) return givenKey(options.key);
-  if (signsWithPrivateKey(spec)) {
+  if (!signsWithSameKey(spec)) {
     throw new CommandError(
       `${spec.name} signs with a private key, and the trigger has only the public one: create your own key pair, and give its private key with --key`,
     );
@@ -214,26 +220,9 @@ function signingKey(
   throw new CommandError(`The trigger "${triggerKey}" has no webhookHmacKey to sign with; give a key with --key`);
 }
 
-function signsWithPrivateKey({ algorithm }: SignatureSpec): boolean {
-  return algorithm === 'ed25519' || algorithm === 'ecdsaP256' || algorithm === 'rsaSha256' || algorithm === 'rsaSha1';
-}
-
 function givenKey(text: string): string {
   const readSecret = secretReader({ env: processEnvironment(), baseFolder: process.cwd() });
   const secret = resolveSecret(text, readSecret);
   if ('error' in secret) throw new CommandError(`--key: ${secret.error}`);
   return secret.value;
-}
-
-function wrongKey({ keyEncoding, algorithm }: SignatureSpec): string {
-  if (algorithm === 'ecdsaP256' || algorithm === 'rsaSha256' || algorithm === 'rsaSha1') {
-    const { privateKey } =
-      algorithm === 'ecdsaP256'
-        ? generateKeyPairSync('ec', { namedCurve: 'P-256' })
-        : generateKeyPairSync('rsa', { modulusLength: 2048 });
-    return privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
-  }
-  const wrong = randomBytes(32);
-  if (keyEncoding === 'hex') return wrong.toString('hex');
-  return `${keyEncoding === 'whsec' ? 'whsec_' : ''}${wrong.toString('base64')}`;
 }

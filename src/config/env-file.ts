@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { SettingsError } from './settings.ts';
 
-const ENV_FILE = '.env';
+export const ENV_FILE = '.env';
 
 /**
  * Reads variables from a file, as Node's `--env-file` does: variables that are already set take precedence. Without a

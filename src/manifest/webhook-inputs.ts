@@ -325,24 +325,5 @@ export function checkGates(inputs: WebhookInputs, path: JsonPath): Problem[] {
     const reason = 'webhookSignatureScheme is not set: the signature gate is not configured';
     problems.push(gateWarningAt(at(keyField), `does not check signatures, because ${reason}`));
   }
-  const ipField = IP_FIELDS.find((field) => inputs[field] !== undefined);
-  if (ipField !== undefined && OTHER_GATE_FIELDS.every((field) => !inputs[field])) {
-    problems.push(gateWarningAt(at(ipField), 'is the only gate: anyone who can send from these addresses is trusted'));
-  }
   return problems;
 }
-
-const IP_FIELDS = [
-  'webhookIpAllowList',
-  'webhookIpAllowListPreset',
-  'webhookIpAllowListPresets',
-  'webhookIpDenyList',
-] as const satisfies readonly (keyof WebhookInputs)[];
-
-/** Any of them, set and not 0, configures a gate in addition to the IP gate. */
-const OTHER_GATE_FIELDS = [
-  'webhookSignatureScheme',
-  'webhookRateLimitPermitsPerSecond',
-  'webhookReplayToleranceSeconds',
-  'webhookNonceHeader',
-] as const satisfies readonly (keyof WebhookInputs)[];

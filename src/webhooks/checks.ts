@@ -3,6 +3,7 @@ import { didYouMean, errorAt, gateWarningAt, type Problem, warningAt } from '../
 import type { ManifestRules } from '../manifest/load.ts';
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
+import type { Gate } from './gate.ts';
 import type { GatePreparer } from './gates/index.ts';
 import { allowsSha1, type SignatureSettings, usesSha1 } from './gates/signature.ts';
 import { missingKey, stateOf } from './learned-keys.ts';
@@ -12,9 +13,9 @@ import { unreadFields } from './schemes/fields.ts';
 import { coversBody, hasPart, isInPlace, layoutOf, strategyOf } from './schemes/layout.ts';
 import { findScheme, type ResolvedScheme, type SchemeRegistry } from './schemes/resolve.ts';
 import { handsOverKey } from './schemes/scheme-keys.ts';
-import type { Conversation, SignatureSpec } from './schemes/spec.ts';
+import { CAPTURED, type Conversation, GRADES, type SignatureSpec } from './schemes/spec.ts';
 import { searchKeyProblems } from './search-keys.ts';
-import type { PreparedTrigger } from './triggers.ts';
+import { type PreparedTrigger, pathOfWebhook, type TriggerTable } from './triggers.ts';
 import { weaknessesOf } from './weaknesses.ts';
 
 type Field = keyof WebhookInputs;
@@ -23,8 +24,8 @@ type FieldReport = (field: Field, message: string) => void;
 /** Where findings about one trigger go. */
 interface TriggerReports {
   readonly error: (field: string | undefined, message: string) => void;
-  /** Something that weakens a gate. */
-  readonly weakness: FieldReport;
+  /** Something that weakens a gate, or the set of them. */
+  readonly weakness: (field: Field | undefined, message: string) => void;
   /** A gate that is asked for and will not be there. */
   readonly skipped: FieldReport;
   readonly warning: FieldReport;
@@ -52,7 +53,7 @@ export function webhookChecks(
         skipped: (field, message) => problems.push({ ...gateWarningAt(at(field), message), skipsGate: true }),
         warning: (field, message) => problems.push(warningAt(at(field), message)),
       };
-      const { scheme, mistakes } = preparer.prepare(trigger);
+      const { scheme, gates, mistakes } = preparer.prepare(trigger);
       for (const { field, message } of mistakes) reports.error(field, message);
       problems.push(...searchKeyProblems(trigger, scheme));
       checkSchemeName(inputs, settings.schemes, reports);
@@ -63,6 +64,7 @@ export function webhookChecks(
       }
       if (mistakes.length + unread.length > 0) return problems;
       const subject = { trigger, scheme, settings };
+      checkSet(trigger, gates, reports);
       checkWeaknesses(subject, reports);
       checkCoverage(subject, reports);
       checkReplay(subject, defaultMode, reports);
@@ -70,6 +72,31 @@ export function webhookChecks(
       checkPresets(inputs, settings.clock.now(), reports);
       return problems;
     });
+}
+
+/** More are only counted: the page lists all. */
+const MAX_LISTED = 20;
+
+/** Each webhook with its URL, what is signed of its deliveries, and what is not enforced: what a start and `check` say. */
+export function webhookLines(table: TriggerTable, baseUrl: string): string[] {
+  const webhooks = table.list();
+  const more = webhooks.length - MAX_LISTED;
+  const listed = webhooks.slice(0, MAX_LISTED).map((webhook) => webhookLine(webhook, table, baseUrl));
+  const grades = GRADES.filter((grade) => webhooks.some((webhook) => webhook.grade === grade));
+  return [
+    ...(webhooks.length === 0 ? [] : ['Webhooks:', ...listed]),
+    ...(more > 0 ? [`  and ${more} more, listed on the page`] : []),
+    ...grades.map((grade) => `  Coverage ${grade}: ${CAPTURED[grade]}`),
+    ...enforcementSummary(webhooks),
+  ];
+}
+
+function webhookLine(webhook: PreparedTrigger, table: TriggerTable, baseUrl: string): string {
+  const { trigger, schemeName, mode, grade } = webhook;
+  const path = pathOfWebhook(webhook, table);
+  const url = path === null ? 'no URL, because it has no webhookSlug' : `${baseUrl}${path}`;
+  const coverage = grade === null ? '' : `, coverage ${grade}`;
+  return `  ${trigger.flowName}: ${url} (${schemeName ?? 'no signature scheme'}, ${mode}${coverage})`;
 }
 
 /** A line for what webhook triggers let pass or have nothing to refuse by, and one for keys that were learnt. */
@@ -133,6 +160,37 @@ function checkSchemeName(inputs: WebhookInputs, schemes: SchemeRegistry, { skipp
   );
 }
 
+/** Gates that say nothing about who sends. */
+const ASKS_NO_SENDER: ReadonlySet<string> = new Set(['rateLimit', 'unverifiedRateLimit', 'replay', 'bodySchema']);
+
+/** What the gates let in together: each may be right, and anyone may pass them all. */
+function checkSet({ inputs }: WebhookTrigger, gates: readonly Gate[], { weakness }: TriggerReports): void {
+  const asking = gates.map(({ name }) => name).filter((name) => !ASKS_NO_SENDER.has(name));
+  if (asking.some((name) => name !== 'ip')) return;
+  const allowField = ALLOW_FIELDS.find((field) => inputs[field] !== undefined);
+  if (allowField !== undefined) {
+    weakness(allowField, 'is the only gate that asks who sends: anyone who can send from these addresses is trusted');
+    return;
+  }
+  // Where a scheme is not known, or a key has none, that is what is said.
+  const namesSigner = inputs.webhookSignatureScheme ?? inputs.webhookHmacKey ?? inputs.webhookSecret;
+  if (namesSigner !== undefined) return;
+  const which =
+    gates.length === 0
+      ? 'has no gate'
+      : `has no gate that asks who sends (${gates.map(({ name }) => name).join(', ')})`;
+  weakness(
+    undefined,
+    `${which}: anyone who reaches the URL starts runs; set webhookSignatureScheme and webhookHmacKey`,
+  );
+}
+
+const ALLOW_FIELDS = [
+  'webhookIpAllowList',
+  'webhookIpAllowListPreset',
+  'webhookIpAllowListPresets',
+] as const satisfies readonly Field[];
+
 /** A trigger whose gates can be prepared, and the scheme that it names. */
 interface FitTrigger {
   readonly trigger: WebhookTrigger;
@@ -172,14 +230,13 @@ function unsignedOf(spec: SignatureSpec): string | undefined {
   return isMember ? 'rest of the body' : 'body';
 }
 
-/** Not a mistake, for the publisher has nothing better; an operator should know it. */
+/** Of a publisher that can do better. Where it cannot, no one could answer a warning, and the grade says what is open. */
 function checkToken({ spec, previousSpec }: ResolvedSpec, { warning }: TriggerReports): void {
-  if (![spec, previousSpec].some((form) => form?.algorithm === 'token')) return;
-  const better =
-    spec.keyForm === undefined ? '' : `; a key that begins with ${spec.keyForm.prefix} makes ${spec.name} sign`;
+  const form = [spec, previousSpec].find((each) => each?.algorithm === 'token' && each.keyForm !== undefined);
+  if (form?.keyForm === undefined) return;
   warning(
     'webhookSignatureScheme',
-    `${spec.name} signs nothing and sends a token: anyone who captures one delivery can send anything${better}`,
+    `${form.name} signs nothing and sends a token: anyone who captures one delivery can send anything; a key that begins with ${form.keyForm.prefix} makes ${form.name} sign`,
   );
 }
 
@@ -247,7 +304,7 @@ function checkDelimiter(spec: SignatureSpec, { warning }: TriggerReports): void 
 
 function checkHandshakes({ trigger, scheme: resolved, settings }: FitTrigger, reports: TriggerReports): void {
   const scheme = resolved?.kind === 'verifier' ? resolved.verifier : resolved?.spec;
-  checkLearning(trigger.inputs, scheme, { settings, reports });
+  checkLearning(trigger.inputs, scheme, { isSpec: resolved?.kind === 'spec', settings, reports });
   checkVerifyToken(trigger, scheme, reports);
 }
 
@@ -258,14 +315,18 @@ type Scheme = Conversation & { readonly name: string };
 function checkLearning(
   inputs: WebhookInputs,
   scheme: Scheme | undefined,
-  { settings, reports }: { settings: SignatureSettings; reports: TriggerReports },
+  { isSpec, settings, reports }: { isSpec: boolean; settings: SignatureSettings; reports: TriggerReports },
 ): void {
   const keyField = (['webhookHmacKey', 'webhookSecret'] as const).find((field) => inputs[field] !== undefined);
   const isHandedOver = scheme !== undefined && handsOverKey(scheme);
   if (inputs.webhookLearnKey !== true) {
-    if (!isHandedOver || keyField !== undefined) return;
-    const message = `is missing: every delivery and handshake is refused. Set it, or "webhookLearnKey": true to keep the first key that ${scheme.name} hands over`;
-    reports.warning('webhookHmacKey', message);
+    // A verifier in code may need no key.
+    if (scheme === undefined || keyField !== undefined || !(isHandedOver || isSpec)) return;
+    const others = isHandedOver
+      ? `, or "webhookLearnKey": true to keep the first key that ${scheme.name} hands over`
+      : '';
+    const refused = isHandedOver ? 'delivery or handshake' : 'delivery';
+    reports.warning('webhookHmacKey', `is missing: no ${refused} can be verified. Set it${others}`);
     return;
   }
   // A scheme that is not known has its own warning, and no gate that a key could serve.
@@ -334,8 +395,12 @@ function checkTimestampKey(
 function checkNonceHeader(inputs: WebhookInputs, spec: SignatureSpec, { weakness, warning }: TriggerReports): void {
   const header = inputs.webhookNonceHeader;
   if (header === undefined) return;
-  if (isInPlace(spec, 'deliveryId') && spec.headers.some(({ deliveryId }) => isSameName(deliveryId, header))) return;
-  const report = coversBody(spec) || spec.algorithm === 'token' ? warning : weakness;
+  const isOwn = spec.headers.some(({ deliveryId }) => isSameName(deliveryId, header));
+  if (isOwn && isInPlace(spec, 'deliveryId')) return;
+  const isWeaker = !coversBody(spec) && spec.algorithm !== 'token';
+  // The publisher has nothing better, so nobody could answer a warning: the grade says what that leaves open.
+  if (isOwn && !isWeaker) return;
+  const report = isWeaker ? weakness : warning;
   report(
     'webhookNonceHeader',
     `is not signed by ${spec.name}: a captured delivery passes again with another value in it`,

@@ -16,6 +16,7 @@ import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
 import { gradeOf, hasPart } from './schemes/layout.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
 import { keysInForce } from './schemes/scheme-keys.ts';
+import { signsWithSameKey } from './schemes/sign.ts';
 import { GRADES, type Grade } from './schemes/spec.ts';
 import { type PreparedKeys, prepareSearchKeys } from './search-keys.ts';
 
@@ -40,6 +41,8 @@ export interface PreparedTrigger {
   readonly keySlot: ReturnType<typeof keySlot>;
   /** The scheme verifies with a key, and the trigger has none now: nothing can be verified. */
   readonly lacksKey: boolean;
+  /** `sluice send` can sign its deliveries with what the trigger has now. */
+  readonly canBeSigned: boolean;
   readonly handshakes: readonly Handshake[];
   /** Calls a URL that completes a handshake; absent where nothing is called. */
   readonly visit: ((url: string) => Promise<unknown>) | undefined;
@@ -247,6 +250,10 @@ function prepare(
     keySlot: keySlot(trigger, scheme, settings.learnedKeys),
     get lacksKey() {
       return resolved?.kind === 'spec' && keys().current === undefined;
+    },
+    get canBeSigned() {
+      if (resolved?.kind !== 'spec') return resolved === undefined;
+      return signsWithSameKey(resolved.spec) && keys().current !== undefined;
     },
     handshakes: scheme?.handshakes ?? [],
     visit: settings.visit,

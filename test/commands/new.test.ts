@@ -1,9 +1,11 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { buildApp } from '../../src/app.ts';
 import { gatherAnswers, readPublishers } from '../../src/commands/new.ts';
+import { atTerminal, type Person } from '../../src/commands/person.ts';
 import { commandLine } from '../../src/commands/program.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { KEYS } from '../webhooks/schemes/fixtures.ts';
@@ -90,6 +92,61 @@ describe('sluice new', () => {
     expect(printed).toContain('Key:  into the file keys/pay');
   });
 
+  it('finds a publisher by the beginning of its name', async () => {
+    await run('--publisher', 'strip');
+    expect((await readManifest('stripe.json')).triggers.stripe.inputs.webhookSignatureScheme).toBe('Stripe');
+  });
+
+  it('writes a first step that sends each delivery on', async () => {
+    await run('--publisher', 'github', '--forward', 'http://127.0.0.1:8080/in');
+    expect((await readManifest('github.json')).steps).toEqual({
+      forward: {
+        type: 'HttpRequest',
+        inputs: { url: 'http://127.0.0.1:8080/in', method: 'POST', forwardBody: true },
+        retry: { maxAttempts: 5, backoffSeconds: 2 },
+      },
+    });
+    expect(printed).toContain('SLUICE_EGRESS_ALLOW=127.0.0.1');
+  });
+
+  it('makes up a key in the form of the scheme, writes it to the file of variables and nowhere else', async () => {
+    const file = join(folder, 'variables');
+    await writeFile(file, 'OTHER=1');
+    const start = ['node', 'sluice', '--env-file', file, 'new', '--manifests', folder];
+    await commandLine().parseAsync([...start, '--publisher', 'github', '--generate-key']);
+    await commandLine().parseAsync([...start, '--publisher', 'standard', '--generate-key']);
+    const [other, key = '', another = ''] = (await readFile(file, 'utf8')).trim().split('\n');
+    expect(other).toBe('OTHER=1');
+    expect(key).toMatch(/^GITHUB_WEBHOOK_SECRET=[0-9a-f]{64}$/);
+    expect(another).toMatch(/=whsec_[A-Za-z0-9+/]{43}=$/);
+    expect(printed).toContain(`made up and written to ${file} as GITHUB_WEBHOOK_SECRET`);
+    const written = await Promise.all(
+      (await readdir(folder))
+        .filter((name) => name.endsWith('.json'))
+        .map((name) => readFile(join(folder, name), 'utf8')),
+    );
+    for (const line of [key, another]) expect([printed, ...written].join()).not.toContain(line.split(/=(.*)/)[1]);
+  });
+
+  it('makes up no key over one that is set', async () => {
+    vi.stubEnv('GITHUB_WEBHOOK_SECRET', 'one that is set');
+    expect(await run('--publisher', 'github', '--generate-key')).toBe(2);
+    vi.unstubAllEnvs();
+    expect(printed).toContain('GITHUB_WEBHOOK_SECRET is already set and is not changed');
+    expect(await readdir(folder)).toEqual([]);
+  });
+
+  it.each([
+    ['github', 'npx sluice send github '],
+    ['discord', 'let Discord send    it alone has the private key'],
+    ['paypal', 'let PayPal send    it alone has the private key'],
+    ['asana', 'let Asana send    it hands the key over first'],
+  ])('promises no delivery of %s that cannot be signed', async (name, line) => {
+    await run('--publisher', name);
+    expect(printed).toContain(line);
+    expect(printed.includes('npx sluice send')).toBe(name === 'github');
+  });
+
   it('never overwrites a file', async () => {
     await writeFile(join(folder, 'github.json'), 'mine');
     expect(await run('--publisher', 'GitHub')).toBe(2);
@@ -99,7 +156,11 @@ describe('sluice new', () => {
 
   it.each([
     ['a publisher that there is not', ['--publisher', 'strpe'], 'did you mean "Stripe"?'],
-    ['no publisher', [], '--publisher is missing'],
+    ['no publisher', [], '--publisher is missing, and there is no terminal to ask at'],
+    ['a beginning that several have', ['--publisher', 'git'], '"git" may be GitHub, GitHubLegacy, GitLab; write more'],
+    ['a URL that is not one', ['--publisher', 'github', '--forward', 'erp'], '--forward: expected a URL'],
+    ['a key that the publisher makes', ['--publisher', 'stripe', '--generate-key'], 'Stripe shows a key of its own'],
+    ['a key in a file', ['--publisher', 'github', '--key', 'file:k', '--generate-key'], 'is not in a variable'],
     ['a key in plain text', ['--publisher', 'stripe', '--key', 'whsec_abc'], 'expected env:NAME or file:PATH'],
     ['a mode that there is not', ['--publisher', 'stripe', '--mode', 'on'], 'is not one of Off, Audit, Enforce'],
     ['a slug that no URL can have', ['--publisher', 'stripe', '--slug', '../stripe'], 'is not a slug'],
@@ -131,36 +192,121 @@ const OTHER = {
 };
 
 describe('the questions', () => {
-  /** A person who gives these answers, one after the other. */
-  const person = (...answers: string[]) => {
+  /** Someone who gives these answers, one after the other: the label of a choice, a text, yes or no. */
+  const personOf = (...answers: (string | boolean)[]) => {
     const asked: string[] = [];
-    const ask = async (question: string) => {
-      asked.push(question);
-      return answers.shift() ?? '';
+    const next = (message: string) => {
+      asked.push(message);
+      return answers.shift();
     };
-    return { ask, asked };
+    const person: Person = {
+      async choose(message, choices) {
+        const answer = next(message);
+        const choice = choices.find(({ label }) => label === answer);
+        if (choice === undefined) throw new Error(`there is no choice ${answer}`);
+        return choice.value;
+      },
+      async enter(message, proposal, mistakeIn) {
+        for (;;) {
+          const text = String(next(message) || proposal);
+          if (mistakeIn(text) === undefined) return text;
+        }
+      },
+      confirm: async (message) => next(message) === true,
+    };
+    return { person, asked };
   };
+  const known = { publishers, flows: [], environment: {} };
 
   it('are asked until the answer is one, and take what is proposed for an empty answer', async () => {
-    const { ask, asked } = person('slak', 'slack', '', 'xoxb-1', '', 'Audit');
-    const { publisher, ...answers } = await gatherAnswers({}, { publishers, flows: [], ask });
+    const { person, asked } = personOf('Slack', '', 'xoxb-1', '', 'Audit', 'Log it');
+    const { publisher, ...answers } = await gatherAnswers({}, { ...known, person });
     expect(publisher.title).toBe('Slack');
-    expect(answers).toEqual({ slug: 'slack', key: 'env:SLACK_SIGNING_SECRET', mode: 'Audit', name: 'Slack' });
+    expect(answers).toEqual({
+      slug: 'slack',
+      key: 'env:SLACK_SIGNING_SECRET',
+      generatedKey: undefined,
+      mode: 'Audit',
+      forward: undefined,
+      name: 'Slack',
+    });
     expect(asked.map((question) => question.split(/[ (:]/)[0])).toEqual([
-      'Publisher',
-      'Publisher',
+      'Who',
       'Last',
       'Where',
       'Where',
       'Mode',
+      'What',
     ]);
   });
 
+  it('offer to make up a key where the receiver chooses it, and ask for the URL of a first step', async () => {
+    const { person, asked } = personOf(
+      'GitHub',
+      '',
+      '',
+      true,
+      'Enforce',
+      'Send it on to a URL of yours',
+      'ftp://a',
+      'https://erp.example/in',
+    );
+    const answers = await gatherAnswers({}, { ...known, person });
+    expect(answers).toMatchObject({ generatedKey: 'GITHUB_WEBHOOK_SECRET', forward: 'https://erp.example/in' });
+    expect(asked.at(-1)).toBe('URL');
+    const { person: again, asked: less } = personOf('GitHub', '', '', 'Enforce', 'Log it');
+    await gatherAnswers({}, { ...known, environment: { GITHUB_WEBHOOK_SECRET: 'x' }, person: again });
+    expect(less).toHaveLength(5);
+  });
+
   it('leave out what an option says, and the key where the publisher hands it over', async () => {
-    const { ask, asked } = person('asana-1');
+    const { person, asked } = personOf('asana-1', 'Log it');
     const given = { publisher: 'asana', mode: 'enforce' };
-    const answers = await gatherAnswers(given, { publishers, flows: [], ask });
+    const answers = await gatherAnswers(given, { ...known, person });
     expect(answers).toMatchObject({ slug: 'asana-1', key: undefined, mode: 'Enforce', name: 'Asana asana-1' });
-    expect(asked).toHaveLength(1);
+    expect(asked).toHaveLength(2);
+  });
+});
+
+describe('a terminal', () => {
+  /** Types one key after the other; each prompt reads what came since it was shown. */
+  async function type(use: (person: Person) => Promise<unknown>, ...keys: string[]) {
+    const input = new PassThrough();
+    const output = new PassThrough();
+    let shown = '';
+    const write = () => {
+      const key = keys.shift();
+      if (key !== undefined) input.write(key);
+    };
+    output.on('data', (data) => {
+      shown += data;
+      setImmediate(write);
+    });
+    const person = await atTerminal({ input, output });
+    return { answer: await use(person), shown };
+  }
+  const choices = publishers.map(({ names }) => ({ value: names[0], label: names[0] ?? '', names }));
+  const ENTER = '\r';
+
+  it.each([
+    ['strip', 'Stripe'],
+    ['git hub', 'GitHub'],
+    ['standard w', 'StandardWebhooks'],
+  ])('finds by %j the publisher %s', async (typed, name) => {
+    const { answer, shown } = await type((person) => person.choose('Who sends?', choices), ...typed, ENTER);
+    expect(answer).toBe(name);
+    expect(shown).toContain('Who sends?');
+  });
+
+  it('takes the proposal for an empty answer, and asks again after a mistake', async () => {
+    const mistakeIn = (text: string) => (text === 'x' ? 'is taken' : undefined);
+    const { answer } = await type((person) => person.enter('URL', 'orders', mistakeIn), ENTER);
+    expect(answer).toBe('orders');
+    const again = await type((person) => person.enter('URL', 'orders', mistakeIn), 'x', ENTER, 'y', ENTER);
+    expect(again).toMatchObject({ answer: 'xy', shown: expect.stringContaining('is taken') });
+  });
+
+  it('is left with Ctrl-C: nothing is written', async () => {
+    await expect(type((person) => person.confirm('Sure?'), '\u0003')).rejects.toThrow('Nothing was written');
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { exitCodeOf, renderDeployed, renderOutcomes } from '../../src/commands/render-outcomes.ts';
+import { concludeCheck, concludeDeploy, renderDeployed, renderOutcomes } from '../../src/commands/render-outcomes.ts';
 import { gravest } from '../../src/deploys/changes/index.ts';
 import type { DeployOutcome, Finding, FindingClass, Override } from '../../src/model/finding.ts';
 import { compare, FLOW_ID, flow, inFlight } from '../deploys/changes/samples.ts';
@@ -35,7 +35,7 @@ const ofClass = (...classes: FindingClass[]) =>
 describe('the text of a plan', () => {
   const after = flow({ fetch: noOp(), pay: noOp('fetch') }, { version: '2' });
   const live = inFlight({ fetch: 'ended', approve: 'waits' }, { fetch: 'runs' });
-  const text = renderOutcomes([
+  const outcomes = [
     outcome({
       version: '2',
       action: 'refused',
@@ -49,7 +49,8 @@ describe('the text of a plan', () => {
       ].join('\n'),
     }),
     outcome({ name: 'Reports', action: 'unchanged' }),
-  ]);
+  ];
+  const text = renderOutcomes(outcomes, concludeCheck(outcomes, [], 0));
 
   it('reads as a reviewer expects it', () => {
     let from = 0;
@@ -83,8 +84,27 @@ describe('the exit code', () => {
     ['of an earlier revision that is allowed', [{ ...ofClass('safe'), rollbackTo: 1 }], ['rollback'], 0],
     ['of all that is allowed', [ofClass('breaking', 'caution')], ['breaking', 'caution'], 0],
   ])('%s', (_, outcomes, allow, expected) => {
-    expect(exitCodeOf(outcomes, allow)).toBe(expected);
-    expect(renderOutcomes(outcomes, allow)).toContain(`Exit code ${expected}:`);
+    const conclusion = concludeCheck(outcomes, allow, 0);
+    expect(conclusion.code).toBe(expected);
+    expect(renderOutcomes(outcomes, conclusion)).toMatch(new RegExp(`Exit code ${expected}: .*\\n$`));
+  });
+
+  it('is 2 while a manifest has an error, whatever the others would do, and the last line says so', () => {
+    const conclusion = concludeCheck([ofClass('safe')], [], 1);
+    expect(conclusion.code).toBe(2);
+    expect(renderOutcomes([ofClass('safe')], conclusion)).toMatch(
+      /Exit code 2: nothing is deployed .* has an error\.\n$/,
+    );
+  });
+
+  it.each<[string, DeployOutcome[], number]>([
+    ['of a caution that nothing refuses', [ofClass('caution')], 0],
+    ['of a caution that runs in flight refuse', [{ ...ofClass('caution'), action: 'refused', runsInFlight: 1 }], 1],
+    ['of what breaks', [{ ...ofClass('breaking'), action: 'refused' }], 2],
+  ])('of a deploy, %s, is the one in its last line', (_, outcomes, expected) => {
+    const conclusion = concludeDeploy(outcomes, []);
+    expect(conclusion.code).toBe(expected);
+    expect(renderOutcomes(outcomes, conclusion)).toContain(`Exit code ${expected}: `);
   });
 
   it('of a deploy that was done tells what became of each flow, and no exit code', () => {

@@ -143,7 +143,7 @@ describe('sluice check', () => {
     await folder.writeManifest('orders.json', orders());
     const before = await runCli(folder, ['check']);
     expect(before).toMatchObject({ code: 0, stderr: '' });
-    expect(before.stdout).toContain('1 flows can be deployed, 0 errors, 0 warnings; compared with nothing');
+    expect(before.stdout).toContain('1 flows can be deployed, 0 errors, 1 warnings; compared with nothing');
     const own = await startService(folder);
     await own.stop('SIGTERM');
     await folder.writeManifest('orders.json', orders({ steps: { a: noOp(), b: noOp('a') } }));

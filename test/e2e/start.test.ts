@@ -83,14 +83,16 @@ describe('a start', () => {
     const workspace = await workspaceWithWebhook();
     const service = await startService(workspace);
     await service.stop('SIGTERM');
-    expect(service.output()).toContain(`  push: ${service.url}/flows/api/webhook/push (GitHub, Audit)`);
+    expect(service.output()).toContain(`  push: ${service.url}/flows/api/webhook/push (GitHub, Audit, coverage D)`);
   });
 
   it('prints the URL that publishers call where it is known', async () => {
     const workspace = await workspaceWithWebhook();
     const service = await startService(workspace, { SLUICE_PUBLIC_URL: 'https://hooks.example.com' });
     await service.stop('SIGTERM');
-    expect(service.output()).toContain('  push: https://hooks.example.com/flows/api/webhook/push (GitHub, Audit)');
+    expect(service.output()).toContain(
+      '  push: https://hooks.example.com/flows/api/webhook/push (GitHub, Audit, coverage D)',
+    );
   });
 
   it('warns once of a name that was a setting once', async () => {
@@ -168,7 +170,7 @@ describe('variables in .env', () => {
     await workspace.writeManifest('push.json', githubManifest());
     const service = await startService(workspace);
     await service.stop('SIGTERM');
-    expect(service.output()).toContain('/push (GitHub, Enforce)');
+    expect(service.output()).toContain('/push (GitHub, Enforce, coverage D)');
   });
 
   it('may be in another file', async () => {

@@ -31,6 +31,8 @@ function good(): Json {
         type: 'webhook',
         inputs: {
           webhookSlug: 'lists',
+          webhookSignatureScheme: 'Stripe',
+          webhookHmacKey: 'env:KEY',
           webhookIpAllowList: ['192.0.2.0/24'],
           webhookIpDenyList: ['192.0.2.9'],
           webhookIpAllowListPresets: ['private'],
@@ -134,7 +136,10 @@ const PLANTS: readonly Plant[] = [
   inputs('custom', 'webhookTimestampValueKey', 'v2'),
   inputs('custom', 'webhookIpDenyList', 'nowhere'),
   add('triggers.burst.inputs.webhookRateLimitBurstSize', 'triggers', {
-    burst: { type: 'webhook', inputs: { webhookRateLimitBurstSize: 5 } },
+    burst: {
+      type: 'webhook',
+      inputs: { webhookSignatureScheme: 'GitHub', webhookHmacKey: 'env:KEY', webhookRateLimitBurstSize: 5 },
+    },
   }),
   add('triggers.bare.inputs.webhookSignatureHeader', 'triggers', {
     bare: { type: 'webhook', inputs: { webhookSignatureScheme: 'Custom', webhookHmacKey: 'env:KEY' } },

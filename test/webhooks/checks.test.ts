@@ -26,16 +26,21 @@ const LIST: WebhookInputs = { webhookSignatureMultiValueDelimiter: ',', webhookS
 
 describe('webhookChecks', () => {
   it.each([
-    {},
     { ...KEY, webhookSignatureScheme: 'github' },
+    { ...KEY, webhookSignatureScheme: 'GitHub', webhookNonceHeader: 'X-GitHub-Delivery' },
+    { ...KEY, webhookSignatureScheme: 'Telegram' },
     { ...KEY, webhookSignatureScheme: 'Stripe', webhookReplayToleranceSeconds: 300 },
     { ...KEY, webhookSignatureScheme: 'Slack', webhookTimestampHeader: 'x-slack-request-timestamp' },
-    { webhookSignatureScheme: 'StandardWebhooks', webhookNonceHeader: 'Webhook-Id' },
+    {
+      webhookHmacKey: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
+      webhookSignatureScheme: 'StandardWebhooks',
+      webhookNonceHeader: 'Webhook-Id',
+    },
     { ...KEY, webhookSignatureScheme: 'mailgun', webhookReplayToleranceSeconds: 600 },
     { ...KEY, webhookSignatureScheme: 'Twitch', webhookNonceHeader: 'Twitch-Eventsub-Message-Id' },
     { ...KEY, webhookSignatureScheme: 'meta', webhookVerifyToken: 'a token of our own' },
-    { webhookIpAllowListPreset: 'private' },
-    { webhookRateLimitPermitsPerSecond: 5, webhookRateLimitPerIp: true },
+    { ...KEY, webhookSignatureScheme: 'github', webhookIpAllowListPreset: 'private' },
+    { ...KEY, webhookSignatureScheme: 'github', webhookRateLimitPermitsPerSecond: 5, webhookRateLimitPerIp: true },
   ] as WebhookInputs[])('find nothing wrong with %o', (inputs) => {
     expect(check(inputs)).toEqual([]);
   });
@@ -125,7 +130,7 @@ describe('webhookChecks', () => {
   it.each([
     [
       'webhookNonceHeader',
-      { ...KEY, webhookSignatureScheme: 'GitHub', webhookNonceHeader: 'X-GitHub-Delivery' },
+      { ...KEY, webhookSignatureScheme: 'GitHub', webhookNonceHeader: 'X-Request-Id' },
       'a captured delivery passes again with another value',
     ],
     [
@@ -134,8 +139,14 @@ describe('webhookChecks', () => {
       'signs its own timestamp',
     ],
     ['webhookLearnKey', { webhookSignatureScheme: 'Asana', webhookLearnKey: true }, 'SLUICE_STORE_KEY seals it'],
-    ['webhookHmacKey', { webhookSignatureScheme: 'Asana' }, 'every delivery and handshake is refused'],
-    ['webhookHmacKey', { webhookSignatureScheme: 'Asana', webhookLearnKey: false }, 'every delivery and handshake'],
+    ['webhookHmacKey', { webhookSignatureScheme: 'Asana' }, 'no delivery or handshake can be verified'],
+    ['webhookHmacKey', { webhookSignatureScheme: 'GitHub' }, 'no delivery can be verified'],
+    [
+      'webhookHmacKey',
+      { webhookSignatureScheme: 'Stripe', webhookHmacKeyPrevious: 'a former key' },
+      'no delivery can be',
+    ],
+    ['webhookHmacKey', { webhookSignatureScheme: 'Asana', webhookLearnKey: false }, 'no delivery or handshake'],
     [
       'webhookLearnKey',
       { ...KEY, webhookSignatureScheme: 'Asana', webhookLearnKey: true },
@@ -293,9 +304,39 @@ describe('webhookChecks', () => {
     expect(withDelimiter('|')).toEqual([]);
   });
 
+  const NO_GATE = 'has no gate: anyone who reaches the URL starts runs';
+  it.each([
+    [{}, undefined, NO_GATE],
+    [{ webhookRateLimitPermitsPerSecond: 5 }, undefined, 'has no gate that asks who sends (rateLimit): anyone'],
+    [{ webhookIpDenyList: ['10.0.0.1'] }, undefined, 'has no gate that asks who sends (ip): anyone'],
+    [{ webhookNonceHeader: 'X-Id' }, undefined, 'has no gate that asks who sends (replay): anyone'],
+    [{ webhookIpAllowList: ['10.0.0.0/8'] }, 'webhookIpAllowList', 'is the only gate that asks who sends'],
+    [
+      { webhookIpAllowListPreset: 'github', webhookRateLimitPermitsPerSecond: 5 },
+      'webhookIpAllowListPreset',
+      'is the only gate that asks who sends',
+    ],
+  ] as [WebhookInputs, string | undefined, string][])('judge the set of gates of %o', (inputs, field, message) => {
+    const path = field === undefined ? 'triggers.webhook' : PATH + field;
+    const issue = { severity: 'warning', path, message: expect.stringContaining(message), weakensGate: true };
+    expect(check(inputs)).toEqual([issue]);
+  });
+
+  it('count the operator’s own gate among those that ask who sends', () => {
+    const own: GatePlugin<SignatureSettings> = {
+      name: 'own',
+      prepare: () => ({ name: 'own', check: () => ({ passed: true }) }),
+    };
+    const checks = webhookChecks(gatePreparer(gateChain([own]), sampleSettings()));
+    expect(checks(loaded({}))).toEqual([]);
+  });
+
   it('warn of a preset older than 90 days', () => {
     const at = (now: number) =>
-      check({ webhookIpAllowListPreset: 'github' }, { clock: { now: () => now, monotonic: () => 0 } });
+      check(
+        { ...KEY, webhookSignatureScheme: 'GitHub', webhookIpAllowListPreset: 'github' },
+        { clock: { now: () => now, monotonic: () => 0 } },
+      );
     expect(at(Date.parse('2026-11-01'))).toEqual([]);
     expect(at(Date.parse('2027-11-01'))).toEqual([
       {

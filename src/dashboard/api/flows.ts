@@ -43,7 +43,7 @@ const triggerSchema = z.object({
     .nullable()
     .optional()
     .describe(
-      'Sends a signed sample delivery; null if the command cannot sign for this scheme or the webhook has no address.',
+      'Sends a signed sample delivery; null if the webhook has no address, or no key that the command can sign with.',
     ),
 });
 
@@ -198,7 +198,6 @@ interface FlowViewContext {
   readonly baseUrl: string;
   readonly triggers: TriggerTable;
   /** Names of schemes that only the publisher's key can sign for: code that verifies. */
-  readonly unsignable: ReadonlySet<string>;
   readonly runs: RunCounts;
   readonly holding: Pick<Holding, 'counts'>;
 }
@@ -211,18 +210,13 @@ interface RunCounts {
 }
 
 async function viewContext(app: DashboardApp, services: DashboardServices): Promise<FlowViewContext> {
-  const { store, clock, schemes, holding } = services;
+  const { store, clock, holding } = services;
   const since = Math.floor((clock.now() - DAY_MS) / HOUR_MS) * HOUR_MS;
   const [kept, ended] = await Promise.all([store.countRuns(), store.countEndedRuns(since)]);
   return {
     triggers: services.triggers(),
     holding,
     baseUrl: baseUrlOf(app, services),
-    unsignable: new Set(
-      schemes
-        .filter(({ kind, certificateOf }) => kind === 'verifier' || certificateOf !== null)
-        .map(({ name }) => name),
-    ),
     runs: { kept, ended, since },
   };
 }
@@ -263,7 +257,7 @@ function runCountsView(flowId: string, { kept, ended, since }: RunCounts): z.out
  * Reads the prepared trigger that answers deliveries, so that the view shows what the service does, not what the
  * manifest intended.
  */
-function webhookView(record: FlowRecord, triggerKey: string, { baseUrl, triggers, unsignable }: FlowViewContext) {
+function webhookView(record: FlowRecord, triggerKey: string, { baseUrl, triggers }: FlowViewContext) {
   const { id: flowId } = record;
   const isThis = ({ trigger }: PreparedTrigger) => trigger.flowId === flowId && trigger.triggerKey === triggerKey;
   const prepared = triggers.list().find(isThis);
@@ -279,8 +273,7 @@ function webhookView(record: FlowRecord, triggerKey: string, { baseUrl, triggers
     mode: prepared.mode,
     holdsDeliveries: holdsDeliveries(prepared, record),
     ...(prepared.keySlot?.isInUse === true && { learnedKey: stateOf(prepared.keySlot) }),
-    sendCommand:
-      path === null || unsignable.has(prepared.schemeName ?? '') ? null : sendCommand(slug ?? flowId, baseUrl),
+    sendCommand: path === null || !prepared.canBeSigned ? null : sendCommand(slug ?? flowId, baseUrl),
   };
 }
 

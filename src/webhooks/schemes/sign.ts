@@ -1,4 +1,4 @@
-import { createHash, sign as signAsymmetric } from 'node:crypto';
+import { createHash, generateKeyPairSync, randomBytes, sign as signAsymmetric } from 'node:crypto';
 import { decodeForm, URL_ENCODED_FORM } from '../../model/form.ts';
 import type { Json } from '../../model/json.ts';
 import { GateConfigurationError } from '../gate.ts';
@@ -35,6 +35,27 @@ export interface SignedDelivery {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
   readonly url: string;
+}
+
+/** Whether what a trigger verifies with also signs: not where a publisher keeps a private key. */
+export function signsWithSameKey({ algorithm, certificate }: SignatureSpec): boolean {
+  return certificate === undefined && !usesKeyPair(algorithm);
+}
+
+/** A random key in the form in which the scheme takes it; the private one where it has two. */
+export function randomKey({ keyEncoding, algorithm }: SignatureSpec): string {
+  if (algorithm === 'ecdsaP256' || algorithm === 'rsaSha256' || algorithm === 'rsaSha1') {
+    const { privateKey } =
+      algorithm === 'ecdsaP256'
+        ? generateKeyPairSync('ec', { namedCurve: 'P-256' })
+        : generateKeyPairSync('rsa', { modulusLength: 2048 });
+    return privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+  }
+  const bytes = randomBytes(32);
+  if (keyEncoding === 'base64') return bytes.toString('base64');
+  if (keyEncoding === 'whsec') return `whsec_${bytes.toString('base64')}`;
+  // Some publishers take letters and digits alone.
+  return bytes.toString('hex');
 }
 
 /** Something written into the body. */

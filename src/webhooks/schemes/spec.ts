@@ -33,6 +33,8 @@ export interface SignatureSpec extends Conversation {
   /** The asymmetric variant of the HMAC scheme, chosen by the prefix of the key. */
   readonly ed25519?: Ed25519Variant | undefined;
   /** Another form of the scheme, for keys that begin with this text. It has the same name. */
+  /** Whoever receives makes the key up and enters it at the publisher; else the publisher shows its own. */
+  readonly keyIsChosen?: true;
   readonly keyForm?: { readonly prefix: string; readonly spec: SignatureSpec } | undefined;
   /** Another form of the scheme, for deliveries that have the first header of its first family. */
   readonly requestForm?: SignatureSpec | undefined;

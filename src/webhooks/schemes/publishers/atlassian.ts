@@ -3,6 +3,7 @@ import { type PublisherSpec, part } from '../spec.ts';
 /** Jira's admin webhooks. The prefix names the method, which may become a stronger one; a weaker one is never taken. */
 export const atlassian: PublisherSpec = {
   name: 'Atlassian',
+  keyIsChosen: true,
   headers: [{ signature: 'X-Hub-Signature', deliveryId: 'X-Atlassian-Webhook-Identifier' }],
   algorithm: 'sha256',
   encoding: 'hexLower',

@@ -3,6 +3,7 @@ import { type PublisherSpec, part } from '../spec.ts';
 /** The name of GitHub's old header, the algorithm of its new one. */
 export const bitbucket: PublisherSpec = {
   name: 'Bitbucket',
+  keyIsChosen: true,
   headers: [{ signature: 'X-Hub-Signature', deliveryId: 'X-Request-UUID' }],
   algorithm: 'sha256',
   encoding: 'hexLower',

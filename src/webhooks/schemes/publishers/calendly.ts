@@ -2,6 +2,7 @@ import { type PublisherSpec, part } from '../spec.ts';
 
 export const calendly: PublisherSpec = {
   name: 'Calendly',
+  keyIsChosen: true,
   headers: [{ signature: 'Calendly-Webhook-Signature' }],
   algorithm: 'sha256',
   encoding: 'hexLower',

@@ -3,6 +3,7 @@ import { type PublisherSpec, part } from '../spec.ts';
 /** For senders of one's own: what most publishers do. */
 export const generic: PublisherSpec = {
   name: 'Generic',
+  keyIsChosen: true,
   headers: [{ signature: 'X-Signature' }],
   algorithm: 'sha256',
   encoding: 'hexLower',

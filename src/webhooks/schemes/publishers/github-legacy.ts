@@ -3,6 +3,7 @@ import { gitHub } from './github.ts';
 
 export const gitHubLegacy: PublisherSpec = {
   name: 'GitHubLegacy',
+  keyIsChosen: true,
   headers: [{ signature: 'X-Hub-Signature', deliveryId: 'X-GitHub-Delivery' }],
   algorithm: 'sha1',
   encoding: 'hexLower',

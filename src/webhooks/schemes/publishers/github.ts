@@ -2,6 +2,7 @@ import { jsonSample, type PublisherSpec, part } from '../spec.ts';
 
 export const gitHub: PublisherSpec = {
   name: 'GitHub',
+  keyIsChosen: true,
   headers: [{ signature: 'X-Hub-Signature-256', deliveryId: 'X-GitHub-Delivery' }],
   algorithm: 'sha256',
   encoding: 'hexLower',

@@ -27,6 +27,7 @@ const signed: PublisherSpec = {
 /** A webhook with a secret token, which is sent as it is, signs nothing. The two are told apart by the key. */
 export const gitLab: PublisherSpec = {
   name: 'GitLab',
+  keyIsChosen: true,
   headers: [{ signature: 'X-Gitlab-Token', deliveryId: 'Idempotency-Key' }],
   algorithm: 'token',
   encoding: 'hexLower',

@@ -3,6 +3,7 @@ import { type PublisherSpec, part } from '../spec.ts';
 /** Svix, GitLab's signing tokens, OpenAI, Clerk, Resend and others. Id and timestamp are signed with the body. */
 export const standardWebhooks: PublisherSpec = {
   name: 'StandardWebhooks',
+  keyIsChosen: true,
   aliases: ['Svix'],
   headers: [
     { signature: 'webhook-signature', timestamp: 'webhook-timestamp', deliveryId: 'webhook-id' },

@@ -3,6 +3,7 @@ import { jsonSample, type PublisherSpec } from '../spec.ts';
 /** Bots. Nothing is signed: the key is the secret_token that setWebhook was given, and comes with every update. */
 export const telegram: PublisherSpec = {
   name: 'Telegram',
+  keyIsChosen: true,
   headers: [{ signature: 'X-Telegram-Bot-Api-Secret-Token' }],
   algorithm: 'token',
   encoding: 'hexLower',

@@ -14,6 +14,7 @@ const callbackVerification: Handshake = {
 /** EventSub. Id and timestamp are signed with the body; the type of the message is not. A revocation is a delivery. */
 export const twitch: PublisherSpec = {
   name: 'Twitch',
+  keyIsChosen: true,
   headers: [
     {
       signature: 'Twitch-Eventsub-Message-Signature',

@@ -3,6 +3,7 @@ import { jsonSample, type PublisherSpec, part } from '../spec.ts';
 /** The prefix of hex digests elsewhere, in front of base64. */
 export const typeform: PublisherSpec = {
   name: 'Typeform',
+  keyIsChosen: true,
   headers: [{ signature: 'Typeform-Signature' }],
   algorithm: 'sha256',
   encoding: 'base64',

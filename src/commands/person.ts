@@ -1,0 +1,65 @@
+import type { Readable, Writable } from 'node:stream';
+import { CommandError } from './context.ts';
+
+/** Who answers questions. Rejects with `CommandError` where they leave. */
+export interface Person {
+  /** Lets them type to find one of the choices. */
+  choose<Value>(message: string, choices: readonly Choice<Value>[]): Promise<Value>;
+  /** Asks again until `mistakeIn` finds none; an empty answer accepts the proposal. */
+  enter(message: string, proposal: string, mistakeIn: (text: string) => string | undefined): Promise<string>;
+  confirm(message: string): Promise<boolean>;
+}
+
+export interface Choice<Value> {
+  readonly value: Value;
+  readonly label: string;
+  readonly hint?: string;
+  /** What finds it as well. */
+  readonly names?: readonly string[];
+}
+
+/** Only letters and digits count, in any case: `git hub` is GitHub. */
+export const plainName = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, '');
+
+export const beginsWith = (names: readonly string[], text: string) =>
+  names.some((name) => plainName(name).startsWith(plainName(text)));
+
+/** Asks at a terminal; the streams are those of the process where not given. */
+export async function atTerminal(streams: { input?: Readable; output?: Writable } = {}): Promise<Person> {
+  // Loaded only here: no other command asks.
+  const { autocomplete, confirm, isCancel, select, text } = await import('@clack/prompts');
+  const answered = <Answer>(answer: Answer | symbol): Answer => {
+    if (isCancel(answer)) throw new CommandError('Nothing was written');
+    return answer as Answer;
+  };
+  return {
+    async choose(message, choices) {
+      // The place of a choice stands for it: its value may be anything.
+      const options = choices.map(({ label, hint }, value) => ({
+        value,
+        label,
+        ...(hint === undefined ? {} : { hint }),
+      }));
+      const isFound = (search: string, { value }: { value: number }) => {
+        const { label = '', names = [] } = choices[value] ?? {};
+        return beginsWith([label, ...names], search);
+      };
+      const asked =
+        choices.length > MAX_WITHOUT_SEARCH
+          ? autocomplete({ message, options, filter: isFound, maxItems: 8, ...streams })
+          : select({ message, options, ...streams });
+      const choice = choices[answered<number>(await asked)];
+      if (choice === undefined) throw new CommandError('Nothing was written');
+      return choice.value;
+    },
+    async enter(message, proposal, mistakeIn) {
+      const validate = (given: string | undefined) => mistakeIn(given?.trim() || proposal);
+      const shown = proposal === '' ? {} : { placeholder: proposal, defaultValue: proposal };
+      return answered<string>(await text({ message, ...shown, validate, ...streams })).trim();
+    },
+    confirm: async (message) => answered<boolean>(await confirm({ message, ...streams })),
+  };
+}
+
+/** A longer list is searched by typing. */
+const MAX_WITHOUT_SEARCH = 5;
