@@ -51,7 +51,11 @@ type LiveEventType =
   | 'run.completed'
   /** Another process did something in the run, or in any where none is named; the others are of this process alone. */
   | 'run.changed'
-  | 'delivery.received';
+  | 'delivery.received'
+  /** Whether this process is ready, and deliveries got 503 from it; told every other second, changed or not. */
+  | 'service.state'
+  /** How much needs attention. */
+  | 'attention.changed';
 
 /** Something that has just happened, for those who watch. */
 export interface LiveEvent {

@@ -3,6 +3,8 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Credentials } from '../../src/config/credentials.ts';
 import type { DashboardServices } from '../../src/dashboard/services.ts';
 import { createLogins } from '../../src/dashboard/session.ts';
+import { StoreUnavailableError } from '../../src/errors.ts';
+import type { Store } from '../../src/store/store.ts';
 import { NOW, ORDERS_ID, orderDelivery, startDashboard, UNKNOWN_ID } from './fixture.ts';
 
 /** Reads a stream until it holds a text. */
@@ -40,9 +42,79 @@ it('streams deliveries and runs as they happen', async () => {
   const events = text
     .split('\n\n')
     .filter(Boolean)
-    .map((block) => block.split('\n'));
+    .map((block) => block.split('\n'))
+    .filter(([name]) => !/service\.state|attention\.changed/.test(name ?? ''));
   expect(events.map(([name]) => name).sort()).toEqual(['event: delivery.received', 'event: run.started']);
   for (const [, data = ''] of events) expect(JSON.parse(data.slice('data: '.length)).runId).toBe(runId);
+});
+
+/** The data of the first event of a type that meets the condition. */
+async function nextOf(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  type: string,
+  isMeant: (data: Record<string, unknown>) => boolean = () => true,
+) {
+  let found: Record<string, unknown> | undefined;
+  await readUntil(reader, (text) => {
+    const told = [...text.matchAll(new RegExp(`event: ${type.replace('.', '\\.')}\ndata: (.*)\n\n`, 'g'))];
+    found = told.map(([, data = '']) => JSON.parse(data)).find(isMeant);
+    return found !== undefined;
+  });
+  return found;
+}
+
+describe('how the service does', () => {
+  const failing = (memory: { isAway: boolean; isSilent?: boolean }, store: Store): Store => ({
+    ...store,
+    async ping() {
+      if (memory.isSilent === true) await new Promise(() => {});
+      if (memory.isAway) throw new StoreUnavailableError('disk full');
+    },
+  });
+
+  it('is told to a reader at once, and again', async () => {
+    const { reader } = await watch();
+    const well = { ready: true, reason: null, message: null, refused: null };
+    expect(await nextOf(reader, 'service.state')).toEqual(well);
+    expect(await nextOf(reader, 'service.state')).toEqual(well);
+  });
+
+  it('is not ready while the store is away, and is ready again after that', async () => {
+    const own = await startDashboard();
+    onTestFinished(() => own.close());
+    const memory = { isAway: true };
+    const { reader } = await watch('', { store: failing(memory, own.store) });
+    expect(await nextOf(reader, 'service.state')).toMatchObject({ ready: false, reason: 'store_unavailable' });
+    memory.isAway = false;
+    expect(await nextOf(reader, 'service.state', ({ ready }) => ready === true)).toMatchObject({ reason: null });
+  });
+
+  it('is not ready while the store answers nothing at all', async () => {
+    const own = await startDashboard();
+    onTestFinished(() => own.close());
+    const { reader } = await watch('', { store: failing({ isAway: false, isSilent: true }, own.store) });
+    const state = await nextOf(reader, 'service.state');
+    expect(state).toMatchObject({ ready: false, message: expect.stringContaining('has not answered for 2 s') });
+  });
+
+  it('has the deliveries that got 503 in the last minute, but none from before somebody read', async () => {
+    const own = await startDashboard();
+    const accept = () => Promise.reject(new StoreUnavailableError('disk full'));
+    const { dashboard, reader } = await watch('', { store: { ...own.store, accept } });
+    onTestFinished(() => own.close());
+    expect(await nextOf(reader, 'service.state')).toMatchObject({ refused: null });
+    expect((await dashboard.app.inject(orderDelivery('{}'))).statusCode).toBe(503);
+    expect((await dashboard.app.inject(orderDelivery('[]'))).statusCode).toBe(503);
+    const told = await nextOf(reader, 'service.state', ({ refused }) => refused !== null);
+    expect(told).toMatchObject({ ready: true, refused: { counts: { store_unavailable: 2 } } });
+    dashboard.clock.advance(60_001);
+    expect(await nextOf(reader, 'service.state', ({ refused }) => refused === null)).toBeDefined();
+  });
+
+  it('is told with how much needs attention', async () => {
+    const { reader } = await watch();
+    expect(await nextOf(reader, 'attention.changed')).toEqual({ errors: 0, warnings: expect.any(Number) });
+  });
 });
 
 it('streams only the run that is named', async () => {

@@ -7,6 +7,7 @@ import type { Metrics } from '../../telemetry/metrics.ts';
 import { actorOf } from '../activity.ts';
 import { parameter } from '../input.ts';
 import { route, textAnswer } from '../route.ts';
+import { createServiceWatch } from '../service-watch.ts';
 import type { ApiRoutes } from '../services.ts';
 
 /** The readers of the event stream, and what they may take of the process together. */
@@ -15,6 +16,8 @@ interface EventStreams {
   requireRoom(): void;
   /** Sends a reader what it wants from now on, until its stream closes or `leave` is called. */
   add(reader: NewReader): Reader;
+  /** Sends an event to those who want it. */
+  tell(event: LiveEvent): void;
   /** Ends every stream. */
   end(): void;
 }
@@ -39,6 +42,8 @@ interface StreamServices {
   readonly metrics: Pick<Metrics, 'eventReaders' | 'eventReadersRefused'>;
   readonly logger: Logger;
   readonly limits?: typeof STREAM_LIMITS;
+  /** There is a first reader, or none any more. */
+  readonly onRead?: (isRead: boolean) => void;
 }
 
 interface OpenReader extends NewReader {
@@ -54,7 +59,13 @@ const TOO_SLOW = 'event: stream.ended\ndata: {"reason":"too_slow"}\n\n';
  * Hands events to those who read them as Server-Sent Events. What a reader does not take waits here, up to a bound for
  * each and one for all; who is furthest behind when a bound is reached has its stream ended.
  */
-export function createEventStreams({ live, metrics, logger, limits = STREAM_LIMITS }: StreamServices): EventStreams {
+export function createEventStreams({
+  live,
+  metrics,
+  logger,
+  limits = STREAM_LIMITS,
+  onRead = () => {},
+}: StreamServices): EventStreams {
   const readers = new Set<OpenReader>();
   let waitingBytes = 0;
   let unsubscribe = () => {};
@@ -64,7 +75,9 @@ export function createEventStreams({ live, metrics, logger, limits = STREAM_LIMI
     waitingBytes -= reader.bytes;
     reader.waiting = [];
     metrics.eventReaders.set(readers.size);
-    if (readers.size === 0) unsubscribe();
+    if (readers.size > 0) return;
+    unsubscribe();
+    onRead(false);
   };
   const leave = (reader: OpenReader, last?: string) => {
     forget(reader);
@@ -101,8 +114,18 @@ export function createEventStreams({ live, metrics, logger, limits = STREAM_LIMI
       reader.stream.write(bytes);
     }
   };
+  // Once for all readers: what waits for several is one buffer.
+  const tell = (event: LiveEvent) => {
+    let bytes: Buffer | undefined;
+    for (const each of [...readers]) {
+      if (!each.wants(event)) continue;
+      bytes ??= Buffer.from(formatEvent(event));
+      write(each, bytes);
+    }
+  };
 
   return {
+    tell,
     requireRoom() {
       if (readers.size < limits.readers) return;
       metrics.eventReadersRefused.inc({ reason: 'too_many' });
@@ -116,15 +139,8 @@ export function createEventStreams({ live, metrics, logger, limits = STREAM_LIMI
       readers.add(reader);
       metrics.eventReaders.set(readers.size);
       if (readers.size === 1) {
-        unsubscribe = live.subscribe((event) => {
-          // Once for all readers: what waits for several is one buffer.
-          let bytes: Buffer | undefined;
-          for (const each of [...readers]) {
-            if (!each.wants(event)) continue;
-            bytes ??= Buffer.from(formatEvent(event));
-            write(each, bytes);
-          }
-        });
+        unsubscribe = live.subscribe(tell);
+        onRead(true);
       }
       reader.stream.on('drain', () => drain(reader));
       reader.stream.once('close', () => forget(reader));
@@ -145,10 +161,14 @@ function formatEvent({ type, data }: SentEvent): string {
 
 const HEARTBEAT_MS = 15_000;
 
-/** Events of runs, steps and deliveries as Server-Sent Events. */
+/** Events of runs, steps and deliveries, and how the service does, as Server-Sent Events. */
 export const eventStreamRoute: ApiRoutes = (app, services) => {
   const { logins } = services;
-  const streams = createEventStreams(services);
+  const streams = createEventStreams({
+    ...services,
+    onRead: (isRead) => (isRead ? watch.start() : watch.stop()),
+  });
+  const watch = createServiceWatch(services, streams.tell);
   // A stream never ends by itself, and a stopping server waits for every answer.
   app.addHook('preClose', async () => streams.end());
 
@@ -157,9 +177,9 @@ export const eventStreamRoute: ApiRoutes = (app, services) => {
     {
       ...route('service', {
         operationId: 'streamEvents',
-        summary: 'Runs, steps and deliveries as they happen, as Server-Sent Events',
+        summary: 'Runs, steps and deliveries as they happen, and whether the service is ready, as Server-Sent Events',
         description:
-          'At most 200 streams are open at once; a further one gets 503 `too_many_streams`. A reader that falls 1 MiB behind gets `event: stream.ended`, and the stream ends.',
+          '`service.state` is sent every 1.5 s: `ready`, the `reason` and `message` if it is not, and `refused`, the deliveries that got 503 in the last minute; `attention.changed` every 5 s, with the number of `errors` and `warnings` in the attention list. At most 200 streams are open at once; a further one gets 503 `too_many_streams`. A reader that falls 1 MiB behind gets `event: stream.ended`, and the stream ends.',
         query: z.strictObject({ runId: parameter.optionalGuid() }),
         answer: textAnswer('text/event-stream'),
       }), // A HEAD request would wait for an answer that never ends.
@@ -182,6 +202,7 @@ export const eventStreamRoute: ApiRoutes = (app, services) => {
       const wants = (event: LiveEvent) =>
         runId === undefined || event.runId === runId || (event.type === 'run.changed' && event.runId === null);
       const { send, leave } = streams.add({ stream: response, actor: actor.name, wants });
+      if (watch.state !== undefined && wants(watch.state)) send(formatEvent(watch.state));
       const unwatch = logins?.sessions.whenOver(actor, leave);
       const heartbeat = setInterval(() => {
         send(': still here\n\n');

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { differencesOf } from '../../config/fingerprint.ts';
+import { StoreUnavailableError } from '../../errors.ts';
 import { errorSchema } from '../answer.ts';
 import { route, textAnswer } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
@@ -43,11 +44,40 @@ export const healthRoutes: ApiRoutes = (app, services) => {
 };
 
 /** Why the process should get no requests; undefined if it should. Rejects if the store is not writable. */
-export async function unreadiness(services: DashboardServices) {
+export async function unreadiness(services: DashboardServices): Promise<Unready | undefined> {
   if (services.isLeaving()) return { reason: 'stopping', message: 'The process is stopping' };
   await services.store.ping();
   if (services.isStarting()) return { reason: 'store_unavailable', message: 'The service is starting' };
   return unfitReplica(services) ?? lostSecrets(services);
+}
+
+type Unready = Unfit | { readonly reason: 'stopping' | 'store_unavailable'; readonly message: string };
+
+/** How long the store gets to answer those who cannot wait: a database that hangs says so itself after 5 s. */
+const ANSWER_MS = 2000;
+
+/** The same within 2 s, for those who look at it again and again. A store that is away is a reason like any other. */
+export async function readinessSoon(services: DashboardServices): Promise<Unready | undefined> {
+  const meanwhile = 'and what the page shows may be old';
+  const away = {
+    reason: 'store_unavailable' as const,
+    message: `The store is unavailable. Deliveries get 503 until it is back, ${meanwhile}`,
+  };
+  const silent = {
+    ...away,
+    message: `The store has not answered for ${ANSWER_MS / 1000} s. Deliveries wait for it or get 503, ${meanwhile}`,
+  };
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<Unready>((resolve) => {
+    timer = setTimeout(resolve, ANSWER_MS, silent).unref();
+  });
+  const readiness = unreadiness(services).catch((error: unknown) => {
+    if (error instanceof StoreUnavailableError) return away;
+    throw error;
+  });
+  // One that comes too late matters to nobody.
+  readiness.catch(() => {});
+  return Promise.race([readiness, late]).finally(() => clearTimeout(timer));
 }
 
 /** What was sealed with a key that this process has not: it refuses deliveries that another one, or the next, accepts. */
@@ -81,11 +111,8 @@ export const metricsRoute: ApiRoutes = (app, services) => {
     }),
     async (_request, reply) => {
       // Prometheus does not read /health/ready, so an alert needs the answer as a number.
-      const isReady = await unreadiness(services).then(
-        (unready) => unready === undefined,
-        () => false,
-      );
-      ready.set(isReady ? 1 : 0);
+      const unready = await readinessSoon(services);
+      ready.set(unready === undefined ? 1 : 0);
       clusterReplicas.set(services.heartbeat?.state().replicas ?? 1);
       // While the store is away the last number stays, and sluice_ready says that it is away.
       const replicas = await sharingReplicas(services).catch(() => undefined);

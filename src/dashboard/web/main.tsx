@@ -8,11 +8,12 @@ import { ReadinessPage } from './deliveries/readiness.tsx';
 import { DeployPage } from './flows/deploy-page.tsx';
 import { FlowPage } from './flows/flow-page.tsx';
 import { FlowsPage } from './flows/flows-page.tsx';
+import { format } from './format.ts';
 import { HostsPage } from './hosts/hosts-page.tsx';
 import { Dialog, Overlays } from './kit/overlays.tsx';
 import { Empty, Page } from './kit/page.tsx';
 import { Icon } from './kit/pill.tsx';
-import { startLive, useLive } from './live.ts';
+import { startLive, type Trouble, useErrors, useLive, useTrouble } from './live.ts';
 import type { Look } from './looks.ts';
 import { OverviewPage } from './overview/overview-page.tsx';
 import { askEarly } from './resource.ts';
@@ -40,6 +41,7 @@ function App() {
         Skip to content
       </a>
       <TopBar />
+      <TroubleBanner />
       <Content />
       <Overlays />
       <KeyHelp />
@@ -49,6 +51,7 @@ function App() {
 
 function TopBar() {
   const path = usePath().replace(/\/+$/, '');
+  const errors = useErrors();
   return (
     <header class="top-bar">
       <a class="brand" href="/flows">
@@ -64,6 +67,12 @@ function TopBar() {
             <a key={href} href={href} aria-current={isHere ? 'page' : undefined}>
               <Icon name={icon} />
               <span>{text}</span>
+              {href === '/flows' && errors > 0 ? (
+                <span class="errors" title={`${format.counted(errors, 'error')} in the attention list`}>
+                  {errors}
+                  <span class="unseen"> need attention</span>
+                </span>
+              ) : null}
             </a>
           );
         })}
@@ -78,6 +87,30 @@ function TopBar() {
         </button>
       </div>
     </header>
+  );
+}
+
+const TROUBLES: Readonly<Record<Trouble['kind'], string>> = {
+  'not ready': 'The service is not ready.',
+  refusing: 'Deliveries are not served.',
+  'no answer': 'The service does not answer.',
+  'not live': 'Live updates stopped.',
+};
+
+/** Empty while all is well, so that a screen reader knows the place and reads what comes. */
+function TroubleBanner() {
+  const trouble = useTrouble();
+  return (
+    <div class="trouble" role="alert">
+      {trouble === undefined ? null : (
+        <p class={trouble.kind === 'not live' ? 'warn' : ''}>
+          <Icon name="warn" />
+          <span>
+            <b>{TROUBLES[trouble.kind]}</b> {trouble.text}
+          </span>
+        </p>
+      )}
+    </div>
   );
 }
 

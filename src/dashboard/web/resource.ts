@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { ask } from './api.ts';
 import type { Api } from './api-types.ts';
-import { useLiveEvents } from './live.ts';
+import { useLiveEvents, useRejoined } from './live.ts';
 
 export interface Resource<Answer> {
   /** The newest answer, or an older one while a newer is on its way; undefined while there is none yet. */
@@ -86,6 +86,9 @@ export function useResource<Answer>(path: string | null, options: Options = {}):
   useLiveEvents(path === null ? [] : refreshOn, () => {
     timer.current ??= setTimeout(refresh, REFRESH_MS);
   });
+
+  // What could not be read is asked for again when the service is well, whatever may change it.
+  useRejoined(refreshOn.length === 0 && result.error !== undefined, refresh);
 
   const isCurrent = result.path === path;
   const known = path === null ? undefined : cache.get(path);

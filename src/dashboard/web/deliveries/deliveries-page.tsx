@@ -4,6 +4,7 @@ import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
 import {
   type Column,
+  FlowFilter,
   keyColumns,
   NoMatch,
   Pager,
@@ -49,7 +50,7 @@ export function DeliveriesPage() {
         </>
       }
     >
-      <Filters flows={flows.data ?? []} />
+      <Filters flows={flows} />
       <ListChart>
         <DeliveryBars {...chartOf(query)} flowId={query.get('flowId') ?? undefined} />
       </ListChart>
@@ -65,15 +66,11 @@ export function DeliveriesPage() {
   );
 }
 
-function Filters({ flows }: { flows: readonly Api['Flow'][] }) {
+function Filters({ flows }: { flows: Resource<readonly Api['Flow'][]> }) {
   return (
     <search class="filters">
       <SearchFilter label="Search by id, search key, address or detail" />
-      <SelectFilter
-        name="flowId"
-        label="Flow"
-        choices={[{ value: '', text: 'All flows' }, ...flows.map(({ id, name }) => ({ value: id, text: name }))]}
-      />
+      <FlowFilter flows={flows} />
       <SelectFilter
         name="outcome"
         label="Outcome"

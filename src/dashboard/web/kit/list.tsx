@@ -231,6 +231,17 @@ export function SelectFilter({ name, label, choices }: { name: string; label: st
   );
 }
 
+interface FlowChoices {
+  readonly data: readonly { readonly id: string; readonly name: string }[] | undefined;
+  readonly error: unknown;
+}
+
+export function FlowFilter({ flows: { data, error } }: { flows: FlowChoices }) {
+  const none = data === undefined && error !== undefined ? 'Flows could not be read' : 'All flows';
+  const choices = (data ?? []).map(({ id, name }) => ({ value: id, text: name }));
+  return <SelectFilter name="flowId" label="Flow" choices={[{ value: '', text: none }, ...choices]} />;
+}
+
 const HOUR_MS = 3_600_000;
 
 /** The time that a list is about: a span that ends now, or one between two times. The address keeps it. */

@@ -60,7 +60,7 @@ function Welcome() {
 
 function AttentionPanel() {
   const attention = useResource<readonly Api['Attention'][]>('/attention', {
-    refreshOn: ['delivery.received', 'run.completed'],
+    refreshOn: ['attention.changed'],
   });
   return (
     <Panel title="Needs attention" isFlush>
@@ -194,13 +194,14 @@ const REPLICA_COLUMNS: readonly Column<Api['Replica']>[] = [
 
 /** Only where several processes share the database: a single one is what the reader has open. */
 function ReplicasPanel() {
-  const { data: replicas = [] } = useResource<readonly Api['Replica'][]>('/replicas', {
-    refreshOn: ['run.started', 'run.completed'],
-  });
-  if (replicas.length < 2) return null;
+  const replicas = useResource<readonly Api['Replica'][]>('/replicas', { refreshOn: ['attention.changed'] });
+  const { data, error } = replicas;
+  if (error === undefined && (data === undefined || data.length < 2)) return null;
   return (
-    <Panel title="Replicas" aside={<Total count={replicas.length} />} isFlush>
-      <Table label="Replicas" columns={REPLICA_COLUMNS} rows={replicas} keyOf={({ name }) => name} />
+    <Panel title="Replicas" aside={data === undefined ? undefined : <Total count={data.length} />} isFlush>
+      <Loaded of={replicas}>
+        {(list) => <Table label="Replicas" columns={REPLICA_COLUMNS} rows={list} keyOf={({ name }) => name} />}
+      </Loaded>
     </Panel>
   );
 }

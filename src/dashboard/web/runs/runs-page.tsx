@@ -4,6 +4,7 @@ import { format } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
 import {
   type Column,
+  FlowFilter,
   keyColumns,
   NoMatch,
   Pager,
@@ -66,7 +67,6 @@ export function RunsPage() {
     keepPrevious: true,
   });
   const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS);
-  const flowChoices = (flows.data ?? []).map(({ id, name }) => ({ value: id, text: name }));
   const statusChoices = RUN_STATUSES.map((status) => ({ value: status, text: LOOKS.status[status][2] }));
   return (
     <Page
@@ -80,7 +80,7 @@ export function RunsPage() {
     >
       <search class="filters">
         <SearchFilter label="Search by id, search key, flow or trigger" />
-        <SelectFilter name="flowId" label="Flow" choices={[{ value: '', text: 'All flows' }, ...flowChoices]} />
+        <FlowFilter flows={flows} />
         <SelectFilter name="status" label="Status" choices={[{ value: '', text: 'All statuses' }, ...statusChoices]} />
         <SelectFilter
           name="waiting"

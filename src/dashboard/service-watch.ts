@@ -1,0 +1,117 @@
+import { MINUTE_MS } from '../model/clock.ts';
+import type { LiveEvent } from '../telemetry/events.ts';
+import { REASONS } from '../webhooks/answers.ts';
+import { listAttention } from './api/attention.ts';
+import { readinessSoon } from './api/service.ts';
+import type { DashboardServices } from './services.ts';
+
+/** Looks at the service again and again, while somebody reads, and tells what it finds. */
+export interface ServiceWatch {
+  start(): void;
+  stop(): void;
+  /** What was told last of the service; undefined before the first look. */
+  readonly state: LiveEvent | undefined;
+}
+
+/** With the time that the store gets to answer less than 4 s: a page says within 5 s that the store is away. */
+const LOOK_EVERY_MS = 1500;
+
+/** Attention is several questions to the store; none of its rules needs to be told sooner. */
+const ATTENTION_EVERY_MS = 5000;
+
+/** So long after the last 503 the page still says so: publishers send again within about as much. */
+const TOLD_FOR_MS = MINUTE_MS;
+
+/** Tells `service.state` at each look, changed or not: who hears none for a while knows that the process hangs. */
+export function createServiceWatch(services: DashboardServices, tell: (event: LiveEvent) => void): ServiceWatch {
+  const refusals = createRefusals(services);
+  let timer: NodeJS.Timeout | undefined;
+  let state: LiveEvent | undefined;
+  let attentionAt = Number.NEGATIVE_INFINITY;
+  let isAsking = false;
+
+  async function look(): Promise<void> {
+    const [unready, refused] = await Promise.all([readinessSoon(services), refusals()]);
+    const { reason = null, message = null } = unready ?? {};
+    state = { type: 'service.state', runId: null, data: { ready: unready === undefined, reason, message, refused } };
+    if (timer !== undefined) tell(state);
+  }
+
+  /** What it counts changes with time alone, so it is told each time. Who reads it asks again, or later if that fails. */
+  function lookAtAttention(): void {
+    const at = services.clock.monotonic();
+    if (isAsking || at - attentionAt < ATTENTION_EVERY_MS) return;
+    attentionAt = at;
+    isAsking = true;
+    attentionOf(services)
+      .then(
+        (data) => timer !== undefined && tell({ type: 'attention.changed', runId: null, data }),
+        (error: unknown) => services.logger.error({ err: error }, 'what needs attention could not be told'),
+      )
+      .finally(() => {
+        isAsking = false;
+      });
+  }
+
+  const turn = () => {
+    look().catch((error: unknown) => services.logger.error({ err: error }, 'how the service does could not be told'));
+    lookAtAttention();
+  };
+
+  return {
+    get state() {
+      return state;
+    },
+    start() {
+      timer ??= setInterval(turn, LOOK_EVERY_MS).unref();
+      turn();
+    },
+    stop() {
+      clearInterval(timer);
+      timer = undefined;
+      state = undefined;
+      attentionAt = Number.NEGATIVE_INFINITY;
+    },
+  };
+}
+
+async function attentionOf(services: DashboardServices): Promise<LiveEvent['data']> {
+  const items = await listAttention(services);
+  const count = (severity: string) => items.filter((item) => item.severity === severity).length;
+  return { errors: count('error'), warnings: count('warning') };
+}
+
+/**
+ * Counts the deliveries that got 503 from this process, as its metrics do, because those that cannot be stored have no
+ * record. Null where there was none for a minute; the count begins again then.
+ */
+function createRefusals({ metrics, clock }: Pick<DashboardServices, 'metrics' | 'clock'>) {
+  let known: Map<string, number> | undefined;
+  let spell: { since: number; last: number; counts: Record<string, number> } | undefined;
+  return async (): Promise<{ since: string; counts: Record<string, number> } | null> => {
+    const now = clock.now();
+    const counted = await countRefused(metrics);
+    if (spell !== undefined && now - spell.last > TOLD_FOR_MS) spell = undefined;
+    // Nobody may have read for days: what came then is no news.
+    for (const [reason, count] of known === undefined ? [] : counted) {
+      const more = count - (known?.get(reason) ?? 0);
+      if (more === 0) continue;
+      spell ??= { since: now, last: now, counts: {} };
+      spell.last = now;
+      spell.counts[reason] = (spell.counts[reason] ?? 0) + more;
+    }
+    known = counted;
+    return spell === undefined ? null : { since: new Date(spell.since).toISOString(), counts: { ...spell.counts } };
+  };
+}
+
+async function countRefused({ webhookRejected }: DashboardServices['metrics']): Promise<Map<string, number>> {
+  const { values } = await webhookRejected.get();
+  const counted = new Map<string, number>();
+  for (const { labels, value } of values) {
+    const { reason } = labels;
+    const refusal = Object.entries(REASONS).find(([code]) => code === reason)?.[1];
+    if (refusal?.statusCode === 503) counted.set(String(reason), (counted.get(String(reason)) ?? 0) + value);
+  }
+  return counted;
+}
