@@ -51,6 +51,8 @@ export interface DashboardServices {
     | 'clusterDifferences'
     | 'databaseFileBytes'
     | 'databaseWalBytes'
+    | 'diskFreeBytes'
+    | 'clusterDeadReplicas'
     | 'purgeAgeSeconds'
     | 'deliveriesUnaccounted'
     | 'webhookRejected'

@@ -29,6 +29,8 @@ interface HeartbeatState {
   readonly misfit?: string | undefined;
   /** What all replicas told of themselves. */
   readonly told?: BeatAnswer['told'];
+  /** Those that died. */
+  readonly dead?: BeatAnswer['dead'];
 }
 
 interface HeartbeatServices {
@@ -91,7 +93,7 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
     const { beatAt = sentAt } = state;
     if (hasFailed || sentAt - beatAt >= DEAD_AFTER_MS) steadySince = sentAt;
     const lost = services.lost?.();
-    const { at, ledgerAt, replicas, died, misfit, told } = await store.beat({
+    const { at, ledgerAt, replicas, died, dead, misfit, told } = await store.beat({
       version,
       startedAt,
       clockOffsetMs: clock.clockOffsetMs(),
@@ -106,7 +108,7 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
     clock.follow({ at, ledgerAt }, sentAt);
     sayClock();
     sayFit({ logger, misfit, before: state.misfit });
-    state = { beatAt: clock.monotonic(), replicas, misfit, told };
+    state = { beatAt: clock.monotonic(), replicas, misfit, told, dead };
     onReplicas?.(replicas);
     for (const { name: replica, steps } of died) {
       logger.warn({ replica, steps }, 'a replica died; resuming its running steps');

@@ -68,6 +68,8 @@ export interface StorageMeasure {
   readonly fileBytes: number;
   /** Of the write-ahead log; null where the server has one for all its databases. */
   readonly walBytes: number | null;
+  /** What a database in this place may still grow by; null where that cannot be asked. */
+  readonly freeBytes: number | null;
   /** When the nonce ended that has ended first and is still kept; null where there is none. */
   readonly oldestNonceEnd: number | null;
 }

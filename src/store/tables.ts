@@ -483,6 +483,7 @@ export const POSTGRES_ADDS = {
         fingerprint: 'text',
       },
     },
+    dead_replicas: { key: ['name'], columns: { name: 'text', died_at: 'integer', steps: 'integer' } },
     changes: { key: ['flow_id', 'kind'], columns: { flow_id: 'text', kind: 'text', xid: 'transaction' } },
     housekeeping: { key: ['is_only'], columns: { is_only: 'boolean', began_at: 'instant' } },
     pings: { key: ['slot'], columns: { ...slot, count: 'integer' } },

@@ -44,9 +44,11 @@ export interface Metrics {
   /** From the time a cron trigger fell due to its run's start. */
   readonly scheduleLagMs: Histogram;
   readonly commitSeconds: Histogram;
-  /** These four are set whenever the metrics are read. */
+  /** These six are set whenever the metrics are read. */
   readonly databaseFileBytes: Gauge;
   readonly databaseWalBytes: Gauge;
+  readonly diskFreeBytes: Gauge;
+  readonly clusterDeadReplicas: Gauge;
   readonly purgeAgeSeconds: Gauge;
   readonly deliveriesUnaccounted: Gauge;
   readonly buildInfo: Gauge<'version' | 'node' | 'database'>;
@@ -149,6 +151,16 @@ function storeMetrics(registers: Registry[]) {
     databaseWalBytes: new Gauge({
       name: 'sluice_database_wal_bytes',
       help: 'Size of the write-ahead log next to the database file; 0 on PostgreSQL, which has one for all databases.',
+      registers,
+    }),
+    diskFreeBytes: new Gauge({
+      name: 'sluice_disk_free_bytes',
+      help: 'Free bytes of the disk that the database file is on; NaN on PostgreSQL, which does not tell.',
+      registers,
+    }),
+    clusterDeadReplicas: new Gauge({
+      name: 'sluice_cluster_dead_replicas',
+      help: 'Replicas that died in the last hour and did not come back under their name; 0 on SQLite.',
       registers,
     }),
     purgeAgeSeconds: new Gauge({

@@ -4,6 +4,7 @@ import { StoreUnavailableError } from '../../src/errors.ts';
 import { HOOK_ONLY_ID, NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 
 const HOUR_MS = 3_600_000;
+const GIB = 1_073_741_824;
 type Situation = Parameters<typeof attentionTo>[0];
 type AttentionItem = ReturnType<typeof attentionTo>[number];
 
@@ -19,6 +20,8 @@ const calm: Situation = {
   slots,
   hosts: [],
   replicas: [],
+  dead: [],
+  storage: { fileBytes: 0, walBytes: 0, freeBytes: null, oldestNonceEnd: null },
   keys: [],
   drifts: [],
   alertTargets: 0,
@@ -121,6 +124,61 @@ describe('what needs a look', () => {
           link: '/flows/api/replicas',
         },
         { kind: 'replica_clock', message: expect.stringContaining('three is 2.0 s behind the clock') },
+      ],
+    ],
+    [
+      'replicas that died',
+      { dead: [{ name: 'two', at: NOW, steps: 3 }] },
+      [
+        {
+          kind: 'replica_died',
+          severity: 'warning',
+          message: expect.stringMatching(
+            /^The replica two died: it was last seen at .* 3 steps that it ran were given/,
+          ),
+          link: '/flows/api/replicas',
+        },
+      ],
+    ],
+    [
+      'a disk with less than 1 GiB left',
+      { storage: { fileBytes: 1, walBytes: 1, freeBytes: GIB - 1, oldestNonceEnd: null } },
+      [
+        {
+          kind: 'disk_low',
+          severity: 'error',
+          message: expect.stringContaining('has 1.0 GiB left: when'),
+          link: '/metrics',
+        },
+      ],
+    ],
+    [
+      'a disk with less room than the database takes',
+      { storage: { fileBytes: 3 * GIB, walBytes: 2 * GIB, freeBytes: 4 * GIB, oldestNonceEnd: null } },
+      [
+        {
+          kind: 'disk_low',
+          severity: 'warning',
+          message: expect.stringContaining('has 4.0 GiB left and the database takes 5.0 GiB'),
+          link: '/metrics',
+        },
+      ],
+    ],
+    [
+      'no disk with room enough',
+      { storage: { fileBytes: GIB, walBytes: 0, freeBytes: GIB, oldestNonceEnd: null } },
+      [],
+    ],
+    [
+      'a large database, of which PostgreSQL does not say how much more fits',
+      { storage: { fileBytes: 21 * GIB, walBytes: null, freeBytes: null, oldestNonceEnd: null } },
+      [
+        {
+          kind: 'database_large',
+          severity: 'info',
+          message: expect.stringContaining('takes 21.0 GiB'),
+          link: '/metrics',
+        },
       ],
     ],
     [

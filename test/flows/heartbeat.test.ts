@@ -110,7 +110,7 @@ describe('the heartbeat', () => {
   });
 
   test('has the process look at what others left or made due, and only where there are others', async () => {
-    const { own, looks, lines } = heartbeat({}, { replicas: 2 }, {}, { died: [{ name: 'two', steps: 4 }] }, {});
+    const { own, looks, lines } = heartbeat({}, { replicas: 2 }, {}, { died: [{ name: 'two', at: 0, steps: 4 }] }, {});
     await own.start();
     expect(looks()).toBe(0);
     await vi.advanceTimersByTimeAsync(5000);

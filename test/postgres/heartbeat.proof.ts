@@ -101,7 +101,18 @@ describe('a replica', () => {
     const { schema, stores } = await openReplicas(['dead', 'one', 'two', 'three']);
     await age(schema, 'dead', 16_000);
     const beats = await Promise.all(stores.slice(1).map((store) => store.beat(beat)));
-    expect(beats.flatMap(({ died }) => died)).toEqual([{ name: 'dead', steps: 0 }]);
+    expect(beats.flatMap(({ died }) => died)).toEqual([{ name: 'dead', at: expect.any(Number), steps: 0 }]);
+    // Any of them can say so from then on, until one comes back under that name.
+    expect((await stores[1]?.beat(beat))?.dead).toEqual([{ name: 'dead', at: expect.any(Number), steps: 0 }]);
+    await stores[0]?.beat(beat);
+    expect((await stores[1]?.beat(beat))?.dead).toEqual([]);
+  });
+
+  test('that stopped is not among the dead', async () => {
+    const { stores } = await openReplicas(['one', 'two']);
+    const [one, two] = stores as [Store, Store];
+    await one.close();
+    expect(await two.beat(beat)).toMatchObject({ replicas: 1, dead: [] });
   });
 
   test('is told when the schema no longer fits its release, and not as long as it does', async () => {

@@ -11,5 +11,5 @@ test('a store says what its schema takes, when its oldest nonce ends, and how lo
   expect(commits).toHaveLength(before + 1);
   const { fileBytes, ...others } = await store.measureStorage();
   expect(fileBytes).toBeGreaterThan(0);
-  expect(others).toEqual({ walBytes: null, oldestNonceEnd: T0 + 1 });
+  expect(others).toEqual({ walBytes: null, freeBytes: null, oldestNonceEnd: T0 + 1 });
 });

@@ -21,6 +21,7 @@ test('a store says what its files take, when its oldest nonce ends, and how long
   expect(await store.measureStorage()).toEqual({
     fileBytes: statSync(path).size,
     walBytes: statSync(`${path}-wal`).size,
+    freeBytes: expect.any(Number),
     oldestNonceEnd: T0 + 1,
   });
 });
@@ -28,5 +29,5 @@ test('a store says what its files take, when its oldest nonce ends, and how long
 test('a store in memory has no files', async () => {
   const store = await openSqliteStore({ path: ':memory:' });
   onTestFinished(() => store.close());
-  expect(await store.measureStorage()).toEqual({ fileBytes: 0, walBytes: 0, oldestNonceEnd: null });
+  expect(await store.measureStorage()).toEqual({ fileBytes: 0, walBytes: 0, freeBytes: null, oldestNonceEnd: null });
 });

@@ -7,7 +7,16 @@ import { type KeyReport, reportKeys } from '../../keys/key-report.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
 import { ALERT_FLOW_ID, subFlowsOf } from '../../model/manifest.ts';
-import type { DeliveryCount, Replica, RunCount, SlotWait, SlotWaits, Store } from '../../store/store.ts';
+import type {
+  DeadReplica,
+  DeliveryCount,
+  Replica,
+  RunCount,
+  SlotWait,
+  SlotWaits,
+  StorageMeasure,
+  Store,
+} from '../../store/store.ts';
 import { presetConcerns } from '../../webhooks/checks.ts';
 import { missingKey } from '../../webhooks/learned-keys.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
@@ -16,7 +25,7 @@ import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { openCircuits } from './hosts.ts';
 import { rotationConcerns } from './keys.ts';
 import { driftItems, listDrifts, type TriggerDrifts } from './paths.ts';
-import { replicaItems, sharingReplicas } from './replicas.ts';
+import { deadReplicaItems, deadReplicas, replicaItems, sharingReplicas } from './replicas.ts';
 
 /** Something that an operator should look at, and where. */
 interface AttentionItem {
@@ -55,6 +64,9 @@ const ATTENTION_KINDS = [
   'preset_doubtful',
   'replica_clock',
   'replicas_differ',
+  'replica_died',
+  'disk_low',
+  'database_large',
 ] as const;
 
 type AttentionKind = (typeof ATTENTION_KINDS)[number];
@@ -84,6 +96,8 @@ interface Situation extends Pick<Parameters<typeof openCircuits>[0], 'hosts'> {
   readonly slots: SlotWaits & { readonly concurrency: number };
   /** Empty where this process has the store for itself. */
   readonly replicas: readonly Replica[];
+  readonly dead: readonly DeadReplica[];
+  readonly storage: StorageMeasure;
   readonly keys: readonly KeyReport[];
   readonly drifts: readonly TriggerDrifts[];
   /** Targets that are to be told. */
@@ -145,7 +159,7 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
   const { store, catalog, scheduler, triggers, clock, stepConcurrency: concurrency } = services;
   const now = clock.now();
   const since = now - LOOK_BACK_HOURS * HOUR_MS;
-  const [ended, deliveries, held, schedules, waits, hosts, replicas, keys, drifts] = await Promise.all([
+  const [ended, deliveries, held, schedules, waits, hosts, replicas, keys, drifts, storage] = await Promise.all([
     store.countEndedRuns(since),
     store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
     store.listHeld(),
@@ -155,10 +169,25 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
     sharingReplicas(services),
     reportKeys({ ...services, triggers: triggers() }),
     listDrifts(services),
+    store.measureStorage(),
   ]);
   const slots = { ...waits, concurrency };
   const alertTargets = services.alerts?.targets.length ?? 0;
-  const known = { ended, deliveries, held, schedules, slots, hosts, replicas, keys, drifts, alertTargets };
+  const dead = deadReplicas(services);
+  const known = {
+    dead,
+    storage,
+    ended,
+    deliveries,
+    held,
+    schedules,
+    slots,
+    hosts,
+    replicas,
+    keys,
+    drifts,
+    alertTargets,
+  };
   return { now, flows: catalog.list(), triggers: triggers().list(), ...known };
 }
 
@@ -182,6 +211,8 @@ export function attentionTo(situation: Situation): AttentionItem[] {
     ...openCircuits(situation),
     ...slotWaits(situation),
     ...replicaItems(situation.replicas),
+    ...deadReplicaItems(situation.dead),
+    ...storageItems(situation.storage),
     ...schedules(situation),
     ...risingRefusals(situation),
     ...driftItems(situation.drifts),
@@ -241,6 +272,35 @@ function whyNoSlot({ running, concurrency, alone }: Situation['slots']): string 
   }
   return `only ${taken}, so more slots would not help; check the log and the load of CPU and disk`;
 }
+
+const GIB = 1_073_741_824;
+
+/** Below this a flood of deliveries or a long backup fills the disk before anybody comes. */
+const LOW_DISK_BYTES = GIB;
+
+/** A database of a million runs with small bodies takes 2 to 3 GiB. */
+const LARGE_DATABASE_BYTES = 20 * GIB;
+
+/** What is told of the disk is what can be asked: PostgreSQL does not tell how much of its disk is free. */
+function storageItems({ fileBytes, walBytes, freeBytes }: StorageMeasure): AttentionItem[] {
+  const taken = fileBytes + (walBytes ?? 0);
+  const link = '/metrics';
+  const items: AttentionItem[] = [];
+  if (freeBytes !== null && freeBytes < LOW_DISK_BYTES) {
+    const message = `The disk of the database has ${inGib(freeBytes)} left: when it is full, deliveries get 503. Make room, or keep runs for fewer days`;
+    items.push({ kind: 'disk_low', severity: 'error', message, link });
+  } else if (freeBytes !== null && freeBytes < taken) {
+    const message = `The disk of the database has ${inGib(freeBytes)} left and the database takes ${inGib(taken)}: a backup next to it does not fit`;
+    items.push({ kind: 'disk_low', severity: 'warning', message, link });
+  }
+  if (taken > LARGE_DATABASE_BYTES) {
+    const message = `The database takes ${inGib(taken)}; SLUICE_RUN_RETENTION_DAYS and SLUICE_DELIVERY_RETENTION_DAYS say how long it keeps runs and deliveries`;
+    items.push({ kind: 'database_large', severity: 'info', message, link });
+  }
+  return items;
+}
+
+const inGib = (bytes: number) => `${(bytes / GIB).toFixed(1)} GiB`;
 
 function lasting(ms: number): string {
   const seconds = Math.round(ms / 1000);

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { differencesOf, unreadableIn } from '../../config/fingerprint.ts';
-import { CLOCK_SETTLED_MS, CLOCK_UNFIT_MS } from '../../model/clock.ts';
-import type { Replica } from '../../store/store.ts';
+import { CLOCK_SETTLED_MS, CLOCK_UNFIT_MS, HOUR_MS } from '../../model/clock.ts';
+import type { DeadReplica, Replica } from '../../store/store.ts';
 import { field, isoTime } from '../answer.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
@@ -102,6 +102,30 @@ export function unfitReplica({
   if (unreadable.length === 0) return undefined;
   const message = `This replica cannot read ${unreadable.join(', ')}, and another one can; what needs it is refused or fails here`;
   return { reason: 'secrets_unreadable', message };
+}
+
+/** For so long it is news that a replica died; the store remembers it for longer. */
+const DEAD_TOLD_MS = HOUR_MS;
+
+/** Those that died in the last hour. */
+export function deadReplicas({
+  heartbeat,
+  clock,
+}: Pick<DashboardServices, 'heartbeat' | 'clock'>): readonly DeadReplica[] {
+  const { dead = [] } = heartbeat?.state() ?? {};
+  return dead.filter(({ at }) => clock.now() - at < DEAD_TOLD_MS);
+}
+
+/** What an operator should look at of those. */
+export function deadReplicaItems(dead: readonly DeadReplica[]) {
+  return dead.map(({ name, at, steps }) => ({
+    kind: 'replica_died' as const,
+    severity: 'warning' as const,
+    message:
+      `The replica ${name} died: it was last seen at ${isoTime(at)}, and ${steps === 1 ? '1 step that it ran was' : `${steps} steps that it ran were`} given to others. ` +
+      'Start it again under its name, unless another one took its place',
+    link: '/flows/api/replicas',
+  }));
 }
 
 /** Such as `2.4 s ahead of`. */

@@ -5,7 +5,7 @@ import { errorSchema } from '../answer.ts';
 import { route, textAnswer } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { createUnaccounted } from './books.ts';
-import { sharingReplicas, type Unfit, unfitReplica } from './replicas.ts';
+import { deadReplicas, sharingReplicas, type Unfit, unfitReplica } from './replicas.ts';
 
 /** For supervisors and load balancers; needs no credentials, because those have none. */
 export const healthRoutes: ApiRoutes = (app, services) => {
@@ -97,8 +97,9 @@ const NAMED_FLOWS = 5;
 
 /** What Prometheus scrapes. */
 export const metricsRoute: ApiRoutes = (app, services) => {
-  const { registry, ready, clusterReplicas, clusterDifferences } = services.metrics;
-  const { databaseFileBytes, databaseWalBytes, purgeAgeSeconds, deliveriesUnaccounted } = services.metrics;
+  const { registry, ready, clusterReplicas, clusterDeadReplicas, clusterDifferences } = services.metrics;
+  const { databaseFileBytes, databaseWalBytes, diskFreeBytes, purgeAgeSeconds, deliveriesUnaccounted } =
+    services.metrics;
   const countUnaccounted = createUnaccounted(services);
   app.get(
     '/metrics',
@@ -114,6 +115,7 @@ export const metricsRoute: ApiRoutes = (app, services) => {
       const unready = await readinessSoon(services);
       ready.set(unready === undefined ? 1 : 0);
       clusterReplicas.set(services.heartbeat?.state().replicas ?? 1);
+      clusterDeadReplicas.set(deadReplicas(services).length);
       // While the store is away the last number stays, and sluice_ready says that it is away.
       const replicas = await sharingReplicas(services).catch(() => undefined);
       if (replicas !== undefined) clusterDifferences.set(differencesOf(replicas).length);
@@ -121,6 +123,7 @@ export const metricsRoute: ApiRoutes = (app, services) => {
       if (storage !== undefined) {
         databaseFileBytes.set(storage.fileBytes);
         databaseWalBytes.set(storage.walBytes ?? 0);
+        diskFreeBytes.set(storage.freeBytes ?? Number.NaN);
         const end = storage.oldestNonceEnd ?? Number.POSITIVE_INFINITY;
         purgeAgeSeconds.set(Math.max(0, services.clock.ledger() - end) / 1000);
       }

@@ -54,15 +54,20 @@ export interface LostLeases {
 export interface BeatAnswer extends StoreTime {
   /** How many replicas live, this one included. */
   readonly replicas: number;
+  /** Those that this call found dead. */
   readonly died: readonly DeadReplica[];
+  /** Those that died in the last day and did not come back, whoever found it; absent where one process has the store. */
+  readonly dead?: readonly DeadReplica[] | undefined;
   /** What the replicas that live told of themselves, this one included; absent where one process has the store. */
   readonly told?: readonly Pick<Replica, 'name' | 'fingerprint'>[] | undefined;
   /** Why this release no longer fits the schema, which a newer one has changed; undefined as long as it does. */
   readonly misfit?: string | undefined;
 }
 
-interface DeadReplica {
+export interface DeadReplica {
   readonly name: string;
+  /** When it was last seen, by the store's clock. */
+  readonly at: number;
   /** Steps that it had leased. */
   readonly steps: number;
 }

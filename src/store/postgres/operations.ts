@@ -47,12 +47,12 @@ async function ping({ run, slot }: Sql): Promise<void> {
 }
 
 async function measureStorage(sql: Sql): Promise<StorageMeasure> {
-  const measure = await sql.get<Omit<StorageMeasure, 'walBytes'>>(
+  const measure = await sql.get<Pick<StorageMeasure, 'fileBytes' | 'oldestNonceEnd'>>(
     `SELECT (
         SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c
         WHERE c.relnamespace = $1::regnamespace AND c.relkind IN ('r', 'm')
       ) AS "fileBytes", (SELECT min(expires_at) FROM sluice.nonces) AS "oldestNonceEnd"`,
     [pg.escapeIdentifier(sql.schema)],
   );
-  return { fileBytes: 0, oldestNonceEnd: null, ...measure, walBytes: null };
+  return { fileBytes: 0, oldestNonceEnd: null, ...measure, walBytes: null, freeBytes: null };
 }

@@ -3,7 +3,7 @@ import { type Json, parseJson } from '../../model/json.ts';
 import { decide } from '../decisions/decision.ts';
 import { leaseVerbs, RUNNING } from '../decisions/leases.ts';
 import { keepLedgerTime } from '../decisions/ledger-time.ts';
-import type { LostLeases, Replica } from '../store.ts';
+import type { DeadReplica, LostLeases, Replica } from '../store.ts';
 import { misfitOf } from './migrate.ts';
 import type { Answer, Given, Operations } from './operation.ts';
 import type { Sql } from './sql.ts';
@@ -61,6 +61,7 @@ export async function join(sql: Sql, { hasNameLock }: { hasNameLock: boolean }):
     RETURNING r.slot`,
     [sql.replica, sql.instance],
   );
+  await sql.run('DELETE FROM sluice.dead_replicas WHERE name = $1', [sql.replica]);
   return { kind: 'joined', slot: row?.slot ?? 0 };
 }
 
@@ -95,24 +96,44 @@ async function beat(
   const own = (await say()) ?? (await joinAgain(sql).then(say));
   if (lost !== undefined) await returnLost(sql, { ...lost, at: now });
   // Of several replicas that find the same dead one, one buries it. A row that is being written belongs to one that lives.
-  const dead = await sql.all<{ name: string }>(
+  const silent = await sql.all<{ name: string; seenAt: number }>(
     `DELETE FROM sluice.replicas WHERE name IN (
       SELECT name FROM sluice.replicas WHERE $2 AND seen_at < ${CLOCK} - $1 FOR UPDATE SKIP LOCKED
-    ) RETURNING name`,
+    ) RETURNING name, seen_at AS "seenAt"`,
     [DEAD_AFTER_MS, judgesOthers],
   );
-  const died: { name: string; steps: number }[] = [];
-  for (const { name } of dead)
-    died.push({ name, steps: await decide(leaseVerbs.recover.decide(sql.port, { owner: name, now })) });
-  if (died.length > 0) await freeJobs(sql);
+  const died: DeadReplica[] = [];
+  for (const { name, seenAt: at } of silent)
+    died.push({ name, at, steps: await decide(leaseVerbs.recover.decide(sql.port, { owner: name, now })) });
+  if (died.length > 0) {
+    await freeJobs(sql);
+    await remember(sql, died);
+  }
   const newest = await sql.get<{ version: number; compatibleFrom: number }>(
     `SELECT version, compatible_from AS "compatibleFrom" FROM sluice.schema_migrations ORDER BY version DESC LIMIT 1`,
   );
   const living = await sql.all<{ name: string; fingerprint: string }>('SELECT name, fingerprint FROM sluice.replicas');
   const told = living.map(({ name, fingerprint }) => ({ name, fingerprint: parseJson(fingerprint) as Json }));
+  const dead = await sql.all<DeadReplica>(
+    'SELECT name, died_at AS "at", steps FROM sluice.dead_replicas ORDER BY died_at, name',
+  );
   // Late, because other replicas wait for this row.
   const kept = await decide(keepLedgerTime(sql.port, { now, ledgerAt }));
-  return { at: own?.at, ledgerAt: kept, replicas: living.length, died, told, misfit: misfitOf(newest) };
+  return { at: own?.at, ledgerAt: kept, replicas: living.length, died, dead, told, misfit: misfitOf(newest) };
+}
+
+const REMEMBERED_MS = 86_400_000;
+
+/** Keeps those that died for whoever asks a replica what happened, and forgets what is older than a day. */
+async function remember(sql: Sql, died: readonly DeadReplica[]): Promise<void> {
+  await sql.run(`DELETE FROM sluice.dead_replicas WHERE died_at < ${CLOCK} - $1`, [REMEMBERED_MS]);
+  for (const { name, at, steps } of died) {
+    await sql.run(
+      `INSERT INTO sluice.dead_replicas AS d (name, died_at, steps) VALUES ($1, $2, $3)
+      ON CONFLICT (name) DO UPDATE SET died_at = excluded.died_at, steps = excluded.steps`,
+      [name, at, steps],
+    );
+  }
 }
 
 async function keepTime(sql: Sql, time: Given<'keepTime'>): Promise<Answer<'keepTime'>> {

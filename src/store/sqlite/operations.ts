@@ -1,4 +1,5 @@
-import { statSync } from 'node:fs';
+import { statfsSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import { StoreUnavailableError } from '../../errors.ts';
 import { parseJson } from '../../model/json.ts';
@@ -142,12 +143,19 @@ function prepareReleaseSpace(db: Database): Member<'releaseSpace'> {
   };
 }
 
+/** What a process that is not root may still write. */
+function freeBytesAt(folder: string): number {
+  const { bavail, bsize } = statfsSync(folder);
+  return bavail * bsize;
+}
+
 function prepareMeasureStorage(db: Database): () => StorageMeasure {
   const oldest = db.prepare<[], { end: number | null }>('SELECT min(expires_at) AS end FROM nonces');
   const sizeOf = (path: string) => (db.memory ? 0 : (statSync(path, { throwIfNoEntry: false })?.size ?? 0));
   return () => ({
     fileBytes: sizeOf(db.name),
     walBytes: sizeOf(`${db.name}-wal`),
+    freeBytes: db.memory ? null : freeBytesAt(dirname(db.name)),
     oldestNonceEnd: oldest.get()?.end ?? null,
   });
 }

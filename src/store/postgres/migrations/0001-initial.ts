@@ -98,6 +98,12 @@ const after = `
     clock_offset_ms bigint NOT NULL,
     fingerprint text NOT NULL
   );
+  -- Those that ended without leaving, and none came back under their name; of the last day.
+  CREATE TABLE sluice.dead_replicas (
+    name text COLLATE "C" PRIMARY KEY,
+    died_at bigint NOT NULL,
+    steps bigint NOT NULL
+  );
 
   -- What was changed last of each flow that replicas keep in memory, and by which transaction.
   CREATE TABLE sluice.changes (
