@@ -322,6 +322,7 @@ describe('a list reads its rows from the index that has them in its order', () =
     ['listRuns', { status: 'Succeeded' }, 'runs_by_time'],
     ['listRuns', { status: 'Failed' }, 'runs_by_status'],
     ['listRuns', { status: 'Running' }, 'runs_by_status'],
+    ['listRuns', { search: 'x', searchedTriggers: ['rare'] }, 'runs_by_trigger'],
     ['listRuns', { flowId }, 'runs_by_revision'],
     ['listRuns', { flowId, status: 'Failed' }, 'runs_by_status'],
     ['listRuns', { flowId, status: 'Running' }, 'runs_by_status'],

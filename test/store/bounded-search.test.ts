@@ -65,6 +65,12 @@ describe('a search that stops', () => {
     expect(older).not.toHaveProperty('searchedUntil');
   });
 
+  it('has the runs of a trigger that it names, however old', async () => {
+    const { triggerKey } = acceptanceOf(1).run;
+    const named = await store.listRuns({ ...page, search: triggerKey, searchedTriggers: [triggerKey] });
+    expect(named).toMatchObject({ total: 1, items: [{ id: id(1001) }] });
+  });
+
   it('has the runs of a flow that it names, however old', async () => {
     const named = await store.listRuns({ ...page, search: 'orders', searchedFlows: [flowId] });
     expect(named).toMatchObject({ total: 1, items: [{ id: id(1001) }], searchedUntil: T0 + 1 });

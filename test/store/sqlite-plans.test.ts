@@ -273,6 +273,7 @@ describe('a filter reads only the rows that match it', () => {
     ['listRuns', { status: 'Succeeded' }, 'INDEX runs_by_time'],
     ['listRuns', { status: 'Failed' }, 'COVERING INDEX runs_by_status (status=?)'],
     ['listRuns', { status: 'Running' }, 'COVERING INDEX runs_by_status (status=?)'],
+    ['listRuns', { search: 'x', searchedTriggers: ['hook'] }, 'COVERING INDEX runs_by_trigger (trigger_key=?)'],
     ['listRuns', { flowId }, 'COVERING INDEX runs_by_revision (flow_id=?)'],
     ['listRuns', { flowId, status: 'Failed' }, 'COVERING INDEX runs_by_status (status=?)'],
     ['listRuns', { flowId, status: 'Running' }, 'COVERING INDEX runs_by_status (status=?)'],

@@ -61,7 +61,7 @@ const recentQuery = z
       .meta({ description: 'Held until the flow starts runs; only the newest 10 000 of those. false by default.' }),
     search: parameter.freeText(200).meta({
       description:
-        'Part of an id, client address, scheme, reason, detail or run id, in the newest 10 000 entries that match the other filters (`searchedUntil` says how far back those go); or, at any age, a search key or its beginning, `NAME:VALUE` for one whole search key, or at least the first 8 characters of an id.',
+        'Part of an id, client address, trigger key, scheme, reason, detail or run id, in the newest 10 000 entries that match the other filters (`searchedUntil` says how far back those go); or, at any age, a search key or its beginning, `NAME:VALUE` for one whole search key, or at least the first 8 characters of an id. What has the text as its whole id or search key comes first.',
     }),
     searchKeys: parameter.searchKeys(),
     ...SPAN,

@@ -100,7 +100,7 @@ export const RUN_FILTER = {
   status: parameter.oneOf(RUN_STATUSES),
   search: parameter.freeText(200).meta({
     description:
-      'Part of a run id, flow name, trigger key or delivery id, in the newest 10 000 entries that match the other filters (`searchedUntil` says how far back those go); or, at any age, a search key or its beginning, `NAME:VALUE` for one whole search key, part of the name of a deployed flow, or at least the first 8 characters of an id.',
+      'Part of a run id, flow name, trigger key or delivery id, in the newest 10 000 entries that match the other filters (`searchedUntil` says how far back those go); or, at any age, a search key or its beginning, `NAME:VALUE` for one whole search key, part of the name of a deployed flow or of its triggers, or at least the first 8 characters of an id. What has the text as its whole id or search key comes first.',
   }),
   waiting: parameter.oneOf(WAIT_KINDS).meta({
     description: 'Only runs in flight that wait for this; at most the newest 10 000.',
@@ -120,17 +120,24 @@ export function runFilter<
   const filter = withNamedKey(given);
   return {
     ...filter,
-    ...(filter.search !== undefined && { searchedFlows: flowsNamed(filter.search, catalog) }),
+    ...(filter.search !== undefined && namedBy(filter.search, catalog)),
     ...(waiting !== undefined && { waiting: { kind: waiting, dueBefore: dueBefore(clock) } }),
   };
 }
 
-/** Names that more flows contain are no names of flows. */
+/** What more names contain is no name. */
 const MOST_NAMED = 20;
 
-function flowsNamed(search: string, catalog: Pick<DashboardServices['catalog'], 'list'>): string[] {
-  const named = catalog.list().filter(({ record }) => record.name.toLowerCase().includes(search.toLowerCase()));
-  return named.length > MOST_NAMED ? [] : named.map(({ record }) => record.id);
+/** The deployed flows and triggers whose names contain the text. */
+function namedBy(search: string, catalog: Pick<DashboardServices['catalog'], 'list'>) {
+  const flows = catalog.list();
+  const isNamed = (name: string) => name.toLowerCase().includes(search.toLowerCase());
+  const ids = flows.filter(({ record }) => isNamed(record.name)).map(({ record }) => record.id);
+  const keys = new Set(flows.flatMap(({ loaded }) => Object.keys(loaded.manifest.triggers)).filter(isNamed));
+  return {
+    searchedFlows: ids.length > MOST_NAMED ? [] : ids,
+    searchedTriggers: keys.size > MOST_NAMED ? [] : [...keys],
+  };
 }
 
 /** A step that fell due a moment ago is being taken up. */

@@ -87,6 +87,8 @@ export interface RunQuery extends PageQuery, TimeSpan {
   readonly search?: string | undefined;
   /** Flows that the search means: their runs are found too, the newest 10 000 of each however old. */
   readonly searchedFlows?: readonly string[] | undefined;
+  /** The same for keys of triggers. */
+  readonly searchedTriggers?: readonly string[] | undefined;
   /** As in deliveries. */
   readonly searchKeys?: SearchKeys | undefined;
   /**

@@ -86,7 +86,7 @@ const listingWith = (runKeys: readonly KeyIndex[]) => ({
   select: selectWith(listedBody),
   searched: {
     time: 'received_at',
-    texts: ['client_ip', 'scheme', 'reason', 'detail'],
+    texts: ['client_ip', 'trigger_key', 'scheme', 'reason', 'detail'],
     ids: ['id', 'run_id'],
     byId: [
       (from: string, to: string) => sql`SELECT id FROM sluice.deliveries WHERE id BETWEEN ${from} AND ${to}`,

@@ -126,10 +126,32 @@ export function* readPage<Row, Item>(
   const searchedUntil = includeTotal === true ? yield* searchedUntilOf(port, listing, request) : undefined;
   const found = yield* port.all<Row>(sql`
     ${listing.select} WHERE own.${fixed(place)} IN (
-      SELECT place FROM ${rows} ORDER BY ${nearer} LIMIT ${limit} OFFSET ${isOldNearer ? known - skip - limit : skip}
-    ) ORDER BY ${newest}`);
+      SELECT place FROM ${rows} ORDER BY ${exactFirst('place', listing, request)}${nearer} LIMIT ${limit} OFFSET ${isOldNearer ? known - skip - limit : skip}
+    ) ORDER BY ${exactFirst(`own.${place}`, listing, request)}${newest}`);
   const items = found.map((row) => listing.toItem(row));
   return { items, total, ...(searchedUntil !== undefined && { searchedUntil }) };
+}
+
+/** Before those that only contain the text: rows whose id it is, or one of whose search keys. As a part of an order. */
+function exactFirst(
+  column: string,
+  { searched }: Pick<Listing<never, never>, 'searched'>,
+  request: PageRequest,
+): Query {
+  const { search = '' } = request;
+  const folded = foldSearchValue(search);
+  if (search === '' || searched === undefined) return sql``;
+  const [place, range] = [fixed(column), uuidRange(search.toLowerCase())];
+  const isId = range !== undefined && range.from === range.to;
+  const found = [
+    ...(isId ? searched.byId.map((select) => sql`${place} IN (${select(range.from, range.to)})`) : []),
+    ...(folded === ''
+      ? []
+      : searched.byKey.map((keys) =>
+          isKeyed(place, { byKey: [keys], condition: sql`k.folded = ${folded}`, order: 'newest' }),
+        )),
+  ];
+  return found.length === 0 ? sql`` : sql`CASE WHEN ${joined(found, ' OR ')} THEN 0 ELSE 1 END, `;
 }
 
 /** When the oldest row began that a search looked at; undefined where there are no others. */

@@ -65,7 +65,18 @@ const listingWith = (runKeys: readonly KeyIndex[]) => ({
 const FEW_RUNS = 10_000;
 
 function* listRuns(port: Port, query: RunQuery, runKeys: readonly KeyIndex[]): Decision<Answer<'listRuns'>> {
-  const { flowId, status, search = '', searchedFlows = [], before, since, until, searchKeys, waiting } = query;
+  const {
+    flowId,
+    status,
+    search = '',
+    searchedFlows = [],
+    searchedTriggers = [],
+    before,
+    since,
+    until,
+    searchKeys,
+    waiting,
+  } = query;
   const isTimed = since !== undefined || until !== undefined;
   const isCounted =
     search === '' && before === undefined && !isTimed && searchKeys === undefined && waiting === undefined;
@@ -88,11 +99,17 @@ function* listRuns(port: Port, query: RunQuery, runKeys: readonly KeyIndex[]): D
       query,
       search,
       searchKeys,
-      alsoFound: searchedFlows.map((id) => ({
-        condition: sql`flow_id = ${id}`,
-        // That of its index: revisions follow each other, but for runs that a step started with a pinned one.
-        order: `revision DESC, started_at DESC, ${PLACE_OF_RUN} DESC`,
-      })),
+      alsoFound: [
+        ...searchedFlows.map((id) => ({
+          condition: sql`flow_id = ${id}`,
+          // That of its index: revisions follow each other, but for runs that a step started with a pinned one.
+          order: `revision DESC, started_at DESC, ${PLACE_OF_RUN} DESC`,
+        })),
+        ...searchedTriggers.map((key) => ({
+          condition: sql`trigger_key = ${key}`,
+          order: `started_at DESC, ${PLACE_OF_RUN} DESC`,
+        })),
+      ],
       known: isCounted ? kept : undefined,
       isLookedUp: waiting !== undefined,
       orderHint: isByRevision ? '' : ofTime,

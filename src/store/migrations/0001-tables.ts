@@ -235,6 +235,8 @@ export const tables = `
   CREATE INDEX held_by_flow ON sluice.held_deliveries (flow_id, seq);
   CREATE INDEX held_by_delivery ON sluice.held_deliveries (delivery_id);
   CREATE INDEX runs_by_time ON sluice.runs (started_at);
+  -- A search for the name of a trigger finds its runs at any age.
+  CREATE INDEX runs_by_trigger ON sluice.runs (trigger_key, started_at);
   -- Leads from a revision to its newest run; a run is of the newest revision when it starts, so this has the runs of a
   -- flow in the order of their starts too, and the end of a run does not change it.
   CREATE INDEX runs_by_revision ON sluice.runs (flow_id, revision, started_at);

@@ -49,6 +49,50 @@ export function searchKeys({ seeded, test }: StoreUnderTest): void {
     });
   });
 
+  describe('triggers that a search names', () => {
+    test('lead to their runs, within the other filters and once', async (store) => {
+      for (const n of [1, 2]) await store.accept(acceptanceOf(n, { at: T0 + n }));
+      const other = acceptanceOf(3, { at: T0 + 3 });
+      await store.accept({ ...other, run: { ...other.run, triggerKey: 'refunds' } });
+      const ids = async (query: object) => (await store.listRuns({ ...page, ...query })).items.map((run) => run.id);
+      expect(await ids({ search: 'nothing', searchedTriggers: ['refunds'] })).toEqual([id(1003)]);
+      expect(await ids({ search: 'refunds', searchedTriggers: ['refunds'] })).toEqual([id(1003)]);
+      expect(await ids({ search: 'x', searchedTriggers: ['refunds'], until: T0 + 3 })).toEqual([]);
+      expect(await ids({ search: 'x', searchedTriggers: ['refunds', other.run.triggerKey] })).toHaveLength(3);
+    });
+  });
+
+  describe('what has the text of a search as its whole id or search key', () => {
+    const test = seeded(async (empty) => {
+      await empty.accept(keyed(1, { order: 'SO-1010' }));
+      for (const n of [2, 3, 4]) await empty.accept(keyed(n, { order: `SO-10100${n}` }));
+      await empty.accept(keyed(5, { order: 'so-1010' }));
+    });
+
+    test('comes first, the newest before others, however many newer ones only begin with it', async (store) => {
+      expect(await found(store, { search: 'SO-1010' })).toEqual({
+        deliveries: [5, 1, 4, 3, 2].map((n) => id(n)),
+        runs: [1005, 1001, 1004, 1003, 1002].map((n) => id(n)),
+      });
+      for (const [skip, ids] of [
+        [0, [id(1005), id(1001)]],
+        [2, [id(1004), id(1003)]],
+      ] as const) {
+        const { items } = await store.listRuns({ search: 'so-1010', skip, take: 2 });
+        expect(items.map((run) => run.id)).toEqual(ids);
+      }
+    });
+
+    test('comes before what only names its id', async (store) => {
+      const named = keyed(9, { order: id(1001) });
+      await store.accept(named);
+      const { items } = await store.listRuns({ search: id(1001).toUpperCase(), skip: 0, take: 9 });
+      expect(items.map((run) => run.id)).toEqual([id(1009), id(1001)]);
+      const ofDelivery = await store.listRuns({ search: id(1), skip: 0, take: 9 });
+      expect(ofDelivery.items.map((run) => run.id)).toEqual([id(1001)]);
+    });
+  });
+
   describe('search keys', () => {
     const keys = { order: 'SO-1010', event: 'orders/create' };
 
@@ -97,8 +141,8 @@ export function searchKeys({ seeded, test }: StoreUnderTest): void {
       });
 
       test.each<[string, object, { deliveries: number[]; runs: number[] }]>([
-        ['whole', { search: 'SO-1010' }, { deliveries: [4, 2, 1], runs: [1002, 1001] }],
-        ['in any case', { search: 'so-1010' }, { deliveries: [4, 2, 1], runs: [1002, 1001] }],
+        ['whole', { search: 'SO-1010' }, { deliveries: [4, 1, 2], runs: [1001, 1002] }],
+        ['in any case', { search: 'so-1010' }, { deliveries: [4, 1, 2], runs: [1001, 1002] }],
         ['by their beginning', { search: 'SO-10' }, { deliveries: [4, 2, 1], runs: [1002, 1001] }],
         ['not by a part', { search: '10101' }, NONE],
         ['in any case of any letter', { search: 'grüsse' }, { deliveries: [3], runs: [1003] }],
@@ -106,7 +150,7 @@ export function searchKeys({ seeded, test }: StoreUnderTest): void {
         ['without wildcards', { search: 'SO%1010' }, NONE],
         ['and never by their names', { search: 'event' }, NONE],
         ['of a run without a delivery', { search: 'by hand' }, { deliveries: [], runs: [1006] }],
-        ['in one flow', { search: 'SO-1010', flowId }, { deliveries: [4, 2, 1], runs: [1002, 1001] }],
+        ['in one flow', { search: 'SO-1010', flowId }, { deliveries: [4, 1, 2], runs: [1001, 1002] }],
         ['not in another flow', { search: 'SO-1010', flowId: otherFlow }, NONE],
         ['by name', { searchKeys: { order: 'SO-1010' } }, { deliveries: [4, 1], runs: [1001] }],
         ['by name in any case', { searchKeys: { order: 'so-1010' } }, { deliveries: [4, 1], runs: [1001] }],
