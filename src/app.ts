@@ -2,6 +2,8 @@ import { relative, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import pino, { type Logger } from 'pino';
+import { type RenewableWatch, renewableWatch } from './alerts/renewable.ts';
+import type { AlertSettings } from './alerts/targets.ts';
 import { type AlertWatch, createAlertWatch, noAlerts } from './alerts/watch.ts';
 import { credentialsOf, listCredentials } from './config/credentials.ts';
 import { databaseTarget, isPostgres, maskedPlace } from './config/database.ts';
@@ -28,7 +30,7 @@ import type { Scheduler } from './flows/scheduler.ts';
 import { createKeyKeeper } from './keys/key-keeper.ts';
 import { listen } from './listening.ts';
 import { formatIssue } from './manifest/issues.ts';
-import { type LoadedFlow, loadManifests } from './manifest/load.ts';
+import { loadManifests, type ManifestFolder } from './manifest/load.ts';
 import { type Clock, createServiceClock, type ServiceClock } from './model/clock.ts';
 import type { Override } from './model/finding.ts';
 import { createIdSource } from './model/ids.ts';
@@ -54,6 +56,8 @@ export interface AppOptions {
   readonly extensions?: Extensions;
   /** Where settings and `env:` secrets are read from; empty where not given, never the process' own. */
   readonly environment?: Environment;
+  /** Called before each reload: brings the environment up to date. Where it throws `SettingsError`, it stays as it is. */
+  readonly readVariables?: () => void;
   /** Relative paths start here; the working directory where not given. */
   readonly folder?: string;
   /** Clocks of the machine; one of a service is taken as it is. */
@@ -88,8 +92,8 @@ export interface SluiceApp {
   readonly warnings: readonly string[];
   triggers(): TriggerTable;
   /**
-   * Reads the credentials of the dashboard again, and the folder of manifests, and deploys what changed. Never rejects: the
-   * log says what went wrong.
+   * Reads variables, credentials of the dashboard, targets of alerts and the folder of manifests again, and deploys what
+   * changed. Never rejects: the log says what went wrong.
    */
   reload(): Promise<void>;
   /**
@@ -129,10 +133,11 @@ async function build(options: AppOptions): Promise<SluiceApp> {
   const sealer = settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey);
   const nameKey = createKeyNames(sealer?.digest);
   const cluster = { replicas: 1 };
+  const alerts = { current: () => settings.alerts };
   const preparing = { settings, extensions: given, environment, clock, learnedKeys, nameKey, folder, cluster };
-  const extensions = prepareExtensions(preparing);
+  const extensions = prepareExtensions({ ...preparing, alerts: () => alerts.current() });
   const manifestFolder = relative(process.cwd(), resolve(folder, settings.manifests)) || '.';
-  const { flows, warnings } = await load(manifestFolder, extensions);
+  const manifests = await load(manifestFolder, { extensions, settings });
   const metrics = createMetrics();
   const database = isPostgres(settings.databaseUrl) ? 'postgres' : 'sqlite';
   metrics.buildInfo.set({ version, node: process.version, database }, 1);
@@ -152,12 +157,12 @@ async function build(options: AppOptions): Promise<SluiceApp> {
       clock,
       extensions,
       manifestFolder,
-      flows,
-      warnings,
+      manifests,
       store,
       logRetention,
       learnedKeys,
       cluster,
+      alerts,
       sealer,
       metrics,
       storeKeys: storeKeys(options.store === undefined ? databaseTarget(settings, folder) : IN_MEMORY, {
@@ -251,29 +256,38 @@ function storeBounds({ deliveryStore, deliveryRingSize }: Settings): StoreBounds
 const IN_MEMORY = { kind: 'sqlite', path: ':memory:' } as const;
 
 interface Parts {
-  readonly options: Pick<AppOptions, 'prepareServer' | 'dashboard' | 'watch' | 'allow' | 'settings' | 'environment'>;
+  readonly options: Pick<
+    AppOptions,
+    'prepareServer' | 'dashboard' | 'watch' | 'allow' | 'settings' | 'environment' | 'readVariables'
+  >;
   readonly settings: Settings;
   readonly logger: Logger;
   readonly clock: ServiceClock;
   readonly extensions: PreparedExtensions;
   readonly manifestFolder: string;
-  readonly flows: readonly LoadedFlow[];
-  readonly warnings: readonly string[];
+  readonly manifests: ManifestFolder;
   readonly store: Store;
   readonly logRetention: Sweeper;
   readonly learnedKeys: ReturnType<typeof createLearnedKeys>;
   /** What the last heartbeat found. */
   readonly cluster: { replicas: number };
+  /** Who is told of alerts now. */
+  readonly alerts: { current: () => AlertSettings | undefined };
   readonly sealer: BodySealer | undefined;
   readonly metrics: Metrics;
   readonly storeKeys: StoreKeys;
 }
 
-async function load(folder: string, extensions: PreparedExtensions) {
-  const { flows, issues } = await loadManifests(folder, extensions.rules.folder);
-  const errors = issues.filter((issue) => issue.severity === 'error');
-  if (errors.length > 0) throw new ManifestsError(errors.map(formatIssue));
-  return { flows, warnings: issues.map(formatIssue) };
+/** A manifest that cannot be read concerns its flow alone; a folder that cannot is a wrong setting. */
+async function load(
+  folder: string,
+  { extensions, settings }: Pick<Parts, 'extensions' | 'settings'>,
+): Promise<ManifestFolder> {
+  const loaded = await loadManifests(folder, extensions.rules.folder);
+  const errors = loaded.issues.filter((issue) => issue.severity === 'error');
+  const isRefused = !loaded.isThere || settings.refusedDeploys === 'fail';
+  if (isRefused && errors.length > 0) throw new ManifestsError(errors.map(formatIssue));
+  return loaded;
 }
 
 async function assemble(parts: Parts): Promise<SluiceApp> {
@@ -285,7 +299,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const triggers = inForce.current;
   const deployment = deploymentOf(parts, catalog, inForce);
   const { refresh } = deployment;
-  const started = await deployment.start(parts.flows);
+  const started = await deployment.start(parts.manifests);
   const keyKeeper = createKeyKeeper({ ...parts, triggers });
   const payloadWatch = createPayloadWatch({ ...parts, triggers });
   const sweepers = [parts.logRetention, createActivityRetention(parts), payloadWatch, keyKeeper];
@@ -306,11 +320,12 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const running = { metrics, newId, live, catalog, triggers, deployment, runtime, holding, flowSwitch, refresh };
   const { fastify, services } = createServer({ ...parts, ...running, phase, prepareServer, dashboard });
   const connections = watchSockets(fastify, parts);
-  const alerts = alertsOf(parts, { catalog, newId, live, announce: engine.announce, services });
+  const alerts = watchOf(parts, { catalog, newId, live, announce: engine.announce, services });
   const tell = async (deploys: Parameters<AlertWatch['deployTold']>[0] & Parameters<typeof keepDeploys>[0]) => {
     await keepDeploys(deploys, { ...parts, newId });
     await alerts.deployTold(deploys);
   };
+  deployment.onReload(() => readSettingsAgain(parts, { logins: services.logins, alerts }));
   await Promise.all([deployment.onTold(tell), noteCredentials(parts, services.logins)]);
   const stops: (() => unknown)[] = [];
   const stop = async () => {
@@ -332,12 +347,9 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     catalog,
     engine,
     scheduler,
-    warnings: [...settingsWarnings(settings), ...parts.warnings, ...started],
+    warnings: [...settingsWarnings(settings), ...parts.manifests.issues.map(formatIssue), ...started],
     triggers,
-    reload() {
-      readCredentialsAgain(parts, services.logins);
-      return deployment.reloadAndLog();
-    },
+    reload: () => deployment.reloadAndLog(),
     async listen() {
       // Before any step runs: a step that ends every process must not keep deliveries out.
       phase.isStarting = true;
@@ -370,14 +382,25 @@ function noteCredentials({ store, clock }: Parts, logins: DashboardServices['log
   return logins?.note() ?? store.noteCredentials({ credentials: [], now: clock.ledger() });
 }
 
-/** Who was taken off the list is out at once. A mistake in the settings leaves the former credentials in force. */
-function readCredentialsAgain({ options, logger }: Parts, logins: DashboardServices['logins']): void {
-  // A dashboard without credentials stays as it is: its routes ask for none.
-  if (logins === undefined) return;
+/** Who was taken off the list is out at once. A mistake leaves the former credentials and targets of alerts in force. */
+function readSettingsAgain(
+  { options, logger }: Parts,
+  { logins, alerts }: Pick<DashboardServices, 'logins'> & { readonly alerts: RenewableWatch },
+): void {
+  try {
+    options.readVariables?.();
+  } catch (error) {
+    if (!(error instanceof SettingsError)) throw error;
+    logger.error({ lines: error.lines }, 'the variables could not be read again; they stay as they were');
+  }
   try {
     // The service goes on listening where it does. If no credential is left, nobody gets in any more.
     const environment = { ...options.environment, SLUICE_HOST: '127.0.0.1' };
-    const credentials = credentialsOf(readSettings(environment, options.settings));
+    const settings = readSettings(environment, options.settings);
+    void alerts.renew(settings.alerts);
+    // A dashboard without credentials stays as it is: its routes ask for none.
+    if (logins === undefined) return;
+    const credentials = credentialsOf(settings);
     logins.credentials.replace(credentials);
     logins.note().catch((error: unknown) => {
       logger.error(
@@ -391,7 +414,10 @@ function readCredentialsAgain({ options, logger }: Parts, logins: DashboardServi
     );
   } catch (error) {
     const lines = error instanceof SettingsError ? error.lines : undefined;
-    logger.error({ err: error, lines }, 'the settings could not be read again; the former credentials stay in force');
+    logger.error(
+      { err: error, lines },
+      'the settings could not be read again; the former credentials and targets of alerts stay in force',
+    );
   }
 }
 
@@ -403,17 +429,24 @@ function eventsOfOthers(store: Store): Parameters<typeof createLiveEvents>[0] {
   };
 }
 
+type RunningAlerts = Pick<Parameters<typeof createAlertWatch>[0], 'catalog' | 'newId' | 'live' | 'announce'> & {
+  services: DashboardServices;
+};
+
+function watchOf(parts: Parts, running: RunningAlerts): RenewableWatch {
+  const { settings, logger } = parts;
+  const watch = renewableWatch(settings.alerts, { make: (alerts) => alertsOf(parts, alerts, running), logger });
+  parts.alerts.current = watch.current;
+  return watch;
+}
+
 function alertsOf(
   parts: Parts,
-  {
-    services,
-    ...running
-  }: Pick<Parameters<typeof createAlertWatch>[0], 'catalog' | 'newId' | 'live' | 'announce'> & {
-    services: DashboardServices;
-  },
+  alerts: AlertSettings | undefined,
+  { services, ...running }: RunningAlerts,
 ): AlertWatch {
   const { settings, extensions, store } = parts;
-  const { alerts, publicUrl } = settings;
+  const { publicUrl } = settings;
   if (alerts === undefined || alerts.targets.length === 0) return noAlerts(store);
   return createAlertWatch({
     ...parts,
@@ -447,7 +480,7 @@ function runtimeOf(
     version,
     // A process that has its store for itself has nothing to compare.
     fingerprint: isPostgres(settings.databaseUrl)
-      ? createFingerprint({ ...parts, catalog: running.catalog })
+      ? createFingerprint({ ...parts, alerts: () => parts.alerts.current(), catalog: running.catalog })
       : undefined,
     isServedElsewhere: async (stepType) =>
       haveStepType(await store.listReplicas({ now: clock.now() }), { stepType, besides: store.replica }),
@@ -464,6 +497,7 @@ function triggersOf({ settings, extensions, logger }: Parts, catalog: Catalog): 
     defaultMode: settings.enforcementMode,
     preparer: extensions.gates,
     holdDeliveries: settings.holdDeliveries,
+    unreadable: catalog.unreadable,
   });
 }
 

@@ -119,6 +119,7 @@ const REFUSALS = {
   run_ended: 409,
   signal_duplicate: 409,
   too_many_logins: 429,
+  flow_unreadable: 503,
   stopping: 503,
   too_many_streams: 503,
 } as const;

@@ -2,7 +2,7 @@ import closeWithGrace from 'close-with-grace';
 import pino, { type Logger } from 'pino';
 import { buildApp, type SluiceApp } from './app.ts';
 import { loadConfigModule } from './config/config-module.ts';
-import { readEnvFile } from './config/env-file.ts';
+import { type EnvFile, readEnvFile } from './config/env-file.ts';
 import { ownerOfStray } from './config/extensions.ts';
 import { fewOpenFiles, openFileLimit } from './config/open-files.ts';
 import {
@@ -12,6 +12,7 @@ import {
   readSettings,
   retiredSettings,
   SettingsError,
+  setVariables,
   tracingSettings,
 } from './config/settings.ts';
 import type { Settings } from './config/settings-schema.ts';
@@ -40,7 +41,7 @@ interface ServeOptions {
   /** Variables that win over those of the environment. */
   readonly overrides?: Environment;
   /** The file that some variables of the environment came from; `.env` is read if it is not given. */
-  readonly envFile?: string | undefined;
+  readonly envFile?: EnvFile | undefined;
   /** Whether changes in the folder of manifests are deployed at once. */
   readonly watch?: boolean | undefined;
   /** What the start, reloads and watched changes deploy although it would be refused. */
@@ -63,9 +64,9 @@ export async function serve(options: ServeOptions = {}): Promise<void> {
 }
 
 async function start({ overrides = {}, envFile = readEnvFile(), watch = false, allow }: ServeOptions): Promise<void> {
-  // Not copied without need: on Windows the environment itself knows its variables in any case.
-  const own = processEnvironment();
-  const environment = Object.keys(overrides).length === 0 ? own : { ...own, ...overrides };
+  setVariables(overrides);
+  // Not copied: secrets are read from it whenever they are needed, and on Windows it knows its variables in any case.
+  const environment = processEnvironment();
   // Before any operator code runs, which includes steps that this start continues.
   const strays = watchStrays();
   const { options, extensions } = await loadConfigModule(configPath(environment), process.cwd());
@@ -99,6 +100,10 @@ async function start({ overrides = {}, envFile = readEnvFile(), watch = false, a
     settings,
     extensions,
     environment,
+    readVariables() {
+      envFile.readAgain();
+      setVariables(overrides);
+    },
     logger,
     watch,
     allow,
@@ -146,7 +151,7 @@ async function start({ overrides = {}, envFile = readEnvFile(), watch = false, a
   reload = () => void app.reload();
   if (isReloadWanted) reload();
   // Last: who reads that the service listens may stop it at once.
-  if (envFile !== undefined) print(`Read variables from ${envFile}\n`);
+  if (envFile.name() !== undefined) print(`Read variables from ${envFile.name()}\n`);
   print(`${greeting(app, { address, publicUrl: settings.publicUrl }).join('\n')}\n`);
 }
 

@@ -65,6 +65,8 @@ interface ServerParts {
   readonly flowSwitch: FlowSwitch;
   readonly refresh: RefreshFlow;
   readonly phase: Readonly<Phase>;
+  /** Who is told of alerts now. */
+  readonly alerts: { readonly current: DashboardServices['alerts'] };
 }
 
 /** Yields the server, and what the dashboard works with for those who tell people what it shows. */
@@ -149,7 +151,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     evidenceKey: settings.evidenceKey === undefined ? undefined : createPrivateKey(settings.evidenceKey),
     handlers: [...extensions.handlers.values()],
     schemes: describeSchemes(extensions.gates.settings.schemes),
-    alerts: settings.alerts,
+    alerts: () => parts.alerts.current(),
     ...parts.dashboard,
   };
   void fastify.register(dashboard(services));

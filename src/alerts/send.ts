@@ -20,7 +20,8 @@ import { type AlertMessage, chatBody, jsonBody, plainText, printableMessage } fr
 import { type AlertTarget, resolveTarget } from './targets.ts';
 
 interface SenderSettings {
-  readonly targets: readonly AlertTarget[];
+  /** As of the moment of a try. */
+  readonly targets: () => readonly AlertTarget[];
   readonly readSecret: SecretReader;
   /** What a target may be at in addition to public addresses. */
   readonly egressAllow: readonly string[];
@@ -44,7 +45,7 @@ export function createAlertSender({ targets, readSecret, egressAllow }: SenderSe
   const http = createHttpRequestHandler({ egressAllow });
   const egress = createEgress(egressAllow);
   return async ({ target: name, ...attempt }) => {
-    const known = targets.find((target) => target.name === name);
+    const known = targets().find((target) => target.name === name);
     if (known === undefined) return failed('invalid_input', `SLUICE_ALERTS has no target ${JSON.stringify(name)}`);
     const resolved = resolveTarget(known, readSecret);
     if ('error' in resolved) return failed('secret_unavailable', `the target ${name}: ${resolved.error}`, true);

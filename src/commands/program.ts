@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Command, Option } from 'commander';
 import { databaseTarget } from '../config/database.ts';
-import { readEnvFile } from '../config/env-file.ts';
+import { type EnvFile, readEnvFile } from '../config/env-file.ts';
 import { describeSettings } from '../config/settings-schema.ts';
 import type { Override } from '../model/finding.ts';
 import { migrateStore } from '../store/offline.ts';
@@ -124,7 +124,7 @@ interface ServeOptions {
   readonly port?: string;
   readonly manifests?: string;
   readonly database?: string;
-  readonly envFile?: string;
+  readonly envFile?: EnvFile;
   readonly watch?: boolean;
   readonly allow?: Override;
 }

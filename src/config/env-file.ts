@@ -1,21 +1,49 @@
-import { statSync } from 'node:fs';
-import { SettingsError } from './settings.ts';
+import { readFileSync, statSync } from 'node:fs';
+import { parseEnv } from 'node:util';
+import { processEnvironment, SettingsError, setVariables } from './settings.ts';
 
 export const ENV_FILE = '.env';
 
+/** Variables of the environment that come from a file. */
+export interface EnvFile {
+  /** Its name, if it is there. */
+  name(): string | undefined;
+  /**
+   * Reads it again: its variables get their new values, and those that are no longer in it are gone. Throws `SettingsError`,
+   * and changes nothing, where it cannot be read.
+   */
+  readAgain(): void;
+}
+
 /**
  * Reads variables from a file, as Node's `--env-file` does: variables that are already set take precedence. Without a
- * name, reads `.env` in the working directory if it exists. Yields the name of the file that was read. Throws
- * `SettingsError`.
+ * name, reads `.env` in the working directory if it exists. Throws `SettingsError`.
  */
-export function readEnvFile(named?: string): string | undefined {
-  // What is there by chance under this name, such as a folder of Python, is none.
-  if (named === undefined && statSync(ENV_FILE, { throwIfNoEntry: false })?.isFile() !== true) return undefined;
-  const file = named ?? ENV_FILE;
+export function readEnvFile(named?: string): EnvFile {
+  const own = new Set<string>();
+  let name: string | undefined;
+  const read = () => {
+    // What is there by chance under this name, such as a folder of Python, is none. One that was there and is gone is missed.
+    const isThere = statSync(ENV_FILE, { throwIfNoEntry: false })?.isFile() === true;
+    if (named === undefined && name === undefined && !isThere) return;
+    const file = named ?? ENV_FILE;
+    const given = variablesIn(file);
+    const environment = processEnvironment();
+    const free = Object.keys(given).filter((key) => own.has(key) || environment[key] === undefined);
+    const gone = [...own].filter((key) => !free.includes(key));
+    setVariables(Object.fromEntries([...gone.map((key) => [key, undefined]), ...free.map((key) => [key, given[key]])]));
+    for (const key of gone) own.delete(key);
+    for (const key of free) own.add(key);
+    name = file;
+  };
+  read();
+  return { name: () => name, readAgain: read };
+}
+
+function variablesIn(file: string): Readonly<Record<string, string | undefined>> {
   try {
-    process.loadEnvFile(file);
+    return parseEnv(readFileSync(file, 'utf8'));
   } catch (error) {
     throw new SettingsError([`${file}: cannot be read: ${error instanceof Error ? error.message : String(error)}`]);
   }
-  return file;
 }

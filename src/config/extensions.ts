@@ -49,7 +49,7 @@ export interface PreparedExtensions {
   /** By source: the folder is the operator's; a manifest sent over the API may reference only what it is allowed to. */
   readonly rules: Readonly<Record<ManifestSource, ManifestRules>>;
   /** Allows requests, by default, what the manifests of the folder reference. */
-  useFolder(flows: readonly LoadedFlow[]): void;
+  useFolder(flows: readonly Pick<LoadedFlow, 'manifest'>[]): void;
 }
 
 interface PrepareExtensionsOptions {
@@ -65,6 +65,8 @@ interface PrepareExtensionsOptions {
   readonly folder: string;
   /** What the last heartbeat found; this process alone where not given. */
   readonly cluster?: { readonly replicas: number };
+  /** Who is told of alerts now; as the settings say where not given. */
+  readonly alerts?: (() => Settings['alerts']) | undefined;
 }
 
 export function prepareExtensions({
@@ -76,9 +78,10 @@ export function prepareExtensions({
   nameKey,
   folder,
   cluster,
+  alerts = () => settings.alerts,
 }: PrepareExtensionsOptions): PreparedExtensions {
   const sendAlert = createAlertSender({
-    targets: settings.alerts?.targets ?? [],
+    targets: () => alerts()?.targets ?? [],
     // As the settings themselves: what a manifest may name does not count here.
     readSecret: secretReader({ env: environment, baseFolder: process.cwd() }),
     egressAllow: settings.egressAllow,

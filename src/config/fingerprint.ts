@@ -97,6 +97,8 @@ interface ToldFingerprint {
 
 interface FingerprintServices {
   readonly settings: Settings;
+  /** Who is told of alerts now: that is read again while the process runs. */
+  readonly alerts: () => Settings['alerts'];
   readonly extensions: PreparedExtensions;
   readonly catalog: { list(): readonly Pick<DeployedFlow, 'loaded'>[] };
   /** Absent without a store key. */
@@ -110,7 +112,13 @@ interface FingerprintServices {
  * digest only under the store key, which is not in the database. Without that key, replicas only report which secrets
  * they can read: a random key stored in the database would not protect against its readers.
  */
-export function createFingerprint({ settings, extensions, catalog, sealer }: FingerprintServices): () => Fingerprint {
+export function createFingerprint({
+  settings,
+  alerts,
+  extensions,
+  catalog,
+  sealer,
+}: FingerprintServices): () => Fingerprint {
   const { handlers, gates, rules } = extensions;
   const references = new WeakMap<LoadedFlow, readonly string[]>();
   const referencesOf = (loaded: LoadedFlow): readonly string[] => {
@@ -138,12 +146,13 @@ export function createFingerprint({ settings, extensions, catalog, sealer }: Fin
       ...describeSchemes(gates.settings.schemes).map(({ name }) => `scheme ${name}`),
     ].sort(),
   };
-  const ownSecrets = digestsOf('hidden', (name) => {
-    const value = settings[name];
+  const ownSecret = (name: SettingName) => {
+    const value = name === 'alerts' ? alerts() : settings[name];
     const isSet = value !== undefined && !(Array.isArray(value) && value.length === 0);
     return isSet ? digestOf(name, JSON.stringify(value)) : 'not set';
-  });
+  };
   return () => {
+    const ownSecrets = digestsOf('hidden', ownSecret);
     const secrets = new Map<string, string | null>();
     for (const { loaded } of catalog.list()) {
       for (const reference of referencesOf(loaded)) {

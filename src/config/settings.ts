@@ -112,6 +112,14 @@ export function processEnvironment(): Environment {
   return process.env;
 }
 
+/** Sets variables of the process, and unsets those without a value. */
+export function setVariables(variables: Environment): void {
+  for (const [name, value] of Object.entries(variables)) {
+    if (value === undefined) delete process.env[name];
+    else process.env[name] = value;
+  }
+}
+
 /** Merges the environment over `config` and validates. Throws `SettingsError` with all mistakes. */
 export function readSettings(environment: Environment, config: Readonly<Record<string, unknown>> = {}): Settings {
   const given: Record<string, unknown> = { ...config };

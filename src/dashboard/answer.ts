@@ -54,4 +54,5 @@ export const unknownId = (kind: 'delivery' | 'flow' | 'run', id: string) =>
 
 export const builtInFlow = () =>
   new HttpError('built_in_flow', 'Sluice tells of alerts with this flow; it cannot be run, closed or replaced');
+export const flowUnreadable = (why: string) => new HttpError('flow_unreadable', `The flow cannot be read: ${why}`);
 export const flowDisabled = () => new HttpError('flow_disabled', 'The flow is disabled; enable it first');

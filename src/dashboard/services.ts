@@ -32,7 +32,7 @@ import type { Logins } from './session.ts';
 /** What the dashboard needs of the rest of the process. */
 export interface DashboardServices {
   readonly store: Store;
-  readonly catalog: Pick<Catalog, 'find' | 'list' | 'pinned'>;
+  readonly catalog: Pick<Catalog, 'find' | 'list' | 'pinned' | 'unreadable'>;
   readonly deployment: Pick<Deployment, 'parse' | 'parseAll' | 'parseRevision' | 'deploy' | 'delete' | 'reload'>;
   readonly flowSwitch: FlowSwitch;
   readonly holding: Pick<Holding, 'counts' | 'discard'>;
@@ -63,7 +63,7 @@ export interface DashboardServices {
   /** Undefined where this process has the store for itself. */
   readonly heartbeat: Pick<Heartbeat, 'state'> | undefined;
   /** The alert targets; undefined if there are none. */
-  readonly alerts: AlertSettings | undefined;
+  readonly alerts: () => AlertSettings | undefined;
   readonly clock: ServiceClock;
   readonly newId: () => string;
   readonly logger: Logger;

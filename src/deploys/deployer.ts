@@ -16,6 +16,7 @@ import { busyRefusal, earlierText, planDeploy } from './deploy-plan.ts';
 import {
   openRevision,
   refreshFlow,
+  reopenFlows,
   restoreFlows,
   type StoredProblem,
   type StoredServices,
@@ -34,9 +35,18 @@ export interface Deployer {
   deploy(flows: readonly LoadedFlow[], options: DeployOptions): Promise<DeployOutcome[]>;
   /**
    * Puts in force what the last process had deployed: the manifests given where they are the same, else the stored
-   * revisions, with what those lack. `count` is how many there are.
+   * revisions, with what those lack. `count` is how many there are. Drafts are not deployed; secrets that are written out in
+   * them may be those of stored revisions.
    */
-  restore(flows: readonly LoadedFlow[]): Promise<{ problems: readonly StoredProblem[]; count: number }>;
+  restore(
+    flows: readonly LoadedFlow[],
+    drafts?: readonly LoadedFlow[],
+  ): Promise<{ problems: readonly StoredProblem[]; count: number }>;
+  /**
+   * Reads what the revisions in force of the other flows need once more: secrets of the process may have changed. Yields a
+   * line for each problem.
+   */
+  reopen(options: Deployed & { readonly besides: ReadonlySet<string> }): Promise<readonly StoredProblem[]>;
   /**
    * Deletes a flow, or says why not: see the store. It is out of force when it resolves.
    */
@@ -76,6 +86,8 @@ interface DeployOptions extends Deployed {
   readonly allow: readonly Override[];
   /** All flows that there are to be: a deployed one without a manifest may be the old id of a new one. */
   readonly isWholeFolder: boolean;
+  /** Ids of flows besides that have a manifest, which cannot be read. */
+  readonly unreadable?: ReadonlySet<string> | undefined;
   readonly source: ManifestSource;
 }
 
@@ -183,12 +195,21 @@ class FlowDeployer implements Deployer {
     });
   }
 
-  restore(flows: readonly LoadedFlow[]): ReturnType<Deployer['restore']> {
+  restore(flows: readonly LoadedFlow[], drafts: readonly LoadedFlow[] = []): ReturnType<Deployer['restore']> {
+    this.#offer(drafts);
     this.#offer(flows);
     return this.#queue.run(async () => {
-      const { outcomes, ...restored } = await restoreFlows(flows, this.#services);
+      const { outcomes, ...restored } = await restoreFlows({ flows, offered: this.#offered }, this.#services);
       await this.#tell(outcomes, { actor: ITSELF });
       return restored;
+    });
+  }
+
+  reopen({ besides, ...deployed }: Parameters<Deployer['reopen']>[0]): ReturnType<Deployer['reopen']> {
+    return this.#queue.run(async () => {
+      const { outcomes, problems } = await reopenFlows({ besides, offered: this.#offered }, this.#services);
+      await this.#tell(outcomes, deployed);
+      return problems;
     });
   }
 
@@ -317,10 +338,14 @@ class FlowDeployer implements Deployer {
     return { outcome, flow: loaded, current, replaced };
   }
 
-  /** As this process serves it, or, where another one deployed it a moment ago, as it will. */
+  /**
+   * As this process serves it, or, where another one deployed it a moment ago, as it will. One that lacked a secret is
+   * compared with that secret where it is there by now.
+   */
   async #inForce(deployed: DeployedRevision, offered: LoadedFlow): Promise<LoadedFlow> {
     const known = this.#services.catalog.find(deployed.flow.id);
-    if (known?.record.revision === deployed.flow.revision) return known.loaded;
+    const isServed = known?.loaded.unreadable === undefined;
+    if (isServed && known?.record.revision === deployed.flow.revision) return known.loaded;
     return (await openRevision({ name: deployed.flow.name, ...deployed }, this.#services, offered)).flow;
   }
 
@@ -428,9 +453,13 @@ interface ReplacedFlow {
 function folderOf(
   flows: readonly LoadedFlow[],
   { catalog, gates, settings }: Pick<DeployerServices, 'catalog' | 'gates' | 'settings'>,
-  { isWholeFolder, former }: Pick<DeployOptions, 'isWholeFolder'> & { readonly former: ReadonlyMap<string, Route> },
+  {
+    isWholeFolder,
+    unreadable = new Set(),
+    former,
+  }: Pick<DeployOptions, 'isWholeFolder' | 'unreadable'> & { readonly former: ReadonlyMap<string, Route> },
 ): DeployFolder {
-  const ids = new Set(flows.map(({ manifest }) => manifest.id));
+  const ids = new Set([...unreadable, ...flows.map(({ manifest }) => manifest.id)]);
   const before = catalog.list();
   const deployed = before.map(({ loaded }) => identityOf(loaded));
   // Of one manifest alone it cannot be told which others are gone, but a disabled flow may be there to be replaced.

@@ -2,13 +2,19 @@ import { watch } from 'node:fs';
 import type { Logger } from 'pino';
 import type { PreparedExtensions } from '../config/extensions.ts';
 import { DeploysRefusedError } from '../errors.ts';
-import { formatPath } from '../expressions/json-path.ts';
 import type { Catalog } from '../flows/catalog.ts';
 import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
 import { withLiterals } from '../manifest/literals.ts';
-import { type LoadedFlow, loadManifests, parseManifest, parseManifests } from '../manifest/load.ts';
+import {
+  type LoadedFlow,
+  loadManifests,
+  type ManifestFolder,
+  parseManifest,
+  parseManifests,
+  type UnreadableManifest,
+} from '../manifest/load.ts';
+import { namedManifest } from '../manifest/parse.ts';
 import type { Manifest } from '../manifest/schema.ts';
-import { forbiddenReferences } from '../manifest/stored.ts';
 import { DEPLOY_ACTIONS, type DeployOutcome, type Override } from '../model/finding.ts';
 import { ALERT_FLOW_ID } from '../model/manifest.ts';
 import { serially } from '../model/serially.ts';
@@ -16,16 +22,20 @@ import type { RevisionRecord } from '../store/store.ts';
 import type { TriggersInForce } from '../webhooks/triggers.ts';
 import { createDeployer, ITSELF, type ToldDeploy } from './deployer.ts';
 import type { NeedsReader } from './needs.ts';
+import { logUnreadable, whatUnreadable } from './unreadable.ts';
 
 /** The manifests in force, and how others come in their place while the service runs. */
 export interface Deployment {
   /**
-   * Puts the manifests that a start has loaded in force; a flow whose change is refused goes on as it was deployed, unless
-   * the start is to fail with it: then it rejects with `DeploysRefusedError`. Yields a line for each problem, refusals included.
+   * Puts the manifests that a start has loaded in force; a flow whose change is refused, or whose manifest cannot be read,
+   * goes on as it was deployed, unless the start is to fail with it: then it rejects with `DeploysRefusedError`. Yields a line
+   * for each problem, refusals included.
    */
-  start(flows: readonly LoadedFlow[]): Promise<readonly string[]>;
+  start(folder: Pick<ManifestFolder, 'flows' | 'unreadable'>): Promise<readonly string[]>;
   /** Puts in force what another process did to a flow; see `Deployer`. Resolves once those who follow are done too. */
   refresh(flowId: string): Promise<void>;
+  /** Calls back before each reload that is no plan, to read again what manifests refer to. */
+  onReload(readAgain: () => void): void;
   /** Calls back after each refresh of a flow; the refresh waits. */
   onRefreshed(follow: (flowId: string) => Promise<void>): void;
   /**
@@ -33,7 +43,10 @@ export interface Deployment {
    * before it resolves, and from now on; the deploy waits.
    */
   onTold(tell: (outcomes: readonly ToldDeploy[]) => Promise<void>): Promise<void>;
-  /** Reads the folder again and deploys what changed; where any manifest has an error, nothing changes. */
+  /**
+   * Reads the folder again and deploys what changed, and reads again what the revisions in force need. A manifest that cannot
+   * be read concerns its flow alone, unless a start is to fail with it: then nothing changes.
+   */
   reload(options?: ReloadOptions): Promise<Reload>;
   /** Never rejects: the log has what was done and what went wrong. */
   reloadAndLog(): Promise<void>;
@@ -79,9 +92,11 @@ interface DeployRequest extends ReloadOptions {
 }
 
 interface Reload {
-  /** Whether the folder could be read; else `issues` says why not. */
+  /** Whether anything could be deployed; else `issues` says why not. */
   readonly isValid: boolean;
   readonly issues: readonly ManifestIssue[];
+  /** Manifests that were not deployed because they cannot be read. */
+  readonly unreadable: readonly UnreadableManifest[];
   readonly outcomes: readonly DeployOutcome[];
   /**
    * A line for each manifest older than the deployed revision, for each deployed flow without a manifest, and for each
@@ -101,7 +116,7 @@ interface DeploymentServices
   readonly folder: string;
   /** What starts, reloads and changes of a watched folder deploy although it would be refused; nothing by default. */
   readonly allow?: readonly Override[] | undefined;
-  /** A start fails where a change is refused. */
+  /** A start fails where a change is refused, or a manifest cannot be read. */
   readonly failsWhenRefused?: boolean | undefined;
 }
 
@@ -111,6 +126,7 @@ export function createDeployment(services: DeploymentServices): Deployment {
   const followers: ((flowId: string) => Promise<void>)[] = [];
   const listeners: ((outcomes: readonly ToldDeploy[]) => Promise<void>)[] = [];
   const untold: ToldDeploy[] = [];
+  let readAgain = () => {};
   const deployer = createDeployer({
     ...services,
     rules,
@@ -124,12 +140,13 @@ export function createDeployment(services: DeploymentServices): Deployment {
   // A folder that was read earlier must not be deployed later.
   const reloads = serially();
   const reload = (options: ReloadOptions = {}) =>
-    reloads.run(() =>
-      reloadFolder(
+    reloads.run(() => {
+      if (options.isPlan !== true) readAgain();
+      return reloadFolder(
         { ...options, allow: [...allowed, ...(options.allow ?? [])] },
-        { folder, extensions, deployer, catalog },
-      ),
-    );
+        { ...services, isStrict: services.failsWhenRefused === true, deployer },
+      );
+    });
   const reloadAndLog = async () => {
     try {
       logReload(await reload(), logger);
@@ -144,15 +161,18 @@ export function createDeployment(services: DeploymentServices): Deployment {
       await deployer.refresh(flowId);
       for (const follow of followers) await follow(flowId);
     },
+    onReload(given) {
+      readAgain = given;
+    },
     onRefreshed: (follow) => void followers.push(follow),
     async onTold(tell) {
       listeners.push(tell);
       await tell(untold.splice(0));
     },
     watch: () => watchFolder(folder, () => void reloadAndLog(), logger),
-    async start(flows) {
-      extensions.useFolder(flows);
-      const { refused, warnings } = await startFrom(flows, { deployer, catalog, allow: allowed });
+    async start({ flows, unreadable }) {
+      await useFolder({ flows, unreadable }, services);
+      const { refused, warnings } = await startFrom({ flows, unreadable }, { ...services, deployer, allow: allowed });
       const lines = refused.map(({ name, refusal }) => `refused ${name}: ${refusal}`);
       if (lines.length > 0 && services.failsWhenRefused === true) throw new DeploysRefusedError(lines);
       return [...lines, ...warnings];
@@ -204,71 +224,124 @@ function unstorableSecrets(
   return literalPlaces(manifest).map((path) => ({ severity: 'error', file, path, message }));
 }
 
+type Folder = Pick<ManifestFolder, 'flows' | 'unreadable'>;
+
+/**
+ * Allows requests what the folder references. A manifest that cannot be read takes nothing away: what its flow was deployed
+ * with stays allowed.
+ */
+async function useFolder(
+  { flows, unreadable }: Folder,
+  { store, extensions }: Pick<DeploymentServices, 'store' | 'extensions'>,
+): Promise<void> {
+  const own = new Set(flows.map(({ manifest }) => manifest.id));
+  const deployed = unreadable.length === 0 ? [] : await store.listDeployed();
+  const kept = deployed.flatMap(({ flow, revision: { source, snapshot } }) =>
+    own.has(flow.id) || source !== 'folder' ? [] : [{ manifest: snapshot as unknown as Manifest }],
+  );
+  extensions.useFolder([...flows, ...kept]);
+}
+
+/**
+ * Notes what of the folder is not in force: manifests that cannot be read, and those of new flows that were refused. What
+ * they name is not served, unless something else is deployed there.
+ */
+function noteUnreadable(
+  { flows, unreadable }: Folder,
+  {
+    catalog,
+    triggers,
+    logger,
+    outcomes,
+  }: Pick<DeploymentServices, 'catalog' | 'triggers' | 'logger'> & { outcomes: readonly DeployOutcome[] },
+): void {
+  const refusals = new Map(
+    outcomes.flatMap(({ flowId, revision, refusal }) =>
+      refusal === null || revision !== null ? [] : [[flowId, refusal] as const],
+    ),
+  );
+  const refused = flows.flatMap((flow) => {
+    const why = refusals.get(flow.manifest.id);
+    if (why === undefined) return [];
+    return [{ ...namedManifest(flow.manifest, flow.file), file: flow.file, why, draft: flow }];
+  });
+  if (catalog.unreadable().length + unreadable.length + refused.length === 0) return;
+  catalog.noteUnreadable([...unreadable, ...refused]);
+  triggers.renew();
+  logUnreadable(unreadable, { find: catalog.find, logger });
+}
+
+/** Ids of flows whose manifests cannot be read. */
+function idsOf(unreadable: readonly UnreadableManifest[]): Set<string> {
+  return new Set(unreadable.flatMap(({ flowId }) => flowId ?? []));
+}
+
 async function startFrom(
-  flows: readonly LoadedFlow[],
-  { deployer, catalog, allow }: { deployer: Deployer; catalog: Catalog; allow: readonly Override[] },
+  { flows, unreadable }: Folder,
+  {
+    deployer,
+    allow,
+    ...services
+  }: Pick<DeploymentServices, 'catalog' | 'triggers' | 'logger'> & { deployer: Deployer; allow: readonly Override[] },
 ) {
-  const { problems: warnings, count } = await deployer.restore(flows);
+  const { catalog } = services;
+  const drafts = unreadable.flatMap(({ draft }) => draft ?? []);
+  const { problems: warnings, count } = await deployer.restore(flows, drafts);
   // Of a new database everything is new, and a start says of each trigger what it lets in.
   const options = { allow, isWholeFolder: true, source: 'folder', actor: ITSELF, isFirst: count === 0 } as const;
-  const outcomes = await deployer.deploy(flows, options);
+  const outcomes = await deployer.deploy(flows, { ...options, unreadable: idsOf(unreadable) });
+  noteUnreadable({ flows, unreadable }, { ...services, outcomes });
   const refused = outcomes.filter(({ action }) => action === 'refused');
   const kept = outcomes.filter(({ warning }) => warning !== undefined);
   // What a stored revision lacked matters no more where a manifest has come in its place.
   const stored = new Set([...refused, ...kept].map(({ flowId }) => flowId));
   const isServed = ({ flowId }: { flowId: string }) =>
     stored.has(flowId) || !flows.some(({ manifest }) => manifest.id === flowId);
-  const lines = [...warningsOf(outcomes), ...orphansOf(flows, catalog)];
+  const told = unreadable.map(
+    (manifest) =>
+      `error ${whatUnreadable(manifest, manifest.flowId === undefined ? undefined : catalog.find(manifest.flowId))}`,
+  );
+  const lines = [...told, ...warningsOf(outcomes), ...orphansOf({ flows, unreadable }, catalog)];
   return { refused, warnings: [...lines, ...warnings.filter(isServed).map(({ message }) => message)] };
 }
 
 async function reloadFolder(
   { allow = [], isPlan = false, actor = ITSELF, reason }: ReloadOptions,
   {
-    folder,
-    extensions,
     deployer,
-    catalog,
-  }: {
-    readonly folder: string;
-    readonly extensions: PreparedExtensions;
+    isStrict,
+    ...services
+  }: Pick<DeploymentServices, 'folder' | 'extensions' | 'store' | 'catalog' | 'triggers' | 'logger'> & {
     readonly deployer: Deployer;
-    readonly catalog: Catalog;
+    readonly isStrict: boolean;
   },
 ): Promise<Reload> {
-  const { flows, issues } = await loadManifests(folder, extensions.rules.folder);
-  if (issues.some(({ severity }) => severity === 'error'))
-    return { isValid: false, issues, outcomes: [], warnings: [] };
+  const { folder, extensions, catalog } = services;
+  const { flows, unreadable, issues, isThere } = await loadManifests(folder, extensions.rules.folder);
+  if (!isThere || (isStrict && unreadable.length > 0))
+    return { isValid: false, issues, unreadable, outcomes: [], warnings: [] };
   const options = { allow, isWholeFolder: true, source: 'folder', actor, reason } as const;
-  if (!isPlan) extensions.useFolder(flows);
-  const outcomes = await deployer[isPlan ? 'plan' : 'deploy'](flows, options);
-  const shut = isPlan ? [] : forbiddenLines(catalog, extensions);
-  return {
-    isValid: true,
-    issues,
-    outcomes,
-    warnings: [...warningsOf(outcomes), ...orphansOf(flows, catalog), ...shut],
-  };
-}
-
-/** Of flows in force that came in over the API: what they reference may be allowed no longer. Their steps fail from now on. */
-function forbiddenLines(catalog: Catalog, { rules }: PreparedExtensions): string[] {
-  return catalog
-    .list()
-    .filter(({ loaded }) => loaded.source === 'api')
-    .flatMap(({ record, loaded }) =>
-      forbiddenReferences(loaded.manifest, rules.api).map(
-        ({ path, message }) => `warning ${record.name} ${formatPath(path)}: ${message}`,
-      ),
-    );
+  if (!isPlan) await useFolder({ flows, unreadable }, services);
+  const outcomes = await deployer[isPlan ? 'plan' : 'deploy'](flows, { ...options, unreadable: idsOf(unreadable) });
+  const lines = [...warningsOf(outcomes), ...orphansOf({ flows, unreadable }, catalog)];
+  if (isPlan) return { isValid: true, issues, unreadable, outcomes, warnings: lines };
+  // What the folder has put in force has just read what it needs.
+  const isFromFolder = ({ action, warning }: DeployOutcome) => action !== 'refused' && warning === undefined;
+  const besides = new Set(outcomes.filter(isFromFolder).map(({ flowId }) => flowId));
+  const problems = await deployer.reopen({ besides, actor, reason });
+  noteUnreadable({ flows, unreadable }, { ...services, outcomes });
+  const lacking = problems.map(({ message }) => message);
+  return { isValid: true, issues, unreadable, outcomes, warnings: [...lines, ...lacking] };
 }
 
 function warningsOf(outcomes: readonly DeployOutcome[]): string[] {
   return outcomes.flatMap(({ warning }) => (warning === undefined ? [] : [`warning ${warning}`]));
 }
 
-function orphansOf(flows: readonly LoadedFlow[], catalog: Catalog): string[] {
-  const ids = new Set(flows.map(({ manifest }) => manifest.id));
+function orphansOf({ flows, unreadable }: Folder, catalog: Catalog): string[] {
+  // A file that does not say which flow it has may have any.
+  if (unreadable.some(({ flowId }) => flowId === undefined)) return [];
+  const ids = new Set([...idsOf(unreadable), ...flows.map(({ manifest }) => manifest.id)]);
   const gone = catalog.list().filter(({ record }) => !ids.has(record.id) && record.id !== ALERT_FLOW_ID);
   return gone.map(
     ({ record }) =>
@@ -277,7 +350,7 @@ function orphansOf(flows: readonly LoadedFlow[], catalog: Catalog): string[] {
 }
 
 /** What a reload did, for the log. */
-function logReload({ isValid, issues, outcomes, warnings }: Reload, logger: Logger): void {
+function logReload({ isValid, issues, unreadable, outcomes, warnings }: Reload, logger: Logger): void {
   const lines = issues.map(formatIssue);
   if (!isValid) {
     logger.error({ issues: lines }, 'the manifests cannot be loaded; deployed flows are unchanged');
@@ -286,7 +359,10 @@ function logReload({ isValid, issues, outcomes, warnings }: Reload, logger: Logg
   const counts = Object.fromEntries(
     DEPLOY_ACTIONS.map((action) => [action, outcomes.filter((outcome) => outcome.action === action).length]),
   );
-  logger.info({ ...counts, warnings: [...lines, ...warnings] }, 'the manifests were reloaded');
+  logger.info(
+    { ...counts, unreadable: unreadable.length, warnings: [...lines, ...warnings] },
+    'the manifests were reloaded',
+  );
 }
 
 /** An editor or a checkout writes files in several goes: so long nothing may have happened before they are read. */

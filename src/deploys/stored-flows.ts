@@ -25,6 +25,9 @@ export interface StoredServices {
   readonly onDeployed: () => void;
 }
 
+/** The last manifest that this process had of each flow: it may hold secrets that could not be stored. */
+type Offered = ReadonlyMap<string, LoadedFlow>;
+
 /** What a stored revision lacks. */
 export interface StoredProblem {
   readonly flowId: string;
@@ -43,7 +46,10 @@ interface Restored {
  * Activates the deployed revisions: the given manifest if it is the same, or else the stored revision, so that a flow
  * whose change is refused or whose manifest is gone keeps working.
  */
-export async function restoreFlows(flows: readonly LoadedFlow[], services: StoredServices): Promise<Restored> {
+export async function restoreFlows(
+  { flows, offered }: { readonly flows: readonly LoadedFlow[]; readonly offered: Offered },
+  services: StoredServices,
+): Promise<Restored> {
   const { store, catalog, needs } = services;
   const deployed = await store.listDeployed();
   const manifests = new Map(flows.map((flow) => [flow.manifest.id, flow]));
@@ -60,7 +66,7 @@ export async function restoreFlows(flows: readonly LoadedFlow[], services: Store
     const { flow, problems: lines } =
       isSame && manifest !== undefined
         ? { flow: manifest, problems: [] }
-        : await openRevision({ name: record.name, revision }, services, manifest);
+        : await openRevision({ name: record.name, revision }, services, manifest ?? offered.get(record.id));
     const loaded = isSame ? flow : withoutNames(flow, taken);
     restored.push({ record, loaded });
     for (const name of takenNames([loaded])) taken.add(name);
@@ -71,6 +77,39 @@ export async function restoreFlows(flows: readonly LoadedFlow[], services: Store
   for (const flow of restored) catalog.put(flow);
   for (const { renewal } of stale) if (renewal !== undefined) await store.renewNeeds(renewal);
   return { problems, outcomes: stale.flatMap(({ outcome }) => outcome ?? []), count: deployed.length };
+}
+
+/**
+ * Puts the revisions of the flows that are in force, except some, in force with what they need as it is now: another value
+ * behind a reference counts from now on, and a flow that lacks one is not served.
+ */
+export async function reopenFlows(
+  { besides, offered }: { readonly besides: ReadonlySet<string>; readonly offered: Offered },
+  services: StoredServices,
+): Promise<Omit<Restored, 'count'>> {
+  const { store, catalog, onDeployed } = services;
+  const problems: StoredProblem[] = [];
+  const outcomes: DeployOutcome[] = [];
+  for (const { record, loaded: before } of catalog.list()) {
+    const { id, name } = record;
+    const revision = besides.has(id) ? undefined : await store.findRevision(id, record.revision);
+    // What the service deploys itself needs nothing.
+    if (revision?.snapshot === undefined || revision.source === null) continue;
+    const opened = await openRevision({ name, revision }, services, offered.get(id));
+    const given = takenNames([before]);
+    const loaded = withoutNames(
+      opened.flow,
+      new Set([...takenNames([opened.flow])].filter((slug) => !given.has(slug))),
+    );
+    problems.push(...opened.problems.map((message) => ({ flowId: id, message: `warning ${message}` })));
+    const { renewal, outcome } = (await staleNeeds({ record, revision, loaded }, services)) ?? {};
+    if (renewal !== undefined) await store.renewNeeds(renewal);
+    if (outcome !== undefined) outcomes.push(outcome);
+    // It may have been switched meanwhile.
+    catalog.put({ record: catalog.find(id)?.record ?? record, loaded });
+  }
+  onDeployed();
+  return { problems, outcomes };
 }
 
 /** A revision in force as this process can serve it, with a line for each problem; `offered` may have secrets that were not stored. */
@@ -100,7 +139,7 @@ async function staleNeeds(
   const former = needs.formerSettings(revision);
   if (changed.size === 0 && former === undefined) return undefined;
   const { id, name, version } = record;
-  const isWhole = loaded.lost === undefined && (loaded.unserved ?? []).length === 0;
+  const isWhole = loaded.lost === undefined && loaded.unreadable === undefined && (loaded.unserved ?? []).length === 0;
   const renewal = isWhole ? { flowId: id, revision: record.revision, needs: await needs.needsOf(loaded) } : undefined;
   const now = { preparer: gates, defaultMode: settings.enforcementMode };
   const change = accessChangeOf({

@@ -20,6 +20,7 @@ export const LEFT_OUT_REASONS = [
   'changed',
   'nothing_to_retry',
   'flow_disabled',
+  'flow_unreadable',
   'built_in_flow',
   'unknown_flow',
   'unknown_run',
@@ -173,6 +174,7 @@ function whyLeftOut(run: Run, action: BulkAction, { catalog }: Pick<BulkServices
   if (run.flowId === ALERT_FLOW_ID) return 'built_in_flow';
   const flow = catalog.find(run.flowId);
   if (flow === undefined) return 'unknown_flow';
+  if (flow.loaded.unreadable !== undefined) return 'flow_unreadable';
   return startsRuns(flow.record) ? null : 'flow_disabled';
 }
 
@@ -232,6 +234,7 @@ async function rerun(
   if (run.status === 'Running') return 'changed';
   const { kind } = await engine.rerun(run, `${planId}/${runId}`);
   if (kind === 'disabled') return 'flow_disabled';
+  if (kind === 'unreadable') return 'flow_unreadable';
   if (kind === 'builtIn') return 'built_in_flow';
   if (kind === 'conflict') return 'changed';
   return kind === 'unknown' ? 'unknown_flow' : null;

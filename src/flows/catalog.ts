@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
-import type { LoadedFlow } from '../manifest/load.ts';
+import type { LoadedFlow, UnreadableManifest } from '../manifest/load.ts';
 import type { Manifest } from '../manifest/schema.ts';
 import type { Clock } from '../model/clock.ts';
 import type { ManifestSource } from '../model/manifest.ts';
@@ -26,6 +26,9 @@ export interface Catalog {
   remove(flowId: string): void;
   find(flowId: string): DeployedFlow | undefined;
   list(): readonly DeployedFlow[];
+  /** Notes which manifests of the folder are not deployed as they are, in place of those noted before. */
+  noteUnreadable(manifests: readonly UnreadableManifest[]): void;
+  unreadable(): readonly UnreadableManifest[];
   /**
    * Durable, and in force, when it resolves; yields undefined for an unknown flow. `holdsDeliveries` of a flow that is
    * disabled: undefined where its triggers say.
@@ -54,6 +57,16 @@ export function startsRuns({ isEnabled, drainingSince }: FlowRecord): boolean {
   return isEnabled && drainingSince === undefined;
 }
 
+/** Why no run of a flow is started by hand or by a schedule here, although it is open; undefined where it is. */
+export function whyUnreadable(
+  flowId: string,
+  { find, unreadable }: Pick<Catalog, 'find' | 'unreadable'>,
+): string | undefined {
+  const flow = find(flowId);
+  if (flow !== undefined) return flow.loaded.unreadable;
+  return unreadable().find((manifest) => manifest.flowId === flowId)?.why;
+}
+
 interface NumberedRevision {
   readonly revision: number;
   readonly prepared: PreparedRevision;
@@ -67,6 +80,7 @@ export function createCatalog(
   clock: Clock,
 ): Catalog {
   const deployed = new Map<string, DeployedFlow>();
+  let unreadable: readonly UnreadableManifest[] = [];
   const older = new LRUCache<string, PreparedRevision>({ max: KEPT_REVISIONS });
 
   const ready = new WeakMap<LoadedFlow, Pick<DeployedFlow, 'loaded' | 'prepared'>>();
@@ -134,6 +148,10 @@ export function createCatalog(
     },
     find: (flowId) => deployed.get(flowId),
     list: () => [...deployed.values()],
+    noteUnreadable(manifests) {
+      unreadable = manifests;
+    },
+    unreadable: () => unreadable,
     async deploy(loaded) {
       const { manifest, snapshot, hash } = loaded;
       const { id, name, version } = manifest;

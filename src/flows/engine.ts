@@ -10,7 +10,7 @@ import type { SearchKeys } from '../model/search-keys.ts';
 import type { Acceptance, AcceptResult, RunDetail, StartedRun, Store } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import type { AcceptanceLimits } from './acceptance-limits.ts';
-import { type Catalog, type DeployedFlow, startsRuns } from './catalog.ts';
+import { type Catalog, type DeployedFlow, startsRuns, whyUnreadable } from './catalog.ts';
 import type { Dispatcher, ReservedLease } from './dispatcher.ts';
 import type { HandlerTable } from './handlers/index.ts';
 import type { Report } from './report.ts';
@@ -40,6 +40,8 @@ export type TriggerResult =
   /** It was known with another body. */
   | { readonly kind: 'conflict'; readonly runId: string }
   | { readonly kind: 'disabled' }
+  /** Its manifest, or a reference that it needs, cannot be read here. */
+  | { readonly kind: 'unreadable'; readonly why: string }
   /** A flow of Sluice itself, which nobody else runs. */
   | { readonly kind: 'builtIn' }
   | { readonly kind: 'unknown' };
@@ -60,7 +62,7 @@ export interface Engine {
 
 interface EngineServices {
   readonly store: Pick<Store, 'accept'>;
-  readonly catalog: Pick<Catalog, 'find'>;
+  readonly catalog: Pick<Catalog, 'find' | 'unreadable'>;
   readonly dispatcher: Pick<Dispatcher, 'reserve' | 'started'>;
   readonly acceptanceLimits: Pick<AcceptanceLimits, 'admit'>;
   readonly clock: Clock;
@@ -130,6 +132,8 @@ export function createEngine(services: EngineServices): Engine {
     if (request.flowId === ALERT_FLOW_ID) return { kind: 'builtIn' };
     for (let left = START_TRIES; left > 0; left -= 1) {
       const flow = catalog.find(request.flowId);
+      const why = whyUnreadable(request.flowId, catalog);
+      if (why !== undefined) return { kind: 'unreadable', why };
       if (flow === undefined || !mayStart(flow)) return { kind: 'unknown' };
       if (!startsRuns(flow.record)) {
         report.triggerDisabled(request.flowId, request.triggerKey);

@@ -245,8 +245,9 @@ class CronScheduler implements Scheduler {
     const at = clock.now();
     const nextAt = nextTick(schedule, at);
     const isSkipped = isMissed && job.trigger.inputs.onMissed === 'skip';
-    const { isEnabled } = job.flow.record;
-    const run = isSkipped || !startsRuns(job.flow.record) ? null : this.#planRun(job, at);
+    const { record, loaded } = job.flow;
+    const isStarted = !isSkipped && startsRuns(record) && loaded.unreadable === undefined;
+    const run = isStarted ? this.#planRun(job, at) : null;
     const result = await store.fireSchedule({ flowId, triggerKey, dueAt, nextAt, run, at });
     if (result === 'outdated') {
       // The tick stays due.
@@ -254,7 +255,12 @@ class CronScheduler implements Scheduler {
       return left > 1 ? this.#fire(tick, left - 1) : at + RETRY_MS;
     }
     if (result === 'passed') return nextAt;
-    if (!isEnabled) report.triggerDisabled(flowId, triggerKey);
+    if (!record.isEnabled) report.triggerDisabled(flowId, triggerKey);
+    else if (loaded.unreadable !== undefined)
+      logger.error(
+        { flowId, triggerKey, dueAt, why: loaded.unreadable },
+        'a tick started nothing: the flow cannot be read',
+      );
     else if (isSkipped) logger.info({ flowId, triggerKey, dueAt }, 'a missed tick was skipped');
     if (run !== null) {
       metrics.scheduleLagMs.observe(at - dueAt);

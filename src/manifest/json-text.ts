@@ -1,4 +1,4 @@
-import { type Node, type ParseErrorCode, parseTree, printParseErrorCode, visit } from 'jsonc-parser';
+import { type Node, type ParseErrorCode, parse, parseTree, printParseErrorCode, visit } from 'jsonc-parser';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { errorAt, type Problem, unknownKey } from './issues.ts';
 import { STRUCTURAL_KEYS } from './schema.ts';
@@ -26,6 +26,17 @@ export function readJson(text: string): JsonText {
   } catch {
     // The engine's own message quotes the text, and with it perhaps a secret.
     return noJson('is not JSON');
+  }
+}
+
+/** What a text that is not JSON seems to hold, such as the first half of a file: good enough to name it, and for nothing else. */
+export function guessJson(text: string): unknown {
+  try {
+    return parse(text.startsWith('\uFEFF') ? text.slice(1) : text, [], { disallowComments: false });
+  } catch (error) {
+    // As in `inspect`.
+    if (!(error instanceof RangeError)) throw error;
+    return undefined;
   }
 }
 

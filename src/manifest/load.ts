@@ -4,42 +4,95 @@ import { parseTree } from 'jsonc-parser';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { subFlowsOf } from '../model/manifest.ts';
 import { inTurns } from '../model/turns.ts';
-import type { ManifestIssue } from './issues.ts';
+import { formatIssue, type ManifestIssue } from './issues.ts';
 import { canonicalKeys, readJson } from './json-text.ts';
-import { type LoadedFlow, type ManifestRules, readManifest } from './parse.ts';
+import {
+  type LoadedFlow,
+  type ManifestRules,
+  type NamedManifest,
+  namedManifest,
+  type ReadManifest,
+  readManifest,
+} from './parse.ts';
 import { NotAFileError, otherKindOf, readRegularFile } from './read-file.ts';
 import { chainText, refusedChain, subFlowsIn } from './sub-flows.ts';
 
-export { type LoadedFlow, type ManifestRules, parseManifest, type UnservedTrigger } from './parse.ts';
+export {
+  type LoadedFlow,
+  type ManifestRules,
+  type NamedManifest,
+  parseManifest,
+  type UnservedTrigger,
+} from './parse.ts';
 
 /** Far larger than any manifest that a person writes; a larger file was named by mistake. */
 export const MAX_MANIFEST_BYTES = 16_777_216;
 
-/**
- * Reads every `*.json` directly in the folder but `*.schema.json`, by name. All issues of all files are reported; a flow
- * is there for each file that has no error, whatever the others have.
- */
-export async function loadManifests(
-  folder: string,
-  rules: ManifestRules,
-): Promise<{ flows: LoadedFlow[]; issues: ManifestIssue[] }> {
+/** A file of the folder that cannot be deployed as it is. */
+export interface UnreadableManifest extends NamedManifest {
+  readonly file: string;
+  /** For an operator. */
+  readonly why: string;
+  /** The flow as far as it could be read: its secrets as written may be those that a stored revision needs. */
+  readonly draft: LoadedFlow | undefined;
+}
+
+/** What a folder of manifests holds. */
+export interface ManifestFolder {
+  /** Of each file that has no error, whatever the others have. */
+  readonly flows: readonly LoadedFlow[];
+  /** The other files. */
+  readonly unreadable: readonly UnreadableManifest[];
+  /** Of all files. */
+  readonly issues: readonly ManifestIssue[];
+  /** The folder itself could be read. */
+  readonly isThere: boolean;
+}
+
+/** Reads every `*.json` directly in the folder but `*.schema.json`, by name. */
+export async function loadManifests(folder: string, rules: ManifestRules): Promise<ManifestFolder> {
   const files = await listFiles(folder);
-  if ('error' in files) return { flows: [], issues: [files.error] };
+  if ('error' in files) return { flows: [], unreadable: [], issues: [files.error], isThere: false };
   const manifests: ReadManifest[] = [];
-  const issues: ManifestIssue[] = [];
+  const names: NamedManifest[] = [];
+  const unread: ManifestIssue[] = [];
   for (const file of files.names) {
     try {
-      manifests.push(readManifest((await readRegularFile(file, MAX_MANIFEST_BYTES)).toString('utf8'), file, rules));
+      const read = readManifest((await readRegularFile(file, MAX_MANIFEST_BYTES)).toString('utf8'), file, rules);
+      manifests.push(read);
+      names.push(read.named);
     } catch (error) {
-      issues.push(unreadable(file, error));
+      unread.push(unreadable(file, error));
+      names.push(namedManifest(undefined, file));
     }
   }
   const together = fitTogether(manifests);
-  const wrong = await flowsNamedWrongly(manifests);
-  return { flows: together.flows, issues: [...files.skipped, ...issues, ...together.issues, ...wrong] };
+  const isWhole = names.every(({ flowId }) => flowId !== undefined);
+  const wrong = await flowsNamedWrongly(manifests, { isWhole });
+  const issues = [...files.skipped, ...unread, ...together.issues, ...wrong];
+  const drafts = new Map(manifests.map(({ flow }) => [flow?.file, flow]));
+  const errors = new Map<string, ManifestIssue[]>();
+  for (const issue of issues) {
+    if (issue.severity === 'error') errors.set(issue.file, [...(errors.get(issue.file) ?? []), issue]);
+  }
+  return {
+    flows: together.flows.filter(({ file }) => !errors.has(file)),
+    unreadable: files.names.flatMap((file, index) => {
+      const [named, own] = [names[index], errors.get(file)];
+      return named === undefined || own === undefined
+        ? []
+        : [{ ...named, file, why: whyUnreadable(own), draft: drafts.get(file) }];
+    }),
+    issues,
+    isThere: true,
+  };
 }
 
-type ReadManifest = ReturnType<typeof readManifest>;
+function whyUnreadable(errors: readonly ManifestIssue[]): string {
+  const [first, ...more] = errors;
+  const text = first === undefined ? '' : formatIssue(first).replace(/^error /, '');
+  return more.length === 0 ? text : `${text} (and ${more.length} more)`;
+}
 
 /** Reads manifests that come together in one JSON array; in an issue the file of each is its place, such as `[0]`. */
 export async function parseManifests(
@@ -154,8 +207,14 @@ function clashesOf(values: readonly UniqueValue[], message: (other: UniqueValue)
 }
 
 /** Flows of a folder may only name flows of the folder: a new database has no others. None may run itself, directly or not. */
-async function flowsNamedWrongly(manifests: readonly ReadManifest[]): Promise<ManifestIssue[]> {
+async function flowsNamedWrongly(
+  manifests: readonly ReadManifest[],
+  { isWhole }: { readonly isWhole: boolean },
+): Promise<ManifestIssue[]> {
   const flows = new Map(manifests.map(({ flow }) => [flow?.manifest.id, flow]));
+  const ids = new Set(manifests.map(({ named }) => named.flowId));
+  // A file that does not say which flow it has may have any: whether that one is deployed, the deploy asks.
+  const isMissing = (flowId: string) => isWhole && !ids.has(flowId);
   const known = new Map<string, readonly string[]>();
   const subFlows = (flowId: string) => {
     const found = known.get(flowId) ?? subFlowsOf(flows.get(flowId)?.manifest.steps ?? {});
@@ -172,9 +231,9 @@ async function flowsNamedWrongly(manifests: readonly ReadManifest[]): Promise<Ma
     const { id, onFailure, steps } = flow.manifest;
     const report = (path: JsonPath, message: string) =>
       issues.push(place({ severity: 'error', file: flow.file, path: spell(formatPath(path)), message }));
-    if (onFailure !== undefined && !flows.has(onFailure)) report(['onFailure'], unknown(onFailure));
+    if (onFailure !== undefined && isMissing(onFailure)) report(['onFailure'], unknown(onFailure));
     const places = subFlowsIn(steps);
-    for (const { flowId, path } of places) if (!flows.has(flowId)) report(path, unknown(flowId));
+    for (const { flowId, path } of places) if (isMissing(flowId)) report(path, unknown(flowId));
     const chain = refusedChain(id, subFlows);
     const closing = places.find(({ flowId }) => flowId === chain?.flowIds[1] && flowId !== id);
     if (chain !== undefined && closing !== undefined) report(closing.path, chainText(chain, nameOf));

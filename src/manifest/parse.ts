@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import { formatPath } from '../expressions/json-path.ts';
-import type { Graph, ManifestSnapshot, ManifestSource } from '../model/manifest.ts';
+import { type Graph, GUID, type ManifestSnapshot, type ManifestSource } from '../model/manifest.ts';
 import { isStorable, UNSTORABLE } from '../model/text.ts';
 import { checkGraph } from './check-steps.ts';
 import { draftManifest } from './draft.ts';
 import { errorAt, isWithin, type ManifestIssue, type Problem } from './issues.ts';
-import { canonicalKeys, placesIn, readJson } from './json-text.ts';
+import { canonicalKeys, guessJson, isObject, placesIn, readJson } from './json-text.ts';
 import { isReference } from './read-secret.ts';
 import type { Manifest } from './schema.ts';
 import { checkSearchKeys } from './search-keys.ts';
@@ -38,6 +38,11 @@ export interface LoadedFlow {
   readonly webhooks: readonly WebhookTrigger[];
   /** Webhook triggers of a stored revision that can judge nothing here: their publishers have to send again. */
   readonly unserved?: readonly UnservedTrigger[] | undefined;
+  /**
+   * Why a stored revision cannot work here: a reference that it needs cannot be read. Then none of its webhook triggers is
+   * served and no run of it is started by hand or by a schedule.
+   */
+  readonly unreadable?: string | undefined;
   /** The manifest gives no name: that of its file is the flow's. */
   readonly isNamedByFile?: true;
 }
@@ -74,7 +79,7 @@ export function parseManifest(
 }
 
 /** A manifest as far as it could be read. */
-interface ReadManifest {
+export interface ReadManifest {
   /** Undefined where nothing could be read, its id empty where that does not fit; not to be deployed unless it is fit. */
   readonly flow: LoadedFlow | undefined;
   readonly isFit: boolean;
@@ -83,6 +88,31 @@ interface ReadManifest {
   readonly spell: (path: string) => string;
   /** Adds the line and the column of its path, as spelled in the file, to an issue. */
   readonly place: (issue: ManifestIssue) => ManifestIssue;
+  /** What the file says it is, whatever is wrong with it. */
+  readonly named: NamedManifest;
+}
+
+/** What a manifest calls itself, taken from anything that looks like one; nothing is served by it. */
+export interface NamedManifest {
+  /** Undefined where none can be read. */
+  readonly flowId: string | undefined;
+  readonly name: string;
+  readonly webhooks: readonly { readonly triggerKey: string; readonly slug: string | undefined }[];
+}
+
+export function namedManifest(manifest: unknown, file: string): NamedManifest {
+  const { id, name, triggers } = (isObject(manifest) ? manifest : {}) as Readonly<Record<string, unknown>>;
+  const given = Object.entries(isObject(triggers) ? triggers : {});
+  const webhooks = given.flatMap(([triggerKey, trigger]) => {
+    if (!isObject(trigger) || String(trigger.type).toLowerCase() !== 'webhook') return [];
+    const slug = isObject(trigger.inputs) ? trigger.inputs.webhookSlug : undefined;
+    return [{ triggerKey, slug: typeof slug === 'string' ? slug : undefined }];
+  });
+  return {
+    flowId: typeof id === 'string' && GUID.test(id) ? id.toLowerCase() : undefined,
+    name: typeof name === 'string' && name !== '' && isStorable(name) ? name : basename(file, '.json'),
+    webhooks,
+  };
 }
 
 export function readManifest(text: string, file: string, rules: ManifestRules): ReadManifest {
@@ -100,7 +130,9 @@ export function readManifest(text: string, file: string, rules: ManifestRules): 
   const isFit = issues.every((issue) => issue.severity !== 'error');
   const placeOf = placesIn(text);
   const place = (issue: ManifestIssue) => (issue.path === '' ? issue : { ...issue, ...placeOf(issue.path) });
-  return { flow, isFit, issues: json.value === undefined ? issues : issues.map(place), spell: canonical.spell, place };
+  const named = namedManifest(json.value === undefined ? canonicalKeys(guessJson(text)).value : canonical.value, file);
+  const placed = json.value === undefined ? issues : issues.map(place);
+  return { flow, isFit, issues: placed, spell: canonical.spell, place, named };
 }
 
 function inStrict(problem: Problem, isStrict: boolean): Problem {

@@ -47,6 +47,7 @@ export function storedFlow(
   const stored = withLiterals(filled, new Map(masked.map((place) => [place, ''])));
   const forbidden = forbiddenReferences(stored, rules);
   const unserved: UnservedTrigger[] = [];
+  const unread = unreadReferences(stored, rules, files);
   const webhooks = Object.entries(stored.triggers).flatMap(([triggerKey, trigger]) => {
     if (trigger.type !== 'webhook') return [];
     const path = ['triggers', triggerKey, 'inputs'];
@@ -60,7 +61,9 @@ export function storedFlow(
       readSecret: rules.readSecret,
       files,
     });
-    for (const { path: place, message, severity } of found) if (severity === 'error') report(place, message);
+    for (const { path: place, message, severity } of found) {
+      if (severity === 'error') unread.set(place, message);
+    }
     const { searchKeys } = trigger;
     const keyed = searchKeys === undefined ? {} : { searchKeys };
     return [{ flowId: stored.id, flowName: name, triggerKey, ...resolved, ...keyed }];
@@ -68,6 +71,8 @@ export function storedFlow(
   for (const { path, message } of forbidden) {
     report(formatPath(path), `${message}; ${path[0] === 'triggers' ? 'the trigger is not served' : 'the step fails'}`);
   }
+  for (const [place, message] of unread) report(place, `${message}; no trigger of the flow is served`);
+  const [unreadable] = [...unread].map(([place, message]) => `${place}: ${message}`);
   const flow: LoadedFlow = {
     file: `${name}.json`,
     manifest: { ...stored, name },
@@ -77,6 +82,7 @@ export function storedFlow(
     source: source ?? 'folder',
     webhooks,
     unserved,
+    ...(unreadable !== undefined && { unreadable }),
     ...(lost.length > 0 && { lost }),
   };
   return withoutUnfit(flow, rules, { problems, report });
@@ -92,6 +98,22 @@ function maskedKeys({ triggers }: Pick<Manifest, 'triggers'>): string[] {
           .filter((field) => trigger.inputs[field] === MASK)
           .map((field) => formatPath(['triggers', key, 'inputs', field]))
       : [],
+  );
+}
+
+/** Places of references that cannot be read, and why not. Files that were read when the flow was deployed need not be there. */
+function unreadReferences(
+  manifest: Pick<Manifest, 'triggers' | 'steps'>,
+  { readSecret, handlers }: Pick<ManifestRules, 'readSecret' | 'handlers'>,
+  files: OpenedNeeds['files'],
+): Map<string, string> {
+  const secretInputs = (stepType: string) => handlers.get(stepType)?.secretInputs ?? [];
+  const references = referencesIn(manifest, secretInputs).filter(({ text }) => !Object.hasOwn(files, text));
+  return new Map(
+    references.flatMap(({ path, text }) => {
+      const read = readSecret(text);
+      return 'error' in read && read.isForbidden !== true ? [[formatPath(path), read.error] as const] : [];
+    }),
   );
 }
 

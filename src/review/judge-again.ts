@@ -5,7 +5,7 @@ import type { SignatureSettings } from '../webhooks/gates/signature.ts';
 import { REDACTED } from '../webhooks/headers.ts';
 import { dryRunGates, type Judgement } from '../webhooks/pipeline.ts';
 import type { ReceiverServices } from '../webhooks/receive.ts';
-import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
+import { type PreparedTrigger, type TriggerTable, unservedOf } from '../webhooks/triggers.ts';
 
 export interface ReviewServices extends ReceiverServices {
   readonly settings: SignatureSettings;
@@ -28,19 +28,27 @@ export function triggerOf(record: DeliveryRecord, triggers: TriggerTable): Prepa
       .find(({ trigger }) => trigger.flowId === record.flowId && trigger.triggerKey === record.triggerKey);
   }
   // A delivery that found no trigger may find one by now.
-  const address =
-    pathOf(record.requestUrl ?? '')
+  return triggers.find(addressOf(record));
+}
+
+function addressOf({ requestUrl }: DeliveryRecord): string {
+  return (
+    pathOf(requestUrl ?? '')
       .split('?', 1)
       .join('')
       .split('/')
-      .at(-1) ?? '';
-  return triggers.find(address);
+      .at(-1) ?? ''
+  );
 }
 
 /** Whether the trigger is there and only this service cannot serve it. */
-export function isUnserved(record: DeliveryRecord, { catalog }: Pick<ReviewServices, 'catalog'>): boolean {
-  const unserved = record.flowId === null ? undefined : catalog.find(record.flowId)?.loaded.unserved;
-  return unserved?.some(({ triggerKey }) => triggerKey === record.triggerKey) === true;
+export function isUnserved(
+  record: DeliveryRecord,
+  { catalog, triggers }: Pick<ReviewServices, 'catalog' | 'triggers'>,
+): boolean {
+  const flow = record.flowId === null ? undefined : catalog.find(record.flowId);
+  const isOfFlow = flow && unservedOf(flow.loaded).some(({ triggerKey }) => triggerKey === record.triggerKey);
+  return isOfFlow === true || triggers().findUnserved(addressOf(record)) !== undefined;
 }
 
 /** Headers as kept, exact bytes, the time at which it came: all that the gates judge by. */

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
-import type { UnservedTrigger } from '../manifest/load.ts';
+import type { LoadedFlow, NamedManifest, UnservedTrigger } from '../manifest/load.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { FlowRecord, KeyRole } from '../store/store.ts';
@@ -71,9 +71,10 @@ export interface TriggerTable {
   list(): readonly PreparedTrigger[];
 }
 
-/** A trigger of the deployed revision that judges nothing here. */
+/** A trigger of the deployed revision, or of a manifest that cannot be deployed, that judges nothing here. */
 export interface UnservedAddress extends UnservedTrigger {
-  readonly flowId: string;
+  /** Null where the manifest does not say it. */
+  readonly flowId: string | null;
 }
 
 interface TriggerTableOptions {
@@ -83,6 +84,8 @@ interface TriggerTableOptions {
   readonly defaultMode: EnforcementMode;
   /** Whether triggers that do not say otherwise hold deliveries; they do not where not given. */
   readonly holdDeliveries?: boolean | undefined;
+  /** Manifests that cannot be deployed: what they name and leads nowhere else is not served. */
+  readonly unreadable?: (() => readonly (NamedManifest & { readonly why: string })[]) | undefined;
 }
 
 /**
@@ -97,7 +100,7 @@ export function createTriggerTable({ flows, ...options }: TriggerTableOptions): 
 function preparerOf(options: Omit<TriggerTableOptions, 'flows'>) {
   const prepared = new WeakMap<DeployedFlow, readonly PreparedTrigger[]>();
   return (flow: DeployedFlow): readonly PreparedTrigger[] => {
-    const triggers = prepared.get(flow) ?? flow.loaded.webhooks.map((trigger) => prepare(flow, trigger, options));
+    const triggers = prepared.get(flow) ?? servedOf(flow.loaded).map((trigger) => prepare(flow, trigger, options));
     prepared.set(flow, triggers);
     return triggers;
   };
@@ -106,13 +109,13 @@ function preparerOf(options: Omit<TriggerTableOptions, 'flows'>) {
 function tableOf(
   flows: readonly DeployedFlow[],
   triggersOf: ReturnType<typeof preparerOf>,
-  { preparer }: Pick<TriggerTableOptions, 'preparer'>,
+  { preparer, unreadable = () => [] }: Pick<TriggerTableOptions, 'preparer' | 'unreadable'>,
 ): TriggerTable {
   const byFlow = flows.map(triggersOf);
   const byName = new Map<string, PreparedTrigger>();
   const unserved = new Map<string, UnservedAddress>();
   for (const flow of flows) {
-    for (const lost of flow.loaded.unserved ?? []) {
+    for (const lost of unservedOf(flow.loaded)) {
       const address = { ...lost, flowId: flow.record.id };
       if (lost.slug !== undefined) unserved.set(lost.slug.toLowerCase(), address);
       if (isFirstWebhook(lost.triggerKey, flow)) unserved.set(address.flowId.toLowerCase(), address);
@@ -129,6 +132,15 @@ function tableOf(
     const slug = prepared.trigger.inputs.webhookSlug;
     if (slug !== undefined) register(byName, slug, prepared);
   }
+  for (const { flowId = null, webhooks, why } of unreadable()) {
+    for (const [index, { triggerKey, slug }] of webhooks.entries()) {
+      for (const name of [slug, index === 0 ? flowId : undefined]) {
+        const key = name?.toLowerCase();
+        if (key === undefined || byName.has(key) || unserved.has(key)) continue;
+        unserved.set(key, { flowId, triggerKey, slug, why });
+      }
+    }
+  }
   const inForce = triggers.map(({ trigger }) => trigger);
   preparer.inForce(inForce);
   return {
@@ -136,6 +148,17 @@ function tableOf(
     findUnserved: (idOrSlug) => unserved.get(idOrSlug.toLowerCase()),
     list: () => triggers,
   };
+}
+
+function servedOf({ webhooks, unreadable }: LoadedFlow): readonly WebhookTrigger[] {
+  return unreadable === undefined ? webhooks : [];
+}
+
+/** Webhook triggers of a flow that judge nothing here: all of them where the flow cannot work. */
+export function unservedOf({ webhooks, unserved = [], unreadable: why }: LoadedFlow): readonly UnservedTrigger[] {
+  if (why === undefined) return unserved;
+  const lost = webhooks.map(({ triggerKey, inputs }) => ({ triggerKey, slug: inputs.webhookSlug, why }));
+  return [...lost, ...unserved];
 }
 
 /** The table of the flows that are deployed now. */

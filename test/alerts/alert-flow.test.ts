@@ -10,7 +10,7 @@ const MANIFEST = { id: ALERT_FLOW_ID, name: 'Mine', version: '2', steps: { a: { 
 const FLOW = `/flows/api/flows/${ALERT_FLOW_ID}`;
 const targets = { ops: { type: 'slack', url: 'https://hooks.example.com/canary' } };
 
-async function start({ manifests = [] as object[], isListening = true } = {}) {
+async function start({ manifests = [] as object[], } = {}) {
   const workspace = await createWorkspace();
   onTestFinished(() => workspace.remove());
   for (const [at, manifest] of manifests.entries()) await workspace.writeManifest(`${at}.json`, manifest);
@@ -20,7 +20,7 @@ async function start({ manifests = [] as object[], isListening = true } = {}) {
     logger: pino({ level: 'silent' }),
   });
   onTestFinished(() => app.close());
-  if (isListening) await app.listen();
+  await app.listen();
   const ask = async (method: 'GET' | 'POST' | 'PUT' | 'DELETE', url: string, payload?: unknown) => {
     const headers = { authorization: `Bearer ${ALL}` };
     const body = payload === undefined ? {} : { payload: JSON.stringify(payload) };
@@ -77,7 +77,14 @@ describe('the flow that tells of alerts', () => {
   });
 
   it('is not replaced by a manifest of the folder', async () => {
-    await expect(start({ manifests: [MANIFEST], isListening: false })).rejects.toThrow(/no manifest may name it/);
+    const { app, ask } = await start({ manifests: [MANIFEST] });
+    expect(app.catalog.find(ALERT_FLOW_ID)?.record.name).toBe('Sluice alerts');
+    expect((await ask('GET', '/flows/api/attention')).json).toContainEqual(
+      expect.objectContaining({
+        kind: 'manifest_unreadable',
+        message: expect.stringContaining('no manifest may name it'),
+      }),
+    );
   });
 
   it('is not run again, one run or many', async () => {

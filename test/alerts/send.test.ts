@@ -60,7 +60,7 @@ async function send(
   const readSecret = secretReader({ env, baseFolder: '/' });
   const read = readAlerts({ targets: { ops: target } }, readSecret);
   if ('lines' in read) throw new Error(read.lines.join());
-  const sender = createAlertSender({ targets: read.alerts.targets, readSecret, egressAllow });
+  const sender = createAlertSender({ targets: () => read.alerts.targets, readSecret, egressAllow });
   const { signal } = new AbortController();
   const result = await sender({ target: 'ops', message: given, idempotencyKey: id, now: Date.now, signal });
   expect(JSON.stringify(result)).not.toContain('canary');
@@ -141,7 +141,7 @@ async function sendTwice(target: object, env: Record<string, string> = {}): Prom
   const readSecret = secretReader({ env, baseFolder: '/' });
   const read = readAlerts({ targets: { ops: target } }, readSecret);
   if ('lines' in read) throw new Error(read.lines.join());
-  const sender = createAlertSender({ targets: read.alerts.targets, readSecret, egressAllow: ['127.0.0.1'] });
+  const sender = createAlertSender({ targets: () => read.alerts.targets, readSecret, egressAllow: ['127.0.0.1'] });
   const handler = createSendAlertHandler(sender);
   const runId = createIdSource(() => 1_700_000_000_123)();
   for (const at of [Date.now(), Date.now() + 3_600_000]) {

@@ -52,7 +52,13 @@ function replica(name: string, { environment = {}, settings: given = {}, key, ha
   // A manifest whose secrets cannot be read is not loaded; one that was deployed by another replica is.
   Object.assign(env, environment);
   const catalog = { list: () => [{ loaded: flow }] };
-  const tell = createFingerprint({ settings, extensions, catalog, sealer: key && sealers[key] });
+  const tell = createFingerprint({
+    settings,
+    alerts: () => settings.alerts,
+    extensions,
+    catalog,
+    sealer: key && sealers[key],
+  });
   return { name, fingerprint: JSON.parse(JSON.stringify(tell())) };
 }
 

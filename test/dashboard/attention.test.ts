@@ -25,6 +25,7 @@ const calm: Situation = {
   keys: [],
   drifts: [],
   alertTargets: 0,
+  unreadable: [],
 };
 const told = { storeKey: null, secrets: {}, settings: { SLUICE_PUBLIC_URL: 'a' }, extensions: [] };
 const replica = {

@@ -241,9 +241,9 @@ describe('a reload', () => {
     expect((await ask(app, 'GET', `${flowUrl}/revisions`)).answer[0]).toMatchObject({ source: 'folder' });
   });
 
-  it('changes nothing where any manifest has an error, says which, and goes on', async () => {
+  it('changes nothing where any manifest has an error and that is to fail, says which, and goes on', async () => {
     await write(githubManifest({ steps: quick }));
-    const app = await start();
+    const app = await start({ refusedDeploys: 'fail' });
     await write({ ...githubManifest({ steps: quick }), version: '1.1' });
     await writeFile(join(workspace.folder, 'manifests', 'broken.json'), '{"id":');
     const { status, answer } = await ask(app, 'POST', '/flows/api/flows/reload');

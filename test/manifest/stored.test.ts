@@ -39,7 +39,7 @@ describe('a stored revision', () => {
     expect(restored.problems).toEqual([]);
   });
 
-  it('has no key if its reference cannot be read any more, and says so', () => {
+  it('is not served if a reference cannot be read any more, and says so', () => {
     const { snapshot } = load({ webhookHmacKey: 'env:KEY' });
     const gone: Partial<ManifestRules> = { readSecret: () => ({ error: 'is not set' }) };
     const restored = storedFlow(
@@ -48,7 +48,10 @@ describe('a stored revision', () => {
       NOTHING,
     );
     expect(keysOf(restored)).toEqual(NO_KEYS);
-    expect(restored.problems).toEqual(['orders triggers.hook.inputs.webhookHmacKey: is not set']);
+    expect(restored.flow.unreadable).toBe('triggers.hook.inputs.webhookHmacKey: is not set');
+    expect(restored.problems).toEqual([
+      'orders triggers.hook.inputs.webhookHmacKey: is not set; no trigger of the flow is served',
+    ]);
   });
 
   it('has the keys that were written out', () => {

@@ -34,7 +34,7 @@ export const alertRoutes: ApiRoutes = (app, { alerts, store }) => {
       answer: z.array(alertTargetSchema),
     }),
     async () => {
-      const targets = alerts?.targets ?? [];
+      const targets = alerts()?.targets ?? [];
       if (targets.length === 0) return [];
       const { state } = await store.readAlerts({ limit: 0 });
       const known = (state as unknown as AlertState | null)?.targets ?? {};

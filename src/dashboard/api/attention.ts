@@ -1,9 +1,11 @@
 import { z } from 'zod';
+import { whatLacking, whatUnreadable } from '../../deploys/unreadable.ts';
 import { StoreUnavailableError } from '../../errors.ts';
 import { type DeployedFlow, startsRuns } from '../../flows/catalog.ts';
 import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
 import { keptForIdle } from '../../flows/slots.ts';
 import { type KeyReport, reportKeys } from '../../keys/key-report.ts';
+import type { UnreadableManifest } from '../../manifest/load.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
 import { ALERT_FLOW_ID, subFlowsOf } from '../../model/manifest.ts';
@@ -85,6 +87,8 @@ interface Situation extends Pick<Parameters<typeof openCircuits>[0], 'hosts'> {
   readonly now: number;
   readonly flows: readonly DeployedFlow[];
   readonly triggers: readonly PreparedTrigger[];
+  /** Manifests of the folder that are not deployed as they are. */
+  readonly unreadable: readonly UnreadableManifest[];
   readonly schedules: readonly Schedule[];
   /** Runs that ended in the last 24 hours, counted from a whole hour. */
   readonly ended: readonly RunCount[];
@@ -172,9 +176,10 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
     store.measureStorage(),
   ]);
   const slots = { ...waits, concurrency };
-  const alertTargets = services.alerts?.targets.length ?? 0;
+  const alertTargets = services.alerts()?.targets.length ?? 0;
   const dead = deadReplicas(services);
   const known = {
+    unreadable: catalog.unreadable(),
     dead,
     storage,
     ended,
@@ -219,7 +224,7 @@ export function attentionTo(situation: Situation): AttentionItem[] {
     ...disabledFlows(situation),
     ...heldDeliveries(situation),
     ...closedFlows(situation.flows),
-    ...unservedTriggers(situation.flows),
+    ...unreadableFlows(situation),
     ...situation.triggers.flatMap((trigger) => triggerItems(trigger, situation)),
     ...rotationConcerns(situation.keys),
   ];
@@ -434,15 +439,26 @@ function heldDeliveries({ held: all, flows, now }: Situation): AttentionItem[] {
   });
 }
 
-function unservedTriggers(flows: Situation['flows']): AttentionItem[] {
-  return flows.flatMap(({ record, loaded }) =>
-    (loaded.unserved ?? []).map(({ triggerKey, why }) => ({
-      kind: 'manifest_unreadable' as const,
-      severity: 'error' as const,
-      message: `${record.name}/${triggerKey} answers every delivery with 503: ${why}`,
-      link: `/flows/flows/${record.id}`,
-    })),
-  );
+/** One for each manifest of the folder, for each other flow that lacks something, and for each trigger of the rest. */
+function unreadableFlows({ flows, unreadable }: Situation): AttentionItem[] {
+  const item = (message: string, link: string) =>
+    ({ kind: 'manifest_unreadable', severity: 'error', message, link }) as const;
+  const ofFolder = unreadable.map((manifest) => {
+    const flow = flows.find(({ record }) => record.id === manifest.flowId);
+    // The file tells two of them apart that have no page.
+    const link =
+      flow === undefined ? `/flows/flows#${encodeURIComponent(manifest.file)}` : `/flows/flows/${flow.record.id}`;
+    return item(whatUnreadable(manifest, flow), link);
+  });
+  const told = new Set(unreadable.map(({ flowId }) => flowId));
+  const others = flows.flatMap(({ record: { id, name }, loaded }) => {
+    if (loaded.unreadable !== undefined)
+      return told.has(id) ? [] : [item(whatLacking(name, loaded.unreadable), `/flows/flows/${id}`)];
+    return (loaded.unserved ?? []).map(({ triggerKey, why }) =>
+      item(`${name}/${triggerKey} answers every delivery with 503: ${why}`, `/flows/flows/${id}`),
+    );
+  });
+  return [...ofFolder, ...others];
 }
 
 function triggerItems(prepared: PreparedTrigger, { now }: Situation): AttentionItem[] {

@@ -67,7 +67,17 @@ export interface DeployAnswers {
 const reloadSchema = z
   .object({
     outcomes: z.array(deployOutcomeSchema),
-    warnings: z.array(z.string()).describe('Warnings about manifests, and flows whose manifest was removed.'),
+    unreadable: z
+      .array(
+        z.object({
+          file: z.string(),
+          flowId: field.id().nullable().describe('null where the file does not say it.'),
+          name: z.string(),
+          why: z.string().describe('The first mistake, and how many more there are.'),
+        }),
+      )
+      .describe('Manifests that cannot be read. Their flows go on as they were deployed.'),
+    warnings: z.array(z.string()).describe('Issues of manifests, and flows whose manifest was removed.'),
   })
   .meta({ id: 'Reload' });
 
@@ -81,6 +91,7 @@ const issueSchema = z.object({
 });
 
 const deployedTogetherSchema = reloadSchema
+  .omit({ unreadable: true })
   .extend({
     unseenPaths: z
       .array(issueSchema)
@@ -326,8 +337,12 @@ const reloadRoute: ApiRoutes = (app, { deployment }) => {
     route('flows', {
       operationId: 'reloadFlows',
       access: DEPLOY,
-      summary: 'Reads the folder of manifests again and deploys what changed; 409 if a flow was refused',
-      description: `If any manifest is invalid, nothing is deployed. ${SHAPES}`,
+      summary:
+        'Reads the folder of manifests and all secrets again and deploys what changed; 409 if a flow was refused or a manifest cannot be read',
+      description:
+        'Reads the file of variables (`.env`), credentials, targets of alerts and the secrets of all deployed flows again too; a ' +
+        'dry run does not. A manifest that cannot be read concerns its flow alone. With SLUICE_REFUSED_DEPLOYS=fail, or if the ' +
+        `folder itself cannot be read, nothing is deployed: 400. ${SHAPES}`,
       query,
       answer: reloadSchema,
       refusalShapes: { 400: invalidSchema, 409: reloadSchema },
@@ -337,6 +352,7 @@ const reloadRoute: ApiRoutes = (app, { deployment }) => {
       const {
         isValid,
         issues,
+        unreadable,
         outcomes,
         warnings: found,
       } = await deployment.reload({
@@ -345,9 +361,12 @@ const reloadRoute: ApiRoutes = (app, { deployment }) => {
         ...deployedBy(request),
       });
       if (!isValid) return refuse(reply, issues);
-      const isRefused = outcomes.some(({ action }) => action === 'refused');
+      const isRefused = unreadable.length > 0 || outcomes.some(({ action }) => action === 'refused');
       const warnings = [...issues.map(formatIssue), ...found];
-      return reply.code(isRefused ? 409 : 200).send({ outcomes: outcomes.map(outcomeView), warnings });
+      const told = unreadable.map(({ file, flowId = null, name, why }) => ({ file, flowId, name, why }));
+      return reply
+        .code(isRefused ? 409 : 200)
+        .send({ outcomes: outcomes.map(outcomeView), unreadable: told, warnings });
     },
   );
 };

@@ -3,11 +3,20 @@ import { z } from 'zod';
 import type { FlowSwitch } from '../../deploys/flow-switch.ts';
 import { HttpError } from '../../errors.ts';
 import { parseBody } from '../../expressions/trigger-body.ts';
-import type { DeployedFlow } from '../../flows/catalog.ts';
+import { type DeployedFlow, whyUnreadable } from '../../flows/catalog.ts';
 import { DETAILS } from '../../model/delivery.ts';
 import { runHeaders } from '../../webhooks/headers.ts';
 import { actorOf } from '../activity.ts';
-import { builtInFlow, field, flowDisabled, isoTime, isoTimeOrNull, outcomeSchema, unknownId } from '../answer.ts';
+import {
+  builtInFlow,
+  field,
+  flowDisabled,
+  flowUnreadable,
+  isoTime,
+  isoTimeOrNull,
+  outcomeSchema,
+  unknownId,
+} from '../answer.ts';
 import { documentedBody, ID_PARAMS, MAX_REASON, parameter, parseJsonBody, WHY } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
@@ -45,6 +54,8 @@ const triggerRoute: ApiRoutes = (app, services) => {
       refusals: [404, 409, 415],
     }),
     async (request) => {
+      const why = whyUnreadable(request.params.id, services.catalog);
+      if (why !== undefined) throw flowUnreadable(why);
       const flow = findFlow(request.params.id, services);
       const result = await services.engine.triggerFlow({
         flowId: flow.record.id,
@@ -58,6 +69,7 @@ const triggerRoute: ApiRoutes = (app, services) => {
       if (result.kind === 'unknown') throw unknownId('flow', flow.record.id);
       if (result.kind === 'builtIn') throw builtInFlow();
       if (result.kind === 'disabled') throw flowDisabled();
+      if (result.kind === 'unreadable') throw flowUnreadable(result.why);
       if (result.kind === 'conflict') {
         throw new HttpError('idempotency_conflict', `This key started the run ${result.runId}, with another body`);
       }

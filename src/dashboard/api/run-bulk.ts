@@ -152,6 +152,7 @@ const MESSAGES: Readonly<Record<(typeof LEFT_OUT_REASONS)[number], string>> = {
   changed: 'The run has changed since the plan',
   nothing_to_retry: 'The run has no step that can be retried',
   flow_disabled: 'The flow is disabled or drained',
+  flow_unreadable: 'The flow, or a secret that it needs, cannot be read',
   built_in_flow: 'The flow is one of Sluice itself',
   unknown_flow: 'The flow of the run is not deployed',
   unknown_run: 'The run was deleted',

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { SIGNAL_NAME } from '../../model/run.ts';
 import { reasonOf } from '../activity.ts';
-import { builtInFlow, field, flowDisabled, outcomeSchema, unknownId } from '../answer.ts';
+import { builtInFlow, field, flowDisabled, flowUnreadable, outcomeSchema, unknownId } from '../answer.ts';
 import { documentedBody, ID_PARAMS, parameter, readJsonBody, WHY } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
@@ -66,6 +66,7 @@ const rerunRoute: ApiRoutes = (app, { store, engine }) => {
       if (result.kind === 'unknown') throw new HttpError('unknown_flow', 'The flow of the run is not deployed');
       if (result.kind === 'builtIn') throw builtInFlow();
       if (result.kind === 'disabled') throw flowDisabled();
+      if (result.kind === 'unreadable') throw flowUnreadable(result.why);
       return { runId: result.runId, sourceRunId: source.id };
     },
   );

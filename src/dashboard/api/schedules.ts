@@ -2,7 +2,17 @@ import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
 import { MANIFEST_PARTS } from '../../manifest/schema.ts';
-import { builtInFlow, field, flowDisabled, isoTime, isoTimeOrNull, listOf, outcomeSchema, toList } from '../answer.ts';
+import {
+  builtInFlow,
+  field,
+  flowDisabled,
+  flowUnreadable,
+  isoTime,
+  isoTimeOrNull,
+  listOf,
+  outcomeSchema,
+  toList,
+} from '../answer.ts';
 import { COMMAND, IN_ORDER, isWithin, PAGING, parameter, parseJsonBody, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardApp, DashboardServices } from '../services.ts';
@@ -101,6 +111,7 @@ const triggerRoute: ApiRoutes = (app, { scheduler }) => {
       const result = known(await scheduler.trigger(request.params.jobId), request.params.jobId);
       if (result.kind === 'builtIn') throw builtInFlow();
       if (result.kind === 'disabled') throw flowDisabled();
+      if (result.kind === 'unreadable') throw flowUnreadable(result.why);
       if (result.kind === 'unknown') throw unknownSchedule(request.params.jobId);
       return { success: true, message: 'A run was started', runId: result.runId };
     },

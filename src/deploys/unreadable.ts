@@ -1,0 +1,27 @@
+import type { Logger } from 'pino';
+import type { DeployedFlow } from '../flows/catalog.ts';
+import type { UnreadableManifest } from '../manifest/load.ts';
+
+/** A flow whose revision in force lacks something, and what that means, in one sentence. */
+export function whatLacking(name: string, why: string): string {
+  return `${name} answers every delivery with 503, and starts no run by hand or by a schedule: ${why}`;
+}
+
+/** The same of a manifest of the folder; its flow is undefined where none is deployed. */
+export function whatUnreadable({ name, why }: UnreadableManifest, flow: DeployedFlow | undefined): string {
+  if (flow === undefined || flow.loaded.unreadable !== undefined) return whatLacking(name, why);
+  const { record } = flow;
+  return `The manifest of ${record.name} cannot be deployed, and revision ${record.revision} stays in force: ${why}`;
+}
+
+/** Says in the log which manifests are not deployed as they are. */
+export function logUnreadable(
+  unreadable: readonly UnreadableManifest[],
+  { find, logger }: { readonly find: (flowId: string) => DeployedFlow | undefined; readonly logger: Logger },
+): void {
+  for (const manifest of unreadable) {
+    const { file, flowId, name } = manifest;
+    const flow = flowId === undefined ? undefined : find(flowId);
+    logger.error({ file, flowId, name }, whatUnreadable(manifest, flow));
+  }
+}

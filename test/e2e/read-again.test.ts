@@ -1,0 +1,132 @@
+import { createHmac, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { createWorkspace, eventually, FLOW_ID, type Service, startService, type Workspace } from './service.ts';
+
+let workspace: Workspace;
+let service: Service;
+beforeEach(async () => {
+  workspace = await createWorkspace();
+});
+afterEach(async () => {
+  await service.stop('SIGTERM');
+  await workspace.remove();
+});
+
+const inFolder = (name: string) => join(workspace.folder, name);
+const pushBy = (reference: string) => ({
+  id: FLOW_ID,
+  name: 'push',
+  version: '1',
+  triggers: {
+    hook: {
+      type: 'webhook',
+      inputs: { webhookSlug: 'push', webhookSignatureScheme: 'GitHub', webhookHmacKey: reference },
+    },
+  },
+  steps: { first: { type: 'NoOp' } },
+});
+
+async function deliver(key: string): Promise<number> {
+  const body = JSON.stringify({ id: randomUUID() });
+  const signature = `sha256=${createHmac('sha256', key).update(body).digest('hex')}`;
+  const response = await fetch(`${service.url}/flows/api/webhook/push`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-hub-signature-256': signature },
+    body,
+  });
+  return response.status;
+}
+const reload = async () => (await fetch(`${service.url}/flows/api/flows/reload`, { method: 'POST' })).status;
+const start = async (env: Record<string, string> = {}) => {
+  service = await startService(workspace, { SLUICE_ENFORCEMENT_MODE: 'Enforce', ...env });
+};
+
+describe('.env', () => {
+  it('is read again on reload and on SIGHUP: a new webhook needs no restart', async () => {
+    await start();
+    await workspace.writeManifest('push.json', pushBy('env:PUSH_KEY'));
+    expect(await reload()).toBe(409);
+    expect(await deliver('first key')).toBe(503);
+    await writeFile(inFolder('.env'), 'PUSH_KEY=first key\n');
+    expect(await reload()).toBe(200);
+    expect(await deliver('first key')).toBe(200);
+    await writeFile(inFolder('.env'), 'PUSH_KEY=second key\n');
+    service.child.kill('SIGHUP');
+    await eventually(
+      () => deliver('second key'),
+      (status) => status === 200,
+    );
+    expect(await deliver('first key')).toBe(401);
+    expect(service.output()).toContain('changed');
+    expect(service.output()).not.toMatch(/first key|second key/);
+    await writeFile(inFolder('.env'), '');
+    expect(await reload()).toBe(409);
+    expect(await deliver('second key')).toBe(503);
+  });
+
+  it('gives way to the environment on a reload as at a start, and stays where it cannot be read', async () => {
+    await writeFile(inFolder('.env'), 'PUSH_KEY=of the file\nOWN_KEY=of the file\n');
+    await workspace.writeManifest('push.json', pushBy('env:PUSH_KEY'));
+    await start({ PUSH_KEY: 'of the environment' });
+    await writeFile(inFolder('.env'), 'PUSH_KEY=of the file again\n');
+    expect(await reload()).toBe(200);
+    expect(await deliver('of the environment')).toBe(200);
+    await rm(inFolder('.env'));
+    expect(await reload()).toBe(200);
+    expect(await deliver('of the environment')).toBe(200);
+    expect(service.output()).toContain('the variables could not be read again; they stay as they were');
+  });
+});
+
+it('a secret of a file is read again on reload, of a flow that came over the API too', async () => {
+  await writeFile(inFolder('key'), 'first key');
+  await start({ SLUICE_MANIFEST_SECRETS: `file:${inFolder('key')}` });
+  const response = await fetch(`${service.url}/flows/api/flows/${FLOW_ID}`, {
+    method: 'PUT',
+    body: JSON.stringify(pushBy(`file:${inFolder('key')}`)),
+  });
+  expect(response.status).toBe(200);
+  await writeFile(inFolder('key'), 'second key');
+  expect(await deliver('second key')).toBe(401);
+  expect(await reload()).toBe(200);
+  expect(await deliver('second key')).toBe(200);
+  expect(await deliver('first key')).toBe(401);
+});
+
+describe('targets of alerts', () => {
+  it('are read again on reload, the first one too', async () => {
+    const told: string[] = [];
+    const server = createServer((request, response) => {
+      request.on('data', (chunk) => told.push(`${request.url} ${chunk}`));
+      request.on('end', () => response.end());
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as { port: number };
+    const target = (path: string) => ({ type: 'slack', url: `http://127.0.0.1:${port}${path}`, intervalSeconds: 1 });
+    const write = (targets: object) => writeFile(inFolder('alerts.json'), JSON.stringify({ targets }));
+    await write({});
+    await start({ SLUICE_ALERTS: inFolder('alerts.json'), SLUICE_EGRESS_ALLOW: '127.0.0.1' });
+    await write({ one: target('/one') });
+    await workspace.writeManifest('push.json', pushBy('env:PUSH_KEY'));
+    expect(await reload()).toBe(409);
+    await eventually(
+      async () => told,
+      (lines) => lines.some((line) => line.startsWith('/one')),
+    );
+    expect(told.join()).toContain('PUSH_KEY is not set');
+    await write({ two: target('/two') });
+    expect(await reload()).toBe(409);
+    const names = async () =>
+      ((await (await fetch(`${service.url}/flows/api/alerts`)).json()) as { name: string }[]).map(({ name }) => name);
+    await eventually(names, (found) => found.join() === 'two');
+    await writeFile(inFolder('alerts.json'), '{');
+    expect(await reload()).toBe(409);
+    expect(await names()).toEqual(['two']);
+    expect(service.output()).toContain('the former credentials and targets of alerts stay in force');
+  });
+});
