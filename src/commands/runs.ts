@@ -126,6 +126,7 @@ const WAITS: Readonly<Record<WaitKind, readonly [does: (wait: RunWait) => string
   retry: [() => 'failed', 'retries'],
   poll: [() => 'waits', 'polls again'],
   host: [({ host }) => `waits for its turn at ${host ?? 'a host'}`, 'continues at the latest'],
+  secret: [() => 'waits for a secret', 'looks again'],
   run: [({ runId }) => `waits for the run ${runId ?? '?'}`, 'checks again'],
   slot: [() => 'waits for a free slot', 'was due'],
 };

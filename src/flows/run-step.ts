@@ -17,6 +17,7 @@ import type { HandlerTable } from './handlers/index.ts';
 import { type RunFlowInputs, runFlow } from './handlers/run-flow.ts';
 import type { PreparedStep } from './prepared-revision.ts';
 import { parseInputs, runHandler } from './run-handler.ts';
+import { beginAnew, MissingSecretError, secretWaitIn, waitForSecret } from './secret-wait.ts';
 import { backoffMs, nextAttemptAt, StepFailure } from './step-failure.ts';
 import {
   createRunInputs,
@@ -69,7 +70,7 @@ const MAX_LONE_DEATHS = 3;
 export function createRunStep(services: RunStepServices): RunStep {
   const openInput = createRunInputs(services);
   const run = async (
-    claim: Claim,
+    given: Claim,
     {
       signal,
       started,
@@ -80,18 +81,21 @@ export function createRunStep(services: RunStepServices): RunStep {
     let condition: ConditionResult | undefined;
     let prepared: Prepared | undefined;
     let ended: Ended | undefined;
+    const waited = secretWaitIn(given);
+    const claim = waited === undefined ? given : { ...given, resumed: waited.resumed };
     try {
       // Before anything of the step is read, which may be what takes the process down.
       refuseDeadly(claim);
       step = await stepOf(claim, services);
-      condition = await evaluateAtStart(step, claim, readRunInput);
+      condition = await evaluateAtStart(step, given, readRunInput);
       if (condition?.kind === 'skip') {
         const { reason, trace } = condition;
         return { input: null, evaluationTrace: trace, result: { kind: 'skipped', reason } };
       }
-      if (claim.resumed === null) started?.();
+      if (given.resumed === null) started?.();
       if (condition?.kind === 'failed') throw new StepFailure('when_failed', condition.message);
       prepared = await prepare({ claim, step, readRunInput }, services);
+      if (waited?.resumed === null) return { input: null, result: beginAnew(services.clock.now()) };
       const { definition, isFailureHandled } = step;
       const task = { ...prepared, step: definition, isFailureHandled, claim, signal, readRunInput, ...services };
       if (step.items !== undefined) ended = startOfLoop(definition, prepared.resolved.value, claim.stepKey);
@@ -100,6 +104,13 @@ export function createRunStep(services: RunStepServices): RunStep {
     } catch (error) {
       if (error instanceof StoreUnavailableError) throw error;
       if (signal.aborted && error === signal.reason) return undefined;
+      if (error instanceof MissingSecretError) {
+        const { flowId, runId, stepKey, resumed } = claim;
+        const about = { flowId, runId, stepKey, why: error.message };
+        if (waited === undefined) services.logger.error(about, 'a step waits for a secret that cannot be read');
+        const result = waitForSecret(error, { waited, resumed, now: services.clock.now() });
+        return { input: null, ...(condition && { evaluationTrace: condition.trace }), result };
+      }
       ended = failureOf(error);
       if (ended.kind === 'fault') {
         const { flowId, runId, stepKey } = claim;

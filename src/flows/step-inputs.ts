@@ -15,6 +15,7 @@ import type { Claim, LargeRunInput, RunInput, Store } from '../store/store.ts';
 import type { StepHandler } from './handlers/handler.ts';
 import { problemOfJson } from './non-json.ts';
 import { freezeJson, NO_CONTEXT, type PreparedInputs, type PreparedRevision } from './prepared-revision.ts';
+import { MissingSecretError } from './secret-wait.ts';
 import { StepFailure } from './step-failure.ts';
 
 export interface ResolvedInputs {
@@ -36,7 +37,10 @@ interface InputRequest {
   readonly claim: Pick<Claim, 'stepKey' | 'loop'>;
 }
 
-/** Renders the expressions of a step's inputs and puts its secrets in. Throws `StepFailure`, and what the store throws. */
+/**
+ * Renders the expressions of a step's inputs and puts its secrets in. Throws `StepFailure`, `MissingSecretError`, and what the
+ * store throws.
+ */
 export async function resolveInputs({
   inputs,
   handler,
@@ -59,7 +63,10 @@ export async function resolveInputs({
     );
   }
   const resolved = resolveStepSecrets({ written, rendered, secretInputs, readSecret });
-  if ('error' in resolved) throw new StepFailure('secret_unavailable', resolved.error, true);
+  if ('error' in resolved) {
+    if (resolved.isForbidden === true) throw new StepFailure('secret_unavailable', resolved.error, true);
+    throw new MissingSecretError(resolved.error);
+  }
   const references = secrets.map(({ text }) => text).filter(isReference);
   return { value: freezeJson(resolved.inputs), secrets: resolved.secrets, references };
 }

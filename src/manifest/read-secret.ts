@@ -5,7 +5,7 @@ import { NotAFileError, readRegularFileSync } from './read-file.ts';
 /** Resolves `env:NAME` or `file:PATH`. The error names the variable or the path, never a value. */
 export type SecretReader = (reference: string) => { readonly value: string } | UnreadSecret;
 
-interface UnreadSecret {
+export interface UnreadSecret {
   readonly error: string;
   /** The author of the reference may not read it, whether it exists or not. */
   readonly isForbidden?: true;

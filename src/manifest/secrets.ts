@@ -3,7 +3,7 @@ import { hasPlaceholder } from '../expressions/template.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { Graph, ManifestSnapshot, StepDefinition } from '../model/manifest.ts';
 import { CREDENTIAL_NAME, credentialsOf, MASK, maskUrl } from './mask.ts';
-import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
+import { isReference, resolveSecret, type SecretReader, type UnreadSecret } from './read-secret.ts';
 import type { Manifest, Trigger } from './schema.ts';
 import { WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
@@ -82,12 +82,12 @@ export function resolveStepSecrets(step: {
   readonly rendered: Json;
   readonly secretInputs: readonly string[];
   readonly readSecret: SecretReader;
-}): { readonly inputs: Json; readonly secrets: readonly string[] } | { readonly error: string } {
+}): { readonly inputs: Json; readonly secrets: readonly string[] } | UnreadSecret {
   const values = new Map<string, string>();
   const secrets: string[] = [];
   for (const { path, text } of stepSecrets(step.written, step.secretInputs)) {
     const secret = resolveSecret(text, step.readSecret);
-    if ('error' in secret) return { error: `inputs.${formatPath(path)}: ${secret.error}` };
+    if ('error' in secret) return { ...secret, error: `inputs.${formatPath(path)}: ${secret.error}` };
     values.set(formatPath(path), secret.value);
     secrets.push(...(isPlainUrl(text, path) ? credentialsOf(text) : [secret.value]));
   }

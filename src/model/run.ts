@@ -14,9 +14,9 @@ export const MAX_BYTES = {
 
 /**
  * What a step of a run in flight may wait for: a signal, the end of a delay, its next attempt, its next poll, its turn
- * at the host that it calls, the end of a sub-run, or a free slot.
+ * at the host that it calls, a secret that cannot be read, the end of a sub-run, or a free slot.
  */
-export const WAIT_KINDS = ['signal', 'delay', 'retry', 'poll', 'host', 'run', 'slot'] as const;
+export const WAIT_KINDS = ['signal', 'delay', 'retry', 'poll', 'host', 'secret', 'run', 'slot'] as const;
 export type WaitKind = (typeof WAIT_KINDS)[number];
 
 /** Names of signals, which fit in the path of the call that sends one. */

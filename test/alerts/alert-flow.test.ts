@@ -10,7 +10,7 @@ const MANIFEST = { id: ALERT_FLOW_ID, name: 'Mine', version: '2', steps: { a: { 
 const FLOW = `/flows/api/flows/${ALERT_FLOW_ID}`;
 const targets = { ops: { type: 'slack', url: 'https://hooks.example.com/canary' } };
 
-async function start({ manifests = [] as object[], } = {}) {
+async function start({ manifests = [] as object[] } = {}) {
   const workspace = await createWorkspace();
   onTestFinished(() => workspace.remove());
   for (const [at, manifest] of manifests.entries()) await workspace.writeManifest(`${at}.json`, manifest);

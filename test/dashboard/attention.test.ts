@@ -26,6 +26,7 @@ const calm: Situation = {
   drifts: [],
   alertTargets: 0,
   unreadable: [],
+  lacking: [],
 };
 const told = { storeKey: null, secrets: {}, settings: { SLUICE_PUBLIC_URL: 'a' }, extensions: [] };
 const replica = {

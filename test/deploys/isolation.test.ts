@@ -1,12 +1,14 @@
 import { createHmac, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { join } from 'node:path';
 import pino from 'pino';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { AppOptions, SluiceApp } from '../../src/app.ts';
 import { ManifestsError } from '../../src/errors.ts';
 import { buildApp } from '../database.ts';
-import { createWorkspace, FLOW_ID, githubManifest, type Workspace } from '../e2e/service.ts';
+import { createWorkspace, eventually, FLOW_ID, githubManifest, type Workspace } from '../e2e/service.ts';
 
 const KEY = 'a key that the publisher has too';
 const OTHER_ID = '11111111-6c1d-4f0e-9a51-3f0f8d1c2a10';
@@ -277,4 +279,71 @@ it('redelivers what it answered with 503 once the manifest can be read', async (
   await write(push());
   await ask('POST', '/flows/reload');
   expect((await ask('POST', `/webhooks/${deliveryId}/redeliver`)).answer).toMatchObject({ outcome: 'accepted' });
+});
+
+describe('a step of a run in flight whose secret cannot be read', () => {
+  it.each(['variable', 'file'])('waits until its %s is there, at no cost to its attempts or its time', async (kind) => {
+    const seen: (string | undefined)[] = [];
+    const server = createServer((request, response) => {
+      seen.push(request.headers.authorization);
+      response.end('{}');
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as { port: number };
+    const reference = kind === 'file' ? 'file:token' : 'env:TOKEN';
+    const give = async (value: string | undefined) => {
+      if (kind === 'variable' && value === undefined) delete environment.TOKEN;
+      else if (kind === 'variable') environment.TOKEN = value ?? '';
+      else if (value === undefined) await rm(join(workspace.folder, 'manifests', 'token'));
+      else await writeFile(join(workspace.folder, 'manifests', 'token'), value);
+    };
+    await give('first');
+    const inputs = { url: `http://127.0.0.1:${port}/`, headers: { authorization: reference } };
+    await write(
+      push({
+        steps: {
+          first: { type: 'WaitForSignal', inputs: { signalName: 'go' } },
+          call: { type: 'HttpRequest', inputs, timeoutSeconds: 5, runAfter: { first: ['Succeeded'] } },
+        },
+      }),
+    );
+    const settings = { egressAllow: ['127.0.0.1'] };
+    await start(settings);
+    const { runId } = (await ask('POST', `/flows/${FLOW_ID}/trigger`, {})).answer;
+    await give(undefined);
+    await start(settings);
+    expect((await ask('POST', `/flows/${FLOW_ID}/trigger`, {})).status).toBe(503);
+    await ask('POST', `/runs/${runId}/signals/go`, {});
+    const run = async () => (await ask('GET', `/runs/${runId}`)).answer;
+    const waiting = await eventually(run, ({ waitingFor }) => waitingFor[0]?.for === 'secret');
+    expect(waiting.waitingFor).toMatchObject([{ stepKey: 'call', why: expect.stringContaining('headers.authorization') }]);
+    expect((await ask('GET', '/runs?waiting=secret')).answer).toMatchObject([{ id: runId }]);
+    expect(await attention()).toHaveLength(1);
+    await give('second');
+    expect((await run()).status).toBe('Running');
+    const ended = await eventually(run, ({ status }) => status !== 'Running');
+    expect(ended.status).toBe('Succeeded');
+    expect(seen).toEqual(['second']);
+    const { attempts } = (await ask('GET', `/runs/${runId}/steps/call`)).answer;
+    expect(attempts.map(({ status }: { status: string }) => status)).toEqual(['Failed', 'Succeeded']);
+    expect((await deliver()).status).toBe(503);
+    await ask('POST', '/flows/reload');
+    expect((await deliver()).status).toBe(200);
+  });
+
+  it('needs attention although its flow was deployed with it', async () => {
+    await writeFile(join(workspace.folder, 'manifests', 'token'), 'first');
+    const inputs = { url: 'http://127.0.0.1:9/', headers: { authorization: 'file:token' } };
+    await write(push({ steps: { call: { type: 'HttpRequest', inputs } } }));
+    await start();
+    await rm(join(workspace.folder, 'manifests', 'token'));
+    const { runId } = (await ask('POST', `/flows/${FLOW_ID}/trigger`, {})).answer;
+    const [item] = await eventually(attention, (items) => items.length > 0);
+    expect(item).toMatchObject({
+      severity: 'error',
+      message: expect.stringMatching(/^Steps of push wait for a secret: call: inputs.headers.authorization: the file token/),
+      link: `/flows/runs/${runId}`,
+    });
+  });
 });

@@ -128,7 +128,7 @@ describe.each(deliveryStores())('an accepted delivery, its records in the %s', (
 it('a manifest with a tolerance that is longer than nonces are kept is refused by its field', async () => {
   const { start, write } = await bench('database');
   await write('hook', stripe(61));
-  const refused = start({ nonceTtlSeconds: 60 });
+  const refused = start({ nonceTtlSeconds: 60, refusedDeploys: 'fail' });
   await expect(refused).rejects.toThrow(ManifestsError);
   await expect(refused).rejects.toThrow('triggers.hook.inputs.webhookReplayToleranceSeconds');
 });

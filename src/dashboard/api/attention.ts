@@ -89,6 +89,8 @@ interface Situation extends Pick<Parameters<typeof openCircuits>[0], 'hosts'> {
   readonly triggers: readonly PreparedTrigger[];
   /** Manifests of the folder that are not deployed as they are. */
   readonly unreadable: readonly UnreadableManifest[];
+  /** Of flows with steps that wait for a secret, what the first one found lacks. */
+  readonly lacking: readonly { readonly flowId: string; readonly runId: string; readonly why: string }[];
   readonly schedules: readonly Schedule[];
   /** Runs that ended in the last 24 hours, counted from a whole hour. */
   readonly ended: readonly RunCount[];
@@ -163,18 +165,20 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
   const { store, catalog, scheduler, triggers, clock, stepConcurrency: concurrency } = services;
   const now = clock.now();
   const since = now - LOOK_BACK_HOURS * HOUR_MS;
-  const [ended, deliveries, held, schedules, waits, hosts, replicas, keys, drifts, storage] = await Promise.all([
-    store.countEndedRuns(since),
-    store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
-    store.listHeld(),
-    scheduler.list(),
-    store.listSlotWaits({ now, dueBefore: now - LONG_SLOT_WAIT_MS }),
-    services.hosts.list(),
-    sharingReplicas(services),
-    reportKeys({ ...services, triggers: triggers() }),
-    listDrifts(services),
-    store.measureStorage(),
-  ]);
+  const [ended, deliveries, held, schedules, waits, hosts, replicas, keys, drifts, storage, lacking] =
+    await Promise.all([
+      store.countEndedRuns(since),
+      store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
+      store.listHeld(),
+      scheduler.list(),
+      store.listSlotWaits({ now, dueBefore: now - LONG_SLOT_WAIT_MS }),
+      services.hosts.list(),
+      sharingReplicas(services),
+      reportKeys({ ...services, triggers: triggers() }),
+      listDrifts(services),
+      store.measureStorage(),
+      listSecretWaits(services),
+    ]);
   const slots = { ...waits, concurrency };
   const alertTargets = services.alerts()?.targets.length ?? 0;
   const dead = deadReplicas(services);
@@ -191,6 +195,7 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
     replicas,
     keys,
     drifts,
+    lacking,
     alertTargets,
   };
   return { now, flows: catalog.list(), triggers: triggers().list(), ...known };
@@ -206,6 +211,25 @@ async function notStored({ metrics }: DashboardServices): Promise<AttentionItem[
   if (count === 0) return [];
   const message = `${count} deliveries got 503 since this process started because the store was unavailable`;
   return [{ kind: 'deliveries_not_stored', severity: 'error', message, link: '/metrics' }];
+}
+
+/** Runs that are looked at for their flows. */
+const SECRET_WAITS = 200;
+
+async function listSecretWaits({
+  store,
+  clock,
+}: Pick<DashboardServices, 'store' | 'clock'>): Promise<Situation['lacking']> {
+  // One that is due again is about to look.
+  const dueBefore = clock.now() - HOUR_MS;
+  const { items } = await store.listRuns({ skip: 0, take: SECRET_WAITS, waiting: { kind: 'secret', dueBefore } });
+  const firsts = new Map(items.map(({ id, flowId }) => [flowId, id]));
+  if (firsts.size === 0) return [];
+  const { waits } = await store.describeRuns({ running: [...firsts.values()], ended: [], dueBefore });
+  return [...firsts].flatMap(([flowId, runId]) => {
+    const wait = waits.find((each) => each.runId === runId && each.lacking !== null);
+    return wait === undefined ? [] : [{ flowId, runId, why: `${wait.stepKey}: ${wait.lacking}` }];
+  });
 }
 
 /** The most severe first. */
@@ -440,7 +464,7 @@ function heldDeliveries({ held: all, flows, now }: Situation): AttentionItem[] {
 }
 
 /** One for each manifest of the folder, for each other flow that lacks something, and for each trigger of the rest. */
-function unreadableFlows({ flows, unreadable }: Situation): AttentionItem[] {
+function unreadableFlows({ flows, unreadable, lacking }: Situation): AttentionItem[] {
   const item = (message: string, link: string) =>
     ({ kind: 'manifest_unreadable', severity: 'error', message, link }) as const;
   const ofFolder = unreadable.map((manifest) => {
@@ -458,7 +482,12 @@ function unreadableFlows({ flows, unreadable }: Situation): AttentionItem[] {
       item(`${name}/${triggerKey} answers every delivery with 503: ${why}`, `/flows/flows/${id}`),
     );
   });
-  return [...ofFolder, ...others];
+  // Of a revision that is no longer in force, too.
+  const ofSteps = lacking.flatMap(({ flowId, runId, why }) => {
+    const isTold = flows.find(({ record }) => record.id === flowId)?.loaded.unreadable !== undefined;
+    return isTold ? [] : [item(`Steps of ${nameOf(flowId, flows)} wait for a secret: ${why}`, `/flows/runs/${runId}`)];
+  });
+  return [...ofFolder, ...others, ...ofSteps];
 }
 
 function triggerItems(prepared: PreparedTrigger, { now }: Situation): AttentionItem[] {

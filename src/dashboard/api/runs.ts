@@ -31,7 +31,7 @@ const waitSchema = z.object({
     .describe(
       'When the step continues, or stops waiting for its signal; for a host, when it is tried again if its circuit is open, else the latest time. Null if no time is set.',
     ),
-  why: z.string().nullable().describe('Why the circuit of the host is open; null if it is not, and for all else.'),
+  why: z.string().nullable().describe('Why the circuit of the host is open, or the secret cannot be read; null for all else.'),
   steps: field.integer().describe('How many steps wait for it; counts up to 100.'),
 });
 
@@ -278,12 +278,12 @@ function byRun<Row extends { readonly runId: string }>(rows: readonly Row[]): Re
 }
 
 function waitView(
-  { kind, stepKey, signalName, host, subRunId, until, steps }: RunWait,
+  { kind, stepKey, signalName, host, subRunId, lacking, until, steps }: RunWait,
   hosts: readonly HostState[],
 ): RunView['waitingFor'][number] {
   // What the step itself says is when it looks again though nobody has called it: a release comes long before.
   const [circuit] = hosts.find(({ origin }) => origin === host)?.circuits ?? [];
-  const why = host === null || circuit === undefined ? null : circuitText(host, circuit);
+  const why = host === null || circuit === undefined ? lacking : circuitText(host, circuit);
   const next = isoTimeOrNull(circuit?.until ?? until);
   return { for: kind, stepKey, signalName, host, runId: subRunId, until: next, why, steps };
 }

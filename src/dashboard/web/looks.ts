@@ -66,6 +66,7 @@ const WAITS = {
   retry: ['warn', 'replay', 'Waiting'],
   poll: ['busy', 'clock', 'Waiting'],
   host: ['busy', 'pending', 'Waiting'],
+  secret: ['warn', 'pause', 'Waiting'],
   run: ['busy', 'clock', 'Waiting'],
   slot: ['busy', 'pending', 'Waiting'],
 } as const satisfies Record<Api['Run']['waitingFor'][number]['for'], LookRow>;

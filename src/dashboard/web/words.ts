@@ -178,6 +178,7 @@ export const WAITS = {
   retry: { label: 'The next retry', does: 'failed', next: 'retries' },
   poll: { label: 'The next poll', does: 'waits', next: 'polls again' },
   host: { label: 'A turn at a host', does: 'waits for its turn at', next: 'continues at the latest' },
+  secret: { label: 'A secret', does: 'waits for a secret', next: 'looks again' },
   run: { label: 'A run of another flow', does: 'waits for the run', next: 'checks again' },
   slot: { label: 'A free slot', does: 'waits for a free slot', next: '' },
 } as const satisfies Record<

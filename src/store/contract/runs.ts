@@ -126,6 +126,8 @@ export interface RunWait {
   readonly host: string | null;
   /** The run that its step waits for; null where it waits for none. */
   readonly subRunId: string | null;
+  /** Why the secret that it waits for cannot be read; null where it waits for none. */
+  readonly lacking: string | null;
   /** When it goes on, or no longer waits for its signal; null if no time is set, as for a slot. */
   readonly until: number | null;
   /** How many wait for it; at most 100 are counted. */

@@ -30,6 +30,7 @@ const LATER_KINDS = WAIT_KINDS.filter((kind) => kind !== 'slot');
 interface KnownState {
   readonly lastPoll?: StepOutline['lastPoll'];
   readonly subRun?: string;
+  readonly secretWait?: string;
 }
 
 /** What a step that waits has kept. */
@@ -47,13 +48,13 @@ function* describeRuns(
       (SELECT count(*) FROM (SELECT 1 ${waiting} LIMIT ${fixed(String(COUNTED_WAITS))}) AS counted) AS steps`;
   };
   const isLater = sql`${waitKind} = kinds.kind AND (due_at IS NULL OR due_at > ${dueBefore})`;
-  const isDue = sql`${waitKind} IN ('start', 'signal', 'delay', 'retry', 'poll', 'host', 'run') AND due_at <= ${dueBefore}`;
-  const waits = yield* port.all<Omit<RunWait, 'subRunId'> & { readonly wait: string | null }>(sql`
+  const isDue = sql`${waitKind} IN ('start', 'signal', 'delay', 'retry', 'poll', 'host', 'secret', 'run') AND due_at <= ${dueBefore}`;
+  const waits = yield* port.all<Omit<RunWait, 'subRunId' | 'lacking'> & { readonly wait: string | null }>(sql`
     SELECT first.run_id AS "runId", first.kind, s.step_key AS "stepKey", s.signal_name AS "signalName",
       CASE ${waitKind} WHEN 'host' THEN ${origin} END AS host,
       least(coalesce(s.due_at, s.limit_at), coalesce(s.limit_at, s.due_at)) AS until, first.steps,
       -- What other steps keep may be large.
-      CASE ${waitKind} WHEN 'run' THEN s.wait END AS wait
+      CASE WHEN ${waitKind} IN ('run', 'secret') THEN s.wait END AS wait
     FROM (
       SELECT runs.run_id, kinds.kind, ${first(isLater)}
       FROM unnest(${running}::uuid[]) AS runs (run_id) CROSS JOIN unnest(${LATER_KINDS}::text[]) AS kinds (kind)
@@ -65,7 +66,7 @@ function* describeRuns(
       SELECT run_id, step_key, error, row_number() OVER (PARTITION BY run_id ORDER BY completed_at, step_key) AS n
       FROM sluice.steps WHERE run_id = ANY (${ended}) AND status = 'Failed' AND strpos(step_key, '.') = 0
     ) AS failed WHERE n <= ${LISTED_FAILURES} ORDER BY n`);
-  const ofSlot = { signalName: null, host: null, subRunId: null, until: null };
+  const ofSlot = { signalName: null, host: null, subRunId: null, lacking: null, until: null };
   return {
     waits: running.flatMap((runId) =>
       WAIT_KINDS.flatMap((kind) =>
@@ -74,6 +75,7 @@ function* describeRuns(
           .map(({ wait, ...row }) => ({
             ...row,
             subRunId: stateIn(wait).subRun ?? null,
+            lacking: stateIn(wait).secretWait ?? null,
             ...(kind === 'slot' && ofSlot),
           })),
       ),

@@ -6,5 +6,6 @@ export const ORIGIN_OF_STEP = `substr(${QUEUE_OF_STEP}, 1, strpos(${QUEUE_OF_STE
 
 /** What a pending step waits for until it is due, in the words of its index; one that was not tried yet is at its start. */
 export const WAIT_KIND = `(CASE WHEN signal_name IS NOT NULL THEN 'signal' WHEN attempt_count = 0 THEN 'start' WHEN wait IS NULL THEN 'retry'
+  WHEN strpos(wait, '"secretWait":') > 0 THEN 'secret'
   WHEN strpos(wait, '"hostTurn":"') > 0 THEN 'host' WHEN strpos(wait, '"lastPoll":') > 0 THEN 'poll'
   WHEN strpos(wait, '"subRun":') > 0 THEN 'run' ELSE 'delay' END)`;

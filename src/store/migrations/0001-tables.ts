@@ -330,6 +330,7 @@ export const tables = `
   -- What the steps of a run wait for. A step that was not tried yet waits for a slot alone.
   CREATE INDEX steps_waiting ON sluice.steps (
     (CASE WHEN signal_name IS NOT NULL THEN 'signal' WHEN attempt_count = 0 THEN 'start' WHEN wait IS NULL THEN 'retry'
+      WHEN strpos(wait, '"secretWait":') > 0 THEN 'secret'
       WHEN strpos(wait, '"hostTurn":"') > 0 THEN 'host' WHEN strpos(wait, '"lastPoll":') > 0 THEN 'poll'
       WHEN strpos(wait, '"subRun":') > 0 THEN 'run' ELSE 'delay' END),
     run_id, due_at, flow_id

@@ -226,8 +226,8 @@ function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
         </div>
       ))}
       {run.waitingFor.filter(isUntold).map((wait) => (
-        <div key={wait.for} class={`notice ${wait.for === 'signal' ? 'warn' : 'busy'}`}>
-          <Icon name={wait.for === 'signal' ? 'pause' : 'clock'} />
+        <div key={wait.for} class={`notice ${NEEDS_A_PERSON.has(wait.for) ? 'warn' : 'busy'}`}>
+          <Icon name={NEEDS_A_PERSON.has(wait.for) ? 'pause' : 'clock'} />
           <span class="break">
             <WaitText wait={wait} />
           </span>
@@ -250,6 +250,8 @@ function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
     </div>
   );
 }
+
+const NEEDS_A_PERSON: ReadonlySet<Api['Run']['waitingFor'][number]['for']> = new Set(['signal', 'secret']);
 
 /** Signals and polls of steps outside of loops have notices of their own. */
 function isUntold(wait: Api['Run']['waitingFor'][number]): boolean {
