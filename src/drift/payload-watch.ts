@@ -6,7 +6,7 @@ import { pathsRead, typeAt } from '../expressions/payload-paths.ts';
 import { compileKeys } from '../expressions/search-keys.ts';
 import { parseBody } from '../expressions/trigger-body.ts';
 import { type Clock, deletionGuard, HOUR_MS, MINUTE_MS } from '../model/clock.ts';
-import type { PathDrift, PathType } from '../model/payload.ts';
+import type { CountedType, PathDrift, PathType } from '../model/payload.ts';
 import type { DeliverySample, PathCount, PayloadWatch, Store } from '../store/store.ts';
 import { createSweeper, type Sweeper } from '../sweeper.ts';
 import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
@@ -46,7 +46,7 @@ function eventPathsOf(event: NonNullable<PreparedTrigger['searchKeys']>['event']
 
 /** What one delivery has at each path; paths that it tells nothing of are left out. Undefined where it cannot be read. */
 function typesIn(
-  { headers, body, contentType }: Omit<DeliverySample, 'id' | 'receivedAt' | 'event'>,
+  { headers, body, contentType }: Pick<DeliverySample, 'headers' | 'body' | 'contentType'>,
   paths: readonly { readonly text: string; readonly path: OpenPath }[],
 ): ReadonlyMap<string, PathType> | undefined {
   if (body === null) return undefined;
@@ -70,7 +70,7 @@ interface WatchServices {
   readonly logger: Logger;
 }
 
-/** Of a trigger that gets fewer in a minute, every delivery is looked at. */
+/** Of a trigger that gets fewer in a minute, every delivery is looked at; of others, some of each event. */
 const SAMPLES_A_PASS = 50;
 /** As much as one delivery may have by default; it is parsed again, once. */
 const BYTES_A_PASS = 1024 * 1024;
@@ -151,10 +151,10 @@ async function lookAt(prepared: PreparedTrigger, { store, clock }: WatchServices
 }
 
 /** Paths that always had one type: while they have it, nothing can drift, and their counts need not be read. */
-const steadyPaths = new WeakMap<PreparedTrigger, ReadonlyMap<string, PathType | undefined>>();
+const steadyPaths = new WeakMap<PreparedTrigger, ReadonlyMap<string, CountedType | undefined>>();
 
-function typesOfSteady(rows: readonly NewCount[]): ReadonlyMap<string, PathType | undefined> {
-  const types = new Map<string, PathType | undefined>();
+function typesOfSteady(rows: readonly NewCount[]): ReadonlyMap<string, CountedType | undefined> {
+  const types = new Map<string, CountedType | undefined>();
   for (const row of rows) {
     const place = placeOf(row);
     types.set(place, !types.has(place) || types.get(place) === row.type ? row.type : undefined);
@@ -180,10 +180,23 @@ type NewCount = Omit<PathCount, 'triggerKey'>;
 
 function countsOf(sample: DeliverySample, { reads, eventPaths }: TriggerReads): NewCount[] {
   const hour = Math.floor(sample.receivedAt / HOUR_MS);
-  return [...(typesIn(sample, reads) ?? [])].map(([path, type]) => {
+  return [...(typesIn(sample, reads) ?? [])].map(([path, found]) => {
     const event = eventPaths.has(path) ? null : sample.event;
+    const type = found === 'absent' && hasFailedBy(path, sample) ? 'failed' : found;
     return { event, path, hour, type, count: 1, firstId: sample.id, lastId: sample.id };
   });
+}
+
+/** Whether the run of a delivery failed because there was no such path, or nothing around it. */
+function hasFailedBy(path: string, { failure }: DeliverySample): boolean {
+  const [, missing] = /: there is no (.+?)(?: \(at character \d+\))?$/.exec(failure?.message ?? '') ?? [];
+  if (missing === undefined) return false;
+  // As `formatPath` writes it; keys that it quotes stay as they are.
+  const written = missing.replace(/\[["']([\w$-]+)["']\]/g, '.$1').replace(/^trigger\./, '');
+  const within = (outer: string, inner: string) => inner === outer || inner.startsWith(`${outer}.`) || inner.startsWith(`${outer}[`);
+  if (!written.startsWith('loop.item')) return within(written, path);
+  const item = path.lastIndexOf('[]');
+  return item !== -1 && within(written.slice('loop.item'.length), path.slice(item + 2));
 }
 
 /** One count for each row of the store; they are in order of arrival. */

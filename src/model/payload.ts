@@ -6,6 +6,9 @@ export const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 export const PATH_TYPES = ['absent', 'null', 'boolean', 'number', 'string', 'array', 'object', 'mixed'] as const;
 export type PathType = (typeof PATH_TYPES)[number];
 
+/** The same as it is counted. `failed`: it is absent, and the run failed because of that. */
+export type CountedType = PathType | 'failed';
+
 /**
  * What a missing path means to a flow. `required`: each run that reads it fails. `conditional`: only some runs read it.
  * `optional`: the flow tests whether it exists.
@@ -26,4 +29,6 @@ export interface PathDrift {
   /** Deliveries that were looked at: before, and those since then that differ. */
   readonly before: number;
   readonly differing: number;
+  /** How many of those had runs that failed because the path was missing. */
+  readonly failed: number;
 }

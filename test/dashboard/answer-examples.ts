@@ -177,7 +177,8 @@ export const examples: Record<string, readonly Example[]> = {
     at('/flows/reload', 409, {
       before: ({ triggered, inFolder }) => triggered(FOLDER_ID).then(() => inFolder({ ...IN_FOLDER, steps: {} })),
     }),
-    at('/flows/reload', 400, { before: ({ inFolder }) => inFolder({ ...IN_FOLDER, version: 7 }) }),
+    at('/flows/reload', 409, { before: ({ inFolder }) => inFolder({ ...IN_FOLDER, version: 7 }) }),
+    at('/flows/reload?allow=everything', 400),
   ],
   listRevisions: [
     ...flow('/revisions'),

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
 import { createPayloadWatch, timeOf } from '../../src/drift/payload-watch.ts';
 import { buildApp } from '../database.ts';
-import { createWorkspace, type Workspace } from '../e2e/service.ts';
+import { createWorkspace, eventually, type Workspace } from '../e2e/service.ts';
 
 const logger = pino({ level: 'silent' });
 const MESSAGE = `order \${trigger.body.order.id} of \${trigger.headers["x-shop"]}`;
@@ -16,7 +16,7 @@ let app: SluiceApp;
 let flowId: string;
 beforeAll(async () => {
   workspace = await createWorkspace();
-  app = await buildApp({ folder: workspace.folder, logger });
+  app = await buildApp({ folder: workspace.folder, logger, settings: { port: 0 } });
   await app.fastify.ready();
 });
 beforeEach(() => {
@@ -140,6 +140,17 @@ describe('a path that deliveries no longer have', () => {
     expect(await drifts()).toEqual([expect.stringContaining(`the first is ${first}`)]);
   });
 
+  it('is told of an event although far more deliveries of another one came after it', async () => {
+    await deploy();
+    await send(20, order());
+    await look();
+    const [first] = await send(8, order('created', {}));
+    await send(300, { kind: 'ping', order: { id: 'o1' } });
+    await look();
+    expect(await drifts()).toEqual([expect.stringContaining(`is missing from 8 since`)]);
+    expect((await drifts())[0]).toContain(`the first is ${first}`);
+  });
+
   it('is told of another type, and of items of lists', async () => {
     await deploy(`\${trigger.body.items.map(i, i.sku)}`, {});
     await send(20, { items: [{ sku: 'a' }] });
@@ -251,5 +262,67 @@ describe('a dry run', () => {
       { message: 'reads body.total, which none of the 6 newest deliveries had' },
     ]);
     expect(await dryRun(`\${has(trigger.body.total) ? trigger.body.total : 0} \${trigger.body.order.id}`)).toEqual([]);
+  });
+});
+
+describe('a path whose lack made a run fail', () => {
+  beforeAll(async () => void (await app.listen()));
+
+  const ended = async (count: number) => {
+    const failed = async () => (await get(`/runs?flowId=${flowId}&status=Failed&take=100`)).length;
+    await eventually(failed, (found) => found === count);
+  };
+
+  it.each([
+    ['the path', `\${trigger.body.order.id}`, order('created', {})],
+    ['what is around it', `\${trigger.body.order.id}`, { kind: 'created' }],
+    ['its key in brackets', `\${trigger.body["order"]["id"]}`, order('created', {})],
+  ])('is told from the first such run on, whichever names %s', async (_what, message, body) => {
+    await deploy(message);
+    await send(20, order());
+    await look();
+    await send(1, body);
+    await ended(1);
+    await look();
+    expect(await drifts()).toEqual([
+      expect.stringContaining('body.order.id, a string in 20 deliveries before, is missing from 1, whose runs failed for lack of it, since'),
+    ]);
+    await send(1, order());
+    await look();
+    expect(await drifts()).toEqual([]);
+  });
+
+  it('is told where only few of many deliveries of one event lack it', async () => {
+    await deploy();
+    await send(20, order());
+    await look();
+    const sent = Array.from({ length: 5 }, async () => {
+      await send(1, order('created', {}));
+      await send(60, order());
+    });
+    await Promise.all(sent);
+    await ended(5);
+    await look();
+    expect(await drifts()).toEqual([expect.stringContaining('whose runs failed for lack of it')]);
+  });
+
+  it('is told where the flow asks for the path elsewhere', async () => {
+    await deploy(`\${has(trigger.body.order.id) ? 'yes' : 'no'} \${trigger.body.order.id}`);
+    await send(20, order());
+    await look();
+    await send(1, order('created', {}));
+    await ended(1);
+    await look();
+    expect(await drifts()).toHaveLength(1);
+  });
+
+  it('is not told of a run that failed by something else', async () => {
+    await deploy(`\${has(trigger.body.order.id) ? 'yes' : string(trigger.body.nothing)}`);
+    await send(20, order());
+    await look();
+    await send(1, order('created', {}));
+    await ended(1);
+    await look();
+    expect((await drifts()).filter((message) => message.includes('order.id'))).toEqual([]);
   });
 });

@@ -111,7 +111,8 @@ describe('a scheme', () => {
     );
     expect(gateway.summary.join()).toContain('publishers/hook: unrecognised scheme "GitHubb"');
     expect((await gateway.deliver('hook', { body: '{}' })).status).toBe(200);
-    await expect(open({ hook }, { strictManifests: true })).rejects.toThrow('"GitHubb" is not a known scheme');
+    await expect(open({ hook }, { strictManifests: true, refusedDeploys: 'fail' })).rejects.toThrow(
+      '"GitHubb" is not a known scheme');
   });
 
   it.each(['Twilio', 'GitHubLegacy'])(
@@ -137,7 +138,9 @@ describe('a scheme', () => {
   it('of Custom without a header is one mistake, told once', async () => {
     const hook = { ...GITHUB, webhookSignatureScheme: 'custom' };
     const strategy = { ...hook, webhookSignatureHeader: 'X-Sig', webhookSignedPayloadStrategy: 'Custom' } as const;
-    const start = await open({ hook, strategy }).catch((error: Error) => error.message.split('\n').slice(1));
+    const start = await open({ hook, strategy }, { refusedDeploys: 'fail' }).catch((error: Error) =>
+      error.message.split('\n').slice(1),
+    );
     expect(start).toEqual([
       expect.stringContaining('triggers.hook.inputs.webhookSignatureHeader: is required with scheme Custom'),
       expect.stringContaining('triggers.strategy.inputs.webhookCustomStrategyName: is required with strategy Custom'),

@@ -38,6 +38,7 @@ export const pathSchema = z
         firstDeliveryId: field.id().describe('The first sampled delivery that differs.'),
         before: field.integer().describe('Sampled deliveries before that one.'),
         differing: field.integer().describe('Sampled deliveries since then that differ.'),
+        failed: field.integer().describe('How many of those had a run that failed because the path was missing.'),
       })
       .nullable()
       .describe('What changed; null if nothing did.'),
@@ -55,7 +56,7 @@ export const pathRoutes: ApiRoutes = (app, services) => {
       operationId: 'listPaths',
       summary: 'The paths of its deliveries that a flow reads, and how many deliveries had them',
       description:
-        'Sluice samples accepted deliveries once a minute, up to 50 of each trigger. It does not store their values.',
+        'Sluice samples accepted deliveries once a minute, up to 50 of each trigger, of each event in turn. It does not store their values.',
       params: ID_PARAMS,
       answer: z.array(pathSchema),
       refusals: [404],
@@ -87,9 +88,12 @@ function pathsOf(prepared: PreparedTrigger, counts: readonly PathCount[], drifts
 
 function figuresOf(rows: readonly PathCount[]): Pick<Path, 'looked' | 'seen' | 'types' | 'lastSeenAt'> {
   const types = new Map<PathType, number>();
-  for (const row of rows) types.set(row.type, (types.get(row.type) ?? 0) + row.count);
+  for (const row of rows) {
+    const found = row.type === 'failed' ? 'absent' : row.type;
+    types.set(found, (types.get(found) ?? 0) + row.count);
+  }
   const looked = rows.reduce((sum, { count }) => sum + count, 0);
-  const ids = rows.filter((row) => row.type !== 'absent').map(({ lastId }) => lastId);
+  const ids = rows.filter(({ type: found }) => found !== 'absent' && found !== 'failed').map(({ lastId }) => lastId);
   const last = ids.toSorted().at(-1);
   return {
     looked,
@@ -99,8 +103,8 @@ function figuresOf(rows: readonly PathCount[]): Pick<Path, 'looked' | 'seen' | '
   };
 }
 
-function driftView({ was, now, firstAt, firstId, before, differing }: PathDrift): NonNullable<Path['drift']> {
-  return { was, now, since: isoTime(firstAt), firstDeliveryId: firstId, before, differing };
+function driftView({ firstAt, firstId, event: _event, path: _path, ...drift }: PathDrift): NonNullable<Path['drift']> {
+  return { ...drift, since: isoTime(firstAt), firstDeliveryId: firstId };
 }
 
 /** A trigger whose deliveries have no longer what its flow reads. */
@@ -142,8 +146,9 @@ export function driftItems(all: readonly TriggerDrifts[]) {
   return all.flatMap(({ prepared: { trigger }, drifts }) => {
     const [first, ...others] = drifts.toSorted((one, other) => (one.firstId < other.firstId ? -1 : 1));
     if (first === undefined) return [];
-    const { path, event, was, now, before, differing, firstAt, firstId } = first;
-    const change = now === 'absent' ? `is missing from ${differing}` : `is ${CALLED[now]} in ${differing}`;
+    const { path, event, was, now, before, differing, failed, firstAt, firstId } = first;
+    const runs = failed === 0 ? '' : `, whose runs failed for lack of it${failed === differing ? '' : ` in ${failed} cases`},`;
+    const change = now === 'absent' ? `is missing from ${differing}${runs}` : `is ${CALLED[now]} in ${differing}`;
     const since = `since ${isoTime(firstAt).slice(0, 16)}Z`;
     const where = `${event === null ? '' : `event ${event}; `}the first is ${firstId}`;
     const more = others.length === 0 ? '' : `; ${others.length} more of its paths also changed`;

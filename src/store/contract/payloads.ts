@@ -1,11 +1,13 @@
-import type { PathDrift, PathType } from '../../model/payload.ts';
+import type { CountedType, PathDrift } from '../../model/payload.ts';
+import type { StepError } from '../../model/run.ts';
 
 /** What deliveries to triggers had at the paths that their flows read. No value of a delivery is kept. */
 export interface PayloadStore {
   /**
-   * The newest deliveries of a trigger that passed all of its gates and whose bytes are kept, newest first: those with
-   * `after < id <= upTo`. Repeated ones are left out: handshakes, redeliveries, duplicates. Bodies are read up to
-   * `maxBytes` together, the newest first, and are null beyond. Of a busy flow only the newest 5000 are searched.
+   * Deliveries of a trigger that passed all of its gates and whose bytes are kept, newest first: those with
+   * `after < id <= upTo`. Where there are more than `limit`, the newest of each event, and of each event whose runs failed, in
+   * turn. Repeated ones are left out: handshakes, redeliveries, duplicates. Bodies are read up to `maxBytes` together, in that
+   * order, and are null beyond. Of a busy flow only the newest 5000 are searched.
    */
   sampleDeliveries(query: SampleQuery): Promise<DeliverySamples>;
   readPayloadWatch(trigger: TriggerName): Promise<PayloadWatch>;
@@ -52,6 +54,8 @@ export interface DeliverySample {
   /** As its run reads them. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array | null;
+  /** Why its run failed: the error of the step that failed first; null where it did not fail, or not by a step. */
+  readonly failure: StepError | null;
 }
 
 export interface PayloadWatch {
@@ -69,7 +73,7 @@ export interface PathCount {
   readonly path: string;
   /** Hours since the Unix epoch. */
   readonly hour: number;
-  readonly type: PathType;
+  readonly type: CountedType;
   readonly count: number;
   readonly firstId: string;
   readonly lastId: string;

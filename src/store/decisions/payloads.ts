@@ -1,5 +1,6 @@
 import { FIRST_ID } from '../../model/payload.ts';
 import type { DeliverySample, PathCount, PayloadWatch } from '../store.ts';
+import { toError } from '../json-columns.ts';
 import { uuidOf } from '../uuids.ts';
 import type { Decision } from './decision.ts';
 import { fixed, type Port, Rows, sql } from './port.ts';
@@ -9,21 +10,20 @@ import type { Given, Verbs } from './verb.ts';
 /** Deliveries of a flow that are searched for those of one of its triggers: 5 ms. */
 const NEWEST_SEARCHED = 5000;
 
-/** The run or the held delivery that has the bytes of a delivery. */
-const bytesOf = (delivery: string) =>
-  fixed(`
+/** The run or the held delivery that a delivery led to. */
+const resultOf = (delivery: string) => `
   LEFT JOIN sluice.runs AS r ON r.id = ${delivery}.run_id AND r.delivery_id = ${delivery}.id
-  LEFT JOIN ${inputOf('r')}
-  LEFT JOIN sluice.held_deliveries AS h ON r.id IS NULL AND h.delivery_id = ${delivery}.id`);
-const withBytes = bytesOf('d');
-const newestWithBytes = bytesOf('newest');
+  LEFT JOIN sluice.held_deliveries AS h ON r.id IS NULL AND h.delivery_id = ${delivery}.id`;
+const withResult = fixed(resultOf('newest'));
+const withBytes = fixed(`${resultOf('d')} LEFT JOIN ${inputOf('r')}`);
 
 /** An event as its column has it; no event is called as none is. */
 const writtenEvent = (event: string | null) => (event === null ? '' : `=${event}`);
 const readEvent = (written: string) => (written === '' ? null : written.slice(1));
 
-interface SampleRow extends Omit<DeliverySample, 'headers' | 'body'> {
+interface SampleRow extends Omit<DeliverySample, 'headers' | 'body' | 'failure'> {
   readonly headers: string;
+  readonly failure: string | null;
   readonly bodyBytes: number;
 }
 
@@ -31,20 +31,31 @@ function* sampleDeliveries(port: Port, query: Given<'sampleDeliveries'>) {
   const { flowId, triggerKey, limit, maxBytes } = query;
   const [after, upTo] = [uuidOf(query.after), uuidOf(query.upTo)];
   const rows = yield* port.all<SampleRow>(sql`
-    SELECT newest.id, newest.received_at AS "receivedAt", newest.body_bytes AS "bodyBytes",
-      coalesce(
-        (SELECT coalesce(k.value, k.folded) FROM sluice.run_keys AS k WHERE k.run_id = r.id AND k.name = 'event'),
-        (SELECT coalesce(k.value, k.folded) FROM sluice.delivery_keys AS k WHERE k.delivery_id = newest.id AND k.name = 'event')
-      ) AS event,
+    SELECT d.id, d.received_at AS "receivedAt", d.body_bytes AS "bodyBytes", d.event,
       coalesce(i.content_type, h.content_type) AS "contentType",
-      coalesce(i.headers, h.headers) AS headers
+      coalesce(i.headers, h.headers) AS headers,
+      CASE WHEN d.has_failed THEN (
+        SELECT s.error FROM sluice.steps AS s
+        WHERE s.run_id = r.id AND s.status = 'Failed' AND strpos(s.step_key, '.') = 0 ORDER BY s.completed_at LIMIT 1
+      ) END AS failure
     FROM (
-      SELECT id, received_at, body_bytes, trigger_key, run_id, redelivered_from
-      FROM sluice.deliveries /*sqlite: INDEXED BY deliveries_by_flow */
-      WHERE flow_id = ${flowId} AND id > ${after} AND id <= ${upTo} AND NOT rejected ORDER BY id DESC LIMIT ${NEWEST_SEARCHED}
-    ) AS newest ${newestWithBytes}
-    WHERE newest.trigger_key = ${triggerKey} AND newest.redelivered_from IS NULL AND (r.id IS NOT NULL OR h.delivery_id IS NOT NULL)
-    ORDER BY newest.id DESC LIMIT ${limit}`);
+      SELECT id, received_at, body_bytes, run_id, event, has_failed,
+        row_number() OVER (PARTITION BY event, has_failed ORDER BY id DESC) AS turn
+      FROM (
+        SELECT newest.id, newest.received_at, newest.body_bytes, newest.run_id, coalesce(r.status = 'Failed', false) AS has_failed,
+          coalesce(
+            (SELECT coalesce(k.value, k.folded) FROM sluice.run_keys AS k WHERE k.run_id = r.id AND k.name = 'event'),
+            (SELECT coalesce(k.value, k.folded) FROM sluice.delivery_keys AS k WHERE k.delivery_id = newest.id AND k.name = 'event')
+          ) AS event
+        FROM (
+          SELECT id, received_at, body_bytes, trigger_key, run_id, redelivered_from
+          FROM sluice.deliveries /*sqlite: INDEXED BY deliveries_by_flow */
+          WHERE flow_id = ${flowId} AND id > ${after} AND id <= ${upTo} AND NOT rejected ORDER BY id DESC LIMIT ${NEWEST_SEARCHED}
+        ) AS newest ${withResult}
+        WHERE newest.trigger_key = ${triggerKey} AND newest.redelivered_from IS NULL AND (r.id IS NOT NULL OR h.delivery_id IS NOT NULL)
+      ) AS found ORDER BY turn, id DESC LIMIT ${limit}
+    ) AS d ${withBytes}
+    ORDER BY d.turn, d.id DESC`);
   let left = maxBytes;
   const read = rows.filter(({ bodyBytes }) => {
     const isRead = bodyBytes <= left;
@@ -59,11 +70,14 @@ function* sampleDeliveries(port: Port, query: Given<'sampleDeliveries'>) {
   const last = yield* port.get<{ lastId: string }>(sql`
     SELECT id AS "lastId" FROM sluice.deliveries /*sqlite: INDEXED BY deliveries_by_flow */
     WHERE flow_id = ${flowId} AND id <= ${upTo} ORDER BY id DESC LIMIT 1`);
-  const samples = rows.map(({ bodyBytes: _bytes, ...row }) => ({
-    ...row,
-    headers: JSON.parse(row.headers),
-    body: bodyOf.get(row.id) ?? null,
-  }));
+  const samples = rows
+    .toSorted((one, other) => (one.id < other.id ? 1 : -1))
+    .map(({ bodyBytes: _bytes, ...row }) => ({
+      ...row,
+      headers: JSON.parse(row.headers),
+      body: bodyOf.get(row.id) ?? null,
+      failure: toError(row.failure),
+    }));
   return { samples, lastId: last?.lastId ?? null };
 }
 

@@ -43,6 +43,7 @@ const drift: PathDrift = {
   firstAt: T0,
   before: 30,
   differing: 3,
+  failed: 0,
 };
 const count = (change: Partial<PathCount> = {}) => {
   const { triggerKey: _, ...rest } = {
@@ -69,8 +70,8 @@ export function payloads({ test }: StoreUnderTest): void {
       const { samples, lastId } = await store.sampleDeliveries(all);
       const read = { contentType: 'application/json', headers: { 'content-type': 'application/json' } };
       expect(samples.map(({ body, ...rest }) => ({ ...rest, body: body && Buffer.from(body).toString() }))).toEqual([
-        { id: id(2), receivedAt: T0 + 2, event: null, ...read, body: 'second' },
-        { id: id(1), receivedAt: T0 + 1, event: 'Push', ...read, body: 'first' },
+        { id: id(2), receivedAt: T0 + 2, event: null, ...read, body: 'second', failure: null },
+        { id: id(1), receivedAt: T0 + 1, event: 'Push', ...read, body: 'first', failure: null },
       ]);
       expect(lastId).toBe(id(3));
       expect(await sampled(store, { limit: 1 })).toEqual([id(2)]);
