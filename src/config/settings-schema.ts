@@ -204,7 +204,7 @@ export const settingsSchema = z.strictObject({
     variable: 'SLUICE_REFUSED_DEPLOYS',
     accepts: 'serve or fail',
     meaning:
-      'What happens at start if a changed manifest is refused: `serve` starts with the deployed revision, `fail` does not start.',
+      'What happens at start if a manifest is refused or cannot be read: `serve` starts with the deployed revision, `fail` does not start.',
   }),
   holdDeliveries: option(flag().default(false), {
     variable: 'SLUICE_HOLD_DELIVERIES',
@@ -291,7 +291,7 @@ export const settingsSchema = z.strictObject({
     variable: 'SLUICE_TOKENS',
     accepts: 'the path of a JSON file with named tokens: [{ "name", "token", "scopes" }]',
     meaning:
-      'Tokens of people and programs, with the scopes of each: `read`, `operate`, `deploy`, `metrics`. Read again on SIGHUP.',
+      'Tokens of people and programs, with the scopes of each: `read`, `operate`, `deploy`, `metrics`. Read again on reload.',
   }),
   // Read and checked before the schema sees it: see alerts/targets.ts.
   alerts: option(z.custom<AlertSettings>().optional(), {

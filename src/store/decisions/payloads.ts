@@ -15,7 +15,9 @@ const resultOf = (delivery: string) => `
   LEFT JOIN sluice.runs AS r ON r.id = ${delivery}.run_id AND r.delivery_id = ${delivery}.id
   LEFT JOIN sluice.held_deliveries AS h ON r.id IS NULL AND h.delivery_id = ${delivery}.id`;
 const withResult = fixed(resultOf('newest'));
-const withBytes = fixed(`${resultOf('d')} LEFT JOIN ${inputOf('r')}`);
+const bytesOf = (delivery: string) => fixed(`${resultOf(delivery)} LEFT JOIN ${inputOf('r')}`);
+const withBytes = bytesOf('d');
+const sampledWithBytes = bytesOf('sampled');
 
 /** An event as its column has it; no event is called as none is. */
 const writtenEvent = (event: string | null) => (event === null ? '' : `=${event}`);
@@ -31,10 +33,10 @@ function* sampleDeliveries(port: Port, query: Given<'sampleDeliveries'>) {
   const { flowId, triggerKey, limit, maxBytes } = query;
   const [after, upTo] = [uuidOf(query.after), uuidOf(query.upTo)];
   const rows = yield* port.all<SampleRow>(sql`
-    SELECT d.id, d.received_at AS "receivedAt", d.body_bytes AS "bodyBytes", d.event,
+    SELECT sampled.id, sampled.received_at AS "receivedAt", sampled.body_bytes AS "bodyBytes", sampled.event,
       coalesce(i.content_type, h.content_type) AS "contentType",
       coalesce(i.headers, h.headers) AS headers,
-      CASE WHEN d.has_failed THEN (
+      CASE WHEN sampled.has_failed THEN (
         SELECT s.error FROM sluice.steps AS s
         WHERE s.run_id = r.id AND s.status = 'Failed' AND strpos(s.step_key, '.') = 0 ORDER BY s.completed_at LIMIT 1
       ) END AS failure
@@ -54,8 +56,8 @@ function* sampleDeliveries(port: Port, query: Given<'sampleDeliveries'>) {
         ) AS newest ${withResult}
         WHERE newest.trigger_key = ${triggerKey} AND newest.redelivered_from IS NULL AND (r.id IS NOT NULL OR h.delivery_id IS NOT NULL)
       ) AS found ORDER BY turn, id DESC LIMIT ${limit}
-    ) AS d ${withBytes}
-    ORDER BY d.turn, d.id DESC`);
+    ) AS sampled ${sampledWithBytes}
+    ORDER BY sampled.turn, sampled.id DESC`);
   let left = maxBytes;
   const read = rows.filter(({ bodyBytes }) => {
     const isRead = bodyBytes <= left;

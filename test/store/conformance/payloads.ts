@@ -3,7 +3,7 @@ import type { DeliveryRecord } from '../../../src/model/delivery.ts';
 import { FIRST_ID, LAST_ID, type PathDrift } from '../../../src/model/payload.ts';
 import type { NewRun, PathCount, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
-import { acceptanceOf, aDelivery, deployOf, flowId, graphOf, id, T0 } from '../samples.ts';
+import { acceptanceOf, aDelivery, claimAll, deployOf, finish, flowId, graphOf, id, succeeded, T0 } from '../samples.ts';
 
 const own = { flowId, triggerKey: 'github' };
 const all = { ...own, after: FIRST_ID, upTo: LAST_ID, limit: 10, maxBytes: 1000 };
@@ -78,6 +78,24 @@ export function payloads({ test }: StoreUnderTest): void {
       expect(await sampled(store, { after: id(1) })).toEqual([id(2)]);
       expect(await sampled(store, { upTo: id(1) })).toEqual([id(1)]);
       expect(await store.sampleDeliveries({ ...all, flowId: id(5) })).toEqual({ samples: [], lastId: null });
+    });
+
+    test('are of each event in turn, and of those whose runs failed apart, which say why', async (store) => {
+      await deployed(store);
+      const steps = [{ stepKey: 'a', stepType: 'NoOp', dueAt: T0 }];
+      const deliver = (n: number, event: string) => store.accept(delivered(n, '{}', { searchKeys: { event }, steps }));
+      for (const n of [1, 2]) await deliver(n, 'rare');
+      await deliver(3, 'busy');
+      const error = { code: 'expression_failed', message: 'there is no trigger.body.x', retryable: false } as const;
+      for (const claim of await claimAll(store, T0 + 10)) {
+        const isThird = claim.runId === id(1003);
+        await finish(store, claim, isThird ? { kind: 'failed', error } : succeeded());
+      }
+      for (const n of [4, 5, 6, 7, 8]) await deliver(n, 'busy');
+      expect(await sampled(store, { limit: 3 })).toEqual([8, 3, 2].map(id));
+      expect(await sampled(store, { limit: 5 })).toEqual([8, 7, 3, 2, 1].map(id));
+      const { samples } = await store.sampleDeliveries({ ...all, limit: 3 });
+      expect(samples.map(({ failure }) => failure)).toEqual([null, error, null]);
     });
 
     test('are neither refused, nor suspicious, nor repeated', async (store) => {

@@ -33,6 +33,7 @@ const WAITS: Readonly<Record<string, StepResult>> = {
   charge: retryAt(T0 + 3 * minute),
   ask: wait({ dueAt: T0 + minute, state: { polls: 1, lastPoll: { at: T0, why: 'not yet' } } }),
   hand: wait({ state: { subRun: id(9) } }),
+  call: wait({ dueAt: T0 + 4 * minute, state: { secretWait: 'KEY is not set', resumed: '{"lastPoll":1,"hostTurn":"x"}' } }),
 };
 
 /** A run in which each step waits for something else, and a later one whose only step has no slot. */
@@ -49,22 +50,24 @@ export function standing({ test }: StoreUnderTest): void {
 
     test('what a run waits for is told by kind: the step that goes on first, until when, and how many there are', async (store) => {
       await waiting(store);
-      const run = { runId: id(1), signalName: null, host: null, subRunId: null, steps: 1 };
+      const run = { runId: id(1), signalName: null, host: null, subRunId: null, lacking: null, steps: 1 };
       expect(await describeRun(store)).toEqual([
         { ...run, kind: 'signal', stepKey: 'approve', signalName: 'go', until: T0 + 8 * minute, steps: 2 },
         { ...run, kind: 'delay', stepKey: 'cool', until: T0 + 2 * minute },
         { ...run, kind: 'retry', stepKey: 'charge', until: T0 + 3 * minute },
         { ...run, kind: 'poll', stepKey: 'ask', until: T0 + minute },
+        { ...run, kind: 'secret', stepKey: 'call', lacking: 'KEY is not set', until: T0 + 4 * minute },
         { ...run, kind: 'run', stepKey: 'hand', subRunId: id(9), until: null },
       ]);
     });
 
     test('a step that is due waits for a slot, whatever it waited for until then', async (store) => {
       await waiting(store);
-      const run = { signalName: null, host: null, subRunId: null, until: null };
+      const run = { signalName: null, host: null, subRunId: null, lacking: null, until: null };
       const slot = { ...run, kind: 'slot' };
       expect((await describeRun(store, T0 + 2 * minute)).slice(1)).toEqual([
         { ...run, runId: id(1), kind: 'retry', stepKey: 'charge', until: T0 + 3 * minute, steps: 1 },
+        { ...run, runId: id(1), kind: 'secret', stepKey: 'call', lacking: 'KEY is not set', until: T0 + 4 * minute, steps: 1 },
         { ...run, runId: id(1), kind: 'run', stepKey: 'hand', subRunId: id(9), steps: 1 },
         { ...slot, runId: id(1), stepKey: 'ask', steps: 2 },
         { ...slot, runId: id(2), stepKey: 'first', steps: 1 },

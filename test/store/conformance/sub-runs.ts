@@ -56,7 +56,7 @@ export function subRuns({ test }: StoreUnderTest): void {
           kind: 'run',
           stepKey: 'go',
           signalName: null,
-          host: null,
+          host: null, lacking: null,
           subRunId: child,
           until: null,
           steps: 1,
