@@ -8,7 +8,8 @@ export function whatLacking(name: string, why: string): string {
 }
 
 /** The same of a manifest of the folder; its flow is undefined where none is deployed. */
-export function whatUnreadable({ name, why }: UnreadableManifest, flow: DeployedFlow | undefined): string {
+export function whatUnreadable({ flowId, name, why }: UnreadableManifest, flow: DeployedFlow | undefined): string {
+  if (flowId === undefined) return `A manifest cannot be read; its flow goes on as it was deployed, if it was: ${why}`;
   if (flow === undefined || flow.loaded.unreadable !== undefined) return whatLacking(name, why);
   const { record } = flow;
   return `The manifest of ${record.name} cannot be deployed, and revision ${record.revision} stays in force: ${why}`;

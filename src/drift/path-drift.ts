@@ -112,7 +112,12 @@ function totalOf(spells: readonly Spell[]): Spell {
     const isFirst = known === row;
     const count = isFirst ? row.count : known.count + row.count;
     const failed = isFirst ? row.failed : known.failed + row.failed;
-    types.set(type, { count, failed, firstId: least(known.firstId, row.firstId), lastId: greatest(known.lastId, row.lastId) });
+    types.set(type, {
+      count,
+      failed,
+      firstId: least(known.firstId, row.firstId),
+      lastId: greatest(known.lastId, row.lastId),
+    });
   }
   return {
     firstHour: Math.min(...spells.map(({ firstHour }) => firstHour)),

@@ -193,7 +193,8 @@ function hasFailedBy(path: string, { failure }: DeliverySample): boolean {
   if (missing === undefined) return false;
   // As `formatPath` writes it; keys that it quotes stay as they are.
   const written = missing.replace(/\[["']([\w$-]+)["']\]/g, '.$1').replace(/^trigger\./, '');
-  const within = (outer: string, inner: string) => inner === outer || inner.startsWith(`${outer}.`) || inner.startsWith(`${outer}[`);
+  const within = (outer: string, inner: string) =>
+    inner === outer || inner.startsWith(`${outer}.`) || inner.startsWith(`${outer}[`);
   if (!written.startsWith('loop.item')) return within(written, path);
   const item = path.lastIndexOf('[]');
   return item !== -1 && within(written.slice('loop.item'.length), path.slice(item + 2));

@@ -317,7 +317,9 @@ describe('a step of a run in flight whose secret cannot be read', () => {
     await ask('POST', `/runs/${runId}/signals/go`, {});
     const run = async () => (await ask('GET', `/runs/${runId}`)).answer;
     const waiting = await eventually(run, ({ waitingFor }) => waitingFor[0]?.for === 'secret');
-    expect(waiting.waitingFor).toMatchObject([{ stepKey: 'call', why: expect.stringContaining('headers.authorization') }]);
+    expect(waiting.waitingFor).toMatchObject([
+      { stepKey: 'call', why: expect.stringContaining('headers.authorization') },
+    ]);
     expect((await ask('GET', '/runs?waiting=secret')).answer).toMatchObject([{ id: runId }]);
     expect(await attention()).toHaveLength(1);
     await give('second');
@@ -342,7 +344,9 @@ describe('a step of a run in flight whose secret cannot be read', () => {
     const [item] = await eventually(attention, (items) => items.length > 0);
     expect(item).toMatchObject({
       severity: 'error',
-      message: expect.stringMatching(/^Steps of push wait for a secret: call: inputs.headers.authorization: the file token/),
+      message: expect.stringMatching(
+        /^Steps of push wait for a secret: call: inputs.headers.authorization: the file token/,
+      ),
       link: `/flows/runs/${runId}`,
     });
   });

@@ -285,7 +285,9 @@ describe('a path whose lack made a run fail', () => {
     await ended(1);
     await look();
     expect(await drifts()).toEqual([
-      expect.stringContaining('body.order.id, a string in 20 deliveries before, is missing from 1, whose runs failed for lack of it, since'),
+      expect.stringContaining(
+        'body.order.id, a string in 20 deliveries before, is missing from 1, whose runs failed for lack of it, since',
+      ),
     ]);
     await send(1, order());
     await look();

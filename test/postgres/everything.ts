@@ -166,7 +166,7 @@ async function fill(store: Store): Promise<void> {
   const path = { event: 'pä"sh', path: 'body["a b"].x', firstId: id(1) };
   await store.commitPayloadWatch({
     ...{ flowId, triggerKey: 'github', version: 0, lastId: id(23) },
-    drifts: [{ ...path, was: 'string', now: 'absent', firstAt: T0, before: 30, differing: 3, failed: 0, }],
+    drifts: [{ ...path, was: 'string', now: 'absent', firstAt: T0, before: 30, differing: 3, failed: 0 }],
     counts: [{ ...path, hour: 5, type: 'absent', count: 3, lastId: id(2) }],
   });
   const target = { type: 'run', id: id(103) } as const;

@@ -112,7 +112,8 @@ describe('a scheme', () => {
     expect(gateway.summary.join()).toContain('publishers/hook: unrecognised scheme "GitHubb"');
     expect((await gateway.deliver('hook', { body: '{}' })).status).toBe(200);
     await expect(open({ hook }, { strictManifests: true, refusedDeploys: 'fail' })).rejects.toThrow(
-      '"GitHubb" is not a known scheme');
+      '"GitHubb" is not a known scheme',
+    );
   });
 
   it.each(['Twilio', 'GitHubLegacy'])(

@@ -147,7 +147,8 @@ export function driftItems(all: readonly TriggerDrifts[]) {
     const [first, ...others] = drifts.toSorted((one, other) => (one.firstId < other.firstId ? -1 : 1));
     if (first === undefined) return [];
     const { path, event, was, now, before, differing, failed, firstAt, firstId } = first;
-    const runs = failed === 0 ? '' : `, whose runs failed for lack of it${failed === differing ? '' : ` in ${failed} cases`},`;
+    const runs =
+      failed === 0 ? '' : `, whose runs failed for lack of it${failed === differing ? '' : ` in ${failed} cases`},`;
     const change = now === 'absent' ? `is missing from ${differing}${runs}` : `is ${CALLED[now]} in ${differing}`;
     const since = `since ${isoTime(firstAt).slice(0, 16)}Z`;
     const where = `${event === null ? '' : `event ${event}; `}the first is ${firstId}`;

@@ -31,7 +31,10 @@ const waitSchema = z.object({
     .describe(
       'When the step continues, or stops waiting for its signal; for a host, when it is tried again if its circuit is open, else the latest time. Null if no time is set.',
     ),
-  why: z.string().nullable().describe('Why the circuit of the host is open, or the secret cannot be read; null for all else.'),
+  why: z
+    .string()
+    .nullable()
+    .describe('Why the circuit of the host is open, or the secret cannot be read; null for all else.'),
   steps: field.integer().describe('How many steps wait for it; counts up to 100.'),
 });
 

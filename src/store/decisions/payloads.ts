@@ -1,6 +1,6 @@
 import { FIRST_ID } from '../../model/payload.ts';
-import type { DeliverySample, PathCount, PayloadWatch } from '../store.ts';
 import { toError } from '../json-columns.ts';
+import type { DeliverySample, PathCount, PayloadWatch } from '../store.ts';
 import { uuidOf } from '../uuids.ts';
 import type { Decision } from './decision.ts';
 import { fixed, type Port, Rows, sql } from './port.ts';

@@ -33,7 +33,10 @@ const WAITS: Readonly<Record<string, StepResult>> = {
   charge: retryAt(T0 + 3 * minute),
   ask: wait({ dueAt: T0 + minute, state: { polls: 1, lastPoll: { at: T0, why: 'not yet' } } }),
   hand: wait({ state: { subRun: id(9) } }),
-  call: wait({ dueAt: T0 + 4 * minute, state: { secretWait: 'KEY is not set', resumed: '{"lastPoll":1,"hostTurn":"x"}' } }),
+  call: wait({
+    dueAt: T0 + 4 * minute,
+    state: { secretWait: 'KEY is not set', resumed: '{"lastPoll":1,"hostTurn":"x"}' },
+  }),
 };
 
 /** A run in which each step waits for something else, and a later one whose only step has no slot. */
@@ -67,7 +70,15 @@ export function standing({ test }: StoreUnderTest): void {
       const slot = { ...run, kind: 'slot' };
       expect((await describeRun(store, T0 + 2 * minute)).slice(1)).toEqual([
         { ...run, runId: id(1), kind: 'retry', stepKey: 'charge', until: T0 + 3 * minute, steps: 1 },
-        { ...run, runId: id(1), kind: 'secret', stepKey: 'call', lacking: 'KEY is not set', until: T0 + 4 * minute, steps: 1 },
+        {
+          ...run,
+          runId: id(1),
+          kind: 'secret',
+          stepKey: 'call',
+          lacking: 'KEY is not set',
+          until: T0 + 4 * minute,
+          steps: 1,
+        },
         { ...run, runId: id(1), kind: 'run', stepKey: 'hand', subRunId: id(9), steps: 1 },
         { ...slot, runId: id(1), stepKey: 'ask', steps: 2 },
         { ...slot, runId: id(2), stepKey: 'first', steps: 1 },
