@@ -7,7 +7,7 @@ export interface PayloadStore {
    * Deliveries of a trigger that passed all of its gates and whose bytes are kept, newest first: those with
    * `after < id <= upTo`. Where there are more than `limit`, the newest of each event, and of each event whose runs failed, in
    * turn. Repeated ones are left out: handshakes, redeliveries, duplicates. Bodies are read up to `maxBytes` together, in that
-   * order, and are null beyond. Of a busy flow only the newest 5000 are searched.
+   * order, and are null beyond. Of a busy flow only the newest 2000 are searched.
    */
   sampleDeliveries(query: SampleQuery): Promise<DeliverySamples>;
   readPayloadWatch(trigger: TriggerName): Promise<PayloadWatch>;

@@ -7,8 +7,8 @@ import { fixed, type Port, Rows, sql } from './port.ts';
 import { inputOf } from './runs.ts';
 import type { Given, Verbs } from './verb.ts';
 
-/** Deliveries of a flow that are searched for those of one of its triggers: 5 ms. */
-const NEWEST_SEARCHED = 5000;
+/** Deliveries of a flow that are searched for those of one of its triggers: 25 ms with the event of each. */
+const NEWEST_SEARCHED = 2000;
 
 /** The run or the held delivery that a delivery led to. */
 const resultOf = (delivery: string) => `
