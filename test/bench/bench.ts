@@ -1,15 +1,16 @@
+import { spawnSync } from 'node:child_process';
 import { cpus, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { BODY_BYTES, bareFastify, sluice } from './candidates.ts';
-import { keepOn } from './cpu.ts';
+import { bareFastify, delivery, onInstantStore, sluice } from './candidates.ts';
+import { keepOn } from './counters.ts';
 import { buildFlushDelay } from './flush-delay.ts';
 import { openGrown } from './grown.ts';
-import { findLoader } from './load.ts';
+import { startLoader } from './load.ts';
 import { type Conditions, type Measured, measureQuietly, measureSustained, type Row } from './measure.ts';
 import { openOnPostgres } from './on-postgres.ts';
-import { installPeers } from './peers.ts';
-import { summarise, tableOf, writeJson } from './report.ts';
+import { installPeers, VERIFYING_PEERS } from './peers.ts';
+import { summarise, tablesOf, writeJson } from './report.ts';
 
 const HELP = `Usage: npm run bench -- [options]
 
@@ -18,10 +19,12 @@ bare server of the same run means anything: absolute figures change from machine
 
   --seconds <n>      length of one load (default 5)
   --rounds <n>       rounds; the medians are printed (default 3)
+  --warm-up <n>      deliveries at full speed before a figure is taken, for 30 s at most (default 30000)
   --repeats <n>      how often a load is repeated that other programs disturbed (default 3)
   --connections <n>  connections kept open (default 50)
   --only <text>      only rows whose name contains the text, and the rows that their ratios are of
-  --loader <name>    wrk or autocannon (default: wrk where it is installed)
+  --loader <name>    what loads at full speed: wrk, or the bench's own generator, which makes the loads of a steady rate
+                     in any case (own; default: wrk where it is installed)
   --grown            also load a service with ten million nonces and a million deliveries, at rest and while it removes
                      old ones; ratios to the empty database. Filling it takes minutes and gigabytes
   --grown-folder <f> keep the filled database in the folder, or use the one that is there
@@ -36,16 +39,19 @@ bare server of the same run means anything: absolute figures change from machine
   --help             print this
 
 Columns: ratio and × base compare requests and CPU with bare Fastify, or with the row that the name says. CPU is in
-microseconds of all threads for each request: event loop, writer of the database, rest (garbage collection, compilers,
-reader). executed is how many runs ended for each request meanwhile, due how long a due step waited at most, and
-foreign how many cores other programs used. On PostgreSQL, first is how long the first step waited (p99 of the newest
-runs), and db the CPU of the database server.
+microseconds for each request: event loop, writer of the database, rest (garbage collection, compilers, reader), and
+helpers (a database server). At a steady rate, latency counts from the time that the timetable has for a request.
+foreign is how many cores other programs used. executed is how many runs ended for each request meanwhile, and due how
+long a due step waited at most; on PostgreSQL, first step is how long the first step waited (p99 of the newest runs).
+KB written is what the kernel counts for each request, pages are those of the write-ahead log. first 200, idle and load
+are the start, and the resident memory (without helpers) before the first load and at most during the measured one.
 `;
 
 const { values } = parseArgs({
   options: {
     seconds: { type: 'string', default: '5' },
     rounds: { type: 'string', default: '3' },
+    'warm-up': { type: 'string', default: '30000' },
     repeats: { type: 'string', default: '3' },
     connections: { type: 'string', default: '50' },
     only: { type: 'string', default: '' },
@@ -67,8 +73,6 @@ if (values.help) {
   process.exit();
 }
 
-const STEADY_RATE = 1000;
-const SLOW_RATE = 100;
 const MANY = 200;
 const BARE = 'bare Fastify';
 const BARE_CLOSING = 'bare Fastify, a connection for each';
@@ -79,38 +83,47 @@ const SUSTAINED = 'sustained, runs executed';
 const onStarted = values.pin ? pinned() : () => {};
 const delayMs = values['flush-delay'];
 const flushDelay = delayMs === undefined ? undefined : await buildFlushDelay(Number(delayMs));
-const peers = values.peers ? await installPeers() : undefined;
 if (values.store !== undefined && values.store !== 'postgres')
   throw new Error('--store takes postgres and nothing else');
-const onPostgres =
-  values.store === undefined
-    ? undefined
-    : await openOnPostgres({ profileFolder: values.profile, nodeOptions: values['node-options'] });
+const serviceOptions = { profileFolder: values.profile, nodeOptions: values['node-options'] };
+const onPostgres = values.store === undefined ? undefined : await openOnPostgres(serviceOptions);
+const knownPeers = [...(values.peers ? VERIFYING_PEERS : [])];
+const peers = await installPeers(knownPeers.filter(({ name }) => name.includes(values.only)));
+const missing = [...peers.missing];
 const grown = values.grown
   ? await openGrown(values['grown-folder'], {
+      ...serviceOptions,
       flushDelay,
-      nodeOptions: values['node-options'],
       profileFolder: values.profile && join(values.profile, 'grown'),
     })
   : undefined;
-const make = (variant: Parameters<typeof sluice>[0]) => () =>
-  sluice(variant, { profileFolder: values.profile, nodeOptions: values['node-options'], flushDelay });
-const rows: readonly Row[] = [
-  { name: BARE, make: bareFastify, base: BARE },
+const make = (variant: Parameters<typeof sluice>[0]) => () => sluice(variant, { ...serviceOptions, flushDelay });
+const accepted = make('accepted');
+const bare: Row = { name: BARE, make: bareFastify, base: BARE };
+const atFullSpeed: Row = { name: ACCEPTED, make: accepted, base: BARE };
+const steady = (rate: number) => ({ base: BARE, rate, connections: MANY });
+const ownRows: readonly Row[] = [
+  bare,
   { name: BARE_CLOSING, make: bareFastify, base: BARE_CLOSING, closes: true },
+  { name: 'bare Fastify, steady 1000/s', make: bareFastify, ...steady(1000) },
   { name: 'no gates, run durable', make: make('open'), base: BARE },
   { name: 'refused for its signature', make: make('forged'), base: BARE },
-  { name: ACCEPTED, make: make('accepted'), base: BARE },
-  { name: 'the same, a connection for each', make: make('accepted'), base: BARE_CLOSING, closes: true },
-  { name: `the same, steady ${STEADY_RATE}/s`, make: make('accepted'), base: BARE, rate: STEADY_RATE },
+  atFullSpeed,
+  { name: 'the same, body of 7 KB', make: make('accepted7'), base: BARE },
+  { name: 'the same, body of 21 KB', make: make('accepted21'), base: BARE },
+  { name: 'the same, store answers at once', make: () => onInstantStore(serviceOptions), base: BARE },
+  { name: 'the same, a connection for each', make: accepted, base: BARE_CLOSING, closes: true },
+  { name: 'the same, steady 1000/s', make: accepted, ...steady(1000) },
+  { name: 'the same, steady 3000/s', make: accepted, ...steady(3000) },
+  { name: 'the same, steady 3000/s, not warm', make: accepted, ...steady(3000), isCold: true },
   { name: 'the same, a million live nonces', make: make('millionNonces'), base: BARE },
   ...(onPostgres === undefined
     ? []
     : [
-        { name: ACCEPTED_MANY, make: make('accepted'), base: BARE, connections: MANY },
+        { name: ACCEPTED_MANY, make: accepted, base: BARE, connections: MANY },
         { name: 'PostgreSQL', make: onPostgres.make, base: ACCEPTED },
         { name: `PostgreSQL, ${MANY} connections`, make: onPostgres.make, base: ACCEPTED_MANY, connections: MANY },
-        { name: `PostgreSQL, steady ${SLOW_RATE}/s`, make: onPostgres.make, base: BARE, rate: SLOW_RATE },
+        { name: 'PostgreSQL, steady 100/s', make: onPostgres.make, ...steady(100) },
       ]),
   ...(grown === undefined
     ? []
@@ -119,16 +132,19 @@ const rows: readonly Row[] = [
         { name: 'grown, deliveries removed meanwhile', make: grown.removingDeliveries, base: ACCEPTED },
         { name: 'grown, nonces and runs removed meanwhile', make: grown.removingRuns, base: ACCEPTED },
       ]),
-  ...(peers?.rows ?? []).map((peer) => ({ ...peer, base: BARE })),
 ];
+const peerRows: readonly Row[] = peers.rows.map((peer) => ({ ...peer, base: BARE }));
+const rows: readonly Row[] = [...ownRows, ...peerRows];
 const wanted = rows.filter(({ name }) => name.includes(values.only));
 const bases = new Set([BARE, ...wanted.map(({ base }) => base)]);
 const chosen = rows.filter((row) => wanted.includes(row) || bases.has(row.name));
 
+const loader = startLoader(values.loader);
 const conditions: Conditions = {
-  loader: findLoader(values.loader),
+  loader,
   seconds: Number(values.seconds),
   connections: Number(values.connections),
+  warmUp: Number(values['warm-up']),
   repeats: Number(values.repeats),
   onStarted,
 };
@@ -141,12 +157,21 @@ function pinned(): (pid: number) => void {
   return (pid) => keepOn(`0-${last - 1}`, pid);
 }
 
+/** The commit that is checked out, with a + where files differ from it. */
+function commit(): string {
+  const git = (...args: string[]) => spawnSync('git', args, { cwd: import.meta.dirname, encoding: 'utf8' }).stdout;
+  const name = git('rev-parse', '--short', 'HEAD')?.trim();
+  return name ? `${name}${git('status', '--porcelain') === '' ? '' : '+'}` : 'unknown';
+}
+
 const machine = {
-  loader: conditions.loader.name,
+  commit: commit(),
+  loader: loader.name,
   connections: conditions.connections,
   seconds: conditions.seconds,
   rounds: Number(values.rounds),
-  bodyBytes: BODY_BYTES,
+  warmUp: conditions.warmUp,
+  body: `${delivery.name}, ${Buffer.byteLength(delivery.body)} bytes`,
   flushDelayMs: Number(delayMs ?? 0),
   pinned: values.pin,
   node: process.versions.node,
@@ -155,26 +180,39 @@ const machine = {
   memoryGb: Math.round(totalmem() / 1e9),
 };
 process.stdout.write(
-  `${machine.loader}, ${machine.connections} connections, ${machine.seconds} s a load, ${machine.rounds} rounds, ` +
-    `body ${BODY_BYTES} bytes, Node ${machine.node}, ${machine.cores} cores, ${machine.memoryGb} GB` +
-    `${machine.flushDelayMs === 0 ? '' : `, ${machine.flushDelayMs} ms more for each flush`}\n`,
+  `commit ${machine.commit}, ${machine.loader}, ${machine.connections} connections, ${machine.seconds} s a load after ` +
+    `${machine.warmUp} deliveries, ${machine.rounds} rounds, body of ${machine.body}, Node ${machine.node}, ` +
+    `${machine.cores} cores (${machine.processor}), ${machine.memoryGb} GB` +
+    `${machine.flushDelayMs === 0 ? '' : `, ${machine.flushDelayMs} ms more for each flush`}\n\n`,
 );
 
 const results = new Map<Row, Measured[]>(chosen.map((row) => [row, []]));
+/** Measures a row once more. A peer that cannot be started or loaded is left out, by name. */
+async function measureAgain(row: Row): Promise<void> {
+  try {
+    results.get(row)?.push(await measureQuietly(row, conditions));
+  } catch (error) {
+    if (!peerRows.includes(row)) throw error;
+    results.delete(row);
+    missing.push(`${row.name}: ${error instanceof Error ? (error.cause ?? error) : error}`);
+  }
+}
+
 try {
   for (let round = 0; round < machine.rounds; round += 1) {
-    for (const row of chosen) results.get(row)?.push(await measureQuietly(row, conditions));
+    for (const row of [...results.keys()]) await measureAgain(row);
   }
   if (SUSTAINED.includes(values.only)) {
-    const accepted = make('accepted');
     const sustained = await measureSustained(accepted, { low: 200, high: 12_000 }, conditions);
     results.set({ name: SUSTAINED, make: accepted, base: BARE }, sustained === undefined ? [] : [sustained]);
   }
 } finally {
+  loader.stop();
   await flushDelay?.remove();
-  await peers?.remove();
+  await peers.remove();
   await grown?.remove();
   await onPostgres?.remove();
 }
-process.stdout.write(tableOf(summarise(results)));
-if (values.json !== undefined) writeJson(values.json, machine, results);
+process.stdout.write(tablesOf(summarise(results)));
+for (const line of missing) process.stdout.write(`\nleft out: ${line}\n`);
+if (values.json !== undefined) writeJson(values.json, { ...machine, missing }, results);

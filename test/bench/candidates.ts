@@ -1,17 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createHmac, randomBytes } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
+import { request } from 'node:http';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import {
-  createWorkspace,
-  FLOW_ID,
-  GITHUB_SECRET,
-  githubManifest,
-  startService,
-  type Workspace,
-} from '../e2e/service.ts';
+import { createWorkspace, FLOW_ID, githubManifest, startService, type Workspace } from '../e2e/service.ts';
+import { type Delivery, deliveryOf } from './bodies.ts';
 import { fillNonces } from './fill-nonces.ts';
 import type { FlushDelay } from './flush-delay.ts';
 import type { Load } from './load.ts';
@@ -19,20 +14,24 @@ import type { Load } from './load.ts';
 /** Something that is loaded: a server in a process of its own. */
 export interface Candidate {
   readonly pid: number;
-  readonly load: Omit<Load, 'seconds' | 'connections'>;
+  /** When its process was started, by `performance.now()`. */
+  readonly startedAt: number;
+  readonly load: Pick<Load, 'url' | 'headers' | 'body'>;
   /** What every answer must be; anything else voids the figure. */
   readonly expectedStatus: number;
+  /** Other processes that work for it, such as its database server; each counts with its children. */
+  readonly helpers?: readonly number[];
+  /** Resolves shortly before what is to be measured begins; awaited after the warm-up. */
+  ready?(): Promise<void>;
   /** What became of the accepted deliveries; absent where nothing is run. */
   runs?(): Promise<Runs>;
-  /** CPU seconds of other processes that work for it, such as its database server. */
-  otherCpu?(): number;
   stop(): Promise<void>;
 }
 
 export interface Runs {
   /** Runs that have succeeded since the service started. */
   readonly executed: number;
-  /** Milliseconds since the oldest due step became due; 0 where none is. */
+  /** Milliseconds since the oldest due step became due; 0 where none is, or where it is not known. */
   readonly oldestDueMs: number;
   /** From a run's start to that of its first step, of the newest runs; null where it is not known. */
   readonly firstStepP99Ms?: number | null;
@@ -49,41 +48,83 @@ export interface CandidateOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-const BODY = JSON.stringify({ ref: 'refs/heads/main', padding: randomBytes(988).toString('hex') });
-export const BODY_BYTES = Buffer.byteLength(BODY);
-const signature = `sha256=${createHmac('sha256', GITHUB_SECRET).update(BODY).digest('hex')}`;
-const headers = { 'content-type': 'application/json', 'x-github-event': 'push', 'x-hub-signature-256': signature };
 /** What is sent where a row says nothing else. */
-export const signedDeliveries = { headers, body: BODY };
+export const delivery = deliveryOf(2);
 const forged = { 'x-hub-signature-256': `sha256=${'0'.repeat(64)}` };
 const OPEN = { webhookSignatureScheme: undefined, webhookHmacKey: undefined, webhookNonceHeader: undefined };
 
 /** Fastify with a route that reads the body to a Buffer and does nothing else: what every ratio is of. */
 export async function bareFastify(): Promise<Candidate> {
-  const child = spawn(process.execPath, [join(import.meta.dirname, 'bare-fastify.mjs')], {
+  const server = await startScript(join(import.meta.dirname, 'bare-fastify.mjs'));
+  return candidateOf(server, `${server.url}/hook`);
+}
+
+interface Server {
+  readonly child: ChildProcess;
+  readonly startedAt: number;
+}
+
+/** Runs a script of Node whose first line of output is its address. */
+export async function startScript(
+  path: string,
+  { cwd, env = {} }: { cwd?: string; env?: Readonly<Record<string, string>> } = {},
+): Promise<Server & { url: string }> {
+  const startedAt = performance.now();
+  const child = spawn(process.execPath, [path], {
+    cwd,
+    env: { PATH: process.env.PATH, NODE_ENV: 'production', ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  const [line] = (await once(child.stdout, 'data')) as [Buffer];
-  return candidateOf(child, `${String(line).trim()}/hook`);
+  const ended = once(child, 'exit').then(([code]) => {
+    throw new Error(`${path} ended with ${code}`);
+  });
+  // Expected once the server has said its address.
+  ended.catch(() => {});
+  const [line] = (await Promise.race([once(child.stdout, 'data'), ended])) as [Buffer];
+  return { child, startedAt, url: String(line).trim() };
 }
 
 /** A server that answers signed deliveries with 200. */
-export function candidateOf(child: ChildProcess, url: string): Candidate {
+export function candidateOf({ child, startedAt }: Server, url: string): Candidate {
   return {
     pid: child.pid ?? 0,
-    load: { url, headers, body: BODY },
+    startedAt,
+    load: { url, headers: delivery.headers, body: delivery.body },
     expectedStatus: 200,
-    async stop() {
-      child.kill('SIGTERM');
-      if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
-    },
+    stop: () => endProcess(child),
   };
 }
+
+export async function endProcess(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.kill('SIGTERM');
+  await once(child, 'exit');
+}
+
+/** Waits for the first answer. Not by `fetch`, which would take milliseconds of its own when it is first used. */
+export async function deliverFirst({ load, expectedStatus }: Candidate): Promise<void> {
+  const sent = request(load.url, { method: 'POST', headers: { ...load.headers, 'x-github-delivery': randomUUID() } });
+  sent.end(load.body);
+  const [answer] = await once(sent, 'response');
+  answer.resume();
+  await once(answer, 'end');
+  if (answer.statusCode !== expectedStatus) throw new Error(`the first delivery was answered ${answer.statusCode}`);
+}
+
+/** Runs that succeeded, by the metrics of a service. */
+export async function executedRuns(url: string): Promise<number> {
+  const metrics = await (await fetch(`${url}/metrics`)).text();
+  const executed = [...metrics.matchAll(/^sluice_runs_completed_total\{.*status="Succeeded".*\} (\d+)$/gm)];
+  return executed.reduce((sum, [, count]) => sum + Number(count), 0);
+}
+
+/** Where the flow of `writeFlow` takes deliveries. */
+export const ROUTE = '/flows/api/webhook/push';
 
 interface Variant {
   readonly inputs?: object;
   readonly mode?: string;
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly delivery?: Delivery;
   readonly expectedStatus?: number;
   /** Live nonces in the database before the load. */
   readonly nonces?: number;
@@ -92,13 +133,16 @@ interface Variant {
 const VARIANTS = {
   open: { inputs: OPEN, mode: 'Off' },
   accepted: {},
-  forged: { headers: forged, expectedStatus: 401 },
+  accepted7: { delivery: deliveryOf(7) },
+  accepted21: { delivery: deliveryOf(21) },
+  forged: { delivery: { ...delivery, headers: { ...delivery.headers, ...forged } }, expectedStatus: 401 },
   millionNonces: { nonces: 1_000_000 },
 } as const satisfies Record<string, Variant>;
 
 /** The built service; signed deliveries with nonces unless the variant says otherwise. */
 export async function sluice(variant: keyof typeof VARIANTS, options: CandidateOptions = {}): Promise<Candidate> {
-  const { inputs = {}, mode = 'Enforce', headers: own = {}, expectedStatus = 200, nonces }: Variant = VARIANTS[variant];
+  const { inputs = {}, mode = 'Enforce', expectedStatus = 200, nonces, ...own }: Variant = VARIANTS[variant];
+  const { headers, body } = own.delivery ?? delivery;
   const workspace = options.workspace ?? (await createWorkspace());
   await writeFlow(workspace, inputs);
   const env = { SLUICE_ENFORCEMENT_MODE: mode, SLUICE_LOG_LEVEL: 'warn', ...options.env };
@@ -108,6 +152,7 @@ export async function sluice(variant: keyof typeof VARIANTS, options: CandidateO
     fillNonces(file, { flowId: FLOW_ID, triggerKey: 'github' }, nonces);
   }
   const { flushDelay } = options;
+  const startedAt = performance.now();
   const service = await startService(workspace, {
     ...env,
     NODE_OPTIONS: nodeOptions(variant, options),
@@ -121,20 +166,39 @@ export async function sluice(variant: keyof typeof VARIANTS, options: CandidateO
     .pluck();
   return {
     pid,
-    load: { url: `${service.url}/flows/api/webhook/push`, headers: { ...headers, ...own }, body: BODY },
+    startedAt,
+    load: { url: `${service.url}${ROUTE}`, headers, body },
     expectedStatus,
     async runs() {
       const now = Date.now();
-      const metrics = await (await fetch(`${service.url}/metrics`)).text();
-      const executed = [...metrics.matchAll(/^sluice_runs_completed_total\{.*status="Succeeded".*\} (\d+)$/gm)];
-      return {
-        executed: executed.reduce((sum, [, count]) => sum + Number(count), 0),
-        oldestDueMs: now - (oldestDue.get(now) ?? now),
-      };
+      return { executed: await executedRuns(service.url), oldestDueMs: now - (oldestDue.get(now) ?? now) };
     },
     async stop() {
       database.close();
       await service.stop('SIGTERM');
+      await workspace.remove();
+    },
+  };
+}
+
+/** The service on a store that answers acceptances and outcomes at once: what is left is the event loop's work. */
+export async function onInstantStore(options: CandidateOptions = {}): Promise<Candidate> {
+  const workspace = await createWorkspace();
+  await writeFlow(workspace);
+  const server = await startScript(join(import.meta.dirname, 'instant-store.mjs'), {
+    cwd: workspace.folder,
+    env: {
+      NODE_OPTIONS: nodeOptions('instant', options),
+      SLUICE_ENFORCEMENT_MODE: 'Enforce',
+      SLUICE_LOG_LEVEL: 'warn',
+    },
+  });
+  const candidate = candidateOf(server, `${server.url}${ROUTE}`);
+  return {
+    ...candidate,
+    runs: async () => ({ executed: await executedRuns(server.url), oldestDueMs: 0 }),
+    async stop() {
+      await candidate.stop();
       await workspace.remove();
     },
   };

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, statfs, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as wait } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { MINUTE_MS } from '../../src/model/clock.ts';
 import { FLOW_ID, startService, type Workspace } from '../e2e/service.ts';
@@ -50,13 +50,15 @@ export async function openGrown(given: string | undefined, options: CandidateOpt
     async removingRuns() {
       expireNonces(file);
       const candidate = await counted(file, 'runs', make({ SLUICE_RUN_RETENTION_DAYS: '1' }));
-      // The sweep begins while the load warms up.
-      await setTimeout(MINUTE_MS - 1000);
-      return candidate;
+      const sweptAt = candidate.startedAt + MINUTE_MS;
+      return { ...candidate, ready: () => wait(sweptAt - SHORTLY_MS - performance.now()) };
     },
     remove: () => (given === undefined ? rm(folder, { recursive: true, force: true }) : Promise.resolve()),
   };
 }
+
+/** Before what is to be measured begins. */
+const SHORTLY_MS = 1000;
 
 const KEEP_ALL = {
   SLUICE_DELIVERY_RETENTION_DAYS: '3650',

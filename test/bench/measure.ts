@@ -1,5 +1,18 @@
-import type { Candidate } from './candidates.ts';
-import { type CpuSeconds, cpuBetween, cpuOf, machineCpu, ownCpu } from './cpu.ts';
+import { setTimeout as wait } from 'node:timers/promises';
+import { type Candidate, deliverFirst } from './candidates.ts';
+import {
+  type CpuSeconds,
+  cpuOf,
+  cpuOfFamily,
+  cpuWithWaited,
+  type Io,
+  ioOf,
+  machineCpu,
+  pagesLogged,
+  residentMb,
+  sumOf,
+  writtenBetween,
+} from './counters.ts';
 import type { Figures, Load, Loader } from './load.ts';
 
 /** One line of the table. */
@@ -11,20 +24,28 @@ export interface Row {
   readonly base: string;
   readonly closes?: boolean;
   readonly rate?: number;
-  /** Kept open instead of as many as for the other rows. */
+  /** Instead of as many as for the other rows. */
   readonly connections?: number;
+  /** Measured from the first delivery on. */
+  readonly isCold?: boolean;
 }
 
 export interface Measured extends Figures {
   readonly cpu: CpuSeconds | null;
-  /** Answered requests. */
-  readonly requests: number;
+  /** CPU seconds of the processes that work for it, such as its database server; null where it has none. */
+  readonly helperCpu: number | null;
+  readonly writtenBytes: number | null;
+  /** Pages of its write-ahead log. */
+  readonly pages: number | null;
   /** Runs that ended during the load, and the longest that a due step had waited at any time of it; null where nothing is run. */
   readonly executed: number | null;
   readonly oldestDueMs: number | null;
   readonly firstStepP99Ms?: number | null | undefined;
-  /** CPU seconds of its database server; 0 where it has none. */
-  readonly databaseCpu?: number;
+  /** From the start of the process to its first answer. */
+  readonly firstAnswerMs?: number;
+  /** Resident memory before the first load, and the most during this one. */
+  readonly idleMb?: number;
+  readonly loadedMb: number;
   /** Cores that other programs used meanwhile. */
   readonly foreignCores: number;
 }
@@ -33,6 +54,8 @@ export interface Conditions {
   readonly loader: Loader;
   readonly seconds: number;
   readonly connections: number;
+  /** Deliveries before a figure is taken. */
+  readonly warmUp: number;
   /** How often a load is repeated during which others used the machine. */
   readonly repeats: number;
   /** Called with each process that is loaded. */
@@ -41,28 +64,35 @@ export interface Conditions {
 
 /** Other programs may take this much of one core before a load is repeated. */
 const MAX_FOREIGN_CORES = 0.1;
-const WARM_UP_SECONDS = 2;
+/** For a server that is so slow that the count would take minutes. */
+const WARM_UP_MOST_SECONDS = 30;
+const IDLE_MS = 3000;
 const LOOK_EVERY_MS = 250;
 
 async function measure(candidate: Candidate, load: Load, { loader }: Conditions): Promise<Measured> {
+  const { pid, helpers = [] } = candidate;
   const state = async () => ({
-    cpu: cpuOf(candidate.pid),
+    cpu: cpuOf(pid),
+    helperCpu: helpers.length === 0 ? null : helpers.reduce((sum, helper) => sum + cpuOfFamily(helper), 0),
+    io: [pid, ...helpers].map(ioOf),
+    pages: pagesLogged(pid),
     machine: machineCpu(),
-    own: ownCpu(),
-    other: candidate.otherCpu?.() ?? 0,
+    own: cpuWithWaited(process.pid) + cpuWithWaited(loader.pid),
     runs: await candidate.runs?.(),
   });
   const before = await state();
   const startedAt = performance.now();
   let oldestDueMs = 0;
+  let loadedMb = 0;
   const look = async () => {
+    loadedMb = Math.max(loadedMb, residentMb(pid));
     oldestDueMs = Math.max(oldestDueMs, (await candidate.runs?.())?.oldestDueMs ?? 0);
   };
   let lastLook = Promise.resolve();
   const lookAgain = () => {
     lastLook = look();
   };
-  const looking = candidate.runs === undefined ? undefined : setInterval(lookAgain, LOOK_EVERY_MS);
+  const looking = setInterval(lookAgain, LOOK_EVERY_MS);
   const figures = await loader.run(load).finally(() => clearInterval(looking));
   // The candidate is stopped next, and a look reads its database.
   await lastLook;
@@ -70,32 +100,54 @@ async function measure(candidate: Candidate, load: Load, { loader }: Conditions)
   const after = await state();
   if (figures.failed > 0 || figures.status !== candidate.expectedStatus)
     throw new Error(`${figures.failed} requests failed, status ${figures.status}: the figure is void`);
-  const cpu = before.cpu === null || after.cpu === null ? null : cpuBetween(before.cpu, after.cpu);
-  const databaseCpu = after.other - before.other;
-  const known = (cpu?.all ?? 0) + (after.own - before.own) + databaseCpu;
+  const more = (of: (counted: typeof before) => number | null | undefined) => {
+    const [first, last] = [of(before), of(after)];
+    return typeof first === 'number' && typeof last === 'number' ? last - first : null;
+  };
+  const cpu = before.cpu &&
+    after.cpu && {
+      loop: after.cpu.loop - before.cpu.loop,
+      writer: after.cpu.writer - before.cpu.writer,
+      rest: after.cpu.rest - before.cpu.rest,
+    };
+  const helperCpu = more((counted) => counted.helperCpu);
+  const known = (cpu === null ? 0 : sumOf(cpu)) + (more((counted) => counted.own) ?? 0) + (helperCpu ?? 0);
   return {
     ...figures,
     cpu,
-    requests: figures.requestsPerSecond * load.seconds,
-    executed: before.runs === undefined || after.runs === undefined ? null : after.runs.executed - before.runs.executed,
+    helperCpu,
+    writtenBytes: writtenIn(before.io, after.io),
+    pages: more((counted) => counted.pages),
+    executed: more((counted) => counted.runs?.executed),
     oldestDueMs: before.runs === undefined ? null : oldestDueMs,
     firstStepP99Ms: after.runs?.firstStepP99Ms,
-    databaseCpu,
+    loadedMb,
     foreignCores: Math.max(0, (after.machine - before.machine - known) / elapsed),
   };
 }
 
+/** By all processes; null where the kernel does not say. */
+function writtenIn(before: readonly (Io | null)[], after: readonly (Io | null)[]): number | null {
+  const all = after.map((io, at) => {
+    const earlier = before[at];
+    return io && earlier ? writtenBetween(earlier, io) : Number.NaN;
+  });
+  const sum = all.reduce((bytes, more) => bytes + more, 0);
+  return Number.isNaN(sum) ? null : sum;
+}
+
 /** One load on a fresh process; repeated where other programs used the machine meanwhile. */
 export async function measureQuietly(row: Row, conditions: Conditions): Promise<Measured> {
-  const { loader, seconds, repeats, onStarted } = conditions;
+  const { repeats, seconds } = conditions;
   const connections = row.connections ?? conditions.connections;
   for (let attempt = 0; ; attempt += 1) {
     const candidate = await row.make();
     try {
-      onStarted(candidate.pid);
       const load = { ...candidate.load, seconds, connections, closes: row.closes, rate: row.rate };
-      await loader.run({ ...load, seconds: WARM_UP_SECONDS });
-      const measured = await measure(candidate, load, conditions);
+      const started = await start(candidate, conditions);
+      if (row.isCold !== true) await warmUp(candidate, load, conditions);
+      await candidate.ready?.();
+      const measured = { ...started, ...(await measure(candidate, load, conditions)) };
       if (measured.foreignCores <= MAX_FOREIGN_CORES || attempt >= repeats) return measured;
       process.stderr.write(`${row.name}: others used ${measured.foreignCores.toFixed(2)} cores; once more\n`);
     } catch (error) {
@@ -104,6 +156,20 @@ export async function measureQuietly(row: Row, conditions: Conditions): Promise<
       await candidate.stop();
     }
   }
+}
+
+async function start(candidate: Candidate, { onStarted }: Conditions) {
+  onStarted(candidate.pid);
+  await deliverFirst(candidate);
+  const firstAnswerMs = performance.now() - candidate.startedAt;
+  await wait(IDLE_MS);
+  return { firstAnswerMs, idleMb: residentMb(candidate.pid) };
+}
+
+/** As many deliveries as are asked for, at full speed, and the runs of all of them. */
+async function warmUp(candidate: Candidate, load: Load, { loader, warmUp: count }: Conditions): Promise<void> {
+  await loader.run({ ...load, count, rate: undefined, seconds: WARM_UP_MOST_SECONDS });
+  await settled(candidate);
 }
 
 /** A rate is sustained while no due step waits longer than this, and nearly as many runs end as deliveries come. */
@@ -121,19 +187,19 @@ export async function measureSustained(
   range: { low: number; high: number },
   conditions: Conditions,
 ): Promise<Measured | undefined> {
-  const { seconds, connections, repeats, onStarted, loader } = conditions;
+  const { seconds, connections, repeats } = conditions;
   const candidate = await make();
   try {
-    onStarted(candidate.pid);
-    const load = { ...candidate.load, connections };
-    await loader.run({ ...load, seconds: WARM_UP_SECONDS, rate: range.low });
+    const load = { ...candidate.load, connections, seconds };
+    await start(candidate, conditions);
+    await warmUp(candidate, load, conditions);
     let best: Measured | undefined;
     let { low, high } = range;
     let disturbed = 0;
     while (high - low > low * 0.05) {
       await settled(candidate);
       const rate = Math.round((low + high) / 2);
-      const measured = await measure(candidate, { ...load, seconds, rate }, conditions);
+      const measured = await measure(candidate, { ...load, rate }, conditions);
       if (keepsUp(measured, rate)) {
         best = measured;
         low = rate;
@@ -150,11 +216,12 @@ export async function measureSustained(
   }
 }
 
-/** Waits until no step is due any more. */
-async function settled(candidate: Candidate): Promise<void> {
+/** Waits until no step is due any more and no run ends. */
+async function settled({ runs }: Candidate): Promise<void> {
+  if (runs === undefined) return;
   for (;;) {
-    const { executed, oldestDueMs } = (await candidate.runs?.()) ?? { executed: 0, oldestDueMs: 0 };
-    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
-    if (oldestDueMs === 0 && (await candidate.runs?.())?.executed === executed) return;
+    const { executed, oldestDueMs } = await runs();
+    await wait(LOOK_EVERY_MS);
+    if (oldestDueMs === 0 && (await runs()).executed === executed) return;
   }
 }

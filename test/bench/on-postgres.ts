@@ -1,12 +1,14 @@
-import { readdirSync, readFileSync } from 'node:fs';
 import pg from 'pg';
 import { createWorkspace, startService } from '../e2e/service.ts';
 import { startPostgres } from '../postgres/server.ts';
-import { type Candidate, type CandidateOptions, nodeOptions, signedDeliveries, writeFlow } from './candidates.ts';
-import { ticksOf } from './cpu.ts';
+import { type Candidate, type CandidateOptions, delivery, nodeOptions, ROUTE, writeFlow } from './candidates.ts';
 
 /** A PostgreSQL of its own that flushes as usual, and services on it. */
 export interface OnPostgres {
+  /** Its first process, the parent of all others. */
+  readonly pid: number;
+  /** A new database for another program. */
+  createDatabase(): Promise<string>;
   /** One replica on a schema of its own; signed deliveries with nonces. */
   make(): Promise<Candidate>;
   remove(): Promise<void>;
@@ -19,14 +21,22 @@ export async function openOnPostgres(options: CandidateOptions = {}): Promise<On
   // A connection that is lost when the server stops must not hide why a load failed.
   pool.on('error', () => {});
   const { rows } = await pool.query("SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::integer AS pid");
-  const postmaster: number = rows[0].pid;
+  const pid: number = rows[0].pid;
   let count = 0;
   return {
+    pid,
+    async createDatabase() {
+      count += 1;
+      const name = `bench_${count}`;
+      await pool.query(`CREATE DATABASE ${name}`);
+      return server.url.replace(/[^/]*$/, name);
+    },
     async make() {
       count += 1;
       const schema = `bench_${count}`;
       const workspace = await createWorkspace();
       await writeFlow(workspace);
+      const startedAt = performance.now();
       const service = await startService(workspace, {
         SLUICE_DATABASE_URL: server.url,
         SLUICE_DATABASE_SCHEMA: schema,
@@ -37,9 +47,10 @@ export async function openOnPostgres(options: CandidateOptions = {}): Promise<On
       });
       return {
         pid: service.child.pid ?? 0,
-        load: { url: `${service.url}/flows/api/webhook/push`, ...signedDeliveries },
+        startedAt,
+        load: { url: `${service.url}${ROUTE}`, headers: delivery.headers, body: delivery.body },
         expectedStatus: 200,
-        otherCpu: () => cpuOfFamily(postmaster),
+        helpers: [pid],
         async runs() {
           const { rows: found } = await pool.query(
             `SELECT (SELECT sum(count) FROM ${schema}.run_totals WHERE status = 'Succeeded') AS executed,
@@ -65,20 +76,4 @@ export async function openOnPostgres(options: CandidateOptions = {}): Promise<On
       await server.stop();
     },
   };
-}
-
-/** CPU seconds of a process, of its children and of those of them that have ended. */
-function cpuOfFamily(parent: number): number {
-  let sum = ticksOf(parent).withWaited;
-  for (const name of readdirSync('/proc')) {
-    if (!/^\d+$/.test(name)) continue;
-    try {
-      const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
-      const [, ppid] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-      if (Number(ppid) === parent) sum += ticksOf(Number(name)).own;
-    } catch {
-      // It has ended meanwhile.
-    }
-  }
-  return sum;
 }

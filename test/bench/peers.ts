@@ -1,64 +1,71 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { GITHUB_SECRET } from '../e2e/service.ts';
-import { type Candidate, candidateOf } from './candidates.ts';
+import { type Candidate, candidateOf, startScript } from './candidates.ts';
 
-/** Another program that receives webhooks; none of them stores anything. */
-interface Peer {
+/** Another program that receives webhooks. */
+export interface Peer {
   readonly name: string;
-  readonly make: () => Promise<Candidate>;
+  /** What npm installs for it: versions that are known to work with the scripts in `peers/`. */
+  readonly packages: readonly string[];
+  /** Starts it in the folder that has the packages and the scripts. */
+  readonly make: (folder: string) => Promise<Candidate>;
 }
 
-interface Peers {
-  readonly rows: readonly Peer[];
+interface InstalledPeers {
+  readonly rows: readonly { readonly name: string; readonly make: () => Promise<Candidate> }[];
+  /** A line for each peer that could not be installed. */
+  readonly missing: readonly string[];
   remove(): Promise<void>;
 }
 
-/** Versions that are known to work with the scripts in `peers/`. */
-const PACKAGES = ['@octokit/webhooks@14.2.0', 'node-red@5.0.7'];
-
-/** Installs the peers that come from npm into a temporary folder, and says what it does. */
-export async function installPeers(): Promise<Peers> {
+/** Installs peers into a temporary folder, and says what it does. They are no dependencies of ours: they are large. */
+export async function installPeers(peers: readonly Peer[]): Promise<InstalledPeers> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-peers-'));
-  const rows: Peer[] = [];
-  if (spawnSync('webhook', ['-version']).error !== undefined) {
-    console.log('adnanh/webhook: not installed (no program named webhook); left out');
-  } else {
-    rows.push(
-      { name: 'adnanh/webhook: verifies only', make: () => adnanhWebhook(folder, false) },
-      { name: 'adnanh/webhook: verifies, starts /bin/true', make: () => adnanhWebhook(folder, true) },
-    );
-  }
-  console.log(`npm install ${PACKAGES.join(' ')} into ${folder}`);
   await writeFile(join(folder, 'package.json'), '{ "private": true, "type": "module" }');
-  const args = ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--save-exact', ...PACKAGES];
-  const { status, stderr } = spawnSync('npm', args, { cwd: folder, encoding: 'utf8' });
-  if (status === 0) {
-    rows.push(
-      { name: '@octokit/webhooks: verifies only', make: () => nodePeer(folder, 'octokit.mjs') },
-      { name: 'Node-RED: a function verifies', make: () => nodePeer(folder, 'node-red.mjs') },
-    );
-  } else {
-    console.log(`@octokit/webhooks, Node-RED: npm could not install them; left out\n${stderr}`);
-  }
-  return { rows, remove: () => rm(folder, { recursive: true, force: true }) };
+  await cp(join(import.meta.dirname, 'peers'), folder, { recursive: true });
+  const missing: string[] = [];
+  const installed = peers.filter(({ name, packages }) => {
+    if (packages.length === 0) return true;
+    process.stdout.write(`npm install ${packages.join(' ')} into ${folder}\n`);
+    const args = ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--save-exact', ...packages];
+    const { status, stderr } = spawnSync('npm', args, { cwd: folder, encoding: 'utf8' });
+    if (status !== 0) missing.push(`${name}: npm could not install ${packages.join(' ')}\n${stderr}`);
+    return status === 0;
+  });
+  return {
+    rows: installed.map(({ name, make }) => ({ name, make: () => make(folder) })),
+    missing,
+    remove: () => rm(folder, { recursive: true, force: true }),
+  };
 }
 
-async function nodePeer(folder: string, script: string): Promise<Candidate> {
-  await copyFile(join(import.meta.dirname, 'peers', script), join(folder, script));
-  const child = spawn(process.execPath, [script], {
-    cwd: folder,
-    env: { PATH: process.env.PATH, PEER_SECRET: GITHUB_SECRET, NODE_ENV: 'production' },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  const [line] = (await once(child.stdout, 'data')) as [Buffer];
-  return candidateOf(child, `${String(line).trim()}/hook`);
+/** A peer that is a script in `peers/`. */
+export async function scriptedPeer(folder: string, script: string, env: Record<string, string> = {}) {
+  const server = await startScript(script, { cwd: folder, env: { PEER_SECRET: GITHUB_SECRET, ...env } });
+  return { ...candidateOf(server, `${server.url}/hook`), origin: server.url };
 }
+
+/** They verify and store nothing. */
+export const VERIFYING_PEERS: readonly Peer[] = [
+  { name: 'adnanh/webhook: verifies only', packages: [], make: (folder) => adnanhWebhook(folder, false) },
+  { name: 'adnanh/webhook: verifies, starts /bin/true', packages: [], make: (folder) => adnanhWebhook(folder, true) },
+  {
+    name: '@octokit/webhooks: verifies only',
+    packages: ['@octokit/webhooks@14.2.0'],
+    make: (folder) => scriptedPeer(folder, 'octokit.mjs'),
+  },
+  {
+    name: 'Node-RED: a function verifies',
+    packages: ['node-red@5.0.7'],
+    make: (folder) => scriptedPeer(folder, 'node-red.mjs'),
+  },
+];
 
 async function adnanhWebhook(folder: string, isRun: boolean): Promise<Candidate> {
   const signed = {
@@ -79,19 +86,29 @@ async function adnanhWebhook(folder: string, isRun: boolean): Promise<Candidate>
   await writeFile(file, JSON.stringify([hook]));
   const port = await freePort();
   const args = ['-hooks', file, '-ip', '127.0.0.1', '-port', String(port), '-urlprefix', ''];
+  const startedAt = performance.now();
   const child = spawn('webhook', args, { stdio: 'ignore' });
+  // Rejects where there is no such program.
+  await once(child, 'spawn');
   const url = `http://127.0.0.1:${port}/hook`;
-  while (
-    await fetch(url).then(
-      () => false,
-      () => child.exitCode === null,
-    )
-  )
-    await setTimeout(50);
-  return candidateOf(child, url);
+  await answering(url, () => child.exitCode === null);
+  return candidateOf({ child, startedAt }, url);
 }
 
-async function freePort(): Promise<number> {
+/** Waits until a server answers anything. */
+export async function answering(url: string, isRunning: () => boolean): Promise<void> {
+  for (;;) {
+    const isThere = await fetch(url).then(
+      () => true,
+      () => false,
+    );
+    if (isThere) return;
+    if (!isRunning()) throw new Error(`${url} does not answer: its process has ended`);
+    await setTimeout(50);
+  }
+}
+
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();

@@ -1,98 +1,124 @@
 import { writeFileSync } from 'node:fs';
-import type { CpuSeconds } from './cpu.ts';
+import { type CpuSeconds, sumOf } from './counters.ts';
 import type { Measured, Row } from './measure.ts';
 
 /** The medians of one row; null where a figure does not exist. */
-export interface Summary {
+export type Summary = Readonly<Record<keyof typeof FIGURES | 'ratio' | 'timesBase', number | null>> & {
   readonly name: string;
   /** The row that the ratio is of. */
   readonly base: string;
-  readonly requestsPerSecond: number;
-  readonly ratio: number | null;
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-  /** CPU microseconds a request, by thread. */
-  readonly cpuMicroseconds: CpuSeconds | null;
-  /** CPU of all threads as a multiple of the base's. */
-  readonly timesBase: number | null;
-  /** Runs that ended for each request. */
-  readonly executedShare: number | null;
-  readonly oldestDueMs: number | null;
-  readonly firstStepP99Ms: number | null;
-  /** CPU microseconds a request of the database server. */
-  readonly databaseMicroseconds: number | null;
-  readonly foreignCores: number;
-}
+};
 
 /** Loads by row, in the order of the rows. */
 export type Results = ReadonlyMap<Row, readonly Measured[]>;
+
+type Figure = (one: Measured) => number | null | undefined;
+
+/** Microseconds of CPU a delivery. */
+const micros =
+  (of: (one: Measured) => number | null): Figure =>
+  (one) => {
+    const seconds = of(one);
+    return seconds === null ? null : (seconds * 1e6) / one.requests;
+  };
+const thread = (name: keyof CpuSeconds) => micros(({ cpu }) => (cpu === null ? null : cpu[name]));
+
+const FIGURES = {
+  requestsPerSecond: (one) => one.requestsPerSecond,
+  p50Ms: (one) => one.p50Ms,
+  p99Ms: (one) => one.p99Ms,
+  p999Ms: (one) => one.p999Ms,
+  loopMicros: thread('loop'),
+  writerMicros: thread('writer'),
+  restMicros: thread('rest'),
+  helperMicros: micros((one) => one.helperCpu),
+  allMicros: micros(({ cpu, helperCpu }) => cpu && sumOf(cpu) + (helperCpu ?? 0)),
+  executedShare: (one) => (one.executed === null ? null : one.executed / one.requests),
+  oldestDueMs: (one) => one.oldestDueMs,
+  firstStepP99Ms: (one) => one.firstStepP99Ms,
+  writtenKb: (one) => (one.writtenBytes === null ? null : one.writtenBytes / 1000 / one.requests),
+  pages: (one) => (one.pages === null ? null : one.pages / one.requests),
+  firstAnswerMs: (one) => one.firstAnswerMs,
+  idleMb: (one) => one.idleMb,
+  loadedMb: (one) => one.loadedMb,
+  foreignCores: (one) => one.foreignCores,
+} satisfies Record<string, Figure>;
 
 export function summarise(results: Results): Summary[] {
   const summaries = new Map<string, Summary>();
   // Bases come before the rows that refer to them.
   for (const [{ name, base }, all] of results) {
-    const of = (pick: (one: Measured) => number | null) => median(all.map(pick));
-    const cpu = (thread: keyof CpuSeconds) => of((one) => one.cpu && (one.cpu[thread] * 1e6) / one.requests) ?? 0;
-    const requestsPerSecond = of((one) => one.requestsPerSecond) ?? 0;
-    const cpuMicroseconds = all.some((one) => one.cpu === null)
-      ? null
-      : { loop: cpu('loop'), writer: cpu('writer'), rest: cpu('rest'), all: cpu('all') };
-    const of0 = name === base ? { requestsPerSecond, cpuMicroseconds } : summaries.get(base);
+    const medians = Object.fromEntries(
+      Object.entries(FIGURES).map(([figure, of]: [string, Figure]) => [figure, median(all.map(of))]),
+    ) as Record<keyof typeof FIGURES, number | null>;
+    const of = name === base ? medians : summaries.get(base);
     summaries.set(name, {
       name,
       base,
-      requestsPerSecond,
-      ratio: of0 === undefined ? null : requestsPerSecond / of0.requestsPerSecond,
-      p50Ms: of((one) => one.p50Ms) ?? 0,
-      p99Ms: of((one) => one.p99Ms) ?? 0,
-      cpuMicroseconds,
-      timesBase: of0?.cpuMicroseconds && cpuMicroseconds ? cpuMicroseconds.all / of0.cpuMicroseconds.all : null,
-      executedShare: of((one) => one.executed && one.executed / one.requests),
-      oldestDueMs: of((one) => one.oldestDueMs),
-      firstStepP99Ms: of((one) => one.firstStepP99Ms ?? null),
-      databaseMicroseconds: of((one) => (one.databaseCpu ? (one.databaseCpu * 1e6) / one.requests : null)),
-      foreignCores: of((one) => one.foreignCores) ?? 0,
+      ...medians,
+      ratio: quotient(medians.requestsPerSecond, of?.requestsPerSecond),
+      timesBase: quotient(medians.allMicros, of?.allMicros),
     });
   }
   return [...summaries.values()];
 }
 
-function median(numbers: readonly (number | null)[]): number | null {
-  const sorted = numbers.filter((number) => number !== null).toSorted((one, other) => one - other);
+function quotient(one: number | null, other: number | null | undefined): number | null {
+  return one === null || !other ? null : one / other;
+}
+
+function median(numbers: readonly (number | null | undefined)[]): number | null {
+  const sorted = numbers
+    .filter((number) => typeof number === 'number' && !Number.isNaN(number))
+    .toSorted((one, other) => Number(one) - Number(other));
   return sorted[Math.floor(sorted.length / 2)] ?? null;
 }
 
-interface Column {
-  readonly title: string;
-  readonly digits: number;
-  readonly of: (summary: Summary) => number | null | undefined;
-}
+type Column = readonly [title: string, figure: Exclude<keyof Summary, 'name' | 'base'>, digits: number];
 
-const COLUMNS: readonly Column[] = [
-  { title: 'req/s', digits: 0, of: (row) => row.requestsPerSecond },
-  { title: 'ratio', digits: 2, of: (row) => row.ratio },
-  { title: 'p50 ms', digits: 1, of: (row) => row.p50Ms },
-  { title: 'p99 ms', digits: 1, of: (row) => row.p99Ms },
-  { title: 'loop µs', digits: 0, of: (row) => row.cpuMicroseconds?.loop },
-  { title: 'writer', digits: 0, of: (row) => row.cpuMicroseconds?.writer },
-  { title: 'rest', digits: 0, of: (row) => row.cpuMicroseconds?.rest },
-  { title: 'all µs', digits: 0, of: (row) => row.cpuMicroseconds?.all },
-  { title: '× base', digits: 1, of: (row) => row.timesBase },
-  { title: 'executed', digits: 2, of: (row) => row.executedShare },
-  { title: 'due ms', digits: 0, of: (row) => row.oldestDueMs },
-  { title: 'first ms', digits: 0, of: (row) => row.firstStepP99Ms },
-  { title: 'db µs', digits: 0, of: (row) => row.databaseMicroseconds },
-  { title: 'foreign', digits: 2, of: (row) => row.foreignCores },
+const SPEED: readonly Column[] = [
+  ['requests/s', 'requestsPerSecond', 0],
+  ['ratio', 'ratio', 2],
+  ['p50 ms', 'p50Ms', 1],
+  ['p99 ms', 'p99Ms', 1],
+  ['p99.9 ms', 'p999Ms', 1],
+  ['loop µs', 'loopMicros', 0],
+  ['writer µs', 'writerMicros', 0],
+  ['rest µs', 'restMicros', 0],
+  ['helpers µs', 'helperMicros', 0],
+  ['all µs', 'allMicros', 0],
+  ['× base', 'timesBase', 1],
+  ['foreign', 'foreignCores', 2],
+];
+const REST: readonly Column[] = [
+  ['executed', 'executedShare', 2],
+  ['due ms', 'oldestDueMs', 0],
+  ['first step ms', 'firstStepP99Ms', 0],
+  ['KB written', 'writtenKb', 1],
+  ['pages', 'pages', 2],
+  ['first 200 ms', 'firstAnswerMs', 0],
+  ['idle MB', 'idleMb', 0],
+  ['load MB', 'loadedMb', 0],
 ];
 
-export function tableOf(summaries: readonly Summary[]): string {
-  const width = Math.max(...summaries.map(({ name }) => name.length)) + 1;
+/** Two tables in Markdown: what a publisher and the CPU see, and what the disk and the memory do. */
+export function tablesOf(summaries: readonly Summary[]): string {
+  return [SPEED, REST].map((columns) => tableOf(summaries, columns)).join('\n');
+}
+
+function tableOf(summaries: readonly Summary[], columns: readonly Column[]): string {
+  const shown = columns.filter(([, figure]) => summaries.some((summary) => summary[figure] !== null));
+  const head = ['row', ...shown.map(([title]) => title)];
   const lines = summaries.map((summary) => [
-    summary.name.padEnd(width),
-    ...COLUMNS.map(({ of, digits }) => (of(summary)?.toFixed(digits) ?? '-').padStart(9)),
+    summary.name,
+    ...shown.map(([, figure, digits]) => summary[figure]?.toFixed(digits) ?? '–'),
   ]);
-  const head = [' '.repeat(width), ...COLUMNS.map(({ title }) => title.padStart(9))];
-  return [head, ...lines].map((cells) => `${cells.join('')}\n`).join('');
+  const widths = head.map((title, at) => Math.max(title.length, ...lines.map((line) => line[at]?.length ?? 0)));
+  const padded = (cells: readonly string[]) =>
+    cells.map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0)));
+  return [padded(head), widths.map((width) => '-'.repeat(width)), ...lines.map(padded)]
+    .map((cells) => `| ${cells.join(' | ')} |\n`)
+    .join('');
 }
 
 /** Keeps the figures and what they were measured on. */

@@ -1,13 +1,10 @@
-import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
-import { request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { cpus } from 'node:os';
 import { setTimeout as wait } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { bareFastify, type Candidate, sluice } from './candidates.ts';
-import { cpuOf } from './cpu.ts';
-import { findLoader } from './load.ts';
+import { bareFastify, type Candidate, deliverFirst, sluice } from './candidates.ts';
+import { cpuOf, residentMb, sumOf } from './counters.ts';
+import { startLoader } from './load.ts';
 
 const HELP = `Usage: npm run bench:start -- [options]
 
@@ -20,7 +17,7 @@ memory that is resident when idle, while slow senders hold their bodies, and som
   --senders <n>        slow senders, each with a body of 1 MiB that lacks its last byte (default 200; 0 leaves them out)
   --flood-seconds <n>  length of the flood (default 10; 0 leaves it out)
   --after-seconds <n>  time from the flood to the last reading (default 60)
-  --loader <name>      what makes the flood: wrk or autocannon (default: wrk where it is installed)
+  --loader <name>      what makes the flood: wrk or own (default: wrk where it is installed)
   --node-options <o>   options of Node for the service, such as --node-options=--max-semi-space-size=4
   --help               print this
 `;
@@ -45,7 +42,7 @@ const rounds = Number(values.rounds);
 const senders = Number(values.senders);
 const floodSeconds = Number(values['flood-seconds']);
 const afterSeconds = Number(values['after-seconds']);
-const loader = findLoader(values.loader);
+const loader = startLoader(values.loader);
 
 const MEBIBYTE = 1_048_576;
 const CONNECTIONS = 50;
@@ -69,38 +66,18 @@ interface Started {
 
 /** One process from its start to idleness. */
 async function start({ make }: Row): Promise<Started> {
-  const startedAt = performance.now();
   const candidate = await make();
+  const { pid, startedAt } = candidate;
   const listeningMs = performance.now() - startedAt;
   try {
-    const { pid } = candidate;
-    await deliver(candidate);
+    await deliverFirst(candidate);
     const answeredMs = performance.now() - startedAt;
-    const cpuMs = (cpuOf(pid)?.all ?? Number.NaN) * 1000;
+    const cpu = cpuOf(pid);
+    const cpuMs = cpu === null ? Number.NaN : sumOf(cpu) * 1000;
     await wait(Number(values['idle-seconds']) * 1000);
     return { listeningMs, answeredMs, cpuMs, idleMb: residentMb(pid) };
   } finally {
     await candidate.stop();
-  }
-}
-
-/** Not by `fetch`, which would take milliseconds of its own when it is first used. */
-async function deliver({ load, expectedStatus }: Candidate): Promise<void> {
-  const sent = request(load.url, { method: 'POST', headers: { ...load.headers, 'x-github-delivery': 'first' } });
-  sent.end(load.body);
-  const [answer] = await once(sent, 'response');
-  answer.resume();
-  await once(answer, 'end');
-  if (answer.statusCode !== expectedStatus) throw new Error(`the first delivery was answered ${answer.statusCode}`);
-}
-
-/** The memory of a process that is in RAM, from the kernel's own figures; on Linux alone. */
-function residentMb(pid: number): number {
-  try {
-    const [, kibibytes] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
-    return Number(kibibytes) / 1024;
-  } catch {
-    return Number.NaN;
   }
 }
 
@@ -168,6 +145,7 @@ for (let round = 0; round < rounds; round += 1) {
 const held: number[] = [];
 if (senders > 0) for (const row of rows) held.push(await withSlowSenders(row));
 const floods = floodSeconds > 0 ? await afterFloods() : [];
+loader.stop();
 
 const shown = (value: number | undefined) => (value === undefined || Number.isNaN(value) ? '-' : value.toFixed(0));
 const line = (name: string, cells: readonly string[]) =>
