@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { bareFastify, delivery, onInstantStore, sluice } from './candidates.ts';
 import { keepOn } from './counters.ts';
+import { durablePeers } from './durable-peers.ts';
 import { buildFlushDelay } from './flush-delay.ts';
 import { openGrown } from './grown.ts';
 import { startLoader } from './load.ts';
@@ -31,6 +32,9 @@ bare server of the same run means anything: absolute figures change from machine
   --store postgres   also load a service on a PostgreSQL that this starts; ratios to the same load on SQLite
   --peers            also load other programs that receive webhooks: adnanh/webhook where it is installed, the
                      middleware of @octokit/webhooks and Node-RED, installed from npm into a temporary folder
+  --durable-peers    load what stores a delivery and runs one step of it, in place of the other rows: Fastify with
+                     BullMQ, pg-boss, graphile-worker, DBOS and Restate, installed from npm into a temporary folder
+                     (300 MB), and Sluice on SQLite and PostgreSQL. Redis has to be installed (redis-server)
   --pin              keep the loader on the last core and servers on the others; needs 4 cores and taskset
   --flush-delay <ms> make the service wait at each flush of the database, as a slow disk would; needs Linux and cc
   --profile <folder> write a CPU profile of each thread of the service into the folder
@@ -60,6 +64,7 @@ const { values } = parseArgs({
     'grown-folder': { type: 'string' },
     store: { type: 'string' },
     peers: { type: 'boolean', default: false },
+    'durable-peers': { type: 'boolean', default: false },
     pin: { type: 'boolean', default: false },
     'flush-delay': { type: 'string' },
     profile: { type: 'string' },
@@ -86,8 +91,12 @@ const flushDelay = delayMs === undefined ? undefined : await buildFlushDelay(Num
 if (values.store !== undefined && values.store !== 'postgres')
   throw new Error('--store takes postgres and nothing else');
 const serviceOptions = { profileFolder: values.profile, nodeOptions: values['node-options'] };
-const onPostgres = values.store === undefined ? undefined : await openOnPostgres(serviceOptions);
-const knownPeers = [...(values.peers ? VERIFYING_PEERS : [])];
+const onPostgres =
+  values.store === undefined && !values['durable-peers'] ? undefined : await openOnPostgres(serviceOptions);
+const knownPeers = [
+  ...(values.peers ? VERIFYING_PEERS : []),
+  ...(values['durable-peers'] && onPostgres !== undefined ? durablePeers(onPostgres) : []),
+];
 const peers = await installPeers(knownPeers.filter(({ name }) => name.includes(values.only)));
 const missing = [...peers.missing];
 const grown = values.grown
@@ -134,7 +143,15 @@ const ownRows: readonly Row[] = [
       ]),
 ];
 const peerRows: readonly Row[] = peers.rows.map((peer) => ({ ...peer, base: BARE }));
-const rows: readonly Row[] = [...ownRows, ...peerRows];
+const rows: readonly Row[] =
+  onPostgres !== undefined && values['durable-peers']
+    ? [
+        bare,
+        ...peerRows,
+        { ...atFullSpeed, name: 'Sluice on SQLite' },
+        { name: 'Sluice on PostgreSQL', make: onPostgres.make, base: BARE },
+      ]
+    : [...ownRows, ...peerRows];
 const wanted = rows.filter(({ name }) => name.includes(values.only));
 const bases = new Set([BARE, ...wanted.map(({ base }) => base)]);
 const chosen = rows.filter((row) => wanted.includes(row) || bases.has(row.name));
@@ -202,7 +219,7 @@ try {
   for (let round = 0; round < machine.rounds; round += 1) {
     for (const row of [...results.keys()]) await measureAgain(row);
   }
-  if (SUSTAINED.includes(values.only)) {
+  if (SUSTAINED.includes(values.only) && !values['durable-peers']) {
     const sustained = await measureSustained(accepted, { low: 200, high: 12_000 }, conditions);
     results.set({ name: SUSTAINED, make: accepted, base: BARE }, sustained === undefined ? [] : [sustained]);
   }

@@ -1,0 +1,4 @@
+import { receive } from './receive.mjs';
+
+const receiver = await receive(async () => {});
+await receiver.listen();
