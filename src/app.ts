@@ -140,7 +140,7 @@ async function build(options: AppOptions): Promise<SluiceApp> {
   const manifests = await load(manifestFolder, { extensions, settings });
   const metrics = createMetrics();
   const database = isPostgres(settings.databaseUrl) ? 'postgres' : 'sqlite';
-  metrics.buildInfo.set({ version, node: process.version, database }, 1);
+  metrics.buildInfo.set({ version, node: process.version, database, service: settings.serviceName }, 1);
   const open = () => openStoreOf(settings, { ...options, folder, logger, sealer, metrics });
   const store = options.store ?? (await untilBack(open, options));
   const logRetention = createLogRetention({ store, clock, logger, retentionDays: settings.deliveryRetentionDays });
@@ -454,12 +454,13 @@ function alertsOf(
     // Replicas tell each other of every run while one of them has such a listener.
     live: isPostgres(settings.databaseUrl) ? undefined : running.live,
     alerts,
+    service: settings.serviceName,
     send: extensions.sendAlert,
     rules: extensions.rules.folder,
     pageUrl: alerts.pageUrl ?? publicUrl?.replace(/\/\/[^/]*@/, '//') ?? `http://${settings.host}:${settings.port}`,
     concerns: () => listAttention(services),
     unready: () => unreadiness(services),
-    replica: isPostgres(settings.databaseUrl) ? `The replica ${store.replica}` : 'Sluice',
+    replica: isPostgres(settings.databaseUrl) ? `The replica ${store.replica}` : settings.serviceName,
   });
 }
 

@@ -152,6 +152,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     handlers: [...extensions.handlers.values()],
     schemes: describeSchemes(extensions.gates.settings.schemes),
     alerts: () => parts.alerts.current(),
+    serviceName: settings.serviceName,
     ...parts.dashboard,
   };
   void fastify.register(dashboard(services));

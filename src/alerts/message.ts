@@ -1,5 +1,29 @@
 import type { Json } from '../model/json.ts';
 import { printableLines } from '../model/text.ts';
+import type { Change } from './plan.ts';
+
+/** What a program is told of an alert. */
+export interface AlertFacts extends Pick<Change, 'status' | 'severity' | 'flow' | 'trigger'> {
+  readonly kind: string;
+  /** When it fired, ISO 8601. */
+  readonly since: string;
+  /** The same for all that is told of one cause. */
+  readonly dedupKey: string;
+}
+
+export function factsOf({ status, kind, severity, flow, trigger, since, key }: Change): AlertFacts {
+  return { status, kind, severity, flow, trigger, since: new Date(since).toISOString(), dedupKey: key };
+}
+
+/** All of it in one line, for people. */
+export function lineOf({ status, severity, text, ...change }: Change): string {
+  return `${status} ${severity}: ${text} (${placeOf(change)})`;
+}
+
+function placeOf({ flow, trigger, since, key }: Omit<Change, 'status' | 'severity' | 'text'>): string {
+  const flowName = flow === null ? [] : [trigger === null ? flow.name : `${flow.name}/${trigger}`];
+  return [...flowName, `since ${new Date(since).toISOString().slice(0, 16)}Z`, key].join(', ');
+}
 
 /** The content of one message to a target. */
 export interface AlertMessage {
@@ -10,6 +34,8 @@ export interface AlertMessage {
   readonly lines: readonly { readonly text: string; readonly link?: string | null | undefined }[];
   /** Further ones that have no line. */
   readonly more: number;
+  /** In a message to a program, which is about one alert; none in what a step of a flow sends. */
+  readonly alert?: AlertFacts | undefined;
 }
 
 /** The message for people: nothing in it steers what shows it. */
@@ -38,7 +64,8 @@ export function plainText(
 
 const same = (text: string): string => text;
 
-function cut(text: string, most: number): string {
+/** At most so many characters. */
+export function cut(text: string, most: number): string {
   return text.length <= most ? text : `${text.slice(0, most - 1).replace(/\p{Surrogate}$/u, '')}…`;
 }
 
@@ -96,11 +123,16 @@ function teamsBody(message: AlertMessage): Json {
 }
 
 /** The body for a program; `at` is milliseconds since the Unix epoch. */
-export function jsonBody({ text, link, lines, more }: AlertMessage, at: number): Json {
+export function jsonBody(
+  { text, link, lines, more, alert }: AlertMessage,
+  { at, service }: { readonly at: number; readonly service: string },
+): Json {
   return {
     type: 'sluice.alert',
     timestamp: new Date(at).toISOString(),
     data: {
+      service,
+      ...alert,
       text,
       link: link ?? null,
       lines: lines.map((line) => ({ text: line.text, link: line.link ?? null })),

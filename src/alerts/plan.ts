@@ -1,60 +1,106 @@
-import type { AlertEvent, AlertTarget } from './targets.ts';
+import { SEVERITIES, type Severity } from '../model/attention.ts';
+import { type AlertKind, type AlertTarget, isProgram } from './targets.ts';
 
-/** Something that a target may be told of. */
-export interface Thing {
-  /** Names it: what has the same key is the same thing. */
+/** Something that went wrong, or still is wrong, and that targets may be told of. */
+export interface Cause {
+  /** Names it, for whoever is told too: what has the same key is the same cause. */
   readonly key: string;
-  readonly event: AlertEvent;
+  readonly kind: AlertKind;
+  readonly severity: Severity;
   /** The flow that it belongs to, by id and name. */
   readonly flow: { readonly id: string; readonly name: string } | null;
+  readonly trigger: string | null;
   /** One sentence. */
   readonly text: string;
   /** Path of the page that shows it. */
   readonly link: string | null;
-  /** How often it happened. */
-  readonly count: number;
-  /** What happened if it is counted, in the plural: "runs of orders failed". */
-  readonly what: string;
-  /** Path of the page that shows all that were counted; `link` where not given. */
-  readonly allLink?: string | undefined;
 }
 
-interface Line {
-  readonly text: string;
-  readonly link: string | null;
+/** Something that happened, once or several times; it ends when it no longer would, or did not for a day. */
+export interface Incident extends Cause {
+  readonly count: number;
+  /** When it happened last, milliseconds since the Unix epoch. */
+  readonly at: number;
+  /** What happened if it is counted: "run of orders failed", "runs of orders failed". */
+  readonly what: readonly [one: string, many: string];
+  /** Path of the page that shows all that are counted. */
+  readonly allLink: string | null;
+  /** A run that gets past this step shows that it ended, and so does the failed run once it succeeds; of a run that failed. */
+  readonly failedAt?: { readonly stepKey: string | null; readonly runId: string };
+}
+
+/** A cause since it fired. */
+export interface Alert extends Cause {
+  /** When it fired. */
+  readonly since: number;
+  /** Null where a condition lasts. */
+  readonly happened:
+    | (Omit<Incident, keyof Cause> & {
+        /** How often it happened when `text` was written. */
+        readonly firstCount: number;
+      })
+    | null;
+  /** Since when the cause is gone; null while it is there. */
+  readonly goneAt: number | null;
+  /** Null while it fires. */
+  readonly resolvedAt: number | null;
+  /** It fired again soon after it was resolved. */
+  readonly isRecurrent: boolean;
 }
 
 /** What is known between two looks; kept in the store, as JSON. */
 export interface AlertState {
-  /** Things that happened and were told, by key: when, and how often since. */
-  readonly told: Readonly<Record<string, ToldThing>>;
-  /** Conditions that last, by key: when they were told, and since when they are gone. */
-  readonly lasting: Readonly<Record<string, { readonly at: number; readonly goneAt: number | null }>>;
-  /** What each target has yet to be told, and its last message. */
+  /** By key: those that fire, and those that were resolved lately or have yet to be told. */
+  readonly alerts: Readonly<Record<string, Alert>>;
   readonly targets: Readonly<Record<string, TargetState>>;
-}
-
-interface ToldThing extends Omit<Thing, 'text' | 'count'> {
-  readonly at: number;
-  readonly more: number;
+  /** Processes that run, or ended without a word: what their state is called, and when they started. */
+  readonly running?: Readonly<Record<string, number>>;
 }
 
 interface TargetState {
+  /** Its last message, and the run that sends it. */
   readonly sentAt: number | null;
   readonly runId: string | null;
-  readonly lines: readonly Line[];
-  readonly more: number;
+  /** What it was told last of each alert. */
+  readonly told: Readonly<Record<string, Told>>;
 }
 
-export const NO_ALERTS: AlertState = { told: {}, lasting: {}, targets: {} };
+interface Told {
+  readonly status: Change['status'];
+  readonly at: number;
+  /** How often it had happened. */
+  readonly count: number;
+  /** The run that tells it; null where it was told directly. */
+  readonly runId: string | null;
+}
+
+export const NO_ALERTS: AlertState = { alerts: {}, targets: {} };
+
+/** What a target is to be told of one alert. */
+export interface Change
+  extends Pick<Alert, 'key' | 'kind' | 'severity' | 'flow' | 'trigger' | 'since' | 'text' | 'link'> {
+  readonly status: 'firing' | 'resolved';
+}
+
+interface DirectlyTold extends Cause {
+  readonly since: number;
+  /** Nobody knows whether it was told: only programs hear that it is over, for they know. */
+  readonly isDoubtful?: boolean;
+}
 
 interface Situation {
   readonly state: AlertState;
   /** What happened since the last look. */
-  readonly happened: readonly Thing[];
+  readonly happened?: readonly Incident[];
+  /** Keys of what happened and is known to be over. */
+  readonly over?: ReadonlySet<string> | undefined;
   /** What lasts now; undefined where that is unknown. */
-  readonly lasting: readonly Thing[] | undefined;
+  readonly lasting?: readonly Cause[] | undefined;
+  /** What targets were told directly, because nothing could be stored, and is over; since when it lasted. */
+  readonly toldDirectly?: readonly DirectlyTold[];
   readonly targets: readonly AlertTarget[];
+  /** Runs that are still telling a program of something. */
+  readonly inFlight?: ReadonlySet<string>;
   readonly repeatMs: number;
   readonly now: number;
   /** Of the run that tells a target. */
@@ -63,110 +109,228 @@ interface Situation {
 
 interface Planned {
   readonly state: AlertState;
-  /** What each target is told now: one message at most. */
-  readonly messages: readonly {
-    readonly target: string;
-    readonly runId: string;
-    readonly lines: readonly Line[];
-    readonly more: number;
-  }[];
+  /** What the targets are told now: people one message at most, a program one for each alert. */
+  readonly messages: readonly PlannedMessage[];
 }
 
-/** Lines of one message; the others are counted. */
-const MOST_LINES = 10;
-/** Things that are remembered; beyond it the oldest are forgotten, and so may be told again too early. */
-const MOST_THINGS = 2000;
-/** A condition that lasts is told again after a day. */
-const REMIND_MS = 86_400_000;
+export interface PlannedMessage {
+  readonly target: string;
+  readonly runId: string;
+  readonly changes: readonly Change[];
+  /** How many alerts have no line. */
+  readonly more: number;
+  readonly counts: Readonly<Record<Change['status'], number>>;
+}
+
+/** Lines of one message to people, the others are counted; and messages to a program in its interval, the others wait. */
+const MOST_CHANGES = 10;
+/** Alerts that are known. While so many fire, what else happens is not told, and what else lasts is told later. */
+const MOST_ALERTS = 2000;
+/** People are told again of a condition that lasts for a day; what did not happen again for a day is over. */
+const DAY_MS = 86_400_000;
+/** What comes back sooner was never gone. */
+const RESOLVE_AFTER_MS = 15_000;
 
 /**
- * Decides which alerts to send now, and what to remember. Pure, so that a replica can plan again if another one was
- * faster.
+ * Decides which alerts fire and end, what to tell the targets now, and what to remember. Pure, so that a replica can plan
+ * again if another one was faster.
  *
- * The same problem is reported once within `repeatMs`; further occurrences are counted and reported afterwards. A
- * target gets at most one message per interval: later alerts are collected into its next message, ten lines and a
- * number. So time limits the number of messages, whatever happens.
+ * Alerts are states: a target is told what changed since it was last told, so nothing is told twice, and a target that
+ * comes late, or after a restart, learns what fires now. People get at most one message in their interval, ten lines and
+ * a number, and within `repeatMs` each alert once; how often it happened since is told after that. Programs get a message
+ * for each alert that fires or ends, at most ten in their interval; what ended before they were told is not told.
  */
-export function planAlerts({ state, happened, lasting, targets, repeatMs, now, newId }: Situation): Planned {
-  const news: Thing[] = [];
-  const told = new Map(Object.entries(state.told));
-  const isOver = (at: number, ms: number) => now - at >= ms || at > now;
-  for (const thing of happened) {
-    const known = told.get(thing.key);
-    if (known !== undefined && !isOver(known.at, repeatMs)) {
-      told.set(thing.key, { ...known, more: known.more + thing.count });
-      continue;
+export function planAlerts(situation: Situation): Planned {
+  const { state, targets, now } = situation;
+  const alerts = alertsNow(situation);
+  const told = new Map(targets.map(({ name }) => [name, toldOf(state.targets[name], alerts)] as const));
+  for (const cause of situation.toldDirectly ?? []) {
+    const ended = { ...newAlert(cause, cause.since, undefined), goneAt: now, resolvedAt: now };
+    alerts.set(cause.key, ended);
+    for (const target of targets) {
+      const status = cause.isDoubtful !== true || isProgram(target) ? 'firing' : 'resolved';
+      if (wants(target, cause))
+        told.get(target.name)?.set(cause.key, { status, at: cause.since, count: 0, runId: null });
     }
-    if (known !== undefined && known.more > 0) news.push(summaryOf(known));
-    news.push(thing);
-    told.set(thing.key, toldNow(thing, now));
   }
-  for (const [key, known] of told) {
-    if (!isOver(known.at, repeatMs)) continue;
-    told.delete(key);
-    if (known.more === 0) continue;
-    news.push(summaryOf(known));
-    told.set(key, { ...known, at: now, more: 0 });
-  }
-  const conditions = new Map(Object.entries(state.lasting));
-  for (const thing of lasting ?? []) {
-    const known = conditions.get(thing.key);
-    if (known === undefined || isOver(known.at, REMIND_MS)) {
-      news.push(thing);
-      conditions.set(thing.key, { at: now, goneAt: null });
-    } else if (known.goneAt !== null) conditions.set(thing.key, { ...known, goneAt: null });
-  }
-  const present = lasting && new Set(lasting.map(({ key }) => key));
-  for (const [key, known] of conditions) {
-    if (present === undefined || present.has(key)) continue;
-    // One that comes back soon is the same one.
-    if (known.goneAt === null) conditions.set(key, { ...known, goneAt: now });
-    else if (isOver(known.goneAt, repeatMs)) conditions.delete(key);
-  }
-  const messages: Planned['messages'][number][] = [];
-  const queues = targets.map((target): [string, TargetState] => {
-    const queue = queued(state.targets[target.name] ?? EMPTY, news, target);
-    const { lines, more, sentAt } = queue;
-    if (lines.length === 0 || (sentAt !== null && !isOver(sentAt, target.intervalSeconds * 1000))) {
-      return [target.name, queue];
+  const texts = new Map(situation.lasting?.map(({ key, text }) => [key, text]));
+  const messages: PlannedMessage[] = [];
+  // What still has to be told, or to be told that it is over.
+  const untold = new Set<string>();
+  const states = targets.map((target): [string, TargetState] => {
+    const known = told.get(target.name) ?? new Map<string, Told>();
+    let { sentAt = null, runId = null } = state.targets[target.name] ?? {};
+    const changes = changesFor(target, { ...situation, alerts, known, texts });
+    const isDue = sentAt === null || isPast(sentAt, target.intervalSeconds * 1000, now);
+    const sent = !isDue ? [] : isProgram(target) ? changes.slice(0, MOST_CHANGES).map((each) => [each]) : [changes];
+    for (const parts of sent) {
+      if (parts.length === 0) continue;
+      sentAt = now;
+      runId = situation.newId();
+      messages.push(messageOf(target.name, runId, parts));
+      for (const { key, status } of parts) {
+        const { since = now, happened } = alerts.get(key) ?? {};
+        const isFirst = status === 'firing' && !isToldOf(known.get(key), since);
+        known.set(key, { status, at: now, count: (isFirst ? happened?.firstCount : happened?.count) ?? 0, runId });
+      }
     }
-    const runId = newId();
-    messages.push({ target: target.name, runId, lines, more });
-    return [target.name, { sentAt: now, runId, lines: [], more: 0 }];
+    const isSaid = new Set(sent.flat().map(({ key }) => key));
+    for (const { key } of changes) if (!isSaid.has(key)) untold.add(key);
+    for (const [key, { status }] of known) if (status === 'firing') untold.add(key);
+    return [target.name, { sentAt, runId, told: Object.fromEntries(known) }];
   });
-  const kept = (entries: Iterable<[string, { at: number }]>) =>
-    Object.fromEntries([...entries].sort(([, one], [, other]) => other.at - one.at).slice(0, MOST_THINGS));
-  return {
-    state: {
-      told: kept(told) as AlertState['told'],
-      lasting: kept(conditions) as AlertState['lasting'],
-      targets: Object.fromEntries(queues),
-    },
-    messages,
+  for (const [key, { resolvedAt }] of alerts) {
+    if (resolvedAt !== null && isPast(resolvedAt, situation.repeatMs, now) && !untold.has(key)) alerts.delete(key);
+  }
+  const kept = states.map(([name, each]): [string, TargetState] => {
+    const entries = Object.entries(each.told).filter(([key]) => alerts.has(key));
+    return [name, { ...each, told: Object.fromEntries(entries) }];
+  });
+  const { running = {} } = state;
+  return { state: { running, alerts: Object.fromEntries(alerts), targets: Object.fromEntries(kept) }, messages };
+}
+
+/** How many alerts the next message to a target has something to say about. */
+export function countWaiting(
+  target: AlertTarget,
+  { state, repeatMs, now }: Pick<Situation, 'state' | 'repeatMs' | 'now'>,
+): number {
+  const alerts = new Map(Object.entries(state.alerts));
+  const known = toldOf(state.targets[target.name], alerts);
+  return changesFor(target, { alerts, known, repeatMs, now }).length;
+}
+
+/** Also where the clock was set back: then it was long ago, as far as anyone knows. */
+function isPast(at: number, ms: number, now: number): boolean {
+  return now - at >= ms || at > now;
+}
+
+function alertsNow({ state, happened = [], over, lasting, repeatMs, now }: Situation): Map<string, Alert> {
+  const alerts = new Map(Object.entries(state.alerts));
+  const fire = (cause: Cause, incident?: Incident) => {
+    const known = alerts.get(cause.key);
+    if (known === undefined && !hasRoom(alerts)) return;
+    const isNew = known === undefined || known.resolvedAt !== null;
+    const alert = isNew ? newAlert(cause, now, incident) : happenedAgain(known, cause, incident);
+    alerts.set(cause.key, { ...alert, isRecurrent: isNew ? known !== undefined : known.isRecurrent });
   };
+  for (const incident of happened) fire(incident, incident);
+  for (const cause of lasting ?? []) fire(cause);
+  const again = new Set(happened.map(({ key }) => key));
+  const present = lasting && new Set(lasting.map(({ key }) => key));
+  for (const [key, alert] of alerts) {
+    if (alert.resolvedAt !== null) continue;
+    const isOld = alert.happened !== null && now - alert.happened.at >= DAY_MS;
+    const isOver = over?.has(key) === true && !again.has(key);
+    const isGone = alert.happened === null ? present?.has(key) === false : isOld || isOver;
+    const goneAt = alert.goneAt ?? (isGone ? now : null);
+    if (goneAt === null) continue;
+    // What comes and goes is resolved once it stayed away for long.
+    const isResolved = isOld || isPast(goneAt, alert.isRecurrent ? repeatMs : RESOLVE_AFTER_MS, now);
+    alerts.set(key, { ...alert, goneAt, resolvedAt: isResolved ? now : null });
+  }
+  return alerts;
 }
 
-const EMPTY: TargetState = { sentAt: null, runId: null, lines: [], more: 0 };
-
-function toldNow({ text: _text, count, ...thing }: Thing, now: number): ToldThing {
-  return { ...thing, at: now, more: 0 };
+/** Makes room for one more, if an alert that was resolved can be forgotten. */
+function hasRoom(alerts: Map<string, Alert>): boolean {
+  if (alerts.size < MOST_ALERTS) return true;
+  const [resolved] = [...alerts].find(([, { resolvedAt }]) => resolvedAt !== null) ?? [];
+  return resolved !== undefined && alerts.delete(resolved);
 }
 
-function summaryOf({ at, more, ...thing }: ToldThing): Thing {
-  const text = `${more} more ${thing.what} since ${new Date(at).toISOString().slice(0, 16)}Z`;
-  return { ...thing, text, count: more, link: thing.allLink ?? thing.link };
+function newAlert(cause: Cause, now: number, incident: Incident | undefined): Alert {
+  const { key, kind, severity, flow, trigger, text, link } = cause;
+  const about = { key, kind, severity, flow, trigger, text, link };
+  const happened = incident === undefined ? null : { ...factsOf(incident), firstCount: incident.count };
+  return { ...about, since: now, happened, goneAt: null, resolvedAt: null, isRecurrent: false };
 }
 
-function queued(queue: TargetState, news: readonly Thing[], target: AlertTarget): TargetState {
-  const own = news.filter((thing) => wants(target, thing));
-  if (own.length === 0) return queue;
-  const lines = [...queue.lines, ...own.map(({ text, link }) => ({ text, link }))];
-  return { ...queue, lines: lines.slice(0, MOST_LINES), more: queue.more + Math.max(0, lines.length - MOST_LINES) };
+function factsOf({ count, at, what, allLink, failedAt }: Incident): Omit<Incident, keyof Cause> {
+  return { count, at, what, allLink, ...(failedAt && { failedAt }) };
 }
 
-/** Whether a target is to be told of a thing. */
-export function wants({ events, flows }: AlertTarget, { event, flow }: Pick<Thing, 'event' | 'flow'>): boolean {
-  if (!events.includes(event)) return false;
+/** Its text stays the first one: numbers in the texts of conditions change all the time. */
+function happenedAgain(known: Alert, { severity }: Cause, incident: Incident | undefined): Alert {
+  if (incident === undefined || known.happened === null) return { ...known, severity, goneAt: null };
+  const { firstCount, allLink } = known.happened;
+  const happened = { ...factsOf(incident), count: known.happened.count + incident.count, firstCount, allLink };
+  return { ...known, happened, goneAt: null };
+}
+
+/** A target that is new knows of all that is over. */
+function toldOf(known: TargetState | undefined, alerts: ReadonlyMap<string, Alert>): Map<string, Told> {
+  if (known !== undefined) return new Map(Object.entries(known.told));
+  const over = [...alerts].filter(([, { resolvedAt }]) => resolvedAt !== null);
+  return new Map(over.map(([key, { since }]) => [key, { status: 'resolved', at: since, count: 0, runId: null }]));
+}
+
+interface Knowledge extends Pick<Situation, 'inFlight' | 'repeatMs' | 'now'> {
+  readonly alerts: ReadonlyMap<string, Alert>;
+  readonly known: ReadonlyMap<string, Told>;
+  /** What conditions say now, by key. */
+  readonly texts?: ReadonlyMap<string, string>;
+}
+
+/** Whether it was told since it fired. */
+function isToldOf(told: Told | undefined, since: number): told is Told {
+  return told !== undefined && told.at >= since;
+}
+
+/** What fires comes first, and the worst of it. */
+function changesFor(target: AlertTarget, knowledge: Knowledge): Change[] {
+  const changes = [...knowledge.alerts.values()].flatMap((alert) => changeOf(target, alert, knowledge) ?? []);
+  const rank = ({ status, severity }: Change) => (status === 'firing' ? 0 : 3) + SEVERITIES.indexOf(severity);
+  return changes.sort((one, other) => rank(one) - rank(other));
+}
+
+/** What a target is to be told of an alert; undefined if it knows. */
+function changeOf(target: AlertTarget, alert: Alert, knowledge: Knowledge): Change | undefined {
+  const { known, inFlight, repeatMs, now, texts } = knowledge;
+  const { key, kind, severity, flow, trigger, since, text, link, happened } = alert;
+  const told = known.get(key);
+  const isFiring = alert.resolvedAt === null && wants(target, alert);
+  const change = (status: Change['status'], more: Partial<Pick<Change, 'text' | 'link'>> = {}): Change => ({
+    ...{ status, key, kind, severity, flow, trigger, since, text, link },
+    ...more,
+  });
+  const isKnown = told?.status === 'firing';
+  if (isProgram(target)) {
+    // Else the end could arrive before the beginning.
+    const isSending = told?.runId != null && inFlight?.has(told.runId) === true;
+    return isFiring === isKnown || isSending ? undefined : change(isFiring ? 'firing' : 'resolved');
+  }
+  const isTold = isToldOf(told, since);
+  const said = isTold ? told.count : isKnown ? 0 : happened?.firstCount;
+  const missed = (happened?.count ?? 0) - (said ?? 0);
+  const counted = happened === null || missed <= 0 ? '' : `${missed} more ${happened.what[missed === 1 ? 0 : 1]}`;
+  if (!isFiring) {
+    // What was over before they could be told is told all the same.
+    const isNews = isKnown || (!isTold && wants(target, alert));
+    return isNews ? change('resolved', counted === '' ? {} : { text: `${text}; ${counted}` }) : undefined;
+  }
+  if (!isKnown) return change('firing', { text: texts?.get(key) ?? text });
+  if (counted !== '' && isPast(told.at, repeatMs, now)) {
+    const summary = `${counted} since ${new Date(told.at).toISOString().slice(0, 16)}Z`;
+    return change('firing', { text: summary, link: happened?.allLink ?? link });
+  }
+  if (happened === null && isPast(told.at, DAY_MS, now)) return change('firing', { text: texts?.get(key) ?? text });
+  return undefined;
+}
+
+function messageOf(target: string, runId: string, changes: readonly Change[]): PlannedMessage {
+  const firing = changes.filter(({ status }) => status === 'firing').length;
+  const shown = changes.slice(0, MOST_CHANGES);
+  const counts = { firing, resolved: changes.length - firing };
+  return { target, runId, changes: shown, more: changes.length - shown.length, counts };
+}
+
+/** Whether a target is to be told of a cause. */
+export function wants(
+  { kinds, severities, flows }: AlertTarget,
+  { kind, severity, flow }: Pick<Cause, 'kind' | 'severity' | 'flow'>,
+): boolean {
+  if (!kinds.includes(kind) || !severities.some((each) => each === severity)) return false;
   if (flows === undefined) return true;
   return flow !== null && flows.some((each) => each.toLowerCase() === flow.id || each === flow.name);
 }

@@ -12,16 +12,20 @@ import { httpRequestInputs } from '../flows/handlers/http-inputs.ts';
 import { createHttpRequestHandler } from '../flows/handlers/http-request.ts';
 import { InternalFaultError, loadOnce } from '../flows/load-once.ts';
 import type { SecretReader } from '../manifest/read-secret.ts';
+import { SEVERITIES } from '../model/attention.ts';
 import { timeOfId } from '../model/ids.ts';
 import type { Json } from '../model/json.ts';
 import { standardWebhooks } from '../webhooks/schemes/publishers/standard-webhooks.ts';
 import { signDelivery } from '../webhooks/schemes/sign.ts';
 import { type AlertMessage, chatBody, jsonBody, plainText, printableMessage } from './message.ts';
+import { pagerRequest } from './pagers.ts';
 import { type AlertTarget, resolveTarget } from './targets.ts';
 
 interface SenderSettings {
   /** As of the moment of a try. */
   readonly targets: () => readonly AlertTarget[];
+  /** What the service is called. */
+  readonly service: string;
   readonly readSecret: SecretReader;
   /** What a target may be at in addition to public addresses. */
   readonly egressAllow: readonly string[];
@@ -41,7 +45,7 @@ export type AlertSender = (attempt: AlertAttempt) => Promise<HandlerResult>;
 const TIMEOUT_SECONDS = 30;
 
 /** Through the same egress as HttpRequest: private addresses are refused unless the settings allow them. */
-export function createAlertSender({ targets, readSecret, egressAllow }: SenderSettings): AlertSender {
+export function createAlertSender({ targets, service, readSecret, egressAllow }: SenderSettings): AlertSender {
   const http = createHttpRequestHandler({ egressAllow });
   const egress = createEgress(egressAllow);
   return async ({ target: name, ...attempt }) => {
@@ -55,7 +59,7 @@ export function createAlertSender({ targets, readSecret, egressAllow }: SenderSe
     const result =
       target.type === 'smtp'
         ? await mail(target, shown, egress)
-        : await post(await requestTo(target, shown), shown, http);
+        : await post(await requestTo(target, { ...shown, service }), shown, http);
     return mask(result as unknown as Json) as unknown as HandlerResult;
   };
 }
@@ -73,10 +77,16 @@ interface Post {
   readonly body: Json;
 }
 
-function requestTo(target: Posted, { message, idempotencyKey, now, queuedAt = now() }: Attempt): Post {
+function requestTo(
+  target: Posted,
+  { message, idempotencyKey, service, now, queuedAt = now() }: Attempt & { readonly service: string },
+): Post {
+  if (target.type === 'pagerduty' || target.type === 'opsgenie') {
+    return pagerRequest(target, { message, service, id: idempotencyKey });
+  }
   if (target.type !== 'json') return { url: target.url, headers: {}, body: chatBody(target.type, message) };
   const timestampMs = now();
-  const body = jsonBody(message, queuedAt);
+  const body = jsonBody(message, { at: queuedAt, service });
   const { headers } = signDelivery({
     spec: standardWebhooks,
     key: target.secret,
@@ -200,6 +210,15 @@ function mailFailure(error: unknown, label: string): HandlerResult {
 }
 
 const line = z.object({ text: z.string(), link: z.string().nullish() });
+const alert = z.strictObject({
+  status: z.enum(['firing', 'resolved']),
+  kind: z.string(),
+  severity: z.enum(SEVERITIES),
+  flow: z.object({ id: z.string(), name: z.string() }).nullable(),
+  trigger: z.string().nullable(),
+  since: z.string(),
+  dedupKey: z.string().min(1),
+});
 const inputs = z.strictObject({
   target: z.string().min(1).describe('Name of a target in the file that SLUICE_ALERTS names.'),
   text: z.string().min(1).max(4000).describe('One line that says what happened.'),
@@ -209,6 +228,7 @@ const inputs = z.strictObject({
     .describe('URL to open for details.'),
   lines: z.array(line).max(100).default([]).describe('More lines.'),
   more: z.int().min(0).default(0).describe('How many further events are not listed.'),
+  alert: alert.nullish().describe('The alert that a program is told of; set in the messages of Sluice itself.'),
 });
 
 /** The step type that tells a target; its secrets are read at each attempt, and no input holds one. */
@@ -218,7 +238,7 @@ export function createSendAlertHandler(send: AlertSender): StepHandler {
     inputs,
     waitsFor: noSignals,
     run: ({ inputs: { target, ...given }, runId, idempotencyKey, now, signal }) => {
-      const message = { ...given, link: given.link ?? undefined };
+      const message = { ...given, link: given.link ?? undefined, alert: given.alert ?? undefined };
       return send({ target, message, queuedAt: timeOfId(runId), idempotencyKey, now, signal });
     },
   });

@@ -2,24 +2,63 @@ import { z } from 'zod';
 import { parseWith } from '../manifest/issues.ts';
 import { maskerOf } from '../manifest/mask.ts';
 import { resolveSecret, type SecretReader } from '../manifest/read-secret.ts';
+import { ATTENTION_KINDS, type AttentionKind, SEVERITIES, type Severity } from '../model/attention.ts';
+
+const EVENT_KINDS = ['run.failed', 'deploy.refused', 'access.widened', 'not_ready'] as const;
+/** The alerts `run.failed` and `not_ready` tell of these, and sooner. */
+const UNTOLD_KINDS = ['failed_runs', 'store_unavailable'] as const;
+const isTold = (kind: AttentionKind): kind is Exclude<AttentionKind, (typeof UNTOLD_KINDS)[number]> =>
+  !UNTOLD_KINDS.some((each) => each === kind);
+const CONDITION_KINDS = ATTENTION_KINDS.filter(isTold);
 
 /** What a target may be told of. */
-export const ALERT_EVENTS = ['run.failed', 'attention', 'deploy.refused', 'access.widened', 'not_ready'] as const;
-export type AlertEvent = (typeof ALERT_EVENTS)[number];
+export const ALERT_KINDS = [...EVENT_KINDS, ...CONDITION_KINDS];
+export type AlertKind = (typeof ALERT_KINDS)[number];
 
-const shared = {
-  /** All where not given. */
-  events: z
-    .array(z.enum(ALERT_EVENTS))
+export const isAlertKind = (kind: AttentionKind): kind is (typeof CONDITION_KINDS)[number] => isTold(kind);
+
+/** `attention` names all kinds of the attention list. */
+const kindsOf = (names: readonly (AlertKind | 'attention')[]): AlertKind[] => [
+  ...new Set(names.flatMap((name) => (name === 'attention' ? CONDITION_KINDS : [name]))),
+];
+
+const kinds = (byDefault: readonly (AlertKind | 'attention')[]) =>
+  z
+    .array(z.enum(['attention', ...ALERT_KINDS]))
     .min(1)
-    .default([...ALERT_EVENTS]),
+    .default([...byDefault])
+    .transform(kindsOf);
+
+const severities = <const Names extends readonly Severity[]>(names: Names) =>
+  z
+    .array(z.enum(names))
+    .min(1)
+    .default(['error', 'warning'] as Names[number][]);
+
+const intervalSeconds = (byDefault: number) => z.number().min(1).max(86_400).default(byDefault);
+
+const flows = {
   /** Ids or names; what belongs to no flow is then not told. All where not given. */
   flows: z.array(z.string().min(1)).min(1).optional(),
+};
+const shared = {
+  ...flows,
+  kinds: kinds([...EVENT_KINDS, 'attention']),
+  severities: severities(SEVERITIES),
   /** At most one message in this time; what happens meanwhile is gathered. */
-  intervalSeconds: z.number().min(1).max(86_400).default(60),
+  intervalSeconds: intervalSeconds(60),
 };
 const secret = z.string().min(1);
 const posted = { ...shared, url: secret };
+/** What calls people: never for a note, nor for a deploy that somebody let through. */
+const pager = {
+  ...flows,
+  kinds: kinds(['run.failed', 'deploy.refused', 'not_ready', 'attention']),
+  severities: severities(['error', 'warning']),
+  intervalSeconds: intervalSeconds(5),
+};
+
+export const TARGET_TYPES = ['slack', 'teams', 'discord', 'json', 'pagerduty', 'opsgenie', 'smtp'] as const;
 
 const targetSchema = z.discriminatedUnion(
   'type',
@@ -27,7 +66,19 @@ const targetSchema = z.discriminatedUnion(
     z.strictObject({ type: z.literal('slack'), ...posted }),
     z.strictObject({ type: z.literal('teams'), ...posted }),
     z.strictObject({ type: z.literal('discord'), ...posted }),
-    z.strictObject({ type: z.literal('json'), ...posted, secret }),
+    z.strictObject({ type: z.literal('json'), ...posted, intervalSeconds: intervalSeconds(5), secret }),
+    z.strictObject({
+      type: z.literal('pagerduty'),
+      ...pager,
+      routingKey: secret,
+      url: secret.default('https://events.pagerduty.com/v2/enqueue'),
+    }),
+    z.strictObject({
+      type: z.literal('opsgenie'),
+      ...pager,
+      apiKey: secret,
+      url: secret.default('https://api.opsgenie.com/v2/alerts'),
+    }),
     z.strictObject({
       type: z.literal('smtp'),
       ...shared,
@@ -41,7 +92,7 @@ const targetSchema = z.discriminatedUnion(
       to: z.array(z.email('is not an address')).min(1).max(50),
     }),
   ],
-  'is not one of slack, teams, discord, json, smtp',
+  `is not one of ${TARGET_TYPES.join(', ')}`,
 );
 
 const fileSchema = z.strictObject({
@@ -61,6 +112,13 @@ const fileSchema = z.strictObject({
 
 /** Who is told, and how; secrets as written, so mostly as references. */
 export type AlertTarget = z.output<typeof targetSchema> & { readonly name: string };
+
+type Program = Extract<AlertTarget, { type: 'json' | 'pagerduty' | 'opsgenie' }>;
+
+/** Whether a target keeps the states of alerts by itself: it gets a message for each that fires or ends. */
+export function isProgram(target: AlertTarget): target is Program {
+  return target.type === 'json' || target.type === 'pagerduty' || target.type === 'opsgenie';
+}
 
 /** Who is told of what. */
 export interface AlertSettings {
@@ -87,7 +145,7 @@ export function readAlerts(given: unknown, readSecret: SecretReader): ParsedAler
 }
 
 function checkAlerts(given: unknown, readSecret: SecretReader): ParsedAlerts {
-  const parsed = parseWith(fileSchema, given);
+  const parsed = parseWith(fileSchema, withKinds(given));
   if ('problems' in parsed) {
     return { lines: parsed.problems.map(({ path, message }) => `${path.join('.') || 'the file'} ${message}`) };
   }
@@ -98,6 +156,18 @@ function checkAlerts(given: unknown, readSecret: SecretReader): ParsedAlerts {
     return 'error' in resolved ? [`targets.${target.name}.${resolved.error}`] : [];
   });
   return lines.length > 0 ? { lines } : { alerts: { pageUrl, repeatSeconds, targets } };
+}
+
+/** `events` is the earlier name of `kinds`. */
+function withKinds(given: unknown): unknown {
+  const { targets } = Object(given) as { targets?: unknown };
+  if (typeof targets !== 'object' || targets === null || Array.isArray(targets)) return given;
+  const renamed = Object.entries(targets).map(([name, target]) => {
+    if (Object(target).events === undefined || Object(target).kinds !== undefined) return [name, target];
+    const { events: kinds, ...rest } = target;
+    return [name, { ...rest, kinds }];
+  });
+  return { ...Object(given), targets: Object.fromEntries(renamed) };
 }
 
 /** A target with its references read, and what hides their values in a text. */
@@ -112,18 +182,18 @@ export function resolveTarget(
   readSecret: SecretReader,
 ): ResolvedTarget | { readonly error: string } {
   const values: Record<string, string> = {};
-  for (const field of ['url', 'secret', 'user', 'password'] as const) {
+  for (const field of ['url', 'secret', 'routingKey', 'apiKey', 'user', 'password'] as const) {
     const text: unknown = Reflect.get(target, field);
     if (typeof text !== 'string') continue;
     const read = resolveSecret(text, readSecret);
     if ('error' in read) return { error: `${field}: ${read.error}` };
     values[field] = read.value;
   }
-  const { url, secret: key, password } = values;
   const problem = problemOf({ ...target, ...values } as AlertTarget);
   if (problem !== undefined) return { error: problem };
   // The path of the URL of a chat is its credential: the masker hides the parts of a URL too.
-  const mask = maskerOf([url, key, password].filter((each) => each !== undefined));
+  const { user: _user, ...secrets } = values;
+  const mask = maskerOf(Object.values(secrets));
   return { target: { ...target, ...values } as AlertTarget, mask };
 }
 

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
 import { type Catalog, startsRuns } from '../flows/catalog.ts';
@@ -6,6 +6,7 @@ import type { Engine } from '../flows/engine.ts';
 import { errorAt } from '../manifest/issues.ts';
 import { type ManifestRules, parseManifest } from '../manifest/load.ts';
 import { subFlowsIn } from '../manifest/sub-flows.ts';
+import type { AttentionKind, Severity } from '../model/attention.ts';
 import type { Clock } from '../model/clock.ts';
 import type { AccessRoute, Finding } from '../model/finding.ts';
 import type { Json } from '../model/json.ts';
@@ -13,10 +14,20 @@ import { ALERT_FLOW_ID } from '../model/manifest.ts';
 import { planRun } from '../model/planner.ts';
 import type { FailedRunNotice, NewRun, Store } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
-import type { AlertMessage } from './message.ts';
-import { type AlertState, NO_ALERTS, planAlerts, type Thing, wants } from './plan.ts';
+import { type AlertMessage, factsOf, lineOf } from './message.ts';
+import {
+  type Alert,
+  type AlertState,
+  type Cause,
+  type Change,
+  type Incident,
+  NO_ALERTS,
+  type PlannedMessage,
+  planAlerts,
+  wants,
+} from './plan.ts';
 import type { AlertSender } from './send.ts';
-import type { AlertSettings } from './targets.ts';
+import { type AlertSettings, isAlertKind, isProgram } from './targets.ts';
 
 /** Eight attempts take half an hour. */
 const ALERT_FLOW = {
@@ -32,6 +43,8 @@ const ALERT_FLOW = {
         link: `\${trigger.body.link}`,
         lines: `\${trigger.body.lines}`,
         more: `\${trigger.body.more}`,
+        // A message that an earlier release queued has none.
+        alert: `\${has(trigger.body.alert) ? trigger.body.alert : null}`,
       },
       retry: { maxAttempts: 8, backoffSeconds: 5, factor: 3, maxBackoffSeconds: 600 },
       timeoutSeconds: 60,
@@ -51,10 +64,15 @@ export const leavesAlertFlow: ManifestRules['checks'][number] = ({ manifest: { i
 
 /** Something that lasts and needs a person. */
 interface Concern {
-  readonly kind: string;
-  readonly severity: 'error' | 'warning' | 'info';
+  readonly kind: AttentionKind;
+  readonly severity: Severity;
   readonly message: string;
+  /** It stays the same while numbers in the message grow, but for the times in it. */
   readonly link: string;
+  readonly flowId: string | null;
+  readonly triggerKey: string | null;
+  /** Tells it from others with the same kind, flow, trigger and link. */
+  readonly about?: string | undefined;
 }
 
 /** A deploy that was refused, or by which others get in. */
@@ -79,7 +97,7 @@ export interface AlertWatch {
 interface WatchServices {
   readonly alerts: AlertSettings;
   readonly send: AlertSender;
-  readonly store: Pick<Store, 'readAlerts' | 'commitAlerts'>;
+  readonly store: Pick<Store, 'readAlerts' | 'commitAlerts' | 'listRuns' | 'findRun' | 'outlineSteps'>;
   readonly catalog: Pick<Catalog, 'deploy' | 'find' | 'list'>;
   /** Says that a run is durable: its steps start. */
   readonly announce: Engine['announce'];
@@ -87,12 +105,14 @@ interface WatchServices {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly newId: () => string;
+  /** What the service is called. */
+  readonly service: string;
   /** Where people reach the page, without a slash at its end. */
   readonly pageUrl: string;
   readonly concerns: () => Promise<readonly Concern[]>;
   /** Why this process should get no requests; undefined if it should. Rejects if the store is unavailable. */
   readonly unready: () => Promise<{ readonly reason: string; readonly message: string } | undefined>;
-  /** Names this process. */
+  /** Names this process among those of the service. */
   readonly replica: string;
   /** A run that fails in this process is looked at soon. */
   readonly live?: Pick<LiveEvents, 'subscribe'> | undefined;
@@ -105,6 +125,13 @@ const LOOK_EVERY_MS = 5000;
 const LOOK_SOON_MS = 250;
 /** Failed runs that one look takes; more are taken at once by the next. */
 const RUNS_A_LOOK = 1000;
+/** Failures that one look asks about whether they ended, and later runs of each that it looks at. */
+const FAILURES_A_LOOK = 20;
+const LATER_RUNS = 10;
+/** More than programs are told of while a message to them is tried. */
+const RUNS_IN_FLIGHT = 500;
+/** Processes that did not end in order and whose name did not come back are forgotten. */
+const MOST_PROCESSES = 100;
 /** A shorter outage is not reported. */
 const UNREADY_AFTER_MS = 15_000;
 /** A process that becomes unready again and again is told of once in this time. */
@@ -127,19 +154,29 @@ export function noAlerts(store: Pick<Store, 'forgetAlerts'>): AlertWatch {
   return { prepare: () => store.forgetAlerts(), start() {}, deployTold: async () => {}, stop: async () => {} };
 }
 
+/** What a look has to plan with, next to what is stored. */
+type News = Pick<Parameters<typeof planAlerts>[0], 'happened' | 'over' | 'lasting' | 'toldDirectly'> & {
+  /** Asks for failures that ended too. */
+  readonly isFull?: boolean;
+  readonly isStart?: boolean;
+  readonly isEnd?: boolean;
+};
+
 class Watch {
   readonly #services: WatchServices;
   readonly #stopping = new AbortController();
-  /** Told once the watch is prepared. */
-  readonly #waiting: Thing[] = [];
+  /** Deploys that are told of once the watch is prepared. */
+  readonly #waiting: ToldDeploy[] = [];
   #isPrepared = false;
   #turn: Promise<unknown> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
   #soon: NodeJS.Timeout | undefined;
   #unsubscribe = () => {};
-  #unready: { readonly since: number; isTold: boolean } | undefined;
+  #unready: { readonly since: number; toldAt: number | undefined } | undefined;
   #unreadyToldAt = Number.NEGATIVE_INFINITY;
   readonly #sending = new Set<Promise<unknown>>();
+  /** How many failures were asked about: each look asks about the next ones. */
+  #asked = 0;
 
   constructor(services: WatchServices) {
     this.#services = services;
@@ -154,7 +191,7 @@ class Watch {
     if (flow === undefined) throw new Error(`The flow of the alerts cannot be loaded: ${JSON.stringify(issues)}`);
     await catalog.deploy(flow);
     this.#isPrepared = true;
-    await this.#inTurn(() => this.#look({ happened: this.#waiting.splice(0), lasting: undefined }));
+    await this.#inTurn(() => this.#look({ ...this.#deploysIn(this.#waiting.splice(0)), isStart: true }));
   }
 
   start(): void {
@@ -167,19 +204,25 @@ class Watch {
   }
 
   async deployTold(deploys: readonly ToldDeploy[]): Promise<void> {
-    const happened = deploys.flatMap((deploy) =>
-      deploy.refusal === null ? accessThings(deploy) : [refusedThing(deploy)],
-    );
-    if (happened.length === 0) return;
     if (!this.#isPrepared) {
-      this.#waiting.push(...happened);
+      this.#waiting.push(...deploys);
       return;
     }
     try {
-      await this.#inTurn(() => this.#look({ happened, lasting: undefined }));
+      await this.#inTurn(() => this.#look(this.#deploysIn(deploys)));
     } catch (error) {
       this.#services.logger.error({ err: error }, 'a deploy could not be reported');
     }
+  }
+
+  /** A deploy that is not refused ends the alert of those that were. */
+  #deploysIn(deploys: readonly ToldDeploy[]): News {
+    const { clock } = this.#services;
+    const happened = deploys.flatMap((deploy) =>
+      deploy.refusal === null ? accessIncidents(deploy) : [refusedIncident(deploy)],
+    );
+    const over = deploys.filter(({ refusal }) => refusal === null).map(({ flowId }) => this.#key(refusedCause(flowId)));
+    return { happened: happened.map((each) => this.#named({ ...each, at: clock.now() })), over: new Set(over) };
   }
 
   async stop(): Promise<void> {
@@ -189,6 +232,11 @@ class Watch {
     this.#stopping.abort();
     await this.#turn;
     await Promise.allSettled(this.#sending);
+    // Else the next process tells programs that the state of this one is over.
+    if (!this.#isPrepared || this.#unready !== undefined) return;
+    await this.#look({ isEnd: true }).catch((err: unknown) => {
+      this.#services.logger.debug({ err }, 'that this process ended in order was not stored');
+    });
   }
 
   #inTurn<Value>(work: () => Promise<Value>): Promise<Value> {
@@ -207,10 +255,12 @@ class Watch {
   #tick(): void {
     void this.#inTurn(async () => {
       if (this.#stopping.signal.aborted) return;
-      await this.#watchReadiness();
       try {
-        const lasting = (await this.#services.concerns()).filter(isTold).map(concernThing(this.#services.catalog));
-        await this.#look({ happened: [], lasting });
+        await this.#watchReadiness();
+        const { catalog, alerts } = this.#services;
+        const concerns = (await this.#services.concerns()).flatMap(concernCause(catalog));
+        const lasting = concerns.filter((cause) => alerts.targets.some((target) => wants(target, cause)));
+        await this.#look({ lasting: lasting.map((cause) => this.#named(cause)), isFull: true });
       } catch (error) {
         this.#services.logger[levelOfRetry(error, 'warn')](
           { err: error },
@@ -220,32 +270,46 @@ class Watch {
     });
   }
 
+  #key(parts: readonly string[]): string {
+    const hash = createHash('sha256').update(JSON.stringify([this.#services.service, ...parts]));
+    return `${parts[0]}:${hash.digest('hex').slice(0, 16)}`;
+  }
+
+  #named<Named extends Unnamed>({ cause, ...about }: Named): Omit<Named, 'cause'> & { readonly key: string } {
+    return { ...about, key: this.#key([about.kind, ...cause]) };
+  }
+
   /** Plans what is to be told and commits it with the runs that tell it; looks again while more failed runs are noted. */
-  async #look({
-    happened,
-    lasting,
-  }: {
-    happened: readonly Thing[];
-    lasting: readonly Thing[] | undefined;
-  }): Promise<void> {
+  async #look(news: News): Promise<void> {
     let isMore = true;
-    for (let tries = 0, own = happened; isMore; own = tries === 0 ? [] : own) {
+    for (let tries = 0, own = news; isMore; own = tries === 0 ? {} : own) {
       if (tries === TRIES) throw new Error('the state of the alerts kept changing before it could be stored');
-      const result = await this.#lookOnce(own, lasting);
+      const result = await this.#lookOnce(own);
       tries = result === 'outdated' ? tries + 1 : 0;
       isMore = result !== 'done' && !this.#stopping.signal.aborted;
     }
   }
 
-  async #lookOnce(own: readonly Thing[], lasting: readonly Thing[] | undefined): Promise<'done' | 'more' | 'outdated'> {
+  async #lookOnce({ isFull, isStart, isEnd, ...news }: News): Promise<'done' | 'more' | 'outdated'> {
     const { store, alerts, clock, newId } = this.#services;
     const read = await store.readAlerts({ limit: RUNS_A_LOOK });
-    const before = (read.state ?? NO_ALERTS) as unknown as AlertState;
+    const stored = (read.state ?? NO_ALERTS) as unknown as AlertState;
+    // An earlier release kept something else.
+    const before = 'alerts' in stored ? stored : NO_ALERTS;
+    const { key, ...notReady } = this.#notReady();
+    const { [key]: since, ...others } = before.running ?? {};
+    // It was stored when the last process of that name started, and not that it ended.
+    const doubtful = isStart && since !== undefined ? [{ ...notReady, key, since, isDoubtful: true }] : [];
+    const running = isStart ? { ...others, [key]: clock.now() } : isEnd ? others : before.running;
+    const failures = failureIncidents(read.failures).map((each) => this.#named(each));
     const now = clock.now();
     const { state, messages } = planAlerts({
-      state: before,
-      happened: [...own, ...failureThings(read.failures)],
-      lasting,
+      ...news,
+      toldDirectly: news.toldDirectly ?? doubtful,
+      state: { ...before, running: newest(running ?? {}) },
+      happened: [...(news.happened ?? []), ...failures],
+      over: isFull ? await this.#endedFailures(before) : news.over,
+      inFlight: await this.#runsInFlight(before),
       targets: alerts.targets,
       repeatMs: alerts.repeatSeconds * 1000,
       now,
@@ -266,28 +330,81 @@ class Watch {
     return read.failures.length === RUNS_A_LOOK ? 'more' : 'done';
   }
 
+  /** Runs that tell programs something now, if a program knows of anything. */
+  async #runsInFlight({ targets }: AlertState): Promise<ReadonlySet<string>> {
+    const { store, alerts } = this.#services;
+    const isAsked = alerts.targets.some(
+      (each) => isProgram(each) && Object.keys(targets[each.name]?.told ?? {}).length > 0,
+    );
+    if (!isAsked) return new Set();
+    const { items } = await store.listRuns({ flowId: ALERT_FLOW_ID, status: 'Running', skip: 0, take: RUNS_IN_FLIGHT });
+    return new Set(items.map(({ id }) => id));
+  }
+
+  /** Keys of the failures that would not happen again: a later run got past the step, or the flow is gone. */
+  async #endedFailures({ alerts }: AlertState): Promise<ReadonlySet<string>> {
+    const failures = Object.values(alerts).filter(
+      ({ happened, goneAt, resolvedAt }) => happened?.failedAt !== undefined && goneAt === null && resolvedAt === null,
+    );
+    const ended = new Set<string>();
+    for (let n = 0; n < Math.min(failures.length, FAILURES_A_LOOK); n += 1) {
+      this.#asked += 1;
+      const alert = failures[this.#asked % failures.length];
+      if (alert !== undefined && (await this.#isEnded(alert))) ended.add(alert.key);
+    }
+    return ended;
+  }
+
+  async #isEnded({ flow, happened }: Alert): Promise<boolean> {
+    const { store, catalog } = this.#services;
+    if (flow === null || happened?.failedAt === undefined) return false;
+    if (catalog.find(flow.id) === undefined) return true;
+    const { runId, stepKey } = happened.failedAt;
+    if ((await store.findRun(runId))?.status === 'Succeeded') return true;
+    const query = { flowId: flow.id, status: 'Succeeded', since: happened.at, skip: 0, take: LATER_RUNS } as const;
+    const later = (await store.listRuns(query)).items;
+    if (stepKey === null) return later.length > 0;
+    for (const { id } of later) {
+      const [step] = await store.outlineSteps(id, [stepKey]);
+      if (step?.status === 'Succeeded') return true;
+    }
+    return false;
+  }
+
   /** None where an operator has disabled the flow: then nobody wants to be told. */
-  #runOf({ target, runId, lines, more }: ReturnType<typeof planAlerts>['messages'][number], at: number): NewRun[] {
+  #runOf({ target, runId, ...told }: PlannedMessage, at: number): NewRun[] {
     const flow = this.#services.catalog.find(ALERT_FLOW_ID);
     if (flow === undefined || !startsRuns(flow.record)) return [];
-    const body = Buffer.from(JSON.stringify({ target, ...this.#messageOf(lines, more) }));
+    const named = this.#services.alerts.targets.find(({ name }) => name === target);
+    const message = named !== undefined && isProgram(named) ? this.#factsIn(told) : this.#linesIn(told);
+    const body = Buffer.from(JSON.stringify({ target, ...message }));
     const trigger = { key: target, contentType: 'application/json', headers: {}, body };
     const origin = { deliveryId: null, sourceRunId: null, traceparent: null };
     return [planRun({ runId, flow, triggerType: 'manual', trigger, ...origin, at })];
   }
 
-  #messageOf(lines: readonly { text: string; link: string | null }[], more: number): AlertMessage & { link: string } {
-    const base = this.#services.pageUrl;
-    const [first] = lines;
-    if (lines.length === 1 && more === 0 && first !== undefined) {
-      return { text: `Sluice: ${first.text}`, link: `${base}${first.link ?? '/flows'}`, lines: [], more };
+  #factsIn({ changes: [change] }: Pick<PlannedMessage, 'changes'>): AlertMessage {
+    if (change === undefined) throw new Error('a program is to be told of nothing');
+    return { text: change.text, link: this.#urlOf(change), lines: [], more: 0, alert: factsOf(change) };
+  }
+
+  #linesIn({ changes, more, counts }: Pick<PlannedMessage, 'changes' | 'more' | 'counts'>): AlertMessage {
+    const { service } = this.#services;
+    const [first] = changes;
+    if (changes.length === 1 && more === 0 && first !== undefined) {
+      return { text: `${service}: ${lineOf(first)}`, link: this.#urlOf(first), lines: [], more };
     }
+    const told = Object.entries(counts).flatMap(([status, count]) => (count === 0 ? [] : [`${count} ${status}`]));
     return {
-      text: `Sluice: ${lines.length + more} problems need attention`,
-      link: `${base}/flows`,
-      lines: lines.map(({ text, link }) => ({ text, link: link === null ? null : `${base}${link}` })),
+      text: `${service}: ${told.join(', ')}`,
+      link: this.#urlOf({ link: null }),
+      lines: changes.map((change) => ({ text: lineOf(change), link: this.#urlOf(change) })),
       more,
     };
+  }
+
+  #urlOf({ link }: Pick<Change, 'link'>): string {
+    return `${this.#services.pageUrl}${link ?? '/flows'}`;
   }
 
   /** Tells directly: what makes a process unready is mostly that its store is away, and with it every run. */
@@ -299,26 +416,41 @@ class Watch {
     }));
     const now = clock.monotonic();
     if (problem === undefined) {
-      if (this.#unready?.isTold === true) this.#tellDirectly(`${this.#services.replica} is ready again`);
+      const { toldAt: since } = this.#unready ?? {};
+      if (since !== undefined) {
+        await Promise.allSettled(this.#sending);
+        // The store is back, so that the end is stored and arrives, whatever happens.
+        await this.#look({ toldDirectly: [{ ...this.#notReady(), since }] });
+      }
       this.#unready = undefined;
       return;
     }
     if (problem.reason === 'stopping') return;
-    this.#unready ??= { since: now, isTold: false };
+    this.#unready ??= { since: now, toldAt: undefined };
     const isDue = now - this.#unready.since >= UNREADY_AFTER_MS && now - this.#unreadyToldAt >= UNREADY_AGAIN_MS;
-    if (this.#unready.isTold || !isDue) return;
-    this.#unready.isTold = true;
+    if (this.#unready.toldAt !== undefined || !isDue) return;
+    this.#unready.toldAt = clock.now();
     this.#unreadyToldAt = now;
-    this.#tellDirectly(`${this.#services.replica} is not ready: ${problem.message}`);
+    this.#tellDirectly({ ...this.#notReady(), text: `${this.#services.replica} is not ready: ${problem.message}` });
   }
 
-  #tellDirectly(text: string): void {
-    const { alerts, send, clock, logger, pageUrl } = this.#services;
-    for (const target of alerts.targets.filter((each) => wants(each, { event: 'not_ready', flow: null }))) {
+  #notReady(): Cause {
+    const { replica } = this.#services;
+    const about = { kind: 'not_ready', severity: 'error', flow: null, trigger: null, link: '/flows' } as const;
+    return this.#named({ ...about, cause: [replica], text: `${replica} was not ready` });
+  }
+
+  #tellDirectly(cause: Cause): void {
+    const { alerts, send, clock, logger } = this.#services;
+    const change: Change = { ...cause, status: 'firing', since: clock.now() };
+    for (const target of alerts.targets.filter((each) => wants(each, cause))) {
       const untold = (about: object) => logger.error({ target: target.name, ...about }, 'an alert was not delivered');
+      const changes = [change];
       const sending = send({
         target: target.name,
-        message: { text: `Sluice: ${text}`, link: `${pageUrl}/flows`, lines: [], more: 0 },
+        message: isProgram(target)
+          ? this.#factsIn({ changes })
+          : this.#linesIn({ changes, more: 0, counts: { firing: 1, resolved: 0 } }),
         idempotencyKey: `not-ready:${randomUUID()}`,
         now: () => clock.now(),
         signal: this.#stopping.signal,
@@ -332,84 +464,129 @@ class Watch {
   }
 }
 
-/** Notes need no immediate action; failed runs are reported separately, and an unavailable store directly. */
-function isTold({ kind, severity }: Concern): boolean {
-  return severity !== 'info' && kind !== 'failed_runs' && kind !== 'store_unavailable';
+function newest(running: Readonly<Record<string, number>>): Record<string, number> {
+  const entries = Object.entries(running).sort(([, one], [, other]) => other - one);
+  return Object.fromEntries(entries.slice(0, MOST_PROCESSES));
 }
 
-function concernThing(catalog: Pick<Catalog, 'find'>) {
-  return ({ kind, message, link }: Concern): Thing => {
-    // The link of what belongs to a flow names it, and stays the same while numbers in the message grow.
-    const [id] = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/.exec(link) ?? [];
-    const record = id === undefined ? undefined : catalog.find(id)?.record;
+/** A cause whose key is made of what tells it from others of its kind. */
+interface Unnamed extends Omit<Cause, 'key'> {
+  readonly cause: readonly string[];
+}
+
+function concernCause(catalog: Pick<Catalog, 'find'>) {
+  return ({ kind, severity, message, link, flowId, triggerKey, about = '' }: Concern): Unnamed[] => {
+    if (!isAlertKind(kind)) return [];
+    const record = flowId === null ? undefined : catalog.find(flowId)?.record;
     const flow = record === undefined ? null : { id: record.id, name: record.name };
-    return { key: `${kind} ${link}`, event: 'attention', flow, text: message, link, count: 1, what: '' };
+    const place = link.replace(/&?\b(since|until)=[^&]*/g, '');
+    const cause = [flowId ?? '', triggerKey ?? '', place, about];
+    return [{ kind, severity, cause, flow, trigger: triggerKey, text: message, link }];
   };
 }
 
-function accessThings({ flowId, name, routes, findings }: ToldDeploy): Thing[] {
+type UnnamedIncident = Unnamed & Omit<Incident, 'key'>;
+
+function accessIncidents({ flowId, name, routes, findings }: ToldDeploy): Omit<UnnamedIncident, 'at'>[] {
   const opened = routes.filter(({ access }) => access === 'wider');
   const named = opened.map(({ route, reasons }) => `${route}: ${reasons.join(' ')}`).join(' ');
   const changed = findings.filter(({ rule }) => rule === 'secret-changed').map(({ message }) => message);
   const about = {
-    event: 'access.widened',
+    kind: 'access.widened',
+    severity: 'warning',
     flow: { id: flowId, name },
     link: `/flows/flows/${flowId}`,
+    allLink: null,
     count: 1,
   } as const;
-  const widened: Thing = {
+  const triggers = new Set(opened.map(({ trigger }) => trigger));
+  const [trigger = null] = triggers.size === 1 ? triggers : [];
+  const widened = {
     ...about,
-    key: `access.widened ${flowId}`,
+    trigger,
+    cause: [flowId, 'routes'],
     text: `More deliveries get in to ${name}: ${shortened(named)}`,
-    what: `changes let more deliveries in to ${name}`,
-  };
-  const secrets: Thing = {
+    what: [`change lets more deliveries in to ${name}`, `changes let more deliveries in to ${name}`],
+  } as const;
+  const secrets = {
     ...about,
-    key: `secret.changed ${flowId}`,
+    trigger: null,
+    cause: [flowId, 'secrets'],
     text: `Secrets of ${name} changed: ${shortened(changed.join(' '))}`,
-    what: `changes of secrets of ${name}`,
-  };
+    what: [`change of secrets of ${name}`, `changes of secrets of ${name}`],
+  } as const;
   return [...(opened.length > 0 ? [widened] : []), ...(changed.length > 0 ? [secrets] : [])];
 }
 
-function refusedThing({ flowId, name, refusal }: ToldDeploy): Thing {
+const refusedCause = (flowId: string) => ['deploy.refused', flowId];
+
+function refusedIncident({ flowId, name, refusal }: ToldDeploy): Omit<UnnamedIncident, 'at'> {
   return {
-    key: `deploy.refused ${flowId}`,
-    event: 'deploy.refused',
+    kind: 'deploy.refused',
+    severity: 'warning',
+    cause: [flowId],
     flow: { id: flowId, name },
+    trigger: null,
     text: `A deploy of ${name} was refused: ${shortened(refusal ?? '')}`,
     link: `/flows/flows/${flowId}`,
+    allLink: null,
     count: 1,
-    what: `deploys of ${name} were refused`,
+    what: [`deploy of ${name} was refused`, `deploys of ${name} were refused`],
   };
 }
 
-/** One thing for each flow. A run that tells a target is none: the attention list says that an alert was not delivered. */
-function failureThings(failures: readonly FailedRunNotice[]): Thing[] {
-  const byFlow = new Map<string, FailedRunNotice[]>();
+/**
+ * One for each cause: flow, step and code of the error. A run that tells a target is none: the attention list says that
+ * an alert was not delivered.
+ */
+function failureIncidents(failures: readonly FailedRunNotice[]): UnnamedIncident[] {
+  const byCause = new Map<string, FailedRunNotice[]>();
   for (const notice of failures) {
     if (notice.flowId === ALERT_FLOW_ID) continue;
-    byFlow.set(notice.flowId, [...(byFlow.get(notice.flowId) ?? []), notice]);
+    const cause = JSON.stringify(causeOf(notice));
+    byCause.set(cause, [...(byCause.get(cause) ?? []), notice]);
   }
-  return [...byFlow.values()].flatMap((notices): Thing[] => {
+  return [...byCause.values()].flatMap((notices): UnnamedIncident[] => {
     const [first] = notices;
-    if (first === undefined) return [];
-    const { flowId, flowName, runId } = first;
-    const allLink = `/flows/runs?status=Failed&flowId=${flowId}`;
-    const several = `${notices.length} runs of ${flowName} failed, the first ${whyFailed(first)}`;
+    const last = notices.at(-1);
+    if (first === undefined || last === undefined) return [];
+    const { flowId, flowName: name, runId, triggerKey: trigger } = first;
+    const allLink = failuresPath(notices, first);
+    const several = `${notices.length} runs of ${name} failed, the first ${whyFailed(first)}`;
     return [
       {
-        key: `run.failed ${flowId}`,
-        event: 'run.failed',
-        flow: { id: flowId, name: flowName },
-        text: notices.length === 1 ? `A run of ${flowName} failed ${whyFailed(first)}` : several,
+        kind: 'run.failed',
+        severity: 'error',
+        cause: causeOf(first),
+        flow: { id: flowId, name },
+        trigger,
+        text: notices.length === 1 ? `A run of ${name} failed ${whyFailed(first)}` : several,
         link: notices.length === 1 ? `/flows/runs/${runId}` : allLink,
         allLink,
         count: notices.length,
-        what: `runs of ${flowName} failed`,
+        at: Math.max(...notices.map(({ completedAt }) => completedAt)),
+        what: [`run of ${name} failed`, `runs of ${name} failed`],
+        failedAt: { runId: last.runId, stepKey: last.stepKey?.split('.')[0] ?? null },
       },
     ];
   });
+}
+
+/** All iterations of a loop have one cause. */
+function causeOf({ flowId, status, stepKey, error }: FailedRunNotice): string[] {
+  if (status === 'TimedOut') return [flowId, 'TimedOut'];
+  return [flowId, stepKey?.replaceAll(/\.\d+\./g, '.') ?? '', error?.code ?? ''];
+}
+
+/** The runs that failed so, from the first one on. */
+function failuresPath(
+  notices: readonly FailedRunNotice[],
+  { flowId, status, stepKey, error }: FailedRunNotice,
+): string {
+  const since = new Date(Math.min(...notices.map(({ startedAt }) => startedAt))).toISOString();
+  const why = status === 'TimedOut' ? {} : { step: stepKey, code: error?.code };
+  const filters = Object.entries({ status, flowId, ...why, since }).filter(([, value]) => value != null);
+  return `/flows/runs?${new URLSearchParams(filters as [string, string][])}`;
 }
 
 function whyFailed({ status, stepKey, error }: FailedRunNotice): string {

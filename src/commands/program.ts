@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Command, Option } from 'commander';
+import { isProgram } from '../alerts/targets.ts';
 import { databaseTarget } from '../config/database.ts';
 import { type EnvFile, readEnvFile } from '../config/env-file.ts';
 import { describeSettings } from '../config/settings-schema.ts';
@@ -205,18 +206,25 @@ async function testAlerts(name: string | undefined): Promise<void> {
   }
   const results = await Promise.all(
     targets.map(async (target) => {
-      const result = await extensions.sendAlert({
-        target: target.name,
-        message: {
-          text: `Sluice: test message for the target ${target.name}`,
-          link: settings.alerts?.pageUrl,
-          lines: [],
-          more: 0,
-        },
-        idempotencyKey: `test:${randomUUID()}`,
-        now: () => Date.now(),
-        signal: new AbortController().signal,
-      });
+      const dedupKey = `test:${randomUUID()}`;
+      const alert = { kind: 'test', severity: 'warning', flow: null, trigger: null, dedupKey } as const;
+      const send = (status: 'firing' | 'resolved') =>
+        extensions.sendAlert({
+          target: target.name,
+          message: {
+            text: `${isProgram(target) ? '' : `${settings.serviceName}: `}test message for the target ${target.name}`,
+            link: settings.alerts?.pageUrl,
+            lines: [],
+            more: 0,
+            alert: { ...alert, status, since: new Date().toISOString() },
+          },
+          idempotencyKey: `${dedupKey}:${status}`,
+          now: () => Date.now(),
+          signal: new AbortController().signal,
+        });
+      const fired = await send('firing');
+      // Else what it opened stays open.
+      const result = fired.kind === 'succeeded' && isProgram(target) ? await send('resolved') : fired;
       const { status = null, answer = '' } = ('output' in result && result.output ? result.output : {}) as {
         status?: number | null;
         answer?: string;

@@ -82,6 +82,7 @@ export function prepareExtensions({
 }: PrepareExtensionsOptions): PreparedExtensions {
   const sendAlert = createAlertSender({
     targets: () => alerts()?.targets ?? [],
+    service: settings.serviceName,
     // As the settings themselves: what a manifest may name does not count here.
     readSecret: secretReader({ env: environment, baseFolder: process.cwd() }),
     egressAllow: settings.egressAllow,

@@ -45,6 +45,7 @@ const AGREEMENT: Readonly<Record<SettingName, 'access' | 'same' | 'own'>> = {
   deliveryRetentionDays: 'same',
   runRetentionDays: 'same',
   alerts: 'same',
+  serviceName: 'same',
   evidenceKey: 'same',
   // Told by its id, next to the settings: the digests of secrets depend on it.
   storeKey: 'own',

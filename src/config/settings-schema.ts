@@ -76,6 +76,20 @@ export const settingsSchema = z.strictObject({
     meaning:
       'Address that the service listens on. `HOST` is read if this is not set. Addresses other than loopback need dashboard credentials.',
   }),
+  serviceName: option(
+    z
+      .string()
+      .regex(/^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]{1,64}$/u)
+      .transform((text) => text.trim())
+      .refine((text) => text !== '')
+      .default('Sluice'),
+    {
+      variable: 'SLUICE_SERVICE_NAME',
+      accepts: 'a name of at most 64 printable characters',
+      meaning:
+        'Name of this service, for people who have several: in alerts, in the title of each page, and in `sluice_build_info`. Services that send alerts to the same place need different names.',
+    },
+  ),
   port: option(integer(0, 65_535).default(3000), {
     variable: 'SLUICE_PORT',
     accepts: 'an integer from 0 to 65535; 0 takes any free port',

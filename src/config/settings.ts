@@ -39,6 +39,7 @@ export const CONTENTS: Readonly<Record<SettingName, 'secret' | 'address' | 'priv
   dashboardUser: 'private',
   tokens: 'private',
   alerts: 'private',
+  serviceName: 'open',
   host: 'open',
   port: 'open',
   databaseSchema: 'open',

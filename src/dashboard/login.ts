@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { escapeHtml } from '../model/text.ts';
 import type { AccessRecord } from './access-record.ts';
 import { type Authentication, tooManyLogins } from './auth.ts';
 import { NOTHING_GIVEN } from './credentials.ts';
@@ -28,7 +29,7 @@ export function loginRoutes(app: FastifyInstance, { authentication, logins, reco
       .header('content-security-policy', CSP)
       // Under no-referrer a browser sends a form with `Origin: null`, as it does for another site's.
       .header('referrer-policy', 'same-origin')
-      .send(loginPage({ next, hasUser: credentials.hasUser, problem }));
+      .send(loginPage({ next, hasUser: credentials.hasUser, problem, service: escapeHtml(services.serviceName) }));
 
   app.get('/flows/login', { schema: { hide: true } }, (request, reply) => show(reply, nextOf(request.query)));
   app.post('/flows/login', { schema: { hide: true } }, async (request, reply) => {
@@ -60,7 +61,7 @@ function formOf({ body }: FastifyRequest): URLSearchParams {
 /** A page of ours to go to after the login: never another site. */
 function nextOf(query: unknown): string {
   const { next } = (query ?? {}) as { next?: unknown };
-  return typeof next === 'string' && /^\/flows(?:[/?][\w/.?&=%~+-]*)?$/.test(next) ? next : '/flows';
+  return typeof next === 'string' && /^\/flows(?:[/?][\w/.?&=%:~+-]*)?$/.test(next) ? next : '/flows';
 }
 
 const STYLE = `
@@ -90,9 +91,11 @@ interface LoginPage {
   readonly next: string;
   readonly hasUser: boolean;
   readonly problem: string | undefined;
+  /** What people call it, as HTML. */
+  readonly service: string;
 }
 
-function loginPage({ next, hasUser, problem }: LoginPage): string {
+function loginPage({ next, hasUser, problem, service }: LoginPage): string {
   const field = (name: string, label: string, attributes: string) =>
     `<label>${label}<input name="${name}" ${attributes}></label>`;
   const user = [
@@ -109,13 +112,13 @@ function loginPage({ next, hasUser, problem }: LoginPage): string {
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Log in · Sluice</title>
+<title>Log in · ${service}</title>
 <style>${STYLE}</style>
 </head>
 <body>
 <main>
 <form method="post" action="/flows/login">
-<h1><svg viewBox="0 0 32 32" aria-hidden="true"><path d="M5 8h9v16H5zM18 8h9v6h-9zM18 18h9v6h-9z"/></svg>Sluice</h1>
+<h1><svg viewBox="0 0 32 32" aria-hidden="true"><path d="M5 8h9v16H5zM18 8h9v6h-9zM18 18h9v6h-9z"/></svg>${service}</h1>
 ${problem === undefined ? '' : `<p role="alert">${problem}</p>`}
 <input type="hidden" name="next" value="${next.replaceAll('&', '&amp;')}">
 ${fields.join('\n')}

@@ -6,15 +6,16 @@ import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { HttpError } from '../errors.ts';
+import { escapeHtml } from '../model/text.ts';
 import { actorOf } from './activity.ts';
 import type { ApiRoutes } from './services.ts';
 
 const ONE_YEAR_SECONDS = 31_536_000;
 
 /** The page: one HTML shell for every address below `/flows` that is not part of the API, and the files that it loads. */
-export const pageRoutes: ApiRoutes = (app) => {
+export const pageRoutes: ApiRoutes = (app, { serviceName }) => {
   const assets = readPageAssets();
-  const shell = assets === undefined ? undefined : shellOf(assets);
+  const shell = assets === undefined ? undefined : shellOf(assets, escapeHtml(serviceName));
 
   const sendShell = async (request: FastifyRequest, reply: FastifyReply) => {
     if (isReserved(request.url)) return reply.callNotFound();
@@ -81,7 +82,10 @@ function attributeOf(name: string, value: string | undefined): string {
   return value === undefined ? '' : ` data-${name}="${value}"`;
 }
 
-function shellOf({ version, scripts, styles }: PageAssets): {
+function shellOf(
+  { version, scripts, styles }: PageAssets,
+  service: string,
+): {
   csp: string;
   html: (theme: Theme, session: string | undefined) => string;
 } {
@@ -100,7 +104,7 @@ function shellOf({ version, scripts, styles }: PageAssets): {
     '<meta charset="utf-8">',
     '<meta name="viewport" content="width=device-width, initial-scale=1">',
     '<meta name="color-scheme" content="light dark">',
-    '<title>Sluice</title>',
+    `<title>${service}</title>`,
     `<link rel="icon" type="image/svg+xml" href="${urlOf('sluice.svg')}">`,
     ...styles.map((path) => `<link rel="stylesheet" href="${urlOf(path)}">`),
     ...scripts.slice(1).map((path) => `<link rel="modulepreload" href="${urlOf(path)}">`),
@@ -111,7 +115,7 @@ function shellOf({ version, scripts, styles }: PageAssets): {
   return {
     csp,
     html: (theme, session) =>
-      `<!doctype html>\n<html lang="en"${attributeOf('theme', theme)}${attributeOf('session', session)}>\n<head>\n${head}\n</head>\n<body>\n${body}\n</body>\n</html>\n`,
+      `<!doctype html>\n<html lang="en"${attributeOf('service', service)}${attributeOf('theme', theme)}${attributeOf('session', session)}>\n<head>\n${head}\n</head>\n<body>\n${body}\n</body>\n</html>\n`,
   };
 }
 

@@ -64,6 +64,8 @@ export interface DashboardServices {
   readonly heartbeat: Pick<Heartbeat, 'state'> | undefined;
   /** The alert targets; undefined if there are none. */
   readonly alerts: () => AlertSettings | undefined;
+  /** What people call this service. */
+  readonly serviceName: string;
   readonly clock: ServiceClock;
   readonly newId: () => string;
   readonly logger: Logger;

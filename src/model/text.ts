@@ -81,3 +81,8 @@ export function searchKeyRows(keys: SearchKeys | undefined): readonly SearchKeyR
 export function endOfPrefix(text: string): string {
   return `${text}\u{10ffff}`;
 }
+
+/** As the text of an element or the value of an attribute. */
+export function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}

@@ -51,7 +51,7 @@ export interface Metrics {
   readonly clusterDeadReplicas: Gauge;
   readonly purgeAgeSeconds: Gauge;
   readonly deliveriesUnaccounted: Gauge;
-  readonly buildInfo: Gauge<'version' | 'node' | 'database'>;
+  readonly buildInfo: Gauge<'version' | 'node' | 'database' | 'service'>;
   /** Set whenever the metrics are read. */
   readonly ready: Gauge;
   /** Set whenever the metrics are read; the same number in every replica. */
@@ -177,8 +177,8 @@ function storeMetrics(registers: Registry[]) {
     }),
     buildInfo: new Gauge({
       name: 'sluice_build_info',
-      help: '1, with the version of Sluice and of Node and the kind of database.',
-      labelNames: ['version', 'node', 'database'],
+      help: '1, with the version of Sluice and of Node, the kind of database and the name of the service.',
+      labelNames: ['version', 'node', 'database', 'service'],
       registers,
     }),
   } as const;

@@ -1,6 +1,7 @@
 import { z } from 'zod';
-import type { AlertState } from '../../alerts/plan.ts';
-import { ALERT_EVENTS } from '../../alerts/targets.ts';
+import { type AlertState, countWaiting, NO_ALERTS } from '../../alerts/plan.ts';
+import { ALERT_KINDS, TARGET_TYPES } from '../../alerts/targets.ts';
+import { SEVERITIES } from '../../model/attention.ts';
 import { RUN_STATUSES } from '../../model/manifest.ts';
 import { field, isoTime } from '../answer.ts';
 import { route } from '../route.ts';
@@ -9,11 +10,12 @@ import type { ApiRoutes } from '../services.ts';
 export const alertTargetSchema = z
   .object({
     name: z.string(),
-    type: z.enum(['slack', 'teams', 'discord', 'json', 'smtp']),
-    events: z.array(z.enum(ALERT_EVENTS)),
+    type: z.enum(TARGET_TYPES),
+    kinds: z.array(z.enum(ALERT_KINDS)),
+    severities: z.array(z.enum(SEVERITIES)),
     flows: z.array(z.string()).nullable().describe('Ids or names; null for all.'),
     intervalSeconds: z.number(),
-    waiting: field.integer().describe('Events that the next message will report.'),
+    waiting: field.integer().describe('Alerts that the next message will report.'),
     lastMessage: z
       .object({
         at: field.time(),
@@ -25,7 +27,7 @@ export const alertTargetSchema = z
   .meta({ id: 'AlertTarget' });
 
 /** Whether anybody is told, and whether it arrives. */
-export const alertRoutes: ApiRoutes = (app, { alerts, store }) => {
+export const alertRoutes: ApiRoutes = (app, { alerts, store, clock }) => {
   app.get(
     '/flows/api/alerts',
     route('service', {
@@ -34,21 +36,24 @@ export const alertRoutes: ApiRoutes = (app, { alerts, store }) => {
       answer: z.array(alertTargetSchema),
     }),
     async () => {
-      const targets = alerts()?.targets ?? [];
+      const { targets = [], repeatSeconds = 0 } = alerts() ?? {};
       if (targets.length === 0) return [];
       const { state } = await store.readAlerts({ limit: 0 });
-      const known = (state as unknown as AlertState | null)?.targets ?? {};
+      const known = { ...NO_ALERTS, ...(state as unknown as AlertState | null) };
+      const repeatMs = repeatSeconds * 1000;
       return Promise.all(
-        targets.map(async ({ name, type, events, flows = null, intervalSeconds }) => {
-          const { sentAt = null, runId = null, lines = [], more = 0 } = known[name] ?? {};
+        targets.map(async (target) => {
+          const { name, type, kinds, severities, flows = null, intervalSeconds } = target;
+          const { sentAt = null, runId = null } = known.targets[name] ?? {};
           const run = runId === null ? undefined : await store.findRun(runId);
           return {
             name,
             type,
-            events,
+            kinds,
+            severities,
             flows,
             intervalSeconds,
-            waiting: lines.length + more,
+            waiting: countWaiting(target, { state: known, repeatMs, now: clock.now() }),
             lastMessage:
               sentAt === null || runId === null ? null : { at: isoTime(sentAt), runId, status: run?.status ?? null },
           };

@@ -6,6 +6,7 @@ import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
 import { keptForIdle } from '../../flows/slots.ts';
 import { type KeyReport, reportKeys } from '../../keys/key-report.ts';
 import type { UnreadableManifest } from '../../manifest/load.ts';
+import { ATTENTION, ATTENTION_KINDS, type AttentionKind, SEVERITIES, type Severity } from '../../model/attention.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
 import { ALERT_FLOW_ID, subFlowsOf } from '../../model/manifest.ts';
@@ -22,6 +23,7 @@ import type {
 import { presetConcerns } from '../../webhooks/checks.ts';
 import { missingKey } from '../../webhooks/learned-keys.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
+import { field } from '../answer.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { openCircuits } from './hosts.ts';
@@ -29,56 +31,37 @@ import { rotationConcerns } from './keys.ts';
 import { driftItems, listDrifts, type TriggerDrifts } from './paths.ts';
 import { deadReplicaItems, deadReplicas, replicaItems, sharingReplicas } from './replicas.ts';
 
-/** Something that an operator should look at, and where. */
-interface AttentionItem {
-  /** Names the rule; stable, for machines. */
+/** What a rule found. */
+interface Finding {
   readonly kind: AttentionKind;
-  readonly severity: 'error' | 'warning' | 'info';
+  /** Where it is not the usual one of its kind. */
+  readonly severity?: Severity;
   /** One sentence. */
   readonly message: string;
-  /** Path of the page that shows it. */
+  /** Path of the page that shows it, with the filter and the time where it shows a list. */
   readonly link: string;
+  /** That of the link where not given. */
+  readonly flowId?: string | null;
+  readonly triggerKey?: string | null;
+  /** Tells it from others of its kind with the same flow, trigger and link; the same while it lasts. */
+  readonly about?: string;
 }
 
-const ATTENTION_KINDS = [
-  'store_unavailable',
-  'deliveries_not_stored',
-  'alerts_not_delivered',
-  'alerts_not_in_force',
-  'failed_runs',
-  'circuit_open',
-  'steps_waiting_for_slot',
-  'schedule_overdue',
-  'schedule_paused',
-  'refusals_rising',
-  'payload_drift',
-  'deliveries_to_disabled_flow',
-  'deliveries_held',
-  'deliveries_held_long',
-  'failure_flow_closed',
-  'sub_flow_closed',
-  'manifest_unreadable',
-  'trigger_not_enforced',
-  'previous_key_in_use',
-  'previous_key_unused',
-  'current_key_unused',
-  'keys_differ',
-  'preset_doubtful',
-  'replica_clock',
-  'replicas_differ',
-  'replica_died',
-  'disk_low',
-  'database_large',
-] as const;
-
-type AttentionKind = (typeof ATTENTION_KINDS)[number];
+/** Something that an operator should look at, and where. */
+export interface AttentionItem extends Finding {
+  readonly severity: Severity;
+  readonly flowId: string | null;
+  readonly triggerKey: string | null;
+}
 
 export const attentionSchema = z
   .object({
     kind: z.enum(ATTENTION_KINDS),
-    severity: z.enum(['error', 'warning', 'info']),
+    severity: z.enum(SEVERITIES),
     message: z.string(),
     link: z.string().describe('Path of the page that shows it.'),
+    flowId: field.id().nullable().describe('The flow that it is about; null if it is about none, or several.'),
+    triggerKey: z.string().nullable(),
   })
   .meta({ id: 'Attention' });
 
@@ -146,18 +129,25 @@ export const attentionRoutes: ApiRoutes = (app, services) => {
 
 /** The same for those who tell people of it. */
 export async function listAttention(services: DashboardServices): Promise<AttentionItem[]> {
-  return [...(await notStored(services)), ...(await askStore(services))];
+  return [...(await notStored(services)), ...(await askStore(services))].map(itemOf);
+}
+
+const UUID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
+
+function itemOf(found: Finding): AttentionItem {
+  const { kind, severity = ATTENTION[kind], link, triggerKey = null } = found;
+  return { ...found, severity, flowId: found.flowId ?? UUID.exec(link)?.[0] ?? null, triggerKey };
 }
 
 /** If the store is unavailable, that is the answer. */
-async function askStore(services: DashboardServices): Promise<AttentionItem[]> {
+async function askStore(services: DashboardServices): Promise<Finding[]> {
   try {
     const [situation] = await Promise.all([situationOf(services), services.store.ping()]);
     return attentionTo(situation);
   } catch (error) {
     if (!(error instanceof StoreUnavailableError)) throw error;
     const message = 'The store is not writable. Deliveries get 503 until it is; the log says why';
-    return [{ kind: 'store_unavailable', severity: 'error', message, link: '/health/ready' }];
+    return [{ kind: 'store_unavailable', message, link: '/health/ready' }];
   }
 }
 
@@ -202,7 +192,7 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
 }
 
 /** Deliveries that could not be stored have no record: only a counter of this process has them. */
-async function notStored({ metrics }: DashboardServices): Promise<AttentionItem[]> {
+async function notStored({ metrics }: DashboardServices): Promise<Finding[]> {
   const { values } = await metrics.webhookRejected.get();
   const count = values.reduce(
     (sum, { labels, value }) => (labels.reason === 'store_unavailable' ? sum + value : sum),
@@ -210,7 +200,7 @@ async function notStored({ metrics }: DashboardServices): Promise<AttentionItem[
   );
   if (count === 0) return [];
   const message = `${count} deliveries got 503 since this process started because the store was unavailable`;
-  return [{ kind: 'deliveries_not_stored', severity: 'error', message, link: '/metrics' }];
+  return [{ kind: 'deliveries_not_stored', message, link: '/metrics' }];
 }
 
 /** Runs that are looked at for their flows. */
@@ -234,7 +224,7 @@ async function listSecretWaits({
 
 /** The most severe first. */
 export function attentionTo(situation: Situation): AttentionItem[] {
-  const items: AttentionItem[] = [
+  const found: Finding[] = [
     ...alertsNotInForce(situation),
     ...failedRuns(situation),
     ...openCircuits(situation),
@@ -252,13 +242,12 @@ export function attentionTo(situation: Situation): AttentionItem[] {
     ...situation.triggers.flatMap((trigger) => triggerItems(trigger, situation)),
     ...rotationConcerns(situation.keys),
   ];
-  const order = ['error', 'warning', 'info'];
-  return items.sort((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity));
+  return found.map(itemOf).sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity));
 }
 
 /** A flow that its own manifest limits waits on purpose; the others make one item, because one setting frees them. */
-function slotWaits({ slots, flows, now }: Situation): AttentionItem[] {
-  const item = (severity: AttentionItem['severity'], waits: readonly SlotWait[], why: string) => {
+function slotWaits({ slots, flows, now }: Situation): Finding[] {
+  const item = (severity: Severity, waits: readonly SlotWait[], why: string) => {
     const most = waits.reduce((one, other) => (other.count > one.count ? other : one));
     const name = nameOf(most.flowId, flows);
     const of = waits.length === 1 ? name : `${waits.length} flows, most of them of ${name},`;
@@ -311,20 +300,20 @@ const LOW_DISK_BYTES = GIB;
 const LARGE_DATABASE_BYTES = 20 * GIB;
 
 /** What is told of the disk is what can be asked: PostgreSQL does not tell how much of its disk is free. */
-function storageItems({ fileBytes, walBytes, freeBytes }: StorageMeasure): AttentionItem[] {
+function storageItems({ fileBytes, walBytes, freeBytes }: StorageMeasure): Finding[] {
   const taken = fileBytes + (walBytes ?? 0);
   const link = '/metrics';
-  const items: AttentionItem[] = [];
+  const items: Finding[] = [];
   if (freeBytes !== null && freeBytes < LOW_DISK_BYTES) {
     const message = `The disk of the database has ${inGib(freeBytes)} left: when it is full, deliveries get 503. Make room, or keep runs for fewer days`;
-    items.push({ kind: 'disk_low', severity: 'error', message, link });
+    items.push({ kind: 'disk_low', message, link });
   } else if (freeBytes !== null && freeBytes < taken) {
     const message = `The disk of the database has ${inGib(freeBytes)} left and the database takes ${inGib(taken)}: a backup next to it does not fit`;
     items.push({ kind: 'disk_low', severity: 'warning', message, link });
   }
   if (taken > LARGE_DATABASE_BYTES) {
     const message = `The database takes ${inGib(taken)}; SLUICE_RUN_RETENTION_DAYS and SLUICE_DELIVERY_RETENTION_DAYS say how long it keeps runs and deliveries`;
-    items.push({ kind: 'database_large', severity: 'info', message, link });
+    items.push({ kind: 'database_large', message, link });
   }
   return items;
 }
@@ -338,32 +327,32 @@ function lasting(ms: number): string {
   return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
 }
 
-function alertsNotInForce({ alertTargets, flows }: Situation): AttentionItem[] {
+function alertsNotInForce({ alertTargets, flows }: Situation): Finding[] {
   const flow = flows.find(({ record }) => record.id === ALERT_FLOW_ID);
   if (alertTargets === 0 || (flow !== undefined && startsRuns(flow.record))) return [];
   const closed = flow?.record.isEnabled === false ? 'disabled; enable it' : 'being drained; resume it';
   const why =
     flow === undefined ? 'the flow that tells them is not deployed' : `the flow ${flow.record.name} is ${closed}`;
   const message = `Nobody is told of anything, though SLUICE_ALERTS names targets: ${why}`;
-  return [{ kind: 'alerts_not_in_force', severity: 'error', message, link: `/flows/flows/${ALERT_FLOW_ID}` }];
+  return [{ kind: 'alerts_not_in_force', message, link: `/flows/flows/${ALERT_FLOW_ID}` }];
 }
 
 function nameOf(flowId: string, flows: Situation['flows']): string {
   return flows.find(({ record }) => record.id === flowId)?.record.name ?? flowId;
 }
 
-function failedRuns({ ended, flows, now }: Situation): AttentionItem[] {
+function failedRuns({ ended, flows, now }: Situation): Finding[] {
   const failed = ended.filter(({ status }) => status === 'Failed' || status === 'TimedOut');
   return [...new Set(failed.map(({ flowId }) => flowId))].map((flowId) => {
     const count = failed.reduce((sum, each) => sum + (each.flowId === flowId ? each.count : 0), 0);
-    const link = `/flows/runs?status=Failed&flowId=${flowId}`;
     const since = startOf(now, LOOK_BACK_HOURS);
+    const link = `/flows/runs?status=Failed&flowId=${flowId}&since=${since}`;
     if (flowId === ALERT_FLOW_ID) {
       const message = `${count === 1 ? '1 alert was' : `${count} alerts were`} not delivered since ${since}`;
-      return { kind: 'alerts_not_delivered', severity: 'error', message, link };
+      return { kind: 'alerts_not_delivered', message, link };
     }
     const message = `${runs(count)} of ${nameOf(flowId, flows)} failed since ${since}`;
-    return { kind: 'failed_runs', severity: 'error', message, link };
+    return { kind: 'failed_runs', message, link };
   });
 }
 
@@ -371,24 +360,24 @@ function runs(count: number): string {
   return count === 1 ? '1 run' : `${count} runs`;
 }
 
-function schedules({ schedules: all, now }: Situation): AttentionItem[] {
-  const link = '/flows/schedules';
-  return all.flatMap((schedule): AttentionItem[] => {
+function schedules({ schedules: all, now }: Situation): Finding[] {
+  return all.flatMap((schedule): Finding[] => {
     const name = `${schedule.flowName}/${schedule.triggerKey}`;
-    const { nextAt, lastAt, isPaused, isDraining } = schedule;
+    const { nextAt, lastAt, isPaused, isDraining, flowId, triggerKey } = schedule;
+    const where = { link: '/flows/schedules', flowId, triggerKey };
     // A flow that is being drained misses its ticks on purpose.
     if (isDraining) return [];
     if (isPaused) {
       const missed = lastAt === null ? undefined : nextTicks(schedule, lastAt, 1)[0];
       if (missed === undefined || missed > now) {
-        return [{ kind: 'schedule_paused', severity: 'info', message: `The schedule ${name} is paused`, link }];
+        return [{ kind: 'schedule_paused', message: `The schedule ${name} is paused`, ...where }];
       }
       const message = `The schedule ${name} is paused and would have fired at ${iso(missed)}`;
-      return [{ kind: 'schedule_paused', severity: 'warning', message, link }];
+      return [{ kind: 'schedule_paused', severity: 'warning', message, ...where }];
     }
     if (nextAt === null || nextAt >= now - OVERDUE_AFTER_MS) return [];
     const message = `The schedule ${name} was due at ${iso(nextAt)} and has not fired`;
-    return [{ kind: 'schedule_overdue', severity: 'error', message, link }];
+    return [{ kind: 'schedule_overdue', message, ...where }];
   });
 }
 
@@ -419,94 +408,134 @@ const WHAT_HAPPENED = {
   store_unavailable: 'could not be stored and got 503',
 } as const satisfies Record<Reason, string>;
 
-function risingRefusals({ deliveries, now }: Situation): AttentionItem[] {
-  const byReason = new Map<Reason, { recent: number; before: number }>();
-  for (const { reason, rejected, count, recent } of deliveries) {
-    if (reason === null || !rejected) continue;
-    const known = byReason.get(reason) ?? { recent: 0, before: 0 };
-    byReason.set(reason, { recent: known.recent + recent, before: known.before + count - recent });
-  }
-  return [...byReason].flatMap(([reason, { recent, before }]): AttentionItem[] => {
+/** What happens to a delivery for these is the same in every mode; the other reasons come from gates. */
+const IN_EVERY_MODE: readonly Reason[] = [
+  'body_too_large',
+  'unknown_flow',
+  'flow_unreadable',
+  'flow_disabled',
+  'invalid_json',
+  'idempotency_conflict',
+  'store_unavailable',
+];
+
+function risingRefusals({ deliveries, triggers, flows, now }: Situation): Finding[] {
+  const since = startOf(now, RECENT_HOURS - 1);
+  return countRefusals(deliveries).flatMap(({ flowId, triggerKey, reason, recent, before }): Finding[] => {
     const usual = Math.round((before / (LOOK_BACK_HOURS - RECENT_HOURS + 1)) * RECENT_HOURS);
     if (recent < RISING_COUNT || recent < usual * RISING_FACTOR) return [];
-    const since = startOf(now, RECENT_HOURS - 1);
-    const message = `${recent} deliveries ${WHAT_HAPPENED[reason]} (since ${since}; normally ${usual})`;
-    return [{ kind: 'refusals_rising', severity: 'warning', message, link: `/flows/deliveries?reason=${reason}` }];
+    const place = flowId === null ? '' : `${nameOf(flowId, flows)}${triggerKey === null ? '' : `/${triggerKey}`}`;
+    const to = place === '' ? '' : ` to ${place}`;
+    const found = triggers.find(({ trigger }) => trigger.flowId === flowId && trigger.triggerKey === triggerKey);
+    const mode = IN_EVERY_MODE.includes(reason) ? undefined : found?.mode;
+    const isChosen = mode !== undefined && mode !== 'Enforce';
+    const passed = isChosen ? `; all were accepted, because its mode is ${mode}` : '';
+    const ofFlow = flowId === null ? '' : `flowId=${flowId}&`;
+    return [
+      {
+        kind: 'refusals_rising',
+        ...(isChosen && { severity: 'info' }),
+        message: `${recent} deliveries${to} ${WHAT_HAPPENED[reason]} (since ${since}; normally ${usual})${passed}`,
+        link: `/flows/deliveries?${ofFlow}reason=${reason}&since=${since}`,
+        flowId,
+        triggerKey,
+      },
+    ];
   });
 }
 
-function disabledFlows({ deliveries, flows, now }: Situation): AttentionItem[] {
-  return flows.flatMap(({ record }): AttentionItem[] => {
+interface Refusals extends Pick<DeliveryCount, 'flowId' | 'triggerKey'> {
+  readonly reason: Reason;
+  recent: number;
+  before: number;
+}
+
+/** For each trigger and reason; what belongs to no flow is counted for the reason alone. */
+function countRefusals(deliveries: Situation['deliveries']): Refusals[] {
+  const counted = new Map<string, Refusals>();
+  for (const { flowId, triggerKey, reason, rejected, count, recent } of deliveries) {
+    if (reason === null || !rejected) continue;
+    const key = `${reason} ${flowId} ${triggerKey}`;
+    const known = counted.get(key) ?? { flowId, triggerKey, reason, recent: 0, before: 0 };
+    known.recent += recent;
+    known.before += count - recent;
+    counted.set(key, known);
+  }
+  return [...counted.values()];
+}
+
+function disabledFlows({ deliveries, flows, now }: Situation): Finding[] {
+  return flows.flatMap(({ record }): Finding[] => {
     const count = deliveries.reduce(
       (sum, each) => sum + (each.flowId === record.id && each.reason === 'flow_disabled' ? each.count : 0),
       0,
     );
     if (record.isEnabled || count === 0) return [];
     const refused = count === 1 ? `1 delivery to ${record.name} was` : `${count} deliveries to ${record.name} were`;
-    const message = `${refused} refused because the flow is disabled (since ${startOf(now, LOOK_BACK_HOURS)})`;
-    const link = `/flows/deliveries?flowId=${record.id}&reason=flow_disabled`;
-    return [{ kind: 'deliveries_to_disabled_flow', severity: 'warning', message, link }];
+    const since = startOf(now, LOOK_BACK_HOURS);
+    const message = `${refused} refused because the flow is disabled (since ${since})`;
+    const link = `/flows/deliveries?flowId=${record.id}&reason=flow_disabled&since=${since}`;
+    return [{ kind: 'deliveries_to_disabled_flow', message, link }];
   });
 }
 
 /** Nothing starts or deletes them by itself. */
-function heldDeliveries({ held: all, flows, now }: Situation): AttentionItem[] {
+function heldDeliveries({ held: all, flows, now }: Situation): Finding[] {
   return all.map(({ flowId, held, oldestAt }) => {
     const count = held === 1 ? '1 accepted delivery' : `${held} accepted deliveries`;
     const message =
       `${count} of ${nameOf(flowId, flows)} ${held === 1 ? 'waits' : 'wait'} for the flow to be enabled or resumed, the oldest since ${iso(oldestAt)}; ` +
       'start their runs, or discard them with a reason';
     const link = `/flows/deliveries?flowId=${flowId}&outcome=held`;
-    return oldestAt < now - LONG_HELD_MS
-      ? { kind: 'deliveries_held_long', severity: 'warning', message, link }
-      : { kind: 'deliveries_held', severity: 'info', message, link };
+    return { kind: oldestAt < now - LONG_HELD_MS ? 'deliveries_held_long' : 'deliveries_held', message, link };
   });
 }
 
 /** One for each manifest of the folder, for each other flow that lacks something, and for each trigger of the rest. */
-function unreadableFlows({ flows, unreadable, lacking }: Situation): AttentionItem[] {
-  const item = (message: string, link: string) =>
-    ({ kind: 'manifest_unreadable', severity: 'error', message, link }) as const;
+function unreadableFlows({ flows, unreadable, lacking }: Situation): Finding[] {
+  const item = (message: string, link: string, about: Pick<Finding, 'flowId' | 'triggerKey' | 'about'> = {}) =>
+    ({ kind: 'manifest_unreadable', message, link, ...about }) as const;
   const ofFolder = unreadable.map((manifest) => {
     const flow = flows.find(({ record }) => record.id === manifest.flowId);
     // The file tells two of them apart that have no page.
     const link =
       flow === undefined ? `/flows/flows#${encodeURIComponent(manifest.file)}` : `/flows/flows/${flow.record.id}`;
-    return item(whatUnreadable(manifest, flow), link);
+    return item(whatUnreadable(manifest, flow), link, { about: manifest.file });
   });
   const told = new Set(unreadable.map(({ flowId }) => flowId));
   const others = flows.flatMap(({ record: { id, name }, loaded }) => {
     if (loaded.unreadable !== undefined)
       return told.has(id) ? [] : [item(whatLacking(name, loaded.unreadable), `/flows/flows/${id}`)];
     return (loaded.unserved ?? []).map(({ triggerKey, why }) =>
-      item(`${name}/${triggerKey} answers every delivery with 503: ${why}`, `/flows/flows/${id}`),
+      item(`${name}/${triggerKey} answers every delivery with 503: ${why}`, `/flows/flows/${id}`, { triggerKey }),
     );
   });
   // Of a revision that is no longer in force, too.
   const ofSteps = lacking.flatMap(({ flowId, runId, why }) => {
     const isTold = flows.find(({ record }) => record.id === flowId)?.loaded.unreadable !== undefined;
-    return isTold ? [] : [item(`Steps of ${nameOf(flowId, flows)} wait for a secret: ${why}`, `/flows/runs/${runId}`)];
+    return isTold ? [] : [item(`Steps of ${nameOf(flowId, flows)} wait for a secret: ${why}`, `/flows/runs/${runId}`, { flowId, about: 'secret' })];
   });
   return [...ofFolder, ...others, ...ofSteps];
 }
 
-function triggerItems(prepared: PreparedTrigger, { now }: Situation): AttentionItem[] {
-  const { trigger } = prepared;
-  const name = `${trigger.flowName}/${trigger.triggerKey}`;
-  const link = `/flows/flows/${trigger.flowId}`;
-  const item = (kind: AttentionKind, severity: AttentionItem['severity'], message: string) => ({
-    kind,
-    severity,
-    message,
-    link,
-  });
+function triggerItems(prepared: PreparedTrigger, { now }: Situation): Finding[] {
+  const { trigger, mode } = prepared;
+  const { flowId, triggerKey } = trigger;
+  const name = `${trigger.flowName}/${triggerKey}`;
+  const where = { link: `/flows/flows/${flowId}`, flowId, triggerKey };
   const open = whyOpen(prepared);
-  const items = open === undefined ? [] : [item('trigger_not_enforced', 'warning', `${name} ${open}`)];
+  // A mode is chosen; that a trigger enforces and still verifies nothing may be a mistake.
+  const severity: Severity = mode === 'Enforce' ? ATTENTION.trigger_not_enforced : 'info';
   return [
-    ...items,
-    ...presetConcerns(trigger.inputs, now).map(({ concern }) =>
-      item('preset_doubtful', 'warning', `${name}: ${concern}`),
-    ),
+    ...(open === undefined
+      ? []
+      : [{ kind: 'trigger_not_enforced' as const, severity, message: `${name} ${open}`, ...where }]),
+    ...presetConcerns(trigger.inputs, now).map(({ field, concern }) => ({
+      kind: 'preset_doubtful' as const,
+      message: `${name}: ${concern}`,
+      ...where,
+      about: field,
+    })),
   ];
 }
 
@@ -549,7 +578,7 @@ function closedFailureFlows(flows: Flows) {
     if (onFailure === undefined || (target !== undefined && startsRuns(target))) return [];
     const state = target === undefined ? 'not deployed' : target.isEnabled ? 'draining' : 'disabled';
     const message = `If a run of ${name} fails, nothing starts: its failure flow ${target?.name ?? onFailure} is ${state}`;
-    return [{ kind: 'failure_flow_closed' as const, ...warningAbout(onFailure, message) }];
+    return [{ kind: 'failure_flow_closed' as const, message, link: `/flows/flows/${onFailure}`, about: name }];
   });
 }
 
@@ -561,11 +590,7 @@ function closedSubFlows(flows: Flows) {
       if (target?.isEnabled === true) return [];
       const state = target === undefined ? 'not deployed' : 'disabled';
       const message = `Runs of ${name} fail at steps that run ${target?.name ?? flowId}: that flow is ${state}`;
-      return [{ kind: 'sub_flow_closed' as const, ...warningAbout(flowId, message) }];
+      return [{ kind: 'sub_flow_closed' as const, message, link: `/flows/flows/${flowId}`, about: name }];
     }),
   );
-}
-
-function warningAbout(flowId: string, message: string) {
-  return { severity: 'warning' as const, message, link: `/flows/flows/${flowId}` };
 }

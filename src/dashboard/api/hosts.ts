@@ -123,7 +123,6 @@ function openView(origin: string, circuit: OpenCircuit) {
  * try, because its failures were failures of steps.
  */
 export function openCircuits({ hosts, now }: { readonly hosts: readonly HostState[]; readonly now: number }) {
-  const concern = { kind: 'circuit_open', severity: 'warning' } as const;
   return hosts.flatMap(({ origin, circuits: [circuit], waitingSteps }) => {
     if (circuit === undefined || !isNotable(circuit)) return [];
     if (waitingSteps === 0 && circuit.until <= now) return [];
@@ -132,6 +131,6 @@ export function openCircuits({ hosts, now }: { readonly hosts: readonly HostStat
     const advice = circuit.why === 'failed' ? '; check whether it is up' : '';
     const reason = circuitText(origin, circuit).replace(/^./, (first) => first.toUpperCase());
     const message = `${reason}. ${waits}; the next try is ${next}${advice}`;
-    return [{ ...concern, message, link: `/flows/hosts?host=${encodeURIComponent(origin)}` }];
+    return [{ kind: 'circuit_open' as const, message, link: `/flows/hosts?host=${encodeURIComponent(origin)}` }];
   });
 }

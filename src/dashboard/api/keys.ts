@@ -53,19 +53,19 @@ export const keyRoutes: ApiRoutes = (app, services) => {
 };
 
 const CONCERNS = {
-  not_switched: ['current_key_unused', 'warning'],
-  keys_differ: ['keys_differ', 'warning'],
-  in_use: ['previous_key_in_use', 'warning'],
-  same_key: ['previous_key_unused', 'info'],
-  may_go: ['previous_key_unused', 'info'],
+  not_switched: 'current_key_unused',
+  keys_differ: 'keys_differ',
+  in_use: 'previous_key_in_use',
+  same_key: 'previous_key_unused',
+  may_go: 'previous_key_unused',
 } as const;
 
 /** What an operator should know of keys that are being rotated. */
 export function rotationConcerns(keys: readonly KeyReport[]) {
-  return keys.flatMap(({ advice, message, flowId, recent }) => {
+  return keys.flatMap(({ advice, message, flowId, triggerKey, recent }) => {
     if (advice === null || advice === 'wait' || message === null) return [];
-    const [kind, usual] = CONCERNS[advice];
-    const severity = advice === 'in_use' && recent === 0 ? 'info' : usual;
-    return [{ kind, severity, message, link: `/flows/flows/${flowId}?view=keys` }];
+    const isOver = advice === 'in_use' && recent === 0;
+    const where = { link: `/flows/flows/${flowId}?view=keys`, triggerKey };
+    return [{ kind: CONCERNS[advice], ...(isOver && { severity: 'info' as const }), message, ...where }];
   });
 }

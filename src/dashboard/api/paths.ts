@@ -158,9 +158,9 @@ export function driftItems(all: readonly TriggerDrifts[]) {
     return [
       {
         kind: 'payload_drift' as const,
-        severity: 'warning' as const,
         message: `${name}: ${path}, ${CALLED[was]} in ${before} deliveries before, ${change} ${since} (${where})${more}`,
         link: `/flows/flows/${trigger.flowId}?view=payload&trigger=${key}`,
+        triggerKey: trigger.triggerKey,
       },
     ];
   });

@@ -120,7 +120,7 @@ export function deadReplicas({
 export function deadReplicaItems(dead: readonly DeadReplica[]) {
   return dead.map(({ name, at, steps }) => ({
     kind: 'replica_died' as const,
-    severity: 'warning' as const,
+    about: name,
     message:
       `The replica ${name} died: it was last seen at ${isoTime(at)}, and ${steps === 1 ? '1 step that it ran was' : `${steps} steps that it ran were`} given to others. ` +
       'Start it again under its name, unless another one took its place',
@@ -135,14 +135,20 @@ function clockDistance(offsetMs: number): string {
 
 /** What an operator should look at. */
 export function replicaItems(replicas: readonly Replica[]) {
-  const item = { severity: 'warning', link: '/flows/api/replicas' } as const;
+  const item = { link: '/flows/api/replicas' };
   const doubtful = replicas.filter(({ clockOffsetMs }) => Math.abs(clockOffsetMs) > CLOCK_DOUBTFUL_MS);
   return [
     ...doubtful.map(({ name, clockOffsetMs }) => ({
       ...item,
       kind: 'replica_clock' as const,
+      about: name,
       message: `The clock of the replica ${name} is ${clockDistance(clockOffsetMs)} the clock of the database; synchronise both with NTP`,
     })),
-    ...differencesOf(replicas).map(({ message }) => ({ ...item, kind: 'replicas_differ' as const, message })),
+    ...differencesOf(replicas).map(({ what, message }) => ({
+      ...item,
+      kind: 'replicas_differ' as const,
+      message,
+      about: what,
+    })),
   ];
 }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
+import { escapeHtml } from '../../model/text.ts';
 import { pathOfWebhook } from '../../webhooks/triggers.ts';
 import type { describeRoutes } from '../openapi.ts';
 import { type ApiRoutes, baseUrlOf, type DashboardServices } from '../services.ts';
@@ -212,10 +213,6 @@ function answersHtml(responses: Described['operation']['responses'], { schemas }
 function listed(schema: Schema): Schema {
   const [bare, page] = schema.anyOf ?? [];
   return bare?.items !== undefined && page?.properties?.items !== undefined ? bare : schema;
-}
-
-function escapeHtml(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
 const STYLE = `

@@ -11,7 +11,7 @@ import { FlowsPage } from './flows/flows-page.tsx';
 import { format } from './format.ts';
 import { HostsPage } from './hosts/hosts-page.tsx';
 import { Dialog, Overlays } from './kit/overlays.tsx';
-import { Empty, Page } from './kit/page.tsx';
+import { Empty, Page, serviceName } from './kit/page.tsx';
 import { Icon } from './kit/pill.tsx';
 import { startLive, type Trouble, useErrors, useLive, useTrouble } from './live.ts';
 import type { Look } from './looks.ts';
@@ -58,7 +58,7 @@ function TopBar() {
         <svg viewBox="0 0 32 32" aria-hidden="true" focusable="false">
           <path d="M5 8h9v16H5zM18 8h9v6h-9zM18 18h9v6h-9z" />
         </svg>
-        Sluice
+        <span>{serviceName}</span>
       </a>
       <nav aria-label="Main">
         {PLACES.map(([text, href, icon]) => {
@@ -171,7 +171,7 @@ function Content() {
     else main.current?.querySelector<HTMLElement>('h1')?.focus({ preventScroll: true });
   }, [path]);
   useEffect(() => {
-    if (match !== undefined) document.title = `${match.route.title} · Sluice`;
+    if (match !== undefined) document.title = `${match.route.title} · ${serviceName}`;
   }, [match?.route]);
   return (
     <main id="content" ref={main} tabIndex={-1}>

@@ -38,6 +38,9 @@ export interface FailedRunNotice {
   readonly runId: string;
   readonly flowId: string;
   readonly flowName: string;
+  readonly triggerKey: string;
+  readonly startedAt: number;
+  readonly completedAt: number;
   readonly status: 'Failed' | 'TimedOut';
   /** The step that failed last, a child before its loop; null where none did. */
   readonly stepKey: string | null;

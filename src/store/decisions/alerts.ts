@@ -15,7 +15,8 @@ export const alertVerbs: Verbs<'readAlerts' | 'commitAlerts' | 'forgetAlerts'> =
         sql`SELECT version, state FROM sluice.alert_state`,
       );
       const notices = yield* port.all<Omit<FailedRunNotice, 'error'> & { error: string | null }>(sql`
-        SELECT n.seq, r.id AS "runId", r.flow_id AS "flowId", r.flow_name AS "flowName", r.status,
+        SELECT n.seq, r.id AS "runId", r.flow_id AS "flowId", r.flow_name AS "flowName",
+          r.trigger_key AS "triggerKey", r.started_at AS "startedAt", r.completed_at AS "completedAt", r.status,
           s.step_key AS "stepKey", s.error
         FROM sluice.failed_run_notices AS n /*sqlite: CROSS */ JOIN sluice.runs AS r ON r.id = n.run_id
         LEFT JOIN sluice.steps AS s ON s.run_id = r.id AND s.step_key = (

@@ -17,10 +17,13 @@ interface PageProps {
   readonly children: ComponentChildren;
 }
 
+/** What people call this service: Sluice, unless its settings name it. */
+export const serviceName = document.documentElement.dataset.service ?? 'Sluice';
+
 /** A page: its one heading, the name of the tab, and what can be done here. */
 export function Page({ title, tabTitle = title, trail = [], badges, actions, children }: PageProps) {
   useEffect(() => {
-    document.title = `${tabTitle} · Sluice`;
+    document.title = `${tabTitle} · ${serviceName}`;
   }, [tabTitle]);
   return (
     <>

@@ -131,8 +131,8 @@ const ALERT_COLUMNS: readonly Column<Api['AlertTarget']>[] = [
   { name: 'Target', cell: ({ name, type }) => `${name} (${type})` },
   {
     name: 'Told of',
-    cell: ({ events, flows }) =>
-      `${events.map((event) => EVENT_WORDS[event]).join(', ')}${flows === null ? '' : ` of ${flows.join(', ')}`}`,
+    cell: ({ kinds, severities, flows }) =>
+      `${severities.map((severity) => SEVERITY_WORDS[severity]).join(', ')}: ${kindsText(kinds)}${flows === null ? '' : ` of ${flows.join(', ')}`}`,
     isMinor: true,
   },
   {
@@ -154,13 +154,19 @@ const ALERT_COLUMNS: readonly Column<Api['AlertTarget']>[] = [
   },
 ];
 
-const EVENT_WORDS: Readonly<Record<Api['AlertTarget']['events'][number], string>> = {
-  'run.failed': 'failed runs',
-  attention: 'what needs attention',
-  'deploy.refused': 'refused deploys',
-  'access.widened': 'deploys by which more get in',
-  not_ready: 'a service that is not ready',
+const SEVERITY_WORDS: Readonly<Record<Api['Attention']['severity'], string>> = {
+  error: 'Errors',
+  warning: 'warnings',
+  info: 'notes',
 };
+
+const SHOWN_KINDS = 3;
+
+/** The attention list has many kinds. */
+function kindsText(kinds: Api['AlertTarget']['kinds']): string {
+  const shown = kinds.slice(0, SHOWN_KINDS).join(', ');
+  return kinds.length > SHOWN_KINDS ? `${shown} and ${kinds.length - SHOWN_KINDS} more kinds` : shown;
+}
 
 /** Answers whether anybody is told. */
 function AlertsPanel() {
@@ -172,7 +178,8 @@ function AlertsPanel() {
           list.length === 0 ? (
             <Empty icon="info" title="Failures are not reported">
               <p>
-                Name a file with targets in <code>SLUICE_ALERTS</code>: Slack, Teams, Discord, a URL or mail.
+                Name a file with targets in <code>SLUICE_ALERTS</code>: Slack, Teams, Discord, PagerDuty, Opsgenie, a
+                URL or mail.
               </p>
             </Empty>
           ) : (

@@ -1,0 +1,40 @@
+/** From the worst. `info` needs no action: nobody is called for it. */
+export const SEVERITIES = ['error', 'warning', 'info'] as const;
+export type Severity = (typeof SEVERITIES)[number];
+
+/**
+ * What an operator should look at: the kinds of items in the attention list, each with its usual severity. An item may
+ * have another one where its kind covers several cases.
+ */
+export const ATTENTION = {
+  store_unavailable: 'error',
+  deliveries_not_stored: 'error',
+  alerts_not_delivered: 'error',
+  alerts_not_in_force: 'error',
+  failed_runs: 'error',
+  circuit_open: 'warning',
+  steps_waiting_for_slot: 'warning',
+  schedule_overdue: 'error',
+  schedule_paused: 'info',
+  refusals_rising: 'warning',
+  payload_drift: 'warning',
+  deliveries_to_disabled_flow: 'warning',
+  deliveries_held: 'info',
+  deliveries_held_long: 'warning',
+  failure_flow_closed: 'warning',
+  sub_flow_closed: 'warning',
+  manifest_unreadable: 'error',
+  trigger_not_enforced: 'warning',
+  previous_key_in_use: 'warning',
+  previous_key_unused: 'info',
+  current_key_unused: 'warning',
+  keys_differ: 'warning',
+  preset_doubtful: 'warning',
+  replica_clock: 'warning',
+  replicas_differ: 'warning',
+  replica_died: 'warning',
+  disk_low: 'error',
+  database_large: 'info',
+} as const satisfies Readonly<Record<string, Severity>>;
+export type AttentionKind = keyof typeof ATTENTION;
+export const ATTENTION_KINDS = Object.keys(ATTENTION) as [AttentionKind, ...AttentionKind[]];
