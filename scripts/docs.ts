@@ -107,7 +107,7 @@ function handlerSection(handler: ReturnType<typeof builtInHandlers>[number]): st
 }
 
 const sendAlert = createSendAlertHandler(
-  createAlertSender({ targets: () => [], readSecret: () => ({ error: '' }), egressAllow: [] }),
+  createAlertSender({ targets: () => [], service: '', readSecret: () => ({ error: '' }), egressAllow: [] }),
 );
 
 /** What each built-in step type does and leaves as its output. */

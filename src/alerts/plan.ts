@@ -220,7 +220,7 @@ function alertsNow({ state, happened = [], over, lasting, repeatMs, now }: Situa
   const present = lasting && new Set(lasting.map(({ key }) => key));
   for (const [key, alert] of alerts) {
     if (alert.resolvedAt !== null) continue;
-    const isOld = alert.happened !== null && now - alert.happened.at >= DAY_MS;
+    const isOld = alert.happened !== null && now - Math.max(alert.happened.at, alert.since) >= DAY_MS;
     const isOver = over?.has(key) === true && !again.has(key);
     const isGone = alert.happened === null ? present?.has(key) === false : isOld || isOver;
     const goneAt = alert.goneAt ?? (isGone ? now : null);

@@ -60,7 +60,7 @@ async function send(
   const readSecret = secretReader({ env, baseFolder: '/' });
   const read = readAlerts({ targets: { ops: target } }, readSecret);
   if ('lines' in read) throw new Error(read.lines.join());
-  const sender = createAlertSender({ targets: () => read.alerts.targets, readSecret, egressAllow });
+  const sender = createAlertSender({ targets: () => read.alerts.targets, service: 'shop-prod', readSecret, egressAllow });
   const { signal } = new AbortController();
   const result = await sender({ target: 'ops', message: given, idempotencyKey: id, now: Date.now, signal });
   expect(JSON.stringify(result)).not.toContain('canary');
@@ -125,6 +125,7 @@ describe('a message to a program', () => {
       expect(verified).toMatchObject({
         type: 'sluice.alert',
         data: {
+          service: 'shop-prod',
           text: message.text,
           more: 12,
           lines: [{ link: 'https://ops.example.com/flows/runs/1' }, { link: null }],
@@ -136,12 +137,108 @@ describe('a message to a program', () => {
   });
 });
 
+describe('a message to a pager', () => {
+  const about: AlertMessage['alert'] = {
+    status: 'firing',
+    kind: 'run.failed',
+    severity: 'error',
+    flow: { id: '6f2b1c1e-1111-4222-8333-444455556666', name: 'Orders' },
+    trigger: 'shop',
+    since: '2026-11-27T03:00:00.000Z',
+    dedupKey: 'run.failed:0123456789abcdef',
+  };
+  const fires: AlertMessage = {
+    text: 'A run of Orders failed',
+    link: 'https://ops.example.com/x',
+    lines: [],
+    more: 0,
+    alert: about,
+  };
+  const ends: AlertMessage = { ...fires, alert: { ...about, status: 'resolved' } };
+  const env = { KEY: 'canary-key-0123456789abcdef012345' };
+
+  it('is an event of PagerDuty that opens an incident, and one that closes it', async () => {
+    const { received, url } = await receiver((response) => void response.writeHead(202).end('{"status":"success"}'));
+    const target = { type: 'pagerduty', url, routingKey: 'env:KEY' };
+    expect(await send(target, { env, given: fires })).toMatchObject({ kind: 'succeeded', output: { status: 202 } });
+    await send(target, { env, given: ends });
+    const [trigger, resolve] = received.map(({ body }) => JSON.parse(body));
+    expect(trigger).toEqual({
+      routing_key: env.KEY,
+      event_action: 'trigger',
+      dedup_key: about.dedupKey,
+      client: 'Sluice',
+      payload: {
+        summary: 'shop-prod: A run of Orders failed',
+        source: 'shop-prod',
+        severity: 'error',
+        timestamp: about.since,
+        component: 'Orders',
+        group: 'shop',
+        class: 'run.failed',
+        custom_details: { service: 'shop-prod', ...about, lines: [] },
+      },
+      links: [{ href: fires.link, text: 'Open in Sluice' }],
+    });
+    expect(resolve).toEqual({ routing_key: env.KEY, event_action: 'resolve', dedup_key: about.dedupKey });
+  });
+
+  it('is an alert of Opsgenie, which its alias closes', async () => {
+    const { received, url } = await receiver((response) => void response.writeHead(202).end('{}'));
+    const target = { type: 'opsgenie', url, apiKey: 'env:KEY' };
+    const long = { ...fires, text: `A run of Orders failed: ${'x'.repeat(300)}` };
+    expect(await send(target, { env, given: long })).toMatchObject({ kind: 'succeeded' });
+    await send(target, { env, given: ends });
+    const path = new URL(url).pathname;
+    expect(received.map(({ path: called, headers }) => [called, headers.authorization])).toEqual([
+      [path, `GenieKey ${env.KEY}`],
+      [`${path}/run.failed%3A0123456789abcdef/close?identifierType=alias`, `GenieKey ${env.KEY}`],
+    ]);
+    const [created, closed] = received.map(({ body }) => JSON.parse(body));
+    expect(created).toMatchObject({
+      alias: about.dedupKey,
+      entity: 'Orders/shop',
+      source: 'shop-prod',
+      priority: 'P1',
+      tags: ['error', 'run.failed'],
+      description: expect.stringContaining('https://ops.example.com/x'),
+    });
+    expect(created.message).toHaveLength(130);
+    expect(closed).toEqual({ source: 'shop-prod', note: 'A run of Orders failed' });
+  });
+
+  it('of a step of a flow opens an incident of its own', async () => {
+    const { received, url } = await receiver();
+    await send({ type: 'pagerduty', url, routingKey: 'env:KEY' }, { env });
+    expect(JSON.parse(received[0]?.body ?? '')).toMatchObject({
+      event_action: 'trigger',
+      dedup_key: 'run:send',
+      payload: { summary: `shop-prod: ${message.text}`, custom_details: { lines: { length: 3 } } },
+    });
+  });
+
+  it.each(['pagerduty', 'opsgenie'])('keeps its key to itself if %s echoes it', async (type) => {
+    const { url } = await receiver((response) => void response.writeHead(400).end(`no ${env.KEY}`));
+    const key = type === 'pagerduty' ? { routingKey: 'env:KEY' } : { apiKey: 'env:KEY' };
+    expect(await send({ type, url, ...key }, { env, given: fires })).toMatchObject({
+      kind: 'failed',
+      retryable: false,
+      output: { answer: 'no ***' },
+    });
+  });
+});
+
 /** Sends a message that was queued in 2023 twice, an hour apart, as its step does. */
 async function sendTwice(target: object, env: Record<string, string> = {}): Promise<void> {
   const readSecret = secretReader({ env, baseFolder: '/' });
   const read = readAlerts({ targets: { ops: target } }, readSecret);
   if ('lines' in read) throw new Error(read.lines.join());
-  const sender = createAlertSender({ targets: () => read.alerts.targets, readSecret, egressAllow: ['127.0.0.1'] });
+  const sender = createAlertSender({
+    targets: () => read.alerts.targets,
+    service: 'shop-prod',
+    readSecret,
+    egressAllow: ['127.0.0.1'],
+  });
   const handler = createSendAlertHandler(sender);
   const runId = createIdSource(() => 1_700_000_000_123)();
   for (const at of [Date.now(), Date.now() + 3_600_000]) {

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { readAlerts } from '../../src/alerts/targets.ts';
+import { ALERT_KINDS, readAlerts } from '../../src/alerts/targets.ts';
 import { readSettings, SettingsError } from '../../src/config/settings.ts';
 import { secretReader } from '../../src/manifest/read-secret.ts';
 
@@ -31,7 +31,8 @@ describe('a file of alerts', () => {
             name: 'ops',
             type: 'slack',
             url: 'env:SLACK',
-            events: ['run.failed', 'attention', 'deploy.refused', 'access.widened', 'not_ready'],
+            kinds: ALERT_KINDS,
+            severities: ['error', 'warning'],
             intervalSeconds: 60,
           },
         ],
@@ -43,16 +44,34 @@ describe('a file of alerts', () => {
     [
       'an unknown type',
       { a: { type: 'slak', url: 'env:SLACK' } },
-      ['targets.a.type is not one of slack, teams, discord, json, smtp'],
+      ['targets.a.type is not one of slack, teams, discord, json, pagerduty, opsgenie, smtp'],
     ],
     ['an unknown field', { a: { type: 'slack', url: 'env:SLACK', event: [] } }, ['targets.a.event is not known here']],
-    ['no events', { a: { type: 'slack', url: 'env:SLACK', events: [] } }, ['targets.a.events is empty']],
+    ['no kinds', { a: { type: 'slack', url: 'env:SLACK', kinds: [] } }, ['targets.a.kinds is empty']],
     [
-      'an unknown event',
-      { a: { type: 'slack', url: 'env:SLACK', events: ['run.fail'] } },
+      'an unknown kind',
+      { a: { type: 'slack', url: 'env:SLACK', kinds: ['run.fail'] } },
       [
-        'targets.a.events.0 is not one of run.failed, attention, deploy.refused, access.widened, not_ready; did you mean "run.failed"?',
+        expect.stringMatching(
+          /^targets\.a\.kinds\.0 is not one of attention, run\.failed, .*; did you mean "run\.failed"\?$/,
+        ),
       ],
+    ],
+    [
+      'what another alert tells of',
+      { a: { type: 'slack', url: 'env:SLACK', kinds: ['failed_runs'] } },
+      [expect.stringContaining('targets.a.kinds.0 is not one of ')],
+    ],
+    [
+      'notes to a pager',
+      { a: { type: 'pagerduty', routingKey: 'canary', severities: ['info'] } },
+      ['targets.a.severities.0 is not one of error, warning'],
+    ],
+    ['no key of a pager', { a: { type: 'opsgenie' } }, [expect.stringMatching(/^targets\.a\.apiKey /)]],
+    [
+      'two names of the same field',
+      { a: { type: 'slack', url: 'env:SLACK', kinds: ['run.failed'], events: ['run.failed'] } },
+      [expect.stringContaining('targets.a.events is not known here')],
     ],
     [
       'a variable that is not set',
@@ -86,6 +105,25 @@ describe('a file of alerts', () => {
     const found = linesOf(targets);
     expect(found).toEqual(lines);
     expect(found.join()).not.toContain('canary');
+  });
+
+  it('takes kinds by their earlier name, and all of the attention list by one', () => {
+    const read = readAlerts(
+      { targets: { ops: { type: 'slack', url: 'env:SLACK', events: ['attention'] } } },
+      readSecret,
+    );
+    const [{ kinds = [] } = {}] = 'alerts' in read ? read.alerts.targets : [];
+    expect(kinds).toContain('schedule_overdue');
+    expect(kinds).not.toContain('run.failed');
+  });
+
+  it('calls nobody for notes, nor for a deploy that was let through', () => {
+    const targets = { one: { type: 'pagerduty', routingKey: 'x' }, other: { type: 'opsgenie', apiKey: 'x' } };
+    const read = readAlerts({ targets }, readSecret);
+    for (const { kinds, severities } of 'alerts' in read ? read.alerts.targets : []) {
+      expect(severities).toEqual(['error', 'warning']);
+      expect(ALERT_KINDS.filter((kind) => !kinds.includes(kind))).toEqual(['access.widened']);
+    }
   });
 
   it('is named by SLUICE_ALERTS, and a mistake in it stops the start', async () => {

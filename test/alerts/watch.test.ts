@@ -11,22 +11,33 @@ import { createCatalog } from '../../src/flows/catalog.ts';
 import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
 import { createIdSource } from '../../src/model/ids.ts';
 import { ALERT_FLOW_ID } from '../../src/model/manifest.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { StepResult, Store } from '../../src/store/store.ts';
 import { createWorkspace, eventually } from '../e2e/service.ts';
 import { type FakeClock, fakeClock, openStore, recordingLogger } from '../flows/fixture.ts';
-import { claimAll, failed, finish, flowId, graphOf, id, startRun } from '../store/samples.ts';
+import { claimAll, failed, finish, flowId, graphOf, id, startRun, succeeded, T0 } from '../store/samples.ts';
 
-const told = readAlerts(
-  { targets: { ops: { type: 'slack', url: 'https://hooks.example.com/canary-path-0123' } } },
-  () => ({
-    error: 'there are no secrets',
-  }),
-);
-const alerts = 'alerts' in told ? told.alerts : undefined;
+const OPS = { ops: { type: 'slack', url: 'https://hooks.example.com/canary-path-0123' } };
+const PAGER = { pager: { type: 'pagerduty', routingKey: 'canary-routing-key-0123456789ab' } };
+
+function alertsOf(targets: object) {
+  const read = readAlerts({ targets }, () => ({ error: 'there are no secrets' }));
+  if ('lines' in read) throw new Error(read.lines.join());
+  return read.alerts;
+}
+
+const general = { flowId: null, triggerKey: null } as const;
+const overdue = {
+  kind: 'schedule_overdue',
+  severity: 'error',
+  link: '/flows/schedules',
+  flowId,
+  triggerKey: 'nightly',
+} as const;
 const failingThings: Awaited<ReturnType<Parameters<typeof createAlertWatch>[0]['concerns']>> = [
-  { kind: 'failed_runs', severity: 'error', message: 'counted elsewhere', link: `/flows/runs?flowId=${flowId}` },
-  { kind: 'schedule_paused', severity: 'info', message: 'a note', link: '/flows/schedules' },
-  { kind: 'schedule_overdue', severity: 'error', message: 'The schedule nightly was due', link: '/flows/schedules' },
+  { ...general, kind: 'failed_runs', severity: 'error', message: 'counted elsewhere', link: '/flows/runs' },
+  { ...general, kind: 'schedule_paused', severity: 'info', message: 'a note', link: '/flows/schedules' },
+  { ...overdue, message: 'The schedule nightly was due' },
+  { ...overdue, message: 'The schedule hourly was due', triggerKey: 'hourly' },
 ];
 
 interface Watched {
@@ -39,11 +50,19 @@ interface Watched {
   unready: { reason: string; message: string } | undefined;
   concerns: typeof failingThings;
   looks: number;
+  /** The flow whose runs fail is no longer deployed. */
+  isGone: boolean;
+}
+
+interface Watching {
+  readonly store: Store;
+  readonly clock?: FakeClock;
+  readonly targets?: object;
+  readonly replica?: string;
 }
 
 /** A watch over a store, as each replica has one. */
-function watching({ store, clock = fakeClock() }: { store: Store; clock?: FakeClock }): Watched {
-  if (alerts === undefined) throw new Error('the file does not fit');
+function watching({ store, clock = fakeClock(), targets = OPS, replica = 'Sluice' }: Watching): Watched {
   const log = recordingLogger();
   const sent: Parameters<AlertSender>[0][] = [];
   const send = async (attempt: Parameters<AlertSender>[0]) => {
@@ -51,24 +70,29 @@ function watching({ store, clock = fakeClock() }: { store: Store; clock?: FakeCl
     return { kind: 'succeeded', output: null } as const;
   };
   const handlers = handlerTable([...builtInHandlers({ egressAllow: [] }), createSendAlertHandler(send)]);
-  const watched: Omit<Watched, 'watch'> = { store, clock, sent, log, unready: undefined, concerns: [], looks: 0 };
+  const kept = { store, clock, sent, log, unready: undefined, concerns: [], looks: 0, isGone: false };
+  const watched: Omit<Watched, 'watch'> = kept;
+  const catalog = createCatalog(store, clock);
+  const orders = { record: { id: flowId, name: 'Orders' } } as ReturnType<typeof catalog.find>;
+  const find = (each: string) => (each === flowId && !watched.isGone ? orders : catalog.find(each));
   const watch = createAlertWatch({
-    alerts,
+    alerts: alertsOf(targets),
     send,
     store,
-    catalog: createCatalog(store, clock),
+    catalog: { deploy: (flow) => catalog.deploy(flow), list: () => catalog.list(), find },
     announce() {},
     rules: { strict: false, handlers, readSecret: () => ({ error: 'none' }), checks: [] },
     clock,
     logger: log.logger,
     newId: createIdSource(),
+    service: 'Sluice',
     pageUrl: 'https://ops.example.com',
     concerns: async () => {
       watched.looks += 1;
       return watched.concerns;
     },
     unready: async () => watched.unready,
-    replica: 'Sluice',
+    replica,
     lookEveryMs: 1,
   });
   onTestFinished(() => watch.stop());
@@ -108,7 +132,9 @@ describe('a watch', () => {
     expect(await messagesIn(store)).toEqual([
       {
         target: 'ops',
-        text: 'Sluice: A run of Orders failed at a: No.',
+        text: expect.stringMatching(
+          /^Sluice: firing error: A run of Orders failed at a: No\. \(Orders\/github, since [-\dT:]+Z, run\.failed:[0-9a-f]{16}\)$/,
+        ),
         link: `https://ops.example.com/flows/runs/${id(100)}`,
         lines: [],
         more: 0,
@@ -137,7 +163,13 @@ describe('a watch', () => {
     await watched.watch.prepare();
     watched.watch.start();
     await looksOf(watched);
-    expect(await messagesIn(store)).toMatchObject([{ text: 'Sluice: The schedule nightly was due' }]);
+    const [message] = await messagesIn(store);
+    expect(message).toMatchObject({
+      text: 'Sluice: 2 firing',
+      lines: ['nightly', 'hourly'].map((key) => ({
+        text: expect.stringContaining(`firing error: The schedule ${key} was due (Orders/${key}, since `),
+      })),
+    });
   });
 
   it('tells of a deploy by which more get in, and why', async () => {
@@ -148,7 +180,9 @@ describe('a watch', () => {
       { route: 'in', trigger: 't', access: 'wider', before: null, after: '', reasons: ['No gate.'] },
     ] as const;
     await watched.watch.deployTold([{ flowId, name: 'Orders', refusal: null, findings: [], routes }]);
-    expect(await messagesIn(store)).toMatchObject([{ text: 'Sluice: More deliveries get in to Orders: in: No gate.' }]);
+    expect(await messagesIn(store)).toMatchObject([
+      { text: expect.stringContaining('firing warning: More deliveries get in to Orders: in: No gate. (Orders/t, ') },
+    ]);
   });
 
   it('tells of secrets that have other values', async () => {
@@ -157,7 +191,7 @@ describe('a watch', () => {
     await watched.watch.prepare();
     const findings = [{ rule: 'secret-changed', message: 'The value of env:KEY is another one than before.' }];
     await watched.watch.deployTold([{ flowId, name: 'Orders', refusal: null, findings, routes: [] }]);
-    const text = 'Sluice: Secrets of Orders changed: The value of env:KEY is another one than before.';
+    const text = expect.stringContaining('Secrets of Orders changed: The value of env:KEY is another one than before.');
     expect(await messagesIn(store)).toMatchObject([{ text }]);
   });
 
@@ -170,7 +204,7 @@ describe('a watch', () => {
     await watched.watch.prepare();
     await watched.watch.deployTold(refused);
     expect(await messagesIn(store)).toMatchObject([
-      { text: 'Sluice: A deploy of Orders was refused: A run is in flight.' },
+      { text: expect.stringContaining('firing warning: A deploy of Orders was refused: A run is in flight.') },
     ]);
   });
 
@@ -219,15 +253,20 @@ describe('a watch', () => {
     await looksOf(watched);
     watched.unready = undefined;
     await looksOf(watched);
-    expect(watched.sent.map(({ target, message }) => [target, message.text])).toEqual([
-      ['ops', 'Sluice: Sluice is not ready: the disk is full'],
-      ['ops', 'Sluice: Sluice is ready again'],
+    expect(watched.sent).toMatchObject([
+      {
+        target: 'ops',
+        message: { text: expect.stringMatching(/^Sluice: firing error: Sluice is not ready: the disk is full \(/) },
+      },
+    ]);
+    expect(await messagesIn(store)).toMatchObject([
+      { text: expect.stringMatching(/^Sluice: resolved error: Sluice was not ready \(/) },
     ]);
     watched.unready = { reason: 'stopping', message: 'The process is stopping' };
     await looksOf(watched);
     watched.clock.pass(3_600_000);
     await looksOf(watched);
-    expect(watched.sent).toHaveLength(2);
+    expect(watched.sent).toHaveLength(1);
   });
 
   it('forgets what was kept where nobody is to be told any more', async () => {
@@ -236,6 +275,211 @@ describe('a watch', () => {
     await failRun(store);
     await noAlerts(store).prepare();
     expect(await store.readAlerts({ limit: 9 })).toEqual({ version: 0, state: null, failures: [] });
+  });
+});
+
+describe('an alert', () => {
+  /** Runs a flow of one step, and delivers meanwhile what targets are to be told. */
+  const runAt = async (store: Store, { runId, result, at }: { runId: string; result: StepResult; at: number }) => {
+    await startRun(store, graphOf({ a: [] }), { id: runId, startedAt: at });
+    for (const claim of await claimAll(store, T0))
+      await finish(store, claim, claim.runId === runId ? result : succeeded(), at);
+  };
+  const brokenBy = (code: string): StepResult => ({
+    kind: 'failed',
+    error: { code, message: `${code}.`, retryable: false },
+  });
+  const failAt = (store: Store, { code = 'broken', ...given }: { runId: string; code?: string; at: number }) =>
+    runAt(store, { ...given, result: brokenBy(code) });
+  const succeedAt = (store: Store, runId: string, at: number) => runAt(store, { runId, result: succeeded(), at });
+  /** Ends the runs that tell targets, as a dispatcher does. */
+  const deliver = async (store: Store, at: number) => {
+    for (const claim of await claimAll(store, T0)) await finish(store, claim, succeeded(), at);
+  };
+  const pagedIn = async (store: Store) =>
+    (await messagesIn(store)).map((body) => (body as { alert: { status: string; dedupKey: string } }).alert);
+  const started = async (given: Watching) => {
+    const watched = watching(given);
+    await watched.watch.prepare();
+    watched.watch.start();
+    await looksOf(watched);
+    return watched;
+  };
+
+  it('tells a program what it is about, and has its own for each cause', async () => {
+    const store = await openStore();
+    const watched = await started({ store, targets: PAGER });
+    const at = watched.clock.now();
+    await failAt(store, { runId: id(100), at });
+    await failAt(store, { runId: id(101), code: 'other', at });
+    await failAt(store, { runId: id(102), at });
+    await looksOf(watched);
+    watched.clock.pass(5000);
+    await looksOf(watched);
+    const alerts = await pagedIn(store);
+    expect(alerts).toHaveLength(2);
+    expect(alerts[0]).toEqual({
+      status: 'firing',
+      kind: 'run.failed',
+      severity: 'error',
+      flow: { id: flowId, name: 'Orders' },
+      trigger: 'github',
+      since: expect.stringMatching(/^2026-.*Z$/),
+      dedupKey: expect.stringMatching(/^run\.failed:[0-9a-f]{16}$/),
+    });
+    expect(new Set(alerts.map(({ dedupKey }) => dedupKey)).size).toBe(2);
+  });
+
+  it('fires once for a cause, and resolves once a later run got past the step, whichever replica sees it', async () => {
+    const store = await openStore();
+    const clock = fakeClock();
+    const given = { store, clock, targets: PAGER };
+    const replicas = [await started({ ...given, replica: 'one' }), await started({ ...given, replica: 'two' })];
+    await failAt(store, { runId: id(100), at: clock.now() });
+    await looksOf(...replicas);
+    await deliver(store, clock.now());
+    clock.pass(60_000);
+    await looksOf(...replicas);
+    expect(await pagedIn(store)).toMatchObject([{ status: 'firing' }]);
+    await succeedAt(store, id(101), clock.now());
+    await looksOf(...replicas);
+    clock.pass(15_000);
+    await looksOf(...replicas);
+    const alerts = await pagedIn(store);
+    expect(alerts).toMatchObject([{ status: 'firing' }, { status: 'resolved' }]);
+    expect(alerts[1]?.dedupKey).toBe(alerts[0]?.dedupKey);
+    await deliver(store, clock.now());
+    clock.pass(3_600_000);
+    await looksOf(...replicas);
+    expect(await pagedIn(store)).toHaveLength(2);
+  });
+
+  it('is not told again by a restart, which resolves what ended meanwhile', async () => {
+    const store = await openStore();
+    const clock = fakeClock();
+    const first = watching({ store, clock, targets: PAGER });
+    first.concerns = [{ ...overdue, message: 'nightly was due' }];
+    await first.watch.prepare();
+    first.watch.start();
+    await failAt(store, { runId: id(100), at: clock.now() });
+    await looksOf(first);
+    await first.watch.stop();
+    await deliver(store, clock.now());
+    clock.pass(5000);
+    const second = watching({ store, clock, targets: PAGER });
+    second.concerns = [{ ...overdue, message: 'nightly was due' }];
+    await second.watch.prepare();
+    second.watch.start();
+    await looksOf(second);
+    await second.watch.stop();
+    const fired = await pagedIn(store);
+    expect(fired.map(({ status }) => status)).toEqual(['firing', 'firing']);
+    await deliver(store, clock.now());
+    await succeedAt(store, id(101), clock.now());
+    const third = await started({ store, clock, targets: PAGER });
+    await looksOf(third);
+    clock.pass(15_000);
+    await looksOf(third);
+    clock.pass(5000);
+    await looksOf(third);
+    const all = await pagedIn(store);
+    expect(all.map(({ status }) => status)).toEqual(['firing', 'firing', 'resolved', 'resolved']);
+    expect(new Set(all.map(({ dedupKey }) => dedupKey))).toEqual(new Set(fired.map(({ dedupKey }) => dedupKey)));
+  });
+
+  it('of a failed run resolves with the run itself, and with its flow', async () => {
+    const store = await openStore();
+    const clock = fakeClock();
+    const watched = await started({ store, clock, targets: PAGER });
+    await failAt(store, { runId: id(100), at: clock.now() });
+    await looksOf(watched);
+    await deliver(store, clock.now());
+    watched.isGone = true;
+    await looksOf(watched);
+    clock.pass(15_000);
+    await looksOf(watched);
+    expect((await pagedIn(store)).map(({ status }) => status)).toEqual(['firing', 'resolved']);
+    watched.isGone = false;
+    await deliver(store, clock.now());
+    clock.pass(3_600_000);
+    await failAt(store, { runId: id(101), at: clock.now() });
+    await looksOf(watched);
+    await deliver(store, clock.now());
+    await store.retryStep({ runId: id(101), stepKey: 'a', at: clock.now() });
+    const [claim] = (await claimAll(store, T0)).filter(({ runId }) => runId === id(101));
+    if (claim === undefined) throw new Error('nothing was due');
+    await finish(store, claim, succeeded(), clock.now());
+    await looksOf(watched);
+    clock.pass(3_600_000);
+    await looksOf(watched);
+    expect((await pagedIn(store)).map(({ status }) => status)).toEqual(['firing', 'resolved', 'firing', 'resolved']);
+  });
+
+  it('of a refused deploy resolves once the flow is deployed', async () => {
+    const store = await openStore();
+    const watched = await started({ store, targets: PAGER });
+    const deploy = { flowId, name: 'Orders', findings: [], routes: [] };
+    await watched.watch.deployTold([{ ...deploy, refusal: 'No.' }]);
+    await deliver(store, watched.clock.now());
+    await watched.watch.deployTold([{ ...deploy, refusal: null }]);
+    watched.clock.pass(15_000);
+    await looksOf(watched);
+    expect((await pagedIn(store)).map(({ status }) => status)).toEqual(['firing', 'resolved']);
+  });
+
+  it('about a mode that somebody chose calls nobody, nor does a deploy that was let through', async () => {
+    const store = await openStore();
+    const watched = watching({ store, targets: PAGER });
+    watched.concerns = [
+      {
+        ...general,
+        kind: 'trigger_not_enforced',
+        severity: 'info',
+        message: 'its mode is Audit',
+        link: '/flows/flows/1',
+      },
+    ];
+    await watched.watch.prepare();
+    watched.watch.start();
+    const routes = [
+      { route: 'in', trigger: 't', access: 'wider', before: null, after: '', reasons: ['Its mode is Off.'] },
+    ] as const;
+    await watched.watch.deployTold([{ flowId, name: 'Orders', refusal: null, findings: [], routes }]);
+    await looksOf(watched);
+    expect(await messagesIn(store)).toEqual([]);
+  });
+
+  it('that the process is not ready has one key from the direct message to its end', async () => {
+    const store = await openStore();
+    const watched = watching({ store, targets: PAGER });
+    await watched.watch.prepare();
+    watched.unready = { reason: 'store_unavailable', message: 'the disk is full' };
+    watched.watch.start();
+    await looksOf(watched);
+    watched.clock.pass(15_000);
+    await looksOf(watched);
+    watched.unready = undefined;
+    await looksOf(watched);
+    const [direct] = watched.sent;
+    const [resolved] = await pagedIn(store);
+    expect(direct?.message.alert).toMatchObject({ status: 'firing', kind: 'not_ready' });
+    expect(resolved).toMatchObject({ status: 'resolved', dedupKey: direct?.message.alert?.dedupKey });
+  });
+
+  it('that a process may have told of before it was killed is resolved by the next one, and not after a stop', async () => {
+    const store = await openStore();
+    const killed = watching({ store, targets: PAGER });
+    await killed.watch.prepare();
+    const next = watching({ store, targets: { ...OPS, ...PAGER } });
+    await next.watch.prepare();
+    expect(await messagesIn(store)).toMatchObject([
+      { target: 'pager', alert: { status: 'resolved', kind: 'not_ready' } },
+    ]);
+    await next.watch.stop();
+    const last = watching({ store, targets: PAGER });
+    last.clock.pass(3_600_000);
+    await last.watch.prepare();
+    expect(await messagesIn(store)).toHaveLength(1);
   });
 });
 
@@ -272,6 +516,7 @@ describe('a service with alerts', () => {
         port: 0,
         egressAllow: ['127.0.0.1'],
         publicUrl: 'https://ops.example.com',
+        serviceName: 'shop',
         alerts: {
           targets: {
             ops: { type: 'slack', url: 'env:SLACK', intervalSeconds: 1 },
@@ -294,7 +539,9 @@ describe('a service with alerts', () => {
     expect(bodies).toEqual([
       {
         path: '/canary-path-0123',
-        text: `Sluice: A run of Orders failed at book: no stock <https://ops.example.com/flows/runs/${runId}|open>`,
+        text: expect.stringMatching(
+          `^shop: firing error: A run of Orders failed at book: no stock \\(.*\\) <https://ops.example.com/flows/runs/${runId}\\|open>$`,
+        ),
       },
     ]);
     const targets = async () => (await app.fastify.inject('/flows/api/alerts')).json();
