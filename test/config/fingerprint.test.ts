@@ -127,6 +127,7 @@ const ANOTHER: Readonly<Record<SettingName, unknown>> = {
   strictManifests: true,
   deliveryRetentionDays: 1,
   runRetentionDays: 1,
+  serviceName: 'shop',
   alerts: { targets: { chat: { type: 'slack', url: 'https://hooks.slack.com/services/canary' } } },
   evidenceKey: generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
   storeKey: null,

@@ -208,7 +208,7 @@ describe('what needs a look', () => {
           kind: 'failed_runs',
           severity: 'error',
           message: `3 runs of ${ORDERS_ID} failed since 2026-11-20T12:00Z`,
-          link: `/flows/runs?status=Failed&flowId=${ORDERS_ID}`,
+          link: `/flows/runs?status=Failed&flowId=${ORDERS_ID}&since=2026-11-20T12:00Z`,
         },
       ],
     ],
@@ -308,14 +308,74 @@ describe('what needs a look', () => {
     ],
     [
       'refusals that are five times as many as usual',
-      { deliveries: [delivered, { ...delivered, triggerKey: 'other', count: 40, recent: 0 }] },
+      {
+        flows: [flowOf('orders')],
+        deliveries: [
+          { ...delivered, count: 60 },
+          { ...delivered, triggerKey: 'other', count: 25, recent: 25 },
+          { ...delivered, triggerKey: 'usual', count: 200 },
+        ],
+      },
       [
         {
           kind: 'refusals_rising',
-          message: '20 deliveries had a signature that does not match (since 2026-11-21T11:00Z; normally 3)',
-          link: '/flows/deliveries?reason=signature_mismatch',
+          message:
+            '20 deliveries to orders/shop had a signature that does not match (since 2026-11-21T11:00Z; normally 3)',
+          link: `/flows/deliveries?flowId=${ORDERS_ID}&reason=signature_mismatch&since=2026-11-21T11:00Z`,
+          flowId: ORDERS_ID,
+          triggerKey: 'shop',
+        },
+        { severity: 'warning', message: expect.stringMatching(/^25 deliveries to orders\/other had /) },
+      ],
+    ],
+    [
+      'refusals that belong to no flow by their reason',
+      {
+        deliveries: [{ ...delivered, flowId: null, triggerKey: null, reason: 'unknown_flow' }],
+      },
+      [
+        {
+          message: '20 deliveries were sent to a URL that no webhook has (since 2026-11-21T11:00Z; normally 0)',
+          link: '/flows/deliveries?reason=unknown_flow&since=2026-11-21T11:00Z',
+          flowId: null,
+          triggerKey: null,
         },
       ],
+    ],
+    [
+      'what gates found under a mode that somebody chose, as a note; what every mode refuses stays a warning',
+      {
+        flows: [flowOf('orders')],
+        triggers: [
+          {
+            trigger: { flowId: ORDERS_ID, triggerKey: 'shop', flowName: 'orders', inputs: {} },
+            mode: 'Audit',
+            schemeName: 'GitHub',
+          },
+        ] as unknown as Situation['triggers'],
+        deliveries: [delivered, { ...delivered, reason: 'invalid_json' }],
+      },
+      [
+        { severity: 'warning', message: expect.stringContaining('orders/shop claim to be JSON but are not') },
+        {
+          severity: 'info',
+          message: expect.stringMatching(/does not match .*; all were accepted, because its mode is Audit$/),
+        },
+        { kind: 'trigger_not_enforced', severity: 'info', flowId: ORDERS_ID, triggerKey: 'shop' },
+      ],
+    ],
+    [
+      'a trigger that is enforced and verifies nothing, as a warning',
+      {
+        triggers: [
+          {
+            trigger: { flowId: ORDERS_ID, triggerKey: 'shop', flowName: 'orders', inputs: {} },
+            mode: 'Enforce',
+            schemeName: null,
+          },
+        ] as unknown as Situation['triggers'],
+      },
+      [{ kind: 'trigger_not_enforced', severity: 'warning' }],
     ],
     [
       'nothing about keys that are not rotated, or of which nothing is known yet',
@@ -377,8 +437,7 @@ describe('what needs a look', () => {
       [
         {
           kind: 'refusals_rising',
-          message:
-            '21 deliveries were refused because the flow is disabled or draining (since 2026-11-21T11:00Z; normally 0)',
+          message: `21 deliveries to ${ORDERS_ID}/shop were refused because the flow is disabled or draining (since 2026-11-21T11:00Z; normally 0)`,
         },
       ],
     ],
@@ -418,14 +477,18 @@ describe('GET /flows/api/attention', () => {
     expect(items).toEqual([
       {
         kind: 'trigger_not_enforced',
-        severity: 'warning',
+        severity: 'info',
+        flowId: ORDERS_ID,
+        triggerKey: 'unreachable',
         link: `/flows/flows/${ORDERS_ID}`,
         message:
           'orders/unreachable accepts every delivery, even if a gate fails, because its mode is Audit, and it checks no signature',
       },
       {
         kind: 'trigger_not_enforced',
-        severity: 'warning',
+        severity: 'info',
+        flowId: HOOK_ONLY_ID,
+        triggerKey: 'hook',
         link: `/flows/flows/${HOOK_ONLY_ID}`,
         message:
           'hook only/hook accepts every delivery, even if a gate fails, because its mode is Audit, and its scheme "no-such-scheme" is unknown',
@@ -443,9 +506,10 @@ describe('GET /flows/api/attention', () => {
     }
     await dashboard.app.inject({ method: 'POST', url: `/flows/api/flows/${ORDERS_ID}/disable` });
     await dashboard.app.inject(orderDelivery('{}'));
-    expect((await kinds()).slice(0, 3)).toEqual([
+    const withoutTime = (await kinds()).map(([kind, link]) => [kind, link?.replace(/&since=[-\d]+T[\d:]+Z$/, '')]);
+    expect(withoutTime.slice(0, 3)).toEqual([
       ['failed_runs', `/flows/runs?status=Failed&flowId=${ORDERS_ID}`],
-      ['refusals_rising', '/flows/deliveries?reason=signature_mismatch'],
+      ['refusals_rising', `/flows/deliveries?flowId=${ORDERS_ID}&reason=signature_mismatch`],
       ['deliveries_to_disabled_flow', `/flows/deliveries?flowId=${ORDERS_ID}&reason=flow_disabled`],
     ]);
   });

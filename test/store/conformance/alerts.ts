@@ -31,17 +31,26 @@ export function alerts({ test }: StoreUnderTest): void {
       await store.cancelRun({ runId: id(103), reason: null, at: T0 });
       await store.claimOverdue({ owner: 'me', now: T0 + 5, leasedUntil: T0 + 9, limit: 9 });
       const { failures } = await read(store);
-      const run = { flowId, flowName: 'Orders' };
+      const run = { flowId, flowName: 'Orders', triggerKey: 'github', startedAt: T0 };
       expect(failures).toEqual([
         {
           ...run,
           seq: expect.any(Number),
           runId: id(100),
+          completedAt: T0,
           status: 'Failed',
           stepKey: 'a',
           error: { code: 'broken', message: 'No.', retryable: false },
         },
-        { ...run, seq: expect.any(Number), runId: id(102), status: 'TimedOut', stepKey: null, error: null },
+        {
+          ...run,
+          seq: expect.any(Number),
+          runId: id(102),
+          completedAt: T0 + 5,
+          status: 'TimedOut',
+          stepKey: null,
+          error: null,
+        },
       ]);
       expect((await read(store, 1)).failures.map(({ runId }) => runId)).toEqual([id(100)]);
       expect((await read(store, 0)).failures).toEqual([]);
