@@ -437,7 +437,7 @@ class Watch {
   #notReady(): Cause {
     const { replica } = this.#services;
     const about = { kind: 'not_ready', severity: 'error', flow: null, trigger: null, link: '/flows' } as const;
-    return this.#named({ ...about, cause: [replica], text: `${replica} was not ready` });
+    return this.#named({ ...about, cause: [replica], text: `${replica} is ready again` });
   }
 
   #tellDirectly(cause: Cause): void {

@@ -207,7 +207,8 @@ async function testAlerts(name: string | undefined): Promise<void> {
   const results = await Promise.all(
     targets.map(async (target) => {
       const dedupKey = `test:${randomUUID()}`;
-      const alert = { kind: 'test', severity: 'warning', flow: null, trigger: null, dedupKey } as const;
+      const since = new Date().toISOString();
+      const alert = { kind: 'test', severity: 'warning', flow: null, trigger: null, since, dedupKey } as const;
       const send = (status: 'firing' | 'resolved') =>
         extensions.sendAlert({
           target: target.name,
@@ -216,7 +217,7 @@ async function testAlerts(name: string | undefined): Promise<void> {
             link: settings.alerts?.pageUrl,
             lines: [],
             more: 0,
-            alert: { ...alert, status, since: new Date().toISOString() },
+            alert: { ...alert, status },
           },
           idempotencyKey: `${dedupKey}:${status}`,
           now: () => Date.now(),

@@ -260,7 +260,7 @@ describe('a watch', () => {
       },
     ]);
     expect(await messagesIn(store)).toMatchObject([
-      { text: expect.stringMatching(/^Sluice: resolved error: Sluice was not ready \(/) },
+      { text: expect.stringMatching(/^Sluice: resolved error: Sluice is ready again \(/) },
     ]);
     watched.unready = { reason: 'stopping', message: 'The process is stopping' };
     await looksOf(watched);
