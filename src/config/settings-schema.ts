@@ -311,7 +311,8 @@ export const settingsSchema = z.strictObject({
   alerts: option(z.custom<AlertSettings>().optional(), {
     variable: 'SLUICE_ALERTS',
     accepts: 'the path of a JSON file with targets: { "targets": { NAME: { "type", … } } }',
-    meaning: 'Where to report failed runs, refused deploys and other problems: Slack, Teams, Discord, a URL or mail.',
+    meaning:
+      'Where to report failed runs, refused deploys and other problems: Slack, Teams, Discord, PagerDuty, Opsgenie, a URL or mail.',
   }),
   dashboardAuth: option(oneOf(['none']).optional(), {
     variable: 'SLUICE_DASHBOARD_AUTH',
