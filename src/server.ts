@@ -139,10 +139,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     isStopping: () => parts.phase.isStopping,
     isLeaving: () => parts.phase.isLeaving,
     isStarting: () => parts.phase.isStarting,
-    kept: {
-      hasLog: settings.deliveryStore === 'database',
-      days: Math.min(settings.deliveryRetentionDays, settings.runRetentionDays),
-    },
+    kept: keptBy(settings),
     stepConcurrency: settings.stepConcurrency,
     access,
     logins: access.kind === 'credentials' ? createLogins(access, { store, clock }) : undefined,
@@ -157,4 +154,8 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
   };
   void fastify.register(dashboard(services));
   return { fastify, services };
+}
+
+function keptBy({ deliveryStore, deliveryRetentionDays, runRetentionDays }: Settings): DashboardServices['kept'] {
+  return { hasLog: deliveryStore === 'database', days: Math.min(deliveryRetentionDays, runRetentionDays) };
 }

@@ -209,7 +209,7 @@ function alertsNow({ state, happened = [], over, lasting, repeatMs, now }: Situa
   const alerts = new Map(Object.entries(state.alerts));
   const fire = (cause: Cause, incident?: Incident) => {
     const known = alerts.get(cause.key);
-    if (known === undefined && !hasRoom(alerts)) return;
+    if (known === undefined && !hasRoom(alerts, state)) return;
     const isNew = known === undefined || known.resolvedAt !== null;
     const alert = isNew ? newAlert(cause, now, incident) : happenedAgain(known, cause, incident);
     alerts.set(cause.key, { ...alert, isRecurrent: isNew ? known !== undefined : known.isRecurrent });
@@ -232,11 +232,15 @@ function alertsNow({ state, happened = [], over, lasting, repeatMs, now }: Situa
   return alerts;
 }
 
-/** Makes room for one more, if an alert that was resolved can be forgotten. */
-function hasRoom(alerts: Map<string, Alert>): boolean {
+/** Makes room for one more, if an alert can be forgotten: it was resolved, and no target waits to hear so. */
+function hasRoom(alerts: Map<string, Alert>, { targets }: AlertState): boolean {
   if (alerts.size < MOST_ALERTS) return true;
-  const [resolved] = [...alerts].find(([, { resolvedAt }]) => resolvedAt !== null) ?? [];
-  return resolved !== undefined && alerts.delete(resolved);
+  const all = Object.values(targets);
+  for (const [key, { resolvedAt }] of alerts) {
+    const isOwed = all.some(({ told }) => told[key]?.status === 'firing');
+    if (resolvedAt !== null && !isOwed) return alerts.delete(key);
+  }
+  return false;
 }
 
 function newAlert(cause: Cause, now: number, incident: Incident | undefined): Alert {

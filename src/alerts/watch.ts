@@ -71,7 +71,7 @@ interface Concern {
   readonly link: string;
   readonly flowId: string | null;
   readonly triggerKey: string | null;
-  /** Tells it from others with the same kind, flow, trigger and link. */
+  /** Tells it from others with the same kind, flow and trigger; the link where not given. */
   readonly about?: string | undefined;
 }
 
@@ -475,12 +475,11 @@ interface Unnamed extends Omit<Cause, 'key'> {
 }
 
 function concernCause(catalog: Pick<Catalog, 'find'>) {
-  return ({ kind, severity, message, link, flowId, triggerKey, about = '' }: Concern): Unnamed[] => {
+  return ({ kind, severity, message, link, flowId, triggerKey, about }: Concern): Unnamed[] => {
     if (!isAlertKind(kind)) return [];
     const record = flowId === null ? undefined : catalog.find(flowId)?.record;
     const flow = record === undefined ? null : { id: record.id, name: record.name };
-    const place = link.replace(/&?\b(since|until)=[^&]*/g, '');
-    const cause = [flowId ?? '', triggerKey ?? '', place, about];
+    const cause = [flowId ?? '', triggerKey ?? '', about ?? link.replace(/&?\b(since|until)=[^&]*/g, '')];
     return [{ kind, severity, cause, flow, trigger: triggerKey, text: message, link }];
   };
 }

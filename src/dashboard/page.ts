@@ -105,6 +105,7 @@ function shellOf(
     '<meta name="viewport" content="width=device-width, initial-scale=1">',
     '<meta name="color-scheme" content="light dark">',
     `<title>${service}</title>`,
+    `<meta name="application-name" content="${service}">`,
     `<link rel="icon" type="image/svg+xml" href="${urlOf('sluice.svg')}">`,
     ...styles.map((path) => `<link rel="stylesheet" href="${urlOf(path)}">`),
     ...scripts.slice(1).map((path) => `<link rel="modulepreload" href="${urlOf(path)}">`),
@@ -115,7 +116,7 @@ function shellOf(
   return {
     csp,
     html: (theme, session) =>
-      `<!doctype html>\n<html lang="en"${attributeOf('service', service)}${attributeOf('theme', theme)}${attributeOf('session', session)}>\n<head>\n${head}\n</head>\n<body>\n${body}\n</body>\n</html>\n`,
+      `<!doctype html>\n<html lang="en"${attributeOf('theme', theme)}${attributeOf('session', session)}>\n<head>\n${head}\n</head>\n<body>\n${body}\n</body>\n</html>\n`,
   };
 }
 

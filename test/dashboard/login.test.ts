@@ -56,6 +56,15 @@ describe('the login page', () => {
     expect((await get('/flows/api/runs', { cookie: `a=b; ${cookieOf(answer)}` })).statusCode).toBe(200);
   });
 
+  it('leads on to a list with its filter and time, as links in alerts do, and says what the service is called', async () => {
+    const { get, logIn } = await open(TOKENS, { serviceName: 'shop <prod>' });
+    const next = '/flows/deliveries?reason=signature_mismatch&since=2026-11-21T11:00Z';
+    const page = await get(`/flows/login?next=${encodeURIComponent(next)}`);
+    expect(page.body).toContain(`value="${next.replace('&', '&amp;')}"`);
+    expect(page.body).toContain('<title>Log in · shop &#60;prod&#62;</title>');
+    expect((await logIn({ token: READER.token, next })).headers.location).toBe(next);
+  });
+
   it('is where a browser at the address of the service comes to; others learn nothing', async () => {
     const { get } = await open(TOKENS);
     const answer = await get('/', { 'sec-fetch-mode': 'navigate' });

@@ -27,6 +27,14 @@ const styles = () => addresses(/<link rel="stylesheet" href="([^"]+)"/g);
 const get = (url: string, headers: Record<string, string> = {}) => dashboard.app.inject({ url, headers });
 
 describe('the shell', () => {
+  it('says what the service is called, as text', async () => {
+    const named = await startDashboard({ serviceName: '"shop" <prod>' });
+    const { body } = await named.app.inject('/flows');
+    await named.close();
+    expect(body).toContain('<title>&#34;shop&#34; &#60;prod&#62;</title>');
+    expect(body).toContain('<meta name="application-name" content="&#34;shop&#34; &#60;prod&#62;">');
+  });
+
   it.each(['/flows', '/flows/', '/flows/deliveries/x', '/flows/nothing/like/this', '/flows/apis', '/flows?a=%00'])(
     'is served at %s',
     async (url) => {

@@ -59,6 +59,7 @@ describe('a replica that shares its database', () => {
     const metrics = (await replica.app.inject('/metrics')).body;
     expect(metrics).toContain(`sluice_ready ${reason === undefined ? 1 : 0}\n`);
     expect(metrics).toContain('sluice_cluster_replicas 3\n');
+    expect(metrics).toMatch(/^sluice_build_info\{.*service="Sluice"\} 1$/m);
     expect(metrics).toMatch(/^sluice_database_file_bytes \d+$/m);
     expect(metrics).toMatch(/^sluice_purge_age_seconds 0$/m);
     await replica.close();

@@ -43,7 +43,7 @@ interface Finding {
   /** That of the link where not given. */
   readonly flowId?: string | null;
   readonly triggerKey?: string | null;
-  /** Tells it from others of its kind with the same flow, trigger and link; the same while it lasts. */
+  /** Tells it from others of its kind with the same flow and trigger, the same while it lasts; the link where not given. */
   readonly about?: string;
 }
 
@@ -136,7 +136,8 @@ const UUID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
 
 function itemOf(found: Finding): AttentionItem {
   const { kind, severity = ATTENTION[kind], link, triggerKey = null } = found;
-  return { ...found, severity, flowId: found.flowId ?? UUID.exec(link)?.[0] ?? null, triggerKey };
+  const { flowId = UUID.exec(link)?.[0] ?? null } = found;
+  return { ...found, severity, flowId, triggerKey };
 }
 
 /** If the store is unavailable, that is the answer. */
@@ -268,7 +269,9 @@ function slotWaits({ slots, flows, now }: Situation): Finding[] {
     return [item('info', [wait], why)];
   });
   const others = slots.waits.filter(({ limit }) => limit === null);
-  return others.length === 0 ? held : [item('warning', others, whyNoSlot(slots)), ...held];
+  if (others.length === 0) return held;
+  // One cause, whichever flow has most of them.
+  return [{ ...item('warning', others, whyNoSlot(slots)), flowId: null, about: 'all flows' }, ...held];
 }
 
 function stepsWait(waits: readonly SlotWait[], flow: string): string {

@@ -131,6 +131,7 @@ export function openCircuits({ hosts, now }: { readonly hosts: readonly HostStat
     const advice = circuit.why === 'failed' ? '; check whether it is up' : '';
     const reason = circuitText(origin, circuit).replace(/^./, (first) => first.toUpperCase());
     const message = `${reason}. ${waits}; the next try is ${next}${advice}`;
-    return [{ kind: 'circuit_open' as const, message, link: `/flows/hosts?host=${encodeURIComponent(origin)}` }];
+    const link = `/flows/hosts?host=${encodeURIComponent(origin)}`;
+    return [{ kind: 'circuit_open' as const, message, link, flowId: null }];
   });
 }

@@ -18,7 +18,8 @@ interface PageProps {
 }
 
 /** What people call this service: Sluice, unless its settings name it. */
-export const serviceName = document.documentElement.dataset.service ?? 'Sluice';
+export const serviceName =
+  document.querySelector<HTMLMetaElement>('meta[name="application-name"]')?.content ?? 'Sluice';
 
 /** A page: its one heading, the name of the tab, and what can be done here. */
 export function Page({ title, tabTitle = title, trail = [], badges, actions, children }: PageProps) {
