@@ -83,9 +83,15 @@ describe('a failed attempt', () => {
     );
   });
 
-  it('is tried again where a secret could not be read', async () => {
+  it('waits where a secret could not be read', async () => {
     const { ran } = await tryStep({ handler: succeed, step: { inputs: { token: 'env:OTHER' }, retry } });
-    expect(ran?.result).toMatchObject({ kind: 'retry', error: { code: 'secret_unavailable' } });
+    expect(ran?.result).toMatchObject({
+      kind: 'waiting',
+      state: { secretWait: expect.stringMatching(/^inputs\.token: /) },
+      dueAt: START + 1000,
+      signalName: null,
+    });
+    expect(ran?.result).not.toHaveProperty('limitAt');
   });
 });
 
