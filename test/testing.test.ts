@@ -168,10 +168,10 @@ describe('runFlow', () => {
   it('takes stubs in the place of handlers, and they may wait, fail or throw', async () => {
     let polls = 0;
     const run = await runFlow(await sample('export-poll.json'), {
-      body: { exportId: 7 },
+      body: { url: 'https://exports.example/7' },
       handlers: {
         HttpRequest: ({ inputs, now }) => {
-          expect(inputs).toMatchObject({ url: 'https://api.example.com/exports/7' });
+          expect(inputs).toMatchObject({ url: 'https://exports.example/7' });
           polls += 1;
           if (polls < 3) return { kind: 'waiting', until: now() + 60_000 };
           return { status: 200, body: { url: 'there' } };
@@ -182,10 +182,10 @@ describe('runFlow', () => {
     expect(run).toMatchObject({
       status: 'Succeeded',
       completedAt: startAt.getTime() + 125_000,
-      steps: { tell: { output: 'the export is at there' } },
+      steps: { tell: { output: 'the export at https://exports.example/7 is ready' } },
     });
     const failed = await runFlow(await sample('export-poll.json'), {
-      body: { exportId: 7 },
+      body: { url: 'https://exports.example/7' },
       handlers: { HttpRequest: () => Promise.reject(new Error('no line')) },
     });
     expect(failed).toMatchObject({ status: 'Failed', steps: { ready: { error: { message: 'no line' } } } });
@@ -195,6 +195,30 @@ describe('runFlow', () => {
     const steps = { wait: { type: 'WaitForSignal', inputs: { signalName: 'never' } } };
     const run = await runFlow({ id: '0b7c9d10-0000-4000-8000-000000000001', version: '1', steps });
     expect(run).toMatchObject({ status: 'Running', steps: { wait: { status: 'Pending' } } });
+  });
+
+  it('needs no key of a trigger, for it judges no delivery; a secret of a step has to be given', async () => {
+    const inputs = {
+      webhookSlug: 'in',
+      webhookSignatureScheme: 'GitHub',
+      webhookHmacKey: 'env:GITHUB_WEBHOOK_SECRET',
+      webhookPublicUrl: 'env:PUBLIC_URL',
+      webhookBodySchema: 'file:schema.json',
+    };
+    const signed = {
+      id: '0b7c9d10-0000-4000-8000-000000000001',
+      version: '1',
+      triggers: { hook: { type: 'webhook', inputs } },
+      steps: { log: { type: 'LogMessage', inputs: { message: `\${trigger.body.n}` } } },
+    };
+    expect(await runFlow(signed, { body: { n: 7 } })).toMatchObject({ status: 'Succeeded', triggerType: 'webhook' });
+    const call = {
+      type: 'HttpRequest',
+      inputs: { url: 'https://example.com', headers: { authorization: 'env:TOKEN' } },
+    };
+    await expect(runFlow({ ...signed, steps: { call } })).rejects.toThrow(
+      'authorization: is not among the secrets given',
+    );
   });
 
   it('throws with every mistake of the manifest', async () => {

@@ -74,6 +74,14 @@ describeInBrowser('the deploy form', () => {
     for (let left = 0; left < '" }'.length; left += 1) await page.keyboard.press('ArrowLeft');
     await page.keyboard.type('mes');
     await page.getByRole('option', { name: 'message' }).waitFor();
+    await write(page, `{ "id": "${OTHER_ID}", "steps": { "say": {  } } }`);
+    for (let left = 0; left < ' } } }'.length; left += 1) await page.keyboard.press('ArrowLeft');
+    await page.keyboard.type('"');
+    await page.getByRole('option', { name: 'runAfter' }).waitFor();
+    await page.keyboard.type('ty');
+    await page.getByRole('option', { name: 'type', exact: true }).click();
+    await page.keyboard.press('Control+Space');
+    await page.getByRole('option', { name: '"HttpRequest"' }).waitFor();
   });
 
   it('deploys a new flow from a file', async () => {

@@ -6,7 +6,14 @@ import {
 } from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { json, jsonParseLinter } from '@codemirror/lang-json';
-import { bracketMatching, HighlightStyle, indentOnInput, syntaxHighlighting, syntaxTree } from '@codemirror/language';
+import {
+  bracketMatching,
+  ensureSyntaxTree,
+  HighlightStyle,
+  indentOnInput,
+  syntaxHighlighting,
+  syntaxTree,
+} from '@codemirror/language';
 import { type Diagnostic, forceLinting, linter, lintGutter } from '@codemirror/lint';
 import { unifiedMergeView } from '@codemirror/merge';
 import { Compartment, EditorState, StateEffect } from '@codemirror/state';
@@ -175,16 +182,35 @@ function aroundOf(state: EditorState, node: SyntaxNode): Around[] {
   return found;
 }
 
-function completeFrom(schema: Schema) {
-  return ({ state, pos, explicit }: CompletionContext): CompletionResult | null => {
-    const node = syntaxTree(state).resolveInner(pos, -1);
+/** What completion knows what to do with. */
+const COMPLETED = /^(PropertyName|String|Object|Array|Property)$/;
+/** Of a long text; what is not parsed by then is completed a moment later. */
+const MAX_PARSE_MS = 200;
+
+/** A quote that was just typed makes a string of all that follows: closed where the cursor is, it parses as it is meant. */
+function withClosedQuote(state: EditorState, pos: number): EditorState {
+  const line = state.doc.lineAt(pos);
+  const before = line.text.slice(0, pos - line.from);
+  const isOpen = before.replace(/\\./g, '').split('"').length % 2 === 0;
+  const isClosed = /^[\w.-]*"/.test(line.text.slice(pos - line.from));
+  return isOpen && !isClosed ? state.update({ changes: { from: pos, insert: '"' } }).state : state;
+}
+
+export function completeFrom(schema: Schema) {
+  return ({ state: given, pos, explicit }: CompletionContext): CompletionResult | null => {
+    const state = withClosedQuote(given, pos);
+    const tree = ensureSyntaxTree(state, pos + 1, MAX_PARSE_MS) ?? syntaxTree(state);
+    const found = tree.resolveInner(pos, -1);
+    // Punctuation, and what does not parse, belongs to what is around it.
+    const node = COMPLETED.test(found.name) ? found : (found.parent ?? found);
     const around = aroundOf(state, node);
     const isInside = node.name === 'PropertyName' || node.name === 'String';
     if (!isInside && !explicit) return null;
     const from = isInside ? node.from : pos;
-    const to = isInside ? node.to : pos;
+    const to = !isInside ? pos : state === given ? node.to : pos;
     const before = state.sliceDoc(0, from).trimEnd().at(-1);
-    const property = node.name === 'Property' ? node : node.parent?.name === 'Property' ? node.parent : null;
+    const property =
+      node.name === 'Property' ? node : isInside && node.parent?.name === 'Property' ? node.parent : null;
     if (node.name === 'PropertyName' || (node.name === 'Object' && (before === '{' || before === ','))) {
       const known = new Set(
         properties(node.name === 'Object' ? node : (property?.parent ?? null)).map((one) => keyOf(state, one)),
@@ -202,6 +228,7 @@ function completeFrom(schema: Schema) {
         })),
       );
     }
+    if (node.name === 'Object') return null;
     const key = property === null ? 0 : keyOf(state, property);
     const values = choices.values(schema, around, key);
     return resultOf(
