@@ -23,7 +23,9 @@ export const pageRoutes: ApiRoutes = (app, { serviceName }) => {
     return reply
       .type('text/html; charset=utf-8')
       .header('content-security-policy', shell.csp)
-      .send(shell.html(themeOf(request), sessionOf(request)));
+      .send(
+        shell.html({ theme: themeOf(request), session: sessionOf(request), scopes: actorOf(request).scopes.join(' ') }),
+      );
   };
   // A client that may see the page is sent to the login here; for any other client this URL looks like any other.
   app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/flows', 302));
@@ -87,7 +89,7 @@ function shellOf(
   service: string,
 ): {
   csp: string;
-  html: (theme: Theme, session: string | undefined) => string;
+  html: (shown: { theme: Theme; session: string | undefined; scopes: string }) => string;
 } {
   const urlOf = (path: string) => `/flows/assets/${version}/${path}`;
   const csp = [
@@ -115,8 +117,8 @@ function shellOf(
     '<div id="page"></div>\n<noscript><p>This page is drawn by JavaScript; the API behind it is at <a href="/flows/api/docs">/flows/api/docs</a>.</p></noscript>';
   return {
     csp,
-    html: (theme, session) =>
-      `<!doctype html>\n<html lang="en"${attributeOf('theme', theme)}${attributeOf('session', session)}>\n<head>\n${head}\n</head>\n<body>\n${body}\n</body>\n</html>\n`,
+    html: ({ theme, session, scopes }) =>
+      `<!doctype html>\n<html lang="en"${attributeOf('theme', theme)}${attributeOf('session', session)}${attributeOf('scopes', scopes)}>\n<head>\n${head}\n</head>\n<body>\n${body}\n</body>\n</html>\n`,
   };
 }
 

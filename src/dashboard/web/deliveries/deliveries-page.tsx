@@ -20,6 +20,7 @@ import { Time } from '../kit/time.tsx';
 import { chartOf, DeliveryBars, ListChart } from '../overview/charts.tsx';
 import { type Resource, useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
+import { may } from '../scopes.ts';
 import { REASONS } from '../words.ts';
 import { RedeliverMany } from './redeliver.tsx';
 
@@ -43,10 +44,12 @@ export function DeliveriesPage() {
             <Icon name="shield" />
             Safe to enforce?
           </a>
-          <button type="button" class="button" onClick={() => setRedelivering(true)}>
-            <Icon name="replay" />
-            Redeliver…
-          </button>
+          {may('operate') ? (
+            <button type="button" class="button" onClick={() => setRedelivering(true)}>
+              <Icon name="replay" />
+              Redeliver…
+            </button>
+          ) : null}
         </>
       }
     >

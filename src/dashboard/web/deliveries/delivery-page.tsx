@@ -11,6 +11,7 @@ import { Loaded, Page, Panel } from '../kit/page.tsx';
 import { DeliveryPill, Icon, ModePill, ReasonText } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
+import { may } from '../scopes.ts';
 import { words } from '../words.ts';
 import { DryRunButton } from './dry-run.tsx';
 import { GatePanels, Hints } from './gate-results.tsx';
@@ -37,7 +38,7 @@ export function DeliveryPage({ params }: { params: { readonly id?: string } }) {
             Evidence
           </a>
           {data === undefined ? null : <DryRun delivery={data} />}
-          {data?.redelivery?.possible === true ? (
+          {data?.redelivery?.possible === true && may('operate') ? (
             <button type="button" class="button primary" onClick={() => setRedelivering(true)}>
               <Icon name="replay" />
               Redeliver…

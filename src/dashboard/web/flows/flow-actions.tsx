@@ -10,6 +10,7 @@ import { Loaded, Panel } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
+import { may } from '../scopes.ts';
 import { words } from '../words.ts';
 
 /** Asks, and then lets the runs of a flow run out. */
@@ -43,9 +44,11 @@ export function DrainPanel({ flow, refresh }: { flow: Api['Flow']; refresh: () =
     <Panel
       title="Drain"
       aside={
-        <button type="button" class="button primary" onClick={resume}>
-          Resume
-        </button>
+        may('operate') ? (
+          <button type="button" class="button primary" onClick={resume}>
+            Resume
+          </button>
+        ) : undefined
       }
     >
       <Loaded of={drain}>{(state) => <DrainState state={state} />}</Loaded>

@@ -19,6 +19,7 @@ import { windowOf } from '../overview/chart-data.ts';
 import { RunChart } from '../overview/charts.tsx';
 import { type Resource, useResource } from '../resource.ts';
 import { navigate, useQuery } from '../router.ts';
+import { may } from '../scopes.ts';
 import { words } from '../words.ts';
 import { closing, DiscardDialog, DrainPanel, StartDialog, startDrain } from './flow-actions.tsx';
 import { EnabledPill } from './flows-page.tsx';
@@ -55,16 +56,31 @@ function Badges({ flow: { id, isEnabled, version, revision, drainingSince } }: {
 }
 
 function Actions({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => void }) {
+  return (
+    <>
+      {may('deploy') ? (
+        <a class="button" href={`/flows/flows/${flow.id}/deploy`}>
+          <Icon name="upload" />
+          Edit and deploy…
+        </a>
+      ) : null}
+      {may('operate') ? <OperateActions flow={flow} refresh={refresh} /> : null}
+      {may('deploy') ? (
+        <button type="button" class="button" onClick={() => deleteFlow(flow)}>
+          Delete…
+        </button>
+      ) : null}
+    </>
+  );
+}
+
+function OperateActions({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => void }) {
   const [isStarting, setStarting] = useState(false);
   const [isDiscarding, setDiscarding] = useState(false);
   const { isEnabled, drainingSince } = flow;
   const canStart = isEnabled && drainingSince === null;
   return (
     <>
-      <a class="button" href={`/flows/flows/${flow.id}/deploy`}>
-        <Icon name="upload" />
-        Edit and deploy…
-      </a>
       {drainingSince === null && isEnabled ? (
         <button type="button" class="button" onClick={() => startDrain(flow, refresh)}>
           <Icon name="pause" />
@@ -80,9 +96,6 @@ function Actions({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => vo
           Discard held…
         </button>
       )}
-      <button type="button" class="button" onClick={() => deleteFlow(flow)}>
-        Delete…
-      </button>
       <button
         type="button"
         class="button primary"

@@ -7,6 +7,7 @@ import { Icon, ModePill, Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
+import { may } from '../scopes.ts';
 
 const COLUMNS: readonly Column<Api['Flow']>[] = [
   { name: 'Flow', cell: ({ name }) => name, sortBy: ({ name }) => name },
@@ -56,10 +57,12 @@ export function FlowsPage() {
       title="Flows"
       badges={flows.data === undefined ? null : <Total count={flows.data.length} />}
       actions={
-        <a class="button" href="/flows/flows/new">
-          <Icon name="upload" />
-          Deploy a manifest…
-        </a>
+        may('deploy') ? (
+          <a class="button" href="/flows/flows/new">
+            <Icon name="upload" />
+            Deploy a manifest…
+          </a>
+        ) : undefined
       }
     >
       <search class="filters">

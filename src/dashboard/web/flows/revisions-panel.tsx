@@ -9,6 +9,7 @@ import { Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import { gravestOf } from '../looks.ts';
 import { useAnswer, useResource } from '../resource.ts';
+import { may } from '../scopes.ts';
 import { type Allowed, allowedWords, DeployPlan, NOTHING_ALLOWED } from './deploy-plan.tsx';
 import { ClassPill, Findings } from './findings.tsx';
 
@@ -114,7 +115,7 @@ function RevisionEntry({ revision, isInForce, onCompare, onRestore }: EntryProps
             {`Compare with ${number - 1}`}
           </button>
         ) : null}
-        {isInForce || isRemoved ? null : (
+        {isInForce || isRemoved || !may('deploy') ? null : (
           <button type="button" class="button small" onClick={onRestore}>
             Restore…<span class="unseen">{` revision ${number}`}</span>
           </button>

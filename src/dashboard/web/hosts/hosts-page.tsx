@@ -10,6 +10,7 @@ import { Icon, Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import { LOOKS } from '../looks.ts';
 import { useResource } from '../resource.ts';
+import { may } from '../scopes.ts';
 
 type Host = Api['Host'];
 
@@ -75,9 +76,11 @@ function OpenCircuit({ host, refresh }: { host: Host; refresh: () => void }) {
         {`. ${format.counted(waitingSteps, 'step')} ${waitingSteps === 1 ? 'waits' : 'wait'}; the next try `}
         <Time at={nextTryAt} />
       </span>
-      <button type="button" class="button" disabled={isBusy} onClick={() => void close()}>
-        Call it now
-      </button>
+      {may('operate') ? (
+        <button type="button" class="button" disabled={isBusy} onClick={() => void close()}>
+          Call it now
+        </button>
+      ) : null}
     </div>
   );
 }

@@ -13,6 +13,8 @@ export interface Column<Row> {
   readonly align?: 'end';
   /** Left out where the screen is narrow. */
   readonly isMinor?: boolean;
+  /** Takes the room that the others leave, and is cut to one line, where the screen is wide. */
+  readonly fills?: boolean;
   /** What the rows are sorted by with a click on the heading; only for lists that are whole. */
   readonly sortBy?: (row: Row) => string | number | null;
 }
@@ -112,37 +114,34 @@ function TableRow<Row>({ columns, row, href }: RowProps<Row>) {
   );
 }
 
-function classOf({ align, isMinor }: Pick<Column<never>, 'align' | 'isMinor'>): string {
-  return [align === 'end' ? 'end' : '', isMinor ? 'minor' : ''].join(' ').trim();
+function classOf({ align, isMinor, fills }: Pick<Column<never>, 'align' | 'isMinor' | 'fills'>): string {
+  return [align === 'end' ? 'end' : '', isMinor ? 'minor' : '', fills ? 'fills' : ''].filter(Boolean).join(' ');
 }
 
-/** More than a table has room for: what the most rows have is shown. */
-const MAX_KEY_COLUMNS = 3;
-
-/** A column for each search key that rows have. */
+/** The search keys of a row, in one column; none where no row has any. */
 export function keyColumns<Row extends { readonly searchKeys: Readonly<Record<string, string>> }>(
   rows: readonly Row[],
 ): Column<Row>[] {
-  const counts = new Map<string, number>();
-  for (const name of rows.flatMap(({ searchKeys }) => Object.keys(searchKeys))) {
-    counts.set(name, (counts.get(name) ?? 0) + 1);
-  }
-  // The publisher's own id says the least to a person.
-  const weightOf = (name: string) => (name === 'id' ? 0 : (counts.get(name) ?? 0));
-  const names = [...counts.keys()].sort((one, other) => weightOf(other) - weightOf(one) || one.localeCompare(other));
-  return names.slice(0, MAX_KEY_COLUMNS).map((name) => ({
-    name,
-    // What every publisher's deliveries have; a key that the manifest names is worth its place on a phone too.
-    isMinor: name === 'id' || name === 'event',
-    cell: ({ searchKeys }) => <KeyValue value={searchKeys[name]} />,
-  }));
+  if (rows.every(({ searchKeys }) => Object.keys(searchKeys).length === 0)) return [];
+  return [{ name: 'Search keys', fills: true, isMinor: true, cell: ({ searchKeys }) => <Keys keys={searchKeys} /> }];
 }
 
-function KeyValue({ value }: { value: string | undefined }) {
-  if (value === undefined) return <span class="muted">–</span>;
+/** What every publisher's deliveries have says less to a person than what a manifest names, and an id the least. */
+const weightOf = (name: string) => ['event', 'id'].indexOf(name);
+
+function Keys({ keys }: { keys: Readonly<Record<string, string>> }) {
+  const all = Object.entries(keys).sort(
+    ([one], [other]) => weightOf(one) - weightOf(other) || one.localeCompare(other),
+  );
+  if (all.length === 0) return <span class="muted">–</span>;
   return (
-    <span class="key-value" title={value}>
-      {value}
+    <span class="search-keys" title={all.map(([name, value]) => `${name}: ${value}`).join('\n')}>
+      {all.map(([name, value]) => [
+        <span key={name}>
+          <span class="muted">{name}</span> {value}
+        </span>,
+        ' ',
+      ])}
     </span>
   );
 }

@@ -8,6 +8,7 @@ import { Failure, Skeleton } from '../kit/page.tsx';
 import { Icon, StatusPill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import { useAnswer } from '../resource.ts';
+import { may } from '../scopes.ts';
 
 type Action = Api['BulkAction'];
 
@@ -61,6 +62,7 @@ export function BulkActions({ query }: { query: URLSearchParams }) {
   const [asked, setAsked] = useState<Action>();
   const status = query.get('status') ?? '';
   const offered = (['cancel', 'retry', 'rerun'] as const).filter((action) => WORDS[action].statuses.includes(status));
+  if (!may('operate')) return null;
   return (
     <>
       {offered.map((action) => (

@@ -6,6 +6,7 @@ import { jsonProblem } from '../json.ts';
 import { confirm, FormDialog, toast, type Why } from '../kit/overlays.tsx';
 import { Icon } from '../kit/pill.tsx';
 import { navigate } from '../router.ts';
+import { may } from '../scopes.ts';
 import { canRetry, mayAwaitSignal, suggestBody } from './explain.ts';
 
 interface RunActionsProps {
@@ -30,6 +31,7 @@ export function RunActions({ outline, refresh }: RunActionsProps) {
     const answer = asked === undefined ? undefined : await rerunRun(run.id, asked.why);
     if (answer !== undefined) navigate(`/flows/runs/${answer.runId}`);
   };
+  if (!may('operate')) return null;
   return (
     <>
       {run.status === 'Running' ? (
@@ -85,6 +87,7 @@ interface RetryButtonProps {
 export function RetryButton({ outline: { run, loops }, stepKey, refresh }: RetryButtonProps) {
   const [isSending, setSending] = useState(false);
   if (
+    !may('operate') ||
     !canRetry(
       run.status,
       loops.find((loop) => loop.stepKey === stepKey),
@@ -117,6 +120,7 @@ interface SignalButtonProps {
 /** Sends the signal that a step waits for, with a body as the steps after it read it. */
 export function SignalButton({ outline, stepKey, name, refresh }: SignalButtonProps) {
   const [isAsked, setAsked] = useState(false);
+  if (!may('operate')) return null;
   return (
     <>
       <button type="button" class="button primary" onClick={() => setAsked(true)}>

@@ -35,7 +35,7 @@ const columnsOf = (runs: readonly Api['Run'][]): readonly Column<Api['Run']>[] =
   { name: 'Status', cell: (run) => <RunPill run={run} /> },
   { name: 'Flow', cell: ({ flowName }) => flowName },
   ...keyColumns(runs),
-  { name: 'Why', cell: (run) => <RunWhy run={run} /> },
+  { name: 'Why', fills: true, cell: (run) => <RunWhy run={run} /> },
   {
     name: 'Started by',
     isMinor: true,

@@ -11,6 +11,7 @@ import { Time } from '../kit/time.tsx';
 import type { Look } from '../looks.ts';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
+import { may } from '../scopes.ts';
 
 const TAKE = 100;
 
@@ -97,15 +98,17 @@ function ScheduleRow({ schedule, refresh }: { schedule: Api['Schedule']; refresh
       <div>
         <When label="Last" at={lastExecution} timeZone={timeZone} never="Not yet" />
       </div>
-      <div class="schedule-actions">
-        {paused ? (
-          <Action icon="play" text="Resume" about={about} isOff={isBusy} onClick={() => void run('resume')} />
-        ) : (
-          <Action icon="pause" text="Pause" about={about} isOff={isBusy} onClick={() => void run('pause')} />
-        )}
-        <Action icon="runs" text="Run now" about={about} isOff={isBusy} onClick={() => void run('trigger')} />
-        <Action icon="schedules" text="Edit…" about={about} isOff={isBusy} onClick={() => setEditing(true)} />
-      </div>
+      {may('operate') ? (
+        <div class="schedule-actions">
+          {paused ? (
+            <Action icon="play" text="Resume" about={about} isOff={isBusy} onClick={() => void run('resume')} />
+          ) : (
+            <Action icon="pause" text="Pause" about={about} isOff={isBusy} onClick={() => void run('pause')} />
+          )}
+          <Action icon="runs" text="Run now" about={about} isOff={isBusy} onClick={() => void run('trigger')} />
+          <Action icon="schedules" text="Edit…" about={about} isOff={isBusy} onClick={() => setEditing(true)} />
+        </div>
+      ) : null}
       {isEditing ? <CronDialog schedule={schedule} onClose={() => setEditing(false)} onChanged={refresh} /> : null}
     </li>
   );

@@ -1,0 +1,123 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { FLOW_ID, githubManifest } from '../e2e/service.ts';
+import { describeInBrowser, expectNoHindrance, useBrowser } from './browser.ts';
+import { deliver, MANIFESTS } from './deliver.ts';
+
+/** A long name, three search keys, and runs that wait for something with a long name. */
+function longManifest() {
+  const signalName = 'the-approval-of-a-person-who-is-on-holiday-until-the-end-of-the-month';
+  const manifest = githubManifest({
+    inputs: { webhookEnforcementMode: 'Enforce' },
+    steps: { ask: { type: 'WaitForSignal', inputs: { signalName } } },
+  }) as { triggers: { github: object } };
+  const searchKeys = { customer: 'body.customer', order: 'body.order', warehouse: 'body.warehouse' };
+  return { ...manifest, name: 'orders of the shop', triggers: { github: { ...manifest.triggers.github, searchKeys } } };
+}
+
+describeInBrowser('a list', () => {
+  const { open, service } = useBrowser({ manifests: { 'push.json': longManifest() } });
+
+  beforeAll(async () => {
+    for (const [n, key] of [undefined, 'wrong', undefined].entries()) {
+      const keys = { customer: `customer-${n}@a-long-domain.example.com`, order: `SO-${n}`, warehouse: 'Rotterdam' };
+      const options = { body: JSON.stringify(keys), headers: { 'x-github-event': 'pull_request_review_comment' } };
+      await deliver(service().url, key === undefined ? options : { ...options, key });
+    }
+  });
+
+  it.each(['/flows/deliveries', '/flows/runs'])('has one line for each row, at 1440 px: %s', async (path) => {
+    const page = await open(path);
+    await page.locator('tbody tr').nth(1).waitFor();
+    const found = await page.evaluate(
+      `({ heights: [...new Set([...document.querySelectorAll('tbody tr')].map((row) => row.clientHeight))],
+        beyond: [...document.querySelectorAll('.table-scroll')].map((part) => part.scrollWidth - part.clientWidth) })`,
+    );
+    expect(found).toEqual({ heights: [36], beyond: [0] });
+    await expectNoHindrance(page);
+  });
+
+  it('has the search keys in one column, those that the manifest names first, and all of them on hovering', async () => {
+    const page = await open('/flows/runs');
+    await page.getByRole('columnheader', { name: 'Search keys' }).waitFor();
+    const cell = page.locator('.search-keys').first();
+    expect(await cell.innerText()).toMatch(/^customer customer-2@\S+\s+order SO-2\s+warehouse Rotterdam\s+event /);
+    expect(await cell.getAttribute('title')).toMatch(/^customer: customer-2.*\norder: SO-2\nwarehouse: /);
+  });
+
+  it.each([
+    ['/flows/deliveries', ['Received', 'Outcome', 'Reason', 'Flow']],
+    ['/flows/runs', ['Status', 'Flow', 'Why', 'Started']],
+  ])('has when and why on a phone, without scrolling: %s', async (path, columns) => {
+    const page = await open(path);
+    await page.setViewportSize({ width: 390, height: 900 });
+    await page.locator('tbody tr').first().waitFor();
+    const shown = await page.getByRole('columnheader').filter({ visible: true }).allInnerTexts();
+    expect(shown).toEqual(columns);
+    const beyond =
+      "document.querySelector('.table-scroll').scrollWidth - document.querySelector('.table-scroll').clientWidth";
+    expect(await page.evaluate(beyond)).toBe(0);
+  });
+});
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-tokens-'));
+const READER = 'reader-4f1c9d7ab2e8aaaa';
+const OPERATOR = 'operator-4f1c9d7ab2e8aaaa';
+
+describeInBrowser('who may not change a thing', () => {
+  writeFileSync(
+    join(folder, 'tokens.json'),
+    JSON.stringify([
+      { name: 'reader', token: READER, scopes: ['read'] },
+      { name: 'operator', token: OPERATOR, scopes: ['read', 'operate'] },
+    ]),
+  );
+  const { open, service } = useBrowser({
+    manifests: MANIFESTS,
+    env: { SLUICE_TOKENS: join(folder, 'tokens.json') },
+  });
+  beforeAll(async () => void (await deliver(service().url)));
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  const CHANGING =
+    /Redeliver|all…|again|Cancel|Deploy|deploy|Drain|Disable|Delete|Start a run|Pause|Run now|Edit|Restore/;
+
+  it.each([
+    ['reader', READER, []],
+    ['operator', OPERATOR, ['Deploy a manifest…', 'Delete…', 'Edit and deploy…']],
+  ])('is offered no button that the scopes of %s forbid', async (_, token, missing) => {
+    const page = await open('/flows/runs', { failures: [401] });
+    await page.getByLabel('Token').fill(token);
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Runs' }).waitFor();
+    const offered: string[] = [];
+    for (const path of ['deliveries', 'runs', 'flows', `flows/${FLOW_ID}`, 'schedules']) {
+      await page.goto(`/flows/${path}`);
+      await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
+      await page.waitForFunction(
+        "document.querySelector('main h1') !== null && document.querySelector('main .skeleton') === null",
+      );
+      offered.push(...(await page.locator('main button, main a.button').allInnerTexts()));
+    }
+    const changing = offered.map((text) => text.trim()).filter((text) => CHANGING.test(text));
+    if (missing.length === 0) expect(changing).toEqual([]);
+    else {
+      expect(changing).toContain('Redeliver…');
+      for (const text of missing) expect(changing).not.toContain(text);
+    }
+    await page.getByRole('button', { name: /Log out/ }).click();
+    await page.getByLabel('Token').waitFor();
+  });
+});
+
+describeInBrowser('the documentation of the API', () => {
+  const { open } = useBrowser({ manifests: MANIFESTS });
+
+  it('has no accessibility violation', async () => {
+    const page = await open('/flows/api/docs');
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    await expectNoHindrance(page);
+  });
+});
