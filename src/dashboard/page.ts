@@ -7,7 +7,7 @@ import { brotliCompress, constants, gzip } from 'node:zlib';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { HttpError } from '../errors.ts';
 import { escapeHtml } from '../model/text.ts';
-import { actorOf } from './activity.ts';
+import { actorOf, provenActorOf } from './activity.ts';
 import type { ApiRoutes } from './services.ts';
 
 const ONE_YEAR_SECONDS = 31_536_000;
@@ -24,7 +24,11 @@ export const pageRoutes: ApiRoutes = (app, { serviceName }) => {
       .type('text/html; charset=utf-8')
       .header('content-security-policy', shell.csp)
       .send(
-        shell.html({ theme: themeOf(request), session: sessionOf(request), scopes: actorOf(request).scopes.join(' ') }),
+        shell.html({
+          theme: themeOf(request),
+          session: sessionOf(request),
+          scopes: provenActorOf(request)?.scopes.join(' '),
+        }),
       );
   };
   // A client that may see the page is sent to the login here; for any other client this URL looks like any other.
@@ -89,7 +93,7 @@ function shellOf(
   service: string,
 ): {
   csp: string;
-  html: (shown: { theme: Theme; session: string | undefined; scopes: string }) => string;
+  html: (shown: { theme: Theme; session: string | undefined; scopes: string | undefined }) => string;
 } {
   const urlOf = (path: string) => `/flows/assets/${version}/${path}`;
   const csp = [
