@@ -33,8 +33,10 @@ export function createServiceWatch(services: DashboardServices, tell: (event: Li
   async function look(): Promise<void> {
     const [unready, refused] = await Promise.all([readinessSoon(services), refusals()]);
     const { reason = null, message = null } = unready ?? {};
+    // The last reader may have gone meanwhile.
+    if (timer === undefined) return;
     state = { type: 'service.state', runId: null, data: { ready: unready === undefined, reason, message, refused } };
-    if (timer !== undefined) tell(state);
+    tell(state);
   }
 
   /** What it counts changes with time alone, so it is told each time. Who reads it asks again, or later if that fails. */
@@ -86,15 +88,18 @@ async function attentionOf(services: DashboardServices): Promise<LiveEvent['data
  * record. Null where there was none for a minute; the count begins again then.
  */
 function createRefusals({ metrics, clock }: Pick<DashboardServices, 'metrics' | 'clock'>) {
-  let known: Map<string, number> | undefined;
+  let known: ReadonlyMap<string, number> = new Map();
+  let lookedAt = Number.NEGATIVE_INFINITY;
   let spell: { since: number; last: number; counts: Record<string, number> } | undefined;
   return async (): Promise<{ since: string; counts: Record<string, number> } | null> => {
     const now = clock.now();
     const counted = await countRefused(metrics);
     if (spell !== undefined && now - spell.last > TOLD_FOR_MS) spell = undefined;
     // Nobody may have read for days: what came then is no news.
-    for (const [reason, count] of known === undefined ? [] : counted) {
-      const more = count - (known?.get(reason) ?? 0);
+    const isNews = now - lookedAt <= TOLD_FOR_MS;
+    lookedAt = now;
+    for (const [reason, count] of isNews ? counted : []) {
+      const more = count - (known.get(reason) ?? 0);
       if (more === 0) continue;
       spell ??= { since: now, last: now, counts: {} };
       spell.last = now;

@@ -17,6 +17,8 @@ const { values } = parseArgs({
     // A folder that an earlier bench left, to save filling one.
     folder: { type: 'string' },
     keep: { type: 'boolean', default: false },
+    // Asks only for addresses with this text in them, such as `search`.
+    only: { type: 'string', default: '' },
   },
 });
 const rows = Number(values.rows);
@@ -79,6 +81,8 @@ const searches = [
   'search=orders',
   'search=nothing-has-this',
   'search=192.0.2.7',
+  // The key of the deployed trigger.
+  'search=github',
   `search=${'0'.repeat(8)}`,
   ...keys,
 ].flatMap((search) => [search, `${search}&includeTotal=true`, `${search}&flowId=${FLOWS.rare}`]);
@@ -131,7 +135,7 @@ const { folder, remove } = await filledFolder();
 const app = await open(folder);
 const base = await app.listen();
 const results: { url: string; p50: number; p99: number; loop: number }[] = [];
-for (const url of urls) {
+for (const url of urls.filter((each) => each.includes(values.only))) {
   const times: number[] = [];
   const loop = monitorEventLoopDelay({ resolution: 1 });
   for (let round = 0; round <= repeat; round += 1) {
