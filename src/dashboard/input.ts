@@ -177,6 +177,14 @@ export const SPAN = {
   }),
 };
 
+/** Asks for what is left out otherwise. */
+export const BUILT_IN = {
+  includeBuiltIn: flag().meta({
+    description:
+      'Includes the flow that sends alerts, which is built in, and its runs. false by default; a `flowId` that names it does so too.',
+  }),
+};
+
 /** Refuses a span that ends before it begins; for `refine`. */
 export const IN_ORDER: [check: (span: TimeSpan) => boolean, problem: { path: string[]; error: string }] = [
   ({ since, until }) => since === undefined || until === undefined || since <= until,

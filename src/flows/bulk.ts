@@ -4,7 +4,7 @@ import type { Clock } from '../model/clock.ts';
 import { ALERT_FLOW_ID, type RunStatus } from '../model/manifest.ts';
 import { unhandledFailures, wire } from '../model/planner.ts';
 import type { Run } from '../model/run.ts';
-import type { RunQuery, Store } from '../store/store.ts';
+import type { RunFilter, Store } from '../store/store.ts';
 import { type Catalog, startsRuns } from './catalog.ts';
 import type { Engine, RunControl } from './engine.ts';
 
@@ -48,8 +48,6 @@ interface BulkPlan {
   readonly leftOut: readonly LeftOut[];
 }
 
-type BulkFilter = Omit<RunQuery, 'skip' | 'take' | 'includeTotal' | 'before'>;
-
 /** A plan that is to be carried out. */
 interface PlannedBulk {
   readonly action: BulkAction;
@@ -71,7 +69,7 @@ export interface BulkProgress {
 /** Does the same to many runs. */
 export interface Bulk {
   /** Looks at the newest `limit` runs of a filter and says what would be done. Changes nothing. */
-  plan(request: { action: BulkAction; filter: BulkFilter; limit: number }): Promise<BulkPlan>;
+  plan(request: { action: BulkAction; filter: RunFilter; limit: number }): Promise<BulkPlan>;
   /**
    * Carries out a plan, run after run, after the plans that came before. Calls `onProgress` now and then, the last time
    * at the end. Resolves with whether it came to the end: not if the process stops or the store goes away.

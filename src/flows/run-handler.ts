@@ -173,12 +173,20 @@ function checkedWait(wait: Extract<HandlerResult, { kind: 'waiting' }>): Handler
   return wait;
 }
 
+/** An index of failed steps has codes, and takes no text of any length. */
+const MAX_CODE_CHARACTERS = 100;
+
 /** The failure is what matters: it stays as it is, and says so where its output is not kept. */
 function checkedFailure({ output, ...given }: Extract<HandlerResult, { kind: 'failed' }>): HandlerResult {
   const problem = output === undefined ? undefined : problemOfOutput(output);
   const message =
     problem === undefined ? given.message : `${given.message} (its output is not stored: ${problem.message})`;
-  const failure = { ...given, code: String(given.code), message: String(message), retryable: given.retryable === true };
+  const failure = {
+    ...given,
+    code: String(given.code).slice(0, MAX_CODE_CHARACTERS),
+    message: String(message),
+    retryable: given.retryable === true,
+  };
   return problem === undefined && output !== undefined ? { ...failure, output } : failure;
 }
 

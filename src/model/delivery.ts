@@ -1,5 +1,5 @@
 import type { JsonObject } from './json.ts';
-import type { EnforcementMode } from './manifest.ts';
+import type { EnforcementMode, RunStatus } from './manifest.ts';
 import type { SearchKeys } from './search-keys.ts';
 
 /** One webhook request as it arrived. */
@@ -91,6 +91,8 @@ export interface DeliveryRecord {
   readonly redeliveredFrom?: string | undefined;
   /** Its run starts once the flow starts runs again. Known of what is read from the store. */
   readonly isHeld?: boolean | undefined;
+  /** Of its run, where that is kept. Known of what is read from the store. */
+  readonly runStatus?: RunStatus | undefined;
   /** Absent where it has none. */
   readonly searchKeys?: SearchKeys | undefined;
 }

@@ -130,6 +130,8 @@ export interface StepError {
   readonly message: string;
   /** Whether another attempt could end differently. */
   readonly retryable: boolean;
+  /** Origin of the host that the step called; absent where it called none. */
+  readonly host?: string | undefined;
 }
 
 /** How a step ends whose run was told to stop. */

@@ -13,7 +13,7 @@ export type Value = string | number | boolean | null;
 export const DELIVERY_COLUMNS = columnsOf('deliveries', { without: ['body', 'kept_bytes'] });
 
 /** What a delivery has outside of its row, or in no column. */
-type Elsewhere = 'body' | 'isHeld' | 'searchKeys';
+type Elsewhere = 'body' | 'isHeld' | 'runStatus' | 'searchKeys';
 type Unstored = Exclude<keyof DeliveryRecord, FieldOf<(typeof DELIVERY_COLUMNS)[number]> | Elsewhere>;
 
 export type DeliveryRow = Readonly<Record<(typeof DELIVERY_COLUMNS)[number], Value>>;

@@ -133,6 +133,7 @@ export const examples: Record<string, readonly Example[]> = {
   listRunEvents: run('/events'),
   getRunLineage: run('/lineage'),
   runStats: strict('/runs/stats'),
+  listRunFailures: [at('/runs/failures', 200), at('/runs/failures?since=2&until=1', 400)],
   runTimeseries: [at('/runs/timeseries', 200), at('/runs/timeseries?since=2000-01-01T00:00:00Z', 400)],
   retryStep: [
     at('/runs/FAILED/steps/validate/retry', 200),

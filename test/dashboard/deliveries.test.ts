@@ -61,6 +61,7 @@ describe('one delivery', () => {
       headers: expect.objectContaining({ 'content-type': 'application/json' }),
       processingMs: expect.any(Number),
       runId: answer.runId,
+      runStatus: 'Running',
       usedPreviousKey: false,
       gateResults: expect.any(Array),
       hints: [],

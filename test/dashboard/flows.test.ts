@@ -22,6 +22,7 @@ const orders = {
   version: '1.2.0',
   revision: 1,
   isEnabled: true,
+  builtIn: false,
   createdAt: '2026-11-21T12:00:00.000Z',
   updatedAt: '2026-11-21T12:00:00.000Z',
   drainingSince: null,

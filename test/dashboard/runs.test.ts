@@ -280,6 +280,8 @@ describe('where a run stands', () => {
     expect(await failureOf(failed)).toEqual({
       stepKey: 'note',
       code: 'handler_error',
+      host: null,
+      error: `${'x'.repeat(200)}…`,
       message: `${'x'.repeat(299)}…`,
       handled: false,
     });
@@ -288,7 +290,14 @@ describe('where a run stands', () => {
   });
 
   it('a run that succeeded over a failed step says so', async () => {
-    const failure = { stepKey: 'charge', code: 'handler_error', message: 'No.', handled: true };
+    const failure = {
+      stepKey: 'charge',
+      code: 'handler_error',
+      host: null,
+      error: 'No.',
+      message: 'No.',
+      handled: true,
+    };
     expect(await failureOf(await runOf([fails('No.'), succeeds, succeeds]))).toEqual(failure);
     expect(await failureOf(await runOf([succeeds]))).toBeNull();
   });

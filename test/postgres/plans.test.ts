@@ -222,6 +222,14 @@ const questions: Question[] = [
     (kind): Question => ['listRuns', { skip: 0, take: 50, waiting: { kind, dueBefore: T0 } }],
   ),
   ['listDeliveries', { skip: 0, take: 50, heldOnly: true }],
+  ['listRuns', { skip: 0, take: 50, includeTotal: true, withoutFlow: id(9) }],
+  ...combined(flows, [{}, { step: 'first' }, { code: 'timeout' }, { host: 'a.example', error: 'no … é' }]).flatMap(
+    ({ flowId: own, ...cause }: { flowId?: string }): Question[] => [
+      ['listRuns', { skip: 0, take: 50, includeTotal: true, flowId: own, cause }],
+      ['groupFailures', { flowId: own, cause, trend: { since: T0, until: T0 + 24, parts: 24 } }],
+      ['runTimeseries', { flowId: own, cause, ...range }],
+    ],
+  ),
   ['findLineage', id(49)],
   ['listSteps', id(10)],
   ['listSignals', id(10)],

@@ -5,6 +5,7 @@ import { acceptance } from './conformance/acceptance.ts';
 import { activity } from './conformance/activity.ts';
 import { alerts } from './conformance/alerts.ts';
 import { birthLeases } from './conformance/birth-leases.ts';
+import { causes } from './conformance/causes.ts';
 import { control } from './conformance/control.ts';
 import { deletion } from './conformance/deletion.ts';
 import { deliveries } from './conformance/deliveries.ts';
@@ -93,6 +94,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     stoppingSubRuns,
     schedules,
     figures,
+    causes,
     outline,
     largeRuns,
     activity,

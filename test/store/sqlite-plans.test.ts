@@ -103,6 +103,14 @@ const deliveryQueries = combined(
     { heldOnly: true },
   ],
 );
+const causes = [
+  {},
+  { step: 'first' },
+  { code: 'timeout' },
+  { host: 'a.example' },
+  { error: 'no' },
+  { step: 'first', code: 'timeout', host: 'https://a.example', error: 'no … é' },
+];
 const runQueries = combined(pages, flows, searches, [
   {},
   ...['Running', 'Succeeded', 'Failed'].map((status) => ({ status })),
@@ -110,6 +118,9 @@ const runQueries = combined(pages, flows, searches, [
   { since: T0, until: T0 + 1 },
   { status: 'Succeeded', since: T0 },
   ...(['signal', 'slot'] as const).map((kind) => ({ waiting: { kind, dueBefore: T0 } })),
+  { withoutFlow: id(9) },
+  ...causes.map((cause) => ({ cause })),
+  { cause: {}, status: 'Failed', since: T0, until: T0 + 1, withoutFlow: id(9) },
 ]);
 const limits = { valueBytes: 100, answerBytes: 1000 };
 const range = { since: T0, until: T0 + 3_600_000, bucketMs: 3_600_000 };
@@ -153,6 +164,15 @@ const questions: [OperationName, ...unknown[]][] = [
   ...flows.flatMap((flow): [OperationName, unknown][] => [
     ['deliveryTimeseries', { flowId: undefined, ...flow, ...range }],
     ['runTimeseries', { flowId: undefined, ...flow, ...range }],
+    ...searches.flatMap((search): [OperationName, unknown][] => [
+      ['deliveryTimeseries', { ...flow, ...search, ...range, reason: 'ip_denied' }],
+      ['deliveryTimeseries', { ...flow, ...search, ...range, heldOnly: true }],
+      ['runTimeseries', { ...flow, ...search, ...range, status: 'Failed', withoutFlow: id(9) }],
+    ]),
+    ...causes.flatMap((cause): [OperationName, unknown][] => [
+      ['runTimeseries', { ...flow, ...range, cause }],
+      ['groupFailures', { ...flow, cause, trend: { since: T0, until: T0 + 24, parts: 24 } }],
+    ]),
     ['deliveryTimeseries', { flowId: undefined, ...flow, ...range, bucketMs: 60_000 }],
     ['runTimeseries', { flowId: undefined, ...flow, ...range, bucketMs: 60_000 }],
   ]),
@@ -278,6 +298,9 @@ describe('a filter reads only the rows that match it', () => {
     ['listRuns', { flowId, status: 'Failed' }, 'COVERING INDEX runs_by_status (status=?)'],
     ['listRuns', { flowId, status: 'Running' }, 'COVERING INDEX runs_by_status (status=?)'],
     ['listRuns', { flowId, status: 'Succeeded' }, 'INDEX runs_by_revision (flow_id=?)'],
+    ['listRuns', { withoutFlow: id(9) }, 'COVERING INDEX runs_by_time'],
+    ['listRuns', { cause: { step: 'first' } }, 'INDEX steps_failed'],
+    ['listRuns', { cause: { code: 'timeout', host: 'a.example' } }, 'INDEX steps_failed_by_code (<expr>=?)'],
   ])('%s %j', (name, query, index) => {
     const plans = plansOf(name, { skip: 0, take: 50, ...query });
     expect(plans).toContainEqual(expect.stringContaining(index));

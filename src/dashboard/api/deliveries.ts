@@ -2,7 +2,8 @@ import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { maskUrl } from '../../manifest/mask.ts';
 import { type DeliveryRecord, REASON_CODES } from '../../model/delivery.ts';
-import { ENFORCEMENT_MODES } from '../../model/manifest.ts';
+import { ENFORCEMENT_MODES, RUN_STATUSES } from '../../model/manifest.ts';
+import type { DeliveryFilter } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
 import { field, isoTime, listOf, toList } from '../answer.ts';
 import { IN_ORDER, PAGING, parameter, SPAN, withNamedKey } from '../input.ts';
@@ -36,6 +37,10 @@ export const deliverySchema = z
     headers: z.record(z.string(), z.string()).describe('Header values that may contain a credential are redacted.'),
     processingMs: z.number(),
     runId: field.id().nullable(),
+    runStatus: z
+      .enum(RUN_STATUSES)
+      .nullable()
+      .describe('Of its run; null if it has none, or the run was deleted since.'),
     usedPreviousKey: z.boolean(),
     held: z.boolean().describe('Accepted, but its run does not exist until the flow starts runs again.'),
     searchKeys: z.record(z.string(), z.string()).describe('Its search keys, by name; empty if its trigger has none.'),
@@ -46,28 +51,34 @@ export const deliverySchema = z
   })
   .meta({ id: 'Delivery' });
 
-const recentQuery = z
-  .strictObject({
-    flowId: parameter.optionalGuid(),
-    reason: parameter.oneOf(reasonSchema.options).meta({
-      description: 'The first gate that failed, or why the delivery was refused.',
-    }),
-    rejectedOnly: parameter
-      .flag()
-      .meta({ description: 'A gate failed, or the delivery was refused. false by default.' }),
-    acceptedOnly: parameter.flag().meta({ description: 'All others. false by default.' }),
-    heldOnly: parameter
-      .flag()
-      .meta({ description: 'Held until the flow starts runs; only the newest 10 000 of those. false by default.' }),
-    search: parameter.freeText(200).meta({
-      description:
-        'Part of an id, client address, trigger key, scheme, reason, detail or run id, in the newest 10 000 entries that match the other filters (`searchedUntil` says how far back those go); or, at any age, a search key or its beginning, `NAME:VALUE` for one whole search key, or at least the first 8 characters of an id. What has the text as its whole id or search key comes first.',
-    }),
-    searchKeys: parameter.searchKeys(),
-    ...SPAN,
-    ...PAGING,
-  })
-  .refine(...IN_ORDER);
+/** What lists of deliveries, and their counts, are narrowed by. */
+export const DELIVERY_FILTER = {
+  flowId: parameter.optionalGuid(),
+  reason: parameter.oneOf(reasonSchema.options).meta({
+    description: 'The first gate that failed, or why the delivery was refused.',
+  }),
+  rejectedOnly: parameter.flag().meta({ description: 'A gate failed, or the delivery was refused. false by default.' }),
+  acceptedOnly: parameter.flag().meta({ description: 'All others. false by default.' }),
+  heldOnly: parameter
+    .flag()
+    .meta({ description: 'Held until the flow starts runs; only the newest 10 000 of those. false by default.' }),
+  search: parameter.freeText(200).meta({
+    description:
+      'Part of an id, client address, trigger key, scheme, reason, detail or run id, in the newest 10 000 entries that match the other filters (`searchedUntil` says how far back those go); or, at any age, a search key or its beginning, `NAME:VALUE` for one whole search key, or at least the first 8 characters of an id. What has the text as its whole id or search key comes first.',
+  }),
+  searchKeys: parameter.searchKeys(),
+  ...SPAN,
+};
+
+/** The filter as the store takes it. Throws a 400 for two flags that leave nothing. */
+export function deliveryFilter<Filter extends DeliveryFilter>(filter: Filter): Filter {
+  if (filter.rejectedOnly === true && filter.acceptedOnly === true) {
+    throw new HttpError('invalid_request', 'rejectedOnly, acceptedOnly: only one of the two can be true');
+  }
+  return withNamedKey(filter);
+}
+
+const recentQuery = z.strictObject({ ...DELIVERY_FILTER, ...PAGING }).refine(...IN_ORDER);
 
 /** The delivery log. */
 export const deliveryRoutes: ApiRoutes = (app, { store }) => {
@@ -80,10 +91,7 @@ export const deliveryRoutes: ApiRoutes = (app, { store }) => {
       answer: listOf(deliverySchema),
     }),
     async ({ query }) => {
-      if (query.rejectedOnly && query.acceptedOnly) {
-        throw new HttpError('invalid_request', 'rejectedOnly, acceptedOnly: only one of the two can be true');
-      }
-      const page = await store.listDeliveries(withNamedKey(query));
+      const page = await store.listDeliveries(deliveryFilter(query));
       return toList(page.items.map(deliveryView), page, query);
     },
   );
@@ -93,6 +101,7 @@ export function deliveryView(record: DeliveryRecord): z.output<typeof deliverySc
   return {
     ...record,
     held: record.isHeld === true,
+    runStatus: record.runStatus ?? null,
     searchKeys: record.searchKeys ?? {},
     requestUrl: record.requestUrl === undefined ? null : maskUrl(record.requestUrl),
     receivedAt: isoTime(record.receivedAt),

@@ -2,12 +2,14 @@ import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import { REASON_CODES } from '../../model/delivery.ts';
+import { ALERT_FLOW_ID } from '../../model/manifest.ts';
 import type { BucketRange, RunBucket, RunCount, TimeSpan } from '../../store/store.ts';
 import { field, isoTime } from '../answer.ts';
-import { LOOK_BACK_HOURS, parameter, SPAN } from '../input.ts';
+import { BUILT_IN, LOOK_BACK_HOURS, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
-import { reasonSchema } from './deliveries.ts';
+import { DELIVERY_FILTER, deliveryFilter, reasonSchema } from './deliveries.ts';
+import { RUN_FILTER, runFilter } from './runs.ts';
 
 const BUCKETS = ['minute', 'hour', 'day'] as const;
 type Bucket = (typeof BUCKETS)[number];
@@ -57,8 +59,11 @@ const bucketSchema = z.object({
   failed: field.integer(),
   cancelled: field.integer(),
   running: field.integer(),
-  p50DurationMs: z.number().nullable().describe('Accurate to five per cent.'),
-  p95DurationMs: z.number().nullable().describe('Accurate to five per cent.'),
+  p50DurationMs: z
+    .number()
+    .nullable()
+    .describe('Accurate to five per cent; null where hours or days are filtered by a status alone.'),
+  p95DurationMs: z.number().nullable().describe('As p50DurationMs.'),
 });
 
 const runTimeseriesSchema = z.object({
@@ -113,13 +118,16 @@ const runStatsRoute: ApiRoutes = (app, { store, catalog, clock }) => {
     route('runs', {
       operationId: 'runStats',
       summary: 'Runs in flight, and runs that ended today (UTC)',
+      query: z.strictObject(BUILT_IN),
       answer: runStatsSchema,
     }),
-    async () => {
+    async ({ query: { includeBuiltIn } }) => {
       const midnight = Math.floor(clock.now() / DAY_MS) * DAY_MS;
-      const [kept, ended] = await Promise.all([store.countRuns(), store.countEndedRuns(midnight)]);
+      const counts = await Promise.all([store.countRuns(), store.countEndedRuns(midnight)]);
+      const isCounted = (flowId: string) => includeBuiltIn || flowId !== ALERT_FLOW_ID;
+      const [kept = [], ended = []] = counts.map((each) => each.filter(({ flowId }) => isCounted(flowId)));
       return {
-        totalFlows: catalog.list().length,
+        totalFlows: catalog.list().filter(({ record }) => isCounted(record.id)).length,
         activeRuns: sumOf(kept, 'Running'),
         succeededToday: sumOf(ended, 'Succeeded'),
         failedToday: sumOf(ended, 'Failed', 'TimedOut'),
@@ -129,27 +137,29 @@ const runStatsRoute: ApiRoutes = (app, { store, catalog, clock }) => {
   );
 };
 
-const runTimeseriesRoute: ApiRoutes = (app, { store, clock }) => {
+const runTimeseriesRoute: ApiRoutes = (app, services) => {
+  const { store, clock } = services;
   app.get(
     '/flows/api/runs/timeseries',
     route('runs', {
       operationId: 'runTimeseries',
       summary: 'Runs by the minute, hour or day in which they started, including empty buckets',
-      description: 'Hours and days also count runs that were deleted since; minutes count only stored runs.',
+      description:
+        'Takes the filters of the list of runs. Hours and days that are filtered by flow or status alone also count runs that were deleted since; otherwise only stored runs are counted, and with other filters as many as the list finds.',
       query: z.strictObject({
+        ...RUN_FILTER,
         ...BUCKETED,
         hours: BUCKETED.hours.meta({ description: 'How far back `bucket=hour` goes without `since`; 24 by default.' }),
         days: parameter.givenWholeNumber(DAYS).meta({
           description: 'How far back `bucket=day` goes without `since`; 30 by default.',
         }),
-        flowId: parameter.optionalGuid(),
       }),
       answer: runTimeseriesSchema,
     }),
     async ({ query }) => {
-      const { bucket = 'hour' } = query;
+      const { bucket = 'hour', minutes, hours, days, ...filter } = query;
       const range = wholeBuckets(bucket, { ...query, lookBackMs: lookBackMs(query, bucket, RUNS_BACK) }, clock.now());
-      const counted = await store.runTimeseries({ ...range, flowId: query.flowId });
+      const counted = await store.runTimeseries({ ...runFilter(filter, services), ...range });
       return {
         bucket,
         since: isoTime(range.since),
@@ -189,20 +199,23 @@ const deliveryTimeseriesRoute: ApiRoutes = (app, { store, clock }) => {
     route('deliveries', {
       operationId: 'webhookTimeseries',
       summary: 'Deliveries by the minute, hour or day, including empty buckets',
+      description:
+        'Takes the filters of the list of deliveries. What a search, a search key or `heldOnly` finds is counted from stored deliveries, as many as the list finds; so are the minutes of one flow.',
       query: z.strictObject({
+        ...DELIVERY_FILTER,
         ...BUCKETED,
         hours: BUCKETED.hours.meta({
           description: 'How far back `bucket=hour` and `bucket=day` go without `since`; 24 by default.',
         }),
-        flowId: parameter.optionalGuid(),
       }),
       answer: deliveryTimeseriesSchema,
     }),
     async ({ query }) => {
-      const { bucket = 'hour', flowId } = query;
+      const { bucket = 'hour', minutes, hours, ...filter } = query;
+      const { flowId } = filter;
       const asked = { ...query, lookBackMs: lookBackMs(query, bucket, DELIVERIES_BACK) };
       const range = wholeBuckets(bucket, asked, clock.now());
-      const counted = await store.deliveryTimeseries({ ...range, flowId });
+      const counted = await store.deliveryTimeseries({ ...deliveryFilter(filter), ...range });
       return {
         bucket,
         since: isoTime(range.since),
@@ -230,11 +243,7 @@ function lookBackMs(
 }
 
 /** The range that was asked for, widened to whole buckets in UTC. Throws a 400 if it is empty or too long. */
-function wholeBuckets(
-  bucket: Bucket,
-  asked: TimeSpan & { lookBackMs: number },
-  now: number,
-): Omit<BucketRange, 'flowId'> {
+function wholeBuckets(bucket: Bucket, asked: TimeSpan & { lookBackMs: number }, now: number): BucketRange {
   const size = BUCKET_MS[bucket];
   const until = Math.ceil((asked.until ?? now + 1) / size) * size;
   const since =
@@ -253,7 +262,7 @@ function wholeBuckets(
 
 /** One entry for each bucket of a range; the store leaves empty ones out. */
 function fillBuckets<Counted extends { readonly at: number }, View>(
-  range: Omit<BucketRange, 'flowId'>,
+  range: BucketRange,
   counted: readonly Counted[],
   view: (timestamp: string, bucket: Counted | undefined) => View,
 ): View[] {
@@ -266,10 +275,7 @@ function fillBuckets<Counted extends { readonly at: number }, View>(
 }
 
 /** Runs by the bucket in which they started. Skipped runs count only in the total; a run that timed out has failed. */
-function runBuckets(
-  range: Omit<BucketRange, 'flowId'>,
-  counted: readonly RunBucket[],
-): z.output<typeof bucketSchema>[] {
+function runBuckets(range: BucketRange, counted: readonly RunBucket[]): z.output<typeof bucketSchema>[] {
   return fillBuckets(range, counted, (timestamp, bucket) => {
     const { Succeeded = 0, Failed = 0, TimedOut = 0, Cancelled = 0, Running = 0, Skipped = 0 } = bucket?.counts ?? {};
     return {

@@ -2,13 +2,13 @@ import { z } from 'zod';
 import type { Holding } from '../../deploys/holding.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
-import { type Edge, ENFORCEMENT_MODES, type Graph, TRIGGER_TYPES } from '../../model/manifest.ts';
+import { ALERT_FLOW_ID, type Edge, ENFORCEMENT_MODES, type Graph, TRIGGER_TYPES } from '../../model/manifest.ts';
 import type { FlowRecord, RunCount } from '../../store/store.ts';
 import { stateOf } from '../../webhooks/learned-keys.ts';
 import { CAPTURED, GRADES } from '../../webhooks/schemes/spec.ts';
 import { holdsDeliveries, type PreparedTrigger, pathOfWebhook, type TriggerTable } from '../../webhooks/triggers.ts';
 import { field, isoTime, isoTimeOrNull, listOf, toList, unknownId } from '../answer.ts';
-import { COMMAND, ID_PARAMS, IN_ORDER, isWithin, PAGING, parseJsonBody, SPAN } from '../input.ts';
+import { BUILT_IN, COMMAND, ID_PARAMS, IN_ORDER, isWithin, PAGING, parseJsonBody, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, baseUrlOf, type DashboardApp, type DashboardServices } from '../services.ts';
 import { sumOf } from './figures.ts';
@@ -65,6 +65,7 @@ const flowSchema = z
     version: z.string(),
     revision: field.integer(),
     isEnabled: z.boolean(),
+    builtIn: z.boolean().describe('The flow that sends alerts: lists leave it out unless it is asked for.'),
     createdAt: field.time(),
     updatedAt: field.time(),
     drainingSince: field
@@ -99,12 +100,13 @@ export const flowRoutes: ApiRoutes = (app, services) => {
       operationId: 'listFlows',
       summary: 'Deployed flows, newest first',
       description: '`since` and `until` apply to `updatedAt`.',
-      query: z.strictObject({ ...SPAN, ...PAGING }).refine(...IN_ORDER),
+      query: z.strictObject({ ...BUILT_IN, ...SPAN, ...PAGING }).refine(...IN_ORDER),
       answer: listOf(flowSchema),
     }),
     async ({ query }) => {
       const flows = catalog
         .list()
+        .filter(({ record }) => query.includeBuiltIn || record.id !== ALERT_FLOW_ID)
         .filter(({ record }) => isWithin(record.updatedAt, query))
         .sort(newestFirst);
       const context = await viewContext(app, services);
@@ -228,6 +230,7 @@ function flowView({ record, loaded }: DeployedFlow, context: FlowViewContext): z
     version: record.version,
     revision: record.revision,
     isEnabled: record.isEnabled,
+    builtIn: record.id === ALERT_FLOW_ID,
     createdAt: isoTime(record.createdAt),
     updatedAt: isoTime(record.updatedAt),
     drainingSince: isoTimeOrNull(record.drainingSince ?? null),

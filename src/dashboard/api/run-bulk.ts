@@ -21,6 +21,7 @@ const MAX_SAMPLE = 10;
 const body = z
   .strictObject({
     ...RUN_FILTER,
+    includeBuiltIn: z.boolean().optional().describe('Includes the runs of the flow that sends alerts.'),
     limit: z.int().min(1).max(MAX_PLANNED).default(1_000).describe('How many runs to consider: the newest that match.'),
     plan: z.boolean().default(true),
     token: planToken,

@@ -3,18 +3,19 @@ import { z } from 'zod';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import { circuitText } from '../../flows/circuit.ts';
 import type { HostState } from '../../flows/hosts.ts';
-import type { Clock } from '../../model/clock.ts';
-import { RUN_STATUSES, RUN_TRIGGER_TYPES } from '../../model/manifest.ts';
+import { type Clock, DAY_MS } from '../../model/clock.ts';
+import { kindOfError } from '../../model/error-kind.ts';
+import { ALERT_FLOW_ID, RUN_STATUSES, RUN_TRIGGER_TYPES } from '../../model/manifest.ts';
 import { unhandledFailures, wire } from '../../model/planner.ts';
 import { type Run, WAIT_KINDS, type WaitKind } from '../../model/run.ts';
 import type { SearchKeys } from '../../model/search-keys.ts';
-import type { RunDetail, RunFailure, RunWait, TimeSpan } from '../../store/store.ts';
+import type { CauseFilter, RunDetail, RunFailure, RunWait, TimeSpan } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
 import { field, isoTime, isoTimeOrNull, listOf, toList } from '../answer.ts';
-import { ID_PARAMS, IN_ORDER, PAGING, parameter, SPAN, withNamedKey } from '../input.ts';
+import { BUILT_IN, ID_PARAMS, IN_ORDER, PAGING, parameter, SPAN, withNamedKey } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { findGraph, findRun, MAX_STEPS, stepPage, stepSchema } from './steps.ts';
+import { findGraph, findRun, MAX_KEY_CHARACTERS, MAX_STEPS, stepPage, stepSchema } from './steps.ts';
 
 /** Of an error in a list. */
 const MAX_MESSAGE_CHARACTERS = 300;
@@ -41,6 +42,8 @@ const waitSchema = z.object({
 const failureSchema = z.object({
   stepKey: z.string(),
   code: z.string(),
+  host: z.string().nullable().describe('Scheme, host and port that the step called; null if it called none.'),
+  error: z.string().describe('The message without what differs from run to run; “…” stands for that.'),
   message: z.string().describe(`At most ${MAX_MESSAGE_CHARACTERS} characters.`),
   handled: z.boolean().describe('A later step handled it, so the run succeeded.'),
 });
@@ -87,6 +90,34 @@ const runDetailSchema = runSchema
   })
   .meta({ id: 'RunDetail' });
 
+const TREND_PARTS = 24;
+
+const failuresSchema = z
+  .object({
+    since: field.time().describe('When the time of the trends begins: `since`, or a day before its end.'),
+    until: field.time(),
+    groups: z.array(
+      z.object({
+        flowId: field.id(),
+        step: z.string(),
+        code: z.string(),
+        host: z.string().nullable().describe('Scheme, host and port that the step called; null if it called none.'),
+        error: z.string().describe('The message without what differs from run to run; “…” stands for that.'),
+        count: field.integer().describe('Runs.'),
+        firstAt: field.time().describe('When the step failed first.'),
+        lastAt: field.time(),
+        trend: z
+          .array(field.integer())
+          .describe(`Failures in each of ${TREND_PARTS} equal parts of the time from \`since\` to \`until\`.`),
+      }),
+    ),
+    searchedUntil: field.time().optional().describe('Start of the oldest run that was looked at; absent if all were.'),
+  })
+  .meta({ id: 'RunFailures' });
+
+/** What this operation answers. */
+export type RunFailures = z.output<typeof failuresSchema>;
+
 export const controlSchema = z.object({
   runId: field.id(),
   idempotencyKey: z.string().nullable(),
@@ -96,6 +127,9 @@ export const controlSchema = z.object({
   cancelRequestedAt: field.time().nullable(),
   timedOutAt: field.time().nullable(),
 });
+
+const NEWEST_FAILURES =
+  'step, code, host and error are about one and the same step; of the steps that match, the newest 10 000 are looked at.';
 
 /** What lists of runs, and actions on many of them, are narrowed by. */
 export const RUN_FILTER = {
@@ -109,24 +143,47 @@ export const RUN_FILTER = {
     description: 'Only runs in flight that wait for this; at most the newest 10 000.',
   }),
   searchKeys: parameter.searchKeys(),
+  step: parameter.freeText(MAX_KEY_CHARACTERS).meta({
+    description: `Only runs in which this step failed, outside of loops. ${NEWEST_FAILURES}`,
+  }),
+  code: parameter.freeText(100).meta({
+    description: `Only runs with a step that failed with this code, such as unexpected_status. ${NEWEST_FAILURES}`,
+  }),
+  host: parameter.freeText(300).meta({
+    description: `Only runs with a step that failed calling this host, with or without its scheme. ${NEWEST_FAILURES}`,
+  }),
+  error: parameter.freeText(1000).meta({
+    description: `Only runs with a step whose error message contains this, in any case; “…” stands for anything. ${NEWEST_FAILURES}`,
+  }),
+  ...BUILT_IN,
   ...SPAN,
 };
 
+interface GivenFilter extends CauseFilter {
+  readonly flowId?: string | undefined;
+  readonly waiting: WaitKind | undefined;
+  readonly search?: string | undefined;
+  readonly searchKeys?: SearchKeys | undefined;
+  readonly includeBuiltIn?: boolean | undefined;
+}
+
 /** The filter as the store takes it. */
-export function runFilter<
-  Filter extends {
-    readonly waiting: WaitKind | undefined;
-    readonly search?: string | undefined;
-    readonly searchKeys?: SearchKeys | undefined;
-  },
->({ waiting, ...given }: Filter, { clock, catalog }: Pick<DashboardServices, 'clock' | 'catalog'>) {
+export function runFilter<Filter extends GivenFilter>(
+  { waiting, step, code, host, error, includeBuiltIn, ...given }: Filter,
+  { clock, catalog }: Pick<DashboardServices, 'clock' | 'catalog'>,
+) {
   const filter = withNamedKey(given);
+  const cause = { step, code, host, error };
   return {
     ...filter,
+    ...(given.flowId === undefined && withoutBuiltIn(includeBuiltIn)),
+    ...(Object.values(cause).some((part) => part !== undefined) && { cause }),
     ...(filter.search !== undefined && namedBy(filter.search, catalog)),
     ...(waiting !== undefined && { waiting: { kind: waiting, dueBefore: dueBefore(clock) } }),
   };
 }
+
+const withoutBuiltIn = (includeBuiltIn = false) => !includeBuiltIn && { withoutFlow: ALERT_FLOW_ID };
 
 /** What more names contain is no name. */
 const MOST_NAMED = 20;
@@ -172,7 +229,7 @@ export const runRoutes: ApiRoutes = (app, services) => {
     route('runs', {
       operationId: 'listActiveRuns',
       summary: 'Every run in flight, newest first',
-      query: z.strictObject(SPAN).refine(...IN_ORDER),
+      query: z.strictObject({ ...BUILT_IN, ...SPAN }).refine(...IN_ORDER),
       answer: z.array(runSchema),
     }),
     async ({ query }, reply) => {
@@ -184,7 +241,40 @@ export const runRoutes: ApiRoutes = (app, services) => {
     },
   );
 
+  failuresRoute(app, services);
   oneRunRoutes(app, services);
+};
+
+/** What the failures of runs have in common, the most frequent first. */
+const failuresRoute: ApiRoutes = (app, services) => {
+  app.get(
+    '/flows/api/runs/failures',
+    route('runs', {
+      operationId: 'listRunFailures',
+      summary: 'Failed steps of runs by flow, step, code, host and error, the most frequent first',
+      description:
+        'Takes the filters of the list of runs, so that a group counts the runs that the list has with its step, code, host and error. Steps within loops do not count: the error of the loop tells of them. A step that failed and was handled by a later one counts too; `status=Failed` leaves out the runs that succeeded. At most 500 groups.',
+      query: z.strictObject(RUN_FILTER).refine(...IN_ORDER),
+      answer: failuresSchema,
+    }),
+    async ({ query }) => {
+      const until = query.until ?? services.clock.now() + 1;
+      const since = query.since !== undefined && query.since < until ? query.since : until - DAY_MS;
+      const trend = { since, until, parts: TREND_PARTS };
+      const { groups, searchedUntil } = await services.store.groupFailures({ ...runFilter(query, services), trend });
+      return {
+        since: isoTime(since),
+        until: isoTime(until),
+        groups: groups.map((group) => ({
+          ...group,
+          firstAt: isoTime(group.firstAt),
+          lastAt: isoTime(group.lastAt),
+          trend: [...group.trend],
+        })),
+        ...(searchedUntil !== undefined && { searchedUntil: isoTime(searchedUntil) }),
+      };
+    },
+  );
 };
 
 const oneRunRoutes: ApiRoutes = (app, services) => {
@@ -302,11 +392,13 @@ async function failureView(
   if (first === undefined) return null;
   const unhandled = run.status === 'Failed' && others.length > 0 ? await unhandledOf(run, services) : [];
   const shown = failures.find(({ stepKey }) => unhandled.includes(stepKey)) ?? failures.find(isOwn) ?? first;
-  const { code = 'internal_error', message = '' } = shown.error ?? {};
+  const { code = 'internal_error', message = '', host = null } = shown.error ?? {};
   const isLong = message.length > MAX_MESSAGE_CHARACTERS;
   return {
     stepKey: shown.stepKey,
     code,
+    host,
+    error: kindOfError(message),
     message: isLong ? `${message.slice(0, MAX_MESSAGE_CHARACTERS - 1)}…` : message,
     handled: run.status === 'Succeeded',
   };
@@ -344,9 +436,13 @@ export const RUNS_AT_ONCE = 500;
  * Every run in flight, newest first, as the text of a JSON array in parts. There may be a hundred thousand of them, and
  * an answer made in one go would hold up every delivery.
  */
-export async function* activeRunsJson(services: Describing, span: TimeSpan = {}): AsyncGenerator<string> {
+export async function* activeRunsJson(
+  services: Describing,
+  { includeBuiltIn, ...span }: TimeSpan & { readonly includeBuiltIn?: boolean } = {},
+): AsyncGenerator<string> {
+  const filter = { ...span, ...withoutBuiltIn(includeBuiltIn), status: 'Running' } as const;
   const pageAfter = async (before?: Run) =>
-    (await services.store.listRuns({ ...span, status: 'Running', skip: 0, take: RUNS_AT_ONCE, before })).items;
+    (await services.store.listRuns({ ...filter, skip: 0, take: RUNS_AT_ONCE, before })).items;
   let runs = await pageAfter();
   yield '[';
   for (let isFirst = true; runs.length > 0; isFirst = false) {

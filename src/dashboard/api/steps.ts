@@ -11,7 +11,12 @@ import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 
 const stepStatusSchema = z.enum(STEP_STATUSES);
-const stepErrorSchema = z.object({ code: z.string(), message: z.string(), retryable: z.boolean() });
+const stepErrorSchema = z.object({
+  code: z.string(),
+  message: z.string(),
+  retryable: z.boolean(),
+  host: z.string().optional().describe('Scheme, host and port that the step called; absent if it called none.'),
+});
 
 const truncated = () =>
   z

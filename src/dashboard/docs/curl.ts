@@ -22,6 +22,7 @@ const QUERIES: Readonly<Record<string, string>> = {
   webhookTimeseries: 'bucket=hour&hours=24',
   webhookReadiness: 'hours=168',
   listRuns: 'status=Failed&take=20',
+  listRunFailures: 'status=Failed',
   runTimeseries: 'bucket=day&days=7',
   previewSchedule: 'cronExpression=0+9+*+*+1-5&timeZone=Europe/Berlin',
 };

@@ -123,8 +123,11 @@ interface DeliveryLogStore {
   summariseDeliveries(query: { since: number; flowId?: string | undefined }): Promise<DeliveryGroup[]>;
   /** Deliveries received since then, by flow, trigger and reason, in the order of these. Counts outlive the records. */
   countDeliveries(query: { since: number; recentSince: number }): Promise<DeliveryCount[]>;
-  /** Deliveries by buckets, oldest first; an empty bucket is absent. Counts outlive the records. */
-  deliveryTimeseries(range: BucketRange): Promise<DeliveryBucket[]>;
+  /**
+   * Deliveries by buckets, oldest first; an empty bucket is absent. Counts outlive the records; where they do not know,
+   * because the filter is finer, those are counted that a list with the filter has.
+   */
+  deliveryTimeseries(query: DeliveryFilter & BucketRange): Promise<DeliveryBucket[]>;
   /** What became of the deliveries that were accepted in that time, counted from their records. Handshakes are none. */
   countBooks(span: TimeSpan): Promise<Books>;
   /** Deletes at most `limit` older records; yields how many. Their counts stay in the stats. Held deliveries stay. */
@@ -145,7 +148,10 @@ export interface Books {
 }
 
 /** `since` and `until` are about the arrival. */
-export interface DeliveryQuery extends PageQuery, TimeSpan {
+export interface DeliveryQuery extends DeliveryFilter, PageQuery {}
+
+/** What deliveries are picked by. */
+export interface DeliveryFilter extends TimeSpan {
   readonly flowId?: string | undefined;
   readonly reason?: Reason | undefined;
   readonly rejectedOnly?: boolean | undefined;

@@ -40,8 +40,13 @@ export interface RunStore extends StepStore {
   countRuns(): Promise<RunCount[]>;
   /** Runs that ended since then, by flow and status. */
   countEndedRuns(since: number): Promise<RunCount[]>;
-  /** Runs by buckets in which they started, oldest first; an empty bucket is absent. */
-  runTimeseries(range: BucketRange): Promise<RunBucket[]>;
+  /**
+   * Runs by buckets in which they started, oldest first; an empty bucket is absent. Where counts do not know, because the
+   * filter is finer, those that a list with the filter has.
+   */
+  runTimeseries(query: RunFilter & BucketRange): Promise<RunBucket[]>;
+  /** The failed steps of the runs that a list with the filter has, by what they failed by; the most frequent first. */
+  groupFailures(query: RunFilter & { readonly trend: TrendRange }): Promise<FailureGroups>;
   /**
    * Removes one slice of the runs that ended before `before`, with everything of theirs but their deliveries: it
    * removes runs, or deletes at most `maxRows` rows of removed runs. Call it until it is done. A run in flight is never
@@ -79,9 +84,11 @@ export interface Page<T> {
   readonly searchedUntil?: number;
 }
 
-/** `since` and `until` are about the start. */
-export interface RunQuery extends PageQuery, TimeSpan {
+/** What runs are picked by. `since` and `until` are about the start. */
+export interface RunFilter extends TimeSpan {
   readonly flowId?: string | undefined;
+  /** Leaves out the runs of this flow. */
+  readonly withoutFlow?: string | undefined;
   readonly status?: RunStatus | undefined;
   /** Part of a run id, flow name, trigger key or delivery id, or a search key; searched as in deliveries. */
   readonly search?: string | undefined;
@@ -96,6 +103,21 @@ export interface RunQuery extends PageQuery, TimeSpan {
    * those with the 10 000 steps that fell due last.
    */
   readonly waiting?: { readonly kind: WaitKind; readonly dueBefore: number } | undefined;
+  /** Only runs with a step that failed so: those with the newest 10 000 of these steps, by when their runs started. */
+  readonly cause?: CauseFilter | undefined;
+}
+
+/** What a step failed by. Steps within loops do not count: the loop's own error tells of them. */
+export interface CauseFilter {
+  readonly step?: string | undefined;
+  readonly code?: string | undefined;
+  /** The host that was called, as an origin or without its scheme. */
+  readonly host?: string | undefined;
+  /** Part of the message, in any case; "…" stands for anything. */
+  readonly error?: string | undefined;
+}
+
+export interface RunQuery extends RunFilter, PageQuery {
   /** Only those that follow this run in the list. */
   readonly before?: { readonly startedAt: number; readonly id: string } | undefined;
 }
@@ -180,7 +202,37 @@ export interface BucketRange {
   readonly since: number;
   readonly until: number;
   readonly bucketMs: number;
-  readonly flowId: string | undefined;
+}
+
+/** A span of time in equal parts. */
+export interface TrendRange {
+  readonly since: number;
+  readonly until: number;
+  readonly parts: number;
+}
+
+/** Runs of a flow in which the same step failed in the same way. */
+export interface FailureGroup {
+  readonly flowId: string;
+  readonly step: string;
+  readonly code: string;
+  /** Origin of the host that was called; null where none was. */
+  readonly host: string | null;
+  /** The message without what differs from run to run. */
+  readonly error: string;
+  readonly count: number;
+  /** When the step failed first, and last. */
+  readonly firstAt: number;
+  readonly lastAt: number;
+  /** Failures in each part of the trend's time. */
+  readonly trend: readonly number[];
+}
+
+export interface FailureGroups {
+  /** At most 500. */
+  readonly groups: readonly FailureGroup[];
+  /** As in `Page`, of failed steps. */
+  readonly searchedUntil?: number;
 }
 
 export interface RunCount {

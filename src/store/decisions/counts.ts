@@ -1,5 +1,5 @@
 import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
-import type { EnforcementMode, RunStatus } from '../../model/manifest.ts';
+import { ALERT_FLOW_ID, type EnforcementMode, type RunStatus } from '../../model/manifest.ts';
 import { roundDuration } from '../durations.ts';
 import { type ColumnType, type CountName, TABLES, type Table } from '../tables.ts';
 
@@ -184,7 +184,8 @@ function countEnded(count: Count, { flowId, status, startedAt, completedAt }: Co
   count('run_starts', [startHour, flowId, status], { count: by });
   count('run_ends', [hourOf(endedAt), flowId, status], { count: by });
   count('run_durations', [flowId, startHour, durationMs], { count: by });
-  count('run_durations', ['', startHour, durationMs], { count: by });
+  // What is told of all flows leaves out that of Sluice itself.
+  if (flowId !== ALERT_FLOW_ID) count('run_durations', ['', startHour, durationMs], { count: by });
 }
 
 function hourOf(at: number): number {

@@ -2,11 +2,21 @@ import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import { readGateResults } from '../new-rows.ts';
 import { sealedBytes } from '../sealed-body.ts';
-import type { DeliveryGroup, DeliveryQuery, TimeSpan } from '../store.ts';
+import type { DeliveryFilter, DeliveryGroup, DeliveryQuery, TimeSpan } from '../store.ts';
 import { columnsOf, selectedAs } from '../tables.ts';
 import { uuidOf } from '../uuids.ts';
 import type { Decision } from './decision.ts';
-import { filter, type KeyIndex, keysOf, type ListKeys, readPage, SEARCHED_ROWS, toSearchKeys } from './lists.ts';
+import {
+  filter,
+  type KeyIndex,
+  keysOf,
+  type ListKeys,
+  type RowsRequest,
+  readPage,
+  rowsOf,
+  SEARCHED_ROWS,
+  toSearchKeys,
+} from './lists.ts';
 import { fixed, type Port, type Query, sql } from './port.ts';
 import { inputOf, PLACE_OF_RUN } from './runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
@@ -39,6 +49,7 @@ const plainColumns = selectedAs('own', columnsOf('deliveries', { without: ['head
 const selectWith = (body: string) =>
   sql`${fixed(`SELECT ${plainColumns}, coalesce(own.headers, i.headers, h.headers, '{}') AS headers,
     (h.delivery_id IS NOT NULL)::boolean AS "isHeld",
+    (SELECT s.status FROM sluice.runs AS s WHERE s.id = own.run_id) AS "runStatus",
     coalesce(nullif(${keysOf('delivery', 'own.id')}, '{}'), CASE WHEN own.body IS NULL THEN ${keysOf('run', 'own.run_id')} END)
       AS "searchKeys",
     ${body} AS body
@@ -59,6 +70,7 @@ function toDelivery(row: DeliveryRow): DeliveryRecord {
     bodyKey: row.bodyKey ?? undefined,
     redeliveredFrom: row.redeliveredFrom ?? undefined,
     isHeld: row.isHeld ? true : undefined,
+    runStatus: row.runStatus ?? undefined,
     searchKeys: toSearchKeys(row.searchKeys),
   };
 }
@@ -98,7 +110,7 @@ const listingWith = (runKeys: readonly KeyIndex[]) => ({
   toItem: toDelivery,
 });
 
-function isHeld({ heldOnly, flowId }: DeliveryQuery): Query | undefined {
+function isHeld({ heldOnly, flowId }: DeliveryFilter): Query | undefined {
   if (heldOnly !== true) return undefined;
   const newest = fixed(String(SEARCHED_ROWS));
   return flowId === undefined
@@ -140,11 +152,15 @@ function* listDeliveries(
   query: DeliveryQuery,
   runKeys: readonly KeyIndex[],
 ): Decision<Answer<'listDeliveries'>> {
-  return yield* readPage(port, listingWith(runKeys), {
-    query,
+  const known = yield* countKept(port, query);
+  return yield* readPage(port, listingWith(runKeys), { ...(yield* requestOf(port, query)), query, known });
+}
+
+/** What picks the deliveries that match a filter. */
+function* requestOf(port: Port, query: DeliveryFilter): Decision<RowsRequest> {
+  return {
     search: query.search,
     searchKeys: query.searchKeys,
-    known: yield* countKept(port, query),
     filters: [
       yield* idsWithin(port, query),
       filter.equals('flow_id', query.flowId),
@@ -156,15 +172,23 @@ function* listDeliveries(
       isHeld(query),
       filter.within('received_at', query),
     ],
-  });
+  };
+}
+
+/** The deliveries that match a filter, as what follows FROM: rows called `found`, with the id of each as `place`. */
+export function* matchingDeliveries(port: Port, query: DeliveryFilter, runKeys: readonly KeyIndex[]): Decision<Query> {
+  return rowsOf(listingWith(runKeys), yield* requestOf(port, query));
+}
+
+/** Whether counts tell apart what a filter names, its time aside. */
+export function countsDeliveries({ refusedOnly, heldOnly, search = '', searchKeys }: DeliveryFilter): boolean {
+  return refusedOnly !== true && heldOnly !== true && search === '' && searchKeys === undefined;
 }
 
 /** How many records a list has, from counters; undefined if the counters do not distinguish its filters. */
 function* countKept(port: Port, query: DeliveryQuery): Decision<number | undefined> {
-  const { flowId = null, reason = null, rejectedOnly = false, acceptedOnly = false, search = '', searchKeys } = query;
-  const { refusedOnly, heldOnly, since, until } = query;
-  if (refusedOnly === true || heldOnly === true || since !== undefined || until !== undefined) return undefined;
-  if (search !== '' || searchKeys !== undefined) return undefined;
+  const { flowId = null, reason = null, rejectedOnly = false, acceptedOnly = false, since, until } = query;
+  if (!countsDeliveries(query) || since !== undefined || until !== undefined) return undefined;
   const row = yield* port.get<{ total: number }>(sql`
     SELECT coalesce(sum(count), 0) AS total FROM sluice.delivery_totals
     WHERE flow_id = coalesce(${flowId}, flow_id) AND reason = coalesce(${reason}, reason)

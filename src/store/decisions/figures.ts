@@ -4,9 +4,11 @@ import type { RunStatus } from '../../model/manifest.ts';
 import { roundDuration } from '../durations.ts';
 import type { RunBucket } from '../store.ts';
 import type { Decision } from './decision.ts';
-import { filter } from './lists.ts';
+import { countsDeliveries, matchingDeliveries } from './deliveries.ts';
+import { filter, type KeyIndex } from './lists.ts';
 import { fixed, joined, type Port, type Query, sql } from './port.ts';
-import type { Given, Verbs } from './verb.ts';
+import { isPlain, matchingRuns, PLACE_OF_RUN } from './runs.ts';
+import type { Answer, Given, Verbs } from './verb.ts';
 
 const hourOf = (at: number) => Math.floor(at / HOUR_MS);
 /** To SQLite a number that is bound is a float, and a division by one keeps its fraction. */
@@ -27,10 +29,12 @@ const all = (...conditions: (Query | undefined)[]): Query =>
 const accepted = fixed(`coalesce(sum(count) FILTER (WHERE NOT rejected), 0) AS accepted,
   coalesce(sum(count) FILTER (WHERE rejected), 0) AS rejected`);
 
-// What one writer has counted may be negative, where it ended what another began: only sums mean anything.
-export const figureVerbs: Verbs<
+type FigureReads = Verbs<
   'deliveryStats' | 'countDeliveries' | 'deliveryTimeseries' | 'countRuns' | 'countEndedRuns' | 'runTimeseries'
-> = {
+>;
+
+// What one writer has counted may be negative, where it ended what another began: only sums mean anything.
+export const figureVerbs = (runKeys: readonly KeyIndex[]): FigureReads => ({
   deliveryStats: {
     access: 'log',
     /** Reads whole hours and minutes from counts, and the rest of the first minute from records. */
@@ -73,28 +77,7 @@ export const figureVerbs: Verbs<
   },
   deliveryTimeseries: {
     access: 'log',
-    *decide(port, { since, until, bucketMs, flowId }) {
-      if (bucketMs >= HOUR_MS) {
-        const hours = between('hour', hourOf(since), hourOf(until));
-        return yield* port.all(sql`
-          SELECT ${bucketOfUnits('hour', bucketMs, HOUR_MS)} AS at, ${accepted} FROM sluice.delivery_hours
-          WHERE ${all(hours, filter.equals('flow_id', flowId))} GROUP BY 1 ORDER BY 1`);
-      }
-      const minutes = sql`FROM sluice.delivery_counts WHERE ${between('minute', since / MINUTE_MS, until / MINUTE_MS)}`;
-      if (flowId === undefined) {
-        return yield* port.all(
-          sql`SELECT ${bucketOfUnits('minute', bucketMs, MINUTE_MS)} AS at, ${accepted} ${minutes} GROUP BY 1 ORDER BY 1`,
-        );
-      }
-      // Of one flow no minutes are counted.
-      return yield* port.all(sql`
-        SELECT at, ${accepted} FROM (
-          SELECT ${bucketOf('received_at', bucketMs)} AS at, rejected, 1 AS count FROM sluice.deliveries
-          WHERE flow_id = ${flowId} AND ${between('received_at', since, until)}
-            AND id BETWEEN (SELECT first_id ${minutes} ORDER BY first_id LIMIT 1)
-              AND (SELECT last_id ${minutes} ORDER BY last_id DESC LIMIT 1)
-        ) AS own GROUP BY 1 ORDER BY 1`);
-    },
+    decide: (port, query) => deliveryTimeseries(port, query, runKeys),
   },
   countRuns: {
     access: 'read',
@@ -114,11 +97,46 @@ export const figureVerbs: Verbs<
   },
   runTimeseries: {
     access: 'read',
-    *decide(port, range) {
-      return bucketsOf(yield* range.bucketMs < HOUR_MS ? ofRuns(port, range) : ofHours(port, range));
+    *decide(port, query) {
+      const isFine = query.bucketMs < HOUR_MS || !isPlain(query);
+      return bucketsOf(yield* isFine ? ofRuns(port, query, runKeys) : ofHours(port, query));
     },
   },
-};
+});
+
+function* deliveryTimeseries(
+  port: Port,
+  query: Given<'deliveryTimeseries'>,
+  runKeys: readonly KeyIndex[],
+): Decision<Answer<'deliveryTimeseries'>> {
+  const { since, until, bucketMs, flowId, reason, rejectedOnly, acceptedOnly } = query;
+  const filters = [
+    filter.equals('flow_id', flowId),
+    filter.equals('reason', reason),
+    filter.holds('rejected', rejectedOnly),
+    filter.holds('NOT rejected', acceptedOnly),
+  ];
+  const isCounted = countsDeliveries(query);
+  if (isCounted && bucketMs >= HOUR_MS) {
+    const hours = between('hour', hourOf(since), hourOf(until));
+    return yield* port.all(sql`
+      SELECT ${bucketOfUnits('hour', bucketMs, HOUR_MS)} AS at, ${accepted} FROM sluice.delivery_hours
+      WHERE ${all(hours, ...filters)} GROUP BY 1 ORDER BY 1`);
+  }
+  // Of one flow no minutes are counted.
+  if (isCounted && flowId === undefined) {
+    const minutes = between('minute', since / MINUTE_MS, until / MINUTE_MS);
+    return yield* port.all(sql`
+      SELECT ${bucketOfUnits('minute', bucketMs, MINUTE_MS)} AS at, ${accepted} FROM sluice.delivery_counts
+      WHERE ${all(minutes, ...filters)} GROUP BY 1 ORDER BY 1`);
+  }
+  const rows = yield* matchingDeliveries(port, query, runKeys);
+  return yield* port.all(sql`
+    SELECT at, ${accepted} FROM (
+      SELECT ${bucketOf('d.received_at', bucketMs)} AS at, d.rejected, 1 AS count
+      FROM ${rows} /*sqlite: CROSS */ JOIN sluice.deliveries AS d ON d.id = found.place
+    ) AS own GROUP BY 1 ORDER BY 1`);
+}
 
 interface StatusRow {
   readonly at: number;
@@ -137,25 +155,28 @@ interface Figures {
   readonly durations: readonly DurationRow[];
 }
 
-/** Buckets below an hour: no counts are so fine. */
-function* ofRuns(port: Port, { since, until, bucketMs, flowId }: Given<'runTimeseries'>): Decision<Figures> {
-  const started = all(
-    between('started_at', since, until),
-    flowId === undefined ? undefined : sql`/*sqlite: + */flow_id = ${flowId}`,
-  );
-  const at = bucketOf('started_at', bucketMs);
+/** Buckets below an hour, or of what a finer filter finds: no counts are so fine. */
+function* ofRuns(port: Port, query: Given<'runTimeseries'>, runKeys: readonly KeyIndex[]): Decision<Figures> {
+  const rows = yield* matchingRuns(port, query, runKeys);
+  const runs = sql`${rows} /*sqlite: CROSS */ JOIN sluice.runs AS r ON r.${fixed(PLACE_OF_RUN)} = found.place`;
+  const at = bucketOf('r.started_at', query.bucketMs);
   const statuses = yield* port.all<StatusRow>(
-    sql`SELECT ${at} AS at, status, count(*) AS count FROM sluice.runs WHERE ${started} GROUP BY 1, 2`,
+    sql`SELECT ${at} AS at, r.status, count(*) AS count FROM ${runs} GROUP BY 1, 2`,
   );
   const durations = yield* port.all<DurationRow>(sql`
     SELECT at, took AS "durationMs", count(*) AS count FROM (
-      SELECT ${at} AS at, completed_at - started_at AS took FROM sluice.runs WHERE ${started} AND completed_at IS NOT NULL
+      SELECT ${at} AS at, r.completed_at - r.started_at AS took FROM ${runs} WHERE r.completed_at IS NOT NULL
     ) AS ended GROUP BY 1, 2`);
   return { statuses, durations: durations.map((row) => ({ ...row, durationMs: roundDuration(row.durationMs) })) };
 }
 
-function* ofHours(port: Port, { since, until, bucketMs, flowId }: Given<'runTimeseries'>): Decision<Figures> {
-  const ofFlow = filter.equals('flow_id', flowId);
+function* ofHours(port: Port, query: Given<'runTimeseries'>): Decision<Figures> {
+  const { since, until, bucketMs, flowId, withoutFlow, status } = query;
+  const ofFlow = all(
+    sql`flow_id <> ${withoutFlow ?? ''}`,
+    filter.equals('flow_id', flowId),
+    filter.equals('status', status),
+  );
   const hours = between('hour', hourOf(since), hourOf(until));
   const hour = bucketOfUnits('hour', bucketMs, HOUR_MS);
   const ended = yield* port.all<StatusRow>(sql`
@@ -166,10 +187,13 @@ function* ofHours(port: Port, { since, until, bucketMs, flowId }: Given<'runTime
     SELECT ${bucketOf('started_at', bucketMs)} AS at, status, count(*) AS count FROM sluice.runs
     WHERE ${all(sql`status = 'Running' /*sqlite: AND status <> 'Succeeded' */`, between('started_at', since, until), ofFlow)}
     GROUP BY 1, 2`);
+  const statuses = [...ended, ...running];
+  // Durations are not counted by status.
+  if (status !== undefined) return { statuses, durations: [] };
   const durations = yield* port.all<DurationRow>(sql`
     SELECT ${hour} AS at, duration_ms AS "durationMs", sum(count) AS count FROM sluice.run_durations
     WHERE flow_id = ${flowId ?? ''} AND ${hours} GROUP BY 1, 2 HAVING sum(count) > 0`);
-  return { statuses: [...ended, ...running], durations };
+  return { statuses, durations };
 }
 
 function bucketsOf({ statuses, durations }: Figures): RunBucket[] {

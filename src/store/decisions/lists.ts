@@ -86,20 +86,24 @@ export interface ListKeys extends KeyIndex {
   readonly own: string;
 }
 
-interface PageRequest {
-  readonly query: PageQuery;
+/** What picks the rows of a list. */
+export interface RowsRequest {
   readonly filters: readonly (Query | undefined)[];
   readonly search?: string | undefined;
   /** As in `DeliveryQuery`. */
   readonly searchKeys?: SearchKeys | undefined;
   /** What a search finds besides: of each, the newest in this order, as many as it looks at. */
   readonly alsoFound?: readonly { readonly condition: Query; readonly order: string }[];
-  /** How many rows match, where counters know. */
-  readonly known?: number | undefined;
   /** Whether a filter says the places of all rows that match. */
   readonly isLookedUp?: boolean;
   /** A hint for the first column that orders the rows. */
   readonly orderHint?: string;
+}
+
+interface PageRequest extends RowsRequest {
+  readonly query: PageQuery;
+  /** How many rows match, where counters know. */
+  readonly known?: number | undefined;
 }
 
 /** Reads one page, newest first. Its statements are planned for their values, which decide which index is the best. */
@@ -158,7 +162,7 @@ function exactFirst(
 function* searchedUntilOf(
   port: Port,
   { table, order = [], place = 'id', searched }: Pick<Listing<never, never>, 'table' | 'order' | 'place' | 'searched'>,
-  { filters, search = '', searchKeys, orderHint = '' }: PageRequest,
+  { filters, search = '', searchKeys, orderHint = '' }: RowsRequest,
 ): Decision<number | undefined> {
   if (search === '' || searched === undefined || searchKeys !== undefined) return undefined;
   const columns = fixed([...order, `${place} AS place`, `${searched.time} AS at`].join(', '));
@@ -180,7 +184,7 @@ function* countRows(port: Port, rows: Query): Decision<number> {
 }
 
 /** The rows that a list is about, as what follows FROM: what orders them, and their `place`. */
-function rowsOf(
+export function rowsOf(
   {
     table,
     order = [],
@@ -188,7 +192,7 @@ function rowsOf(
     lookUp = '',
     searched,
   }: Omit<Listing<unknown, unknown>, 'select' | 'toItem'>,
-  { filters: others, search = '', searchKeys = {}, alsoFound = [], isLookedUp = false, orderHint = '' }: PageRequest,
+  { filters: others, search = '', searchKeys = {}, alsoFound = [], isLookedUp = false, orderHint = '' }: RowsRequest,
 ): Query {
   const place = fixed(placeName);
   const keyed = hasKeys(place, searched?.byKey ?? [], searchKeys);
@@ -265,18 +269,29 @@ function hasKeys(place: FixedText, byKey: readonly ListKeys[], keys: SearchKeys)
 
 /** One of the columns contains the text, in any case. */
 function contains({ texts, ids }: Searched, text: string): Query {
-  const pattern = `%${text.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`;
-  // Lowering ASCII alone is several times faster.
-  const collation = /^[\x20-\x7e]*$/.test(text) ? '"C"' : '"und-x-icu"';
+  const { collation, lowered } = patternOf([text]);
   const columns = [
     ...ids.map((id) => `${id}::text`),
     ...texts.map((column) => `lower(${column} COLLATE ${collation})`),
   ];
-  const lowered = sql`lower(${pattern}::text COLLATE ${fixed(collation)}) ESCAPE '\\'`;
   return joined(
     columns.map((column) => sql`${fixed(column)} LIKE ${lowered}`),
     ' OR ',
   );
+}
+
+/** A column contains the texts, one after the other, in any case. */
+export function isLike(column: string, texts: readonly string[]): Query {
+  const { collation, lowered } = patternOf(texts);
+  return sql`${fixed(`lower(${column} COLLATE ${collation})`)} LIKE ${lowered}`;
+}
+
+function patternOf(texts: readonly string[]) {
+  const escaped = texts.map((text) => text.toLowerCase().replace(/[\\%_]/g, '\\$&'));
+  // Lowering ASCII alone is several times faster.
+  const collation = texts.every((text) => /^[\x20-\x7e]*$/.test(text)) ? '"C"' : '"und-x-icu"';
+  const pattern = `%${escaped.join('%')}%`;
+  return { collation, lowered: sql`lower(${pattern}::text COLLATE ${fixed(collation)}) ESCAPE '\\'` };
 }
 
 /** The search keys of a run or a delivery as JSON text, by name. */

@@ -1,11 +1,21 @@
 import type { StepStatus } from '../../model/manifest.ts';
 import type { Attempt, Run, RunTrigger, Step } from '../../model/run.ts';
 import { fromJson, toError } from '../json-columns.ts';
-import type { RunDetail, RunQuery, SignalRecord } from '../store.ts';
+import type { RunDetail, RunFilter, RunQuery, SignalRecord } from '../store.ts';
 import { columnsOf, selectedAs } from '../tables.ts';
 import { uuidOf } from '../uuids.ts';
+import { type FailedStepRow, failedStepsOf, groupsOf, runsFailedBy } from './causes.ts';
 import type { Decision } from './decision.ts';
-import { filter, type KeyIndex, keysOf, readPage, SEARCHED_ROWS, toSearchKeys } from './lists.ts';
+import {
+  filter,
+  type KeyIndex,
+  keysOf,
+  type RowsRequest,
+  readPage,
+  rowsOf,
+  SEARCHED_ROWS,
+  toSearchKeys,
+} from './lists.ts';
 import { fixed, type Port, type Query, sql } from './port.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 import { listDueRuns } from './waiting-steps.ts';
@@ -65,21 +75,9 @@ const listingWith = (runKeys: readonly KeyIndex[]) => ({
 const FEW_RUNS = 10_000;
 
 function* listRuns(port: Port, query: RunQuery, runKeys: readonly KeyIndex[]): Decision<Answer<'listRuns'>> {
-  const {
-    flowId,
-    status,
-    search = '',
-    searchedFlows = [],
-    searchedTriggers = [],
-    before,
-    since,
-    until,
-    searchKeys,
-    waiting,
-  } = query;
+  const { flowId, status, before, since, until } = query;
   const isTimed = since !== undefined || until !== undefined;
-  const isCounted =
-    search === '' && before === undefined && !isTimed && searchKeys === undefined && waiting === undefined;
+  const isCounted = isPlain(query) && before === undefined && !isTimed;
   const isOfFlow = flowId !== undefined && (status === undefined || status === 'Succeeded');
   const hasOrder =
     isOfFlow && (yield* port.get(sql`SELECT 1 FROM sluice.unordered_flows WHERE flow_id = ${flowId}`)) === undefined;
@@ -92,39 +90,79 @@ function* listRuns(port: Port, query: RunQuery, runKeys: readonly KeyIndex[]): D
   // A plus keeps SQLite, which has no statistics, from an index: that of the starts, or that of the flow.
   const plus = '/*sqlite: + */';
   const [ofFlow, ofTime] = !isOfFlow ? ['', ''] : isFoundByFlow ? ['', plus] : [plus, ''];
+  const request = yield* requestOf(port, query, { ofFlow, ofTime });
   return yield* readPage(
     port,
     { ...listingWith(runKeys), order: isByRevision ? ['revision', 'started_at'] : ['started_at'] },
     {
+      ...request,
       query,
-      search,
-      searchKeys,
-      alsoFound: [
-        ...searchedFlows.map((id) => ({
-          condition: sql`flow_id = ${id}`,
-          // That of its index: revisions follow each other, but for runs that a step started with a pinned one.
-          order: `revision DESC, started_at DESC, ${PLACE_OF_RUN} DESC`,
-        })),
-        ...searchedTriggers.map((key) => ({
-          condition: sql`trigger_key = ${key}`,
-          order: `started_at DESC, ${PLACE_OF_RUN} DESC`,
-        })),
-      ],
       known: isCounted ? kept : undefined,
-      isLookedUp: waiting !== undefined,
       orderHint: isByRevision ? '' : ofTime,
-      filters: [
-        filter.equals(`${ofFlow}flow_id`, flowId),
-        // In the words of the index of all other statuses.
-        status === 'Succeeded'
-          ? filter.equals('status', status)
-          : filter.equals("/*sqlite: status <> 'Succeeded' AND */ status", status),
-        filter.within(`${ofTime}started_at`, query),
-        before && startedBefore(before),
-        waiting && (yield* isWaiting(port, { flowId, ...waiting })),
-      ],
+      filters: [...request.filters, before && startedBefore(before)],
     },
   );
+}
+
+/** Whether a filter names nothing but a flow, a status and a time, which counts tell apart. */
+export function isPlain({ search = '', searchKeys, waiting, cause }: RunFilter): boolean {
+  return search === '' && searchKeys === undefined && waiting === undefined && cause === undefined;
+}
+
+/** What picks the runs that match a filter, with hints for its conditions. */
+function* requestOf(
+  port: Port,
+  query: RunFilter,
+  { ofFlow, ofTime }: { readonly ofFlow: string; readonly ofTime: string },
+): Decision<RowsRequest> {
+  const { flowId, withoutFlow, status, search, searchKeys, waiting, cause } = query;
+  const { searchedFlows = [], searchedTriggers = [] } = query;
+  return {
+    search,
+    searchKeys,
+    alsoFound: [
+      ...searchedFlows.map((id) => ({
+        condition: sql`flow_id = ${id}`,
+        // That of its index: revisions follow each other, but for runs that a step started with a pinned one.
+        order: `revision DESC, started_at DESC, ${PLACE_OF_RUN} DESC`,
+      })),
+      ...searchedTriggers.map((key) => ({
+        condition: sql`trigger_key = ${key}`,
+        order: `started_at DESC, ${PLACE_OF_RUN} DESC`,
+      })),
+    ],
+    isLookedUp: waiting !== undefined || cause !== undefined,
+    filters: [
+      filter.equals(`${ofFlow}flow_id`, flowId),
+      // By places in SQLite, so that an index without the flow still covers a page.
+      withoutFlow === undefined
+        ? undefined
+        : sql`NOT flow_id /*sqlite instead: seq IN (SELECT seq FROM runs WHERE flow_id */ = ${withoutFlow} /*sqlite: ) */`,
+      // In the words of the index of all other statuses.
+      status === 'Succeeded'
+        ? filter.equals('status', status)
+        : filter.equals("/*sqlite: status <> 'Succeeded' AND */ status", status),
+      filter.within(`${ofTime}started_at`, query),
+      waiting && (yield* isWaiting(port, { flowId, ...waiting })),
+      cause && sql`${place} = ANY (ARRAY(${runsFailedBy(cause, query, place)}))`,
+    ],
+  };
+}
+
+/** The runs that match a filter, as what follows FROM: rows called `found`, with the `place` of each run. */
+export function* matchingRuns(port: Port, query: RunFilter, runKeys: readonly KeyIndex[]): Decision<Query> {
+  const request = yield* requestOf(port, query, { ofFlow: '/*sqlite: + */', ofTime: '' });
+  return rowsOf({ ...listingWith(runKeys), order: ['started_at'] }, request);
+}
+
+function* groupFailures(
+  port: Port,
+  { trend, ...query }: Given<'groupFailures'>,
+  runKeys: readonly KeyIndex[],
+): Decision<Answer<'groupFailures'>> {
+  const { cause = {} } = query;
+  const runs = yield* matchingRuns(port, { ...query, cause }, runKeys);
+  return groupsOf(yield* port.all<FailedStepRow>(failedStepsOf(runs, cause, place)), trend);
 }
 
 function* isWaiting(
@@ -143,10 +181,11 @@ function* isWaiting(
   return sql`status = 'Running' AND id /*sqlite instead: seq IN (SELECT seq FROM runs WHERE id */ IN (${runIds}) /*sqlite: ) */`;
 }
 
-function* countKept(port: Port, { flowId, status }: RunQuery): Decision<number> {
+function* countKept(port: Port, { flowId, withoutFlow, status }: RunFilter): Decision<number> {
   const row = yield* port.get<{ total: number }>(sql`
     SELECT coalesce(sum(count), 0) AS total FROM sluice.run_totals
-    WHERE flow_id = coalesce(${flowId ?? null}, flow_id) AND status = coalesce(${status ?? null}, status)`);
+    WHERE flow_id = coalesce(${flowId ?? null}, flow_id) AND flow_id <> ${withoutFlow ?? ''}
+      AND status = coalesce(${status ?? null}, status)`);
   return row?.total ?? 0;
 }
 
@@ -304,10 +343,13 @@ function* readRunInput(
   return { trigger: toTrigger({ ...run, body }), steps: Object.fromEntries(steps) };
 }
 
-type RunReads = Verbs<'listRuns' | 'findRun' | 'findLineage' | 'listSignals' | 'listSteps' | 'readRunInput'>;
+type RunReads = Verbs<
+  'listRuns' | 'groupFailures' | 'findRun' | 'findLineage' | 'listSignals' | 'listSteps' | 'readRunInput'
+>;
 
 export const runVerbs = (runKeys: readonly KeyIndex[]): RunReads => ({
   listRuns: { access: 'read', decide: (port, query) => listRuns(port, query, runKeys) },
+  groupFailures: { access: 'read', decide: (port, query) => groupFailures(port, query, runKeys) },
   findRun: { access: 'read', decide: findRun },
   findLineage: { access: 'read', decide: findLineage },
   listSignals: {

@@ -60,7 +60,7 @@ export const verbsWith = ({ runKeys, ...ownRows }: OwnTables) => ({
   ...waitingVerbs,
   ...controlVerbs,
   ...stepVerbs,
-  ...figureVerbs,
+  ...figureVerbs(runKeys),
   ...bookVerbs,
   ...activityVerbs,
   ...alertVerbs,

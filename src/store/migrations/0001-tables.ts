@@ -336,7 +336,8 @@ export const tables = `
     run_id, due_at, flow_id
   ) WHERE status = 'Pending';
   -- Why a run failed, and which failures it got over; what failed within a loop the loop's own error says.
-  CREATE INDEX steps_failed ON sluice.steps (run_id, completed_at) WHERE status = 'Failed' AND strpos(step_key, '.') = 0;
+  CREATE INDEX steps_failed ON sluice.steps (run_id, completed_at, flow_id, step_key)
+    WHERE status = 'Failed' AND strpos(step_key, '.') = 0;
 
   CREATE TABLE sluice.attempts (
     run_id uuid NOT NULL,

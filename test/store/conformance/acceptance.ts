@@ -49,7 +49,11 @@ export function acceptance({ test }: StoreUnderTest): void {
         idempotencyKey: 'key-1',
         ...notStopped,
       });
-      expect(await store.findDelivery(id(1))).toEqual({ ...delivery, body: new Uint8Array(body) });
+      expect(await store.findDelivery(id(1))).toEqual({
+        ...delivery,
+        runStatus: 'Running',
+        body: new Uint8Array(body),
+      });
       const unstarted = { status: 'Pending', input: null, output: null, error: null, skipReason: null };
       const rest = { evaluationTrace: null, attemptCount: 0, startedAt: null, completedAt: null, attempts: [] };
       expect(await store.listSteps(run.id)).toEqual(

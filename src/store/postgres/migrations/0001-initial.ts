@@ -64,6 +64,11 @@ const after = `
     (split_part(split_part(wait, '"hostTurn":"', 2), '"', 1) COLLATE "C"),
     due_at
   ) WHERE status = 'Pending' AND strpos(wait, '"hostTurn":"') > 0;
+  -- What failed with a code: a code holds no character that JSON escapes.
+  CREATE INDEX steps_failed_by_code ON sluice.steps (
+    (split_part(split_part(error, '"code":"', 2), '"', 1) COLLATE "C"),
+    run_id, flow_id, step_key
+  ) WHERE status = 'Failed' AND strpos(step_key, '.') = 0;
   CREATE INDEX interventions_by_time ON sluice.interventions (at);
 
   -- A trigger, so that no way to end a run can forget to tell.

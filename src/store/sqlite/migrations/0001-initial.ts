@@ -74,6 +74,12 @@ const after = `
     due_at
   ) WHERE status = 'Pending' AND instr(wait, '"hostTurn":"') > 0;
 
+  -- What failed with a code: a code holds no character that JSON escapes.
+  CREATE INDEX steps_failed_by_code ON steps (
+    substr(error, instr(error, '"code":"') + 8, instr(substr(error, instr(error, '"code":"') + 8), '"') - 1),
+    run_id, flow_id, step_key
+  ) WHERE status = 'Failed' AND instr(step_key, '.') = 0;
+
   -- A trigger, so that no way to end a run can forget to tell.
   CREATE TRIGGER note_failed_run AFTER UPDATE OF status ON runs
   WHEN NEW.status IN ('Failed', 'TimedOut') AND OLD.status = 'Running' BEGIN

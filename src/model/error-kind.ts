@@ -1,0 +1,18 @@
+/** Longer than a sentence; a kind names a group, and stands in an address. */
+const MAX_CHARACTERS = 200;
+
+/** Ids, times, numbers of four digits or more, numbers in a path, and the ends of lines. */
+const VARYING =
+  /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[\d:.]+Z?|\b(?=\w*\d)\w{8,}\b|\d{4,}|(?<=\/)\d+(?![^/\s])|\s*[\n\r\t]\s*/gi;
+
+/** Stands for anything, in a kind and in a filter. */
+export const ANYTHING = '…';
+
+/** A message without what differs from run to run, so that the same failure of many runs has one kind. */
+export function kindOfError(message: string): string {
+  // Of a very long message only the beginning can be seen.
+  const kind = message.slice(0, MAX_CHARACTERS * 5).replace(VARYING, ANYTHING);
+  return kind.length <= MAX_CHARACTERS
+    ? kind
+    : `${kind.slice(0, MAX_CHARACTERS).replace(/[\ud800-\udbff]$/, '')}${ANYTHING}`;
+}
