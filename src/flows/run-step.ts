@@ -120,7 +120,8 @@ export function createRunStep(services: RunStepServices): RunStep {
     if (ended === undefined) return undefined;
     const { value, secrets } = prepared?.resolved ?? { value: null, secrets: [] };
     const mask = maskerOf(secrets);
-    const result = toStepResult(ended, { claim, step: step?.definition, mask, services });
+    const called = ended.kind === 'failed' ? calledBy(prepared, mask) : undefined;
+    const result = toStepResult(ended, { claim, step: step?.definition, mask, called, services });
     const input = result.kind === 'loop' ? inputOfLoop(result) : mask(value);
     return {
       input,
@@ -252,7 +253,33 @@ interface ResultContext {
   readonly step: StepDefinition | undefined;
   /** Masks the secrets of the step. */
   readonly mask: (value: Json) => Json;
+  /** What it called; undefined where it called nothing. */
+  readonly called: Called | undefined;
   readonly services: { readonly clock: Clock; readonly random: () => number };
+}
+
+interface Called {
+  /** Origin of the host; undefined where it is a secret. */
+  readonly host: string | undefined;
+  /** Method and path; without the path where the URL is a secret. */
+  readonly label: string;
+}
+
+const MAX_PATH_CHARACTERS = 200;
+
+/** What a step called, as far as the input that is recorded shows it. */
+function calledBy(prepared: Prepared | undefined, mask: (value: Json) => Json): Called | undefined {
+  if (prepared?.handler.calls === undefined) return undefined;
+  const { handler, resolved } = prepared;
+  const parsed = handler.inputs.safeParse(resolved.value);
+  if (!parsed.success) return undefined;
+  const { method, url } = prepared.handler.calls(parsed.data);
+  const isShown = (text: string) => mask(text) === text;
+  const recorded = Reflect.get(Object(mask(resolved.value)), 'url');
+  const hasPath = recorded === Reflect.get(Object(resolved.value), 'url') && isShown(url.href);
+  const host = isShown(url.origin) ? url.origin : undefined;
+  const target = hasPath ? url.pathname.slice(0, MAX_PATH_CHARACTERS) : host === undefined ? '' : url.host;
+  return { host, label: `${method} ${target}`.trim() };
 }
 
 /** A fault of Sluice itself ended the attempt: the step is tried again as if it had not been tried. */
@@ -308,8 +335,14 @@ function failureResult(
   { code, message, retryable, retryAfterMs, output }: Extract<HandlerResult, { kind: 'failed' }>,
   context: ResultContext,
 ): StepResult {
-  const { mask } = context;
-  const error: StepError = { code, message: shown(message, context), retryable };
+  const { mask, called } = context;
+  const about = called === undefined ? '' : ` · ${called.label}`;
+  const error: StepError = {
+    code,
+    message: `${shown(message, context)}${about}`,
+    retryable,
+    ...(called?.host !== undefined && { host: called.host }),
+  };
   const kept = output === undefined ? {} : { output: mask(output) };
   const dueAt = retryable ? retryAt(context, retryAfterMs) : undefined;
   return dueAt === undefined ? { kind: 'failed', error, ...kept } : { kind: 'retry', error, ...kept, dueAt };

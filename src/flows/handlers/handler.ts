@@ -20,7 +20,14 @@ export interface StepHandler {
    * function a step may wait for any signal.
    */
   waitsFor?(inputs: JsonObject): readonly string[] | undefined;
+  /** What a step with these inputs calls, so that its failure says so; absent where it calls nothing. */
+  calls?(inputs: unknown): StepCall;
   run(context: StepContext): Promise<HandlerResult> | HandlerResult;
+}
+
+export interface StepCall {
+  readonly method: string;
+  readonly url: URL;
 }
 
 export interface StepContext<Inputs = unknown> {
@@ -92,13 +99,16 @@ export function defineHandler<Schema extends z.ZodType>(definition: {
   inputs: Schema;
   secretInputs?: readonly string[];
   waitsFor?: StepHandler['waitsFor'];
+  calls?(inputs: z.output<Schema>): StepCall;
   run(context: StepContext<z.output<Schema>>): Promise<HandlerResult> | HandlerResult;
 }): StepHandler {
+  const { calls } = definition;
   return {
     type: definition.type,
     inputs: definition.inputs,
     secretInputs: definition.secretInputs ?? [],
     ...(definition.waitsFor === undefined ? {} : { waitsFor: definition.waitsFor }),
+    ...(calls === undefined ? {} : { calls: (inputs) => calls(inputs as z.output<Schema>) }),
     run: (context) => definition.run(context as StepContext<z.output<Schema>>),
   };
 }

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { STATUS_CODES } from 'node:http';
 import { createSecureContext } from 'node:tls';
 import { LRUCache } from 'lru-cache';
 import type { Agent } from 'undici';
@@ -68,7 +69,7 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now, hosts }:
       inputs.expectedStatuses.some((range) => status >= range.from && status <= range.to);
     const unsigned = await requestOf(context);
     const { url } = unsigned;
-    const about = { label: labelOf(inputs), seconds: inputs.timeoutSeconds };
+    const about = { seconds: inputs.timeoutSeconds };
     const problem = refusalOf(egress, url);
     if (problem !== undefined) return failureOf(problem, { ...about, isTimeUp: false });
     const turn = hosts && (await askFirst(hosts, context));
@@ -82,7 +83,7 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now, hosts }:
       const agent = await agentFor(inputs.tls);
       const options = { agent, egress, signal: limit.signal, outer: context.signal, isUp, isExpected, now, ...about };
       const response = await exchange(request, { ...options, turn, next });
-      const result = judged(response, { isExpected: isExpected(response.status), label: about.label, now: now() });
+      const result = judged(response, { isExpected: isExpected(response.status), now: now() });
       return result.kind === 'failed' && turn?.probed !== undefined && response.status >= 500
         ? afterFailedProbe(result, { context, queue: turn.probed })
         : result;
@@ -103,6 +104,7 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now, hosts }:
     inputs: httpRequestInputs,
     secretInputs: ['headers.*', 'query.*', 'url', 'signing.key', 'tls.cert', 'tls.key', 'tls.ca'],
     waitsFor: noSignals,
+    calls: ({ method, url }) => ({ method, url }),
     run: async (context) => {
       const answer = await callOnce(context);
       if (!context.inputs.pollEnabled) return answer;
@@ -173,30 +175,57 @@ function contentOf(inputs: HttpRequestInputs, forwarded: RunTrigger | undefined)
 
 function judged(
   response: HttpResponse,
-  { isExpected, label, now }: { isExpected: boolean; label: string; now: number },
+  { isExpected, now }: { isExpected: boolean; now: number },
 ): HandlerResult {
   const { status, headers } = response;
-  const output: Json = { status, headers, body: decodeBody(response.body, headers['content-type']) };
+  const body = decodeBody(response.body, headers['content-type']);
+  const output: Json = { status, headers, body };
   if (isExpected) return { kind: 'succeeded', output };
   const askedForMs = retryAfterMs(headers['retry-after'], now);
   return {
     kind: 'failed',
     code: 'unexpected_status',
-    message: `${label} answered ${status}, which is not an expected status`,
+    message: [status, reasonIn(body) ?? STATUS_CODES[status] ?? 'is not an expected status'].join(' '),
     retryable: status === 408 || status === 425 || status === 429 || status >= 500,
     ...(askedForMs === undefined ? {} : { retryAfterMs: askedForMs }),
     output,
   };
 }
 
+/** Where APIs say in words why they refuse, the most telling first. */
+const REASON_FIELDS = ['message', 'detail', 'error_description', 'error', 'errors', 'title', 'description', 'reason'];
+const MAX_REASON_CHARACTERS = 200;
+const MAX_REASON_DEPTH = 4;
+
+/**
+ * What an answer says of why it is none, as it says it; undefined where it says nothing short. It is never cut: half a
+ * secret would not be found and masked.
+ */
+function reasonIn(body: Json, depth = 0): string | undefined {
+  if (typeof body === 'string') {
+    const text = body.trim();
+    const isLine = text !== '' && text.length <= MAX_REASON_CHARACTERS && !/^<|[\p{Cc}\u2028\u2029]/u.test(text);
+    return isLine ? text : undefined;
+  }
+  if (typeof body !== 'object' || body === null || depth === MAX_REASON_DEPTH) return undefined;
+  const parts: readonly unknown[] = Array.isArray(body)
+    ? body.slice(0, 1)
+    : REASON_FIELDS.map((name) => (Object.hasOwn(body, name) ? Reflect.get(body, name) : undefined));
+  for (const part of parts) {
+    const reason = reasonIn((part ?? null) as Json, depth + 1);
+    if (reason !== undefined) return reason;
+  }
+  return undefined;
+}
+
 function failureOf(
   error: unknown,
-  { label, isTimeUp, seconds }: { label: string; isTimeUp: boolean; seconds: number },
+  { isTimeUp, seconds }: { isTimeUp: boolean; seconds: number },
 ): Extract<HandlerResult, { kind: 'failed' }> {
   const failed = (code: StepErrorCode, message: string, retryable: boolean) => ({
     kind: 'failed' as const,
     code,
-    message: `${label}: ${message}`,
+    message,
     retryable,
   });
   if (error instanceof NoTurnError) return failed(error.code, error.message, true);
@@ -225,11 +254,6 @@ function refusalOf(egress: ReturnType<typeof createEgress>, { hostname }: URL): 
 function codeOf(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown';
   return 'code' in error && typeof error.code === 'string' ? error.code : error.name;
-}
-
-/** Method and host alone: path and query may hold secrets. */
-function labelOf({ method, url }: HttpRequestInputs): string {
-  return `${method} ${url.host}`;
 }
 
 interface HttpRequest {
