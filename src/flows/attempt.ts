@@ -8,7 +8,7 @@ import type { Advance, BirthLease, Claim, StartedRun, StepResult, Store } from '
 import { inSpan } from '../telemetry/tracing.ts';
 import { LEASE_MS, type Lease, pause, stopOf } from './leases.ts';
 import type { Report } from './report.ts';
-import type { RanStep, RunStep } from './run-step.ts';
+import type { RanStep, RunStep, RunWatch } from './run-step.ts';
 import { backoffMs } from './step-failure.ts';
 
 /** What an attempt led to. */
@@ -35,7 +35,7 @@ export interface Following {
 }
 
 export interface AttemptServices {
-  readonly store: Pick<Store, 'advance' | 'ping' | 'returnLeases'>;
+  readonly store: Pick<Store, 'advance' | 'noteInput' | 'ping' | 'returnLeases'>;
   /** The step types of this process, and whether another one has a type. */
   readonly types?: { has(stepType: string): boolean; isElsewhere(stepType: string): Promise<boolean> } | undefined;
   readonly runStep: RunStep;
@@ -89,8 +89,12 @@ async function runAndStore(lease: Lease, onRan: OnRan, services: AttemptServices
     if (!isStarted) report.stepStarted(claim);
     isStarted = true;
   };
-  const run = () => services.runStep(claim, lease.signal, started);
-  const tried = claim.stop === null ? await withStore(lease, services, () => traced(claim, run)) : undefined;
+  const noting = createNoting(claim, services);
+  const run = () => services.runStep(claim, lease.signal, { started, prepared: noting.expect });
+  const tried =
+    claim.stop === null
+      ? await withStore(lease, services, () => traced(claim, run)).finally(noting.stop)
+      : undefined;
   const ran = tried ?? stopped(lease);
   const durationMs = clock.monotonic() - startedAt;
   const { lease: next, isLast } = onRan(ran.result);
@@ -117,6 +121,42 @@ async function runAndStore(lease: Lease, onRan: OnRan, services: AttemptServices
   const startedRuns = [failureRun, advance.subRun?.run ?? null].filter((run) => run !== null);
   const { nextDueAt, limitAt } = followedBy(result, advance);
   return { nextDueAt: advance.woken === undefined ? nextDueAt : 0, limitAt, claims, startedRuns };
+}
+
+/** Longer than nearly all steps run, so that hardly any is written twice, and soon to a person who looks. */
+const NOTE_MS = 250;
+/** What is larger is written once, with the outcome. */
+const MAX_NOTED_CHARACTERS = 256 * 1024;
+
+/** Keeps with a step that runs for long what it runs with, so that people see what it does meanwhile. */
+function createNoting({ token, runId, stepKey }: Claim, { store, logger }: AttemptServices) {
+  let timer: NodeJS.Timeout | undefined;
+  let writing: Promise<void> | undefined;
+  const note = async (known: Parameters<RunWatch['prepared']>[0]) => {
+    try {
+      const { input, inputsRevision = null } = known();
+      const text = JSON.stringify(input);
+      if (input !== null && text.length <= MAX_NOTED_CHARACTERS) {
+        await store.noteInput({ token, input: text, inputsRevision });
+      }
+    } catch (error) {
+      // It is written again with the outcome, for which the step waits until the store works.
+      logger.debug({ err: error, runId, stepKey }, 'the input of a running step could not be stored yet');
+    }
+  };
+  return {
+    expect(known: Parameters<RunWatch['prepared']>[0]) {
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        writing = note(known);
+      }, NOTE_MS).unref();
+    },
+    /** Resolves when nothing of it is under way. */
+    stop() {
+      clearTimeout(timer);
+      return writing;
+    },
+  };
 }
 
 const NEVER = Number.POSITIVE_INFINITY;

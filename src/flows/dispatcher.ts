@@ -59,7 +59,7 @@ export interface ReservedLease extends Pick<Reserved, 'release'> {
 interface DispatcherServices extends AttemptServices {
   readonly store: Pick<
     Store,
-    'claimDue' | 'claimOverdue' | 'renewLeases' | 'returnLeases' | 'advance' | 'beginAttempts' | 'ping'
+    'claimDue' | 'claimOverdue' | 'renewLeases' | 'returnLeases' | 'advance' | 'beginAttempts' | 'noteInput' | 'ping'
   >;
   readonly catalog: Pick<Catalog, 'find'>;
   readonly acceptanceLimits: Pick<AcceptanceLimits, 'claimed' | 'end'>;

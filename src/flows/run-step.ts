@@ -41,9 +41,16 @@ export interface RanStep {
 /**
  * Evaluates the conditions of a claimed step, then tries it once. Yields undefined if the signal aborts first; rejects
  * with `StoreUnavailableError` if the store cannot be read, which is not the step's fault. Anything else is the step's
- * result. `started` is called unless a condition skips the step.
+ * result. The watch is told that it started unless a condition skips the step.
  */
-export type RunStep = (claim: Claim, signal: AbortSignal, started?: () => void) => Promise<RanStep | undefined>;
+export type RunStep = (claim: Claim, signal: AbortSignal, watch?: RunWatch) => Promise<RanStep | undefined>;
+
+/** Who is told how far a step has come. */
+export interface RunWatch {
+  started(): void;
+  /** Called once its inputs are known, with what makes of them what is recorded. */
+  prepared(input: () => Pick<RanStep, 'input' | 'inputsRevision'>): void;
+}
 
 interface RunStepServices {
   readonly store: Pick<Store, 'readRunInput' | 'findRun' | 'outlineSteps'>;
@@ -71,11 +78,7 @@ export function createRunStep(services: RunStepServices): RunStep {
   const openInput = createRunInputs(services);
   const run = async (
     given: Claim,
-    {
-      signal,
-      started,
-      readRunInput,
-    }: { signal: AbortSignal; started?: (() => void) | undefined; readRunInput: ReadRunInput },
+    { signal, watch, readRunInput }: { signal: AbortSignal; watch?: RunWatch | undefined; readRunInput: ReadRunInput },
   ): Promise<RanStep | undefined> => {
     let step: PreparedStep | undefined;
     let condition: ConditionResult | undefined;
@@ -92,9 +95,10 @@ export function createRunStep(services: RunStepServices): RunStep {
         const { reason, trace } = condition;
         return { input: null, evaluationTrace: trace, result: { kind: 'skipped', reason } };
       }
-      if (given.resumed === null) started?.();
+      if (given.resumed === null) watch?.started();
       if (condition?.kind === 'failed') throw new StepFailure('when_failed', condition.message);
       prepared = await prepare({ claim, step, readRunInput }, services);
+      watch?.prepared(() => inputOf(prepared));
       if (waited?.resumed === null) return { input: null, result: beginAnew(services.clock.now()) };
       const { definition, isFailureHandled } = step;
       const task = { ...prepared, step: definition, isFailureHandled, claim, signal, readRunInput, ...services };
@@ -131,14 +135,21 @@ export function createRunStep(services: RunStepServices): RunStep {
     };
   };
 
-  return async (claim, signal, started) => {
+  return async (claim, signal, watch) => {
     const input = openInput(claim, signal);
     try {
-      return await run(claim, { signal, started, readRunInput: input.read });
+      return await run(claim, { signal, watch, readRunInput: input.read });
     } finally {
       input.release();
     }
   };
+}
+
+/** The inputs as they are recorded; a loop's items are known when it has begun. */
+function inputOf(prepared: Prepared | undefined): Pick<RanStep, 'input' | 'inputsRevision'> {
+  if (prepared === undefined || prepared.inputsRevision === undefined) return { input: null };
+  const { resolved, inputsRevision } = prepared;
+  return { input: maskerOf(resolved.secrets)(resolved.value), inputsRevision };
 }
 
 /** What a step came to, before it is masked and stored. */

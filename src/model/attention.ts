@@ -14,6 +14,7 @@ export const ATTENTION = {
   failed_runs: 'error',
   circuit_open: 'warning',
   steps_waiting_for_slot: 'warning',
+  step_running_long: 'warning',
   schedule_overdue: 'error',
   schedule_paused: 'info',
   refusals_rising: 'warning',

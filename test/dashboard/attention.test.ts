@@ -18,6 +18,7 @@ const calm: Situation = {
   deliveries: [],
   held: [],
   slots,
+  longSteps: [],
   hosts: [],
   replicas: [],
   dead: [],
@@ -39,6 +40,7 @@ const replica = {
   steps: 0,
 };
 const wait = { flowId: ORDERS_ID, limit: null, count: 40, isMore: false, oldestDueAt: NOW - 42_000 };
+const longStep = { flowId: ORDERS_ID, runId: 'run', stepKey: 'book', known: 5, longestMs: 30_000, startedAt: NOW - 90_000 };
 const waiting = { kind: 'steps_waiting_for_slot', link: `/flows/runs?status=Running&flowId=${ORDERS_ID}` } as const;
 const schedule = {
   flowId: ORDERS_ID,
@@ -84,6 +86,27 @@ const onFlow = { message: 'what there is to say', link: `/flows/flows/${ORDERS_I
 describe('what needs a look', () => {
   it.each<[rule: string, situation: Partial<Situation>, items: Partial<AttentionItem>[]]>([
     ['nothing where all is well', { schedules: [schedule], replicas: [replica] }, []],
+    [
+      'a step that runs three times as long as it ever took',
+      {
+        flows: [flowOf('orders')],
+        longSteps: [
+          longStep,
+          { ...longStep, longestMs: 30_001 },
+          // Too little is known of it.
+          { ...longStep, known: 4 },
+        ],
+      },
+      [
+        {
+          kind: 'step_running_long',
+          severity: 'warning',
+          message:
+            'The step book of orders has been running longer than usual, for 90 s: in the 5 newest runs in which it succeeded it took at most 30 s',
+          link: '/flows/runs/run?step=book',
+        },
+      ],
+    ],
     [
       'held deliveries, and warns of those that are held for more than 7 days',
       {

@@ -205,6 +205,23 @@ describe('a step that needed no claim', () => {
     expect(await service.steps(runId)).toMatchObject({ s0: { attempts: [{ status: 'Succeeded' }] } });
   });
 
+  it('is shown with its inputs once it has run for a while, secrets masked', async () => {
+    const { handler, waiting } = gate();
+    const inputs = { url: 'https://api.example.com/orders', key: 'canary-of-a-gate-5512' };
+    const own = [{ ...handler, secretInputs: ['key'] }];
+    const service = await openIdle([{ s0: stepOf('Gate', { inputs }) }], { own });
+    const runId = await service.trigger();
+    await until(() => waiting.length === 1);
+    expect(await service.steps(runId)).toMatchObject({ s0: { status: 'Running', input: null } });
+    vi.advanceTimersByTime(250);
+    await service.store.ping();
+    const input = { url: inputs.url, key: '***' };
+    expect(await service.steps(runId)).toMatchObject({ s0: { status: 'Running', input } });
+    waiting[0]?.end();
+    expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
+    expect(await service.steps(runId)).toMatchObject({ s0: { input } });
+  });
+
   it('is marked as begun when the store is back', async () => {
     const { handler, waiting } = gate();
     const real = await openStore();

@@ -373,6 +373,7 @@ describe('with many steps due', () => {
     ['claimDue', request, 2000],
     ['claimOverdue', request, 500],
     ['recover', { owner: 'one', now: T0 }, 100],
+    ['listLongSteps', { startedBefore: T0 }, 100],
     ['listReplicas', { now: T0 }, 100],
     ['listHostWaits', { now: T0, most: 10_000 }, 100],
     ['releaseHostWaits', { queue: 'https://a.example.com', now: T0, limit: 20, everyMs: 50 }, 100],

@@ -159,6 +159,7 @@ const questions: [OperationName, ...unknown[]][] = [
   ['countRuns'],
   ['countEndedRuns', T0],
   ['listSlotWaits', { now: T0, dueBefore: T0 }],
+  ['listLongSteps', { startedBefore: T0 }],
   ['measureBacklog', { now: T0, most: 10_000 }],
   ['listHostWaits', { now: T0, most: 10_000 }],
   ...flows.flatMap((flow): [OperationName, unknown][] => [

@@ -13,6 +13,7 @@ import { ALERT_FLOW_ID, subFlowsOf } from '../../model/manifest.ts';
 import type {
   DeadReplica,
   DeliveryCount,
+  LongStep,
   Replica,
   RunCount,
   SlotWait,
@@ -83,6 +84,8 @@ interface Situation extends Pick<Parameters<typeof openCircuits>[0], 'hosts'> {
   readonly held: Awaited<ReturnType<Store['listHeld']>>;
   /** Steps that have been due for `LONG_SLOT_WAIT_MS`, and how many may run at once. */
   readonly slots: SlotWaits & { readonly concurrency: number };
+  /** Steps that have run for `LONG_STEP_MS`. */
+  readonly longSteps: readonly LongStep[];
   /** Empty where this process has the store for itself. */
   readonly replicas: readonly Replica[];
   readonly dead: readonly DeadReplica[];
@@ -102,6 +105,11 @@ const OVERDUE_AFTER_MS = 120_000;
 
 /** A free slot takes a due step within milliseconds; what is due for this long waits for other steps to end. */
 const LONG_SLOT_WAIT_MS = 10_000;
+
+/** A step that ran for less needs nobody; one that is unusual took this many times the longest of those known, of so many at least. */
+const LONG_STEP_MS = 60_000;
+const UNUSUAL_FACTOR = 3;
+const LEAST_KNOWN = 5;
 
 /** Between two steps a slot is free for a moment; with fewer taken of those for all, more slots would not help. */
 const TAKEN_SHARE = 0.9;
@@ -156,13 +164,14 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
   const { store, catalog, scheduler, triggers, clock, stepConcurrency: concurrency } = services;
   const now = clock.now();
   const since = now - LOOK_BACK_HOURS * HOUR_MS;
-  const [ended, deliveries, held, schedules, waits, hosts, replicas, keys, drifts, storage, lacking] =
+  const [ended, deliveries, held, schedules, waits, longSteps, hosts, replicas, keys, drifts, storage, lacking] =
     await Promise.all([
       store.countEndedRuns(since),
       store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
       store.listHeld(),
       scheduler.list(),
       store.listSlotWaits({ now, dueBefore: now - LONG_SLOT_WAIT_MS }),
+      store.listLongSteps({ startedBefore: now - LONG_STEP_MS }),
       services.hosts.list(),
       sharingReplicas(services),
       reportKeys({ ...services, triggers: triggers() }),
@@ -182,6 +191,7 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
     held,
     schedules,
     slots,
+    longSteps,
     hosts,
     replicas,
     keys,
@@ -230,6 +240,7 @@ export function attentionTo(situation: Situation): AttentionItem[] {
     ...failedRuns(situation),
     ...openCircuits(situation),
     ...slotWaits(situation),
+    ...longSteps(situation),
     ...replicaItems(situation.replicas),
     ...deadReplicaItems(situation.dead),
     ...storageItems(situation.storage),
@@ -272,6 +283,17 @@ function slotWaits({ slots, flows, now }: Situation): Finding[] {
   if (others.length === 0) return held;
   // One cause, whichever flow has most of them.
   return [{ ...item('warning', others, whyNoSlot(slots)), flowId: null, about: 'all flows' }, ...held];
+}
+
+/** Compared with what is known of the step: a flow of long steps is left alone. */
+function longSteps({ longSteps: all, flows, now }: Situation): Finding[] {
+  return all.flatMap(({ flowId, runId, stepKey, startedAt, known, longestMs }): Finding[] => {
+    if (known < LEAST_KNOWN || now - startedAt < longestMs * UNUSUAL_FACTOR) return [];
+    const usual = `in the ${known} newest runs in which it succeeded it took at most ${lasting(longestMs)}`;
+    const message = `The step ${stepKey} of ${nameOf(flowId, flows)} has been running longer than usual, for ${lasting(now - startedAt)}: ${usual}`;
+    const link = `/flows/runs/${runId}?step=${encodeURIComponent(stepKey)}`;
+    return [{ kind: 'step_running_long', message, link, flowId, about: stepKey }];
+  });
 }
 
 function stepsWait(waits: readonly SlotWait[], flow: string): string {
@@ -516,7 +538,14 @@ function unreadableFlows({ flows, unreadable, lacking }: Situation): Finding[] {
   // Of a revision that is no longer in force, too.
   const ofSteps = lacking.flatMap(({ flowId, runId, why }) => {
     const isTold = flows.find(({ record }) => record.id === flowId)?.loaded.unreadable !== undefined;
-    return isTold ? [] : [item(`Steps of ${nameOf(flowId, flows)} wait for a secret: ${why}`, `/flows/runs/${runId}`, { flowId, about: 'secret' })];
+    return isTold
+      ? []
+      : [
+          item(`Steps of ${nameOf(flowId, flows)} wait for a secret: ${why}`, `/flows/runs/${runId}`, {
+            flowId,
+            about: 'secret',
+          }),
+        ];
   });
   return [...ofFolder, ...others, ...ofSteps];
 }

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
+import { REQUEST_SECONDS } from '../../flows/handlers/http-inputs.ts';
 import { type Graph, STEP_STATUSES } from '../../model/manifest.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
 import { stepAt } from '../../model/runtime-keys.ts';
@@ -55,6 +56,10 @@ export const stepSchema = z
     evaluationTrace: field.json(),
     attemptCount: field.integer(),
     attempts: z.array(attemptSchema),
+    timeoutSeconds: z
+      .number()
+      .nullable()
+      .describe('How long one attempt may take: the time limit of the step, or of its request if that is shorter; null without any.'),
     dueAt: field.time().nullable(),
     startedAt: field.time().nullable(),
     completedAt: field.time().nullable(),
@@ -112,7 +117,7 @@ const stepRoute: ApiRoutes = (app, services) => {
       const { key: stepKey } = request.params;
       const { run, graph } = await findGraph(request.params.id, services);
       const row = await services.store.findStep(run.id, stepKey, VALUE_LIMITS);
-      if (row !== undefined) return stepView(row);
+      if (row !== undefined) return stepView(row, graph);
       const planned = stepAt(graph, stepKey);
       if (planned === undefined) {
         throw new HttpError('unknown_step', `The run has no step ${JSON.stringify(stepKey)}`);
@@ -204,14 +209,23 @@ export async function stepPage(
   const items = page.items.map((item) =>
     item.runId === undefined
       ? unreachedView(run, item.stepKey, stepAt(graph, item.stepKey)?.type ?? '')
-      : stepView(item),
+      : stepView(item, graph),
   );
   return { items, total: page.total };
 }
 
-function stepView(row: StepView): StepAnswer {
+/** By the inputs, which have nothing of it where the request has its usual time. */
+function timeoutOf({ stepKey, stepType, input }: StepView, graph: Graph): number | null {
+  const own: unknown = Reflect.get(Object(input), 'timeoutSeconds');
+  const ofRequest = stepType !== 'HttpRequest' ? undefined : typeof own === 'number' ? own : REQUEST_SECONDS;
+  const limits = [stepAt(graph, stepKey)?.timeoutSeconds, ofRequest].filter((limit) => limit !== undefined);
+  return limits.length === 0 ? null : Math.min(...limits);
+}
+
+function stepView(row: StepView, graph: Graph): StepAnswer {
   return {
     ...row,
+    timeoutSeconds: timeoutOf(row, graph),
     attempts: row.attempts.map((attempt) => ({
       ...attempt,
       startedAt: isoTime(attempt.startedAt),
@@ -240,6 +254,7 @@ function unreachedView(run: RunDetail, stepKey: string, stepType: string): StepA
     error: null,
     evaluationTrace: null,
     attemptCount: 0,
+    timeoutSeconds: null,
     attempts: [],
     dueAt: null,
     startedAt: null,

@@ -12,6 +12,9 @@ interface StatusRange {
   readonly to: number;
 }
 
+/** How long a request may take, unless its step says it. */
+export const REQUEST_SECONDS = 30;
+
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
 
 // The connection's own business: set by hand they would let a step smuggle a second request.
@@ -189,7 +192,7 @@ export const httpRequestInputs = z
       .number()
       .positive()
       .max(3600)
-      .default(30)
+      .default(REQUEST_SECONDS)
       .describe('Time limit for the whole answer, redirects included.'),
   })
   .superRefine(

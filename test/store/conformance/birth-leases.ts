@@ -210,6 +210,35 @@ export function birthLeases({ test }: StoreUnderTest): void {
       expect(await stepsOf(store)).toMatchObject({ a: { attemptCount: 1, attempts: [{ status: 'Succeeded' }] } });
     });
 
+    test('keeps what it runs with, under its lease alone, and its outcome replaces that', async (store) => {
+      await startLeased(store, graphOf({ a: [] }));
+      const lost = tokenOf(runId, 'a', holderOf('another', '1'));
+      await store.noteInput({ token: lost, input: '{"url":"lost"}', inputsRevision: 1 });
+      expect(await stepsOf(store)).toMatchObject({ a: { input: null } });
+      await store.noteInput({ token: begun.token, input: '{"url":"kept"}', inputsRevision: 2 });
+      expect(await stepsOf(store)).toMatchObject({ a: { status: 'Running', input: { url: 'kept' } } });
+      await end(store, 'a', succeeded());
+      const ended = await stepsOf(store);
+      await store.noteInput({ token: begun.token, input: '{"url":"late"}', inputsRevision: 3 });
+      expect(await stepsOf(store)).toEqual(ended);
+    });
+
+    test('is listed once it runs for long, with how long it took before', async (store) => {
+      await startLeased(store, graphOf({ a: [] }));
+      await store.beginAttempts({ attempts: [begun] });
+      expect(await store.listLongSteps({ startedBefore: T0 + 3 })).toEqual([]);
+      const long = { runId, stepKey: 'a', flowId, startedAt: T0 + 3 };
+      expect(await store.listLongSteps({ startedBefore: T0 + 4 })).toEqual([{ ...long, known: 0, longestMs: 0 }]);
+      for (const n of [7, 8]) {
+        const steps = [{ stepKey: 'a', stepType: 'NoOp', dueAt: T0 }];
+        await store.accept({ run: aRun({ id: id(n), revision: 1, steps }) });
+        for (const claim of await claimAll(store, T0 + n)) await finish(store, claim, succeeded(), T0 + n * 100);
+      }
+      expect(await store.listLongSteps({ startedBefore: T0 + 4 })).toEqual([{ ...long, known: 2, longestMs: 792 }]);
+      await end(store, 'a', succeeded());
+      expect(await store.listLongSteps({ startedBefore: T0 + 9999 })).toEqual([]);
+    });
+
     test('counts neither as interrupted nor as tried where the process died before it was marked', async (store) => {
       await startLeased(store, graphOf({ a: [] }));
       expect(await store.recover({ owner: 'me', now: T0 + 5 })).toBe(1);
