@@ -6,6 +6,7 @@ import { CommandError, positive, printJson, reporting, withService } from './con
 import { doToEach } from './each.ts';
 import {
   failedSteps,
+  isFiltered,
   RUN_COLUMNS,
   type RunFilterOptions,
   type RunOutline,
@@ -63,13 +64,13 @@ function actionCommand(action: Action): Command {
 }
 
 async function doToRuns(action: Action, ids: readonly string[], options: ActionOptions): Promise<void> {
-  const { flow, status, waiting, search, key, since, until, reason } = options;
-  const isFiltered = [flow, status, waiting, search, key, since, until].some((given) => given !== undefined);
-  if (isFiltered === ids.length > 0) {
+  const { reason } = options;
+  const isMany = isFiltered(options);
+  if (isMany === ids.length > 0) {
     throw new CommandError('Give either the ids of runs, or a filter such as --flow or --since');
   }
   const client = await clientOf(options);
-  if (isFiltered) return doToMany(action, client, options);
+  if (isMany) return doToMany(action, client, options);
   await doToEach(ids, (id) => action.act(client, id, reason), options);
 }
 

@@ -2,10 +2,19 @@ import { Command } from 'commander';
 import { type Graph, RUN_STATUSES, type StepStatus } from '../model/manifest.ts';
 import { unhandledFailures, wire } from '../model/planner.ts';
 import { WAIT_KINDS, type WaitKind } from '../model/run.ts';
-import { print } from '../telemetry/terminal.ts';
+import { print, printError } from '../telemetry/terminal.ts';
 import { printJson, reporting, withService } from './context.ts';
 import { listOrNothing, type PagingOptions, secondOf, withPaging } from './lists.ts';
-import { askList, clientOf, flowIdOf, listPath, type ServiceClient, type ServiceOptions } from './service-client.ts';
+import {
+  askList,
+  clientOf,
+  flowIdOf,
+  listFlows,
+  listPath,
+  type ServiceClient,
+  type ServiceOptions,
+} from './service-client.ts';
+import { table } from './table.ts';
 import { type SpanOptions, withSpan } from './time.ts';
 
 /** The options of `withRunFilter`. */
@@ -15,9 +24,16 @@ export interface RunFilterOptions extends SpanOptions {
   readonly waiting?: string;
   readonly search?: string;
   readonly key?: string;
+  readonly step?: string;
+  readonly code?: string;
+  readonly host?: string;
+  readonly error?: string;
+  readonly builtIn?: true;
 }
 
-interface RunsOptions extends ServiceOptions, RunFilterOptions, PagingOptions {}
+interface RunsOptions extends ServiceOptions, RunFilterOptions, PagingOptions {
+  readonly group?: true;
+}
 
 /** A run, as far as commands show it. */
 export interface ServedRun {
@@ -76,7 +92,8 @@ export function failedSteps({ graph, steps }: RunOutline): string[] {
 /** The runs of a running service. */
 export function runsCommand(): Command {
   const command = new Command('runs').description('List runs by start time, newest first, and what each waits for');
-  return withService(withPaging(withRunFilter(command))).action(reporting(listRuns));
+  withPaging(withRunFilter(command)).option('--group', 'count failures by flow, step, code, host and error instead');
+  return withService(command).action(reporting(listRuns));
 }
 
 /** Adds the filters that lists of runs, and actions on many of them, have. */
@@ -86,23 +103,91 @@ export function withRunFilter(command: Command): Command {
     .option('--status <status>', `in this status: ${RUN_STATUSES.join(', ')}`)
     .option('--waiting <for>', `in flight, and waiting for this: ${WAIT_KINDS.join(', ')}`)
     .option('--search <text>', 'part of an id, the name of a flow, a trigger or a search key')
-    .option('--key <name:value>', 'with this search key, such as order:SO-1010');
+    .option('--key <name:value>', 'with this search key, such as order:SO-1010')
+    .option('--step <key>', 'in which this step failed')
+    .option('--code <code>', 'with a step that failed with this code, such as unexpected_status')
+    .option('--host <host>', 'with a step that failed calling this host, such as api.example.com')
+    .option('--error <text>', 'with a step whose error contains this; … stands for anything')
+    .option('--built-in', 'also those of the flow that sends alerts, which is built in');
   return withSpan(filtered);
 }
 
 /** The filter as the API takes it; times are milliseconds. */
 export async function runFilterOf(client: ServiceClient, options: RunFilterOptions) {
-  const { flow, status, waiting, search, key, since, until } = options;
+  const { flow, status, waiting, search, key, step, code, host, error, builtIn, since, until } = options;
   const flowId = flow === undefined ? undefined : await flowIdOf(client, flow);
-  return { flowId, status, waiting, search, searchKeys: key, since, until };
+  const cause = { step, code, host, error };
+  return { flowId, status, waiting, search, searchKeys: key, ...cause, includeBuiltIn: builtIn, since, until };
+}
+
+/** Whether an option narrows what a command is about. */
+export function isFiltered(options: RunFilterOptions): boolean {
+  const { flow, status, waiting, search, key, step, code, host, error, since, until } = options;
+  const given = [flow, status, waiting, search, key, step, code, host, error, since, until];
+  return given.some((each) => each !== undefined);
 }
 
 async function listRuns(options: RunsOptions): Promise<void> {
   const client = await clientOf(options);
   const filter = await runFilterOf(client, options);
+  if (options.group) return listFailures(client, filter, options);
   const runs = await askList(client, listPath('/flows/api/runs', { ...filter, take: options.take }));
   if (options.json) return printJson(runs);
   print(listOrNothing(RUN_COLUMNS, (runs as ServedRun[]).map(runRow), options.take));
+}
+
+interface ServedFailures {
+  readonly groups: readonly {
+    readonly flowId: string;
+    readonly step: string;
+    readonly code: string;
+    readonly host: string | null;
+    readonly error: string;
+    readonly count: number;
+    readonly firstAt: string;
+    readonly lastAt: string;
+    readonly trend: readonly number[];
+  }[];
+  readonly searchedUntil?: string;
+}
+
+async function listFailures(
+  client: ServiceClient,
+  filter: Awaited<ReturnType<typeof runFilterOf>>,
+  { json, take }: RunsOptions,
+): Promise<void> {
+  const { body } = await client.ask({ method: 'GET', path: listPath('/flows/api/runs/failures', filter) });
+  if (json) return printJson(body);
+  const { groups, searchedUntil } = body as ServedFailures;
+  if (groups.length === 0) return print('Nothing.\n');
+  const names = new Map((await listFlows(client, true)).map(({ id, name }) => [id, name]));
+  const rows = groups
+    .slice(0, take)
+    .map(({ flowId, step, code, host, error, count, firstAt, lastAt, trend }) => [
+      String(count),
+      sparkline(trend),
+      secondOf(firstAt),
+      secondOf(lastAt),
+      names.get(flowId) ?? flowId,
+      step,
+      code,
+      host ?? '-',
+      error,
+    ]);
+  print(table(['RUNS', 'TREND', 'FIRST', 'LAST', 'FLOW', 'STEP', 'CODE', 'HOST', 'ERROR'], rows));
+  if (groups.length > take) printError(`the ${take} most frequent of ${groups.length}; --take shows more\n`);
+  if (searchedUntil !== undefined)
+    printError(`the newest 10 000 failures alone, of runs since ${secondOf(searchedUntil)}\n`);
+}
+
+const BARS = '▁▂▃▄▅▆▇█';
+
+/** Numbers as bars; none is a blank. */
+function sparkline(numbers: readonly number[]): string {
+  const most = Math.max(...numbers);
+  return numbers
+    .map((number) => (number === 0 ? ' ' : (BARS[Math.ceil((number / most) * BARS.length) - 1] ?? '')))
+    .join('');
 }
 
 export const RUN_COLUMNS = ['RUN', 'STARTED', 'STATUS', 'FLOW', 'WHY'];
@@ -115,8 +200,8 @@ export function runRow(run: ServedRun): string[] {
 function whyOf({ waitingFor, failure }: ServedRun): string {
   if (failure === null) return waitingFor.map(waitText).join('; ');
   const { stepKey, code, message, handled } = failure;
-  // Without its code: the id leaves little room.
-  return `${stepKey}${handled ? ' (handled)' : ''}: ${message || code}`;
+  // The fact first, and without its code: the id leaves little room.
+  return `${message || code} (${stepKey}${handled ? ', handled' : ''})`;
 }
 
 /** What a step does meanwhile, and what it does at the time that is set, if one is; as the page has it. */

@@ -115,11 +115,11 @@ export interface ServedFlow {
 
 const FLOWS_A_PAGE = 500;
 
-/** All flows that the service has. */
-export async function listFlows(client: ServiceClient): Promise<ServedFlow[]> {
+/** All flows that the service has, with the one that is built in only if asked for. */
+export async function listFlows(client: ServiceClient, includeBuiltIn = false): Promise<ServedFlow[]> {
   const flows: ServedFlow[] = [];
   for (let skip = 0; ; skip += FLOWS_A_PAGE) {
-    const path = `/flows/api/flows?skip=${skip}&take=${FLOWS_A_PAGE}`;
+    const path = `/flows/api/flows?skip=${skip}&take=${FLOWS_A_PAGE}${includeBuiltIn ? '&includeBuiltIn=true' : ''}`;
     const { body } = await client.ask({ method: 'GET', path });
     if (!Array.isArray(body)) throw new CommandError('The answer is not a list of flows; is it a Sluice service?');
     const page = body as ServedFlow[];
@@ -130,7 +130,7 @@ export async function listFlows(client: ServiceClient): Promise<ServedFlow[]> {
 
 /** The flow with this id or name. Throws `CommandError` where there is none, or several. */
 export async function findFlow(client: ServiceClient, name: string): Promise<ServedFlow> {
-  const flows = await listFlows(client);
+  const flows = await listFlows(client, true);
   const found = flows.filter((flow) => flow.id === name.toLowerCase() || flow.name === name);
   if (found.length > 1) throw new CommandError(`${found.length} flows have the name "${name}"; give the id`);
   const [flow] = found;

@@ -122,10 +122,25 @@ describe('the list of runs', () => {
     const lines = stdout.split('\n');
     expect(lines[0]).toMatch(/^RUN +STARTED +STATUS +FLOW +WHY$/);
     expect(lines[1]).toMatch(new RegExp(`^${waiting}  \\S+Z  Running +asking  ask waits for the signal decision$`));
-    expect(lines[2]).toMatch(new RegExp(`^${failed}  \\S+Z  Failed +broken  charge: no.u001b`));
+    expect(lines[2]).toMatch(new RegExp(`^${failed}  \\S+Z  Failed +broken  no.u001b.*\\(charge\\)$`));
     expect(stdout).not.toContain('\u001b');
     const one = await sluice('runs', '--status', 'failed', '--flow', BROKEN_ID, '--json');
     expect(JSON.parse(one.stdout)).toMatchObject([{ id: failed, flowName: 'broken' }]);
+  });
+
+  it('takes what runs failed by as filters, and counts by it', async () => {
+    const failed = await startRun(BROKEN_ID, 'Failed');
+    const listed = await sluice('runs', '--step', 'ship', '--code', 'failed_on_purpose', '--error', 'NO boat', '--json');
+    expect(JSON.parse(listed.stdout)).toContainEqual(expect.objectContaining({ id: failed }));
+    expect((await sluice('runs', '--step', 'ship', '--error', 'money')).stdout).toBe('Nothing.\n');
+    expect((await sluice('runs', '--host', 'api.example.com')).stdout).toBe('Nothing.\n');
+    const { stdout } = await sluice('runs', '--flow', 'broken', '--group');
+    const [head, ...rows] = stdout.trimEnd().split('\n');
+    expect(head).toMatch(/^RUNS +TREND +FIRST +LAST +FLOW +STEP +CODE +HOST +ERROR$/);
+    expect(rows).toHaveLength(3);
+    expect(stdout).toMatch(/^\d+ +\S+ +\S+Z +\S+Z +broken +ship +failed_on_purpose +- +no boat$/m);
+    const plan = await sluice('retry', '--step', 'instead');
+    expect(plan).toMatchObject({ code: 0, stdout: '0 runs match; retry is for 0\n' });
   });
 
   it('says that there is more than it shows', async () => {
