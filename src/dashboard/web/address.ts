@@ -95,18 +95,29 @@ export function skipOf(query: URLSearchParams): number {
 }
 
 /** What the API is asked for the list of flows, and for the names of flows. */
-export const ALL_FLOWS = '/flows?take=500';
+export const ALL_FLOWS = '/flows?take=500&includeBuiltIn=true';
 
 /** How many rows a page of a list of deliveries, runs or interventions has. */
 const ROWS = 50;
 
+/** The parts of what a run failed by, as the address and the API have them. */
+export const CAUSE = ['step', 'code', 'host', 'error'] as const;
+
 /**
- * The lists whose filters the address keeps: what to ask the API for, and whether a list shows less than all there is, so
+ * The lists whose filters the address keeps: what to ask the API for, which filters its chart has too, and whether a list shows less than all there is, so
  * that an empty one says so.
  */
 export const lists = {
-  deliveries: { path: deliveriesPath, isNarrowed: hasAny(['flowId', 'reason', 'outcome', 'search', 'searchKeys']) },
-  runs: { path: runsPath, isNarrowed: hasAny(['flowId', 'status', 'waiting', 'search', 'searchKeys']) },
+  deliveries: {
+    path: deliveriesPath,
+    filter: deliveriesFilter,
+    isNarrowed: hasAny(['flowId', 'reason', 'outcome', 'search', 'searchKeys']),
+  },
+  runs: {
+    path: runsPath,
+    filter: runsFilter,
+    isNarrowed: hasAny(['flowId', 'status', 'waiting', 'search', 'searchKeys', ...CAUSE]),
+  },
   activity: { path: activityPath, isNarrowed: hasAny(['actor', 'action', 'target']) },
 };
 
@@ -131,7 +142,7 @@ export function spanOf(query: URLSearchParams, now = Date.now()): { readonly sin
 
 /** Where counters do not know, the API counts to here. */
 const COUNTED = 10_000;
-const UNCOUNTED = ['search', 'searchKeys', 'last', 'since', 'until', 'waiting'];
+const UNCOUNTED = ['search', 'searchKeys', 'last', 'since', 'until', 'waiting', ...CAUSE];
 
 /** Whether there may be more than a total says: the address has filters that no counters tell apart. */
 export function isTotalBound(query: URLSearchParams, total: number): boolean {
@@ -139,17 +150,26 @@ export function isTotalBound(query: URLSearchParams, total: number): boolean {
   return total === COUNTED && isUncounted;
 }
 
-function deliveriesPath(query: URLSearchParams): string {
+/** All that narrows a list but its time. */
+type Filter = Readonly<Record<string, string | boolean>>;
+
+const textsOf = (query: URLSearchParams, names: readonly string[]): Record<string, string> =>
+  Object.fromEntries(names.map((name) => [name, query.get(name) ?? '']));
+
+function deliveriesFilter(query: URLSearchParams): Filter {
   const outcome = query.get('outcome');
-  const skip = skipOf(query);
-  return withQuery('/webhooks/recent', {
-    flowId: query.get('flowId') ?? '',
-    reason: query.get('reason') ?? '',
-    search: query.get('search') ?? '',
-    searchKeys: query.get('searchKeys') ?? '',
+  return {
+    ...textsOf(query, ['flowId', 'reason', 'search', 'searchKeys']),
     rejectedOnly: outcome === 'rejected',
     acceptedOnly: outcome === 'accepted',
     heldOnly: outcome === 'held',
+  };
+}
+
+function deliveriesPath(query: URLSearchParams): string {
+  const skip = skipOf(query);
+  return withQuery('/webhooks/recent', {
+    ...deliveriesFilter(query),
     ...spanOf(query),
     skip: skip === 0 ? '' : skip,
     take: ROWS,
@@ -157,13 +177,18 @@ function deliveriesPath(query: URLSearchParams): string {
   });
 }
 
+function runsFilter(query: URLSearchParams): Filter {
+  return textsOf(query, ['flowId', 'status', 'waiting', 'search', 'searchKeys', ...CAUSE]);
+}
+
+/** What the failures of the runs of a list are asked for by. */
+export function failuresPath(query: URLSearchParams): string {
+  return withQuery('/runs/failures', { ...runsFilter(query), ...spanOf(query) });
+}
+
 function runsPath(query: URLSearchParams): string {
   return withQuery('/runs', {
-    flowId: query.get('flowId') ?? '',
-    status: query.get('status') ?? '',
-    waiting: query.get('waiting') ?? '',
-    search: query.get('search') ?? '',
-    searchKeys: query.get('searchKeys') ?? '',
+    ...runsFilter(query),
     ...spanOf(query),
     skip: skipOf(query),
     take: ROWS,

@@ -18,7 +18,7 @@ import type { findingSchema, RevisionAnswers } from '../api/revisions.ts';
 import type { RunBulkAnswers } from '../api/run-bulk.ts';
 import type { RunHistoryAnswers } from '../api/run-history.ts';
 import type { RunOutlineAnswers } from '../api/run-outline.ts';
-import type { runSchema, triggerSchema } from '../api/runs.ts';
+import type { RunFailures, runSchema, triggerSchema } from '../api/runs.ts';
 import type { scheduleSchema } from '../api/schedules.ts';
 import type { stepSchema } from '../api/steps.ts';
 import type { Graph } from './graph/graph.ts';
@@ -48,6 +48,7 @@ export interface Api
   readonly Path: z.output<typeof pathSchema>;
   readonly Replica: z.output<typeof replicaSchema>;
   readonly Run: z.output<typeof runSchema>;
+  readonly RunFailures: RunFailures;
   readonly RunOutline: Omit<RunOutlineAnswers['RunOutline'], 'graph'> & { readonly graph: Graph };
   readonly Intervention: z.output<typeof interventionSchema>;
   readonly LiveEvent: SentEvent;

@@ -15,7 +15,7 @@ import {
   Table,
 } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
-import { DeliveryPill, Icon, ReasonText } from '../kit/pill.tsx';
+import { DeliveryPill, Icon, ReasonText, StatusPill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import { chartOf, DeliveryBars, ListChart } from '../overview/charts.tsx';
 import { type Resource, useResource } from '../resource.ts';
@@ -29,7 +29,7 @@ export function DeliveriesPage() {
   const [query] = useQuery();
   const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS);
   const deliveries = useResource<PageOf<Api['Delivery']>>(lists.deliveries.path(query), {
-    refreshOn: ['delivery.received'],
+    refreshOn: ['delivery.received', 'run.completed'],
     keepPrevious: true,
   });
   const total = deliveries.data?.total;
@@ -55,7 +55,7 @@ export function DeliveriesPage() {
     >
       <Filters flows={flows} />
       <ListChart>
-        <DeliveryBars {...chartOf(query)} flowId={query.get('flowId') ?? undefined} />
+        <DeliveryBars {...chartOf(query)} filter={lists.deliveries.filter(query)} />
       </ListChart>
       <DeliveryList flows={flows.data ?? []} deliveries={deliveries} />
       {isRedelivering ? (
@@ -159,7 +159,7 @@ function DeliveryTable({ rows, flows, isStale }: DeliveryTableProps) {
     { name: 'Client', cell: ({ clientIp }) => <span class="mono">{clientIp}</span>, isMinor: true },
     { name: 'Size', cell: ({ bodyBytes }) => format.bytes(bodyBytes), align: 'end', isMinor: true },
     { name: 'Status', cell: ({ statusCode }) => statusCode, align: 'end', isMinor: true },
-    { name: 'Run', cell: RunCell, isMinor: true },
+    { name: 'Run', cell: RunCell },
   ];
   return (
     <Table
@@ -193,12 +193,12 @@ function FlowCell({ delivery, names }: { delivery: Api['Delivery']; names: Reado
   );
 }
 
-function RunCell({ runId, held }: Api['Delivery']) {
+function RunCell({ runId, runStatus, held }: Api['Delivery']) {
   if (held) return <span class="muted nowrap">not started</span>;
   if (runId === null) return <span class="muted">–</span>;
   return (
-    <a class="mono" href={`/flows/runs/${runId}`}>
-      {format.shortId(runId)}
+    <a class={runStatus === null ? 'mono' : ''} href={`/flows/runs/${runId}`} title={`Run ${runId}`}>
+      {runStatus === null ? format.shortId(runId) : <StatusPill status={runStatus} />}
     </a>
   );
 }

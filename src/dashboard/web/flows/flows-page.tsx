@@ -50,12 +50,14 @@ const COLUMNS: readonly Column<Api['Flow']>[] = [
 /** Every deployed flow. */
 export function FlowsPage() {
   const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS, { refreshOn: ['run.started', 'run.completed'] });
-  const [query] = useQuery();
+  const [query, changeQuery] = useQuery();
+  const isAll = query.get('builtIn') === 'true';
+  const shown = flows.data?.filter(({ builtIn }) => isAll || !builtIn);
   const wanted = query.get('search') ?? '';
   return (
     <Page
       title="Flows"
-      badges={flows.data === undefined ? null : <Total count={flows.data.length} />}
+      badges={shown === undefined ? null : <Total count={shown.length} />}
       actions={
         may('deploy') ? (
           <a class="button" href="/flows/flows/new">
@@ -67,11 +69,24 @@ export function FlowsPage() {
     >
       <search class="filters">
         <SearchFilter label="Search by name, id or slug" />
+        {flows.data?.some(({ builtIn }) => builtIn) ? (
+          <label class="check">
+            <input
+              type="checkbox"
+              checked={isAll}
+              onChange={() => changeQuery({ builtIn: isAll ? undefined : 'true' })}
+            />{' '}
+            Built-in flows
+          </label>
+        ) : null}
       </search>
       <div class="panel">
         <Loaded of={flows} lines={6}>
-          {(list) => (
-            <FlowTable flows={list.filter((flow) => flowMatches(flow, wanted))} isFiltered={wanted.trim() !== ''} />
+          {() => (
+            <FlowTable
+              flows={(shown ?? []).filter((flow) => flowMatches(flow, wanted))}
+              isFiltered={wanted.trim() !== ''}
+            />
           )}
         </Loaded>
       </div>

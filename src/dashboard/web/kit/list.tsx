@@ -231,13 +231,16 @@ export function SelectFilter({ name, label, choices }: { name: string; label: st
 }
 
 interface FlowChoices {
-  readonly data: readonly { readonly id: string; readonly name: string }[] | undefined;
+  readonly data: readonly { readonly id: string; readonly name: string; readonly builtIn: boolean }[] | undefined;
   readonly error: unknown;
 }
 
 export function FlowFilter({ flows: { data, error } }: { flows: FlowChoices }) {
   const none = data === undefined && error !== undefined ? 'Flows could not be read' : 'All flows';
-  const choices = (data ?? []).map(({ id, name }) => ({ value: id, text: name }));
+  const choices = (data ?? []).map(({ id, name, builtIn }) => ({
+    value: id,
+    text: builtIn ? `${name} (built in)` : name,
+  }));
   return <SelectFilter name="flowId" label="Flow" choices={[{ value: '', text: none }, ...choices]} />;
 }
 

@@ -41,7 +41,7 @@ export function RunChart({ window, flowId }: { window: ChartWindow; flowId: stri
     <Panel title={`Runs of ${window.name}`}>
       <RunBars
         window={window}
-        flowId={flowId}
+        filter={{ flowId }}
         onPick={(span) => navigate(withQuery('/flows/runs', { flowId, ...span }))}
       />
     </Panel>
@@ -54,7 +54,7 @@ export function ListChart({ children }: { children: ComponentChildren }) {
 }
 
 /** What a chart above a list shows, by the address of the list. */
-export function chartOf(query: URLSearchParams): Omit<BarsProps, 'flowId'> {
+export function chartOf(query: URLSearchParams): Omit<BarsProps, 'filter'> {
   const now = Date.now();
   const span = spanOf(query, now);
   const [since, until] = [timeOf(span.since), timeOf(span.until)];
@@ -75,16 +75,17 @@ interface Span {
 
 interface BarsProps {
   readonly window: ChartWindow;
-  readonly flowId?: string | undefined;
+  /** As the API takes it, without its time. */
+  readonly filter?: Readonly<Record<string, string | boolean>>;
   /** Called with the time of the bars that are clicked, or dragged over. */
   readonly onPick: (span: Span & Record<string, string>) => void;
   readonly picked?: readonly [since: number, until: number] | undefined;
   readonly isLow?: boolean;
 }
 
-export function DeliveryBars({ window, flowId, ...shared }: BarsProps) {
+export function DeliveryBars({ window, filter, ...shared }: BarsProps) {
   const times = useResource<Api['DeliveryTimes']>(
-    withQuery('/webhooks/timeseries', { ...askedOf(window, false), flowId }),
+    withQuery('/webhooks/timeseries', { ...askedOf(window, false), ...filter }),
     { refreshOn: ['delivery.received'], keepPrevious: true },
   );
   return (
@@ -109,9 +110,9 @@ export function DeliveryBars({ window, flowId, ...shared }: BarsProps) {
   );
 }
 
-export function RunBars({ window, flowId, ...shared }: BarsProps) {
+export function RunBars({ window, filter, ...shared }: BarsProps) {
   const times = useResource<{ bucket: ChartWindow['bucket']; buckets: readonly Api['RunBucket'][] }>(
-    withQuery('/runs/timeseries', { ...askedOf(window, true), flowId }),
+    withQuery('/runs/timeseries', { ...askedOf(window, true), ...filter }),
     { refreshOn: ['run.started', 'run.completed'], keepPrevious: true },
   );
   return (

@@ -1,4 +1,6 @@
 import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import { withQuery } from '../address.ts';
 import type { Api } from '../api-types.ts';
 import { format } from '../format.ts';
 import { CopyButton } from '../kit/copy.tsx';
@@ -49,8 +51,14 @@ interface RunContentProps {
 function RunContent({ outline, refresh }: RunContentProps) {
   const [query, changeQuery] = useQuery();
   const view = VIEWS.find(({ value }) => value === query.get('view'))?.value ?? 'graph';
-  const selected = query.get('step') ?? undefined;
-  const select = (stepKey: string | undefined) => changeQuery({ step: stepKey });
+  const [isClosed, setClosed] = useState(false);
+  // What failed is what people come for.
+  const failed = isClosed || view === 'input' ? undefined : failedStepOf(outline);
+  const selected = query.get('step') ?? failed;
+  const select = (stepKey: string | undefined) => {
+    setClosed(stepKey === undefined);
+    changeQuery({ step: stepKey });
+  };
   const StepsView = RUN_VIEWS[view === 'input' ? 'graph' : view];
   const shared = { outline, selected, onSelect: select };
   return (
@@ -69,10 +77,23 @@ function RunContent({ outline, refresh }: RunContentProps) {
           </header>
           {view === 'input' ? <TriggerPanel runId={outline.run.id} /> : <StepsView {...shared} />}
         </section>
-        {selected === undefined ? null : <StepPanel key={selected} stepKey={selected} {...shared} refresh={refresh} />}
+        {selected === undefined ? null : (
+          <StepPanel
+            key={selected}
+            stepKey={selected}
+            isAsked={query.get('step') !== null}
+            {...shared}
+            refresh={refresh}
+          />
+        )}
       </div>
     </>
   );
+}
+
+/** The step that made a run fail; undefined where none did, or where the run was only stopped. */
+function failedStepOf({ run: { status, failure } }: Api['RunOutline']): string | undefined {
+  return status === 'Failed' && failure !== null && !failure.handled ? failure.stepKey : undefined;
 }
 
 function RunFacts({ outline: { run, control, onFailure } }: { outline: Api['RunOutline'] }) {
@@ -244,6 +265,7 @@ function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
             {error === null ? null : `: ${error.message}`}
             {isHandled ? '. A later step handled it.' : ''}
           </span>
+          {run.failure?.stepKey === stepKey ? <a href={likeThis(run.flowId, run.failure)}>Failures like this</a> : null}
           <RetryButton outline={outline} stepKey={stepKey} refresh={refresh} />
         </div>
       ))}
@@ -252,6 +274,11 @@ function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
 }
 
 const NEEDS_A_PERSON: ReadonlySet<Api['Run']['waitingFor'][number]['for']> = new Set(['signal', 'secret']);
+
+/** The runs of the flow that failed so. */
+function likeThis(flowId: string, { stepKey, code, host, error }: NonNullable<Api['Run']['failure']>): string {
+  return withQuery('/flows/runs', { flowId, step: stepKey, code, host: host ?? '', error });
+}
 
 /** Signals and polls of steps outside of loops have notices of their own. */
 function isUntold(wait: Api['Run']['waitingFor'][number]): boolean {

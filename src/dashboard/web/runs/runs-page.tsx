@@ -10,6 +10,7 @@ import {
   Pager,
   SearchedUntil,
   SearchFilter,
+  Segments,
   SelectFilter,
   SpanFilter,
   Table,
@@ -19,12 +20,18 @@ import { RunPill, RunWhy } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
 import { LOOKS } from '../looks.ts';
 import { chartOf, ListChart, RunBars } from '../overview/charts.tsx';
-import { useResource } from '../resource.ts';
+import { type Resource, useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 import { WAITS } from '../words.ts';
 import { BulkActions } from './bulk.tsx';
+import { CauseFilters, CauseList } from './causes.tsx';
 
 const RUN_STATUSES = ['Running', 'Succeeded', 'Failed', 'TimedOut', 'Cancelled', 'Skipped'] as const;
+
+const SHOWN = [
+  { value: '', text: 'Runs' },
+  { value: 'cause', text: 'Failures by cause' },
+] as const;
 
 const WAIT_CHOICES = Object.entries(WAITS).map(([value, { label }]) => ({
   value,
@@ -61,7 +68,8 @@ const columnsOf = (runs: readonly Api['Run'][]): readonly Column<Api['Run']>[] =
 
 /** Runs, newest first; the address keeps the filters, and the list follows what happens. */
 export function RunsPage() {
-  const [query] = useQuery();
+  const [query, changeQuery] = useQuery();
+  const isGrouped = query.get('group') === 'cause';
   const runs = useResource<PageOf<Api['Run']>>(lists.runs.path(query), {
     refreshOn: ['run.started', 'run.completed'],
     keepPrevious: true,
@@ -88,16 +96,39 @@ export function RunsPage() {
           choices={[{ value: '', text: 'Waiting or not' }, ...WAIT_CHOICES]}
         />
         <SpanFilter />
+        <Segments
+          label="Show"
+          choices={SHOWN}
+          value={isGrouped ? 'cause' : ''}
+          onChange={(group) =>
+            changeQuery({ group: group === '' ? undefined : group, skip: undefined, sort: undefined })
+          }
+        />
       </search>
+      <CauseFilters />
       <ListChart>
-        <RunBars {...chartOf(query)} flowId={query.get('flowId') ?? undefined} />
+        <RunBars {...chartOf(query)} filter={lists.runs.filter(query)} />
       </ListChart>
+      {isGrouped ? <CauseList flows={flows.data ?? []} /> : <RunList runs={runs} flows={flows.data ?? []} />}
+    </Page>
+  );
+}
+
+interface RunListProps {
+  readonly runs: Resource<PageOf<Api['Run']>>;
+  readonly flows: readonly Api['Flow'][];
+}
+
+function RunList({ runs, flows }: RunListProps) {
+  const [query] = useQuery();
+  return (
+    <>
       <SearchedUntil at={runs.data?.searchedUntil} />
       <div class="panel">
         <Loaded of={runs} lines={8}>
           {({ items, total, skip, take }) =>
             items.length === 0 ? (
-              <NoRuns isFiltered={lists.runs.isNarrowed(query)} flows={flows.data ?? []} />
+              <NoRuns isFiltered={lists.runs.isNarrowed(query)} flows={flows} />
             ) : (
               <>
                 <Table
@@ -114,7 +145,7 @@ export function RunsPage() {
           }
         </Loaded>
       </div>
-    </Page>
+    </>
   );
 }
 

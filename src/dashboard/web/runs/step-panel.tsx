@@ -9,6 +9,7 @@ import { Icon, Pill, StatusPill } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
 import { entriesOf, explain, lastPollText, retryAdvice } from './explain.ts';
 import { SHOWN_SLOT_WAIT_MS } from './gantt-bars.ts';
+import { RequestFacts } from './request-facts.tsx';
 import { RetryButton, SignalButton } from './run-actions.tsx';
 import { lookOf, stepState } from './step-state.ts';
 import { useRunPart, useSiblings } from './use-run.ts';
@@ -18,12 +19,14 @@ interface StepPanelProps {
   readonly outline: Api['RunOutline'];
   readonly onSelect: (stepKey: string | undefined) => void;
   readonly refresh: () => void;
+  /** Whether a person opened it. */
+  readonly isAsked: boolean;
 }
 
 const NARROW = '(max-width: 1000px)';
 
 /** One step of a run: its state and why, its values and attempts. */
-export function StepPanel({ stepKey, outline, onSelect, refresh }: StepPanelProps) {
+export function StepPanel({ stepKey, outline, onSelect, refresh, isAsked }: StepPanelProps) {
   const { run } = outline;
   const panel = useRef<HTMLElement>(null);
   const step = useRunPart<Api['Step']>(`/runs/${run.id}/steps/${encodeURIComponent(stepKey)}`, outline);
@@ -31,7 +34,7 @@ export function StepPanel({ stepKey, outline, onSelect, refresh }: StepPanelProp
   const own = siblings.find((each) => each.stepKey === stepKey);
   useEffect(() => {
     // On a narrow screen the panel is below the view, out of sight.
-    if (matchMedia(NARROW).matches) panel.current?.scrollIntoView({ block: 'start', behavior: 'smooth' });
+    if (isAsked && matchMedia(NARROW).matches) panel.current?.scrollIntoView({ block: 'start', behavior: 'smooth' });
   }, []);
   return (
     <aside class="panel step-panel" ref={panel} aria-label={`Step ${stepKey}`}>
@@ -70,7 +73,7 @@ export function StepPanel({ stepKey, outline, onSelect, refresh }: StepPanelProp
   );
 }
 
-interface StepContentProps extends Omit<StepPanelProps, 'stepKey'> {
+interface StepContentProps extends Omit<StepPanelProps, 'stepKey' | 'isAsked'> {
   readonly step: Api['Step'] & Pick<Api['StepOutline'], 'signalName' | 'lastPoll' | 'subRunId'>;
   readonly siblings: readonly Api['StepOutline'][];
 }
@@ -112,6 +115,7 @@ function StepContent({ step, siblings, outline, onSelect, refresh }: StepContent
           </p>
         </div>
       )}
+      <RequestFacts step={step} />
       <Why step={step} siblings={siblings} outline={outline} onSelect={onSelect} />
       {step.startedAt === null ? null : (
         <dl class="facts">
@@ -127,6 +131,12 @@ function StepContent({ step, siblings, outline, onSelect, refresh }: StepContent
               <Duration from={step.startedAt} to={step.completedAt ?? run.completedAt} />
             </dd>
           </div>
+          {step.timeoutSeconds === null ? null : (
+            <div>
+              <dt>Limit of an attempt</dt>
+              <dd>{format.duration(step.timeoutSeconds * 1000)}</dd>
+            </div>
+          )}
         </dl>
       )}
       {step.status === 'Skipped' ? null : <ConditionList entries={entriesOf(step.evaluationTrace)} />}
