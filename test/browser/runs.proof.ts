@@ -84,10 +84,38 @@ describeInBrowser('runs', () => {
       .waitFor();
     await page.goto(`${service().url}/flows/runs?status=Failed&last=1h`);
     await page
-      .getByRole('cell', { name: /^charge: POST .* answered 500/ })
+      .getByRole('cell', { name: /^500 Internal Server Error · POST \/charge \(charge\)/ })
       .first()
       .waitFor();
     await expectNoHindrance(page);
+  });
+
+  it('that failed open the failed step with request and response, once closed no more', async () => {
+    const page = await open(`/flows/runs/${failedRun}`);
+    const panel = page.getByRole('complementary', { name: 'Step charge' });
+    await panel.getByText(`POST http://127.0.0.1:${shopPort}/charge`).waitFor();
+    await panel.getByRole('heading', { name: 'Response 500' }).waitFor();
+    await panel.getByText('Limit of an attempt').waitFor();
+    await panel.getByRole('button', { name: 'Close' }).click();
+    await panel.waitFor({ state: 'detached' });
+  });
+
+  it('that failed are counted by cause, and each cause is a filter of list, total and chart', async () => {
+    const page = await open('/flows/runs');
+    await page.getByRole('button', { name: 'Failures by cause' }).click();
+    await page.waitForURL('**/flows/runs?group=cause');
+    const error = /^500 Internal Server Error · POST \/charge$/;
+    await page.getByRole('link', { name: error }).waitFor();
+    await expectNoHindrance(page);
+    await page.getByRole('link', { name: error }).click();
+    await page.waitForURL(/step=charge/);
+    await page.getByRole('cell', { name: /\(charge\)$/ }).first().waitFor();
+    await page.getByRole('img', { name: /: 0 succeeded, [1-9]\d* failed, 0 in flight, 0 others/ }).waitFor();
+    await expectNoHindrance(page);
+    for (const part of ['step', 'code', 'host', 'error']) {
+      await page.getByRole('button', { name: `Any ${part}` }).click();
+    }
+    await page.getByRole('list', { name: 'Failed by' }).waitFor({ state: 'detached' });
   });
 
   it('are narrowed to a bar of the chart, and the way back is the longer span', async () => {

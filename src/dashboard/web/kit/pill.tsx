@@ -44,7 +44,7 @@ export function RunWhy({ run: { waitingFor, failure } }: { run: Pick<Api['Run'],
     return (
       <span class={`why-text ${failure.handled ? '' : 'bad'}`} title={`${failure.message}\n${failure.code}`}>
         {failure.handled ? 'Got over ' : null}
-        {failure.message} <b>{failure.stepKey}</b>
+        {failure.message} (<b>{failure.stepKey}</b>)
       </span>
     );
   }
