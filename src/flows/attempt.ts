@@ -92,9 +92,7 @@ async function runAndStore(lease: Lease, onRan: OnRan, services: AttemptServices
   const noting = createNoting(claim, services);
   const run = () => services.runStep(claim, lease.signal, { started, prepared: noting.expect });
   const tried =
-    claim.stop === null
-      ? await withStore(lease, services, () => traced(claim, run)).finally(noting.stop)
-      : undefined;
+    claim.stop === null ? await withStore(lease, services, () => traced(claim, run)).finally(noting.stop) : undefined;
   const ran = tried ?? stopped(lease);
   const durationMs = clock.monotonic() - startedAt;
   const { lease: next, isLast } = onRan(ran.result);

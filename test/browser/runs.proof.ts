@@ -109,7 +109,10 @@ describeInBrowser('runs', () => {
     await expectNoHindrance(page);
     await page.getByRole('link', { name: error }).click();
     await page.waitForURL(/step=charge/);
-    await page.getByRole('cell', { name: /\(charge\)$/ }).first().waitFor();
+    await page
+      .getByRole('cell', { name: /\(charge\)$/ })
+      .first()
+      .waitFor();
     await page.getByRole('img', { name: /: 0 succeeded, [1-9]\d* failed, 0 in flight, 0 others/ }).waitFor();
     await expectNoHindrance(page);
     for (const part of ['step', 'code', 'host', 'error']) {

@@ -130,7 +130,16 @@ describe('the list of runs', () => {
 
   it('takes what runs failed by as filters, and counts by it', async () => {
     const failed = await startRun(BROKEN_ID, 'Failed');
-    const listed = await sluice('runs', '--step', 'ship', '--code', 'failed_on_purpose', '--error', 'NO boat', '--json');
+    const listed = await sluice(
+      'runs',
+      '--step',
+      'ship',
+      '--code',
+      'failed_on_purpose',
+      '--error',
+      'NO boat',
+      '--json',
+    );
     expect(JSON.parse(listed.stdout)).toContainEqual(expect.objectContaining({ id: failed }));
     expect((await sluice('runs', '--step', 'ship', '--error', 'money')).stdout).toBe('Nothing.\n');
     expect((await sluice('runs', '--host', 'api.example.com')).stdout).toBe('Nothing.\n');

@@ -40,7 +40,14 @@ const replica = {
   steps: 0,
 };
 const wait = { flowId: ORDERS_ID, limit: null, count: 40, isMore: false, oldestDueAt: NOW - 42_000 };
-const longStep = { flowId: ORDERS_ID, runId: 'run', stepKey: 'book', known: 5, longestMs: 30_000, startedAt: NOW - 90_000 };
+const longStep = {
+  flowId: ORDERS_ID,
+  runId: 'run',
+  stepKey: 'book',
+  known: 5,
+  longestMs: 30_000,
+  startedAt: NOW - 90_000,
+};
 const waiting = { kind: 'steps_waiting_for_slot', link: `/flows/runs?status=Running&flowId=${ORDERS_ID}` } as const;
 const schedule = {
   flowId: ORDERS_ID,

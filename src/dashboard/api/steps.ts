@@ -59,7 +59,9 @@ export const stepSchema = z
     timeoutSeconds: z
       .number()
       .nullable()
-      .describe('How long one attempt may take: the time limit of the step, or of its request if that is shorter; null without any.'),
+      .describe(
+        'How long one attempt may take: the time limit of the step, or of its request if that is shorter; null without any.',
+      ),
     dueAt: field.time().nullable(),
     startedAt: field.time().nullable(),
     completedAt: field.time().nullable(),

@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto';
-import { STATUS_CODES } from 'node:http';
 import { createSecureContext } from 'node:tls';
 import { LRUCache } from 'lru-cache';
 import type { Agent } from 'undici';
@@ -173,10 +172,7 @@ function contentOf(inputs: HttpRequestInputs, forwarded: RunTrigger | undefined)
   return { body: isText ? String(inputs.body) : JSON.stringify(inputs.body), type };
 }
 
-function judged(
-  response: HttpResponse,
-  { isExpected, now }: { isExpected: boolean; now: number },
-): HandlerResult {
+function judged(response: HttpResponse, { isExpected, now }: { isExpected: boolean; now: number }): HandlerResult {
   const { status, headers } = response;
   const body = decodeBody(response.body, headers['content-type']);
   const output: Json = { status, headers, body };
@@ -185,12 +181,37 @@ function judged(
   return {
     kind: 'failed',
     code: 'unexpected_status',
-    message: [status, reasonIn(body) ?? STATUS_CODES[status] ?? 'is not an expected status'].join(' '),
+    message: [status, reasonIn(body) ?? STATUS_NAMES[status] ?? 'is not an expected status'].join(' '),
     retryable: status === 408 || status === 425 || status === 429 || status >= 500,
     ...(askedForMs === undefined ? {} : { retryAfterMs: askedForMs }),
     output,
   };
 }
+
+/** What is said of an answer that says nothing itself; of the statuses that APIs refuse with. */
+const STATUS_NAMES: Readonly<Record<number, string>> = {
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  402: 'Payment Required',
+  403: 'Forbidden',
+  404: 'Not Found',
+  405: 'Method Not Allowed',
+  406: 'Not Acceptable',
+  408: 'Request Timeout',
+  409: 'Conflict',
+  410: 'Gone',
+  412: 'Precondition Failed',
+  413: 'Content Too Large',
+  415: 'Unsupported Media Type',
+  422: 'Unprocessable Content',
+  425: 'Too Early',
+  429: 'Too Many Requests',
+  500: 'Internal Server Error',
+  501: 'Not Implemented',
+  502: 'Bad Gateway',
+  503: 'Service Unavailable',
+  504: 'Gateway Timeout',
+};
 
 /** Where APIs say in words why they refuse, the most telling first. */
 const REASON_FIELDS = ['message', 'detail', 'error_description', 'error', 'errors', 'title', 'description', 'reason'];

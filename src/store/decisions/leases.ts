@@ -39,10 +39,7 @@ const MOST_LONG = 20;
 const MOST_RUNNING = fixed('2000');
 const KNOWN_RUNS = fixed('50');
 
-function* listLongSteps(
-  port: Port,
-  { startedBefore }: Given<'listLongSteps'>,
-): Decision<readonly LongStep[]> {
+function* listLongSteps(port: Port, { startedBefore }: Given<'listLongSteps'>): Decision<readonly LongStep[]> {
   const steps = yield* port.all<Omit<LongStep, 'known' | 'longestMs'>>(sql`
     SELECT * FROM (
       SELECT s.run_id AS "runId", s.step_key AS "stepKey", s.flow_id AS "flowId",

@@ -31,7 +31,6 @@ async function failRuns(store: Store, runs: readonly (readonly Failure[])[]): Pr
     const flow = failures[0]?.flow ?? flowId;
     const keys = failures.map(({ step = 'book' }) => step);
     const graph = graphOf(Object.fromEntries([...keys, 'last'].map((key) => [key, []])));
-    await store.deployFlow(deployOf(graph, { id: flow }));
     const entries = Object.keys(graph).map((stepKey) => ({ stepKey, stepType: 'NoOp', dueAt: T0 }));
     const { revision } = await store.deployFlow(deployOf(graph, { id: flow }));
     const startedAt = T0 + n * 1000;
