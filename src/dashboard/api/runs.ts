@@ -129,7 +129,7 @@ export const controlSchema = z.object({
 });
 
 const NEWEST_FAILURES =
-  'step, code, host and error are about one and the same step; of the steps that match, the newest 10 000 are looked at.';
+  'step, code, host and error are about one and the same step; of the steps that match, the newest 10 000 count. host and error are looked for in the newest 30 000 that match the other filters.';
 
 /** What lists of runs, and actions on many of them, are narrowed by. */
 export const RUN_FILTER = {

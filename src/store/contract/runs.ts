@@ -103,7 +103,10 @@ export interface RunFilter extends TimeSpan {
    * those with the 10 000 steps that fell due last.
    */
   readonly waiting?: { readonly kind: WaitKind; readonly dueBefore: number } | undefined;
-  /** Only runs with a step that failed so: those with the newest 10 000 of these steps, by when their runs started. */
+  /**
+   * Only runs with a step that failed so: those with the newest 10 000 of these steps, by when their runs started. A host
+   * and a message are looked for in the newest 30 000 steps that match the rest.
+   */
   readonly cause?: CauseFilter | undefined;
 }
 

@@ -12,18 +12,27 @@ import { type FixedText, fixed, joined, type Query, sql } from './port.ts';
 /** The code of a step's error, which holds no character that JSON escapes. An index of failed steps has it. */
 const codeOfStep = fixed(`(split_part(split_part(error, '"code":"', 2), '"', 1) COLLATE "C")`);
 const newest = fixed(String(SEARCHED_ROWS));
+/** No index has hosts and messages: in SQLite so many are looked at in 250 ms. */
+const newestRead = fixed('30000');
 
-/** A step `s`, outside of loops, failed so. */
-function hasFailedBy({ step, code, host, error }: CauseFilter): Query {
-  const conditions = [
+/** A step `s`, outside of loops, failed so: what indexes tell of it. */
+function indexed({ step, code }: CauseFilter): Query[] {
+  return [
     sql`s.status = 'Failed' AND strpos(s.step_key, '.') = 0`,
     ...(step === undefined ? [] : [sql`s.step_key = ${step}`]),
     ...(code === undefined ? [] : [sql`${codeOfStep} = ${code}`]),
+  ];
+}
+
+/** And what its error alone tells. */
+function read({ host, error }: CauseFilter): Query[] {
+  return [
     ...(host === undefined ? [] : [hasHost(host.toLowerCase())]),
     ...(error === undefined ? [] : [hasMessage(error)]),
   ];
-  return joined(conditions, ' AND ');
 }
+
+const hasFailedBy = (cause: CauseFilter) => joined([...indexed(cause), ...read(cause)], ' AND ');
 
 function hasHost(host: string): Query {
   const origins = host.includes('://') ? [host] : [`https://${host}`, `http://${host}`];
@@ -43,17 +52,22 @@ export function runsFailedBy(
   place: FixedText,
 ): Query {
   const conditions = [
-    hasFailedBy(cause),
+    ...indexed(cause),
     ...(flowId === undefined ? [] : [sql`s.flow_id = ${flowId}`]),
     ...(withoutFlow === undefined ? [] : [sql`s.flow_id <> ${withoutFlow}`]),
     ...(status === undefined ? [] : [sql`r.status = ${status}`]),
     ...(since === undefined ? [] : [sql`r.started_at >= ${since}`]),
     ...(until === undefined ? [] : [sql`r.started_at < ${until}`]),
   ];
+  const matching = sql`FROM sluice.steps AS s /*sqlite: CROSS */ JOIN sluice.runs AS r ON r.id = s.run_id
+    WHERE ${joined(conditions, ' AND ')}`;
+  const ofError = read(cause);
   // Ids grow as runs start, so that the greatest are the newest.
+  if (ofError.length === 0) return sql`SELECT r.${place} ${matching} ORDER BY s.run_id DESC LIMIT ${newest}`;
   return sql`
-    SELECT r.${place} FROM sluice.steps AS s /*sqlite: CROSS */ JOIN sluice.runs AS r ON r.id = s.run_id
-    WHERE ${joined(conditions, ' AND ')} ORDER BY s.run_id DESC LIMIT ${newest}`;
+    SELECT place FROM (
+      SELECT r.${place} AS place, s.run_id, error ${matching} ORDER BY s.run_id DESC LIMIT ${newestRead}
+    ) AS failed WHERE ${joined(ofError, ' AND ')} ORDER BY run_id DESC LIMIT ${newest}`;
 }
 
 export interface FailedStepRow {
