@@ -38,7 +38,7 @@ const filters: [path: string, query: string, message: string][] = [
   [
     '/flows/api/runs/active',
     `flowId=${ORDERS_ID}`,
-    'flowId: there is no such query parameter. Known parameters are since, until',
+    'flowId: there is no such query parameter. Known parameters are includeBuiltIn, since, until',
   ],
   [
     '/flows/api/runs/active',

@@ -152,6 +152,7 @@ describe('one run', () => {
     ]);
     expect(steps[0]).toEqual({
       runId: id,
+      timeoutSeconds: null,
       stepKey: 'validate',
       stepType: 'NoOp',
       status: 'Succeeded',
@@ -194,6 +195,7 @@ describe('one run', () => {
       skipReason: null,
       evaluationTrace: null,
       attemptCount: 0,
+      timeoutSeconds: null,
       attempts: [],
       dueAt: null,
       startedAt: null,
