@@ -237,7 +237,9 @@ async function checkAgainstDatabase(folder: string | undefined, options: CheckOp
   const name = database.kind === 'sqlite' ? database.path : maskUrl(database.url);
   const inspection = await inspectStore(database).catch((error: unknown) => {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new CommandError(database.kind === 'sqlite' ? reason : `the database ${name} cannot be read: ${reason}`);
+    const setting = options.against === undefined ? ' (SLUICE_DATABASE_URL)' : '';
+    const told = database.kind === 'sqlite' ? reason : `the database ${name} cannot be read: ${reason}`;
+    throw new CommandError(`${told}${setting}`);
   });
   try {
     for (const flow of flows) known.issues.push(...(await warnOfUnseenPaths(flow, inspection)));

@@ -148,3 +148,20 @@ describe('createTriggerTable', () => {
     expect(only({})?.handshakes).toEqual([]);
   });
 });
+
+it.each([
+  [{}, true],
+  [{ webhookSignatureScheme: 'GitHub', webhookHmacKey: '7d5e0c9f41a86b23' }, true],
+  [{ webhookSignatureScheme: 'GitHub' }, false],
+  [{ webhookSignatureScheme: 'PayPal', webhookHmacKey: '8PT597110X687430LKGECATA' }, false],
+  [{ webhookSignatureScheme: 'Acme' }, false],
+] as const)('knows of %o whether sluice send can sign for it: %s', (inputs, canBeSigned) => {
+  const verifier = { name: 'Acme', verify: () => ({ outcome: 'verified' as const }) };
+  const settings = sampleSettings({ schemes: createSchemeRegistry({ verifiers: [verifier] }) });
+  const [prepared] = createTriggerTable({
+    flows: [deployedFlow({ webhooks: [sampleTrigger(inputs)] })],
+    defaultMode: 'Enforce',
+    preparer: gatePreparer(gateChain(), settings),
+  }).list();
+  expect(prepared?.canBeSigned).toBe(canBeSigned);
+});

@@ -41,7 +41,7 @@ export interface ManifestEditor {
 }
 
 interface EditorOptions {
-  readonly parent: HTMLElement;
+  readonly parent: EditorView['dom'];
   readonly text: string;
   /** Completes names and values; undefined completes nothing. */
   readonly schema: Schema | undefined;
