@@ -11,6 +11,7 @@ interface DeliveriesOptions extends ServiceOptions, SpanOptions, PagingOptions {
   readonly rejected?: true;
   readonly accepted?: true;
   readonly held?: true;
+  readonly outcome?: string;
   readonly search?: string;
   readonly key?: string;
 }
@@ -27,6 +28,7 @@ export interface ServedDelivery {
   readonly reason: string | null;
   readonly detail: string | null;
   readonly runId: string | null;
+  readonly outcome: string | null;
   readonly held: boolean;
 }
 
@@ -39,6 +41,7 @@ export function deliveriesCommand(): Command {
     .option('--rejected', 'those that failed a gate or were refused')
     .option('--accepted', 'all others')
     .option('--held', 'those whose runs start when their flow does again')
+    .option('--outcome <name>', 'with this outcome: duplicate, filtered or unevaluated')
     .option('--search <text>', 'part of an id, an address, a scheme, a reason, a detail or a search key')
     .option('--key <name:value>', 'with this search key, such as order:SO-1010');
   return withService(withPaging(withSpan(command))).action(reporting(listDeliveries));
@@ -46,10 +49,10 @@ export function deliveriesCommand(): Command {
 
 async function listDeliveries(options: DeliveriesOptions): Promise<void> {
   const client = await clientOf(options);
-  const { flow, reason, rejected, accepted, held, search, key, since, until, take } = options;
+  const { flow, reason, rejected, accepted, held, outcome, search, key, since, until, take } = options;
   const flowId = flow === undefined ? undefined : await flowIdOf(client, flow);
   const flags = { rejectedOnly: rejected, acceptedOnly: accepted, heldOnly: held };
-  const filter = { flowId, reason, ...flags, search, searchKeys: key, since, until, take };
+  const filter = { flowId, reason, ...flags, outcome, search, searchKeys: key, since, until, take };
   const deliveries = await askList(client, listPath('/flows/api/webhooks/recent', filter));
   if (options.json) return printJson(deliveries);
   const names = new Map((await listFlows(client)).map(({ id, name }) => [id, name]));
@@ -64,10 +67,11 @@ async function listDeliveries(options: DeliveriesOptions): Promise<void> {
 }
 
 /** What became of a delivery, in a few words. */
-export function resultOf({ statusCode, runId, held, reason, mode }: ServedDelivery): string {
+export function resultOf({ statusCode, runId, held, outcome, reason, mode }: ServedDelivery): string {
   const why = reason === null ? '' : `: ${reason}`;
   if (statusCode >= 400) return `refused${why}`;
   if (held) return `held${why}`;
+  if (outcome !== null) return `${outcome === 'unevaluated' ? 'accepted, unevaluated' : outcome}${why}`;
   if (runId === null) return `no run${why}`;
   return reason === null ? 'accepted' : `accepted in ${mode} mode${why}`;
 }

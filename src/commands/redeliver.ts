@@ -9,6 +9,7 @@ import { isoTimeOf, type SpanOptions, withSpan } from './time.ts';
 interface RedeliverOptions extends ServiceOptions, SpanOptions {
   readonly flow?: string;
   readonly refusedFor?: string;
+  readonly filtered?: true;
   readonly limit: number;
   readonly yes?: true;
   readonly force?: true;
@@ -19,7 +20,7 @@ interface RedeliverOptions extends ServiceOptions, SpanOptions {
 /** What became of a delivery that was judged again. */
 interface Redelivery {
   readonly redeliveredFrom: string;
-  readonly outcome: 'accepted' | 'would be accepted' | 'accepted before' | 'refused' | 'not possible';
+  readonly outcome: 'accepted' | 'would be accepted' | 'accepted before' | 'filtered' | 'refused' | 'not possible';
   /** Why a gate or the flow refused it. */
   readonly reason: string | null;
   readonly message: string;
@@ -31,10 +32,11 @@ const MOST = 500;
 
 export function redeliverCommand(): Command {
   const command = new Command('redeliver')
-    .description('Judge refused deliveries again, as of the time they arrived, and accept those that pass')
+    .description('Judge refused or filtered deliveries again, as of the time they arrived, and accept those that pass')
     .argument('[deliveries...]', 'ids of deliveries')
     .option('--flow <flow>', 'instead of ids: refused ones of the flow with this id or name')
-    .option('--refused-for <code>', 'instead of ids: those with this reason, such as signature_mismatch');
+    .option('--refused-for <code>', 'instead of ids: those with this reason, such as signature_mismatch')
+    .option('--filtered', 'with a filter: those that webhookWhen filtered, instead of refused ones');
   withSpan(command)
     .option(
       '--limit <count>',
@@ -56,14 +58,14 @@ export function redeliverCommand(): Command {
 }
 
 async function redeliver(ids: readonly string[], options: RedeliverOptions): Promise<void> {
-  const { flow, refusedFor, since, until, force, reason } = options;
-  const isFiltered = [flow, refusedFor, since, until].some((given) => given !== undefined);
-  if (isFiltered === ids.length > 0) {
+  const { flow, refusedFor, filtered, since, until, force, reason } = options;
+  const hasFilter = [flow, refusedFor, filtered, since, until].some((given) => given !== undefined);
+  if (hasFilter === ids.length > 0) {
     throw new CommandError('Give either the ids of deliveries, or a filter such as --flow or --since');
   }
-  if (isFiltered && force) throw new CommandError('--force is for deliveries that are named, one by one');
+  if (hasFilter && force) throw new CommandError('--force is for deliveries that are named, one by one');
   const client = await clientOf(options);
-  if (isFiltered) return redeliverMany(client, options);
+  if (hasFilter) return redeliverMany(client, options);
   const said = JSON.stringify({ force, reason });
   const redeliverOne = async (id: string) => {
     const { body } = await client.ask({ method: 'POST', path: `/flows/api/webhooks/${id}/redeliver`, body: said });
@@ -78,9 +80,10 @@ interface ManyAnswer {
 }
 
 async function redeliverMany(client: ServiceClient, options: RedeliverOptions): Promise<void> {
-  const { flow, refusedFor, since, until, limit, yes, reason, json } = options;
+  const { flow, refusedFor, filtered, since, until, limit, yes, reason, json } = options;
   const flowId = flow === undefined ? undefined : await flowIdOf(client, flow);
-  const filter = { flowId, reason: refusedFor, since: isoTimeOf(since), until: isoTimeOf(until), limit };
+  const span = { since: isoTimeOf(since), until: isoTimeOf(until) };
+  const filter = { flowId, reason: refusedFor, filtered, ...span, limit };
   const ask = async (path: string, body: object) =>
     (await client.ask({ method: 'POST', path, body: JSON.stringify(body) })).body as ManyAnswer;
   const plan = await ask(PATH, { ...filter, plan: true });
@@ -101,7 +104,7 @@ const PATH = '/flows/api/webhooks/redeliver';
 
 /** What became of each that was planned, or is planned for it. */
 function asText(planned: readonly Redelivery[], ended: readonly Redelivery[]): string {
-  if (planned.length === 0) return 'No refused delivery matches.\n';
+  if (planned.length === 0) return 'No such delivery matches.\n';
   const rows = planned.map((item) => {
     const { outcome, ...rest } = ended.find((each) => each.redeliveredFrom === item.redeliveredFrom) ?? item;
     return [item.redeliveredFrom, outcome, textOf({ outcome, ...rest })];

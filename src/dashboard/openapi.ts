@@ -218,13 +218,14 @@ const receiveEndpoint = {
 
 function acceptedAnswer() {
   const ids = { runId: id, deliveryId: id };
-  const shape = (description: string, flag: Readonly<Record<string, object>> = {}) => ({
+  const shape = (description: string, flag: Readonly<Record<string, object>> = {}, named: object = ids) => ({
     type: 'object',
     description,
-    properties: { ...ids, ...flag },
-    required: ['runId', 'deliveryId', ...Object.keys(flag)],
+    properties: { ...named, ...flag },
+    required: [...Object.keys(named), ...Object.keys(flag)],
     additionalProperties: false,
   });
+  const isFiltered = { filtered: { const: true } };
   return {
     description: 'Accepted, or a handshake of the publisher',
     content: {
@@ -233,6 +234,7 @@ function acceptedAnswer() {
           anyOf: [
             shape('Accepted: the run has started.'),
             shape('Seen before: the ids of the first run and of this delivery.', { duplicate: { const: true } }),
+            shape('webhookWhen of the trigger is false: no run starts.', isFiltered, { deliveryId: id }),
             shape('Held: the run starts when the flow is enabled or resumed.', { held: { const: true } }),
             { description: 'The answer to a handshake, or the webhookResponse of the trigger.' },
           ],

@@ -162,7 +162,9 @@ function compileError(source: string, error: unknown, reads: Reader): Expression
   // `steps.my-step.status` subtracts: the likeliest way to an unknown name.
   const hint = source[position - 1] === '-' ? '; a key with a dash is written ["like-this"]' : '';
   const known =
-    reads === 'delivery' ? 'a search key reads body and headers' : 'expressions read trigger, steps and loop';
+    reads === 'delivery'
+      ? 'expressions of a trigger read body and headers'
+      : 'expressions read trigger, steps and loop';
   const reason = `"${name}" is not known; ${known}${hint}`;
   return new ExpressionError({ expression: source, reason, position });
 }

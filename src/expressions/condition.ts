@@ -1,6 +1,6 @@
 import { isExactNumber, type Json, type JsonObject, parseJson } from '../model/json.ts';
 import { type CompiledExpression, compileExpression, ExpressionError, prepareContext } from './compile.ts';
-import type { ExpressionContext } from './context.ts';
+import type { ExpressionContext, Reader } from './context.ts';
 import { formatPath, type JsonPath } from './json-path.ts';
 import { ConversionError, kindOf } from './values.ts';
 
@@ -13,8 +13,8 @@ type ConditionOutcome =
   /** It failed or gave no boolean: neither true nor false may be concluded. */
   | { readonly error: string; readonly trace: JsonObject };
 
-/** Compiles a `when`. Throws `ExpressionError`, also where the result cannot be a boolean. */
-export function compileCondition(source: string, reads: 'step' | 'response' = 'step'): CompiledExpression {
+/** Compiles a condition. Throws `ExpressionError`, also where the result cannot be a boolean. */
+export function compileCondition(source: string, reads: Reader = 'step'): CompiledExpression {
   const trimmed = source.trim();
   if (trimmed.startsWith('${') && trimmed.endsWith('}')) {
     const reason = `is an expression already: leave out the \${ }, as in ${trimmed.slice(2, -1).trim()}`;

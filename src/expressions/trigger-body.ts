@@ -43,6 +43,7 @@ export class ArrivingBody {
   readonly #contentType: string | undefined;
   #json: { readonly text: string; readonly value: Json } | undefined;
   #parsed: ParsedBody | undefined;
+  #exact: ParsedBody | undefined;
 
   constructor(bytes: Uint8Array, contentType: string | undefined) {
     this.#bytes = bytes;
@@ -70,6 +71,14 @@ export class ArrivingBody {
     const parsed = this.parsed();
     if ('error' in parsed) throw new ConversionError(`the body cannot be read: ${parsed.error}`);
     return parsed.value;
+  }
+
+  /** As `value`, however large it is and with every number exact: for what decides about the delivery. */
+  exactValue(): Json {
+    if (this.#bytes.byteLength <= MAX_KEYED_BYTES) return this.value();
+    this.#exact ??= parseBody(this.#bytes, this.#contentType);
+    if ('error' in this.#exact) throw new ConversionError(`the body cannot be read: ${this.#exact.error}`);
+    return this.#exact.value;
   }
 
   #parse(): ParsedBody {

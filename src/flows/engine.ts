@@ -120,7 +120,8 @@ export function createEngine(services: EngineServices): Engine {
       const result = await accept({ run, idempotencyKey });
       if (result.kind === 'outdated') return undefined;
       if (result.kind === 'conflict') return result;
-      if (result.kind !== 'accepted') return { kind: 'duplicate', runId: result.runId };
+      if (result.kind === 'duplicate') return { kind: 'duplicate', runId: result.runId };
+      if (result.kind !== 'accepted') throw new Error(`A trigger without nonce and filter was ${result.kind}.`);
       return { kind: 'started', runId: run.id };
     });
   };

@@ -12,6 +12,7 @@ import type { Manifest } from './schema.ts';
 import { checkSearchKeys } from './search-keys.ts';
 import { graphSecrets, snapshotOf } from './secrets.ts';
 import { subFlowsIn } from './sub-flows.ts';
+import { checkTriggerExpressions } from './trigger-expressions.ts';
 import {
   checkGates,
   resolveTrigger,
@@ -179,7 +180,7 @@ function loadDraft(
       ...(searchKeys === undefined ? {} : { searchKeys }),
     });
   }
-  problems.push(...checkSearchKeys(triggers));
+  problems.push(...checkSearchKeys(triggers), ...checkTriggerExpressions(triggers));
   const deadline = timeoutSeconds === undefined ? {} : { timeoutSeconds };
   const bound = concurrency === undefined ? {} : { concurrency };
   const failure = onFailure === undefined ? {} : { onFailure };

@@ -151,6 +151,9 @@ const fields = {
   webhookDuplicateResponse: anyCase(['conflict', 'acknowledge']).describe(
     'Answer to a delivery that was already accepted: conflict (409) or acknowledge (200 with the first run); conflict by default.',
   ),
+  webhookWhen: text.describe(
+    'CEL condition over body and headers: where it is false, the answer is 200 and no run starts.',
+  ),
   webhookHoldDeliveries: z
     .boolean()
     .describe('Whether deliveries to a disabled or drained flow are kept and start their runs later.'),

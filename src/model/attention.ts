@@ -19,6 +19,7 @@ export const ATTENTION = {
   schedule_paused: 'info',
   refusals_rising: 'warning',
   payload_drift: 'warning',
+  expression_failed: 'warning',
   deliveries_to_disabled_flow: 'warning',
   deliveries_held: 'info',
   deliveries_held_long: 'warning',

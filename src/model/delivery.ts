@@ -49,6 +49,14 @@ export const REASON_CODES = [
 ] as const;
 export type Reason = (typeof REASON_CODES)[number];
 
+/**
+ * What else became of a delivery than a run of its own or a refusal. `duplicate`: it repeats what started another run.
+ * `filtered`: an expression of its trigger keeps it from starting one. `unevaluated`: it started one although such an
+ * expression could not be evaluated.
+ */
+export const DELIVERY_OUTCOMES = ['duplicate', 'filtered', 'unevaluated'] as const;
+export type DeliveryOutcome = (typeof DELIVERY_OUTCOMES)[number];
+
 /** A header's name as HTTP allows it: RFC 9110, section 5.6.2. */
 export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
@@ -89,6 +97,8 @@ export interface DeliveryRecord {
   readonly bodyKey?: string | undefined;
   /** The refused delivery that was accepted later under this id. */
   readonly redeliveredFrom?: string | undefined;
+  /** Absent where it has a run of its own, or was refused. */
+  readonly outcome?: DeliveryOutcome | undefined;
   /** Its run starts once the flow starts runs again. Known of what is read from the store. */
   readonly isHeld?: boolean | undefined;
   /** Of its run, where that is kept. Known of what is read from the store. */

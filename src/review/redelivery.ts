@@ -1,5 +1,5 @@
 import { StoreUnavailableError } from '../errors.ts';
-import { isMalformedJson } from '../expressions/trigger-body.ts';
+import { ArrivingBody, isMalformedJson } from '../expressions/trigger-body.ts';
 import { startsRuns } from '../flows/catalog.ts';
 import { START_TRIES } from '../flows/engine.ts';
 import { type Delivery, type DeliveryRecord, REASON_CODES, type Reason } from '../model/delivery.ts';
@@ -10,11 +10,11 @@ import { acceptDelivery } from '../webhooks/receive.ts';
 import { hasSameGates } from '../webhooks/triggers.ts';
 import { isUnserved, judgeByCurrentTrigger, type ReviewServices, restore, triggerOf } from './judge-again.ts';
 
-/** What became of a refused delivery that was judged again. */
+/** What became of a delivery without a run that was judged again. */
 export interface Redelivery {
-  /** The refused one. */
+  /** That delivery. */
   readonly redeliveredFrom: string;
-  readonly outcome: 'accepted' | 'would be accepted' | 'accepted before' | 'refused' | 'not possible';
+  readonly outcome: 'accepted' | 'would be accepted' | 'accepted before' | 'filtered' | 'refused' | 'not possible';
   readonly reason: Reason | null;
   readonly message: string;
   /** The delivery and the run that it became; null where it became none. */
@@ -29,14 +29,16 @@ export interface RedeliveryOptions {
   readonly isPlan: boolean;
 }
 
+const FILTERED = 'webhookWhen of its trigger is false for it: no run starts';
+
 /** Reasons of gates: those that a person may overrule. */
 const OVERRULED: ReadonlySet<Reason> = new Set(
   REASON_CODES.filter((reason) => isOfGate(reason) && reason !== 'nonce_replayed'),
 );
 
 /**
- * Judges a refused delivery again, as of the time at which it came, by today's trigger, and accepts it if it passes. One
- * refused delivery becomes one run at most, however often and by how many it is asked for.
+ * Judges a refused or filtered delivery again, as of the time at which it came, by today's trigger, and accepts it if it passes. One
+ * such delivery becomes one run at most, however often and by how many it is asked for.
  */
 export async function redeliver(
   record: DeliveryRecord,
@@ -63,7 +65,9 @@ async function judgeAndAccept(
     const message = 'the delivery was accepted when it arrived and has a run; re-run that run instead';
     return resultOf('not possible', { message, runId: record.runId });
   }
-  if (record.statusCode < 400) return resultOf('not possible', { message: 'the delivery was not refused' });
+  if (record.statusCode < 400 && record.outcome !== 'filtered') {
+    return resultOf('not possible', { message: 'the delivery was not refused' });
+  }
   const known = await services.store.findRedelivery(record.id);
   if (known !== undefined) return resultOf('accepted before', { message: 'it was already redelivered', ...known });
   const trigger = triggerOf(record, services.triggers());
@@ -99,6 +103,9 @@ async function judgeAndAccept(
     return resultOf('refused', { reason: 'invalid_json' });
   }
   if (options.isPlan) {
+    const body = new ArrivingBody(delivery.body, delivery.headers['content-type']);
+    const said = trigger.judgeByExpressions?.(delivery.headers, body);
+    if (said?.isFiltered === true) return resultOf('filtered', { message: FILTERED });
     const message = isOverruled ? 'only by force: its gates refuse it' : 'it passes every gate';
     return resultOf('would be accepted', { reason: refusal, message });
   }
@@ -134,6 +141,7 @@ async function accept(
   if (result.kind === 'outdated') return undefined;
   if (result.kind === 'replayed') return resultOf('refused', { reason: 'nonce_replayed', runId: result.runId });
   if (result.kind === 'conflict') return resultOf('refused', { reason: 'idempotency_conflict', runId: result.runId });
+  if (result.kind === 'filtered') return resultOf('filtered', { message: FILTERED });
   const kept = await services.store.findRedelivery(record.id);
   if (result.kind === 'duplicate') {
     return resultOf('accepted before', { message: 'a run was already started for it', runId: result.runId, ...kept });

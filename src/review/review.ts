@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify';
+import { ArrivingBody } from '../expressions/trigger-body.ts';
 import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import type { Delivery, DeliveryRecord, GateResult, Reason } from '../model/delivery.ts';
 import type { Json, JsonObject } from '../model/json.ts';
@@ -95,7 +96,9 @@ async function dryRun(delivery: Delivery, idOrSlug: string, services: ReviewServ
   const replays: Reason[] = replayedRunId === undefined ? [] : ['nonce_replayed'];
   const others = refusal === null || judgement.violations.includes(refusal) || replays.includes(refusal);
   const violations = [...judgement.violations, ...replays, ...(others ? [] : [refusal])];
-  const results = withUnasked(trigger, judgement.gateResults);
+  const body = new ArrivingBody(delivery.body, delivery.headers['content-type']);
+  const said = refusal === null ? trigger.judgeByExpressions?.(delivery.headers, body) : undefined;
+  const results = [...withUnasked(trigger, judgement.gateResults), ...(said?.told ?? [])];
   const { flowId, triggerKey } = trigger.trigger;
   const statusCode = refusal === null ? 200 : REASONS[refusal].statusCode;
   const bodyBytes = delivery.body.byteLength;

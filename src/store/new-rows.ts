@@ -43,6 +43,7 @@ export function deliveryRow(record: [Unstored] extends [never] ? DeliveryRecord 
     request_url: record.requestUrl ?? null,
     body_key: record.bodyKey ?? null,
     redelivered_from: record.redeliveredFrom ?? null,
+    outcome: record.outcome ?? null,
   };
 }
 

@@ -247,6 +247,7 @@ export const TABLES = {
       request_url: 'text',
       body_key: 'text',
       redelivered_from: 'id',
+      outcome: 'text',
       kept_bytes: 'integer',
       body: 'bytes',
     },

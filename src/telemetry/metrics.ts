@@ -15,6 +15,9 @@ export interface Metrics {
   /** `flow` is the flow's id, `none` or `other`, `scheme` a scheme's name or `none`. */
   readonly webhookReceived: FlowCounter<'result' | 'scheme'>;
   readonly webhookRejected: FlowCounter<'reason'>;
+  /** Answered with 200 and no run of their own, as repetitions. */
+  readonly webhookDuplicate: FlowCounter<never>;
+  readonly webhookFiltered: FlowCounter<never>;
   readonly webhookBodyBytes: Histogram;
   readonly webhookProcessingMs: FlowHistogram<'result'>;
   readonly runsStarted: FlowCounter<'trigger'>;
@@ -288,6 +291,18 @@ function webhookMetrics(registers: Registry[], { counted, timed }: Flows) {
       name: 'webhook_rejected_total',
       help: 'Deliveries refused, or that Enforce would refuse while auditing, by flow and reason.',
       labelNames: ['flow', 'reason'],
+      registers,
+    }),
+    webhookDuplicate: flowCounter(counted, {
+      name: 'webhook_duplicate_total',
+      help: 'Deliveries answered with 200 that repeat another one and start no run, by flow.',
+      labelNames: ['flow'],
+      registers,
+    }),
+    webhookFiltered: flowCounter(counted, {
+      name: 'webhook_filtered_total',
+      help: 'Deliveries answered with 200 that webhookWhen keeps from starting a run, by flow.',
+      labelNames: ['flow'],
       registers,
     }),
     webhookBodyBytes: new Histogram({

@@ -315,6 +315,8 @@ const FIELDS: { readonly [Field in keyof WebhookInputs]-?: readonly Aspect[] | '
   webhookEnforcementMode: ['mode'],
   webhookPublicUrl: ['signature'],
   webhookDuplicateResponse: 'answer',
+  // Keeps runs from starting; who gets in stays the same.
+  webhookWhen: 'answer',
   webhookHoldDeliveries: 'answer',
   webhookResponse: 'answer',
 };

@@ -157,10 +157,11 @@ async function accept(reception: TriggeredReception, services: ReceiverServices)
   if (result.kind === 'outdated') return undefined;
   if (result.kind === 'conflict') return refuse(reception, 'idempotency_conflict', services);
   if (result.kind === 'replayed') return answerReplay(reception, result, services);
-  const { runId, kind } = result;
   const known = result.isReplay ? withViolation(judgement, 'nonce_replayed') : judgement;
+  const runId = result.kind === 'filtered' ? null : result.runId;
   reportDelivery({ ...reception, judgement: known }, runId, services);
-  return accepted({ runId, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
+  countFate(reception, result.kind, services);
+  return accepted({ runId, deliveryId: delivery.id, kind: result.kind }, trigger.acceptedResponse);
 }
 
 /** A nonce that was accepted before: 409, or the first run's id where the trigger acknowledges honest retries. */
@@ -173,21 +174,33 @@ async function answerReplay(
   const isAcknowledged = trigger.trigger.inputs.webhookDuplicateResponse === 'acknowledge' && replay.hasSameBody;
   if (!isAcknowledged) return refuse(reception, 'nonce_replayed', services);
   const { runId } = replay;
+  const kind = runId === null ? 'filtered' : 'duplicate';
   const repeated = { ...reception, judgement: withViolation(reception.judgement, 'nonce_replayed') };
   await keepDelivery(repeated, { statusCode: 200, runId, isDuplicate: true }, services);
   reportDelivery(reception, null, services);
-  return accepted({ runId, deliveryId: delivery.id, kind: 'duplicate' }, trigger.acceptedResponse);
+  countFate(reception, kind, services);
+  return accepted({ runId, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
+}
+
+type Fate = 'accepted' | 'duplicate' | 'filtered' | 'held';
+
+function countFate({ trigger }: TriggeredReception, fate: Fate, { metrics }: ReceiverServices): void {
+  const labels = { flow: trigger.trigger.flowId };
+  if (fate === 'duplicate') metrics.webhookDuplicate.inc(labels);
+  if (fate === 'filtered') metrics.webhookFiltered.inc(labels);
 }
 
 /** Publishers that want to read something of their own get that; all others get the ids. */
 function accepted(
-  ids: { readonly runId: string; readonly deliveryId: string; readonly kind: 'accepted' | 'duplicate' | 'held' },
+  ids: { readonly runId: string | null; readonly deliveryId: string; readonly kind: Fate },
   response: AcceptedResponse | undefined,
 ): WebhookAnswer {
   const { runId, deliveryId, kind } = ids;
   if (response !== undefined) return { statusCode: 200, ...response, deliveryId };
-  const more = { accepted: {}, duplicate: { duplicate: true }, held: { held: true } }[kind];
-  const body = JSON.stringify({ runId, deliveryId, ...more });
+  const more = { accepted: {}, duplicate: { duplicate: true }, filtered: { filtered: true }, held: { held: true } }[
+    kind
+  ];
+  const body = JSON.stringify({ ...(runId !== null && { runId }), deliveryId, ...more });
   return { statusCode: 200, contentType: JSON_TYPE, body, deliveryId };
 }
 
@@ -245,7 +258,9 @@ export function acceptDelivery(
   const attributes = { 'flow.id': flow.record.id, 'flow.trigger': definition.triggerKey };
   return inSpan({ name: 'flow.trigger', parent, attributes }, async (triggerSpan) => {
     const runId = services.newId();
-    const record = recordOf(reception, { statusCode: 200, runId }, services);
+    const body = reception.body ?? new ArrivingBody(delivery.body, delivery.headers['content-type']);
+    const said = trigger.judgeByExpressions?.(delivery.headers, body);
+    const record = recordOf({ ...reception, said, body }, { statusCode: 200, runId }, services);
     const run = services.engine.planRun({
       runId,
       flow,
@@ -268,6 +283,7 @@ export function acceptDelivery(
       verifiedBy: verifyingKey(reception),
       // Anyone can guess the key of an event that is still to come.
       idempotencyKey: isVerified(reception) ? idempotencyKey(delivery.headers['idempotency-key']) : undefined,
+      isFiltered: said?.isFiltered === true ? true : undefined,
       run,
     };
     if (reception.redelivery === undefined && admissionTo(trigger, services) === 'held') {

@@ -13,6 +13,7 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import { isOfGate, REASONS, refused, type WebhookAnswer } from './answers.ts';
 import { headerKeys, shownHeaders } from './headers.ts';
 import { type Judgement, refusedFor, withUnasked } from './pipeline.ts';
+import type { Said } from './trigger-expressions.ts';
 import type { PreparedTrigger, UnservedAddress } from './triggers.ts';
 
 /** One delivery on its way, with its trigger and what the gates said about it so far. */
@@ -27,6 +28,8 @@ export interface Reception {
   readonly startedAt: number;
   /** Set for a redelivery by a person: what the record says instead. */
   readonly redelivery?: Pick<DeliveryRecord, 'receivedAt' | 'redeliveredFrom' | 'detail'> | undefined;
+  /** What the trigger's expressions say of it; absent where it has none, or they were not asked. */
+  readonly said?: Said | undefined;
   /** The body as far as it was looked at; absent where no one has. */
   readonly body?: ArrivingBody | undefined;
 }
@@ -37,7 +40,7 @@ export type TriggeredReception = Reception & { readonly trigger: PreparedTrigger
 /** The status of the answer, and the run that holds the body. */
 interface Answered extends Pick<DeliveryRecord, 'statusCode' | 'runId'> {
   /** An honest retry that the trigger acknowledges: it repeats a nonce and is not refused. */
-  readonly isDuplicate?: true;
+  readonly isDuplicate?: boolean;
 }
 
 /**
@@ -45,19 +48,20 @@ interface Answered extends Pick<DeliveryRecord, 'statusCode' | 'runId'> {
  * first failure in pipeline order, even if the answer had another cause.
  */
 export function recordOf(
-  { delivery, trigger, unserved, judgement, startedAt, body }: Omit<Reception, 'span'>,
-  { statusCode, runId, isDuplicate }: Answered,
+  { delivery, trigger, unserved, judgement, startedAt, said, body }: Omit<Reception, 'span'>,
+  { statusCode, runId, isDuplicate = false }: Answered,
   { clock, defaultMode }: { readonly clock: Clock; readonly defaultMode: EnforcementMode },
 ): DeliveryRecord {
   const { refusal, reason, violations } = judgement;
   const mode = trigger?.mode ?? defaultMode;
   // A lenient mode accepts a replay, and only the store can tell that it is one.
   const mayBeReplay = mode !== 'Enforce' && judgement.evidence.nonce !== undefined;
-  const mayBeMarked = runId === null || violations.length > 0 || mayBeReplay;
+  const mayBeMarked = runId === null || violations.length > 0 || mayBeReplay || said?.isFiltered === true;
   // Only what was posted can be judged again; the query of a handshake may hold a token.
   const mayBeJudgedAgain = mayBeMarked && delivery.method === 'POST';
   const { searchKeys, told } = searchKeysOf({ delivery, trigger, body }, refusal);
   const gateResults = trigger === undefined ? undefined : withUnasked(trigger, judgement.gateResults);
+  const further = [...(said?.told ?? []), ...(told === undefined ? [] : [told])];
   return {
     id: delivery.id,
     ...addressOf({ trigger, unserved }),
@@ -65,22 +69,30 @@ export function recordOf(
     clientIp: delivery.clientIp,
     mode,
     scheme: trigger?.schemeName ?? null,
-    rejected: violations.length > 0 && isDuplicate !== true,
+    rejected: violations.length > 0 && !isDuplicate,
     enforced: statusCode >= 400 && statusCode < 500,
     statusCode,
     reason,
     violations,
     detail: judgement.detail,
     bodyBytes: refusal === 'body_too_large' ? announcedBytes(delivery) : delivery.body.byteLength,
-    body: runId === null && refusal !== 'body_too_large' ? delivery.body : null,
+    // Someone with a captured delivery may send a repetition for ever, and must not fill the disk with it.
+    body: runId === null && refusal !== 'body_too_large' && !isDuplicate ? delivery.body : null,
     headers: shownHeaders(delivery.headers, trigger?.headersRead.names),
     processingMs: clock.monotonic() - startedAt,
     runId,
     usedPreviousKey: judgement.evidence.usedPreviousKey ?? false,
-    gateResults: told === undefined ? gateResults : [...(gateResults ?? []), told],
+    gateResults: further.length === 0 ? gateResults : [...(gateResults ?? []), ...further],
     requestUrl: mayBeJudgedAgain ? keptUrl(delivery.requestUrl, trigger) : undefined,
+    outcome: outcomeOf({ runId, isDuplicate }, said),
     searchKeys,
   };
+}
+
+/** The store may find that it is another one. */
+function outcomeOf({ runId, isDuplicate }: Pick<Answered, 'runId' | 'isDuplicate'>, said: Said | undefined) {
+  if (isDuplicate === true) return runId === null ? 'filtered' : 'duplicate';
+  return said?.isUnevaluated === true ? 'unevaluated' : undefined;
 }
 
 /** The trigger that the delivery was sent to, as far as there is one. */

@@ -19,6 +19,7 @@ import { keysInForce } from './schemes/scheme-keys.ts';
 import { signsWithSameKey } from './schemes/sign.ts';
 import { GRADES, type Grade } from './schemes/spec.ts';
 import { type PreparedKeys, prepareSearchKeys } from './search-keys.ts';
+import { type JudgeByExpressions, prepareExpressions } from './trigger-expressions.ts';
 
 /** A webhook trigger of the deployed revision, ready to judge deliveries. */
 export interface PreparedTrigger {
@@ -53,6 +54,8 @@ export interface PreparedTrigger {
   readonly holdsDeliveries: boolean;
   /** What the trigger or its publisher wants to read instead of the ids; undefined for the ids. */
   readonly acceptedResponse: AcceptedResponse | undefined;
+  /** Absent where it has no expressions that decide about a delivery. */
+  readonly judgeByExpressions: JudgeByExpressions | undefined;
   /** Absent where its deliveries have no search keys. */
   readonly searchKeys: PreparedKeys | undefined;
 }
@@ -284,6 +287,7 @@ function prepare(
     mayReadQuery: mayReadQuery(resolved),
     holdsDeliveries: inputs.webhookHoldDeliveries ?? holdDeliveries,
     acceptedResponse: inputs.webhookResponse ?? scheme?.acceptedResponse,
+    judgeByExpressions: prepareExpressions(trigger),
     searchKeys: prepareSearchKeys(trigger, resolved),
   };
 }

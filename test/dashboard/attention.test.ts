@@ -25,6 +25,7 @@ const calm: Situation = {
   storage: { fileBytes: 0, walBytes: 0, freeBytes: null, oldestNonceEnd: null },
   keys: [],
   drifts: [],
+  unevaluated: [],
   alertTargets: 0,
   unreadable: [],
   lacking: [],

@@ -66,6 +66,7 @@ describe('one delivery', () => {
       gateResults: expect.any(Array),
       hints: [],
       signature: { scheme: 'GitHub', keys: { current: expect.stringMatching(/^[0-9a-f]{8}$/), previous: null } },
+      outcome: null,
       held: false,
       searchKeys: {},
       requestUrl: null,

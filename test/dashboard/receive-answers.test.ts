@@ -44,6 +44,7 @@ const ROWS: Record<string, Row> = {
   'is accepted': { status: 200 },
   'would be held': { status: 200, inputs: { webhookHoldDeliveries: true } },
   'is known by its key': { status: 200, headers: { 'idempotency-key': 'k' }, isSecond: true },
+  'is filtered': { status: 200, inputs: { webhookWhen: 'body.order > 1' } },
   'is acknowledged again': {
     status: 200,
     inputs: { webhookNonceHeader: 'X-Id', webhookDuplicateResponse: 'acknowledge' },

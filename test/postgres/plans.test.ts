@@ -257,6 +257,8 @@ const questions: Question[] = [
   ['countEndedRuns', T0],
   ['deliveryStats', T0 + 61_001],
   ['countDeliveries', { since: T0, recentSince: T0 }],
+  ['countUnevaluated', T0],
+  ['listDeliveries', { skip: 0, take: 50, outcome: 'filtered' }],
   ['countBooks', { since: T0, until: T0 + 60_000 }],
   ...flows.flatMap((flow): Question[] => [
     ['deliveryTimeseries', { flowId: undefined, ...flow, ...range }],

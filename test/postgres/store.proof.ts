@@ -1,4 +1,5 @@
 import { acceptance } from '../store/conformance/acceptance.ts';
+import { filters } from '../store/conformance/filters.ts';
 import { holds } from '../store/conformance/holds.ts';
 import { idempotency } from '../store/conformance/idempotency.ts';
 import { nonces } from '../store/conformance/nonces.ts';
@@ -8,5 +9,5 @@ import { openEmpty } from './schemas.ts';
 storeConformance('PostgreSQL', openEmpty);
 companyConformance('PostgreSQL', openEmpty);
 
-const accepting = [acceptance, nonces, idempotency, holds];
+const accepting = [acceptance, nonces, idempotency, filters, holds];
 runSuites('PostgreSQL with one connection that accepts', () => openEmpty({ acceptConnections: 1 }), accepting);

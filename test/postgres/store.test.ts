@@ -1,4 +1,5 @@
 import { acceptance } from '../store/conformance/acceptance.ts';
+import { filters } from '../store/conformance/filters.ts';
 import { idempotency } from '../store/conformance/idempotency.ts';
 import { leases } from '../store/conformance/leases.ts';
 import { ledgerTime } from '../store/conformance/ledger-time.ts';
@@ -10,4 +11,14 @@ import { runSuites } from '../store/conformance.ts';
 import { openEmpty } from './schemas.ts';
 
 // What no delivery and no step may be lost or doubled by; all suites run in the proof of the same name.
-runSuites('PostgreSQL', openEmpty, [acceptance, nonces, nonceNames, routes, ledgerTime, idempotency, leases, replicas]);
+runSuites('PostgreSQL', openEmpty, [
+  acceptance,
+  nonces,
+  nonceNames,
+  routes,
+  ledgerTime,
+  idempotency,
+  filters,
+  leases,
+  replicas,
+]);

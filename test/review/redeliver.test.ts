@@ -185,3 +185,43 @@ it.each(deliveryStores())('judges a delivery again, once, with the records in th
   expect(await get(app, '/flows/api/runs')).toHaveLength(2);
   expect(await get(app, '/flows/api/webhooks/stats')).toMatchObject({ accepted: 1, rejected: 2, total: 3 });
 });
+
+describe('a delivery that webhookWhen filtered', () => {
+  const NONE = "body.canary == 'none'";
+  const nonce = { webhookNonceHeader: 'X-GitHub-Delivery', webhookReplayToleranceSeconds: 300 };
+
+  it.each(deliveryStores())(
+    'starts one run once the expression lets it, with records in the %s',
+    async (deliveryStore) => {
+      const app = await deploy({ ...nonce, webhookWhen: NONE }, { deliveryStore });
+      expect(await deliver(app)).toEqual({ deliveryId: expect.any(String), filtered: true });
+      const id = await newestId(app);
+      const still = { outcome: 'filtered', runId: null, deliveryId: null };
+      for (const body of [{}, { force: true }]) expect(await redeliver(app, id, body)).toMatchObject(still);
+      expect((await get(app, `/flows/api/webhooks/${id}`)).redelivery).toMatchObject({ possible: false });
+      const manifest = { id: FLOW_ID, version: '2', triggers: { hook: hookWith({ ...nonce }) }, steps: {} };
+      const put = await app.fastify.inject({ method: 'PUT', url: `/flows/api/flows/${FLOW_ID}`, payload: manifest });
+      expect(put.statusCode, put.body).toBe(200);
+      expect((await get(app, `/flows/api/webhooks/${id}`)).redelivery).toMatchObject({ possible: true });
+      const { runId } = await redeliver(app, id);
+      expect(runId).toEqual(expect.any(String));
+      expect(await redeliver(app, id)).toMatchObject({ outcome: 'accepted before', runId });
+      expect(await deliver(app)).toMatchObject({ statusCode: 409 });
+      expect(await get(app, '/flows/api/runs')).toHaveLength(1);
+    },
+  );
+
+  it('is planned and redelivered with many, apart from refused ones', async () => {
+    const app = await deploy({ ...nonce, webhookWhen: NONE });
+    for (const n of ['n-1', 'n-2']) await deliver(app, signed(n));
+    const plan = async (filtered: boolean) =>
+      (await post(app, '/flows/api/webhooks/redeliver', { body: JSON.stringify({ filtered }) })).items;
+    expect(await plan(false)).toEqual([]);
+    expect(await plan(true)).toMatchObject([{ outcome: 'filtered' }, { outcome: 'filtered' }]);
+  });
+});
+
+const hookWith = (inputs: WebhookInputs) => ({
+  type: 'webhook',
+  inputs: { webhookSlug: 'hook', webhookSignatureScheme: 'GitHub', webhookHmacKey: GITHUB_SECRET, ...inputs },
+});

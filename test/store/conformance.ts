@@ -12,6 +12,7 @@ import { deliveries } from './conformance/deliveries.ts';
 import { deploys } from './conformance/deploys.ts';
 import { failures } from './conformance/failures.ts';
 import { figures } from './conformance/figures.ts';
+import { filters } from './conformance/filters.ts';
 import { flows } from './conformance/flows.ts';
 import { holds } from './conformance/holds.ts';
 import { hostileStrings } from './conformance/hostile-strings.ts';
@@ -76,6 +77,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     routes,
     ledgerTime,
     idempotency,
+    filters,
     deliveries,
     searchKeys,
     keys,
@@ -117,6 +119,7 @@ export function acceptingConformance(name: string, open: () => Promise<Store>): 
     nonceNames,
     ledgerTime,
     idempotency,
+    filters,
     deliveries,
     payloads,
     searchKeys,
@@ -126,7 +129,7 @@ export function acceptingConformance(name: string, open: () => Promise<Store>): 
 
 /** What is accepted is accepted alike while others are accepted in the same turn. */
 export function companyConformance(name: string, open: () => Promise<Store>): void {
-  const suites = [acceptance, nonces, nonceNames, idempotency, holds];
+  const suites = [acceptance, nonces, nonceNames, idempotency, filters, holds];
   runSuites(`${name}, in company`, async () => inCompany(await open()), suites);
 }
 

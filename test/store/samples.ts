@@ -78,7 +78,7 @@ export function aRun(change: Partial<NewRun> = {}): NewRun {
 
 /** The run that a result names. */
 export function runIdOf(result: AcceptResult | undefined): string | undefined {
-  return result !== undefined && 'runId' in result ? result.runId : undefined;
+  return result !== undefined && 'runId' in result ? (result.runId ?? undefined) : undefined;
 }
 
 export function aNonce(change: Partial<NonceClaim> = {}): NonceClaim {

@@ -13,6 +13,8 @@ function runAll() {
   for (const flow of ['none', ...flowIds]) {
     metrics.webhookReceived.inc({ flow, result: 'accepted', scheme: 'GitHub' });
     metrics.webhookRejected.inc({ flow, reason: 'signature_mismatch' });
+    metrics.webhookDuplicate.inc({ flow });
+    metrics.webhookFiltered.inc({ flow });
     metrics.webhookProcessingMs.observe({ flow, result: 'accepted' }, 3);
     metrics.runsStarted.inc({ flow, trigger: 'webhook' });
     metrics.runsCompleted.inc({ flow, status: 'Succeeded' });
@@ -41,6 +43,8 @@ it('the flows that metrics name are bounded, and what is left out is counted as 
   expect(Object.fromEntries(named)).toEqual({
     webhook_received_total: 1_002,
     webhook_rejected_total: 1_002,
+    webhook_duplicate_total: 1_002,
+    webhook_filtered_total: 1_002,
     webhook_processing_ms: 102,
     sluice_runs_started_total: 1_002,
     sluice_runs_completed_total: 1_002,

@@ -422,6 +422,7 @@ describe('any two chains', () => {
       'webhookSlug',
       'webhookVerifyToken',
       'webhookDuplicateResponse',
+      'webhookWhen',
       'webhookHoldDeliveries',
       'webhookResponse',
     ]);

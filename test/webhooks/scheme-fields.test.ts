@@ -67,6 +67,7 @@ const VALUES: { readonly [Field in keyof WebhookInputs]-?: NonNullable<WebhookIn
   webhookEnforcementMode: 'Enforce',
   webhookPublicUrl: 'https://hooks.example.com/in',
   webhookDuplicateResponse: 'acknowledge',
+  webhookWhen: 'true',
   webhookHoldDeliveries: true,
   webhookResponse: { contentType: 'text/plain', body: 'ok' },
 };

@@ -20,6 +20,7 @@ import type {
   SlotWaits,
   StorageMeasure,
   Store,
+  UnevaluatedCount,
 } from '../../store/store.ts';
 import { presetConcerns } from '../../webhooks/checks.ts';
 import { missingKey } from '../../webhooks/learned-keys.ts';
@@ -92,6 +93,8 @@ interface Situation extends Pick<Parameters<typeof openCircuits>[0], 'hosts'> {
   readonly storage: StorageMeasure;
   readonly keys: readonly KeyReport[];
   readonly drifts: readonly TriggerDrifts[];
+  /** Deliveries of the last 24 hours of which an expression of their trigger could not be evaluated. */
+  readonly unevaluated: readonly UnevaluatedCount[];
   /** Targets that are to be told. */
   readonly alertTargets: number;
 }
@@ -164,21 +167,35 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
   const { store, catalog, scheduler, triggers, clock, stepConcurrency: concurrency } = services;
   const now = clock.now();
   const since = now - LOOK_BACK_HOURS * HOUR_MS;
-  const [ended, deliveries, held, schedules, waits, longSteps, hosts, replicas, keys, drifts, storage, lacking] =
-    await Promise.all([
-      store.countEndedRuns(since),
-      store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
-      store.listHeld(),
-      scheduler.list(),
-      store.listSlotWaits({ now, dueBefore: now - LONG_SLOT_WAIT_MS }),
-      store.listLongSteps({ startedBefore: now - LONG_STEP_MS }),
-      services.hosts.list(),
-      sharingReplicas(services),
-      reportKeys({ ...services, triggers: triggers() }),
-      listDrifts(services),
-      store.measureStorage(),
-      listSecretWaits(services),
-    ]);
+  const [
+    ended,
+    deliveries,
+    held,
+    schedules,
+    waits,
+    longSteps,
+    hosts,
+    replicas,
+    keys,
+    drifts,
+    storage,
+    lacking,
+    unevaluated,
+  ] = await Promise.all([
+    store.countEndedRuns(since),
+    store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
+    store.listHeld(),
+    scheduler.list(),
+    store.listSlotWaits({ now, dueBefore: now - LONG_SLOT_WAIT_MS }),
+    store.listLongSteps({ startedBefore: now - LONG_STEP_MS }),
+    services.hosts.list(),
+    sharingReplicas(services),
+    reportKeys({ ...services, triggers: triggers() }),
+    listDrifts(services),
+    store.measureStorage(),
+    listSecretWaits(services),
+    store.countUnevaluated(since),
+  ]);
   const slots = { ...waits, concurrency };
   const alertTargets = services.alerts()?.targets.length ?? 0;
   const dead = deadReplicas(services);
@@ -197,6 +214,7 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
     keys,
     drifts,
     lacking,
+    unevaluated,
     alertTargets,
   };
   return { now, flows: catalog.list(), triggers: triggers().list(), ...known };
@@ -247,6 +265,7 @@ export function attentionTo(situation: Situation): AttentionItem[] {
     ...schedules(situation),
     ...risingRefusals(situation),
     ...driftItems(situation.drifts),
+    ...failedExpressions(situation),
     ...disabledFlows(situation),
     ...heldDeliveries(situation),
     ...closedFlows(situation.flows),
@@ -466,6 +485,17 @@ function risingRefusals({ deliveries, triggers, flows, now }: Situation): Findin
         triggerKey,
       },
     ];
+  });
+}
+
+function failedExpressions({ unevaluated, flows, now }: Situation): Finding[] {
+  return unevaluated.map(({ flowId, triggerKey, count }) => {
+    const [deliveries, their] = count === 1 ? ['1 delivery', 'its'] : [`${count} deliveries`, 'their'];
+    const message =
+      `An expression of the trigger ${nameOf(flowId, flows)}/${triggerKey} could not be evaluated for ${deliveries} ` +
+      `(since ${iso(now - LOOK_BACK_HOURS * HOUR_MS)}): ${their} runs started all the same, and the records say why`;
+    const link = `/flows/deliveries?flowId=${flowId}&outcome=unevaluated`;
+    return { kind: 'expression_failed', message, link, triggerKey };
   });
 }
 

@@ -57,8 +57,8 @@ async function readBooks(
   const since = Math.min(until, Math.max(wanted, now - kept.days * DAY_MS));
   const span = { since: isoTime(since), until: isoTime(until), isCut: since > wanted };
   const books = kept.hasLog ? await store.countBooks({ since, until }) : UNKNOWN;
-  const { accepted, runs, held, discarded, duplicates, unaccounted } = books;
-  return { ...span, accepted, runs, held, discarded, filtered: 0, duplicates, coalesced: 0, unaccounted };
+  const { accepted, runs, held, discarded, filtered, duplicates, unaccounted } = books;
+  return { ...span, accepted, runs, held, discarded, filtered, duplicates, coalesced: 0, unaccounted };
 }
 
 const UNKNOWN: Readonly<Record<keyof Books, null>> = {
@@ -66,6 +66,7 @@ const UNKNOWN: Readonly<Record<keyof Books, null>> = {
   runs: null,
   held: null,
   discarded: null,
+  filtered: null,
   duplicates: null,
   unaccounted: null,
 };

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { maskUrl } from '../../manifest/mask.ts';
-import { type DeliveryRecord, REASON_CODES } from '../../model/delivery.ts';
+import { DELIVERY_OUTCOMES, type DeliveryRecord, REASON_CODES } from '../../model/delivery.ts';
 import { ENFORCEMENT_MODES, RUN_STATUSES } from '../../model/manifest.ts';
 import type { DeliveryFilter } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
@@ -41,6 +41,12 @@ export const deliverySchema = z
       .enum(RUN_STATUSES)
       .nullable()
       .describe('Of its run; null if it has none, or the run was deleted since.'),
+    outcome: z
+      .enum(DELIVERY_OUTCOMES)
+      .nullable()
+      .describe(
+        '`duplicate`: it repeats what started the run. `filtered`: webhookWhen of its trigger was false, so it started none. `unevaluated`: it started a run, because an expression of its trigger failed. null for all others.',
+      ),
     usedPreviousKey: z.boolean(),
     held: z.boolean().describe('Accepted, but its run does not exist until the flow starts runs again.'),
     searchKeys: z.record(z.string(), z.string()).describe('Its search keys, by name; empty if its trigger has none.'),
@@ -62,6 +68,7 @@ export const DELIVERY_FILTER = {
   heldOnly: parameter
     .flag()
     .meta({ description: 'Held until the flow starts runs; only the newest 10 000 of those. false by default.' }),
+  outcome: parameter.oneOf(DELIVERY_OUTCOMES).meta({ description: 'Those with this `outcome`.' }),
   search: parameter.freeText(200).meta({
     description:
       'Part of an id, client address, trigger key, scheme, reason, detail or run id, in the newest 10 000 entries that match the other filters (`searchedUntil` says how far back those go); or, at any age, a search key or its beginning, `NAME:VALUE` for one whole search key, or at least the first 8 characters of an id. What has the text as its whole id or search key comes first.',
@@ -100,6 +107,7 @@ export const deliveryRoutes: ApiRoutes = (app, { store }) => {
 export function deliveryView(record: DeliveryRecord): z.output<typeof deliverySchema> {
   return {
     ...record,
+    outcome: record.outcome ?? null,
     held: record.isHeld === true,
     runStatus: record.runStatus ?? null,
     searchKeys: record.searchKeys ?? {},

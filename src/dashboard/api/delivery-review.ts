@@ -43,7 +43,9 @@ const deliveryDetailSchema = deliverySchema
     redelivery: z
       .object({ possible: z.boolean(), message: z.string() })
       .nullable()
-      .describe('Whether a redelivery can accept it, perhaps only with force; null if the delivery was not refused.'),
+      .describe(
+        'Whether a redelivery can accept it, perhaps only with force; null if the delivery was neither refused nor filtered.',
+      ),
     repeats: z
       .object({ runId: field.id(), deliveryId: field.id().nullable() })
       .nullable()
@@ -68,7 +70,7 @@ const dryRunSchema = z
 const redeliverySchema = z
   .object({
     redeliveredFrom: field.id(),
-    outcome: z.enum(['accepted', 'would be accepted', 'accepted before', 'refused', 'not possible']),
+    outcome: z.enum(['accepted', 'would be accepted', 'accepted before', 'filtered', 'refused', 'not possible']),
     reason: reasonSchema.nullable(),
     message: z.string(),
     deliveryId: field.id().nullable(),
@@ -123,6 +125,7 @@ const manyBody = z
     reason: reasonSchema.optional(),
     since: isoInstant.optional(),
     until: isoInstant.optional(),
+    filtered: z.boolean().optional().describe('Those that webhookWhen filtered, instead of refused ones.'),
     limit: z.int().min(1).max(500).default(100),
     plan: z.boolean().default(true),
     token: planToken,
@@ -226,7 +229,7 @@ const addRedelivery: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/:deliveryId/redeliver',
     route('deliveries', {
       operationId: 'redeliverDelivery',
-      summary: 'Judges a refused delivery again, as of the time it arrived, and accepts it if it passes',
+      summary: 'Judges a refused or filtered delivery again, as of the time it arrived, and accepts it if it passes',
       params: z.object({ deliveryId: parameter.guid() }),
       command: [oneBody, { force: true, reason: 'the key was wrong' }],
       answer: redeliverySchema,
@@ -256,7 +259,9 @@ const addRedelivery: ApiRoutes = (app, services) => {
       const asked = { request, action: 'redeliverDeliveries' };
       const at = clock.now();
       const found = async () => {
-        const page = await store.listDeliveries({ ...filter, refusedOnly: true, skip: 0, take: limit });
+        const { filtered, ...rest } = filter;
+        const which = filtered ? ({ outcome: 'filtered' } as const) : { refusedOnly: true };
+        const page = await store.listDeliveries({ ...rest, ...which, skip: 0, take: limit });
         return page.items.toReversed().map(({ id }) => id);
       };
       const isOfPlan = !plan && token !== undefined;
@@ -283,7 +288,7 @@ async function findDelivery(deliveryId: string, { store }: DashboardServices) {
 
 /** What force could do is possible; whether it should is for a person to say. */
 async function planOf(record: DeliveryRecord, { reviewer }: DashboardServices) {
-  if (record.runId !== null || record.statusCode < 400) return null;
+  if (record.runId !== null || (record.statusCode < 400 && record.outcome !== 'filtered')) return null;
   const { outcome, message } = await reviewer.redeliver(record, { isForced: true, isPlan: true });
   return { possible: outcome === 'would be accepted', message };
 }

@@ -146,9 +146,14 @@ const UNCOUNTED = ['search', 'searchKeys', 'last', 'since', 'until', 'waiting', 
 
 /** Whether there may be more than a total says: the address has filters that no counters tell apart. */
 export function isTotalBound(query: URLSearchParams, total: number): boolean {
-  const isUncounted = query.get('outcome') === 'held' || UNCOUNTED.some((name) => (query.get(name) ?? '') !== '');
+  const isUncounted =
+    !['', 'accepted', 'rejected'].includes(query.get('outcome') ?? '') ||
+    UNCOUNTED.some((name) => (query.get(name) ?? '') !== '');
   return total === COUNTED && isUncounted;
 }
+
+/** What the address calls an outcome and the API a flag. */
+const FLAGS = ['', 'accepted', 'rejected', 'held'];
 
 /** All that narrows a list but its time. */
 type Filter = Readonly<Record<string, string | boolean>>;
@@ -157,12 +162,13 @@ const textsOf = (query: URLSearchParams, names: readonly string[]): Record<strin
   Object.fromEntries(names.map((name) => [name, query.get(name) ?? '']));
 
 function deliveriesFilter(query: URLSearchParams): Filter {
-  const outcome = query.get('outcome');
+  const outcome = query.get('outcome') ?? '';
   return {
     ...textsOf(query, ['flowId', 'reason', 'search', 'searchKeys']),
     rejectedOnly: outcome === 'rejected',
     acceptedOnly: outcome === 'accepted',
     heldOnly: outcome === 'held',
+    outcome: FLAGS.includes(outcome) ? '' : outcome,
   };
 }
 

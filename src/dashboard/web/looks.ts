@@ -31,6 +31,7 @@ export const LOOKS = {
     accepted: ['good', 'check', 'Accepted'],
     'would be accepted': ['good', 'check', 'Would be accepted'],
     'accepted before': ['quiet', 'replay', 'Accepted before'],
+    filtered: ['quiet', 'skip', 'Filtered'],
     refused: ['bad', 'cross', 'Refused'],
     'not possible': ['quiet', 'off', 'Not possible'],
   } satisfies Record<Api['Redelivery']['outcome'], LookRow>,
@@ -77,22 +78,26 @@ export function runLook({ status, waitingFor: [wait] }: Pick<Api['Run'], 'status
   return { tone, icon, text };
 }
 
-type JudgedDelivery = Pick<Api['Delivery'], 'rejected' | 'mode' | 'statusCode' | 'reason' | 'held'>;
+type JudgedDelivery = Pick<Api['Delivery'], 'rejected' | 'statusCode' | 'reason' | 'outcome' | 'held'>;
 
+const FILTERED = 'Accepted; webhookWhen of its trigger is false for it, so no run started';
+const UNEVALUATED = 'Its run started, but an expression of its trigger could not be evaluated';
 const HELD = 'Accepted; its run starts once the flow is enabled or resumed';
 
 /** The result of a delivery. One that failed a gate but was accepted anyway is neither good nor bad. */
 export function deliveryLook({
   rejected,
-  mode,
   statusCode,
   reason,
+  outcome,
   held,
 }: JudgedDelivery): Look & { readonly title?: string } {
-  if (mode === 'Enforce' && statusCode < 400 && reason === 'nonce_replayed') {
+  if (outcome === 'filtered') return { tone: 'quiet', icon: 'skip', text: 'Filtered', title: FILTERED };
+  if (outcome === 'duplicate') {
     return { tone: 'quiet', icon: 'replay', text: 'Duplicate', title: 'Answered with the run of the first delivery' };
   }
   if (held) return { tone: 'busy', icon: 'pause', text: 'Held', title: HELD };
+  if (outcome === 'unevaluated') return { tone: 'warn', icon: 'warn', text: 'Accepted', title: UNEVALUATED };
   if (!rejected) return { tone: 'good', icon: 'check', text: 'Accepted' };
   const title = reason === null ? {} : { title: words.reasonMeaning(reason) };
   if (statusCode >= 400) return { tone: 'bad', icon: 'cross', text: 'Refused', ...title };

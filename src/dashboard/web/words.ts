@@ -109,6 +109,7 @@ const GATES: Readonly<Record<string, string>> = {
   bodySchema: 'Body schema',
   body: 'Body format',
   searchKeys: 'Search keys',
+  webhookWhen: 'Filter',
 };
 
 /** A gate of the operator's own is called as it calls itself. */

@@ -268,6 +268,12 @@ function bodySchema({ webhookBodySchema: before }: WebhookInputs, { webhookBodyS
   return verdict('other', 'Bodies that matched the old schema may be refused, and others may pass.');
 }
 
+function filter({ webhookWhen: before }: WebhookInputs, { webhookWhen: after }: WebhookInputs): FieldVerdict {
+  if (after === undefined) return verdict('same', 'Every accepted delivery starts a run.');
+  const others = before === undefined ? 'Until now every accepted delivery started one.' : 'Others may than before.';
+  return verdict('same', `Only deliveries for which it is true start a run. ${others}`);
+}
+
 const publicUrl: FieldRule = () =>
   verdict('other', 'If the scheme signs the URL, signatures are now checked against the new one.');
 
@@ -366,6 +372,7 @@ const FIELD_RULES: { readonly [Field in keyof WebhookInputs]-?: FieldRule | 'own
   webhookBodySchema: bodySchema,
   webhookDuplicateResponse: answer,
   webhookResponse: answer,
+  webhookWhen: filter,
   webhookHoldDeliveries: () => verdict('same', 'It matters while the flow is disabled or drained.'),
   webhookSignatureHeader: otherSignature,
   webhookSignatureAlgorithm: otherSignature,

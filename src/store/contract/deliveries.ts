@@ -1,4 +1,4 @@
-import type { DeliveryRecord, Reason } from '../../model/delivery.ts';
+import type { DeliveryOutcome, DeliveryRecord, Reason } from '../../model/delivery.ts';
 import type { EnforcementMode } from '../../model/manifest.ts';
 import type { SearchKeys } from '../../model/search-keys.ts';
 import type { BirthLease } from './dispatch.ts';
@@ -52,6 +52,8 @@ export interface Acceptance {
   readonly verifiedBy?: string | undefined;
   /** Scoped to the flow and the trigger. A known one with another body than the first's is a conflict. */
   readonly idempotencyKey?: string | undefined;
+  /** The trigger starts no run for it: unless it repeats something, nonce and delivery are kept, and the result is 'filtered'. */
+  readonly isFiltered?: true | undefined;
   readonly run: NewRun;
 }
 
@@ -80,10 +82,12 @@ export type AcceptResult =
   | { readonly kind: 'accepted'; readonly runId: string; readonly isReplay: boolean }
   /** The idempotency key was known: the delivery is kept, with the first run's id; no run was started. */
   | { readonly kind: 'duplicate'; readonly runId: string; readonly isReplay: boolean }
+  /** Its trigger filters it: nonce and delivery are kept, but not for a redelivery, which leaves nothing. */
+  | { readonly kind: 'filtered'; readonly isReplay: boolean }
   /** The idempotency key was known, with another body: nothing was written. */
   | { readonly kind: 'conflict'; readonly runId: string }
-  /** The nonce was known and enforced: nothing was written. */
-  | { readonly kind: 'replayed'; readonly runId: string; readonly hasSameBody: boolean }
+  /** The nonce was known and enforced: nothing was written. Without a run where what had it was filtered. */
+  | { readonly kind: 'replayed'; readonly runId: string | null; readonly hasSameBody: boolean }
   /** The run is not of the newest revision, or the flow starts no runs now: nothing was written; plan it again. */
   | { readonly kind: 'outdated' };
 
@@ -123,6 +127,8 @@ interface DeliveryLogStore {
   summariseDeliveries(query: { since: number; flowId?: string | undefined }): Promise<DeliveryGroup[]>;
   /** Deliveries received since then, by flow, trigger and reason, in the order of these. Counts outlive the records. */
   countDeliveries(query: { since: number; recentSince: number }): Promise<DeliveryCount[]>;
+  /** Of each trigger, deliveries received since then that started runs unevaluated: of the newest 10 000. */
+  countUnevaluated(since: number): Promise<UnevaluatedCount[]>;
   /**
    * Deliveries by buckets, oldest first; an empty bucket is absent. Counts outlive the records; where they do not know,
    * because the filter is finer, those are counted that a list with the filter has.
@@ -142,6 +148,7 @@ export interface Books {
   readonly runs: number;
   readonly held: number;
   readonly discarded: number;
+  readonly filtered: number;
   readonly duplicates: number;
   /** Nothing is stored of what they were accepted for. */
   readonly unaccounted: number;
@@ -160,6 +167,7 @@ export interface DeliveryFilter extends TimeSpan {
   readonly refusedOnly?: boolean | undefined;
   /** Held until the flow starts runs: the newest 10 000 of those. */
   readonly heldOnly?: boolean | undefined;
+  readonly outcome?: DeliveryOutcome | undefined;
   /**
    * Part of an id, client address, scheme, reason, detail or run id, in any case. Searches the newest 10 000 that match
    * the other filters. The first eight or more characters of an id are found however old it is, and so is a search key,
@@ -195,6 +203,12 @@ export interface DeliveryGroup {
   readonly firstAt: number;
   readonly firstId: string;
   readonly lastId: string;
+}
+
+export interface UnevaluatedCount {
+  readonly flowId: string;
+  readonly triggerKey: string;
+  readonly count: number;
 }
 
 export interface DeliveryCount {

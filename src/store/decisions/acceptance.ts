@@ -1,4 +1,4 @@
-import type { DeliveryRecord } from '../../model/delivery.ts';
+import type { DeliveryOutcome, DeliveryRecord } from '../../model/delivery.ts';
 import { readGateResults } from '../new-rows.ts';
 import type { AcceptResult, HoldResult, NewRun, NonceClaim, Pins } from '../store.ts';
 import type { Ask, Decision } from './decision.ts';
@@ -24,24 +24,27 @@ export interface Candidate extends Pick<NewRun, 'subFlows' | 'pins'> {
   /** Hex SHA-256 of the body; read only where there is an idempotency key. */
   readonly bodySha256: string;
   readonly verifiedBy: string | null;
+  readonly isFiltered: boolean;
 }
 
-/** The first use of an idempotency key, or of a nonce that has not expired. */
-export interface FirstUse {
-  readonly runId: string;
+/** The first use of an idempotency key, or of a nonce that has not expired: without a run where that was filtered. */
+export interface FirstUse<RunId = string> {
+  readonly runId: RunId;
   readonly bodySha256: string;
 }
 
 /** The first use of a nonce under its own name, or under another that counts as well. */
-export interface NonceUse extends FirstUse {
+export interface NonceUse extends FirstUse<string | null> {
   readonly isOwn: boolean;
 }
 
 /** How a delivery is kept. */
 interface Kept {
-  /** Another run than the candidate's has neither its bytes nor its search keys: they are stored with the delivery. */
-  readonly runId: string;
+  /** Another run than the candidate's, or none, has neither its bytes nor its search keys: they are stored with the delivery. */
+  readonly runId: string | null;
   readonly isReplay: boolean;
+  /** Undefined where it is as its record says. */
+  readonly outcome: DeliveryOutcome | undefined;
 }
 
 /**
@@ -56,7 +59,7 @@ export interface AcceptanceRows<Call extends Candidate> extends FlowRows, PinRow
   findNonce(call: Call): Ask<NonceUse | undefined>;
   findKey(call: Call): Ask<FirstUse | undefined>;
   keepRedelivery(call: Call, runId: string): void;
-  keepNonce(call: Call, runId: string): void;
+  keepNonce(call: Call, runId: string | null): void;
   keepKey(call: Call): void;
   keepDelivery(call: Call, kept: Kept): void;
   /** Counts the delivery for the key that verified it. */
@@ -133,7 +136,9 @@ function* claim<Call extends Candidate>(
   if (repeated !== undefined) return { kind: 'duplicate', runId: repeated, isReplay: false };
 
   const known = nonce?.isAsked === true ? yield* rows.findNonce(call) : undefined;
-  if (known !== undefined && nonce?.isEnforced === true) {
+  // What a person delivers again may start the run that a filter kept from starting.
+  const isKnown = known !== undefined && (known.runId !== null || redeliveredFrom === null);
+  if (isKnown && nonce?.isEnforced === true) {
     return { kind: 'replayed', runId: known.runId, hasSameBody: known.bodySha256 === nonce.bodySha256 };
   }
 
@@ -141,12 +146,18 @@ function* claim<Call extends Candidate>(
 
   if (first !== undefined && first.bodySha256 !== call.bodySha256) return { kind: 'conflict', runId: first.runId };
 
+  const isReplay = isKnown;
+  const isFiltered = first === undefined && call.isFiltered;
+  if (isFiltered && redeliveredFrom !== null) return { kind: 'filtered', isReplay };
+
   const runId = first?.runId ?? call.runId;
-  const isReplay = known !== undefined;
+  const keptRunId = isFiltered ? null : runId;
+  const outcome = first !== undefined ? 'duplicate' : isFiltered ? 'filtered' : undefined;
   if (redeliveredFrom !== null) rows.keepRedelivery(call, runId);
-  if (nonce !== undefined && known?.isOwn !== true) rows.keepNonce(call, runId);
-  if (call.hasDelivery) rows.keepDelivery(call, { runId, isReplay });
+  if (nonce !== undefined && !(isKnown && known.isOwn)) rows.keepNonce(call, keptRunId);
+  if (call.hasDelivery) rows.keepDelivery(call, { runId: keptRunId, isReplay, outcome });
   if (verifiedBy !== null && call.hasDelivery && !isReplay && redeliveredFrom === null) rows.countKeyUse(call);
+  if (isFiltered) return { kind: 'filtered', isReplay };
   if (first !== undefined) return { kind: 'duplicate', runId, isReplay };
   if (idempotencyKey !== null) rows.keepKey(call);
   return { kind: 'accepted', runId, isReplay };

@@ -23,17 +23,19 @@ function* countBooks(port: Port, span: Given<'countBooks'>): Decision<Books> {
   const books = yield* port.get<Books>(sql`
     SELECT count(*) AS accepted, count(*) FILTER (WHERE fate = 'run') AS runs,
       count(*) FILTER (WHERE fate = 'held') AS held, count(*) FILTER (WHERE fate = 'discarded') AS discarded,
+      count(*) FILTER (WHERE fate = 'filtered') AS filtered,
       count(*) FILTER (WHERE fate = 'duplicate') AS duplicates, count(*) FILTER (WHERE fate IS NULL) AS unaccounted
     FROM (
       SELECT CASE
           WHEN r.delivery_id = d.id THEN 'run'
           WHEN EXISTS (SELECT 1 FROM sluice.held_deliveries AS h WHERE h.delivery_id = d.id) THEN 'held'
+          WHEN d.outcome = 'filtered' AND d.run_id IS NULL THEN 'filtered'
           WHEN strpos(d.detail, ${DETAILS.discarded}) = 1 THEN 'discarded'
           WHEN r.id IS NOT NULL OR d.run_id IN (SELECT run_id FROM sluice.held_deliveries)
             OR EXISTS (SELECT 1 FROM sluice.deliveries AS first WHERE first.run_id = d.run_id AND ${isDiscarded})
             THEN 'duplicate'
           END AS fate
-      FROM (SELECT id, run_id, detail FROM sluice.deliveries ${where(conditions)}) AS d
+      FROM (SELECT id, run_id, detail, outcome FROM sluice.deliveries ${where(conditions)}) AS d
       LEFT JOIN sluice.runs AS r ON r.id = d.run_id
     ) AS told`);
   if (books === undefined) throw new Error('A count has no row.');

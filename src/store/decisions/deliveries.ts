@@ -2,7 +2,7 @@ import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import { readGateResults } from '../new-rows.ts';
 import { sealedBytes } from '../sealed-body.ts';
-import type { DeliveryFilter, DeliveryGroup, DeliveryQuery, TimeSpan } from '../store.ts';
+import type { DeliveryFilter, DeliveryGroup, DeliveryQuery, TimeSpan, UnevaluatedCount } from '../store.ts';
 import { columnsOf, selectedAs } from '../tables.ts';
 import { uuidOf } from '../uuids.ts';
 import type { Decision } from './decision.ts';
@@ -18,6 +18,7 @@ import {
   toSearchKeys,
 } from './lists.ts';
 import { fixed, type Port, type Query, sql } from './port.ts';
+import { firstIdAt } from './removal.ts';
 import { inputOf, PLACE_OF_RUN } from './runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
@@ -69,6 +70,7 @@ function toDelivery(row: DeliveryRow): DeliveryRecord {
     requestUrl: row.requestUrl ?? undefined,
     bodyKey: row.bodyKey ?? undefined,
     redeliveredFrom: row.redeliveredFrom ?? undefined,
+    outcome: row.outcome ?? undefined,
     isHeld: row.isHeld ? true : undefined,
     runStatus: row.runStatus ?? undefined,
     searchKeys: toSearchKeys(row.searchKeys),
@@ -169,6 +171,7 @@ function* requestOf(port: Port, query: DeliveryFilter): Decision<RowsRequest> {
       filter.holds('rejected /*sqlite: = 1 */', query.rejectedOnly),
       filter.holds('rejected = false', query.acceptedOnly),
       filter.holds('run_id IS NULL AND status_code >= 400', query.refusedOnly),
+      filter.equals('outcome', query.outcome),
       isHeld(query),
       filter.within('received_at', query),
     ],
@@ -181,8 +184,9 @@ export function* matchingDeliveries(port: Port, query: DeliveryFilter, runKeys: 
 }
 
 /** Whether counts tell apart what a filter names, its time aside. */
-export function countsDeliveries({ refusedOnly, heldOnly, search = '', searchKeys }: DeliveryFilter): boolean {
-  return refusedOnly !== true && heldOnly !== true && search === '' && searchKeys === undefined;
+export function countsDeliveries({ refusedOnly, heldOnly, outcome, search = '', searchKeys }: DeliveryFilter): boolean {
+  const isFlagged = refusedOnly === true || heldOnly === true || outcome !== undefined;
+  return !isFlagged && search === '' && searchKeys === undefined;
 }
 
 /** How many records a list has, from counters; undefined if the counters do not distinguish its filters. */
@@ -216,7 +220,9 @@ function* summariseDeliveries(port: Port, { since, flowId }: Given<'summariseDel
   return rows.map((row) => ({ ...row, violations: JSON.parse(row.violations) }));
 }
 
-type DeliveryReads = Verbs<'listDeliveries' | 'findDelivery' | 'findRedelivery' | 'summariseDeliveries'>;
+type DeliveryReads = Verbs<
+  'countUnevaluated' | 'listDeliveries' | 'findDelivery' | 'findRedelivery' | 'summariseDeliveries'
+>;
 
 export const deliveryVerbs = (runKeys: readonly KeyIndex[]): DeliveryReads => ({
   listDeliveries: { access: 'log', decide: (port, query) => listDeliveries(port, query, runKeys) },
@@ -238,4 +244,15 @@ export const deliveryVerbs = (runKeys: readonly KeyIndex[]): DeliveryReads => ({
     },
   },
   summariseDeliveries: { access: 'log', decide: summariseDeliveries },
+  countUnevaluated: {
+    access: 'log',
+    *decide(port, since) {
+      return yield* port.all<UnevaluatedCount>(sql`
+        SELECT flow_id AS "flowId", trigger_key AS "triggerKey", count(*) AS count
+        FROM (
+          SELECT flow_id, trigger_key FROM sluice.deliveries
+          WHERE outcome = 'unevaluated' AND id >= ${firstIdAt(since)} ORDER BY id DESC LIMIT ${fixed(String(SEARCHED_ROWS))}
+        ) AS newest GROUP BY flow_id, trigger_key ORDER BY flow_id, trigger_key`);
+    },
+  },
 });

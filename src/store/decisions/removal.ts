@@ -147,7 +147,7 @@ function forgetFigures({ later }: Port, before: number): void {
 }
 
 /** No id that was made at that instant or later is lower: the first 48 bits of an id are its milliseconds. */
-function firstIdAt(at: number): string {
+export function firstIdAt(at: number): string {
   const hex = Math.max(0, at).toString(16).padStart(12, '0');
   return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`;
 }

@@ -7,7 +7,8 @@ export const NONCE_COLUMNS = `
     nonce text NOT NULL,
     alias uuid,
     body_sha256 text NOT NULL,
-    run_id uuid NOT NULL,
+    -- Null where it started none.
+    run_id uuid,
     expires_at bigint NOT NULL`;
 
 export const IDEMPOTENCY_KEY_COLUMNS = `
@@ -194,6 +195,7 @@ export const tables = `
     run_id uuid,
     used_previous_key boolean NOT NULL,
     redelivered_from uuid,
+    outcome text,
     -- All that the row takes: what the log's bound counts.
     kept_bytes bigint NOT NULL,
     body_key text,
@@ -211,6 +213,7 @@ export const tables = `
   CREATE INDEX deliveries_by_reason ON sluice.deliveries (reason, id) WHERE reason IS NOT NULL;
   CREATE INDEX deliveries_by_flow_reason ON sluice.deliveries (flow_id, reason, id) WHERE reason IS NOT NULL;
   CREATE INDEX deliveries_by_flow_rejected ON sluice.deliveries (flow_id, id) WHERE rejected /*sqlite: = 1 */;
+  CREATE INDEX deliveries_by_outcome ON sluice.deliveries (outcome, id) WHERE outcome IS NOT NULL;
   -- Those that started no run: what may be judged again, and what is bounded.
   -- Held ones that somebody discarded: what repeats them is accounted for.
   CREATE INDEX deliveries_discarded ON sluice.deliveries (run_id) WHERE strpos(detail, 'held, and discarded by ') = 1;

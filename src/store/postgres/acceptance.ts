@@ -98,11 +98,14 @@ async function holdDelivery(sql: Sql, acceptance: Acceptance): Promise<HoldResul
 }
 
 interface ClaimedRow extends NameRow {
+  readonly run_id: string;
   readonly flow_id: string;
   readonly trigger_key: string;
 }
 
-interface NonceRow extends ClaimedRow {
+interface NonceRow extends Omit<ClaimedRow, 'run_id'> {
+  /** Null where the delivery was filtered. */
+  readonly run_id: string | null;
   readonly is_verified: boolean;
   readonly header: string;
   readonly nonce: string;
@@ -120,6 +123,7 @@ interface KeyRow extends ClaimedRow {
 }
 
 interface RedeliveryRow extends NameRow {
+  readonly run_id: string;
   readonly delivery_id: string;
 }
 
@@ -131,7 +135,7 @@ interface AcceptCall extends Candidate, GivenAcceptance {
 }
 
 function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
-  const { delivery, nonce, idempotencyKey, verifiedBy, run } = acceptance;
+  const { delivery, nonce, idempotencyKey, verifiedBy, isFiltered = false, run } = acceptance;
   const { id: runId, flowId, triggerKey, revision, subFlows, pins, startedAt } = run;
   const redeliveredFrom = delivery?.redeliveredFrom ?? null;
   const bodySha256 = bodyDigestOf(acceptance);
@@ -147,6 +151,7 @@ function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
     idempotencyKey: idempotencyKey ?? null,
     bodySha256,
     verifiedBy: verifiedBy ?? null,
+    isFiltered,
     subFlows,
     pins,
     acceptance,
@@ -389,9 +394,9 @@ function acceptanceRows(sql: Sql, { flows, names, written }: Transaction): Accep
     keepKey({ keyRow }) {
       if (keyRow !== undefined) keys.keep(keyRow);
     },
-    keepDelivery({ runId: ownRunId, acceptance: { delivery, run } }, { runId, isReplay }) {
+    keepDelivery({ runId: ownRunId, acceptance: { delivery, run } }, { runId, isReplay, outcome }) {
       if (delivery === undefined) return;
-      const kept = { ...delivery, ...(isReplay && asReplay(delivery)), runId };
+      const kept = { ...delivery, ...(isReplay && asReplay(delivery)), ...(outcome && { outcome }), runId };
       if (runId === ownRunId) written.addDelivery({ ...kept, searchKeys: undefined }, null);
       else written.addDelivery(kept, run.trigger.body);
     },
@@ -407,6 +412,6 @@ function acceptanceRows(sql: Sql, { flows, names, written }: Transaction): Accep
 }
 
 /** The row itself where it names the run already, as it is stored. */
-function ofRun<Row extends NameRow>(row: Row, runId: string): Row {
+function ofRun<Row extends NameRow, RunId extends Row['run_id']>(row: Row, runId: RunId): Row {
   return row.run_id === runId ? row : { ...row, run_id: runId };
 }

@@ -4,7 +4,8 @@ import { jsonRows, type Sql } from './sql.ts';
 export interface NameRow {
   /** What tells names apart: a digest of the text, so that any text fits into the index, or an id. */
   readonly digest: string;
-  readonly run_id: string;
+  /** Null where it started none. */
+  readonly run_id: string | null;
 }
 
 /** Such a table, with texts of SQL. */
@@ -85,7 +86,7 @@ export class Names<Row extends NameRow> {
     const firsts = new Map<string, Row>();
     for (const row of rows) if (!firsts.has(row.digest)) firsts.set(row.digest, row);
     for (let wanted = [...firsts.values()]; wanted.length > 0; ) {
-      const taken = await sql.all<NameRow>(this.#insert, [jsonRows(wanted)]);
+      const taken = await sql.all<Pick<NameRow, 'digest'>>(this.#insert, [jsonRows(wanted)]);
       const digests = new Set(taken.map(({ digest }) => digest));
       for (const row of wanted) if (digests.has(row.digest)) this.#stored.set(row.digest, row);
       const others = wanted.filter(({ digest }) => !digests.has(digest));

@@ -95,6 +95,7 @@ type SentAcceptance = readonly [
   nonce: SentNonce | undefined,
   verifiedBy: string | null,
   bodySha256: string,
+  isFiltered: boolean,
 ];
 
 export function sentAcceptance(acceptance: Acceptance, lease?: BirthLease): SentAcceptance {
@@ -106,6 +107,7 @@ export function sentAcceptance(acceptance: Acceptance, lease?: BirthLease): Sent
     nonce && sentNonce(run, nonce),
     verifiedBy ?? null,
     bodyDigestOf(acceptance),
+    acceptance.isFiltered === true,
   ];
 }
 
@@ -124,7 +126,7 @@ interface AcceptCall extends Candidate {
 }
 
 function callOf(sent: SentAcceptance, body: Uint8Array): AcceptCall {
-  const [run, delivery, nonce, verifiedBy, bodySha256] = sent;
+  const [run, delivery, nonce, verifiedBy, bodySha256, isFiltered] = sent;
   const [row, , , subFlows, pins] = run;
   const [flowId, revision] = [row[RUN.flow_id] as string, row[RUN.revision] as number];
   const triggerKey = row[RUN.trigger_key] as string;
@@ -139,6 +141,7 @@ function callOf(sent: SentAcceptance, body: Uint8Array): AcceptCall {
     idempotencyKey: row[RUN.idempotency_key] as string | null,
     bodySha256,
     verifiedBy,
+    isFiltered,
     subFlows,
     pins,
     delivery,
@@ -224,10 +227,11 @@ function prepareAcceptanceRows(db: Database, { index }: WriterState): Acceptance
     keepNonce: (call, runId) => nonces.keep(call, runId, triggerKeys(call.flowId, call.triggerKey)),
     keepKey: ({ flowId, triggerKey, idempotencyKey, bodySha256, runId, run: [row] }) =>
       insertKey.run(flowId, triggerKey, idempotencyKey, bodySha256, runId, row[RUN.started_at] ?? null),
-    keepDelivery({ delivery, runId: ownRunId, run: [run], body }, { runId, isReplay }) {
+    keepDelivery({ delivery, runId: ownRunId, run: [run], body }, { runId, isReplay, outcome }) {
       if (delivery === undefined) return;
       const [row, keys] = delivery;
-      const kept = isReplay ? replayed(row) : row;
+      const judged = isReplay ? replayed(row) : row;
+      const kept = outcome === undefined ? judged : judged.with(DELIVERY.outcome, outcome);
       if (runId === ownRunId) insertDelivery(kept, [], null);
       else {
         const headers = kept[DELIVERY.headers] ?? run[RUN.trigger_headers] ?? null;
@@ -289,12 +293,12 @@ interface LedgerCall extends NonceCall {
 
 interface Nonces {
   find(call: LedgerCall, keys: readonly TriggerKey[]): NonceUse | undefined;
-  keep(call: LedgerCall, runId: string, keys: readonly TriggerKey[]): void;
+  keep(call: LedgerCall, runId: string | null, keys: readonly TriggerKey[]): void;
 }
 
 export function prepareNonces(db: Database, index: NonceIndex): Nonces {
   const port = portOf(db);
-  const find = db.prepare<unknown[], FirstUse>(`
+  const find = db.prepare<unknown[], FirstUse<string | null>>(`
     SELECT run_id AS runId, body_sha256 AS bodySha256 FROM nonces
     WHERE seq = ? AND (nonce = ? OR alias = ?) AND header = ? AND is_verified = ? AND trigger_key = ? AND flow_id = ?
       AND expires_at > ?`);

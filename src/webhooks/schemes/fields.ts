@@ -57,6 +57,7 @@ const READ_BY: { readonly [Name in Field]-?: (scheme: KnownScheme) => boolean } 
   // Also names what the publisher calls where its signature does not cover the URL.
   webhookPublicUrl: ofTrigger,
   webhookDuplicateResponse: ofTrigger,
+  webhookWhen: ofTrigger,
   webhookHoldDeliveries: ofTrigger,
   webhookResponse: ofTrigger,
 };

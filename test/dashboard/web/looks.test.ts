@@ -5,9 +5,9 @@ import { deliveryLook, eventLook, gravestOf, LOOKS } from '../../../src/dashboar
 describe('a delivery', () => {
   const accepted: Parameters<typeof deliveryLook>[0] = {
     rejected: false,
-    mode: 'Enforce',
     statusCode: 200,
     reason: null,
+    outcome: null,
     held: false,
   };
   it.each([
@@ -15,19 +15,18 @@ describe('a delivery', () => {
     ['waits for its flow', { ...accepted, held: true }, 'Held'],
     ['was refused', { ...accepted, rejected: true, statusCode: 401, reason: 'signature_mismatch' }, 'Refused'],
     ['was refused without a known reason', { ...accepted, rejected: true, statusCode: 503 }, 'Refused'],
-    ['failed a gate in Audit', { ...accepted, rejected: true, mode: 'Audit', reason: 'signature_mismatch' }, 'Let in'],
-    ['failed a gate in Off', { ...accepted, rejected: true, mode: 'Off', reason: 'ip_denied' }, 'Let in'],
-    ['was sent a second time', { ...accepted, reason: 'nonce_replayed' }, 'Duplicate'],
+    ['failed a gate in Audit', { ...accepted, rejected: true, reason: 'signature_mismatch' }, 'Let in'],
+    ['failed a gate in Off', { ...accepted, rejected: true, reason: 'ip_denied' }, 'Let in'],
+    ['was sent a second time', { ...accepted, outcome: 'duplicate', reason: 'nonce_replayed' }, 'Duplicate'],
+    ['tells of an event a second time', { ...accepted, outcome: 'duplicate' }, 'Duplicate'],
+    ['is filtered', { ...accepted, outcome: 'filtered' }, 'Filtered'],
+    ['could not be evaluated', { ...accepted, outcome: 'unevaluated' }, 'Accepted'],
     [
       'was sent a second time and refused',
       { ...accepted, rejected: true, statusCode: 409, reason: 'nonce_replayed' },
       'Refused',
     ],
-    [
-      'was sent a second time in Audit',
-      { ...accepted, rejected: true, mode: 'Audit', reason: 'nonce_replayed' },
-      'Let in',
-    ],
+    ['was sent a second time in Audit', { ...accepted, rejected: true, reason: 'nonce_replayed' }, 'Let in'],
   ] as [string, Parameters<typeof deliveryLook>[0], string][])('that %s says so', (_, delivery, text) => {
     expect(deliveryLook(delivery).text).toBe(text);
   });

@@ -176,6 +176,12 @@ const FIELDS: Readonly<Record<keyof WebhookInputs, Field>> = {
       ['conflict', 'acknowledge'],
     ],
   },
+  webhookWhen: {
+    same: [
+      [none, 'body.n > 1'],
+      ['body.n > 1', 'body.n > 2'],
+    ],
+  },
   webhookHoldDeliveries: {
     same: [
       [none, true],

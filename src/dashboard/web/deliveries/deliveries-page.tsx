@@ -82,6 +82,9 @@ function Filters({ flows }: { flows: Resource<readonly Api['Flow'][]> }) {
           { value: 'accepted', text: 'Passed every gate' },
           { value: 'rejected', text: 'Failed a gate or refused' },
           { value: 'held', text: 'Held: no run yet' },
+          { value: 'duplicate', text: 'Duplicate: run of the first' },
+          { value: 'filtered', text: 'Filtered: no run' },
+          { value: 'unevaluated', text: 'An expression failed' },
         ]}
       />
       <SelectFilter

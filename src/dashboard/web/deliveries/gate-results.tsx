@@ -48,7 +48,9 @@ function GateEntry({ result }: { result: GateResult }) {
         <p class="gate-result-head">
           <b>{words.gate(gate)}</b> <span class="muted">{words.outcome(outcome)}</span>
         </p>
-        {reason === null && gate === 'searchKeys' && detail !== null ? <p class="muted">No value of {detail}</p> : null}
+        {reason === null && detail !== null ? (
+          <p class="muted">{gate === 'searchKeys' ? `No value of ${detail}` : words.sentence(detail)}</p>
+        ) : null}
         {reason === null ? null : (
           <p class="gate-result-reason">
             <b title={reason}>{words.reason(reason)}</b>: {words.sentence(detail ?? words.reasonMeaning(reason))}

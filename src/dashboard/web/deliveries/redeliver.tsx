@@ -183,8 +183,8 @@ export function RedeliverOne({ delivery, onDone, onClose }: RedeliverOneProps) {
       onClose={onClose}
     >
       <p>
-        The gates check the delivery again as of the time it arrived, with the current trigger. A refused delivery
-        becomes at most one run.
+        The gates check the delivery again as of the time it arrived, with the current trigger. It becomes at most one
+        run.
       </p>
       {plan.error === undefined ? null : <Failure error={plan.error} />}
       {plan.data === undefined && plan.error === undefined ? <Skeleton lines={2} /> : null}
