@@ -37,6 +37,11 @@ export function nonceAlias(
   return header === '' ? null : digestOf(...scopeOf(trigger, isVerified), header, 'signed bytes', digest);
 }
 
+/** Names an event of a trigger. */
+export function eventDigest({ flowId, triggerKey }: Trigger, id: string): string {
+  return digestOf(flowId, triggerKey, 'event', id);
+}
+
 /** Names a manifest apart from its name, whatever the order of its keys. */
 export function manifestDigest(snapshot: FlowDeploy['snapshot']): string {
   const { name, ...unnamed } = snapshot as Readonly<Record<string, Json>>;

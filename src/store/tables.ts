@@ -100,6 +100,17 @@ export const TABLES = {
       expires_at: 'integer',
     },
   },
+  event_ids: {
+    key: ['seq'],
+    columns: {
+      seq: 'integer',
+      ...trigger,
+      event_id: 'text',
+      run_id: 'id',
+      created_at: 'integer',
+      expires_at: 'integer',
+    },
+  },
   idempotency_keys: {
     key: ['flow_id', 'trigger_key', 'key'],
     columns: { ...trigger, key: 'text', body_sha256: 'text', run_id: 'id', created_at: 'integer' },
@@ -427,13 +438,15 @@ const places = {
 
 /** What SQLite has for itself. */
 export const SQLITE_ADDS = {
-  /** A nonce is found by its hash, which is indexed behind. */
-  columns: { nonces: { hash: 'integer' }, runs: { seq: 'integer' }, steps: leaseOwner },
+  /** A nonce or an event id is found by its hash, which is indexed behind. */
+  columns: { nonces: { hash: 'integer' }, event_ids: { hash: 'integer' }, runs: { seq: 'integer' }, steps: leaseOwner },
   keys: { runs: ['seq'], run_inputs: [], run_keys: [] },
   tables: {
     ...places,
     nonce_index: { key: ['hash', 'seq'], columns: { hash: 'integer', seq: 'integer' } },
     nonce_index_state: { key: ['id'], columns: { ...one, indexed_to: 'integer' } },
+    event_id_index: { key: ['hash', 'seq'], columns: { hash: 'integer', seq: 'integer' } },
+    event_id_index_state: { key: ['id'], columns: { ...one, indexed_to: 'integer' } },
     run_input_rows: {
       key: ['seq'],
       columns: { seq: 'integer', content_type: 'text', search_keys: 'text', headers: 'text', body: 'bytes' },
@@ -460,12 +473,13 @@ export const POSTGRES_ADDS = {
     ...Object.fromEntries([...COUNTS].map((name) => [name, slot])),
     // A text from outside may be too long for an index.
     nonces: { digest: 'id' },
+    event_ids: { digest: 'id' },
     idempotency_keys: { digest: 'id' },
     // `run_inputs` is a view of these.
     runs: { trigger_content_type: 'text', trigger_headers: 'text', trigger_body: 'bytes' },
     steps: leaseOwner,
   },
-  keys: { nonces: ['digest'], idempotency_keys: ['digest'], run_inputs: [] },
+  keys: { nonces: ['digest'], event_ids: ['digest'], idempotency_keys: ['digest'], run_inputs: [] },
   tables: {
     ...places,
     // Claimed by insert, so that of two replicas one wins; SQLite has an index of `redelivered_from`.

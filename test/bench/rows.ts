@@ -10,7 +10,7 @@ import { sentAcceptance } from '../../src/store/sqlite/acceptance.ts';
 import { type Job, prepareBatch } from '../../src/store/sqlite/batch.ts';
 import { openWriter } from '../../src/store/sqlite/connection.ts';
 import { keepLogBounded } from '../../src/store/sqlite/deliveries.ts';
-import { NonceIndex, withIndexing } from '../../src/store/sqlite/nonce-index.ts';
+import { openIndexes, withIndexing } from '../../src/store/sqlite/nonce-index.ts';
 import { operations, prepareRuns } from '../../src/store/sqlite/operations.ts';
 import type { Acceptance } from '../../src/store/store.ts';
 import { aDelivery, aRun, deployOf, graphOf } from '../store/samples.ts';
@@ -102,14 +102,14 @@ function openRows(count?: (text: string, micros: number) => void) {
   const file = join(folder, 'rows.db');
   const { db, close } = openWriter(file);
   if (count !== undefined) tellStatements(db, count);
-  const index = new NonceIndex(db);
+  const indexes = openIndexes(db);
   const runs = prepareRuns((name) => {
     const operation = operations[name];
     if (operation.thread === 'reader') return undefined;
-    return operation.prepare(db, { index, held: UNBOUNDED }) as (...args: never[]) => unknown;
+    return operation.prepare(db, { indexes, held: UNBOUNDED }) as (...args: never[]) => unknown;
   });
   keepLogBounded(db, { inMemory: false, ...UNBOUNDED });
-  const runBatch = withIndexing(db, prepareBatch(db, 'BEGIN IMMEDIATE'), index);
+  const runBatch = withIndexing(db, prepareBatch(db, 'BEGIN IMMEDIATE'), indexes);
   return {
     db,
     bytes: () => statSync(file).size,

@@ -1,4 +1,5 @@
 import { acceptance } from '../store/conformance/acceptance.ts';
+import { events } from '../store/conformance/events.ts';
 import { filters } from '../store/conformance/filters.ts';
 import { holds } from '../store/conformance/holds.ts';
 import { idempotency } from '../store/conformance/idempotency.ts';
@@ -9,5 +10,5 @@ import { openEmpty } from './schemas.ts';
 storeConformance('PostgreSQL', openEmpty);
 companyConformance('PostgreSQL', openEmpty);
 
-const accepting = [acceptance, nonces, idempotency, filters, holds];
+const accepting = [acceptance, nonces, idempotency, filters, events, holds];
 runSuites('PostgreSQL with one connection that accepts', () => openEmpty({ acceptConnections: 1 }), accepting);

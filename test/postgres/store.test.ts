@@ -1,4 +1,5 @@
 import { acceptance } from '../store/conformance/acceptance.ts';
+import { events } from '../store/conformance/events.ts';
 import { filters } from '../store/conformance/filters.ts';
 import { idempotency } from '../store/conformance/idempotency.ts';
 import { leases } from '../store/conformance/leases.ts';
@@ -19,6 +20,7 @@ runSuites('PostgreSQL', openEmpty, [
   ledgerTime,
   idempotency,
   filters,
+  events,
   leases,
   replicas,
 ]);

@@ -10,6 +10,7 @@ import { control } from './conformance/control.ts';
 import { deletion } from './conformance/deletion.ts';
 import { deliveries } from './conformance/deliveries.ts';
 import { deploys } from './conformance/deploys.ts';
+import { events } from './conformance/events.ts';
 import { failures } from './conformance/failures.ts';
 import { figures } from './conformance/figures.ts';
 import { filters } from './conformance/filters.ts';
@@ -78,6 +79,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     ledgerTime,
     idempotency,
     filters,
+    events,
     deliveries,
     searchKeys,
     keys,
@@ -120,6 +122,7 @@ export function acceptingConformance(name: string, open: () => Promise<Store>): 
     ledgerTime,
     idempotency,
     filters,
+    events,
     deliveries,
     payloads,
     searchKeys,
@@ -129,7 +132,7 @@ export function acceptingConformance(name: string, open: () => Promise<Store>): 
 
 /** What is accepted is accepted alike while others are accepted in the same turn. */
 export function companyConformance(name: string, open: () => Promise<Store>): void {
-  const suites = [acceptance, nonces, nonceNames, idempotency, filters, holds];
+  const suites = [acceptance, nonces, nonceNames, idempotency, filters, events, holds];
   runSuites(`${name}, in company`, async () => inCompany(await open()), suites);
 }
 

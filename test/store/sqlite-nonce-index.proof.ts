@@ -7,7 +7,7 @@ import { prepareNonces, sentNonce } from '../../src/store/sqlite/acceptance.ts';
 import { prepareBatch, type Settled } from '../../src/store/sqlite/batch.ts';
 import { migrate } from '../../src/store/sqlite/connection.ts';
 import { migrations } from '../../src/store/sqlite/migrations/index.ts';
-import { NonceIndex, warmIndex, withIndexing } from '../../src/store/sqlite/nonce-index.ts';
+import { openIndexes, warmIndexes, withIndexing } from '../../src/store/sqlite/nonce-index.ts';
 import { membersOf } from '../../src/store/sqlite/port.ts';
 import { aNonce } from './samples.ts';
 
@@ -47,10 +47,10 @@ describe('the index of nonces', () => {
   test('is read ahead whole, in parts, once it is large', () => {
     const { claim, batch, indexed, db } = aLedger(50);
     for (let n = 0; n < 300; n += 1) batch([() => claim(`n${n}`)]);
-    const parts = [...warmIndex(db, 299)];
+    const parts = [...warmIndexes(db, 299)];
     expect(parts.reduce((sum, entries) => sum + entries, 0)).toBe(indexed());
     expect(Math.max(...parts)).toBeLessThan(20);
-    expect([...warmIndex(db, 300)]).toEqual([]);
+    expect([...warmIndexes(db, 300)]).toEqual([]);
   });
 
   test('finds what came after all older ones were indexed and purged, over a restart', () => {
@@ -168,11 +168,11 @@ function aLedger(tailSize: number) {
   migrate(db, migrations);
   db.exec('CREATE TABLE unsound (n REFERENCES flows (id) DEFERRABLE INITIALLY DEFERRED)');
   const restart = () => {
-    const index = new NonceIndex(db, tailSize);
-    const nonces = prepareNonces(db, index);
+    const indexes = openIndexes(db, tailSize);
+    const nonces = prepareNonces(db, indexes.nonces);
     const purge = membersOf(removalVerbs({})).purgeNonces.prepare(db);
     return {
-      batch: withIndexing(db, prepareBatch(db, 'BEGIN IMMEDIATE'), index),
+      batch: withIndexing(db, prepareBatch(db, 'BEGIN IMMEDIATE'), indexes),
       /** The run that the nonce is known to have started; undefined where it was new. */
       claim(value: string, { runId = value, now = 1, expiresAt = 1e6 } = {}) {
         const [flowId, triggerKey] = ['flow', 'trigger'];

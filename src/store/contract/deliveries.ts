@@ -7,7 +7,7 @@ import type { BucketRange, NewRun, Page, PageQuery, StartedRun, TimeSpan } from 
 /** Acceptance, at once or once the flow starts runs. */
 export interface DeliveryStore extends DeliveryLogStore {
   /**
-   * Inserts nonce, idempotency key, delivery, run and due steps, or nothing. The same transaction checks that the run's
+   * Inserts nonce, idempotency key, event id, delivery, run and due steps, or nothing. The same transaction checks that the run's
    * revision is the newest and that its flow starts runs; otherwise the result is 'outdated'. With `lease` the first
    * steps of an accepted run, as many as its limit says, are leased to the caller instead of due.
    */
@@ -37,7 +37,7 @@ export interface DeliveryStore extends DeliveryLogStore {
   listHeld(): Promise<readonly { readonly flowId: string; readonly held: number; readonly oldestAt: number }[]>;
   /** Held deliveries by flow id; flows without any are absent. */
   countHeld(): Promise<Readonly<Record<string, number>>>;
-  /** Deletes at most `limit` nonces that expired before `now`, by the time of the nonce ledger; yields how many. */
+  /** Deletes at most `limit` nonces and event ids that expired before `now`, by the time of the nonce ledger; yields how many. */
   purgeNonces(purge: { now: number; limit: number }): Promise<number>;
 }
 
@@ -52,6 +52,8 @@ export interface Acceptance {
   readonly verifiedBy?: string | undefined;
   /** Scoped to the flow and the trigger. A known one with another body than the first's is a conflict. */
   readonly idempotencyKey?: string | undefined;
+  /** The event that it tells of: a second delivery of a known one is a duplicate. */
+  readonly event?: EventClaim | undefined;
   /** The trigger starts no run for it: unless it repeats something, nonce and delivery are kept, and the result is 'filtered'. */
   readonly isFiltered?: true | undefined;
   readonly run: NewRun;
@@ -77,10 +79,18 @@ export interface NonceClaim {
   readonly isEnforced: boolean;
 }
 
+/** Scoped to the flow and the trigger, as an idempotency key is; of verified deliveries alone. */
+export interface EventClaim {
+  readonly id: string;
+  /** Both by the time of the nonce ledger, as those of a nonce. */
+  readonly arrivedAt: number;
+  readonly expiresAt: number;
+}
+
 export type AcceptResult =
   /** All of it is durable. `isReplay`: the nonce was known and not enforced. */
   | { readonly kind: 'accepted'; readonly runId: string; readonly isReplay: boolean }
-  /** The idempotency key was known: the delivery is kept, with the first run's id; no run was started. */
+  /** The idempotency key or the event was known: the delivery is kept, with the first run's id; no run was started. */
   | { readonly kind: 'duplicate'; readonly runId: string; readonly isReplay: boolean }
   /** Its trigger filters it: nonce and delivery are kept, but not for a redelivery, which leaves nothing. */
   | { readonly kind: 'filtered'; readonly isReplay: boolean }

@@ -1,6 +1,6 @@
 import type { DeliveryOutcome, DeliveryRecord } from '../../model/delivery.ts';
 import { readGateResults } from '../new-rows.ts';
-import type { AcceptResult, HoldResult, NewRun, NonceClaim, Pins } from '../store.ts';
+import type { AcceptResult, EventClaim, HoldResult, NewRun, NonceClaim, Pins } from '../store.ts';
 import type { Ask, Decision } from './decision.ts';
 import { shareFlows } from './flows.ts';
 import { listTriggerKeys } from './nonce-names.ts';
@@ -23,6 +23,7 @@ export interface Candidate extends Pick<NewRun, 'subFlows' | 'pins'> {
   readonly idempotencyKey: string | null;
   /** Hex SHA-256 of the body; read only where there is an idempotency key. */
   readonly bodySha256: string;
+  readonly event: EventClaim | undefined;
   readonly verifiedBy: string | null;
   readonly isFiltered: boolean;
 }
@@ -50,7 +51,7 @@ interface Kept {
 /**
  * The rows of acceptances in one transaction, under the candidate's trigger and its former keys.
  *
- * A name is a nonce, an idempotency key or the delivery that is repeated. What is not found under a name no other
+ * A name is a nonce, an idempotency key, an event or the delivery that is repeated. What is not found under a name no other
  * transaction finds or keeps before the end of this one: of two replicas that ask at once, one waits for the other.
  */
 export interface AcceptanceRows<Call extends Candidate> extends FlowRows, PinRows {
@@ -58,9 +59,12 @@ export interface AcceptanceRows<Call extends Candidate> extends FlowRows, PinRow
   findRedelivery(call: Call): Ask<string | undefined>;
   findNonce(call: Call): Ask<NonceUse | undefined>;
   findKey(call: Call): Ask<FirstUse | undefined>;
+  /** The run of the first delivery of its event, unless that has expired. */
+  findEvent(call: Call): Ask<string | undefined>;
   keepRedelivery(call: Call, runId: string): void;
   keepNonce(call: Call, runId: string | null): void;
   keepKey(call: Call): void;
+  keepEvent(call: Call): void;
   keepDelivery(call: Call, kept: Kept): void;
   /** Counts the delivery for the key that verified it. */
   countKeyUse(call: Call): void;
@@ -130,7 +134,7 @@ function* claim<Call extends Candidate>(
   rows: AcceptanceRows<Call>,
   call: Call,
 ): Decision<Exclude<AcceptResult, { kind: 'outdated' }>> {
-  const { redeliveredFrom, nonce, idempotencyKey, verifiedBy } = call;
+  const { redeliveredFrom, nonce, idempotencyKey, event, verifiedBy } = call;
 
   const repeated = redeliveredFrom === null ? undefined : yield* rows.findRedelivery(call);
   if (repeated !== undefined) return { kind: 'duplicate', runId: repeated, isReplay: false };
@@ -143,23 +147,25 @@ function* claim<Call extends Candidate>(
   }
 
   const first = idempotencyKey === null ? undefined : yield* rows.findKey(call);
-
   if (first !== undefined && first.bodySha256 !== call.bodySha256) return { kind: 'conflict', runId: first.runId };
+  const ofEvent = first === undefined && event !== undefined ? yield* rows.findEvent(call) : undefined;
+  const firstRunId = first?.runId ?? ofEvent;
 
   const isReplay = isKnown;
-  const isFiltered = first === undefined && call.isFiltered;
+  const isFiltered = firstRunId === undefined && call.isFiltered;
   if (isFiltered && redeliveredFrom !== null) return { kind: 'filtered', isReplay };
 
-  const runId = first?.runId ?? call.runId;
+  const runId = firstRunId ?? call.runId;
   const keptRunId = isFiltered ? null : runId;
-  const outcome = first !== undefined ? 'duplicate' : isFiltered ? 'filtered' : undefined;
+  const outcome = firstRunId !== undefined ? 'duplicate' : isFiltered ? 'filtered' : undefined;
   if (redeliveredFrom !== null) rows.keepRedelivery(call, runId);
   if (nonce !== undefined && !(isKnown && known.isOwn)) rows.keepNonce(call, keptRunId);
   if (call.hasDelivery) rows.keepDelivery(call, { runId: keptRunId, isReplay, outcome });
   if (verifiedBy !== null && call.hasDelivery && !isReplay && redeliveredFrom === null) rows.countKeyUse(call);
   if (isFiltered) return { kind: 'filtered', isReplay };
-  if (first !== undefined) return { kind: 'duplicate', runId, isReplay };
+  if (firstRunId !== undefined) return { kind: 'duplicate', runId, isReplay };
   if (idempotencyKey !== null) rows.keepKey(call);
+  if (event !== undefined) rows.keepEvent(call);
   return { kind: 'accepted', runId, isReplay };
 }
 

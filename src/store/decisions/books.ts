@@ -4,6 +4,7 @@ import type { Decision } from './decision.ts';
 import { idsWithin } from './deliveries.ts';
 import { filter, where } from './lists.ts';
 import { fixed, type Port, sql } from './port.ts';
+import { firstIdAt } from './removal.ts';
 import type { Given, Verbs } from './verb.ts';
 
 /** In the words of its index. */
@@ -11,7 +12,8 @@ const isDiscarded = fixed(`strpos(first.detail, '${DETAILS.discarded}') = 1`);
 
 /**
  * From the tables alone, so that a counter that is wrong cannot hide what is missing. What repeats a delivery whose run has
- * not started, or never will, is looked up last: hardly any delivery is left until then.
+ * not started, or never will, is looked up last: hardly any delivery is left until then. An event is known for longer than
+ * its run may be kept: what repeats one from before the span is a duplicate, and the books of that time have the first.
  */
 function* countBooks(port: Port, span: Given<'countBooks'>): Decision<Books> {
   const conditions = [
@@ -33,6 +35,7 @@ function* countBooks(port: Port, span: Given<'countBooks'>): Decision<Books> {
           WHEN strpos(d.detail, ${DETAILS.discarded}) = 1 THEN 'discarded'
           WHEN r.id IS NOT NULL OR d.run_id IN (SELECT run_id FROM sluice.held_deliveries)
             OR EXISTS (SELECT 1 FROM sluice.deliveries AS first WHERE first.run_id = d.run_id AND ${isDiscarded})
+            OR (d.outcome = 'duplicate' AND d.run_id < ${firstIdAt(span.since ?? 0)})
             THEN 'duplicate'
           END AS fate
       FROM (SELECT id, run_id, detail, outcome FROM sluice.deliveries ${where(conditions)}) AS d

@@ -1,5 +1,5 @@
 import { DAY_MS } from '../../model/clock.ts';
-import { nonceAlias, nonceDigest } from '../digest.ts';
+import { eventDigest, nonceAlias, nonceDigest } from '../digest.ts';
 import type { NewRun, NonceClaim } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { type Port, Rows, sql } from './port.ts';
@@ -48,6 +48,11 @@ export function digestOfNonceRow(row: Readonly<Record<string, unknown>>): string
     value: String(row.nonce),
     isVerified: row.is_verified === true,
   });
+}
+
+/** Of a stored row of an event. */
+export function digestOfEventRow(row: Readonly<Record<string, unknown>>): string {
+  return eventDigest({ flowId: String(row.flow_id), triggerKey: String(row.trigger_key) }, String(row.event_id));
 }
 
 type Trigger = Pick<NewRun, 'flowId' | 'triggerKey'>;

@@ -283,10 +283,16 @@ export function removalVerbs({
       changes: null,
       *decide(port, { now, limit }) {
         // One that an acceptance takes over at this moment is new again; waiting for it could end in a deadlock.
-        return yield* port.run(sql`
+        const nonces = yield* port.run(sql`
           DELETE FROM sluice.nonces WHERE digest /*sqlite instead: seq */ = ANY (ARRAY(
             SELECT digest /*sqlite instead: seq */ FROM sluice.nonces
             WHERE expires_at < ${now} ORDER BY expires_at LIMIT ${limit} FOR UPDATE SKIP LOCKED))`);
+        if (nonces === limit) return nonces;
+        const events = yield* port.run(sql`
+          DELETE FROM sluice.event_ids WHERE digest /*sqlite instead: seq */ = ANY (ARRAY(
+            SELECT digest /*sqlite instead: seq */ FROM sluice.event_ids
+            WHERE expires_at < ${now} ORDER BY expires_at LIMIT ${limit - nonces} FOR UPDATE SKIP LOCKED))`);
+        return nonces + events;
       },
     },
     purgeDeliveries: {

@@ -11,6 +11,15 @@ export const NONCE_COLUMNS = `
     run_id uuid,
     expires_at bigint NOT NULL`;
 
+/** The same of event ids. */
+export const EVENT_ID_COLUMNS = `
+    flow_id text COLLATE "C" NOT NULL,
+    trigger_key text COLLATE "C" NOT NULL,
+    event_id text NOT NULL,
+    run_id uuid NOT NULL,
+    created_at bigint NOT NULL,
+    expires_at bigint NOT NULL`;
+
 export const IDEMPOTENCY_KEY_COLUMNS = `
     flow_id text COLLATE "C" NOT NULL,
     trigger_key text COLLATE "C" NOT NULL,
@@ -40,7 +49,7 @@ export const RUN_COLUMNS = `
     traceparent text`;
 
 /**
- * The tables that both stores have, in PostgreSQL's words, without nonces, idempotency keys and runs, which each store
+ * The tables that both stores have, in PostgreSQL's words, without nonces, event ids, idempotency keys and runs, which each store
  * makes before. A comment that begins with `sqlite:` stands there alone.
  */
 export const tables = `
@@ -175,6 +184,7 @@ export const tables = `
     PRIMARY KEY (flow_id, trigger_key, key_name)
   ) /*sqlite: WITHOUT ROWID*/;
   CREATE INDEX nonces_by_expiry ON sluice.nonces (expires_at);
+  CREATE INDEX event_ids_by_expiry ON sluice.event_ids (expires_at);
 
   CREATE TABLE sluice.deliveries (
     id uuid PRIMARY KEY,

@@ -23,7 +23,7 @@ import {
 } from '../decisions/nonce-names.ts';
 import { sharedPinRows } from '../decisions/sub-run-rows.ts';
 import { whyClosed } from '../decisions/sub-runs.ts';
-import { digestOf, nonceAlias, nonceDigest } from '../digest.ts';
+import { digestOf, eventDigest, nonceAlias, nonceDigest } from '../digest.ts';
 import { bodyDigestOf, runRow } from '../new-rows.ts';
 import type { Acceptance, AcceptResult, BirthLease, FlowRecord, HoldResult } from '../store.ts';
 import { type NameRow, Names } from './names.ts';
@@ -122,6 +122,12 @@ interface KeyRow extends ClaimedRow {
   readonly created_at: number;
 }
 
+interface EventRow extends ClaimedRow {
+  readonly event_id: string;
+  readonly created_at: number;
+  readonly expires_at: number;
+}
+
 interface RedeliveryRow extends NameRow {
   readonly run_id: string;
   readonly delivery_id: string;
@@ -132,10 +138,11 @@ interface AcceptCall extends Candidate, GivenAcceptance {
   readonly redeliveryRow: RedeliveryRow | undefined;
   readonly nonceRow: NonceRow | undefined;
   readonly keyRow: KeyRow | undefined;
+  readonly eventRow: EventRow | undefined;
 }
 
 function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
-  const { delivery, nonce, idempotencyKey, verifiedBy, isFiltered = false, run } = acceptance;
+  const { delivery, nonce, idempotencyKey, event, verifiedBy, isFiltered = false, run } = acceptance;
   const { id: runId, flowId, triggerKey, revision, subFlows, pins, startedAt } = run;
   const redeliveredFrom = delivery?.redeliveredFrom ?? null;
   const bodySha256 = bodyDigestOf(acceptance);
@@ -150,6 +157,7 @@ function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
     nonce,
     idempotencyKey: idempotencyKey ?? null,
     bodySha256,
+    event,
     verifiedBy: verifiedBy ?? null,
     isFiltered,
     subFlows,
@@ -180,6 +188,13 @@ function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
             body_sha256: bodySha256,
             created_at: startedAt,
           },
+    eventRow: event && {
+      ...claimed,
+      digest: eventDigest(run, event.id),
+      event_id: event.id,
+      created_at: startedAt,
+      expires_at: event.expiresAt,
+    },
   };
 }
 
@@ -190,6 +205,7 @@ class ClaimedNames {
   readonly redeliveries = new Names<RedeliveryRow>('redeliveries');
   readonly nonces = new Names<NonceRow>('nonces');
   readonly keys = new Names<KeyRow>('idempotency_keys');
+  readonly events = new Names<EventRow>('event_ids');
   readonly #triggerKeys = new Map<string, readonly TriggerKey[]>();
   readonly #others = new Map<AcceptCall, readonly NonceName[]>();
   readonly #byAlias = new Map<string, NonceRow[]>();
@@ -206,6 +222,7 @@ class ClaimedNames {
       names.redeliveries.take(sql, present(calls.map(({ redeliveryRow }) => redeliveryRow))),
       names.nonces.take(sql, present(calls.map(({ nonceRow }) => nonceRow))),
       names.keys.take(sql, present(calls.map(({ keyRow }) => keyRow))),
+      names.events.take(sql, present(calls.map(({ eventRow }) => eventRow))),
     ]);
     await names.#askOtherNames(sql, calls);
     return names;
@@ -247,7 +264,7 @@ class ClaimedNames {
   }
 
   settle(sql: Sql): void {
-    for (const names of [this.redeliveries, this.nonces, this.keys]) names.settle(sql);
+    for (const names of [this.redeliveries, this.nonces, this.keys, this.events]) names.settle(sql);
     if (this.#headers.size > 0) keepHeaders(sql.port, [...this.#headers.values()]);
   }
 
@@ -268,7 +285,11 @@ class ClaimedNames {
 
   async #askTriggerKeys(sql: Sql, calls: readonly AcceptCall[]): Promise<void> {
     const triggers = [
-      ...new Map(calls.filter(({ nonceRow, keyRow }) => nonceRow ?? keyRow).map((call) => [triggerOf(call), call])),
+      ...new Map(
+        calls
+          .filter(({ nonceRow, keyRow, eventRow }) => nonceRow ?? keyRow ?? eventRow)
+          .map((call) => [triggerOf(call), call]),
+      ),
     ];
     if (triggers.length === 0) return;
     const keys = await decide(
@@ -289,8 +310,9 @@ class ClaimedNames {
     const texts: string[] = [];
     const asked: (NonceName & { readonly arrivedAt: number })[] = [];
     const keys: string[] = [];
+    const events: string[] = [];
     for (const call of calls) {
-      const { nonce, idempotencyKey } = call;
+      const { nonce, idempotencyKey, event } = call;
       const others = otherNames(call, this.triggerKeysOf(call));
       this.#others.set(call, others);
       if (nonce !== undefined && others.length > 0) {
@@ -298,9 +320,15 @@ class ClaimedNames {
         texts.push(nonce.value, nonce.digest);
       }
       const [, ...former] = this.triggerKeysOf(call);
-      if (idempotencyKey === null || former.length === 0) continue;
-      texts.push(idempotencyKey);
-      for (const { flowId, triggerKey } of former) keys.push(digestOf(flowId, triggerKey, idempotencyKey));
+      if (former.length === 0) continue;
+      if (idempotencyKey !== null) {
+        texts.push(idempotencyKey);
+        for (const { flowId, triggerKey } of former) keys.push(digestOf(flowId, triggerKey, idempotencyKey));
+      }
+      if (event !== undefined) {
+        texts.push(event.id);
+        for (const key of former) events.push(eventDigest(key, event.id));
+      }
     }
     if (texts.length === 0) return;
     sql.later(
@@ -318,6 +346,7 @@ class ClaimedNames {
         asked.filter(({ nonce }) => nonce === null),
       ),
       this.keys.read(sql, keys),
+      this.events.read(sql, events),
     ]);
   }
 
@@ -365,7 +394,7 @@ interface Transaction {
 }
 
 function acceptanceRows(sql: Sql, { flows, names, written }: Transaction): AcceptanceRows<AcceptCall> {
-  const { redeliveries, keys } = names;
+  const { redeliveries, keys, events } = names;
   return {
     ...flows,
     ...sharedPinRows(sql.port),
@@ -385,6 +414,17 @@ function acceptanceRows(sql: Sql, { flows, names, written }: Transaction): Accep
       const first = rows.find((row) => row !== undefined);
       return known(first && { runId: first.run_id, bodySha256: first.body_sha256 });
     },
+    findEvent(call) {
+      const { event } = call;
+      if (event === undefined) return known(undefined);
+      const counts = ({ expires_at, created_at }: EventRow, reusedAt: number | null) =>
+        expires_at > event.arrivedAt && (reusedAt === null || created_at < reusedAt);
+      for (const key of names.triggerKeysOf(call)) {
+        const row = events.find(eventDigest(key, event.id));
+        if (row !== undefined && counts(row, key.reusedAt)) return known(row.run_id);
+      }
+      return known(undefined);
+    },
     keepRedelivery({ redeliveryRow }, runId) {
       if (redeliveryRow !== undefined) redeliveries.keep(ofRun(redeliveryRow, runId));
     },
@@ -393,6 +433,9 @@ function acceptanceRows(sql: Sql, { flows, names, written }: Transaction): Accep
     },
     keepKey({ keyRow }) {
       if (keyRow !== undefined) keys.keep(keyRow);
+    },
+    keepEvent({ eventRow }) {
+      if (eventRow !== undefined) events.keep(eventRow);
     },
     keepDelivery({ runId: ownRunId, acceptance: { delivery, run } }, { runId, isReplay, outcome }) {
       if (delivery === undefined) return;

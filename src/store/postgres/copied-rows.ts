@@ -12,7 +12,7 @@ import {
   SLICE_BYTES,
   SLICE_ROWS,
 } from '../copied-database.ts';
-import { digestOfNonceRow } from '../decisions/nonce-names.ts';
+import { digestOfEventRow, digestOfNonceRow } from '../decisions/nonce-names.ts';
 import { digestOf } from '../digest.ts';
 import { COUNTS, type ColumnType, SQL_TYPES } from '../tables.ts';
 import { COPY_MARK, migrate } from './migrate.ts';
@@ -182,6 +182,7 @@ const claimDigest = (of: DerivedColumn['of']): DerivedColumn => ({ name: 'digest
 /** Columns that follow from the others of a row. */
 const DERIVED: Readonly<Record<string, readonly DerivedColumn[]>> = {
   nonces: [claimDigest(digestOfNonceRow)],
+  event_ids: [claimDigest(digestOfEventRow)],
   idempotency_keys: [claimDigest((row) => digestOf(String(row.flow_id), String(row.trigger_key), String(row.key)))],
   steps: [
     {
@@ -225,6 +226,7 @@ async function derive(query: Query): Promise<void> {
   const greatest = {
     'nonces.seq': `SELECT max(seq) FROM (SELECT seq FROM sluice.nonces UNION ALL
       SELECT last_seq FROM sluice.former_trigger_keys) AS numbers`,
+    'event_ids.seq': 'SELECT max(seq) FROM sluice.event_ids',
     'signals.id': 'SELECT max(id) FROM sluice.signals',
     'held_deliveries.seq': 'SELECT max(seq) FROM sluice.held_deliveries',
     'failed_run_notices.seq': 'SELECT max(seq) FROM sluice.failed_run_notices',

@@ -45,6 +45,12 @@ const TABLES = {
     alsoRead: 'seq',
     expires: true,
   },
+  event_ids: {
+    name: 'event_ids',
+    key: 'digest',
+    columns: { ...TRIGGER, event_id: 'text', run_id: 'uuid', created_at: 'bigint', expires_at: 'bigint' },
+    expires: true,
+  },
   idempotency_keys: {
     name: 'idempotency_keys',
     key: 'digest',

@@ -24,7 +24,7 @@ import {
   type TriggerKey,
 } from '../decisions/nonce-names.ts';
 import { insertPins, pinRows } from '../decisions/sub-run-rows.ts';
-import { nonceAlias, nonceDigest } from '../digest.ts';
+import { eventDigest, nonceAlias, nonceDigest } from '../digest.ts';
 import {
   bodyDigestOf,
   INPUT_COLUMNS,
@@ -38,11 +38,20 @@ import {
   stepRows,
   valuesOf,
 } from '../new-rows.ts';
-import type { Acceptance, AcceptResult, BirthLease, HoldResult, NewRun, NonceClaim, Pins } from '../store.ts';
+import type {
+  Acceptance,
+  AcceptResult,
+  BirthLease,
+  EventClaim,
+  HoldResult,
+  NewRun,
+  NonceClaim,
+  Pins,
+} from '../store.ts';
 import { rememberInBatch } from './batch.ts';
 import { DELIVERY, prepareInsertDelivery, type SentDelivery, sentDelivery } from './deliveries.ts';
 import type { StoreOptions } from './messages.ts';
-import { hashOfDigest, type NonceIndex } from './nonce-index.ts';
+import { hashOfDigest, type NameIndexes, type NonceIndex } from './nonce-index.ts';
 import { portOf } from './port.ts';
 
 export const acceptanceOperations = {
@@ -88,6 +97,11 @@ export function sentNonce(trigger: Pick<Candidate, 'flowId' | 'triggerKey'>, non
   return { ...nonce, name: nonceDigest(trigger, nonce), alias: nonceAlias(trigger, nonce) };
 }
 
+/** With its digest, as a nonce. */
+interface SentEvent extends EventClaim {
+  readonly name: string;
+}
+
 /** An acceptance as it is sent to the writer, without its body. */
 type SentAcceptance = readonly [
   run: SentRun,
@@ -96,10 +110,11 @@ type SentAcceptance = readonly [
   verifiedBy: string | null,
   bodySha256: string,
   isFiltered: boolean,
+  event: SentEvent | undefined,
 ];
 
 export function sentAcceptance(acceptance: Acceptance, lease?: BirthLease): SentAcceptance {
-  const { delivery, nonce, verifiedBy, idempotencyKey, run } = acceptance;
+  const { delivery, nonce, verifiedBy, idempotencyKey, event, run } = acceptance;
   const sent = sentRun(run, { idempotencyKey: idempotencyKey ?? null, lease });
   return [
     sent,
@@ -108,6 +123,7 @@ export function sentAcceptance(acceptance: Acceptance, lease?: BirthLease): Sent
     verifiedBy ?? null,
     bodyDigestOf(acceptance),
     acceptance.isFiltered === true,
+    event && { ...event, name: eventDigest(run, event.id) },
   ];
 }
 
@@ -123,10 +139,11 @@ interface AcceptCall extends Candidate {
   readonly run: SentRun;
   readonly body: Uint8Array;
   readonly nonce: SentNonce | undefined;
+  readonly event: SentEvent | undefined;
 }
 
 function callOf(sent: SentAcceptance, body: Uint8Array): AcceptCall {
-  const [run, delivery, nonce, verifiedBy, bodySha256, isFiltered] = sent;
+  const [run, delivery, nonce, verifiedBy, bodySha256, isFiltered, event] = sent;
   const [row, , , subFlows, pins] = run;
   const [flowId, revision] = [row[RUN.flow_id] as string, row[RUN.revision] as number];
   const triggerKey = row[RUN.trigger_key] as string;
@@ -140,6 +157,7 @@ function callOf(sent: SentAcceptance, body: Uint8Array): AcceptCall {
     nonce,
     idempotencyKey: row[RUN.idempotency_key] as string | null,
     bodySha256,
+    event,
     verifiedBy,
     isFiltered,
     subFlows,
@@ -152,7 +170,7 @@ function callOf(sent: SentAcceptance, body: Uint8Array): AcceptCall {
 
 /** What the writer has besides its database. */
 export interface WriterState {
-  readonly index: NonceIndex;
+  readonly indexes: NameIndexes;
   readonly held: StoreOptions['held'];
 }
 
@@ -191,7 +209,7 @@ function prepareFlowRows(db: Database): FlowRows {
   return { shareFlow: (flowId) => known(flowOf(flowId) ?? undefined) };
 }
 
-function prepareAcceptanceRows(db: Database, { index }: WriterState): AcceptanceRows<AcceptCall> {
+function prepareAcceptanceRows(db: Database, { indexes }: WriterState): AcceptanceRows<AcceptCall> {
   const triggerKeys = rememberInBatch(db, {
     tables: ['former_trigger_keys', 'nonce_headers'],
     find: (flowId, triggerKey) => decideNow(listTriggerKeys(portOf(db), [{ flowId, triggerKey }]))[0] ?? [],
@@ -199,7 +217,8 @@ function prepareAcceptanceRows(db: Database, { index }: WriterState): Acceptance
   const findRedelivery = db
     .prepare<[string | null], string>('SELECT run_id FROM deliveries WHERE redelivered_from = ?')
     .pluck();
-  const nonces = prepareNonces(db, index);
+  const nonces = prepareNonces(db, indexes.nonces);
+  const events = prepareEvents(db, indexes.events);
   const findKey = db.prepare<SentValue[], FirstUse>(`
     SELECT run_id AS runId, body_sha256 AS bodySha256 FROM idempotency_keys
     WHERE flow_id = ? AND trigger_key = ? AND key = ? AND created_at < ?`);
@@ -221,12 +240,14 @@ function prepareAcceptanceRows(db: Database, { index }: WriterState): Acceptance
       }
       return known(undefined);
     },
+    findEvent: (call) => known(events.find(call, triggerKeys(call.flowId, call.triggerKey))),
     keepRedelivery() {
       // The delivery itself says which one it repeats, and which run it belongs to.
     },
     keepNonce: (call, runId) => nonces.keep(call, runId, triggerKeys(call.flowId, call.triggerKey)),
     keepKey: ({ flowId, triggerKey, idempotencyKey, bodySha256, runId, run: [row] }) =>
       insertKey.run(flowId, triggerKey, idempotencyKey, bodySha256, runId, row[RUN.started_at] ?? null),
+    keepEvent: (call) => events.keep(call),
     keepDelivery({ delivery, runId: ownRunId, run: [run], body }, { runId, isReplay, outcome }) {
       if (delivery === undefined) return;
       const [row, keys] = delivery;
@@ -245,6 +266,39 @@ function prepareAcceptanceRows(db: Database, { index }: WriterState): Acceptance
       countKeyUse(count, { flowId, triggerKey, keyName: verifiedBy, at, id });
     },
     keepRun: ({ run, body }, pins) => insertRun(run, pins, body),
+  };
+}
+
+/** Found as nonces are; under former keys of the trigger as idempotency keys are. */
+function prepareEvents(db: Database, index: NonceIndex) {
+  const find = db
+    .prepare<unknown[], string>(`
+      SELECT run_id FROM event_ids
+      WHERE seq = ? AND event_id = ? AND trigger_key = ? AND flow_id = ? AND expires_at > ? AND created_at < ?`)
+    .pluck();
+  const insert = db.prepare<unknown[]>(`
+    INSERT INTO event_ids (seq, hash, flow_id, trigger_key, event_id, run_id, created_at, expires_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)`);
+  return {
+    find({ event }: AcceptCall, keys: readonly TriggerKey[]): string | undefined {
+      if (event === undefined) return undefined;
+      const { id, name, arrivedAt } = event;
+      for (const [place, key] of keys.entries()) {
+        const { flowId, triggerKey, reusedAt } = key;
+        const digest = place === 0 ? name : eventDigest(key, id);
+        for (const seq of index.find(hashOfDigest(digest))) {
+          const found = find.get(seq, id, triggerKey, flowId, arrivedAt, reusedAt ?? NEVER);
+          if (found !== undefined) return found;
+        }
+      }
+      return undefined;
+    },
+    keep({ event, flowId, triggerKey, runId, run: [row] }: AcceptCall): void {
+      if (event === undefined) return;
+      const hash = hashOfDigest(event.name);
+      const names = [index.add(hash), hash, flowId, triggerKey, event.id];
+      insert.run(names, runId, row[RUN.started_at] ?? null, event.expiresAt);
+    },
   };
 }
 

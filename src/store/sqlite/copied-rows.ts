@@ -12,7 +12,7 @@ import {
   SLICE_BYTES,
   SLICE_ROWS,
 } from '../copied-database.ts';
-import { digestOfNonceRow } from '../decisions/nonce-names.ts';
+import { digestOfEventRow, digestOfNonceRow } from '../decisions/nonce-names.ts';
 import type { ColumnType } from '../tables.ts';
 import { COPY_MARK, openWriter } from './connection.ts';
 import { CountTables } from './count-tables.ts';
@@ -69,15 +69,23 @@ function findProgress(db: Database): CopyProgress | undefined {
   };
 }
 
-/** Of a nonce that was accepted again after it had expired, the last use. */
-const NEWEST_NONCES = `(SELECT * FROM (
-  SELECT *, row_number() OVER (PARTITION BY hash, flow_id, trigger_key, is_verified, header, nonce ORDER BY seq DESC) AS age FROM nonces
+/** Tables whose rows are found by a hash: what it is of, and what tells names apart. */
+const HASHED = {
+  nonces: { digestOf: digestOfNonceRow, name: 'flow_id, trigger_key, is_verified, header, nonce' },
+  event_ids: { digestOf: digestOfEventRow, name: 'flow_id, trigger_key, event_id' },
+} as const;
+
+const isHashed = (table: string): table is keyof typeof HASHED => Object.hasOwn(HASHED, table);
+
+/** Of a name that was accepted again after it had expired, the last use. */
+const newestOf = (table: keyof typeof HASHED) => `(SELECT * FROM (
+  SELECT *, row_number() OVER (PARTITION BY hash, ${HASHED[table].name} ORDER BY seq DESC) AS age FROM ${table}
 ) WHERE age = 1)`;
 
 async function* readSlices(db: Database, table: CopiedTable, skip: number): AsyncGenerator<CopiedRow[]> {
   const types = Object.values(table.columns);
   const columns = Object.keys(table.columns).map((name) => `"${name}"`);
-  const from = table.name === 'nonces' ? NEWEST_NONCES : table.name;
+  const from = isHashed(table.name) ? newestOf(table.name) : table.name;
   const order = table.key.map((name) => `"${name}"`).join(', ');
   const rows = db
     .prepare<[number], unknown[]>(`SELECT ${columns.join(', ')} FROM ${from} ORDER BY ${order} LIMIT -1 OFFSET ?`)
@@ -110,7 +118,7 @@ function write(
   { rows, total }: { rows: readonly CopiedRow[]; total: number },
 ): void {
   const names = Object.keys(columns);
-  const stored = [...names.map((name) => `"${name}"`), ...(table === 'nonces' ? ['hash'] : [])];
+  const stored = [...names.map((name) => `"${name}"`), ...(isHashed(table) ? ['hash'] : [])];
   const insert = db.prepare<unknown[]>(
     `INSERT INTO ${table} (${stored.join(', ')}) VALUES (${stored.map(() => '?').join(', ')})`,
   );
@@ -118,9 +126,11 @@ function write(
     `INSERT INTO ${COPY_MARK} (name, rows) VALUES (?, ?) ON CONFLICT DO UPDATE SET rows = excluded.rows`,
   );
   const hashOf = (row: CopiedRow) =>
-    hashOfDigest(digestOfNonceRow(Object.fromEntries(names.map((name, at) => [name, row[at]]))));
+    isHashed(table)
+      ? [hashOfDigest(HASHED[table].digestOf(Object.fromEntries(names.map((name, at) => [name, row[at]]))))]
+      : [];
   db.transaction(() => {
-    for (const row of rows) insert.run(...row.map(toSqlite), ...(table === 'nonces' ? [hashOf(row)] : []));
+    for (const row of rows) insert.run(...row.map(toSqlite), ...hashOf(row));
     keep.run(table, total);
   }).immediate();
 }

@@ -13,6 +13,11 @@ const defaultTailSize = 65_536;
 /** A row has two names at most: see `NonceName`. */
 const NAMES = 2;
 
+/** What such an index is of: its table, whose rows have a `hash`, and the tables of the index itself. */
+const NONCES = { rows: 'nonces', alias: 'alias', index: 'nonce_index' } as const;
+const EVENTS = { rows: 'event_ids', alias: 'NULL', index: 'event_id_index' } as const;
+type Indexed = typeof NONCES | typeof EVENTS;
+
 /** So many entries of one hash are read at once. */
 const FOUND = 16;
 
@@ -38,7 +43,7 @@ interface IndexStep {
 }
 
 /**
- * Finds the rows of a nonce by its hash, without touching a page at random for each acceptance.
+ * Finds the rows of a nonce or an event id by its hash, without touching a page at random for each acceptance.
  *
  * Nonces are random, so a plain index of them dirties a page of its own for every new row: with one an acceptance cost
  * 76 µs, without any 47, with this 54. Rows are only appended; the newest are found in memory, and when enough have
@@ -65,12 +70,12 @@ export class NonceIndex {
   #firstAdded = 0;
   #round: Round | undefined;
 
-  constructor(db: Database, tailSize = defaultTailSize) {
+  constructor(db: Database, { of = NONCES, tailSize = defaultTailSize }: { of?: Indexed; tailSize?: number } = {}) {
     this.#tailSize = tailSize;
-    const { indexedTo, newest } = readState(db);
+    const { indexedTo, newest } = readState(db, of);
     this.#lastSeq = Math.max(indexedTo, newest);
     const tail = db.prepare<[number], { hash: number; alias: string | null; seq: number }>(
-      'SELECT hash, alias, seq FROM nonces WHERE seq > ?',
+      `SELECT hash, ${of.alias} AS alias, seq FROM ${of.rows} WHERE seq > ?`,
     );
     for (const { hash, alias, seq } of tail.iterate(indexedTo)) {
       this.#hold(hash, seq);
@@ -78,14 +83,14 @@ export class NonceIndex {
     }
     this.#readIndex = db
       .prepare<[number, number], number>(
-        `SELECT seq FROM nonce_index WHERE hash = ? AND seq < ? ORDER BY seq DESC LIMIT ${FOUND}`,
+        `SELECT seq FROM ${of.index} WHERE hash = ? AND seq < ? ORDER BY seq DESC LIMIT ${FOUND}`,
       )
       .pluck();
-    const write = prepareWrite(db);
-    this.#readOldest = db.prepare<[], number | null>('SELECT min(seq) FROM nonces').pluck();
+    const write = prepareWrite(db, of);
+    this.#readOldest = db.prepare<[], number | null>(`SELECT min(seq) FROM ${of.rows}`).pluck();
     this.#writeBucket = (bucket, { lastSeq, clearsBelow }) =>
       write(bucket, { entries: this.#entriesOf(bucket, lastSeq), clearsBelow });
-    const finish = db.prepare('UPDATE nonce_index_state SET indexed_to = ?');
+    const finish = db.prepare(`UPDATE ${of.index}_state SET indexed_to = ?`);
     this.#finish = (lastSeq) => void finish.run(lastSeq);
   }
 
@@ -191,20 +196,22 @@ export class NonceIndex {
 const leastWarmed = 100_000;
 
 /**
- * Reads the whole index of nonces, a part with each step, so that the system has it in its cache: after a restart of the
+ * Reads the whole indexes of nonces and event ids, a part with each step, so that the system has it in its cache: after a restart of the
  * machine each new nonce would else wait for the disk, in the writer's thread. Yields the number of entries read. With ten
  * million nonces it reads 250 MB in 1024 steps; SQLite's own cache of this connection must be small.
  */
-export function* warmIndex(db: Database, least = leastWarmed): Generator<number, void> {
-  // Both in one SELECT would read every row.
-  const span = '(SELECT max(seq) FROM nonces) - (SELECT min(seq) FROM nonces)';
-  const rows = db.prepare<[], number>(`SELECT coalesce(${span}, 0)`).pluck().get() ?? 0;
-  if (rows < least) return;
-  const read = db
-    .prepare<[number, number], number>('SELECT count(*) FROM nonce_index WHERE hash >= ? AND hash < ?')
-    .pluck();
-  for (let bucket = 0; bucket < buckets; bucket += 1) {
-    yield read.get(bucket * bucketSize, (bucket + 1) * bucketSize) ?? 0;
+export function* warmIndexes(db: Database, least = leastWarmed): Generator<number, void> {
+  for (const { rows: table, index } of [NONCES, EVENTS]) {
+    // Both in one SELECT would read every row.
+    const span = `(SELECT max(seq) FROM ${table}) - (SELECT min(seq) FROM ${table})`;
+    const rows = db.prepare<[], number>(`SELECT coalesce(${span}, 0)`).pluck().get() ?? 0;
+    if (rows < least) continue;
+    const read = db
+      .prepare<[number, number], number>(`SELECT count(*) FROM ${index} WHERE hash >= ? AND hash < ?`)
+      .pluck();
+    for (let bucket = 0; bucket < buckets; bucket += 1) {
+      yield read.get(bucket * bucketSize, (bucket + 1) * bucketSize) ?? 0;
+    }
   }
 }
 
@@ -217,9 +224,9 @@ function bucketOf(nonceHash: number): number {
   return Math.floor(nonceHash / bucketSize);
 }
 
-function readState(db: Database): { indexedTo: number; newest: number } {
+function readState(db: Database, { rows, index }: Indexed): { indexedTo: number; newest: number } {
   const find = db.prepare<[], { indexedTo: number; newest: number }>(`
-    SELECT indexed_to AS indexedTo, (SELECT coalesce(max(seq), 0) FROM nonces) AS newest FROM nonce_index_state`);
+    SELECT indexed_to AS indexedTo, (SELECT coalesce(max(seq), 0) FROM ${rows}) AS newest FROM ${index}_state`);
   return find.get() ?? { indexedTo: 0, newest: 0 };
 }
 
@@ -228,10 +235,10 @@ interface BucketWrite extends Pick<Round, 'clearsBelow'> {
 }
 
 /** Puts entries into a bucket of the index and clears out what was purged, on the same pages. */
-function prepareWrite(db: Database): (bucket: number, write: BucketWrite) => number {
-  const insert = db.prepare('INSERT OR IGNORE INTO nonce_index (hash, seq) VALUES (?, ?)');
+function prepareWrite(db: Database, { index }: Indexed): (bucket: number, write: BucketWrite) => number {
+  const insert = db.prepare(`INSERT OR IGNORE INTO ${index} (hash, seq) VALUES (?, ?)`);
   const clear = db.prepare(`
-    DELETE FROM nonce_index
+    DELETE FROM ${index}
     WHERE hash >= ? AND hash < ? AND seq < ?`);
   return (bucket, { entries, clearsBelow }) => {
     if (clearsBelow !== undefined) clear.run(bucket * bucketSize, (bucket + 1) * bucketSize, clearsBelow);
@@ -240,20 +247,36 @@ function prepareWrite(db: Database): (bucket: number, write: BucketWrite) => num
   };
 }
 
-/** Gives each batch its share of the indexing of nonces and search keys, and tells of nonces how the batch ended. */
+/** Nonces and event ids, each with an index of its own. */
+export interface NameIndexes {
+  readonly nonces: NonceIndex;
+  readonly events: NonceIndex;
+}
+
+export function openIndexes(db: Database, tailSize = defaultTailSize): NameIndexes {
+  return { nonces: new NonceIndex(db, { tailSize }), events: new NonceIndex(db, { of: EVENTS, tailSize }) };
+}
+
+/** Gives each batch its share of the indexing of names and search keys, and tells of names how the batch ended. */
 export function withIndexing(
   db: Database,
   runBatch: (jobs: readonly Job[]) => Settled[],
-  index: NonceIndex,
+  { nonces, events }: NameIndexes,
 ): typeof runBatch {
   const keyIndexing = prepareKeyIndexing(db);
   return (jobs) => {
     const keys = keyIndexing(jobs.length);
-    const given = keys === undefined ? jobs : [...jobs, keys];
-    const step = index.begin(jobs.length);
-    const settled = runBatch(step === undefined ? given : [...given, step.run]);
-    if (settled.every(({ isFulfilled }) => !isFulfilled)) index.rolledBack();
-    else if (settled.at(given.length)?.isFulfilled) step?.committed();
+    const given = keys === undefined ? [...jobs] : [...jobs, keys];
+    const steps = [nonces, events].map((index) => {
+      const step = index.begin(jobs.length);
+      return { index, step, at: step === undefined ? undefined : given.push(step.run) - 1 };
+    });
+    const settled = runBatch(given);
+    const isLost = settled.every(({ isFulfilled }) => !isFulfilled);
+    for (const { index, step, at } of steps) {
+      if (isLost) index.rolledBack();
+      else if (at !== undefined && settled.at(at)?.isFulfilled) step?.committed();
+    }
     return settled.slice(0, jobs.length);
   };
 }

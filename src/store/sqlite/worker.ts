@@ -12,7 +12,7 @@ import {
   type StoreOptions,
   type ToThread,
 } from './messages.ts';
-import { NonceIndex, warmIndex, withIndexing } from './nonce-index.ts';
+import { openIndexes, warmIndexes, withIndexing } from './nonce-index.ts';
 import { operations, prepareRuns, threadOf } from './operations.ts';
 import { openPort } from './port.ts';
 
@@ -85,10 +85,10 @@ function openWriterService(path: string, options: StoreOptions): Service {
   openPort(db, options.chainKey);
   const isAlone = path === inMemory;
   if (options.log.inMemory) keepLogInMemory(db);
-  const index = new NonceIndex(db);
+  const indexes = openIndexes(db);
   const runs = prepareRuns((name) => {
     const operation = operations[name];
-    if (operation.thread === 'writer') return operation.prepare(db, { index, held: options.held });
+    if (operation.thread === 'writer') return operation.prepare(db, { indexes, held: options.held });
     return isAlone || threadOf(name, options) === 'writer' ? operation.prepare(db) : undefined;
   });
   // The last counter of a batch, because it relies on the others' counts.
@@ -103,7 +103,7 @@ function openWriterService(path: string, options: StoreOptions): Service {
     commitSeconds = undefined;
     return taken;
   };
-  const runIndexed = withIndexing(db, prepareBatch(db, 'BEGIN IMMEDIATE', committed), index);
+  const runIndexed = withIndexing(db, prepareBatch(db, 'BEGIN IMMEDIATE', committed), indexes);
   const runLogged = (jobs: readonly Job[]) => {
     const settled = runIndexed(jobs);
     log?.committed();
@@ -198,7 +198,7 @@ function openReaderService(path: string, options: StoreOptions): Service {
 function warmCache(path: string): () => void {
   const { db, close } = openReader(path);
   db.pragma('cache_size = -256');
-  const parts = warmIndex(db);
+  const parts = warmIndexes(db);
   const next = () => {
     try {
       if (!parts.next().done) return void setImmediate(next);

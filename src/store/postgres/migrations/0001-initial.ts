@@ -1,14 +1,24 @@
-import { IDEMPOTENCY_KEY_COLUMNS, NONCE_COLUMNS, RUN_COLUMNS, tables } from '../../migrations/0001-tables.ts';
+import {
+  EVENT_ID_COLUMNS,
+  IDEMPOTENCY_KEY_COLUMNS,
+  NONCE_COLUMNS,
+  RUN_COLUMNS,
+  tables,
+} from '../../migrations/0001-tables.ts';
 
 const before = `
-  -- Nonces and idempotency keys are found by a digest of flow, trigger and text, so that any text fits into the index.
-  -- One row a nonce or key: a replica that inserts it first has won.
+  -- Nonces, event ids and idempotency keys are found by a digest of flow, trigger and text, so that any text fits into the
+  -- index. One row each: a replica that inserts it first has won.
   CREATE TABLE sluice.nonces (
     digest uuid PRIMARY KEY,
     seq bigint GENERATED ALWAYS AS IDENTITY,${NONCE_COLUMNS}
   );
   -- Only asked after another nonce header was named. By the hour, so that new entries are on pages that are in use anyway.
   CREATE INDEX nonces_by_alias ON sluice.nonces ((expires_at / 3600000), alias) WHERE alias IS NOT NULL;
+  CREATE TABLE sluice.event_ids (
+    digest uuid PRIMARY KEY,
+    seq bigint GENERATED ALWAYS AS IDENTITY,${EVENT_ID_COLUMNS}
+  );
   CREATE TABLE sluice.idempotency_keys (
     digest uuid PRIMARY KEY,${IDEMPOTENCY_KEY_COLUMNS}
   );

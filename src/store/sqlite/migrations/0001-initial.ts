@@ -1,4 +1,11 @@
-import { IDEMPOTENCY_KEY_COLUMNS, NONCE_COLUMNS, RUN_COLUMNS, tables, toSqlite } from '../../migrations/0001-tables.ts';
+import {
+  EVENT_ID_COLUMNS,
+  IDEMPOTENCY_KEY_COLUMNS,
+  NONCE_COLUMNS,
+  RUN_COLUMNS,
+  tables,
+  toSqlite,
+} from '../../migrations/0001-tables.ts';
 
 const before = `
   -- Appended to and found by hash; NonceIndex says why no index holds the nonce itself.
@@ -9,6 +16,14 @@ const before = `
   CREATE TABLE nonce_index (hash INTEGER NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (hash, seq)) WITHOUT ROWID;
   CREATE TABLE nonce_index_state (id INTEGER PRIMARY KEY CHECK (id = 1), indexed_to INTEGER NOT NULL);
   INSERT INTO nonce_index_state (id, indexed_to) VALUES (1, 0);
+  -- Apart from nonces: they live for weeks where nonces live for minutes, and the index is cleared out in order of age.
+  CREATE TABLE event_ids (
+    seq INTEGER NOT NULL PRIMARY KEY,
+    hash INTEGER NOT NULL,${EVENT_ID_COLUMNS}
+  );
+  CREATE TABLE event_id_index (hash INTEGER NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (hash, seq)) WITHOUT ROWID;
+  CREATE TABLE event_id_index_state (id INTEGER PRIMARY KEY CHECK (id = 1), indexed_to INTEGER NOT NULL);
+  INSERT INTO event_id_index_state (id, indexed_to) VALUES (1, 0);
 
   CREATE TABLE idempotency_keys (${IDEMPOTENCY_KEY_COLUMNS},
     PRIMARY KEY (flow_id, trigger_key, key)
