@@ -1,6 +1,7 @@
-import type { Json } from '../model/json.ts';
+import { isExactNumber, type Json } from '../model/json.ts';
 import { Budget } from './budget.ts';
 import { type CompiledExpression, ExpressionError } from './compile.ts';
+import { compileValue } from './search-keys.ts';
 import { kindOf } from './values.ts';
 
 /**
@@ -36,6 +37,38 @@ export function evaluateFilter(filter: CompiledExpression, data: DeliveryData): 
       reason: `gives ${kindOf(result)}; a filter gives true or false`,
     });
   });
+}
+
+const EVENT_ID = 'an event id is a text or a number';
+
+/** An expression that names an event with the headers that it reads, or what is wrong with it. */
+export function compileEventId(source: string): ReturnType<typeof compileValue> {
+  const compiled = compileValue(source, EVENT_ID);
+  return typeof compiled === 'object' && compiled.expression.type === 'bool' ? `gives a bool; ${EVENT_ID}` : compiled;
+}
+
+/** The id of an event, or why there is none. Never throws. */
+export function evaluateEventId(
+  expression: CompiledExpression,
+  data: DeliveryData,
+): string | { readonly error: string } {
+  return withoutThrowing(() => eventIdOf(expression.evaluateIn(data), expression.source));
+}
+
+/** A value as the id of an event; throws `ExpressionError` where it cannot be one. */
+function eventIdOf(value: Json, expression: string): string {
+  if (typeof value === 'string' && value.trim() !== '') return value;
+  if (isExactNumber(value)) return value.rawJSON;
+  const isNumber = typeof value === 'number';
+  if (isNumber && (Number.isSafeInteger(value) || !Number.isInteger(value))) return String(value);
+  const lost = isNumber ? 'its digits were lost' : undefined;
+  const kind = value === '' || typeof value === 'string' ? 'an empty text' : kindOf(value);
+  throw new ExpressionError({ expression, reason: lost ?? `gives ${kind}; ${EVENT_ID}` });
+}
+
+/** The same of a value that was found without an expression; `name` says where. */
+export function readEventId(value: Json, name: string): string | { readonly error: string } {
+  return withoutThrowing(() => eventIdOf(value, name));
 }
 
 function withoutThrowing<Result>(evaluate: () => Result): Result | { readonly error: string } {

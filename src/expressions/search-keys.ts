@@ -53,15 +53,21 @@ function compileKey(name: string, source: string): CompiledKey | string {
   if (!SEARCH_KEY_NAME.test(name)) {
     return 'is not the name of a search key; a letter and up to 31 letters, digits, "_" and "-" are accepted';
   }
+  const compiled = compileValue(source, ACCEPTED);
+  return typeof compiled === 'string' ? compiled : { name, ...compiled };
+}
+
+/** An expression over a delivery whose value is stored, or what is wrong with it; `accepted` says what it may give. */
+export function compileValue(source: string, accepted: string): Omit<CompiledKey, 'name'> | string {
   try {
     const expression = compileExpression(headerOf(source) ?? source, 'delivery');
     if (['map', 'list'].some((type) => expression.type.startsWith(type))) {
-      return `gives a ${expression.type}; ${ACCEPTED}`;
+      return `gives a ${expression.type}; ${accepted}`;
     }
     const headers = expression.references.filter(({ root }) => root === 'headers').map(({ path }) => path[1]);
     // Then it is known which headers are read, and that none of them is a secret.
     if (headers.some((header) => typeof header !== 'string')) return 'has to name the header: headers["x-name"]';
-    return { name, headers: headers.map(String), expression };
+    return { headers: headers.map(String), expression };
   } catch (error) {
     if (error instanceof ExpressionError) return error.message;
     throw error;

@@ -26,6 +26,7 @@ export function checkSearchKeys(triggers: Readonly<Record<string, Trigger>>): Pr
   });
 }
 
-export function secretHeader(name: string): string {
-  return `reads the header ${name}, which may hold a secret or a signature; values of search keys are stored and shown`;
+export function secretHeader(name: string, what: 'search keys' | 'event ids' = 'search keys'): string {
+  const kept = what === 'search keys' ? 'values of search keys are stored and shown' : 'event ids are stored';
+  return `reads the header ${name}, which may hold a secret or a signature; ${kept}`;
 }

@@ -154,6 +154,10 @@ const fields = {
   webhookWhen: text.describe(
     'CEL condition over body and headers: where it is false, the answer is 200 and no run starts.',
   ),
+  webhookEventId: text.describe(
+    'CEL expression over body and headers that names the event: a second delivery of it starts no run; by default the id of the scheme, where the publisher signs one, and none if "off".',
+  ),
+  webhookEventIdDays: z.int().min(1).max(3650).describe('For how many days an event is known; 30 by default.'),
   webhookHoldDeliveries: z
     .boolean()
     .describe('Whether deliveries to a disabled or drained flow are kept and start their runs later.'),

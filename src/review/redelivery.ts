@@ -6,7 +6,7 @@ import { type Delivery, type DeliveryRecord, REASON_CODES, type Reason } from '.
 import { logEvent } from '../telemetry/events.ts';
 import { isOfGate, REASONS } from '../webhooks/answers.ts';
 import { isHandshake } from '../webhooks/handshakes.ts';
-import { acceptDelivery } from '../webhooks/receive.ts';
+import { acceptDelivery, judgeByExpressions } from '../webhooks/receive.ts';
 import { hasSameGates } from '../webhooks/triggers.ts';
 import { isUnserved, judgeByCurrentTrigger, type ReviewServices, restore, triggerOf } from './judge-again.ts';
 
@@ -104,7 +104,7 @@ async function judgeAndAccept(
   }
   if (options.isPlan) {
     const body = new ArrivingBody(delivery.body, delivery.headers['content-type']);
-    const said = trigger.judgeByExpressions?.(delivery.headers, body);
+    const said = judgeByExpressions({ delivery, trigger, judgement: current.judgement, body });
     if (said?.isFiltered === true) return resultOf('filtered', { message: FILTERED });
     const message = isOverruled ? 'only by force: its gates refuse it' : 'it passes every gate';
     return resultOf('would be accepted', { reason: refusal, message });

@@ -10,7 +10,7 @@ import type { SignatureSettings } from '../webhooks/gates/signature.ts';
 import { fingerprintOf } from '../webhooks/key-names.ts';
 import { allResults, dryRunGates, type Judgement, withUnasked } from '../webhooks/pipeline.ts';
 import { type DeliveryReading, toDelivery } from '../webhooks/read-delivery.ts';
-import { admissionTo } from '../webhooks/receive.ts';
+import { admissionTo, judgeByExpressions } from '../webhooks/receive.ts';
 import { strategyOf } from '../webhooks/schemes/layout.ts';
 import { describeSignature, findMistakes } from '../webhooks/schemes/mistakes.ts';
 import { resolveScheme } from '../webhooks/schemes/resolve.ts';
@@ -97,7 +97,7 @@ async function dryRun(delivery: Delivery, idOrSlug: string, services: ReviewServ
   const others = refusal === null || judgement.violations.includes(refusal) || replays.includes(refusal);
   const violations = [...judgement.violations, ...replays, ...(others ? [] : [refusal])];
   const body = new ArrivingBody(delivery.body, delivery.headers['content-type']);
-  const said = refusal === null ? trigger.judgeByExpressions?.(delivery.headers, body) : undefined;
+  const said = refusal === null ? judgeByExpressions({ delivery, trigger, judgement, body }) : undefined;
   const results = [...withUnasked(trigger, judgement.gateResults), ...(said?.told ?? [])];
   const { flowId, triggerKey } = trigger.trigger;
   const statusCode = refusal === null ? 200 : REASONS[refusal].statusCode;

@@ -15,6 +15,7 @@ import { hasPart } from './schemes/layout.ts';
 import { resolveScheme } from './schemes/resolve.ts';
 import { keysInForce, learnsKey } from './schemes/scheme-keys.ts';
 import type { SignatureSpec, SignatureVerifier } from './schemes/spec.ts';
+import { type EventIdentity, eventIdentityOf } from './trigger-expressions.ts';
 
 /** What decides who gets in through one webhook trigger, with all settings and defaults filled in. */
 export interface Entrance {
@@ -35,6 +36,8 @@ interface Rules {
   /** One text for JSON Schemas that mean the same; null for one that cannot be used, which no body fits. */
   readonly bodySchema: string | null;
   readonly operators: OperatorGates;
+  /** No gate: what tells deliveries of one event apart, so that the second starts nothing. */
+  readonly eventId: Pick<EventIdentity, 'expression' | 'days'>;
 }
 
 /** Undefined where the trigger does not configure the gate. */
@@ -79,7 +82,7 @@ export function entranceOf(
   const { settings, chain } = preparer;
   const { inputs, bodySchema, flowId, triggerKey } = trigger;
   const mode = inputs.webhookEnforcementMode ?? defaultMode;
-  const { gates, mistakes } = preparer.prepare(trigger);
+  const { scheme, gates, mistakes } = preparer.prepare(trigger);
   if (mistakes.length > 0) return { ...CLOSED, mode };
   const limit = limitOf(inputs, settings);
   const schema = bodySchema === undefined || 'error' in bodySchema ? null : meaningOf(bodySchema.text);
@@ -101,6 +104,7 @@ export function entranceOf(
         operators.length === 0
           ? undefined
           : { names: operators, trigger: { flowId, triggerKey, inputs, schema: bodySchema && schema } },
+      eventId: eventIdentityOf(trigger, scheme),
     },
   };
 }
@@ -157,7 +161,8 @@ function reasonsOf(before: Entrance, after: Entrance): readonly AccessReason[] {
     return after.gates === undefined ? [] : reason('wider', 'The trigger was not served, and is.');
   }
   if (after.gates === undefined) return reason('narrower', 'The trigger is not served.');
-  const judges = ({ gates }: Entrance) => Object.values(gates ?? {}).some((rule) => rule !== undefined);
+  const judges = ({ gates: { eventId, ...gates } = NO_GATES }: Entrance) =>
+    Object.values(gates).some((rule) => rule !== undefined);
   // Where nothing was refused, nothing can be added.
   if (before.mode !== 'Enforce') {
     if (after.mode !== 'Enforce' || !judges(after)) return [];
@@ -265,6 +270,30 @@ const COMPARISONS: { readonly [Name in keyof Rules]: Comparison<Rules[Name]> } =
       return after.names.length > before.names.length ? [['narrower', 'A gate of the operator is new.']] : [];
     },
   },
+  eventId: {
+    without: ['Each delivery of an event starts a run'],
+    describe: ({ expression, days }) => `one run for each event by ${expression} for ${days} days`,
+    compare: (before, after) => {
+      if (before.expression !== after.expression) {
+        return [['wider', `Events are told apart by ${after.expression}, and were by ${before.expression}.`]];
+      }
+      if (before.days === after.days) return [];
+      const text = `An event is known for ${after.days} days, and was for ${before.days}.`;
+      return [[after.days < before.days ? 'wider' : 'narrower', text]];
+    },
+  },
+};
+
+/** Everything that may be left out is. */
+const NO_GATES: EntranceGates = {
+  ip: undefined,
+  unverifiedRateLimit: undefined,
+  rateLimit: undefined,
+  signature: undefined,
+  replay: undefined,
+  bodySchema: undefined,
+  operators: undefined,
+  eventId: undefined,
 };
 
 const BUILT_IN: ReadonlySet<string> = new Set(Object.keys(COMPARISONS));
@@ -278,7 +307,7 @@ const FIELDS: { readonly [Field in keyof WebhookInputs]-?: readonly Aspect[] | '
   webhookSecretPrevious: ['signature'],
   webhookLearnKey: ['signature'],
   // An unknown name gives no gate, and without a scheme nothing is counted as verified.
-  webhookSignatureScheme: ['signature', 'unverifiedRateLimit'],
+  webhookSignatureScheme: ['signature', 'unverifiedRateLimit', 'eventId'],
   webhookAllowSha1: ['signature'],
   webhookSandbox: ['signature'],
   // Opens nothing but the handshake by which a publisher registers the URL.
@@ -317,6 +346,8 @@ const FIELDS: { readonly [Field in keyof WebhookInputs]-?: readonly Aspect[] | '
   webhookDuplicateResponse: 'answer',
   // Keeps runs from starting; who gets in stays the same.
   webhookWhen: 'answer',
+  webhookEventId: ['eventId'],
+  webhookEventIdDays: ['eventId'],
   webhookHoldDeliveries: 'answer',
   webhookResponse: 'answer',
 };

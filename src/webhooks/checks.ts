@@ -15,6 +15,7 @@ import { findScheme, type ResolvedScheme, type SchemeRegistry } from './schemes/
 import { handsOverKey } from './schemes/scheme-keys.ts';
 import { CAPTURED, type Conversation, GRADES, type SignatureSpec } from './schemes/spec.ts';
 import { searchKeyProblems } from './search-keys.ts';
+import { eventIdentityOf } from './trigger-expressions.ts';
 import { type PreparedTrigger, pathOfWebhook, type TriggerTable } from './triggers.ts';
 import { weaknessesOf } from './weaknesses.ts';
 
@@ -68,6 +69,7 @@ export function webhookChecks(
       checkWeaknesses(subject, reports);
       checkCoverage(subject, reports);
       checkReplay(subject, defaultMode, reports);
+      checkEventId(subject, reports);
       checkHandshakes(subject, reports);
       checkPresets(inputs, settings.clock.now(), reports);
       return problems;
@@ -102,7 +104,7 @@ function webhookLine(webhook: PreparedTrigger, table: TriggerTable, baseUrl: str
 /** A line for what webhook triggers let pass or have nothing to refuse by, and one for keys that were learnt. */
 export function enforcementSummary(triggers: readonly PreparedTrigger[]): string[] {
   if (triggers.length === 0) return ['There are no webhook triggers'];
-  const further = [...learnedSummary(triggers), ...sharedKeySummary(triggers)];
+  const further = [...learnedSummary(triggers), ...sharedKeySummary(triggers), ...eventSummary(triggers)];
   const open = triggers
     .map((trigger) => ({ trigger, why: whyNotEnforced(trigger) }))
     .filter(({ why }) => why.length > 0);
@@ -121,6 +123,14 @@ function learnedSummary(triggers: readonly PreparedTrigger[]): string[] {
   const learned = triggers.filter(({ keySlot }) => keySlot?.isInUse === true && stateOf(keySlot) === 'learned');
   const named = learned.map(({ trigger, schemeName }) => `${trigger.flowName}/${trigger.triggerKey} (${schemeName})`);
   return named.length === 0 ? [] : [`Keys learned in a handshake: ${named.join(', ')}`];
+}
+
+/** Which triggers start one run for each event, and by what. */
+function eventSummary(triggers: readonly PreparedTrigger[]): string[] {
+  const named = triggers.flatMap(({ trigger, eventIdentity }) =>
+    eventIdentity === undefined ? [] : [`${trigger.flowName}/${trigger.triggerKey} (${eventIdentity.expression})`],
+  );
+  return named.length === 0 ? [] : [`One run for each event, by its id: ${named.join(', ')}`];
 }
 
 /**
@@ -272,6 +282,21 @@ function checkReplay(
     'webhookReplayToleranceSeconds',
     `is 0 and no webhookNonceHeader is named: a captured delivery of ${name} starts a run each time it is sent again; set it, for example to 300${suffix}`,
   );
+}
+
+/** It is the trigger's word: what the scheme signs is taken without asking. */
+function checkEventId({ trigger, scheme }: FitTrigger, { warning }: TriggerReports): void {
+  const { inputs } = trigger;
+  const identity = eventIdentityOf(trigger, scheme);
+  if (inputs.webhookEventIdDays !== undefined && identity === undefined) {
+    const why = inputs.webhookEventId === undefined ? 'no webhookEventId names the event' : 'webhookEventId is off';
+    warning('webhookEventIdDays', `is ignored: ${why}`);
+  }
+  const { unsigned = [] } = identity ?? {};
+  if (unsigned.length === 0) return;
+  const why = scheme?.kind === 'spec' ? `${scheme.spec.name} does not sign that` : 'without a scheme nothing is signed';
+  const message = `reads ${unsigned.join(' and ')}: ${why}, so whoever holds a delivery can start another run, or hide an event, with another value there`;
+  warning('webhookEventId', message);
 }
 
 /** Whether two deliveries with the same body differ by their timestamps; what a verifier finds, its code alone knows. */

@@ -7,7 +7,7 @@ import { type Engine, type RefreshFlow, START_TRIES } from '../flows/engine.ts';
 import type { ServiceClock } from '../model/clock.ts';
 import type { Delivery } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
-import type { Acceptance, AcceptResult, HoldResult, NonceClaim, Store } from '../store/store.ts';
+import type { Acceptance, AcceptResult, EventClaim, HoldResult, NonceClaim, Store } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import { JSON_TYPE, methodNotAllowed, refused, type WebhookAnswer } from './answers.ts';
 import { signatureGate } from './gates/signature.ts';
@@ -25,6 +25,7 @@ import {
   type TriggeredReception,
 } from './record.ts';
 import type { AcceptedResponse } from './schemes/handshake.ts';
+import { eventLifeMs, type Said } from './trigger-expressions.ts';
 import {
   hasSameGates,
   holdsDeliveries,
@@ -259,7 +260,7 @@ export function acceptDelivery(
   return inSpan({ name: 'flow.trigger', parent, attributes }, async (triggerSpan) => {
     const runId = services.newId();
     const body = reception.body ?? new ArrivingBody(delivery.body, delivery.headers['content-type']);
-    const said = trigger.judgeByExpressions?.(delivery.headers, body);
+    const said = judgeByExpressions({ ...reception, body });
     const record = recordOf({ ...reception, said, body }, { statusCode: 200, runId }, services);
     const run = services.engine.planRun({
       runId,
@@ -283,6 +284,7 @@ export function acceptDelivery(
       verifiedBy: verifyingKey(reception),
       // Anyone can guess the key of an event that is still to come.
       idempotencyKey: isVerified(reception) ? idempotencyKey(delivery.headers['idempotency-key']) : undefined,
+      event: said?.eventId === undefined ? undefined : eventClaim(said.eventId, reception, services.clock),
       isFiltered: said?.isFiltered === true ? true : undefined,
       run,
     };
@@ -295,8 +297,17 @@ export function acceptDelivery(
   });
 }
 
+/** What the expressions of its trigger say of a delivery that may start a run; undefined where it has none. */
+export function judgeByExpressions(
+  reception: Pick<TriggeredReception, 'delivery' | 'trigger' | 'judgement'> & { readonly body: ArrivingBody },
+): Said | undefined {
+  const { delivery, trigger, judgement, body } = reception;
+  const { verifiedHeaders } = judgement.evidence;
+  return trigger.judgeByExpressions?.(delivery.headers, body, { verifiedHeaders, isVerified: isVerified(reception) });
+}
+
 /** The signature gate passed, or there is none: what an unverified delivery claims stands against no verified one. */
-function isVerified({ judgement }: TriggeredReception): boolean {
+function isVerified({ judgement }: Pick<TriggeredReception, 'judgement'>): boolean {
   const verdict = judgement.gateResults.find(({ gate }) => gate === signatureGate.name);
   return verdict === undefined || verdict.outcome === 'passed';
 }
@@ -308,13 +319,22 @@ function verifyingKey({ trigger, judgement, redelivery }: TriggeredReception): s
   return trigger.namedKey(usedPreviousKey === true ? 'previous' : 'current')?.name;
 }
 
+/** By the ledger. A gate may have thought about it for seconds. One that is delivered again by hand lives from then on. */
+function arrivalOf({ startedAt }: TriggeredReception, clock: ServiceClock): number {
+  return Math.floor(clock.ledger() - (clock.monotonic() - startedAt));
+}
+
+function eventClaim(id: string, reception: TriggeredReception, clock: ServiceClock): EventClaim {
+  const arrivedAt = arrivalOf(reception, clock);
+  return { id, arrivedAt, expiresAt: arrivedAt + eventLifeMs(reception.trigger.trigger.inputs) };
+}
+
 /** Every accepted delivery is named, so that no deploy that asks for its name later takes it for a new one. */
 function nonceClaim(reception: TriggeredReception, clock: ServiceClock): NonceClaim {
   const { delivery, trigger, judgement } = reception;
   const { evidence } = judgement;
   const { lifeMs, ...name } = trigger.nameDelivery(delivery, evidence);
-  // A gate may have thought about it for seconds. One that is delivered again by hand lives from then on.
-  const arrivedAt = Math.floor(clock.ledger() - (clock.monotonic() - reception.startedAt));
+  const arrivedAt = arrivalOf(reception, clock);
   return {
     ...name,
     arrivedAt,

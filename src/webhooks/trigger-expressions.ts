@@ -1,34 +1,180 @@
+import { hash } from 'node:crypto';
 import { compileCondition } from '../expressions/condition.ts';
-import { deliveryData, evaluateFilter } from '../expressions/delivery-expressions.ts';
+import {
+  compileEventId,
+  type DeliveryData,
+  deliveryData,
+  evaluateEventId,
+  evaluateFilter,
+  readEventId,
+} from '../expressions/delivery-expressions.ts';
 import type { ArrivingBody } from '../expressions/trigger-body.ts';
-import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
+import { ConversionError } from '../expressions/values.ts';
+import { isOff } from '../manifest/trigger-expressions.ts';
+import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
+import { DAY_MS } from '../model/clock.ts';
 import type { Delivery, GateResult } from '../model/delivery.ts';
+import type { Json } from '../model/json.ts';
+import type { Evidence } from './gate.ts';
+import { coversBody, isInPlace, signsTimestamp } from './schemes/layout.ts';
+import type { ResolvedScheme } from './schemes/resolve.ts';
+import type { FoundValue, SignatureSpec } from './schemes/spec.ts';
 
 /** What the expressions of a trigger say of one delivery that its gates let pass. */
 export interface Said {
   /** It starts no run, unless it repeats something. */
   readonly isFiltered: boolean;
+  /** Undefined where it names none. */
+  readonly eventId: string | undefined;
   /** An expression gave nothing that counts: the run starts as if it were not there. */
   readonly isUnevaluated: boolean;
   /** What the record tells of it, behind the gates. */
   readonly told: readonly GateResult[];
 }
 
+interface Judged {
+  readonly verifiedHeaders: Evidence['verifiedHeaders'] | undefined;
+  /** What an unverified delivery claims of its event is not read. */
+  readonly isVerified: boolean;
+}
+
 /** Evaluates the expressions of a trigger. Never throws. */
-export type JudgeByExpressions = (headers: Delivery['headers'], body: ArrivingBody) => Said;
+export type JudgeByExpressions = (headers: Delivery['headers'], body: ArrivingBody, judged: Judged) => Said;
+
+type Trigger = Pick<WebhookTrigger, 'inputs'>;
+type Name = 'webhookWhen' | 'webhookEventId';
 
 /** Undefined where the trigger has none, so that it costs nothing. */
-export function prepareExpressions({ inputs }: Pick<WebhookTrigger, 'inputs'>): JudgeByExpressions | undefined {
-  if (inputs.webhookWhen === undefined) return undefined;
-  const filter = compileCondition(inputs.webhookWhen, 'delivery');
-  return (headers, body) => {
-    const data = deliveryData({ headers, body: () => body.exactValue() });
-    const passes = evaluateFilter(filter, data);
-    if (passes === true) return { isFiltered: false, isUnevaluated: false, told: [] };
-    const isFailure = passes !== false;
-    const detail = isFailure ? `${passes.error}; the run starts` : `${filter.source} is false: no run starts`;
-    const outcome = isFailure ? 'not evaluated' : 'failed';
-    const told: GateResult = { gate: 'webhookWhen', outcome, reason: null, detail, facts: {} };
-    return { isFiltered: !isFailure, isUnevaluated: isFailure, told: [told] };
+export function prepareExpressions(
+  trigger: Trigger,
+  scheme: ResolvedScheme | undefined,
+): JudgeByExpressions | undefined {
+  const { webhookWhen } = trigger.inputs;
+  const readId = prepareEventId(eventIdentityOf(trigger, scheme));
+  if (webhookWhen === undefined && readId === undefined) return undefined;
+  const filter = webhookWhen === undefined ? undefined : compileCondition(webhookWhen, 'delivery');
+  return (headers, body, { verifiedHeaders, isVerified }) => {
+    // What another header family of the scheme says was never verified.
+    const verified = verifiedHeaders === undefined ? headers : { ...headers, ...Object.fromEntries(verifiedHeaders) };
+    const data = deliveryData({ headers: verified, body: () => body.exactValue() });
+    const id = isVerified ? readId?.(data) : undefined;
+    const passes = filter === undefined ? true : evaluateFilter(filter, data);
+    const told: GateResult[] = [];
+    if (typeof id === 'object') told.push(tell('webhookEventId', 'not evaluated', `${id.error}; ${STARTS}`));
+    if (typeof passes === 'object') told.push(tell('webhookWhen', 'not evaluated', `${passes.error}; ${STARTS}`));
+    const isUnevaluated = told.length > 0;
+    if (passes === false) told.push(tell('webhookWhen', 'failed', `${filter?.source} is false: no run starts`));
+    const eventId = typeof id === 'string' ? keptId(id) : undefined;
+    return { isFiltered: passes === false, eventId, isUnevaluated, told };
   };
+}
+
+const STARTS = 'the run starts';
+
+const tell = (gate: Name, outcome: GateResult['outcome'], detail: string): GateResult => ({
+  gate,
+  outcome,
+  reason: null,
+  detail,
+  facts: {},
+});
+
+/** A very long one, or one that a database may not keep as it is, is known by its digest. */
+function keptId(id: string): string {
+  const isPlain = id.length <= 255 && !/\p{Surrogate}/u.test(id) && !id.includes('\0');
+  return isPlain ? id : `sha256:${hash('sha256', Buffer.from(id, 'utf16le'))}`;
+}
+
+/** What tells the events of a trigger's deliveries apart, and whether who holds a delivery could change it. */
+export interface EventIdentity {
+  readonly by: 'scheme' | 'trigger';
+  /** As an expression. */
+  readonly expression: string;
+  readonly days: number;
+  /** Parts that the scheme does not sign; undefined where only an operator's code knows what is signed. */
+  readonly unsigned: readonly string[] | undefined;
+  /** Where the scheme has it. */
+  readonly found?: FoundValue | undefined;
+}
+
+const DEFAULT_DAYS = 30;
+
+export const eventLifeMs = ({ webhookEventIdDays: days = DEFAULT_DAYS }: WebhookInputs) => days * DAY_MS;
+
+/** The trigger's own, else that of its scheme where the publisher documents and signs it; undefined where there is none. */
+export function eventIdentityOf({ inputs }: Trigger, scheme: ResolvedScheme | undefined): EventIdentity | undefined {
+  const { webhookEventId: own, webhookEventIdDays: days = DEFAULT_DAYS } = inputs;
+  if (own === undefined) {
+    const found = scheme?.kind === 'spec' ? signedIdOf(scheme) : undefined;
+    if (found === undefined) return undefined;
+    const expression = 'path' in found ? ['body', ...found.path].join('.') : `headers["${headerName(found)}"]`;
+    return { by: 'scheme', expression, days, unsigned: [], found };
+  }
+  if (isOff(own)) return undefined;
+  return { by: 'trigger', expression: own, days, unsigned: unsignedParts(own, scheme) };
+}
+
+const headerName = ({ headers }: Extract<FoundValue, { headers: readonly string[] }>) =>
+  (headers[0] ?? '').toLowerCase();
+
+/** Both keys open the trigger, so the id is signed in both forms or counts in none. */
+function signedIdOf({ spec, previousSpec = spec }: Extract<ResolvedScheme, { kind: 'spec' }>): FoundValue | undefined {
+  const { eventId, eventIdSource } = spec;
+  if (eventId === undefined || 'none' in eventId || eventIdSource === undefined) return undefined;
+  const isSigned = [spec, previousSpec].every((form) =>
+    'path' in eventId ? coversBody(form) : eventId.headers.every((name) => signsHeader(form, name)),
+  );
+  return isSigned ? eventId : undefined;
+}
+
+function signsHeader(spec: SignatureSpec, header: string): boolean {
+  const is = (name: string | undefined) => name?.toLowerCase() === header.toLowerCase();
+  const isId = isInPlace(spec, 'deliveryId') && spec.headers.some(({ deliveryId }) => is(deliveryId));
+  return isId || (signsTimestamp(spec) && spec.headers.some(({ timestamp }) => is(timestamp)));
+}
+
+function unsignedParts(source: string, scheme: ResolvedScheme | undefined): readonly string[] | undefined {
+  if (scheme?.kind === 'verifier') return undefined;
+  const compiled = compileEventId(source);
+  if (typeof compiled === 'string') return [];
+  const forms = scheme === undefined ? [] : [scheme.spec, scheme.previousSpec ?? scheme.spec];
+  const isSigned = (check: (spec: SignatureSpec) => boolean) => forms.length > 0 && forms.every(check);
+  const headers = compiled.headers.filter((name) => !isSigned((spec) => signsHeader(spec, name)));
+  const readsBody = compiled.expression.roots.has('body') && !isSigned(coversBody);
+  return [...(readsBody ? ['the body'] : []), ...headers.map((name) => `the header ${name}`)];
+}
+
+/** The id, why there is none although there should be, or undefined where this form of delivery has none. */
+type ReadId = (data: DeliveryData) => string | { readonly error: string } | undefined;
+
+function prepareEventId(identity: EventIdentity | undefined): ReadId | undefined {
+  if (identity === undefined) return undefined;
+  const { expression: name, found } = identity;
+  if (found !== undefined) {
+    return ({ roots }) => {
+      try {
+        const value = valueIn(roots, found);
+        return value === undefined ? undefined : readEventId(value, name);
+      } catch (error) {
+        if (error instanceof ConversionError) return { error: error.message };
+        throw error;
+      }
+    };
+  }
+  const compiled = compileEventId(name);
+  return typeof compiled === 'string' ? undefined : (data) => evaluateEventId(compiled.expression, data);
+}
+
+function valueIn(roots: DeliveryData['roots'], found: FoundValue): Json | undefined {
+  if ('headers' in found) {
+    const headers = roots.headers as Delivery['headers'];
+    const name = found.headers.map((each) => each.toLowerCase()).find((each) => Object.hasOwn(headers, each));
+    return name === undefined ? undefined : headers[name];
+  }
+  let value: unknown = roots.body;
+  for (const key of found.path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
+    value = Reflect.get(value, key);
+  }
+  return value as Json;
 }

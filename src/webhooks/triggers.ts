@@ -19,7 +19,12 @@ import { keysInForce } from './schemes/scheme-keys.ts';
 import { signsWithSameKey } from './schemes/sign.ts';
 import { GRADES, type Grade } from './schemes/spec.ts';
 import { type PreparedKeys, prepareSearchKeys } from './search-keys.ts';
-import { type JudgeByExpressions, prepareExpressions } from './trigger-expressions.ts';
+import {
+  type EventIdentity,
+  eventIdentityOf,
+  type JudgeByExpressions,
+  prepareExpressions,
+} from './trigger-expressions.ts';
 
 /** A webhook trigger of the deployed revision, ready to judge deliveries. */
 export interface PreparedTrigger {
@@ -56,6 +61,8 @@ export interface PreparedTrigger {
   readonly acceptedResponse: AcceptedResponse | undefined;
   /** Absent where it has no expressions that decide about a delivery. */
   readonly judgeByExpressions: JudgeByExpressions | undefined;
+  /** Absent where no second delivery of an event is told from the first. */
+  readonly eventIdentity: EventIdentity | undefined;
   /** Absent where its deliveries have no search keys. */
   readonly searchKeys: PreparedKeys | undefined;
 }
@@ -287,7 +294,8 @@ function prepare(
     mayReadQuery: mayReadQuery(resolved),
     holdsDeliveries: inputs.webhookHoldDeliveries ?? holdDeliveries,
     acceptedResponse: inputs.webhookResponse ?? scheme?.acceptedResponse,
-    judgeByExpressions: prepareExpressions(trigger),
+    judgeByExpressions: prepareExpressions(trigger, resolved),
+    eventIdentity: eventIdentityOf(trigger, resolved),
     searchKeys: prepareSearchKeys(trigger, resolved),
   };
 }

@@ -115,4 +115,48 @@ export const ONE_RUN: readonly Attack[] = [
       expect(honest.body.runId).not.toBe(forged.body.runId);
     },
   },
+  {
+    rule: 'an unverified claim never stands against a verified one',
+    attack: 'under Audit, sends a forgery with the id of an event before the event, and reads who had it',
+    async run(target) {
+      const body = JSON.stringify({ id: randomUUID(), amount: 9 });
+      const forged = await target.send('events', stripe(body, 'a wrong key'));
+      expect(forged).toMatchObject({ status: 200 });
+      const honest = await target.send('events', stripe(body));
+      expect(honest.body.duplicate).not.toBe(true);
+      expect(honest.body.runId).not.toBe(forged.body.runId);
+      const again = await target.send('events', stripe(body, 'a wrong key'));
+      expect(again.body.runId).not.toBe(honest.body.runId);
+      expect(await target.send('events', stripe(body))).toMatchObject({
+        body: { runId: honest.body.runId, duplicate: true },
+      });
+    },
+  },
+  {
+    rule: 'an event starts one run',
+    attack: 'sends an event twenty times at once, each signed anew',
+    async run(target) {
+      const before = await target.runsOf('filtered');
+      const id = randomUUID();
+      const sent = Array.from({ length: 20 }, (_, n) => github(JSON.stringify({ id, n, list: [], pass: true })));
+      const answers = await Promise.all(sent.map((each) => target.send('filtered', each)));
+      expect(new Set(answers.map(({ body }) => body.runId)).size).toBe(1);
+      expect(await target.runsOf('filtered')).toBe(before + 1);
+    },
+  },
+  {
+    rule: 'an expression that cannot be evaluated drops nothing, and ends within its budget',
+    attack: 'makes a filter compare each of many values with each',
+    async run(target) {
+      const before = await target.runsOf('filtered');
+      const list = Array.from({ length: 20_000 }, (_, n) => n);
+      const cpu = await target.cpuSeconds();
+      for (let n = 0; n < 20; n += 1) {
+        const sent = github(JSON.stringify({ id: randomUUID(), list, pass: false }));
+        expect(await target.send('filtered', sent)).toMatchObject({ status: 200, body: { runId: expect.any(String) } });
+      }
+      expect((await target.cpuSeconds()) - cpu).toBeLessThan(20);
+      expect(await target.runsOf('filtered')).toBe(before + 20);
+    },
+  },
 ];

@@ -46,6 +46,11 @@ const FLOWS = {
     webhookBodySchema: { type: 'object', properties: { text: { type: 'string', pattern: '^(a+)+$' } } },
   },
   filed: { webhookBodySchema: 'file:order.schema.json' },
+  events: { webhookSignatureScheme: 'Stripe', webhookEnforcementMode: 'Audit' },
+  filtered: {
+    webhookWhen: 'body.list.exists(a, body.list.exists(b, a + b < 0)) || body.pass',
+    webhookEventId: 'body.id',
+  },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 export type Slug = keyof typeof FLOWS;
 
@@ -111,9 +116,12 @@ export function github(
   };
 }
 
-export function stripe(body = JSON.stringify({ type: 'charge.succeeded', id: randomUUID() })): Delivery {
+export function stripe(
+  body = JSON.stringify({ type: 'charge.succeeded', id: randomUUID() }),
+  key = GITHUB_SECRET,
+): Delivery {
   const at = Math.floor(Date.now() / 1000);
-  const signature = createHmac('sha256', GITHUB_SECRET).update(`${at}.${body}`).digest('hex');
+  const signature = createHmac('sha256', key).update(`${at}.${body}`).digest('hex');
   return { body, headers: { 'content-type': 'application/json', 'stripe-signature': `t=${at},v1=${signature}` } };
 }
 

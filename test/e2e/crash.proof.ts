@@ -122,6 +122,67 @@ it('loses no answered delivery and starts none twice, wherever the process is ki
   await service.stop('SIGTERM');
 });
 
+/** Signed anew at each attempt, as the publisher does. */
+function tell(service: Service, id: string, attempt: number): Promise<Response> {
+  const body = JSON.stringify({ id });
+  const at = Math.floor(Date.now() / 1000) - attempt;
+  const signature = createHmac('sha256', GITHUB_SECRET).update(`${at}.${body}`).digest('hex');
+  const headers = { 'content-type': 'application/json', 'stripe-signature': `t=${at},v1=${signature}` };
+  return fetch(`${service.url}/flows/api/webhook/push`, { method: 'POST', headers, body });
+}
+
+it('starts one run for each event, however often it is signed anew and wherever the process is killed', async () => {
+  const workspace = await createWorkspace();
+  workspaces.push(workspace);
+  const inputs = { webhookSlug: 'push', webhookSignatureScheme: 'Stripe', webhookHmacKey: GITHUB_SECRET };
+  await workspace.writeManifest('push.json', { ...githubManifest(), triggers: { push: { type: 'webhook', inputs } } });
+  const env = { SLUICE_ENFORCEMENT_MODE: 'Enforce', SLUICE_LOG_LEVEL: 'warn' };
+  const runOf = new Map<string, string>();
+  const told = async (service: Service, id: string, attempt: number) => {
+    const response = await tell(service, id, attempt);
+    expect(response.status).toBe(200);
+    const { runId } = (await response.json()) as { runId: string };
+    expect(runOf.get(id) ?? runId, 'every answer names the run of the first').toBe(runId);
+    runOf.set(id, runId);
+  };
+  const events: string[] = [];
+  for (let round = 0; round < 6; round += 1) {
+    const service = await startService(workspace, env);
+    const ids = Array.from({ length: 12 }, () => randomUUID());
+    events.push(...ids);
+    const killAfter = 5 + Math.floor(Math.random() * 60);
+    let count = 0;
+    const sender = async (attempt: number) => {
+      for (const id of ids) {
+        count += 1;
+        if (count === killAfter) service.child.kill('SIGKILL');
+        const isGone = await told(service, id, attempt).then(
+          () => false,
+          (error: unknown) => {
+            if (error instanceof TypeError) return true;
+            throw error;
+          },
+        );
+        if (isGone) return;
+      }
+    };
+    await Promise.all(Array.from({ length: 6 }, (_, attempt) => sender(attempt)));
+    await service.stop('SIGKILL');
+  }
+  const service = await startService(workspace, env);
+  for (const id of events) await told(service, id, 7);
+  await eventually(
+    () => getJson<Listed[]>(`${service.url}/flows/api/runs/active`),
+    (active) => active.length === 0,
+  );
+  const runs = await allRuns(service);
+  expect(runs.map(({ id }) => id).sort(), 'each event has one run').toEqual([...runOf.values()].sort());
+  const books = await getJson<Record<string, number>>(`${service.url}/flows/api/books`);
+  expect(books).toMatchObject({ runs: events.length, unaccounted: 0 });
+  expect(books.accepted).toBe((books.runs ?? 0) + (books.duplicates ?? 0));
+  await service.stop('SIGTERM');
+});
+
 it('answers everything it took when it is told to stop under load, and loses nothing', async () => {
   const workspace = await createWorkspace();
   workspaces.push(workspace);

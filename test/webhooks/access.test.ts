@@ -13,6 +13,7 @@ import { signDelivery } from '../../src/webhooks/schemes/sign.ts';
 import { FakeClock, sampleDelivery, sampleSettings, sampleTrigger } from './samples.ts';
 
 const KEYS = ['key 1 of a test, long enough', 'key 2 of a test, long enough'] as const;
+const STRIPE: WebhookInputs = { webhookSignatureScheme: 'Stripe', webhookHmacKey: 'whsec_a key of enough bytes' };
 const GENERIC = {
   webhookSignatureScheme: 'Generic',
   webhookHmacKey: KEYS[0],
@@ -200,6 +201,13 @@ describe('access', () => {
       GENERIC,
       { ...GENERIC, webhookDuplicateResponse: 'acknowledge', webhookHoldDeliveries: true },
     ],
+    ['a filter', 'same', GENERIC, { ...GENERIC, webhookWhen: 'body.n > 1' }],
+    ['an id of events', 'narrower', GENERIC, { ...GENERIC, webhookEventId: 'body.id' }],
+    ['no id of events', 'wider', { ...GENERIC, webhookEventId: 'body.id' }, { ...GENERIC, webhookEventId: 'off' }],
+    ['the id of its scheme by another name', 'wider', STRIPE, { ...STRIPE, webhookEventId: 'body.request.id' }],
+    ['no id of its scheme', 'wider', STRIPE, { ...STRIPE, webhookEventId: 'off' }],
+    ['events known for less long', 'wider', STRIPE, { ...STRIPE, webhookEventIdDays: 29 }],
+    ['events known for longer', 'narrower', STRIPE, { ...STRIPE, webhookEventIdDays: 31 }],
     ['a field that the scheme does not read', 'same', GENERIC, { ...GENERIC, webhookAllowSha1: true }],
     [
       'SHA-1',
@@ -397,9 +405,9 @@ describe('any two chains', () => {
 
   it('differ only in the parts that say that they are decided by the field that differs', () => {
     const decidedBy = (field: string) =>
-      (['mode', 'ip', 'unverifiedRateLimit', 'rateLimit', 'signature', 'replay', 'bodySchema'] as const).filter(
-        (aspect) => fieldsOf(aspect).includes(field),
-      );
+      (
+        ['mode', 'ip', 'unverifiedRateLimit', 'rateLimit', 'signature', 'replay', 'bodySchema', 'eventId'] as const
+      ).filter((aspect) => fieldsOf(aspect).includes(field));
     fc.assert(
       fc.property(anyInputs, anyField, anySettings, (before, edit, settings) => {
         const after = { ...before, ...edit };
@@ -414,9 +422,9 @@ describe('any two chains', () => {
 
   it('are compared in every field that is not about the route or the answer', () => {
     const decided = new Set(
-      (['mode', 'ip', 'unverifiedRateLimit', 'rateLimit', 'signature', 'replay', 'bodySchema'] as const).flatMap(
-        fieldsOf,
-      ),
+      (
+        ['mode', 'ip', 'unverifiedRateLimit', 'rateLimit', 'signature', 'replay', 'bodySchema', 'eventId'] as const
+      ).flatMap(fieldsOf),
     );
     expect(WEBHOOK_FIELDS.all.filter((field) => !decided.has(field))).toEqual([
       'webhookSlug',

@@ -45,6 +45,7 @@ describe('enforcementSummary', () => {
       'All webhook triggers are enforced (4)',
       'Webhook triggers that share a key: Orders/hook0 and Orders/hook2; ' +
         'a delivery captured at one of them is valid once at each of the others',
+      'One run for each event, by its id: Orders/hook1 (body.event_id), Orders/hook3 (body.event_id)',
     ]);
   });
 

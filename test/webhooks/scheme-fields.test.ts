@@ -68,6 +68,8 @@ const VALUES: { readonly [Field in keyof WebhookInputs]-?: NonNullable<WebhookIn
   webhookPublicUrl: 'https://hooks.example.com/in',
   webhookDuplicateResponse: 'acknowledge',
   webhookWhen: 'true',
+  webhookEventId: 'body.id',
+  webhookEventIdDays: 7,
   webhookHoldDeliveries: true,
   webhookResponse: { contentType: 'text/plain', body: 'ok' },
 };

@@ -27,6 +27,18 @@ const triggerSchema = z.object({
       'What an attacker can do with a captured delivery, based on what is signed; null if a verifier in code decides.',
     ),
   captured: z.string().nullable().optional().describe('The grade in words.'),
+  eventId: z
+    .object({
+      expression: z.string(),
+      by: z.enum(['scheme', 'trigger']).describe('Whether the scheme names it, or the trigger.'),
+      days: field.integer().describe('For how long an event is known.'),
+      unsigned: z.array(z.string()).nullable().describe('What it reads that is not signed; null if only code knows.'),
+    })
+    .nullable()
+    .optional()
+    .describe(
+      'What names the event of a delivery: a second one of the same event starts no run. null if nothing does.',
+    ),
   mode: z.enum(ENFORCEMENT_MODES).optional().describe('The mode in force.'),
   holdsDeliveries: z
     .boolean()
@@ -75,7 +87,7 @@ const flowSchema = z
     held: field.integer().describe('Accepted deliveries whose runs start once the flow is enabled or resumed.'),
     triggers: z
       .array(triggerSchema)
-      .describe('In manifest order; only webhooks have slug, url, scheme, grade, mode and sendCommand.'),
+      .describe('In manifest order; only webhooks have slug, url, scheme, grade, eventId, mode and sendCommand.'),
     runs: runCountsSchema,
   })
   .meta({ id: 'Flow' });
@@ -273,11 +285,18 @@ function webhookView(record: FlowRecord, triggerKey: string, { baseUrl, triggers
     scheme: prepared.schemeName,
     grade: prepared.grade,
     captured: prepared.grade === null ? null : CAPTURED[prepared.grade],
+    eventId: eventIdView(prepared),
     mode: prepared.mode,
     holdsDeliveries: holdsDeliveries(prepared, record),
     ...(prepared.keySlot?.isInUse === true && { learnedKey: stateOf(prepared.keySlot) }),
     sendCommand: path === null || !prepared.canBeSigned ? null : sendCommand(slug ?? flowId, baseUrl),
   };
+}
+
+function eventIdView({ eventIdentity }: PreparedTrigger) {
+  if (eventIdentity === undefined) return null;
+  const { expression, by, days, unsigned } = eventIdentity;
+  return { expression, by, days, unsigned: unsigned === undefined ? null : [...unsigned] };
 }
 
 /** Quotes words that a shell would interpret. */

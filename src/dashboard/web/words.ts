@@ -110,6 +110,7 @@ const GATES: Readonly<Record<string, string>> = {
   body: 'Body format',
   searchKeys: 'Search keys',
   webhookWhen: 'Filter',
+  webhookEventId: 'Event id',
 };
 
 /** A gate of the operator's own is called as it calls itself. */

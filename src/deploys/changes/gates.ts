@@ -274,6 +274,14 @@ function filter({ webhookWhen: before }: WebhookInputs, { webhookWhen: after }: 
   return verdict('same', `Only deliveries for which it is true start a run. ${others}`);
 }
 
+function eventId(_before: WebhookInputs, { webhookEventId: after }: WebhookInputs): FieldVerdict {
+  if (after === undefined) return verdict('same', 'The id that the scheme signs names the event, if it has one.');
+  if (after.trim().toLowerCase() === 'off') {
+    return verdict('same', 'No delivery counts as a repetition of an event: each that is accepted starts a run.');
+  }
+  return verdict('same', 'Its value names the event from now on: a repetition of one that came before starts a run.');
+}
+
 const publicUrl: FieldRule = () =>
   verdict('other', 'If the scheme signs the URL, signatures are now checked against the new one.');
 
@@ -373,6 +381,9 @@ const FIELD_RULES: { readonly [Field in keyof WebhookInputs]-?: FieldRule | 'own
   webhookDuplicateResponse: answer,
   webhookResponse: answer,
   webhookWhen: filter,
+  webhookEventId: eventId,
+  webhookEventIdDays: () =>
+    verdict('same', 'It holds for events that come after the deploy; those before are known for as long as was said then.'),
   webhookHoldDeliveries: () => verdict('same', 'It matters while the flow is disabled or drained.'),
   webhookSignatureHeader: otherSignature,
   webhookSignatureAlgorithm: otherSignature,

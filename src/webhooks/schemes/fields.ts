@@ -58,6 +58,8 @@ const READ_BY: { readonly [Name in Field]-?: (scheme: KnownScheme) => boolean } 
   webhookPublicUrl: ofTrigger,
   webhookDuplicateResponse: ofTrigger,
   webhookWhen: ofTrigger,
+  webhookEventId: ofTrigger,
+  webhookEventIdDays: ofTrigger,
   webhookHoldDeliveries: ofTrigger,
   webhookResponse: ofTrigger,
 };

@@ -55,6 +55,11 @@ export interface SignatureSpec extends Conversation {
   readonly eventType?: PublisherValue | undefined;
   /** What the publisher calls the event, or else the delivery; the delivery id of the headers where not given. */
   readonly eventId?: PublisherValue | undefined;
+  /**
+   * Where the publisher says that `eventId` names one event and is the same in each delivery of it, and when that was read.
+   * A second delivery then starts no run, if the signature covers the id. Never for ids of objects, or of lists of events.
+   */
+  readonly eventIdSource?: string | undefined;
   readonly keyEncoding?: KeyEncoding | undefined;
   /** What `sluice send` sends where it is given no body. */
   readonly sample?: SampleDelivery | undefined;

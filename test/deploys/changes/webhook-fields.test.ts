@@ -182,6 +182,13 @@ const FIELDS: Readonly<Record<keyof WebhookInputs, Field>> = {
       ['body.n > 1', 'body.n > 2'],
     ],
   },
+  webhookEventId: {
+    same: [
+      [none, 'body.id'],
+      ['body.id', 'off'],
+    ],
+  },
+  webhookEventIdDays: { same: [[none, 7]] },
   webhookHoldDeliveries: {
     same: [
       [none, true],

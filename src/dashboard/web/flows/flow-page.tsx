@@ -330,7 +330,7 @@ function TriggersPanel({ flow }: { flow: Api['FlowDetail'] }) {
 }
 
 function Webhook({
-  trigger: { key, slug, url, scheme, grade, captured, mode, sendCommand },
+  trigger: { key, slug, url, scheme, grade, captured, eventId, mode, sendCommand },
   flowId,
 }: {
   trigger: Trigger;
@@ -350,6 +350,14 @@ function Webhook({
         )}
       </p>
       {captured === null || captured === undefined ? null : <p class="muted">{captured}</p>}
+      {eventId === null || eventId === undefined ? null : (
+        <p class="muted">
+          One run for each event, by <code>{eventId.expression}</code> for {format.counted(eventId.days, 'day')}
+          {eventId.unsigned === null || eventId.unsigned.length === 0
+            ? '.'
+            : `; not signed: ${eventId.unsigned.join(', ')}.`}
+        </p>
+      )}
       {url === null || url === undefined ? (
         <p class="muted">
           This trigger has no address: give it a <code>webhookSlug</code>.

@@ -11,6 +11,8 @@ export const paddle: PublisherSpec = {
   timestamp: { in: 'signature', valueKey: 'ts', unit: 'seconds' },
   eventType: { path: ['event_type'] },
   eventId: { path: ['event_id'] },
+  eventIdSource:
+    'https://developer.paddle.com/webhooks/about/how-webhooks-work (event_id as the key against duplicates), read 2026-11',
   sample: jsonSample({
     event_id: 'evt_01hv8x2acma2gz7he8kg2s0hna',
     event_type: 'transaction.completed',

@@ -42,6 +42,8 @@ export const slack: PublisherSpec = {
   timestamp: { in: 'header', unit: 'seconds' },
   eventType: { path: ['event', 'type'] },
   eventId: { path: ['event_id'] },
+  eventIdSource:
+    'https://docs.slack.dev/apis/events-api (event_id: unique across all workspaces, the same in retries), read 2026-11',
   handshakes: [urlVerification, sslCheck],
   sample: jsonSample({
     type: 'event_callback',

@@ -9,5 +9,6 @@ export const square: PublisherSpec = {
   signs: [part.url, part.body],
   eventType: { path: ['type'] },
   eventId: { path: ['event_id'] },
+  eventIdSource: 'https://developer.squareup.com/docs/webhooks (event_id: to bypass what repeats), read 2026-11',
   source: 'https://developer.squareup.com/docs/webhooks/step3validate, read 2026-11',
 };

@@ -18,5 +18,7 @@ export const standardWebhooks: PublisherSpec = {
   keyEncoding: 'whsec',
   eventType: { path: ['type'] },
   eventId: { headers: ['webhook-id', 'svix-id'] },
+  eventIdSource:
+    'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md (webhook-id: the same when sent again), read 2026-11',
   source: 'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md, read 2026-11',
 };

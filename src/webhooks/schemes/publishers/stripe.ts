@@ -11,6 +11,7 @@ export const stripe: PublisherSpec = {
   timestamp: { in: 'signature', valueKey: 't', unit: 'seconds' },
   eventType: { path: ['type'] },
   eventId: { path: ['id'] },
+  eventIdSource: 'https://docs.stripe.com/webhooks#handle-duplicate-events, read 2026-11',
   sample: jsonSample({
     id: 'evt_1Pgc76DZ',
     object: 'event',

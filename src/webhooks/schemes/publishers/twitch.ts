@@ -29,6 +29,7 @@ export const twitch: PublisherSpec = {
   timestamp: { in: 'header', unit: 'rfc3339' },
   eventType: { headers: ['Twitch-Eventsub-Subscription-Type'] },
   eventId: { headers: ['Twitch-Eventsub-Message-Id'] },
+  eventIdSource: 'https://dev.twitch.tv/docs/eventsub/#handling-duplicate-events, read 2026-11',
   handshakes: [callbackVerification],
   sample: jsonSample(
     {
