@@ -193,6 +193,49 @@ ${webhookTables(inputsOf('webhook'))}
 
 ${fieldTable(inputsOf('webhook').properties?.webhookResponse ?? {})}
 
+### One run for each event
+
+Many publishers sign each retry again: to replay protection it is a new delivery. \`webhookEventId\` says what names the event, and a second
+delivery of it starts no run. Its answer is 200 with the first run and \`"duplicate": true\`, and its record has the outcome \`duplicate\`.
+
+\`\`\`json
+{
+  "type": "webhook",
+  "inputs": { "webhookSlug": "orders", "webhookEventId": "body.order.id + ':' + body.status", "webhookEventIdDays": 7 }
+}
+\`\`\`
+
+- **By default** it is the id of the scheme, where the publisher documents one for each event and signs it: \`body.id\` of Stripe,
+  \`body.event_id\` of Slack, Paddle and Square, and the signed id header of Standard Webhooks and Twitch. \`"off"\` turns it off. Other schemes
+  have none until you name one.
+- Name an id of the event, not of the object that changed: all events of one order have the same order id, and every one but the first would
+  start nothing. Never use it where one delivery is a list of events, as those of SendGrid and HubSpot.
+- An event is known for \`webhookEventIdDays\`, by the flow and the trigger; a renamed trigger keeps what it knows.
+- Only verified deliveries count. What failed the signature gate under Off or Audit neither takes an event nor is told of one. Without a
+  signature scheme everyone can name any event, and \`sluice check\` warns of it, as it does of parts that the scheme does not sign.
+- If the value is missing, empty, or neither a text nor a number, the delivery names no event and its run starts. The record says why
+  (outcome \`unevaluated\`), and so does the attention list (\`expression_failed\`). A kind of delivery without the id of the scheme, such as a
+  slash command of Slack, is no such case.
+
+### Filter before a run
+
+\`webhookWhen\` is a condition over \`body\` and \`headers\`. Where it is false, no run starts:
+
+\`\`\`json
+{
+  "type": "webhook",
+  "inputs": { "webhookSlug": "issues", "webhookWhen": "body.action == 'opened' && !body.sender.type.startsWith('Bot')" }
+}
+\`\`\`
+
+The answer is 200 with \`"filtered": true\`. The delivery is recorded with the outcome \`filtered\` and the whole body, and keeps its nonce; its
+event and its \`Idempotency-Key\` stay free. After a change of the condition you can redeliver it: \`npx sluice redeliver --filtered\`. A condition
+that fails, or gives neither true nor false, never drops anything: the run starts, and the record and the attention list say so. A closed flow
+answers 403 before it asks, and a filtered delivery is never held.
+
+Both expressions of a delivery together may take 100 000 evaluation steps (4 ms). They read a body of any size. Sluice decides in this order,
+and the first that applies answers: nonce, \`Idempotency-Key\`, event, condition, hold, run.
+
 ### Search keys
 
 \`searchKeys\` of a \`webhook\` or \`manual\` trigger names values by which you can find its deliveries and runs:
