@@ -29,7 +29,7 @@ export interface RedeliveryOptions {
   readonly isPlan: boolean;
 }
 
-const FILTERED = 'webhookWhen of its trigger is false for it: no run starts';
+const FILTERED = 'the condition webhookWhen of its trigger is false for it, so no run starts';
 
 /** Reasons of gates: those that a person may overrule. */
 const OVERRULED: ReadonlySet<Reason> = new Set(

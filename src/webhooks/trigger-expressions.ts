@@ -63,7 +63,7 @@ export function prepareExpressions(
     if (typeof id === 'object') told.push(tell('webhookEventId', 'not evaluated', `${id.error}; ${STARTS}`));
     if (typeof passes === 'object') told.push(tell('webhookWhen', 'not evaluated', `${passes.error}; ${STARTS}`));
     const isUnevaluated = told.length > 0;
-    if (passes === false) told.push(tell('webhookWhen', 'failed', `${filter?.source} is false: no run starts`));
+    if (passes === false) told.push(tell('webhookWhen', 'failed', `it is false, so no run starts: ${filter?.source}`));
     const eventId = typeof id === 'string' ? keptId(id) : undefined;
     return { isFiltered: passes === false, eventId, isUnevaluated, told };
   };

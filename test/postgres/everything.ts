@@ -125,6 +125,11 @@ async function fill(store: Store): Promise<void> {
   ] as const;
   await store.noteKeys({ keys: [...roles], at: T0 });
   await store.noteKeys({ keys: roles.slice(0, 1), at: T0 + 1 });
+  const event = { id: 'evt ü', arrivedAt: T0, expiresAt: T0 + 30 * 86_400_000 };
+  await store.accept(accepted(6, { event }));
+  await store.accept(
+    accepted(7, { event: { ...event, id: 'filtered' }, nonce: aNonce({ value: 'filtered' }), isFiltered: true }),
+  );
   await store.accept(accepted(4, { nonce: aNonce({ value: 'again', expiresAt: T0 + 15 }) }));
   await store.accept(accepted(5, { nonce: aNonce({ value: 'again' }) }));
   const refused = { rejected: true, reason: 'ip_denied', violations: ['ip_denied'], statusCode: 401 } as const;

@@ -96,6 +96,23 @@ describe('of two processes on one database', () => {
     });
   });
 
+  it('one starts the run of an event, and the other answers with it', async () => {
+    const event = { id: 'evt', arrivedAt: T0, expiresAt: T0 + minute };
+    await inEachRound(async (flowId, n) => {
+      // Each with a nonce of its own, as a publisher has that signs each retry again; some are filtered besides.
+      const results = await acceptAtBoth(() => {
+        const nonce = aNonce({ value: `${count}` });
+        return acceptanceTo(flowId, { event, nonce, isFiltered: n % 2 === 0 && count % 3 === 0 ? true : undefined });
+      });
+      const winners = results.filter(({ kind }) => kind === 'accepted');
+      expect(winners).toHaveLength(1);
+      const others = results.filter(({ kind }) => kind === 'duplicate').map(runIdOf);
+      expect(new Set(others)).toEqual(new Set([runIdOf(winners[0])]));
+      expect(await runsOf(flowId)).toEqual([runIdOf(winners[0])]);
+      expect(await deliveriesOf(flowId)).toHaveLength(6);
+    });
+  });
+
   it('one accepts a nonce and a key of a trigger that was renamed, whichever of its keys they name', async () => {
     await inEachRound(async (flowId) => {
       await renameTrigger(flowId);

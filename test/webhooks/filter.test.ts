@@ -46,7 +46,7 @@ describe('a delivery for which webhookWhen is false', () => {
     expect(await gateway.countRuns()).toBe(0);
     expect(await toldBy(gateway, record.id)).toMatchObject({
       gate: 'webhookWhen',
-      detail: `${OPENED} is false: no run starts`,
+      detail: `it is false, so no run starts: ${OPENED}`,
     });
     expect(await gateway.get('/metrics')).toMatch(/^webhook_filtered_total\{flow="[^"]+"\} 1$/m);
   });

@@ -490,10 +490,10 @@ function risingRefusals({ deliveries, triggers, flows, now }: Situation): Findin
 
 function failedExpressions({ unevaluated, flows, now }: Situation): Finding[] {
   return unevaluated.map(({ flowId, triggerKey, count }) => {
-    const [deliveries, their] = count === 1 ? ['1 delivery', 'its'] : [`${count} deliveries`, 'their'];
+    const [deliveries, their] = count === 1 ? ['1 delivery', 'its run'] : [`${count} deliveries`, 'their runs'];
     const message =
       `An expression of the trigger ${nameOf(flowId, flows)}/${triggerKey} could not be evaluated for ${deliveries} ` +
-      `(since ${iso(now - LOOK_BACK_HOURS * HOUR_MS)}): ${their} runs started all the same, and the records say why`;
+      `(since ${iso(now - LOOK_BACK_HOURS * HOUR_MS)}): ${their} started all the same, and the records say why`;
     const link = `/flows/deliveries?flowId=${flowId}&outcome=unevaluated`;
     return { kind: 'expression_failed', message, link, triggerKey };
   });

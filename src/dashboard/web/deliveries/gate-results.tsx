@@ -37,7 +37,9 @@ export function GateResults({ results }: { results: readonly GateResult[] }) {
 
 function GateEntry({ result }: { result: GateResult }) {
   const { gate, outcome, reason, detail, facts, configured } = result;
-  const [icon, tone] = OUTCOMES[outcome];
+  // A filter fails nothing: it has no reason.
+  const isFilter = outcome === 'failed' && reason === null;
+  const [icon, tone] = OUTCOMES[isFilter ? 'not evaluated' : outcome];
   const isQuiet = tone === 'quiet';
   return (
     <li class={tone}>
@@ -46,7 +48,7 @@ function GateEntry({ result }: { result: GateResult }) {
       </span>
       <div>
         <p class="gate-result-head">
-          <b>{words.gate(gate)}</b> <span class="muted">{words.outcome(outcome)}</span>
+          <b>{words.gate(gate)}</b> <span class="muted">{isFilter ? 'no run' : words.outcome(outcome)}</span>
         </p>
         {reason === null && detail !== null ? (
           <p class="muted">{gate === 'searchKeys' ? `No value of ${detail}` : words.sentence(detail)}</p>
