@@ -57,7 +57,7 @@ describe('a search key', () => {
   it.each([
     ['body.', 'Expected IDENTIFIER'],
     ['', 'is empty'],
-    ['trigger.body.name', '"trigger" is not known; a search key reads body and headers'],
+    ['trigger.body.name', '"trigger" is not known; expressions of a trigger read body and headers'],
     ['headers', 'gives a map; a search key is a text, a number or a boolean'],
     ['string(size(headers))', 'has to name the header'],
     ['headers[body.x]', 'has to name the header'],

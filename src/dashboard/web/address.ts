@@ -152,8 +152,10 @@ export function isTotalBound(query: URLSearchParams, total: number): boolean {
   return total === COUNTED && isUncounted;
 }
 
-/** What the address calls an outcome and the API a flag. */
-const FLAGS = ['', 'accepted', 'rejected', 'held'];
+/** What the API calls an outcome too; the others are flags there. */
+const OUTCOMES: readonly string[] = ['duplicate', 'filtered', 'unevaluated'] satisfies readonly NonNullable<
+  Api['Delivery']['outcome']
+>[];
 
 /** All that narrows a list but its time. */
 type Filter = Readonly<Record<string, string | boolean>>;
@@ -168,7 +170,7 @@ function deliveriesFilter(query: URLSearchParams): Filter {
     rejectedOnly: outcome === 'rejected',
     acceptedOnly: outcome === 'accepted',
     heldOnly: outcome === 'held',
-    outcome: FLAGS.includes(outcome) ? '' : outcome,
+    outcome: OUTCOMES.includes(outcome) ? outcome : '',
   };
 }
 

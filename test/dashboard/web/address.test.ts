@@ -149,6 +149,8 @@ describe('the filters of a list', () => {
     ['accepted', { acceptedOnly: 'true' }],
     ['rejected', { rejectedOnly: 'true' }],
     ['something', {}],
+    ['filtered', { outcome: 'filtered' }],
+    ['duplicate', { outcome: 'duplicate' }],
     ['', {}],
   ])('ask for the outcome %j by what the API calls it', (outcome, expected) => {
     expect(asked(lists.deliveries.path(new URLSearchParams({ outcome })))).toEqual({
