@@ -60,7 +60,12 @@ async function send(
   const readSecret = secretReader({ env, baseFolder: '/' });
   const read = readAlerts({ targets: { ops: target } }, readSecret);
   if ('lines' in read) throw new Error(read.lines.join());
-  const sender = createAlertSender({ targets: () => read.alerts.targets, service: 'shop-prod', readSecret, egressAllow });
+  const sender = createAlertSender({
+    targets: () => read.alerts.targets,
+    service: 'shop-prod',
+    readSecret,
+    egressAllow,
+  });
   const { signal } = new AbortController();
   const result = await sender({ target: 'ops', message: given, idempotencyKey: id, now: Date.now, signal });
   expect(JSON.stringify(result)).not.toContain('canary');

@@ -383,7 +383,10 @@ const FIELD_RULES: { readonly [Field in keyof WebhookInputs]-?: FieldRule | 'own
   webhookWhen: filter,
   webhookEventId: eventId,
   webhookEventIdDays: () =>
-    verdict('same', 'It holds for events that come after the deploy; those before are known for as long as was said then.'),
+    verdict(
+      'same',
+      'It holds for events that come after the deploy; those before are known for as long as was said then.',
+    ),
   webhookHoldDeliveries: () => verdict('same', 'It matters while the flow is disabled or drained.'),
   webhookSignatureHeader: otherSignature,
   webhookSignatureAlgorithm: otherSignature,
