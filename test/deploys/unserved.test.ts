@@ -81,6 +81,8 @@ describe('a deployed trigger whose verifier has gone', () => {
     await startWithoutAcme();
     expect(await attention()).toEqual([
       {
+        flowId: FLOW_ID,
+        triggerKey: 'own',
         kind: 'manifest_unreadable',
         severity: 'error',
         message: expect.stringMatching(/^orders\/own answers every delivery with 503: "Acme" is not a known scheme/),

@@ -31,7 +31,9 @@ describe('a request whose target egress will refuse', () => {
     ['an address in another form', 'http://0x7f.1/'],
   ])('is told of: %s', (_, url) => {
     expect(warningsAbout(request(url))).toEqual([
-      expect.stringMatching(/^warning flow\.json steps\.call\.inputs\.url: will be refused: .*SLUICE_EGRESS_ALLOW/),
+      expect.stringMatching(
+        /^warning flow\.json:1:114 steps\.call\.inputs\.url: will be refused: .*SLUICE_EGRESS_ALLOW/,
+      ),
     ]);
   });
 
@@ -54,7 +56,7 @@ describe('a request whose target egress will refuse', () => {
 });
 
 it('tells of a flow without steps', () => {
-  expect(warningsAbout({})).toEqual(['warning flow.json steps: is empty: runs of this flow do nothing']);
+  expect(warningsAbout({})).toEqual(['warning flow.json:1:60 steps: is empty: runs of this flow do nothing']);
 });
 
 it('tells of a placeholder of another template language', () => {

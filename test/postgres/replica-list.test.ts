@@ -46,6 +46,8 @@ test('replicas are listed by each of them, are ready, and name the secret that i
     expect((await app.inject('/health/ready')).json()).toEqual({ status: 'ready' });
     const attention = await app.inject('/flows/api/attention');
     expect(attention.json()).toContainEqual({
+      flowId: null,
+      triggerKey: null,
       kind: 'replicas_differ',
       severity: 'warning',
       message: 'env:PUSH_KEY differs between replicas: replica-1 / replica-2',

@@ -203,7 +203,7 @@ describe('webhookEventId', () => {
     ['reads a credential', 'headers.authorization', 'may hold a secret or a signature'],
     ['reads a header that it does not name', 'headers[body.name]', 'has to name the header'],
   ])('that %s is refused', async (_, webhookEventId, message) => {
-    await expect(open({ ...GITHUB, webhookEventId })).rejects.toThrow(message);
+    await expect(open({ ...GITHUB, webhookEventId }, { refusedDeploys: 'fail' })).rejects.toThrow(message);
   });
 });
 

@@ -134,6 +134,6 @@ describe('a manifest', () => {
     ['reads what a step reads', 'trigger.body.n > 1', 'expressions of a trigger read body and headers'],
     ['is written as a template', `\${${OPENED}}`, 'is an expression already'],
   ])('whose webhookWhen %s is refused', async (_, webhookWhen, message) => {
-    await expect(open({ webhookWhen })).rejects.toThrow(message);
+    await expect(open({ webhookWhen }, { refusedDeploys: 'fail' })).rejects.toThrow(message);
   });
 });
