@@ -96,9 +96,8 @@ describeInBrowser('who may not change a thing', () => {
     for (const path of ['deliveries', 'runs', 'flows', `flows/${FLOW_ID}`, 'schedules']) {
       await page.goto(`/flows/${path}`);
       await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
-      await page.waitForFunction(
-        "document.querySelector('main h1') !== null && document.querySelector('main .skeleton') === null",
-      );
+      await page.locator('main h1').waitFor();
+      await page.locator('main .skeleton').first().waitFor({ state: 'detached' });
       offered.push(...(await page.locator('main button, main a.button').allInnerTexts()));
     }
     const changing = offered.map((text) => text.trim()).filter((text) => CHANGING.test(text));

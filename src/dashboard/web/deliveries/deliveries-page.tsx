@@ -162,7 +162,7 @@ function DeliveryTable({ rows, flows, isStale }: DeliveryTableProps) {
     { name: 'Client', cell: ({ clientIp }) => <span class="mono">{clientIp}</span>, isMinor: true },
     { name: 'Size', cell: ({ bodyBytes }) => format.bytes(bodyBytes), align: 'end', isMinor: true },
     { name: 'Status', cell: ({ statusCode }) => statusCode, align: 'end', isMinor: true },
-    { name: 'Run', cell: RunCell },
+    { name: 'Run', cell: RunCell, isMinor: true },
   ];
   return (
     <Table
