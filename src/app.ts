@@ -19,7 +19,7 @@ import type { DashboardServices } from './dashboard/services.ts';
 import { createDeployment, type Deployment } from './deploys/deployment.ts';
 import { createFlowSwitch } from './deploys/flow-switch.ts';
 import { createHolding } from './deploys/holding.ts';
-import { createNeedsReader } from './deploys/needs.ts';
+import { createNeedsReader, type NeedsReader } from './deploys/needs.ts';
 import { createPayloadWatch } from './drift/payload-watch.ts';
 import { levelOfRetry, ManifestsError, untilStored } from './errors.ts';
 import { type Catalog, createCatalog } from './flows/catalog.ts';
@@ -294,10 +294,11 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const { settings, logger, clock, store, metrics } = parts;
   const newId = createIdSource(clock.now);
   const live = createLiveEvents(isPostgres(settings.databaseUrl) ? eventsOfOthers(store) : {});
-  const catalog = createCatalog(store, clock);
+  const needs = needsOf(parts);
+  const catalog = createCatalog(store, clock, async (revision) => (await needs.open(revision, undefined)).literals);
   const inForce = triggersOf(parts, catalog);
   const triggers = inForce.current;
-  const deployment = deploymentOf(parts, catalog, inForce);
+  const deployment = deploymentOf(parts, { needs, catalog, triggers: inForce });
   const { refresh } = deployment;
   const started = await deployment.start(parts.manifests);
   const keyKeeper = createKeyKeeper({ ...parts, triggers });
@@ -502,18 +503,20 @@ function triggersOf({ settings, extensions, logger }: Parts, catalog: Catalog): 
   });
 }
 
-function deploymentOf(parts: Parts, catalog: Catalog, triggers: TriggersInForce): Deployment {
-  const { settings, extensions } = parts;
-  const { rules, gates } = extensions;
-  const needs = { keys: parts.storeKeys, rules, isSigned: gates.isSigned, settings: accessSettings(settings) };
+function needsOf({ settings, extensions: { rules, gates }, storeKeys: keys }: Parts): NeedsReader {
+  return createNeedsReader({ keys, rules, isSigned: gates.isSigned, settings: accessSettings(settings) });
+}
+
+function deploymentOf(
+  parts: Parts,
+  working: { readonly needs: NeedsReader; readonly catalog: Catalog; readonly triggers: TriggersInForce },
+): Deployment {
   return createDeployment({
     ...parts,
-    needs: createNeedsReader(needs),
-    catalog,
-    triggers,
+    ...working,
     folder: parts.manifestFolder,
     allow: parts.options.allow,
-    failsWhenRefused: settings.refusedDeploys === 'fail',
+    failsWhenRefused: parts.settings.refusedDeploys === 'fail',
   });
 }
 

@@ -99,7 +99,7 @@ function isResult(given: Json | HandlerResult): given is HandlerResult {
 
 function parse(manifest: unknown, handlers: HandlerTable, options: RunFlowOptions): LoadedFlow {
   const text = typeof manifest === 'string' ? manifest : JSON.stringify(manifest);
-  const rules = { handlers, readSecret: secretsOf(options), strict: false, checks: [] };
+  const rules = { handlers, readSecret: secretsOf(options), strict: false, checks: [], sealsSecrets: true };
   const { flow, issues } = readManifest(text, 'manifest.json', rules);
   // No delivery is judged here, so what a trigger verifies with need not be there.
   const isUnread = ({ path, message }: ManifestIssue) => message === NOT_GIVEN && /^triggers\b/i.test(path);

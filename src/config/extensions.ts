@@ -19,6 +19,7 @@ import type { SignatureSettings } from '../webhooks/gates/signature.ts';
 import type { NameKey } from '../webhooks/key-names.ts';
 import { createCertificates } from '../webhooks/schemes/certificates.ts';
 import { createSchemeRegistry, type SchemeOptions } from '../webhooks/schemes/resolve.ts';
+import { isPostgres } from './database.ts';
 import { type Environment, SettingsError } from './settings.ts';
 import type { Settings } from './settings-schema.ts';
 
@@ -108,7 +109,9 @@ export function prepareExtensions({
   const readSecret = secretReader({ env: environment, baseFolder });
   const allowance = secretAllowance({ entries: settings.manifestSecrets, readSecret, baseFolder });
   const checks = [webhookChecks(gates, settings.enforcementMode), stepChecks(settings), leavesAlertFlow];
-  const common = { strict: settings.strictManifests, handlers, checks };
+  // SQLite's file has a key beside it.
+  const sealsSecrets = settings.storeKey !== undefined || !isPostgres(settings.databaseUrl);
+  const common = { strict: settings.strictManifests, handlers, checks, sealsSecrets };
   const secretInputs = (stepType: string) => handlers.get(stepType)?.secretInputs ?? [];
   return {
     handlers,

@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
+import { withLiterals } from '../manifest/literals.ts';
 import type { LoadedFlow, UnreadableManifest } from '../manifest/load.ts';
 import type { Manifest } from '../manifest/schema.ts';
 import type { Clock } from '../model/clock.ts';
 import type { ManifestSource } from '../model/manifest.ts';
-import type { FlowRecord, Store } from '../store/store.ts';
+import type { FlowRecord, RevisionRecord, Store } from '../store/store.ts';
 import { type PreparedInputs, type PreparedRevision, prepareRevision } from './prepared-revision.ts';
 
 /** A flow as it is deployed now. */
@@ -75,9 +76,13 @@ interface NumberedRevision {
 /** Older revisions that are kept prepared: enough for every flow of a large installation to drain one. */
 const KEPT_REVISIONS = 500;
 
+/** Yields the secrets that were written out in a revision, by their places, as far as they are stored and can be read. */
+type ReadLiterals = (revision: RevisionRecord) => Promise<ReadonlyMap<string, string>>;
+
 export function createCatalog(
   store: Pick<Store, 'deployFlow' | 'setFlowEnabled' | 'setFlowDraining' | 'findFlow' | 'findRevision'>,
   clock: Clock,
+  readLiterals: ReadLiterals = async () => new Map(),
 ): Catalog {
   const deployed = new Map<string, DeployedFlow>();
   let unreadable: readonly UnreadableManifest[] = [];
@@ -114,7 +119,8 @@ export function createCatalog(
     const found = await store.findRevision(flowId, revision);
     if (found?.snapshot === undefined)
       throw new Error(`revision ${revision} of the flow ${flowId} is not in the store`);
-    const prepared = prepareRevision(found.snapshot as unknown as Manifest, found.source ?? 'folder');
+    const manifest = withLiterals(found.snapshot as unknown as Manifest, await readLiterals(found));
+    const prepared = prepareRevision(manifest, found.source ?? 'folder');
     older.set(key, prepared);
     return prepared;
   };

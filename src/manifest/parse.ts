@@ -60,6 +60,8 @@ type StepRules = Parameters<typeof checkGraph>[1];
 export interface ManifestRules extends StepRules {
   /** Warnings that weaken a gate are errors. */
   readonly strict: boolean;
+  /** Secrets that are written out are stored, sealed. */
+  readonly sealsSecrets?: boolean | undefined;
   /** Where the manifests come from: the folder, where not given. */
   readonly source?: ManifestSource | undefined;
   /** What rooms that this one does not know have to say, in canonical paths. */
@@ -195,7 +197,7 @@ function loadDraft(
   }
   const manifest: Manifest = { id, name, version, ...deadline, ...bound, ...failure, ...pinned, triggers, steps };
   const secretInputs = (stepType: string) => rules.handlers.get(stepType)?.secretInputs ?? [];
-  if (pinInputs === true) problems.push(...lostWithPinnedInputs(steps, secretInputs));
+  if (pinInputs === true && rules.sealsSecrets !== true) problems.push(...lostWithPinnedInputs(steps, secretInputs));
   const snapshot = snapshotOf(manifest, secretInputs);
   const files = filesOf(triggers, webhooks);
   const named = header.name === undefined ? ({ isNamedByFile: true } as const) : {};
@@ -211,15 +213,15 @@ function loadDraft(
   return { flow, problems: problems.filter(isNew) };
 }
 
-/** A secret that is written out is not stored, and a run in flight reads its own revision from the store after a deploy. */
+/** After a deploy a run in flight reads its own revision from the store, where secrets that are written out are only sealed. */
 function lostWithPinnedInputs(steps: Graph, secretInputs: Parameters<typeof graphSecrets>[1]): Problem[] {
   return graphSecrets(steps, secretInputs)
     .filter(({ text }) => !isReference(text))
     .map(({ path }) =>
       errorAt(
         path,
-        'is a secret in plain text, which is not stored: with pinInputs, runs in flight would lose it at the next deploy; ' +
-          'name it by env:NAME or file:PATH',
+        'is a secret in plain text, which is stored only sealed: with pinInputs, runs in flight would lose it at the next ' +
+          'deploy; set SLUICE_STORE_KEY, or name it by env:NAME or file:PATH',
       ),
     );
 }

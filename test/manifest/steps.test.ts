@@ -289,7 +289,7 @@ test('refuses a secret in plain text where runs keep their inputs, which could n
     issuesAfter((manifest) => {
       Object.assign(manifest, { pinInputs });
       manifest.steps.third = { ...manifest.steps.third, inputs: { url, headers: { 'X-Api-Key': header } } };
-    }).filter((issue) => issue.includes('plain text, which is not stored'));
+    }).filter((issue) => issue.includes('plain text, which is stored only sealed'));
   expect(withHeader('plain', true)).toEqual([expect.stringContaining('inputs.headers.X-Api-Key: is a secret')]);
   expect(withHeader('plain', false)).toEqual([]);
   expect(withHeader('env:TOKEN', true)).toEqual([]);
