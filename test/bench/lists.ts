@@ -1,9 +1,11 @@
+import { execFileSync } from 'node:child_process';
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import { parseArgs } from 'node:util';
 import { buildApp } from '../../src/app.ts';
 import { createWorkspace, githubManifest } from '../e2e/service.ts';
+import { startPostgres } from '../postgres/server.ts';
 import { FLOWS, fillLog, RARE_REASON } from './fill-log.ts';
 
 /**
@@ -17,6 +19,8 @@ const { values } = parseArgs({
     // A folder that an earlier bench left, to save filling one.
     folder: { type: 'string' },
     keep: { type: 'boolean', default: false },
+    // `postgres` asks a copy of the database on a server of its own.
+    store: { type: 'string', default: 'sqlite' },
     // Asks only for addresses with this text in them, such as `search`.
     only: { type: 'string', default: '' },
   },
@@ -30,9 +34,12 @@ const quietSettings = {
   deliveryRetentionDays: 3650,
 } as const;
 
-async function open(folder: string) {
-  return buildApp({ folder, settings: { ...quietSettings, manifests: join(folder, 'manifests'), port: 0 } });
+async function open(folder: string, databaseUrl = `sqlite:${fileIn(folder)}`) {
+  const settings = { ...quietSettings, manifests: join(folder, 'manifests'), port: 0, databaseUrl };
+  return buildApp({ folder, settings });
 }
+
+const fileIn = (folder: string) => join(folder, 'data/sluice.db');
 
 async function filledFolder(): Promise<{ folder: string; remove(): Promise<void> }> {
   if (values.folder !== undefined && existsSync(values.folder))
@@ -40,7 +47,7 @@ async function filledFolder(): Promise<{ folder: string; remove(): Promise<void>
   const workspace = await createWorkspace();
   await workspace.writeManifest('push.json', githubManifest());
   await (await open(workspace.folder)).close();
-  const file = join(workspace.folder, 'data/sluice.db');
+  const file = fileIn(workspace.folder);
   const startedAt = performance.now();
   fillLog(file, rows);
   const seconds = Math.round((performance.now() - startedAt) / 1000);
@@ -132,7 +139,12 @@ const percentile = (sorted: readonly number[], share: number) =>
   sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN;
 
 const { folder, remove } = await filledFolder();
-const app = await open(folder);
+const server = values.store === 'postgres' ? await startPostgres(['-c', 'shared_buffers=256MB']) : undefined;
+if (server !== undefined) {
+  const copy = ['dist/cli.js', 'copy', '--from', `sqlite:${fileIn(folder)}`, '--to', server.url];
+  execFileSync(process.execPath, copy, { stdio: 'inherit' });
+}
+const app = await open(folder, server?.url);
 const base = await app.listen();
 const results: { url: string; p50: number; p99: number; loop: number }[] = [];
 for (const url of urls.filter((each) => each.includes(values.only))) {
@@ -152,6 +164,7 @@ for (const url of urls.filter((each) => each.includes(values.only))) {
   results.push({ url, p50: percentile(times, 0.5), p99: percentile(times, 0.99), loop: loop.percentile(99) / 1e6 });
 }
 await app.close();
+await server?.stop();
 await remove();
 
 results.sort((a, b) => b.p99 - a.p99);
