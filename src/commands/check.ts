@@ -198,7 +198,7 @@ export async function putManifests(
   const { status, body } = await client.ask({ method: 'PUT', path, body: sent, accepts: [400, 409] });
   if (status === 400) return { issues: issuesOf(body, manifests) };
   if (isObject(body) && Array.isArray(body.outcomes)) {
-    const warnings = issuesOf({ issues: body.unseenPaths ?? [] }, manifests);
+    const warnings = issuesOf({ issues: body.issues ?? [] }, manifests);
     return { outcomes: body.outcomes as DeployOutcome[], warnings };
   }
   throw new CommandError('The answer is not the result of a deploy; is it a Sluice service of this release?');

@@ -252,7 +252,7 @@ describe('a dry run', () => {
     const dryRun = async (message: string) => {
       const payload = [manifestOf(message, {})];
       const answer = await app.fastify.inject({ method: 'PUT', url: '/flows/api/flows?dryRun=true', payload });
-      return answer.json().unseenPaths;
+      return answer.json().issues.filter(({ path }: { path: string }) => path.startsWith('steps.'));
     };
     const read = 'reads body.ordr.id, which none of the 6 newest deliveries had; did you mean body.order.id?';
     expect(await dryRun(`\${trigger.body.ordr.id}`)).toEqual([

@@ -93,10 +93,12 @@ const issueSchema = z.object({
 const deployedTogetherSchema = reloadSchema
   .omit({ unreadable: true })
   .extend({
-    unseenPaths: z
+    issues: z
       .array(issueSchema)
       .optional()
-      .describe('For a dry run: paths that the flows read but that the newest stored deliveries did not have.'),
+      .describe(
+        'For a dry run: the warnings about the manifests, with their places, and paths that the flows read but that the newest stored deliveries did not have.',
+      ),
   })
   .meta({ id: 'DeployedTogether' });
 
@@ -323,9 +325,9 @@ const deployTogetherRoute: ApiRoutes = (app, { deployment, store }) => {
       const outcomes = await deployment.deploy(flows, { allow, isPlan, isWholeFolder, ...deployedBy(request) });
       const isRefused = outcomes.some(({ action }) => action === 'refused');
       const warnings = issues.map(formatIssue);
-      const unseenPaths: ManifestIssue[] = [];
-      if (isPlan) for (const flow of flows) unseenPaths.push(...(await warnOfUnseenPaths(flow, store)));
-      const told = { outcomes: outcomes.map(outcomeView), warnings, ...(isPlan ? { unseenPaths } : {}) };
+      const found = [...issues];
+      if (isPlan) for (const flow of flows) found.push(...(await warnOfUnseenPaths(flow, store)));
+      const told = { outcomes: outcomes.map(outcomeView), warnings, ...(isPlan && { issues: issuesView(found) }) };
       return reply.code(isRefused ? 409 : 200).send(told);
     },
   );
@@ -379,14 +381,18 @@ function refuse(reply: FastifyReply, issues: readonly ManifestIssue[]) {
     error: 'Bad Request',
     message: `The manifest cannot be deployed: ${errors.map(formatIssue).join('; ')}`,
     reason: 'invalid_manifest',
-    issues: issues.map(({ severity, file, path, message, line, column }) => ({
-      severity,
-      file,
-      path,
-      message,
-      ...(line === undefined ? {} : { line, column }),
-    })),
+    issues: issuesView(issues),
   });
+}
+
+function issuesView(issues: readonly ManifestIssue[]): z.output<typeof issueSchema>[] {
+  return issues.map(({ severity, file, path, message, line, column }) => ({
+    severity,
+    file,
+    path,
+    message,
+    ...(line === undefined ? {} : { line, column }),
+  }));
 }
 
 function outcomeView(outcome: DeployOutcome): z.output<typeof deployOutcomeSchema> {
