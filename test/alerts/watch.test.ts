@@ -189,9 +189,9 @@ describe('a watch', () => {
     const store = await openStore();
     const watched = watching({ store });
     await watched.watch.prepare();
-    const findings = [{ rule: 'secret-changed', message: 'The value of env:KEY is another one than before.' }];
+    const findings = [{ rule: 'secret-changed', message: 'The value of env:KEY changed.' }];
     await watched.watch.deployTold([{ flowId, name: 'Orders', refusal: null, findings, routes: [] }]);
-    const text = expect.stringContaining('Secrets of Orders changed: The value of env:KEY is another one than before.');
+    const text = expect.stringContaining('Secrets of Orders changed: The value of env:KEY changed.');
     expect(await messagesIn(store)).toMatchObject([{ text }]);
   });
 

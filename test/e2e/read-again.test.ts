@@ -61,7 +61,10 @@ describe('.env', () => {
       (status) => status === 200,
     );
     expect(await deliver('first key')).toBe(401);
-    expect(service.output()).toContain('changed');
+    await eventually(
+      async () => service.output(),
+      (output) => output.includes('The value of env:PUSH_KEY changed.'),
+    );
     expect(service.output()).not.toMatch(/first key|second key/);
     await writeFile(inFolder('.env'), '');
     expect(await reload()).toBe(409);

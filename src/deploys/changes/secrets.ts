@@ -29,7 +29,7 @@ export function secretFindings(changed: ReadonlyMap<string, string | null>): Fin
     message:
       reference === null
         ? `Whether ${path} is the secret that was deployed cannot be told: the key that sealed it is lost.`
-        : `The value of ${reference} is another one than before.`,
+        : `The value of ${reference} changed.`,
     consequence: 'Deliveries are verified with it from now on. Runs in flight are not affected.',
     advice: 'If you did not change it, find out who did: whoever knows it can start runs.',
   }));
