@@ -97,7 +97,8 @@ async function start({ overrides = {}, envFile = readEnvFile(), watch = false, a
     return early;
   };
   const app = await buildApp({
-    settings,
+    // With the environment over them, now and at each reload: what a variable said before counts no more once it is gone.
+    settings: options,
     extensions,
     environment,
     readVariables() {

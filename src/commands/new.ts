@@ -396,7 +396,7 @@ function instructions({ file, manifest, answers, settings, keyFile }: Written): 
     '',
     'Then:',
     '  npx sluice check             says what the manifest leaves open',
-    '  restart the service          it reads new manifests and their keys when it starts',
+    '  reload the service           it reads new manifests and their keys: SIGHUP, or restart it',
     `  ${trial(answers)}`,
   ];
 }

@@ -45,7 +45,7 @@ export async function runCommandLine(): Promise<void> {
   }
   program.hook('preAction', () => {
     try {
-      program.setOptionValue('envFile', readEnvFile(program.opts<{ envFile?: string }>().envFile));
+      program.setOptionValue('readFile', readEnvFile(program.opts<{ envFile?: string }>().envFile));
     } catch (error) {
       program.error(error instanceof Error ? error.message : String(error), { exitCode: 2 });
     }
@@ -113,9 +113,9 @@ function serveCommand(): Command {
       .addHelpText('after', settingsHelp)
       // Loaded only here: the service's own rooms cost every other command 0.2 s.
       .action(async (_options: object, command: Command) => {
-        const { envFile, watch, allow, ...options } = command.optsWithGlobals<ServeOptions>();
+        const { readFile, watch, allow, ...options } = command.optsWithGlobals<ServeOptions>();
         const { serve } = await import('../serve.ts');
-        await serve({ overrides: variablesOf(options), envFile, watch, allow: allow && [allow] });
+        await serve({ overrides: variablesOf(options), envFile: readFile, watch, allow: allow && [allow] });
       })
   );
 }
@@ -125,7 +125,8 @@ interface ServeOptions {
   readonly port?: string;
   readonly manifests?: string;
   readonly database?: string;
-  readonly envFile?: EnvFile;
+  /** The file of variables, which was read before. */
+  readonly readFile?: EnvFile;
   readonly watch?: boolean;
   readonly allow?: Override;
 }
@@ -136,7 +137,7 @@ function variablesOf({
   port,
   manifests,
   database,
-}: Omit<ServeOptions, 'envFile' | 'watch' | 'allow'>): Record<string, string> {
+}: Omit<ServeOptions, 'readFile' | 'watch' | 'allow'>): Record<string, string> {
   const given = {
     SLUICE_HOST: host,
     SLUICE_PORT: port,

@@ -43,7 +43,9 @@ export function concludeCheck(
 ): Conclusion {
   const code = errors > 0 ? 2 : codeOfCheck(outcomes, allow);
   const meaning =
-    errors > 0 ? 'nothing is deployed and no service starts while a manifest has an error' : MEANINGS[code];
+    errors > 0
+      ? 'a manifest has an error; a deploy of all changes nothing, and a service that starts goes on without that flow'
+      : MEANINGS[code];
   const summary = outcomes.length === 0 ? '' : `${summaryOf(outcomes, allow)} `;
   return { code, line: `${summary}Exit code ${code}: ${meaning}.` };
 }

@@ -295,6 +295,7 @@ export function parseJsonBody<Schema extends z.ZodObject>(request: FastifyReques
   // Clients that have no reason to give send null too.
   const given = json === undefined || (json.value === null && (schema as z.ZodObject) === COMMAND) ? {} : json.value;
   if (!isStorableValue(given)) throw new HttpError('invalid_request', `body: ${UNSTORABLE}`);
+  refuseBlanks(given);
   const parsed = schema.safeParse(given);
   if (parsed.success) return parsed.data;
   const names = Object.keys(schema.shape);
@@ -302,6 +303,16 @@ export function parseJsonBody<Schema extends z.ZodObject>(request: FastifyReques
     'invalid_request',
     parsed.error.issues.flatMap((issue) => describeInBody(issue, names)).join('; '),
   );
+}
+
+/** In a query a blank filter is none. In a command it is a mistake, such as of a variable that is not set, and not all there is. */
+function refuseBlanks(given: Json): void {
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) return;
+  const blank = Object.entries(given).find(
+    ([name, value]) => name !== 'reason' && typeof value === 'string' && value.trim() === '',
+  );
+  if (blank !== undefined)
+    throw new HttpError('invalid_request', `body.${cut(blank[0])}: is blank; give a value, or leave it out`);
 }
 
 /** The longest reason that is kept. */

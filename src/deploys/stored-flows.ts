@@ -57,7 +57,7 @@ export async function restoreFlows(
   const restored: Pick<DeployedFlow, 'record' | 'loaded'>[] = [];
   const stale: Stale[] = [];
   const taken = new Set<string>();
-  for (const { flow: record, revision } of deployed.sort(byClaim(manifests))) {
+  for (const { flow: record, revision } of deployed.sort(byClaim)) {
     const manifest = manifests.get(record.id);
     const isSame =
       manifest?.hash === revision.hash &&
@@ -67,7 +67,7 @@ export async function restoreFlows(
       isSame && manifest !== undefined
         ? { flow: manifest, problems: [] }
         : await openRevision({ name: record.name, revision }, services, manifest ?? offered.get(record.id));
-    const loaded = isSame ? flow : withoutNames(flow, taken);
+    const loaded = withoutNames(flow, taken);
     restored.push({ record, loaded });
     for (const name of takenNames([loaded])) taken.add(name);
     problems.push(...lines.map((message) => ({ flowId: record.id, message: `warning ${message}` })));
@@ -204,11 +204,9 @@ export async function refreshFlow(
   for (const problem of stored.problems) logger.warn(about, problem);
 }
 
-/** Of two that have one slug the flow with a manifest keeps it, or the one deployed last: it was given the slug on purpose. */
-function byClaim(manifests: ReadonlyMap<string, LoadedFlow>) {
-  return (one: DeployedRevision, other: DeployedRevision): number =>
-    Number(manifests.has(other.flow.id)) - Number(manifests.has(one.flow.id)) ||
-    other.revision.createdAt - one.revision.createdAt;
+/** Of two that have one slug the one deployed last has it, which was given it on purpose, whatever the folder says. */
+function byClaim(one: DeployedRevision, other: DeployedRevision): number {
+  return other.revision.createdAt - one.revision.createdAt;
 }
 
 /** Slugs, in lower case: no two flows may have one name, and no other flow gets what is sent to a trigger that is not served. */

@@ -79,9 +79,9 @@ const tell = (gate: Name, outcome: GateResult['outcome'], detail: string): GateR
   facts: {},
 });
 
-/** A very long one, or one that a database may not keep as it is, is known by its digest. */
+/** A very long one, one that a database may not keep as it is, or one that looks like a digest, is known by its digest. */
 function keptId(id: string): string {
-  const isPlain = id.length <= 255 && !/\p{Surrogate}/u.test(id) && !id.includes('\0');
+  const isPlain = id.length <= 255 && !/^sha256:|\p{Surrogate}|\0/u.test(id);
   return isPlain ? id : `sha256:${hash('sha256', Buffer.from(id, 'utf16le'))}`;
 }
 

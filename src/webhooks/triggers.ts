@@ -131,10 +131,11 @@ function tableOf(
       if (isFirstWebhook(lost.triggerKey, flow)) unserved.set(address.flowId.toLowerCase(), address);
     }
   }
-  for (const [first] of byFlow) {
-    if (first === undefined) continue;
+  for (const [index, flow] of flows.entries()) {
+    const first = byFlow[index]?.[0];
+    // The next trigger of the flow may judge by less than the first one, which may have lost its slug to another flow.
+    if (first === undefined || !isFirstWebhook(first.trigger.triggerKey, flow)) continue;
     const { flowId } = first.trigger;
-    // The next trigger of the flow may judge by less.
     if (!unserved.has(flowId.toLowerCase())) register(byName, flowId, first);
   }
   const triggers = byFlow.flat();

@@ -65,6 +65,17 @@ describe('a plan for many runs', () => {
     for (const id of ids) expect(await statusOf(id)).toBe('Running');
   });
 
+  it.each(['flowId', 'status', 'step', 'error', 'since'])(
+    'is refused where %s is blank, which could mean all',
+    async (name) => {
+      await startRuns(1);
+      for (const blank of ['', ' ']) {
+        const { status, answer } = await ask('POST', '/runs/cancel', { [name]: blank });
+        expect([status, answer.message]).toEqual([400, `body.${name}: is blank; give a value, or leave it out`]);
+      }
+    },
+  );
+
   it('takes the newest that match, as many as the limit says, and counts all', async () => {
     const ids = await startRuns(5);
     const plan = await post('/runs/cancel', { limit: 2 });

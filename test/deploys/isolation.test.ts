@@ -351,3 +351,33 @@ describe('a step of a run in flight whose secret cannot be read', () => {
     });
   });
 });
+
+it('a slug that was given to another flow stays with it through a restart, though a manifest of the folder has it', async () => {
+  const inMode = (webhookEnforcementMode: string, change: object = {}) => ({
+    ...push(change),
+    triggers: {
+      github: {
+        type: 'webhook',
+        inputs: {
+          webhookSlug: 'push',
+          webhookSignatureScheme: 'GitHub',
+          webhookHmacKey: 'env:PUSH_KEY',
+          webhookEnforcementMode,
+        },
+      },
+    },
+  });
+  const taker = '22222222-6c1d-4f0e-9a51-3f0f8d1c2a10';
+  await write(inMode('Off'));
+  await start({ manifestSecrets: 'env:PUSH_KEY' });
+  expect((await deliver('push', 'a wrong key')).status).toBe(200);
+  await ask('POST', `/flows/${FLOW_ID}/disable`);
+  const taken = await ask('PUT', `/flows/${taker}?allow=breaking`, inMode('Enforce', { id: taker, name: 'taker' }));
+  expect(taken.status).toBe(200);
+  await ask('POST', `/flows/${FLOW_ID}/enable`);
+  for (const restart of [async () => {}, start, start]) {
+    await restart({ manifestSecrets: 'env:PUSH_KEY' });
+    expect((await deliver('push', 'a wrong key')).status).toBe(401);
+    expect((await deliver()).status).toBe(200);
+  }
+});

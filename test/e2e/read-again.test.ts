@@ -71,6 +71,24 @@ describe('.env', () => {
     expect(await deliver('second key')).toBe(503);
   });
 
+  it('takes a token away that is no longer in it, also the one of the start', async () => {
+    const [first, second, named] = ['first-token-of-16-bytes', 'second-token-of-16-bytes', 'named-token-of-16-bytes'];
+    await writeFile(inFolder('tokens.json'), JSON.stringify([{ name: 'ci', token: named, scopes: ['read'] }]));
+    const variables = (token: string) => `SLUICE_TOKENS=tokens.json\nSLUICE_DASHBOARD_TOKEN=${token}\n`;
+    await writeFile(inFolder('.env'), variables(first));
+    await start();
+    const statusOf = async (token: string) =>
+      (await fetch(`${service.url}/flows/api/flows`, { headers: { authorization: `Bearer ${token}` } })).status;
+    const statuses = () => Promise.all([first, second, named].map(statusOf));
+    expect(await statuses()).toEqual([200, 401, 200]);
+    await writeFile(inFolder('.env'), variables(second));
+    service.child.kill('SIGHUP');
+    await eventually(statuses, ([, status]) => status === 200);
+    await writeFile(inFolder('.env'), 'SLUICE_TOKENS=tokens.json\n');
+    service.child.kill('SIGHUP');
+    expect(await eventually(statuses, ([, status]) => status === 401)).toEqual([401, 401, 200]);
+  });
+
   it('gives way to the environment on a reload as at a start, and stays where it cannot be read', async () => {
     await writeFile(inFolder('.env'), 'PUSH_KEY=of the file\nOWN_KEY=of the file\n');
     await workspace.writeManifest('push.json', pushBy('env:PUSH_KEY'));

@@ -49,6 +49,17 @@ describe('createTriggerTable', () => {
     expect(table.list().map(({ trigger }) => trigger.triggerKey)).toEqual(['second', 'first', 'bare', 'hook']);
   });
 
+  it('leads nowhere by the GUID where the first trigger has lost its slug to another flow: the next may judge by less', () => {
+    const flow = flowOf({ first: { webhookSlug: 'one' }, second: { webhookSlug: 'two' } });
+    const webhooks = flow.loaded.webhooks.slice(1);
+    const table = tableOf({ ...flow, loaded: { ...flow.loaded, webhooks } });
+    expect([FLOW_ID, 'one', 'two'].map((name) => table.find(name)?.trigger.triggerKey)).toEqual([
+      undefined,
+      undefined,
+      'second',
+    ]);
+  });
+
   it('finds what is not served by its slug, and by the GUID where it is the first webhook trigger', () => {
     const why = 'its scheme has gone';
     const flow = flowOf({ first: { webhookSlug: 'One' }, second: { webhookSlug: 'two' } });

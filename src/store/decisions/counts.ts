@@ -106,12 +106,15 @@ interface CountedDelivery extends CountedRecord {
   readonly usedPreviousKey: boolean;
   readonly isRedelivered: boolean;
   readonly runId: string | null;
+  readonly outcome?: string | null | undefined;
 }
 
 /** Counts a delivery in its minute and hour, which outlive its record, and its record. */
 export function countDelivery(count: Count, delivery: CountedDelivery, keptBytes: number): void {
   const { id, flowId, triggerKey, receivedAt, mode, reason, rejected, violations, isRedelivered } = delivery;
-  countRecords(count, { ...delivery, isBounded: delivery.runId === null }, { rows: 1, bytes: keptBytes });
+  // As the removal of records has it.
+  const isBounded = delivery.runId === null && (delivery.outcome ?? null) === null;
+  countRecords(count, { ...delivery, isBounded }, { rows: 1, bytes: keptBytes });
   const cause = reason ?? '';
   const ids = { first_id: id, last_id: id };
   count('delivery_counts', [Math.floor(receivedAt / MINUTE_MS), cause, rejected], { count: 1, ...ids });

@@ -170,7 +170,7 @@ function* requestOf(port: Port, query: DeliveryFilter): Decision<RowsRequest> {
       // In the words of its index.
       filter.holds('rejected /*sqlite: = 1 */', query.rejectedOnly),
       filter.holds('rejected = false', query.acceptedOnly),
-      filter.holds('run_id IS NULL AND status_code >= 400', query.refusedOnly),
+      filter.holds('run_id IS NULL AND outcome IS NULL AND status_code >= 400', query.refusedOnly),
       filter.equals('outcome', query.outcome),
       isHeld(query),
       filter.within('received_at', query),

@@ -201,7 +201,7 @@ function* deleteRecords(port: Port, ids: readonly string[]): Decision<string[]> 
   if (ids.length === 0) return [];
   const deleted = yield* port.all<DeletedRecord>(sql`
     DELETE FROM sluice.deliveries WHERE id = ANY (${ids})
-    RETURNING id, flow_id AS "flowId", reason, rejected::boolean AS rejected, (run_id IS NULL)::boolean AS "isBounded",
+    RETURNING id, flow_id AS "flowId", reason, rejected::boolean AS rejected, (run_id IS NULL AND outcome IS NULL)::boolean AS "isBounded",
       kept_bytes AS bytes, (redelivered_from IS NOT NULL)::boolean AS "isRedelivered"`);
   port.later(sql`DELETE FROM sluice.delivery_keys WHERE delivery_id = ANY (${ids})`);
   for (const { bytes, ...record } of deleted) countRecords(port.count, record, { rows: -1, bytes: -bytes });
@@ -263,7 +263,8 @@ export function* measureKept(port: Port, kept: 'refused' | 'held'): Decision<Siz
   return size ?? { rows: 0, bytes: 0 };
 }
 
-const BOUNDED = fixed('WHERE run_id IS NULL');
+// In the words of the counter of their sizes: what was accepted without a run, such as a filtered delivery, stays.
+const BOUNDED = fixed('WHERE run_id IS NULL AND outcome IS NULL');
 const ALL = fixed('');
 
 function listOldest(port: Port, bounded: FixedText) {

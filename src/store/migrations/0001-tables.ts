@@ -227,7 +227,7 @@ export const tables = `
   -- Those that started no run: what may be judged again, and what is bounded.
   -- Held ones that somebody discarded: what repeats them is accounted for.
   CREATE INDEX deliveries_discarded ON sluice.deliveries (run_id) WHERE strpos(detail, 'held, and discarded by ') = 1;
-  CREATE INDEX deliveries_refused ON sluice.deliveries (id, kept_bytes) WHERE run_id IS NULL;
+  CREATE INDEX deliveries_refused ON sluice.deliveries (id, kept_bytes) WHERE run_id IS NULL AND outcome IS NULL;
 
   -- Accepted deliveries whose runs are to start later, in order of arrival.
   CREATE TABLE sluice.held_deliveries (

@@ -220,7 +220,7 @@ async function derive(query: Query): Promise<void> {
     WHERE redelivered_from IS NOT NULL AND run_id IS NOT NULL ON CONFLICT DO NOTHING`);
   await query('DELETE FROM sluice.kept_sizes');
   await query(`INSERT INTO sluice.kept_sizes (kind, slot, rows, bytes)
-    SELECT 'refused', 0, count(*), coalesce(sum(kept_bytes), 0) FROM sluice.deliveries WHERE run_id IS NULL
+    SELECT 'refused', 0, count(*), coalesce(sum(kept_bytes), 0) FROM sluice.deliveries WHERE run_id IS NULL AND outcome IS NULL
     UNION ALL SELECT 'held', 0, count(*), coalesce(sum(kept_bytes), 0) FROM sluice.held_deliveries`);
   // Numbers go on after the greatest that was ever given, which a former key of a trigger may name.
   const greatest = {

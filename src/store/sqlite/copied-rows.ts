@@ -42,7 +42,7 @@ export function openCopiedSqlite(path: string, { isSource }: CopyEnd): CopiedDat
     },
     async derive() {
       db.exec(`UPDATE refused_state SET (rows, bytes) =
-        (SELECT count(*), coalesce(sum(kept_bytes), 0) FROM deliveries WHERE run_id IS NULL)`);
+        (SELECT count(*), coalesce(sum(kept_bytes), 0) FROM deliveries WHERE run_id IS NULL AND outcome IS NULL)`);
       indexAllKeys(db);
     },
     async finish() {

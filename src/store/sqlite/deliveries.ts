@@ -50,6 +50,7 @@ export function prepareInsertDelivery(
       usedPreviousKey: row[DELIVERY.used_previous_key] === 1,
       isRedelivered: row[DELIVERY.redelivered_from] !== null,
       runId: row[DELIVERY.run_id] as string | null,
+      outcome: row[DELIVERY.outcome] as string | null,
     };
     countDelivery(count, delivery, keptBytes);
   };

@@ -214,5 +214,12 @@ export function deliveryLog(
       expect(await deliveryIds(store)).toEqual([11, 10, 9, 8, 1].map(id));
       expect(await store.deliveryStats(T0)).toMatchObject({ accepted: 1, rejected: 10, total: 11 });
     });
+
+    test.skipIf(isAllBounded)('never lets go of what a filter kept for what was refused', async () => {
+      const store = await open({ maxRows: 4, maxBytes: 1e9 });
+      await store.accept({ ...acceptanceOf(1), isFiltered: true });
+      for (let n = 2; n <= 11; n += 1) await store.recordDelivery(refused(n));
+      expect(await deliveryIds(store)).toEqual([11, 10, 9, 8, 1].map(id));
+    });
   });
 }
