@@ -93,7 +93,7 @@ describe('the exit code', () => {
     const conclusion = concludeCheck([ofClass('safe')], [], 1);
     expect(conclusion.code).toBe(2);
     expect(renderOutcomes([ofClass('safe')], conclusion)).toMatch(
-      /Exit code 2: nothing is deployed .* has an error\.\n$/,
+      /Exit code 2: a manifest has an error; .* goes on without that flow\.\n$/,
     );
   });
 
