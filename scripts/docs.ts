@@ -216,7 +216,7 @@ delivery of it starts no run. Its answer is 200 with the first run and \`"duplic
   signature scheme everyone can name any event, and \`sluice check\` warns of it, as it does of parts that the scheme does not sign.
 - If the value is missing, empty, or neither a text nor a number, the delivery names no event and its run starts. The record says why
   (outcome \`unevaluated\`), and so does the attention list (\`expression_failed\`). A kind of delivery without the id of the scheme, such as a
-  slash command of Slack, is no such case.
+  slash command of Slack, does not count as missing.
 
 ### Filter before a run
 

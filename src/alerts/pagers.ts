@@ -8,7 +8,7 @@ export type Pager = Extract<AlertTarget, { type: 'pagerduty' | 'opsgenie' }>;
 interface Paged {
   readonly message: AlertMessage;
   readonly service: string;
-  /** Names what a step of a flow sends, which is no alert. */
+  /** The name of what a step of a flow sends: it is not an alert. */
   readonly id: string;
 }
 

@@ -3,7 +3,7 @@ import { type AlertKind, type AlertTarget, isProgram } from './targets.ts';
 
 /** Something that went wrong, or still is wrong, and that targets may be told of. */
 export interface Cause {
-  /** Names it, for whoever is told too: what has the same key is the same cause. */
+  /** Identifies the cause, for recipients too: alerts with the same key have the same cause. */
   readonly key: string;
   readonly kind: AlertKind;
   readonly severity: Severity;

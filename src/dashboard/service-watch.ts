@@ -110,13 +110,16 @@ function createRefusals({ metrics, clock }: Pick<DashboardServices, 'metrics' | 
   };
 }
 
+const UNAVAILABLE = new Set(
+  Object.entries(REASONS).flatMap(([code, { statusCode }]) => (statusCode === 503 ? code : [])),
+);
+
 async function countRefused({ webhookRejected }: DashboardServices['metrics']): Promise<Map<string, number>> {
   const { values } = await webhookRejected.get();
   const counted = new Map<string, number>();
   for (const { labels, value } of values) {
-    const { reason } = labels;
-    const refusal = Object.entries(REASONS).find(([code]) => code === reason)?.[1];
-    if (refusal?.statusCode === 503) counted.set(String(reason), (counted.get(String(reason)) ?? 0) + value);
+    const reason = String(labels.reason);
+    if (UNAVAILABLE.has(reason)) counted.set(reason, (counted.get(reason) ?? 0) + value);
   }
   return counted;
 }

@@ -1,7 +1,7 @@
 import { isExactNumber, type Json, type JsonObject, parseJson } from '../model/json.ts';
 import { type CompiledExpression, compileExpression, ExpressionError, prepareContext } from './compile.ts';
 import type { ExpressionContext, Reader } from './context.ts';
-import { formatPath, type JsonPath } from './json-path.ts';
+import { formatPath, type JsonPath, valueAt } from './json-path.ts';
 import { ConversionError, kindOf } from './values.ts';
 
 // A trace is kept with every step: enough to see why, never a second copy of a large body.
@@ -52,20 +52,15 @@ function notBoolean(expression: string, kind: string): ExpressionError {
 function traceOf(condition: CompiledExpression, context: ExpressionContext): JsonObject {
   const entries: [string, Json][] = [];
   for (const { path } of condition.references) {
-    const value = valueAt(context, path);
+    const value = readableAt(context, path);
     if (value !== undefined) entries.push([formatPath(path, isIdentifier), copyOf(value)]);
   }
   return Object.fromEntries(entries);
 }
 
-function valueAt(context: ExpressionContext, path: JsonPath): unknown {
-  let value: unknown = context;
+function readableAt(context: ExpressionContext, path: JsonPath): unknown {
   try {
-    for (const key of path) {
-      if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
-      value = Reflect.get(value, key);
-    }
-    return value;
+    return valueAt(context, path);
   } catch (error) {
     // The body cannot be read as a value; the condition says so itself where it reads it.
     if (error instanceof ConversionError) return undefined;

@@ -62,7 +62,7 @@ function eventIdOf(value: Json, expression: string): string {
   const isNumber = typeof value === 'number';
   if (isNumber && (Number.isSafeInteger(value) || !Number.isInteger(value))) return String(value);
   const lost = isNumber ? 'its digits were lost' : undefined;
-  const kind = value === '' || typeof value === 'string' ? 'an empty text' : kindOf(value);
+  const kind = typeof value === 'string' ? 'an empty text' : kindOf(value);
   throw new ExpressionError({ expression, reason: lost ?? `gives ${kind}; ${EVENT_ID}` });
 }
 

@@ -22,6 +22,16 @@ type MapString = (text: string, path: JsonPath) => string;
 type MapKey = (key: string) => string;
 
 /** The same value with every string replaced; keys are left alone unless `mapKey` is given. */
+/** The value at a path of own properties; undefined where there is none. */
+export function valueAt(value: unknown, path: JsonPath): unknown {
+  let found = value;
+  for (const key of path) {
+    if (typeof found !== 'object' || found === null || !Object.hasOwn(found, key)) return undefined;
+    found = Reflect.get(found, key);
+  }
+  return found;
+}
+
 export function mapStrings(value: JsonObject, map: MapString, mapKey?: MapKey): JsonObject;
 export function mapStrings(value: Json, map: MapString, mapKey?: MapKey): Json;
 export function mapStrings(value: Json, map: MapString, mapKey: MapKey = (key) => key): Json {

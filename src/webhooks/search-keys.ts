@@ -1,4 +1,5 @@
 import type { CompiledExpression } from '../expressions/compile.ts';
+import { valueAt } from '../expressions/json-path.ts';
 import { type CompiledKey, compileKeys, readKeys, toText } from '../expressions/search-keys.ts';
 import type { ArrivingBody } from '../expressions/trigger-body.ts';
 import { errorAt, type Problem } from '../manifest/issues.ts';
@@ -119,11 +120,7 @@ function keysOfForm({ eventType, eventId, headers }: SignatureSpec): (readonly [
 
 function textAt(body: ArrivingBody, path: readonly string[]): string | undefined {
   const parsed = body.parsed();
-  let value: unknown = 'error' in parsed ? null : parsed.value;
-  for (const key of path) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
-    value = Reflect.get(value, key);
-  }
+  const value = valueAt('error' in parsed ? null : parsed.value, path);
   const isText = typeof value === 'string' || typeof value === 'boolean' || Number.isSafeInteger(value);
   return isText ? toText(value as Json, '') : undefined;
 }

@@ -8,6 +8,7 @@ import {
   evaluateFilter,
   readEventId,
 } from '../expressions/delivery-expressions.ts';
+import { valueAt } from '../expressions/json-path.ts';
 import type { ArrivingBody } from '../expressions/trigger-body.ts';
 import { ConversionError } from '../expressions/values.ts';
 import { isOff } from '../manifest/trigger-expressions.ts';
@@ -171,10 +172,5 @@ function valueIn(roots: DeliveryData['roots'], found: FoundValue): Json | undefi
     const name = found.headers.map((each) => each.toLowerCase()).find((each) => Object.hasOwn(headers, each));
     return name === undefined ? undefined : headers[name];
   }
-  let value: unknown = roots.body;
-  for (const key of found.path) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
-    value = Reflect.get(value, key);
-  }
-  return value as Json;
+  return valueAt(roots.body, found.path) as Json | undefined;
 }

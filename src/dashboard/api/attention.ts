@@ -143,11 +143,12 @@ export async function listAttention(services: DashboardServices): Promise<Attent
   return [...(await notStored(services)), ...(await askStore(services))].map(itemOf);
 }
 
-const UUID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
+/** The flow that a link leads to or filters by; the id of a run is none. */
+const FLOW_OF_LINK = /(?:\/flows\/flows\/|flowId=)([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/;
 
 function itemOf(found: Finding): AttentionItem {
   const { kind, severity = ATTENTION[kind], link, triggerKey = null } = found;
-  const { flowId = UUID.exec(link)?.[0] ?? null } = found;
+  const { flowId = FLOW_OF_LINK.exec(link)?.[1] ?? null } = found;
   return { ...found, severity, flowId, triggerKey };
 }
 

@@ -1,6 +1,7 @@
 import { Budget } from '../../expressions/budget.ts';
 import { evaluateCondition } from '../../expressions/condition.ts';
 import type { ExpressionContext } from '../../expressions/context.ts';
+import { valueAt } from '../../expressions/json-path.ts';
 import { isEqual } from '../../expressions/values.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import type { HandlerResult } from './handler.ts';
@@ -85,7 +86,7 @@ function verdictOn(answer: HandlerResult, inputs: HttpRequestInputs): string {
   }
   if (answer.kind !== 'succeeded' || !hasCondition) return 'done';
   if (pollConditionPath !== undefined) {
-    const found = valueAt(answer.output, pollConditionPath);
+    const found = valueInBody(answer.output, pollConditionPath);
     return isEqual(found, pollConditionEquals, new Budget()) ? 'done' : `${pollConditionPath} had another value`;
   }
   if (pollCondition === undefined) return 'done';
@@ -99,16 +100,12 @@ function pollContext(response: Json): ExpressionContext {
   return { trigger: { body: null, headers: {}, key: '' }, steps: {}, response };
 }
 
-function valueAt(response: Json, path: string): unknown {
-  let value: unknown = Reflect.get(Object(response), 'body');
-  for (const key of path
+function valueInBody(response: Json, path: string): unknown {
+  const keys = path
     .replace(/^\$\.?/, '')
     .split('.')
-    .filter(Boolean)) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
-    value = Reflect.get(value, key);
-  }
-  return value;
+    .filter(Boolean);
+  return valueAt(Reflect.get(Object(response), 'body'), keys);
 }
 
 function isState(state: Json | undefined): state is { readonly [Key in keyof PollState]: number } {
