@@ -1,4 +1,5 @@
 import Database from 'better-sqlite3';
+import { indexAllKeys } from '../../src/store/sqlite/key-index.ts';
 import { countRecords } from '../store/count-records.ts';
 
 const DAY_MS = 86_400_000;
@@ -50,6 +51,7 @@ export function fillLog(file: string, count: number): void {
   }
   countRecords(db);
   standOf(db);
+  indexAllKeys(db);
   db.pragma('wal_checkpoint(TRUNCATE)');
   db.close();
 }
