@@ -70,7 +70,9 @@ async function writeNew(options: NewOptions, command: Command): Promise<void> {
   const file = join(folder, `${answers.slug}.json`);
   const manifest = manifestFor(answers, context.settings);
   refuseMistakes(manifest, file, context);
-  await mkdir(folder, { recursive: true });
+  await mkdir(folder, { recursive: true }).catch((error: Error) => {
+    throw new CommandError(`The folder ${folder} cannot be made: ${error.message}`);
+  });
   await writeOnce(file, manifest);
   const keyFile = answers.generatedKey === undefined ? undefined : envFile;
   if (answers.generatedKey !== undefined)

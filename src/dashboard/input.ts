@@ -17,8 +17,12 @@ import type { TimeSpan } from '../store/store.ts';
 
 const MAX_WHOLE_NUMBER = 2_147_483_647;
 
-const GIVEN_TWICE = 'was given more than once; give it once';
-const text = () => z.string({ error: GIVEN_TWICE });
+/** A query that names a parameter twice gives a list of texts; the body of a command may give anything. */
+const notText = (given: unknown): string =>
+  Array.isArray(given)
+    ? 'was given more than once; give it once'
+    : `expected text, got ${given === null ? 'null' : typeof given}`;
+const text = () => z.string({ error: ({ input }) => (input === undefined ? undefined : notText(input)) });
 
 function refuse(context: z.RefinementCtx, given: string, accepted: string): never {
   context.addIssue({ code: 'custom', message: `${JSON.stringify(cut(given))} is not accepted; expected ${accepted}` });
@@ -143,7 +147,7 @@ const freeText = (maxLength: number) =>
 const requiredText = (maxLength: number, accepted: string) => {
   const missing = `is missing; expected ${accepted}`;
   return z
-    .string({ error: ({ input }) => (input === undefined ? missing : GIVEN_TWICE) })
+    .string({ error: ({ input }) => (input === undefined ? missing : notText(input)) })
     .transform((given, context) => {
       if (given.length > maxLength) return refuse(context, given, `at most ${maxLength} characters`);
       if (given.trim() !== '') return given;

@@ -92,6 +92,17 @@ describe('bad input is a 400 that names the field', () => {
   });
 });
 
+describe('a body says what kind of value it got', () => {
+  it.each([
+    ['{"flowId":7}', 'flowId: expected text, got number'],
+    ['{"search":null}', 'search: expected text, got null'],
+    ['{"step":["a","b"]}', 'step: was given more than once'],
+  ])('%s', async (body, message) => {
+    const response = await dashboard.app.inject({ method: 'POST', url: '/flows/api/runs/retry', body });
+    expect(response.json()).toMatchObject({ statusCode: 400, message: expect.stringContaining(message) });
+  });
+});
+
 describe('every 400 has a reason', () => {
   it.each([
     ['GET', '/flows/api/runs/%zz', undefined, 'invalid_request'],
