@@ -126,6 +126,8 @@ const ownRows: readonly Row[] = [
   { name: 'the same, steady 3000/s', make: accepted, ...steady(3000) },
   { name: 'the same, steady 3000/s, not warm', make: accepted, ...steady(3000), isCold: true },
   { name: 'the same, a million live nonces', make: make('millionNonces'), base: BARE },
+  { name: 'the same, its event identified', make: make('identified'), base: ACCEPTED },
+  { name: 'the same, asked of webhookWhen', make: make('filtered'), base: ACCEPTED },
   ...(onPostgres === undefined
     ? []
     : [

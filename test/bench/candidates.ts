@@ -137,6 +137,8 @@ const VARIANTS = {
   accepted21: { delivery: deliveryOf(21) },
   forged: { delivery: { ...delivery, headers: { ...delivery.headers, ...forged } }, expectedStatus: 401 },
   millionNonces: { nonces: 1_000_000 },
+  identified: { inputs: { webhookEventId: "headers['x-github-delivery']" } },
+  filtered: { inputs: { webhookWhen: "body.action == 'changed' && !body.sender.login.startsWith('bot')" } },
 } as const satisfies Record<string, Variant>;
 
 /** The built service; signed deliveries with nonces unless the variant says otherwise. */
