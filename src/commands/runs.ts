@@ -58,7 +58,8 @@ export interface ServedRun {
 
 interface RunWait {
   readonly for: WaitKind;
-  readonly stepKey: string;
+  /** Null where the whole run waits. */
+  readonly stepKey: string | null;
   readonly signalName: string | null;
   readonly host: string | null;
   readonly runId: string | null;
@@ -213,6 +214,7 @@ const WAITS: Readonly<Record<WaitKind, readonly [does: (wait: RunWait) => string
   host: [({ host }) => `waits for its turn at ${host ?? 'a host'}`, 'continues at the latest'],
   secret: [() => 'waits for a secret', 'looks again'],
   run: [({ runId }) => `waits for the run ${runId ?? '?'}`, 'checks again'],
+  order: [({ runId }) => `waits for its turn behind the run ${runId ?? '?'}`, ''],
   slot: [() => 'waits for a free slot', 'was due'],
 };
 
@@ -221,5 +223,5 @@ export function waitText(wait: RunWait): string {
   const { stepKey, until, why, steps } = wait;
   const [does, next] = WAITS[wait.for];
   const others = steps > 1 ? ` and ${steps - 1} more` : '';
-  return `${stepKey}${others} ${does(wait)}${until === null ? '' : `, ${why === null ? next : 'which is tried again'} ${secondOf(until)}`}${why === null ? '' : `: ${why}`}`;
+  return `${stepKey === null ? 'the run' : `${stepKey}${others}`} ${does(wait)}${until === null ? '' : `, ${why === null ? next : 'which is tried again'} ${secondOf(until)}`}${why === null ? '' : `: ${why}`}`;
 }

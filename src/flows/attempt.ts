@@ -15,7 +15,7 @@ import { backoffMs } from './step-failure.ts';
 export interface Followed {
   /** When a step that it made due is to be claimed, 0 for now; infinity where it made none due. */
   readonly nextDueAt: number;
-  /** When the time limit of a step that waits now is up; infinity where it has none. */
+  /** When the time limit of a step that waits now is up, or of a run that may run now; infinity where there is none. */
   readonly limitAt: number;
   /** Steps that it made due and that are leased already. */
   readonly claims: readonly Claim[];
@@ -118,7 +118,13 @@ async function runAndStore(lease: Lease, onRan: OnRan, services: AttemptServices
   const failureRun = advance.failure?.kind === 'started' ? advance.failure.run : null;
   const startedRuns = [failureRun, advance.subRun?.run ?? null].filter((run) => run !== null);
   const { nextDueAt, limitAt } = followedBy(result, advance);
-  return { nextDueAt: advance.woken === undefined ? nextDueAt : 0, limitAt, claims, startedRuns };
+  const { woken, next: nextRun } = advance;
+  return {
+    nextDueAt: woken === undefined && nextRun === undefined ? nextDueAt : 0,
+    limitAt: Math.min(limitAt, nextRun?.timeoutAt ?? NEVER),
+    claims,
+    startedRuns,
+  };
 }
 
 /** Longer than nearly all steps run, so that hardly any is written twice, and soon to a person who looks. */

@@ -117,6 +117,7 @@ class StepDispatcher implements Dispatcher {
         services.report.runStopped(run, stop === 'timedOut' ? 'TimedOut' : 'Cancelled');
         if (run.failure?.kind === 'started') this.started(run.failure.run);
         if (run.woken !== undefined) this.nudge();
+        if (run.next !== undefined) this.nudge(run.next.timeoutAt);
       },
       onClaims: (claims, leasedUntil) => {
         for (const claim of claims) this.#work(claim, { leasedUntil });
@@ -281,7 +282,8 @@ class StepDispatcher implements Dispatcher {
   /** Whether no step, no run and no other flow can wait for the outcome. */
   #isLast(claim: Claim, { kind }: StepResult): boolean {
     const prepared = this.#newest(claim);
-    if (prepared?.isLimited !== false || claim.triggerKey === RUN_FLOW_KEY) return false;
+    if (prepared?.isLimited !== false || prepared.readOrderKey !== undefined) return false;
+    if (claim.triggerKey === RUN_FLOW_KEY) return false;
     if (kind !== 'succeeded' && !(kind === 'failed' && prepared.onFailure === null)) return false;
     return prepared.step(claim.stepKey)?.followers === 0;
   }

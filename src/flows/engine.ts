@@ -1,4 +1,5 @@
 import { StoreUnavailableError } from '../errors.ts';
+import { readTrigger } from '../expressions/order-key.ts';
 import { compileKeys, readKeys } from '../expressions/search-keys.ts';
 import { hasPlaceholder } from '../expressions/template.ts';
 import { ArrivingBody } from '../expressions/trigger-body.ts';
@@ -13,6 +14,7 @@ import type { AcceptanceLimits } from './acceptance-limits.ts';
 import { type Catalog, type DeployedFlow, startsRuns, whyUnreadable } from './catalog.ts';
 import type { Dispatcher, ReservedLease } from './dispatcher.ts';
 import type { HandlerTable } from './handlers/index.ts';
+import { orderOf } from './prepared-revision.ts';
 import type { Report } from './report.ts';
 
 interface TriggerRequest {
@@ -95,7 +97,10 @@ export function createEngine(services: EngineServices): Engine {
     const reserved = dispatcher.reserve(acceptance.run);
     try {
       const result = await store.accept(acceptance, reserved?.lease);
-      if (result.kind === 'accepted') announce(acceptance.run, reserved);
+      if (result.kind === 'accepted') {
+        const { run } = acceptance;
+        announce(result.isWaiting === true ? { ...run, steps: [] } : run, reserved);
+      }
       return result;
     } finally {
       reserved?.release();
@@ -106,16 +111,19 @@ export function createEngine(services: EngineServices): Engine {
     const { triggerKey, triggerType, body, contentType, headers, idempotencyKey } = request;
     const attributes = { 'flow.id': request.flowId, 'flow.trigger': triggerKey };
     return inSpan({ name: 'flow.trigger', parent: null, attributes }, async (span) => {
+      const trigger = { key: triggerKey, body, contentType, headers };
       const run = planRun({
         runId: newId(),
         flow,
         triggerType,
-        trigger: { key: triggerKey, body, contentType, headers },
+        trigger,
         deliveryId: null,
         sourceRunId: request.sourceRunId ?? null,
         traceparent: traceparentOf(span),
         at: clock.now(),
         searchKeys: request.sourceRunId === undefined ? searchKeysOf(flow, request) : request.searchKeys,
+        // What repeats a run is as far from strangers as that is.
+        order: orderOf(flow.prepared, readTrigger(trigger), request.sourceRunId === undefined ? true : null),
       });
       const result = await accept({ run, idempotencyKey });
       if (result.kind === 'outdated') return undefined;
@@ -191,6 +199,8 @@ export interface RunControl {
   /** Ends a run: at once where nothing of it runs, else as soon as its steps have heard of it. */
   cancel(runId: string, reason: string | null): ReturnType<Store['cancelRun']>;
   retryStep(runId: string, stepKey: string): ReturnType<Store['retryStep']>;
+  /** Lets the next run of its key start, which the failure of this one holds. */
+  releaseOrder(runId: string): ReturnType<Store['releaseOrder']>;
   /** `unknownName` where the run's flow waits for signals, and for none of this name. */
   signal(signal: {
     runId: string;
@@ -200,7 +210,7 @@ export interface RunControl {
 }
 
 interface ControlServices {
-  readonly store: Pick<Store, 'cancelRun' | 'retryStep' | 'deliverSignal' | 'findRun'>;
+  readonly store: Pick<Store, 'cancelRun' | 'retryStep' | 'releaseOrder' | 'deliverSignal' | 'findRun'>;
   readonly catalog: Pick<Catalog, 'pinned' | 'find'>;
   readonly handlers: HandlerTable;
   readonly dispatcher: Pick<Dispatcher, 'nudge' | 'stopRun'>;
@@ -215,13 +225,18 @@ export function createRunControl({ store, catalog, handlers, dispatcher, clock, 
       if (result.kind !== 'accepted') return result;
       dispatcher.stopRun(runId, 'cancelled');
       report.runStopped(result.run, 'Cancelled');
-      // A step of another run may have waited for its end, and its own steps for those of others.
+      // A step of another run, or the next of its key, may have waited for its end, and its own steps for those of others.
       dispatcher.nudge(clock.now());
       return result;
     },
     async retryStep(runId, stepKey) {
       const result = await store.retryStep({ runId, stepKey, at: clock.now() });
       if (result.kind === 'accepted') dispatcher.nudge();
+      return result;
+    },
+    async releaseOrder(runId) {
+      const result = await store.releaseOrder({ runId, at: clock.now() });
+      if (result.kind === 'accepted' && result.next !== undefined) dispatcher.nudge(result.next.timeoutAt);
       return result;
     },
     async signal({ runId, name, body }) {

@@ -1,11 +1,13 @@
 import type { CompiledExpression } from '../expressions/compile.ts';
 import { compileCondition } from '../expressions/condition.ts';
 import type { ExpressionContext } from '../expressions/context.ts';
+import { orderKeyReader } from '../expressions/order-key.ts';
 import { type CompiledTemplate, compileTemplate } from '../expressions/template.ts';
 import type { Manifest } from '../manifest/schema.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { Graph, ManifestSource, StepDefinition } from '../model/manifest.ts';
 import { entryOf } from '../model/planner.ts';
+import type { RunOrder } from '../model/run.ts';
 import { stepAt } from '../model/runtime-keys.ts';
 
 /**
@@ -21,6 +23,8 @@ export interface PreparedRevision {
   readonly onFailure: string | null;
   /** Whether its runs take the inputs of their steps from it, whatever is deployed later. */
   readonly pinsInputs: boolean;
+  /** Reads the key of a run, where its runs of one key run one at a time. */
+  readonly readOrderKey: ReturnType<typeof orderKeyReader> | undefined;
   /** Whether it limits how many of its steps, or of one type of them, run at once. */
   readonly isLimited: boolean;
   /** By runtime key; undefined where the revision has no such step. */
@@ -66,7 +70,7 @@ export interface PreparedInputs {
 export const NO_CONTEXT: ExpressionContext = { trigger: { body: null, headers: {}, key: '' }, steps: {} };
 
 export function prepareRevision(
-  manifest: Pick<Manifest, 'steps' | 'timeoutSeconds' | 'concurrency' | 'onFailure' | 'pinInputs'>,
+  manifest: Pick<Manifest, 'steps' | 'timeoutSeconds' | 'concurrency' | 'onFailure' | 'pinInputs' | 'serialize'>,
   source: ManifestSource,
 ): PreparedRevision {
   const prepared = prepareGraph(manifest.steps);
@@ -76,9 +80,19 @@ export function prepareRevision(
     entry: entryOf(manifest),
     onFailure: manifest.onFailure ?? null,
     pinsInputs: manifest.pinInputs === true,
+    readOrderKey: manifest.serialize === undefined ? undefined : orderKeyReader(manifest.serialize),
     isLimited: manifest.concurrency !== undefined || limitsTypes(manifest.steps),
     step: (stepKey) => stepAt(prepared, stepKey),
   };
+}
+
+/** Where a run of a revision is to wait; undefined where its flow lets runs overlap. Null: as for the run's source. */
+export function orderOf(
+  { readOrderKey }: Pick<PreparedRevision, 'readOrderKey'>,
+  trigger: Parameters<NonNullable<PreparedRevision['readOrderKey']>>[0],
+  isVerified: boolean | null,
+): RunOrder | undefined {
+  return readOrderKey && { ...readOrderKey(trigger), isVerified };
 }
 
 function limitsTypes(graph: Graph): boolean {

@@ -1,6 +1,7 @@
 import { Cron } from 'croner';
 import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
+import { readTrigger } from '../expressions/order-key.ts';
 import type { CronTrigger } from '../manifest/schema.ts';
 import type { Clock } from '../model/clock.ts';
 import { serially } from '../model/serially.ts';
@@ -8,6 +9,7 @@ import type { NewRun, ScheduleRecord, Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { type Catalog, type DeployedFlow, startsRuns } from './catalog.ts';
 import { type Engine, type RefreshFlow, START_TRIES, type TriggerResult } from './engine.ts';
+import { orderOf } from './prepared-revision.ts';
 import type { Report } from './report.ts';
 
 /** Starts the runs of cron triggers. */
@@ -270,11 +272,13 @@ class CronScheduler implements Scheduler {
   }
 
   #planRun({ flow, triggerKey }: Job, at: number): NewRun {
+    const trigger = { key: triggerKey, ...NO_BODY };
     return this.#services.engine.planRun({
       runId: this.#services.newId(),
       flow,
       triggerType: 'cron',
-      trigger: { key: triggerKey, ...NO_BODY },
+      trigger,
+      order: orderOf(flow.prepared, readTrigger(trigger), true),
       deliveryId: null,
       sourceRunId: null,
       traceparent: null,

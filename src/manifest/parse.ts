@@ -7,6 +7,7 @@ import { checkGraph } from './check-steps.ts';
 import { draftManifest } from './draft.ts';
 import { errorAt, isWithin, type ManifestIssue, type Problem } from './issues.ts';
 import { canonicalKeys, guessJson, isObject, placesIn, readJson } from './json-text.ts';
+import { checkOrder } from './order.ts';
 import { isReference } from './read-secret.ts';
 import type { Manifest } from './schema.ts';
 import { checkSearchKeys } from './search-keys.ts';
@@ -166,6 +167,8 @@ function loadDraft(
     concurrency,
     onFailure,
     pinInputs,
+    serialize,
+    serializeOnFailure,
   } = header;
   const webhooks: WebhookTrigger[] = [];
   for (const [triggerKey, trigger] of Object.entries(triggers)) {
@@ -182,11 +185,15 @@ function loadDraft(
       ...(searchKeys === undefined ? {} : { searchKeys }),
     });
   }
-  problems.push(...checkSearchKeys(triggers), ...checkTriggerExpressions(triggers));
+  problems.push(...checkSearchKeys(triggers), ...checkTriggerExpressions(triggers), ...checkOrder(header));
   const deadline = timeoutSeconds === undefined ? {} : { timeoutSeconds };
   const bound = concurrency === undefined ? {} : { concurrency };
   const failure = onFailure === undefined ? {} : { onFailure };
   const pinned = pinInputs === undefined ? {} : { pinInputs };
+  const order = {
+    ...(serialize !== undefined && { serialize }),
+    ...(serializeOnFailure !== undefined && { serializeOnFailure }),
+  };
   if (onFailure !== undefined && onFailure === id) problems.push(errorAt(['onFailure'], 'is this flow itself'));
   const own = subFlowsIn(steps).filter(({ flowId }) => flowId === id);
   problems.push(...own.map(({ path }) => errorAt(path, 'is this flow itself')));
@@ -195,7 +202,18 @@ function loadDraft(
     const told = `has ${count} steps, those in loops included; at most ${MAX_STEPS} are accepted`;
     problems.push(errorAt(['steps'], told));
   }
-  const manifest: Manifest = { id, name, version, ...deadline, ...bound, ...failure, ...pinned, triggers, steps };
+  const manifest: Manifest = {
+    id,
+    name,
+    version,
+    ...deadline,
+    ...bound,
+    ...failure,
+    ...pinned,
+    ...order,
+    triggers,
+    steps,
+  };
   const secretInputs = (stepType: string) => rules.handlers.get(stepType)?.secretInputs ?? [];
   if (pinInputs === true && rules.sealsSecrets !== true) problems.push(...lostWithPinnedInputs(steps, secretInputs));
   const snapshot = snapshotOf(manifest, secretInputs);

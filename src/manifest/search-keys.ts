@@ -26,7 +26,10 @@ export function checkSearchKeys(triggers: Readonly<Record<string, Trigger>>): Pr
   });
 }
 
-export function secretHeader(name: string, what: 'search keys' | 'event ids' = 'search keys'): string {
-  const kept = what === 'search keys' ? 'values of search keys are stored and shown' : 'event ids are stored';
+export function secretHeader(
+  name: string,
+  what: 'search keys' | 'event ids' | 'keys of orders' = 'search keys',
+): string {
+  const kept = what === 'search keys' ? 'values of search keys are stored and shown' : `${what} are stored`;
   return `reads the header ${name}, which may hold a secret or a signature; ${kept}`;
 }

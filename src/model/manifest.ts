@@ -62,7 +62,14 @@ export interface RunnableManifest {
   readonly onFailure?: string | undefined;
   /** Runs take the inputs of their steps from their own revision, not from the newest. */
   readonly pinInputs?: boolean | undefined;
+  /** A CEL expression: runs for which it gives the same value run one at a time, in the order of their arrival. */
+  readonly serialize?: string | undefined;
+  readonly serializeOnFailure?: OnOrderFailure | undefined;
 }
+
+/** What the failure of a run means for those of its key: the next one starts, or none until somebody says so. */
+export const ON_ORDER_FAILURE = ['continue', 'stop'] as const;
+type OnOrderFailure = (typeof ON_ORDER_FAILURE)[number];
 
 /** Steps by key. */
 export type Graph = Readonly<Record<string, StepDefinition>>;

@@ -8,7 +8,7 @@ import {
   type StepStatus,
   subFlowsOf,
 } from './manifest.ts';
-import type { NewRun, RunTrigger } from './run.ts';
+import type { NewRun, RunOrder, RunTrigger } from './run.ts';
 import type { SearchKeys } from './search-keys.ts';
 
 /** Statuses of the steps that have been reached; a step that is not in it has not. */
@@ -220,6 +220,8 @@ interface RunRequest {
   readonly at: number;
   /** Absent where the trigger names none. */
   readonly searchKeys?: SearchKeys | undefined;
+  /** Absent where the flow lets runs overlap. */
+  readonly order?: RunOrder | undefined;
 }
 
 /** How every run of a revision begins. */
@@ -241,7 +243,7 @@ export function entryOf({ steps: graph, timeoutSeconds }: Pick<RunnableManifest,
 }
 
 /** Plans a run of a revision. Pure; a flow without steps yields a run that has ended. */
-export function planRun({ runId, flow, trigger, at, ...origin }: RunRequest): NewRun {
+export function planRun({ runId, flow, trigger, at, order, ...origin }: RunRequest): NewRun {
   const { record, prepared } = flow;
   const { steps, end, timeoutSeconds, subFlows } = prepared.entry;
   return {
@@ -258,6 +260,7 @@ export function planRun({ runId, flow, trigger, at, ...origin }: RunRequest): Ne
     trigger,
     ...origin,
     ...(subFlows !== undefined && { subFlows }),
+    ...(order !== undefined && end === null && { order }),
     steps: steps.map((step) => ({ ...step, dueAt: at })),
   };
 }

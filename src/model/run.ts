@@ -14,9 +14,10 @@ export const MAX_BYTES = {
 
 /**
  * What a step of a run in flight may wait for: a signal, the end of a delay, its next attempt, its next poll, its turn
- * at the host that it calls, a secret that cannot be read, the end of a sub-run, or a free slot.
+ * at the host that it calls, a secret that cannot be read, the end of a sub-run, or a free slot. A whole run may wait for
+ * its turn among the runs of its key.
  */
-export const WAIT_KINDS = ['signal', 'delay', 'retry', 'poll', 'host', 'secret', 'run', 'slot'] as const;
+export const WAIT_KINDS = ['signal', 'delay', 'retry', 'poll', 'host', 'secret', 'run', 'order', 'slot'] as const;
 export type WaitKind = (typeof WAIT_KINDS)[number];
 
 /** Names of signals, which fit in the path of the call that sends one. */
@@ -72,6 +73,25 @@ export interface NewRun extends Omit<Run, 'status' | 'completedAt'> {
   readonly subFlows?: readonly string[] | undefined;
   /** Given instead by what has pinned them already. */
   readonly pins?: Pins | undefined;
+  /** Absent where its flow lets runs overlap. */
+  readonly order?: RunOrder | undefined;
+}
+
+/** What the expression of a flow that runs one at a time says of a run. */
+export interface OrderKey {
+  /** Runs without a key share one. */
+  readonly key: string | null;
+  /** Why it has none; null where it has one. */
+  readonly problem: string | null;
+}
+
+/** Of a run of an order: it may run, it waits for its turn, or it has failed and no other may run because of that. */
+export type OrderState = 'running' | 'waiting' | 'stopped';
+
+/** Where a run waits for its turn: runs of one key and lane never overlap. */
+export interface RunOrder extends OrderKey {
+  /** Whether what started it was verified: what was not has a lane of its own. Null where that is as for the run's source. */
+  readonly isVerified: boolean | null;
 }
 
 /** Revisions of other flows that a run and the runs that its steps start follow, by flow id. */
@@ -104,6 +124,7 @@ export const STEP_ERROR_CODES = [
   'invalid_input',
   'iteration_failed',
   'network_error',
+  'order_deadlock',
   'output_not_json',
   'output_too_large',
   'poll_timeout',

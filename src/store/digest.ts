@@ -42,6 +42,11 @@ export function eventDigest({ flowId, triggerKey }: Trigger, id: string): string
   return digestOf(flowId, triggerKey, 'event', id);
 }
 
+/** Names the lane of runs that run one at a time: those of a flow with one key, verified or not, or without a key. */
+export function laneDigest(flowId: string, { key, isVerified }: { key: string | null; isVerified: boolean }): string {
+  return digestOf(flowId, 'order', isVerified ? 'verified' : 'unverified', ...(key === null ? [] : [key]));
+}
+
 /** Names a manifest apart from its name, whatever the order of its keys. */
 export function manifestDigest(snapshot: FlowDeploy['snapshot']): string {
   const { name, ...unnamed } = snapshot as Readonly<Record<string, Json>>;

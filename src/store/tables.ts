@@ -130,6 +130,7 @@ export const TABLES = {
       search_keys: 'text',
       headers: 'text',
       body: 'bytes',
+      is_verified: 'boolean',
     },
   },
   runs: {
@@ -175,6 +176,19 @@ export const TABLES = {
       depth: 'integer',
       root_started_at: 'integer',
       is_of_failure: 'boolean',
+    },
+  },
+  ordered_runs: {
+    key: ['run_id'],
+    columns: {
+      run_id: 'id',
+      flow_id: 'text',
+      lane: 'id',
+      seq: 'integer',
+      state: 'text',
+      is_verified: 'boolean',
+      key: 'text',
+      problem: 'text',
     },
   },
   orphaned_runs: { key: ['seq'], columns: { seq: 'integer', run_id: 'id' } },

@@ -4,6 +4,7 @@ import { UnfitClockError } from '../errors.ts';
 import { ArrivingBody } from '../expressions/trigger-body.ts';
 import { type Catalog, startsRuns } from '../flows/catalog.ts';
 import { type Engine, type RefreshFlow, START_TRIES } from '../flows/engine.ts';
+import { orderOf } from '../flows/prepared-revision.ts';
 import type { ServiceClock } from '../model/clock.ts';
 import type { Delivery } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
@@ -262,16 +263,20 @@ export function acceptDelivery(
     const body = reception.body ?? new ArrivingBody(delivery.body, delivery.headers['content-type']);
     const said = judgeByExpressions({ ...reception, body });
     const record = recordOf({ ...reception, said, body }, { statusCode: 200, runId }, services);
+    const headers = runHeaders(delivery.headers);
+    const key = definition.triggerKey;
+    const readBody = () => body.exactValue();
     const run = services.engine.planRun({
       runId,
       flow,
       triggerType: 'webhook',
       trigger: {
-        key: definition.triggerKey,
+        key,
         body: delivery.body,
         contentType: delivery.headers['content-type'] ?? null,
-        headers: runHeaders(delivery.headers),
+        headers,
       },
+      order: orderOf(flow.prepared, { key, headers, body: readBody }, isVerified(reception)),
       deliveryId: delivery.id,
       sourceRunId: null,
       traceparent: traceparentOf(triggerSpan),

@@ -22,10 +22,16 @@ const MAX_MESSAGE_CHARACTERS = 300;
 
 const waitSchema = z.object({
   for: z.enum(WAIT_KINDS),
-  stepKey: z.string().describe('The step that continues first, of those that wait for it.'),
+  stepKey: z
+    .string()
+    .nullable()
+    .describe('The step that continues first, of those that wait for it; null if the whole run waits for its turn.'),
   signalName: z.string().nullable(),
   host: z.string().nullable().describe('Scheme, host and port that it waits to call.'),
-  runId: field.id().nullable().describe('The run of another flow that the step waits for.'),
+  runId: field
+    .id()
+    .nullable()
+    .describe('The run of another flow that the step waits for; for order, the run before it with the same key.'),
   until: field
     .time()
     .nullable()
@@ -371,14 +377,14 @@ function byRun<Row extends { readonly runId: string }>(rows: readonly Row[]): Re
 }
 
 function waitView(
-  { kind, stepKey, signalName, host, subRunId, lacking, until, steps }: RunWait,
+  { kind, stepKey, signalName, host, awaitedRunId, lacking, until, steps }: RunWait,
   hosts: readonly HostState[],
 ): RunView['waitingFor'][number] {
   // What the step itself says is when it looks again though nobody has called it: a release comes long before.
   const [circuit] = hosts.find(({ origin }) => origin === host)?.circuits ?? [];
   const why = host === null || circuit === undefined ? lacking : circuitText(host, circuit);
   const next = isoTimeOrNull(circuit?.until ?? until);
-  return { for: kind, stepKey, signalName, host, runId: subRunId, until: next, why, steps };
+  return { for: kind, stepKey, signalName, host, runId: awaitedRunId, until: next, why, steps };
 }
 
 /** Of several failed steps, the one that made the run fail; for a stopped run, one that failed before the stop. */

@@ -88,8 +88,11 @@ export interface EventClaim {
 }
 
 export type AcceptResult =
-  /** All of it is durable. `isReplay`: the nonce was known and not enforced. */
-  | { readonly kind: 'accepted'; readonly runId: string; readonly isReplay: boolean }
+  /**
+   * All of it is durable. `isReplay`: the nonce was known and not enforced. `isWaiting`: another run of its key runs or waits
+   * before it, so that none of its steps is due or leased, and its deadline is not set yet.
+   */
+  | { readonly kind: 'accepted'; readonly runId: string; readonly isReplay: boolean; readonly isWaiting?: true }
   /** The idempotency key or the event was known: the delivery is kept, with the first run's id; no run was started. */
   | { readonly kind: 'duplicate'; readonly runId: string; readonly isReplay: boolean }
   /** Its trigger filters it: nonce and delivery are kept, but not for a redelivery, which leaves nothing. */

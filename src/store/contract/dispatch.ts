@@ -273,6 +273,13 @@ export interface Advance {
     | undefined;
   /** Set when the end of this run made a step due: the one that waited for it. */
   readonly woken?: StepAddress | undefined;
+  /** Set when the end of this run let the next one of its key start. */
+  readonly next?: NextRun | undefined;
+}
+
+/** A run that has waited for its turn and runs now: its first steps are due. */
+export interface NextRun extends Pick<StartedRun, 'flowId' | 'timeoutAt'> {
+  readonly runId: string;
 }
 
 /**
@@ -336,6 +343,8 @@ interface ControlStore {
    * again. A run that had ended has no deadline any more.
    */
   retryStep(retry: { runId: string; stepKey: string; at: number }): Promise<RetryResult>;
+  /** Lets the next run of its key start, although the run that ended last has failed and holds the key. */
+  releaseOrder(release: { runId: string; at: number }): Promise<ReleaseOrderResult>;
   /** Hands a signal to the step that waits for it, or keeps it for the first step that will. */
   deliverSignal(signal: { runId: string; name: string; body: Json; at: number }): Promise<SignalResult>;
 }
@@ -356,6 +365,8 @@ export interface StoppedRun {
   readonly failure?: FailureStart | undefined;
   /** The step that waited for it, where it has ended; due now. */
   readonly woken?: StepAddress | undefined;
+  /** The next run of its key, where it has ended and another waited for it. */
+  readonly next?: NextRun | undefined;
 }
 
 type RetryResult =
@@ -368,6 +379,12 @@ type RetryResult =
   /** No other attempt could change the failure: every iteration of the loop succeeded. */
   | { readonly kind: 'nothingToRetry'; readonly error: StepError | null }
   | { readonly kind: 'accepted'; readonly steps: readonly string[] };
+
+type ReleaseOrderResult =
+  | { readonly kind: 'unknown' }
+  /** No run waits because of it: it runs or waits itself, or has ended and let the next one start. */
+  | { readonly kind: 'notHolding' }
+  | { readonly kind: 'accepted'; readonly flowId: string; readonly next?: NextRun | undefined };
 
 type SignalResult =
   | { readonly kind: 'unknown' }

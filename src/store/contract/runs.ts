@@ -1,6 +1,6 @@
 import type { Json } from '../../model/json.ts';
 import type { RunStatus, StepStatus } from '../../model/manifest.ts';
-import type { Attempt, Run, RunTrigger, Step, StepError, WaitKind } from '../../model/run.ts';
+import type { Attempt, OrderKey, OrderState, Run, RunTrigger, Step, StepError, WaitKind } from '../../model/run.ts';
 import type { SearchKeys } from '../../model/search-keys.ts';
 
 export type { NewRun, Pins, StartedRun } from '../../model/run.ts';
@@ -29,6 +29,7 @@ export interface RunStore extends StepStore {
    * failure or its steps started, oldest first; undefined for an unknown run.
    */
   findLineage(runId: string): Promise<Lineage | undefined>;
+  reportOrders(query: { since: number }): Promise<OrderReport>;
   /** Signals that were sent to a run, oldest first. */
   listSignals(runId: string): Promise<SignalRecord[]>;
   /**
@@ -132,6 +133,34 @@ export interface RunDetail extends Run {
   readonly cancelRequestedAt: number | null;
   readonly cancelReason: string | null;
   readonly idempotencyKey: string | null;
+  /** Its place among the runs of its key; null where its flow lets runs overlap. */
+  readonly order: RunOrderPlace | null;
+}
+
+interface RunOrderPlace extends OrderKey {
+  /** Null once it has ended and let the next one start. */
+  readonly state: OrderState | null;
+  readonly isVerified: boolean;
+}
+
+/** What the orders of flows need people for. */
+export interface OrderReport {
+  /** Runs that failed and hold their keys, the oldest first; at most 200. */
+  readonly stopped: readonly {
+    readonly runId: string;
+    readonly flowId: string;
+    readonly key: string | null;
+    /** Runs that wait because of it; at most 1000 are counted. */
+    readonly waiting: number;
+  }[];
+  /** Runs that started without a key since the instant that is asked for, by flow. */
+  readonly keyless: readonly {
+    readonly flowId: string;
+    readonly count: number;
+    /** The newest of them, and why it has none. */
+    readonly runId: string;
+    readonly problem: string;
+  }[];
 }
 
 interface RunDescriptions {
@@ -144,13 +173,13 @@ interface RunDescriptions {
 export interface RunWait {
   readonly runId: string;
   readonly kind: WaitKind;
-  /** The step that continues first, of those that wait for it. */
-  readonly stepKey: string;
+  /** The step that continues first, of those that wait for it; null where the whole run waits for its turn. */
+  readonly stepKey: string | null;
   readonly signalName: string | null;
   /** Origin of the host whose turn it waits for. */
   readonly host: string | null;
-  /** The run that its step waits for; null where it waits for none. */
-  readonly subRunId: string | null;
+  /** The run that its step waits for, or that is before it in the order of its key; null where it waits for none. */
+  readonly awaitedRunId: string | null;
   /** Why the secret that it waits for cannot be read; null where it waits for none. */
   readonly lacking: string | null;
   /** When it goes on, or no longer waits for its signal; null if no time is set, as for a slot. */

@@ -4,6 +4,8 @@ import type { AcceptResult, EventClaim, HoldResult, NewRun, NonceClaim, Pins } f
 import type { Ask, Decision } from './decision.ts';
 import { shareFlows } from './flows.ts';
 import { listTriggerKeys } from './nonce-names.ts';
+import { joinOrder } from './order.ts';
+import type { OrderRows } from './order-rows.ts';
 import { type Port, sql } from './port.ts';
 import { fitsHeld, type Held, holdOf, insertHeld } from './release.ts';
 import type { Bounds } from './removal.ts';
@@ -11,7 +13,7 @@ import { type PinRows, whyClosed, withPins } from './sub-runs.ts';
 import type { Verbs } from './verb.ts';
 
 /** What decides an acceptance. A backend's calls have the rows to store besides. */
-export interface Candidate extends Pick<NewRun, 'subFlows' | 'pins'> {
+export interface Candidate extends Pick<NewRun, 'subFlows' | 'pins' | 'order' | 'sourceRunId'> {
   /** The run that starts if nothing else answers. */
   readonly runId: string;
   readonly flowId: string;
@@ -54,7 +56,7 @@ interface Kept {
  * A name is a nonce, an idempotency key, an event or the delivery that is repeated. What is not found under a name no other
  * transaction finds or keeps before the end of this one: of two replicas that ask at once, one waits for the other.
  */
-export interface AcceptanceRows<Call extends Candidate> extends FlowRows, PinRows {
+export interface AcceptanceRows<Call extends Candidate> extends FlowRows, PinRows, OrderRows {
   /** The run that an earlier redelivery of the same delivery belongs to. */
   findRedelivery(call: Call): Ask<string | undefined>;
   findNonce(call: Call): Ask<NonceUse | undefined>;
@@ -68,7 +70,8 @@ export interface AcceptanceRows<Call extends Candidate> extends FlowRows, PinRow
   keepDelivery(call: Call, kept: Kept): void;
   /** Counts the delivery for the key that verified it. */
   countKeyUse(call: Call): void;
-  keepRun(call: Call, pins: Pins | undefined): void;
+  /** A run that has to wait for its turn has neither steps nor a deadline. */
+  keepRun(call: Call, started: { readonly pins: Pins | undefined; readonly isWaiting: boolean }): void;
 }
 
 export interface FlowRows {
@@ -87,8 +90,11 @@ export const sharingFlowRows = (port: Port): FlowRows => ({
 export function* accept<Call extends Candidate>(rows: AcceptanceRows<Call>, call: Call): Decision<AcceptResult> {
   if (!(yield* mayStart(rows, call))) return { kind: 'outdated' };
   const result = yield* claim(rows, call);
-  if (result.kind === 'accepted') rows.keepRun(call, (yield* withPins(rows, call)).pins);
-  return result;
+  if (result.kind !== 'accepted') return result;
+  const { pins } = yield* withPins(rows, call);
+  const isWaiting = yield* joinOrder(rows, { ...call, id: call.runId });
+  rows.keepRun(call, { pins, isWaiting });
+  return isWaiting ? { ...result, isWaiting } : result;
 }
 
 /**

@@ -3,6 +3,7 @@ import { planRun, unhandledFailures } from '../../model/planner.ts';
 import { STOP_ERRORS, type StepError } from '../../model/run.ts';
 import type { FailureStart } from '../store.ts';
 import type { Decision } from './decision.ts';
+import { orderIn, withOrder } from './order.ts';
 import type { RunRows } from './rows.ts';
 import { whyClosed, withPins } from './sub-runs.ts';
 
@@ -44,22 +45,25 @@ export function* startFailureRun(
     step: stepKey === undefined ? null : { key: stepKey, type: graph[stepKey]?.type ?? '' },
     error: step?.error ?? (status === 'TimedOut' ? STOP_ERRORS.timedOut : NO_ERROR),
   };
+  const prepared = yield* rows.revisionOf(flowId, record.revision);
+  const own = {
+    key: 'onFailure',
+    contentType: 'application/json',
+    headers: {},
+    body: Buffer.from(JSON.stringify(body)),
+  };
   const planned = planRun({
     runId: yield* rows.newId(),
-    flow: { record, prepared: yield* rows.revisionOf(flowId, record.revision) },
+    flow: { record, prepared },
     triggerType: 'failure',
-    trigger: {
-      key: 'onFailure',
-      contentType: 'application/json',
-      headers: {},
-      body: Buffer.from(JSON.stringify(body)),
-    },
+    trigger: own,
+    order: orderIn(prepared, own, null),
     deliveryId: null,
     sourceRunId: runId,
     traceparent,
     at,
   });
-  const { trigger, ...started } = yield* withPins(rows, planned);
+  const { trigger, ...started } = yield* withOrder(rows, yield* withPins(rows, planned));
   rows.insertRun({ ...started, trigger });
   return { kind: 'started', run: started };
 }

@@ -1,5 +1,4 @@
-import type { RunnableManifest } from '../../model/manifest.ts';
-import { entryOf, planRun } from '../../model/planner.ts';
+import { planRun } from '../../model/planner.ts';
 import type { SearchKeyRow } from '../../model/text.ts';
 import { ROW_BYTES, type RunRow } from '../new-rows.ts';
 import type { FlowRecord, NewRun, StartedRun } from '../store.ts';
@@ -7,8 +6,11 @@ import type { Decision } from './decision.ts';
 import { lockFlows } from './flows.ts';
 import { toSearchKeys } from './lists.ts';
 import { insertKeys, insertRun } from './new-runs.ts';
+import { orderIn, withOrder } from './order.ts';
+import { orderRows } from './order-rows.ts';
 import { type Port, sql } from './port.ts';
 import { type Bounds, measureKept } from './removal.ts';
+import { type RunnableRevision, revisionOf } from './revisions.ts';
 import { pinRows } from './sub-run-rows.ts';
 import { whyClosed, withPins } from './sub-runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
@@ -19,6 +21,7 @@ export interface Held {
   readonly run: RunRow;
   readonly keys: readonly SearchKeyRow[];
   readonly body: Uint8Array;
+  readonly isVerified: boolean;
 }
 
 /** A held delivery: what its run will be planned from. */
@@ -34,6 +37,7 @@ interface HeldDelivery {
   readonly searchKeys: string | null;
   readonly headers: string;
   readonly body: Uint8Array;
+  readonly isVerified: boolean;
 }
 
 /** A release ends after so many bytes of bodies, so that it does not hold up other writes for long. */
@@ -52,10 +56,10 @@ function* releaseHeld(port: Port, { flowId, limit, at }: Given<'releaseHeld'>): 
     const deliveries = yield* port.all<HeldDelivery>(sql`
       SELECT seq, trigger_key AS "triggerKey", run_id AS "runId", delivery_id AS "deliveryId",
         idempotency_key AS "idempotencyKey", traceparent, content_type AS "contentType", search_keys AS "searchKeys",
-        headers, body
+        headers, body, is_verified AS "isVerified"
       FROM sluice.held_deliveries WHERE seq = ANY (${seqs}) ORDER BY seq`);
     for (const held of deliveries) {
-      const run = yield* withPins(pinRows(port), runOf(held, newest, at));
+      const run = yield* withOrder(orderRows(port), yield* withPins(pinRows(port), runOf(held, newest, at)));
       insertRun(port, run, held.idempotencyKey);
       const { trigger, ...started } = run;
       runs.push(started);
@@ -145,9 +149,10 @@ export function insertHeld(port: Port, held: Held): void {
   port.count('kept_sizes', ['held'], { rows: 1, bytes });
   port.later(sql`
     INSERT INTO sluice.held_deliveries (flow_id, trigger_key, run_id, delivery_id, idempotency_key, traceparent,
-      content_type, search_keys, headers, body, kept_bytes, held_at)
+      content_type, search_keys, headers, body, kept_bytes, held_at, is_verified)
     VALUES (${run.flow_id}, ${run.trigger_key}, ${run.id}, ${run.delivery_id}, ${run.idempotency_key},
-      ${run.traceparent}, ${run.trigger_content_type}, ${searchKeys}, ${run.trigger_headers}, ${body}, ${bytes}, ${run.started_at})`);
+      ${run.traceparent}, ${run.trigger_content_type}, ${searchKeys}, ${run.trigger_headers}, ${body}, ${bytes}, ${run.started_at},
+      ${held.isVerified})`);
   if (run.delivery_id !== null) insertKeys(port, 'delivery', { id: run.delivery_id, keys });
 }
 
@@ -156,28 +161,29 @@ const keysIn = (keys: readonly SearchKeyRow[]) =>
 
 const bytesOf = ({ run, body }: Held) => ROW_BYTES + Buffer.byteLength(String(run.trigger_headers)) + body.byteLength;
 
-type Newest = Parameters<typeof planRun>[0]['flow'];
+interface Newest {
+  readonly record: FlowRecord;
+  readonly prepared: RunnableRevision;
+}
 
 function* newestOf(port: Port, record: FlowRecord): Decision<Newest> {
-  const found = yield* port.get<{ snapshot: string }>(
-    sql`SELECT snapshot FROM sluice.revisions WHERE flow_id = ${record.id} AND revision = ${record.revision}`,
-  );
-  if (found === undefined) throw new Error(`The flow ${record.id} is not in the database.`);
-  return { record, prepared: { entry: entryOf(JSON.parse(found.snapshot) as RunnableManifest) } };
+  return { record, prepared: yield* revisionOf(port, record.id, record.revision) };
 }
 
 function runOf(held: HeldDelivery, flow: Newest, at: number): NewRun {
   const { runId, deliveryId, traceparent, triggerKey: key, contentType, headers, body } = held;
+  const trigger = { key, contentType, headers: JSON.parse(headers), body };
   return planRun({
     runId,
     flow,
     triggerType: 'webhook',
-    trigger: { key, contentType, headers: JSON.parse(headers), body },
+    trigger,
     deliveryId,
     sourceRunId: null,
     traceparent,
     // Those that it arrived with, whatever its flow names since.
     searchKeys: toSearchKeys(held.searchKeys),
+    order: orderIn(flow.prepared, trigger, held.isVerified),
     at,
   });
 }

@@ -92,6 +92,8 @@ function* removeRuns(
       (SELECT octet_length(i.body) FROM sluice.run_inputs AS i WHERE i.run_id = r.id) AS bytes
     FROM sluice.runs AS r
     WHERE started_at < ${before} AND completed_at < ${before} AND status <> 'Running' AND NOT EXISTS (
+      SELECT 1 FROM sluice.ordered_runs AS o WHERE o.run_id = r.id AND o.state = 'stopped'
+    ) AND NOT EXISTS (
       SELECT 1 FROM sluice.sub_runs AS s JOIN /*sqlite instead: CROSS JOIN */ sluice.runs AS p
         ON p.id = s.parent_run_id AND p.status = 'Running'
       WHERE s.run_id = r.id AND s.is_awaited)
@@ -111,6 +113,7 @@ function* removeRuns(
         SELECT flow_id, trigger_key, idempotency_key FROM sluice.runs WHERE id = ANY (${runIds}))`);
     forgetRuns?.(port, runIds);
     port.later(sql`DELETE FROM sluice.sub_runs WHERE run_id = ANY (${runIds})`);
+    port.later(sql`DELETE FROM sluice.ordered_runs WHERE run_id = ANY (${runIds})`);
     port.later(sql`
       INSERT INTO sluice.removed_runs (run_id)
       SELECT run_id FROM unnest(${runIds}::uuid[]) AS given (run_id) WHERE true ON CONFLICT DO NOTHING`);

@@ -4,6 +4,7 @@ import { graphOfScope, parseRuntimeKey, scopeOfIteration, stepAt } from '../../m
 import type { Store } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { iterationEnd, listFailures } from './loops.ts';
+import { rejoinOrder } from './order.ts';
 import type { RunRows } from './rows.ts';
 import { statusOfStop, stopOf } from './stop.ts';
 
@@ -24,7 +25,8 @@ export function* retryStep(
   const retried: Retried = { rows, runId, graph };
   const steps = yield* causes(retried, stepKey);
   if (steps.length === 0) return { kind: 'nothingToRetry', error: step.error };
-  for (const key of steps) yield* reset(retried, key, at);
+  const dueAt = (yield* rejoinOrder(rows, { ...run, runId })) ? null : at;
+  for (const key of steps) yield* reset(retried, key, dueAt);
   yield* rows.reopenRun(runId);
   return { kind: 'accepted', steps };
 }
@@ -48,7 +50,7 @@ function* causes(retried: Retried, stepKey: string): Decision<string[]> {
   return found;
 }
 
-function* reset(retried: Retried, stepKey: string, at: number): Decision<void> {
+function* reset(retried: Retried, stepKey: string, at: number | null): Decision<void> {
   const { rows, runId } = retried;
   // While the step still has ended: after that its iteration is open.
   yield* reopenAround(retried, stepKey);

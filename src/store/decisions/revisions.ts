@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { orderKeyReader } from '../../expressions/order-key.ts';
 import type { RunnableManifest } from '../../model/manifest.ts';
 import { entryOf, type WiredGraph, wire } from '../../model/planner.ts';
 import { manifestDigest } from '../digest.ts';
@@ -18,6 +19,8 @@ export interface RunnableRevision {
   readonly entry: ReturnType<typeof entryOf>;
   /** Id of the flow that a failed run starts. */
   readonly onFailure: string | null;
+  /** Absent where its runs may overlap. */
+  readonly order?: { readonly readKey: ReturnType<typeof orderKeyReader>; readonly isStopped: boolean } | undefined;
 }
 
 /** Revisions to keep, parsed and wired; a revision never changes. */
@@ -38,9 +41,22 @@ export function* revisionOf(port: Port, flowId: string, revision: number): Decis
     throw new Error(`Revision ${revision} of the flow ${flowId} is not in the database.`);
   const manifest = JSON.parse(row.snapshot) as RunnableManifest & Pick<RunnableRevision, 'name' | 'version'>;
   const { name, version, onFailure = null } = manifest;
-  const read = { name, version, graph: wire(manifest.steps), entry: entryOf(manifest), onFailure };
+  const read = {
+    name,
+    version,
+    graph: wire(manifest.steps),
+    entry: entryOf(manifest),
+    onFailure,
+    order: orderIn(manifest),
+  };
   recent.set(key, read);
   return read;
+}
+
+function orderIn({ serialize, serializeOnFailure }: RunnableManifest): RunnableRevision['order'] {
+  return serialize === undefined
+    ? undefined
+    : { readKey: orderKeyReader(serialize), isStopped: serializeOnFailure === 'stop' };
 }
 
 /** Runs in flight. SQLite uses the index of all statuses but one only where the statement has the index's own words. */

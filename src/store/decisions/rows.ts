@@ -13,6 +13,7 @@ import type {
   StoppedRun,
 } from '../store.ts';
 import type { Asks } from './decision.ts';
+import type { OrderReads, OrderWrites } from './order-rows.ts';
 import type { RunnableRevision } from './revisions.ts';
 
 /**
@@ -96,7 +97,7 @@ export interface LeafOutput {
 }
 
 /** Questions to the rows. Those that change rows say so: a decision has to know what they found. */
-export interface RunReads {
+export interface RunReads extends OrderReads {
   /** The step, if the token still leases it. */
   findHeld(step: StepAddress & { readonly token: string }): HeldStep | undefined;
   findRun(runId: string): FoundRun | undefined;
@@ -270,7 +271,7 @@ interface EndingLoop extends StepAddress {
  * Writes. None yields anything, so that a backend may send them without waiting, together with its next question or
  * with the commit. A write that fails makes the transaction fail.
  */
-export interface RunWrites {
+export interface RunWrites extends OrderWrites {
   keepTrace(step: StepAddress, evaluationTrace: Json): void;
   /** Writes the first attempt of a step that is leased without one; else changes nothing. */
   beginAttempt(begun: BegunAttempt): void;
@@ -303,12 +304,18 @@ export interface RunWrites {
   /** Ends the steps and attempts that have not: steps without an attempt are skipped, the others fail. */
   closeSteps(runId: string, error: StepError, at: number): void;
 
-  /** Makes a failed step due again: its attempts are kept, its deaths forgotten, and retries count from here. */
-  retryStep(step: StepAddress, at: number): void;
+  /**
+   * Makes a failed step due again, or leaves it to `makeDue` where no time is given: its attempts are kept, its deaths
+   * forgotten, and retries count from here.
+   */
+  retryStep(step: StepAddress, at: number | null): void;
   /** Deletes the row of a step that was skipped; leaves others. */
   forgetSkipped(runId: string, stepKey: string): void;
 
   insertRun(run: NewRun): void;
+  setDeadline(runId: string, timeoutAt: number | null): void;
+  /** Makes the steps due that were retried while their run waited for its turn. */
+  makeDue(runId: string, at: number): void;
   /** Says which step started a run. */
   insertParent(runId: string, parent: ParentStep): void;
   /** Makes a step due if it waits for this run; else changes nothing. */

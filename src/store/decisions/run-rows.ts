@@ -4,6 +4,7 @@ import type { Ask, Asks } from './decision.ts';
 import { shareFlows } from './flows.ts';
 import { loopReads, loopWrites } from './loop-rows.ts';
 import { insertRun } from './new-runs.ts';
+import { orderRows } from './order-rows.ts';
 import { type Port, sql } from './port.ts';
 import type { FoundRun, RunReads, RunRows, RunWrites } from './rows.ts';
 import { signalReads, signalWrites } from './signal-rows.ts';
@@ -22,6 +23,7 @@ function makeRunRows(port: Port): RunRows {
     ...loopReads(port),
     ...signalReads(port),
     ...subRunReads(port),
+    ...orderRows(port),
     // The flow stays as it is until the transaction ends, as in an acceptance.
     *findFlow(flowId) {
       return (yield* shareFlows(port, [flowId])).get(flowId);
@@ -87,10 +89,11 @@ function runReads(port: Port): Pick<Asks<RunReads>, Read> {
   };
 }
 
-type Write = 'endRun' | 'markCancelled' | 'markTimedOut';
+type Write = 'setDeadline' | 'endRun' | 'markCancelled' | 'markTimedOut';
 
 function runWrites({ later, count }: Port): Pick<RunWrites, Write> {
   return {
+    setDeadline: (runId, timeoutAt) => later(sql`UPDATE sluice.runs SET timeout_at = ${timeoutAt} WHERE id = ${runId}`),
     endRun({ runId, flowId, startedAt }, status, at) {
       countRunEnd(count, { flowId, startedAt, status, completedAt: at });
       later(sql`UPDATE sluice.runs SET status = ${status}, completed_at = ${at} WHERE id = ${runId}`);

@@ -1,5 +1,5 @@
 import type { StepStatus } from '../../model/manifest.ts';
-import type { Attempt, Run, RunTrigger, Step } from '../../model/run.ts';
+import type { Attempt, OrderState, Run, RunTrigger, Step } from '../../model/run.ts';
 import { fromJson, toError } from '../json-columns.ts';
 import type { RunDetail, RunFilter, RunQuery, SignalRecord } from '../store.ts';
 import { columnsOf, selectedAs } from '../tables.ts';
@@ -16,12 +16,13 @@ import {
   SEARCHED_ROWS,
   toSearchKeys,
 } from './lists.ts';
+import { waitingRuns } from './order-views.ts';
 import { fixed, type Port, type Query, sql } from './port.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 import { listDueRuns } from './waiting-steps.ts';
-import { WAIT_KIND } from './waits.ts';
+import { HAS_NO_TURN, WAIT_KIND } from './waits.ts';
 
-const waitKind = fixed(WAIT_KIND);
+const [waitKind, hasNoTurn] = [fixed(WAIT_KIND), fixed(HAS_NO_TURN)];
 
 const CONTROLS = ['idempotency_key', 'timeout_at', 'cancel_requested_at', 'cancel_reason', 'timed_out_at'] as const;
 const listed = columnsOf('runs', { without: [...CONTROLS, 'traceparent'] });
@@ -172,11 +173,13 @@ function* isWaiting(
   const ofFlow = flowId === undefined ? sql`` : sql` AND flow_id = ${flowId}`;
   // Ids grow as runs start, so that the greatest are the newest.
   const runIds =
-    kind === 'slot'
-      ? sql`SELECT run_id FROM unnest(${yield* listDueRuns(port, { flowId, dueBefore, limit: SEARCHED_ROWS })}::uuid[]) AS due (run_id)`
-      : sql`
+    kind === 'order'
+      ? waitingRuns(flowId, SEARCHED_ROWS)
+      : kind === 'slot'
+        ? sql`SELECT run_id FROM unnest(${yield* listDueRuns(port, { flowId, dueBefore, limit: SEARCHED_ROWS })}::uuid[]) AS due (run_id)`
+        : sql`
         SELECT DISTINCT run_id FROM sluice.steps
-        WHERE status = 'Pending' AND ${waitKind} = ${kind} AND (due_at IS NULL OR due_at > ${dueBefore})${ofFlow}
+        WHERE status = 'Pending' AND ${waitKind} = ${kind} AND (due_at IS NULL OR due_at > ${dueBefore}) AND NOT ${hasNoTurn}${ofFlow}
         ORDER BY run_id DESC LIMIT ${SEARCHED_ROWS}`;
   return sql`status = 'Running' AND id /*sqlite instead: seq IN (SELECT seq FROM runs WHERE id */ IN (${runIds}) /*sqlite: ) */`;
 }
@@ -223,12 +226,20 @@ function toTrigger({ triggerKey, contentType, headers, body }: TriggerRow): RunT
 }
 
 function* findRun(port: Port, runId: string): Decision<RunDetail | undefined> {
-  const row = yield* port.get<Omit<RunDetail, 'trigger' | 'searchKeys'> & RunRow & TriggerRow>(sql`
-    SELECT ${runColumns}, ${fixed(selectedAs('own', CONTROLS))}, ${triggerColumns}, i.body
-    FROM ${runsWithInput} WHERE own.id = ${uuidOf(runId)}`);
+  interface PlaceRow {
+    readonly isVerified: boolean | null;
+    readonly state: OrderState | null;
+    readonly key: string | null;
+    readonly problem: string | null;
+  }
+  const row = yield* port.get<Omit<RunDetail, 'trigger' | 'searchKeys' | 'order'> & RunRow & TriggerRow & PlaceRow>(sql`
+    SELECT ${runColumns}, ${fixed(selectedAs('own', CONTROLS))}, ${triggerColumns}, i.body,
+      o.is_verified AS "isVerified", o.state, o.key, o.problem
+    FROM ${runsWithInput} LEFT JOIN sluice.ordered_runs AS o ON o.run_id = own.id WHERE own.id = ${uuidOf(runId)}`);
   if (row === undefined) return undefined;
-  const { contentType, headers, body, ...run } = row;
-  return { ...toRun(run), trigger: toTrigger(row) };
+  const { contentType, headers, body, isVerified, state, key, problem, ...run } = row;
+  const order = isVerified === null ? null : { state, key, problem, isVerified };
+  return { ...toRun(run), trigger: toTrigger(row), order };
 }
 
 /** More repeated runs than a person looks through. */

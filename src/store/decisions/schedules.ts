@@ -1,5 +1,7 @@
 import { mayStart, sharingFlowRows } from './acceptance.ts';
 import { insertRun } from './new-runs.ts';
+import { withOrder } from './order.ts';
+import { orderRows } from './order-rows.ts';
 import { sql } from './port.ts';
 import { pinRows } from './sub-run-rows.ts';
 import { withPins } from './sub-runs.ts';
@@ -47,7 +49,7 @@ export const scheduleVerbs: Verbs<'listSchedules' | 'changeSchedule' | 'fireSche
           revision = revision + 1
         WHERE flow_id = ${flowId} AND trigger_key = ${triggerKey} AND next_at = ${dueAt} AND NOT paused`);
       if (moved === 0) return 'passed';
-      if (run !== null) insertRun(port, yield* withPins(pinRows(port), run));
+      if (run !== null) insertRun(port, yield* withOrder(orderRows(port), yield* withPins(pinRows(port), run)));
       return 'fired';
     },
   },

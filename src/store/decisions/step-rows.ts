@@ -133,7 +133,7 @@ export function outcomeWrites({ later }: Port): Pick<RunWrites, OutcomeWrite> {
 
 const originOfStep = fixed(ORIGIN_OF_STEP);
 
-type PlanWrite = 'insertNext' | 'insertSkipped' | 'retryStep' | 'forgetSkipped' | 'closeSteps';
+type PlanWrite = 'makeDue' | 'insertNext' | 'insertSkipped' | 'retryStep' | 'forgetSkipped' | 'closeSteps';
 
 /** What a plan, a retry or a stop does to the steps of a run. */
 export function planWrites({ later }: Port): Pick<RunWrites, PlanWrite> {
@@ -148,6 +148,10 @@ export function planWrites({ later }: Port): Pick<RunWrites, PlanWrite> {
       later(sql`
         INSERT INTO sluice.steps (run_id, step_key, step_type, status, skip_reason, completed_at)
         VALUES (${runId}, ${stepKey}, ${stepType ?? ''}, 'Skipped', ${reason}, ${at})`),
+    makeDue: (runId, at) =>
+      later(sql`
+        UPDATE sluice.steps SET due_at = ${at}
+        WHERE run_id = ${runId} AND status = 'Pending' AND due_at IS NULL AND signal_name IS NULL AND wait IS NULL`),
     retryStep({ runId, stepKey }, at) {
       // The step's own row told of it so far: see `ATTEMPTS`.
       later(sql`

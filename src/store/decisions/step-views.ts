@@ -6,24 +6,26 @@ import type { LoopProgress, RunWait, StepEvent, StepOutline, StepView, ValueLimi
 import { uuidOf } from '../uuids.ts';
 import { type AttemptRow, Cutter, MAX_ATTEMPTS, PREVIEW_CHARACTERS, type StepRow } from './cut-values.ts';
 import type { Decision } from './decision.ts';
+import { listTurns } from './order-views.ts';
 import { type FixedText, fixed, type Port, type Query, sql } from './port.ts';
 import { ATTEMPTS, SAYS_ITS_ATTEMPT, SLOT_WAIT } from './runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
-import { ORIGIN_OF_STEP, WAIT_KIND } from './waits.ts';
+import { HAS_NO_TURN, ORIGIN_OF_STEP, WAIT_KIND } from './waits.ts';
 
 /** Steps of a run that are counted of each kind. */
 const COUNTED_WAITS = 100;
 const LISTED_FAILURES = 20;
 
-const [attemptsOfAll, saysItsAttempt, slotWait, waitKind, origin] = [
+const [attemptsOfAll, saysItsAttempt, slotWait, waitKind, origin, hasNoTurn] = [
   ATTEMPTS,
   SAYS_ITS_ATTEMPT,
   SLOT_WAIT,
   WAIT_KIND,
   ORIGIN_OF_STEP,
-].map(fixed) as [FixedText, FixedText, FixedText, FixedText, FixedText];
+  HAS_NO_TURN,
+].map(fixed) as [FixedText, FixedText, FixedText, FixedText, FixedText, FixedText];
 
-const LATER_KINDS = WAIT_KINDS.filter((kind) => kind !== 'slot');
+const LATER_KINDS = WAIT_KINDS.filter((kind) => kind !== 'slot' && kind !== 'order');
 
 // JSON is taken apart here and not by PostgreSQL, which refuses an escaped NUL in any text that it looks into.
 
@@ -47,9 +49,9 @@ function* describeRuns(
     return sql`(SELECT step_key ${waiting} ORDER BY due_at NULLS LAST, step_key LIMIT 1) AS step_key,
       (SELECT count(*) FROM (SELECT 1 ${waiting} LIMIT ${fixed(String(COUNTED_WAITS))}) AS counted) AS steps`;
   };
-  const isLater = sql`${waitKind} = kinds.kind AND (due_at IS NULL OR due_at > ${dueBefore})`;
+  const isLater = sql`${waitKind} = kinds.kind AND (due_at IS NULL OR due_at > ${dueBefore}) AND NOT ${hasNoTurn}`;
   const isDue = sql`${waitKind} IN ('start', 'signal', 'delay', 'retry', 'poll', 'host', 'secret', 'run') AND due_at <= ${dueBefore}`;
-  const waits = yield* port.all<Omit<RunWait, 'subRunId' | 'lacking'> & { readonly wait: string | null }>(sql`
+  const waits = yield* port.all<Omit<RunWait, 'awaitedRunId' | 'lacking'> & { readonly wait: string | null }>(sql`
     SELECT first.run_id AS "runId", first.kind, s.step_key AS "stepKey", s.signal_name AS "signalName",
       CASE ${waitKind} WHEN 'host' THEN ${origin} END AS host,
       least(coalesce(s.due_at, s.limit_at), coalesce(s.limit_at, s.due_at)) AS until, first.steps,
@@ -66,20 +68,24 @@ function* describeRuns(
       SELECT run_id, step_key, error, row_number() OVER (PARTITION BY run_id ORDER BY completed_at, step_key) AS n
       FROM sluice.steps WHERE run_id = ANY (${ended}) AND status = 'Failed' AND strpos(step_key, '.') = 0
     ) AS failed WHERE n <= ${LISTED_FAILURES} ORDER BY n`);
-  const ofSlot = { signalName: null, host: null, subRunId: null, lacking: null, until: null };
+  const turns = running.length === 0 ? [] : yield* listTurns(port, running);
+  const ofSlot = { signalName: null, host: null, awaitedRunId: null, lacking: null, until: null };
   return {
-    waits: running.flatMap((runId) =>
-      WAIT_KINDS.flatMap((kind) =>
+    waits: running.flatMap((runId) => [
+      ...turns
+        .filter((turn) => turn.runId === runId)
+        .map((turn): RunWait => ({ ...ofSlot, ...turn, kind: 'order', stepKey: null, steps: 0 })),
+      ...WAIT_KINDS.flatMap((kind) =>
         waits
           .filter((row) => row.runId === runId && row.kind === kind)
           .map(({ wait, ...row }) => ({
             ...row,
-            subRunId: stateIn(wait).subRun ?? null,
+            awaitedRunId: stateIn(wait).subRun ?? null,
             lacking: stateIn(wait).secretWait ?? null,
             ...(kind === 'slot' && ofSlot),
           })),
       ),
-    ),
+    ]),
     failures: ended.flatMap((runId) =>
       failures.filter((row) => row.runId === runId).map((row) => ({ ...row, error: toError(row.error) })),
     ),

@@ -3,6 +3,7 @@ import { STOP_ERRORS } from '../../model/run.ts';
 import type { Advance, RunStop, StoppedRun, Store } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { startFailureRun } from './failure.ts';
+import { leaveOrder } from './order.ts';
 import type { EndingRun, FoundRun, RunRows, StopTimes } from './rows.ts';
 import { wakeParent } from './sub-runs.ts';
 
@@ -38,11 +39,12 @@ type EndedRun = Pick<FoundRun, 'flowId' | 'revision' | 'status' | 'triggerType'>
   readonly at: number;
 };
 
-/** What the end of a run leads to in others: the run that its failure starts, and the step that waited for it. */
-export function* followEnd(rows: RunRows, ended: EndedRun): Decision<Pick<Advance, 'failure' | 'woken'>> {
+/** What the end of a run leads to in others: the run that its failure starts, the step that waited for it, and the next run of its key. */
+export function* followEnd(rows: RunRows, ended: EndedRun): Decision<Pick<Advance, 'failure' | 'woken' | 'next'>> {
   const failure = yield* startFailureRun(rows, ended);
   const woken = yield* wakeParent(rows, ended);
-  return { ...(failure && { failure }), ...(woken && { woken }) };
+  const next = yield* leaveOrder(rows, ended);
+  return { ...(failure && { failure }), ...(woken && { woken }), ...(next && { next }) };
 }
 
 type Cancel = Parameters<Store['cancelRun']>[0];

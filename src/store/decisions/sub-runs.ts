@@ -12,6 +12,7 @@ import type {
   StepResult,
 } from '../store.ts';
 import type { Decision } from './decision.ts';
+import { orderIn, waitsForAncestor, withOrder } from './order.ts';
 import type { FoundRun, RunReads, RunRows } from './rows.ts';
 
 // A sub-run is a run that a `RunFlow` step of another run, its parent, has started. A parent's transaction locks none of
@@ -129,27 +130,37 @@ export function* startSubRun(
   const prepared = yield* rows.revisionOf(flowId, revision);
   const { name = record.name, version = record.version } = prepared;
   const origin = yield* rows.findOrigin(runId);
+  const own = {
+    key: RUN_FLOW_KEY,
+    contentType: 'application/json',
+    headers: {},
+    body: Buffer.from(JSON.stringify(asked.body)),
+  };
+  const order = orderIn(prepared, own, null);
+  const ancestor = isAwaited ? yield* waitsForAncestor(rows, { flowId, order, parentRunId: runId }) : undefined;
+  if (ancestor !== undefined) {
+    const message = `the run would have to wait for the run ${ancestor} of the same key, which waits for it`;
+    return refused('order_deadlock', message, null);
+  }
   const planned = planRun({
     runId: yield* rows.newId(),
     flow: { record: { id: flowId, name, version, revision }, prepared },
     triggerType: 'flow',
-    trigger: {
-      key: RUN_FLOW_KEY,
-      contentType: 'application/json',
-      headers: {},
-      body: Buffer.from(JSON.stringify(asked.body)),
-    },
+    trigger: own,
+    order,
     deliveryId: null,
     sourceRunId: runId,
     traceparent: origin?.traceparent ?? null,
     at,
   });
-  const limits = isAwaited ? [planned.timeoutAt, parent.timeoutAt, asked.limitAt ?? null] : [planned.timeoutAt];
+  // Its own time begins when it may run; the step that waits for it does not wait for longer because of that.
+  const ordered = yield* withOrder(rows, planned);
+  const limits = isAwaited ? [ordered.timeoutAt, parent.timeoutAt, asked.limitAt ?? null] : [ordered.timeoutAt];
   const times = limits.filter((time) => time !== null);
   const timeoutAt = planned.completedAt === null && times.length > 0 ? Math.min(...times) : null;
   const isOfFailure = origin?.triggerType === 'failure' || above?.isOfFailure === true;
   const { trigger, ...run } = {
-    ...planned,
+    ...ordered,
     timeoutAt,
     ...(planned.subFlows && { pins: yield* pinsOf(rows, planned.subFlows, pinned === undefined ? undefined : pins) }),
   };

@@ -12,6 +12,8 @@ import { keyVerbs } from './keys.ts';
 import { learnedKeyVerbs } from './learned-keys.ts';
 import { leaseVerbs } from './leases.ts';
 import type { KeyIndex } from './lists.ts';
+import { releaseOrder } from './order.ts';
+import { orderVerbs } from './order-views.ts';
 import { payloadVerbs } from './payloads.ts';
 import { heldVerbs } from './release.ts';
 import { type OwnRows, removalVerbs } from './removal.ts';
@@ -27,7 +29,7 @@ import { cancelRun } from './stop.ts';
 import type { Verbs } from './verb.ts';
 import { waitingVerbs } from './waiting-steps.ts';
 
-const controlVerbs: Verbs<'advance' | 'cancelRun' | 'retryStep' | 'deliverSignal'> = {
+const controlVerbs: Verbs<'advance' | 'cancelRun' | 'retryStep' | 'releaseOrder' | 'deliverSignal'> = {
   advance: {
     access: 'write',
     changes: null,
@@ -35,6 +37,7 @@ const controlVerbs: Verbs<'advance' | 'cancelRun' | 'retryStep' | 'deliverSignal
   },
   cancelRun: { access: 'write', changes: null, decide: (port, cancel) => cancelRun(runRowsOf(port), cancel) },
   retryStep: { access: 'write', changes: null, decide: (port, retry) => retryStep(runRowsOf(port), retry) },
+  releaseOrder: { access: 'write', changes: null, decide: (port, release) => releaseOrder(runRowsOf(port), release) },
   deliverSignal: { access: 'write', changes: null, decide: (port, signal) => deliverSignal(runRowsOf(port), signal) },
 };
 
@@ -59,6 +62,7 @@ export const verbsWith = ({ runKeys, ...ownRows }: OwnTables) => ({
   ...leaseVerbs,
   ...waitingVerbs,
   ...controlVerbs,
+  ...orderVerbs,
   ...stepVerbs,
   ...figureVerbs(runKeys),
   ...bookVerbs,

@@ -9,3 +9,6 @@ export const WAIT_KIND = `(CASE WHEN signal_name IS NOT NULL THEN 'signal' WHEN 
   WHEN strpos(wait, '"secretWait":') > 0 THEN 'secret'
   WHEN strpos(wait, '"hostTurn":"') > 0 THEN 'host' WHEN strpos(wait, '"lastPoll":') > 0 THEN 'poll'
   WHEN strpos(wait, '"subRun":') > 0 THEN 'run' ELSE 'delay' END)`;
+
+/** Whether a pending step has no time because its run was retried and waits for its turn. */
+export const HAS_NO_TURN = '(due_at IS NULL AND attempt_count > 0 AND signal_name IS NULL AND wait IS NULL)';

@@ -21,6 +21,8 @@ import {
   otherNames,
   type TriggerKey,
 } from '../decisions/nonce-names.ts';
+import { lanesOf, waiting } from '../decisions/order.ts';
+import { lockLanes, orderRows } from '../decisions/order-rows.ts';
 import { sharedPinRows } from '../decisions/sub-run-rows.ts';
 import { whyClosed } from '../decisions/sub-runs.ts';
 import { digestOf, eventDigest, nonceAlias, nonceDigest } from '../digest.ts';
@@ -68,6 +70,9 @@ export async function acceptAll(sql: Sql, given: readonly GivenAcceptance[]): Pr
   ]);
   const written = new NewRows(sql);
   const rows = acceptanceRows(sql, { flows: flowRowsOf(flows), names, written });
+  const joining = calls.filter(({ order }) => order !== undefined).map((call) => ({ ...call, id: call.runId }));
+  // In one order: else two transactions that join the same lanes could block each other.
+  if (joining.length > 0) lockLanes(sql.port, await decide(lanesOf(rows, joining)));
   const results: AcceptResult[] = [];
   for (const call of calls) results.push(await decide(accept(rows, call)));
   names.settle(sql);
@@ -82,6 +87,7 @@ async function holdDelivery(sql: Sql, acceptance: Acceptance): Promise<HoldResul
     run: runRow(run, call.idempotencyKey),
     keys: searchKeyRows(run.searchKeys),
     body: run.trigger.body,
+    isVerified: call.nonce?.isVerified === true,
   };
   const written = new NewRows(sql);
   let names: ClaimedNames | undefined;
@@ -143,7 +149,7 @@ interface AcceptCall extends Candidate, GivenAcceptance {
 
 function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
   const { delivery, nonce, idempotencyKey, event, verifiedBy, isFiltered = false, run } = acceptance;
-  const { id: runId, flowId, triggerKey, revision, subFlows, pins, startedAt } = run;
+  const { id: runId, flowId, triggerKey, revision, subFlows, pins, order, sourceRunId, startedAt } = run;
   const redeliveredFrom = delivery?.redeliveredFrom ?? null;
   const bodySha256 = bodyDigestOf(acceptance);
   const claimed = { flow_id: flowId, trigger_key: triggerKey, run_id: runId };
@@ -162,6 +168,8 @@ function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
     isFiltered,
     subFlows,
     pins,
+    order,
+    sourceRunId,
     acceptance,
     lease,
     redeliveryRow:
@@ -398,6 +406,7 @@ function acceptanceRows(sql: Sql, { flows, names, written }: Transaction): Accep
   return {
     ...flows,
     ...sharedPinRows(sql.port),
+    ...orderRows(sql.port),
     findRedelivery: ({ redeliveryRow }) => known(redeliveryRow && redeliveries.find(redeliveryRow.digest)?.run_id),
     findNonce(call) {
       const first = names.findNonce(call);
@@ -448,8 +457,9 @@ function acceptanceRows(sql: Sql, { flows, names, written }: Transaction): Accep
       const { id, receivedAt: at } = delivery;
       countKeyUse(sql.port.count, { flowId: run.flowId, triggerKey: run.triggerKey, keyName: verifiedBy, at, id });
     },
-    keepRun({ acceptance: { run }, idempotencyKey, lease }, pins) {
-      written.addRun(pins === undefined ? run : { ...run, pins }, { idempotencyKey, lease });
+    keepRun({ acceptance: { run }, idempotencyKey, lease }, { pins, isWaiting }) {
+      const pinned = pins === undefined ? run : { ...run, pins };
+      written.addRun(isWaiting ? waiting(pinned) : pinned, { idempotencyKey, lease });
     },
   };
 }

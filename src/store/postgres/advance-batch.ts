@@ -162,6 +162,10 @@ function readsOf(runs: KnownRuns): Answers<RunReads> {
     findPins: unknown,
     findParent: unknown,
     takeOrphans: unknown,
+    findOrdered: unknown,
+    findFirst: unknown,
+    findLast: unknown,
+    findStarter: unknown,
   };
 }
 
@@ -297,6 +301,11 @@ class Writes {
     interruptAttempt: this.#isMore,
     leaseStep: this.#isMore,
     insertAttempt: this.#isMore,
+    setDeadline: this.#isMore,
+    makeDue: this.#isMore,
+    lockLane: this.#isMore,
+    insertOrdered: this.#isMore,
+    setPlace: this.#isMore,
   };
 }
 

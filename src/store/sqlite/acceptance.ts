@@ -23,6 +23,7 @@ import {
   otherNames,
   type TriggerKey,
 } from '../decisions/nonce-names.ts';
+import { orderRows } from '../decisions/order-rows.ts';
 import { insertPins, pinRows } from '../decisions/sub-run-rows.ts';
 import { eventDigest, nonceAlias, nonceDigest } from '../digest.ts';
 import {
@@ -70,6 +71,7 @@ type SentRun = readonly [
   /** Flows that its steps run, and the revisions of those already pinned. */
   subFlows: NewRun['subFlows'],
   pins: NewRun['pins'],
+  order: NewRun['order'],
 ];
 
 const RUN = placesOf(RUN_COLUMNS);
@@ -84,6 +86,7 @@ function sentRun(
     searchKeyRows(run.searchKeys),
     run.subFlows,
     run.pins,
+    run.order,
   ];
 }
 
@@ -144,7 +147,7 @@ interface AcceptCall extends Candidate {
 
 function callOf(sent: SentAcceptance, body: Uint8Array): AcceptCall {
   const [run, delivery, nonce, verifiedBy, bodySha256, isFiltered, event] = sent;
-  const [row, , , subFlows, pins] = run;
+  const [row, , , subFlows, pins, order] = run;
   const [flowId, revision] = [row[RUN.flow_id] as string, row[RUN.revision] as number];
   const triggerKey = row[RUN.trigger_key] as string;
   return {
@@ -162,6 +165,8 @@ function callOf(sent: SentAcceptance, body: Uint8Array): AcceptCall {
     isFiltered,
     subFlows,
     pins,
+    order,
+    sourceRunId: row[RUN.source_run_id] as string | null,
     delivery,
     run,
     body,
@@ -189,7 +194,11 @@ function prepareHoldDelivery(
     const [row, , keys] = call.run;
     const run = Object.fromEntries(RUN_COLUMNS.map((column, place) => [column, row[place]])) as RunRow;
     return decideNow(
-      hold(portOf(db), call, { held: { run, keys, body }, bounds: state.held, rowsOf: () => known(rows) }),
+      hold(portOf(db), call, {
+        held: { run, keys, body, isVerified: call.nonce?.isVerified === true },
+        bounds: state.held,
+        rowsOf: () => known(rows),
+      }),
     );
   };
 }
@@ -231,6 +240,7 @@ function prepareAcceptanceRows(db: Database, { indexes }: WriterState): Acceptan
   return {
     ...prepareFlowRows(db),
     ...pinRows(portOf(db)),
+    ...orderRows(portOf(db)),
     findRedelivery: ({ redeliveredFrom }) => known(findRedelivery.get(redeliveredFrom)),
     findNonce: (call) => known(nonces.find(call, triggerKeys(call.flowId, call.triggerKey))),
     findKey({ flowId, triggerKey, idempotencyKey }) {
@@ -265,7 +275,10 @@ function prepareAcceptanceRows(db: Database, { indexes }: WriterState): Acceptan
       const [id, at] = [row[DELIVERY.id] as string, row[DELIVERY.received_at] as number];
       countKeyUse(count, { flowId, triggerKey, keyName: verifiedBy, at, id });
     },
-    keepRun: ({ run, body }, pins) => insertRun(run, pins, body),
+    keepRun({ run, body }, { pins, isWaiting }) {
+      const [row, steps, ...rest] = run;
+      insertRun(isWaiting ? [row.with(RUN.timeout_at, null), [], ...rest] : [row, steps, ...rest], pins, body);
+    },
   };
 }
 

@@ -1,4 +1,5 @@
 import { initial } from './0001-initial.ts';
+import { order } from './0002-order.ts';
 
 /**
  * One step of the schema. Never changed once released: a database that has it will not run it again.
@@ -18,4 +19,4 @@ export interface Migration {
 }
 
 /** The schema's history in order; append only. A migration imports other migrations alone, so that no later change of code changes it. */
-export const migrations: readonly Migration[] = [initial];
+export const migrations: readonly Migration[] = [initial, order];

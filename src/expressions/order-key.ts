@@ -1,0 +1,96 @@
+import { isExactNumber, type Json } from '../model/json.ts';
+import type { OrderKey, RunTrigger } from '../model/run.ts';
+import { Budget } from './budget.ts';
+import { type CompiledExpression, compileExpression, ExpressionError } from './compile.ts';
+import { keptText } from './kept-text.ts';
+import { parseBody } from './trigger-body.ts';
+import { ConversionError, kindOf } from './values.ts';
+
+/** A tenth of what the expressions of a step may cost, 4 ms: it is evaluated before a delivery is answered. */
+const ORDER_BUDGET_STEPS = 100_000;
+
+const ACCEPTED = 'the key of an order is a text, a number or a boolean';
+
+/** What the key of a run is read from, as step inputs have it. */
+interface ReadTrigger {
+  readonly key: string;
+  /** Lower-case names. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Throws `ConversionError` where it cannot be read as a value. */
+  readonly body: () => Json;
+}
+
+/** Compiles the expression that gives a run its key. Throws `ExpressionError`. */
+export function compileOrderKey(source: string): CompiledExpression {
+  const trimmed = source.trim();
+  if (trimmed.startsWith('${') && trimmed.endsWith('}')) {
+    const reason = `is an expression already: leave out the \${ }, as in ${trimmed.slice(2, -1).trim()}`;
+    throw new ExpressionError({ expression: source, reason });
+  }
+  const expression = compileExpression(source);
+  const other = expression.references.find(({ root }) => root !== 'trigger');
+  if (other !== undefined) {
+    const reason = `reads ${other.root}: no step has run when a run gets its key, so only \`trigger\` can be read`;
+    throw new ExpressionError({ expression: source, reason, position: other.position });
+  }
+  if (['map', 'list'].some((type) => expression.type.startsWith(type))) {
+    throw new ExpressionError({ expression: source, reason: `gives a ${expression.type}; ${ACCEPTED}` });
+  }
+  return expression;
+}
+
+/** Reads the keys of runs by an expression. One that does not compile, or fails, gives no key and says why. */
+export function orderKeyReader(source: string): (trigger: ReadTrigger) => OrderKey {
+  let compiled: CompiledExpression | ExpressionError;
+  try {
+    compiled = compileOrderKey(source);
+  } catch (error) {
+    if (!(error instanceof ExpressionError)) throw error;
+    compiled = error;
+  }
+  return (trigger) => {
+    if (compiled instanceof ExpressionError) return { key: null, problem: compiled.message };
+    try {
+      return { key: keptText(keyOf(compiled.evaluateIn(dataOf(trigger)), source)), problem: null };
+    } catch (error) {
+      if (error instanceof ExpressionError) return { key: null, problem: error.message };
+      throw error;
+    }
+  };
+}
+
+function dataOf({ key, headers, body }: ReadTrigger): Parameters<CompiledExpression['evaluateIn']>[0] {
+  const trigger = {
+    key,
+    headers,
+    get body() {
+      return body();
+    },
+  };
+  return { roots: { trigger }, budget: new Budget(ORDER_BUDGET_STEPS) };
+}
+
+/** A stored trigger as keys are read from it. */
+export function readTrigger({ key, headers, body, contentType }: RunTrigger): ReadTrigger {
+  return {
+    key,
+    headers,
+    body() {
+      const parsed = parseBody(body, contentType ?? undefined);
+      if ('error' in parsed) throw new ConversionError(`the body cannot be read: ${parsed.error}`);
+      return parsed.value;
+    },
+  };
+}
+
+/** Throws `ExpressionError` where the value is no key. */
+function keyOf(value: Json, expression: string): string {
+  if (typeof value === 'string' && value.trim() !== '') return value;
+  if (typeof value === 'boolean') return String(value);
+  if (isExactNumber(value)) return value.rawJSON;
+  const isNumber = typeof value === 'number';
+  if (isNumber && (Number.isSafeInteger(value) || !Number.isInteger(value))) return String(value);
+  const lost = isNumber ? 'its digits were lost' : undefined;
+  const kind = typeof value === 'string' ? 'an empty text' : kindOf(value);
+  throw new ExpressionError({ expression, reason: lost ?? `gives ${kind}; ${ACCEPTED}` });
+}
