@@ -2,7 +2,6 @@ import { isExactNumber, type Json } from '../model/json.ts';
 import type { OrderKey, RunTrigger } from '../model/run.ts';
 import { Budget } from './budget.ts';
 import { type CompiledExpression, compileExpression, ExpressionError } from './compile.ts';
-import { keptText } from './kept-text.ts';
 import { parseBody } from './trigger-body.ts';
 import { ConversionError, kindOf } from './values.ts';
 
@@ -51,7 +50,7 @@ export function orderKeyReader(source: string): (trigger: ReadTrigger) => OrderK
   return (trigger) => {
     if (compiled instanceof ExpressionError) return { key: null, problem: compiled.message };
     try {
-      return { key: keptText(keyOf(compiled.evaluateIn(dataOf(trigger)), source)), problem: null };
+      return { key: keyOf(compiled.evaluateIn(dataOf(trigger)), source), problem: null };
     } catch (error) {
       if (error instanceof ExpressionError) return { key: null, problem: error.message };
       throw error;

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { compileCondition } from '../expressions/condition.ts';
 import {
   compileEventId,
@@ -8,7 +9,6 @@ import {
   readEventId,
 } from '../expressions/delivery-expressions.ts';
 import { valueAt } from '../expressions/json-path.ts';
-import { keptText } from '../expressions/kept-text.ts';
 import type { ArrivingBody } from '../expressions/trigger-body.ts';
 import { ConversionError } from '../expressions/values.ts';
 import { isOff } from '../manifest/trigger-expressions.ts';
@@ -65,7 +65,7 @@ export function prepareExpressions(
     if (typeof passes === 'object') told.push(tell('webhookWhen', 'not evaluated', `${passes.error}; ${STARTS}`));
     const isUnevaluated = told.length > 0;
     if (passes === false) told.push(tell('webhookWhen', 'failed', `it is false, so no run starts: ${filter?.source}`));
-    const eventId = typeof id === 'string' ? keptText(id) : undefined;
+    const eventId = typeof id === 'string' ? keptId(id) : undefined;
     return { isFiltered: passes === false, eventId, isUnevaluated, told };
   };
 }
@@ -79,6 +79,12 @@ const tell = (gate: Name, outcome: GateResult['outcome'], detail: string): GateR
   detail,
   facts: {},
 });
+
+/** A very long one, one that a database may not keep as it is, or one that looks like a digest, is known by its digest. */
+function keptId(id: string): string {
+  const isPlain = id.length <= 255 && !/^sha256:|\p{Surrogate}|\0/u.test(id);
+  return isPlain ? id : `sha256:${hash('sha256', Buffer.from(id, 'utf16le'))}`;
+}
 
 /** What tells the events of a trigger's deliveries apart, and whether who holds a delivery could change it. */
 export interface EventIdentity {

@@ -69,6 +69,7 @@ const WAITS = {
   host: ['busy', 'pending', 'Waiting'],
   secret: ['warn', 'pause', 'Waiting'],
   run: ['busy', 'clock', 'Waiting'],
+  order: ['busy', 'pending', 'Waiting'],
   slot: ['busy', 'pending', 'Waiting'],
 } as const satisfies Record<Api['Run']['waitingFor'][number]['for'], LookRow>;
 

@@ -182,6 +182,7 @@ export const WAITS = {
   host: { label: 'A turn at a host', does: 'waits for its turn at', next: 'continues at the latest' },
   secret: { label: 'A secret', does: 'waits for a secret', next: 'looks again' },
   run: { label: 'A run of another flow', does: 'waits for the run', next: 'checks again' },
+  order: { label: 'Its turn', does: 'waits for its turn behind the run', next: '' },
   slot: { label: 'A free slot', does: 'waits for a free slot', next: '' },
 } as const satisfies Record<
   WaitingFor['for'],

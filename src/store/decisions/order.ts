@@ -1,6 +1,7 @@
 import { readTrigger } from '../../expressions/order-key.ts';
 import { MAX_FLOW_DEPTH } from '../../model/manifest.ts';
-import type { NewRun, OrderState, RunOrder } from '../../model/run.ts';
+import type { NewRun, OrderKey, OrderState, RunOrder } from '../../model/run.ts';
+import { toSearchValue } from '../../model/text.ts';
 import { laneDigest } from '../digest.ts';
 import type { NextRun, Store } from '../store.ts';
 import type { Decision } from './decision.ts';
@@ -41,9 +42,12 @@ export function* joinOrder(rows: OrderRows, run: Joining): Decision<boolean> {
   const isVerified = yield* isVerifiedRun(rows, run);
   const lane = laneDigest(flowId, { key: order.key, isVerified });
   const { seq, state } = yield* lastPlace(rows, lane);
-  rows.insertOrdered({ runId, flowId, lane, seq, state, isVerified, key: order.key, problem: order.problem });
+  rows.insertOrdered({ runId, flowId, lane, seq, state, isVerified, ...shown(order) });
   return state === 'waiting';
 }
+
+/** A lane is told by a digest: the key itself is for people. */
+const shown = ({ key, problem }: OrderKey) => ({ key: key === null ? null : (toSearchValue(key) ?? ''), problem });
 
 function* lastPlace(rows: OrderRows, lane: string): Decision<{ readonly seq: number; readonly state: OrderState }> {
   rows.lockLane(lane);

@@ -74,7 +74,7 @@ function* describeRuns(
     waits: running.flatMap((runId) => [
       ...turns
         .filter((turn) => turn.runId === runId)
-        .map((turn): RunWait => ({ ...ofSlot, ...turn, kind: 'order', stepKey: null, steps: 0 })),
+        .map((turn): RunWait => ({ ...ofSlot, ...turn, kind: 'order', stepKey: null, steps: 1 })),
       ...WAIT_KINDS.flatMap((kind) =>
         waits
           .filter((row) => row.runId === runId && row.kind === kind)

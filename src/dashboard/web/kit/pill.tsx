@@ -68,7 +68,7 @@ export function WaitText({ wait }: { wait: Api['Run']['waitingFor'][number] }) {
   const { does, next } = WAITS[wait.for];
   return (
     <>
-      <b>{stepKey}</b> {does}
+      {stepKey === null ? 'The run' : <b>{stepKey}</b>} {does}
       {signalName === null ? null : ` “${signalName}”`}
       {host === null ? null : ` ${host}`}
       {runId === null ? null : (

@@ -282,7 +282,7 @@ function likeThis(flowId: string, { stepKey, code, host, error }: NonNullable<Ap
 
 /** Signals and polls of steps outside of loops have notices of their own. */
 function isUntold(wait: Api['Run']['waitingFor'][number]): boolean {
-  return (wait.for !== 'signal' && wait.for !== 'poll') || wait.stepKey.includes('.');
+  return (wait.for !== 'signal' && wait.for !== 'poll') || wait.stepKey?.includes('.') === true;
 }
 
 function failureText(stepKey: string, attempts: number, loops: Api['RunOutline']['loops']): string {
