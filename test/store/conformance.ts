@@ -27,6 +27,7 @@ import { ledgerTime } from './conformance/ledger-time.ts';
 import { lifetime } from './conformance/lifetime.ts';
 import { nonceNames } from './conformance/nonce-names.ts';
 import { nonces } from './conformance/nonces.ts';
+import { orders } from './conformance/orders.ts';
 import { outline } from './conformance/outline.ts';
 import { payloads } from './conformance/payloads.ts';
 import { progress } from './conformance/progress.ts';
@@ -96,6 +97,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     failures,
     subRuns,
     stoppingSubRuns,
+    orders,
     schedules,
     figures,
     causes,

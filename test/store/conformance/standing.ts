@@ -53,7 +53,7 @@ export function standing({ test }: StoreUnderTest): void {
 
     test('what a run waits for is told by kind: the step that goes on first, until when, and how many there are', async (store) => {
       await waiting(store);
-      const run = { runId: id(1), signalName: null, host: null, subRunId: null, lacking: null, steps: 1 };
+      const run = { runId: id(1), signalName: null, host: null, awaitedRunId: null, lacking: null, steps: 1 };
       expect(await describeRun(store)).toEqual([
         { ...run, kind: 'signal', stepKey: 'approve', signalName: 'go', until: T0 + 8 * minute, steps: 2 },
         { ...run, kind: 'delay', stepKey: 'cool', until: T0 + 2 * minute },
@@ -66,7 +66,7 @@ export function standing({ test }: StoreUnderTest): void {
 
     test('a step that is due waits for a slot, whatever it waited for until then', async (store) => {
       await waiting(store);
-      const run = { signalName: null, host: null, subRunId: null, lacking: null, until: null };
+      const run = { signalName: null, host: null, awaitedRunId: null, lacking: null, until: null };
       const slot = { ...run, kind: 'slot' };
       expect((await describeRun(store, T0 + 2 * minute)).slice(1)).toEqual([
         { ...run, runId: id(1), kind: 'retry', stepKey: 'charge', until: T0 + 3 * minute, steps: 1 },

@@ -58,7 +58,7 @@ export function subRuns({ test }: StoreUnderTest): void {
           signalName: null,
           host: null,
           lacking: null,
-          subRunId: child,
+          awaitedRunId: child,
           until: null,
           steps: 1,
         },

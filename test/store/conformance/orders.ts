@@ -1,0 +1,374 @@
+import { describe, expect } from 'vitest';
+import type { Acceptance, Claim, NewRun, Store } from '../../../src/store/store.ts';
+import type { StoreUnderTest } from '../conformance.ts';
+import {
+  acceptanceOf,
+  aDelivery,
+  aNonce,
+  aRun,
+  claimAll,
+  failed,
+  finish,
+  flowId,
+  graphOf,
+  id,
+  minute,
+  succeeded,
+  T0,
+} from '../samples.ts';
+import { asking, CHILD, deploy, PARENT, running, statusOf } from '../sub-run-samples.ts';
+
+const verified = (key: string | null, isVerified: boolean | null = true): NewRun['order'] => ({
+  key,
+  problem: key === null ? 'gives null' : null,
+  isVerified,
+});
+
+type Flow = Parameters<typeof deploy>[2] & {
+  readonly serialize?: string;
+  readonly serializeOnFailure?: 'continue' | 'stop';
+};
+
+const deployOrdered = (store: Store, flow: Flow = {}) =>
+  deploy(store, flowId, { steps: graphOf({ first: [] }), serialize: 'trigger.body.key', ...flow } as Flow);
+
+const startOf = (n: number, key: string | null, change: Partial<NewRun> = {}): Acceptance => ({
+  run: aRun({ id: id(n), order: verified(key), ...change }),
+});
+
+async function startAll(store: Store, ...keys: (string | null)[]): Promise<void> {
+  for (const [at, key] of keys.entries()) await store.accept(startOf(at + 1, key));
+}
+
+const dueRuns = (claims: readonly Claim[]) => claims.map(({ runId }) => runId).sort();
+
+/** Ends the only step that is due. */
+async function endOne(store: Store, result = succeeded(), at = T0) {
+  const [claim, ...others] = await claimAll(store, at);
+  if (claim === undefined || others.length > 0) throw new Error(`${others.length + 1} steps were due`);
+  return { runId: claim.runId, advance: await finish(store, claim, result, at) };
+}
+
+const waitingOf = async (store: Store, ...running: string[]) =>
+  (await store.describeRuns({ running, ended: [], dueBefore: T0 - 1 })).waits.map(({ runId, kind, awaitedRunId }) => [
+    runId,
+    kind,
+    awaitedRunId,
+  ]);
+
+const listWaiting = async (store: Store, flow?: string) =>
+  (await store.listRuns({ skip: 0, take: 99, flowId: flow, waiting: { kind: 'order', dueBefore: T0 } })).items.map(
+    (run) => run.id,
+  );
+
+export function orders({ test }: StoreUnderTest): void {
+  describe('runs of one key', () => {
+    test('the first runs, the others wait behind each other in the order of their commits', async (store) => {
+      await deployOrdered(store);
+      expect(await store.accept(startOf(1, 'a'))).toEqual({ kind: 'accepted', runId: id(1), isReplay: false });
+      expect(await store.accept(startOf(2, 'a'))).toMatchObject({ kind: 'accepted', isWaiting: true });
+      await store.accept(startOf(3, 'a'));
+      expect(await waitingOf(store, id(1), id(2), id(3))).toEqual([
+        [id(2), 'order', id(1)],
+        [id(3), 'order', id(2)],
+      ]);
+      expect(await listWaiting(store)).toEqual([id(3), id(2)]);
+      expect(await listWaiting(store, 'another flow')).toEqual([]);
+      expect(await store.findRun(id(2))).toMatchObject({ status: 'Running', order: { state: 'waiting', key: 'a' } });
+      for (const n of [1, 2, 3]) {
+        const { runId, advance } = await endOne(store);
+        expect(runId).toBe(id(n));
+        const next = n === 3 ? undefined : { runId: id(n + 1), flowId, timeoutAt: null };
+        expect(advance?.next).toEqual(next);
+        expect(await statusOf(store, id(n))).toBe('Succeeded');
+      }
+      expect(await listWaiting(store)).toEqual([]);
+    });
+
+    test('runs of other keys, other flows and none at all do not wait for them', async (store) => {
+      await deployOrdered(store);
+      await startAll(store, 'a', 'b');
+      await store.accept(startOf(3, 'a', { flowId: 'another flow' }));
+      await store.accept({ run: aRun({ id: id(4) }) });
+      expect(dueRuns(await claimAll(store))).toEqual([id(1), id(2), id(3), id(4)]);
+    });
+
+    test('keys are told apart whatever their length and characters', async (store) => {
+      await deployOrdered(store);
+      const keys = ['', ' ', 'a', 'A', 'x'.repeat(100_000), `${'x'.repeat(100_000)}y`, '\u0000', "'; --", 'null'];
+      await startAll(store, ...keys, null);
+      expect(await claimAll(store)).toHaveLength(keys.length + 1);
+    });
+
+    test('those without a key share one, and that is reported', async (store) => {
+      await deployOrdered(store);
+      await startAll(store, null, null);
+      expect(dueRuns(await claimAll(store))).toEqual([id(1)]);
+      const { keyless } = await store.reportOrders({ since: 0 });
+      expect(keyless).toEqual([{ flowId, count: 2, runId: id(2), problem: 'gives null' }]);
+      expect(await store.reportOrders({ since: Date.UTC(2100, 0) })).toEqual({ stopped: [], keyless: [] });
+    });
+
+    test('what was not verified waits for nothing that was, and holds none of it up', async (store) => {
+      await deployOrdered(store, { serializeOnFailure: 'stop' });
+      for (const n of [1, 2]) await store.accept(startOf(n, 'a', { order: verified('a', false) }));
+      expect(await store.accept(startOf(3, 'a'))).not.toHaveProperty('isWaiting');
+      const claims = await claimAll(store);
+      expect(dueRuns(claims)).toEqual([id(1), id(3)]);
+      const strangers = claims.find(({ runId }) => runId === id(1));
+      if (strangers === undefined) throw new Error('it was not due');
+      // Not even its own kind: a stranger could stop those of a publisher that is being set up.
+      expect((await finish(store, strangers, failed()))?.next).toMatchObject({ runId: id(2) });
+      expect((await store.reportOrders({ since: 0 })).stopped).toEqual([]);
+    });
+
+    test('what repeats a run counts as verified where that does, by its lane or its delivery', async (store) => {
+      await deployOrdered(store);
+      const gateResults = (outcome: 'passed' | 'failed') => [
+        { gate: 'signature', outcome, reason: null, detail: null, facts: {} } as const,
+      ];
+      for (const [n, outcome] of [
+        [1, 'passed'],
+        [2, 'failed'],
+      ] as const) {
+        const delivery = aDelivery({ id: id(n), runId: id(1000 + n), gateResults: gateResults(outcome) });
+        await store.accept({ delivery, run: aRun({ id: id(1000 + n), deliveryId: id(n) }) });
+      }
+      await store.accept(startOf(3, 'a'));
+      await store.accept(startOf(4, 'a', { order: verified('a', false) }));
+      const repeats = [
+        [id(1001), true],
+        [id(1002), false],
+        [id(3), true],
+        [id(4), false],
+        [id(999), false],
+      ] as const;
+      for (const [n, [sourceRunId, isVerified]] of repeats.entries()) {
+        await store.accept(startOf(10 + n, `repeat ${n}`, { sourceRunId, order: verified(`repeat ${n}`, null) }));
+        expect(await store.findRun(id(10 + n)), sourceRunId).toMatchObject({ order: { isVerified } });
+      }
+      // Started by hand, or by a schedule.
+      await store.accept(startOf(20, 'c', { triggerType: 'manual', order: undefined }));
+      await store.accept(startOf(21, 'd', { sourceRunId: id(20), order: verified('d', null) }));
+      expect(await store.findRun(id(21))).toMatchObject({ order: { isVerified: true } });
+    });
+
+    test('a lease that is given with a run is not taken by one that waits', async (store) => {
+      await deployOrdered(store);
+      const lease = { holder: 'me/1', leasedUntil: T0 + minute, limit: 5 };
+      await store.accept(startOf(1, 'a'), lease);
+      expect(await store.accept(startOf(2, 'a'), lease)).toMatchObject({ isWaiting: true });
+      expect(await store.outlineSteps(id(2), ['first'])).toEqual([]);
+      expect(await store.outlineSteps(id(1), ['first'])).toMatchObject([{ status: 'Running' }]);
+    });
+
+    test('the time limit of a run begins when it may run', async (store) => {
+      await deployOrdered(store, { timeoutSeconds: 60 });
+      const timeoutAt = T0 + minute;
+      await store.accept(startOf(1, 'a', { timeoutAt }));
+      await store.accept(startOf(2, 'a', { timeoutAt }));
+      expect(await store.findRun(id(2))).toMatchObject({ timeoutAt: null });
+      const { advance } = await endOne(store, succeeded(), T0 + 1000);
+      expect(advance?.next).toEqual({ runId: id(2), flowId, timeoutAt: T0 + 1000 + minute });
+      expect(await store.findRun(id(2))).toMatchObject({ timeoutAt: T0 + 1000 + minute });
+      const overdue = { owner: 'me', now: T0 + 1000 + minute, leasedUntil: T0 + 9 * minute, limit: 9 };
+      await store.accept(startOf(3, 'a'));
+      const { timedOut } = await store.claimOverdue(overdue);
+      expect(timedOut).toMatchObject([{ runId: id(2), next: { runId: id(3) } }]);
+    });
+
+    test('a failed run lets the next start', async (store) => {
+      await deployOrdered(store);
+      await startAll(store, 'a', 'a');
+      expect((await endOne(store, failed())).advance?.next).toMatchObject({ runId: id(2) });
+    });
+
+    test('under `stop` a failed run holds its key until it succeeds by a retry', async (store) => {
+      await deployOrdered(store, { serializeOnFailure: 'stop' });
+      await startAll(store, 'a', 'a', 'b');
+      const claims = await claimAll(store);
+      for (const claim of claims) await finish(store, claim, claim.runId === id(1) ? failed() : succeeded());
+      await store.accept(startOf(4, 'a'));
+      expect(await claimAll(store)).toEqual([]);
+      expect(await store.findRun(id(1))).toMatchObject({ status: 'Failed', order: { state: 'stopped' } });
+      expect((await store.reportOrders({ since: 0 })).stopped).toEqual([
+        { runId: id(1), flowId, key: 'a', waiting: 2 },
+      ]);
+      await store.retryStep({ runId: id(1), stepKey: 'first', at: T0 });
+      expect(await store.findRun(id(1))).toMatchObject({ order: { state: 'running' } });
+      expect((await endOne(store, failed())).runId).toBe(id(1));
+      expect(await claimAll(store)).toEqual([]);
+      await store.retryStep({ runId: id(1), stepKey: 'first', at: T0 });
+      expect((await endOne(store)).advance?.next).toMatchObject({ runId: id(2) });
+      expect((await store.reportOrders({ since: 0 })).stopped).toEqual([]);
+    });
+
+    test('a run that timed out holds its key too; a cancelled one does not', async (store) => {
+      await deployOrdered(store, { serializeOnFailure: 'stop' });
+      await store.accept(startOf(1, 'a', { timeoutAt: T0 + 1 }));
+      await store.accept(startOf(2, 'a'));
+      await startAllFrom(store, 3, 'b', 'b');
+      const claim = { owner: 'me', now: T0 + 1, leasedUntil: T0 + minute, limit: 9 };
+      expect((await store.claimOverdue(claim)).timedOut).toMatchObject([{ runId: id(1) }]);
+      expect(await store.findRun(id(1))).toMatchObject({ status: 'TimedOut', order: { state: 'stopped' } });
+      const cancelled = await store.cancelRun({ runId: id(3), reason: null, at: T0 });
+      expect(cancelled).toMatchObject({ run: { next: { runId: id(4) } } });
+      expect(dueRuns(await claimAll(store, T0 + 1))).toEqual([id(4)]);
+    });
+
+    test('a key that is held can be released, once', async (store) => {
+      await deployOrdered(store, { serializeOnFailure: 'stop' });
+      await startAll(store, 'a', 'a');
+      await endOne(store, failed());
+      for (const runId of [id(2), id(99), 'no id']) {
+        const kind = runId === id(2) ? 'notHolding' : 'unknown';
+        expect(await store.releaseOrder({ runId, at: T0 })).toEqual({ kind });
+      }
+      const released = await store.releaseOrder({ runId: id(1), at: T0 });
+      expect(released).toEqual({ kind: 'accepted', flowId, next: { runId: id(2), flowId, timeoutAt: null } });
+      expect(await store.releaseOrder({ runId: id(1), at: T0 })).toEqual({ kind: 'notHolding' });
+      expect((await endOne(store)).runId).toBe(id(2));
+    });
+
+    test('a run that waits can be cancelled, and those behind it keep their order', async (store) => {
+      await deployOrdered(store);
+      await startAll(store, 'a', 'a', 'a');
+      const cancelled = await store.cancelRun({ runId: id(2), reason: null, at: T0 });
+      expect(cancelled).toMatchObject({ kind: 'accepted', run: { runId: id(2), completedAt: T0 } });
+      expect(cancelled).not.toHaveProperty('run.next');
+      expect(await waitingOf(store, id(3))).toEqual([[id(3), 'order', id(1)]]);
+      expect((await endOne(store)).advance?.next).toMatchObject({ runId: id(3) });
+    });
+
+    test('a retry of a run that let the next start waits behind all of its key', async (store) => {
+      await deployOrdered(store);
+      await startAll(store, 'a', 'a', 'a');
+      await endOne(store, failed());
+      expect(await store.retryStep({ runId: id(1), stepKey: 'first', at: T0 })).toMatchObject({ kind: 'accepted' });
+      expect(await waitingOf(store, id(1))).toEqual([[id(1), 'order', id(3)]]);
+      const retrying = { skip: 0, take: 9, waiting: { kind: 'retry', dueBefore: T0 - 1 } } as const;
+      expect((await store.listRuns(retrying)).items).toEqual([]);
+      for (const n of [2, 3, 1]) expect((await endOne(store)).runId).toBe(id(n));
+      expect(await statusOf(store, id(1))).toBe('Succeeded');
+    });
+
+    test('a retry of a run whose key nobody has runs at once', async (store) => {
+      await deployOrdered(store);
+      await startAll(store, 'a');
+      await endOne(store, failed());
+      await store.retryStep({ runId: id(1), stepKey: 'first', at: T0 });
+      await store.accept(startOf(2, 'a'));
+      expect((await endOne(store)).advance?.next).toMatchObject({ runId: id(2) });
+    });
+
+    test('released deliveries wait in the order of their arrival, by the newest expression', async (store) => {
+      await deployOrdered(store);
+      await store.setFlowEnabled({ flowId, isEnabled: false, holdsDeliveries: true, at: T0 });
+      const body = (key: string) => Buffer.from(JSON.stringify({ key }));
+      const held = [
+        [1, 'a', true],
+        [2, 'a', true],
+        [3, 'a', false],
+        [4, 'b', true],
+      ] as const;
+      for (const [n, key, isVerified] of held) {
+        const acceptance = acceptanceOf(n, { nonce: aNonce({ value: `n${n}`, isVerified }) });
+        const trigger = { ...acceptance.run.trigger, body: body(key) };
+        await store.holdDelivery({ ...acceptance, run: { ...acceptance.run, trigger } });
+      }
+      await store.setFlowEnabled({ flowId, isEnabled: true, at: T0 });
+      const { runs } = await store.releaseHeld({ flowId, limit: 9, at: T0 });
+      expect(runs.map(({ id: runId, steps }) => [runId, steps.length])).toEqual([
+        [id(1001), 1],
+        [id(1002), 0],
+        [id(1003), 1],
+        [id(1004), 1],
+      ]);
+      expect(dueRuns(await claimAll(store))).toEqual([id(1001), id(1003), id(1004)]);
+    });
+
+    test('the run of a schedule takes part', async (store) => {
+      await deployOrdered(store);
+      await startAll(store, null);
+      const schedule = { flowId, triggerKey: 'cron', cron: '* * * * *', timeZone: 'UTC', cronOverride: null };
+      await store.changeSchedule({ ...schedule, isPaused: false, nextAt: T0, lastAt: null, revision: 0 });
+      const { run } = startOf(2, null);
+      const tick = { flowId, triggerKey: 'cron', dueAt: T0, nextAt: T0 + minute, run, at: T0 };
+      expect(await store.fireSchedule(tick)).toBe('fired');
+      expect(await waitingOf(store, id(2))).toEqual([[id(2), 'order', id(1)]]);
+    });
+
+    test('a run that a step starts waits too, for no longer than the step does', async (store) => {
+      await deploy(store, CHILD, { serialize: 'trigger.body.total', timeoutSeconds: 600 } as Flow);
+      await deploy(store, PARENT, { steps: running(CHILD) });
+      const limits = { timeoutAt: T0 + 9 * minute };
+      for (const n of [1, 2]) {
+        const steps = [{ stepKey: 'go', stepType: 'RunFlow', dueAt: T0 }];
+        await store.accept({ run: aRun({ id: id(n), flowId: PARENT, steps, ...limits, pins: { [CHILD]: 1 } }) });
+      }
+      const started: string[] = [];
+      for (const claim of await claimAll(store)) {
+        const advance = await finish(store, claim, asking(CHILD, { limitAt: T0 + minute }));
+        started.push(advance?.subRun?.run?.id ?? '');
+      }
+      const [first = '', second = ''] = started;
+      expect(await waitingOf(store, second)).toEqual([[second, 'order', first]]);
+      expect(await store.findRun(second)).toMatchObject({ timeoutAt: T0 + minute });
+      expect((await endOne(store)).advance?.next).toEqual({ runId: second, flowId: CHILD, timeoutAt: T0 + minute });
+    });
+
+    test('a run that would wait for one that waits for it is not started', async (store) => {
+      // Flows that run each other are refused by a plan; a revision of an earlier release may do so.
+      await deploy(store, CHILD, { steps: running(CHILD), serialize: 'trigger.body.total' } as Flow);
+      const steps = [{ stepKey: 'go', stepType: 'RunFlow', dueAt: T0 }];
+      const run = aRun({ id: id(1), flowId: CHILD, steps, pins: { [CHILD]: 1 }, order: verified('7') });
+      await store.accept({ run });
+      const [claim] = await claimAll(store);
+      if (claim === undefined) throw new Error('it was not due');
+      const advance = await finish(store, claim, asking(CHILD));
+      expect(advance?.subRun).toMatchObject({ run: null, result: { error: { code: 'order_deadlock' } } });
+      expect(advance?.runStatus).toBe('Failed');
+    });
+
+    test('the run that a failure starts takes part', async (store) => {
+      await deploy(store, CHILD, { serialize: 'trigger.body.run.flowId' } as Flow);
+      await deployOrdered(store, { onFailure: CHILD });
+      await startAll(store, 'a', 'b');
+      const [one, other] = await claimAll(store);
+      if (one === undefined || other === undefined) throw new Error('they were not due');
+      const first = await finish(store, one, failed());
+      const second = await finish(store, other, failed());
+      if (first?.failure?.kind !== 'started' || second?.failure?.kind !== 'started') throw new Error('none started');
+      expect(await waitingOf(store, second.failure.run.id)).toEqual([
+        [second.failure.run.id, 'order', first.failure.run.id],
+      ]);
+    });
+
+    test('retention leaves a run that holds its key, and removes the others whole', async (store) => {
+      await deployOrdered(store, { serializeOnFailure: 'stop' });
+      await startAll(store, 'a', 'b');
+      for (const claim of await claimAll(store)) {
+        await finish(store, claim, claim.runId === id(1) ? failed() : succeeded(), T0 + 1);
+      }
+      while (!(await store.purgeRuns({ before: T0 + minute, maxRows: 100 })).isDone);
+      expect(await statusOf(store, id(1))).toBe('Failed');
+      expect(await statusOf(store, id(2))).toBeUndefined();
+      await store.accept(startOf(2, 'b'));
+      await store.accept(startOf(3, 'a'));
+      expect(dueRuns(await claimAll(store))).toEqual([id(2)]);
+    });
+
+    test('what waits is in flight', async (store) => {
+      await deployOrdered(store);
+      await startAll(store, 'a', 'a');
+      expect(await store.countRuns()).toEqual([{ flowId, status: 'Running', count: 2 }]);
+      expect(await store.deliverSignal({ runId: id(2), name: 'go', body: 1, at: T0 })).toMatchObject({
+        kind: 'accepted',
+      });
+    });
+  });
+}
+
+async function startAllFrom(store: Store, from: number, ...keys: string[]): Promise<void> {
+  for (const [at, key] of keys.entries()) await store.accept(startOf(from + at, key));
+}
