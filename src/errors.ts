@@ -114,6 +114,7 @@ const REFUSALS = {
   folder_unreadable: 409,
   idempotency_conflict: 409,
   not_failed: 409,
+  not_holding: 409,
   nothing_to_retry: 409,
   revision_in_force: 409,
   run_ended: 409,

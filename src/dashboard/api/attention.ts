@@ -10,10 +10,12 @@ import { ATTENTION, ATTENTION_KINDS, type AttentionKind, SEVERITIES, type Severi
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
 import { ALERT_FLOW_ID, subFlowsOf } from '../../model/manifest.ts';
+import { printable } from '../../model/text.ts';
 import type {
   DeadReplica,
   DeliveryCount,
   LongStep,
+  OrderReport,
   Replica,
   RunCount,
   SlotWait,
@@ -95,6 +97,8 @@ interface Situation extends Pick<Parameters<typeof openCircuits>[0], 'hosts'> {
   readonly drifts: readonly TriggerDrifts[];
   /** Deliveries of the last 24 hours of which an expression of their trigger could not be evaluated. */
   readonly unevaluated: readonly UnevaluatedCount[];
+  /** Keys that failed runs hold, and runs of the last 24 hours without a key. */
+  readonly orders: OrderReport;
   /** Targets that are to be told. */
   readonly alertTargets: number;
 }
@@ -182,6 +186,7 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
     storage,
     lacking,
     unevaluated,
+    orders,
   ] = await Promise.all([
     store.countEndedRuns(since),
     store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
@@ -196,6 +201,7 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
     store.measureStorage(),
     listSecretWaits(services),
     store.countUnevaluated(since),
+    store.reportOrders({ since }),
   ]);
   const slots = { ...waits, concurrency };
   const alertTargets = services.alerts()?.targets.length ?? 0;
@@ -216,6 +222,7 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
     drifts,
     lacking,
     unevaluated,
+    orders,
     alertTargets,
   };
   return { now, flows: catalog.list(), triggers: triggers().list(), ...known };
@@ -267,6 +274,8 @@ export function attentionTo(situation: Situation): AttentionItem[] {
     ...risingRefusals(situation),
     ...driftItems(situation.drifts),
     ...failedExpressions(situation),
+    ...stoppedOrders(situation),
+    ...keylessRuns(situation),
     ...disabledFlows(situation),
     ...heldDeliveries(situation),
     ...closedFlows(situation.flows),
@@ -499,6 +508,28 @@ function failedExpressions({ unevaluated, flows, now }: Situation): Finding[] {
     return { kind: 'expression_failed', message, link, triggerKey };
   });
 }
+
+function stoppedOrders({ orders, flows }: Situation): Finding[] {
+  return orders.stopped.map(({ runId, flowId, key, waiting }) => {
+    const of = key === null ? 'of runs without a key' : `“${printable(key)}”`;
+    const waits = waiting === 0 ? 'the next one will wait' : `${counted(waiting, 'run')} wait`;
+    const message =
+      `A failed run of ${nameOf(flowId, flows)} holds the key ${of}, so no other run of it starts: ${waits}. ` +
+      'Retry the run, or release its order';
+    return { kind: 'order_stopped', message, link: `/flows/runs/${runId}`, flowId, about: runId };
+  });
+}
+
+function keylessRuns({ orders, flows, now }: Situation): Finding[] {
+  return orders.keyless.map(({ flowId, count, runId, problem }) => {
+    const message =
+      `${counted(count, 'run')} of ${nameOf(flowId, flows)} got no key from \`serialize\` ` +
+      `(since ${iso(now - LOOK_BACK_HOURS * HOUR_MS)}), and all of them run one at a time. The newest: ${printable(problem)}`;
+    return { kind: 'order_keyless', message, link: `/flows/runs/${runId}`, flowId, about: 'keyless' };
+  });
+}
+
+const counted = (count: number, what: string) => (count === 1 ? `1 ${what}` : `${count} ${what}s`);
 
 interface Refusals extends Pick<DeliveryCount, 'flowId' | 'triggerKey'> {
   readonly reason: Reason;

@@ -132,6 +132,18 @@ export const controlSchema = z.object({
   cancelReason: z.string().nullable(),
   cancelRequestedAt: field.time().nullable(),
   timedOutAt: field.time().nullable(),
+  order: z
+    .object({
+      key: z.string().nullable().describe('Null if the expression gave none: all such runs of the flow share one.'),
+      problem: z.string().nullable().describe('Why it has no key.'),
+      state: z
+        .enum(['running', 'waiting', 'stopped'])
+        .nullable()
+        .describe('stopped: it failed, and no other run of the key starts. Null once it let the next one start.'),
+      verified: z.boolean().describe('Runs that unverified deliveries started have an order of their own.'),
+    })
+    .nullable()
+    .describe('Its place among the runs of its key; null if its flow lets runs overlap.'),
 });
 
 const NEWEST_FAILURES =
@@ -432,7 +444,12 @@ export function controlView(run: RunDetail): z.output<typeof controlSchema> {
     cancelReason: run.cancelReason,
     cancelRequestedAt: isoTimeOrNull(run.cancelRequestedAt),
     timedOutAt: isoTimeOrNull(run.timedOutAt),
+    order: run.order && orderView(run.order),
   };
+}
+
+function orderView({ key, problem, state, isVerified }: NonNullable<RunDetail['order']>) {
+  return { key, problem, state, verified: isVerified };
 }
 
 /** How many runs are read and written before other requests have their turn: about 3 ms. */

@@ -146,6 +146,7 @@ export const ACTIONS: Readonly<Record<string, string>> = {
   forgetLearnedKey: 'Forget a learned key',
   cancelRun: 'Cancel a run',
   cancelRuns: 'Cancel many runs',
+  releaseOrder: 'Release the order of a run',
   rerunRun: 'Run again',
   rerunRuns: 'Run many again',
   retryStep: 'Retry a step',

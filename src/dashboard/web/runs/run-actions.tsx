@@ -31,9 +31,22 @@ export function RunActions({ outline, refresh }: RunActionsProps) {
     const answer = asked === undefined ? undefined : await rerunRun(run.id, asked.why);
     if (answer !== undefined) navigate(`/flows/runs/${answer.runId}`);
   };
+  const release = async () => {
+    const asked = await confirm({
+      title: 'Release the order?',
+      body: <p>This run failed and holds its key. The next run of the key starts, whatever this one left undone.</p>,
+      action: 'Release order',
+    });
+    if (asked !== undefined && (await releaseOrder(run.id, asked.why)) !== undefined) refresh();
+  };
   if (!may('operate')) return null;
   return (
     <>
+      {control.order?.state === 'stopped' ? (
+        <button type="button" class="button" onClick={() => void release()}>
+          Release order…
+        </button>
+      ) : null}
       {run.status === 'Running' ? (
         <>
           {waiting.length > 0 || mayAwaitSignal(outline.graph) ? (
@@ -258,6 +271,9 @@ const cancelRun = (runId: string, why: Why) =>
   command<Outcome & { closedImmediately: boolean }>(`/runs/${runId}/cancel`, { body: why }, ({ closedImmediately }) =>
     closedImmediately ? 'The run is cancelled' : 'Cancelling: the run ends as soon as its running steps have stopped',
   );
+
+const releaseOrder = (runId: string, why: Why) =>
+  command<Outcome>(`/runs/${runId}/release-order`, { body: why }, ({ message }) => message);
 
 const retryStep = (runId: string, stepKey: string) =>
   command<Outcome>(`/runs/${runId}/steps/${encodeURIComponent(stepKey)}/retry`, {}, ({ message }) => message);

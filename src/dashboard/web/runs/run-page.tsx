@@ -136,6 +136,18 @@ function RunFacts({ outline: { run, control, onFailure } }: { outline: Api['RunO
           <Time at={run.completedAt} />
         </Fact>
       )}
+      {control.order === null ? null : (
+        <Fact name="Order key">
+          {control.order.key === null ? (
+            <span class="muted" title={control.order.problem ?? ''}>
+              none, shared
+            </span>
+          ) : (
+            <code class="break">{control.order.key}</code>
+          )}
+          {control.order.verified ? '' : ' (unverified)'}
+        </Fact>
+      )}
       {control.timedOutAt === null && (run.completedAt !== null || control.timeoutAt === null) ? null : (
         <Fact name={control.timedOutAt === null ? 'Time limit' : 'Timed out'}>
           <Time at={control.timedOutAt ?? control.timeoutAt} />
@@ -231,6 +243,15 @@ function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
           </span>
         </div>
       )}
+      {control.order?.state === 'stopped' ? (
+        <div class="notice bad">
+          <Icon name="pause" />
+          <span>
+            This run failed and holds its key, so no other run of the key starts. Retry its failed step, or release the
+            order.
+          </span>
+        </div>
+      ) : null}
       <LoopNotices outline={outline} />
       {waiting.map((step) => (
         <WaitNotice key={step.stepKey} step={step} outline={outline} refresh={refresh} />
