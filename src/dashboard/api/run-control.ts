@@ -111,9 +111,12 @@ const releaseOrderRoute: ApiRoutes = (app, { control }) => {
     '/flows/api/runs/:id/release-order',
     route('runs', {
       operationId: 'releaseOrder',
-      summary: 'Lets the next run of its key start, although this one has failed and holds the key (serializeOnFailure: stop)',
+      summary:
+        'Lets the next run of its key start, although this one has failed and holds the key (serializeOnFailure: stop)',
       params: ID_PARAMS,
-      answer: outcomeSchema.extend({ runId: field.id().nullable().describe('The run that starts; null if none waits.') }),
+      answer: outcomeSchema.extend({
+        runId: field.id().nullable().describe('The run that starts; null if none waits.'),
+      }),
       refusals: [404, 409],
     }),
     async (request) => {
