@@ -105,6 +105,19 @@ export interface DeliveryRecord {
   readonly runStatus?: RunStatus | undefined;
   /** Absent where it has none. */
   readonly searchKeys?: SearchKeys | undefined;
+  /** What became of it at each trigger that shares its slug, that of the record first; absent where one trigger got it. */
+  readonly shares?: readonly DeliveryShare[] | undefined;
+}
+
+/** What became of a delivery at one of several triggers. `closed`: its flow took no deliveries. */
+export const SHARE_OUTCOMES = [...DELIVERY_OUTCOMES, 'closed'] as const;
+
+export interface DeliveryShare {
+  readonly flowId: string;
+  readonly triggerKey: string;
+  readonly runId: string | null;
+  /** Null where it has a run of its own, which may start later, or where the delivery was refused. */
+  readonly outcome: (typeof SHARE_OUTCOMES)[number] | null;
 }
 
 export const GATE_OUTCOMES = ['passed', 'failed', 'not evaluated', 'not configured'] as const;

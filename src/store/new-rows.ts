@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { DeliveryRecord, GateResult } from '../model/delivery.ts';
+import type { DeliveryRecord, DeliveryShare, GateResult } from '../model/delivery.ts';
 import { ownerOf, tokenOf } from '../model/runtime-keys.ts';
 import type { Acceptance, BirthLease, NewRun } from './store.ts';
 import { columnsOf, type FieldOf } from './tables.ts';
@@ -13,7 +13,7 @@ export type Value = string | number | boolean | null;
 export const DELIVERY_COLUMNS = columnsOf('deliveries', { without: ['body', 'kept_bytes'] });
 
 /** What a delivery has outside of its row, or in no column. */
-type Elsewhere = 'body' | 'isHeld' | 'runStatus' | 'searchKeys';
+type Elsewhere = 'body' | 'isHeld' | 'runStatus' | 'searchKeys' | 'shares';
 type Unstored = Exclude<keyof DeliveryRecord, FieldOf<(typeof DELIVERY_COLUMNS)[number]> | Elsewhere>;
 
 export type DeliveryRow = Readonly<Record<(typeof DELIVERY_COLUMNS)[number], Value>>;
@@ -45,6 +45,23 @@ export function deliveryRow(record: [Unstored] extends [never] ? DeliveryRecord 
     redelivered_from: record.redeliveredFrom ?? null,
     outcome: record.outcome ?? null,
   };
+}
+
+export const SHARE_COLUMNS = ['delivery_id', 'place', 'flow_id', 'trigger_key', 'run_id', 'outcome'] as const;
+
+/** The rows of the triggers that share a delivery. */
+export function shareRows(
+  deliveryId: string,
+  shares: readonly DeliveryShare[] = [],
+): Readonly<Record<(typeof SHARE_COLUMNS)[number], SentValue>>[] {
+  return shares.map(({ flowId, triggerKey, runId, outcome }, place) => ({
+    delivery_id: deliveryId,
+    place,
+    flow_id: flowId,
+    trigger_key: triggerKey,
+    run_id: runId,
+    outcome,
+  }));
 }
 
 /** A result of a gate as it is stored: hardly any has all that it may have, and each delivery has four or more. */

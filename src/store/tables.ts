@@ -278,6 +278,10 @@ export const TABLES = {
     },
   },
   delivery_keys: { key: ['delivery_id', 'name'], columns: { delivery_id: 'id', ...searchKey } },
+  delivery_shares: {
+    key: ['delivery_id', 'place'],
+    columns: { delivery_id: 'id', place: 'integer', ...trigger, run_id: 'id', outcome: 'text' },
+  },
   interventions: {
     key: ['seq'],
     columns: {

@@ -8,6 +8,7 @@ import { nonceNames } from '../store/conformance/nonce-names.ts';
 import { nonces } from '../store/conformance/nonces.ts';
 import { replicas } from '../store/conformance/replicas.ts';
 import { routes } from '../store/conformance/routes.ts';
+import { shared } from '../store/conformance/shared.ts';
 import { runSuites } from '../store/conformance.ts';
 import { openEmpty } from './schemas.ts';
 
@@ -20,6 +21,7 @@ runSuites('PostgreSQL', openEmpty, [
   ledgerTime,
   idempotency,
   filters,
+  shared,
   events,
   leases,
   replicas,

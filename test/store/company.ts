@@ -44,6 +44,7 @@ export function inCompany(store: Store): Store {
   return {
     ...store,
     accept: (...given) => among(() => store.accept(...given)),
+    acceptShared: (...given) => among(() => store.acceptShared(...given)),
     holdDelivery: (...given) => among(() => store.holdDelivery(...given)),
   };
 }

@@ -37,6 +37,7 @@ import { routes } from './conformance/routes.ts';
 import { runs } from './conformance/runs.ts';
 import { schedules } from './conformance/schedules.ts';
 import { searchKeys } from './conformance/search-keys.ts';
+import { shared } from './conformance/shared.ts';
 import { standing } from './conformance/standing.ts';
 import { stoppingSubRuns } from './conformance/stopping-sub-runs.ts';
 import { subRuns } from './conformance/sub-runs.ts';
@@ -80,6 +81,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     ledgerTime,
     idempotency,
     filters,
+    shared,
     events,
     deliveries,
     searchKeys,
@@ -124,6 +126,7 @@ export function acceptingConformance(name: string, open: () => Promise<Store>): 
     ledgerTime,
     idempotency,
     filters,
+    shared,
     events,
     deliveries,
     payloads,
@@ -134,7 +137,7 @@ export function acceptingConformance(name: string, open: () => Promise<Store>): 
 
 /** What is accepted is accepted alike while others are accepted in the same turn. */
 export function companyConformance(name: string, open: () => Promise<Store>): void {
-  const suites = [acceptance, nonces, nonceNames, idempotency, filters, events, holds];
+  const suites = [acceptance, nonces, nonceNames, idempotency, filters, shared, events, holds];
   runSuites(`${name}, in company`, async () => inCompany(await open()), suites);
 }
 

@@ -13,6 +13,12 @@ export interface DeliveryStore extends DeliveryLogStore {
    */
   accept(acceptance: Acceptance, lease?: BirthLease): Promise<AcceptResult>;
   /**
+   * As `accept` and `holdDelivery`, for one delivery to several triggers, each with the record and the run that it would have
+   * alone, in the order of their flows' ids: all of it or nothing. A nonce or an idempotency key that one of them knows
+   * counts for all; an event counts for the trigger that knows it. One record is kept, with what became of it at each.
+   */
+  acceptShared(members: readonly SharedAcceptance[]): Promise<SharedResult>;
+  /**
    * As `accept`, but `releaseHeld` starts the run later, under the id given here. If the flow starts runs and none of
    * its deliveries is held any more, nothing is written and the result is 'open': accept the delivery instead. If the
    * run's revision is not the newest, the result is 'outdated'.
@@ -58,6 +64,38 @@ export interface Acceptance {
   readonly isFiltered?: true | undefined;
   readonly run: NewRun;
 }
+
+/** A delivery as one of several triggers takes it. */
+export interface SharedAcceptance {
+  readonly acceptance: Acceptance;
+  /** `later`: it is held. `never`: its flow takes no deliveries now, and only keeps the nonce. */
+  readonly start: 'now' | 'later' | 'never';
+  readonly lease?: BirthLease | undefined;
+}
+
+/** What became of a delivery at one trigger. A duplicate has no run where only another trigger knew its idempotency key. */
+export interface SharedFate {
+  readonly flowId: string;
+  readonly triggerKey: string;
+  readonly kind: 'accepted' | 'held' | 'duplicate' | 'filtered' | 'closed';
+  readonly runId: string | null;
+  /** Its run waits for its turn. */
+  readonly isWaiting?: true;
+}
+
+export type SharedResult =
+  /** All of it is durable, in the order of the members; `lead` is the place of the one that the record is about. */
+  | {
+      readonly kind: 'shared';
+      readonly fates: readonly SharedFate[];
+      readonly lead: number;
+      readonly isReplay: boolean;
+    }
+  /** The delivery was delivered again before: nothing was written. */
+  | { readonly kind: 'repeated'; readonly runId: string }
+  /** As of `accept`; the flow that changed is to be read again. */
+  | { readonly kind: 'outdated'; readonly flowId: string }
+  | Extract<AcceptResult, { kind: 'conflict' | 'replayed' }>;
 
 export interface NonceClaim {
   readonly value: string;

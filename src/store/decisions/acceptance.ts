@@ -1,4 +1,4 @@
-import type { DeliveryOutcome, DeliveryRecord } from '../../model/delivery.ts';
+import type { DeliveryOutcome, DeliveryRecord, DeliveryShare } from '../../model/delivery.ts';
 import { readGateResults } from '../new-rows.ts';
 import type { AcceptResult, EventClaim, HoldResult, NewRun, NonceClaim, Pins } from '../store.ts';
 import type { Ask, Decision } from './decision.ts';
@@ -48,6 +48,8 @@ interface Kept {
   readonly isReplay: boolean;
   /** Undefined where it is as its record says. */
   readonly outcome: DeliveryOutcome | undefined;
+  /** Of a delivery to several triggers. */
+  readonly shares?: readonly DeliveryShare[];
 }
 
 /**
@@ -91,10 +93,18 @@ export function* accept<Call extends Candidate>(rows: AcceptanceRows<Call>, call
   if (!(yield* mayStart(rows, call))) return { kind: 'outdated' };
   const result = yield* claim(rows, call);
   if (result.kind !== 'accepted') return result;
+  return { ...result, ...(yield* startRun(rows, call)) };
+}
+
+/** Stores the run of a delivery; `isWaiting` where it waits for its turn. */
+export function* startRun<Call extends Candidate>(
+  rows: AcceptanceRows<Call>,
+  call: Call,
+): Decision<{ readonly isWaiting?: true }> {
   const { pins } = yield* withPins(rows, call);
   const isWaiting = yield* joinOrder(rows, { ...call, id: call.runId });
   rows.keepRun(call, { pins, isWaiting });
-  return isWaiting ? { ...result, isWaiting } : result;
+  return isWaiting ? { isWaiting } : {};
 }
 
 /**
@@ -140,24 +150,16 @@ function* claim<Call extends Candidate>(
   rows: AcceptanceRows<Call>,
   call: Call,
 ): Decision<Exclude<AcceptResult, { kind: 'outdated' }>> {
-  const { redeliveredFrom, nonce, idempotencyKey, event, verifiedBy } = call;
+  const { redeliveredFrom, idempotencyKey, event, verifiedBy } = call;
 
   const repeated = redeliveredFrom === null ? undefined : yield* rows.findRedelivery(call);
   if (repeated !== undefined) return { kind: 'duplicate', runId: repeated, isReplay: false };
 
-  const known = nonce?.isAsked === true ? yield* rows.findNonce(call) : undefined;
-  // What a person delivers again may start the run that a filter kept from starting.
-  const isKnown = known !== undefined && (known.runId !== null || redeliveredFrom === null);
-  if (isKnown && nonce?.isEnforced === true) {
-    return { kind: 'replayed', runId: known.runId, hasSameBody: known.bodySha256 === nonce.bodySha256 };
-  }
+  const asked = yield* askNames(rows, call);
+  if (asked.kind !== 'known') return asked;
+  const { nonce: known, isReplay } = asked;
+  const firstRunId = asked.ofKey ?? (yield* askEvent(rows, call));
 
-  const first = idempotencyKey === null ? undefined : yield* rows.findKey(call);
-  if (first !== undefined && first.bodySha256 !== call.bodySha256) return { kind: 'conflict', runId: first.runId };
-  const ofEvent = first === undefined && event !== undefined ? yield* rows.findEvent(call) : undefined;
-  const firstRunId = first?.runId ?? ofEvent;
-
-  const isReplay = isKnown;
   const isFiltered = firstRunId === undefined && call.isFiltered;
   if (isFiltered && redeliveredFrom !== null) return { kind: 'filtered', isReplay };
 
@@ -165,7 +167,7 @@ function* claim<Call extends Candidate>(
   const keptRunId = isFiltered ? null : runId;
   const outcome = firstRunId !== undefined ? 'duplicate' : isFiltered ? 'filtered' : undefined;
   if (redeliveredFrom !== null) rows.keepRedelivery(call, runId);
-  if (nonce !== undefined && !(isKnown && known.isOwn)) rows.keepNonce(call, keptRunId);
+  keepNonce(rows, call, { known, runId: keptRunId });
   if (call.hasDelivery) rows.keepDelivery(call, { runId: keptRunId, isReplay, outcome });
   if (verifiedBy !== null && call.hasDelivery && !isReplay && redeliveredFrom === null) rows.countKeyUse(call);
   if (isFiltered) return { kind: 'filtered', isReplay };
@@ -173,6 +175,47 @@ function* claim<Call extends Candidate>(
   if (idempotencyKey !== null) rows.keepKey(call);
   if (event !== undefined) rows.keepEvent(call);
   return { kind: 'accepted', runId, isReplay };
+}
+
+/** What is known of a delivery's names: the first use of its nonce, and the run of its key. */
+export interface Known {
+  readonly kind: 'known';
+  readonly nonce: NonceUse | undefined;
+  /** The nonce is known, and that refuses nothing. */
+  readonly isReplay: boolean;
+  readonly ofKey: string | undefined;
+}
+
+/** Asks for nonce and idempotency key: what refuses a delivery, or what is known of them. */
+export function* askNames<Call extends Candidate>(
+  rows: AcceptanceRows<Call>,
+  call: Call,
+): Decision<Known | Extract<AcceptResult, { kind: 'replayed' | 'conflict' }>> {
+  const { redeliveredFrom, nonce, idempotencyKey } = call;
+  const found = nonce?.isAsked === true ? yield* rows.findNonce(call) : undefined;
+  // What a person delivers again may start the run that a filter kept from starting.
+  const isKnown = found !== undefined && (found.runId !== null || redeliveredFrom === null);
+  if (isKnown && nonce?.isEnforced === true) {
+    return { kind: 'replayed', runId: found.runId, hasSameBody: found.bodySha256 === nonce.bodySha256 };
+  }
+  const first = idempotencyKey === null ? undefined : yield* rows.findKey(call);
+  if (first !== undefined && first.bodySha256 !== call.bodySha256) return { kind: 'conflict', runId: first.runId };
+  return { kind: 'known', nonce: isKnown ? found : undefined, isReplay: isKnown, ofKey: first?.runId };
+}
+
+export function* askEvent<Call extends Candidate>(
+  rows: AcceptanceRows<Call>,
+  call: Call,
+): Decision<string | undefined> {
+  return call.event === undefined ? undefined : yield* rows.findEvent(call);
+}
+
+export function keepNonce<Call extends Candidate>(
+  rows: AcceptanceRows<Call>,
+  call: Call,
+  { known, runId }: { readonly known: NonceUse | undefined; readonly runId: string | null },
+): void {
+  if (call.nonce !== undefined && known?.isOwn !== true) rows.keepNonce(call, runId);
 }
 
 /** What a replay that is not enforced changes in the record of its delivery. */

@@ -1,5 +1,5 @@
 import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
-import type { DeliveryRecord } from '../../model/delivery.ts';
+import type { DeliveryRecord, DeliveryShare } from '../../model/delivery.ts';
 import { readGateResults } from '../new-rows.ts';
 import { sealedBytes } from '../sealed-body.ts';
 import type { DeliveryFilter, DeliveryGroup, DeliveryQuery, TimeSpan, UnevaluatedCount } from '../store.ts';
@@ -38,7 +38,7 @@ const listedBody = `CASE WHEN octet_length(${body}) > ${listed} THEN substr(${bo
 type DeliveryRow = {
   readonly [Field in keyof DeliveryRecord]-?: Field extends 'violations' | 'headers'
     ? string
-    : Field extends 'gateResults' | 'searchKeys'
+    : Field extends 'gateResults' | 'searchKeys' | 'shares'
       ? string | null
       : undefined extends DeliveryRecord[Field]
         ? Exclude<DeliveryRecord[Field], undefined> | null
@@ -53,6 +53,8 @@ const selectWith = (body: string) =>
     (SELECT s.status FROM sluice.runs AS s WHERE s.id = own.run_id) AS "runStatus",
     coalesce(nullif(${keysOf('delivery', 'own.id')}, '{}'), CASE WHEN own.body IS NULL THEN ${keysOf('run', 'own.run_id')} END)
       AS "searchKeys",
+    (SELECT json_agg(json_build_array /*sqlite instead: json_array*/(s.flow_id, s.trigger_key, s.run_id, s.outcome) ORDER BY s.place)::text
+      FROM sluice.delivery_shares AS s WHERE s.delivery_id = own.id) AS shares,
     ${body} AS body
   FROM sluice.deliveries AS own
   LEFT JOIN sluice.runs AS r ON own.body IS NULL AND r.id = own.run_id AND r.delivery_id = own.id
@@ -74,7 +76,17 @@ function toDelivery(row: DeliveryRow): DeliveryRecord {
     isHeld: row.isHeld ? true : undefined,
     runStatus: row.runStatus ?? undefined,
     searchKeys: toSearchKeys(row.searchKeys),
+    shares: toShares(row.shares),
   };
+}
+
+type ShareValues = [string, string, string | null, DeliveryShare['outcome']];
+
+/** Of none, one database says null and the other an empty list. */
+function toShares(text: string | null): DeliveryShare[] | undefined {
+  if (text === null || text === '[]') return undefined;
+  const shares = JSON.parse(text) as ShareValues[];
+  return shares.map(([flowId, triggerKey, runId, outcome]) => ({ flowId, triggerKey, runId, outcome }));
 }
 
 /** Of runs by what finds those of this store. */
@@ -154,8 +166,22 @@ function* listDeliveries(
   query: DeliveryQuery,
   runKeys: readonly KeyIndex[],
 ): Decision<Answer<'listDeliveries'>> {
-  const known = yield* countKept(port, query);
+  const known = (yield* isShared(port, query)) ? undefined : yield* countKept(port, query);
   return yield* readPage(port, listingWith(runKeys), { ...(yield* requestOf(port, query)), query, known });
+}
+
+/** Whether records of other flows are of this one too: then its own index does not find all. */
+function* isShared(port: Port, { flowId }: DeliveryFilter): Decision<boolean> {
+  if (flowId === undefined) return false;
+  const shared = yield* port.get(
+    sql`SELECT 1 AS one FROM sluice.delivery_shares WHERE flow_id = ${flowId} AND place > 0 LIMIT 1`,
+  );
+  return shared !== undefined;
+}
+
+function ofFlow({ flowId = '' }: DeliveryFilter): Query {
+  return sql`flow_id = ${flowId} OR id IN (
+    SELECT delivery_id FROM sluice.delivery_shares WHERE flow_id = ${flowId} AND place > 0)`;
 }
 
 /** What picks the deliveries that match a filter. */
@@ -165,7 +191,7 @@ function* requestOf(port: Port, query: DeliveryFilter): Decision<RowsRequest> {
     searchKeys: query.searchKeys,
     filters: [
       yield* idsWithin(port, query),
-      filter.equals('flow_id', query.flowId),
+      (yield* isShared(port, query)) ? ofFlow(query) : filter.equals('flow_id', query.flowId),
       filter.equals('reason', query.reason),
       // In the words of its index.
       filter.holds('rejected /*sqlite: = 1 */', query.rejectedOnly),
@@ -250,8 +276,16 @@ export const deliveryVerbs = (runKeys: readonly KeyIndex[]): DeliveryReads => ({
       return yield* port.all<UnevaluatedCount>(sql`
         SELECT flow_id AS "flowId", trigger_key AS "triggerKey", count(*) AS count
         FROM (
-          SELECT flow_id, trigger_key FROM sluice.deliveries
-          WHERE outcome = 'unevaluated' AND id >= ${firstIdAt(since)} ORDER BY id DESC LIMIT ${fixed(String(SEARCHED_ROWS))}
+          SELECT flow_id, trigger_key FROM (
+            SELECT id, flow_id, trigger_key FROM sluice.deliveries
+            WHERE outcome = 'unevaluated' AND id >= ${firstIdAt(since)} ORDER BY id DESC LIMIT ${fixed(String(SEARCHED_ROWS))}
+          ) AS recorded
+          UNION ALL
+          SELECT flow_id, trigger_key FROM (
+            SELECT delivery_id, flow_id, trigger_key FROM sluice.delivery_shares
+            WHERE outcome = 'unevaluated' AND place > 0 AND delivery_id >= ${firstIdAt(since)}
+            ORDER BY delivery_id DESC LIMIT ${fixed(String(SEARCHED_ROWS))}
+          ) AS shared
         ) AS newest GROUP BY flow_id, trigger_key ORDER BY flow_id, trigger_key`);
     },
   },

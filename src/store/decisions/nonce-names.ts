@@ -140,14 +140,14 @@ export function* listTriggerKeys(
       SELECT 1, place, former_flow_id, former_key, last_seq, reused_at
       FROM given JOIN sluice.former_trigger_keys f ON f.flow_id = own_flow AND f.trigger_key = own_key
       UNION ALL
-      SELECT 1, place, flow_id, trigger_key, NULL, NULL
+      SELECT 1, place, flow_id, trigger_key, NULL, reused_at
       FROM given JOIN sluice.former_trigger_keys f ON f.former_flow_id = own_flow AND f.former_key = own_key
       WHERE last_seq IS NULL
     )
     SELECT place, known.flow_id AS "flowId", known.trigger_key AS "triggerKey", last_seq AS "lastSeq",
       reused_at AS "reusedAt", header, lasts_until AS "until"
     FROM known LEFT JOIN sluice.nonce_headers h ON h.flow_id = known.flow_id AND h.trigger_key = known.trigger_key
-    ORDER BY place, rank, known.flow_id, known.trigger_key, (last_seq IS NOT NULL)`);
+    ORDER BY place, rank, known.flow_id, known.trigger_key, (last_seq IS NOT NULL), (reused_at IS NOT NULL), reused_at DESC`);
   const keys = triggers.map((): (Omit<TriggerKey, 'headers'> & { headers: NamedHeader[] })[] => []);
   for (const { place, header, until, ...key } of rows) {
     const ofTrigger = keys[place] ?? [];

@@ -89,12 +89,16 @@ function* discardHeld(
   { flowId, heldBefore, limit, note }: Given<'discardHeld'>,
 ): Decision<Answer<'discardHeld'>> {
   yield* lockFlows(port, [flowId]);
-  const found = yield* port.all<Pick<HeldDelivery, 'seq' | 'deliveryId'>>(sql`
-    SELECT seq, delivery_id AS "deliveryId" FROM sluice.held_deliveries
+  const found = yield* port.all<Pick<HeldDelivery, 'seq' | 'deliveryId' | 'runId'>>(sql`
+    SELECT seq, delivery_id AS "deliveryId", run_id AS "runId" FROM sluice.held_deliveries
     WHERE flow_id = ${flowId} AND held_at < ${heldBefore} ORDER BY seq LIMIT ${limit}`);
   if (found.length > 0) {
     const deliveryIds = found.flatMap(({ deliveryId }) => deliveryId ?? []);
-    port.later(sql`UPDATE sluice.deliveries SET detail = ${note} WHERE id = ANY (${deliveryIds}::uuid[])`);
+    const runIds = found.map(({ runId }) => runId);
+    // Not of one that started a run of another flow.
+    port.later(sql`
+      UPDATE sluice.deliveries SET detail = ${note}
+      WHERE id = ANY (${deliveryIds}::uuid[]) AND run_id = ANY (${runIds}::uuid[])`);
     yield* removeHeld(
       port,
       found.map(({ seq }) => seq),

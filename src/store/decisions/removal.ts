@@ -207,6 +207,7 @@ function* deleteRecords(port: Port, ids: readonly string[]): Decision<string[]> 
     RETURNING id, flow_id AS "flowId", reason, rejected::boolean AS rejected, (run_id IS NULL AND outcome IS NULL)::boolean AS "isBounded",
       kept_bytes AS bytes, (redelivered_from IS NOT NULL)::boolean AS "isRedelivered"`);
   port.later(sql`DELETE FROM sluice.delivery_keys WHERE delivery_id = ANY (${ids})`);
+  port.later(sql`DELETE FROM sluice.delivery_shares WHERE delivery_id = ANY (${ids})`);
   for (const { bytes, ...record } of deleted) countRecords(port.count, record, { rows: -1, bytes: -bytes });
   return deleted.filter(({ isRedelivered }) => isRedelivered).map(({ id }) => id);
 }

@@ -1,7 +1,7 @@
 import type { ManifestSnapshot } from '../../model/manifest.ts';
 import type { FlowRecord, NewRun, PlannedDeploy } from '../store.ts';
 import type { Decision } from './decision.ts';
-import { type Port, Rows, sql } from './port.ts';
+import { fixed, type Port, Rows, sql } from './port.ts';
 import { newestRevision } from './revisions.ts';
 import type { Verbs } from './verb.ts';
 
@@ -17,7 +17,10 @@ interface Handover {
 /** What of a stored manifest says where slugs lead. */
 interface WithTriggers {
   readonly triggers?: Readonly<
-    Record<string, { readonly type: string; readonly inputs?: { readonly webhookSlug?: string } }>
+    Record<
+      string,
+      { readonly type: string; readonly inputs?: { readonly webhookSlug?: string; readonly webhookShared?: boolean } }
+    >
   >;
 }
 
@@ -32,24 +35,54 @@ function slugsOf(snapshot: ManifestSnapshot): Map<string, string> {
   return slugs;
 }
 
+/** Whether the manifest lets others have the slug of one of its triggers too. */
+function isSharing(snapshot: ManifestSnapshot, { slug, triggerKey }: { slug: string; triggerKey: string }): boolean {
+  const { triggers = {} } = (snapshot ?? {}) as WithTriggers;
+  const inputs = Object.hasOwn(triggers, triggerKey) ? triggers[triggerKey]?.inputs : undefined;
+  return inputs?.webhookShared === true && inputs.webhookSlug?.toLowerCase() === slug;
+}
+
 /**
  * Slugs that a deploy takes over, from another flow or from another trigger of the same one, however long ago that gave it
  * up. Their rows stay as they are until the transaction ends.
  */
 export function* listHandovers(port: Port, deploys: readonly PlannedDeploy[]): Decision<readonly Handover[]> {
-  const wanted = new Map(
-    deploys.flatMap(({ id, snapshot }) =>
-      [...slugsOf(snapshot)].map(([slug, triggerKey]) => [slug, { flowId: id, triggerKey }] as const),
-    ),
+  const wanted = deploys.flatMap(({ id, snapshot }) =>
+    [...slugsOf(snapshot)].map(([slug, triggerKey]) => ({ slug, to: { flowId: id, triggerKey } })),
   );
-  if (wanted.size === 0) return [];
+  if (wanted.length === 0) return [];
   const rows = yield* port.all<Trigger & { slug: string }>(sql`
     SELECT slug, flow_id AS "flowId", trigger_key AS "triggerKey" FROM sluice.routes
-    WHERE slug = ANY (${[...wanted.keys()]}) ORDER BY slug FOR UPDATE`);
-  return rows.flatMap(({ slug, ...from }) => {
-    const to = wanted.get(slug);
-    return to === undefined || isSame(from, to) ? [] : [{ slug, from, to }];
-  });
+    WHERE slug = ANY (${[...new Set(wanted.map(({ slug }) => slug))]}) ORDER BY slug FOR UPDATE`);
+  return rows.flatMap(({ slug, ...from }) =>
+    wanted.filter((each) => each.slug === slug && !isSame(from, each.to)).map(({ to }) => ({ slug, from, to })),
+  );
+}
+
+/** Tells the slugs that are taken over from those that a trigger comes to have too, or has already. */
+function* joinedAt(
+  port: Port,
+  handovers: readonly Handover[],
+  { changed, flows }: { changed: readonly PlannedDeploy[]; flows: ReadonlyMap<string, FlowRecord> },
+): Decision<{ readonly taken: readonly Handover[]; readonly joined: readonly Handover[] }> {
+  const taken: Handover[] = [];
+  const joined: Handover[] = [];
+  const deployed = new Map<string, ManifestSnapshot>();
+  for (const { flowId } of handovers.flatMap(({ from, to }) => [from, to])) {
+    const flow = flows.get(flowId);
+    if (flow !== undefined && flow.deletedAt === undefined && !deployed.has(flowId)) {
+      deployed.set(flowId, (yield* newestRevision(port, flow))?.snapshot ?? null);
+    }
+  }
+  const after = new Map([...deployed, ...changed.map(({ id, snapshot }) => [id, snapshot] as const)]);
+  for (const handover of handovers) {
+    const { slug, from, to } = handover;
+    const shares = (of: ReadonlyMap<string, ManifestSnapshot>, { flowId, triggerKey }: Trigger) =>
+      isSharing(of.get(flowId) ?? null, { slug, triggerKey });
+    if (!shares(after, from) || !shares(after, to)) taken.push(handover);
+    else if (!shares(deployed, from) || !shares(deployed, to)) joined.push(handover);
+  }
+  return { taken, joined };
 }
 
 /**
@@ -68,8 +101,13 @@ export function* keepFormerTriggers(
       to: { flowId, triggerKey: to },
     })),
   );
-  const moves = [...renamed, ...handovers];
-  for (const move of moves) inheritFormer(port, move);
+  const { taken, joined } = yield* joinedAt(port, handovers, { changed, flows });
+  for (const { from, to } of joined) {
+    inheritFormer(port, { from, to }, 'nonces');
+    keepJoined(port, { from, to, at });
+  }
+  const moves = [...renamed, ...taken];
+  for (const move of moves) inheritFormer(port, move, 'all');
   for (const { from, to } of moves) {
     port.later(sql`
       INSERT INTO sluice.former_trigger_keys (flow_id, trigger_key, former_flow_id, former_key)
@@ -77,7 +115,7 @@ export function* keepFormerTriggers(
       ON CONFLICT (flow_id, trigger_key, former_flow_id, former_key) DO UPDATE SET last_seq = NULL, reused_at = NULL`);
   }
   for (const { id, triggers } of changed) endFormer(port, { flowId: id, keys: triggers.keys, at });
-  for (const { slug, from } of handovers) {
+  for (const { slug, from } of taken) {
     const flow = flows.get(from.flowId);
     if (flow === undefined || changed.some(({ id }) => id === from.flowId)) continue;
     const newest = yield* newestRevision(port, flow);
@@ -92,10 +130,11 @@ function isSame(one: Trigger, other: Trigger): boolean {
   return one.flowId === other.flowId && one.triggerKey === other.triggerKey;
 }
 
-function inheritFormer(port: Port, { from, to }: Pick<Handover, 'from' | 'to'>): void {
+function inheritFormer(port: Port, { from, to }: Pick<Handover, 'from' | 'to'>, what: 'all' | 'nonces'): void {
+  const reusedAt = fixed(what === 'all' ? 'reused_at' : '0');
   port.later(sql`
     INSERT INTO sluice.former_trigger_keys (flow_id, trigger_key, former_flow_id, former_key, last_seq, reused_at)
-    SELECT ${to.flowId}, ${to.triggerKey}, former_flow_id, former_key, last_seq, reused_at
+    SELECT ${to.flowId}, ${to.triggerKey}, former_flow_id, former_key, last_seq, ${reusedAt}
     FROM sluice.former_trigger_keys
     WHERE flow_id = ${from.flowId} AND trigger_key = ${from.triggerKey}
       AND (former_flow_id <> ${to.flowId} OR former_key <> ${to.triggerKey})
@@ -108,9 +147,25 @@ function inheritFormer(port: Port, { from, to }: Pick<Handover, 'from' | 'to'>):
 
 function endFormer(port: Port, { flowId, keys, at }: { flowId: string; keys: readonly string[]; at: number }): void {
   port.later(sql`
-    UPDATE sluice.former_trigger_keys SET reused_at = ${at},
+    UPDATE sluice.former_trigger_keys SET reused_at = coalesce(reused_at, ${at}),
       last_seq = (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM sluice.nonces_seq_seq)
     WHERE former_flow_id = ${flowId} AND former_key = ANY (${keys}) AND last_seq IS NULL`);
+}
+
+/**
+ * Nonces that the one has accepted are known to the other, so that nothing is new at the slug once the one has left it. The
+ * keys and the events of the one from now on are not the other's: both start runs for them.
+ */
+function keepJoined(port: Port, { from, to, at }: Pick<Handover, 'from' | 'to'> & { readonly at: number }): void {
+  port.later(sql`
+    INSERT INTO sluice.former_trigger_keys (flow_id, trigger_key, former_flow_id, former_key, reused_at)
+    VALUES (${to.flowId}, ${to.triggerKey}, ${from.flowId}, ${from.triggerKey}, 0)
+    ON CONFLICT (flow_id, trigger_key, former_flow_id, former_key) DO UPDATE SET
+      last_seq = NULL, reused_at = coalesce(former_trigger_keys.reused_at, ${at})`);
+  port.later(sql`
+    UPDATE sluice.former_trigger_keys SET reused_at = coalesce(reused_at, ${at})
+    WHERE flow_id = ${from.flowId} AND trigger_key = ${from.triggerKey}
+      AND former_flow_id = ${to.flowId} AND former_key = ${to.triggerKey}`);
 }
 
 export const routeVerbs: Verbs<'listRoutes'> = {

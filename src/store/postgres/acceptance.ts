@@ -22,19 +22,37 @@ import {
   type TriggerKey,
 } from '../decisions/nonce-names.ts';
 import { lanesOf, waiting } from '../decisions/order.ts';
-import { lockLanes, orderRows } from '../decisions/order-rows.ts';
+import { lockLanes, type OrderRows, orderRows } from '../decisions/order-rows.ts';
+import type { Held } from '../decisions/release.ts';
+import { acceptShared, type SharedCall } from '../decisions/shared-acceptance.ts';
 import { sharedPinRows } from '../decisions/sub-run-rows.ts';
 import { whyClosed } from '../decisions/sub-runs.ts';
 import { digestOf, eventDigest, nonceAlias, nonceDigest } from '../digest.ts';
 import { bodyDigestOf, runRow } from '../new-rows.ts';
-import type { Acceptance, AcceptResult, BirthLease, FlowRecord, HoldResult } from '../store.ts';
+import type {
+  Acceptance,
+  AcceptResult,
+  BirthLease,
+  FlowRecord,
+  HoldResult,
+  SharedAcceptance,
+  SharedResult,
+} from '../store.ts';
 import { type NameRow, Names } from './names.ts';
 import { NewRows } from './new-rows.ts';
 import type { Operations } from './operation.ts';
 import { jsonRows, type Sql } from './sql.ts';
 
-export const acceptanceOperations: Operations<'accept' | 'holdDelivery'> = {
+export const acceptanceOperations: Operations<'accept' | 'acceptShared' | 'holdDelivery'> = {
   accept: { purpose: 'accept', run: acceptOne },
+  acceptShared: {
+    purpose: 'write',
+    changes: (_, result) =>
+      (result.kind === 'shared' ? result.fates : [])
+        .filter(({ kind }) => kind === 'held')
+        .map(({ flowId }) => ({ kind: 'flow', flowId })),
+    run: acceptSharedOne,
+  },
   holdDelivery: {
     purpose: 'write',
     changes: ({ run }, { kind }) => (kind === 'held' ? [{ kind: 'flow', flowId: run.flowId }] : []),
@@ -47,18 +65,36 @@ export interface GivenAcceptance {
   readonly lease?: BirthLease | undefined;
 }
 
+/** None of it is held. */
+export interface GivenShared {
+  readonly members: readonly SharedAcceptance[];
+}
+
 async function acceptOne(sql: Sql, acceptance: Acceptance, lease?: BirthLease): Promise<AcceptResult> {
   const [result] = await acceptAll(sql, [{ acceptance, lease }]);
-  if (result === undefined) throw new Error('The acceptance has no result.');
+  if (result === undefined || !isAlone(result)) throw new Error('The acceptance has no result.');
   return result;
+}
+
+/** Whether it is what became of a delivery to one trigger. */
+export function isAlone(result: AcceptResult | SharedResult): result is AcceptResult {
+  return result.kind !== 'shared' && result.kind !== 'repeated' && !('flowId' in result);
 }
 
 /**
  * Accepts many in one transaction, each as if those before it were stored: a few statements ask what all of them will,
  * the decision is made for one after the other over these answers, and a few statements write what they come to.
  */
-export async function acceptAll(sql: Sql, given: readonly GivenAcceptance[]): Promise<AcceptResult[]> {
-  const calls = given.map(callOf);
+export async function acceptAll(
+  sql: Sql,
+  given: readonly (GivenAcceptance | GivenShared)[],
+): Promise<(AcceptResult | SharedResult)[]> {
+  const each = given.map((one) =>
+    'members' in one ? { members: one.members.map(sharedCall) } : { call: callOf(one) },
+  );
+  const calls = each.flatMap(({ members, call }) =>
+    call === undefined ? members.map((member) => member.call) : [call],
+  );
   const [flows, names] = await Promise.all([
     decide(
       shareFlows(
@@ -70,25 +106,69 @@ export async function acceptAll(sql: Sql, given: readonly GivenAcceptance[]): Pr
   ]);
   const written = new NewRows(sql);
   const rows = acceptanceRows(sql, { flows: flowRowsOf(flows), names, written });
-  const joining = calls.filter(({ order }) => order !== undefined).map((call) => ({ ...call, id: call.runId }));
-  // In one order: else two transactions that join the same lanes could block each other.
-  if (joining.length > 0) lockLanes(sql.port, await decide(lanesOf(rows, joining)));
-  const results: AcceptResult[] = [];
-  for (const call of calls) results.push(await decide(accept(rows, call)));
+  await lockOrders(sql, rows, calls);
+  const results: (AcceptResult | SharedResult)[] = [];
+  for (const { members, call } of each) {
+    if (call !== undefined) results.push(await decide(accept(rows, call)));
+    else {
+      const sharing = { port: sql.port, flows: rows, bounds: sql.bounds.held, rowsOf: () => known(rows) };
+      results.push(notFull(await decide(acceptShared(members, sharing))));
+    }
+  }
   names.settle(sql);
   written.write();
   return results;
 }
 
-async function holdDelivery(sql: Sql, acceptance: Acceptance): Promise<HoldResult> {
-  const call = callOf({ acceptance });
-  const { run } = acceptance;
-  const held = {
-    run: runRow(run, call.idempotencyKey),
+/** In one order: else two transactions that join the same lanes could block each other. */
+async function lockOrders(sql: Sql, rows: OrderRows, calls: readonly AcceptCall[]): Promise<void> {
+  const joining = calls.filter(({ order }) => order !== undefined).map((call) => ({ ...call, id: call.runId }));
+  if (joining.length > 0) lockLanes(sql.port, await decide(lanesOf(rows, joining)));
+}
+
+function sharedCall({ acceptance, start, lease }: SharedAcceptance): SharedCall<AcceptCall> {
+  const call = callOf({ acceptance, lease });
+  const held = start === 'later' ? heldOf(call) : undefined;
+  return { call, start, outcome: acceptance.delivery?.outcome, held };
+}
+
+function heldOf({ acceptance: { run }, idempotencyKey, nonce }: AcceptCall): Held {
+  return {
+    run: runRow(run, idempotencyKey),
     keys: searchKeyRows(run.searchKeys),
     body: run.trigger.body,
-    isVerified: call.nonce?.isVerified === true,
+    isVerified: nonce?.isVerified === true,
   };
+}
+
+function notFull<Result>(result: Result | 'full'): Result {
+  if (result === 'full') throw new StoreUnavailableError('the limit of held deliveries is reached');
+  return result;
+}
+
+/** Some of it is held: their flows are locked one after the other, before its names are claimed. */
+async function acceptSharedOne(sql: Sql, given: readonly SharedAcceptance[]): Promise<SharedResult> {
+  const members = given.map(sharedCall);
+  const calls = members.map(({ call }) => call);
+  const written = new NewRows(sql);
+  const flows = sharingFlowRows(sql.port);
+  let names: ClaimedNames | undefined;
+  const claimNames = async () => {
+    names = await ClaimedNames.take(sql, calls);
+    const rows = acceptanceRows(sql, { flows, names, written });
+    await lockOrders(sql, rows, calls);
+    return rows;
+  };
+  const sharing = { port: sql.port, flows, bounds: sql.bounds.held, rowsOf: () => awaited(claimNames()) };
+  const result = notFull(await decide(acceptShared(members, sharing)));
+  names?.settle(sql);
+  written.write();
+  return result;
+}
+
+async function holdDelivery(sql: Sql, acceptance: Acceptance): Promise<HoldResult> {
+  const call = callOf({ acceptance });
+  const held = heldOf(call);
   const written = new NewRows(sql);
   let names: ClaimedNames | undefined;
   const claimNames = async () => {
@@ -96,8 +176,7 @@ async function holdDelivery(sql: Sql, acceptance: Acceptance): Promise<HoldResul
     return acceptanceRows(sql, { flows: sharingFlowRows(sql.port), names, written });
   };
   const rowsOf = () => awaited(claimNames());
-  const result = await decide(hold(sql.port, call, { held, bounds: sql.bounds.held, rowsOf }));
-  if (result === 'full') throw new StoreUnavailableError('the limit of held deliveries is reached');
+  const result = notFull(await decide(hold(sql.port, call, { held, bounds: sql.bounds.held, rowsOf })));
   names?.settle(sql);
   written.write();
   return result;
@@ -446,9 +525,9 @@ function acceptanceRows(sql: Sql, { flows, names, written }: Transaction): Accep
     keepEvent({ eventRow }) {
       if (eventRow !== undefined) events.keep(eventRow);
     },
-    keepDelivery({ runId: ownRunId, acceptance: { delivery, run } }, { runId, isReplay, outcome }) {
+    keepDelivery({ runId: ownRunId, acceptance: { delivery, run } }, { runId, isReplay, outcome, shares }) {
       if (delivery === undefined) return;
-      const kept = { ...delivery, ...(isReplay && asReplay(delivery)), ...(outcome && { outcome }), runId };
+      const kept = { ...delivery, ...(isReplay && asReplay(delivery)), ...(outcome && { outcome }), runId, shares };
       if (runId === ownRunId) written.addDelivery({ ...kept, searchKeys: undefined }, null);
       else written.addDelivery(kept, run.trigger.body);
     },

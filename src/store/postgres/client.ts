@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import { SHARE_MS } from '../shared-commits.ts';
-import type { AcceptResult, Store, Wakeable } from '../store.ts';
-import { acceptAll, acceptanceOperations, type GivenAcceptance } from './acceptance.ts';
+import type { AcceptResult, SharedResult, Store, Wakeable } from '../store.ts';
+import { acceptAll, type GivenAcceptance, type GivenShared, isAlone } from './acceptance.ts';
 import { type AdvanceAnswer, type AdvanceCall, advanceAll, isPlain } from './advance-batch.ts';
 import { announce } from './announce.ts';
 import { type ConnectionOptions, type Connections, createConnections, type Purpose } from './connections.ts';
@@ -121,12 +121,15 @@ function membersOf(connections: Connections): Pick<Store, keyof typeof operation
       },
     ]),
   );
-  const acceptOne = grouped<GivenAcceptance, AcceptResult>({
+  const acceptOne = grouped<GivenAcceptance | GivenShared, AcceptResult | SharedResult>({
     shareMs: () => SHARE_MS.accept,
     width: connections.acceptConnections,
     runAll: (calls) => connections.transactTracked('accept', (sql) => acceptAll(sql, calls)),
-    runAlone: ({ acceptance, lease }) =>
-      connections.transactTracked('accept', (sql) => acceptanceOperations.accept.run(sql, acceptance, lease)),
+    runAlone: async (call) => {
+      const [result] = await connections.transactTracked('accept', (sql) => acceptAll(sql, [call]));
+      if (result === undefined) throw new Error('The acceptance has no result.');
+      return result;
+    },
   });
   // One at a time, and apart from acceptances: a flood of refused deliveries keeps none of them waiting.
   const recordOne = grouped<DeliveryRecord, 'recorded'>({
@@ -157,7 +160,17 @@ function membersOf(connections: Connections): Pick<Store, keyof typeof operation
       const advanceIt = isPlain(outcome) ? advanceOne : advanceAlone;
       return connections.tracked(async () => (await advanceIt({ outcome, lease })).advance);
     },
-    accept: (acceptance, lease) => connections.tracked(() => acceptOne({ acceptance, lease })),
+    accept: (acceptance, lease) =>
+      connections.tracked(async () => {
+        const result = await acceptOne({ acceptance, lease });
+        if (!isAlone(result)) throw new Error('A delivery to one trigger has the result of a shared one.');
+        return result;
+      }),
+    acceptShared: (members) => {
+      // The others are told of what is held.
+      if (members.some(({ start }) => start === 'later')) return own.acceptShared(members);
+      return connections.tracked(async () => (await acceptOne({ members })) as SharedResult);
+    },
     recordDelivery: (record) => connections.tracked(async () => void (await recordOne(record))),
   };
 }

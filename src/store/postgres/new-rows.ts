@@ -2,7 +2,17 @@ import type { DeliveryRecord } from '../../model/delivery.ts';
 import type { SearchKeys } from '../../model/search-keys.ts';
 import { type SearchKeyRow, searchKeyRows } from '../../model/text.ts';
 import { countDelivery, countRun } from '../decisions/counts.ts';
-import { DELIVERY_COLUMNS, deliveryRow, ROW_BYTES, RUN_COLUMNS, runRow, STEP_COLUMNS, stepRows } from '../new-rows.ts';
+import {
+  DELIVERY_COLUMNS,
+  deliveryRow,
+  ROW_BYTES,
+  RUN_COLUMNS,
+  runRow,
+  SHARE_COLUMNS,
+  STEP_COLUMNS,
+  shareRows,
+  stepRows,
+} from '../new-rows.ts';
 import type { BirthLease, NewRun } from '../store.ts';
 import { givenRows, TABLES } from '../tables.ts';
 import { partsOf } from './counters.ts';
@@ -17,6 +27,7 @@ export class NewRows {
   readonly #runs = new Rows();
   readonly #steps: Row[] = [];
   readonly #pins: Row[] = [];
+  readonly #shares: Row[] = [];
   readonly #keys = { delivery: [] as Row[], run: [] as Row[] };
 
   constructor(sql: Sql) {
@@ -27,7 +38,10 @@ export class NewRows {
   addDelivery(delivery: DeliveryRecord, body: Uint8Array | null): void {
     const row = deliveryRow(delivery);
     const keys = searchKeyRows(delivery.searchKeys);
-    const keptBytes = bytesOf(row) + bytesOfKeys(keys) + (body?.byteLength ?? 0) + ROW_BYTES;
+    const shares = shareRows(delivery.id, delivery.shares);
+    const sharesBytes = shares.reduce((sum, share) => sum + bytesOf(share), 0);
+    const keptBytes = bytesOf(row) + bytesOfKeys(keys) + sharesBytes + (body?.byteLength ?? 0) + ROW_BYTES;
+    this.#shares.push(...shares);
     this.#deliveries.add({ ...row, kept_bytes: keptBytes }, body);
     this.addKeys('delivery', delivery.id, delivery.searchKeys);
     const { violations } = row;
@@ -69,6 +83,7 @@ export class NewRows {
       ...(this.#keys.delivery.length === 0
         ? []
         : [insertRows('delivery_keys', ['delivery_id', 'name', 'folded', 'value'], this.#keys.delivery)]),
+      ...(this.#shares.length === 0 ? [] : [insertRows('delivery_shares', SHARE_COLUMNS, this.#shares)]),
       ...(this.#keys.run.length === 0
         ? []
         : [insertRows('run_keys', ['run_id', 'name', 'folded', 'value'], this.#keys.run)]),

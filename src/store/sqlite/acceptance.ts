@@ -24,6 +24,8 @@ import {
   type TriggerKey,
 } from '../decisions/nonce-names.ts';
 import { orderRows } from '../decisions/order-rows.ts';
+import type { Held } from '../decisions/release.ts';
+import { acceptShared, type SharedCall } from '../decisions/shared-acceptance.ts';
 import { insertPins, pinRows } from '../decisions/sub-run-rows.ts';
 import { eventDigest, nonceAlias, nonceDigest } from '../digest.ts';
 import {
@@ -48,6 +50,8 @@ import type {
   NewRun,
   NonceClaim,
   Pins,
+  SharedAcceptance,
+  SharedResult,
 } from '../store.ts';
 import { rememberInBatch } from './batch.ts';
 import { DELIVERY, prepareInsertDelivery, type SentDelivery, sentDelivery } from './deliveries.ts';
@@ -57,6 +61,7 @@ import { portOf } from './port.ts';
 
 export const acceptanceOperations = {
   accept: { thread: 'writer', prepare: prepareAccept },
+  acceptShared: { thread: 'writer', prepare: prepareAcceptShared },
   holdDelivery: { thread: 'writer', prepare: prepareHoldDelivery },
 } as const;
 
@@ -132,8 +137,15 @@ export function sentAcceptance(acceptance: Acceptance, lease?: BirthLease): Sent
 
 /** Headers are stored once, with the run, where the delivery shows all of them. */
 function withoutShared(delivery: SentDelivery, [run]: SentRun): SentDelivery {
-  const [row, keys] = delivery;
-  return row[DELIVERY.headers] === run[RUN.trigger_headers] ? [row.with(DELIVERY.headers, null), keys] : delivery;
+  const [row, ...others] = delivery;
+  return row[DELIVERY.headers] === run[RUN.trigger_headers] ? [row.with(DELIVERY.headers, null), ...others] : delivery;
+}
+
+/** A delivery to several triggers as it is sent to the writer, without its body. */
+type SentShared = readonly (readonly [sent: SentAcceptance, start: SharedAcceptance['start']])[];
+
+export function sentShared(members: readonly SharedAcceptance[]): SentShared {
+  return listOf(members, ({ acceptance, start, lease }) => [sentAcceptance(acceptance, lease), start] as const);
 }
 
 /** An acceptance in the writer, with the rows to store. */
@@ -191,15 +203,28 @@ function prepareHoldDelivery(
   const rows = prepareAcceptanceRows(db, state);
   return (sent, body) => {
     const call = callOf(sent, body);
-    const [row, , keys] = call.run;
-    const run = Object.fromEntries(RUN_COLUMNS.map((column, place) => [column, row[place]])) as RunRow;
-    return decideNow(
-      hold(portOf(db), call, {
-        held: { run, keys, body, isVerified: call.nonce?.isVerified === true },
-        bounds: state.held,
-        rowsOf: () => known(rows),
-      }),
-    );
+    return decideNow(hold(portOf(db), call, { held: heldOf(call), bounds: state.held, rowsOf: () => known(rows) }));
+  };
+}
+
+function heldOf({ run: [row, , keys], body, nonce }: AcceptCall): Held {
+  const run = Object.fromEntries(RUN_COLUMNS.map((column, place) => [column, row[place]])) as RunRow;
+  return { run, keys, body, isVerified: nonce?.isVerified === true };
+}
+
+function prepareAcceptShared(
+  db: Database,
+  state: WriterState,
+): (sent: SentShared, body: Uint8Array) => SharedResult | 'full' {
+  const rows = prepareAcceptanceRows(db, state);
+  return (sent, body) => {
+    const members = sent.map(([acceptance, start]): SharedCall<AcceptCall> => {
+      const call = callOf(acceptance, body);
+      const outcome = call.delivery?.[0][DELIVERY.outcome] as SharedCall<AcceptCall>['outcome'] | null | undefined;
+      return { call, start, outcome: outcome ?? undefined, ...(start === 'later' && { held: heldOf(call) }) };
+    });
+    const port = portOf(db);
+    return decideNow(acceptShared(members, { port, flows: rows, bounds: state.held, rowsOf: () => known(rows) }));
   };
 }
 
@@ -258,15 +283,17 @@ function prepareAcceptanceRows(db: Database, { indexes }: WriterState): Acceptan
     keepKey: ({ flowId, triggerKey, idempotencyKey, bodySha256, runId, run: [row] }) =>
       insertKey.run(flowId, triggerKey, idempotencyKey, bodySha256, runId, row[RUN.started_at] ?? null),
     keepEvent: (call) => events.keep(call),
-    keepDelivery({ delivery, runId: ownRunId, run: [run], body }, { runId, isReplay, outcome }) {
+    keepDelivery({ delivery, runId: ownRunId, run: [run], body }, { runId, isReplay, outcome, shares }) {
       if (delivery === undefined) return;
       const [row, keys] = delivery;
+      const sentAs = (sent: readonly SentValue[], own: typeof keys): SentDelivery =>
+        shares === undefined ? [sent, own] : [sent, own, shares];
       const judged = isReplay ? replayed(row) : row;
       const kept = outcome === undefined ? judged : judged.with(DELIVERY.outcome, outcome);
-      if (runId === ownRunId) insertDelivery(kept, [], null);
+      if (runId === ownRunId) insertDelivery(sentAs(kept, []), null);
       else {
         const headers = kept[DELIVERY.headers] ?? run[RUN.trigger_headers] ?? null;
-        insertDelivery(kept.with(DELIVERY.run_id, runId).with(DELIVERY.headers, headers), keys, body);
+        insertDelivery(sentAs(kept.with(DELIVERY.run_id, runId).with(DELIVERY.headers, headers), keys), body);
       }
     },
     countKeyUse({ flowId, triggerKey, verifiedBy, delivery }) {

@@ -5,7 +5,7 @@ import type { DeliveryRecord } from '../../model/delivery.ts';
 import { SOLE_OWNER } from '../../model/runtime-keys.ts';
 import type { ChainKey } from '../activity-chain.ts';
 import { SHARE_MS, SharedCommits } from '../shared-commits.ts';
-import type { Acceptance, StepOutcome, Store } from '../store.ts';
+import type { Acceptance, SharedAcceptance, StepOutcome, Store } from '../store.ts';
 import {
   type Answer,
   type Call,
@@ -142,7 +142,10 @@ function memberOf(
     const shareMs = shareMsOf(name, one);
     const value = await (rows === undefined
       ? thread.call(name, [first === undefined ? one : first.pack(one), ...others], { shareMs })
-      : thread.call(name, [rows(...given)], { body: bodyOf(one as Acceptance | DeliveryRecord), shareMs }));
+      : thread.call(name, [rows(...given)], {
+          body: bodyOf(one as Acceptance | DeliveryRecord | SharedAcceptance[]),
+          shareMs,
+        }));
     return answer === undefined ? value : answer.unpack(value);
   };
 }
@@ -150,10 +153,13 @@ function memberOf(
 /** How long a call may wait for others to share its commit. */
 function shareMsOf(name: OperationName, given: unknown): number {
   if (name === 'advance') return (given as StepOutcome).mayShareCommit === true ? SHARE_MS.advance : 0;
+  if (name === 'acceptShared') return SHARE_MS.accept;
   return name === 'accept' || name === 'recordDelivery' ? SHARE_MS[name] : 0;
 }
 
-function bodyOf(given: Acceptance | DeliveryRecord): Uint8Array | null {
+function bodyOf(given: Acceptance | DeliveryRecord | readonly SharedAcceptance[]): Uint8Array | null {
+  // One delivery: all of them have its bytes.
+  if ('length' in given) return given[0]?.acceptance.run.trigger.body ?? null;
   return 'run' in given ? given.run.trigger.body : given.body;
 }
 

@@ -332,6 +332,7 @@ function apply(db: Database, { version, name, sql }: Migration): void {
 const LOG_TABLES = [
   'deliveries',
   'delivery_keys',
+  'delivery_shares',
   'delivery_counts',
   'delivery_hours',
   'delivery_totals',

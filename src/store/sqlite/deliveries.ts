@@ -1,10 +1,19 @@
 import type { Database, Statement } from 'better-sqlite3';
-import type { DeliveryRecord } from '../../model/delivery.ts';
+import type { DeliveryRecord, DeliveryShare } from '../../model/delivery.ts';
 import { type SearchKeyRow, searchKeyRows } from '../../model/text.ts';
 import { countDelivery } from '../decisions/counts.ts';
 import { decideNow } from '../decisions/decision.ts';
 import { boundLog } from '../decisions/removal.ts';
-import { DELIVERY_COLUMNS, deliveryRow, placesOf, ROW_BYTES, type SentValue, valuesOf } from '../new-rows.ts';
+import {
+  DELIVERY_COLUMNS,
+  deliveryRow,
+  placesOf,
+  ROW_BYTES,
+  type SentValue,
+  SHARE_COLUMNS,
+  shareRows,
+  valuesOf,
+} from '../new-rows.ts';
 import type { StoreOptions } from './messages.ts';
 import { portOf } from './port.ts';
 
@@ -13,31 +22,40 @@ export const deliveryOperations = {
 } as const;
 
 /** A delivery as it is sent to the writer, without its body. */
-export type SentDelivery = readonly [row: readonly SentValue[], keys: readonly SearchKeyRow[]];
+export type SentDelivery = readonly [
+  row: readonly SentValue[],
+  keys: readonly SearchKeyRow[],
+  shares?: readonly DeliveryShare[],
+];
 
 export const DELIVERY = placesOf(DELIVERY_COLUMNS);
 
 export function sentDelivery(record: DeliveryRecord): SentDelivery {
-  return [valuesOf(DELIVERY_COLUMNS, deliveryRow(record)), searchKeyRows(record.searchKeys)];
+  const sent = [valuesOf(DELIVERY_COLUMNS, deliveryRow(record)), searchKeyRows(record.searchKeys)] as const;
+  return record.shares === undefined ? sent : [...sent, record.shares];
 }
 
 function prepareRecordDelivery(db: Database): (sent: SentDelivery, body?: Uint8Array) => void {
   const insert = prepareInsertDelivery(db);
-  return ([row, keys], body = undefined) => insert(row, keys, body ?? null);
+  return (sent, body = undefined) => insert(sent, body ?? null);
 }
 
-export function prepareInsertDelivery(
-  db: Database,
-): (row: readonly SentValue[], keys: readonly SearchKeyRow[], body: Uint8Array | null) => void {
+export function prepareInsertDelivery(db: Database): (sent: SentDelivery, body: Uint8Array | null) => void {
   const insert = db.prepare<unknown[]>(`
     INSERT INTO deliveries (${DELIVERY_COLUMNS.join(', ')}, body, kept_bytes) VALUES (${DELIVERY_COLUMNS.map(() => '?').join(', ')}, ?, ?)`);
   const insertKeys = prepareInsertKeys(db);
+  const insertShare = db.prepare<SentValue[]>(
+    `INSERT INTO delivery_shares (${SHARE_COLUMNS.join(', ')}) VALUES (${SHARE_COLUMNS.map(() => '?').join(', ')})`,
+  );
   const { count } = portOf(db);
-  return (row, keys, body) => {
-    const keptBytes = bytesOf(row) + bytesOf(keys.flat()) + (body?.byteLength ?? 0) + ROW_BYTES;
-    insert.run(row, body, keptBytes);
+  return ([row, keys, shares], body) => {
     const id = row[DELIVERY.id] as string;
+    const rowsOfShares = shareRows(id, shares).map((share) => valuesOf(SHARE_COLUMNS, share));
+    const keptBytes =
+      bytesOf(row) + bytesOf(keys.flat()) + bytesOf(rowsOfShares.flat()) + (body?.byteLength ?? 0) + ROW_BYTES;
+    insert.run(row, body, keptBytes);
     insertKeys(id, keys);
+    for (const share of rowsOfShares) insertShare.run(...share);
     const delivery = {
       id,
       flowId: row[DELIVERY.flow_id] as string | null,

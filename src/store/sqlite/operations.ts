@@ -7,8 +7,8 @@ import { decideNow } from '../decisions/decision.ts';
 import { keepLedgerTime } from '../decisions/ledger-time.ts';
 import type { Answer, Given } from '../decisions/verb.ts';
 import { verbsWith } from '../decisions/verbs.ts';
-import type { HoldResult, LargeRunInput, RunInput, StorageMeasure, Store } from '../store.ts';
-import { acceptanceOperations, sentAcceptance, type WriterState } from './acceptance.ts';
+import type { HoldResult, LargeRunInput, RunInput, SharedResult, StorageMeasure, Store } from '../store.ts';
+import { acceptanceOperations, sentAcceptance, sentShared, type WriterState } from './acceptance.ts';
 import { deliveryOperations, sentDelivery } from './deliveries.ts';
 import { forgetRunKeys, RUN_KEY_TABLES } from './key-index.ts';
 import type { Member, OperationName, StoreOptions, ThreadRole } from './messages.ts';
@@ -35,18 +35,19 @@ const asText = {
   unpack: <Value>(text: string | undefined) => (text === undefined ? undefined : parseJson(text)) as Value,
 };
 
+/** What may be held, but for what does not fit. */
+const unlessFull = {
+  pack: (result: unknown) => result,
+  unpack<Result>(result: Result | 'full'): Result {
+    if (result === 'full') throw new StoreUnavailableError('the limit of held deliveries is reached');
+    return result;
+  },
+};
+
 const ownCrossings = {
   accept: { rows: sentAcceptance },
-  holdDelivery: {
-    rows: sentAcceptance,
-    answer: {
-      pack: (result) => result,
-      unpack(result: HoldResult | 'full') {
-        if (result === 'full') throw new StoreUnavailableError('the limit of held deliveries is reached');
-        return result;
-      },
-    },
-  },
+  acceptShared: { rows: sentShared, answer: { ...unlessFull, unpack: unlessFull.unpack<SharedResult> } },
+  holdDelivery: { rows: sentAcceptance, answer: { ...unlessFull, unpack: unlessFull.unpack<HoldResult> } },
   recordDelivery: { rows: sentDelivery },
   advance: { first: asText, answer: asText },
   deliverSignal: { first: asText },
@@ -74,7 +75,7 @@ type Run<Name extends OperationName> = (
   ...args: OwnCrossing<Name> extends { rows(...given: never[]): infer Sent }
     ? [sent: Sent, body: Uint8Array]
     : Parameters<Member<Name>>
-) => Answer<Name> | (Name extends 'holdDelivery' ? 'full' : never);
+) => Answer<Name> | (Name extends 'holdDelivery' | 'acceptShared' ? 'full' : never);
 
 /** Names the thread that runs a member, and prepares its statements, once for each connection. */
 type Operation<Name extends OperationName> =
