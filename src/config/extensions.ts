@@ -19,6 +19,7 @@ import type { SignatureSettings } from '../webhooks/gates/signature.ts';
 import type { NameKey } from '../webhooks/key-names.ts';
 import { createCertificates } from '../webhooks/schemes/certificates.ts';
 import { createSchemeRegistry, type SchemeOptions } from '../webhooks/schemes/resolve.ts';
+import { sharingBy } from '../webhooks/sharing.ts';
 import { isPostgres } from './database.ts';
 import { type Environment, SettingsError } from './settings.ts';
 import type { Settings } from './settings-schema.ts';
@@ -111,7 +112,8 @@ export function prepareExtensions({
   const checks = [webhookChecks(gates, settings.enforcementMode), stepChecks(settings), leavesAlertFlow];
   // SQLite's file has a key beside it.
   const sealsSecrets = settings.storeKey !== undefined || !isPostgres(settings.databaseUrl);
-  const common = { strict: settings.strictManifests, handlers, checks, sealsSecrets };
+  const whyApart = sharingBy({ preparer: gates, defaultMode: settings.enforcementMode });
+  const common = { strict: settings.strictManifests, handlers, checks, sealsSecrets, whyApart };
   const secretInputs = (stepType: string) => handlers.get(stepType)?.secretInputs ?? [];
   return {
     handlers,

@@ -117,6 +117,13 @@ export function accessChangeOf({ after, before, known, gates, gatesBefore = gate
       before: was ? describeEntrance(was) : null,
       after: describeEntrance(is),
     };
+    if (was !== undefined && !own.has(name) && joins(earlier, route)) {
+      const reasons = [
+        `Deliveries to it start runs of ${earlier?.trigger?.flowName}, and of this flow too from now on.`,
+      ];
+      add(name, [earlier, route], { ...about, before: null, access: 'wider', reasons });
+      continue;
+    }
     if (was === undefined) {
       const reasons = ['The route is new, and no signature is enforced.'];
       if (!isVerified(is)) add(name, [earlier, route], { ...about, access: 'wider', reasons });
@@ -140,6 +147,12 @@ export function accessChangeOf({ after, before, known, gates, gatesBefore = gate
   }
   const found = [...routes.values()];
   return { access: widest(found.map(({ access }) => access)), routes: found, fields };
+}
+
+/** Whether a trigger comes to a slug that another flow has and shares: nobody else gets in, and what comes starts more. */
+function joins(earlier: Route | undefined, route: Route): boolean {
+  const [one, other] = [earlier?.trigger, route.trigger];
+  return one?.inputs.webhookShared === true && other?.inputs.webhookShared === true && one.flowId !== other.flowId;
 }
 
 /** Whether more get in by a route that was there. */

@@ -10,10 +10,12 @@ import { inTurns } from '../model/turns.ts';
 import type { DeployedRevision, FlowRecord, Store } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
 import { widest } from '../webhooks/access.ts';
+import { sharingBy, type WhyApart } from '../webhooks/sharing.ts';
 import { findReplaced, flowIdChanged } from './changes/index.ts';
 import { type AccessChange, accessChangeOf, formerRoute, knownRoutes, NO_CHANGE, type Route } from './deploy-access.ts';
 import { busyRefusal, earlierText, planDeploy } from './deploy-plan.ts';
 import {
+  claimsOf,
   openRevision,
   refreshFlow,
   reopenFlows,
@@ -382,7 +384,7 @@ class FlowDeployer implements Deployer {
     const { catalog, onDeployed } = this.#services;
     for (const { record, loaded, replaced } of flows) {
       const old = replaced && catalog.find(replaced.id);
-      if (old !== undefined) catalog.put({ ...old, loaded: withoutNames(old.loaded, takenNames([loaded])) });
+      if (old !== undefined) catalog.put({ ...old, loaded: withoutNames(old.loaded, claimsOf(loaded)) });
       catalog.put({ record, loaded });
     }
     onDeployed();
@@ -466,25 +468,23 @@ function folderOf(
   const gone = before.filter(({ record }) => !ids.has(record.id) && (isWholeFolder || !record.isEnabled));
   const goneIds = new Set(gone.map(({ record }) => record.id));
   const known = knownRoutes(before, former);
+  const entrances = { preparer: gates, defaultMode: settings.enforcementMode };
   return {
-    accessOf: (after, revision) =>
-      accessChangeOf({
-        after,
-        before: revision,
-        known,
-        gates: { preparer: gates, defaultMode: settings.enforcementMode },
-      }),
+    accessOf: (after, revision) => accessChangeOf({ after, before: revision, known, gates: entrances }),
     replacedBy(flow) {
       const found = findReplaced({ next: identityOf(flow), deployed, goneIds });
       const name = deployed.find(({ id }) => id === found?.id)?.name;
       return found && name !== undefined ? { ...found, name } : undefined;
     },
-    after: (deploying) => flowsAfter(deploying, catalog.list()),
+    after: (deploying) => flowsAfter(deploying, { before: catalog.list(), whyApart: sharingBy(entrances) }),
   };
 }
 
 /** By name and id: each of perhaps thousands of flows asks. */
-function flowsAfter(deploying: readonly LoadedFlow[], before: readonly DeployedFlow[]): FlowsAfter {
+function flowsAfter(
+  deploying: readonly LoadedFlow[],
+  { before, whyApart }: { readonly before: readonly DeployedFlow[]; readonly whyApart: WhyApart },
+): FlowsAfter {
   const former = new Map(before.map(({ record, loaded }) => [record.id, loaded]));
   const next = new Map([...former, ...deploying.map((flow) => [flow.manifest.id, flow] as const)]);
   const owners = new Map<string, FlowRecord[]>();
@@ -511,13 +511,23 @@ function flowsAfter(deploying: readonly LoadedFlow[], before: readonly DeployedF
   return {
     clashOf(flow, replacedId) {
       const isOther = ({ id }: FlowRecord) => id !== flow.manifest.id && id !== replacedId;
-      for (const name of takenNames([flow])) {
-        const owner = owners.get(name)?.find(isOther);
-        if (owner === undefined) continue;
-        return (
-          `The slug "${name}" belongs to the deployed flow "${owner.name}" (${owner.id}); remove it there, ` +
-          'before or in the same deploy, or disable that flow first.'
-        );
+      for (const [name, isShared] of claimsOf(flow)) {
+        for (const owner of owners.get(name)?.filter(isOther) ?? []) {
+          const other = next.get(owner.id);
+          if (!isShared || other === undefined || claimsOf(other).get(name) !== true) {
+            return (
+              `The slug "${name}" belongs to the deployed flow "${owner.name}" (${owner.id}); remove it there, ` +
+              'before or in the same deploy, or disable that flow first.'
+            );
+          }
+          const [one, another] = [flow, other].map((each) => triggerAt(each, name));
+          const why = one === undefined || another === undefined ? undefined : whyApart(one, another);
+          if (why === undefined) continue;
+          return (
+            `The slug "${name}" ${why}. The other is the deployed flow "${owner.name}" (${owner.id}); ` +
+            'deploy both together, by PUT flows, so that their gates stay the same.'
+          );
+        }
       }
       return undefined;
     },
@@ -552,6 +562,12 @@ function isSubset(some: readonly string[], all: readonly string[]): boolean {
   return some.every((each) => all.includes(each));
 }
 
+function triggerAt({ webhooks }: LoadedFlow, slug: string) {
+  return webhooks.find(({ inputs }) => inputs.webhookSlug?.toLowerCase() === slug);
+}
+
+/** A slug that others may have too says nothing of whose place a flow takes. */
 function identityOf({ manifest: { id, name }, webhooks }: LoadedFlow) {
-  return { id, name, slugs: webhooks.flatMap(({ inputs }) => inputs.webhookSlug ?? []) };
+  const own = webhooks.filter(({ inputs }) => inputs.webhookShared !== true);
+  return { id, name, slugs: own.flatMap(({ inputs }) => inputs.webhookSlug ?? []) };
 }

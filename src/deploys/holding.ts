@@ -4,7 +4,7 @@ import { levelOfRetry } from '../errors.ts';
 import { type Catalog, startsRuns } from '../flows/catalog.ts';
 import type { Engine } from '../flows/engine.ts';
 import type { Clock } from '../model/clock.ts';
-import type { HoldResult, Store } from '../store/store.ts';
+import type { HoldResult, SharedResult, Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { HeldDeliveries } from '../webhooks/receive.ts';
 
@@ -81,6 +81,11 @@ export function createHolding({ store, catalog, engine, clock, logger, metrics }
       const result = await counts.addTo(flowId, () => store.holdDelivery(acceptance));
       // The flow may have been resumed while this one was stored.
       if (result.kind === 'held') release(flowId);
+      return result;
+    },
+    async holdShared(flowIds, accept) {
+      const result = await counts.addToAll(flowIds, accept);
+      for (const { kind, flowId } of result.kind === 'shared' ? result.fates : []) if (kind === 'held') release(flowId);
       return result;
     },
     release,
@@ -179,6 +184,16 @@ function createCounts({ store, metrics }: Pick<HoldingServices, 'store' | 'metri
         if (result.kind === 'held') set(flowId, (counts.get(flowId) ?? 0) + 1);
         return result;
       }),
+    addToAll: (flowIds: readonly string[], accept: () => Promise<SharedResult>) => {
+      const counted = async () => {
+        const result = await accept();
+        for (const { kind, flowId } of result.kind === 'shared' ? result.fates : []) {
+          if (kind === 'held') set(flowId, (counts.get(flowId) ?? 0) + 1);
+        }
+        return result;
+      };
+      return flowIds.reduce((run, flowId) => () => changing(flowId, run), counted)();
+    },
     changeTo: <Answer extends { readonly left: number }>(flowId: string, releaseSome: () => Promise<Answer>) =>
       changing(flowId, async (own) => {
         const { underWay, begun } = own;

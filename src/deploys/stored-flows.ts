@@ -56,7 +56,7 @@ export async function restoreFlows(
   const problems: StoredProblem[] = [];
   const restored: Pick<DeployedFlow, 'record' | 'loaded'>[] = [];
   const stale: Stale[] = [];
-  const taken = new Set<string>();
+  const taken = new Map<string, boolean>();
   for (const { flow: record, revision } of deployed.sort(byClaim)) {
     const manifest = manifests.get(record.id);
     const isSame =
@@ -69,7 +69,7 @@ export async function restoreFlows(
         : await openRevision({ name: record.name, revision }, services, manifest ?? offered.get(record.id));
     const loaded = withoutNames(flow, taken);
     restored.push({ record, loaded });
-    for (const name of takenNames([loaded])) taken.add(name);
+    for (const [name, isShared] of claimsOf(loaded)) taken.set(name, isShared);
     problems.push(...lines.map((message) => ({ flowId: record.id, message: `warning ${message}` })));
     const found = await staleNeeds({ record, revision, loaded: flow }, services);
     if (found !== undefined) stale.push(found);
@@ -99,7 +99,7 @@ export async function reopenFlows(
     const given = takenNames([before]);
     const loaded = withoutNames(
       opened.flow,
-      new Set([...takenNames([opened.flow])].filter((slug) => !given.has(slug))),
+      new Map([...takenNames([opened.flow])].filter((slug) => !given.has(slug)).map((slug) => [slug, false])),
     );
     problems.push(...opened.problems.map((message) => ({ flowId: id, message: `warning ${message}` })));
     const { renewal, outcome } = (await staleNeeds({ record, revision, loaded }, services)) ?? {};
@@ -191,7 +191,7 @@ export async function refreshFlow(
     return;
   }
   const stored = await openRevision({ name: record.name, revision }, services, offered);
-  const taken = takenNames([stored.flow]);
+  const taken = claimsOf(stored.flow);
   for (const other of catalog.list()) {
     // The other process has given the slug to this flow.
     const loser = other.record.id === flowId ? other.loaded : withoutNames(other.loaded, taken);
@@ -209,6 +209,21 @@ function byClaim(one: DeployedRevision, other: DeployedRevision): number {
   return other.revision.createdAt - one.revision.createdAt;
 }
 
+/** Slugs of a flow, in lower case, and whether it shares each. */
+export function claimsOf({ manifest, ...flow }: LoadedFlow): Map<string, boolean> {
+  const claims = new Map<string, boolean>();
+  const triggers = [
+    ...flow.webhooks.map(({ triggerKey, inputs }) => ({ triggerKey, slug: inputs.webhookSlug })),
+    ...(flow.unserved ?? []),
+  ];
+  for (const { triggerKey, slug } of triggers) {
+    const trigger = manifest.triggers[triggerKey];
+    const isShared = trigger?.type === 'webhook' && trigger.inputs.webhookShared === true;
+    if (slug !== undefined) claims.set(slug.toLowerCase(), isShared);
+  }
+  return claims;
+}
+
 /** Slugs, in lower case: no two flows may have one name, and no other flow gets what is sent to a trigger that is not served. */
 export function takenNames(flows: readonly LoadedFlow[]): Set<string> {
   const slugs = flows.flatMap(({ webhooks, unserved = [] }) => [
@@ -218,9 +233,16 @@ export function takenNames(flows: readonly LoadedFlow[]): Set<string> {
   return new Set(slugs.flatMap((slug) => slug?.toLowerCase() ?? []));
 }
 
-/** The flow without the webhook triggers that answer to names of others. */
-export function withoutNames(flow: LoadedFlow, names: ReadonlySet<string>): LoadedFlow {
-  const isOwn = (slug: string | undefined) => !names.has(slug?.toLowerCase() ?? '');
+/**
+ * The flow without the webhook triggers that answer to names of others: those that either does not share. Whether gates of
+ * those that do are the same is asked again of those in force.
+ */
+export function withoutNames(flow: LoadedFlow, taken: ReadonlyMap<string, boolean>): LoadedFlow {
+  const claims = claimsOf(flow);
+  const isOwn = (given = '') => {
+    const slug = given.toLowerCase();
+    return !taken.has(slug) || (taken.get(slug) === true && claims.get(slug) === true);
+  };
   const webhooks = flow.webhooks.filter(({ inputs }) => isOwn(inputs.webhookSlug));
   const unserved = flow.unserved?.filter(({ slug }) => isOwn(slug));
   const isWhole = webhooks.length === flow.webhooks.length && unserved?.length === flow.unserved?.length;

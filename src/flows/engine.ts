@@ -8,7 +8,16 @@ import type { Json } from '../model/json.ts';
 import { ALERT_FLOW_ID, type Graph, type RunTriggerType } from '../model/manifest.ts';
 import { planRun } from '../model/planner.ts';
 import type { SearchKeys } from '../model/search-keys.ts';
-import type { Acceptance, AcceptResult, RunDetail, StartedRun, Store } from '../store/store.ts';
+import type {
+  Acceptance,
+  AcceptResult,
+  NewRun,
+  RunDetail,
+  SharedAcceptance,
+  SharedResult,
+  StartedRun,
+  Store,
+} from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import type { AcceptanceLimits } from './acceptance-limits.ts';
 import { type Catalog, type DeployedFlow, startsRuns, whyUnreadable } from './catalog.ts';
@@ -54,6 +63,8 @@ export interface Engine {
   readonly planRun: typeof planRun;
   /** Stores a planned run with what it was started by. Its steps start if it is accepted. */
   accept(acceptance: Acceptance): Promise<AcceptResult>;
+  /** The same of a delivery to several triggers. */
+  acceptShared(members: readonly SharedAcceptance[]): Promise<SharedResult>;
   /** Says that a planned run is durable: its steps start. */
   announce(run: StartedRun): void;
   /** Starts a run of the newest revision with what started another; its source is that other. */
@@ -63,7 +74,7 @@ export interface Engine {
 }
 
 interface EngineServices {
-  readonly store: Pick<Store, 'accept'>;
+  readonly store: Pick<Store, 'accept' | 'acceptShared'>;
   readonly catalog: Pick<Catalog, 'find' | 'unreadable'>;
   readonly dispatcher: Pick<Dispatcher, 'reserve' | 'started'>;
   readonly acceptanceLimits: Pick<AcceptanceLimits, 'admit'>;
@@ -98,12 +109,28 @@ export function createEngine(services: EngineServices): Engine {
     try {
       const result = await store.accept(acceptance, reserved?.lease);
       if (result.kind === 'accepted') {
-        const { run } = acceptance;
-        announce(result.isWaiting === true ? { ...run, steps: [] } : run, reserved);
+        announce(startedOf(acceptance.run, result), reserved);
       }
       return result;
     } finally {
       reserved?.release();
+    }
+  };
+
+  const acceptShared = async (members: readonly SharedAcceptance[]): Promise<SharedResult> => {
+    const now = members.filter(({ start }) => start === 'now');
+    for (const { acceptance } of now) await acceptanceLimits.admit(acceptance);
+    const reserved = new Map(now.map((member) => [member, dispatcher.reserve(member.acceptance.run)]));
+    try {
+      const leased = members.map((member) => ({ ...member, lease: reserved.get(member)?.lease }));
+      const result = await store.acceptShared(leased);
+      for (const [at, member] of members.entries()) {
+        const fate = result.kind === 'shared' ? result.fates[at] : undefined;
+        if (fate?.kind === 'accepted') announce(startedOf(member.acceptance.run, fate), reserved.get(member));
+      }
+      return result;
+    } finally {
+      for (const lease of reserved.values()) lease?.release();
     }
   };
 
@@ -158,6 +185,7 @@ export function createEngine(services: EngineServices): Engine {
   return {
     planRun,
     accept,
+    acceptShared,
     announce: (run) => announce(run),
     rerun(
       { id, flowId, triggerKey, triggerType, searchKeys, trigger: { body, contentType, headers } },
@@ -169,6 +197,10 @@ export function createEngine(services: EngineServices): Engine {
     triggerFlow: (request) => start(request, (flow) => mayTrigger(flow, request)),
   };
 }
+
+/** A run that waits for its turn has no steps yet. */
+const startedOf = (run: NewRun, { isWaiting }: { readonly isWaiting?: true }): NewRun =>
+  isWaiting === true ? { ...run, steps: [] } : run;
 
 const compiledKeys = new WeakMap<object, ReturnType<typeof compileKeys>['keys']>();
 

@@ -188,6 +188,7 @@ function watchLeases(
     store: {
       ...store,
       accept: (...given: Parameters<Store['accept']>) => watched(store.accept(...given)),
+      acceptShared: (...given: Parameters<Store['acceptShared']>) => watched(store.acceptShared(...given)),
       advance: (...given: Parameters<Store['advance']>) => watched(store.advance(...given)),
       claimDue: (...given: Parameters<Store['claimDue']>) => watched(store.claimDue(...given)),
       claimOverdue: (...given: Parameters<Store['claimOverdue']>) => watched(store.claimOverdue(...given)),

@@ -66,7 +66,7 @@ export async function loadManifests(folder: string, rules: ManifestRules): Promi
       names.push(namedManifest(undefined, file));
     }
   }
-  const together = fitTogether(manifests);
+  const together = fitTogether(manifests, rules);
   const isWhole = names.every(({ flowId }) => flowId !== undefined);
   const wrong = await flowsNamedWrongly(manifests, { isWhole });
   const issues = [...files.skipped, ...unread, ...together.issues, ...wrong];
@@ -119,11 +119,14 @@ export async function parseManifests(
       issues: read.issues.map((issue) => ({ ...issue, file })),
     });
   }
-  return fitTogether(manifests);
+  return fitTogether(manifests, rules);
 }
 
-function fitTogether(manifests: readonly ReadManifest[]): { flows: LoadedFlow[]; issues: ManifestIssue[] } {
-  const clashes = [...sharedIds(manifests), ...sharedSlugs(manifests)];
+function fitTogether(
+  manifests: readonly ReadManifest[],
+  rules: ManifestRules,
+): { flows: LoadedFlow[]; issues: ManifestIssue[] } {
+  const clashes = [...sharedIds(manifests), ...sharedSlugs(manifests, rules)];
   const clashing = new Set(clashes.map((issue) => issue.file));
   const flows = manifests.flatMap(({ flow, isFit }) => (flow !== undefined && isFit ? [flow] : []));
   return {
@@ -185,24 +188,41 @@ function sharedIds(manifests: readonly ReadManifest[]): ManifestIssue[] {
   return clashesOf(values, (other) => `is also the id of ${other.file}`);
 }
 
-function sharedSlugs(manifests: readonly ReadManifest[]): ManifestIssue[] {
+function sharedSlugs(
+  manifests: readonly ReadManifest[],
+  { whyApart = () => '' }: Pick<ManifestRules, 'whyApart'>,
+): ManifestIssue[] {
   const values = manifests.flatMap(({ flow, spell, place }) => {
     if (flow === undefined) return [];
-    return flow.webhooks.flatMap(({ inputs: { webhookSlug }, triggerKey }) => {
-      const path = spell(formatPath(['triggers', triggerKey, 'inputs', 'webhookSlug']));
-      return webhookSlug === undefined ? [] : [{ value: webhookSlug.toLowerCase(), file: flow.file, path, place }];
+    return flow.webhooks.flatMap((trigger) => {
+      const { webhookSlug } = trigger.inputs;
+      const path = spell(formatPath(['triggers', trigger.triggerKey, 'inputs', 'webhookSlug']));
+      const value = webhookSlug?.toLowerCase();
+      return value === undefined ? [] : [{ value, file: flow.file, path, place, trigger }];
     });
   });
-  return clashesOf(values, (other) => `is also the slug of ${other.file} ${other.path}`);
+  return clashesOf(values, (other, own) => {
+    const why = whyApart(own.trigger, other.trigger);
+    if (why === undefined) return undefined;
+    const isMeant = own.trigger.inputs.webhookShared === true || other.trigger.inputs.webhookShared === true;
+    return `is also the slug of ${other.file} ${other.path}${isMeant ? `: it ${why}` : ''}`;
+  });
 }
 
-function clashesOf(values: readonly UniqueValue[], message: (other: UniqueValue) => string): ManifestIssue[] {
-  const byValue = new Map<string, UniqueValue[]>();
+/** A message for each value that another one is too: none where the two may have it together. */
+function clashesOf<Value extends UniqueValue>(
+  values: readonly Value[],
+  messageOf: (other: Value, own: Value) => string | undefined,
+): ManifestIssue[] {
+  const byValue = new Map<string, Value[]>();
   for (const own of values) byValue.set(own.value, [...(byValue.get(own.value) ?? []), own]);
   return values.flatMap((own) => {
-    const other = byValue.get(own.value)?.find((each) => each !== own);
     const { file, path, place } = own;
-    return other === undefined ? [] : [place({ severity: 'error', file, path, message: message(other) })];
+    for (const other of byValue.get(own.value) ?? []) {
+      const message = other === own ? undefined : messageOf(other, own);
+      if (message !== undefined) return [place({ severity: 'error', file, path, message })];
+    }
+    return [];
   });
 }
 

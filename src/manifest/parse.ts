@@ -67,6 +67,8 @@ export interface ManifestRules extends StepRules {
   readonly source?: ManifestSource | undefined;
   /** What rooms that this one does not know have to say, in canonical paths. */
   readonly checks: readonly ManifestCheck[];
+  /** Why two triggers cannot have one slug together; undefined where they can. No two may where it is absent. */
+  readonly whyApart?: ((one: WebhookTrigger, other: WebhookTrigger) => string | undefined) | undefined;
 }
 
 /** Checks what of a flow could be read; steps and triggers with errors of their own may be missing. */

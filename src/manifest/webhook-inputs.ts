@@ -158,6 +158,11 @@ const fields = {
     'CEL expression over body and headers that names the event: a second delivery of it starts no run; by default the id of the scheme, where the publisher signs one, and none if "off".',
   ),
   webhookEventIdDays: z.int().min(1).max(3650).describe('For how many days an event is known; 30 by default.'),
+  webhookShared: z
+    .boolean()
+    .describe(
+      'Whether triggers of other flows that say so too, with the same gates, get the deliveries of the slug as well; false by default.',
+    ),
   webhookHoldDeliveries: z
     .boolean()
     .describe('Whether deliveries to a disabled or drained flow are kept and start their runs later.'),

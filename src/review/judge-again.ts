@@ -31,6 +31,21 @@ export function triggerOf(record: DeliveryRecord, triggers: TriggerTable): Prepa
   return triggers.find(addressOf(record));
 }
 
+/**
+ * Those that share its slug with the trigger now, where the delivery came to several; absent where it goes to one. A person
+ * delivers again to whom the publisher would.
+ */
+export function sharingOf(
+  { shares, flowId }: DeliveryRecord,
+  { trigger }: PreparedTrigger,
+  triggers: TriggerTable,
+): readonly PreparedTrigger[] | undefined {
+  const { webhookSlug } = trigger.inputs;
+  if (webhookSlug === undefined || (shares === undefined && flowId !== null)) return undefined;
+  const found = triggers.findAll(webhookSlug);
+  return found.length > 1 && found.some((each) => each.trigger === trigger) ? found : undefined;
+}
+
 function addressOf({ requestUrl }: DeliveryRecord): string {
   return (
     pathOf(requestUrl ?? '')
@@ -124,14 +139,21 @@ interface CurrentJudgement {
   readonly replayedRunId: string | undefined;
 }
 
+/** The trigger whose gates judge, and all that share its slug, if the delivery is for them too. */
+interface Receiving {
+  readonly trigger: PreparedTrigger;
+  readonly sharing?: readonly PreparedTrigger[] | undefined;
+}
+
 /** What the pipeline would do with a delivery by today's trigger if its flow starts runs, without doing it. */
 export async function judgeByCurrentTrigger(
   delivery: Delivery,
-  trigger: PreparedTrigger,
+  { trigger, sharing = [trigger] }: Receiving,
   services: ReviewServices,
 ): Promise<CurrentJudgement> {
   const judgement = await dryRunGates(trigger.gates, delivery, trigger.mode);
-  const replayedRunId = await findReplay(delivery, trigger, { judgement, services });
+  let replayedRunId: string | undefined;
+  for (const each of sharing) replayedRunId ??= await findReplay(delivery, each, { judgement, services });
   const known = { trigger, judgement, replayedRunId };
   if (judgement.refusal !== null) return { ...known, refusal: judgement.refusal };
   if (isMalformedJson(delivery.body, delivery.headers['content-type'])) return { ...known, refusal: 'invalid_json' };

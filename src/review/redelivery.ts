@@ -6,9 +6,16 @@ import { type Delivery, type DeliveryRecord, REASON_CODES, type Reason } from '.
 import { logEvent } from '../telemetry/events.ts';
 import { isOfGate, REASONS } from '../webhooks/answers.ts';
 import { isHandshake } from '../webhooks/handshakes.ts';
-import { acceptDelivery, judgeByExpressions } from '../webhooks/receive.ts';
-import { hasSameGates } from '../webhooks/triggers.ts';
-import { isUnserved, judgeByCurrentTrigger, type ReviewServices, restore, triggerOf } from './judge-again.ts';
+import { acceptDelivery, acceptShared, judgeByExpressions } from '../webhooks/receive.ts';
+import { hasSameGates, type PreparedTrigger } from '../webhooks/triggers.ts';
+import {
+  isUnserved,
+  judgeByCurrentTrigger,
+  type ReviewServices,
+  restore,
+  sharingOf,
+  triggerOf,
+} from './judge-again.ts';
 
 /** What became of a delivery without a run that was judged again. */
 export interface Redelivery {
@@ -48,7 +55,8 @@ export async function redeliver(
   for (let left = START_TRIES; left > 0; left -= 1) {
     const redelivery = await judgeAndAccept(record, options, services);
     if (redelivery !== undefined) return redelivery;
-    if (record.flowId !== null) await services.refresh(record.flowId);
+    const flows = [record.flowId, ...(record.shares ?? []).map(({ flowId }) => flowId)];
+    for (const flowId of new Set(flows)) if (flowId !== null) await services.refresh(flowId);
   }
   throw new StoreUnavailableError(`the flow of the delivery ${record.id} kept changing while it was judged again`);
 }
@@ -80,12 +88,16 @@ async function judgeAndAccept(
   if (isHandshake(delivery, trigger)) {
     return resultOf('not possible', { message: 'it is a handshake of the publisher, which starts no run' });
   }
-  const current = await judgeByCurrentTrigger(delivery, trigger, services);
+  const sharing = sharingOf(record, trigger, services.triggers());
+  const current = await judgeByCurrentTrigger(delivery, { trigger, sharing }, services);
   const triggerNow = triggerOf(record, services.triggers());
   if (triggerNow === undefined || !hasSameGates(triggerNow, trigger)) return undefined;
   const { replayedRunId } = current;
-  const flow = services.catalog.find(trigger.trigger.flowId);
-  const refusal = flow !== undefined && startsRuns(flow.record) ? current.refusal : 'flow_disabled';
+  const isOpen = ({ trigger: { flowId } }: PreparedTrigger) => {
+    const flow = services.catalog.find(flowId);
+    return flow !== undefined && startsRuns(flow.record);
+  };
+  const refusal = (sharing ?? [trigger]).some(isOpen) ? current.refusal : 'flow_disabled';
   // What was a replay stays one, even when the record of the first has gone by now.
   const isReplay = replayedRunId !== undefined || record.violations.includes('nonce_replayed');
   if (isReplay && trigger.mode === 'Enforce') {
@@ -104,12 +116,13 @@ async function judgeAndAccept(
   }
   if (options.isPlan) {
     const body = new ArrivingBody(delivery.body, delivery.headers['content-type']);
-    const said = judgeByExpressions({ delivery, trigger, judgement: current.judgement, body });
-    if (said?.isFiltered === true) return resultOf('filtered', { message: FILTERED });
+    const isFiltered = (each: PreparedTrigger) =>
+      judgeByExpressions({ delivery, trigger: each, judgement: current.judgement, body })?.isFiltered === true;
+    if ((sharing ?? [trigger]).every(isFiltered)) return resultOf('filtered', { message: FILTERED });
     const message = isOverruled ? 'only by force: its gates refuse it' : 'it passes every gate';
     return resultOf('would be accepted', { reason: refusal, message });
   }
-  return accept(record, { current, delivery, isForced: isOverruled }, services);
+  return accept(record, { current, delivery, sharing, isForced: isOverruled }, services);
 }
 
 async function accept(
@@ -117,8 +130,14 @@ async function accept(
   {
     current,
     delivery,
+    sharing,
     isForced,
-  }: { current: Awaited<ReturnType<typeof judgeByCurrentTrigger>>; delivery: Delivery; isForced: boolean },
+  }: {
+    current: Awaited<ReturnType<typeof judgeByCurrentTrigger>>;
+    delivery: Delivery;
+    sharing: readonly PreparedTrigger[] | undefined;
+    isForced: boolean;
+  },
   services: ReviewServices,
 ): Promise<Redelivery | undefined> {
   const { trigger, judgement } = current;
@@ -126,17 +145,18 @@ async function accept(
   const how = isForced ? 'redelivered by force' : 'redelivered';
   const detail = judgement.detail === null ? how : `${how}: ${judgement.detail}`;
   const redelivery = { receivedAt: services.clock.now(), redeliveredFrom: record.id, detail };
-  const result = await acceptDelivery(
-    {
-      delivery: { ...delivery, id: deliveryId },
-      trigger,
-      judgement,
-      span: undefined,
-      startedAt: services.clock.monotonic(),
-      redelivery,
-    },
-    services,
-  );
+  const reception = {
+    delivery: { ...delivery, id: deliveryId },
+    trigger,
+    judgement,
+    span: undefined,
+    startedAt: services.clock.monotonic(),
+    redelivery,
+  };
+  const result =
+    sharing === undefined
+      ? await acceptDelivery(reception, services)
+      : await acceptAtAll({ ...reception, sharing }, services);
   const resultOf = resultsOf(record);
   if (result.kind === 'outdated') return undefined;
   if (result.kind === 'replayed') return resultOf('refused', { reason: 'nonce_replayed', runId: result.runId });
@@ -160,6 +180,17 @@ async function accept(
     isForced,
   });
   return resultOf('accepted', { reason: judgement.reason, message: detail, deliveryId, runId: result.runId });
+}
+
+/** What became of it at the trigger whose run the record has. */
+async function acceptAtAll(...given: Parameters<typeof acceptShared>) {
+  const result = await acceptShared(...given);
+  if (result.kind === 'repeated') return { kind: 'duplicate', runId: result.runId } as const;
+  if (result.kind !== 'shared') return result;
+  const lead = result.fates[result.lead];
+  const { runId = null, kind = 'filtered' } = lead ?? {};
+  if (runId === null || kind === 'filtered' || kind === 'closed') return { kind: 'filtered' } as const;
+  return { kind: kind === 'duplicate' ? 'duplicate' : 'accepted', runId } as const;
 }
 
 type Particulars = { readonly [Name in 'reason' | 'message' | 'deliveryId' | 'runId']?: Redelivery[Name] | undefined };

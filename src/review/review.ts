@@ -89,10 +89,13 @@ function isRepetition({ body, mode, violations, statusCode }: DeliveryRecord): b
 
 /** Judges a delivery as if it came now. Undefined where nothing answers to the address. */
 async function dryRun(delivery: Delivery, idOrSlug: string, services: ReviewServices): Promise<DryRun | undefined> {
-  const trigger = services.triggers().find(idOrSlug);
+  const sharing = services.triggers().findAll(idOrSlug);
+  const [trigger] = sharing;
   if (trigger === undefined) return undefined;
-  const { judgement, replayedRunId, ...current } = await judgeByCurrentTrigger(delivery, trigger, services);
-  const refusal = admissionTo(trigger, services) === 'disabled' ? 'flow_disabled' : current.refusal;
+  const judged = await judgeByCurrentTrigger(delivery, { trigger, sharing }, services);
+  const { judgement, replayedRunId, ...current } = judged;
+  const isClosed = sharing.every((each) => admissionTo(each, services) === 'disabled');
+  const refusal = isClosed ? 'flow_disabled' : current.refusal;
   const replays: Reason[] = replayedRunId === undefined ? [] : ['nonce_replayed'];
   const others = refusal === null || judgement.violations.includes(refusal) || replays.includes(refusal);
   const violations = [...judgement.violations, ...replays, ...(others ? [] : [refusal])];

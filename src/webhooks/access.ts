@@ -20,6 +20,8 @@ import { type EventIdentity, eventIdentityOf } from './trigger-expressions.ts';
 /** What decides who gets in through one webhook trigger, with all settings and defaults filled in. */
 export interface Entrance {
   readonly mode: EnforcementMode;
+  /** Other flows may get what is delivered to it. */
+  readonly isShared?: boolean;
   /** Undefined where the trigger is not served: nobody gets in, in any mode. */
   readonly gates: EntranceGates | undefined;
   /** How the address of a client is found, for gates that go by it. */
@@ -92,6 +94,7 @@ export function entranceOf(
   const { trustedProxies = [], forwardedHeaderDepth = 0 } = settings;
   return {
     mode,
+    isShared: inputs.webhookShared === true,
     addresses: { trustedProxies, forwardedHeaderDepth },
     gates: {
       ip: passingAddresses(inputs),
@@ -131,7 +134,7 @@ function describeGate<Name extends keyof Rules>(gate: Name, gates: EntranceGates
   return rule === undefined ? [] : [describe(rule)];
 }
 
-type Aspect = keyof Rules | 'mode';
+type Aspect = keyof Rules | 'mode' | 'shared';
 
 /** One way in which an entrance lets in more, or less. */
 interface AccessReason {
@@ -146,9 +149,53 @@ export function accessOf(
   before: Entrance,
   after: Entrance,
 ): { readonly access: Access; readonly reasons: readonly AccessReason[] } {
-  const reasons = [...reasonsOf(before, after)];
+  const reasons = [...sharingReasons(before, after), ...reasonsOf(before, after)];
   return { access: widest(reasons.map(({ access }) => access)), reasons };
 }
+
+/** Whoever gets in starts runs of the flows that share it: one that stands alone gives nobody else anything. */
+function sharingReasons(
+  { isShared: was = false, gates: before }: Entrance,
+  { isShared: is = false, gates: after }: Entrance,
+): readonly AccessReason[] {
+  if (was === is || before === undefined || after === undefined) return [];
+  if (!is) return [{ aspect: 'shared', access: 'narrower', text: 'No other flow gets the deliveries of its slug.' }];
+  const text = 'Flows that say webhookShared too, with the same gates, may get the deliveries of its slug.';
+  return [{ aspect: 'shared', access: 'wider', text }];
+}
+
+/** The gates, or the mode, by which two triggers let in what the other does not; empty where they are the same to everybody. */
+export function differencesOf(one: Entrance, other: Entrance): readonly string[] {
+  const [ours, theirs] = [one, other].map(({ gates }) => comparable(gates));
+  if (ours === undefined || theirs === undefined) return ['gates'];
+  const gates = (Object.keys(COMPARISONS) as (keyof Rules)[]).filter(
+    (aspect) =>
+      aspect !== 'eventId' &&
+      compareAspect(aspect, ours, theirs).length + compareAspect(aspect, theirs, ours).length > 0,
+  );
+  return [...(one.mode === other.mode ? [] : ['mode']), ...gates];
+}
+
+/** Without what says whose trigger it is, and what starts runs or not behind the gates. */
+function comparable(gates: EntranceGates | undefined): EntranceGates | undefined {
+  if (gates?.operators === undefined) return gates;
+  const { trigger, ...operators } = gates.operators;
+  const inputs = Object.fromEntries(Object.entries(trigger.inputs).filter(([field]) => !MAY_DIFFER.has(field)));
+  return { ...gates, operators: { ...operators, trigger: { ...trigger, flowId: '', triggerKey: '', inputs } } };
+}
+
+/** Fields that are each trigger's own where several share a slug. */
+const MAY_DIFFER: ReadonlySet<string> = new Set<keyof WebhookInputs>([
+  'webhookWhen',
+  'webhookEventId',
+  'webhookEventIdDays',
+  'webhookHoldDeliveries',
+  'webhookHmacKey',
+  'webhookHmacKeyPrevious',
+  'webhookSecret',
+  'webhookSecretPrevious',
+  'webhookVerifyToken',
+]);
 
 export function widest(each: readonly Access[]): Access {
   if (each.includes('wider')) return 'wider';
@@ -348,6 +395,7 @@ const FIELDS: { readonly [Field in keyof WebhookInputs]-?: readonly Aspect[] | '
   webhookWhen: 'answer',
   webhookEventId: ['eventId'],
   webhookEventIdDays: ['eventId'],
+  webhookShared: ['shared'],
   webhookHoldDeliveries: 'answer',
   webhookResponse: 'answer',
 };

@@ -66,6 +66,7 @@ export function webhookChecks(
       if (mistakes.length + unread.length > 0) return problems;
       const subject = { trigger, scheme, settings };
       checkSet(trigger, gates, reports);
+      checkSharing(inputs, reports);
       checkWeaknesses(subject, reports);
       checkCoverage(subject, reports);
       checkReplay(subject, defaultMode, reports);
@@ -74,6 +75,14 @@ export function webhookChecks(
       checkPresets(inputs, settings.clock.now(), reports);
       return problems;
     });
+}
+
+function checkSharing({ webhookShared, webhookSlug, webhookLearnKey }: WebhookInputs, { error }: TriggerReports): void {
+  if (webhookShared !== true) return;
+  if (webhookSlug === undefined)
+    error('webhookShared', 'has no effect without webhookSlug: the id of a flow is its own');
+  if (webhookLearnKey === true)
+    error('webhookShared', 'is not possible with webhookLearnKey: each trigger learns its own key');
 }
 
 /** More are only counted: the page lists all. */

@@ -2,13 +2,23 @@ import { hash } from 'node:crypto';
 import type { Span } from '@opentelemetry/api';
 import { UnfitClockError } from '../errors.ts';
 import { ArrivingBody } from '../expressions/trigger-body.ts';
-import { type Catalog, startsRuns } from '../flows/catalog.ts';
+import { type Catalog, type DeployedFlow, startsRuns } from '../flows/catalog.ts';
 import { type Engine, type RefreshFlow, START_TRIES } from '../flows/engine.ts';
 import { orderOf } from '../flows/prepared-revision.ts';
 import type { ServiceClock } from '../model/clock.ts';
 import type { Delivery } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
-import type { Acceptance, AcceptResult, EventClaim, HoldResult, NonceClaim, Store } from '../store/store.ts';
+import type {
+  Acceptance,
+  AcceptResult,
+  EventClaim,
+  HoldResult,
+  NonceClaim,
+  SharedAcceptance,
+  SharedFate,
+  SharedResult,
+  Store,
+} from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import { JSON_TYPE, methodNotAllowed, refused, type WebhookAnswer } from './answers.ts';
 import { signatureGate } from './gates/signature.ts';
@@ -68,16 +78,20 @@ export function receiver(services: ReceiverServices): Receiver {
       // The gates may take seconds. A deploy in that time counts, so the old trigger decides nothing.
       for (let left = START_TRIES; left > 0; left -= 1) {
         const triggers = services.triggers();
-        const trigger = triggers.find(idOrSlug);
-        const arrived: Reception = { delivery, trigger, span, judgement: CLEAN, startedAt };
+        const found = triggers.findAll(idOrSlug);
+        const { trigger, sharing } = addressed(found);
+        const arrived: Reception = { delivery, trigger, sharing, span, judgement: CLEAN, startedAt };
         if (trigger === undefined) return refuseUnfound(arrived, triggers.findUnserved(idOrSlug), services);
         // Before any gate: what is not a delivery must not use up what deliveries may.
         if (delivery.method !== 'POST' && !isHandshake(delivery, trigger)) {
           return methodNotAllowed(trigger.handshakes.map(({ method }) => method));
         }
         // What the gates said before still counts where the deploy left them as they were.
-        judged = judged !== undefined && hasSameGates(judged.trigger, trigger) ? { ...judged, trigger } : undefined;
-        if (admissionTo(trigger, services) === 'disabled') return refuse(judged ?? arrived, 'flow_disabled', services);
+        judged =
+          judged !== undefined && hasSameGates(judged.trigger, trigger) ? { ...judged, trigger, sharing } : undefined;
+        if (found.every((each) => admissionTo(each, services) === 'disabled')) {
+          return refuse(judged ?? arrived, 'flow_disabled', services);
+        }
         if (judged === undefined) {
           const judge = delivery.method === 'POST' ? runGates : dryRunGates;
           judged = { ...arrived, trigger, judgement: await judge(trigger.gates, delivery, trigger.mode) };
@@ -86,7 +100,7 @@ export function receiver(services: ReceiverServices): Receiver {
         const answer = await conclude(judged, concluding);
         if (answer !== undefined) return answer;
         try {
-          await services.refresh(trigger.trigger.flowId);
+          for (const each of found) await services.refresh(each.trigger.flowId);
         } catch (error) {
           return notStored(judged, error, services);
         }
@@ -96,21 +110,21 @@ export function receiver(services: ReceiverServices): Receiver {
       return refuse(arrived, 'store_unavailable', services);
     },
     tooLarge(delivery, idOrSlug, span) {
-      const trigger = services.triggers().find(idOrSlug);
+      const found = addressed(services.triggers().findAll(idOrSlug));
       const startedAt = services.clock.monotonic();
-      const reception = { delivery, trigger, span, judgement: CLEAN, startedAt };
+      const reception = { delivery, ...found, span, judgement: CLEAN, startedAt };
       return refuse(reception, 'body_too_large', services);
     },
     stopping(delivery, idOrSlug, span) {
-      const trigger = services.triggers().find(idOrSlug);
+      const found = addressed(services.triggers().findAll(idOrSlug));
       const startedAt = services.clock.monotonic();
       const judgement = { ...CLEAN, detail: 'the service was stopping' };
-      return refuse({ delivery, trigger, span, judgement, startedAt }, 'store_unavailable', services);
+      return refuse({ delivery, ...found, span, judgement, startedAt }, 'store_unavailable', services);
     },
     async unfit(delivery, idOrSlug, span) {
-      const trigger = services.triggers().find(idOrSlug);
+      const found = addressed(services.triggers().findAll(idOrSlug));
       const startedAt = services.clock.monotonic();
-      const reception = { delivery, trigger, span, judgement: CLEAN, startedAt };
+      const reception = { delivery, ...found, span, judgement: CLEAN, startedAt };
       return notStored(reception, new UnfitClockError(), services);
     },
     overloaded() {
@@ -120,6 +134,11 @@ export function receiver(services: ReceiverServices): Receiver {
       return { ...refused('store_unavailable'), deliveryId };
     },
   };
+}
+
+/** The trigger whose gates judge, and all that share its slug. */
+export function addressed(found: readonly PreparedTrigger[]): Pick<Reception, 'trigger' | 'sharing'> {
+  return { trigger: found[0], sharing: found.length > 1 ? found : undefined };
 }
 
 /** 503 where the flow has such a trigger, which only this service cannot serve: the publisher is to send it again. */
@@ -150,6 +169,7 @@ async function conclude(
 
 async function accept(reception: TriggeredReception, services: ReceiverServices): Promise<WebhookAnswer | undefined> {
   const { delivery, trigger, judgement } = reception;
+  if (reception.sharing !== undefined) return acceptForAll({ ...reception, sharing: reception.sharing }, services);
   let result: Awaited<ReturnType<typeof acceptDelivery>>;
   try {
     result = await acceptDelivery(reception, services);
@@ -164,6 +184,50 @@ async function accept(reception: TriggeredReception, services: ReceiverServices)
   reportDelivery({ ...reception, judgement: known }, runId, services);
   countFate(reception, result.kind, services);
   return accepted({ runId, deliveryId: delivery.id, kind: result.kind }, trigger.acceptedResponse);
+}
+
+/** A reception at a slug that several triggers share. */
+type SharedReception = TriggeredReception & { readonly sharing: readonly PreparedTrigger[] };
+
+/** The same at all triggers that share the slug: one answer, with the runs of each. */
+async function acceptForAll(
+  reception: SharedReception,
+  services: ReceiverServices,
+): Promise<WebhookAnswer | undefined> {
+  const { delivery, trigger, judgement } = reception;
+  let result: SharedResult;
+  try {
+    result = await acceptShared(reception, services);
+  } catch (error) {
+    return notStored(reception, error, services);
+  }
+  if (result.kind === 'outdated') return undefined;
+  if (result.kind === 'conflict') return refuse(reception, 'idempotency_conflict', services);
+  if (result.kind === 'replayed') return answerReplay(reception, result, services);
+  if (result.kind === 'repeated') throw new Error('A delivery that no person delivered again was.');
+  const known = result.isReplay ? withViolation(judgement, 'nonce_replayed') : judgement;
+  const lead = result.fates[result.lead];
+  const runId = lead?.runId ?? null;
+  reportDelivery({ ...reception, judgement: known }, runId, services);
+  for (const [at, { kind }] of result.fates.entries()) {
+    const member = reception.sharing[at];
+    if (member !== undefined && kind !== 'closed') countFate({ ...reception, trigger: member }, kind, services);
+  }
+  const kind = lead === undefined || lead.kind === 'closed' ? 'filtered' : lead.kind;
+  const runs = runsOf(result.fates, lead);
+  return accepted({ runId, runs, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
+}
+
+/** The runs of a shared delivery, that of its record first. */
+export function runsOf(fates: readonly SharedFate[], lead: SharedFate | undefined): readonly AnsweredRun[] {
+  const ordered = lead === undefined ? fates : [lead, ...fates.filter((fate) => fate !== lead)];
+  return ordered.flatMap(({ flowId, triggerKey, runId }) => (runId === null ? [] : [{ flowId, triggerKey, runId }]));
+}
+
+interface AnsweredRun {
+  readonly flowId: string;
+  readonly triggerKey: string;
+  readonly runId: string;
 }
 
 /** A nonce that was accepted before: 409, or the first run's id where the trigger acknowledges honest retries. */
@@ -194,15 +258,25 @@ function countFate({ trigger }: TriggeredReception, fate: Fate, { metrics }: Rec
 
 /** Publishers that want to read something of their own get that; all others get the ids. */
 function accepted(
-  ids: { readonly runId: string | null; readonly deliveryId: string; readonly kind: Fate },
+  ids: {
+    readonly runId: string | null;
+    readonly deliveryId: string;
+    readonly kind: Fate;
+    readonly runs?: readonly AnsweredRun[];
+  },
   response: AcceptedResponse | undefined,
 ): WebhookAnswer {
-  const { runId, deliveryId, kind } = ids;
+  const { runId, deliveryId, kind, runs } = ids;
   if (response !== undefined) return { statusCode: 200, ...response, deliveryId };
   const more = { accepted: {}, duplicate: { duplicate: true }, filtered: { filtered: true }, held: { held: true } }[
     kind
   ];
-  const body = JSON.stringify({ ...(runId !== null && { runId }), deliveryId, ...more });
+  const body = JSON.stringify({
+    ...(runId !== null && { runId }),
+    deliveryId,
+    ...(runs !== undefined && { runs }),
+    ...more,
+  });
   return { statusCode: 200, contentType: JSON_TYPE, body, deliveryId };
 }
 
@@ -212,6 +286,8 @@ export interface HeldDeliveries {
   readonly counts: ReadonlyMap<string, number>;
   /** Stores a delivery as held, as the store does. */
   hold(acceptance: Acceptance): Promise<HoldResult>;
+  /** Counts what is held for these flows by an acceptance for several triggers. */
+  holdShared(flowIds: readonly string[], accept: () => Promise<SharedResult>): Promise<SharedResult>;
 }
 
 interface AcceptanceServices {
@@ -250,7 +326,7 @@ export function acceptDelivery(
   reception: TriggeredReception,
   services: AcceptanceServices,
 ): Promise<AcceptResult | Held> {
-  const { delivery, trigger, span } = reception;
+  const { trigger, span } = reception;
   const { trigger: definition } = trigger;
   // Asked again, because the gates may have taken seconds.
   if (!services.clock.isFit()) return Promise.reject(new UnfitClockError());
@@ -259,40 +335,7 @@ export function acceptDelivery(
   const parent = span === undefined ? null : traceparentOf(span);
   const attributes = { 'flow.id': flow.record.id, 'flow.trigger': definition.triggerKey };
   return inSpan({ name: 'flow.trigger', parent, attributes }, async (triggerSpan) => {
-    const runId = services.newId();
-    const body = reception.body ?? new ArrivingBody(delivery.body, delivery.headers['content-type']);
-    const said = judgeByExpressions({ ...reception, body });
-    const record = recordOf({ ...reception, said, body }, { statusCode: 200, runId }, services);
-    const headers = runHeaders(delivery.headers);
-    const key = definition.triggerKey;
-    const readBody = () => body.exactValue();
-    const run = services.engine.planRun({
-      runId,
-      flow,
-      triggerType: 'webhook',
-      trigger: {
-        key,
-        body: delivery.body,
-        contentType: delivery.headers['content-type'] ?? null,
-        headers,
-      },
-      order: orderOf(flow.prepared, { key, headers, body: readBody }, isVerified(reception)),
-      deliveryId: delivery.id,
-      sourceRunId: null,
-      traceparent: traceparentOf(triggerSpan),
-      at: services.clock.now(),
-      searchKeys: record.searchKeys,
-    });
-    const acceptance: Acceptance = {
-      delivery: { ...record, ...reception.redelivery },
-      nonce: nonceClaim(reception, services.clock),
-      verifiedBy: verifyingKey(reception),
-      // Anyone can guess the key of an event that is still to come.
-      idempotencyKey: isVerified(reception) ? idempotencyKey(delivery.headers['idempotency-key']) : undefined,
-      event: said?.eventId === undefined ? undefined : eventClaim(said.eventId, reception, services.clock),
-      isFiltered: said?.isFiltered === true ? true : undefined,
-      run,
-    };
+    const acceptance = acceptanceOf(reception, { flow, traceparent: traceparentOf(triggerSpan) }, services);
     if (reception.redelivery === undefined && admissionTo(trigger, services) === 'held') {
       const held = await services.holding.hold(acceptance);
       // Otherwise the run is to start at once after all.
@@ -300,6 +343,83 @@ export function acceptDelivery(
     }
     return services.engine.accept(acceptance);
   });
+}
+
+/**
+ * The same for all triggers that share the slug, all of it or nothing: each is what `acceptDelivery` makes of it, except that what
+ * one has accepted is known to all. `redelivery` starts no run of a closed flow.
+ */
+export function acceptShared(
+  reception: SharedReception,
+  services: AcceptanceServices & { readonly engine: Pick<Engine, 'acceptShared'> },
+): Promise<SharedResult> {
+  const { delivery, sharing, span, redelivery } = reception;
+  if (!services.clock.isFit()) return Promise.reject(new UnfitClockError());
+  const body = reception.body ?? new ArrivingBody(delivery.body, delivery.headers['content-type']);
+  const parent = span === undefined ? null : traceparentOf(span);
+  const accept = (traceparents: readonly (string | null)[]) => {
+    const members = sharing.map((trigger, at): SharedAcceptance => {
+      const flow = services.catalog.find(trigger.trigger.flowId) ?? trigger.flow;
+      const acceptance = acceptanceOf(
+        { ...reception, trigger, body },
+        { flow, traceparent: traceparents[at] ?? null },
+        services,
+      );
+      const admission = admissionTo(trigger, services);
+      if (redelivery !== undefined) return { acceptance, start: startsRuns(flow.record) ? 'now' : 'never' };
+      return { acceptance, start: START[admission] };
+    });
+    const held = members.flatMap(({ start, acceptance }) => (start === 'later' ? [acceptance.run.flowId] : []));
+    return services.holding.holdShared(held, () => services.engine.acceptShared(members));
+  };
+  const inSpans = (traceparents: readonly (string | null)[]): Promise<SharedResult> => {
+    const next = sharing[traceparents.length]?.trigger;
+    if (next === undefined) return accept(traceparents);
+    const attributes = { 'flow.id': next.flowId, 'flow.trigger': next.triggerKey };
+    return inSpan({ name: 'flow.trigger', parent, attributes }, (triggerSpan) =>
+      inSpans([...traceparents, traceparentOf(triggerSpan)]),
+    );
+  };
+  return inSpans([]);
+}
+
+const START = { open: 'now', held: 'later', disabled: 'never' } as const;
+
+/** What is stored of a delivery, and the run that it starts at one trigger. */
+function acceptanceOf(
+  reception: TriggeredReception,
+  { flow, traceparent }: { readonly flow: DeployedFlow; readonly traceparent: string | null },
+  services: AcceptanceServices,
+): Acceptance {
+  const { delivery, trigger } = reception;
+  const runId = services.newId();
+  const body = reception.body ?? new ArrivingBody(delivery.body, delivery.headers['content-type']);
+  const said = judgeByExpressions({ ...reception, body });
+  const record = recordOf({ ...reception, said, body }, { statusCode: 200, runId }, services);
+  const headers = runHeaders(delivery.headers);
+  const key = trigger.trigger.triggerKey;
+  const run = services.engine.planRun({
+    runId,
+    flow,
+    triggerType: 'webhook',
+    trigger: { key, body: delivery.body, contentType: delivery.headers['content-type'] ?? null, headers },
+    order: orderOf(flow.prepared, { key, headers, body: () => body.exactValue() }, isVerified(reception)),
+    deliveryId: delivery.id,
+    sourceRunId: null,
+    traceparent,
+    at: services.clock.now(),
+    searchKeys: record.searchKeys,
+  });
+  return {
+    delivery: { ...record, ...reception.redelivery },
+    nonce: nonceClaim(reception, services.clock),
+    verifiedBy: verifyingKey(reception),
+    // Anyone can guess the key of an event that is still to come.
+    idempotencyKey: isVerified(reception) ? idempotencyKey(delivery.headers['idempotency-key']) : undefined,
+    event: said?.eventId === undefined ? undefined : eventClaim(said.eventId, reception, services.clock),
+    isFiltered: said?.isFiltered === true ? true : undefined,
+    run,
+  };
 }
 
 /** What the expressions of its trigger say of a delivery that may start a run; undefined where it has none. */

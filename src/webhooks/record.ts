@@ -22,6 +22,8 @@ export interface Reception {
   readonly trigger: PreparedTrigger | undefined;
   /** Set where it was sent to a trigger that judges nothing here. */
   readonly unserved?: UnservedAddress | undefined;
+  /** All triggers that share the slug, its own among them; absent where one trigger gets it. */
+  readonly sharing?: readonly PreparedTrigger[] | undefined;
   readonly judgement: Judgement;
   readonly span: Span | undefined;
   /** Monotonic milliseconds. */
@@ -48,7 +50,7 @@ interface Answered extends Pick<DeliveryRecord, 'statusCode' | 'runId'> {
  * first failure in pipeline order, even if the answer had another cause.
  */
 export function recordOf(
-  { delivery, trigger, unserved, judgement, startedAt, said, body }: Omit<Reception, 'span'>,
+  { delivery, trigger, unserved, sharing, judgement, startedAt, said, body }: Omit<Reception, 'span'>,
   { statusCode, runId, isDuplicate = false }: Answered,
   { clock, defaultMode }: { readonly clock: Clock; readonly defaultMode: EnforcementMode },
 ): DeliveryRecord {
@@ -86,7 +88,17 @@ export function recordOf(
     requestUrl: mayBeJudgedAgain ? keptUrl(delivery.requestUrl, trigger) : undefined,
     outcome: outcomeOf({ runId, isDuplicate }, said),
     searchKeys,
+    shares: sharesOf(trigger, sharing),
   };
+}
+
+/** As of a delivery that starts nothing anywhere; the store says what an accepted one did. */
+function sharesOf(trigger: PreparedTrigger | undefined, sharing: Reception['sharing']): DeliveryRecord['shares'] {
+  if (trigger === undefined || sharing === undefined) return undefined;
+  return [trigger, ...sharing.filter((other) => other !== trigger)].map(({ trigger: { flowId, triggerKey } }) => ({
+    ...{ flowId, triggerKey },
+    ...{ runId: null, outcome: null },
+  }));
 }
 
 /** The store may find that it is another one. */

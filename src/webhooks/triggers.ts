@@ -19,6 +19,7 @@ import { keysInForce } from './schemes/scheme-keys.ts';
 import { signsWithSameKey } from './schemes/sign.ts';
 import { GRADES, type Grade } from './schemes/spec.ts';
 import { type PreparedKeys, prepareSearchKeys } from './search-keys.ts';
+import { sharingBy, type WhyApart } from './sharing.ts';
 import {
   type EventIdentity,
   eventIdentityOf,
@@ -75,10 +76,14 @@ interface TriggerKey extends NamedKey {
 export interface TriggerTable {
   /** By slug or by the flow's GUID, in any case; a GUID means the flow's first webhook trigger in manifest order. */
   find(idOrSlug: string): PreparedTrigger | undefined;
+  /** All triggers that get what is sent there, in the order of their flows' ids: several where they share the slug. */
+  findAll(idOrSlug: string): readonly PreparedTrigger[];
   /** The trigger that `find` would find by the name if it could judge deliveries here. */
   findUnserved(idOrSlug: string): UnservedAddress | undefined;
   /** Flow by flow, in manifest order. */
   list(): readonly PreparedTrigger[];
+  /** Slugs that are shared by triggers which may not share them any more. */
+  apart(): readonly UnservedAddress[];
 }
 
 /** A trigger of the deployed revision, or of a manifest that cannot be deployed, that judges nothing here. */
@@ -119,10 +124,10 @@ function preparerOf(options: Omit<TriggerTableOptions, 'flows'>) {
 function tableOf(
   flows: readonly DeployedFlow[],
   triggersOf: ReturnType<typeof preparerOf>,
-  { preparer, unreadable = () => [] }: Pick<TriggerTableOptions, 'preparer' | 'unreadable'>,
+  { preparer, defaultMode, unreadable = () => [] }: Omit<TriggerTableOptions, 'flows'>,
 ): TriggerTable {
   const byFlow = flows.map(triggersOf);
-  const byName = new Map<string, PreparedTrigger>();
+  const byName = new Map<string, readonly PreparedTrigger[]>();
   const unserved = new Map<string, UnservedAddress>();
   for (const flow of flows) {
     for (const lost of unservedOf(flow.loaded)) {
@@ -136,13 +141,23 @@ function tableOf(
     // The next trigger of the flow may judge by less than the first one, which may have lost its slug to another flow.
     if (first === undefined || !isFirstWebhook(first.trigger.triggerKey, flow)) continue;
     const { flowId } = first.trigger;
-    if (!unserved.has(flowId.toLowerCase())) register(byName, flowId, first);
+    if (!unserved.has(flowId.toLowerCase())) register(byName, flowId, [first]);
   }
   const triggers = byFlow.flat();
-  for (const prepared of triggers) {
-    const slug = prepared.trigger.inputs.webhookSlug;
-    if (slug !== undefined) register(byName, slug, prepared);
+  const apart: UnservedAddress[] = [];
+  const whyApart = sharingBy({ preparer, defaultMode });
+  for (const [slug, sharing] of bySlug(triggers)) {
+    const lacking = unserved.get(slug);
+    // What is sent there would be taken, and lost to the one that is not served.
+    if (lacking !== undefined && sharing.every(isShared)) continue;
+    const why = whyNotTogether(sharing, whyApart);
+    if (why === undefined) register(byName, slug, sharing);
+    else
+      apart.push(
+        ...sharing.slice(0, 1).map(({ trigger: { flowId, triggerKey } }) => ({ flowId, triggerKey, slug, why })),
+      );
   }
+  for (const address of apart) unserved.set(address.slug ?? '', address);
   for (const { flowId = null, webhooks, why } of unreadable()) {
     for (const [index, { triggerKey, slug }] of webhooks.entries()) {
       for (const name of [slug, index === 0 ? flowId : undefined]) {
@@ -155,9 +170,11 @@ function tableOf(
   const inForce = triggers.map(({ trigger }) => trigger);
   preparer.inForce(inForce);
   return {
-    find: (idOrSlug) => byName.get(idOrSlug.toLowerCase()),
+    find: (idOrSlug) => byName.get(idOrSlug.toLowerCase())?.[0],
+    findAll: (idOrSlug) => byName.get(idOrSlug.toLowerCase()) ?? [],
     findUnserved: (idOrSlug) => unserved.get(idOrSlug.toLowerCase()),
     list: () => triggers,
+    apart: () => apart,
   };
 }
 
@@ -203,6 +220,7 @@ export function createTriggersInForce({
         return;
       }
       announceConflicts(table);
+      for (const { slug, why, flowId } of table.apart()) logger.error({ flowId, slug }, `deliveries get 503: ${why}`);
       for (const listener of listeners) listener();
     },
     onRenewed(listener) {
@@ -247,14 +265,45 @@ function isFirstWebhook(triggerKey: string, { loaded }: DeployedFlow): boolean {
   return Object.entries(loaded.manifest.triggers).find(([, { type }]) => type === 'webhook')?.[0] === triggerKey;
 }
 
-function register(byName: Map<string, PreparedTrigger>, name: string, prepared: PreparedTrigger): void {
-  const known = byName.get(name.toLowerCase());
-  if (known !== undefined) {
-    throw new Error(
-      `webhooks of "${known.trigger.flowName}" and "${prepared.trigger.flowName}" share the name "${name}"`,
-    );
+type ByName = Map<string, readonly PreparedTrigger[]>;
+
+/** Throws where the triggers may not have the name together, or others have it. */
+function register(byName: ByName, name: string, sharing: readonly PreparedTrigger[]): void {
+  const known = byName.get(name.toLowerCase()) ?? [];
+  const [one, other] = [...known, ...sharing];
+  if (one !== undefined && other !== undefined && (known.length > 0 || !sharing.every(isShared))) {
+    const slug = other.trigger.inputs.webhookSlug ?? name;
+    throw new Error(`webhooks of "${one.trigger.flowName}" and "${other.trigger.flowName}" share the name "${slug}"`);
   }
-  byName.set(name.toLowerCase(), prepared);
+  byName.set(name.toLowerCase(), sharing);
+}
+
+const isShared = ({ trigger }: PreparedTrigger) => trigger.inputs.webhookShared === true;
+
+/** Every service has those of a slug in the same order, whatever it deployed first. */
+function bySlug(triggers: readonly PreparedTrigger[]): Map<string, PreparedTrigger[]> {
+  const slugs = new Map<string, PreparedTrigger[]>();
+  for (const prepared of triggers) {
+    const slug = prepared.trigger.inputs.webhookSlug?.toLowerCase();
+    if (slug !== undefined) slugs.set(slug, [...(slugs.get(slug) ?? []), prepared]);
+  }
+  for (const sharing of slugs.values())
+    sharing.sort((one, other) => (one.trigger.flowId < other.trigger.flowId ? -1 : 1));
+  return slugs;
+}
+
+/**
+ * Why triggers that share a slug judge nothing now: keys that are read again may differ since they were deployed, and what
+ * the gates of one let pass must not start runs of another.
+ */
+function whyNotTogether([first, ...others]: readonly PreparedTrigger[], whyApart: WhyApart): string | undefined {
+  if (first === undefined || ![first, ...others].every(isShared)) return undefined;
+  for (const { trigger } of others) {
+    const why = whyApart(first.trigger, trigger);
+    if (why !== undefined)
+      return `the slug ${why}; the others are ${others.map((each) => each.trigger.flowName).join(', ')}`;
+  }
+  return undefined;
 }
 
 function prepare(

@@ -70,6 +70,8 @@ export interface GatewayOptions {
   readonly folder?: string;
   /** Inputs of webhook triggers by key; the key is the slug too. */
   readonly triggers: Readonly<Record<string, WebhookInputs>>;
+  /** Manifests of further flows, by the names of their files. */
+  readonly others?: Readonly<Record<string, object>>;
   readonly settings?: SettingsInput;
   readonly extensions?: Extensions;
 }
@@ -86,9 +88,15 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   }
 }
 
-async function start(folder: string, { flowId, triggers, settings, extensions }: GatewayOptions): Promise<Gateway> {
+async function start(
+  folder: string,
+  { flowId, triggers, others = {}, settings, extensions }: GatewayOptions,
+): Promise<Gateway> {
   await mkdir(join(folder, 'manifests'), { recursive: true });
   await writeFile(join(folder, 'manifests', 'publishers.json'), JSON.stringify(manifestOf(triggers, flowId)));
+  for (const [name, manifest] of Object.entries(others)) {
+    await writeFile(join(folder, 'manifests', `${name}.json`), JSON.stringify(manifest));
+  }
   let now = NOW;
   const logged: string[] = [];
   const logger = pino({ level: 'trace' }, { write: (line) => logged.push(line) });

@@ -202,6 +202,8 @@ describe('access', () => {
       { ...GENERIC, webhookDuplicateResponse: 'acknowledge', webhookHoldDeliveries: true },
     ],
     ['a filter', 'same', GENERIC, { ...GENERIC, webhookWhen: 'body.n > 1' }],
+    ['a slug that others may have too', 'wider', GENERIC, { ...GENERIC, webhookShared: true }],
+    ['a slug of its own again', 'narrower', { ...GENERIC, webhookShared: true }, { ...GENERIC, webhookShared: false }],
     ['an id of events', 'narrower', GENERIC, { ...GENERIC, webhookEventId: 'body.id' }],
     ['no id of events', 'wider', { ...GENERIC, webhookEventId: 'body.id' }, { ...GENERIC, webhookEventId: 'off' }],
     ['the id of its scheme by another name', 'wider', STRIPE, { ...STRIPE, webhookEventId: 'body.request.id' }],
@@ -406,7 +408,17 @@ describe('any two chains', () => {
   it('differ only in the parts that say that they are decided by the field that differs', () => {
     const decidedBy = (field: string) =>
       (
-        ['mode', 'ip', 'unverifiedRateLimit', 'rateLimit', 'signature', 'replay', 'bodySchema', 'eventId'] as const
+        [
+          'mode',
+          'ip',
+          'unverifiedRateLimit',
+          'rateLimit',
+          'signature',
+          'replay',
+          'bodySchema',
+          'eventId',
+          'shared',
+        ] as const
       ).filter((aspect) => fieldsOf(aspect).includes(field));
     fc.assert(
       fc.property(anyInputs, anyField, anySettings, (before, edit, settings) => {

@@ -70,6 +70,7 @@ const VALUES: { readonly [Field in keyof WebhookInputs]-?: NonNullable<WebhookIn
   webhookWhen: 'true',
   webhookEventId: 'body.id',
   webhookEventIdDays: 7,
+  webhookShared: true,
   webhookHoldDeliveries: true,
   webhookResponse: { contentType: 'text/plain', body: 'ok' },
 };

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { maskUrl } from '../../manifest/mask.ts';
-import { DELIVERY_OUTCOMES, type DeliveryRecord, REASON_CODES } from '../../model/delivery.ts';
+import { DELIVERY_OUTCOMES, type DeliveryRecord, REASON_CODES, SHARE_OUTCOMES } from '../../model/delivery.ts';
 import { ENFORCEMENT_MODES, RUN_STATUSES } from '../../model/manifest.ts';
 import type { DeliveryFilter } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
@@ -46,6 +46,19 @@ export const deliverySchema = z
       .nullable()
       .describe(
         '`duplicate`: it repeats what started the run. `filtered`: webhookWhen of its trigger was false, so it started none. `unevaluated`: it started a run, because an expression of its trigger failed. null for all others.',
+      ),
+    runs: z
+      .array(
+        z.object({
+          flowId: field.id(),
+          triggerKey: z.string(),
+          runId: field.id().nullable(),
+          outcome: z.enum(SHARE_OUTCOMES).nullable().describe('`closed`: its flow took no deliveries.'),
+        }),
+      )
+      .optional()
+      .describe(
+        'Only of a delivery to a slug that several flows share: what became of it at each of their triggers, that of `flowId` first.',
       ),
     usedPreviousKey: z.boolean(),
     held: z.boolean().describe('Accepted, but its run does not exist until the flow starts runs again.'),
@@ -104,9 +117,10 @@ export const deliveryRoutes: ApiRoutes = (app, { store }) => {
   );
 };
 
-export function deliveryView(record: DeliveryRecord): z.output<typeof deliverySchema> {
+export function deliveryView({ shares, ...record }: DeliveryRecord): z.output<typeof deliverySchema> {
   return {
     ...record,
+    ...(shares !== undefined && { runs: [...shares] }),
     outcome: record.outcome ?? null,
     held: record.isHeld === true,
     runStatus: record.runStatus ?? null,

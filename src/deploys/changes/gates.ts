@@ -387,6 +387,13 @@ const FIELD_RULES: { readonly [Field in keyof WebhookInputs]-?: FieldRule | 'own
       'same',
       'It holds for events that come after the deploy; those before are known for as long as was said then.',
     ),
+  webhookShared: (_, { webhookShared }) =>
+    webhookShared === true
+      ? verdict(
+          'same',
+          'Flows whose trigger says so too, and has the same gates, may get the deliveries of its slug as well.',
+        )
+      : verdict('same', 'No other flow gets the deliveries of its slug.'),
   webhookHoldDeliveries: () => verdict('same', 'It matters while the flow is disabled or drained.'),
   webhookSignatureHeader: otherSignature,
   webhookSignatureAlgorithm: otherSignature,

@@ -60,6 +60,7 @@ const READ_BY: { readonly [Name in Field]-?: (scheme: KnownScheme) => boolean } 
   webhookWhen: ofTrigger,
   webhookEventId: ofTrigger,
   webhookEventIdDays: ofTrigger,
+  webhookShared: ofTrigger,
   webhookHoldDeliveries: ofTrigger,
   webhookResponse: ofTrigger,
 };

@@ -189,6 +189,12 @@ const FIELDS: Readonly<Record<keyof WebhookInputs, Field>> = {
     ],
   },
   webhookEventIdDays: { same: [[none, 7]] },
+  webhookShared: {
+    same: [
+      [none, true],
+      [true, false],
+    ],
+  },
   webhookHoldDeliveries: {
     same: [
       [none, true],

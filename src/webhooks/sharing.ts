@@ -1,0 +1,29 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
+import { differencesOf, entranceOf } from './access.ts';
+
+/** Why two triggers cannot get the deliveries of one slug together; undefined where they can. */
+export type WhyApart = (one: WebhookTrigger, other: WebhookTrigger) => string | undefined;
+
+/** Of a delivery to several triggers there is one answer, and one key that verifies it. */
+const ALIKE = ['webhookResponse', 'webhookDuplicateResponse'] as const satisfies readonly (keyof WebhookInputs)[];
+
+/**
+ * Judges whether triggers may share a slug: those of different flows that both say so, where the same deliveries pass the gates
+ * of each. A delivery is then verified by the gates of one of them.
+ */
+export function sharingBy(gates: Parameters<typeof entranceOf>[1]): WhyApart {
+  return (one, other) => {
+    if (one.flowId === other.flowId) return 'is also the slug of another trigger of the flow';
+    if (one.inputs.webhookShared !== true || other.inputs.webhookShared !== true) {
+      return 'is the slug of both, and is shared only where both say "webhookShared": true';
+    }
+    const differences = [
+      ...differencesOf(entranceOf(one, gates), entranceOf(other, gates)),
+      ...(isDeepStrictEqual(one.keys, other.keys) ? [] : ['keys']),
+      ...(one.verifyToken === other.verifyToken ? [] : ['webhookVerifyToken']),
+      ...ALIKE.filter((field) => !isDeepStrictEqual(one.inputs[field], other.inputs[field])),
+    ];
+    return differences.length === 0 ? undefined : `is shared, but not the same for both: ${differences.join(', ')}`;
+  };
+}
