@@ -118,6 +118,17 @@ function dropUnused(document: Document): Document {
 const EXAMPLE_ID = '0199a2b4-7c1e-7d3a-9b52-3f0f8d1c2a10';
 const id = { type: 'string', format: 'uuid' };
 
+/** An answer for several flows may also have `duplicate`, `held` or `filtered`, as that for one. */
+const sharedRuns = {
+  type: 'array',
+  items: {
+    type: 'object',
+    properties: { flowId: id, triggerKey: { type: 'string' }, runId: id },
+    required: ['flowId', 'triggerKey', 'runId'],
+    additionalProperties: false,
+  },
+};
+
 const idOrSlug = {
   name: 'idOrSlug',
   in: 'path',
@@ -233,6 +244,11 @@ function acceptedAnswer() {
         schema: {
           anyOf: [
             shape('Accepted: the run has started.'),
+            shape(
+              'Accepted by the flows that share the slug; runId is the first of runs.',
+              {},
+              { ...ids, runs: sharedRuns },
+            ),
             shape('Seen before: the ids of the first run and of this delivery.', { duplicate: { const: true } }),
             shape('webhookWhen of the trigger is false: no run starts.', isFiltered, { deliveryId: id }),
             shape('Held: the run starts when the flow is enabled or resumed.', { held: { const: true } }),

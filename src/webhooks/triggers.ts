@@ -83,13 +83,19 @@ export interface TriggerTable {
   /** Flow by flow, in manifest order. */
   list(): readonly PreparedTrigger[];
   /** Slugs that are shared by triggers which may not share them any more. */
-  apart(): readonly UnservedAddress[];
+  apart(): readonly ApartTriggers[];
 }
 
 /** A trigger of the deployed revision, or of a manifest that cannot be deployed, that judges nothing here. */
 export interface UnservedAddress extends UnservedTrigger {
   /** Null where the manifest does not say it. */
   readonly flowId: string | null;
+}
+
+/** The first of triggers that share a slug and may not any more. */
+interface ApartTriggers extends UnservedAddress {
+  readonly flowId: string;
+  readonly slug: string;
 }
 
 interface TriggerTableOptions {
@@ -144,7 +150,7 @@ function tableOf(
     if (!unserved.has(flowId.toLowerCase())) register(byName, flowId, [first]);
   }
   const triggers = byFlow.flat();
-  const apart: UnservedAddress[] = [];
+  const apart: ApartTriggers[] = [];
   const whyApart = sharingBy({ preparer, defaultMode });
   for (const [slug, sharing] of bySlug(triggers)) {
     const lacking = unserved.get(slug);
@@ -157,7 +163,7 @@ function tableOf(
         ...sharing.slice(0, 1).map(({ trigger: { flowId, triggerKey } }) => ({ flowId, triggerKey, slug, why })),
       );
   }
-  for (const address of apart) unserved.set(address.slug ?? '', address);
+  for (const address of apart) unserved.set(address.slug, address);
   for (const { flowId = null, webhooks, why } of unreadable()) {
     for (const [index, { triggerKey, slug }] of webhooks.entries()) {
       for (const name of [slug, index === 0 ? flowId : undefined]) {

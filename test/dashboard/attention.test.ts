@@ -13,6 +13,7 @@ const calm: Situation = {
   now: NOW,
   flows: [],
   triggers: [],
+  apart: [],
   schedules: [],
   ended: [],
   deliveries: [],

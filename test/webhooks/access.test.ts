@@ -435,7 +435,17 @@ describe('any two chains', () => {
   it('are compared in every field that is not about the route or the answer', () => {
     const decided = new Set(
       (
-        ['mode', 'ip', 'unverifiedRateLimit', 'rateLimit', 'signature', 'replay', 'bodySchema', 'eventId'] as const
+        [
+          'mode',
+          'ip',
+          'unverifiedRateLimit',
+          'rateLimit',
+          'signature',
+          'replay',
+          'bodySchema',
+          'eventId',
+          'shared',
+        ] as const
       ).flatMap(fieldsOf),
     );
     expect(WEBHOOK_FIELDS.all.filter((field) => !decided.has(field))).toEqual([

@@ -60,7 +60,7 @@ const sendTo = async ({ deliver }: Gateway, sent: Sent, to = 'hook') => {
 const post = async ({ url }: Gateway, path: string, body: object = {}, method = 'POST') => {
   const headers = { 'content-type': 'application/json' };
   const response = await fetch(`${url}${path}`, { method, headers, body: JSON.stringify(body) });
-  return { status: response.status, body: await response.json() };
+  return { status: response.status, body: JSON.parse(await response.text()) };
 };
 
 const listed = async ({ get }: Gateway, flowId: string) =>

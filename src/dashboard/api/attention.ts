@@ -26,7 +26,7 @@ import type {
 } from '../../store/store.ts';
 import { presetConcerns } from '../../webhooks/checks.ts';
 import { missingKey } from '../../webhooks/learned-keys.ts';
-import type { PreparedTrigger } from '../../webhooks/triggers.ts';
+import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
 import { field } from '../answer.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
@@ -74,6 +74,8 @@ interface Situation extends Pick<Parameters<typeof openCircuits>[0], 'hosts'> {
   readonly now: number;
   readonly flows: readonly DeployedFlow[];
   readonly triggers: readonly PreparedTrigger[];
+  /** Slugs that are shared by triggers which may not share them now. */
+  readonly apart: ReturnType<TriggerTable['apart']>;
   /** Manifests of the folder that are not deployed as they are. */
   readonly unreadable: readonly UnreadableManifest[];
   /** Of flows with steps that wait for a secret, what the first one found lacks. */
@@ -225,7 +227,7 @@ async function situationOf(services: DashboardServices): Promise<Situation> {
     orders,
     alertTargets,
   };
-  return { now, flows: catalog.list(), triggers: triggers().list(), ...known };
+  return { now, flows: catalog.list(), triggers: triggers().list(), apart: triggers().apart(), ...known };
 }
 
 /** Deliveries that could not be stored have no record: only a counter of this process has them. */
@@ -579,7 +581,7 @@ function heldDeliveries({ held: all, flows, now }: Situation): Finding[] {
 }
 
 /** One for each manifest of the folder, for each other flow that lacks something, and for each trigger of the rest. */
-function unreadableFlows({ flows, unreadable, lacking }: Situation): Finding[] {
+function unreadableFlows({ flows, unreadable, lacking, apart }: Situation): Finding[] {
   const item = (message: string, link: string, about: Pick<Finding, 'flowId' | 'triggerKey' | 'about'> = {}) =>
     ({ kind: 'manifest_unreadable', message, link, ...about }) as const;
   const ofFolder = unreadable.map((manifest) => {
@@ -609,7 +611,10 @@ function unreadableFlows({ flows, unreadable, lacking }: Situation): Finding[] {
           }),
         ];
   });
-  return [...ofFolder, ...others, ...ofSteps];
+  const ofSlugs = apart.map(({ slug, flowId, triggerKey, why }) =>
+    item(`Every delivery to ${slug} gets 503: ${why}`, `/flows/flows/${flowId}`, { triggerKey, about: slug }),
+  );
+  return [...ofFolder, ...others, ...ofSteps, ...ofSlugs];
 }
 
 function triggerItems(prepared: PreparedTrigger, { now }: Situation): Finding[] {

@@ -46,6 +46,10 @@ const triggerSchema = z.object({
     .describe(
       'Whether deliveries are accepted, and run later, while the flow is disabled or drained; if not, they get 403.',
     ),
+  sharedWith: z
+    .array(z.object({ flowId: field.id(), triggerKey: z.string(), name: z.string() }))
+    .optional()
+    .describe('Triggers of other flows that get the deliveries of its slug too; absent if there are none.'),
   learnedKey: z
     .enum(['none', 'learned', 'unreadable'])
     .optional()
@@ -288,9 +292,19 @@ function webhookView(record: FlowRecord, triggerKey: string, { baseUrl, triggers
     eventId: eventIdView(prepared),
     mode: prepared.mode,
     holdsDeliveries: holdsDeliveries(prepared, record),
+    ...sharedWith(prepared, triggers),
     ...(prepared.keySlot?.isInUse === true && { learnedKey: stateOf(prepared.keySlot) }),
     sendCommand: path === null || !prepared.canBeSigned ? null : sendCommand(slug ?? flowId, baseUrl),
   };
+}
+
+/** Triggers of other flows that get the same deliveries. */
+function sharedWith({ trigger: { flowId, inputs } }: PreparedTrigger, triggers: TriggerTable) {
+  const found = inputs.webhookSlug === undefined ? [] : triggers.findAll(inputs.webhookSlug);
+  const others = found.flatMap(({ trigger: other }) =>
+    other.flowId === flowId ? [] : [{ flowId: other.flowId, triggerKey: other.triggerKey, name: other.flowName }],
+  );
+  return others.length === 0 ? {} : { sharedWith: others };
 }
 
 function eventIdView({ eventIdentity }: PreparedTrigger) {

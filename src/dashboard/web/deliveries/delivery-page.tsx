@@ -139,6 +139,15 @@ function FactsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
     ['Flow', flowId === null ? 'unknown' : <a href={`/flows/flows/${flowId}`}>{name}</a>],
     ['Trigger', triggerKey ?? '–'],
     ['Run', <RunOf key="n" delivery={delivery} />],
+    ...(delivery.runs ?? [])
+      .slice(1)
+      .map(
+        (share) =>
+          [
+            `Also ${flows.data?.find(({ id }) => id === share.flowId)?.name ?? share.flowId}`,
+            <SharedRun key={share.flowId} share={share} />,
+          ] as const,
+      ),
     ['Response', String(statusCode)],
     ['Reason', <ReasonText key="r" reason={reason} />],
     ['Mode', <ModePill key="m" mode={mode} />],
@@ -171,6 +180,25 @@ function FactsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
         ))}
       </dl>
     </Panel>
+  );
+}
+
+const SHARED = {
+  duplicate: 'a duplicate',
+  filtered: 'filtered',
+  closed: 'closed, so it took nothing',
+  unevaluated: 'an expression failed',
+} as const;
+
+/** What became of the delivery at another flow that shares the slug. */
+function SharedRun({ share: { runId, outcome } }: { share: NonNullable<Api['Delivery']['runs']>[number] }) {
+  const told = outcome === null ? (runId === null ? 'none' : undefined) : SHARED[outcome];
+  if (runId === null) return told ?? 'none';
+  return (
+    <>
+      <a href={`/flows/runs/${runId}`}>{format.shortId(runId)}</a>
+      {told === undefined ? '' : ` (${told})`}
+    </>
   );
 }
 

@@ -330,7 +330,7 @@ function TriggersPanel({ flow }: { flow: Api['FlowDetail'] }) {
 }
 
 function Webhook({
-  trigger: { key, slug, url, scheme, grade, captured, eventId, mode, sendCommand },
+  trigger: { key, slug, url, scheme, grade, captured, eventId, mode, sendCommand, sharedWith = [] },
   flowId,
 }: {
   trigger: Trigger;
@@ -356,6 +356,18 @@ function Webhook({
           {eventId.unsigned === null || eventId.unsigned.length === 0
             ? '.'
             : `; not signed: ${eventId.unsigned.join(', ')}.`}
+        </p>
+      )}
+      {sharedWith.length === 0 ? null : (
+        <p class="muted">
+          Its deliveries also go to{' '}
+          {sharedWith.map((other, at) => (
+            <>
+              {at === 0 ? '' : ', '}
+              <a href={`/flows/flows/${other.flowId}`}>{other.name}</a>
+            </>
+          ))}
+          .
         </p>
       )}
       {url === null || url === undefined ? (
