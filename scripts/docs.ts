@@ -173,6 +173,33 @@ and [changing flows](changing-flows.md) what a deploy does with a changed manife
 
 ${fieldTable(schema)}
 
+### One at a time, in order
+
+With \`serialize\`, runs for which the expression gives the same value never overlap, and start in the order in which their deliveries were
+committed:
+
+\`\`\`json
+{ "serialize": "trigger.body.order.id", "serializeOnFailure": "stop" }
+\`\`\`
+
+- **All runs of the flow take part**: those of webhooks, schedules and people, of \`RunFlow\` and \`onFailure\`, redelivered and released ones. Other
+  keys are not held up. The expression reads \`trigger\` as step inputs do, and nothing else; a text, a number or a boolean is a key, and a number
+  and the same number as a text are one.
+- **A run that waits** is in flight: it is pinned, counted and drained as such, and can be cancelled. It shows the run before it
+  (\`"waitingFor": [{ "for": "order", "runId": … }]\`, \`GET /flows/api/runs?waiting=order\`). Its \`timeoutSeconds\` begin when it may run. A run that a
+  \`RunFlow\` step waits for has the time limits of that step and its run from the start.
+- **A failed run** lets the next one start (\`continue\`). Under \`stop\`, a run that ends as Failed or TimedOut holds its key: no other run of it starts,
+  and the attention list says so (\`order_stopped\`), until its failed step is retried and the run succeeds, it is cancelled after a retry, or somebody
+  releases it: \`POST /flows/api/runs/{id}/release-order\`, or the button on its page. Retention keeps such a run.
+- **A retry** of a run that has let the next one start waits behind all of its key, as a redelivery and a repeated run do.
+- **Without a key**: runs for which the expression fails or gives null, an empty text or anything else share one key of their own, and the attention
+  list says so (\`order_keyless\`).
+- **Unverified deliveries** (Off and Audit, where the signature gate failed) have an order of their own for each key: they wait for each other
+  and never for a verified delivery, nor does one wait for them, so the two may overlap. They never hold a key. The runs that they start by \`RunFlow\`
+  or \`onFailure\`, or that repeat theirs, count as they do. Without a signature scheme everything counts as verified: then whoever can send a
+  delivery can hold up a key.
+- A \`RunFlow\` step whose run would wait for a run that waits for the step fails with \`order_deadlock\`.
+
 ## Triggers
 
 A trigger has a \`type\` (\`manual\`, \`cron\` or \`webhook\`) and \`inputs\`. A \`manual\` trigger may have any inputs;

@@ -27,6 +27,7 @@ const calm: Situation = {
   keys: [],
   drifts: [],
   unevaluated: [],
+  orders: { stopped: [], keyless: [] },
   alertTargets: 0,
   unreadable: [],
   lacking: [],
@@ -241,6 +242,44 @@ describe('what needs a look', () => {
           severity: 'error',
           message: `3 runs of ${ORDERS_ID} failed since 2026-11-20T12:00Z`,
           link: `/flows/runs?status=Failed&flowId=${ORDERS_ID}&since=2026-11-20T12:00Z`,
+        },
+      ],
+    ],
+    [
+      'a failed run that holds its key, and runs without one',
+      {
+        orders: {
+          stopped: [
+            { runId: 'one', flowId: ORDERS_ID, key: 'A 1', waiting: 3 },
+            { runId: 'two', flowId: ORDERS_ID, key: null, waiting: 0 },
+          ],
+          keyless: [{ flowId: ORDERS_ID, count: 2, runId: 'three', problem: 'it gives null' }],
+        },
+      },
+      [
+        {
+          kind: 'order_stopped',
+          severity: 'error',
+          message:
+            `A failed run of ${ORDERS_ID} holds the key “A 1”, so no other run of it starts: 3 runs wait. ` +
+            'Retry the run, or release its order',
+          link: '/flows/runs/one',
+        },
+        {
+          kind: 'order_stopped',
+          severity: 'error',
+          message:
+            `A failed run of ${ORDERS_ID} holds the key of runs without a key, so no other run of it starts: the next ` +
+            'one will wait. Retry the run, or release its order',
+          link: '/flows/runs/two',
+        },
+        {
+          kind: 'order_keyless',
+          severity: 'warning',
+          message:
+            `2 runs of ${ORDERS_ID} got no key from \`serialize\` (since 2026-11-20T12:00Z), and all of them run one at a ` +
+            'time. The newest: it gives null',
+          link: '/flows/runs/three',
         },
       ],
     ],

@@ -10,8 +10,9 @@ export const GITHUB_SECRET = "It's a Secret to Everybody";
 export const FLOW_ID = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10';
 
 /** A manifest with one GitHub trigger whose key is literal, and the steps given. */
-export function githubManifest(overrides: { inputs?: object; steps?: object } = {}): object {
+export function githubManifest(overrides: { inputs?: object; steps?: object; flow?: object } = {}): object {
   return {
+    ...overrides.flow,
     id: FLOW_ID,
     name: 'push',
     version: '1',

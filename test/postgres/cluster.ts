@@ -42,14 +42,15 @@ export async function createCluster(
   {
     size,
     steps,
+    flow,
     env = {},
     build: ownBuild,
     names = Array.from({ length: size }, (_, index) => `replica-${index + 1}`),
-  }: ClusterOptions & { size: number; steps?: object; names?: readonly string[] },
+  }: ClusterOptions & { size: number; steps?: object; flow?: object; names?: readonly string[] },
 ): Promise<Cluster> {
   const schema = `cluster_${randomUUID().replaceAll('-', '')}`;
   const workspace = await createWorkspace();
-  await workspace.writeManifest('push.json', githubManifest(steps === undefined ? {} : { steps }));
+  await workspace.writeManifest('push.json', githubManifest({ ...(flow && { flow }), ...(steps && { steps }) }));
   const replicas = names.map(createReplica);
   onTestFinished(async () => {
     await Promise.all(replicas.map((replica) => replica.stop('SIGKILL')));
@@ -125,9 +126,13 @@ function publishTo(replicas: readonly Replica[]): Publishers {
 }
 
 /** Whether the delivery has its run: from this answer, or from one that did not arrive. */
-async function isTaken(service: Service | undefined, delivery: string): Promise<boolean> {
-  if (service === undefined) return false;
-  const body = JSON.stringify({ delivery });
+export async function isTaken(
+  service: Service | null | undefined,
+  delivery: string,
+  content: object = { delivery },
+): Promise<boolean> {
+  if (service === undefined || service === null) return false;
+  const body = JSON.stringify(content);
   const signature = createHmac('sha256', GITHUB_SECRET).update(body).digest('hex');
   try {
     const response = await fetch(`${service.url}/flows/api/webhook/push`, {

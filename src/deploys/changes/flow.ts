@@ -116,9 +116,9 @@ const FIELDS: Readonly<Record<Exclude<keyof Manifest, 'id' | 'triggers' | 'steps
       'A run gets its key when it starts: runs in flight keep theirs, or have none. So until they have ended, a run that ' +
       'starts from now on may overlap with one that is in flight, or wait for one of another meaning with the same key.',
   }),
-  serializeOnFailure: ({ after }) => ({
+  serializeOnFailure: ({ before, after }) => ({
     rule: 'serialize-on-failure-changed',
-    class: 'caution',
+    class: (before.serializeOnFailure === 'stop') === (after.serializeOnFailure === 'stop') ? 'safe' : 'caution',
     message:
       after.serializeOnFailure === 'stop'
         ? 'From now on, a failed run holds its key: no other run of the key starts until it succeeds or is released.'

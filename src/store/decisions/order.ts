@@ -108,13 +108,13 @@ export function* leaveOrder(
   rows: RunRows,
   { runId, flowId, revision, status, at }: EndedRun,
 ): Decision<NextRun | undefined> {
-  const { order } = yield* rows.revisionOf(flowId, revision);
-  // Most flows have none; then nothing else is read.
+  // Of most flows nothing else is read. A run can be cancelled whatever became of its revision.
+  const order = status === 'Cancelled' ? null : (yield* rows.revisionOf(flowId, revision)).order;
   if (order === undefined) return undefined;
   const place = yield* rows.findOrdered(runId);
   if (place === undefined || place.state === null) return undefined;
   const isFailed = status === 'Failed' || status === 'TimedOut';
-  if (place.state !== 'waiting' && isFailed && order.isStopped && place.isVerified) {
+  if (place.state !== 'waiting' && isFailed && order?.isStopped === true && place.isVerified) {
     rows.setPlace(runId, { ...place, state: 'stopped' });
     return undefined;
   }

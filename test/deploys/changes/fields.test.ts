@@ -16,6 +16,8 @@ const FLOW: Readonly<Record<string, Pair>> = {
   timeoutSeconds: [undefined, 60],
   concurrency: [undefined, 2],
   pinInputs: [undefined, true],
+  serialize: [undefined, 'trigger.body.id'],
+  serializeOnFailure: [undefined, 'stop'],
   onFailure: [undefined, '2f8fad5b-d9cb-469f-a165-70867728950e'],
   triggers: [{}, { byHand: { type: 'manual' } }],
   steps: [steps, { ...steps, c: { type: 'NoOp' } }],
@@ -45,6 +47,7 @@ const RETRY: Readonly<Record<string, Pair>> = {
   jitter: [true, false],
 };
 
+const ordered = (field: string) => (field === 'serializeOnFailure' ? { serialize: 'trigger.key' } : {});
 const having = (rest: object, field: string, value: unknown) =>
   value === undefined ? rest : { ...rest, [field]: value };
 const loop = { type: 'ForEach', forEach: [1], steps: { x: { type: 'NoOp' } } };
@@ -58,7 +61,7 @@ const cases: readonly (readonly [
   fields: Readonly<Record<string, Pair>>,
   (field: string, value: unknown) => object,
 ])[] = [
-  ['flow', FLOW, (field, value) => having(flow(steps), field, value)],
+  ['flow', FLOW, (field, value) => having(flow(steps, ordered(field)), field, value)],
   ['step', STEP, stepWith],
   ['edge', EDGE, (field, value) => stepWith('runAfter', { a: having({}, field, value) })],
   ['retry policy', RETRY, (field, value) => stepWith('retry', { [field]: value })],

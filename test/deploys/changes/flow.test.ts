@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { findReplaced } from '../../../src/deploys/changes/index.ts';
+import { compare, flow } from './samples.ts';
 
 describe('a manifest with an unknown id', () => {
   const deployed = [
@@ -24,5 +25,23 @@ describe('a manifest with an unknown id', () => {
     ['has an id that is known after all', { id: 'b', name: 'Orders', slugs: ['in'] }, ['a'], undefined],
   ])('%s', (_, next, gone, expected) => {
     expect(findReplaced({ next, deployed, goneIds: new Set(gone) })).toEqual(expected);
+  });
+});
+
+describe('the order of runs', () => {
+  const steps = { a: { type: 'NoOp' } };
+  const by = (serialize?: string, serializeOnFailure?: string) =>
+    flow(steps, { ...(serialize && { serialize }), ...(serializeOnFailure && { serializeOnFailure }) });
+
+  it.each([
+    [by(), by('trigger.key'), ['serialize-changed caution']],
+    [by('trigger.key'), by(), ['serialize-changed caution']],
+    [by('trigger.key'), by('trigger.body.id'), ['serialize-changed caution']],
+    [by('trigger.key'), by('trigger.key', 'stop'), ['serialize-on-failure-changed caution']],
+    [by('trigger.key', 'stop'), by('trigger.key', 'continue'), ['serialize-on-failure-changed caution']],
+    // They mean the same.
+    [by('trigger.key'), by('trigger.key', 'continue'), ['serialize-on-failure-changed safe']],
+  ])('a change is told: %#', (before, after, found) => {
+    expect(compare(before, after).map(({ rule, class: gravity }) => `${rule} ${gravity}`)).toEqual(found);
   });
 });

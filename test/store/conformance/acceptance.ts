@@ -48,6 +48,7 @@ export function acceptance({ test }: StoreUnderTest): void {
         trigger: storedTrigger,
         idempotencyKey: 'key-1',
         ...notStopped,
+        order: null,
       });
       expect(await store.findDelivery(id(1))).toEqual({
         ...delivery,

@@ -60,7 +60,7 @@ export function standing({ test }: StoreUnderTest): void {
         { ...run, kind: 'retry', stepKey: 'charge', until: T0 + 3 * minute },
         { ...run, kind: 'poll', stepKey: 'ask', until: T0 + minute },
         { ...run, kind: 'secret', stepKey: 'call', lacking: 'KEY is not set', until: T0 + 4 * minute },
-        { ...run, kind: 'run', stepKey: 'hand', subRunId: id(9), until: null },
+        { ...run, kind: 'run', stepKey: 'hand', awaitedRunId: id(9), until: null },
       ]);
     });
 
@@ -79,7 +79,7 @@ export function standing({ test }: StoreUnderTest): void {
           until: T0 + 4 * minute,
           steps: 1,
         },
-        { ...run, runId: id(1), kind: 'run', stepKey: 'hand', subRunId: id(9), steps: 1 },
+        { ...run, runId: id(1), kind: 'run', stepKey: 'hand', awaitedRunId: id(9), steps: 1 },
         { ...slot, runId: id(1), stepKey: 'ask', steps: 2 },
         { ...slot, runId: id(2), stepKey: 'first', steps: 1 },
       ]);
@@ -108,7 +108,7 @@ export function standing({ test }: StoreUnderTest): void {
         expect(total).toBe(items.length);
         return items.map((run) => run.id);
       };
-      for (const kind of WAIT_KINDS.filter((each) => each !== 'slot' && each !== 'host')) {
+      for (const kind of WAIT_KINDS.filter((each) => !['slot', 'host', 'order'].includes(each))) {
         expect(await listed({ waiting: { kind, dueBefore: T0 - 1 } })).toEqual([id(1)]);
         expect(await listed({ flowId, status: 'Running', waiting: { kind, dueBefore: T0 - 1 } })).toEqual([id(1)]);
         expect(await listed({ flowId: 'other', waiting: { kind, dueBefore: T0 - 1 } })).toEqual([]);

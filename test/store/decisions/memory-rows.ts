@@ -142,6 +142,10 @@ export function memoryReads({ run, steps, loops, items, signals }: MemoryRun, gr
     hasSignal: (_runId, name) => signals.some((signal) => signal.name === name),
     findWaiting: (_runId, name) => [...steps].find(([, { signalName }]) => signalName === name)?.[0],
     findAttemptStart: () => 0,
+    findOrdered: () => undefined,
+    findFirst: () => undefined,
+    findLast: () => undefined,
+    findStarter: () => undefined,
   };
 }
 
@@ -163,6 +167,11 @@ export function memoryWrites({ run, steps, loops, items, signals }: MemoryRun): 
     wakeWaiting() {},
     orphanSubRuns() {},
     markUnordered() {},
+    setDeadline() {},
+    makeDue() {},
+    lockLane() {},
+    insertOrdered() {},
+    setPlace() {},
     beginAttempt({ token }) {
       const { stepKey } = leasedStep(token);
       if (steps.get(stepKey)?.attempt !== 0) return;
