@@ -1,0 +1,110 @@
+import { whatLacking, whatUnreadable } from '../../deploys/unreadable.ts';
+import { type DeployedFlow, startsRuns } from '../../flows/catalog.ts';
+import { ATTENTION, type Severity } from '../../model/attention.ts';
+import { subFlowsOf } from '../../model/manifest.ts';
+import { presetConcerns } from '../../webhooks/checks.ts';
+import { missingKey } from '../../webhooks/learned-keys.ts';
+import type { PreparedTrigger } from '../../webhooks/triggers.ts';
+import { type Finding, nameOf, type Situation } from './situation.ts';
+
+/** One for each manifest of the folder, for each other flow that lacks something, and for each trigger of the rest. */
+export function unreadableFlows({ flows, unreadable, lacking, apart }: Situation): Finding[] {
+  const item = (message: string, link: string, about: Pick<Finding, 'flowId' | 'triggerKey' | 'about'> = {}) =>
+    ({ kind: 'manifest_unreadable', message, link, ...about }) as const;
+  const ofFolder = unreadable.map((manifest) => {
+    const flow = flows.find(({ record }) => record.id === manifest.flowId);
+    // The file tells two of them apart that have no page.
+    const link =
+      flow === undefined ? `/flows/flows#${encodeURIComponent(manifest.file)}` : `/flows/flows/${flow.record.id}`;
+    return item(whatUnreadable(manifest, flow), link, { about: manifest.file });
+  });
+  const told = new Set(unreadable.map(({ flowId }) => flowId));
+  const others = flows.flatMap(({ record: { id, name }, loaded }) => {
+    if (loaded.unreadable !== undefined)
+      return told.has(id) ? [] : [item(whatLacking(name, loaded.unreadable), `/flows/flows/${id}`)];
+    return (loaded.unserved ?? []).map(({ triggerKey, why }) =>
+      item(`${name}/${triggerKey} answers every delivery with 503: ${why}`, `/flows/flows/${id}`, { triggerKey }),
+    );
+  });
+  // Of a revision that is no longer in force, too.
+  const ofSteps = lacking.flatMap(({ flowId, runId, why }) => {
+    const isTold = flows.find(({ record }) => record.id === flowId)?.loaded.unreadable !== undefined;
+    return isTold
+      ? []
+      : [
+          item(`Steps of ${nameOf(flowId, flows)} wait for a secret: ${why}`, `/flows/runs/${runId}`, {
+            flowId,
+            about: 'secret',
+          }),
+        ];
+  });
+  const ofSlugs = apart.map(({ slug, flowId, triggerKey, why }) =>
+    item(`Every delivery to ${slug} gets 503: ${why}`, `/flows/flows/${flowId}`, { triggerKey, about: slug }),
+  );
+  return [...ofFolder, ...others, ...ofSteps, ...ofSlugs];
+}
+
+export function triggerItems(prepared: PreparedTrigger, { now }: Situation): Finding[] {
+  const { trigger, mode } = prepared;
+  const { flowId, triggerKey } = trigger;
+  const name = `${trigger.flowName}/${triggerKey}`;
+  const where = { link: `/flows/flows/${flowId}`, flowId, triggerKey };
+  const open = whyOpen(prepared);
+  // A mode is chosen; that a trigger enforces and still verifies nothing may be a mistake.
+  const severity: Severity = mode === 'Enforce' ? ATTENTION.trigger_not_enforced : 'info';
+  return [
+    ...(open === undefined
+      ? []
+      : [{ kind: 'trigger_not_enforced' as const, severity, message: `${name} ${open}`, ...where }]),
+    ...presetConcerns(trigger.inputs, now).map(({ field, concern }) => ({
+      kind: 'preset_doubtful' as const,
+      message: `${name}: ${concern}`,
+      ...where,
+      about: field,
+    })),
+  ];
+}
+
+/** The problem of a trigger that does not refuse unverified deliveries; undefined if there is none. */
+function whyOpen({ trigger, mode, schemeName, lacksKey, keySlot }: PreparedTrigger): string | undefined {
+  const named = trigger.inputs.webhookSignatureScheme;
+  const unsigned = named === undefined ? 'it checks no signature' : `its scheme "${named}" is unknown`;
+  const lack = schemeName === null ? unsigned : lacksKey ? `it has ${missingKey(keySlot)}` : undefined;
+  if (mode !== 'Enforce') {
+    const more = lack === undefined ? '' : `, and ${lack}`;
+    return `accepts every delivery, even if a gate fails, because its mode is ${mode}${more}`;
+  }
+  if (lack === undefined) return undefined;
+  return schemeName === null ? `does not verify who sends its deliveries: ${lack}` : `refuses every delivery: ${lack}`;
+}
+
+type Flows = readonly Pick<DeployedFlow, 'record' | 'loaded'>[];
+
+/** Flows that other flows start, and that start no runs now: told before a run needs them. */
+export function closedFlows(flows: Flows) {
+  return [...closedFailureFlows(flows), ...closedSubFlows(flows)];
+}
+
+function closedFailureFlows(flows: Flows) {
+  return flows.flatMap(({ record: { name }, loaded }) => {
+    const { onFailure } = loaded.manifest;
+    const target = flows.find(({ record }) => record.id === onFailure)?.record;
+    if (onFailure === undefined || (target !== undefined && startsRuns(target))) return [];
+    const state = target === undefined ? 'not deployed' : target.isEnabled ? 'draining' : 'disabled';
+    const message = `If a run of ${name} fails, nothing starts: its failure flow ${target?.name ?? onFailure} is ${state}`;
+    return [{ kind: 'failure_flow_closed' as const, message, link: `/flows/flows/${onFailure}`, about: name }];
+  });
+}
+
+/** A flow that is drained is opened again soon, and what is in flight may still run it. */
+function closedSubFlows(flows: Flows) {
+  return flows.flatMap(({ record: { name }, loaded }) =>
+    subFlowsOf(loaded.manifest.steps).flatMap((flowId) => {
+      const target = flows.find(({ record }) => record.id === flowId)?.record;
+      if (target?.isEnabled === true) return [];
+      const state = target === undefined ? 'not deployed' : 'disabled';
+      const message = `Runs of ${name} fail at steps that run ${target?.name ?? flowId}: that flow is ${state}`;
+      return [{ kind: 'sub_flow_closed' as const, message, link: `/flows/flows/${flowId}`, about: name }];
+    }),
+  );
+}

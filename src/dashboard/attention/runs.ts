@@ -1,0 +1,147 @@
+import { nextTicks } from '../../flows/scheduler.ts';
+import { keptForIdle } from '../../flows/slots.ts';
+import type { Severity } from '../../model/attention.ts';
+import { HOUR_MS } from '../../model/clock.ts';
+import { ALERT_FLOW_ID } from '../../model/manifest.ts';
+import { printable } from '../../model/text.ts';
+import type { SlotWait } from '../../store/store.ts';
+import {
+  counted,
+  type Finding,
+  iso,
+  LONG_SLOT_WAIT_MS,
+  LOOK_BACK_HOURS,
+  lasting,
+  nameOf,
+  type Situation,
+  startOf,
+} from './situation.ts';
+
+/** A due schedule fires within seconds; after this long something is wrong. */
+const OVERDUE_AFTER_MS = 120_000;
+
+/** A step that is unusual took this many times the longest of those known, of so many at least. */
+const UNUSUAL_FACTOR = 3;
+const LEAST_KNOWN = 5;
+
+/** Between two steps a slot is free for a moment; with fewer taken of those for all, more slots would not help. */
+const TAKEN_SHARE = 0.9;
+
+/** A flow that its own manifest limits waits on purpose; the others make one item, because one setting frees them. */
+export function slotWaits({ slots, flows, now }: Situation): Finding[] {
+  const item = (severity: Severity, waits: readonly SlotWait[], why: string) => {
+    const most = waits.reduce((one, other) => (other.count > one.count ? other : one));
+    const name = nameOf(most.flowId, flows);
+    const of = waits.length === 1 ? name : `${waits.length} flows, most of them of ${name},`;
+    const oldestMs = now - Math.min(...waits.map(({ oldestDueAt }) => oldestDueAt));
+    const wait = `for over ${LONG_SLOT_WAIT_MS / 1000} s (the oldest for ${lasting(oldestMs)})`;
+    return {
+      kind: 'steps_waiting_for_slot' as const,
+      severity,
+      message: `${stepsWait(waits, of)} ${wait}: ${why}`,
+      link: `/flows/runs?status=Running&flowId=${most.flowId}`,
+    };
+  };
+  const held = slots.waits.flatMap((wait) => {
+    if (wait.limit === null) return [];
+    const { stepType, concurrency } = wait.limit;
+    const what = stepType === null ? 'the flow' : `its ${stepType} steps`;
+    const why = `its manifest limits ${what} to ${concurrency} at once, as intended; raise \`concurrency\` there if that is too slow`;
+    return [item('info', [wait], why)];
+  });
+  const others = slots.waits.filter(({ limit }) => limit === null);
+  if (others.length === 0) return held;
+  // One cause, whichever flow has most of them.
+  return [{ ...item('warning', others, whyNoSlot(slots)), flowId: null, about: 'all flows' }, ...held];
+}
+
+/** Compared with what is known of the step: a flow of long steps is left alone. */
+export function longSteps({ longSteps: all, flows, now }: Situation): Finding[] {
+  return all.flatMap(({ flowId, runId, stepKey, startedAt, known, longestMs }): Finding[] => {
+    if (known < LEAST_KNOWN || now - startedAt < longestMs * UNUSUAL_FACTOR) return [];
+    const usual = `in the ${known} newest runs in which it succeeded it took at most ${lasting(longestMs)}`;
+    const message = `The step ${stepKey} of ${nameOf(flowId, flows)} has been running longer than usual, for ${lasting(now - startedAt)}: ${usual}`;
+    const link = `/flows/runs/${runId}?step=${encodeURIComponent(stepKey)}`;
+    return [{ kind: 'step_running_long', message, link, flowId, about: stepKey }];
+  });
+}
+
+function stepsWait(waits: readonly SlotWait[], flow: string): string {
+  const count = waits.reduce((sum, each) => sum + each.count, 0);
+  if (waits.some(({ isMore }) => isMore)) return `More than ${count} steps of ${flow} have waited for a slot`;
+  return count === 1 ? `1 step of ${flow} has waited for a slot` : `${count} steps of ${flow} have waited for a slot`;
+}
+
+function whyNoSlot({ running, concurrency, alone }: Situation['slots']): string {
+  if (alone !== null) {
+    return `the step ${alone.stepKey} of the run ${alone.runId} runs alone, because it was running when the process died`;
+  }
+  const taken = `${running} of ${concurrency} slots are taken`;
+  const kept = keptForIdle(concurrency);
+  if (running >= (concurrency - kept) * TAKEN_SHARE) {
+    const others =
+      kept > 0 && running < concurrency ? `, and the last ${kept} are kept for flows that run no step` : '';
+    return `${taken}${others}; raise SLUICE_STEP_CONCURRENCY`;
+  }
+  return `only ${taken}, so more slots would not help; check the log and the load of CPU and disk`;
+}
+
+export function failedRuns({ ended, flows, now }: Situation): Finding[] {
+  const failed = ended.filter(({ status }) => status === 'Failed' || status === 'TimedOut');
+  return [...new Set(failed.map(({ flowId }) => flowId))].map((flowId) => {
+    const count = failed.reduce((sum, each) => sum + (each.flowId === flowId ? each.count : 0), 0);
+    const since = startOf(now, LOOK_BACK_HOURS);
+    const link = `/flows/runs?status=Failed&flowId=${flowId}&since=${since}`;
+    if (flowId === ALERT_FLOW_ID) {
+      const message = `${count === 1 ? '1 alert was' : `${count} alerts were`} not delivered since ${since}`;
+      return { kind: 'alerts_not_delivered', message, link };
+    }
+    const message = `${runs(count)} of ${nameOf(flowId, flows)} failed since ${since}`;
+    return { kind: 'failed_runs', message, link };
+  });
+}
+
+function runs(count: number): string {
+  return count === 1 ? '1 run' : `${count} runs`;
+}
+
+export function schedules({ schedules: all, now }: Situation): Finding[] {
+  return all.flatMap((schedule): Finding[] => {
+    const name = `${schedule.flowName}/${schedule.triggerKey}`;
+    const { nextAt, lastAt, isPaused, isDraining, flowId, triggerKey } = schedule;
+    const where = { link: '/flows/schedules', flowId, triggerKey };
+    // A flow that is being drained misses its ticks on purpose.
+    if (isDraining) return [];
+    if (isPaused) {
+      const missed = lastAt === null ? undefined : nextTicks(schedule, lastAt, 1)[0];
+      if (missed === undefined || missed > now) {
+        return [{ kind: 'schedule_paused', message: `The schedule ${name} is paused`, ...where }];
+      }
+      const message = `The schedule ${name} is paused and would have fired at ${iso(missed)}`;
+      return [{ kind: 'schedule_paused', severity: 'warning', message, ...where }];
+    }
+    if (nextAt === null || nextAt >= now - OVERDUE_AFTER_MS) return [];
+    const message = `The schedule ${name} was due at ${iso(nextAt)} and has not fired`;
+    return [{ kind: 'schedule_overdue', message, ...where }];
+  });
+}
+
+export function stoppedOrders({ orders, flows }: Situation): Finding[] {
+  return orders.stopped.map(({ runId, flowId, key, waiting }) => {
+    const of = key === null ? 'of runs without a key' : `“${printable(key)}”`;
+    const waits = waiting === 0 ? 'the next one will wait' : `${counted(waiting, 'run')} wait`;
+    const message =
+      `A failed run of ${nameOf(flowId, flows)} holds the key ${of}, so no other run of it starts: ${waits}. ` +
+      'Retry the run, or release its order';
+    return { kind: 'order_stopped', message, link: `/flows/runs/${runId}`, flowId, about: runId };
+  });
+}
+
+export function keylessRuns({ orders, flows, now }: Situation): Finding[] {
+  return orders.keyless.map(({ flowId, count, runId, problem }) => {
+    const message =
+      `${counted(count, 'run')} of ${nameOf(flowId, flows)} got no key from \`serialize\` ` +
+      `(since ${iso(now - LOOK_BACK_HOURS * HOUR_MS)}), and all of them run one at a time. The newest: ${printable(problem)}`;
+    return { kind: 'order_keyless', message, link: `/flows/runs/${runId}`, flowId, about: 'keyless' };
+  });
+}
