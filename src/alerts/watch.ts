@@ -3,86 +3,37 @@ import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
 import { type Catalog, startsRuns } from '../flows/catalog.ts';
 import type { Engine } from '../flows/engine.ts';
-import { errorAt } from '../manifest/issues.ts';
-import { type ManifestRules, parseManifest } from '../manifest/load.ts';
-import { subFlowsIn } from '../manifest/sub-flows.ts';
-import type { AttentionKind, Severity } from '../model/attention.ts';
+import type { ManifestRules } from '../manifest/load.ts';
 import type { Clock } from '../model/clock.ts';
-import type { AccessRoute, Finding } from '../model/finding.ts';
 import type { Json } from '../model/json.ts';
 import { ALERT_FLOW_ID } from '../model/manifest.ts';
 import { planRun } from '../model/planner.ts';
-import type { FailedRunNotice, NewRun, Store } from '../store/store.ts';
+import type { NewRun, Store } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
+import { loadAlertFlow } from './alert-flow.ts';
+import {
+  accessIncidents,
+  type Concern,
+  concernCause,
+  failureIncidents,
+  refusedCause,
+  refusedIncident,
+  type ToldDeploy,
+  type Unnamed,
+} from './incidents.ts';
 import { type AlertMessage, factsOf, lineOf } from './message.ts';
 import {
   type Alert,
   type AlertState,
   type Cause,
   type Change,
-  type Incident,
   NO_ALERTS,
   type PlannedMessage,
   planAlerts,
   wants,
 } from './plan.ts';
 import type { AlertSender } from './send.ts';
-import { type AlertSettings, isAlertKind, isProgram } from './targets.ts';
-
-/** Eight attempts take half an hour. */
-const ALERT_FLOW = {
-  id: ALERT_FLOW_ID,
-  name: 'Sluice alerts',
-  version: '1',
-  steps: {
-    send: {
-      type: 'SendAlert',
-      inputs: {
-        target: `\${trigger.body.target}`,
-        text: `\${trigger.body.text}`,
-        link: `\${trigger.body.link}`,
-        lines: `\${trigger.body.lines}`,
-        more: `\${trigger.body.more}`,
-        // A message that an earlier release queued has none.
-        alert: `\${has(trigger.body.alert) ? trigger.body.alert : null}`,
-      },
-      retry: { maxAttempts: 8, backoffSeconds: 5, factor: 3, maxBackoffSeconds: 600 },
-      timeoutSeconds: 60,
-    },
-  },
-};
-
-/** Refuses a manifest that would replace the flow of the alerts, or have its runs tell the targets something else. */
-export const leavesAlertFlow: ManifestRules['checks'][number] = ({ manifest: { id, onFailure, steps } }) => {
-  const places = [{ flowId: id, path: ['id'] }, { flowId: onFailure, path: ['onFailure'] }, ...subFlowsIn(steps)];
-  return places
-    .filter(({ flowId }) => flowId === ALERT_FLOW_ID)
-    .map(({ path }) =>
-      errorAt(path, 'is the id of the flow that Sluice tells of alerts with; no manifest may name it'),
-    );
-};
-
-/** Something that lasts and needs a person. */
-interface Concern {
-  readonly kind: AttentionKind;
-  readonly severity: Severity;
-  readonly message: string;
-  /** It stays the same while numbers in the message grow, but for the times in it. */
-  readonly link: string;
-  readonly flowId: string | null;
-  readonly triggerKey: string | null;
-  /** Tells it from others with the same kind, flow and trigger; the link where not given. */
-  readonly about?: string | undefined;
-}
-
-/** A deploy that was refused, or by which others get in. */
-interface ToldDeploy {
-  readonly flowId: string;
-  readonly name: string;
-  readonly refusal: string | null;
-  readonly routes: readonly AccessRoute[];
-  readonly findings: readonly Pick<Finding, 'rule' | 'message'>[];
-}
+import { type AlertSettings, isProgram } from './targets.ts';
 
 /** Tells the targets what happens. */
 export interface AlertWatch {
@@ -184,12 +135,7 @@ class Watch {
 
   async prepare(): Promise<void> {
     const { catalog, rules } = this.#services;
-    const { flow, issues } = parseManifest(JSON.stringify(ALERT_FLOW), 'alerts.json', {
-      ...rules,
-      checks: rules.checks.filter((check) => check !== leavesAlertFlow),
-    });
-    if (flow === undefined) throw new Error(`The flow of the alerts cannot be loaded: ${JSON.stringify(issues)}`);
-    await catalog.deploy(flow);
+    await catalog.deploy(loadAlertFlow(rules));
     this.#isPrepared = true;
     await this.#inTurn(() => this.#look({ ...this.#deploysIn(this.#waiting.splice(0)), isStart: true }));
   }
@@ -467,138 +413,4 @@ class Watch {
 function newest(running: Readonly<Record<string, number>>): Record<string, number> {
   const entries = Object.entries(running).sort(([, one], [, other]) => other - one);
   return Object.fromEntries(entries.slice(0, MOST_PROCESSES));
-}
-
-/** A cause whose key is made of what tells it from others of its kind. */
-interface Unnamed extends Omit<Cause, 'key'> {
-  readonly cause: readonly string[];
-}
-
-function concernCause(catalog: Pick<Catalog, 'find'>) {
-  return ({ kind, severity, message, link, flowId, triggerKey, about }: Concern): Unnamed[] => {
-    if (!isAlertKind(kind)) return [];
-    const record = flowId === null ? undefined : catalog.find(flowId)?.record;
-    const flow = record === undefined ? null : { id: record.id, name: record.name };
-    const cause = [flowId ?? '', triggerKey ?? '', about ?? link.replace(/&?\b(since|until)=[^&]*/g, '')];
-    return [{ kind, severity, cause, flow, trigger: triggerKey, text: message, link }];
-  };
-}
-
-type UnnamedIncident = Unnamed & Omit<Incident, 'key'>;
-
-function accessIncidents({ flowId, name, routes, findings }: ToldDeploy): Omit<UnnamedIncident, 'at'>[] {
-  const opened = routes.filter(({ access }) => access === 'wider');
-  const named = opened.map(({ route, reasons }) => `${route}: ${reasons.join(' ')}`).join(' ');
-  const changed = findings.filter(({ rule }) => rule === 'secret-changed').map(({ message }) => message);
-  const about = {
-    kind: 'access.widened',
-    severity: 'warning',
-    flow: { id: flowId, name },
-    link: `/flows/flows/${flowId}`,
-    allLink: null,
-    count: 1,
-  } as const;
-  const triggers = new Set(opened.map(({ trigger }) => trigger));
-  const [trigger = null] = triggers.size === 1 ? triggers : [];
-  const widened = {
-    ...about,
-    trigger,
-    cause: [flowId, 'routes'],
-    text: `More deliveries get in to ${name}: ${shortened(named)}`,
-    what: [`change lets more deliveries in to ${name}`, `changes let more deliveries in to ${name}`],
-  } as const;
-  const secrets = {
-    ...about,
-    trigger: null,
-    cause: [flowId, 'secrets'],
-    text: `Secrets of ${name} changed: ${shortened(changed.join(' '))}`,
-    what: [`change of secrets of ${name}`, `changes of secrets of ${name}`],
-  } as const;
-  return [...(opened.length > 0 ? [widened] : []), ...(changed.length > 0 ? [secrets] : [])];
-}
-
-const refusedCause = (flowId: string) => ['deploy.refused', flowId];
-
-function refusedIncident({ flowId, name, refusal }: ToldDeploy): Omit<UnnamedIncident, 'at'> {
-  return {
-    kind: 'deploy.refused',
-    severity: 'warning',
-    cause: [flowId],
-    flow: { id: flowId, name },
-    trigger: null,
-    text: `A deploy of ${name} was refused: ${shortened(refusal ?? '')}`,
-    link: `/flows/flows/${flowId}`,
-    allLink: null,
-    count: 1,
-    what: [`deploy of ${name} was refused`, `deploys of ${name} were refused`],
-  };
-}
-
-/**
- * One for each cause: flow, step and code of the error. A run that tells a target is none: the attention list says that
- * an alert was not delivered.
- */
-function failureIncidents(failures: readonly FailedRunNotice[]): UnnamedIncident[] {
-  const byCause = new Map<string, FailedRunNotice[]>();
-  for (const notice of failures) {
-    if (notice.flowId === ALERT_FLOW_ID) continue;
-    const cause = JSON.stringify(causeOf(notice));
-    byCause.set(cause, [...(byCause.get(cause) ?? []), notice]);
-  }
-  return [...byCause.values()].flatMap((notices): UnnamedIncident[] => {
-    const [first] = notices;
-    const last = notices.at(-1);
-    if (first === undefined || last === undefined) return [];
-    const { flowId, flowName: name, runId, triggerKey: trigger } = first;
-    const allLink = failuresPath(notices, first);
-    const several = `${notices.length} runs of ${name} failed, the first ${whyFailed(first)}`;
-    return [
-      {
-        kind: 'run.failed',
-        severity: 'error',
-        cause: causeOf(first),
-        flow: { id: flowId, name },
-        trigger,
-        text: notices.length === 1 ? `A run of ${name} failed ${whyFailed(first)}` : several,
-        link: notices.length === 1 ? `/flows/runs/${runId}` : allLink,
-        allLink,
-        count: notices.length,
-        at: Math.max(...notices.map(({ completedAt }) => completedAt)),
-        what: [`run of ${name} failed`, `runs of ${name} failed`],
-        failedAt: { runId: last.runId, stepKey: last.stepKey?.split('.')[0] ?? null },
-      },
-    ];
-  });
-}
-
-/** All iterations of a loop have one cause. */
-function causeOf({ flowId, status, stepKey, error }: FailedRunNotice): string[] {
-  if (status === 'TimedOut') return [flowId, 'TimedOut'];
-  return [flowId, stepKey?.replaceAll(/\.\d+\./g, '.') ?? '', error?.code ?? ''];
-}
-
-/** The runs that failed so, from the first one on. */
-function failuresPath(
-  notices: readonly FailedRunNotice[],
-  { flowId, status, stepKey, error }: FailedRunNotice,
-): string {
-  const since = new Date(Math.min(...notices.map(({ startedAt }) => startedAt))).toISOString();
-  const why = status === 'TimedOut' ? {} : { step: stepKey, code: error?.code };
-  const filters = Object.entries({ status, flowId, ...why, since }).filter(([, value]) => value != null);
-  return `/flows/runs?${new URLSearchParams(filters as [string, string][])}`;
-}
-
-function whyFailed({ status, stepKey, error }: FailedRunNotice): string {
-  if (status === 'TimedOut') return 'because it reached its time limit';
-  if (stepKey === null) return 'without an error of a step';
-  return `at ${stepKey}: ${shortened(error?.message ?? 'no error was stored')}`;
-}
-
-const MOST_CHARACTERS = 300;
-
-function shortened(text: string): string {
-  const line = text.replace(/\s+/g, ' ').trim();
-  return line.length <= MOST_CHARACTERS
-    ? line
-    : `${line.slice(0, MOST_CHARACTERS - 1).replace(/\p{Surrogate}$/u, '')}…`;
 }

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { resolve } from 'node:path';
+import { leavesAlertFlow } from '../alerts/alert-flow.ts';
 import { type AlertSender, createAlertSender, createSendAlertHandler } from '../alerts/send.ts';
-import { leavesAlertFlow } from '../alerts/watch.ts';
 import { createGuardedGet } from '../flows/handlers/guarded-get.ts';
 import type { StepHandler } from '../flows/handlers/handler.ts';
 import { builtInHandlers, type HandlerTable, handlerTable } from '../flows/handlers/index.ts';
