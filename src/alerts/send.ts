@@ -59,7 +59,11 @@ export function createAlertSender({ targets, service, readSecret, egressAllow }:
     const result =
       target.type === 'smtp'
         ? await mail(target, shown, egress)
-        : await post(await requestTo(target, { ...shown, service }), shown, http);
+        : await post(
+            await requestTo(target, { ...shown, service }),
+            { ...shown, mask: (text) => String(mask(text)) },
+            http,
+          );
     return mask(result as unknown as Json) as unknown as HandlerResult;
   };
 }
@@ -103,7 +107,11 @@ function requestTo(
 const ANSWER_CHARACTERS = 200;
 
 /** A redirect is a mistake in the file: if followed, the POST would become a GET that delivers nothing. */
-async function post({ url, headers, body }: Post, attempt: Attempt, http: StepHandler): Promise<HandlerResult> {
+async function post(
+  { url, headers, body }: Post,
+  attempt: Attempt & Pick<StepContext, 'mask'>,
+  http: StepHandler,
+): Promise<HandlerResult> {
   const inputs = httpRequestInputs.parse({
     url,
     headers,

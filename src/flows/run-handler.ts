@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { StoreUnavailableError } from '../errors.ts';
 import { formatPath } from '../expressions/json-path.ts';
+import { maskerOf } from '../manifest/mask.ts';
 import type { Clock } from '../model/clock.ts';
 import { isExactNumber, isJsonArray, type Json } from '../model/json.ts';
 import type { StepDefinition } from '../model/manifest.ts';
@@ -117,6 +118,7 @@ function contextOf(
     idempotencyKey: `${runId}:${stepKey}`,
     secretReferences: resolved.references,
     trigger: async () => (await readRunInput([])).trigger,
+    mask: (text) => String(maskerOf(resolved.secrets)(text)),
     // Most handlers log nothing, and a child logger costs as much as the rest of a small step.
     get logger() {
       own ??= logger.child({ flowId, runId, stepKey });

@@ -118,7 +118,8 @@ function maskText(text: string, search: Search): string {
 function textsOf(secret: string): string[] {
   const [, credential = ''] = /^[A-Za-z][\w-]* +(\S+)$/.exec(secret) ?? [];
   const url = /^https?:/i.test(secret) && URL.canParse(secret) ? new URL(secret) : undefined;
-  const whole = [secret, credential, ...basicOf(secret), ...credentialsOf(secret)];
+  const written = url === undefined ? [] : [url.href];
+  const whole = [secret, ...written, credential, ...basicOf(secret), ...credentialsOf(secret)];
   const values =
     url === undefined ? [] : [url.search.slice(1), ...queryOf(url.search).map(({ value }) => decoded(value))];
   // Only what does not look like a word: a flow reads the answers that are masked, and `customers` has to stay.

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import {
+  type Attributes,
   type Context,
   context,
   isSpanContextValid,
@@ -142,7 +143,53 @@ export function startReceiveSpan(headers: Readonly<Record<string, unknown>>): Sp
   return tracer.startSpan('flow.webhook.receive', { kind: SpanKind.SERVER }, sender);
 }
 
-/** Runs `work` in a span that is a child of `parent`, a `traceparent` text; records what it throws and ends the span. */
+/** Says in the words of OpenTelemetry how a request was answered. A 4xx is the sender's fault, and no error of the server. */
+export function tagAnswer(span: Span, status: number, isError: boolean): void {
+  span.setAttribute('http.response.status_code', status);
+  if (!isError) return;
+  span.setAttribute('error.type', String(status));
+  span.setStatus({ code: SpanStatusCode.ERROR });
+}
+
+/** A request that goes out, as its span shows it. */
+interface SentRequest<Answer> {
+  readonly method: string;
+  /** Asked where the span is recorded; no secret may be among them. */
+  readonly attributes: () => Attributes;
+  readonly isError: (answer: Answer) => boolean;
+  /** What went wrong, without a secret. */
+  readonly errorType: (error: unknown) => string;
+}
+
+/**
+ * Sends a request in a span of its own, a child of the one that is active. `send` gets the headers that continue the
+ * trace: those that `OTEL_PROPAGATORS` names, and none without an SDK.
+ */
+export async function inClientSpan<Answer extends { readonly status: number }>(
+  { method, attributes, isError, errorType }: SentRequest<Answer>,
+  send: (traceHeaders: Readonly<Record<string, string>>) => Promise<Answer>,
+): Promise<Answer> {
+  const span = tracer.startSpan(method, { kind: SpanKind.CLIENT });
+  if (span.isRecording()) span.setAttributes({ 'http.request.method': method, ...attributes() });
+  const traceHeaders: Record<string, string> = {};
+  propagation.inject(trace.setSpan(context.active(), span), traceHeaders);
+  try {
+    const answer = await send(traceHeaders);
+    tagAnswer(span, answer.status, isError(answer));
+    return answer;
+  } catch (error) {
+    span.setAttribute('error.type', errorType(error));
+    span.setStatus({ code: SpanStatusCode.ERROR });
+    throw error;
+  } finally {
+    span.end();
+  }
+}
+
+/**
+ * Runs `work` in a span that is a child of `parent`, a `traceparent` text; records what it throws and ends the span. The
+ * span of a step is active meanwhile, so that whatever its handler sends or traces belongs to it.
+ */
 export async function inSpan<T>(
   span: {
     name: 'flow.trigger' | 'flow.step';
@@ -151,9 +198,12 @@ export async function inSpan<T>(
   },
   work: (span: Span) => Promise<T>,
 ): Promise<T> {
-  const started = tracer.startSpan(span.name, { attributes: span.attributes }, contextOf(span.parent));
+  const parent = contextOf(span.parent);
+  const started = tracer.startSpan(span.name, { attributes: span.attributes }, parent);
   try {
-    return await work(started);
+    // What an acceptance sets going outlives it, and is no part of it.
+    if (span.name !== 'flow.step') return await work(started);
+    return await context.with(trace.setSpan(parent, started), work, undefined, started);
   } catch (error) {
     started.setStatus({
       code: SpanStatusCode.ERROR,
@@ -165,18 +215,18 @@ export async function inSpan<T>(
   }
 }
 
-/** The W3C `traceparent` of a span, to be kept with a run; null without an SDK. */
+/** The W3C `traceparent` of a span, to be kept with a run, whatever `OTEL_PROPAGATORS` says; null without an SDK. */
 export function traceparentOf(span: Span): string | null {
-  if (!isSpanContextValid(span.spanContext())) return null;
-  const carrier: Record<string, string> = {};
-  propagation.inject(trace.setSpan(context.active(), span), carrier);
-  return carrier.traceparent ?? null;
+  const own = span.spanContext();
+  if (!isSpanContextValid(own)) return null;
+  return `00-${own.traceId}-${own.spanId}-${own.traceFlags.toString(16).padStart(2, '0')}`;
 }
 
 /** A `traceparent` that was kept with a run is our own span: its steps follow what was decided about it. */
 function contextOf(traceparent: string | null): Context {
-  if (traceparent === null) return context.active();
-  const parent = propagation.extract(context.active(), { traceparent });
-  const own = trace.getSpanContext(parent);
-  return own === undefined ? parent : trace.setSpanContext(parent, { ...own, isRemote: false });
+  const [, traceId = '', spanId = '', flags = ''] =
+    /^00-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})$/.exec(traceparent ?? '') ?? [];
+  const own = { traceId, spanId, traceFlags: Number.parseInt(flags, 16) };
+  // Not what happens to be active: whoever found the work due did not cause it.
+  return isSpanContextValid(own) ? trace.setSpanContext(ROOT_CONTEXT, own) : ROOT_CONTEXT;
 }

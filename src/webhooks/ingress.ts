@@ -1,5 +1,7 @@
+import type { Attributes } from '@opentelemetry/api';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { startReceiveSpan } from '../telemetry/tracing.ts';
+import type { Delivery } from '../model/delivery.ts';
+import { startReceiveSpan, tagAnswer } from '../telemetry/tracing.ts';
 import { bodyStopped, DELIVERY_HEADER, malformedHost, methodNotAllowed, type WebhookAnswer } from './answers.ts';
 import { addressGroup } from './networks/addresses.ts';
 import {
@@ -30,6 +32,8 @@ interface IdOrSlug {
 
 /** GET and HEAD are handshakes of some publishers. */
 const METHODS = ['POST', 'GET', 'HEAD'];
+const ROUTE = '/flows/api/webhook/:idOrSlug';
+const MAX_PATH_CHARACTERS = 200;
 
 /** The public surface: reads the capped raw body of a delivery, hands it to the receiver, writes the answer. */
 export async function ingress(app: FastifyInstance, services: IngressServices): Promise<void> {
@@ -52,7 +56,7 @@ export async function ingress(app: FastifyInstance, services: IngressServices): 
 
   app.route<IdOrSlug>({
     method: app.supportedMethods,
-    url: '/flows/api/webhook/:idOrSlug',
+    url: ROUTE,
     // Nothing is returned: of a promise Fastify would wait for the end of the response too, with five more listeners.
     handler: (request, reply) => {
       answerTo(request, reply, receiving).then(
@@ -106,13 +110,35 @@ async function handOver(
   try {
     // Asked before the time is: a clock that was set is followed only when somebody looks.
     const byWhom = services.clock.isFit() ? judge : receive.unfit;
-    const answer = await byWhom(toDelivery(request, services, { head }), request.params.idOrSlug, span);
+    const delivery = toDelivery(request, services, { head });
+    if (span.isRecording()) span.setAttributes(requestAttributes(delivery, head));
+    const answer = await byWhom(delivery, request.params.idOrSlug, span);
     statusCode = answer.statusCode;
     return answer;
   } finally {
-    span.setAttribute('http.response.status_code', statusCode);
+    tagAnswer(span, statusCode, statusCode >= 500);
     span.end();
   }
+}
+
+/** What the span of a request says of it, by OpenTelemetry's names for HTTP. Its query may hold a token and is left out. */
+function requestAttributes(
+  { method, path, clientIp }: Delivery,
+  { peer, origin }: ReturnType<typeof readHead>,
+): Attributes {
+  // A port that no host can have is let through.
+  const { protocol, hostname, port } = URL.parse(origin) ?? { protocol: '', hostname: '', port: '' };
+  const [own = ''] = path.split('?', 1);
+  return {
+    'http.request.method': method,
+    'http.route': ROUTE.replace(':idOrSlug', '{idOrSlug}'),
+    'url.scheme': protocol.slice(0, -1),
+    'url.path': own.slice(0, MAX_PATH_CHARACTERS),
+    'server.address': hostname.replace(/^\[(.*)\]$/, '$1'),
+    'server.port': Number(port || (protocol === 'https:' ? 443 : 80)),
+    'client.address': clientIp,
+    'network.peer.address': peer,
+  };
 }
 
 const HEADERS = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };

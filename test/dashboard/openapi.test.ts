@@ -8,6 +8,7 @@ interface Document {
   openapi: string;
   info: { version: string };
   paths: Record<string, Record<string, Operation>>;
+  webhooks: Record<string, { post: { summary: string; description: string; requestBody: object; security: unknown } }>;
   components: { schemas: Record<string, object> };
 }
 interface Operation {
@@ -29,11 +30,28 @@ const LOOPING = {
   },
 };
 
+const BODY_SCHEMA = { type: 'object', required: ['invoice'], properties: { invoice: { type: 'string' } } };
+const INVOICES = {
+  id: '3e8b5e7d-63b2-4b1f-8d60-2e7c8f104b66',
+  name: 'invoices',
+  version: '1',
+  triggers: { hook: { type: 'webhook', inputs: { webhookSlug: 'invoices', webhookBodySchema: BODY_SCHEMA } } },
+  steps: { first: { type: 'NoOp' } },
+};
+const LOOSE_ID = '4f9c6f8e-74c3-4c20-9e71-3f8d90215c77';
+const REFERRING = { $ref: '#/$defs/loose', $defs: { loose: { type: 'object' } } };
+const LOOSE = {
+  ...INVOICES,
+  id: LOOSE_ID,
+  name: 'loose',
+  triggers: { hook: { type: 'webhook', inputs: { webhookBodySchema: REFERRING } } },
+};
+
 let dashboard: TestDashboard;
 let document: Document;
 
 beforeAll(async () => {
-  dashboard = await startDashboard({}, [ORDERS, LOOPING as object as typeof ORDERS]);
+  dashboard = await startDashboard({}, [ORDERS, LOOPING, INVOICES, LOOSE] as object as (typeof ORDERS)[]);
   document = (await dashboard.app.inject('/flows/api/openapi.json')).json();
 });
 afterAll(() => dashboard.close());
@@ -59,7 +77,7 @@ describe('the OpenAPI document', () => {
   it('names the URL of each deployed webhook, and none that no address leads to', async () => {
     const parameters = document.paths['/flows/api/webhook/{idOrSlug}']?.post?.parameters ?? [];
     const { examples = {} } = parameters.find(({ name }) => name === 'idOrSlug') ?? {};
-    expect(examples).toEqual({
+    expect(examples).toMatchObject({
       orders: {
         value: 'orders',
         summary: expect.stringMatching(/^http:.*\/flows\/api\/webhook\/orders \(orders, GitHub, Enforce\)$/),
@@ -67,6 +85,20 @@ describe('the OpenAPI document', () => {
     });
     const page = (await dashboard.app.inject('/flows/api/docs')).body;
     expect(page).toContain('/flows/api/webhook/orders (orders, GitHub, Enforce)');
+  });
+
+  it('lists what the publisher of each deployed webhook sends, by the body schema of the trigger where it has one', () => {
+    expect(Object.keys(document.webhooks)).toEqual(['orders', 'invoices', LOOSE_ID]);
+    const bodyOf = (name: string) => document.webhooks[name]?.post.requestBody;
+    expect(document.webhooks.orders?.post).toMatchObject({
+      summary: 'orders, GitHub, Enforce',
+      description: expect.stringMatching(/ http:.*\/flows\/api\/webhook\/orders\. /),
+      security: [],
+    });
+    expect(bodyOf('orders')).toEqual({ content: { '*/*': { schema: expect.any(Object) } } });
+    expect(bodyOf('invoices')).toEqual({ content: { 'application/json': { schema: BODY_SCHEMA } } });
+    // What it refers to is not in this document.
+    expect(JSON.stringify(bodyOf(LOOSE_ID))).not.toContain('$ref');
   });
 
   it('refers to nothing that it does not hold, and holds nothing that it does not refer to', () => {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { escapeHtml } from '../../model/text.ts';
-import { pathOfWebhook } from '../../webhooks/triggers.ts';
+import { type PreparedTrigger, pathOfWebhook } from '../../webhooks/triggers.ts';
 import type { describeRoutes } from '../openapi.ts';
 import { type ApiRoutes, baseUrlOf, type DashboardServices } from '../services.ts';
 import { type CurlContext, curlOf, examplesOf, login } from './curl.ts';
@@ -33,8 +33,8 @@ export const docsRoutes =
 const MAX_NAMED_WEBHOOKS = 100;
 
 /**
- * Names the deployed webhooks with their URLs, as examples of the receive endpoint's parameter. They get no operations of
- * their own: a client that was generated from the document must not change with every deploy.
+ * Names the deployed webhooks with their URLs, as examples of the receive endpoint's parameter and as what publishers
+ * send. They get no paths of their own: a client that was generated from the document must not change with every deploy.
  */
 function nameWebhooks(
   document: OpenApi,
@@ -43,14 +43,13 @@ function nameWebhooks(
   const table = triggers();
   const webhooks = table.list().flatMap((webhook) => {
     const path = pathOfWebhook(webhook, table);
-    const { inputs, flowId, flowName } = webhook.trigger;
-    const value = inputs.webhookSlug ?? flowId;
-    const scheme = webhook.schemeName ?? 'no signature scheme';
-    return path === null
-      ? []
-      : [[value, { value, summary: `${baseUrl}${path} (${flowName}, ${scheme}, ${webhook.mode})` }]];
+    const { inputs, flowId } = webhook.trigger;
+    return path === null ? [] : [{ webhook, value: inputs.webhookSlug ?? flowId, url: `${baseUrl}${path}` }];
   });
-  const examples = Object.fromEntries(webhooks.slice(0, MAX_NAMED_WEBHOOKS));
+  const named = webhooks.slice(0, MAX_NAMED_WEBHOOKS);
+  const examples = Object.fromEntries(
+    named.map(({ webhook, value, url }) => [value, { value, summary: `${url} (${nameOf(webhook)})` }]),
+  );
   const path = '/flows/api/webhook/{idOrSlug}';
   const item = document.paths?.[path];
   const operation = item?.post;
@@ -61,6 +60,27 @@ function nameWebhooks(
   return {
     ...document,
     paths: { ...document.paths, [path]: { ...item, post: { ...operation, parameters } } },
+    webhooks: Object.fromEntries(named.map(({ webhook, value, url }) => [value, { post: whatIsSent(webhook, url) }])),
+  };
+}
+
+function nameOf({ trigger, schemeName, mode }: PreparedTrigger): string {
+  return [trigger.flowName, schemeName ?? 'no signature scheme', mode].join(', ');
+}
+
+/** A webhook in terms of OpenAPI: the request that its publisher sends. */
+function whatIsSent(webhook: PreparedTrigger, url: string) {
+  const { bodySchema } = webhook.trigger;
+  // A reference in it would be looked for in this document.
+  const isWhole = bodySchema !== undefined && 'text' in bodySchema && !/"\$(ref|dynamicRef|id)"/.test(bodySchema.text);
+  const schema = isWhole ? JSON.parse(bodySchema.text) : { description: 'What the publisher sends.' };
+  return {
+    tags: ['receive'],
+    summary: nameOf(webhook),
+    description: `The publisher sends it to ${url}. All answers are those of \`receiveDelivery\`.`,
+    security: [],
+    requestBody: { content: { [isWhole ? 'application/json' : '*/*']: { schema } } },
+    responses: { 200: { description: 'Accepted, and its run is durable' } },
   };
 }
 

@@ -44,6 +44,8 @@ export interface StepContext<Inputs = unknown> {
   readonly secretReferences: readonly string[];
   /** Exact bytes and headers of what started the run. */
   readonly trigger: () => Promise<RunTrigger>;
+  /** The text without the values of its secret inputs, for what leaves the process otherwise than to where they belong. */
+  readonly mask: (text: string) => string;
   readonly logger: Logger;
   /** Wall clock, milliseconds since the Unix epoch. */
   readonly now: () => number;

@@ -6,6 +6,7 @@ import { type Json, parseJson } from '../../model/json.ts';
 import type { RunTrigger, StepErrorCode } from '../../model/run.ts';
 import type { Hosts } from '../hosts.ts';
 import { InternalFaultError, loadOnce } from '../load-once.ts';
+import { sendTraced } from '../traced-request.ts';
 import { createEgress, EgressRefusedError } from './egress.ts';
 import {
   defineHandler,
@@ -80,7 +81,18 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now, hosts }:
     try {
       const request = signed(unsigned, { context, now: now() });
       const agent = await agentFor(inputs.tls);
-      const options = { agent, egress, signal: limit.signal, outer: context.signal, isUp, isExpected, now, ...about };
+      const tracing = { mask: context.mask, isExpected, errorType: codeOf };
+      const options = {
+        agent,
+        egress,
+        signal: limit.signal,
+        outer: context.signal,
+        isUp,
+        isExpected,
+        now,
+        tracing,
+        ...about,
+      };
       const response = await exchange(request, { ...options, turn, next });
       const result = judged(response, { isExpected: isExpected(response.status), now: now() });
       return result.kind === 'failed' && turn?.probed !== undefined && response.status >= 500
@@ -314,6 +326,7 @@ interface Exchange {
   readonly isExpected: (status: number) => boolean;
   /** For the first request; absent where no host is limited. */
   readonly turn: Turn | undefined;
+  readonly tracing: Omit<Parameters<typeof sendTraced>[1], 'redirects'>;
   /** Asks for the turn of a further one; rejects with `NoTurnError`. */
   readonly next: ((url: URL) => Promise<Turn>) | undefined;
 }
@@ -330,7 +343,9 @@ async function exchange(request: HttpRequest, options: Exchange): Promise<HttpRe
   let current = request;
   let { turn } = options;
   for (let redirects = 0; ; redirects += 1) {
-    const answer = await inTurn(turn, options, () => sendOnce(current, options));
+    const answer = await inTurn(turn, options, () =>
+      sendTraced(current, { ...options.tracing, redirects }, (request) => sendOnce(request, options)),
+    );
     if (!('location' in answer)) return answer;
     if (redirects === MAX_REDIRECTS) throw new RedirectRefusedError(`redirected more than ${MAX_REDIRECTS} times`);
     current = redirected(current, answer.status, answer.location);

@@ -15,6 +15,7 @@ export async function call(
     attempt: 1,
     idempotencyKey: 'run:step',
     secretReferences: [],
+    mask: (text) => text,
     trigger: () => Promise.reject(new Error('no trigger was expected to be read')),
     logger: pino({ level: 'silent' }),
     now: () => 0,
