@@ -131,7 +131,7 @@ async function runIn(
     store,
     catalog,
     acceptanceLimits: { admit: () => undefined },
-    dispatcher: { reserve: () => undefined, started: () => {} },
+    dispatcher: { nudge: () => {}, reserve: () => undefined, started: () => {} },
     clock,
     newId,
     report,

@@ -41,7 +41,7 @@ export function deliveriesCommand(): Command {
     .option('--rejected', 'those that failed a gate or were refused')
     .option('--accepted', 'all others')
     .option('--held', 'those whose runs start when their flow does again')
-    .option('--outcome <name>', 'with this outcome: duplicate, filtered or unevaluated')
+    .option('--outcome <name>', 'with this outcome: duplicate, filtered, coalesced or unevaluated')
     .option('--search <text>', 'part of an id, an address, a scheme, a reason, a detail or a search key')
     .option('--key <name:value>', 'with this search key, such as order:SO-1010');
   return withService(withPaging(withSpan(command))).action(reporting(listDeliveries));

@@ -215,6 +215,7 @@ const WAITS: Readonly<Record<WaitKind, readonly [does: (wait: RunWait) => string
   secret: [() => 'waits for a secret', 'looks again'],
   run: [({ runId }) => `waits for the run ${runId ?? '?'}`, 'checks again'],
   order: [({ runId }) => `waits for its turn behind the run ${runId ?? '?'}`, ''],
+  coalesce: [() => 'waits for more deliveries', 'starts'],
   slot: [() => 'waits for a free slot', 'was due'],
 };
 

@@ -250,6 +250,7 @@ function acceptedAnswer() {
               { ...ids, runs: sharedRuns },
             ),
             shape('Seen before: the ids of the first run and of this delivery.', { duplicate: { const: true } }),
+            shape('Joined a run that waits for more deliveries.', { coalesced: { const: true } }),
             shape('webhookWhen of the trigger is false: no run starts.', isFiltered, { deliveryId: id }),
             shape('Held: the run starts when the flow is enabled or resumed.', { held: { const: true } }),
             { description: 'The answer to a handshake, or the webhookResponse of the trigger.' },

@@ -11,6 +11,8 @@ export interface ExpressionContext {
     /** Lower-case names. */
     readonly headers: Readonly<Record<string, string>>;
     readonly key: string;
+    /** All that started the run, in the order of arrival; its body and headers are those of the last. */
+    readonly deliveries?: readonly TriggerDelivery[] | undefined;
   };
   /** Steps that have ended, by key. */
   readonly steps: Readonly<
@@ -20,6 +22,15 @@ export interface ExpressionContext {
   readonly loop?: { readonly item: Json; readonly index: number } | undefined;
   /** The answer that a poll judges; nothing else reads it. */
   readonly response?: Json | undefined;
+}
+
+interface TriggerDelivery {
+  /** Null where no webhook started the run. */
+  readonly id: string | null;
+  /** ISO 8601. */
+  readonly receivedAt: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Json;
 }
 
 /** What runs an expression, and so what it reads. */
@@ -35,7 +46,7 @@ const ROOTS: Readonly<Record<Reader, readonly Root[]>> = {
 
 /** Properties of the roots; those of `steps` belong to each step. The others are the data's own. */
 export const PROPERTIES: Readonly<Partial<Record<Root, readonly string[]>>> = {
-  trigger: ['body', 'headers', 'key'],
+  trigger: ['body', 'headers', 'key', 'deliveries'],
   steps: ['status', 'output', 'error'],
   loop: ['item', 'index'],
   response: ['status', 'headers', 'body'],

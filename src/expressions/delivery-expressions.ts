@@ -52,23 +52,41 @@ export function evaluateEventId(
   expression: CompiledExpression,
   data: DeliveryData,
 ): string | { readonly error: string } {
-  return withoutThrowing(() => eventIdOf(expression.evaluateIn(data), expression.source));
+  return withoutThrowing(() => nameIn(expression.evaluateIn(data), expression.source, EVENT_ID));
 }
 
-/** A value as the id of an event; throws `ExpressionError` where it cannot be one. */
-function eventIdOf(value: Json, expression: string): string {
+const COALESCE_KEY = 'a key of coalesced deliveries is a text or a number';
+
+/** The key that deliveries share, with the headers that it reads, or what is wrong with it. */
+export function compileCoalesceKey(source: string): ReturnType<typeof compileValue> {
+  const compiled = compileValue(source, COALESCE_KEY);
+  return typeof compiled === 'object' && compiled.expression.type === 'bool'
+    ? `gives a bool; ${COALESCE_KEY}`
+    : compiled;
+}
+
+/** The key of a delivery, or why it has none. Never throws. */
+export function evaluateCoalesceKey(
+  expression: CompiledExpression,
+  data: DeliveryData,
+): string | { readonly error: string } {
+  return withoutThrowing(() => nameIn(expression.evaluateIn(data), expression.source, COALESCE_KEY));
+}
+
+/** A value that names something; throws `ExpressionError` where it cannot. */
+function nameIn(value: Json, expression: string, accepted: string): string {
   if (typeof value === 'string' && value.trim() !== '') return value;
   if (isExactNumber(value)) return value.rawJSON;
   const isNumber = typeof value === 'number';
   if (isNumber && (Number.isSafeInteger(value) || !Number.isInteger(value))) return String(value);
   const lost = isNumber ? 'its digits were lost' : undefined;
   const kind = typeof value === 'string' ? 'an empty text' : kindOf(value);
-  throw new ExpressionError({ expression, reason: lost ?? `gives ${kind}; ${EVENT_ID}` });
+  throw new ExpressionError({ expression, reason: lost ?? `gives ${kind}; ${accepted}` });
 }
 
 /** The same of a value that was found without an expression; `name` says where. */
 export function readEventId(value: Json, name: string): string | { readonly error: string } {
-  return withoutThrowing(() => eventIdOf(value, name));
+  return withoutThrowing(() => nameIn(value, name, EVENT_ID));
 }
 
 function withoutThrowing<Result>(evaluate: () => Result): Result | { readonly error: string } {

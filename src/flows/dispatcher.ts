@@ -169,7 +169,10 @@ class StepDispatcher implements Dispatcher {
       this.#workSoon(claims, lease, this.#turnEnd());
       reserved.release();
     }
-    if (steps.length > (reserved?.lease.limit ?? 0)) this.#expectDue(run.flowId);
+    const dueAt = Math.min(...steps.map((step) => step.dueAt));
+    // It waits for more deliveries until then.
+    if (dueAt > this.#services.clock.now()) this.#claims.expect(dueAt);
+    else if (steps.length > (reserved?.lease.limit ?? 0)) this.#expectDue(run.flowId);
   }
 
   heldTokens(): readonly string[] {

@@ -42,6 +42,8 @@ interface StartRequest extends TriggerRequest {
   readonly sourceRunId?: string;
   /** Those of the run that is repeated: it has the same body and headers. */
   readonly searchKeys?: SearchKeys | undefined;
+  /** The same of its deliveries, where several share it. */
+  readonly deliveriesOf?: string | undefined;
 }
 
 export type TriggerResult =
@@ -76,7 +78,7 @@ export interface Engine {
 interface EngineServices {
   readonly store: Pick<Store, 'accept' | 'acceptShared'>;
   readonly catalog: Pick<Catalog, 'find' | 'unreadable'>;
-  readonly dispatcher: Pick<Dispatcher, 'reserve' | 'started'>;
+  readonly dispatcher: Pick<Dispatcher, 'nudge' | 'reserve' | 'started'>;
   readonly acceptanceLimits: Pick<AcceptanceLimits, 'admit'>;
   readonly clock: Clock;
   /** UUID v7. */
@@ -105,32 +107,14 @@ export function createEngine(services: EngineServices): Engine {
   const accept = async (acceptance: Acceptance): Promise<AcceptResult> => {
     const admitted = acceptanceLimits.admit(acceptance);
     if (admitted !== undefined) await admitted;
-    const reserved = dispatcher.reserve(acceptance.run);
+    const reserved = acceptance.coalesce === undefined ? dispatcher.reserve(acceptance.run) : undefined;
     try {
       const result = await store.accept(acceptance, reserved?.lease);
-      if (result.kind === 'accepted') {
-        announce(startedOf(acceptance.run, result), reserved);
-      }
+      if (result.kind === 'accepted') announce(startedOf(acceptance.run, result), reserved);
+      if (result.kind === 'coalesced' && result.startsNow) dispatcher.nudge();
       return result;
     } finally {
       reserved?.release();
-    }
-  };
-
-  const acceptShared = async (members: readonly SharedAcceptance[]): Promise<SharedResult> => {
-    const now = members.filter(({ start }) => start === 'now');
-    for (const { acceptance } of now) await acceptanceLimits.admit(acceptance);
-    const reserved = new Map(now.map((member) => [member, dispatcher.reserve(member.acceptance.run)]));
-    try {
-      const leased = members.map((member) => ({ ...member, lease: reserved.get(member)?.lease }));
-      const result = await store.acceptShared(leased);
-      for (const [at, member] of members.entries()) {
-        const fate = result.kind === 'shared' ? result.fates[at] : undefined;
-        if (fate?.kind === 'accepted') announce(startedOf(member.acceptance.run, fate), reserved.get(member));
-      }
-      return result;
-    } finally {
-      for (const lease of reserved.values()) lease?.release();
     }
   };
 
@@ -139,7 +123,7 @@ export function createEngine(services: EngineServices): Engine {
     const attributes = { 'flow.id': request.flowId, 'flow.trigger': triggerKey };
     return inSpan({ name: 'flow.trigger', parent: null, attributes }, async (span) => {
       const trigger = { key: triggerKey, body, contentType, headers };
-      const run = planRun({
+      const planned = planRun({
         runId: newId(),
         flow,
         triggerType,
@@ -152,6 +136,8 @@ export function createEngine(services: EngineServices): Engine {
         // What repeats a run is as far from strangers as that is.
         order: orderOf(flow.prepared, readTrigger(trigger), request.sourceRunId === undefined ? true : null),
       });
+      const { deliveriesOf } = request;
+      const run = deliveriesOf === undefined ? planned : { ...planned, deliveriesOf };
       const result = await accept({ run, idempotencyKey });
       if (result.kind === 'outdated') return undefined;
       if (result.kind === 'conflict') return result;
@@ -185,17 +171,38 @@ export function createEngine(services: EngineServices): Engine {
   return {
     planRun,
     accept,
-    acceptShared,
+    acceptShared: (members) => acceptShared(services, members, announce),
     announce: (run) => announce(run),
     rerun(
-      { id, flowId, triggerKey, triggerType, searchKeys, trigger: { body, contentType, headers } },
+      { id, flowId, triggerKey, triggerType, searchKeys, deliveries, trigger: { body, contentType, headers } },
       idempotencyKey,
     ) {
       const request = { flowId, triggerKey, triggerType, body, contentType, headers, idempotencyKey, searchKeys };
-      return start({ ...request, sourceRunId: id });
+      return start({ ...request, sourceRunId: id, ...(deliveries !== null && { deliveriesOf: id }) });
     },
     triggerFlow: (request) => start(request, (flow) => mayTrigger(flow, request)),
   };
+}
+
+async function acceptShared(
+  { store, dispatcher, acceptanceLimits }: EngineServices,
+  members: readonly SharedAcceptance[],
+  announce: (run: StartedRun, reserved?: ReservedLease) => void,
+): Promise<SharedResult> {
+  const now = members.filter(({ start }) => start === 'now');
+  for (const { acceptance } of now) await acceptanceLimits.admit(acceptance);
+  const reserved = new Map(now.map((member) => [member, dispatcher.reserve(member.acceptance.run)]));
+  try {
+    const leased = members.map((member) => ({ ...member, lease: reserved.get(member)?.lease }));
+    const result = await store.acceptShared(leased);
+    for (const [at, member] of members.entries()) {
+      const fate = result.kind === 'shared' ? result.fates[at] : undefined;
+      if (fate?.kind === 'accepted') announce(startedOf(member.acceptance.run, fate), reserved.get(member));
+    }
+    return result;
+  } finally {
+    for (const lease of reserved.values()) lease?.release();
+  }
 }
 
 /** A run that waits for its turn has no steps yet. */

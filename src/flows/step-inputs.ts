@@ -99,7 +99,7 @@ function renderIn(context: ExpressionContext, template: CompiledTemplate): Json 
 
 /** What the expressions of a step read. The body is parsed when an expression first asks for it. */
 export function expressionContext(
-  { trigger, steps }: RunInput,
+  { trigger, deliveries, steps }: RunInput,
   { stepKey, loop }: Pick<Claim, 'stepKey' | 'loop'>,
 ): ExpressionContext {
   return {
@@ -109,6 +109,9 @@ export function expressionContext(
       },
       headers: trigger.headers,
       key: trigger.key,
+      get deliveries() {
+        return deliveriesOf(deliveries);
+      },
     },
     steps: loop === null ? steps : seenFrom(stepKey, steps),
     ...(loop === null ? {} : { loop }),
@@ -143,13 +146,26 @@ function seenFrom(stepKey: string, steps: RunInput['steps']): RunInput['steps'] 
 }
 
 // One reading of the run serves the conditions and the inputs of an attempt, and so does one parsing.
-const parsedBodies = new WeakMap<RunTrigger, ReturnType<typeof parseBody>>();
+const parsedBodies = new WeakMap<Sent, ReturnType<typeof parseBody>>();
 
-function bodyOf(trigger: RunTrigger): Json {
-  const parsed = parsedBodies.get(trigger) ?? parseBody(trigger.body, trigger.contentType ?? undefined);
-  parsedBodies.set(trigger, parsed);
-  if ('error' in parsed) throw new ConversionError(`trigger.body cannot be read: ${parsed.error}`);
+type Sent = Pick<RunTrigger, 'body' | 'contentType'>;
+
+function bodyOf(sent: Sent, name = 'trigger.body'): Json {
+  const parsed = parsedBodies.get(sent) ?? parseBody(sent.body, sent.contentType ?? undefined);
+  parsedBodies.set(sent, parsed);
+  if ('error' in parsed) throw new ConversionError(`${name} cannot be read: ${parsed.error}`);
   return parsed.value;
+}
+
+function deliveriesOf(deliveries: RunInput['deliveries']): ExpressionContext['trigger']['deliveries'] {
+  return deliveries.map((delivery, index) => ({
+    id: delivery.id,
+    receivedAt: new Date(delivery.receivedAt).toISOString(),
+    headers: delivery.headers,
+    get body() {
+      return bodyOf(delivery, `trigger.deliveries[${index}].body`);
+    },
+  }));
 }
 
 /**
@@ -203,9 +219,10 @@ export function createRunInputs({
         const { graph } = await catalog.pinned(flowId, revision);
         const keys = stepKeysRead(graph, stepKey, references);
         if (known !== undefined && keys.every((key) => known?.keys.has(key))) return known.input;
-        const { trigger, steps } = await read(keys);
+        const { steps, ...started } = await read(keys);
         // The first reading's trigger, for its body is parsed once.
-        known = { keys: new Set(keys), input: { trigger: known?.input.trigger ?? trigger, steps } };
+        const { trigger, deliveries } = known?.input ?? started;
+        known = { keys: new Set(keys), input: { trigger, deliveries, steps } };
         return known.input;
       },
       release,

@@ -83,6 +83,9 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
       ? undefined
       : report(parseWith(MANIFEST_PARTS.searchKeys, given.searchKeys), [...path, 'searchKeys'], findings);
   const keyed = searchKeys === undefined ? {} : { searchKeys };
+  if (given.coalesce !== undefined && type !== undefined && type !== 'webhook') {
+    refuse(findings, [...path, 'coalesce'], `is not accepted on a ${type} trigger: it has no deliveries`);
+  }
   switch (type) {
     case 'manual': {
       const fitted = report(parseWith(MANIFEST_PARTS.triggerInputs.manual, inputs), inputsPath, findings);
@@ -102,7 +105,11 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
     case 'webhook': {
       const known = knownInputs(inputs, inputsPath, findings.problems);
       const fitted = fitFields(MANIFEST_PARTS.triggerInputs.webhook, known, { path: inputsPath, findings });
-      return { type, inputs: fitted, ...keyed };
+      const coalesce =
+        given.coalesce === undefined
+          ? undefined
+          : report(parseWith(MANIFEST_PARTS.coalesce, given.coalesce), [...path, 'coalesce'], findings);
+      return { type, inputs: fitted, ...keyed, ...(coalesce !== undefined && { coalesce }) };
     }
     default:
       return undefined;

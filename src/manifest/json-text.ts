@@ -120,7 +120,10 @@ type Form =
   | { readonly each: Form };
 
 const EDGE: Form = { keys: STRUCTURAL_KEYS.edge };
-const TRIGGER: Form = { keys: STRUCTURAL_KEYS.trigger };
+const TRIGGER: Form = {
+  keys: STRUCTURAL_KEYS.trigger,
+  inner: { coalesce: { keys: STRUCTURAL_KEYS.coalesce } },
+};
 const STEP: Form = {
   keys: STRUCTURAL_KEYS.step,
   inner: {

@@ -178,13 +178,14 @@ function loadDraft(
     const path = ['triggers', triggerKey, 'inputs'];
     const { problems: found, ...resolved } = resolveTrigger(trigger.inputs, path, rules);
     problems.push(...found);
-    const { searchKeys } = trigger;
+    const { searchKeys, coalesce } = trigger;
     webhooks.push({
       flowId: id,
       flowName: name,
       triggerKey,
       ...resolved,
       ...(searchKeys === undefined ? {} : { searchKeys }),
+      ...(coalesce === undefined ? {} : { coalesce }),
     });
   }
   problems.push(...checkSearchKeys(triggers), ...checkTriggerExpressions(triggers), ...checkOrder(header));

@@ -13,6 +13,7 @@ import {
   TRIGGER_TYPES,
   type TriggerType,
 } from '../model/manifest.ts';
+import { type Coalesce, coalesceSchema } from './coalesce.ts';
 import { anyCase, type WebhookInputs, webhookInputsSchema } from './webhook-inputs.ts';
 
 // setTimeout takes at most 2^31 - 1 milliseconds and fires at once beyond.
@@ -168,6 +169,7 @@ export const MANIFEST_PARTS = {
   triggerType: triggerTypeSchema,
   triggerInputs: triggerInputsSchemas,
   searchKeys: searchKeysSchema,
+  coalesce: coalesceSchema,
   edge: edgeSchema,
   step: stepSchema,
 } as const;
@@ -189,6 +191,7 @@ const manifestSchema = z.strictObject({
           type: z.literal('webhook'),
           inputs: triggerInputsSchemas.webhook.optional(),
           searchKeys: searchKeysSchema.optional(),
+          coalesce: coalesceSchema.optional(),
         }),
       ]),
     )
@@ -214,7 +217,7 @@ export interface Manifest extends RunnableManifest {
 export type Trigger =
   | ({ readonly type: 'manual'; readonly inputs: JsonObject } & Keyed)
   | CronTrigger
-  | ({ readonly type: 'webhook'; readonly inputs: WebhookInputs } & Keyed);
+  | ({ readonly type: 'webhook'; readonly inputs: WebhookInputs; readonly coalesce?: Coalesce | undefined } & Keyed);
 
 interface Keyed {
   /** Expressions by name. */
@@ -229,7 +232,8 @@ export interface CronTrigger {
 /** Names of the structural keys, by the object that holds them. */
 export const STRUCTURAL_KEYS = {
   manifest: Object.keys(manifestSchema.shape),
-  trigger: ['type', 'inputs', 'searchKeys'],
+  trigger: ['type', 'inputs', 'searchKeys', 'coalesce'],
+  coalesce: Object.keys(coalesceSchema.shape),
   step: Object.keys(stepSchema.shape),
   edge: Object.keys(edgeSchema.options[1].shape),
   retry: Object.keys(retrySchema.shape),

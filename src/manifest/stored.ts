@@ -64,8 +64,11 @@ export function storedFlow(
     for (const { path: place, message, severity } of found) {
       if (severity === 'error') unread.set(place, message);
     }
-    const { searchKeys } = trigger;
-    const keyed = searchKeys === undefined ? {} : { searchKeys };
+    const { searchKeys, coalesce } = trigger;
+    const keyed = {
+      ...(searchKeys === undefined ? {} : { searchKeys }),
+      ...(coalesce === undefined ? {} : { coalesce }),
+    };
     return [{ flowId: stored.id, flowName: name, triggerKey, ...resolved, ...keyed }];
   });
   for (const { path, message } of forbidden) {

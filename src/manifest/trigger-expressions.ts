@@ -1,6 +1,7 @@
 import { ExpressionError } from '../expressions/compile.ts';
 import { compileCondition } from '../expressions/condition.ts';
-import { compileEventId } from '../expressions/delivery-expressions.ts';
+import { compileCoalesceKey, compileEventId } from '../expressions/delivery-expressions.ts';
+import type { Coalesce } from './coalesce.ts';
 import { errorAt, type Problem } from './issues.ts';
 import { CREDENTIAL_NAME } from './mask.ts';
 import type { Trigger } from './schema.ts';
@@ -16,21 +17,42 @@ export function checkTriggerExpressions(triggers: Readonly<Record<string, Trigge
       webhookWhen: webhookWhen === undefined ? undefined : mistakeInFilter(webhookWhen),
       webhookEventId: webhookEventId === undefined || isOff(webhookEventId) ? undefined : mistakeInId(webhookEventId),
     };
-    return Object.entries(mistakes).flatMap(([field, mistake]) =>
-      mistake === undefined ? [] : [errorAt(['triggers', triggerKey, 'inputs', field], mistake)],
-    );
+    return [
+      ...Object.entries(mistakes).flatMap(([field, mistake]) =>
+        mistake === undefined ? [] : [errorAt(['triggers', triggerKey, 'inputs', field], mistake)],
+      ),
+      ...(trigger.coalesce === undefined ? [] : checkCoalesce(triggerKey, trigger.coalesce, trigger.inputs)),
+    ];
   });
+}
+
+function checkCoalesce(triggerKey: string, coalesce: Coalesce, inputs: WebhookInputs): Problem[] {
+  const { key, quietSeconds, maxSeconds } = coalesce;
+  const at = (...path: string[]) => ['triggers', triggerKey, 'coalesce', ...path];
+  const mistake = mistakeIn(compileCoalesceKey(key), 'keys of coalesced deliveries');
+  return [
+    ...(mistake === undefined ? [] : [errorAt(at('key'), mistake)]),
+    ...(maxSeconds < quietSeconds ? [errorAt(at('maxSeconds'), `is less than quietSeconds, ${quietSeconds}`)] : []),
+    // The request would wait for a run that waits for other requests.
+    // A delivery would join the run of one flow and start that of another.
+    ...(inputs.webhookShared === true ? [errorAt(at(), 'is not accepted together with webhookShared')] : []),
+    ...('webhookRespond' in inputs ? [errorAt(at(), 'is not accepted together with webhookRespond')] : []),
+  ];
 }
 
 /** Whether the trigger says that its deliveries name no event. */
 export const isOff = (webhookEventId: NonNullable<WebhookInputs['webhookEventId']>) =>
   webhookEventId.trim().toLowerCase() === 'off';
 
-function mistakeInId(source: string): string | undefined {
-  const compiled = compileEventId(source);
+const mistakeInId = (source: string) => mistakeIn(compileEventId(source), 'event ids');
+
+function mistakeIn(
+  compiled: ReturnType<typeof compileEventId>,
+  what: Parameters<typeof secretHeader>[1],
+): string | undefined {
   if (typeof compiled === 'string') return compiled;
   const secret = compiled.headers.find((each) => CREDENTIAL_NAME.test(each));
-  return secret === undefined ? undefined : secretHeader(secret, 'event ids');
+  return secret === undefined ? undefined : secretHeader(secret, what);
 }
 
 function mistakeInFilter(source: string): string | undefined {

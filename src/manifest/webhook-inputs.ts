@@ -4,6 +4,7 @@ import { HEADER_NAME } from '../model/delivery.ts';
 import type { JsonObject } from '../model/json.ts';
 import { ENFORCEMENT_MODES, GUID, SIGNATURE_CHOICES } from '../model/manifest.ts';
 import { type BodySchema, compileBodySchema, parseBodySchema } from './body-schema.ts';
+import type { Coalesce } from './coalesce.ts';
 import { errorAt, gateWarningAt, type Problem, plainTextSecret, warningAt } from './issues.ts';
 import { isMasked, MASK, maskUrl } from './mask.ts';
 import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
@@ -196,6 +197,8 @@ export interface WebhookTrigger {
   readonly hasConflictingKeys: boolean;
   /** Expressions by name; absent where the manifest names none. */
   readonly searchKeys?: Readonly<Record<string, string>> | undefined;
+  /** Absent where each delivery has a run of its own. */
+  readonly coalesce?: Coalesce | undefined;
 }
 
 const KEY_FIELDS = [

@@ -218,6 +218,8 @@ interface RunRequest {
   readonly traceparent: string | null;
   /** Milliseconds since the Unix epoch. */
   readonly at: number;
+  /** When its first steps are due, and its time begins to run; `at` where not given. */
+  readonly dueAt?: number | undefined;
   /** Absent where the trigger names none. */
   readonly searchKeys?: SearchKeys | undefined;
   /** Absent where the flow lets runs overlap. */
@@ -243,7 +245,7 @@ export function entryOf({ steps: graph, timeoutSeconds }: Pick<RunnableManifest,
 }
 
 /** Plans a run of a revision. Pure; a flow without steps yields a run that has ended. */
-export function planRun({ runId, flow, trigger, at, order, ...origin }: RunRequest): NewRun {
+export function planRun({ runId, flow, trigger, at, dueAt = at, order, ...origin }: RunRequest): NewRun {
   const { record, prepared } = flow;
   const { steps, end, timeoutSeconds, subFlows } = prepared.entry;
   return {
@@ -255,12 +257,12 @@ export function planRun({ runId, flow, trigger, at, order, ...origin }: RunReque
     status: end ?? 'Running',
     startedAt: at,
     completedAt: end === null ? null : at,
-    timeoutAt: end !== null || timeoutSeconds === undefined ? null : at + Math.ceil(timeoutSeconds * 1000),
+    timeoutAt: end !== null || timeoutSeconds === undefined ? null : dueAt + Math.ceil(timeoutSeconds * 1000),
     triggerKey: trigger.key,
     trigger,
     ...origin,
     ...(subFlows !== undefined && { subFlows }),
     ...(order !== undefined && end === null && { order }),
-    steps: steps.map((step) => ({ ...step, dueAt: at })),
+    steps: steps.map((step) => ({ ...step, dueAt })),
   };
 }

@@ -10,14 +10,27 @@ export const MAX_BYTES = {
   loop: 8 * 1024 * 1024,
   /** What a step takes as its inputs, and what its expressions may read of other steps: a whole loop's output and more. */
   inputs: 16 * 1024 * 1024,
+  /** What deliveries bring together, bodies and headers, before the run that they share starts. */
+  coalesced: 1024 * 1024,
 } as const;
 
 /**
  * What a step of a run in flight may wait for: a signal, the end of a delay, its next attempt, its next poll, its turn
  * at the host that it calls, a secret that cannot be read, the end of a sub-run, or a free slot. A whole run may wait for
- * its turn among the runs of its key.
+ * more deliveries that join it, or for its turn among the runs of its key.
  */
-export const WAIT_KINDS = ['signal', 'delay', 'retry', 'poll', 'host', 'secret', 'run', 'order', 'slot'] as const;
+export const WAIT_KINDS = [
+  'signal',
+  'delay',
+  'retry',
+  'poll',
+  'host',
+  'secret',
+  'run',
+  'coalesce',
+  'order',
+  'slot',
+] as const;
 export type WaitKind = (typeof WAIT_KINDS)[number];
 
 /** Names of signals, which fit in the path of the call that sends one. */
@@ -56,6 +69,14 @@ export interface RunTrigger {
   readonly headers: Readonly<Record<string, string>>;
 }
 
+/** One of the deliveries that a run was started with. */
+export interface RunDelivery extends Omit<RunTrigger, 'key'> {
+  /** Null where no webhook started the run. */
+  readonly id: string | null;
+  /** Milliseconds since the Unix epoch. */
+  readonly receivedAt: number;
+}
+
 /** A run and its entry steps, as the engine planned them. */
 export interface NewRun extends Omit<Run, 'status' | 'completedAt'> {
   /** `Running`, or the end of a flow without steps. */
@@ -73,6 +94,8 @@ export interface NewRun extends Omit<Run, 'status' | 'completedAt'> {
   readonly subFlows?: readonly string[] | undefined;
   /** Given instead by what has pinned them already. */
   readonly pins?: Pins | undefined;
+  /** It repeats this run, whose deliveries it has too. */
+  readonly deliveriesOf?: string | undefined;
   /** Absent where its flow lets runs overlap. */
   readonly order?: RunOrder | undefined;
 }

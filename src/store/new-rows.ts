@@ -91,7 +91,7 @@ export function readGateResults(text: string): GateResult[] {
 /** What a run was started by, but for its body. */
 export const INPUT_COLUMNS = ['trigger_content_type', 'trigger_headers'] as const;
 
-const LATER = ['cancel_requested_at', 'cancel_reason', 'timed_out_at'] as const;
+const LATER = ['cancel_requested_at', 'cancel_reason', 'timed_out_at', 'deliveries'] as const;
 
 /** The columns of a new run, and then what it was started by. */
 export const RUN_COLUMNS = [...columnsOf('runs', { without: LATER }), ...INPUT_COLUMNS] as const;

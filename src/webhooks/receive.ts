@@ -6,11 +6,13 @@ import { type Catalog, type DeployedFlow, startsRuns } from '../flows/catalog.ts
 import { type Engine, type RefreshFlow, START_TRIES } from '../flows/engine.ts';
 import { orderOf } from '../flows/prepared-revision.ts';
 import type { ServiceClock } from '../model/clock.ts';
+import { bytesOf, dueAtOf } from '../model/coalescing.ts';
 import type { Delivery } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type {
   Acceptance,
   AcceptResult,
+  CoalesceClaim,
   EventClaim,
   HoldResult,
   NonceClaim,
@@ -36,7 +38,7 @@ import {
   type TriggeredReception,
 } from './record.ts';
 import type { AcceptedResponse } from './schemes/handshake.ts';
-import { eventLifeMs, type Said } from './trigger-expressions.ts';
+import { eventLifeMs, limitsOf, type Said } from './trigger-expressions.ts';
 import {
   hasSameGates,
   holdsDeliveries,
@@ -248,7 +250,7 @@ async function answerReplay(
   return accepted({ runId, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
 }
 
-type Fate = 'accepted' | 'duplicate' | 'filtered' | 'held';
+type Fate = 'accepted' | 'duplicate' | 'filtered' | 'coalesced' | 'held';
 
 function countFate({ trigger }: TriggeredReception, fate: Fate, { metrics }: ReceiverServices): void {
   const labels = { flow: trigger.trigger.flowId };
@@ -268,9 +270,7 @@ function accepted(
 ): WebhookAnswer {
   const { runId, deliveryId, kind, runs } = ids;
   if (response !== undefined) return { statusCode: 200, ...response, deliveryId };
-  const more = { accepted: {}, duplicate: { duplicate: true }, filtered: { filtered: true }, held: { held: true } }[
-    kind
-  ];
+  const more = kind === 'accepted' ? {} : { [kind]: true };
   const body = JSON.stringify({
     ...(runId !== null && { runId }),
     deliveryId,
@@ -396,7 +396,10 @@ function acceptanceOf(
   const body = reception.body ?? new ArrivingBody(delivery.body, delivery.headers['content-type']);
   const said = judgeByExpressions({ ...reception, body });
   const record = recordOf({ ...reception, said, body }, { statusCode: 200, runId }, services);
+  const at = services.clock.now();
   const headers = runHeaders(delivery.headers);
+  const coalesce = coalesceClaim(reception, said?.coalesceKey);
+  const arrival = coalesce && { ...coalesce, at, bytes: bytesOf(delivery.body, headers) };
   const key = trigger.trigger.triggerKey;
   const run = services.engine.planRun({
     runId,
@@ -407,7 +410,8 @@ function acceptanceOf(
     deliveryId: delivery.id,
     sourceRunId: null,
     traceparent,
-    at: services.clock.now(),
+    at,
+    dueAt: arrival && dueAtOf(arrival),
     searchKeys: record.searchKeys,
   });
   return {
@@ -418,6 +422,8 @@ function acceptanceOf(
     idempotencyKey: isVerified(reception) ? idempotencyKey(delivery.headers['idempotency-key']) : undefined,
     event: said?.eventId === undefined ? undefined : eventClaim(said.eventId, reception, services.clock),
     isFiltered: said?.isFiltered === true ? true : undefined,
+    // A flow without steps waits for nothing.
+    coalesce: run.completedAt === null ? coalesce : undefined,
     run,
   };
 }
@@ -447,6 +453,13 @@ function verifyingKey({ trigger, judgement, redelivery }: TriggeredReception): s
 /** By the ledger. A gate may have thought about it for seconds. One that is delivered again by hand lives from then on. */
 function arrivalOf({ startedAt }: TriggeredReception, clock: ServiceClock): number {
   return Math.floor(clock.ledger() - (clock.monotonic() - startedAt));
+}
+
+/** What a person delivers again has a run of its own, as what has no key. */
+function coalesceClaim(reception: TriggeredReception, key: string | undefined): CoalesceClaim | undefined {
+  const { coalesce } = reception.trigger.trigger;
+  if (coalesce === undefined || key === undefined || reception.redelivery !== undefined) return undefined;
+  return { key, isVerified: isVerified(reception), ...limitsOf(coalesce) };
 }
 
 function eventClaim(id: string, reception: TriggeredReception, clock: ServiceClock): EventClaim {

@@ -1,9 +1,11 @@
 import { hash } from 'node:crypto';
 import { compileCondition } from '../expressions/condition.ts';
 import {
+  compileCoalesceKey,
   compileEventId,
   type DeliveryData,
   deliveryData,
+  evaluateCoalesceKey,
   evaluateEventId,
   evaluateFilter,
   readEventId,
@@ -14,6 +16,7 @@ import { ConversionError } from '../expressions/values.ts';
 import { isOff } from '../manifest/trigger-expressions.ts';
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import { DAY_MS } from '../model/clock.ts';
+import type { CoalesceLimits } from '../model/coalescing.ts';
 import type { Delivery, GateResult } from '../model/delivery.ts';
 import type { Json } from '../model/json.ts';
 import type { Evidence } from './gate.ts';
@@ -27,6 +30,8 @@ export interface Said {
   readonly isFiltered: boolean;
   /** Undefined where it names none. */
   readonly eventId: string | undefined;
+  /** Deliveries of one key share a run; undefined where it has a run of its own. */
+  readonly coalesceKey: string | undefined;
   /** An expression gave nothing that counts: the run starts as if it were not there. */
   readonly isUnevaluated: boolean;
   /** What the record tells of it, behind the gates. */
@@ -42,8 +47,8 @@ interface Judged {
 /** Evaluates the expressions of a trigger. Never throws. */
 export type JudgeByExpressions = (headers: Delivery['headers'], body: ArrivingBody, judged: Judged) => Said;
 
-type Trigger = Pick<WebhookTrigger, 'inputs'>;
-type Name = 'webhookWhen' | 'webhookEventId';
+type Trigger = Pick<WebhookTrigger, 'inputs' | 'coalesce'>;
+type Name = 'webhookWhen' | 'webhookEventId' | 'coalesce.key';
 
 /** Undefined where the trigger has none, so that it costs nothing. */
 export function prepareExpressions(
@@ -52,7 +57,8 @@ export function prepareExpressions(
 ): JudgeByExpressions | undefined {
   const { webhookWhen } = trigger.inputs;
   const readId = prepareEventId(eventIdentityOf(trigger, scheme));
-  if (webhookWhen === undefined && readId === undefined) return undefined;
+  const readKey = prepareCoalesceKey(trigger.coalesce);
+  if (webhookWhen === undefined && readId === undefined && readKey === undefined) return undefined;
   const filter = webhookWhen === undefined ? undefined : compileCondition(webhookWhen, 'delivery');
   return (headers, body, { verifiedHeaders, isVerified }) => {
     // What another header family of the scheme says was never verified.
@@ -60,13 +66,16 @@ export function prepareExpressions(
     const data = deliveryData({ headers: verified, body: () => body.exactValue() });
     const id = isVerified ? readId?.(data) : undefined;
     const passes = filter === undefined ? true : evaluateFilter(filter, data);
+    const key = readKey?.(data);
     const told: GateResult[] = [];
     if (typeof id === 'object') told.push(tell('webhookEventId', 'not evaluated', `${id.error}; ${STARTS}`));
     if (typeof passes === 'object') told.push(tell('webhookWhen', 'not evaluated', `${passes.error}; ${STARTS}`));
+    if (typeof key === 'object') told.push(tell('coalesce.key', 'not evaluated', `${key.error}; ${STARTS}`));
     const isUnevaluated = told.length > 0;
     if (passes === false) told.push(tell('webhookWhen', 'failed', `it is false, so no run starts: ${filter?.source}`));
     const eventId = typeof id === 'string' ? keptId(id) : undefined;
-    return { isFiltered: passes === false, eventId, isUnevaluated, told };
+    const coalesceKey = typeof key === 'string' ? key : undefined;
+    return { isFiltered: passes === false, eventId, coalesceKey, isUnevaluated, told };
   };
 }
 
@@ -84,6 +93,17 @@ const tell = (gate: Name, outcome: GateResult['outcome'], detail: string): GateR
 function keptId(id: string): string {
   const isPlain = id.length <= 255 && !/^sha256:|\p{Surrogate}|\0/u.test(id);
   return isPlain ? id : `sha256:${hash('sha256', Buffer.from(id, 'utf16le'))}`;
+}
+
+function prepareCoalesceKey(coalesce: Trigger['coalesce']): ReadId | undefined {
+  if (coalesce === undefined) return undefined;
+  const compiled = compileCoalesceKey(coalesce.key);
+  return typeof compiled === 'string' ? undefined : (data) => evaluateCoalesceKey(compiled.expression, data);
+}
+
+/** As the store takes them. */
+export function limitsOf({ quietSeconds, maxSeconds, collect }: NonNullable<Trigger['coalesce']>): CoalesceLimits {
+  return { quietMs: Math.ceil(quietSeconds * 1000), maxMs: Math.ceil(maxSeconds * 1000), collect };
 }
 
 /** What tells the events of a trigger's deliveries apart, and whether who holds a delivery could change it. */

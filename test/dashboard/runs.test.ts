@@ -231,6 +231,7 @@ describe('one run', () => {
       cancelReason: null,
       cancelRequestedAt: null,
       timedOutAt: null,
+      deliveries: null,
     });
   });
 });

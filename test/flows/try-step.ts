@@ -52,6 +52,7 @@ export const RUN_INPUT: RunInput = {
     contentType: 'application/json',
     headers: { a: 'b' },
   },
+  deliveries: [],
   steps: { first: { status: 'Succeeded', output: { n: 3 }, error: null } },
 };
 

@@ -1,4 +1,5 @@
 import { acceptance } from '../store/conformance/acceptance.ts';
+import { coalescingSuite } from '../store/conformance/coalescing.ts';
 import { events } from '../store/conformance/events.ts';
 import { filters } from '../store/conformance/filters.ts';
 import { holds } from '../store/conformance/holds.ts';
@@ -10,5 +11,5 @@ import { openEmpty } from './schemas.ts';
 storeConformance('PostgreSQL', openEmpty);
 companyConformance('PostgreSQL', openEmpty);
 
-const accepting = [acceptance, nonces, idempotency, filters, events, holds];
+const accepting = [acceptance, nonces, idempotency, filters, events, coalescingSuite, holds];
 runSuites('PostgreSQL with one connection that accepts', () => openEmpty({ acceptConnections: 1 }), accepting);

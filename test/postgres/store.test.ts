@@ -1,4 +1,5 @@
 import { acceptance } from '../store/conformance/acceptance.ts';
+import { coalescingSuite } from '../store/conformance/coalescing.ts';
 import { events } from '../store/conformance/events.ts';
 import { filters } from '../store/conformance/filters.ts';
 import { idempotency } from '../store/conformance/idempotency.ts';
@@ -23,6 +24,7 @@ runSuites('PostgreSQL', openEmpty, [
   filters,
   shared,
   events,
+  coalescingSuite,
   leases,
   replicas,
 ]);

@@ -6,6 +6,7 @@ import { activity } from './conformance/activity.ts';
 import { alerts } from './conformance/alerts.ts';
 import { birthLeases } from './conformance/birth-leases.ts';
 import { causes } from './conformance/causes.ts';
+import { coalescingSuite as coalescing } from './conformance/coalescing.ts';
 import { control } from './conformance/control.ts';
 import { deletion } from './conformance/deletion.ts';
 import { deliveries } from './conformance/deliveries.ts';
@@ -83,6 +84,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     filters,
     shared,
     events,
+    coalescing,
     deliveries,
     searchKeys,
     keys,
@@ -128,6 +130,7 @@ export function acceptingConformance(name: string, open: () => Promise<Store>): 
     filters,
     shared,
     events,
+    coalescing,
     deliveries,
     payloads,
     searchKeys,
@@ -137,7 +140,7 @@ export function acceptingConformance(name: string, open: () => Promise<Store>): 
 
 /** What is accepted is accepted alike while others are accepted in the same turn. */
 export function companyConformance(name: string, open: () => Promise<Store>): void {
-  const suites = [acceptance, nonces, nonceNames, idempotency, filters, shared, events, holds];
+  const suites = [acceptance, nonces, nonceNames, idempotency, filters, shared, events, coalescing, holds];
   runSuites(`${name}, in company`, async () => inCompany(await open()), suites);
 }
 

@@ -57,8 +57,8 @@ async function readBooks(
   const since = Math.min(until, Math.max(wanted, now - kept.days * DAY_MS));
   const span = { since: isoTime(since), until: isoTime(until), isCut: since > wanted };
   const books = kept.hasLog ? await store.countBooks({ since, until }) : UNKNOWN;
-  const { accepted, runs, held, discarded, filtered, duplicates, unaccounted } = books;
-  return { ...span, accepted, runs, held, discarded, filtered, duplicates, coalesced: 0, unaccounted };
+  const { accepted, runs, held, discarded, filtered, duplicates, coalesced, unaccounted } = books;
+  return { ...span, accepted, runs, held, discarded, filtered, duplicates, coalesced, unaccounted };
 }
 
 const UNKNOWN: Readonly<Record<keyof Books, null>> = {
@@ -68,6 +68,7 @@ const UNKNOWN: Readonly<Record<keyof Books, null>> = {
   discarded: null,
   filtered: null,
   duplicates: null,
+  coalesced: null,
   unaccounted: null,
 };
 

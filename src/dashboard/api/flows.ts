@@ -39,6 +39,16 @@ const triggerSchema = z.object({
     .describe(
       'What names the event of a delivery: a second one of the same event starts no run. null if nothing does.',
     ),
+  coalesce: z
+    .object({
+      key: z.string(),
+      quietSeconds: z.number(),
+      maxSeconds: z.number(),
+      collect: field.integer(),
+    })
+    .nullable()
+    .optional()
+    .describe('Which deliveries share a run, and how long it waits for them. null if each has a run of its own.'),
   mode: z.enum(ENFORCEMENT_MODES).optional().describe('The mode in force.'),
   holdsDeliveries: z
     .boolean()
@@ -91,7 +101,9 @@ const flowSchema = z
     held: field.integer().describe('Accepted deliveries whose runs start once the flow is enabled or resumed.'),
     triggers: z
       .array(triggerSchema)
-      .describe('In manifest order; only webhooks have slug, url, scheme, grade, eventId, mode and sendCommand.'),
+      .describe(
+        'In manifest order; only webhooks have slug, url, scheme, grade, eventId, coalesce, mode and sendCommand.',
+      ),
     runs: runCountsSchema,
   })
   .meta({ id: 'Flow' });
@@ -290,6 +302,7 @@ function webhookView(record: FlowRecord, triggerKey: string, { baseUrl, triggers
     grade: prepared.grade,
     captured: prepared.grade === null ? null : CAPTURED[prepared.grade],
     eventId: eventIdView(prepared),
+    coalesce: prepared.trigger.coalesce ?? null,
     mode: prepared.mode,
     holdsDeliveries: holdsDeliveries(prepared, record),
     ...sharedWith(prepared, triggers),

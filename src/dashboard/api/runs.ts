@@ -144,6 +144,12 @@ export const controlSchema = z.object({
     })
     .nullable()
     .describe('Its place among the runs of its key; null if its flow lets runs overlap.'),
+  deliveries: field
+    .integer()
+    .nullable()
+    .describe(
+      'How many deliveries share the run, the newest of which is the trigger; null if its trigger lets none share one.',
+    ),
 });
 
 const NEWEST_FAILURES =
@@ -445,6 +451,7 @@ export function controlView(run: RunDetail): z.output<typeof controlSchema> {
     cancelRequestedAt: isoTimeOrNull(run.cancelRequestedAt),
     timedOutAt: isoTimeOrNull(run.timedOutAt),
     order: run.order && orderView(run.order),
+    deliveries: run.deliveries,
   };
 }
 

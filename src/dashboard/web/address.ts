@@ -153,9 +153,12 @@ export function isTotalBound(query: URLSearchParams, total: number): boolean {
 }
 
 /** What the API calls an outcome too; the others are flags there. */
-const OUTCOMES: readonly string[] = ['duplicate', 'filtered', 'unevaluated'] satisfies readonly NonNullable<
-  Api['Delivery']['outcome']
->[];
+const OUTCOMES: readonly string[] = [
+  'duplicate',
+  'filtered',
+  'coalesced',
+  'unevaluated',
+] satisfies readonly NonNullable<Api['Delivery']['outcome']>[];
 
 /** All that narrows a list but its time. */
 type Filter = Readonly<Record<string, string | boolean>>;

@@ -70,6 +70,7 @@ const WAITS = {
   secret: ['warn', 'pause', 'Waiting'],
   run: ['busy', 'clock', 'Waiting'],
   order: ['busy', 'pending', 'Waiting'],
+  coalesce: ['busy', 'pending', 'Waiting'],
   slot: ['busy', 'pending', 'Waiting'],
 } as const satisfies Record<Api['Run']['waitingFor'][number]['for'], LookRow>;
 
@@ -82,6 +83,7 @@ export function runLook({ status, waitingFor: [wait] }: Pick<Api['Run'], 'status
 type JudgedDelivery = Pick<Api['Delivery'], 'rejected' | 'statusCode' | 'reason' | 'outcome' | 'held'>;
 
 const FILTERED = 'Accepted; webhookWhen of its trigger is false for it, so no run started';
+const JOINED = 'Accepted; it joined the run of another delivery';
 const UNEVALUATED = 'Its run started, but an expression of its trigger could not be evaluated';
 const HELD = 'Accepted; its run starts once the flow is enabled or resumed';
 
@@ -96,6 +98,9 @@ export function deliveryLook({
   if (outcome === 'filtered') return { tone: 'quiet', icon: 'skip', text: 'Filtered', title: FILTERED };
   if (outcome === 'duplicate') {
     return { tone: 'quiet', icon: 'replay', text: 'Duplicate', title: 'Answered with the run of the first delivery' };
+  }
+  if (outcome === 'coalesced' && !held && !rejected) {
+    return { tone: 'good', icon: 'check', text: 'Joined', title: JOINED };
   }
   if (held) return { tone: 'busy', icon: 'pause', text: 'Held', title: HELD };
   if (outcome === 'unevaluated') return { tone: 'warn', icon: 'warn', text: 'Accepted', title: UNEVALUATED };

@@ -110,6 +110,7 @@ const GATES: Readonly<Record<string, string>> = {
   body: 'Body format',
   searchKeys: 'Search keys',
   webhookWhen: 'Filter',
+  'coalesce.key': 'Shared run',
   webhookEventId: 'Event id',
 };
 
@@ -184,6 +185,7 @@ export const WAITS = {
   secret: { label: 'A secret', does: 'waits for a secret', next: 'looks again' },
   run: { label: 'A run of another flow', does: 'waits for the run', next: 'checks again' },
   order: { label: 'Its turn', does: 'waits for its turn behind the run', next: '' },
+  coalesce: { label: 'More deliveries', does: 'waits for more deliveries', next: 'starts' },
   slot: { label: 'A free slot', does: 'waits for a free slot', next: '' },
 } as const satisfies Record<
   WaitingFor['for'],

@@ -237,6 +237,28 @@ const searchKeysChanged: ChangeRule = (change) =>
     ];
   });
 
+const coalesceChanged: ChangeRule = (change) =>
+  keptTriggers(change).flatMap(({ key, before, after }) => {
+    const [one, other] = [before, after].map((trigger) => (trigger.type === 'webhook' ? trigger.coalesce : undefined));
+    if (isSame(jsonOf(one) ?? null, jsonOf(other) ?? null)) return [];
+    return [
+      findingAt(['triggers', key, 'coalesce'], {
+        rule: 'coalesce-changed',
+        class: 'caution',
+        before: jsonOf(one),
+        after: jsonOf(other),
+        message: `How deliveries of \`${key}\` share runs ${one === undefined ? 'is new' : 'changed'}.`,
+        consequence:
+          other === undefined
+            ? 'Each delivery that arrives after the deploy starts a run of its own. Runs that wait for more start as they were to.'
+            : 'Deliveries that arrive after the deploy share runs as it says, and join none that waits since before. A run may ' +
+              'have several deliveries: steps that read `trigger.body` see the newest alone.',
+        advice: 'Check that the steps read `trigger.deliveries` where deliveries share runs.',
+        live: startedBy(change, key),
+      }),
+    ];
+  });
+
 const RECALCULATED: CronField = {
   consequence:
     'The next tick is recalculated within a minute of the deploy, when schedules are synchronised; ' +
@@ -283,6 +305,7 @@ const FIELD_RULES: Readonly<Record<FieldOf<Trigger>, readonly ChangeRule[]>> = {
   type: [triggerTypeChanged],
   inputs: [slugChanged, cronChanged, triggerInputsChanged, secretsChanged, gatesChanged],
   searchKeys: [searchKeysChanged],
+  coalesce: [coalesceChanged],
 };
 
 export const triggerRules: readonly ChangeRule[] = [

@@ -1,3 +1,4 @@
+import type { CoalesceLimits } from '../../model/coalescing.ts';
 import type { DeliveryOutcome, DeliveryRecord, Reason } from '../../model/delivery.ts';
 import type { EnforcementMode } from '../../model/manifest.ts';
 import type { SearchKeys } from '../../model/search-keys.ts';
@@ -19,7 +20,7 @@ export interface DeliveryStore extends DeliveryLogStore {
    */
   acceptShared(members: readonly SharedAcceptance[]): Promise<SharedResult>;
   /**
-   * As `accept`, but `releaseHeld` starts the run later, under the id given here. If the flow starts runs and none of
+   * As `accept`, but `releaseHeld` starts the run later, under the id in the result. If the flow starts runs and none of
    * its deliveries is held any more, nothing is written and the result is 'open': accept the delivery instead. If the
    * run's revision is not the newest, the result is 'outdated'.
    */
@@ -43,7 +44,7 @@ export interface DeliveryStore extends DeliveryLogStore {
   listHeld(): Promise<readonly { readonly flowId: string; readonly held: number; readonly oldestAt: number }[]>;
   /** Held deliveries by flow id; flows without any are absent. */
   countHeld(): Promise<Readonly<Record<string, number>>>;
-  /** Deletes at most `limit` nonces and event ids that expired before `now`, by the time of the nonce ledger; yields how many. */
+  /** Deletes at most `limit` nonces, event ids and groups of deliveries that ended before `now`; yields how many. */
   purgeNonces(purge: { now: number; limit: number }): Promise<number>;
 }
 
@@ -62,6 +63,11 @@ export interface Acceptance {
   readonly event?: EventClaim | undefined;
   /** The trigger starts no run for it: unless it repeats something, nonce and delivery are kept, and the result is 'filtered'. */
   readonly isFiltered?: true | undefined;
+  /**
+   * It joins the run that waits for deliveries of its key, if one does: the result is 'coalesced'. Else its own run, which
+   * is planned to start as `openGroup` says, waits for others.
+   */
+  readonly coalesce?: CoalesceClaim | undefined;
   readonly run: NewRun;
 }
 
@@ -96,6 +102,12 @@ export type SharedResult =
   /** As of `accept`; the flow that changed is to be read again. */
   | { readonly kind: 'outdated'; readonly flowId: string }
   | Extract<AcceptResult, { kind: 'conflict' | 'replayed' }>;
+
+/** Scoped to the flow and the trigger; an unverified delivery joins only other unverified ones. */
+export interface CoalesceClaim extends CoalesceLimits {
+  readonly key: string;
+  readonly isVerified: boolean;
+}
 
 export interface NonceClaim {
   readonly value: string;
@@ -133,6 +145,8 @@ export type AcceptResult =
   | { readonly kind: 'accepted'; readonly runId: string; readonly isReplay: boolean; readonly isWaiting?: true }
   /** The idempotency key or the event was known: the delivery is kept, with the first run's id; no run was started. */
   | { readonly kind: 'duplicate'; readonly runId: string; readonly isReplay: boolean }
+  /** It joined a run that waits for more deliveries; `startsNow` where it was the last one that fits. All of it is durable. */
+  | { readonly kind: 'coalesced'; readonly runId: string; readonly isReplay: boolean; readonly startsNow: boolean }
   /** Its trigger filters it: nonce and delivery are kept, but not for a redelivery, which leaves nothing. */
   | { readonly kind: 'filtered'; readonly isReplay: boolean }
   /** The idempotency key was known, with another body: nothing was written. */
@@ -143,7 +157,7 @@ export type AcceptResult =
   | { readonly kind: 'outdated' };
 
 export type HoldResult =
-  | Exclude<AcceptResult, { kind: 'accepted' }>
+  | Exclude<AcceptResult, { kind: 'accepted' | 'coalesced' }>
   | { readonly kind: 'held'; readonly runId: string; readonly isReplay: boolean }
   | { readonly kind: 'open' };
 
@@ -201,6 +215,8 @@ export interface Books {
   readonly discarded: number;
   readonly filtered: number;
   readonly duplicates: number;
+  /** They joined the runs of others. */
+  readonly coalesced: number;
   /** Nothing is stored of what they were accepted for. */
   readonly unaccounted: number;
 }

@@ -1,6 +1,16 @@
 import type { Json } from '../../model/json.ts';
 import type { RunStatus, StepStatus } from '../../model/manifest.ts';
-import type { Attempt, OrderKey, OrderState, Run, RunTrigger, Step, StepError, WaitKind } from '../../model/run.ts';
+import type {
+  Attempt,
+  OrderKey,
+  OrderState,
+  Run,
+  RunDelivery,
+  RunTrigger,
+  Step,
+  StepError,
+  WaitKind,
+} from '../../model/run.ts';
 import type { SearchKeys } from '../../model/search-keys.ts';
 
 export type { NewRun, Pins, StartedRun } from '../../model/run.ts';
@@ -133,6 +143,8 @@ export interface RunDetail extends Run {
   readonly cancelRequestedAt: number | null;
   readonly cancelReason: string | null;
   readonly idempotencyKey: string | null;
+  /** How many share it; null where its trigger does not coalesce them. Its trigger is the newest of them. */
+  readonly deliveries: number | null;
   /** Its place among the runs of its key; null where its flow lets runs overlap. */
   readonly order: RunOrderPlace | null;
 }
@@ -214,7 +226,10 @@ interface RunInputQuery {
 
 export interface RunInput {
   readonly kind?: undefined;
+  /** The newest delivery. */
   readonly trigger: RunTrigger;
+  /** All of them in the order of their arrival; its only one where it has one. */
+  readonly deliveries: readonly RunDelivery[];
   readonly steps: Readonly<Record<string, { status: StepStatus; output: Json; error: StepError | null }>>;
 }
 

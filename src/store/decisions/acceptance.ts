@@ -1,6 +1,8 @@
+import { type Group, joinGroup, openGroup } from '../../model/coalescing.ts';
 import type { DeliveryOutcome, DeliveryRecord, DeliveryShare } from '../../model/delivery.ts';
 import { readGateResults } from '../new-rows.ts';
 import type { AcceptResult, EventClaim, HoldResult, NewRun, NonceClaim, Pins } from '../store.ts';
+import type { Coalescing } from './coalescing.ts';
 import type { Ask, Decision } from './decision.ts';
 import { shareFlows } from './flows.ts';
 import { listTriggerKeys } from './nonce-names.ts';
@@ -28,6 +30,8 @@ export interface Candidate extends Pick<NewRun, 'subFlows' | 'pins' | 'order' | 
   readonly event: EventClaim | undefined;
   readonly verifiedBy: string | null;
   readonly isFiltered: boolean;
+  /** Undefined where it shares a run with no other. */
+  readonly coalescing: Coalescing | undefined;
 }
 
 /** The first use of an idempotency key, or of a nonce that has not expired: without a run where that was filtered. */
@@ -65,10 +69,13 @@ export interface AcceptanceRows<Call extends Candidate> extends FlowRows, PinRow
   findKey(call: Call): Ask<FirstUse | undefined>;
   /** The run of the first delivery of its event, unless that has expired. */
   findEvent(call: Call): Ask<string | undefined>;
+  /** The run that waits for more deliveries of its key. */
+  findGroup(call: Call): Ask<Group | undefined>;
   keepRedelivery(call: Call, runId: string): void;
   keepNonce(call: Call, runId: string | null): void;
-  keepKey(call: Call): void;
-  keepEvent(call: Call): void;
+  keepKey(call: Call, runId: string): void;
+  keepEvent(call: Call, runId: string): void;
+  keepGroup(call: Call, group: Group): void;
   keepDelivery(call: Call, kept: Kept): void;
   /** Counts the delivery for the key that verified it. */
   countKeyUse(call: Call): void;
@@ -91,7 +98,7 @@ export const sharingFlowRows = (port: Port): FlowRows => ({
 /** Turns a delivery into a run, or says why not. */
 export function* accept<Call extends Candidate>(rows: AcceptanceRows<Call>, call: Call): Decision<AcceptResult> {
   if (!(yield* mayStart(rows, call))) return { kind: 'outdated' };
-  const result = yield* claim(rows, call);
+  const result = yield* claim(rows, call, false);
   if (result.kind !== 'accepted') return result;
   return { ...result, ...(yield* startRun(rows, call)) };
 }
@@ -136,10 +143,11 @@ export function* hold<Call extends Candidate>(
   if (kind !== 'held') return { kind };
   const rows = yield* rowsOf();
   if (!(yield* fitsHeld(port, held, bounds))) return 'full';
-  const result = yield* claim(rows, call);
-  if (result.kind !== 'accepted') return result;
-  insertHeld(port, held);
-  return { ...result, kind };
+  const result = yield* claim(rows, call, true);
+  if (result.kind !== 'accepted' && result.kind !== 'coalesced') return result;
+  const { runId, isReplay } = result;
+  insertHeld(port, { ...held, run: { ...held.run, id: runId } }, result.kind === 'coalesced');
+  return { kind, runId, isReplay };
 }
 
 /**
@@ -149,8 +157,9 @@ export function* hold<Call extends Candidate>(
 function* claim<Call extends Candidate>(
   rows: AcceptanceRows<Call>,
   call: Call,
+  isHeld: boolean,
 ): Decision<Exclude<AcceptResult, { kind: 'outdated' }>> {
-  const { redeliveredFrom, idempotencyKey, event, verifiedBy } = call;
+  const { redeliveredFrom, idempotencyKey, event, verifiedBy, coalescing } = call;
 
   const repeated = redeliveredFrom === null ? undefined : yield* rows.findRedelivery(call);
   if (repeated !== undefined) return { kind: 'duplicate', runId: repeated, isReplay: false };
@@ -163,18 +172,28 @@ function* claim<Call extends Candidate>(
   const isFiltered = firstRunId === undefined && call.isFiltered;
   if (isFiltered && redeliveredFrom !== null) return { kind: 'filtered', isReplay };
 
-  const runId = firstRunId ?? call.runId;
+  const mayJoin = firstRunId === undefined && !isFiltered && redeliveredFrom === null;
+  const own = { runId: call.runId, revision: call.revision, isHeld };
+  const open = mayJoin && coalescing !== undefined ? yield* rows.findGroup(call) : undefined;
+  const joined = open && coalescing && joinGroup(open, coalescing, own);
+
+  const runId = firstRunId ?? joined?.runId ?? call.runId;
   const keptRunId = isFiltered ? null : runId;
-  const outcome = firstRunId !== undefined ? 'duplicate' : isFiltered ? 'filtered' : undefined;
+  const outcome = firstRunId !== undefined ? 'duplicate' : isFiltered ? 'filtered' : joined && 'coalesced';
   if (redeliveredFrom !== null) rows.keepRedelivery(call, runId);
   keepNonce(rows, call, { known, runId: keptRunId });
   if (call.hasDelivery) rows.keepDelivery(call, { runId: keptRunId, isReplay, outcome });
   if (verifiedBy !== null && call.hasDelivery && !isReplay && redeliveredFrom === null) rows.countKeyUse(call);
   if (isFiltered) return { kind: 'filtered', isReplay };
   if (firstRunId !== undefined) return { kind: 'duplicate', runId, isReplay };
-  if (idempotencyKey !== null) rows.keepKey(call);
-  if (event !== undefined) rows.keepEvent(call);
-  return { kind: 'accepted', runId, isReplay };
+  if (idempotencyKey !== null) rows.keepKey(call, runId);
+  if (event !== undefined) rows.keepEvent(call, runId);
+  if (!mayJoin || coalescing === undefined) return { kind: 'accepted', runId, isReplay };
+  const { at } = coalescing;
+  const group = joined ?? openGroup(coalescing, own);
+  if (joined !== undefined || group.dueAt > at) rows.keepGroup(call, group);
+  if (joined === undefined) return { kind: 'accepted', runId, isReplay };
+  return { kind: 'coalesced', runId, isReplay, startsNow: group.dueAt <= at };
 }
 
 /** What is known of a delivery's names: the first use of its nonce, and the run of its key. */

@@ -26,13 +26,17 @@ function* countBooks(port: Port, span: Given<'countBooks'>): Decision<Books> {
     SELECT count(*) AS accepted, count(*) FILTER (WHERE fate = 'run') AS runs,
       count(*) FILTER (WHERE fate = 'held') AS held, count(*) FILTER (WHERE fate = 'discarded') AS discarded,
       count(*) FILTER (WHERE fate = 'filtered') AS filtered,
-      count(*) FILTER (WHERE fate = 'duplicate') AS duplicates, count(*) FILTER (WHERE fate IS NULL) AS unaccounted
+      count(*) FILTER (WHERE fate = 'duplicate') AS duplicates,
+      count(*) FILTER (WHERE fate = 'coalesced') AS coalesced, count(*) FILTER (WHERE fate IS NULL) AS unaccounted
     FROM (
       SELECT CASE
           WHEN r.delivery_id = d.id THEN 'run'
           WHEN EXISTS (SELECT 1 FROM sluice.held_deliveries AS h WHERE h.delivery_id = d.id) THEN 'held'
           WHEN d.outcome = 'filtered' AND d.run_id IS NULL THEN 'filtered'
           WHEN strpos(d.detail, ${DETAILS.discarded}) = 1 THEN 'discarded'
+          WHEN d.outcome = 'coalesced' THEN (
+            SELECT 'coalesced' FROM sluice.run_deliveries AS j
+            WHERE r.id IS NOT NULL AND j.run_id = d.run_id AND j.delivery_id = d.id LIMIT 1)
           WHEN r.id IS NOT NULL OR d.run_id IN (SELECT run_id FROM sluice.held_deliveries)
             OR EXISTS (SELECT 1 FROM sluice.deliveries AS first WHERE first.run_id = d.run_id AND ${isDiscarded})
             OR (d.outcome = 'duplicate' AND d.run_id < ${firstIdAt(span.since ?? 0)})

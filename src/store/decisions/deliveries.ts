@@ -24,8 +24,8 @@ import type { Answer, Given, Verbs } from './verb.ts';
 
 const place = fixed(PLACE_OF_RUN);
 
-/** The body is stored with the run if the delivery started one, or with the held delivery. */
-const body = 'coalesce(own.body, i.body, h.body)';
+/** The body is stored with the run if the delivery started or joined one, or with the held delivery. */
+const body = 'coalesce(own.body, i.body, j.body, h.body)';
 
 /** A list has so much of a body; a page of whole bodies could fill the memory. */
 const listedBodyBytes = 64 * 1024;
@@ -51,7 +51,8 @@ const selectWith = (body: string) =>
   sql`${fixed(`SELECT ${plainColumns}, coalesce(own.headers, i.headers, h.headers, '{}') AS headers,
     (h.delivery_id IS NOT NULL)::boolean AS "isHeld",
     (SELECT s.status FROM sluice.runs AS s WHERE s.id = own.run_id) AS "runStatus",
-    coalesce(nullif(${keysOf('delivery', 'own.id')}, '{}'), CASE WHEN own.body IS NULL THEN ${keysOf('run', 'own.run_id')} END)
+    coalesce(nullif(${keysOf('delivery', 'own.id')}, '{}'),
+      CASE WHEN own.body IS NULL AND coalesce(own.outcome, '') <> 'coalesced' THEN ${keysOf('run', 'own.run_id')} END)
       AS "searchKeys",
     (SELECT json_agg(json_build_array /*sqlite instead: json_array*/(s.flow_id, s.trigger_key, s.run_id, s.outcome) ORDER BY s.place)::text
       FROM sluice.delivery_shares AS s WHERE s.delivery_id = own.id) AS shares,
@@ -59,6 +60,7 @@ const selectWith = (body: string) =>
   FROM sluice.deliveries AS own
   LEFT JOIN sluice.runs AS r ON own.body IS NULL AND r.id = own.run_id AND r.delivery_id = own.id
   LEFT JOIN ${inputOf('r')}
+  LEFT JOIN sluice.run_deliveries AS j ON own.outcome = 'coalesced' AND j.run_id = own.run_id AND j.delivery_id = own.id
   LEFT JOIN sluice.held_deliveries AS h ON own.body IS NULL AND r.id IS NULL AND h.delivery_id = own.id`)}`;
 
 const selectWhole = selectWith(body);

@@ -41,6 +41,8 @@ export interface OrderReads {
   findFirst(lane: string): OrderedRun | undefined;
   findLast(lane: string): OrderedRun | undefined;
   findStarter(runId: string): Starter | undefined;
+  /** How long the run waits for more deliveries. */
+  findGroupEnd(runId: string): { readonly dueAt: number } | undefined;
 }
 
 export interface OrderWrites {
@@ -69,6 +71,10 @@ export function orderRows(port: Port): OrderRows {
     findLast: (lane) =>
       port.get<OrderedRun>(sql`
         SELECT ${columns} FROM sluice.ordered_runs WHERE lane = ${lane} AND state IS NOT NULL ORDER BY seq DESC LIMIT 1`),
+    findGroupEnd: (runId) =>
+      port.get<{ dueAt: number }>(
+        sql`SELECT due_at AS "dueAt" FROM sluice.coalesce_groups WHERE run_id = ${uuidOf(runId)}`,
+      ),
     *findStarter(runId) {
       const row = yield* port.get<StarterRow>(sql`
         SELECT o.is_verified AS "isVerified", r.trigger_type AS "triggerType", r.source_run_id AS "sourceRunId",

@@ -146,12 +146,13 @@ function* begin(
 ): Decision<NextRun> {
   const { entry, graph } = yield* rows.revisionOf(flowId, revision);
   const isNew = (yield* rows.statesIn(runId, '', graph)).size === 0;
-  const own = isNew && entry.timeoutSeconds !== undefined ? at + Math.ceil(entry.timeoutSeconds * 1000) : null;
+  const dueAt = Math.max(at, isNew ? ((yield* rows.findGroupEnd(runId))?.dueAt ?? at) : at);
+  const own = isNew && entry.timeoutSeconds !== undefined ? dueAt + Math.ceil(entry.timeoutSeconds * 1000) : null;
   const timeoutAt = own === null || limit === null ? (own ?? limit) : Math.min(own, limit);
   if (timeoutAt !== limit) rows.setDeadline(runId, timeoutAt);
   if (isNew) {
     for (const { stepKey, stepType } of entry.steps) {
-      rows.insertNext({ runId, flowId, stepKey, stepType, status: 'Pending', dueAt: at, token: null, startedAt: null });
+      rows.insertNext({ runId, flowId, stepKey, stepType, status: 'Pending', dueAt, token: null, startedAt: null });
     }
   } else rows.makeDue(runId, at);
   return { runId, flowId, timeoutAt };

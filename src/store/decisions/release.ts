@@ -2,6 +2,7 @@ import { planRun } from '../../model/planner.ts';
 import type { SearchKeyRow } from '../../model/text.ts';
 import { ROW_BYTES, type RunRow } from '../new-rows.ts';
 import type { FlowRecord, NewRun, StartedRun } from '../store.ts';
+import { addDelivery } from './coalescing.ts';
 import type { Decision } from './decision.ts';
 import { lockFlows } from './flows.ts';
 import { toSearchKeys } from './lists.ts';
@@ -35,6 +36,7 @@ interface HeldDelivery {
   readonly contentType: string | null;
   /** JSON text, as the headers. */
   readonly searchKeys: string | null;
+  readonly heldAt: number;
   readonly headers: string;
   readonly body: Uint8Array;
   readonly isVerified: boolean;
@@ -52,21 +54,53 @@ function* releaseHeld(port: Port, { flowId, limit, at }: Given<'releaseHeld'>): 
     const sizes = yield* port.all<{ seq: number; bytes: number }>(sql`
       SELECT seq, octet_length(body) AS bytes FROM sluice.held_deliveries
       WHERE flow_id = ${flowId} ORDER BY seq LIMIT ${limit}`);
-    const seqs = firstOf(sizes);
+    const first = firstOf(sizes);
+    const seqs = [...first, ...(yield* joining(port, first))];
     const deliveries = yield* port.all<HeldDelivery>(sql`
       SELECT seq, trigger_key AS "triggerKey", run_id AS "runId", delivery_id AS "deliveryId",
         idempotency_key AS "idempotencyKey", traceparent, content_type AS "contentType", search_keys AS "searchKeys",
-        headers, body, is_verified AS "isVerified"
+        held_at AS "heldAt", headers, body, is_verified AS "isVerified"
       FROM sluice.held_deliveries WHERE seq = ANY (${seqs}) ORDER BY seq`);
-    for (const held of deliveries) {
+    const byRun = new Map<string, HeldDelivery[]>();
+    for (const held of deliveries) byRun.set(held.runId, [...(byRun.get(held.runId) ?? []), held]);
+    for (const [held, ...joined] of byRun.values()) {
+      if (held === undefined) continue;
       const run = yield* withOrder(orderRows(port), yield* withPins(pinRows(port), runOf(held, newest, at)));
       insertRun(port, run, held.idempotencyKey);
+      if (joined.length > 0) insertDeliveries(port, [held, ...joined]);
       const { trigger, ...started } = run;
       runs.push(started);
     }
     if (seqs.length > 0) yield* removeHeld(port, seqs);
+    closeHeldGroups(port, flowId);
   }
   return { runs, left: yield* countLeft(port, flowId) };
+}
+
+/** Those that join the runs of these: a run starts with all of its deliveries. */
+function* joining(port: Port, seqs: readonly number[]): Decision<number[]> {
+  const rows = yield* port.all<{ seq: number }>(sql`
+    SELECT seq FROM sluice.held_deliveries
+    WHERE joins /*sqlite: = 1 */ AND seq <> ALL (${seqs}) AND run_id = ANY (ARRAY(
+      SELECT run_id FROM sluice.held_deliveries WHERE seq = ANY (${seqs})))`);
+  return rows.map(({ seq }) => seq);
+}
+
+function insertDeliveries(port: Port, held: readonly HeldDelivery[]): void {
+  for (const [index, delivery] of held.entries()) {
+    const { runId: run_id, deliveryId: delivery_id, heldAt: received_at, idempotencyKey: idempotency_key } = delivery;
+    const isOwn = index === 0;
+    const values = isOwn ? { content_type: null, headers: null, body: null } : valuesOf(delivery);
+    addDelivery(port, { run_id, place: index + 1, delivery_id, received_at, idempotency_key, ...values });
+  }
+  port.later(sql`UPDATE sluice.runs SET deliveries = ${held.length} WHERE id = ${held[0]?.runId ?? null}`);
+}
+
+const valuesOf = ({ contentType: content_type, headers, body }: HeldDelivery) => ({ content_type, headers, body });
+
+/** Whatever is held next joins none of those that were held. */
+function closeHeldGroups({ later }: Port, flowId: string): void {
+  later(sql`DELETE FROM sluice.coalesce_groups WHERE held_by = ${flowId}`);
 }
 
 function* removeHeld(port: Port, seqs: readonly number[]): Decision<void> {
@@ -103,6 +137,7 @@ function* discardHeld(
       port,
       found.map(({ seq }) => seq),
     );
+    closeHeldGroups(port, flowId);
   }
   return { discarded: found.length, left: yield* countLeft(port, flowId) };
 }
@@ -146,18 +181,20 @@ export function* fitsHeld(port: Port, held: Held, { maxRows, maxBytes }: Bounds)
   return rows + 1 <= maxRows && bytes + bytesOf(held) <= maxBytes;
 }
 
-export function insertHeld(port: Port, held: Held): void {
+/** `joins`: it joins the run of one that was held before. */
+export function insertHeld(port: Port, held: Held, joins: boolean): void {
   const { run, keys, body } = held;
   const bytes = bytesOf(held);
   const searchKeys = keys.length === 0 ? null : JSON.stringify(keysIn(keys));
   port.count('kept_sizes', ['held'], { rows: 1, bytes });
   port.later(sql`
     INSERT INTO sluice.held_deliveries (flow_id, trigger_key, run_id, delivery_id, idempotency_key, traceparent,
-      content_type, search_keys, headers, body, kept_bytes, held_at, is_verified)
+      content_type, search_keys, headers, body, kept_bytes, held_at, is_verified, joins)
     VALUES (${run.flow_id}, ${run.trigger_key}, ${run.id}, ${run.delivery_id}, ${run.idempotency_key},
       ${run.traceparent}, ${run.trigger_content_type}, ${searchKeys}, ${run.trigger_headers}, ${body}, ${bytes}, ${run.started_at},
-      ${held.isVerified})`);
-  if (run.delivery_id !== null) insertKeys(port, 'delivery', { id: run.delivery_id, keys });
+      ${held.isVerified}, ${joins})`);
+  // One that joins has them already.
+  if (run.delivery_id !== null && !joins) insertKeys(port, 'delivery', { id: run.delivery_id, keys });
 }
 
 const keysIn = (keys: readonly SearchKeyRow[]) =>

@@ -30,6 +30,7 @@ const TABLES = [
   { table: 'loop_items', keys: 'run_id, step_key, first_index', values: 'octet_length(items)' },
   { table: 'loops', keys: 'run_id, step_key', values: '0' },
   { table: 'run_pins', keys: 'run_id, flow_id', values: '0' },
+  { table: 'run_deliveries', keys: 'run_id, place', values: 'coalesce(octet_length(body), 0)' },
 ].map(({ table, keys, values }) => ({ table: fixed(`sluice.${table}`), keys: fixed(keys), values: fixed(values) }));
 
 /**
@@ -110,7 +111,11 @@ function* removeRuns(
     for (const log of logsOf(port)) keepWithDeliveries(log, runIds);
     port.later(sql`
       DELETE FROM sluice.idempotency_keys WHERE run_id = ANY (${runIds}) AND (flow_id, trigger_key, key) IN (
-        SELECT flow_id, trigger_key, idempotency_key FROM sluice.runs WHERE id = ANY (${runIds}))`);
+        SELECT flow_id, trigger_key, idempotency_key FROM sluice.runs WHERE id = ANY (${runIds})
+        UNION ALL
+        SELECT r.flow_id, r.trigger_key, j.idempotency_key
+        FROM sluice.run_deliveries AS j JOIN /*sqlite instead: CROSS JOIN */ sluice.runs AS r ON r.id = j.run_id
+        WHERE j.run_id = ANY (${runIds}) AND j.idempotency_key IS NOT NULL)`);
     forgetRuns?.(port, runIds);
     port.later(sql`DELETE FROM sluice.sub_runs WHERE run_id = ANY (${runIds})`);
     port.later(sql`DELETE FROM sluice.ordered_runs WHERE run_id = ANY (${runIds})`);
@@ -148,6 +153,9 @@ function forgetFigures({ later }: Port, before: number): void {
     DELETE FROM sluice.run_durations
     WHERE flow_id IN (SELECT flow_id FROM sluice.run_totals UNION SELECT '') AND hour < ${hour}`);
 }
+
+/** Its delivery may still be under way that opened or joined a group before that had ended. */
+const ENDED_GROUPS_MS = HOUR_MS;
 
 /** No id that was made at that instant or later is lower: the first 48 bits of an id are its milliseconds. */
 export function firstIdAt(at: number): string {
@@ -293,11 +301,17 @@ export function removalVerbs({
             SELECT digest /*sqlite instead: seq */ FROM sluice.nonces
             WHERE expires_at < ${now} ORDER BY expires_at LIMIT ${limit} FOR UPDATE SKIP LOCKED))`);
         if (nonces === limit) return nonces;
+        const groups = yield* port.run(sql`
+          DELETE FROM sluice.coalesce_groups WHERE digest = ANY (ARRAY(
+            SELECT digest FROM sluice.coalesce_groups WHERE until_at < ${now - ENDED_GROUPS_MS} AND held_by IS NULL
+            ORDER BY until_at LIMIT ${limit - nonces} FOR UPDATE SKIP LOCKED))`);
+        const left = limit - nonces - groups;
+        if (left === 0) return limit;
         const events = yield* port.run(sql`
           DELETE FROM sluice.event_ids WHERE digest /*sqlite instead: seq */ = ANY (ARRAY(
             SELECT digest /*sqlite instead: seq */ FROM sluice.event_ids
-            WHERE expires_at < ${now} ORDER BY expires_at LIMIT ${limit - nonces} FOR UPDATE SKIP LOCKED))`);
-        return nonces + events;
+            WHERE expires_at < ${now} ORDER BY expires_at LIMIT ${left} FOR UPDATE SKIP LOCKED))`);
+        return nonces + groups + events;
       },
     },
     purgeDeliveries: {

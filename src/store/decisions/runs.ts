@@ -1,5 +1,5 @@
 import type { StepStatus } from '../../model/manifest.ts';
-import type { Attempt, OrderState, Run, RunTrigger, Step } from '../../model/run.ts';
+import type { Attempt, OrderState, Run, RunDelivery, RunTrigger, Step } from '../../model/run.ts';
 import { fromJson, toError } from '../json-columns.ts';
 import type { RunDetail, RunFilter, RunQuery, SignalRecord } from '../store.ts';
 import { columnsOf, selectedAs } from '../tables.ts';
@@ -20,11 +20,18 @@ import { waitingRuns } from './order-views.ts';
 import { fixed, type Port, type Query, sql } from './port.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 import { listDueRuns } from './waiting-steps.ts';
-import { HAS_NO_TURN, WAIT_KIND } from './waits.ts';
+import { HAS_NO_TURN, IS_COALESCING, WAIT_KIND } from './waits.ts';
 
-const [waitKind, hasNoTurn] = [fixed(WAIT_KIND), fixed(HAS_NO_TURN)];
+const [waitKind, hasNoTurn, isCoalescing] = [fixed(WAIT_KIND), fixed(HAS_NO_TURN), fixed(IS_COALESCING)];
 
-const CONTROLS = ['idempotency_key', 'timeout_at', 'cancel_requested_at', 'cancel_reason', 'timed_out_at'] as const;
+const CONTROLS = [
+  'idempotency_key',
+  'timeout_at',
+  'cancel_requested_at',
+  'cancel_reason',
+  'timed_out_at',
+  'deliveries',
+] as const;
 const listed = columnsOf('runs', { without: [...CONTROLS, 'traceparent'] });
 const runColumns = fixed(`${selectedAs('own', listed)}, ${keysOf('run', 'own.id')} AS "searchKeys"`);
 
@@ -171,6 +178,7 @@ function* isWaiting(
   { kind, dueBefore, flowId }: NonNullable<RunQuery['waiting']> & Pick<RunQuery, 'flowId'>,
 ): Decision<Query> {
   const ofFlow = flowId === undefined ? sql`` : sql` AND flow_id = ${flowId}`;
+  const isKind = kind === 'coalesce' ? sql`${waitKind} = 'start' AND ${isCoalescing}` : sql`${waitKind} = ${kind}`;
   // Ids grow as runs start, so that the greatest are the newest.
   const runIds =
     kind === 'order'
@@ -179,7 +187,7 @@ function* isWaiting(
         ? sql`SELECT run_id FROM unnest(${yield* listDueRuns(port, { flowId, dueBefore, limit: SEARCHED_ROWS })}::uuid[]) AS due (run_id)`
         : sql`
         SELECT DISTINCT run_id FROM sluice.steps
-        WHERE status = 'Pending' AND ${waitKind} = ${kind} AND (due_at IS NULL OR due_at > ${dueBefore}) AND NOT ${hasNoTurn}${ofFlow}
+        WHERE status = 'Pending' AND ${isKind} AND (due_at IS NULL OR due_at > ${dueBefore}) AND NOT ${hasNoTurn}${ofFlow}
         ORDER BY run_id DESC LIMIT ${SEARCHED_ROWS}`;
   return sql`status = 'Running' AND id /*sqlite instead: seq IN (SELECT seq FROM runs WHERE id */ IN (${runIds}) /*sqlite: ) */`;
 }
@@ -239,7 +247,49 @@ function* findRun(port: Port, runId: string): Decision<RunDetail | undefined> {
   if (row === undefined) return undefined;
   const { contentType, headers, body, isVerified, state, key, problem, ...run } = row;
   const order = isVerified === null ? null : { state, key, problem, isVerified };
-  return { ...toRun(run), trigger: toTrigger(row), order };
+  const trigger = toTrigger(row);
+  const newest = row.deliveries === null ? [] : yield* listDeliveriesOf(port, { run: row, trigger, newest: 1 });
+  return { ...toRun(run), trigger: triggerOf(trigger, newest), order };
+}
+
+interface DeliveredRun {
+  readonly run: Pick<Run, 'id' | 'deliveryId' | 'startedAt'>;
+  /** What it was started with first. */
+  readonly trigger: RunTrigger;
+  /** So many of the newest deliveries; all where not given. */
+  readonly newest?: number;
+}
+
+/** The deliveries of a run that coalesces them, in the order of their arrival. */
+function* listDeliveriesOf(port: Port, { run, trigger, newest }: DeliveredRun): Decision<RunDelivery[]> {
+  const rows = yield* port.all<{
+    id: string | null;
+    receivedAt: number;
+    contentType: string | null;
+    headers: string | null;
+    body: Uint8Array | null;
+  }>(sql`
+    SELECT delivery_id AS id, received_at AS "receivedAt", content_type AS "contentType", headers, body
+    FROM sluice.run_deliveries WHERE run_id = ${run.id} ORDER BY place DESC LIMIT ${newest ?? MAX_DELIVERIES}`);
+  return rows
+    .map(({ id, receivedAt, headers, body, contentType }) =>
+      headers === null || body === null
+        ? { ...trigger, id, receivedAt }
+        : { id, receivedAt, contentType, headers: JSON.parse(headers), body },
+    )
+    .map(({ id, receivedAt, contentType, headers, body }) => ({ id, receivedAt, contentType, headers, body }))
+    .reverse();
+}
+
+/** More than any group may collect. */
+const MAX_DELIVERIES = 1_000_000;
+
+/** What expressions read as the trigger: the newest delivery. */
+function triggerOf(trigger: RunTrigger, deliveries: readonly RunDelivery[]): RunTrigger {
+  const newest = deliveries.at(-1);
+  if (newest === undefined) return trigger;
+  const { contentType, headers, body } = newest;
+  return { key: trigger.key, contentType, headers, body };
 }
 
 /** More repeated runs than a person looks through. */
@@ -326,20 +376,22 @@ function* readRunInput(
   const limit = Math.min(maxBytes ?? Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
   const isNamed = stepKeys === undefined ? sql`` : sql` AND step_key = ANY (${stepKeys})`;
   const hasEnded = sql`run_id = ${id} AND status IN ('Succeeded', 'Failed', 'Skipped')${isNamed}`;
-  interface Measured extends Omit<TriggerRow, 'body'> {
+  interface Measured extends Omit<TriggerRow, 'body'>, Pick<Run, 'id' | 'deliveryId' | 'startedAt'> {
+    readonly deliveries: number | null;
     readonly bodyBytes: number;
     readonly outputBytes: number;
     readonly body: Uint8Array | null;
   }
   const run = yield* port.get<Measured>(sql`
-    SELECT ${triggerColumns}, octet_length(i.body) AS "bodyBytes", ended.bytes AS "outputBytes",
-      CASE WHEN octet_length(i.body) + ended.bytes <= ${limit} THEN i.body END AS body
+    SELECT own.id, own.delivery_id AS "deliveryId", own.started_at AS "startedAt", own.deliveries, ${triggerColumns},
+      ${bodyBytes} AS "bodyBytes", ended.bytes AS "outputBytes",
+      CASE WHEN ${bodyBytes} + ended.bytes <= ${limit} THEN i.body END AS body
     FROM ${runsWithInput} CROSS JOIN (
       SELECT coalesce(sum(octet_length(output)), 0) AS bytes FROM sluice.steps WHERE ${hasEnded}
     ) AS ended WHERE own.id = ${id}`);
   if (run === undefined) return undefined;
-  const { bodyBytes, outputBytes, body } = run;
-  if (body === null) return { kind: 'tooLarge', bodyBytes, outputBytes };
+  const { outputBytes, body } = run;
+  if (body === null) return { kind: 'tooLarge', bodyBytes: run.bodyBytes, outputBytes };
   const ended = yield* port.all<{
     stepKey: string;
     status: StepStatus;
@@ -351,8 +403,16 @@ function* readRunInput(
     ({ stepKey, status, output, error }) =>
       [stepKey, { status, output: fromJson(output), error: toError(error) }] as const,
   );
-  return { trigger: toTrigger({ ...run, body }), steps: Object.fromEntries(steps) };
+  const trigger = toTrigger({ ...run, body });
+  const { contentType, headers } = trigger;
+  const own = { id: run.deliveryId, receivedAt: run.startedAt, contentType, headers, body };
+  const deliveries = run.deliveries === null ? [own] : yield* listDeliveriesOf(port, { run, trigger });
+  return { trigger: triggerOf(trigger, deliveries), deliveries, steps: Object.fromEntries(steps) };
 }
+
+/** Of all deliveries of a run. */
+const bodyBytes = fixed(`(octet_length(i.body) + CASE WHEN own.deliveries IS NULL THEN 0 ELSE (
+  SELECT coalesce(sum(octet_length(j.body)), 0) FROM sluice.run_deliveries AS j WHERE j.run_id = own.id) END)`);
 
 type RunReads = Verbs<
   'listRuns' | 'groupFailures' | 'findRun' | 'findLineage' | 'listSignals' | 'listSteps' | 'readRunInput'

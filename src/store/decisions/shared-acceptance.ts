@@ -81,10 +81,10 @@ export function* acceptShared<Call extends Candidate>(
     const counts = call.verifiedBy !== null && fate.kind !== 'closed' && !isReplay && call.redeliveredFrom === null;
     if (counts) rows.countKeyUse(call);
     if (fate.kind !== 'accepted' && fate.kind !== 'held') continue;
-    if (call.idempotencyKey !== null) rows.keepKey(call);
-    if (call.event !== undefined) rows.keepEvent(call);
+    if (call.idempotencyKey !== null) rows.keepKey(call, call.runId);
+    if (call.event !== undefined) rows.keepEvent(call, call.runId);
     if (fate.kind === 'accepted') fates[at] = { ...fate, ...(yield* startRun(rows, call)) };
-    else if (held !== undefined) insertHeld(port, held);
+    else if (held !== undefined) insertHeld(port, held, false);
   }
   const leading = members[lead.at];
   if (leading !== undefined) keepShared(rows, leading.call, { members, fates, lead, isReplay });

@@ -10,22 +10,23 @@ import { listTurns } from './order-views.ts';
 import { type FixedText, fixed, type Port, type Query, sql } from './port.ts';
 import { ATTEMPTS, SAYS_ITS_ATTEMPT, SLOT_WAIT } from './runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
-import { HAS_NO_TURN, ORIGIN_OF_STEP, WAIT_KIND } from './waits.ts';
+import { HAS_NO_TURN, IS_COALESCING, ORIGIN_OF_STEP, WAIT_KIND } from './waits.ts';
 
 /** Steps of a run that are counted of each kind. */
 const COUNTED_WAITS = 100;
 const LISTED_FAILURES = 20;
 
-const [attemptsOfAll, saysItsAttempt, slotWait, waitKind, origin, hasNoTurn] = [
+const [attemptsOfAll, saysItsAttempt, slotWait, waitKind, origin, hasNoTurn, coalesces] = [
   ATTEMPTS,
   SAYS_ITS_ATTEMPT,
   SLOT_WAIT,
   WAIT_KIND,
   ORIGIN_OF_STEP,
   HAS_NO_TURN,
-].map(fixed) as [FixedText, FixedText, FixedText, FixedText, FixedText, FixedText];
+  IS_COALESCING,
+].map(fixed) as [FixedText, FixedText, FixedText, FixedText, FixedText, FixedText, FixedText];
 
-const LATER_KINDS = WAIT_KINDS.filter((kind) => kind !== 'slot' && kind !== 'order');
+const LATER_KINDS = WAIT_KINDS.filter((kind) => kind !== 'slot' && kind !== 'order' && kind !== 'coalesce');
 
 // JSON is taken apart here and not by PostgreSQL, which refuses an escaped NUL in any text that it looks into.
 
@@ -50,6 +51,7 @@ function* describeRuns(
       (SELECT count(*) FROM (SELECT 1 ${waiting} LIMIT ${fixed(String(COUNTED_WAITS))}) AS counted) AS steps`;
   };
   const isLater = sql`${waitKind} = kinds.kind AND (due_at IS NULL OR due_at > ${dueBefore}) AND NOT ${hasNoTurn}`;
+  const isCoalescing = sql`${waitKind} = 'start' AND due_at > ${dueBefore} AND ${coalesces}`;
   const isDue = sql`${waitKind} IN ('start', 'signal', 'delay', 'retry', 'poll', 'host', 'secret', 'run') AND due_at <= ${dueBefore}`;
   const waits = yield* port.all<Omit<RunWait, 'awaitedRunId' | 'lacking'> & { readonly wait: string | null }>(sql`
     SELECT first.run_id AS "runId", first.kind, s.step_key AS "stepKey", s.signal_name AS "signalName",
@@ -60,6 +62,8 @@ function* describeRuns(
     FROM (
       SELECT runs.run_id, kinds.kind, ${first(isLater)}
       FROM unnest(${running}::uuid[]) AS runs (run_id) CROSS JOIN unnest(${LATER_KINDS}::text[]) AS kinds (kind)
+      UNION ALL
+      SELECT runs.run_id, 'coalesce', ${first(isCoalescing)} FROM unnest(${running}::uuid[]) AS runs (run_id)
       UNION ALL
       SELECT runs.run_id, 'slot', ${first(isDue)} FROM unnest(${running}::uuid[]) AS runs (run_id)
     ) AS first /*sqlite: CROSS */ JOIN sluice.steps AS s ON s.run_id = first.run_id AND s.step_key = first.step_key`);

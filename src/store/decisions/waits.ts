@@ -12,3 +12,5 @@ export const WAIT_KIND = `(CASE WHEN signal_name IS NOT NULL THEN 'signal' WHEN 
 
 /** Whether a pending step has no time because its run was retried and waits for its turn. */
 export const HAS_NO_TURN = '(due_at IS NULL AND attempt_count > 0 AND signal_name IS NULL AND wait IS NULL)';
+/** Of a first step that is due later: its run waits for more deliveries until then. */
+export const IS_COALESCING = '(SELECT own.deliveries FROM sluice.runs AS own WHERE own.id = steps.run_id) IS NOT NULL';

@@ -9,6 +9,7 @@ import {
   hold,
   sharingFlowRows,
 } from '../decisions/acceptance.ts';
+import { coalescingOf, Groups } from '../decisions/coalescing.ts';
 import { countKeyUse } from '../decisions/counts.ts';
 import { awaited, decide, known } from '../decisions/decision.ts';
 import { shareFlows } from '../decisions/flows.ts';
@@ -104,8 +105,14 @@ export async function acceptAll(
     ),
     ClaimedNames.take(sql, calls),
   ]);
+  const groups = await decide(
+    Groups.take(
+      sql.port,
+      calls.map(({ coalescing }) => coalescing),
+    ),
+  );
   const written = new NewRows(sql);
-  const rows = acceptanceRows(sql, { flows: flowRowsOf(flows), names, written });
+  const rows = acceptanceRows(sql, { flows: flowRowsOf(flows), names, groups, written });
   await lockOrders(sql, rows, calls);
   const results: (AcceptResult | SharedResult)[] = [];
   for (const { members, call } of each) {
@@ -117,6 +124,7 @@ export async function acceptAll(
   }
   names.settle(sql);
   written.write();
+  groups.settle(sql.port);
   return results;
 }
 
@@ -155,7 +163,8 @@ async function acceptSharedOne(sql: Sql, given: readonly SharedAcceptance[]): Pr
   let names: ClaimedNames | undefined;
   const claimNames = async () => {
     names = await ClaimedNames.take(sql, calls);
-    const rows = acceptanceRows(sql, { flows, names, written });
+    const groups = await decide(Groups.take(sql.port, []));
+    const rows = acceptanceRows(sql, { flows, names, groups, written });
     await lockOrders(sql, rows, calls);
     return rows;
   };
@@ -171,14 +180,17 @@ async function holdDelivery(sql: Sql, acceptance: Acceptance): Promise<HoldResul
   const held = heldOf(call);
   const written = new NewRows(sql);
   let names: ClaimedNames | undefined;
+  let groups: Groups | undefined;
   const claimNames = async () => {
     names = await ClaimedNames.take(sql, [call]);
-    return acceptanceRows(sql, { flows: sharingFlowRows(sql.port), names, written });
+    groups = await decide(Groups.take(sql.port, [call.coalescing]));
+    return acceptanceRows(sql, { flows: sharingFlowRows(sql.port), names, groups, written });
   };
   const rowsOf = () => awaited(claimNames());
   const result = notFull(await decide(hold(sql.port, call, { held, bounds: sql.bounds.held, rowsOf })));
   names?.settle(sql);
   written.write();
+  groups?.settle(sql.port);
   return result;
 }
 
@@ -227,7 +239,7 @@ interface AcceptCall extends Candidate, GivenAcceptance {
 }
 
 function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
-  const { delivery, nonce, idempotencyKey, event, verifiedBy, isFiltered = false, run } = acceptance;
+  const { delivery, nonce, idempotencyKey, event, verifiedBy, isFiltered = false, coalesce, run } = acceptance;
   const { id: runId, flowId, triggerKey, revision, subFlows, pins, order, sourceRunId, startedAt } = run;
   const redeliveredFrom = delivery?.redeliveredFrom ?? null;
   const bodySha256 = bodyDigestOf(acceptance);
@@ -245,6 +257,7 @@ function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
     event,
     verifiedBy: verifiedBy ?? null,
     isFiltered,
+    coalescing: coalesce && coalescingOf(run, coalesce, arrivalOf(acceptance)),
     subFlows,
     pins,
     order,
@@ -281,6 +294,21 @@ function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
       event_id: event.id,
       created_at: startedAt,
       expires_at: event.expiresAt,
+    },
+  };
+}
+
+function arrivalOf({ delivery, idempotencyKey, run }: Acceptance): Parameters<typeof coalescingOf>[2] {
+  const { startedAt: at, deliveryId, trigger } = run;
+  return {
+    at,
+    delivery: {
+      delivery_id: deliveryId,
+      received_at: delivery?.receivedAt ?? at,
+      idempotency_key: idempotencyKey ?? null,
+      content_type: trigger.contentType,
+      headers: JSON.stringify(trigger.headers),
+      body: trigger.body,
     },
   };
 }
@@ -477,10 +505,11 @@ function flowRowsOf(flows: ReadonlyMap<string, FlowRecord>): FlowRows {
 interface Transaction {
   readonly flows: FlowRows;
   readonly names: ClaimedNames;
+  readonly groups: Groups;
   readonly written: NewRows;
 }
 
-function acceptanceRows(sql: Sql, { flows, names, written }: Transaction): AcceptanceRows<AcceptCall> {
+function acceptanceRows(sql: Sql, { flows, names, groups, written }: Transaction): AcceptanceRows<AcceptCall> {
   const { redeliveries, keys, events } = names;
   return {
     ...flows,
@@ -513,23 +542,27 @@ function acceptanceRows(sql: Sql, { flows, names, written }: Transaction): Accep
       }
       return known(undefined);
     },
+    findGroup: ({ coalescing }) => known(coalescing && groups.find(coalescing)),
     keepRedelivery({ redeliveryRow }, runId) {
       if (redeliveryRow !== undefined) redeliveries.keep(ofRun(redeliveryRow, runId));
     },
     keepNonce(call, runId) {
       if (call.nonceRow !== undefined) names.keepNonce(call, ofRun(call.nonceRow, runId));
     },
-    keepKey({ keyRow }) {
-      if (keyRow !== undefined) keys.keep(keyRow);
+    keepKey({ keyRow }, runId) {
+      if (keyRow !== undefined) keys.keep(ofRun(keyRow, runId));
     },
-    keepEvent({ eventRow }) {
-      if (eventRow !== undefined) events.keep(eventRow);
+    keepEvent({ eventRow }, runId) {
+      if (eventRow !== undefined) events.keep(ofRun(eventRow, runId));
+    },
+    keepGroup({ coalescing, flowId }, group) {
+      if (coalescing !== undefined) groups.keep(coalescing, flowId, group);
     },
     keepDelivery({ runId: ownRunId, acceptance: { delivery, run } }, { runId, isReplay, outcome, shares }) {
       if (delivery === undefined) return;
       const kept = { ...delivery, ...(isReplay && asReplay(delivery)), ...(outcome && { outcome }), runId, shares };
       if (runId === ownRunId) written.addDelivery({ ...kept, searchKeys: undefined }, null);
-      else written.addDelivery(kept, run.trigger.body);
+      else written.addDelivery(kept, outcome === 'coalesced' ? null : run.trigger.body);
     },
     countKeyUse({ verifiedBy, acceptance: { delivery, run } }) {
       if (delivery === undefined || verifiedBy === null) return;

@@ -166,6 +166,7 @@ function readsOf(runs: KnownRuns): Answers<RunReads> {
     findFirst: unknown,
     findLast: unknown,
     findStarter: unknown,
+    findGroupEnd: unknown,
   };
 }
 

@@ -1,6 +1,7 @@
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import type { SearchKeys } from '../../model/search-keys.ts';
 import { type SearchKeyRow, searchKeyRows } from '../../model/text.ts';
+import { copyDeliveries } from '../decisions/coalescing.ts';
 import { countDelivery, countRun } from '../decisions/counts.ts';
 import {
   DELIVERY_COLUMNS,
@@ -28,6 +29,7 @@ export class NewRows {
   readonly #steps: Row[] = [];
   readonly #pins: Row[] = [];
   readonly #shares: Row[] = [];
+  readonly #copies: (readonly [runId: string, from: string])[] = [];
   readonly #keys = { delivery: [] as Row[], run: [] as Row[] };
 
   constructor(sql: Sql) {
@@ -60,6 +62,7 @@ export class NewRows {
     for (const [flowId, revision] of Object.entries(run.pins ?? {})) {
       this.#pins.push({ run_id: run.id, flow_id: flowId, revision });
     }
+    if (run.deliveriesOf !== undefined) this.#copies.push([run.id, run.deliveriesOf]);
     countRun(this.#sql.port.count, run);
   }
 
@@ -90,6 +93,7 @@ export class NewRows {
       ...partsOf(this.#sql.counts, this.#sql.slot),
     ];
     sendTogether(this.#sql, parts);
+    for (const [runId, from] of this.#copies) copyDeliveries(this.#sql.port, runId, from);
   }
 }
 

@@ -11,6 +11,7 @@ import {
   hold,
   type NonceUse,
 } from '../decisions/acceptance.ts';
+import { coalescingOf, copyDeliveries, Groups } from '../decisions/coalescing.ts';
 import { countKeyUse, countRun } from '../decisions/counts.ts';
 import { decideNow, known } from '../decisions/decision.ts';
 import {
@@ -45,6 +46,7 @@ import type {
   Acceptance,
   AcceptResult,
   BirthLease,
+  CoalesceClaim,
   EventClaim,
   HoldResult,
   NewRun,
@@ -77,6 +79,7 @@ type SentRun = readonly [
   subFlows: NewRun['subFlows'],
   pins: NewRun['pins'],
   order: NewRun['order'],
+  deliveriesOf: NewRun['deliveriesOf'],
 ];
 
 const RUN = placesOf(RUN_COLUMNS);
@@ -92,6 +95,7 @@ function sentRun(
     run.subFlows,
     run.pins,
     run.order,
+    run.deliveriesOf,
   ];
 }
 
@@ -119,10 +123,11 @@ type SentAcceptance = readonly [
   bodySha256: string,
   isFiltered: boolean,
   event: SentEvent | undefined,
+  coalesce: CoalesceClaim | undefined,
 ];
 
 export function sentAcceptance(acceptance: Acceptance, lease?: BirthLease): SentAcceptance {
-  const { delivery, nonce, verifiedBy, idempotencyKey, event, run } = acceptance;
+  const { delivery, nonce, verifiedBy, idempotencyKey, event, coalesce, run } = acceptance;
   const sent = sentRun(run, { idempotencyKey: idempotencyKey ?? null, lease });
   return [
     sent,
@@ -132,6 +137,7 @@ export function sentAcceptance(acceptance: Acceptance, lease?: BirthLease): Sent
     bodyDigestOf(acceptance),
     acceptance.isFiltered === true,
     event && { ...event, name: eventDigest(run, event.id) },
+    coalesce,
   ];
 }
 
@@ -155,10 +161,11 @@ interface AcceptCall extends Candidate {
   readonly body: Uint8Array;
   readonly nonce: SentNonce | undefined;
   readonly event: SentEvent | undefined;
+  groups: Groups | undefined;
 }
 
 function callOf(sent: SentAcceptance, body: Uint8Array): AcceptCall {
-  const [run, delivery, nonce, verifiedBy, bodySha256, isFiltered, event] = sent;
+  const [run, delivery, nonce, verifiedBy, bodySha256, isFiltered, event, coalesce] = sent;
   const [row, , , subFlows, pins, order] = run;
   const [flowId, revision] = [row[RUN.flow_id] as string, row[RUN.revision] as number];
   const triggerKey = row[RUN.trigger_key] as string;
@@ -175,6 +182,8 @@ function callOf(sent: SentAcceptance, body: Uint8Array): AcceptCall {
     event,
     verifiedBy,
     isFiltered,
+    coalescing: coalesce && coalescingOf({ flowId, triggerKey }, coalesce, arrivalOf(run, delivery, body)),
+    groups: undefined,
     subFlows,
     pins,
     order,
@@ -185,6 +194,32 @@ function callOf(sent: SentAcceptance, body: Uint8Array): AcceptCall {
   };
 }
 
+function arrivalOf([row]: SentRun, delivery: SentDelivery | undefined, body: Uint8Array) {
+  const at = row[RUN.started_at] as number;
+  return {
+    at,
+    delivery: {
+      delivery_id: row[RUN.delivery_id] as string | null,
+      received_at: (delivery?.[0][DELIVERY.received_at] ?? at) as number,
+      idempotency_key: row[RUN.idempotency_key] as string | null,
+      content_type: row[RUN.trigger_content_type] as string | null,
+      headers: row[RUN.trigger_headers] as string,
+      body,
+    },
+  };
+}
+
+/** Decides about a call that may join a group, and writes what became of the group. */
+function withGroups<Result>(db: Database, call: AcceptCall, decideIt: () => Result): Result {
+  if (call.coalescing === undefined) return decideIt();
+  const port = portOf(db);
+  const groups = decideNow(Groups.take(port, [call.coalescing]));
+  call.groups = groups;
+  const result = decideIt();
+  groups.settle(port);
+  return result;
+}
+
 /** What the writer has besides its database. */
 export interface WriterState {
   readonly indexes: NameIndexes;
@@ -193,7 +228,10 @@ export interface WriterState {
 
 function prepareAccept(db: Database, state: WriterState): (sent: SentAcceptance, body: Uint8Array) => AcceptResult {
   const rows = prepareAcceptanceRows(db, state);
-  return (sent, body) => decideNow(accept(rows, callOf(sent, body)));
+  return (sent, body) => {
+    const call = callOf(sent, body);
+    return withGroups(db, call, () => decideNow(accept(rows, call)));
+  };
 }
 
 function prepareHoldDelivery(
@@ -203,7 +241,9 @@ function prepareHoldDelivery(
   const rows = prepareAcceptanceRows(db, state);
   return (sent, body) => {
     const call = callOf(sent, body);
-    return decideNow(hold(portOf(db), call, { held: heldOf(call), bounds: state.held, rowsOf: () => known(rows) }));
+    return withGroups(db, call, () =>
+      decideNow(hold(portOf(db), call, { held: heldOf(call), bounds: state.held, rowsOf: () => known(rows) })),
+    );
   };
 }
 
@@ -276,13 +316,17 @@ function prepareAcceptanceRows(db: Database, { indexes }: WriterState): Acceptan
       return known(undefined);
     },
     findEvent: (call) => known(events.find(call, triggerKeys(call.flowId, call.triggerKey))),
+    findGroup: ({ coalescing, groups }) => known(coalescing && groups?.find(coalescing)),
     keepRedelivery() {
       // The delivery itself says which one it repeats, and which run it belongs to.
     },
     keepNonce: (call, runId) => nonces.keep(call, runId, triggerKeys(call.flowId, call.triggerKey)),
-    keepKey: ({ flowId, triggerKey, idempotencyKey, bodySha256, runId, run: [row] }) =>
+    keepKey: ({ flowId, triggerKey, idempotencyKey, bodySha256, run: [row] }, runId) =>
       insertKey.run(flowId, triggerKey, idempotencyKey, bodySha256, runId, row[RUN.started_at] ?? null),
-    keepEvent: (call) => events.keep(call),
+    keepEvent: (call, runId) => events.keep(call, runId),
+    keepGroup({ coalescing, groups, flowId }, group) {
+      if (coalescing !== undefined) groups?.keep(coalescing, flowId, group);
+    },
     keepDelivery({ delivery, runId: ownRunId, run: [run], body }, { runId, isReplay, outcome, shares }) {
       if (delivery === undefined) return;
       const [row, keys] = delivery;
@@ -293,7 +337,8 @@ function prepareAcceptanceRows(db: Database, { indexes }: WriterState): Acceptan
       if (runId === ownRunId) insertDelivery(sentAs(kept, []), null);
       else {
         const headers = kept[DELIVERY.headers] ?? run[RUN.trigger_headers] ?? null;
-        insertDelivery(sentAs(kept.with(DELIVERY.run_id, runId).with(DELIVERY.headers, headers), keys), body);
+        const sent = sentAs(kept.with(DELIVERY.run_id, runId).with(DELIVERY.headers, headers), keys);
+        insertDelivery(sent, outcome === 'coalesced' ? null : body);
       }
     },
     countKeyUse({ flowId, triggerKey, verifiedBy, delivery }) {
@@ -333,7 +378,7 @@ function prepareEvents(db: Database, index: NonceIndex) {
       }
       return undefined;
     },
-    keep({ event, flowId, triggerKey, runId, run: [row] }: AcceptCall): void {
+    keep({ event, flowId, triggerKey, run: [row] }: AcceptCall, runId: string): void {
       if (event === undefined) return;
       const hash = hashOfDigest(event.name);
       const names = [index.add(hash), hash, flowId, triggerKey, event.id];
@@ -364,7 +409,7 @@ function prepareInsertRunRows(db: Database): (run: SentRun, pins: Pins | undefin
     `INSERT INTO steps (${ownStepColumns.join(', ')}) VALUES (${places(ownStepColumns)})`,
   );
   const port = portOf(db);
-  return ([row, steps, keys], pins, body) => {
+  return ([row, steps, keys, , , , deliveriesOf], pins, body) => {
     const id = row[RUN.id] as string;
     const { lastInsertRowid: seq } = insertRun.run(row.slice(0, columns.length));
     insertInput.run(seq, keys.length === 0 ? null : JSON.stringify(keys), row.slice(columns.length), body);
@@ -376,6 +421,7 @@ function prepareInsertRunRows(db: Database): (run: SentRun, pins: Pins | undefin
     });
     for (const step of steps) insertStep.run(step);
     if (pins !== undefined) insertPins(port, id, pins);
+    if (deliveriesOf !== undefined) copyDeliveries(port, id, deliveriesOf);
   };
 }
 

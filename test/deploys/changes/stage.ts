@@ -82,7 +82,7 @@ export async function openStage(): Promise<Stage> {
       store,
       catalog,
       acceptanceLimits: { admit: () => undefined },
-      dispatcher: { reserve: () => undefined, started: () => {} },
+      dispatcher: { nudge: () => {}, reserve: () => undefined, started: () => {} },
       clock,
       newId,
       report,

@@ -47,6 +47,7 @@ export function acceptance({ test }: StoreUnderTest): void {
         ...kept,
         trigger: storedTrigger,
         idempotencyKey: 'key-1',
+        deliveries: null,
         ...notStopped,
         order: null,
       });

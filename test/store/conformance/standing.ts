@@ -108,7 +108,7 @@ export function standing({ test }: StoreUnderTest): void {
         expect(total).toBe(items.length);
         return items.map((run) => run.id);
       };
-      for (const kind of WAIT_KINDS.filter((each) => !['slot', 'host', 'order'].includes(each))) {
+      for (const kind of WAIT_KINDS.filter((each) => !['slot', 'host', 'order', 'coalesce'].includes(each))) {
         expect(await listed({ waiting: { kind, dueBefore: T0 - 1 } })).toEqual([id(1)]);
         expect(await listed({ flowId, status: 'Running', waiting: { kind, dueBefore: T0 - 1 } })).toEqual([id(1)]);
         expect(await listed({ flowId: 'other', waiting: { kind, dueBefore: T0 - 1 } })).toEqual([]);

@@ -84,6 +84,7 @@ function Filters({ flows }: { flows: Resource<readonly Api['Flow'][]> }) {
           { value: 'held', text: 'Held: no run yet' },
           { value: 'duplicate', text: 'Duplicate: run of the first' },
           { value: 'filtered', text: 'Filtered: no run' },
+          { value: 'coalesced', text: 'Joined the run of another' },
           { value: 'unevaluated', text: 'An expression failed' },
         ]}
       />

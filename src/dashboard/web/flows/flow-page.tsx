@@ -330,7 +330,7 @@ function TriggersPanel({ flow }: { flow: Api['FlowDetail'] }) {
 }
 
 function Webhook({
-  trigger: { key, slug, url, scheme, grade, captured, eventId, mode, sendCommand, sharedWith = [] },
+  trigger: { key, slug, url, scheme, grade, captured, eventId, coalesce, mode, sendCommand, sharedWith = [] },
   flowId,
 }: {
   trigger: Trigger;
@@ -368,6 +368,14 @@ function Webhook({
             </>
           ))}
           .
+        </p>
+      )}
+      {coalesce === null || coalesce === undefined ? null : (
+        <p class="muted">
+          One run for deliveries with the same <code>{coalesce.key}</code>: it starts after{' '}
+          {format.counted(coalesce.quietSeconds, 'second')} without another, after{' '}
+          {format.counted(coalesce.maxSeconds, 'second')} at the latest, or with{' '}
+          {format.counted(coalesce.collect, 'delivery', 'deliveries')}.
         </p>
       )}
       {url === null || url === undefined ? (

@@ -119,6 +119,12 @@ function RunFacts({ outline: { run, control, onFailure } }: { outline: Api['RunO
             · <a href={`/flows/deliveries/${run.deliveryId}`}>delivery</a>
           </>
         )}
+        {control.deliveries === null || control.deliveries < 2 ? null : (
+          <>
+            {' and '}
+            <a href={`/flows/deliveries?search=${run.id}&outcome=coalesced`}>{control.deliveries - 1} more</a>
+          </>
+        )}
       </Fact>
       {Object.entries(run.searchKeys).map(([key, value]) => (
         <Fact key={key} name={`Search key ${key}`}>

@@ -1,0 +1,69 @@
+import { MAX_BYTES, type RunTrigger } from './run.ts';
+
+/** How long a run waits for more deliveries of its key. */
+export interface CoalesceLimits {
+  /** After the newest delivery. */
+  readonly quietMs: number;
+  /** After the first delivery. */
+  readonly maxMs: number;
+  /** Deliveries that start it at once. */
+  readonly collect: number;
+}
+
+/** What one delivery brings to the run that it starts or joins. */
+export interface Arrival extends CoalesceLimits {
+  /** Milliseconds since the Unix epoch. */
+  readonly at: number;
+  /** Of its body and headers. */
+  readonly bytes: number;
+}
+
+/** A run that waits for more deliveries, and those that it has. */
+export interface Group {
+  readonly runId: string;
+  readonly revision: number;
+  readonly deliveries: number;
+  readonly bytes: number;
+  /** When the run starts, unless another delivery joins. */
+  readonly dueAt: number;
+  /** It waits no longer than until then. */
+  readonly untilAt: number;
+  /** The flow starts no runs now: this one starts once it does. */
+  readonly isHeld: boolean;
+}
+
+/** What a delivery brings to the group, in bytes. */
+export function bytesOf(body: Uint8Array, headers: RunTrigger['headers']): number {
+  return body.byteLength + Buffer.byteLength(JSON.stringify(headers));
+}
+
+/** When the run of a delivery starts that no other joins. */
+export function dueAtOf({ at, bytes, quietMs, maxMs, collect }: Arrival): number {
+  return isFull({ deliveries: 1, bytes }, collect) ? at : at + Math.min(quietMs, maxMs);
+}
+
+/** The group that a delivery opens. */
+export function openGroup(arrival: Arrival, of: Pick<Group, 'runId' | 'revision' | 'isHeld'>): Group {
+  const { at, bytes, maxMs } = arrival;
+  return { ...of, deliveries: 1, bytes, dueAt: dueAtOf(arrival), untilAt: at + maxMs };
+}
+
+/**
+ * The group with one more delivery; undefined where the delivery opens another: the run is about to start, is held where
+ * the delivery is not, or is of another revision.
+ */
+export function joinGroup(
+  group: Group,
+  { at, bytes, quietMs, collect }: Arrival,
+  of: Pick<Group, 'revision' | 'isHeld'>,
+): Group | undefined {
+  if (group.revision !== of.revision || group.isHeld !== of.isHeld) return undefined;
+  if (group.dueAt <= at || isFull(group, collect)) return undefined;
+  const joined = { ...group, deliveries: group.deliveries + 1, bytes: group.bytes + bytes };
+  if (isFull(joined, collect)) return { ...joined, dueAt: at };
+  return { ...joined, dueAt: Math.max(group.dueAt, Math.min(at + quietMs, group.untilAt)) };
+}
+
+function isFull({ deliveries, bytes }: Pick<Group, 'deliveries' | 'bytes'>, collect: number): boolean {
+  return deliveries >= collect || bytes >= MAX_BYTES.coalesced;
+}
