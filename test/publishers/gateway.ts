@@ -72,6 +72,10 @@ export interface GatewayOptions {
   readonly triggers: Readonly<Record<string, WebhookInputs>>;
   /** Manifests of further flows, by the names of their files. */
   readonly others?: Readonly<Record<string, object>>;
+  /** Which deliveries of all of them share runs. */
+  readonly coalesce?: object;
+  /** A single step that does nothing where not given. */
+  readonly steps?: object;
   readonly settings?: SettingsInput;
   readonly extensions?: Extensions;
 }
@@ -88,12 +92,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   }
 }
 
-async function start(
-  folder: string,
-  { flowId, triggers, others = {}, settings, extensions }: GatewayOptions,
-): Promise<Gateway> {
+async function start(folder: string, options: GatewayOptions): Promise<Gateway> {
+  const { others = {}, settings, extensions } = options;
   await mkdir(join(folder, 'manifests'), { recursive: true });
-  await writeFile(join(folder, 'manifests', 'publishers.json'), JSON.stringify(manifestOf(triggers, flowId)));
+  await writeFile(join(folder, 'manifests', 'publishers.json'), JSON.stringify(manifestOf(options)));
   for (const [name, manifest] of Object.entries(others)) {
     await writeFile(join(folder, 'manifests', `${name}.json`), JSON.stringify(manifest));
   }
@@ -155,17 +157,17 @@ export async function stopGateway(gateway: Gateway): Promise<void> {
   await gateway.remove();
 }
 
-function manifestOf(triggers: GatewayOptions['triggers'], flowId: string = randomUUID()): object {
+function manifestOf({ triggers, flowId = randomUUID(), coalesce, steps }: GatewayOptions): object {
   const webhooks = Object.entries(triggers).map(([key, inputs]) => [
     key,
-    { type: 'webhook', inputs: { webhookSlug: key, ...inputs } },
+    { type: 'webhook', inputs: { webhookSlug: key, ...inputs }, coalesce },
   ]);
   return {
     id: flowId,
     name: 'publishers',
     version: '1',
     triggers: Object.fromEntries(webhooks),
-    steps: { only: { type: 'NoOp' } },
+    steps: steps ?? { only: { type: 'NoOp' } },
   };
 }
 

@@ -35,6 +35,30 @@ describe('the class of an edit of triggers', () => {
       ['search-keys-changed safe triggers.byHand.searchKeys', 'search-keys-changed safe triggers.hook.searchKeys'],
     ],
     [
+      'deliveries come to share runs',
+      { hook: hook(signed) },
+      { hook: { ...hook(signed), coalesce: { key: 'body.id' } } },
+      ['coalesce-changed caution triggers.hook.coalesce'],
+    ],
+    [
+      'deliveries share runs for longer',
+      { hook: { ...hook(signed), coalesce: { key: 'body.id' } } },
+      { hook: { ...hook(signed), coalesce: { key: 'body.id', maxSeconds: 60 } } },
+      ['coalesce-changed caution triggers.hook.coalesce'],
+    ],
+    [
+      'deliveries share no runs any more',
+      { hook: { ...hook(signed), coalesce: { key: 'body.id' } } },
+      { hook: hook(signed) },
+      ['coalesce-changed caution triggers.hook.coalesce'],
+    ],
+    [
+      'defaults of shared runs are written out',
+      { hook: { ...hook(signed), coalesce: { key: 'body.id' } } },
+      { hook: { ...hook(signed), coalesce: { key: 'body.id', quietSeconds: 2, maxSeconds: 30, collect: 100 } } },
+      [],
+    ],
+    [
       'a trigger is of another type',
       { hook: hook(signed) },
       { hook: { type: 'manual' } },
