@@ -55,7 +55,7 @@ describe('deliveries that share runs, in a manifest', () => {
 
   it('wait for others, so that no answer can wait for their run', () => {
     const coalesce: Coalesce = { key: 'body.a', quietSeconds: 2, maxSeconds: 30, collect: 100 };
-    const inputs = { webhookRespond: { step: 'reply', withinSeconds: 2 } };
+    const inputs = JSON.parse('{"webhookRespond":{"step":"reply","withinSeconds":2}}');
     const problems = checkTriggerExpressions({ hook: { type: 'webhook', inputs, coalesce } });
     expect(problems).toMatchObject([{ severity: 'error', path: 'triggers.hook.coalesce' }]);
   });

@@ -130,6 +130,12 @@ async function fill(store: Store): Promise<void> {
   await store.accept(
     accepted(7, { event: { ...event, id: 'filtered' }, nonce: aNonce({ value: 'filtered' }), isFiltered: true }),
   );
+  const coalesce = { key: 'schlüssel', isVerified: true, quietMs: 1000, maxMs: 9000, collect: 5 };
+  for (const n of [8, 9]) {
+    const given = accepted(n, { coalesce, idempotencyKey: `key ${n}` });
+    const steps = given.run.steps.map((step) => ({ ...step, dueAt: given.run.startedAt + 1000 }));
+    await store.accept({ ...given, run: { ...given.run, steps } });
+  }
   await store.accept(accepted(4, { nonce: aNonce({ value: 'again', expiresAt: T0 + 15 }) }));
   await store.accept(accepted(5, { nonce: aNonce({ value: 'again' }) }));
   const refused = { rejected: true, reason: 'ip_denied', violations: ['ip_denied'], statusCode: 401 } as const;
@@ -147,6 +153,10 @@ async function fill(store: Store): Promise<void> {
   await store.setFlowDraining({ flowId: 'held flow', isDraining: true, at: T0 });
   const held = accepted(30, { nonce: aNonce({ value: 'held' }), idempotencyKey: 'held key' });
   await store.holdDelivery({ ...held, run: { ...held.run, flowId: 'held flow' } });
+  for (const n of [31, 32]) {
+    const given = accepted(n, { coalesce });
+    await store.holdDelivery({ ...given, run: { ...given.run, flowId: 'held flow' } });
+  }
 
   const two = deployOf(graphOf({ other: [] }), { id: 'renamed', name: 'ändern' });
   await store.deployFlow(deployOf(graph, { id: 'renamed' }));

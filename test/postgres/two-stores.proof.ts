@@ -96,6 +96,54 @@ describe('of two processes on one database', () => {
     });
   });
 
+  it('one starts the run of a key, and what the other accepts joins it', async () => {
+    const coalesce = { key: 'key', isVerified: true, quietMs: 1000, maxMs: 5000, collect: 4 };
+    await inEachRound(async (flowId) => {
+      const results = await acceptAtBoth(() => {
+        const given = acceptanceTo(flowId, { coalesce, nonce: aNonce({ value: `${count}` }) });
+        const steps = given.run.steps.map((step) => ({ ...step, dueAt: T0 + 1000 }));
+        return { ...given, run: { ...given.run, steps } };
+      });
+      const kinds = results.map(({ kind }) => kind).sort();
+      expect(kinds).toEqual(['accepted', 'accepted', 'coalesced', 'coalesced', 'coalesced', 'coalesced']);
+      const sizes: number[] = [];
+      for (const runId of await runsOf(flowId)) {
+        const own = await left.readRunInput({ runId });
+        const ids = own?.kind === undefined ? (own?.deliveries.map((delivery) => delivery.id) ?? []) : [];
+        expect(new Set(ids).size).toBe(results.filter((result) => runIdOf(result) === runId).length);
+        sizes.push(ids.length);
+      }
+      expect(sizes.toSorted()).toEqual([2, 4]);
+    });
+  });
+
+  it('one claims the run of a key while the other joins it: it is joined before, or has a next one', async () => {
+    await inEachRound(async (flowId) => {
+      const coalesce = { key: 'key', isVerified: true, quietMs: 1000, maxMs: 5000, collect: 100 };
+      const make = (startedAt: number) => {
+        const given = acceptanceTo(flowId, { coalesce, nonce: aNonce({ value: `${count}` }) });
+        const steps = given.run.steps.map((step) => ({ ...step, dueAt: startedAt + 1000 }));
+        return { ...given, run: { ...given.run, startedAt, steps } };
+      };
+      await left.accept(make(T0));
+      const request = { owner: right.replica, now: T0 + 1000, leasedUntil: T0 + minute, limit: 9 };
+      const [claimed, ...results] = await Promise.all([
+        right.claimDue(request),
+        ...[1, 2, 3].map((n) => left.accept(make(T0 + 990 + n))),
+      ]);
+      const runs = await runsOf(flowId);
+      const [first] = runs.toReversed();
+      const hasBegun = claimed.claims.some(({ runId }) => runId === first);
+      const joins = results.filter((result) => runIdOf(result) === first).length;
+      // A claim that comes first leaves nothing to join; one that comes later finds nothing due.
+      expect(hasBegun ? joins === 0 : joins === 3 || joins === 0).toBe(true);
+      const counted = await Promise.all(runs.map((runId) => left.readRunInput({ runId })));
+      const all = counted.flatMap((input) => (input?.kind === undefined ? (input?.deliveries ?? []) : []));
+      expect(new Set(all.map((delivery) => delivery.id)).size).toBe(4);
+      expect(all).toHaveLength(4);
+    });
+  });
+
   it('one starts the run of an event, and the other answers with it', async () => {
     const event = { id: 'evt', arrivedAt: T0, expiresAt: T0 + minute };
     await inEachRound(async (flowId, n) => {
