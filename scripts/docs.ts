@@ -150,6 +150,11 @@ const NO_INPUTS: Readonly<Record<string, string>> = {
     '([limits](operate.md#limits)).',
 };
 
+function coalesceOf(triggers: Schema | undefined): Schema {
+  const webhook = triggers?.oneOf?.find(({ properties }) => properties?.type?.const === 'webhook');
+  return webhook?.properties?.coalesce ?? {};
+}
+
 function manifestReference(): string {
   const schema = JSON.parse(JSON.stringify(manifestJsonSchema())) as Schema;
   const step = schema.$defs?.step ?? {};
@@ -261,8 +266,36 @@ event and its \`Idempotency-Key\` stay free. After a change of the condition you
 that fails, or gives neither true nor false, never drops anything: the run starts, and the record and the attention list say so. A closed flow
 answers 403 before it asks, and a filtered delivery is never held.
 
-Both expressions of a delivery together may take 100 000 evaluation steps (4 ms). They read a body of any size. Sluice decides in this order,
-and the first that applies answers: nonce, \`Idempotency-Key\`, event, condition, hold, run.
+### One run for several deliveries
+
+A publisher may tell of one object many times within a second. With \`coalesce\`, deliveries with the same key become one run:
+
+\`\`\`json
+{
+  "type": "webhook",
+  "inputs": { "webhookSlug": "stock" },
+  "coalesce": { "key": "body.sku", "quietSeconds": 2, "maxSeconds": 30, "collect": 100 }
+}
+\`\`\`
+
+${fieldTable(coalesceOf(triggers))}
+
+The first delivery commits the run, which waits (\`waitingFor\`: \`coalesce\`). Each of the others joins it in its own transaction: its answer
+is 200 with the id of that run and \`"coalesced": true\`, and its record has the outcome \`coalesced\`. Steps read all of them in the order of
+their arrival as \`trigger.deliveries\`, a list of \`{ id, receivedAt, headers, body }\`; \`trigger.body\` and \`trigger.headers\` are those of the
+newest.
+
+- 1 MiB of bodies and headers starts the run at once, as \`collect\` deliveries do. The next delivery opens another run.
+- The run keeps the revision of its first delivery, and a delivery after a deploy opens a new one. The time limit of the run
+  (\`timeoutSeconds\`) begins when it starts. A run that you cancel while it waits takes its deliveries with it.
+- Duplicates and filtered deliveries join nothing. What you redeliver has a run of its own, and so has a delivery whose key is missing, empty,
+  or neither a text nor a number: its record says why (outcome \`unevaluated\`), and so does the attention list (\`expression_failed\`).
+- Verified and unverified deliveries never share a run, whatever the mode.
+- Deliveries that are held share runs as they would have, and start together. A re-run has all deliveries of its source.
+- A run is found by the [search keys](#search-keys) of its first delivery; each delivery has its own, and leads to the run.
+
+The expressions of a delivery together may take 100 000 evaluation steps (4 ms). They read a body of any size. Sluice decides in this order,
+and the first that applies answers: nonce, \`Idempotency-Key\`, event, condition, hold, a run that waits for more deliveries, a run of its own.
 
 ### Search keys
 
