@@ -109,8 +109,8 @@ export interface DeliveryRecord {
   readonly shares?: readonly DeliveryShare[] | undefined;
 }
 
-/** What became of a delivery at one of several triggers. `closed`: its flow took no deliveries. */
-export const SHARE_OUTCOMES = [...DELIVERY_OUTCOMES, 'closed'] as const;
+/** What became of a delivery at one of several triggers, which never coalesce it. `closed`: its flow took no deliveries. */
+export const SHARE_OUTCOMES = ['duplicate', 'filtered', 'unevaluated', 'closed'] as const;
 
 export interface DeliveryShare {
   readonly flowId: string;

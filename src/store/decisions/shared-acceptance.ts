@@ -1,4 +1,4 @@
-import type { DeliveryOutcome, DeliveryShare } from '../../model/delivery.ts';
+import type { DeliveryShare } from '../../model/delivery.ts';
 import type { AcceptResult, SharedAcceptance, SharedFate, SharedResult } from '../store.ts';
 import {
   type AcceptanceRows,
@@ -20,8 +20,8 @@ import type { Bounds } from './removal.ts';
 export interface SharedCall<Call extends Candidate> {
   readonly call: Call;
   readonly start: SharedAcceptance['start'];
-  /** What the record says of an expression that failed. */
-  readonly outcome: DeliveryOutcome | undefined;
+  /** An expression of the trigger failed. */
+  readonly isUnevaluated: boolean;
   /** Of one whose run starts later. */
   readonly held?: Held | undefined;
 }
@@ -156,7 +156,12 @@ function keepShared<Call extends Candidate>(
 ): void {
   const shares = fates.map(({ kind, flowId, triggerKey, runId }, at): DeliveryShare => {
     const isOwn = kind === 'accepted' || kind === 'held';
-    return { flowId, triggerKey, runId, outcome: isOwn ? (members[at]?.outcome ?? null) : kind };
+    return {
+      flowId,
+      triggerKey,
+      runId,
+      outcome: isOwn ? (members[at]?.isUnevaluated === true ? 'unevaluated' : null) : kind,
+    };
   });
   const own = shares[lead.at];
   const outcome =

@@ -137,7 +137,7 @@ async function lockOrders(sql: Sql, rows: OrderRows, calls: readonly AcceptCall[
 function sharedCall({ acceptance, start, lease }: SharedAcceptance): SharedCall<AcceptCall> {
   const call = callOf({ acceptance, lease });
   const held = start === 'later' ? heldOf(call) : undefined;
-  return { call, start, outcome: acceptance.delivery?.outcome, held };
+  return { call, start, isUnevaluated: acceptance.delivery?.outcome === 'unevaluated', held };
 }
 
 function heldOf({ acceptance: { run }, idempotencyKey, nonce }: AcceptCall): Held {

@@ -260,8 +260,8 @@ function prepareAcceptShared(
   return (sent, body) => {
     const members = sent.map(([acceptance, start]): SharedCall<AcceptCall> => {
       const call = callOf(acceptance, body);
-      const outcome = call.delivery?.[0][DELIVERY.outcome] as SharedCall<AcceptCall>['outcome'] | null | undefined;
-      return { call, start, outcome: outcome ?? undefined, ...(start === 'later' && { held: heldOf(call) }) };
+      const isUnevaluated = call.delivery?.[0][DELIVERY.outcome] === 'unevaluated';
+      return { call, start, isUnevaluated, ...(start === 'later' && { held: heldOf(call) }) };
     });
     const port = portOf(db);
     return decideNow(acceptShared(members, { port, flows: rows, bounds: state.held, rowsOf: () => known(rows) }));

@@ -146,6 +146,7 @@ export function memoryReads({ run, steps, loops, items, signals }: MemoryRun, gr
     findFirst: () => undefined,
     findLast: () => undefined,
     findStarter: () => undefined,
+    findGroupEnd: () => undefined,
   };
 }
 

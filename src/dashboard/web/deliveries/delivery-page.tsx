@@ -185,7 +185,6 @@ function FactsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
 
 const SHARED = {
   duplicate: 'a duplicate',
-  coalesced: 'joined a run',
   filtered: 'filtered',
   closed: 'closed, so it took nothing',
   unevaluated: 'an expression failed',
