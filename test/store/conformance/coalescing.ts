@@ -247,7 +247,7 @@ export function coalescingSuite({ test }: StoreUnderTest): void {
     test('are what their run waits for', async (store) => {
       await store.accept(coalescing(1));
       await store.accept({ run: aRun({ id: id(2001) }) });
-      const about = { signalName: null, host: null, subRunId: null, lacking: null };
+      const about = { signalName: null, host: null, awaitedRunId: null, lacking: null };
       const describeAt = async (dueBefore: number) =>
         (await store.describeRuns({ running: [id(1001)], ended: [], dueBefore })).waits;
       expect(await describeAt(T0)).toEqual([
