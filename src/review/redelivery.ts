@@ -188,7 +188,8 @@ async function acceptAtAll(...given: Parameters<typeof acceptShared>) {
   if (result.kind === 'repeated') return { kind: 'duplicate', runId: result.runId } as const;
   if (result.kind !== 'shared') return result;
   const lead = result.fates[result.lead];
-  const { runId = null, kind = 'filtered' } = lead ?? {};
+  const { runId } = result;
+  const { kind = 'filtered' } = lead ?? {};
   if (runId === null || kind === 'filtered' || kind === 'closed') return { kind: 'filtered' } as const;
   return { kind: kind === 'duplicate' ? 'duplicate' : 'accepted', runId } as const;
 }

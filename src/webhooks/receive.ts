@@ -209,7 +209,7 @@ async function acceptForAll(
   if (result.kind === 'repeated') throw new Error('A delivery that no person delivered again was.');
   const known = result.isReplay ? withViolation(judgement, 'nonce_replayed') : judgement;
   const lead = result.fates[result.lead];
-  const runId = lead?.runId ?? null;
+  const { runId } = result;
   reportDelivery({ ...reception, judgement: known }, runId, services);
   for (const [at, { kind }] of result.fates.entries()) {
     const member = reception.sharing[at];

@@ -95,6 +95,8 @@ export type SharedResult =
       readonly kind: 'shared';
       readonly fates: readonly SharedFate[];
       readonly lead: number;
+      /** That of the record. */
+      readonly runId: string | null;
       readonly isReplay: boolean;
     }
   /** The delivery was delivered again before: nothing was written. */

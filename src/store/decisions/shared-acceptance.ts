@@ -68,9 +68,11 @@ export function* acceptShared<Call extends Candidate>(
   for (const [at, { call, start }] of members.entries()) {
     fates.push({ ...triggerOf(call), ...(yield* fateOf(rows, { call, start, isKeyed, ofKey: known[at]?.ofKey })) });
   }
-  const lead = leadOf(fates);
+  const ofKey = known.find((each) => each.ofKey !== undefined)?.ofKey ?? null;
+  const lead = leadOf(fates, ofKey);
   const startsNone = lead.kind === 'filtered' || lead.kind === 'closed';
-  if (startsNone && first?.call.redeliveredFrom !== null) return { kind: 'shared', fates, lead: lead.at, isReplay };
+  if (startsNone && first?.call.redeliveredFrom !== null)
+    return { kind: 'shared', fates, lead: lead.at, runId: lead.runId, isReplay };
   for (const { held } of members.filter((_, at) => fates[at]?.kind === 'held')) {
     if (held !== undefined && !(yield* fitsHeld(port, held, bounds))) return 'full';
   }
@@ -88,7 +90,7 @@ export function* acceptShared<Call extends Candidate>(
   }
   const leading = members[lead.at];
   if (leading !== undefined) keepShared(rows, leading.call, { members, fates, lead, isReplay });
-  return { kind: 'shared', fates, lead: lead.at, isReplay };
+  return { kind: 'shared', fates, lead: lead.at, runId: lead.runId, isReplay };
 }
 
 const triggerOf = ({ flowId, triggerKey }: Candidate) => ({ flowId, triggerKey });
@@ -128,14 +130,15 @@ function* fateOf<Call extends Candidate>(
 const LEADING = ['accepted', 'held', 'duplicate', 'filtered', 'closed'] as const;
 
 /** The fate that the record and the answer have: the first run that starts, else the first that will, else what it repeats. */
-function leadOf(fates: readonly SharedFate[]): SharedFate & { readonly at: number } {
+function leadOf(fates: readonly SharedFate[], ofKey: string | null): SharedFate & { readonly at: number } {
   const rank = ({ kind, runId }: SharedFate) =>
     LEADING.indexOf(kind) + (kind === 'duplicate' && runId === null ? 0.5 : 0);
   const [lead] = fates
     .map((fate, at) => ({ ...fate, at }))
     .sort((one, other) => rank(one) - rank(other) || one.at - other.at);
   if (lead === undefined) throw new Error('A shared delivery has no trigger.');
-  return lead;
+  // What only another trigger knows it by names the run all the same.
+  return lead.kind === 'duplicate' && lead.runId === null ? { ...lead, runId: ofKey } : lead;
 }
 
 /** The record of a shared delivery is that of the trigger whose fate leads. */

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import type { Acceptance, SharedAcceptance, SharedFate, SharedResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -22,7 +23,7 @@ function sent(n: number, flows: Partial<Record<Flow, Change>>, all: Change = {})
   });
 }
 
-const runOf = (n: number, flowId: Flow) => id(1000 * (FLOWS.indexOf(flowId) + 1) + n);
+const runOf = (n: number, flowId: Flow) => id(1_000_000 * (FLOWS.indexOf(flowId) + 1) + n);
 const fate = (flowId: Flow, kind: SharedFate['kind'], runId: string | null = null) => ({
   ...{ flowId, triggerKey, kind },
   runId,
@@ -32,12 +33,47 @@ const both = { 'flow a': {}, 'flow b': {} } as const;
 const idsOf = async (store: Store, flowId: string) =>
   (await store.listDeliveries({ flowId, skip: 0, take: 9 })).items.map((each) => each.id);
 
+/** One delivery of a model: what is said of it at each flow, and the names that it has. */
+const aSent = fc.record({
+  flows: fc.tuple(
+    ...FLOWS.map(() => fc.constantFrom<'none' | 'now' | 'filtered' | 'never'>('none', 'now', 'filtered', 'never')),
+  ),
+  nonce: fc.nat(3),
+  event: fc.option(fc.nat(2)),
+  key: fc.option(fc.nat(2)),
+});
+
+/** What each flow should make of deliveries in their order, as the order of decisions says. */
+function model() {
+  const [nonces, events, keys] = [new Set<string>(), new Map<string, string>(), new Map<string, string>()];
+  return (n: number, { flows, nonce, event, key }: typeof aSent extends fc.Arbitrary<infer Sent> ? Sent : never) => {
+    const members = FLOWS.flatMap((flowId, at) => (flows[at] === 'none' ? [] : [{ flowId, says: flows[at] }]));
+    if (members.some(({ flowId }) => nonces.has(`${flowId} ${nonce}`))) return 'replayed';
+    const isKeyed = key !== null && members.some(({ flowId }) => keys.has(`${flowId} ${key}`));
+    const fates = members.map(({ flowId, says }): SharedFate => {
+      const ofKey = key === null ? undefined : keys.get(`${flowId} ${key}`);
+      const ofEvent = event === null ? undefined : events.get(`${flowId} ${event}`);
+      if (says === 'never') return fate(flowId, 'closed');
+      if (isKeyed) return fate(flowId, 'duplicate', ofKey ?? null);
+      if (ofEvent !== undefined) return fate(flowId, 'duplicate', ofEvent);
+      return says === 'filtered' ? fate(flowId, 'filtered') : fate(flowId, 'accepted', runOf(n, flowId));
+    });
+    for (const [at, { flowId }] of members.entries()) {
+      nonces.add(`${flowId} ${nonce}`);
+      const runId = fates[at]?.kind === 'accepted' ? fates[at].runId : null;
+      if (runId !== null && event !== null) events.set(`${flowId} ${event}`, runId);
+      if (runId !== null && key !== null) keys.set(`${flowId} ${key}`, runId);
+    }
+    return fates;
+  };
+}
+
 export function shared({ test }: StoreUnderTest): void {
   describe('a delivery to several triggers', () => {
     test('has one record, and one run for each of them', async (store) => {
       const result = await store.acceptShared(sent(1, both));
       const runs = FLOWS.slice(0, 2).map((flowId) => fate(flowId, 'accepted', runOf(1, flowId)));
-      expect(result).toEqual({ kind: 'shared', fates: runs, lead: 0, isReplay: false });
+      expect(result).toEqual({ kind: 'shared', fates: runs, lead: 0, runId: runOf(1, 'flow a'), isReplay: false });
       expect((await runIds(store)).sort()).toEqual([runOf(1, 'flow a'), runOf(1, 'flow b')]);
       const kept = await store.findDelivery(id(1));
       expect(kept).toMatchObject({ flowId: 'flow a', runId: runOf(1, 'flow a'), rejected: false });
@@ -200,6 +236,38 @@ export function shared({ test }: StoreUnderTest): void {
       );
       expect(results.filter(({ kind }) => kind === 'shared')).toHaveLength(1);
       expect(await runIds(store)).toHaveLength(2);
+    });
+
+    test('is at each flow what nonce, key, event and filter say, whatever comes in which order', async (store) => {
+      let group = 0;
+      await fc.assert(
+        fc.asyncProperty(fc.array(aSent, { maxLength: 8 }), async (all) => {
+          group += 1;
+          const expected = model();
+          for (const [at, one] of all.entries()) {
+            const n = group * 20 + at;
+            const says = Object.fromEntries(
+              FLOWS.flatMap((flowId, place): [string, Change][] => {
+                const said = one.flows[place] ?? 'none';
+                if (said === 'none') return [];
+                return [[flowId, said === 'filtered' ? { isFiltered: true } : { start: said }]];
+              }),
+            );
+            if (Object.keys(says).length === 0) continue;
+            const nonce = aNonce({ value: `${group} ${one.nonce}`, digest: `${group} ${one.nonce}` });
+            const result = await store.acceptShared(
+              sent(n, says, {
+                nonce,
+                ...(one.event !== null && { event: eventOf(`${group} ${one.event}`) }),
+                ...(one.key !== null && { idempotencyKey: `${group} ${one.key}` }),
+              }),
+            );
+            expect(result.kind === 'shared' ? result.fates : result.kind).toEqual(expected(n, one));
+          }
+        }),
+        { numRuns: 60 },
+      );
+      expect(await store.countBooks({})).toMatchObject({ unaccounted: 0 });
     });
 
     test('is gone under each flow when its record is', async (store) => {

@@ -1,0 +1,123 @@
+import { createHmac, randomUUID } from 'node:crypto';
+import { afterEach, expect, it } from 'vitest';
+import {
+  createWorkspace,
+  eventually,
+  GITHUB_SECRET,
+  getJson,
+  githubManifest,
+  type Service,
+  startService,
+  type Workspace,
+} from './service.ts';
+
+const ROUNDS = 6;
+const FLOWS = ['a', 'b', 'c'] as const;
+const idOf = (flow: string) => `0${flow}000000-0000-4000-8000-000000000000`;
+
+interface Accepted {
+  readonly deliveryId: string;
+  readonly runs: readonly { readonly flowId: string; readonly runId: string }[];
+}
+
+interface Run {
+  readonly id: string;
+  readonly flowId: string;
+  readonly deliveryId: string;
+}
+
+const workspaces: Workspace[] = [];
+afterEach(async () => {
+  for (const workspace of workspaces.splice(0)) await workspace.remove();
+});
+
+/** Flow `b` keeps half of the deliveries from starting runs. */
+function manifestOf(flow: (typeof FLOWS)[number]): object {
+  const inputs = {
+    webhookSlug: 'push',
+    webhookShared: true,
+    webhookSignatureScheme: 'GitHub',
+    webhookHmacKey: GITHUB_SECRET,
+    webhookNonceHeader: 'X-GitHub-Delivery',
+    ...(flow === 'b' && { webhookWhen: 'body.isFor' }),
+  };
+  return { ...githubManifest(), id: idOf(flow), name: flow, triggers: { push: { type: 'webhook', inputs } } };
+}
+
+function post(service: Service, delivery: string, isFor: boolean): Promise<Response> {
+  const body = JSON.stringify({ delivery, isFor });
+  const signature = createHmac('sha256', GITHUB_SECRET).update(body).digest('hex');
+  const headers = {
+    'content-type': 'application/json',
+    'x-hub-signature-256': `sha256=${signature}`,
+    'x-github-delivery': delivery,
+  };
+  return fetch(`${service.url}/flows/api/webhook/push`, { method: 'POST', headers, body });
+}
+
+async function allRuns(service: Service): Promise<Run[]> {
+  const runs: Run[] = [];
+  for (let skip = 0; ; skip += 500) {
+    const page = await getJson<Run[]>(`${service.url}/flows/api/runs?take=500&skip=${skip}`);
+    runs.push(...page);
+    if (page.length < 500) return runs;
+  }
+}
+
+it('starts the runs of all flows of a slug or none, once, wherever the process is killed', async () => {
+  const workspace = await createWorkspace();
+  workspaces.push(workspace);
+  for (const flow of FLOWS) await workspace.writeManifest(`${flow}.json`, manifestOf(flow));
+  const env = { SLUICE_ENFORCEMENT_MODE: 'Enforce', SLUICE_LOG_LEVEL: 'warn' };
+  const sent = new Map<string, { readonly isFor: boolean; accepted?: Accepted }>();
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const service = await startService(workspace, env);
+    const killAfter = 10 + Math.floor(Math.random() * 120);
+    let count = 0;
+    await Promise.all(
+      Array.from({ length: 12 }, async () => {
+        for (;;) {
+          const [delivery, isFor] = [randomUUID(), Math.random() < 0.5];
+          sent.set(delivery, { isFor });
+          count += 1;
+          if (count === killAfter) service.child.kill('SIGKILL');
+          const accepted = await post(service, delivery, isFor)
+            .then(async (response) => (response.status === 200 ? ((await response.json()) as Accepted) : undefined))
+            .catch(() => undefined);
+          if (accepted === undefined) return;
+          sent.set(delivery, { isFor, accepted });
+        }
+      }),
+    );
+    await service.stop('SIGKILL');
+    const again = await startService(workspace, env);
+    for (const [delivery, { isFor, accepted }] of sent) {
+      const { status } = await post(again, delivery, isFor);
+      if (accepted === undefined) expect([200, 409]).toContain(status);
+      else expect(status, 'the nonce of an answered delivery is refused').toBe(409);
+      if (status === 200) expect((await post(again, delivery, isFor)).status).toBe(409);
+    }
+    await again.stop('SIGKILL');
+  }
+  const service = await startService(workspace, env);
+  await eventually(
+    () => getJson<Run[]>(`${service.url}/flows/api/runs/active`),
+    (active) => active.length === 0,
+  );
+  const runs = await allRuns(service);
+  const known = new Set(runs.map(({ id }) => id));
+  for (const { accepted } of sent.values()) {
+    for (const { runId } of accepted?.runs ?? []) expect(known.has(runId), 'no answered run is lost').toBe(true);
+  }
+  const flowsOf = new Map<string, string[]>();
+  for (const { deliveryId, flowId } of runs) flowsOf.set(deliveryId, [...(flowsOf.get(deliveryId) ?? []), flowId]);
+  expect(flowsOf.size, 'each delivery has one record').toBe(sent.size);
+  const both = [...sent.values()].filter(({ isFor }) => isFor).length;
+  const counts = [...flowsOf.values()].map((flows) => flows.sort().join());
+  const all = FLOWS.map(idOf).join();
+  expect(new Set(counts)).toEqual(new Set([all, [idOf('a'), idOf('c')].join()]));
+  expect(counts.filter((flows) => flows === all)).toHaveLength(both);
+  const books = await getJson<Record<string, number>>(`${service.url}/flows/api/books`);
+  expect(books).toMatchObject({ accepted: sent.size, runs: sent.size, unaccounted: 0 });
+  await service.stop('SIGTERM');
+});
