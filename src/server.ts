@@ -22,6 +22,7 @@ import type { Store } from './store/store.ts';
 import type { LiveEvents } from './telemetry/events.ts';
 import type { Metrics } from './telemetry/metrics.ts';
 import { version } from './version.ts';
+import { createFlowAnswers } from './webhooks/flow-answers.ts';
 import { ingress } from './webhooks/ingress.ts';
 import { clientAddressReader } from './webhooks/read-delivery.ts';
 import { describeSchemes } from './webhooks/schemes/description.ts';
@@ -74,21 +75,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
   const { settings, logger, clock, store, metrics, catalog, triggers, extensions, deployment, holding, flowSwitch } =
     parts;
   const { engine, control, scheduler, heartbeat } = parts.runtime;
-  const fastify = Fastify({
-    loggerInstance: logger,
-    logController: new Fastify.LogController({ disableRequestLogging: true }),
-    // Cuts requests that trickle in: Fastify's own limits would let them hold their sockets for ever.
-    requestTimeout: 30_000,
-    http: { headersTimeout: 10_000, connectionsCheckingInterval: 2000 },
-    keepAliveTimeout: 72_000,
-    forceCloseConnections: 'idle',
-    // During a stop the ingress answers and records deliveries itself, and the dashboard answers too.
-    return503OnClosing: false,
-    routerOptions: { maxParamLength: 256 },
-    // What the router itself cannot read, such as a malformed URL, gets an answer of the usual shape.
-    frameworkErrors: errorHandler,
-  }) as unknown as FastifyInstance;
-  fastify.setErrorHandler(errorHandler);
+  const fastify = bareServer(logger);
   parts.prepareServer?.(fastify);
   const receiving = {
     store,
@@ -103,6 +90,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     newId: parts.newId,
     defaultMode: settings.enforcementMode,
     live: parts.live,
+    answers: createFlowAnswers(parts),
     clientAddress: clientAddressReader(settings),
   };
   // A sender that calls directly gets around the depth, so it must not tell senders apart here.
@@ -130,6 +118,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     hosts: extensions.hosts,
     live: parts.live,
     triggers,
+    answers: receiving.answers,
     deployment,
     flowSwitch,
     holding,
@@ -154,6 +143,25 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
   };
   void fastify.register(dashboard(services));
   return { fastify, services };
+}
+
+function bareServer(logger: Logger): FastifyInstance {
+  const fastify = Fastify({
+    loggerInstance: logger,
+    logController: new Fastify.LogController({ disableRequestLogging: true }),
+    // Cuts requests that trickle in: Fastify's own limits would let them hold their sockets for ever.
+    requestTimeout: 30_000,
+    http: { headersTimeout: 10_000, connectionsCheckingInterval: 2000 },
+    keepAliveTimeout: 72_000,
+    forceCloseConnections: 'idle',
+    // During a stop the ingress answers and records deliveries itself, and the dashboard answers too.
+    return503OnClosing: false,
+    routerOptions: { maxParamLength: 256 },
+    // What the router itself cannot read, such as a malformed URL, gets an answer of the usual shape.
+    frameworkErrors: errorHandler,
+  }) as unknown as FastifyInstance;
+  fastify.setErrorHandler(errorHandler);
+  return fastify;
 }
 
 function keptBy({ deliveryStore, deliveryRetentionDays, runRetentionDays }: Settings): DashboardServices['kept'] {

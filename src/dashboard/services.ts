@@ -24,6 +24,7 @@ import type { createReviewer } from '../review/review.ts';
 import type { Store } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { FlowAnswers } from '../webhooks/flow-answers.ts';
 import type { ClientAddressReader } from '../webhooks/read-delivery.ts';
 import type { SchemeDescription } from '../webhooks/schemes/description.ts';
 import type { TriggerTable } from '../webhooks/triggers.ts';
@@ -92,6 +93,7 @@ export interface DashboardServices {
   readonly publicUrl: string | undefined;
   /** The table in force; a deploy puts a new one in its place. */
   readonly triggers: () => TriggerTable;
+  readonly answers: Pick<FlowAnswers, 'unfit'>;
   readonly handlers: readonly Pick<StepHandler, 'type' | 'inputs' | 'secretInputs'>[];
   readonly schemes: readonly SchemeDescription[];
   /** Signs evidence; private, Ed25519. */

@@ -9,6 +9,7 @@ import { errorAt, isWithin, type ManifestIssue, type Problem } from './issues.ts
 import { canonicalKeys, guessJson, isObject, placesIn, readJson } from './json-text.ts';
 import { checkOrder } from './order.ts';
 import { isReference } from './read-secret.ts';
+import { checkResponders } from './respond.ts';
 import type { Manifest } from './schema.ts';
 import { checkSearchKeys } from './search-keys.ts';
 import { graphSecrets, snapshotOf } from './secrets.ts';
@@ -189,6 +190,7 @@ function loadDraft(
     });
   }
   problems.push(...checkSearchKeys(triggers), ...checkTriggerExpressions(triggers), ...checkOrder(header));
+  problems.push(...checkResponders(triggers, steps).filter(({ path }) => !isWithin(path, broken)));
   const deadline = timeoutSeconds === undefined ? {} : { timeoutSeconds };
   const bound = concurrency === undefined ? {} : { concurrency };
   const failure = onFailure === undefined ? {} : { onFailure };

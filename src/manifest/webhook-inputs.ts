@@ -55,6 +55,16 @@ const response = z.strictObject({
   body: z.string().describe('Body of the answer.'),
 });
 
+const respond = z.strictObject({
+  step: text.describe('Key of the step whose output is the answer.'),
+  withinSeconds: z
+    .number()
+    .min(0.1)
+    .max(25)
+    .optional()
+    .describe('How long the publisher waits for it, from the arrival of the delivery; 2.5 by default.'),
+});
+
 const fields = {
   webhookSlug: slug.describe('Last segment of the URL that publishers call; any case.'),
   webhookHmacKey: z
@@ -167,6 +177,9 @@ const fields = {
   webhookHoldDeliveries: z
     .boolean()
     .describe('Whether deliveries to a disabled or drained flow are kept and start their runs later.'),
+  webhookRespond: respond.describe(
+    'Step of the run that answers an accepted delivery: its output is status (200 to 299), headers and body.',
+  ),
   webhookResponse: response.describe('Answer to an accepted delivery, instead of the default answer of the scheme.'),
 };
 

@@ -22,6 +22,7 @@ export const ATTENTION = {
   payload_drift: 'warning',
   expression_failed: 'warning',
   order_keyless: 'warning',
+  answer_unfit: 'warning',
   deliveries_to_disabled_flow: 'warning',
   deliveries_held: 'info',
   deliveries_held_long: 'warning',

@@ -190,6 +190,7 @@ const MAY_DIFFER: ReadonlySet<string> = new Set<keyof WebhookInputs>([
   'webhookEventId',
   'webhookEventIdDays',
   'webhookHoldDeliveries',
+  'webhookRespond',
   'webhookHmacKey',
   'webhookHmacKeyPrevious',
   'webhookSecret',
@@ -397,6 +398,7 @@ const FIELDS: { readonly [Field in keyof WebhookInputs]-?: readonly Aspect[] | '
   webhookEventIdDays: ['eventId'],
   webhookShared: ['shared'],
   webhookHoldDeliveries: 'answer',
+  webhookRespond: 'answer',
   webhookResponse: 'answer',
 };
 

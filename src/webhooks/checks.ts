@@ -67,6 +67,7 @@ export function webhookChecks(
       const subject = { trigger, scheme, settings };
       checkSet(trigger, gates, reports);
       checkSharing(inputs, reports);
+      checkRespond(subject, defaultMode, reports);
       checkWeaknesses(subject, reports);
       checkCoverage(subject, reports);
       checkReplay(subject, defaultMode, reports);
@@ -83,6 +84,19 @@ function checkSharing({ webhookShared, webhookSlug, webhookLearnKey }: WebhookIn
     error('webhookShared', 'has no effect without webhookSlug: the id of a flow is its own');
   if (webhookLearnKey === true)
     error('webhookShared', 'is not possible with webhookLearnKey: each trigger learns its own key');
+}
+
+/** Its answer says as much to a stranger as to the publisher: the answer must not tell who was verified. */
+function checkRespond(
+  { trigger: { inputs }, scheme }: FitTrigger,
+  defaultMode: EnforcementMode,
+  { warning }: TriggerReports,
+): void {
+  if (inputs.webhookRespond === undefined) return;
+  const mode = inputs.webhookEnforcementMode ?? defaultMode;
+  if (scheme !== undefined && mode === 'Enforce') return;
+  const why = scheme === undefined ? 'no signature is checked' : `the mode is ${mode}`;
+  warning('webhookRespond', `answers everybody who knows the URL with what the step says: ${why}`);
 }
 
 /** More are only counted: the page lists all. */

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Delivery } from '../model/delivery.ts';
 import { startReceiveSpan, tagAnswer } from '../telemetry/tracing.ts';
 import { bodyStopped, DELIVERY_HEADER, malformedHost, methodNotAllowed, type WebhookAnswer } from './answers.ts';
+import type { FlowAnswers } from './flow-answers.ts';
 import { addressGroup } from './networks/addresses.ts';
 import {
   BodyError,
@@ -22,6 +23,8 @@ interface IngressServices extends ReceiverServices, Omit<DeliveryReading, 'clock
   readonly maxBodyBytesInFlight: number;
   /** Tells senders apart where they share memory; must not believe anything that a sender can write. */
   readonly senderAddress: Pick<ClientAddressReader, 'read'>;
+  /** Of steps, for which deliveries wait: a stop answers them. */
+  readonly answers: FlowAnswers;
   /** How far a stop has come; it changes in place. */
   readonly phase: { readonly isStopping: boolean };
 }
@@ -38,6 +41,9 @@ const MAX_PATH_CHARACTERS = 200;
 /** The public surface: reads the capped raw body of a delivery, hands it to the receiver, writes the answer. */
 export async function ingress(app: FastifyInstance, services: IngressServices): Promise<void> {
   const receiving = { services, receive: receiver(services), budget: bodyBudget(services.maxBodyBytesInFlight) };
+
+  // A stopping server waits for every answer.
+  app.addHook('preClose', async () => services.answers.end());
 
   app.addHook('onRequest', (request, reply, done) => {
     // No publisher tests an endpoint with another method: not even the body is read.

@@ -23,6 +23,7 @@ import type {
 } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import { JSON_TYPE, methodNotAllowed, refused, type WebhookAnswer } from './answers.ts';
+import { type FlowAnswers, RESPOND_SECONDS } from './flow-answers.ts';
 import { signatureGate } from './gates/signature.ts';
 import { handshakeAnswers, isHandshake } from './handshakes.ts';
 import { runHeaders } from './headers.ts';
@@ -52,6 +53,7 @@ export interface ReceiverServices extends AcceptanceServices, Omit<OutcomeServic
   /** The table in force; a deploy puts a new one in its place. */
   readonly triggers: () => TriggerTable;
   readonly refresh: RefreshFlow;
+  readonly answers: Pick<FlowAnswers, 'wait'>;
 }
 
 interface Receiver {
@@ -185,7 +187,27 @@ async function accept(reception: TriggeredReception, services: ReceiverServices)
   const runId = result.kind === 'filtered' ? null : result.runId;
   reportDelivery({ ...reception, judgement: known }, runId, services);
   countFate(reception, result.kind, services);
-  return accepted({ runId, deliveryId: delivery.id, kind: result.kind }, trigger.acceptedResponse);
+  const fixed = accepted({ runId, deliveryId: delivery.id, kind: result.kind }, trigger.acceptedResponse);
+  if (result.kind !== 'accepted') return fixed;
+  return (await answerByStep({ ...reception, trigger }, result.runId, services)) ?? fixed;
+}
+
+/**
+ * What a step of the run says, which is committed: undefined for the fixed answer. Whoever sent the delivery gets the same, so
+ * that nobody learns from the answer whether a signature was right.
+ */
+async function answerByStep(
+  { delivery, trigger: { trigger }, startedAt }: TriggeredReception,
+  runId: string,
+  { answers }: ReceiverServices,
+): Promise<WebhookAnswer | undefined> {
+  const { flowId, triggerKey, inputs } = trigger;
+  if (inputs.webhookRespond === undefined) return undefined;
+  const { step: stepKey, withinSeconds = RESPOND_SECONDS } = inputs.webhookRespond;
+  const until = startedAt + withinSeconds * 1000;
+  const bodyBytes = delivery.body.byteLength;
+  const answer = await answers.wait({ flowId, triggerKey, runId, stepKey, until, bodyBytes });
+  return answer && { ...answer, deliveryId: delivery.id };
 }
 
 /** A reception at a slug that several triggers share. */
@@ -217,7 +239,14 @@ async function acceptForAll(
   }
   const kind = lead === undefined || lead.kind === 'closed' ? 'filtered' : lead.kind;
   const runs = runsOf(result.fates, lead);
-  return accepted({ runId, runs, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
+  const fixed = accepted({ runId, runs, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
+  for (const [at, fate] of result.fates.entries()) {
+    const member = reception.sharing[at];
+    if (fate.kind !== 'accepted' || fate.runId === null || member === undefined) continue;
+    const answer = await answerByStep({ ...reception, trigger: member }, fate.runId, services);
+    if (answer !== undefined) return answer;
+  }
+  return fixed;
 }
 
 /** The runs of a shared delivery, that of its record first. */

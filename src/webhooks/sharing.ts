@@ -18,6 +18,9 @@ export function sharingBy(gates: Parameters<typeof entranceOf>[1]): WhyApart {
     if (one.inputs.webhookShared !== true || other.inputs.webhookShared !== true) {
       return 'is the slug of both, and is shared only where both say "webhookShared": true';
     }
+    if (one.inputs.webhookRespond !== undefined && other.inputs.webhookRespond !== undefined) {
+      return 'is shared, and only one trigger of it may have webhookRespond: a delivery has one answer';
+    }
     const differences = [
       ...differencesOf(entranceOf(one, gates), entranceOf(other, gates)),
       ...(isDeepStrictEqual(one.keys, other.keys) ? [] : ['keys']),

@@ -14,6 +14,7 @@ const calm: Situation = {
   flows: [],
   triggers: [],
   apart: [],
+  unfit: [],
   schedules: [],
   ended: [],
   deliveries: [],

@@ -454,6 +454,7 @@ describe('any two chains', () => {
       'webhookDuplicateResponse',
       'webhookWhen',
       'webhookHoldDeliveries',
+      'webhookRespond',
       'webhookResponse',
     ]);
   });

@@ -72,6 +72,7 @@ const VALUES: { readonly [Field in keyof WebhookInputs]-?: NonNullable<WebhookIn
   webhookEventIdDays: 7,
   webhookShared: true,
   webhookHoldDeliveries: true,
+  webhookRespond: { step: 'reply' },
   webhookResponse: { contentType: 'text/plain', body: 'ok' },
 };
 

@@ -2,7 +2,13 @@ import { z } from 'zod';
 import { StoreUnavailableError } from '../../errors.ts';
 import { ATTENTION, ATTENTION_KINDS, SEVERITIES } from '../../model/attention.ts';
 import { field } from '../answer.ts';
-import { disabledFlows, failedExpressions, heldDeliveries, risingRefusals } from '../attention/deliveries.ts';
+import {
+  disabledFlows,
+  failedExpressions,
+  heldDeliveries,
+  risingRefusals,
+  unfitAnswers,
+} from '../attention/deliveries.ts';
 import { closedFlows, triggerItems, unreadableFlows } from '../attention/flows.ts';
 import { failedRuns, keylessRuns, longSteps, schedules, slotWaits, stoppedOrders } from '../attention/runs.ts';
 import { alertsNotInForce, notStored, storageItems } from '../attention/service.ts';
@@ -79,6 +85,7 @@ export function attentionTo(situation: Situation): AttentionItem[] {
     ...risingRefusals(situation),
     ...driftItems(situation.drifts),
     ...failedExpressions(situation),
+    ...unfitAnswers(situation),
     ...stoppedOrders(situation),
     ...keylessRuns(situation),
     ...disabledFlows(situation),

@@ -1,7 +1,16 @@
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
 import type { DeliveryCount } from '../../store/store.ts';
-import { type Finding, iso, LOOK_BACK_HOURS, nameOf, RECENT_HOURS, type Situation, startOf } from './situation.ts';
+import {
+  counted,
+  type Finding,
+  iso,
+  LOOK_BACK_HOURS,
+  nameOf,
+  RECENT_HOURS,
+  type Situation,
+  startOf,
+} from './situation.ts';
 
 /** Longer than a drain or an outage of what a flow calls. */
 const LONG_HELD_MS = 7 * DAY_MS;
@@ -71,6 +80,13 @@ export function risingRefusals({ deliveries, triggers, flows, now }: Situation):
         triggerKey,
       },
     ];
+  });
+}
+
+export function unfitAnswers({ unfit, flows }: Situation): Finding[] {
+  return unfit.map(({ flowId, triggerKey, stepKey, runId, count, why }) => {
+    const message = `The step ${stepKey} gave no answer for ${counted(count, 'delivery', 'deliveries')} to ${nameOf(flowId, flows)}/${triggerKey}, which got the fixed one: ${why}`;
+    return { kind: 'answer_unfit', message, link: `/flows/runs/${runId}`, flowId, triggerKey };
   });
 }
 

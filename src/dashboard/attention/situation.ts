@@ -16,6 +16,7 @@ import type {
   Store,
   UnevaluatedCount,
 } from '../../store/store.ts';
+import type { UnfitAnswers } from '../../webhooks/flow-answers.ts';
 import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
 import type { openCircuits } from '../api/hosts.ts';
 import { listDrifts, type TriggerDrifts } from '../api/paths.ts';
@@ -77,6 +78,8 @@ export interface Situation extends Pick<Parameters<typeof openCircuits>[0], 'hos
   readonly unevaluated: readonly UnevaluatedCount[];
   /** Keys that failed runs hold, and runs of the last 24 hours without a key. */
   readonly orders: OrderReport;
+  /** Answers of the last 24 hours that steps were to give, and gave none that fits. */
+  readonly unfit: readonly UnfitAnswers[];
   /** Targets that are to be told. */
   readonly alertTargets: number;
 }
@@ -146,6 +149,7 @@ export async function readSituation(services: DashboardServices): Promise<Situat
     lacking,
     unevaluated,
     orders,
+    unfit: services.answers.unfit(since),
     alertTargets,
   };
   return { now, flows: catalog.list(), triggers: triggers().list(), apart: triggers().apart(), ...known };
@@ -170,7 +174,8 @@ async function listSecretWaits({
   });
 }
 
-export const counted = (count: number, what: string) => (count === 1 ? `1 ${what}` : `${count} ${what}s`);
+export const counted = (count: number, one: string, many = `${one}s`) =>
+  count === 1 ? `1 ${one}` : `${count} ${many}`;
 
 export function nameOf(flowId: string, flows: Situation['flows']): string {
   return flows.find(({ record }) => record.id === flowId)?.record.name ?? flowId;

@@ -379,6 +379,7 @@ const FIELD_RULES: { readonly [Field in keyof WebhookInputs]-?: FieldRule | 'own
   webhookPublicUrl: publicUrl,
   webhookBodySchema: bodySchema,
   webhookDuplicateResponse: answer,
+  webhookRespond: answer,
   webhookResponse: answer,
   webhookWhen: filter,
   webhookEventId: eventId,

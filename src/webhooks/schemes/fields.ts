@@ -62,6 +62,7 @@ const READ_BY: { readonly [Name in Field]-?: (scheme: KnownScheme) => boolean } 
   webhookEventIdDays: ofTrigger,
   webhookShared: ofTrigger,
   webhookHoldDeliveries: ofTrigger,
+  webhookRespond: ofTrigger,
   webhookResponse: ofTrigger,
 };
 

@@ -201,6 +201,7 @@ const FIELDS: Readonly<Record<keyof WebhookInputs, Field>> = {
       [false, true],
     ],
   },
+  webhookRespond: { same: [[none, { step: 'a' }]] },
   webhookResponse: { same: [[none, { contentType: 'text/xml', body: '<a/>' }]] },
 };
 

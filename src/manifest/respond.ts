@@ -1,0 +1,36 @@
+import type { Graph } from '../model/manifest.ts';
+import { isGuarded } from '../model/retired.ts';
+import { didYouMean, errorAt, type Problem } from './issues.ts';
+import type { Trigger } from './schema.ts';
+
+/** Whether the steps that answer deliveries exist, and whether a run can come to them. */
+export function checkResponders(triggers: Readonly<Record<string, Trigger>>, steps: Graph): Problem[] {
+  return Object.entries(triggers).flatMap(([triggerKey, trigger]) => {
+    const respond = trigger.type === 'webhook' ? trigger.inputs.webhookRespond : undefined;
+    if (respond === undefined) return [];
+    const path = ['triggers', triggerKey, 'inputs', 'webhookRespond', 'step'];
+    if (!Object.hasOwn(steps, respond.step)) {
+      const isOfLoop = Object.values(steps).some((step) => Object.hasOwn(step.steps ?? {}, respond.step));
+      const why = isOfLoop
+        ? 'is a step of a loop, of which each run has several'
+        : `is not a step of this flow${didYouMean(respond.step, Object.keys(steps))}`;
+      return [errorAt(path, why)];
+    }
+    const blocked = whyNotReached(steps, respond.step);
+    return blocked === undefined ? [] : [errorAt(path, `can never succeed: ${blocked}`)];
+  });
+}
+
+/** Why no run can end the step with success; undefined where one may. Cycles are told of elsewhere. */
+function whyNotReached(steps: Graph, stepKey: string, seen: ReadonlySet<string> = new Set()): string | undefined {
+  const step = Object.hasOwn(steps, stepKey) ? steps[stepKey] : undefined;
+  if (step === undefined || seen.has(stepKey)) return undefined;
+  if (step.type === 'Fail') return `"${stepKey}" is a step that always fails`;
+  if (isGuarded(step)) return `the condition of an edge to "${stepKey}" is false`;
+  for (const [upstream, { statuses }] of Object.entries(step.runAfter)) {
+    if (!statuses.every((status) => status === 'Succeeded')) continue;
+    const why = whyNotReached(steps, upstream, new Set([...seen, stepKey]));
+    if (why !== undefined) return why;
+  }
+  return undefined;
+}

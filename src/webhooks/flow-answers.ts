@@ -1,0 +1,195 @@
+import type { Logger } from 'pino';
+import { levelOfRetry } from '../errors.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Json } from '../model/json.ts';
+import type { Store } from '../store/store.ts';
+import type { LiveEvent, LiveEvents } from '../telemetry/events.ts';
+import { JSON_TYPE, type WebhookAnswer } from './answers.ts';
+
+/** A delivery whose run is committed, and whose sender waits for what one of its steps says. */
+interface Asked {
+  readonly flowId: string;
+  readonly triggerKey: string;
+  readonly runId: string;
+  readonly stepKey: string;
+  /** Monotonic milliseconds. */
+  readonly until: number;
+  /** Kept in memory meanwhile. */
+  readonly bodyBytes: number;
+}
+
+/** Answers of steps that are none: the sender got the fixed one. */
+export interface UnfitAnswers {
+  readonly flowId: string;
+  readonly triggerKey: string;
+  readonly stepKey: string;
+  readonly count: number;
+  readonly lastAt: number;
+  readonly runId: string;
+  readonly why: string;
+}
+
+/** Answers deliveries with what a step of their run says. */
+export interface FlowAnswers {
+  /** Undefined where the fixed answer is to be given: late, failed, unfit, stopping, or too many wait. Never rejects. */
+  wait(asked: Asked): Promise<Omit<WebhookAnswer, 'deliveryId'> | undefined>;
+  /** By trigger, since an instant. */
+  unfit(since: number): readonly UnfitAnswers[];
+  /** Nobody waits from now on. */
+  end(): void;
+}
+
+interface AnswerServices {
+  readonly store: Pick<Store, 'findStep' | 'findRun'>;
+  readonly live: Pick<LiveEvents, 'subscribe'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export const RESPOND_SECONDS = 2.5;
+
+/** Each holds a socket and its body, and a stop answers them all. */
+const MOST_WAITING = 200;
+const MOST_BODY_BYTES = 16 * 1024 * 1024;
+const MOST_ANSWER_BYTES = 256 * 1024;
+/** Notices of other replicas may be lost, or come while nobody here listened yet. */
+const LOOK_EVERY_MS = 250;
+/** Of triggers: an operator mends one after the other. */
+const MOST_UNFIT = 100;
+
+interface Waiting {
+  readonly asked: Asked;
+  /** Reads the step, and once more where something happened meanwhile. */
+  look(): void;
+  settle(answer: Omit<WebhookAnswer, 'deliveryId'> | undefined): void;
+}
+
+export function createFlowAnswers({ store, live, clock, logger }: AnswerServices): FlowAnswers {
+  const waiting = new Map<string, Waiting>();
+  const unfit = new Map<string, UnfitAnswers>();
+  let bodyBytes = 0;
+  let isEnded = false;
+  let unsubscribe: (() => void) | undefined;
+
+  const hear = ({ type, runId, data }: LiveEvent) => {
+    if (type === 'run.changed' && runId === null) for (const each of waiting.values()) each.look();
+    const own = runId === null ? undefined : waiting.get(runId);
+    if (own === undefined) return;
+    const isStep = type === 'step.completed' && data.stepKey === own.asked.stepKey;
+    if (isStep || type === 'run.completed' || type === 'run.changed') own.look();
+  };
+  const note = ({ flowId, triggerKey, stepKey, runId }: Asked, why: string) => {
+    const name = JSON.stringify([flowId, triggerKey]);
+    const count = (unfit.get(name)?.count ?? 0) + 1;
+    unfit.delete(name);
+    unfit.set(name, { flowId, triggerKey, stepKey, runId, why, count, lastAt: clock.now() });
+    const [oldest] = unfit.keys();
+    if (unfit.size > MOST_UNFIT && oldest !== undefined) unfit.delete(oldest);
+    logger.warn({ flowId, triggerKey, stepKey, runId }, `a step gave no answer for its delivery: ${why}`);
+  };
+  /** The answer; undefined while there is none, null where there will be none. */
+  const read = async (asked: Asked): Promise<Omit<WebhookAnswer, 'deliveryId'> | null | undefined> => {
+    const { runId, stepKey } = asked;
+    const limits = { valueBytes: MOST_ANSWER_BYTES, answerBytes: 2 * MOST_ANSWER_BYTES };
+    let step = await store.findStep(runId, stepKey, limits);
+    if (step?.status === undefined || step.status === 'Pending' || step.status === 'Running') {
+      if ((await store.findRun(runId))?.status === 'Running') return undefined;
+      // Both may have ended since the step was read.
+      step = await store.findStep(runId, stepKey, limits);
+    }
+    if (step?.status !== 'Succeeded') return null;
+    const answer = isCut(step.output) ? `it is larger than ${MOST_ANSWER_BYTES} bytes` : answerOf(step.output);
+    if (typeof answer !== 'string') return answer;
+    note(asked, answer);
+    return null;
+  };
+  const begin = (asked: Asked, resolve: (answer: Omit<WebhookAnswer, 'deliveryId'> | undefined) => void): Waiting => {
+    let isLooking = false;
+    let isDue = false;
+    const settle: Waiting['settle'] = (answer) => {
+      if (!waiting.delete(asked.runId)) return;
+      bodyBytes -= asked.bodyBytes;
+      clearTimeout(late);
+      clearInterval(looking);
+      resolve(answer);
+    };
+    const look = async () => {
+      while (isDue && waiting.has(asked.runId)) {
+        isDue = false;
+        const answer = await read(asked);
+        if (answer !== undefined) settle(answer ?? undefined);
+      }
+    };
+    const lookOnce = () => {
+      isDue = true;
+      if (isLooking) return;
+      isLooking = true;
+      look()
+        .catch((error: unknown) => {
+          // The run is committed: who sent it gets the fixed answer if the store does not come back in time.
+          logger[levelOfRetry(error, 'warn')]({ err: error, runId: asked.runId }, 'an answer could not be read');
+        })
+        .finally(() => {
+          isLooking = false;
+        });
+    };
+    const late = setTimeout(() => settle(undefined), Math.max(0, asked.until - clock.monotonic()));
+    const looking = setInterval(lookOnce, LOOK_EVERY_MS);
+    return { asked, look: lookOnce, settle };
+  };
+
+  return {
+    wait(asked) {
+      const hasRoom = waiting.size < MOST_WAITING && bodyBytes + asked.bodyBytes <= MOST_BODY_BYTES;
+      if (isEnded || !hasRoom || asked.until <= clock.monotonic()) return Promise.resolve(undefined);
+      // From the first one on: another process tells of its runs only while somebody here listens.
+      unsubscribe ??= live.subscribe(hear);
+      return new Promise((resolve) => {
+        const own = begin(asked, resolve);
+        bodyBytes += asked.bodyBytes;
+        waiting.set(asked.runId, own);
+        own.look();
+      });
+    },
+    unfit: (since) => [...unfit.values()].filter(({ lastAt }) => lastAt >= since),
+    end() {
+      isEnded = true;
+      unsubscribe?.();
+      for (const { settle } of waiting.values()) settle(undefined);
+    },
+  };
+}
+
+function isCut(output: Json | { readonly truncated: true } | null): boolean {
+  return typeof output === 'object' && output !== null && 'truncated' in output && output.truncated === true;
+}
+
+/** What a step may say besides; whatever else its headers have is not sent. */
+const HEADERS: ReadonlySet<string> = new Set(['content-type', 'content-language', 'cache-control']);
+const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
+
+/** The answer that the output of a step is, or why it is none. */
+export function answerOf(output: unknown): Omit<WebhookAnswer, 'deliveryId'> | string {
+  if (!isObject(output)) return 'it is no object with status, headers and body';
+  const { status = 200, headers: given = {}, body } = output;
+  if (typeof status !== 'number' || !Number.isInteger(status) || status < 200 || status > 299) {
+    return 'its status is none from 200 to 299, and any other makes publishers send again';
+  }
+  if (!isObject(given)) return 'its headers are no object';
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(given)) {
+    const key = name.toLowerCase();
+    if (!HEADERS.has(key)) continue;
+    if (typeof value !== 'string' || !HEADER_VALUE.test(value)) return `its header ${key} is no text of one line`;
+    headers[key] = value;
+  }
+  const { 'content-type': type, ...others } = headers;
+  const isText = typeof body === 'string' || body === undefined || body === null;
+  const text = isText ? (body ?? '') : JSON.stringify(body);
+  const contentType = type ?? (isText ? 'text/plain; charset=utf-8' : JSON_TYPE);
+  return { statusCode: status, contentType, body: String(text), headers: others };
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

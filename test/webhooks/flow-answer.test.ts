@@ -1,0 +1,252 @@
+import { createHmac } from 'node:crypto';
+import pino from 'pino';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
+import type { SettingsInput } from '../../src/config/settings-schema.ts';
+import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
+import type { LiveEvent } from '../../src/telemetry/events.ts';
+import { answerOf, createFlowAnswers } from '../../src/webhooks/flow-answers.ts';
+import { type Gateway, NOW, type Sent, startGateway, stopGateway } from '../publishers/gateway.ts';
+
+const KEY = 'a key of enough bytes';
+const FLOW = '0c000000-0000-4000-8000-000000000003';
+
+const running: Gateway[] = [];
+afterEach(async () => {
+  for (const gateway of running.splice(0)) await stopGateway(gateway);
+});
+
+const reply = (value: unknown) => ({ type: 'Transform', inputs: { value } });
+const HELLO = {
+  status: 201,
+  headers: { 'Content-Type': 'text/plain', 'Cache-Control': 'max-age=1', 'Set-Cookie': 'a=b' },
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: a placeholder of a manifest.
+  body: 'hello ${trigger.body.name}',
+};
+const never = { type: 'WaitForSignal', inputs: { signalName: 'never' } };
+
+async function open(
+  steps: object,
+  { withinSeconds = 20, ...inputs }: WebhookInputs & { withinSeconds?: number } = {},
+  settings: SettingsInput = {},
+): Promise<Gateway> {
+  const hook = {
+    ...{ webhookSlug: 'hook', webhookSignatureScheme: 'GitHub', webhookHmacKey: KEY },
+    webhookNonceHeader: 'X-GitHub-Delivery',
+    webhookRespond: { step: 'reply', withinSeconds },
+    ...inputs,
+  };
+  const manifest = { id: FLOW, name: 'replying', version: '1', triggers: { hook: { type: 'webhook', inputs: hook } } };
+  const gateway = await startGateway({
+    triggers: {},
+    others: { replying: { ...manifest, steps } },
+    settings: { refusedDeploys: 'fail', ...settings },
+  });
+  running.push(gateway);
+  return gateway;
+}
+
+function push(value: unknown, id = 'id-1', key = KEY): Sent {
+  const body = JSON.stringify(value);
+  const signature = `sha256=${createHmac('sha256', key).update(body).digest('hex')}`;
+  const headers = { 'content-type': 'application/json', 'x-hub-signature-256': signature, 'x-github-delivery': id };
+  return { headers, body };
+}
+
+describe('a trigger with webhookRespond', () => {
+  it('answers with the output of the step: status, body and the headers that it may say', async () => {
+    const gateway = await open({ reply: reply(HELLO) });
+    const answer = await gateway.deliver('hook', push({ name: 'Ada' }));
+    expect(answer).toMatchObject({ status: 201, text: 'hello Ada' });
+    expect(answer.headers).toMatchObject({ 'content-type': 'text/plain', 'cache-control': 'max-age=1' });
+    expect(answer.headers).not.toHaveProperty('set-cookie');
+    expect(answer.headers['sluice-delivery']).toBe((await gateway.latestDelivery()).id);
+    expect(await gateway.countRuns()).toBe(1);
+  });
+
+  it('waits for a step behind others', async () => {
+    const gateway = await open({
+      first: { type: 'NoOp', inputs: {} },
+      second: { type: 'NoOp', inputs: {}, runAfter: { first: ['Succeeded'] } },
+      reply: { ...reply({ body: { type: 4 } }), runAfter: { second: ['Succeeded'] } },
+    });
+    const answer = await gateway.deliver('hook', push({}));
+    expect(answer).toMatchObject({ status: 200, text: '{"type":4}' });
+    expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
+  });
+
+  it('gives the fixed answer where the step is late, and the run goes on', async () => {
+    const gateway = await open(
+      { wait: never, reply: { ...reply(HELLO), runAfter: { wait: ['Succeeded'] } } },
+      { withinSeconds: 0.1 },
+    );
+    const answer = JSON.parse((await gateway.deliver('hook', push({}))).text);
+    expect(answer).toEqual({ runId: expect.any(String), deliveryId: expect.any(String) });
+    expect(JSON.parse(await gateway.get(`/flows/api/runs/${answer.runId}`))).toMatchObject({ status: 'Running' });
+  });
+
+  it.each<[string, object]>([
+    ['fails', { reply: { type: 'HttpRequest', inputs: { url: 'http://127.0.0.1:1/' } } }],
+    ['is skipped', { reply: { ...reply(HELLO), runAfter: { first: [{ when: 'true' }] } }, first: { type: 'NoOp' } }],
+  ])('gives the fixed answer at once where the step %s', async (_, steps) => {
+    const gateway = await open(
+      'first' in steps
+        ? {
+            first: { type: 'NoOp' },
+            reply: {
+              ...reply(HELLO),
+              runAfter: { first: { statuses: ['Succeeded'], when: 'trigger.body.name == 1' } },
+            },
+          }
+        : steps,
+    );
+    expect(JSON.parse((await gateway.deliver('hook', push({ name: 'a' }))).text)).toHaveProperty('runId');
+  });
+
+  it('gives the fixed answer to an output that is none, and attention says so', async () => {
+    const gateway = await open({ reply: reply({ status: 500, body: 'x' }) });
+    expect(await gateway.deliver('hook', push({}))).toMatchObject({ status: 200 });
+    const attention = JSON.parse(await gateway.get('/flows/api/attention'));
+    const item = attention.find(({ kind }: { kind: string }) => kind === 'answer_unfit');
+    expect(item.message).toContain('replying/hook, which got the fixed one: its status is none from 200 to 299');
+  });
+
+  it('never waits for a duplicate, a filtered or a held delivery', async () => {
+    const gateway = await open(
+      { wait: never, reply: { ...reply(HELLO), runAfter: { wait: ['Succeeded'] } } },
+      { webhookWhen: 'body.n > 0', webhookEventId: 'string(body.n)', webhookHoldDeliveries: true, withinSeconds: 20 },
+    );
+    expect(JSON.parse((await gateway.deliver('hook', push({ n: 0 }))).text)).toMatchObject({ filtered: true });
+    // Not by the gateway, which hangs up when it is closed.
+    const first = fetch(`${gateway.url}/flows/api/webhook/hook`, {
+      method: 'POST',
+      ...push({ n: 1 }, 'one'),
+    } as RequestInit);
+    await expect.poll(() => gateway.countRuns()).toBe(1);
+    expect(JSON.parse((await gateway.deliver('hook', push({ n: 1 }, 'two'))).text)).toMatchObject({ duplicate: true });
+    await fetch(`${gateway.url}/flows/api/flows/${FLOW}/disable`, { method: 'POST' });
+    expect(JSON.parse((await gateway.deliver('hook', push({ n: 2 }, 'three'))).text)).toMatchObject({ held: true });
+    // A stop answers who waits.
+    await gateway.close();
+    running.splice(0);
+    expect(await (await first).json()).toEqual({ runId: expect.any(String), deliveryId: expect.any(String) });
+    await gateway.remove();
+  });
+
+  it('answers a forgery under Audit as it does the publisher, and refuses it under Enforce', async () => {
+    const lenient = await open({ reply: reply(HELLO) }, { webhookEnforcementMode: 'Audit' });
+    const [right, wrong] = [
+      await lenient.deliver('hook', push({ name: 'Ada' }, 'one')),
+      await lenient.deliver('hook', push({ name: 'Ada' }, 'two', 'another key of bytes')),
+    ];
+    expect([wrong.status, wrong.text]).toEqual([right.status, right.text]);
+    expect(lenient.warnings.join()).toContain('answers everybody who knows the URL');
+    const strict = await open({ reply: reply(HELLO) });
+    expect(await strict.deliver('hook', push({}, 'one', 'another key of bytes'))).toMatchObject({ status: 401 });
+    expect(strict.warnings.join()).not.toContain('answers everybody');
+  });
+});
+
+describe('who waits for a step', () => {
+  const asked = (n: number, bodyBytes = 0) => ({
+    ...{ flowId: FLOW, triggerKey: 'hook', stepKey: 'reply' },
+    ...{ runId: `run ${n}`, until: 60_000, bodyBytes },
+  });
+  /** Steps that end when the test says so. */
+  function answering() {
+    const outputs = new Map<string, unknown>();
+    let tell = (_: LiveEvent) => {};
+    const store = {
+      findStep: async (runId: string) =>
+        outputs.has(runId) ? { status: 'Succeeded', output: outputs.get(runId) } : { status: 'Running' },
+      findRun: async () => ({ status: 'Running' }),
+    } as unknown as Parameters<typeof createFlowAnswers>[0]['store'];
+    const live = {
+      subscribe(listener: typeof tell) {
+        tell = listener;
+        return () => {};
+      },
+    };
+    const clock = { now: () => NOW, monotonic: () => 0 };
+    const answers = createFlowAnswers({ store, live, clock, logger: pino({ level: 'silent' }) });
+    onTestFinished(() => answers.end());
+    return { answers, outputs, tell: (event: LiveEvent) => tell(event) };
+  }
+
+  it('is told by this process, and by the feed of another', async () => {
+    const { answers, outputs, tell } = answering();
+    const [own, others] = [answers.wait(asked(1)), answers.wait(asked(2))];
+    outputs.set('run 1', { body: 'one' }).set('run 2', { body: 'two' });
+    tell({ type: 'step.completed', runId: 'run 1', data: { stepKey: 'reply' } });
+    tell({ type: 'run.changed', runId: 'run 2', data: {} });
+    expect([(await own)?.body, (await others)?.body]).toEqual(['one', 'two']);
+  });
+
+  it('is found out where no notice comes', async () => {
+    const { answers, outputs } = answering();
+    const waiting = answers.wait(asked(1));
+    outputs.set('run 1', { body: 'late' });
+    expect((await waiting)?.body).toBe('late');
+  });
+
+  it('is bounded in number and in bytes, and answered by a stop', async () => {
+    const { answers } = answering();
+    const large = answers.wait(asked(0, 16 * 1024 * 1024));
+    expect(await answers.wait(asked(1, 1))).toBeUndefined();
+    const waiting = Array.from({ length: 199 }, (_, n) => answers.wait(asked(n + 2)));
+    expect(await answers.wait(asked(999))).toBeUndefined();
+    answers.end();
+    expect(await Promise.all([large, ...waiting])).toEqual(Array(200).fill(undefined));
+    expect(await answers.wait(asked(1000))).toBeUndefined();
+  });
+});
+
+describe('a manifest', () => {
+  it.each<[string, string, object]>([
+    ['does not exist', 'is not a step of this flow; did you mean "replay"?', { replay: reply(HELLO) }],
+    ['is a step of a loop', 'is a step of a loop', { each: { forEach: [1], steps: { reply: reply(HELLO) } } }],
+    ['always fails', 'can never succeed', { reply: { type: 'Fail', inputs: { message: 'no' } } }],
+    [
+      'is kept from running',
+      'the condition of an edge to "reply" is false',
+      {
+        first: { type: 'NoOp' },
+        reply: { ...reply(HELLO), runAfter: { first: { statuses: ['Succeeded'], when: 'false' } } },
+      },
+    ],
+    [
+      'comes behind one that always fails',
+      '"first" is a step that always fails',
+      {
+        first: { type: 'Fail', inputs: { message: 'no' } },
+        reply: { ...reply(HELLO), runAfter: { first: ['Succeeded'] } },
+      },
+    ],
+  ])('whose step %s is refused', async (_, message, steps) => {
+    await expect(open(steps)).rejects.toThrow(message);
+  });
+
+  it.each([0, 0.05, 26])('that waits for %s seconds is refused', async (withinSeconds) => {
+    await expect(open({ reply: reply(HELLO) }, { withinSeconds })).rejects.toThrow('withinSeconds');
+  });
+});
+
+describe('the output of a step', () => {
+  it.each<[unknown, string]>([
+    [null, 'no object'],
+    ['text', 'no object'],
+    [{ status: 404 }, 'none from 200 to 299'],
+    [{ status: 200.5 }, 'none from 200 to 299'],
+    [{ headers: [] }, 'its headers'],
+    [{ headers: { 'content-type': 'a\r\nset-cookie: b' } }, 'no text of one line'],
+    [{ headers: { 'content-type': 7 } }, 'no text of one line'],
+  ])('%j is no answer', (output, why) => {
+    expect(answerOf(output)).toContain(why);
+  });
+
+  it('is an answer without any of its parts', () => {
+    const plain = { statusCode: 200, contentType: 'text/plain; charset=utf-8', body: '', headers: {} };
+    expect(answerOf({})).toEqual(plain);
+    expect(answerOf({ body: null })).toEqual(plain);
+    expect(answerOf({ body: 0 })).toMatchObject({ body: '0', contentType: 'application/json; charset=utf-8' });
+  });
+});
