@@ -221,6 +221,10 @@ Publishers call \`POST /flows/api/webhook/{webhookSlug}\`. A missing field takes
 
 ${webhookTables(inputsOf('webhook'))}
 
+\`webhookRespond\` is an object ([an answer from the flow](#an-answer-from-the-flow)):
+
+${fieldTable(inputsOf('webhook').properties?.webhookRespond ?? {})}
+
 \`webhookResponse\` is an object:
 
 ${fieldTable(inputsOf('webhook').properties?.webhookResponse ?? {})}
@@ -293,6 +297,86 @@ newest.
 - Verified and unverified deliveries never share a run, whatever the mode.
 - Deliveries that are held share runs as they would have, and start together. A re-run has all deliveries of its source.
 - A run is found by the [search keys](#search-keys) of its first delivery; each delivery has its own, and leads to the run.
+
+### One URL, several flows
+
+Triggers of several flows share a slug where each says so:
+
+\`\`\`json
+{
+  "type": "webhook",
+  "inputs": { "webhookSlug": "orders", "webhookShared": true, "webhookWhen": "body.total > 1000" }
+}
+\`\`\`
+
+A delivery is verified once and has one record. It starts one run for each trigger that takes it, all in one transaction, or none:
+
+\`\`\`json
+{ "runId": "…", "deliveryId": "…", "runs": [{ "flowId": "…", "triggerKey": "…", "runId": "…" }] }
+\`\`\`
+
+\`runId\` is the first of \`runs\`. The record has \`runs\` too, with what became of the delivery at each trigger (\`outcome\`), and is listed under
+each of the flows; metrics and charts count it once, under the flow that the record names.
+
+- Everything that decides who gets in, and what is answered, has to be the same for all of them: keys, scheme, lists, limits, nonce header, mode,
+  \`webhookResponse\`, \`webhookDuplicateResponse\`. Otherwise the load is refused. Filters, events, search keys and holding may differ.
+- Change gates of all of them in one deploy: \`PUT /flows/api/flows\` with an array, or a folder. If keys are read again and differ,
+  the slug answers 503 until they are the same, and the attention list says so.
+- A nonce or an \`Idempotency-Key\` that one flow knows counts for all: the answer is 409, or a duplicate, and nothing starts. An event is
+  known to each flow by itself.
+- The answer is 200 if any flow takes the delivery, \`"filtered": true\` if all filter it, 403 only if all are closed. Each flow holds
+  by itself.
+- The rate limit is that of the flow whose id comes first; so is the order of \`runs\` and the choice of gates.
+- The URL with the id of a flow stays that of one flow.
+- To let others come to a slug is a change of access (\`--allow access\`), and a flow that comes is told as \`wider\`. With \`webhookLearnKey\`
+  a slug cannot be shared.
+- A redelivery goes to all flows that share the slug now. If one flow has a run of the delivery, re-run that instead; what another flow filtered
+  then cannot be redelivered to it alone.
+
+### An answer from the flow
+
+\`webhookRespond\` answers an accepted delivery with what a step of its run says:
+
+\`\`\`json
+{
+  "id": "5f1c1a3e-90b1-4c86-a4a5-0d9f6a8f7c11",
+  "name": "slash-command",
+  "version": "1",
+  "triggers": {
+    "command": {
+      "type": "webhook",
+      "inputs": { "webhookSlug": "command", "webhookRespond": { "step": "reply", "withinSeconds": 2.5 } }
+    }
+  },
+  "steps": {
+    "reply": {
+      "type": "Transform",
+      "inputs": {
+        "value": {
+          "status": 200,
+          "headers": { "content-type": "application/json" },
+          "body": { "text": "Working on \${trigger.body.text}" }
+        }
+      }
+    },
+    "work": { "type": "NoOp", "runAfter": { "reply": ["Succeeded"] } }
+  }
+}
+\`\`\`
+
+The run is committed first, then the request waits for the step, on whichever replica it runs. The output of the step is an object; each part may
+be missing: \`status\` (200 to 299; 200), \`headers\` (\`content-type\`, \`content-language\` and \`cache-control\`; others are left out), \`body\` (a text, or
+JSON).
+
+- Where the step is late, fails or is skipped, the publisher gets the fixed answer (the ids, or \`webhookResponse\`), and the run goes on. So it
+  does where the output is none of that, or larger than 256 KiB: any other status would have the publisher send again what is committed. The
+  attention list has \`answer_unfit\` then.
+- \`withinSeconds\` counts from the arrival of the delivery, 0.1 to 25. Put the step first, and slow work behind it.
+- Duplicates, filtered and held deliveries get the fixed answer at once. So do those beyond 200 that wait in a process, or beyond 16 MiB of
+  their bodies; a stop answers all that wait.
+- The answer says nothing of the signature: under Off and Audit an unverified sender gets the same as the publisher. A step whose answer is
+  worth something to a stranger needs a scheme and Enforce; \`sluice check\` warns of it.
+- The load is refused if the step does not exist, is in a loop, or can never succeed.
 
 The expressions of a delivery together may take 100 000 evaluation steps (4 ms). They read a body of any size. Sluice decides in this order,
 and the first that applies answers: nonce, \`Idempotency-Key\`, event, condition, hold, a run that waits for more deliveries, a run of its own.

@@ -47,6 +47,8 @@ const FLOWS = {
   },
   filed: { webhookBodySchema: 'file:order.schema.json' },
   events: { webhookSignatureScheme: 'Stripe', webhookEnforcementMode: 'Audit' },
+  shared: { webhookShared: true, webhookNonceHeader: 'X-GitHub-Delivery' },
+  answering: { webhookEnforcementMode: 'Audit', webhookRespond: { step: 'only', withinSeconds: 5 } },
   filtered: {
     webhookWhen: 'body.list.exists(a, body.list.exists(b, a + b < 0)) || body.pass',
     webhookEventId: 'body.id',

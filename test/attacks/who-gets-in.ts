@@ -1,9 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { eventually, startService } from '../e2e/service.ts';
 import type { Attack } from './attack.ts';
-import { github, idOf, LOGIN, type Target, TOKENS } from './target.ts';
+import { github, idOf, LOGIN, type Slug, type Target, TOKENS } from './target.ts';
 
 const encoded = (text: string) => Buffer.from(text).toString('base64url');
 
@@ -210,6 +211,45 @@ export const WHO_GETS_IN: readonly Attack[] = [
       expect(await target.send('push', github(undefined, {}, 'wrong'))).toMatchObject({ status: 401 });
       expect(target.service().output()).toContain('access');
       await target.workspace.writeManifest('push.json', target.manifest('push'));
+    },
+  },
+  {
+    rule: 'no flow comes to a slug that is not shared, nor past other gates',
+    attack: 'deploys a flow of their own onto the slugs of others, with any override',
+    async run(target) {
+      const id = randomUUID();
+      const onto = (slug: Slug, inputs: object) =>
+        target.ask(`flows/${id}?allow=access,caution,breaking`, {
+          by: 'deployer',
+          method: 'PUT',
+          body: target.manifest(slug, inputs, { id, name: 'a stranger' }),
+        });
+      const { webhookSignatureScheme, ...unsigned } = { webhookSignatureScheme: undefined, webhookShared: true };
+      const tried = [
+        await onto('push', { webhookShared: true }),
+        await onto('shared', { webhookShared: false }),
+        await onto('shared', { webhookShared: true, webhookHmacKey: 'a key of the stranger alone' }),
+        await onto('shared', { webhookShared: true, webhookEnforcementMode: 'Off' }),
+        await onto('shared', { ...unsigned, webhookSignatureScheme, webhookHmacKey: undefined }),
+      ];
+      for (const { status } of tried) expect(status).toBeGreaterThanOrEqual(400);
+      for (const slug of ['push', 'shared'] as const) {
+        const { status, body } = await target.send(slug, github());
+        expect(status).toBe(200);
+        expect(body).not.toHaveProperty('runs');
+      }
+    },
+  },
+  {
+    rule: 'an answer says nothing of the signature',
+    attack: 'under Audit, compares the answer of a step to a forgery with that to the publisher',
+    async run(target) {
+      const answers = [
+        await target.send('answering', github()),
+        await target.send('answering', github('{}', {}, 'wrong')),
+      ];
+      const shapes = answers.map(({ status, body }) => [status, Object.keys(body).sort()]);
+      expect(shapes[0]).toEqual(shapes[1]);
     },
   },
   {
