@@ -152,6 +152,11 @@ export const examples: Record<string, readonly Example[]> = {
   ],
   retryRuns: [at('/runs/retry', 200), at('/runs/retry', 400, { body: { limit: 0 } })],
   rerunRuns: [at('/runs/rerun', 200, { body: { status: 'Failed' } }), at('/runs/rerun', 400, { body: { token: 1 } })],
+  releaseOrder: [
+    at('/runs/HOLDING/release-order', 200),
+    at('/runs/RUN/release-order', 409),
+    at(`/runs/${UNKNOWN_ID}/release-order`, 404),
+  ],
   sendSignal: [
     at('/runs/WAITING/signals/approve', 200, { body: { by: 'me' } }),
     at('/runs/WAITING/signals/other', 404),

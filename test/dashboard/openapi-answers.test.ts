@@ -85,7 +85,7 @@ describe('an answer is as the document says', () => {
     if (found === undefined) throw new Error(`there is no operation ${name}`);
     const response = await dashboard.app.inject({
       method: found.method as 'GET',
-      url: url.replace(/RUN|FAILED|WAITING|LOOPING|DELIVERY|REFUSED/, (word) => populated.ids[word] ?? word),
+      url: url.replace(/RUN|FAILED|WAITING|LOOPING|HOLDING|DELIVERY|REFUSED/, (word) => populated.ids[word] ?? word),
       ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
     });
     populated.goOn();

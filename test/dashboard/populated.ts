@@ -38,6 +38,17 @@ const LOOPING = {
   steps: { lines: { type: 'ForEach', forEach: ['a', 'b'], concurrencyLimit: 1, steps: { pack: { type: 'NoOp' } } } },
 };
 
+const HOLDING_ID = '5a0c8f2e-7b1d-4e93-8c46-2f9d0e7a1b33';
+const HOLDING = {
+  id: HOLDING_ID,
+  name: 'holding',
+  version: '1',
+  serialize: 'trigger.key',
+  serializeOnFailure: 'stop',
+  triggers: { byHand: { type: 'manual' } },
+  steps: { one: { type: 'NoOp' } },
+};
+
 const HOOK_ONLY = {
   id: HOOK_ONLY_ID,
   name: 'hook only',
@@ -76,7 +87,7 @@ export interface Populated {
 export async function startPopulated(): Promise<Populated> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-manifests-'));
   let isStopping = false;
-  const manifests = [ORDERS, HOOK_ONLY, APPROVAL, ASANA, LOOPING];
+  const manifests = [ORDERS, HOOK_ONLY, APPROVAL, ASANA, LOOPING, HOLDING];
   const dashboard = await startDashboard(
     { isLeaving: () => isStopping, isStopping: () => isStopping },
     manifests,
@@ -110,6 +121,7 @@ async function populate(
   const LOOPING_RUN = await triggered(LOOPING_ID);
   await advanceDue(dashboard, { kind: 'loop', items: ['a', 'b'], concurrency: 1 });
   const FAILED = await triggered(ORDERS_ID);
+  const HOLDING_RUN = await triggered(HOLDING_ID);
   await advanceDue(dashboard, { kind: 'failed', error: { code: 'refused', message: 'no', retryable: false } });
   const WAITING = await triggered(APPROVAL_ID);
   const key = 'b537207f20cbfa02357cf448134da559';
@@ -123,7 +135,15 @@ async function populate(
     body: Buffer.from([0, 255]),
   });
   const refused = await dashboard.store.listDeliveries({ reason: 'signature_mismatch', skip: 0, take: 1 });
-  return { LOOPING: LOOPING_RUN, FAILED, WAITING, DELIVERY, RUN, REFUSED: refused.items[0]?.id ?? '' };
+  return {
+    LOOPING: LOOPING_RUN,
+    HOLDING: HOLDING_RUN,
+    FAILED,
+    WAITING,
+    DELIVERY,
+    RUN,
+    REFUSED: refused.items[0]?.id ?? '',
+  };
 }
 
 /** Every step that is due ends, or becomes a loop. */

@@ -232,6 +232,7 @@ describe('one run', () => {
       cancelRequestedAt: null,
       timedOutAt: null,
       deliveries: null,
+      order: null,
     });
   });
 });
