@@ -7,6 +7,7 @@ import { leases } from '../store/conformance/leases.ts';
 import { ledgerTime } from '../store/conformance/ledger-time.ts';
 import { nonceNames } from '../store/conformance/nonce-names.ts';
 import { nonces } from '../store/conformance/nonces.ts';
+import { orders } from '../store/conformance/orders.ts';
 import { replicas } from '../store/conformance/replicas.ts';
 import { routes } from '../store/conformance/routes.ts';
 import { shared } from '../store/conformance/shared.ts';
@@ -25,6 +26,7 @@ runSuites('PostgreSQL', openEmpty, [
   shared,
   events,
   coalescingSuite,
+  orders,
   leases,
   replicas,
 ]);
