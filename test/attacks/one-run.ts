@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'vitest';
+import { eventually } from '../e2e/service.ts';
 import type { Attack } from './attack.ts';
 import { github, idOf, type Slug, stripe, type Target } from './target.ts';
 
@@ -157,6 +158,62 @@ export const ONE_RUN: readonly Attack[] = [
       }
       expect((await target.cpuSeconds()) - cpu).toBeLessThan(20);
       expect(await target.runsOf('filtered')).toBe(before + 20);
+    },
+  },
+  {
+    rule: 'an unverified claim never stands against a verified one',
+    attack: 'under Audit, names the key of deliveries that share a run, to join it, to fill it, and to have it joined',
+    async run(target) {
+      const body = (n: number) => JSON.stringify({ sku, n, list: [] });
+      const sku = randomUUID();
+      const forge = (n: number) => target.send('coalesced', github(body(n), {}, 'a wrong key'));
+      const send = (n: number) => target.send('coalesced', github(body(n)));
+      const forged = await forge(1);
+      const honest = await send(2);
+      expect(honest.body).toEqual({ runId: expect.any(String), deliveryId: expect.any(String) });
+      for (let n = 3; n < 10; n += 1) expect((await forge(n)).body.runId).not.toBe(honest.body.runId);
+      expect((await send(10)).body).toMatchObject({ runId: honest.body.runId, coalesced: true });
+      expect(forged.body.runId).not.toBe(honest.body.runId);
+      await send(11);
+      const ended = await eventually(
+        () => target.ask(`runs/${honest.body.runId}`, { by: 'reader' }),
+        (answer) => answer.body.status === 'Succeeded',
+      );
+      expect(ended.body.triggerBody).toMatchObject({ n: 11 });
+      const control = await target.ask(`runs/${honest.body.runId}/control`, { by: 'reader' });
+      expect(control.body.deliveries).toBe(3);
+    },
+  },
+  {
+    rule: 'a delivery is accepted once',
+    attack: 'sends a captured delivery twenty times at once into a run that waits for more',
+    async run(target) {
+      const body = JSON.stringify({ sku: randomUUID(), list: [] });
+      const captured = github(body);
+      const inputs = { webhookEnforcementMode: 'Enforce' };
+      expect(await target.deploy('coalesced', inputs, ALLOWED)).toMatchObject({ status: 200 });
+      const answers = await Promise.all(Array.from({ length: 20 }, () => target.send('coalesced', captured)));
+      expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(19).fill(409)]);
+      const { runId } = answers.find(({ status }) => status === 200)?.body ?? {};
+      expect((await target.ask(`runs/${runId}/control`, { by: 'reader' })).body.deliveries).toBe(1);
+    },
+  },
+  {
+    rule: 'an expression that cannot be evaluated drops nothing, and ends within its budget',
+    attack: 'makes the key of a shared run compare each of many values with each',
+    async run(target) {
+      const before = await target.runsOf('coalesced');
+      const list = Array.from({ length: 20_000 }, (_, n) => n);
+      const cpu = await target.cpuSeconds();
+      for (let n = 0; n < 20; n += 1) {
+        const sent = github(JSON.stringify({ sku: 'same', list, n }));
+        expect(await target.send('coalesced', sent)).toMatchObject({
+          status: 200,
+          body: { runId: expect.any(String) },
+        });
+      }
+      expect((await target.cpuSeconds()) - cpu).toBeLessThan(20);
+      expect(await target.runsOf('coalesced')).toBe(before + 20);
     },
   },
 ];

@@ -53,8 +53,19 @@ const FLOWS = {
     webhookWhen: 'body.list.exists(a, body.list.exists(b, a + b < 0)) || body.pass',
     webhookEventId: 'body.id',
   },
+  coalesced: { webhookEnforcementMode: 'Audit', webhookNonceHeader: 'X-GitHub-Delivery' },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 export type Slug = keyof typeof FLOWS;
+
+/** Which deliveries of a flow share runs. The list makes what names the key as costly as the sender wants. */
+const COALESCE: Readonly<Partial<Record<Slug, object>>> = {
+  coalesced: {
+    key: 'body.list.exists(a, body.list.exists(b, a + b < 0)) ? "none" : body.sku',
+    quietSeconds: 3600,
+    maxSeconds: 7200,
+    collect: 3,
+  },
+};
 
 export const idOf = (slug: Slug) =>
   `0b7e2f44-6c1d-4f0e-9a51-${String(Object.keys(FLOWS).indexOf(slug)).padStart(12, '0')}`;
@@ -144,6 +155,7 @@ export async function startTarget(database: Readonly<Record<string, string>> = {
           ...FLOWS[slug],
           ...inputs,
         },
+        ...(COALESCE[slug] && { coalesce: COALESCE[slug] }),
       },
       byHand: { type: 'manual' },
     },
