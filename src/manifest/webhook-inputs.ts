@@ -90,12 +90,23 @@ const fields = {
     .string()
     .describe('Token that a publisher such as Meta sends in its handshake: env:NAME, file:PATH, or plain text.'),
 
-  webhookSignatureHeader: header.describe('Custom scheme: header that carries the digest.'),
-  webhookSignatureAlgorithm: anyCase(SIGNATURE_CHOICES.algorithms).describe(
-    'Custom scheme: hash of the HMAC; sha256 by default.',
+  webhookSignatureHeader: header.describe('Custom scheme: header that carries the signature.'),
+  webhookFurtherSignatureHeaders: z
+    .array(header)
+    .min(1)
+    .max(10)
+    .describe('Custom scheme: other headers with signatures, for example by another key; any of them may match.'),
+  webhookSignatureForm: text.describe(
+    'Custom scheme: what the header looks like, such as `sha256={signature}` or `t={timestamp},v1={signature},...`, where `...` accepts several signatures; instead of the fields for prefix, delimiter, separator and keys.',
+  ),
+  webhookSignatureAlgorithm: anyCase([...SIGNATURE_CHOICES.algorithms, ...SIGNATURE_CHOICES.keyPairs]).describe(
+    'Custom scheme: hash of the HMAC, or the algorithm of a key pair whose public key is webhookHmacKey (PEM or JWK); sha256 by default.',
   ),
   webhookSignatureEncoding: anyCase(SIGNATURE_CHOICES.encodings).describe(
-    'Custom scheme: encoding of the digest; hexLower by default.',
+    'Custom scheme: encoding of the signature; hexLower by default.',
+  ),
+  webhookKeyEncoding: anyCase(SIGNATURE_CHOICES.keyEncodings).describe(
+    'Custom scheme: what the text of the key stands for; utf8 (the text itself) by default.',
   ),
   webhookSignaturePrefix: z.string().describe('Custom scheme: text before the digest.'),
   webhookSignatureMultiValueDelimiter: text.describe('Custom scheme: separator of the segments of the header.'),
@@ -106,6 +117,9 @@ const fields = {
     .boolean()
     .describe('Custom scheme: whether any of several matching segments may hold the signature.'),
   webhookAcceptedVersions: z.array(text).min(1).describe('Custom scheme: keys of the segments that are read.'),
+  webhookSignedPayload: text.describe(
+    'Custom scheme: what the signature covers, such as `{timestamp}.{body}`; instead of webhookSignedPayloadStrategy.',
+  ),
   webhookSignedPayloadStrategy: anyCase(SIGNATURE_CHOICES.strategies).describe(
     'Custom scheme: what the signature covers; RawBody by default.',
   ),
@@ -113,7 +127,12 @@ const fields = {
   webhookSignedPayloadVersion: z.string().describe('Custom scheme: version literal of ColonDelimited.'),
   webhookCustomStrategyName: text.describe('Name of a registered payload strategy, for strategy Custom.'),
 
+  webhookDeliveryIdHeader: header.describe('Custom scheme: header of the delivery’s id, which `{id}` stands for.'),
   webhookTimestampHeader: header.describe('Header that carries the publisher’s timestamp.'),
+  webhookTimestampField: text.describe('Custom scheme: path of the timestamp in the body, with dots between names.'),
+  webhookTimestampUnit: anyCase(SIGNATURE_CHOICES.timestampUnits).describe(
+    'Custom scheme: how the signed time is written; seconds or milliseconds, by its size, by default.',
+  ),
   webhookTimestampValueKey: text.describe('Key of the segment that holds the timestamp.'),
   webhookRequireTimestamp: z.boolean().describe('Whether a delivery without a timestamp fails; false by default.'),
 

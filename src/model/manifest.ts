@@ -36,6 +36,8 @@ export const ALERT_FLOW_ID = '5a1e9a1e-47c8-4d0e-9b5a-0c1d5ce5a1e7';
 /** What a manifest may choose from to describe a signature. */
 export const SIGNATURE_CHOICES = {
   algorithms: ['sha1', 'sha256', 'sha384', 'sha512'],
+  /** Of those whose publisher signs with a private key. */
+  keyPairs: ['ed25519', 'rsa-sha256', 'ecdsa-sha256'],
   encodings: ['hexLower', 'hexUpper', 'base64', 'base64Url'],
   strategies: [
     'RawBody',
@@ -46,9 +48,14 @@ export const SIGNATURE_CHOICES = {
     'TimestampPlusToken',
     'Custom',
   ],
+  /** UTF-8 text as it is; hex; base64; base64 behind an optional `whsec_`. */
+  keyEncodings: ['utf8', 'hex', 'base64', 'whsec'],
+  /** `detect` tells seconds from milliseconds by their size; a time of RFC 3339 may have any offset. */
+  timestampUnits: ['detect', 'seconds', 'milliseconds', 'rfc3339'],
 } as const;
 export type SignatureAlgorithm = (typeof SIGNATURE_CHOICES.algorithms)[number];
 export type SignatureEncoding = (typeof SIGNATURE_CHOICES.encodings)[number];
+export type KeyEncoding = (typeof SIGNATURE_CHOICES.keyEncodings)[number];
 export type SignedPayloadStrategy = (typeof SIGNATURE_CHOICES.strategies)[number];
 
 /** The part of a manifest that runs follow, and so all of it that the store reads. */

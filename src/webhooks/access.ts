@@ -361,6 +361,13 @@ const FIELDS: { readonly [Field in keyof WebhookInputs]-?: readonly Aspect[] | '
   // Opens nothing but the handshake by which a publisher registers the URL.
   webhookVerifyToken: 'answer',
   webhookSignatureHeader: ['signature'],
+  webhookFurtherSignatureHeaders: ['signature'],
+  webhookSignatureForm: ['signature'],
+  webhookKeyEncoding: ['signature'],
+  webhookSignedPayload: ['signature'],
+  webhookTimestampField: ['signature'],
+  webhookTimestampUnit: ['signature'],
+  webhookDeliveryIdHeader: ['signature'],
   webhookSignatureAlgorithm: ['signature'],
   webhookSignatureEncoding: ['signature'],
   webhookSignaturePrefix: ['signature'],
@@ -480,7 +487,9 @@ function signatureRule(trigger: WebhookTrigger, settings: SignatureSettings): Si
     requiresTimestamp: isRequired(by, inputs.webhookRequireTimestamp === true),
     allowsSha1: (usesSha1(by) || by.algorithmField !== undefined) && allowsSha1(inputs, settings),
     isSandbox: by.certificate?.sandbox !== undefined && inputs.webhookSandbox === true,
-    url: [by, by.requestForm].some((form) => form && hasPart(form.signs, 'url', 'built')) ? url : undefined,
+    url: [by, by.requestForm].some((form) => form && hasPart(form.signs, 'url', 'path', 'query', 'built'))
+      ? url
+      : undefined,
     keys: [key],
   });
   const { current, previous } = keysInForce(trigger, spec, settings.learnedKeys);
@@ -549,7 +558,10 @@ function admitsForm(outer: SignatureWay['by'], way: SignatureWay['by']): boolean
   if (isDeepStrictEqual({ ...rest, all }, { ...other, all: some })) return true;
   if (all?.acceptsMultiple !== true) return false;
   if (some === undefined || !isDeepStrictEqual(rest, other)) return false;
-  const isSplitAlike = all.delimiter === some.delimiter && all.keyValueSeparator === some.keyValueSeparator;
+  const isSplitAlike =
+    all.delimiter === some.delimiter &&
+    all.keyValueSeparator === some.keyValueSeparator &&
+    all.isTrimmed === some.isTrimmed;
   return isSplitAlike && some.valueKeys.every((key) => all.valueKeys.includes(key));
 }
 

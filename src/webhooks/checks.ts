@@ -10,7 +10,7 @@ import { missingKey, stateOf } from './learned-keys.ts';
 import { findPreset, presetConcern } from './networks/presets.ts';
 import { describeSchemes } from './schemes/description.ts';
 import { unreadFields } from './schemes/fields.ts';
-import { coversBody, hasPart, isInPlace, layoutOf, strategyOf } from './schemes/layout.ts';
+import { coversBody, hasPart, isInPlace, layoutOf, nameOf, openBoundaries, strategyOf } from './schemes/layout.ts';
 import { findScheme, type ResolvedScheme, type SchemeRegistry } from './schemes/resolve.ts';
 import { handsOverKey } from './schemes/scheme-keys.ts';
 import { CAPTURED, type Conversation, GRADES, type SignatureSpec } from './schemes/spec.ts';
@@ -247,6 +247,7 @@ function checkCoverage({ trigger, scheme, settings }: FitTrigger, reports: Trigg
   checkNonceHeader(trigger.inputs, scheme.spec, reports);
   checkPublicUrl(trigger.inputs, scheme.spec, { settings, reports });
   checkDelimiter(scheme.spec, reports);
+  checkBoundaries(trigger.inputs, scheme.spec, reports);
   checkToken(scheme, reports);
   const { name } = scheme.spec;
   const unsigned = unsignedOf(scheme.spec);
@@ -348,6 +349,21 @@ function checkDelimiter(spec: SignatureSpec, { warning }: TriggerReports): void 
     'webhookSignedPayloadDelimiter',
     'does not define where the timestamp ends: deliveries whose body begins with a digit are refused',
   );
+}
+
+/** Who holds one delivery can make others of it: the grade says so, too. */
+function checkBoundaries(
+  { webhookSignedPayload }: WebhookInputs,
+  spec: SignatureSpec,
+  { weakness }: TriggerReports,
+): void {
+  if (webhookSignedPayload === undefined) return;
+  for (const { left, right } of openBoundaries(spec)) {
+    weakness(
+      'webhookSignedPayload',
+      `nothing tells where ${nameOf(left)} ends and ${nameOf(right)} begins: who captures a delivery can move characters between the two`,
+    );
+  }
 }
 
 function checkHandshakes({ trigger, scheme: resolved, settings }: FitTrigger, reports: TriggerReports): void {

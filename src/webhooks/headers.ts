@@ -70,9 +70,13 @@ export function headersRead(scheme: ResolvedScheme | undefined, inputs: WebhookI
     certificate !== undefined && 'header' in certificate.url ? [certificate.url.header] : [],
   );
   const declared = scheme?.kind === 'verifier' ? scheme.verifier.headers : undefined;
+  const signed = specs.flatMap(({ signs }) =>
+    signs.flatMap((it) => (typeof it !== 'string' && it.part === 'header' ? [it.name] : [])),
+  );
   const own = [
     ...(declared ?? []),
     ...certificates,
+    ...signed,
     inputs.webhookNonceHeader,
     inputs.webhookTimestampHeader,
     ...headersNamedIn(steps),

@@ -385,7 +385,7 @@ function isSent(resolved: ResolvedScheme, role: KeyRole): boolean {
 /** What an operator's code reads, it alone knows. */
 function mayReadQuery(resolved: ResolvedScheme | undefined): boolean {
   if (resolved === undefined) return false;
-  return resolved.kind === 'verifier' || hasPart(resolved.spec.signs, 'built', 'url');
+  return resolved.kind === 'verifier' || hasPart(resolved.spec.signs, 'built', 'url', 'query');
 }
 
 function gradeOfScheme(resolved: ResolvedScheme | undefined): Grade | null {

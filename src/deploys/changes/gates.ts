@@ -262,6 +262,17 @@ function versions(
     : verdict('stronger', 'Signatures of fewer versions are read.');
 }
 
+function furtherHeaders(
+  { webhookFurtherSignatureHeaders: before = [] }: WebhookInputs,
+  { webhookFurtherSignatureHeaders: after = [] }: WebhookInputs,
+): FieldVerdict {
+  const isIn = (names: readonly string[]) => (name: string) => names.map(normal).includes(normal(name));
+  if (!after.every(isIn(before))) return verdict('weaker', 'Signatures in more headers are read.');
+  return before.every(isIn(after))
+    ? verdict('same', 'They are the same headers.')
+    : verdict('stronger', 'Signatures in fewer headers are read.');
+}
+
 function bodySchema({ webhookBodySchema: before }: WebhookInputs, { webhookBodySchema: after }: WebhookInputs) {
   if (after === undefined) return verdict('weaker', 'Bodies of any structure pass.');
   if (before === undefined) return verdict('stronger', 'Bodies that do not match the schema fail the gate.');
@@ -397,6 +408,13 @@ const FIELD_RULES: { readonly [Field in keyof WebhookInputs]-?: FieldRule | 'own
       : verdict('same', 'No other flow gets the deliveries of its slug.'),
   webhookHoldDeliveries: () => verdict('same', 'It matters while the flow is disabled or drained.'),
   webhookSignatureHeader: otherSignature,
+  webhookFurtherSignatureHeaders: furtherHeaders,
+  webhookSignatureForm: otherSignature,
+  webhookKeyEncoding: otherSignature,
+  webhookSignedPayload: otherSignature,
+  webhookTimestampField: otherSignature,
+  webhookTimestampUnit: otherSignature,
+  webhookDeliveryIdHeader: otherSignature,
   webhookSignatureAlgorithm: otherSignature,
   webhookSignatureEncoding: otherSignature,
   webhookSignaturePrefix: otherSignature,

@@ -1,6 +1,7 @@
 import { HEADER_NAME } from '../../model/delivery.ts';
 import { GateConfigurationError, type WebhookInputs } from '../gate.ts';
 import { hasPart } from './layout.ts';
+import { fieldAt, NotationError, parseForm, parseSigned } from './notation.ts';
 import {
   type BodyField,
   type BuiltPart,
@@ -10,6 +11,7 @@ import {
   type PayloadBuilder,
   part,
   type SignatureSpec,
+  type SpecAlgorithm,
   type TimestampSource,
 } from './spec.ts';
 
@@ -23,35 +25,107 @@ const TIMESTAMP_BESIDE_TOKEN: BodyField = { path: ['signature', 'timestamp'], fo
 // Seconds until the year 2286. With another number of digits one of them could be the token's.
 const LENGTH_BESIDE_TOKEN = 10;
 
+/** What a manifest calls the algorithms of key pairs. */
+const KEY_PAIR_ALGORITHMS = { ed25519: 'ed25519', 'rsa-sha256': 'rsaSha256', 'ecdsa-sha256': 'ecdsaP256' } as const;
+
 /** The spec that a trigger's own fields describe. Fields that make no sense together are refused, never ignored. */
 export function customSpec(inputs: WebhookInputs, builders: PayloadBuilders): SignatureSpec {
   const headers = [headersOf(inputs)];
   const signs = partsOf(inputs, builders);
-  const multiValue = multiValueOf(inputs, signs);
+  const form = formOf(inputs, signs);
   return {
     name: 'Custom',
     headers,
-    algorithm: inputs.webhookSignatureAlgorithm ?? 'sha256',
+    algorithm: algorithmOf(inputs),
     encoding: inputs.webhookSignatureEncoding ?? 'hexLower',
-    prefix: inputs.webhookSignaturePrefix,
-    headerValuePrefix: inputs.webhookHeaderValuePrefix,
-    multiValue,
+    prefix: form.prefix,
+    headerValuePrefix: form.headerValuePrefix,
+    multiValue: form.multiValue,
     signs,
-    timestamp: timestampOf(inputs, signs, multiValue),
+    timestamp: timestampOf(inputs, signs, form),
+    keyEncoding: inputs.webhookKeyEncoding,
     source: 'the manifest',
   };
 }
 
-function headersOf({ webhookSignatureHeader = '', webhookTimestampHeader }: WebhookInputs): HeaderFamily {
+function algorithmOf({ webhookSignatureAlgorithm: name = 'sha256' }: WebhookInputs): SpecAlgorithm {
+  return isKeyPair(name) ? KEY_PAIR_ALGORITHMS[name] : name;
+}
+
+function isKeyPair(name: string): name is keyof typeof KEY_PAIR_ALGORITHMS {
+  return Object.hasOwn(KEY_PAIR_ALGORITHMS, name);
+}
+
+function headersOf(inputs: WebhookInputs): HeaderFamily {
+  const { webhookSignatureHeader = '', webhookFurtherSignatureHeaders: further } = inputs;
   if (webhookSignatureHeader === '') {
     const message = 'is required with scheme Custom: the name of the header that carries the signature';
     throw new GateConfigurationError('webhookSignatureHeader', message);
   }
+  const named = (field: 'webhookTimestampHeader' | 'webhookDeliveryIdHeader') => {
+    const name = inputs[field];
+    return name === undefined ? undefined : headerName(field, name);
+  };
   return {
     signature: headerName('webhookSignatureHeader', webhookSignatureHeader),
-    timestamp:
-      webhookTimestampHeader === undefined ? undefined : headerName('webhookTimestampHeader', webhookTimestampHeader),
+    furtherSignatures: further?.map((name) => headerName('webhookFurtherSignatureHeaders', name)),
+    timestamp: named('webhookTimestampHeader'),
+    deliveryId: named('webhookDeliveryIdHeader'),
   };
+}
+
+/** Where a notation is wrong, its field is. */
+function read<Value>(field: keyof WebhookInputs, parse: () => Value): Value {
+  try {
+    return parse();
+  } catch (error) {
+    if (error instanceof NotationError) throw new GateConfigurationError(field, error.message);
+    throw error;
+  }
+}
+
+type Form = ReturnType<typeof parseForm>;
+
+/** Fields that say in several what webhookSignatureForm says in one. */
+const FORM_FIELDS = [
+  'webhookSignaturePrefix',
+  'webhookHeaderValuePrefix',
+  'webhookSignatureMultiValueDelimiter',
+  'webhookSignatureKeyValueSeparator',
+  'webhookSignatureValueKey',
+  'webhookAcceptedVersions',
+  'webhookAcceptMultipleSignatures',
+  'webhookTimestampValueKey',
+] as const;
+
+function formOf(inputs: WebhookInputs, signs: readonly Part[]): Form {
+  const { webhookSignatureForm: text } = inputs;
+  if (text === undefined) {
+    return {
+      prefix: inputs.webhookSignaturePrefix,
+      headerValuePrefix: inputs.webhookHeaderValuePrefix,
+      multiValue: multiValueOf(inputs, signs),
+      timestampKey: inputs.webhookTimestampValueKey,
+    };
+  }
+  refuseBeside('webhookSignatureForm', FORM_FIELDS, inputs);
+  const form = read('webhookSignatureForm', () => parseForm(text));
+  if (form.timestampKey !== undefined && !mayHaveTimestamp(signs)) {
+    throw new GateConfigurationError(
+      'webhookSignatureForm',
+      'has a {timestamp} that is not signed: anyone could change it',
+    );
+  }
+  return form;
+}
+
+function refuseBeside(
+  field: keyof WebhookInputs,
+  others: readonly (keyof WebhookInputs)[],
+  inputs: WebhookInputs,
+): void {
+  const stray = others.find((other) => inputs[other] !== undefined);
+  if (stray !== undefined) throw new GateConfigurationError(stray, `goes without ${field}, which says the same`);
 }
 
 function headerName(field: keyof WebhookInputs, name: string): string {
@@ -77,8 +151,9 @@ function multiValueOf(inputs: WebhookInputs, signs: readonly Part[]): MultiValue
   return {
     delimiter,
     keyValueSeparator,
-    valueKeys: valueKeysOf(inputs),
+    valueKeys: valueKeysOf(inputs).map((key) => key.trim()),
     acceptsMultiple: inputs.webhookAcceptMultipleSignatures ?? false,
+    isTrimmed: true,
   };
 }
 
@@ -123,6 +198,38 @@ function valueKeysOf(inputs: WebhookInputs): readonly string[] {
 }
 
 function partsOf(inputs: WebhookInputs, builders: PayloadBuilders): readonly Part[] {
+  const { webhookSignedPayload: text } = inputs;
+  if (text === undefined) return strategyParts(inputs, builders);
+  const others = [
+    'webhookSignedPayloadStrategy',
+    'webhookSignedPayloadDelimiter',
+    'webhookSignedPayloadVersion',
+    'webhookCustomStrategyName',
+  ] as const;
+  refuseBeside('webhookSignedPayload', others, inputs);
+  const signs = read('webhookSignedPayload', () => parseSigned(text)).map((it) => inPlace(it, inputs));
+  const problem = problemOf(signs, inputs);
+  if (problem !== undefined) throw new GateConfigurationError('webhookSignedPayload', problem);
+  return signs;
+}
+
+/** A header that is the timestamp's or the id's is that, by whichever name it is signed. */
+function inPlace(it: Part, { webhookTimestampHeader, webhookDeliveryIdHeader }: WebhookInputs): Part {
+  if (typeof it === 'string' || it.part !== 'header') return it;
+  if (it.name === webhookTimestampHeader?.toLowerCase()) return part.timestamp;
+  return it.name === webhookDeliveryIdHeader?.toLowerCase() ? part.deliveryId : it;
+}
+
+function problemOf(signs: readonly Part[], { webhookDeliveryIdHeader }: WebhookInputs): string | undefined {
+  if (signs.every((it) => typeof it === 'string')) return 'has no part of the delivery: one signature would fit all';
+  if (hasPart(signs, 'sortedForm', 'keyName', 'checksum')) return 'has a part that only a built-in scheme signs';
+  if (hasPart(signs, 'deliveryId') && webhookDeliveryIdHeader === undefined)
+    return 'has an {id}: webhookDeliveryIdHeader must name its header';
+  const parts = signs.filter((it) => typeof it !== 'string').map((it) => JSON.stringify(it));
+  return new Set(parts).size < parts.length ? 'has a part twice' : undefined;
+}
+
+function strategyParts(inputs: WebhookInputs, builders: PayloadBuilders): readonly Part[] {
   const { webhookSignedPayloadStrategy: strategy = 'RawBody', webhookSignedPayloadVersion: version } = inputs;
   const isDelimited = strategy === 'TimestampDotBody' || strategy === 'ColonDelimited';
   const stray = (
@@ -177,26 +284,52 @@ function mayHaveTimestamp(signs: readonly Part[]): boolean {
 function timestampOf(
   inputs: WebhookInputs,
   signs: readonly Part[],
-  multiValue: MultiValue | undefined,
+  { multiValue, timestampKey }: Form,
 ): TimestampSource | undefined {
-  const valueKey = inputs.webhookTimestampValueKey;
+  const { webhookTimestampHeader: header, webhookTimestampField: path } = inputs;
+  if (path !== undefined) return timestampInBody(path, signs, inputs);
   if (!mayHaveTimestamp(signs)) return undefined;
-  if (valueKey !== undefined && inputs.webhookTimestampHeader !== undefined) {
-    throw new GateConfigurationError(
-      'webhookTimestampValueKey',
-      'and webhookTimestampHeader name two places; only one can be used',
-    );
+  if (timestampKey !== undefined && header !== undefined) {
+    const field = inputs.webhookSignatureForm === undefined ? 'webhookTimestampValueKey' : 'webhookTimestampHeader';
+    const other = inputs.webhookSignatureForm === undefined ? 'webhookTimestampHeader' : 'webhookSignatureForm';
+    throw new GateConfigurationError(field, `and ${other} name two places; only one can be used`);
   }
-  const isBesideToken = hasPart(signs, 'field');
-  const form = { unit: 'detect', length: isBesideToken ? LENGTH_BESIDE_TOKEN : undefined } as const;
-  if (valueKey !== undefined && multiValue !== undefined) return { in: 'signature', valueKey, ...form };
-  if (inputs.webhookTimestampHeader !== undefined) return { in: 'header', ...form };
+  const isBesideToken = inputs.webhookSignedPayloadStrategy === 'TimestampPlusToken';
+  const form = { unit: unitOf(inputs), length: isBesideToken ? LENGTH_BESIDE_TOKEN : undefined } as const;
+  if (timestampKey !== undefined && multiValue !== undefined)
+    return { in: 'signature', valueKey: timestampKey.trim(), ...form };
+  if (header !== undefined) return { in: 'header', ...form };
   if (isBesideToken) return { in: 'body', field: TIMESTAMP_BESIDE_TOKEN, ...form };
   if (hasPart(signs, 'built')) return undefined;
+  const what = inputs.webhookSignedPayloadStrategy ?? inputs.webhookSignedPayload;
   throw new GateConfigurationError(
     'webhookTimestampHeader',
-    `or webhookTimestampValueKey is required with strategy ${inputs.webhookSignedPayloadStrategy}, which signs a timestamp`,
+    `or webhookTimestampValueKey is required with strategy ${what}, which signs a timestamp`,
   );
+}
+
+/** A member of a body that is signed, or that is signed itself. */
+function timestampInBody(path: string, signs: readonly Part[], inputs: WebhookInputs): TimestampSource {
+  const others = ['webhookTimestampHeader', 'webhookTimestampValueKey'] as const;
+  refuseBeside('webhookTimestampField', others, inputs);
+  const isWhole = hasPart(signs, 'body') && !hasPart(signs, 'timestamp');
+  const source: TimestampSource = {
+    in: 'body',
+    // The content type, which is not signed, must not choose what is read.
+    field: isWhole ? { path: path.split('.') } : fieldAt(path),
+    unit: unitOf(inputs),
+    length: inputs.webhookSignedPayloadStrategy === 'TimestampPlusToken' ? LENGTH_BESIDE_TOKEN : undefined,
+  };
+  if (isWhole || hasPart(signs, 'timestamp', 'built')) return source;
+  const isSigned = signs.some(
+    (it) => typeof it !== 'string' && it.part === 'field' && it.field.path.join('.') === path,
+  );
+  if (isSigned) return source;
+  throw new GateConfigurationError('webhookTimestampField', 'is not signed: anyone could change it');
+}
+
+function unitOf({ webhookTimestampUnit: unit = 'detect' }: WebhookInputs): TimestampSource['unit'] {
+  return unit === 'rfc3339' ? 'rfc3339Offset' : unit;
 }
 
 function notEmpty(field: keyof WebhookInputs, value: string): void {

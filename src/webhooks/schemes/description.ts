@@ -1,3 +1,4 @@
+import type { KeyEncoding } from '../../model/manifest.ts';
 import { coverageOf, gradeOf, strategyOf } from './layout.ts';
 import { BUILT_IN_SCHEMES } from './publishers/index.ts';
 import { REGISTERED, type RegisteredSpec, type SchemeRegistry } from './resolve.ts';
@@ -5,7 +6,6 @@ import {
   CAPTURED,
   type Conversation,
   type Grade,
-  type KeyEncoding,
   type PublisherValue,
   type SignatureSpec,
   type SignatureVerifier,

@@ -24,7 +24,10 @@ const READ_BY: { readonly [Name in Field]-?: (scheme: KnownScheme) => boolean } 
   webhookVerifyToken: (scheme) =>
     conversationsOf(scheme).some(({ handshakes }) => handshakes?.some((it) => it.needsVerifyToken === true) === true),
   webhookSignatureHeader: ofCustom,
+  webhookFurtherSignatureHeaders: ofDescribed,
+  webhookSignatureForm: ofCustom,
   webhookSignatureAlgorithm: ofCustom,
+  webhookKeyEncoding: ofDescribed,
   webhookSignatureEncoding: ofCustom,
   webhookSignaturePrefix: ofCustom,
   webhookSignatureMultiValueDelimiter: ofDescribed,
@@ -33,6 +36,7 @@ const READ_BY: { readonly [Name in Field]-?: (scheme: KnownScheme) => boolean } 
   webhookHeaderValuePrefix: ofDescribed,
   webhookAcceptMultipleSignatures: ofDescribed,
   webhookAcceptedVersions: ofDescribed,
+  webhookSignedPayload: ofCustom,
   webhookSignedPayloadStrategy: ofCustom,
   webhookSignedPayloadDelimiter: ofDescribed,
   webhookSignedPayloadVersion: ofDescribed,
@@ -40,6 +44,9 @@ const READ_BY: { readonly [Name in Field]-?: (scheme: KnownScheme) => boolean } 
   // Where the scheme signs no timestamp, the age of a delivery is judged by it all the same.
   webhookTimestampHeader: ofTrigger,
   webhookTimestampValueKey: ofDescribed,
+  webhookTimestampField: ofDescribed,
+  webhookTimestampUnit: ofDescribed,
+  webhookDeliveryIdHeader: ofDescribed,
   webhookRequireTimestamp: ofTrigger,
   webhookReplayToleranceSeconds: ofTrigger,
   webhookNonceHeader: ofTrigger,

@@ -44,6 +44,9 @@ interface Layout {
   readonly isBodyAlone: boolean;
 }
 
+/** Parts that tell deliveries apart as the body does. */
+const NAMED = ['header', 'query', 'path'] as const;
+
 const layouts = new WeakMap<readonly Part[], Layout & Pick<SignedText, 'timestamp'>>();
 
 /** Computed once for each list of parts and form of its timestamp. */
@@ -62,7 +65,7 @@ export function layoutOf({ signs, timestamp }: SignedText): Layout {
     hasTimestamp: hasPart(signs, 'timestamp'),
     url,
     escapedBody: escapedBody === -1 ? undefined : escapedBody,
-    isBodyAlone: signs.length === 0 || (hasPart(signs, 'body') && isAsSent && isCertain),
+    isBodyAlone: signs.length === 0 || (hasPart(signs, 'body') && isAsSent && isCertain && !hasPart(signs, ...NAMED)),
   };
   layouts.set(signs, layout);
   return layout;
@@ -79,6 +82,7 @@ export function strategyOf({ signs }: SignedText): string {
   if (hasPart(signs, 'sortedForm')) return 'UrlPlusSortedForm';
   if (hasPart(signs, 'url')) return 'UrlPlusBody';
   if (hasPart(signs, 'checksum')) return 'ChecksumLine';
+  if (hasPart(signs, 'bodyHash', ...NAMED)) return 'SignedPayload';
   if (hasPart(signs, 'field')) return hasPart(signs, 'timestamp') ? 'TimestampPlusToken' : 'BodyFields';
   if (!hasPart(signs, 'timestamp')) return 'RawBody';
   return typeof signs[0] === 'string' ? 'ColonDelimited' : 'TimestampDotBody';
@@ -140,11 +144,15 @@ function formOf(it: DeliveryPart, timestamp: TimestampSource | undefined): Form 
       return lengthOfTimestamp(timestamp) === undefined ? { isDigits: true } : { isFixed: true };
     case 'keyName':
     case 'method':
-      // The trigger knows the one, and no method is the beginning of another.
+    case 'bodyHash':
+      // The trigger knows the one, no method is the beginning of another, and digests are of one length.
       return { isFixed: true };
     case 'checksum':
       return { isDigits: true };
     case 'deliveryId':
+    case 'header':
+    case 'query':
+    case 'path':
       return { isMarked: true };
     case 'field':
       if (it.isFree === true) return {};
@@ -218,8 +226,20 @@ export function firstOf(value: SignedValue): string {
   return typeof value === 'string' ? value.slice(0, 1) : Buffer.from(value.subarray(0, 1)).toString('latin1');
 }
 
-function nameOf(it: DeliveryPart): string {
-  return it.part === 'field' ? `the member ${it.field.path.join('.')} of the body` : 'the delivery id';
+/** What a part is to a person. */
+export function nameOf(it: DeliveryPart): string {
+  switch (it.part) {
+    case 'field':
+      return `the member ${it.field.path.join('.')} of the body`;
+    case 'header':
+      return `the header ${it.name}`;
+    case 'query':
+      return `the parameter ${it.name} of the URL`;
+    case 'deliveryId':
+      return 'the delivery id';
+    default:
+      return `the ${it.part}`;
+  }
 }
 
 /** What cannot be changed without breaking the signature: only that tells a replay. */
@@ -233,7 +253,8 @@ interface Coverage {
 
 export function coverageOf(spec: SignatureSpec): Coverage {
   return {
-    body: coversBody(spec),
+    // A timestamp or an id that is not in place counts as not signed, which lowers the grade by itself.
+    body: coversBody(spec) && !openBoundaries(spec).some(({ left, right }) => hasPart([left, right], ...NAMED)),
     timestamp: spec.timestamp !== undefined && signsTimestamp(spec),
     id: isInPlace(spec, 'deliveryId', 'field'),
     url: hasPart(spec.signs, 'url'),
@@ -244,14 +265,24 @@ export function coverageOf(spec: SignatureSpec): Coverage {
 export function gradeOf(spec: SignatureSpec): Grade | null {
   if (hasPart(spec.signs, 'built')) return null;
   const { body, timestamp, id } = coverageOf(spec);
-  if (!body) return timestamp || id ? 'E' : 'F';
+  if (!body) return timestamp || id || coversBody(spec) ? 'E' : 'F';
   if (timestamp) return id ? 'A' : 'B';
   return id ? 'C' : 'D';
 }
 
 /** Whether a change of the body is certain to break the signature; an operator's own builder promises nothing. */
 export function coversBody({ signs }: SignatureSpec): boolean {
-  return hasPart(signs, 'body', 'sortedForm');
+  return hasPart(signs, 'body', 'sortedForm', 'bodyHash');
+}
+
+/** Boundaries that who holds a delivery can move. Where a URL ends is judged with each delivery, or known from elsewhere. */
+export function openBoundaries(text: SignedText): { readonly left: DeliveryPart; readonly right: DeliveryPart }[] {
+  return layoutOf(text).boundaries.flatMap(({ left: leftAt, right: rightAt, certainty, problem }) => {
+    const [left, right] = [text.signs[leftAt], text.signs[rightAt]];
+    if (certainty !== 'uncertain' || problem !== undefined || typeof left !== 'object' || typeof right !== 'object')
+      return [];
+    return left.part === 'url' || right.part === 'url' ? [] : [{ left, right }];
+  });
 }
 
 /** Whether no one can change the timestamp and keep the signature. An operator's own builder promises it. */

@@ -170,6 +170,8 @@ function completed(short: ShortSpec, inputs: WebhookInputs, builders: PayloadBui
   const spec = customSpec(
     {
       ...inputs,
+      webhookSignatureForm: undefined,
+      webhookSignedPayload: undefined,
       webhookSignatureHeader: short.headerName,
       webhookSignatureAlgorithm: short.algorithm,
       webhookSignatureEncoding: short.encoding,

@@ -1,6 +1,7 @@
-import { createPrivateKey, createPublicKey, createSecretKey, type KeyObject } from 'node:crypto';
+import { createPrivateKey, createPublicKey, createSecretKey, type JsonWebKey, type KeyObject } from 'node:crypto';
+import type { KeyEncoding } from '../../model/manifest.ts';
 import { GateConfigurationError, type LearnedKeys, type WebhookInputs, type WebhookTrigger } from '../gate.ts';
-import type { CertificateSource, Conversation, KeyEncoding, SignatureSpec } from './spec.ts';
+import type { CertificateSource, Conversation, SignatureSpec } from './spec.ts';
 import { decodeExactly, KEY_PAIRS, usesKeyPair } from './values.ts';
 
 /** A key in the form that the signature functions take. Node 24 takes 8 µs longer for an HMAC whose key is a Buffer. */
@@ -42,7 +43,13 @@ function readKey(spec: SignatureSpec, text: string, wanted: WantedKey): SchemeKe
   const kind = pairKind(spec);
   if (kind !== undefined) return (half === 'public' ? readPublicKey : readPrivateKey)(kind, text, { field, scheme });
   if (algorithm === 'token') return { kind: 'token', key: createSecretKey(Buffer.from(text)) };
-  if (algorithm === 'ed25519') return ed25519Key(ed25519Bytes(spec, text, wanted), wanted);
+  if (algorithm === 'ed25519') {
+    const raw = ed25519Bytes(spec, text);
+    if (raw !== undefined) return ed25519Key(raw, wanted);
+    if (isWrapped(text))
+      return (half === 'public' ? readPublicKey : readPrivateKey)('ed25519', text, { field, scheme });
+    throw new GateConfigurationError(field, `is not a ${half} key of ${scheme}, which is ${ed25519Form(spec)}`);
+  }
   if (
     variant !== undefined &&
     text.startsWith(half === 'public' ? variant.privateKeyPrefix : variant.publicKeyPrefix)
@@ -64,9 +71,9 @@ function readName({ keyIs, keyForm }: CertificateSource, text: string, field: st
   return { kind: 'name', key: createSecretKey(Buffer.from(text)), name: text };
 }
 
-type PairKind = 'ecdsaP256' | 'rsa';
+type PairKind = 'ecdsaP256' | 'rsa' | 'ed25519';
 
-/** Of keys that come as PEM or DER. */
+/** Of keys that never come as they are. */
 function pairKind({ algorithm }: SignatureSpec): PairKind | undefined {
   const kind = usesKeyPair(algorithm) ? KEY_PAIRS[algorithm].kind : undefined;
   return kind === 'ed25519' ? undefined : kind;
@@ -81,10 +88,11 @@ interface KeyPlace {
   readonly scheme: string;
 }
 
-/** PEM, or the base64 of its DER: SPKI, as publishers show it. */
+/** PEM, JWK, or the base64 of its DER: SPKI, as publishers show it. */
 export function readPublicKey(kind: PairKind, text: string, place: KeyPlace): SchemeKey {
   const { field, scheme } = place;
-  if (/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text)) {
+  // From a private key Node makes the public one.
+  if (/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text) || jwkOf(text)?.d !== undefined) {
     throw new GateConfigurationError(field, `is a private key; ${scheme} verifies with the publisher's public key`);
   }
   if (/-----BEGIN CERTIFICATE-----/.test(text)) {
@@ -95,31 +103,56 @@ export function readPublicKey(kind: PairKind, text: string, place: KeyPlace): Sc
   const isPrivate = orUndefined(() => createPrivateKey(keySource(text, 'pkcs8'))) !== undefined;
   const what = isPrivate
     ? `is a private key; ${scheme} verifies with the publisher's public key`
-    : `is not a public key of ${scheme}, which is PEM (BEGIN PUBLIC KEY) or the base64 of SPKI`;
+    : `is not a public key of ${scheme}, which is PEM (BEGIN PUBLIC KEY), a JWK or the base64 of SPKI`;
   throw new GateConfigurationError(field, what);
 }
 
-/** For signing a test delivery: PEM, or the base64 of PKCS #8. */
+/** For signing a test delivery: PEM, JWK, or the base64 of PKCS #8. */
 function readPrivateKey(kind: PairKind, text: string, place: KeyPlace): SchemeKey {
   const key = orUndefined(() => createPrivateKey(keySource(text, 'pkcs8')));
   if (key !== undefined) return { kind, key: checkedKey(key, kind, place) };
-  const what = `is not a private key of ${place.scheme}, which is PEM (BEGIN PRIVATE KEY) or the base64 of PKCS #8`;
+  const what = `is not a private key of ${place.scheme}, which is PEM (BEGIN PRIVATE KEY), a JWK or the base64 of PKCS #8`;
   throw new GateConfigurationError(place.field, what);
 }
 
 function keySource<Type extends 'spki' | 'pkcs8'>(text: string, type: Type) {
-  if (text.includes('-----BEGIN')) return { key: text, format: 'pem' as const };
+  // Line ends are often written as \\n in a variable.
+  if (text.includes('-----BEGIN')) return { key: text.replaceAll('\\n', '\n'), format: 'pem' as const };
+  const jwk = jwkOf(text);
+  if (jwk !== undefined) return { key: jwk, format: 'jwk' as const };
   return { key: decodeExactly(text.replace(/\s/g, ''), 'base64') ?? Buffer.alloc(0), format: 'der' as const, type };
 }
+
+function jwkOf(text: string): JsonWebKey | undefined {
+  const jwk = orUndefined((): unknown => JSON.parse(text));
+  return typeof jwk === 'object' && jwk !== null && 'kty' in jwk ? (jwk as JsonWebKey) : undefined;
+}
+
+/** Whether a text is an Ed25519 key in a form of its own, and not its bytes. */
+function isWrapped(text: string): boolean {
+  const der = decodeExactly(text.replace(/\s/g, ''), 'base64');
+  return text.includes('-----BEGIN') || jwkOf(text) !== undefined || DER_LENGTHS.includes(der?.length ?? 0);
+}
+
+const DER_LENGTHS = [SPKI_PREFIX.length + KEY_BYTES, PKCS8_PREFIX.length + KEY_BYTES];
+
+/** What Node calls each kind of key, and a person. */
+const WANTED: Readonly<Record<PairKind, readonly [string, string]>> = {
+  rsa: ['rsa', 'RSA'],
+  ecdsaP256: ['prime256v1', 'ECDSA on the curve P-256'],
+  ed25519: ['ed25519', 'Ed25519'],
+};
 
 /** A key of another kind would verify nothing, and one that is weak anything. */
 function checkedKey(key: KeyObject, kind: PairKind, { field, scheme }: KeyPlace): KeyObject {
   const { asymmetricKeyType, asymmetricKeyDetails: details = {} } = key;
-  const wanted = kind === 'rsa' ? 'RSA' : 'ECDSA on the curve P-256';
   const given = details.namedCurve ?? asymmetricKeyType ?? 'unknown';
-  const isOfKind = kind === 'rsa' ? asymmetricKeyType === 'rsa' : asymmetricKeyType === 'ec' && given === 'prime256v1';
-  if (!isOfKind)
+  const [type, wanted] = WANTED[kind];
+  if (given !== type)
     throw new GateConfigurationError(field, `is a key of the kind ${given}; ${scheme} signs with ${wanted}`);
+  if (kind === 'ed25519' && key.type === 'public') {
+    refuseWeakPoint(Buffer.from(key.export({ format: 'jwk' }).x ?? '', 'base64url'), field);
+  }
   if (kind !== 'rsa') return key;
   const { modulusLength = 0, publicExponent = 0n } = details;
   if (modulusLength < MIN_RSA_BITS) {
@@ -151,13 +184,18 @@ const ENCODED: Readonly<Record<KeyEncoding, string>> = {
   hex: 'hex',
 };
 
-/** The key of a scheme that knows Ed25519 alone: raw, as the publisher shows it. */
-function ed25519Bytes({ keyEncoding = 'utf8', name }: SignatureSpec, text: string, { field, half }: WantedKey): Buffer {
-  const bytes = decodeKey(text, keyEncoding);
-  if (bytes?.length === KEY_BYTES) return bytes;
-  const form = keyEncoding === 'utf8' ? '' : ` in ${ENCODED[keyEncoding]}`;
-  throw new GateConfigurationError(field, `is not a ${half} key of ${name}, which is ${KEY_BYTES} bytes${form}`);
+/** The key of a scheme that knows Ed25519 alone, raw, as the publisher shows it; undefined where it is none. */
+function ed25519Bytes({ keyEncoding }: SignatureSpec, text: string): Buffer | undefined {
+  const encodings = keyEncoding === undefined ? RAW_ENCODINGS : [keyEncoding];
+  return encodings.map((encoding) => decodeKey(text, encoding)).find((bytes) => bytes?.length === KEY_BYTES);
 }
+
+function ed25519Form({ keyEncoding }: SignatureSpec): string {
+  const encodings = keyEncoding === undefined ? RAW_ENCODINGS : [keyEncoding];
+  return `${KEY_BYTES} bytes in ${encodings.map((encoding) => ENCODED[encoding]).join(' or ')}, PEM or a JWK`;
+}
+
+const RAW_ENCODINGS = ['hex', 'base64'] as const;
 
 function decodeKey(text: string, encoding: KeyEncoding): Buffer | undefined {
   if (encoding === 'utf8') return Buffer.from(text);

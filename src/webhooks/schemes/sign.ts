@@ -9,6 +9,7 @@ import type { BodyField, SignatureSpec, SpecAlgorithm } from './spec.ts';
 import {
   bodyReader,
   encodeDigest,
+  headerOf,
   isObject,
   KEY_PAIRS,
   mediaTypeOf,
@@ -28,6 +29,8 @@ export interface SigningRequest {
   readonly timestampMs: number;
   readonly deliveryId: string;
   readonly contentType?: string | undefined;
+  /** Others that are sent; what the scheme signs of them is made up where it is not among them. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
 /** What is to be sent. Body and URL are the given ones, but where the scheme keeps something in them. */
@@ -73,10 +76,10 @@ export function signDelivery(request: SigningRequest): SignedDelivery {
   const unsigned = withSignedFields(request);
   const url = signedUrl(request);
   const key = signingKey(spec, request.key);
-  const signature = signatureText(spec, key, signedBytes(request, unsigned, url));
+  const headers = signedHeaders(request);
+  const signature = signatureText(spec, key, signedBytes(request, unsigned, { url, headers }));
   const family = spec.headers[0];
   const timestamp = timestampText(request.timestampMs, spec.timestamp?.unit ?? 'seconds');
-  const headers: Record<string, string> = contentType === undefined ? {} : { 'content-type': contentType };
   if (family?.timestamp !== undefined) headers[family.timestamp] = timestamp;
   if (family?.deliveryId !== undefined) headers[family.deliveryId] = request.deliveryId;
   if (family !== undefined) headers[family.signature] = headerLine(spec, key, { signature, timestamp });
@@ -97,6 +100,22 @@ function signingKey(spec: SignatureSpec, text: string): SchemeKey {
   }
 }
 
+/** The content type, and what the scheme signs besides its own headers. */
+function signedHeaders({ spec, contentType, deliveryId, headers: given = {} }: SigningRequest): Record<string, string> {
+  const headers: Record<string, string> = contentType === undefined ? {} : { 'content-type': contentType };
+  for (const name of namesOf(spec, 'header')) headers[name] ??= headerOf(lowerCase(given), name) ?? deliveryId;
+  return headers;
+}
+
+/** Of headers, or of parameters of the query, that the scheme signs. */
+function namesOf({ signs }: SignatureSpec, kind: 'header' | 'query'): string[] {
+  return signs.flatMap((it) => (typeof it !== 'string' && it.part === kind ? [it.name] : []));
+}
+
+function lowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}
+
 /** The body with the timestamp and the token in it, where the scheme keeps them there. */
 function withSignedFields(request: SigningRequest): Buffer {
   const { spec, contentType } = request;
@@ -112,20 +131,28 @@ function withSignedFields(request: SigningRequest): Buffer {
   return insertions.reduce((body, insertion) => withField(body, contentType, insertion), request.body);
 }
 
-/** A body that is not a form is covered by its hash in the URL alone. */
-function signedUrl({ spec, body, url, contentType }: SigningRequest): string {
+/** With the parameters that the scheme signs. A body that is not a form is covered by its hash in the URL alone. */
+function signedUrl({ spec, body, url: given, contentType, deliveryId }: SigningRequest): string {
+  const missing = namesOf(spec, 'query').filter((name) => !new URL(given).searchParams.has(name));
+  const url = missing.reduce((all, name) => withParameter(all, encodeURIComponent(name), deliveryId), given);
   const isForm = contentType !== undefined && mediaTypeOf({ 'content-type': contentType }) === URL_ENCODED_FORM;
   if (!hasPart(spec.signs, 'sortedForm') || body.length === 0 || isForm) return url;
-  const bare = withoutFragment(url);
-  const hash = createHash('sha256').update(body).digest('hex');
-  return `${bare}${bare.includes('?') ? '&' : '?'}${BODY_HASH_PARAMETER}=${hash}`;
+  return withParameter(url, BODY_HASH_PARAMETER, createHash('sha256').update(body).digest('hex'));
 }
 
-function signedBytes(request: SigningRequest, body: Buffer, url: string): SignedBytes {
-  const { spec, deliveryId, contentType } = request;
+function withParameter(url: string, name: string, value: string): string {
+  const bare = withoutFragment(url);
+  return `${bare}${bare.includes('?') ? '&' : '?'}${name}=${encodeURIComponent(value)}`;
+}
+
+function signedBytes(
+  request: SigningRequest,
+  body: Buffer,
+  { url, headers }: { url: string; headers: Readonly<Record<string, string>> },
+): SignedBytes {
+  const { spec, deliveryId } = request;
   const timestamp = spec.timestamp && timestampText(request.timestampMs, spec.timestamp.unit);
   const { pathname, search } = new URL(url);
-  const headers: Record<string, string> = contentType === undefined ? {} : { 'content-type': contentType };
   const delivery = {
     id: deliveryId,
     receivedAt: request.timestampMs,
@@ -163,10 +190,18 @@ function headerLine(
   const { multiValue, headerValuePrefix = '' } = spec;
   if (multiValue === undefined) return `${headerValuePrefix}${signature}`;
   const valueKey = key.kind === 'ed25519' ? spec.ed25519?.valueKey : multiValue.valueKeys[0];
-  const segments: [string | undefined, string][] = [[valueKey, signature]];
+  const segments: [string, string][] = [[valueKey ?? '', signature]];
   if (spec.timestamp?.in === 'signature') segments.unshift([spec.timestamp.valueKey, timestamp]);
-  const line = segments.map((segment) => segment.join(multiValue.keyValueSeparator)).join(multiValue.delimiter);
+  const { keyValueSeparator, delimiter } = multiValue;
+  if (keyValueSeparator === undefined) return `${headerValuePrefix}${inPlaces(segments).join(delimiter)}`;
+  const line = segments.map((segment) => segment.join(keyValueSeparator)).join(delimiter);
   return `${headerValuePrefix}${line}`;
+}
+
+/** Values at the places that are their keys, and something that is not read at the others. */
+function inPlaces(segments: readonly (readonly [string, string])[]): string[] {
+  const length = Math.max(...segments.map(([place]) => Number(place))) + 1;
+  return Array.from({ length }, (_, at) => segments.find(([place]) => Number(place) === at)?.[1] ?? '-');
 }
 
 /** The body with one field set; untouched where the field holds that value already, so that its bytes stay. */

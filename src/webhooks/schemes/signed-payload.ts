@@ -4,7 +4,7 @@ import type { Delivery, Reason } from '../../model/delivery.ts';
 import { decodeForm, type FormField, URL_ENCODED_FORM } from '../../model/form.ts';
 import { firstOf, layoutOf, type SignedText, type SignedValue } from './layout.ts';
 import type { BuiltPart, DeliveryPart, FieldPart, UrlPart } from './spec.ts';
-import { type BodyReader, bytesAsText, decodeDigest, mediaTypeOf, parseJson } from './values.ts';
+import { type BodyReader, bytesAsText, decodeDigest, headerOf, mediaTypeOf, parseJson } from './values.ts';
 
 /** The bytes that a signature covers, in order and in parts, so that a large body is not copied. */
 export type SignedBytes = readonly Uint8Array[];
@@ -117,6 +117,15 @@ function readPart(part: DeliveryPart, input: PayloadInput): SignedValue | Incomp
     case 'url':
       // Filled in later: a publisher may write it in several ways.
       return '';
+    case 'path':
+      return /^[a-z+.-]+:\/\/[^/?#]*([^?#]*)/i.exec(input.publicUrl)?.[1] || '/';
+    case 'query':
+      return queryValue(part.name, input);
+    case 'header':
+      // An empty value would be as good as none, and so would be what a sender leaves out.
+      return headerOf(delivery.headers, part.name) || malformed(`header ${part.name}, which is signed, is absent`);
+    case 'bodyHash':
+      return createHash('sha256').update(delivery.body).digest('hex');
     case 'sortedForm':
       return signedForm(input);
     case 'checksum':
@@ -129,6 +138,16 @@ function readPart(part: DeliveryPart, input: PayloadInput): SignedValue | Incomp
     case 'built':
       return builtValue(part, input);
   }
+}
+
+/** Of two with one name, each reader would take another one. */
+function queryValue(name: string, { publicUrl }: PayloadInput): string | Incomplete {
+  const query = withoutFragment(publicUrl).split('?').slice(1).join('?');
+  const [value = '', ...others] = new URLSearchParams(query).getAll(name);
+  if (value === '') return malformed(`the parameter ${name} of the URL, which is signed, is absent`);
+  return others.length > 0
+    ? malformed(`the parameter ${name} of the URL, which is signed, is there twice`)
+    : bytesAsText(value);
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Delivery } from '../../model/delivery.ts';
-import type { SignatureAlgorithm, SignatureEncoding } from '../../model/manifest.ts';
+import type { KeyEncoding, SignatureAlgorithm, SignatureEncoding } from '../../model/manifest.ts';
 import type { AcceptedResponse, Handshake } from './handshake.ts';
 
 /**
@@ -60,6 +60,7 @@ export interface SignatureSpec extends Conversation {
    * A second delivery then starts no run, if the signature covers the id. Never for ids of objects, or of lists of events.
    */
   readonly eventIdSource?: string | undefined;
+  /** `utf8` where not given; a raw Ed25519 key is then in hex or base64. */
   readonly keyEncoding?: KeyEncoding | undefined;
   /** What `sluice send` sends where it is given no body. */
   readonly sample?: SampleDelivery | undefined;
@@ -146,18 +147,17 @@ interface PrefixedAlgorithm {
   readonly prefix: string;
 }
 
-/** UTF-8 text as it is; base64; base64 behind an optional `whsec_`; hex. */
-export type KeyEncoding = 'utf8' | 'base64' | 'whsec' | 'hex';
-
 export interface MultiValue {
-  /** Between segments. */
+  /** Between segments, as the publisher writes it. */
   readonly delimiter: string;
-  /** Between a segment's key and its value. */
-  readonly keyValueSeparator: string;
+  /** Between a segment's key and its value. Absent where segments have no keys: then their places, from 0 on, are what they are called. */
+  readonly keyValueSeparator?: string | undefined;
   /** Keys of segments that carry signatures; the first is what the signer sends. */
   readonly valueKeys: readonly string[];
-  /** Whether every matching segment is a candidate, or only the first. */
+  /** Whether every matching segment is a candidate, or only the first. Of segments without keys all behind the last place are. */
   readonly acceptsMultiple: boolean;
+  /** Whether spaces around delimiter, keys and values do not count. */
+  readonly isTrimmed?: boolean | undefined;
 }
 
 interface Ed25519Variant {
@@ -172,12 +172,33 @@ interface Ed25519Variant {
 export type Part = string | DeliveryPart;
 
 export type DeliveryPart =
-  /** `keyName` is what the trigger's key names, in a scheme whose publisher has certificates. `checksum` is the CRC-32 of the body, in decimal. */
-  | { readonly part: 'timestamp' | 'deliveryId' | 'method' | 'sortedForm' | 'checksum' | 'keyName' }
+  /**
+   * `path` is that of the URL, without its query. `bodyHash` is the SHA-256 of the body, in hex, and `checksum` its CRC-32, in
+   * decimal. `keyName` is what the trigger's key names, in a scheme whose publisher has certificates.
+   */
+  | {
+      readonly part:
+        | 'timestamp'
+        | 'deliveryId'
+        | 'method'
+        | 'path'
+        | 'sortedForm'
+        | 'bodyHash'
+        | 'checksum'
+        | 'keyName';
+    }
+  | NamedPart
   | BodyPart
   | UrlPart
   | FieldPart
   | BuiltPart;
+
+/** A header, as it was on the wire, or a parameter of the query, decoded; each must be there once. */
+interface NamedPart {
+  readonly part: 'header' | 'query';
+  /** Of a header in lower case. */
+  readonly name: string;
+}
 
 interface BodyPart {
   readonly part: 'body';
@@ -272,9 +293,13 @@ export const part = {
   deliveryId: { part: 'deliveryId' },
   method: { part: 'method' },
   url: { part: 'url' },
+  path: { part: 'path' },
   sortedForm: { part: 'sortedForm' },
+  bodyHash: { part: 'bodyHash' },
   checksum: { part: 'checksum' },
   keyName: { part: 'keyName' },
+  header: (name: string): NamedPart => ({ part: 'header', name }),
+  query: (name: string): NamedPart => ({ part: 'query', name }),
   field: (path: readonly string[], options: Omit<FieldPart, 'part' | 'field'> = {}): FieldPart => ({
     part: 'field',
     field: { path },

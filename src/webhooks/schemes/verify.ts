@@ -305,15 +305,26 @@ function headersByAnyName(
 /** The line's segments; undefined where it is absent, does not have the form, or is not a list. */
 function segmentsOf(spec: SignatureSpec, line: string | undefined): readonly Segment[] | undefined {
   const value = line === undefined ? undefined : withoutLinePrefix(spec, line);
-  if (spec.multiValue === undefined || value === undefined) return undefined;
-  const { delimiter, keyValueSeparator } = spec.multiValue;
-  const parts = value.split(delimiter, MAX_SEGMENTS + 1);
+  const { multiValue } = spec;
+  if (multiValue === undefined || value === undefined) return undefined;
+  const { delimiter, keyValueSeparator, isTrimmed = false } = multiValue;
+  const parts = value.split((isTrimmed && delimiter.trim()) || delimiter, MAX_SEGMENTS + 1);
   if (parts.length > MAX_SEGMENTS) return undefined;
+  const bare = (text: string) => (isTrimmed ? text.trim() : text);
+  if (keyValueSeparator === undefined) {
+    return parts.map((part, at) => ({ key: placeOf(at, multiValue), value: bare(part) }));
+  }
   return parts.flatMap((part) => {
     const separator = part.indexOf(keyValueSeparator);
     if (separator === -1) return [];
-    return [{ key: part.slice(0, separator), value: part.slice(separator + keyValueSeparator.length) }];
+    return [{ key: bare(part.slice(0, separator)), value: bare(part.slice(separator + keyValueSeparator.length)) }];
   });
+}
+
+/** Where several signatures may come, they are the last of the list. */
+function placeOf(at: number, { valueKeys, acceptsMultiple }: MultiValue): string {
+  const last = Number(valueKeys.at(-1));
+  return String(acceptsMultiple && at > last ? last : at);
 }
 
 function withoutLinePrefix(spec: SignatureSpec, line: string): string | undefined {

@@ -90,6 +90,21 @@ const FIELDS: Readonly<Record<keyof WebhookInputs, Field>> = {
   webhookAllowSha1: flag(false),
   webhookSandbox: flag(false),
   webhookSignatureHeader: readAnew('X-A', 'X-B'),
+  webhookFurtherSignatureHeaders: {
+    ladders: [[none, ['X-A'], ['X-A', 'X-B']]],
+    same: [
+      [
+        ['X-A', 'X-B'],
+        ['x-b', 'x-a'],
+      ],
+    ],
+  },
+  webhookSignatureForm: readAnew('v1={signature}', 'v2={signature}'),
+  webhookKeyEncoding: readAnew('hex', 'base64'),
+  webhookSignedPayload: readAnew('{body}', '{url}{body}'),
+  webhookTimestampField: readAnew('at', 'sent.at'),
+  webhookTimestampUnit: readAnew('seconds', 'milliseconds'),
+  webhookDeliveryIdHeader: readAnew('X-A', 'X-B'),
   webhookSignatureAlgorithm: readAnew('sha256', 'sha512'),
   webhookSignatureEncoding: readAnew('hexLower', 'base64'),
   webhookSignaturePrefix: readAnew('v1=', 'v2='),

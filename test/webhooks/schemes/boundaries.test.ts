@@ -5,10 +5,17 @@ import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { replayGate } from '../../../src/webhooks/gates/replay.ts';
 import { customSpec } from '../../../src/webhooks/schemes/custom.ts';
 import { hasPart, layoutOf, type SignedText } from '../../../src/webhooks/schemes/layout.ts';
+import { parseSigned } from '../../../src/webhooks/schemes/notation.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
 import { calledUrl, signedPayload } from '../../../src/webhooks/schemes/signed-payload.ts';
-import { type Part, type PayloadBuilder, part, type SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
+import {
+  type DeliveryPart,
+  type Part,
+  type PayloadBuilder,
+  part,
+  type SignatureSpec,
+} from '../../../src/webhooks/schemes/spec.ts';
 import { bodyReader, readTimestamp } from '../../../src/webhooks/schemes/values.ts';
 import { builtIn, deliveryOf, judge, NOW, settingsOf, signsMembers, triggerOf } from './fixtures.ts';
 
@@ -20,6 +27,9 @@ interface Reading {
   readonly body: string;
   /** With its query. */
   readonly url: string;
+  /** Of a header and of a parameter of the query that are signed. */
+  readonly header: string;
+  readonly query: string;
 }
 
 const BUILDERS: Record<string, PayloadBuilder> = {
@@ -71,6 +81,15 @@ const TEXTS: SignedText[] = [
   { signs: [part.body, '..', token()] },
   { signs: [part.body, part.url] },
   { signs: [part.deliveryId, part.url] },
+  ...['{header:x-h}.{body}', '{body}|{header:x-h}', '{query:q}:{header:x-h}:{body}', '{method}{header:x-h}'].map(
+    (text) => ({
+      signs: parseSigned(text),
+    }),
+  ),
+  ...['{timestamp}.{header:x-h}.{body}', '{id}.{header:x-h}.{query:q}.{timestamp}.{body}'].map((text) => ({
+    signs: parseSigned(text),
+    timestamp: SECONDS,
+  })),
 ];
 
 const nameOf = ({ signs, timestamp }: SignedText) =>
@@ -94,17 +113,28 @@ const urls = fc
   .array(fc.constantFrom('?', '&', 'a=1', '=https://', '.'), { maxLength: 3 })
   .map((pieces) => `https://a.example/in${pieces.length === 0 ? '' : `?${pieces.join('')}`}`);
 const tokens = texts.map((text) => text.replaceAll('§', 's'));
-const readingsToTry = fc.record({ id: texts, timestamp: times, token: tokens, body: texts, url: urls });
+const readingsToTry = fc.record({
+  id: texts,
+  timestamp: times,
+  token: tokens,
+  body: texts,
+  url: urls,
+  header: texts,
+  query: tokens,
+});
 const URL_FORM = /^https:\/\/a\.example\/in(?:\?[ -~]*)?$/;
 
 /** The signed bytes; undefined where the verifier would not take such a delivery. */
-function bytesOf(text: SignedText, { id, timestamp, token: value, body, url }: Reading): string | undefined {
+function bytesOf(
+  text: SignedText,
+  { id, timestamp, token: value, body, url, header, query }: Reading,
+): string | undefined {
   const { timestamp: source } = text;
   if (source !== undefined && !Number.isFinite(readTimestamp(timestamp, source).ms)) return undefined;
   if (!URL_FORM.test(url)) return undefined;
   const payload = signedPayload(text, {
-    delivery: deliveryOf({ body: Buffer.from(body, 'latin1') }),
-    publicUrl: url,
+    delivery: deliveryOf({ body: Buffer.from(body, 'latin1'), headers: { 'x-h': header } }),
+    publicUrl: hasPart(text.signs, 'query') ? `https://a.example/in?q=${encodeURIComponent(query)}` : url,
     sentQuery: url.slice('https://a.example/in'.length),
     timestamp,
     deliveryId: id,
@@ -119,6 +149,8 @@ const KEY_OF_PART: Partial<Record<string, keyof Reading>> = {
   field: 'token',
   body: 'body',
   url: 'url',
+  header: 'header',
+  query: 'query',
 };
 
 /** Every way in which the bytes can be cut into the parts again, each with any length. */
@@ -150,7 +182,15 @@ function* cuts(signs: readonly Part[], bytes: string, reading: Reading): Generat
 
 /** The different deliveries that have these signed bytes. */
 function readings(text: SignedText, bytes: string): Set<string> {
-  const none: Reading = { id: 'i', timestamp: exampleTime(text), token: 't', body: '', url: 'https://a.example/in' };
+  const none: Reading = {
+    id: 'i',
+    timestamp: exampleTime(text),
+    token: 't',
+    body: '',
+    url: 'https://a.example/in',
+    header: 'h',
+    query: 'q',
+  };
   const fitting = [...cuts(text.signs, bytes, none)].filter((reading) => bytesOf(text, reading) === bytes);
   return new Set(fitting.map((reading) => JSON.stringify(reading)));
 }
@@ -166,7 +206,7 @@ const isUncertain = (text: SignedText) => layoutOf(text).boundaries.some(({ cert
 function deliveriesToTry(text: SignedText, count: number): Reading[] {
   const lengths = text.signs.flatMap((it) => (typeof it !== 'string' && it.part === 'field' ? it.field.length : []));
   const honest = { id: 'a', timestamp: exampleTime(text), token: 'x'.repeat(lengths[0] ?? 1), body: '{}' };
-  return [{ ...honest, url: 'https://a.example/in' }, ...fc.sample(readingsToTry, count)];
+  return [{ ...honest, url: 'https://a.example/in', header: 'h', query: 'q' }, ...fc.sample(readingsToTry, count)];
 }
 
 /** How many deliveries have the signed bytes of this one; 0 if the verifier would not take it. */
@@ -195,6 +235,9 @@ it.each(
     { signs: [part.body, token()] },
     { signs: [part.body, '.', part.body, token()] },
     { signs: [part.url, part.body] },
+    { signs: parseSigned('{header:x-h}{body}') },
+    { signs: parseSigned('{header:x-h}{timestamp}'), timestamp: SECONDS },
+    { signs: parseSigned('{query:q}{header:x-h}') },
   ].map((text) => [nameOf(text), text] as const),
 )('where a boundary is uncertain, two deliveries have the same signed bytes: %s', (_name, text) => {
   expect(isUncertain(text)).toBe(true);
@@ -202,7 +245,8 @@ it.each(
 });
 
 it('no two deliveries have the same signed bytes in any list of parts whose boundaries are not uncertain', () => {
-  const all = [part.deliveryId, part.timestamp, part.body, part.url, part.method, token(), token(3)];
+  const all: DeliveryPart[] = [part.deliveryId, part.timestamp, part.body, part.url, part.method, token(), token(3)];
+  all.push(part.header('x-h'), part.query('q'));
   const gaps = fc.constantFrom('', '', '.', ':', '..', '1', '|', 'a', '\n');
   const lists = fc
     .tuple(fc.shuffledSubarray(all, { minLength: 2, maxLength: 3 }), fc.array(gaps, { minLength: 3, maxLength: 3 }))
