@@ -3,7 +3,7 @@ import { LinearWebhookClient } from '@linear/sdk/webhooks';
 import { sign as octokitSign, verify as octokitVerify } from '@octokit/webhooks-methods';
 import { Webhook as StandardWebhook } from 'standardwebhooks';
 import { Webhook as SvixWebhook } from 'svix';
-import { adyen } from '../../src/webhooks/schemes/publishers/adyen.ts';
+import { builtIn } from '../webhooks/schemes/fixtures.ts';
 import { BY_HAND } from './by-hand.ts';
 import {
   adyenHmac,
@@ -333,7 +333,7 @@ export const SDKS: readonly Sdk[] = [
     key: '44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056',
     otherKey: '00782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056',
     contentType: JSON_TYPE,
-    body: adyen.sample?.body ?? '',
+    body: builtIn('Adyen').sample?.body ?? '',
     canSign: true,
     sign: (delivery, key) => {
       const body = JSON.parse(delivery.body);

@@ -3,10 +3,9 @@ import type { LoadedFlow } from '../../src/manifest/load.ts';
 import { WEBHOOK_FIELDS, type WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { webhookChecks } from '../../src/webhooks/checks.ts';
 import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
-import { gitHub } from '../../src/webhooks/schemes/publishers/github.ts';
 import { createSchemeRegistry, listSchemes, resolveScheme } from '../../src/webhooks/schemes/resolve.ts';
 import { sampleSettings, sampleTrigger } from './samples.ts';
-import { KEYS } from './schemes/fixtures.ts';
+import { builtIn, KEYS } from './schemes/fixtures.ts';
 
 const verify = () => ({ outcome: 'verified' as const });
 const answer = () => ({ statusCode: 200, contentType: 'text/plain', body: '' });
@@ -18,7 +17,7 @@ const schemes = createSchemeRegistry({
     { name: 'Greeter', verify, handshakes: [{ ...handshake, needsVerifyToken: true }] },
   ],
   specs: [
-    { ...gitHub, name: 'Forge' },
+    { ...builtIn('GitHub'), name: 'Forge' },
     { name: 'Short', headerName: 'X-Short', algorithm: 'sha1', encoding: 'hexLower', signedPayloadStrategy: 'RawBody' },
   ],
 });
@@ -89,7 +88,7 @@ const DESCRIBED = ['Short', 'Custom'];
 /** Schemes that read a field, in the order of the list; every scheme goes with a field that is not here. */
 const READERS: Partial<Record<keyof WebhookInputs, readonly string[]>> = {
   webhookLearnKey: ['Asana'],
-  webhookAllowSha1: ['Short', 'GitHubLegacy', 'Twilio', 'Trello', 'Vercel', 'Intercom', 'AmazonSns', 'Custom'],
+  webhookAllowSha1: ['Short', 'AmazonSns', 'GitHubLegacy', 'Intercom', 'Trello', 'Twilio', 'Vercel', 'Custom'],
   webhookSandbox: ['PayPal'],
   webhookVerifyToken: ['Greeter', 'Meta'],
   webhookSignatureHeader: CUSTOM,

@@ -8,11 +8,13 @@ import type { Reason } from '../../model/delivery.ts';
 export interface Handshake {
   /** The publisher's own name for it. */
   readonly name: string;
-  readonly method: 'GET' | 'HEAD' | 'POST';
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'OPTIONS';
   /** The publisher signs it: it is answered only after its signature verified, whatever the enforcement mode. */
   readonly needsVerification: boolean;
   /** Whether it is answered only to who knows the trigger's verify token. */
   readonly needsVerifyToken?: boolean | undefined;
+  /** One that fails is answered without a body. */
+  readonly failsEmpty?: boolean | undefined;
   /** Whether the request is this handshake, signed or not: then it is never taken as a delivery. */
   recognises(request: HandshakeRequest): boolean;
   /**
@@ -44,6 +46,8 @@ export interface HandshakeRequest {
   readonly keys: { readonly current: string | undefined; readonly previous: string | undefined };
   /** The trigger's own, which the publisher was given too. */
   readonly verifyToken?: string | undefined;
+  /** The URL that the publisher called, as it knows it. */
+  readonly publicUrl?: string | undefined;
 }
 
 /** The answer to a handshake that fails, in every mode. */
@@ -74,15 +78,6 @@ export interface RecognisedHandshake {
   /** Present where a URL has to be called; undefined in it where this one brings none that may be. */
   readonly visit?: { readonly url: string | undefined } | undefined;
 }
-
-/** Sent once, unsigned and empty, to see whether a URL answers. */
-export const headTest: Handshake = {
-  name: 'HEAD',
-  method: 'HEAD',
-  needsVerification: false,
-  recognises: () => true,
-  answer: () => ({ statusCode: 200, contentType: 'text/plain', body: '' }),
-};
 
 /** The first handshake that the request is. Whether it needs a verified request is enforced here. */
 export function recogniseHandshake(
@@ -119,16 +114,6 @@ function recognises(handshake: Handshake, request: HandshakeRequest): boolean {
   } catch {
     return false;
   }
-}
-
-// An echo to arbitrary senders must not contain anything that a browser could execute.
-const CHALLENGE = /^[A-Za-z0-9._~+/=-]{1,256}$/;
-
-/** The challenge as plain text and as nothing else; undefined where it is not a challenge. */
-export function echo(challenge: unknown): HandshakeAnswer | undefined {
-  if (typeof challenge !== 'string' || !CHALLENGE.test(challenge)) return undefined;
-  const headers = { 'x-content-type-options': 'nosniff' };
-  return { statusCode: 200, contentType: 'text/plain', body: challenge, headers };
 }
 
 /** Compares in a time that tells nothing, not even the length. */

@@ -150,10 +150,11 @@ function formOf(it: DeliveryPart, timestamp: TimestampSource | undefined): Form 
     case 'checksum':
       return { isDigits: true };
     case 'deliveryId':
-    case 'header':
-    case 'query':
     case 'path':
       return { isMarked: true };
+    case 'header':
+    case 'query':
+      return it.length === undefined ? { isMarked: true } : { isFixed: true };
     case 'field':
       if (it.isFree === true) return {};
       return it.isLine === true || it.field.length !== undefined ? { isFixed: true } : { isMarked: true };

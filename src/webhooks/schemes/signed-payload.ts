@@ -2,8 +2,8 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { Delivery, Reason } from '../../model/delivery.ts';
 import { decodeForm, type FormField, URL_ENCODED_FORM } from '../../model/form.ts';
-import { firstOf, layoutOf, type SignedText, type SignedValue } from './layout.ts';
-import type { BuiltPart, DeliveryPart, FieldPart, UrlPart } from './spec.ts';
+import { firstOf, layoutOf, nameOf, type SignedText, type SignedValue } from './layout.ts';
+import type { BuiltPart, DeliveryPart, FieldPart, NamedPart, UrlPart } from './spec.ts';
 import { type BodyReader, bytesAsText, decodeDigest, headerOf, mediaTypeOf, parseJson } from './values.ts';
 
 /** The bytes that a signature covers, in order and in parts, so that a large body is not copied. */
@@ -120,10 +120,8 @@ function readPart(part: DeliveryPart, input: PayloadInput): SignedValue | Incomp
     case 'path':
       return /^[a-z+.-]+:\/\/[^/?#]*([^?#]*)/i.exec(input.publicUrl)?.[1] || '/';
     case 'query':
-      return queryValue(part.name, input);
     case 'header':
-      // An empty value would be as good as none, and so would be what a sender leaves out.
-      return headerOf(delivery.headers, part.name) || malformed(`header ${part.name}, which is signed, is absent`);
+      return namedValue(part, input);
     case 'bodyHash':
       return createHash('sha256').update(delivery.body).digest('hex');
     case 'sortedForm':
@@ -140,14 +138,20 @@ function readPart(part: DeliveryPart, input: PayloadInput): SignedValue | Incomp
   }
 }
 
-/** Of two with one name, each reader would take another one. */
-function queryValue(name: string, { publicUrl }: PayloadInput): string | Incomplete {
+/** What is empty is as good as what is not there, and of two parameters with one name each reader would take another one. */
+function namedValue(part: NamedPart, { delivery, publicUrl }: PayloadInput): string | Incomplete {
+  const { name, length } = part;
   const query = withoutFragment(publicUrl).split('?').slice(1).join('?');
-  const [value = '', ...others] = new URLSearchParams(query).getAll(name);
-  if (value === '') return malformed(`the parameter ${name} of the URL, which is signed, is absent`);
-  return others.length > 0
-    ? malformed(`the parameter ${name} of the URL, which is signed, is there twice`)
-    : bytesAsText(value);
+  const values =
+    part.part === 'query'
+      ? new URLSearchParams(query).getAll(name).map(bytesAsText)
+      : [headerOf(delivery.headers, name) ?? ''];
+  const [value = '', ...others] = values;
+  const problem = value === '' ? 'absent' : others.length > 0 ? 'there twice' : undefined;
+  if (problem !== undefined) return malformed(`${nameOf(part)}, which is signed, is ${problem}`);
+  return length === undefined || value.length === length
+    ? value
+    : malformed(`${nameOf(part)}, which is signed, has not ${length} characters`);
 }
 
 /**

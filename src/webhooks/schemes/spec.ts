@@ -32,9 +32,9 @@ export interface SignatureSpec extends Conversation {
   readonly multiValue?: MultiValue | undefined;
   /** The asymmetric variant of the HMAC scheme, chosen by the prefix of the key. */
   readonly ed25519?: Ed25519Variant | undefined;
-  /** Another form of the scheme, for keys that begin with this text. It has the same name. */
   /** Whoever receives makes the key up and enters it at the publisher; else the publisher shows its own. */
-  readonly keyIsChosen?: true;
+  readonly keyIsChosen?: true | undefined;
+  /** Another form of the scheme, for keys that begin with this text. It has the same name. */
   readonly keyForm?: { readonly prefix: string; readonly spec: SignatureSpec } | undefined;
   /** Another form of the scheme, for deliveries that have the first header of its first family. */
   readonly requestForm?: SignatureSpec | undefined;
@@ -70,8 +70,15 @@ export interface SignatureSpec extends Conversation {
   readonly unconfirmed?: string | undefined;
 }
 
+/** How it is known that a publisher signs so: its own package signs, a vector of its own fits, its documentation says it, or none of these. */
+export const CERTAINTIES = ['package', 'vector', 'documented', 'unconfirmed'] as const;
+export type Certainty = (typeof CERTAINTIES)[number];
+
 /** A scheme that comes with the service: each of its forms says what its deliveries are found by. */
 export interface PublisherSpec extends SignatureSpec {
+  /** What the publisher calls itself. */
+  readonly title: string;
+  readonly certainty: Certainty;
   readonly eventType: PublisherValue;
   readonly eventId: PublisherValue;
   readonly keyForm?: { readonly prefix: string; readonly spec: PublisherSpec } | undefined;
@@ -194,10 +201,12 @@ export type DeliveryPart =
   | BuiltPart;
 
 /** A header, as it was on the wire, or a parameter of the query, decoded; each must be there once. */
-interface NamedPart {
+export interface NamedPart {
   readonly part: 'header' | 'query';
   /** Of a header in lower case. */
   readonly name: string;
+  /** Number of characters; any other is malformed. */
+  readonly length?: number | undefined;
 }
 
 interface BodyPart {

@@ -1,5 +1,6 @@
 import type { Handshake } from '../handshake.ts';
-import { type PublisherSpec, part } from '../spec.ts';
+import type { PublisherRow } from '../row.ts';
+import { part } from '../spec.ts';
 import { jsonObject } from '../values.ts';
 
 // Not any label: s3-eu-west-1 would be one, and everyone may have a bucket that is called sns.
@@ -32,12 +33,11 @@ const subscriptionConfirmation: Handshake = {
  * Messages over HTTPS. The certificates are those of all of AWS, and everyone has topics there: the key of the trigger is the ARN
  * of the one topic that counts. MessageAttributes are not signed.
  */
-export const amazonSns: PublisherSpec = {
+export const AMAZON_SNS: PublisherRow = {
   name: 'AmazonSns',
-  headers: [],
-  signatureFields: [{ path: ['Signature'] }],
+  title: 'Amazon SNS',
+  header: '{field:Signature}',
   algorithm: 'rsaSha256',
-  algorithmField: { field: { path: ['SignatureVersion'] }, algorithms: { '1': 'rsaSha1', '2': 'rsaSha256' } },
   encoding: 'base64',
   // A notification has no Token and no SubscribeURL, a confirmation no Subject. Every member behind Message is one line.
   signs: [
@@ -50,17 +50,22 @@ export const amazonSns: PublisherSpec = {
     line('TopicArn', { isKeyName: true }),
     line('Type', { form: /^(?:Notification|(?:Subscription|Unsubscribe)Confirmation)$/ }),
   ],
-  timestamp: { in: 'body', field: { path: ['Timestamp'] }, unit: 'rfc3339' },
-  certificate: {
-    url: { field: { path: ['SigningCertURL'] } },
-    host: HOST,
-    path: /\/SimpleNotificationService-[0-9a-f]{16,64}\.pem/,
-    keyIs: 'the ARN of a topic, such as arn:aws:sns:eu-west-1:123456789012:orders',
-    keyForm: /arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}(?:\.fifo)?/,
+  timestamp: { path: ['Timestamp'] },
+  unit: 'rfc3339',
+  others: {
+    algorithmField: { field: { path: ['SignatureVersion'] }, algorithms: { '1': 'rsaSha1', '2': 'rsaSha256' } },
+    certificate: {
+      url: { field: { path: ['SigningCertURL'] } },
+      host: HOST,
+      path: /\/SimpleNotificationService-[0-9a-f]{16,64}\.pem/,
+      keyIs: 'the ARN of a topic, such as arn:aws:sns:eu-west-1:123456789012:orders',
+      keyForm: /arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}(?:\.fifo)?/,
+    },
   },
-  eventType: { path: ['Type'] },
-  eventId: { path: ['MessageId'] },
+  eventType: '{field:Type}',
+  eventId: '{field:MessageId}',
   handshakes: [subscriptionConfirmation],
   source:
     'https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message.html and sns-validator 0.3.5, read 2026-11',
+  certainty: 'package',
 };

@@ -1,0 +1,193 @@
+import { createHash } from 'node:crypto';
+import { URL_ENCODED_FORM } from '../../model/form.ts';
+import type { Json } from '../../model/json.ts';
+import { type Handshake, type HandshakeRefusal, type HandshakeRequest, isSameSecret } from './handshake.ts';
+import { fieldAt, tokensOf } from './notation.ts';
+import { readVerificationKey } from './scheme-keys.ts';
+import type { SignatureSpec } from './spec.ts';
+import { bodyReader, headerOf, mediaTypeOf } from './values.ts';
+import { hmac } from './verify.ts';
+
+/**
+ * A handshake as data. Texts name what a request brings in braces: `{query:NAME}`, `{field:PATH}` of a JSON body, `{form:NAME}` of
+ * a form and `{header:NAME}`; in answers also `{token}`, the trigger's verify token, and `{url}`, the URL that was called.
+ */
+export interface HandshakeForm {
+  /** The publisher's own name for it. */
+  readonly name: string;
+  readonly method: Handshake['method'];
+  /** The publisher signs it: it is answered only after its signature verified, whatever the enforcement mode. */
+  readonly isSigned?: true;
+  /** All of it holds: `{query:challenge}` is there, `no {field:event}` is not, `{field:type} = ping` is that text, or that JSON. */
+  readonly when?: readonly string[];
+  /** One of it holds as well. */
+  readonly whenAny?: readonly string[];
+  /** What has to be the trigger's verify token. */
+  readonly verifyToken?: string;
+  /** What has to hold besides, or else it is refused. */
+  readonly must?: readonly string[];
+  /** Where it brings the key. */
+  readonly key?: string;
+  /** 200 with an empty body where not given. */
+  readonly answer?: {
+    readonly status?: number;
+    readonly text?: AnswerText;
+    readonly json?: Readonly<Record<string, AnswerText | number>>;
+    readonly headers?: Readonly<Record<string, string>>;
+  };
+  /** What comes back may be a sentence, not one word alone. */
+  readonly echoesSentence?: true;
+  /** One that fails is answered without a body. */
+  readonly failsEmpty?: true;
+}
+
+/** A text; its HMAC as deliveries are signed; or its plain SHA-256. */
+type AnswerText =
+  | string
+  | { readonly hmac: string; readonly as: 'hex' | 'base64'; readonly prefix?: string }
+  | { readonly sha256: string; readonly as: 'hex' | 'base64' };
+
+// An echo to arbitrary senders must not contain anything that a browser could execute.
+const ECHO = /^[A-Za-z0-9._~+/=-]{1,256}$/;
+// Nor does this, for publishers whose challenge is a sentence.
+const SENTENCE = /^[A-Za-z0-9 ._~+/=:;,@|-]{1,1024}$/;
+// What comes back in a header, and becomes a key, is one word. A key of a few letters could be guessed.
+const WORD = /^[A-Za-z0-9._~+/=-]{16,256}$/;
+/** All that an HMAC is made of: no delivery is signed over such a text, which `refuseOracle` sees to. */
+const TOKEN = /^[A-Za-z0-9_-]{1,128}$/;
+
+/** Throws a TypeError where its answer could be the signature of a delivery. */
+export function handshakeOf(form: HandshakeForm, spec: SignatureSpec): Handshake {
+  const { name, method, isSigned = false, when = [], whenAny, verifyToken, key, answer = {} } = form;
+  const texts = [answer.text, ...Object.values(answer.json ?? {})];
+  if (texts.some((text) => typeof text === 'object' && 'hmac' in text)) refuseOracle(form, spec);
+  const readsToken = verifyToken !== undefined || JSON.stringify(texts).includes('{token}');
+  return {
+    name,
+    method,
+    needsVerification: isSigned,
+    ...(readsToken && { needsVerifyToken: true }),
+    ...(form.failsEmpty && { failsEmpty: true }),
+    recognises: (request) =>
+      when.every((it) => holds(it, request)) && (whenAny?.some((it) => holds(it, request)) ?? true),
+    ...(key !== undefined && { offeredKey: (request: HandshakeRequest) => matching(WORD, fill(key, request)) }),
+    ...(readsToken && { refuse: (request: HandshakeRequest) => refusalOf(form, request) }),
+    answer: (request) => answerOf(form, spec, request),
+  };
+}
+
+/**
+ * Who may choose the text of an HMAC freely gets the signature of any delivery from the answer. So only tokens are answered, and
+ * what deliveries are signed over must always hold something that no token does.
+ */
+function refuseOracle({ name }: HandshakeForm, spec: SignatureSpec): void {
+  const forms = [spec, spec.keyForm?.spec, spec.requestForm].filter((form) => form !== undefined);
+  if (forms.every(({ signs }) => signs.some(isNoToken))) return;
+  throw new TypeError(`what ${spec.name} answers in ${name} could be the signature of a delivery`);
+}
+
+function isNoToken(it: SignatureSpec['signs'][number]): boolean {
+  if (typeof it === 'string') return !TOKEN.test(it);
+  return it.part === 'url' || (it.part === 'body' && it.isJsonObject === true);
+}
+
+function refusalOf({ verifyToken, must = [] }: HandshakeForm, request: HandshakeRequest): HandshakeRefusal | undefined {
+  if (request.verifyToken === undefined) {
+    return { statusCode: 403, reason: 'key_not_configured', detail: 'the trigger has no webhookVerifyToken' };
+  }
+  if (verifyToken === undefined) return undefined;
+  const isSame = isSameSecret(fill(verifyToken, request) ?? '', request.verifyToken);
+  if (isSame && must.every((it) => holds(it, request))) return undefined;
+  const [token] = tokensOf(verifyToken);
+  const what = typeof token === 'object' ? token.name.replace(/^\w+:/, '') : 'its token';
+  return { statusCode: 403, reason: 'signature_mismatch', detail: `${what} is not webhookVerifyToken` };
+}
+
+function answerOf(
+  { answer = {}, isSigned, echoesSentence }: HandshakeForm,
+  spec: SignatureSpec,
+  request: HandshakeRequest,
+) {
+  const { status: statusCode = 200, text, json, headers = {} } = answer;
+  const echo = echoesSentence === true ? SENTENCE : ECHO;
+  const words = Object.entries(headers).map(([name, value]) => [name, matching(WORD, fill(value, request))] as const);
+  if (words.some(([, word]) => word === undefined)) return undefined;
+  const own = Object.fromEntries(words.flatMap(([name, word]) => (word === undefined ? [] : [[name, word]])));
+  const sent = { statusCode, ...(words.length > 0 && { headers: own }) };
+  if (json !== undefined) {
+    const members = Object.entries(json).map(([name, value]) => {
+      const member = typeof value === 'number' ? value : said(value, spec, request);
+      return [name, isSigned || typeof member === 'number' ? member : matching(echo, member)] as const;
+    });
+    if (members.some(([, member]) => member === undefined)) return undefined;
+    return { ...sent, contentType: 'application/json', body: JSON.stringify(Object.fromEntries(members)) };
+  }
+  if (text === undefined) return { ...sent, contentType: 'text/plain', body: '' };
+  const body = matching(echo, said(text, spec, request));
+  if (body === undefined) return undefined;
+  return { ...sent, contentType: 'text/plain', body, headers: { ...own, 'x-content-type-options': 'nosniff' } };
+}
+
+function matching(form: RegExp, text: string | undefined): string | undefined {
+  return text !== undefined && form.test(text) ? text : undefined;
+}
+
+/** Undefined where something of it is not there, or must not be answered. */
+function said(text: AnswerText, spec: SignatureSpec, request: HandshakeRequest): string | undefined {
+  if (typeof text === 'string') return fill(text, request);
+  if ('sha256' in text) {
+    const filled = fill(text.sha256, request);
+    return filled === undefined ? undefined : createHash('sha256').update(filled).digest(text.as);
+  }
+  const token = matching(TOKEN, fill(text.hmac, request));
+  // The publisher checks the answer with the key that it signed the question with.
+  const key = request.usedPreviousKey === true ? request.keys.previous : request.keys.current;
+  if (token === undefined || key === undefined) return undefined;
+  const { kind, key: secret } = readVerificationKey(spec, key, 'webhookHmacKey');
+  if (kind !== 'hmac' || !isHash(spec.algorithm)) return undefined;
+  return `${text.prefix ?? ''}${hmac(spec.algorithm, secret, [Buffer.from(token)]).toString(text.as)}`;
+}
+
+function isHash(algorithm: SignatureSpec['algorithm']) {
+  return algorithm === 'sha1' || algorithm === 'sha256' || algorithm === 'sha384' || algorithm === 'sha512';
+}
+
+function holds(condition: string, request: HandshakeRequest): boolean {
+  const [, place = condition, wanted] = /^(\{[^}]+\}) = (.*)$/s.exec(condition) ?? [];
+  const value = broughtAt(place.replace(/^no /, ''), request);
+  if (wanted !== undefined)
+    return value !== undefined && (typeof value === 'string' ? value : JSON.stringify(value)) === wanted;
+  return (value !== undefined) !== condition.startsWith('no ');
+}
+
+/** The text with what the request brings; undefined where that is not there, or no text. */
+function fill(text: string, request: HandshakeRequest): string | undefined {
+  const filled = tokensOf(text).map((token) =>
+    typeof token === 'string' ? token : broughtAt(`{${token.name}}`, request),
+  );
+  return filled.every((it) => typeof it === 'string') ? filled.join('') : undefined;
+}
+
+/** Of one place in braces. */
+function broughtAt(
+  place: string,
+  { headers, query, body, verifyToken, publicUrl }: HandshakeRequest,
+): Json | undefined {
+  const [, kind, name = ''] = /^\{(\w+):?(.*)\}$/s.exec(place) ?? [];
+  switch (kind) {
+    case 'query':
+      return query.get(name) ?? undefined;
+    case 'header':
+      return headerOf(headers, name);
+    case 'field':
+      return bodyReader({}, body)(fieldAt(name));
+    case 'form':
+      return mediaTypeOf(headers) === URL_ENCODED_FORM ? bodyReader(headers, body)(fieldAt(name)) : undefined;
+    case 'token':
+      return verifyToken;
+    case 'url':
+      return publicUrl;
+    default:
+      throw new TypeError(`"${place}" names nothing that a handshake brings`);
+  }
+}

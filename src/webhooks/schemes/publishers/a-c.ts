@@ -1,0 +1,149 @@
+import type { PublisherRow } from '../row.ts';
+import { part } from '../spec.ts';
+
+const ADYEN_ITEM = ['notificationItems', '0', 'NotificationRequestItem'] as const;
+
+/** A member of Adyen's one notification; a second one would be signed by nothing. */
+const ofAdyen = (path: string, options?: Parameters<typeof part.field>[1]) =>
+  part.field([...ADYEN_ITEM, ...path.split('.')], options);
+
+export const ROWS_A_TO_C: readonly PublisherRow[] = [
+  {
+    name: 'Adyen',
+    // Standard webhooks of payments sign some of their members: nothing of the date, the reason or whether it is a test.
+    header: [{ path: [...ADYEN_ITEM, 'additionalData', 'hmacSignature'] }],
+    signs: [
+      // The other form signs bytes that begin with a brace.
+      ofAdyen('pspReference', { form: /^[A-Za-z0-9]/ }),
+      ':',
+      ofAdyen('originalReference', { isOptional: true }),
+      ':',
+      ofAdyen('merchantAccountCode'),
+      ':',
+      ofAdyen('merchantReference', { isOptional: true, isFree: true }),
+      ':',
+      ofAdyen('amount.value'),
+      ':',
+      ofAdyen('amount.currency'),
+      ':',
+      ofAdyen('eventCode'),
+      ':',
+      ofAdyen('success'),
+    ],
+    encoding: 'base64',
+    keyEncoding: 'hex',
+    // Webhooks of the newer products: banking, management, disputes.
+    requestForm: {
+      header: 'HmacSignature',
+      signs: [{ ...part.body, isJsonObject: true }],
+      encoding: 'base64',
+      keyEncoding: 'hex',
+      eventType: '{field:type}',
+      eventId: { none: 'only what the event is about has one, in data.id' },
+    },
+    eventType: '{field:notificationItems.0.NotificationRequestItem.eventCode}',
+    // With the type it tells a notification from others.
+    eventId: '{field:notificationItems.0.NotificationRequestItem.pspReference}',
+    // Anything else makes Adyen repeat the notification.
+    acceptedResponse: { contentType: 'text/plain', body: '[accepted]' },
+    sample:
+      '{"live":"false","notificationItems":[{"NotificationRequestItem":{"pspReference":"7914073381342284","merchantAccountCode":"TestMerchant","merchantReference":"TestPayment-1407325143704","amount":{"value":1130,"currency":"EUR"},"eventCode":"AUTHORISATION","success":"true"}}]}',
+    source: '@adyen/api-library 32.1.0, read 2026-11',
+    certainty: 'package',
+  },
+  {
+    name: 'Asana',
+    // Each webhook has its own key, sent only in its handshake. Every eight hours a delivery without events arrives.
+    header: 'X-Hook-Signature',
+    eventType: { none: 'a delivery is a list of events, each with its own' },
+    eventId: { none: 'neither a delivery nor its events have one' },
+    handshakes: [
+      // Sent once, unsigned and empty, while a webhook is made: it brings the key that events are signed with.
+      {
+        name: 'X-Hook-Secret',
+        method: 'POST',
+        when: ['{header:x-hook-secret}'],
+        key: '{header:x-hook-secret}',
+        answer: { headers: { 'x-hook-secret': '{header:x-hook-secret}' } },
+      },
+    ],
+    sample:
+      '{"events":[{"action":"changed","resource":{"gid":"1337","resource_type":"task"},"change":{"field":"completed"}}]}',
+    source: 'https://developers.asana.com/docs/webhooks-guide, read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'Atlassian',
+    title: 'Jira Cloud',
+    aliases: ['Jira'],
+    // Admin webhooks. The prefix names the method, which may become a stronger one; a weaker one is never taken.
+    header: 'X-Hub-Signature',
+    form: 'sha256={signature}',
+    others: {
+      alternatives: [
+        { algorithm: 'sha384', prefix: 'sha384=' },
+        { algorithm: 'sha512', prefix: 'sha512=' },
+      ],
+    },
+    keyIsChosen: true,
+    id: 'X-Atlassian-Webhook-Identifier',
+    eventType: '{field:webhookEvent}',
+    eventId: '{header:X-Atlassian-Webhook-Identifier}',
+    presets: ['atlassian'],
+    source: 'https://developer.atlassian.com/cloud/jira/platform/webhooks/, read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'Bitbucket',
+    title: 'Bitbucket Cloud',
+    // The name of GitHub's old header, the algorithm of its new one.
+    header: 'X-Hub-Signature',
+    form: 'sha256={signature}',
+    keyIsChosen: true,
+    id: 'X-Request-UUID',
+    eventType: '{header:X-Event-Key}',
+    eventId: '{header:X-Request-UUID}',
+    presets: ['bitbucket'],
+    source: 'https://support.atlassian.com/bitbucket-cloud/docs/manage-webhooks/, read 2026-11',
+    certainty: 'vector',
+  },
+  {
+    name: 'Box',
+    // Both keys sign, so that one of them can be replaced at a time. The body comes first, the timestamp behind it.
+    header: ['Box-Signature-Primary', 'Box-Signature-Secondary'],
+    signs: [{ ...part.body, hasEscapedForm: true }, part.timestamp],
+    encoding: 'base64',
+    timestamp: 'Box-Delivery-Timestamp',
+    unit: 'rfc3339Offset',
+    id: 'Box-Delivery-Id',
+    eventType: '{field:trigger}',
+    eventId: '{header:Box-Delivery-Id}',
+    sample:
+      '{"type":"webhook_event","id":"eb0c4e06-751f-442c-86f8-fd5bb404dbec","trigger":"FILE.UPLOADED","source":{"id":"73835521473","type":"file","name":"contract.pdf"}}',
+    sampleHeaders: { 'box-signature-version': '1', 'box-signature-algorithm': 'HmacSHA256' },
+    source: 'https://developer.box.com/guides/webhooks/v2/signatures-v2/ and box-node-sdk 10.12.0, read 2026-11',
+    certainty: 'package',
+  },
+  {
+    name: 'Calendly',
+    header: 'Calendly-Webhook-Signature',
+    form: 't={timestamp},v1={signature},...',
+    signs: '{timestamp}.{body}',
+    keyIsChosen: true,
+    eventType: '{field:event}',
+    eventId: { none: 'only what the event is about has one, in payload.uri' },
+    source: 'https://developer.calendly.com/api-docs/overview/webhooks/webhook-signatures, read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'CoinbaseCommerce',
+    title: 'Coinbase Commerce',
+    header: 'X-CC-Webhook-Signature',
+    eventType: '{field:event.type}',
+    eventId: '{field:event.id}',
+    sample:
+      '{"id":1,"attempt_number":1,"event":{"id":"24934862-d980-46cb-9402-43c81b0cdba6","type":"charge:created","data":{"code":"66BEOV2A"}}}',
+    source: 'https://docs.cdp.coinbase.com/commerce/api-arcitecture/webhooks-security, read 2026-11',
+    certainty: 'documented',
+  },
+];

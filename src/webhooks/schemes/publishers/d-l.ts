@@ -1,0 +1,210 @@
+import type { PublisherRow } from '../row.ts';
+import { part } from '../spec.ts';
+
+export const ROWS_D_TO_L: readonly PublisherRow[] = [
+  {
+    name: 'Discord',
+    // Interactions and webhook events. The key is the application's public key.
+    header: 'X-Signature-Ed25519',
+    signs: '{timestamp}{body}',
+    algorithm: 'ed25519',
+    keyEncoding: 'hex',
+    timestamp: 'X-Signature-Timestamp',
+    // With any other number of digits one could be the timestamp's or the body's.
+    timestampLength: 10,
+    eventType: '{field:type}',
+    eventId: '{field:id}',
+    handshakes: [
+      // Sent when a URL is saved and now and then after, signed, and with wrong signatures too. An event of the other kind of
+      // webhook has type 1 too, and what happened in it.
+      {
+        name: 'PING',
+        method: 'POST',
+        isSigned: true,
+        when: ['{field:type} = 1', 'no {field:event}'],
+        answer: { json: { type: 1 } },
+      },
+      {
+        name: 'PING of webhook events',
+        method: 'POST',
+        isSigned: true,
+        when: ['{field:type} = 0'],
+        answer: { status: 204 },
+      },
+    ],
+    // Shows that an answer follows within 15 minutes; anything else is shown as a failure.
+    acceptedResponse: { contentType: 'application/json', body: '{"type":5}' },
+    sample:
+      '{"id":"846462639134605312","application_id":"845027738276462632","type":2,"data":{"id":"846462639134605313","name":"deploy","type":1}}',
+    source: 'https://docs.discord.com/developers/interactions/overview, read 2026-11',
+    certainty: 'package',
+  },
+  {
+    name: 'DocuSign',
+    title: 'DocuSign Connect',
+    // A header for each key of the account, up to a hundred; so many are read as a rotation may need.
+    header: Array.from({ length: 10 }, (_, at) => `X-DocuSign-Signature-${at + 1}`),
+    encoding: 'base64',
+    eventType: '{field:event}',
+    eventId: { none: 'only the envelope has one, in data.envelopeId' },
+    sample:
+      '{"event":"envelope-completed","retryCount":0,"generatedDateTime":"2026-11-20T12:00:00.0000000Z","data":{"accountId":"4b8f","envelopeId":"a6b1e4f4-9c0c-4b2f-8c7f-1b1d5f3a2e10"}}',
+    source: 'https://developers.docusign.com/platform/webhooks/connect/validate, read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'Dropbox',
+    header: 'X-Dropbox-Signature',
+    eventType: { none: 'a delivery only names the accounts in which something changed' },
+    eventId: { none: 'neither a delivery nor what changed has one' },
+    // Sent once, unsigned, when the URI is registered.
+    handshakes: [
+      { name: 'challenge', method: 'GET', when: ['{query:challenge}'], answer: { text: '{query:challenge}' } },
+    ],
+    source: 'https://www.dropbox.com/developers/reference/webhooks, read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'Generic',
+    title: 'Your own sender',
+    header: 'X-Signature',
+    form: 'sha256={signature}',
+    others: { isPrefixOptional: true },
+    keyIsChosen: true,
+    eventType: { none: 'each sender has a convention of its own' },
+    eventId: { none: 'each sender has a convention of its own' },
+    source: 'no publisher: a convention of this service, 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'GitHub',
+    header: 'X-Hub-Signature-256',
+    form: 'sha256={signature}',
+    keyIsChosen: true,
+    id: 'X-GitHub-Delivery',
+    eventType: '{header:X-GitHub-Event}',
+    eventId: '{header:X-GitHub-Delivery}',
+    presets: ['github'],
+    sample:
+      '{"ref":"refs/heads/main","before":"6113728f27ae82c7b1a177c8d03f9e96e0adf246","after":"59b20b8d5c6ff8d09518454d4dd8b7b30f095ab5","repository":{"id":186853002,"name":"hello-world","full_name":"octocat/hello-world","private":false},"sender":{"login":"octocat"},"pusher":{"name":"octocat","email":"octocat@example.com"},"commits":[{"id":"59b20b8d5c6ff8d09518454d4dd8b7b30f095ab5","message":"Update README","author":{"name":"octocat"}}]}',
+    sampleHeaders: { 'x-github-event': 'push' },
+    source: 'https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries, read 2026-11',
+    certainty: 'package',
+  },
+  {
+    name: 'GitHubLegacy',
+    title: 'GitHub, SHA-1',
+    header: 'X-Hub-Signature',
+    form: 'sha1={signature}',
+    algorithm: 'sha1',
+    keyIsChosen: true,
+    id: 'X-GitHub-Delivery',
+    eventType: '{header:X-GitHub-Event}',
+    eventId: '{header:X-GitHub-Delivery}',
+    sample:
+      '{"ref":"refs/heads/main","repository":{"id":186853002,"name":"hello-world","full_name":"octocat/hello-world","private":false},"sender":{"login":"octocat"}}',
+    sampleHeaders: { 'x-github-event': 'push' },
+    source: 'https://docs.github.com/en/webhooks/webhook-events-and-payloads#delivery-headers, read 2026-11',
+    certainty: 'package',
+  },
+  {
+    name: 'GitLab',
+    // A secret token, which is sent as it is, signs nothing; a signing token makes it Standard Webhooks.
+    header: 'X-Gitlab-Token',
+    signs: '',
+    algorithm: 'token',
+    keyIsChosen: true,
+    id: 'Idempotency-Key',
+    eventType: '{header:X-Gitlab-Event}',
+    eventId: '{header:Idempotency-Key}',
+    keyForm: {
+      prefix: 'whsec_',
+      row: {
+        header: 'webhook-signature',
+        form: 'v1,{signature} ...',
+        signs: '{id}.{timestamp}.{body}',
+        encoding: 'base64',
+        keyEncoding: 'whsec',
+        timestamp: 'webhook-timestamp',
+        id: 'webhook-id',
+        eventId: '{header:webhook-id}',
+        eventIdSource:
+          'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md (webhook-id: the same when sent again), read 2026-11',
+        source: 'https://gitlab.com/gitlab-org/gitlab/-/merge_requests/230944, read 2026-11',
+      },
+    },
+    sample:
+      '{"object_kind":"push","ref":"refs/heads/main","checkout_sha":"da1560886d4f094c3e6c9ef40349f7d38b5d27d7","project":{"id":15,"name":"Diaspora","path_with_namespace":"mike/diaspora"}}',
+    sampleHeaders: { 'x-gitlab-event': 'Push Hook' },
+    source:
+      'https://docs.gitlab.com/user/project/integrations/webhooks/ and https://gitlab.com/gitlab-org/gitlab/-/merge_requests/230944, read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'HubSpot',
+    // Version 3 of the signature; the two before it have no time. Nothing separates the parts, but the method is known, and the
+    // thirteen digits of the time are the last. The URL is signed with some characters decoded.
+    header: 'X-HubSpot-Signature-v3',
+    signs: [part.method, { ...part.url, decoded: ":/?@!$'()*,;" }, part.body, part.timestamp],
+    encoding: 'base64',
+    timestamp: 'X-HubSpot-Request-Timestamp',
+    unit: 'milliseconds',
+    timestampLength: 13,
+    eventType: { none: 'a delivery is a list of events, each with its own' },
+    eventId: { none: 'a delivery is a list of events, each with its own' },
+    sample:
+      '[{"eventId":1,"subscriptionId":12345,"portalId":62515,"occurredAt":1700000000000,"subscriptionType":"contact.creation","attemptNumber":0,"objectId":123}]',
+    source:
+      'https://developers.hubspot.com/docs/apps/developer-platform/build-apps/authentication/request-validation and @hubspot/api-client 13.5.0, read 2026-11',
+    certainty: 'package',
+  },
+  {
+    name: 'Intercom',
+    // The key is the client secret of the app. SHA-1 is the only algorithm.
+    header: 'X-Hub-Signature',
+    form: 'sha1={signature}',
+    algorithm: 'sha1',
+    eventType: '{field:topic}',
+    eventId: '{field:id}',
+    // HEAD when the URL is saved; a signed ping when someone sends a test.
+    handshakes: [
+      { name: 'HEAD', method: 'HEAD' },
+      { name: 'ping', method: 'POST', isSigned: true, when: ['{field:topic} = ping'] },
+    ],
+    sample:
+      '{"type":"notification_event","app_id":"a86dr8yl","id":"notif_ccd8a4d0-f965-11e3-a367-c779cae3e1b3","topic":"conversation.user.created","data":{"type":"notification_event_data","item":{"type":"conversation","id":"1"}}}',
+    source:
+      'https://asyncapi.apis.io/asyncapis/intercom/intercom-webhooks-asyncapi/ and published verifiers, read 2026-11',
+    certainty: 'unconfirmed',
+    unconfirmed: 'all of it: signature, HEAD and ping are as published verifiers of third parties have them',
+  },
+  {
+    name: 'Line',
+    title: 'LINE',
+    // Messaging API. The key is the channel secret. A redelivery says so in its body, which is then another body.
+    header: 'X-Line-Signature',
+    encoding: 'base64',
+    eventType: { none: 'a delivery is a list of events, each with its own' },
+    eventId: { none: 'a delivery is a list of events, each with its own' },
+    // Sent, signed, when someone presses Verify next to the URL: a delivery without events.
+    handshakes: [{ name: 'Verify', method: 'POST', isSigned: true, when: ['{field:events} = []'] }],
+    sample:
+      '{"destination":"U8e742f61d673b39c7fff3cecb7536ef0","events":[{"type":"message","webhookEventId":"01FZ74A0TDDPYRVKNK77XKC3ZR","deliveryContext":{"isRedelivery":false},"message":{"id":"444573844083572737","type":"text","text":"hello"}}]}',
+    source:
+      'https://developers.line.biz/en/docs/messaging-api/receiving-messages/ and @line/bot-sdk 11.0.0, read 2026-11',
+    certainty: 'package',
+  },
+  {
+    name: 'Linear',
+    // The header linear-timestamp is not signed; the time that counts is in the body.
+    header: 'Linear-Signature',
+    timestamp: '{field:webhookTimestamp}',
+    unit: 'milliseconds',
+    requiresTimestamp: true,
+    id: 'Linear-Delivery',
+    eventType: '{header:Linear-Event}',
+    eventId: '{header:Linear-Delivery}',
+    source: 'https://linear.app/developers/webhooks and @linear/sdk 98.0.0, read 2026-11',
+    certainty: 'package',
+  },
+];

@@ -1,0 +1,241 @@
+import type { PublisherRow } from '../row.ts';
+import { part } from '../spec.ts';
+
+export const ROWS_M_TO_S: readonly PublisherRow[] = [
+  {
+    name: 'Mailgun',
+    // Signs ten digits and fifty characters and nothing else, joined without a separator: with other lengths one signature would
+    // fit several pairs. Events come as JSON; routes and legacy webhooks as forms. A subaccount's event is signed with its own
+    // key and, as parent-signature, with the primary account's.
+    header: [
+      { path: ['signature', 'signature'], formField: 'signature' },
+      { path: ['signature', 'parent-signature'], formField: 'parent-signature' },
+    ],
+    signs: [part.timestamp, part.token({ path: ['signature', 'token'], formField: 'token', length: 50 })],
+    timestamp: { path: ['signature', 'timestamp'], formField: 'timestamp', length: 10 },
+    eventType: '{field:event-data.event}',
+    eventId: '{field:event-data.id}',
+    sample: '{"event-data":{"event":"opened","id":"ase7i2zsRYeDXztHGENqRA","recipient":"alice@example.com"}}',
+    source: 'https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks, read 2026-11',
+    certainty: 'package',
+  },
+  {
+    name: 'Meta',
+    title: 'Meta (WhatsApp, Instagram, Messenger, Threads)',
+    aliases: ['Facebook', 'WhatsApp', 'Instagram', 'Messenger', 'Threads'],
+    // The key is the app secret; characters beyond ASCII come escaped.
+    header: 'X-Hub-Signature-256',
+    form: 'sha256={signature}',
+    eventType: '{field:object}',
+    eventId: { none: 'only the objects that changed have one' },
+    handshakes: [
+      // Sent once, unsigned, when the callback URL is saved, with the token that was typed in next to it.
+      {
+        name: 'hub.challenge',
+        method: 'GET',
+        whenAny: ['{query:hub.mode}', '{query:hub.challenge}'],
+        verifyToken: '{query:hub.verify_token}',
+        must: ['{query:hub.mode} = subscribe'],
+        answer: { text: '{query:hub.challenge}' },
+      },
+    ],
+    sample:
+      '{"object":"whatsapp_business_account","entry":[{"id":"102290129340398","changes":[{"field":"messages","value":{"messaging_product":"whatsapp"}}]}]}',
+    source: 'https://developers.facebook.com/docs/graph-api/webhooks/getting-started, read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'MicrosoftTeams',
+    title: 'Microsoft Teams',
+    // Outgoing webhooks.
+    header: 'Authorization',
+    form: 'HMAC {signature}',
+    encoding: 'base64',
+    keyEncoding: 'base64',
+    eventType: '{field:type}',
+    eventId: '{field:id}',
+    // Shown in the channel; anything but a message is shown as an error.
+    acceptedResponse: { contentType: 'application/json', body: '{"type":"message","text":"Received."}' },
+    source:
+      'https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-outgoing-webhook, read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'Paddle',
+    title: 'Paddle Billing',
+    // Several h1 are sent while a secret is rotated; Paddle's own package reads the last one alone.
+    header: 'Paddle-Signature',
+    form: 'ts={timestamp};h1={signature};...',
+    signs: '{timestamp}:{body}',
+    eventType: '{field:event_type}',
+    eventId: '{field:event_id}',
+    eventIdSource:
+      'https://developer.paddle.com/webhooks/about/how-webhooks-work (event_id as the key against duplicates), read 2026-11',
+    sample:
+      '{"event_id":"evt_01hv8x2acma2gz7he8kg2s0hna","event_type":"transaction.completed","notification_id":"ntf_01hv8x2af22vrrz5k7bx4ms6kx","data":{"id":"txn_01hv8wptq8987qeep44cyrewp9","status":"completed","currency_code":"USD"}}',
+    source: '@paddle/paddle-node-sdk 3.10.0, read 2026-11',
+    certainty: 'package',
+  },
+  {
+    name: 'PagerDuty',
+    // Webhooks v3. Several v1 are sent while a secret is rotated.
+    header: 'X-PagerDuty-Signature',
+    form: 'v1={signature},...',
+    eventType: '{field:event.event_type}',
+    eventId: '{field:event.id}',
+    sample:
+      '{"event":{"id":"5ac64822-4adc-4fda-ade0-410becf0de4f","event_type":"incident.triggered","resource_type":"incident","data":{"id":"PGR0VU2","type":"incident","title":"A little bump in the road"}}}',
+    source: 'https://developer.pagerduty.com/docs/verifying-webhook-signatures, read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'PayPal',
+    // The checksum is a CRC-32, for which anyone can make another body, so the body does not count as signed. The key of the
+    // trigger is the id of the webhook.
+    header: 'PayPal-Transmission-Sig',
+    signs: '{id}|{timestamp}|{key}|{crc32:body}',
+    algorithm: 'rsaSha256',
+    encoding: 'base64',
+    timestamp: 'PayPal-Transmission-Time',
+    unit: 'rfc3339',
+    id: 'PayPal-Transmission-Id',
+    others: {
+      certificate: {
+        url: { header: 'PayPal-Cert-Url' },
+        host: /api(?:-m)?\.paypal\.com/,
+        path: /\/v1\/notifications\/certs\/CERT-[0-9a-f]+(?:-[0-9a-f]+)*/i,
+        commonName: /^(?:(?!sandbox\.)[a-z0-9-]+\.)+paypal\.com$/,
+        sandbox: { host: /api(?:-m)?\.sandbox\.paypal\.com/, commonName: /^(?:[a-z0-9-]+\.)+paypal\.com$/ },
+        keyIs: 'the id of a webhook, which PayPal shows next to it',
+        keyForm: /[A-Z0-9]{8,50}/,
+      },
+    },
+    eventType: '{field:event_type}',
+    eventId: '{field:id}',
+    source:
+      'https://developer.paypal.com/api/rest/webhooks/rest, and deliveries and a certificate of the sandbox in the tests and samples of paypal/PayPal-Java-SDK, PayPal-node-SDK and PayPal-Python-SDK, read 2026-11',
+    certainty: 'vector',
+  },
+  {
+    name: 'SendGrid',
+    // The event webhook. The key is the verification key that SendGrid shows, a public key in base64; the body ends with CR LF.
+    header: 'X-Twilio-Email-Event-Webhook-Signature',
+    signs: '{timestamp}{body}',
+    algorithm: 'ecdsaP256',
+    encoding: 'base64',
+    timestamp: 'X-Twilio-Email-Event-Webhook-Timestamp',
+    // With any other number of digits one could be the timestamp's or the body's.
+    timestampLength: 10,
+    eventType: { none: 'a delivery is a list of events, each with its own' },
+    eventId: { none: 'a delivery is a list of events, each with its own' },
+    sample: '[{"email":"hello@example.com","event":"delivered","sg_event_id":"ZGVsaXZlcmVk","timestamp":1700000000}]',
+    source: '@sendgrid/eventwebhook 8.0.0, read 2026-11',
+    certainty: 'vector',
+  },
+  {
+    name: 'Sentry',
+    // The key is the client secret of the integration. Sentry-Hook-Timestamp and Request-ID are not signed.
+    header: 'Sentry-Hook-Signature',
+    id: 'Request-ID',
+    eventType: '{header:Sentry-Hook-Resource}',
+    eventId: '{header:Request-ID}',
+    sample:
+      '{"action":"created","installation":{"uuid":"a8e5d37a-696c-4c54-adb5-b3f28d64c7de"},"data":{"issue":{"id":"1170820242","title":"ReferenceError: heck is not defined","project":{"slug":"shop"}}}}',
+    sampleHeaders: { 'sentry-hook-resource': 'issue' },
+    source: 'https://docs.sentry.io/organization/integrations/integration-platform/webhooks/, read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'Shopify',
+    // X-Shopify-Triggered-At is not signed, so it is not read as a timestamp. Events deliveries have names without X-.
+    header: 'X-Shopify-Hmac-SHA256',
+    encoding: 'base64',
+    id: 'X-Shopify-Webhook-Id',
+    otherHeaders: [{ signature: 'Shopify-Hmac-SHA256', deliveryId: 'Shopify-Webhook-Id' }],
+    eventType: ['{header:X-Shopify-Topic}', '{header:Shopify-Topic}'],
+    eventId: ['{header:X-Shopify-Webhook-Id}', '{header:Shopify-Webhook-Id}'],
+    sample: '{"id":820982911946154,"name":"#9999","currency":"USD","total_price":"403.00","line_items":[]}',
+    sampleHeaders: { 'x-shopify-topic': 'orders/create', 'x-shopify-shop-domain': 'example.myshopify.com' },
+    source:
+      'https://shopify.dev/docs/apps/build/webhooks/verify-deliveries and @shopify/shopify-api 13.1.0, read 2026-11',
+    certainty: 'package',
+  },
+  {
+    name: 'Slack',
+    // The key looks like hex and is used as text.
+    header: 'X-Slack-Signature',
+    form: 'v0={signature}',
+    signs: 'v0:{timestamp}:{body}',
+    timestamp: 'X-Slack-Request-Timestamp',
+    eventType: '{field:event.type}',
+    eventId: '{field:event_id}',
+    eventIdSource:
+      'https://docs.slack.dev/apis/events-api (event_id: unique across all workspaces, the same in retries), read 2026-11',
+    handshakes: [
+      // Sent once, signed, when the URL of an app's events is saved.
+      {
+        name: 'url_verification',
+        method: 'POST',
+        isSigned: true,
+        when: ['{field:type} = url_verification'],
+        answer: { json: { challenge: '{field:challenge}' } },
+      },
+      // Sent unsigned now and then to test the certificate of a command's URL. Other fields with it are never work to do, so
+      // that the answer is the same and empty.
+      { name: 'ssl_check', method: 'POST', when: ['{form:ssl_check} = 1'] },
+    ],
+    sample:
+      '{"type":"event_callback","team_id":"T061EG9R6","event_id":"Ev9UQ52YNA","event":{"type":"app_mention","user":"U061F7AUR","text":"ship it","channel":"C0LAN2Q65","ts":"1515449522.000016"}}',
+    source: 'https://docs.slack.dev/authentication/verifying-requests-from-slack, read 2026-11',
+    certainty: 'vector',
+  },
+  {
+    name: 'Square',
+    // The URL is the one in Square's console, byte for byte.
+    header: 'X-Square-HmacSha256-Signature',
+    signs: '{url}{body}',
+    encoding: 'base64',
+    eventType: '{field:type}',
+    eventId: '{field:event_id}',
+    eventIdSource: 'https://developer.squareup.com/docs/webhooks (event_id: to bypass what repeats), read 2026-11',
+    presets: ['square'],
+    source: 'https://developer.squareup.com/docs/webhooks/step3validate, read 2026-11',
+    certainty: 'package',
+  },
+  {
+    name: 'StandardWebhooks',
+    title: 'Standard Webhooks, Svix',
+    aliases: ['Svix'],
+    header: 'webhook-signature',
+    form: 'v1,{signature} ...',
+    signs: '{id}.{timestamp}.{body}',
+    encoding: 'base64',
+    keyEncoding: 'whsec',
+    keyIsChosen: true,
+    timestamp: 'webhook-timestamp',
+    id: 'webhook-id',
+    otherHeaders: [{ signature: 'svix-signature', timestamp: 'svix-timestamp', deliveryId: 'svix-id' }],
+    others: { ed25519: { valueKey: 'v1a', publicKeyPrefix: 'whpk_', privateKeyPrefix: 'whsk_' } },
+    eventType: '{field:type}',
+    eventId: ['{header:webhook-id}', '{header:svix-id}'],
+    eventIdSource:
+      'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md (webhook-id: the same when sent again), read 2026-11',
+    source: 'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md, read 2026-11',
+    certainty: 'package',
+  },
+  {
+    name: 'Stripe',
+    // The key is the whole whsec_… text. Segments v0 are of test mode and never count.
+    header: 'Stripe-Signature',
+    form: 't={timestamp},v1={signature},...',
+    signs: '{timestamp}.{body}',
+    eventType: '{field:type}',
+    eventId: '{field:id}',
+    eventIdSource: 'https://docs.stripe.com/webhooks#handle-duplicate-events, read 2026-11',
+    presets: ['stripe'],
+    sample:
+      '{"id":"evt_1Pgc76DZ","object":"event","type":"payment_intent.succeeded","livemode":false,"data":{"object":{"id":"pi_3Pgc75","object":"payment_intent","amount":4200,"currency":"eur","status":"succeeded"}}}',
+    source: 'https://docs.stripe.com/webhooks#verify-manually, read 2026-11',
+    certainty: 'package',
+  },
+];

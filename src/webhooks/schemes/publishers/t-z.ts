@@ -1,0 +1,157 @@
+import { URL_ENCODED_FORM } from '../../../model/form.ts';
+import type { PublisherRow } from '../row.ts';
+import { part } from '../spec.ts';
+
+export const ROWS_T_TO_Z: readonly PublisherRow[] = [
+  {
+    name: 'Telegram',
+    title: 'Telegram bots',
+    // Nothing is signed: the key is the secret_token that setWebhook was given, and comes with every update.
+    header: 'X-Telegram-Bot-Api-Secret-Token',
+    signs: '',
+    algorithm: 'token',
+    keyIsChosen: true,
+    eventType: { none: 'the member next to update_id names it' },
+    eventId: '{field:update_id}',
+    sample:
+      '{"update_id":10000,"message":{"message_id":1365,"date":1700000000,"chat":{"id":1111111,"type":"private"},"text":"/start"}}',
+    source: 'https://core.telegram.org/bots/api#setwebhook, as quoted by its clients, read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'Trello',
+    // The key is the secret of the API key; the URL is the callbackURL, byte for byte.
+    header: 'X-Trello-Webhook',
+    signs: '{body}{url}',
+    algorithm: 'sha1',
+    encoding: 'base64',
+    eventType: '{field:action.type}',
+    eventId: '{field:action.id}',
+    handshakes: [{ name: 'HEAD', method: 'HEAD' }],
+    sample:
+      '{"action":{"id":"51f9424bcd6e040f3c002412","type":"updateCard","data":{"card":{"name":"Ship it"}}},"model":{"id":"4eea4ffc91e31d174600004a","name":"Trello Development"}}',
+    source: 'https://developer.atlassian.com/cloud/trello/guides/rest-api/webhooks/, read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'Twilio',
+    // SHA-1 is the only algorithm that Twilio has.
+    header: 'X-Twilio-Signature',
+    signs: [{ ...part.url, hasPortVariants: true }, part.sortedForm],
+    algorithm: 'sha1',
+    encoding: 'base64',
+    id: 'I-Twilio-Idempotency-Token',
+    eventType: { none: 'each product tells it in fields of its own' },
+    eventId: '{header:I-Twilio-Idempotency-Token}',
+    // Any other document makes the console report error 12300.
+    acceptedResponse: { contentType: 'text/xml', body: '<Response/>' },
+    sample: 'AccountSid=AC123&Body=Hello+there&From=%2B14155550100&MessageSid=SM123&To=%2B14155550199',
+    sampleType: URL_ENCODED_FORM,
+    source: 'https://www.twilio.com/docs/usage/webhooks/webhooks-security and twilio 6.2.0, read 2026-11',
+    certainty: 'package',
+  },
+  {
+    name: 'Twitch',
+    title: 'Twitch EventSub',
+    // The type of the message is not signed. A revocation is a delivery.
+    header: 'Twitch-Eventsub-Message-Signature',
+    form: 'sha256={signature}',
+    signs: '{id}{timestamp}{body}',
+    keyIsChosen: true,
+    timestamp: 'Twitch-Eventsub-Message-Timestamp',
+    unit: 'rfc3339',
+    id: 'Twitch-Eventsub-Message-Id',
+    eventType: '{header:Twitch-Eventsub-Subscription-Type}',
+    eventId: '{header:Twitch-Eventsub-Message-Id}',
+    eventIdSource: 'https://dev.twitch.tv/docs/eventsub/#handling-duplicate-events, read 2026-11',
+    handshakes: [
+      // Sent once, signed like any message, when a subscription is made.
+      {
+        name: 'webhook_callback_verification',
+        method: 'POST',
+        isSigned: true,
+        when: ['{header:twitch-eventsub-message-type} = webhook_callback_verification'],
+        answer: { text: '{field:challenge}' },
+      },
+    ],
+    sample:
+      '{"subscription":{"id":"f1c2a387-161a-49f9-a165-0f21d7a4e1c4","type":"channel.follow","version":"2","status":"enabled"},"event":{"user_id":"1337","user_login":"awesome_user","broadcaster_user_login":"cooler_user"}}',
+    sampleHeaders: {
+      'twitch-eventsub-message-type': 'notification',
+      'twitch-eventsub-subscription-type': 'channel.follow',
+    },
+    source: 'https://dev.twitch.tv/docs/eventsub/handling-webhook-events, read 2026-11',
+    certainty: 'package',
+  },
+  {
+    name: 'Typeform',
+    // The prefix of hex digests elsewhere, in front of base64.
+    header: 'Typeform-Signature',
+    form: 'sha256={signature}',
+    encoding: 'base64',
+    keyIsChosen: true,
+    eventType: '{field:event_type}',
+    eventId: '{field:event_id}',
+    sample:
+      '{"event_id":"01H3Q2W5ZK8M","event_type":"form_response","form_response":{"form_id":"lT4Z3j","token":"a3a12ec67a1365927098a606107fac15","answers":[]}}',
+    source: 'https://trigger.dev/docs/webhooks/providers/typeform and published verifiers, read 2026-11',
+    certainty: 'unconfirmed',
+    unconfirmed: 'all of it: the signature is as published verifiers of third parties have it',
+  },
+  {
+    name: 'Vercel',
+    // The key is the secret of the webhook; of an integration, its client secret. SHA-1 is the only algorithm.
+    header: 'X-Vercel-Signature',
+    algorithm: 'sha1',
+    eventType: '{field:type}',
+    eventId: '{field:id}',
+    sample:
+      '{"id":"uev_01H3Q2W5","type":"deployment.succeeded","createdAt":1700000000000,"payload":{"deployment":{"id":"dpl_2bNq","name":"shop","url":"shop-2bnq.vercel.app"}}}',
+    source: 'https://trigger.dev/docs/webhooks/providers/vercel and published verifiers, read 2026-11',
+    certainty: 'unconfirmed',
+    unconfirmed: 'all of it: the signature is as published verifiers of third parties have it',
+  },
+  {
+    name: 'Zendesk',
+    // The key is the signing secret of the webhook. A webhook that sends no body signs the timestamp alone.
+    header: 'X-Zendesk-Webhook-Signature',
+    signs: '{timestamp}{body}',
+    encoding: 'base64',
+    timestamp: 'X-Zendesk-Webhook-Signature-Timestamp',
+    unit: 'rfc3339',
+    id: 'X-Zendesk-Webhook-Invocation-Id',
+    eventType: '{field:type}',
+    eventId: '{header:X-Zendesk-Webhook-Invocation-Id}',
+    sample:
+      '{"id":"01H3Q2W5","type":"zen:event-type:ticket.created","subject":"zen:ticket:35436","detail":{"id":"35436","subject":"My printer is on fire","status":"OPEN"}}',
+    source: 'https://developer.zendesk.com/documentation/webhooks/verifying/, read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'Zoom',
+    header: 'X-Zm-Signature',
+    form: 'v0={signature}',
+    signs: 'v0:{timestamp}:{body}',
+    timestamp: 'X-Zm-Request-Timestamp',
+    eventType: '{field:event}',
+    eventId: { none: 'only the object that the event is about has one' },
+    handshakes: [
+      // Sent when the URL is saved and every 72 hours after; signed like any event.
+      {
+        name: 'endpoint.url_validation',
+        method: 'POST',
+        isSigned: true,
+        when: ['{field:event} = endpoint.url_validation'],
+        answer: {
+          json: {
+            plainToken: '{field:payload.plainToken}',
+            encryptedToken: { hmac: '{field:payload.plainToken}', as: 'hex' },
+          },
+        },
+      },
+    ],
+    presets: ['zoom'],
+    source: 'https://developers.zoom.us/docs/api/webhooks/, read 2026-11',
+    certainty: 'documented',
+  },
+];
