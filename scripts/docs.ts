@@ -7,6 +7,7 @@ import { describeSettings } from '../src/config/settings-schema.ts';
 import { builtInHandlers } from '../src/flows/handlers/index.ts';
 import { manifestJsonSchema } from '../src/manifest/schema.ts';
 import { comparisonPage, readComparison, withComparison } from './compared.ts';
+import { publisherPages } from './publisher-pages.ts';
 
 const GENERATED = '<!-- Written by `npm run docs` from the schemas. Change those, not this page. -->';
 
@@ -492,6 +493,7 @@ export function references(): Readonly<Record<string, string>> {
     'docs/settings.md': settingsReference(),
     'docs/compared.md': comparisonPage(comparison),
     'README.md': withComparison(readme, comparison),
+    ...publisherPages(),
   };
 }
 

@@ -75,6 +75,8 @@ export interface PublisherRow {
   /** What the key is called at the publisher, with an article. */
   readonly keyIs?: string;
   readonly retries?: Retries;
+  /** Of the manifest on its page; 300 where not given. */
+  readonly toleranceSeconds?: number;
   /** Lists of its addresses, of `src/webhooks/networks/presets.ts`. */
   readonly presets?: readonly string[];
   /** What else its page says of the signature. */
