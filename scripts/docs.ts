@@ -400,7 +400,9 @@ show the values. A search finds a value or its beginning at any age, also in ref
 whole value of one key.
 
 A trigger with a signature scheme has the keys \`event\` (the publisher's event type) and \`id\` (its id of the event or delivery) by
-default, if the publisher sends them. Your own keys replace them; \`"searchKeys": {}\` removes them. If a trigger gets several kinds of
+default, if the publisher sends them. Deliveries of \`Generic\` and \`Custom\` that are CloudEvents, in binary or structured mode, have them
+too, and \`OPTIONS\` with \`WebHook-Request-Origin\` is answered for every trigger. To start one run for each structured CloudEvent, set
+\`"webhookEventId": "body.source + ' ' + body.id"\`. Your own keys replace them; \`"searchKeys": {}\` removes them. If a trigger gets several kinds of
 deliveries, use \`event\` for the value that distinguishes them: Sluice then checks [what flows read](operate.md#what-flows-read)
 separately for each kind.
 

@@ -96,6 +96,16 @@ export function methodNotAllowed(others: readonly string[] = []): WebhookAnswer 
   return { statusCode: 405, contentType: JSON_TYPE, body: JSON.stringify(error), headers: { allow } };
 }
 
+/**
+ * Who asks learns that there is a webhook, as everyone does by a delivery that is refused; gates judge what is then sent.
+ * https://github.com/cloudevents/spec/blob/main/cloudevents/http-webhook.md, section 4, read 2026-11.
+ */
+export function deliveriesAllowed(asked: Readonly<Record<string, string>>): WebhookAnswer {
+  const rate = asked['webhook-request-rate'] === undefined ? {} : { 'webhook-allowed-rate': '*' };
+  const headers = { allow: 'POST', 'webhook-allowed-origin': '*', ...rate };
+  return { statusCode: 200, contentType: 'text/plain', body: '', headers };
+}
+
 /** Nothing arrived that could be judged or kept. */
 export function bodyStopped(): WebhookAnswer {
   const message = 'The body stopped arriving; send the delivery again';

@@ -86,7 +86,9 @@ async function shakeHands(
   }
   if (refusal !== undefined) return turnAway(reception, { name, ...refusal }, services);
   if (answer === undefined) {
-    return refuse(reception, judgement.violations.find(isUnverified) ?? 'signature_malformed', services);
+    const reason = judgement.violations.find(isUnverified) ?? 'signature_malformed';
+    const refusal = await refuse(reception, reason, services);
+    return handshake.failsEmpty === true ? { ...refusal, contentType: 'text/plain', body: '' } : refusal;
   }
   if (offer !== undefined) {
     const { flowId, triggerKey } = reception.trigger.trigger;
@@ -194,13 +196,15 @@ function refusal(reason: Reason, detail: string): HandshakeRefusal {
 
 /** A delivery as handshakes see it. */
 function handshakeRequest(
-  { method, headers, path, body }: Delivery,
-  { trigger, keys }: PreparedTrigger,
+  delivery: Delivery,
+  { trigger, keys, endpointOf }: PreparedTrigger,
   { isVerified, usedPreviousKey }: Evidence,
 ): HandshakeRequest {
+  const { method, headers, path, body } = delivery;
   return {
     method,
     headers,
+    publicUrl: endpointOf(delivery),
     query: new URLSearchParams(path.split('?')[1] ?? ''),
     body,
     isVerified: isVerified === true,

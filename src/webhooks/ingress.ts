@@ -33,8 +33,8 @@ interface IdOrSlug {
   readonly Params: { readonly idOrSlug: string };
 }
 
-/** GET and HEAD are handshakes of some publishers. */
-const METHODS = ['POST', 'GET', 'HEAD'];
+/** GET and HEAD are handshakes of some publishers, OPTIONS that of CloudEvents. */
+const METHODS = ['POST', 'GET', 'HEAD', 'OPTIONS'];
 const ROUTE = '/flows/api/webhook/:idOrSlug';
 const MAX_PATH_CHARACTERS = 200;
 
@@ -86,6 +86,8 @@ async function answerTo(request: IngressRequest, reply: FastifyReply, receiving:
   const isLate = services.phase.isStopping;
   const head = readHead(request, services.clientAddress);
   if (!head.hasHost) return malformedHost();
+  // It asks whether deliveries may be sent here, and nothing is kept of it.
+  if (request.method === 'OPTIONS') return receive.permission(head.headers, request.params.idOrSlug);
   const judge = isLate ? receive.stopping : receive.delivery;
   if (request.method !== 'POST') return handOver(request, head, { ...receiving, judge });
   const allowance = budget.open(addressGroup(senderOf(request.raw, services.senderAddress)));

@@ -22,7 +22,7 @@ import type {
   Store,
 } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
-import { JSON_TYPE, methodNotAllowed, refused, type WebhookAnswer } from './answers.ts';
+import { deliveriesAllowed, JSON_TYPE, methodNotAllowed, refused, type WebhookAnswer } from './answers.ts';
 import { type FlowAnswers, RESPOND_SECONDS } from './flow-answers.ts';
 import { signatureGate } from './gates/signature.ts';
 import { handshakeAnswers, isHandshake } from './handshakes.ts';
@@ -65,6 +65,8 @@ interface Receiver {
   stopping(delivery: Delivery, idOrSlug: string, span: Span): Promise<WebhookAnswer>;
   /** The machine's clock disagrees: what the gates and the log would make of the time is not known, so nothing is kept. */
   unfit(delivery: Delivery, idOrSlug: string, span: Span): Promise<WebhookAnswer>;
+  /** A publisher of CloudEvents asks whether it may deliver; answered for every trigger, before any gate, and not kept. */
+  permission(headers: Delivery['headers'], idOrSlug: string): WebhookAnswer;
   /** No memory is left for its body: it was not read to its end, so nothing can be kept. */
   overloaded(): WebhookAnswer;
 }
@@ -130,6 +132,12 @@ export function receiver(services: ReceiverServices): Receiver {
       const startedAt = services.clock.monotonic();
       const reception = { delivery, ...found, span, judgement: CLEAN, startedAt };
       return notStored(reception, new UnfitClockError(), services);
+    },
+    permission(headers, idOrSlug) {
+      const trigger = services.triggers().find(idOrSlug);
+      if (trigger === undefined) return refused('unknown_flow');
+      if (headers['webhook-request-origin'] !== undefined) return deliveriesAllowed(headers);
+      return methodNotAllowed(trigger.handshakes.map(({ method }) => method));
     },
     overloaded() {
       const deliveryId = services.newId();

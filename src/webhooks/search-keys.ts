@@ -10,6 +10,7 @@ import type { Json } from '../model/json.ts';
 import { mayHoldSecret } from './headers.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
 import type { FoundValue, SignatureSpec } from './schemes/spec.ts';
+import { mediaTypeOf } from './schemes/values.ts';
 
 /** The search keys of a trigger's deliveries, ready to be read. */
 export interface PreparedKeys {
@@ -72,7 +73,7 @@ export function prepareSearchKeys(
   const headers = published.flatMap(([name, value]) =>
     'headers' in value ? [[name, value.headers.map((header) => header.toLowerCase())] as const] : [],
   );
-  const inBody = published.flatMap(([name, value]) => ('path' in value ? [[name, value.path] as const] : []));
+  const inBody = published.flatMap(([name, value]) => ('path' in value ? [[name, value] as const] : []));
   if (published.length === 0 && keys.length === 0) return undefined;
   const event = keys.find(({ name }) => name === EVENT)?.expression ?? published.find(([name]) => name === EVENT)?.[1];
   if (inBody.length === 0 && keys.length === 0) return { headers, event };
@@ -80,7 +81,8 @@ export function prepareSearchKeys(
     headers,
     event,
     readOthers(sent, body, values) {
-      for (const [name, path] of inBody) {
+      for (const [name, { path, mediaType }] of inBody) {
+        if (mediaType !== undefined && mediaTypeOf(sent) !== mediaType) continue;
         const text = values[name] === undefined ? textAt(body, path) : undefined;
         if (text !== undefined) values[name] = text;
       }
@@ -104,8 +106,18 @@ function readNamed(
 function publishedKeys(scheme: ResolvedScheme | undefined): (readonly [string, FoundValue])[] {
   if (scheme?.kind !== 'spec') return [];
   const { spec } = scheme;
+  const isOpen = spec.eventType === undefined || spec.name === 'Generic';
+  if (isOpen) return [...keysOfForm(spec), ...CLOUD_EVENT];
   return [spec, ...(spec.requestForm === undefined ? [] : [spec.requestForm])].flatMap(keysOfForm);
 }
+
+/** What no publisher says may be a CloudEvent, in binary mode (headers) or structured mode (the body). */
+const CLOUD_EVENT: (readonly [string, FoundValue])[] = [
+  [EVENT, { headers: ['ce-type'] }],
+  ['id', { headers: ['ce-id'] }],
+  [EVENT, { path: ['type'], mediaType: 'application/cloudevents+json' }],
+  ['id', { path: ['id'], mediaType: 'application/cloudevents+json' }],
+];
 
 function keysOfForm({ eventType, eventId, headers }: SignatureSpec): (readonly [string, FoundValue])[] {
   const inHeaders = headers.flatMap(({ deliveryId }) => deliveryId ?? []);

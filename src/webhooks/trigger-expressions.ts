@@ -20,7 +20,7 @@ import type { CoalesceLimits } from '../model/coalescing.ts';
 import type { Delivery, GateResult } from '../model/delivery.ts';
 import type { Json } from '../model/json.ts';
 import type { Evidence } from './gate.ts';
-import { coversBody, isInPlace, signsTimestamp } from './schemes/layout.ts';
+import { coverageOf, coversBody, isInPlace, signsTimestamp } from './schemes/layout.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
 import type { FoundValue, SignatureSpec } from './schemes/spec.ts';
 
@@ -151,6 +151,8 @@ function signedIdOf({ spec, previousSpec = spec }: Extract<ResolvedScheme, { kin
 function signsHeader(spec: SignatureSpec, header: string): boolean {
   const is = (name: string | undefined) => name?.toLowerCase() === header.toLowerCase();
   const isId = isInPlace(spec, 'deliveryId') && spec.headers.some(({ deliveryId }) => is(deliveryId));
+  const isPart = spec.signs.some((it) => typeof it !== 'string' && it.part === 'header' && is(it.name));
+  if (isPart && coverageOf(spec).body) return true;
   return isId || (signsTimestamp(spec) && spec.headers.some(({ timestamp }) => is(timestamp)));
 }
 

@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow, NamedManifest, UnservedTrigger } from '../manifest/load.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
+import type { Delivery } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { FlowRecord, KeyRole } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
@@ -17,6 +18,7 @@ import { gradeOf, hasPart } from './schemes/layout.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
 import { keysInForce } from './schemes/scheme-keys.ts';
 import { signsWithSameKey } from './schemes/sign.ts';
+import { calledUrl } from './schemes/signed-payload.ts';
 import { GRADES, type Grade } from './schemes/spec.ts';
 import { type PreparedKeys, prepareSearchKeys } from './search-keys.ts';
 import { sharingBy, type WhyApart } from './sharing.ts';
@@ -51,6 +53,8 @@ export interface PreparedTrigger {
   /** `sluice send` can sign its deliveries with what the trigger has now. */
   readonly canBeSigned: boolean;
   readonly handshakes: readonly Handshake[];
+  /** The URL that the publisher was given, as far as the service knows it. */
+  readonly endpointOf: (delivery: Pick<Delivery, 'path' | 'requestUrl'>) => string;
   /** Calls a URL that completes a handshake; absent where nothing is called. */
   readonly visit: ((url: string) => Promise<unknown>) | undefined;
   readonly headersRead: ReturnType<typeof headersRead>;
@@ -345,6 +349,11 @@ function prepare(
       return signsWithSameKey(resolved.spec) && keys().current !== undefined;
     },
     handshakes: scheme?.handshakes ?? [],
+    endpointOf: (delivery) => {
+      const called = { configuredUrl: inputs.webhookPublicUrl, baseUrl: settings.publicUrl, ...delivery };
+      const { url, sentQuery } = calledUrl(called);
+      return url.slice(0, url.length - sentQuery.length);
+    },
     visit: settings.visit,
     headersRead: headersRead(resolved, inputs, flow.loaded.manifest.steps),
     mayReadQuery: mayReadQuery(resolved),

@@ -43,7 +43,9 @@ const REFUSED = { status: 401, reason: expect.stringMatching(/^((signature|times
 const UNJUDGED = { status: 503, reason: 'verification_unavailable' };
 const refusalOf = ({ name }: Vector) => (name === 'certificate-that-is-not-there' ? UNJUDGED : REFUSED);
 
-describe.each(PUBLISHED_SCHEMES)('$name', ({ name }) => {
+const ANSWERED = PUBLISHED_SCHEMES.filter(({ name }) => VECTORS.some(({ scheme }) => scheme === name));
+
+describe.each(ANSWERED)('$name', ({ name }) => {
   const own = VECTORS.filter(({ scheme }) => scheme === name);
 
   it.each(own)('answers the known request "$name" over a socket as the publisher’s rules say', async (vector) => {

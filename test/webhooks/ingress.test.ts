@@ -319,6 +319,24 @@ describe('what is no POST', () => {
     expect((await fetch(service.hook, { method: 'POST', headers: signedHeaders('{}'), body: '{}' })).status).toBe(200);
   });
 
+  it('is answered where a publisher of CloudEvents asks whether it may deliver: in every state, and nothing is kept', async () => {
+    const service = await open({ enforcementMode: 'Enforce' }, githubManifest({ inputs: limited }));
+    const ask = (url: string, headers: Record<string, string> = {}) =>
+      fetch(url, { method: 'OPTIONS', headers: { 'webhook-request-origin': 'events.example.com', ...headers } });
+    const plain = await ask(service.hook);
+    expect([plain.status, plain.headers.get('webhook-allowed-origin'), plain.headers.get('allow')]).toEqual([
+      200,
+      '*',
+      'POST',
+    ]);
+    expect([await plain.text(), plain.headers.get('webhook-allowed-rate')]).toEqual(['', null]);
+    const rate = await ask(service.hook, { 'webhook-request-rate': '120' });
+    expect(rate.headers.get('webhook-allowed-rate')).toBe('*');
+    expect((await ask(`${service.hook}-of-nobody`)).status).toBe(404);
+    expect(await getJson<unknown[]>(`${service.url}/flows/api/webhooks/recent`)).toEqual([]);
+    expect((await fetch(service.hook, { method: 'POST', headers: signedHeaders('{}'), body: '{}' })).status).toBe(200);
+  });
+
   it('is answered where it is a handshake of the publisher, and uses up no permit then', async () => {
     const service = await open({ enforcementMode: 'Enforce' }, githubManifest({ inputs: scheme('Dropbox') }));
     for (let count = 0; count < 5; count += 1) {

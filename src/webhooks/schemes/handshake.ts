@@ -8,7 +8,7 @@ import type { Reason } from '../../model/delivery.ts';
 export interface Handshake {
   /** The publisher's own name for it. */
   readonly name: string;
-  readonly method: 'GET' | 'HEAD' | 'POST' | 'OPTIONS';
+  readonly method: 'GET' | 'HEAD' | 'POST';
   /** The publisher signs it: it is answered only after its signature verified, whatever the enforcement mode. */
   readonly needsVerification: boolean;
   /** Whether it is answered only to who knows the trigger's verify token. */
@@ -46,7 +46,7 @@ export interface HandshakeRequest {
   readonly keys: { readonly current: string | undefined; readonly previous: string | undefined };
   /** The trigger's own, which the publisher was given too. */
   readonly verifyToken?: string | undefined;
-  /** The URL that the publisher called, as it knows it. */
+  /** The URL that the publisher was given: without what it added to the query. */
   readonly publicUrl?: string | undefined;
 }
 
@@ -72,6 +72,7 @@ export interface AcceptedResponse {
 export interface RecognisedHandshake {
   readonly name: string;
   readonly answer: HandshakeAnswer | undefined;
+  readonly failsEmpty?: boolean | undefined;
   readonly refusal?: HandshakeRefusal | undefined;
   /** Present where the handshake hands a key over; undefined in it where this one brings none in form. */
   readonly offer?: { readonly key: string | undefined } | undefined;
@@ -87,7 +88,8 @@ export function recogniseHandshake(
   const handshake = findHandshake(handshakes, request);
   if (handshake === undefined) return undefined;
   const { name } = handshake;
-  if (handshake.needsVerification && !request.isVerified) return { name, answer: undefined };
+  const { failsEmpty } = handshake;
+  if (handshake.needsVerification && !request.isVerified) return { name, answer: undefined, failsEmpty };
   try {
     const refusal = handshake.refuse?.(request);
     if (refusal !== undefined) return { name, answer: undefined, refusal };

@@ -88,7 +88,10 @@ export interface PublisherSpec extends SignatureSpec {
 /** Where a publisher says something: in the first of the headers that is there, in the body by its path, or why nowhere. */
 export type PublisherValue = FoundValue | { readonly none: string };
 
-export type FoundValue = { readonly headers: readonly string[] } | { readonly path: readonly string[] };
+export type FoundValue =
+  | { readonly headers: readonly string[] }
+  /** With a media type, of bodies of that type alone. */
+  | { readonly path: readonly string[]; readonly mediaType?: string };
 
 /** Something that a publisher would really send. */
 interface SampleDelivery {
