@@ -99,17 +99,17 @@ describe('the recipes of CONTRIBUTING.md', () => {
     code.replace(/^ {3}/gm, ''),
   );
 
-  it.each([
-    ['a signature scheme', 'test/publishers/recipe.proof.ts'],
-    ['a step type', 'test/flows/handlers/recipe/greet.ts'],
-  ])('show for %s the code that a test adds', (name, path) => {
-    const tested = readFileSync(join(ROOT, path), 'utf8');
-    const definitions = examples.flatMap((code) => code.match(/^export const[\s\S]*/m) ?? []);
-    expect(
-      definitions.filter((code) => tested.includes(code)),
-      name,
-    ).toHaveLength(1);
-  });
+  it.each([['a step type', 'test/flows/handlers/recipe/greet.ts']])(
+    'show for %s the code that a test adds',
+    (name, path) => {
+      const tested = readFileSync(join(ROOT, path), 'utf8');
+      const definitions = examples.flatMap((code) => code.match(/^export const[\s\S]*/m) ?? []);
+      expect(
+        definitions.filter((code) => tested.includes(code)),
+        name,
+      ).toHaveLength(1);
+    },
+  );
 
   it('show for a column the lines that a test adds', () => {
     const recipe = text.slice(text.indexOf('## Recipe: add a column'));

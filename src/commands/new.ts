@@ -306,12 +306,20 @@ function publisherNamed(text: string, publishers: readonly Publisher[]): Publish
   const alike = plainName(text) === '' ? [] : publishers.filter(({ names }) => beginsWith(names, text));
   if (alike.length === 1 && alike[0] !== undefined) return alike[0];
   const namesOf = (found: readonly Publisher[]) => found.map(({ names }) => names[0] ?? '');
-  if (alike.length > 1) return new Mistake(`"${text}" may be ${namesOf(alike).join(', ')}; write more of the name`);
-  const names = namesOf(publishers);
-  const nearest = didYouMean(text, names) || `; the publishers are ${names.join(', ')}.`;
+  const most = namesOf(alike.slice(0, MOST_NAMED)).join(', ');
+  const more = alike.length > MOST_NAMED ? ` or ${alike.length - MOST_NAMED} others` : '';
+  if (alike.length > 1) return new Mistake(`"${text}" may be ${most}${more}; write more of the name`);
+  const nearest =
+    didYouMean(
+      text,
+      publishers.flatMap(({ names }) => names),
+    ) || '; `npx sluice schemes` lists them.';
   const others = 'For your own sender use Generic; for other signatures read docs/publishers/custom.md.';
   return new Mistake(`There is no publisher "${text}"${nearest} ${others}`);
 }
+
+/** A list of all would be a page. */
+const MOST_NAMED = 8;
 
 type NewManifest = ReturnType<typeof manifestFor>;
 

@@ -8,11 +8,9 @@ import type { Override } from '../model/finding.ts';
 import { migrateStore } from '../store/offline.ts';
 import { print } from '../telemetry/terminal.ts';
 import { version } from '../version.ts';
-import { describeSchemes, type SchemeDescription } from '../webhooks/schemes/description.ts';
-import { CAPTURED } from '../webhooks/schemes/spec.ts';
 import { activityCommand } from './activity.ts';
 import { checkCommand } from './check.ts';
-import { CommandError, openContext, printJson, readCommandSettings, reporting } from './context.ts';
+import { CommandError, openContext, readCommandSettings, reporting } from './context.ts';
 import { copyCommand } from './copy.ts';
 import { deliveriesCommand } from './deliveries.ts';
 import { deployCommand, drainCommand } from './deploy.ts';
@@ -28,10 +26,10 @@ import { restoreCommand } from './restore.ts';
 import { cancelCommand, retryCommand } from './run-actions.ts';
 import { runsCommand } from './runs.ts';
 import { schemaCommand } from './schema.ts';
+import { schemesCommand } from './schemes.ts';
 import { sendCommand } from './send.ts';
 import { statusCommand } from './status.ts';
 import { disableCommand, enableCommand, holdCommand } from './switch.ts';
-import { table } from './table.ts';
 import { whyCommand } from './why.ts';
 
 /** Runs the command line. A usage error ends the process with code 2. */
@@ -239,62 +237,4 @@ async function testAlerts(name: string | undefined): Promise<void> {
     }),
   );
   if (results.includes(false)) process.exitCode = 1;
-}
-
-function schemesCommand(): Command {
-  return new Command('schemes')
-    .description('List the signature schemes that a trigger may name, and what each signature covers')
-    .option('--json', 'print all details as JSON')
-    .action(reporting(schemes));
-}
-
-async function schemes(options: { json?: true }): Promise<void> {
-  const { extensions } = await openContext();
-  const descriptions = describeSchemes(extensions.gates.settings.schemes);
-  if (options.json) printJson(descriptions);
-  else print(schemeTable(descriptions));
-}
-
-function schemeTable(descriptions: readonly SchemeDescription[]): string {
-  const head = ['SCHEME', 'HEADER', 'ALGORITHM', 'TIMESTAMP', 'ID HEADER', 'HANDSHAKE', 'COVERS', 'GRADE'];
-  const rows = descriptions.flatMap((scheme) => [row(scheme), ...keyFormRow(scheme)]);
-  const grades = Object.entries(CAPTURED).map(([grade, captured]) => `${grade}  ${captured}\n`);
-  return [table(head, rows), '\n', ...grades].join('');
-}
-
-function row(scheme: SchemeDescription): string[] {
-  const { timestamp, coverage } = scheme;
-  return [
-    `${[scheme.name, ...scheme.aliases].join(', ')}${scheme.unconfirmed === null ? '' : ' (unconfirmed)'}`,
-    headersOf(scheme.headers) || (scheme.kind === 'builtIn' ? 'in the body' : '-'),
-    [scheme.algorithm, scheme.encoding].filter((part) => part !== null).join(' ') || '-',
-    timestamp === null ? '-' : `${timestamp.in} ${timestamp.name} (${timestamp.unit})`,
-    scheme.deliveryIdHeader ?? '-',
-    scheme.handshakes.map(handshake).join(', ') || '-',
-    coverage === null ? '?' : covered(coverage),
-    scheme.grade ?? '?',
-  ];
-}
-
-/** A publisher with a header for each of many keys would make every line as long as its own. */
-function headersOf(headers: readonly string[]): string {
-  const more = headers.length > 3 ? `, … (${headers.length})` : '';
-  return `${headers.slice(0, more === '' ? 3 : 1).join(', ')}${more}`;
-}
-
-/** The other form of a scheme, under it. */
-function keyFormRow({ name, keyForm }: SchemeDescription): string[][] {
-  if (keyForm === null) return [];
-  const { prefix, headers, algorithm, coverage, grade } = keyForm;
-  return [[`${name}, key ${prefix}…`, headersOf(headers), algorithm, '', '', '', covered(coverage), grade ?? '?']];
-}
-
-/** The publisher's own name of it may be the method's. */
-function handshake({ name, method, bringsKey }: SchemeDescription['handshakes'][number]): string {
-  return `${name === method ? method : `${method} ${name}`}${bringsKey ? ' (brings the key)' : ''}`;
-}
-
-function covered(coverage: NonNullable<SchemeDescription['coverage']>): string {
-  const parts = Object.entries(coverage).filter(([, isCovered]) => isCovered);
-  return parts.map(([part]) => part).join(' + ') || 'nothing';
 }

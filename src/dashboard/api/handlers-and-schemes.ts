@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { editorSchema } from '../../manifest/editor-schema.ts';
 import { PRESETS } from '../../webhooks/networks/presets.ts';
-import { GRADES } from '../../webhooks/schemes/spec.ts';
+import { CERTAINTIES, GRADES } from '../../webhooks/schemes/spec.ts';
 import { field } from '../answer.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
@@ -31,6 +31,7 @@ const publisherValue = (description: string) =>
 const schemeSchema = z
   .object({
     name: z.string(),
+    title: text().describe('What the publisher calls itself.'),
     aliases: z.array(z.string()),
     kind: z.enum(['builtIn', 'spec', 'verifier', 'custom']),
     headers: z.array(z.string()).describe('Signature headers, the current one first.'),
@@ -63,6 +64,12 @@ const schemeSchema = z
     grade: z.enum(GRADES).nullable().describe('A to F, by what is signed; null if code or the trigger decides.'),
     captured: text().describe('What an attacker can do with a captured delivery.'),
     source: z.string(),
+    certainty: z
+      .enum(CERTAINTIES)
+      .nullable()
+      .describe(
+        'How the facts are known: by a package or a vector of the publisher, by its documentation, or not at all.',
+      ),
     unconfirmed: text().describe('Which facts no source of the publisher confirms; null if all are confirmed.'),
   })
   .meta({ id: 'Scheme' });

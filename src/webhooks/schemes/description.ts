@@ -4,6 +4,7 @@ import { BUILT_IN_SCHEMES } from './publishers/index.ts';
 import { REGISTERED, type RegisteredSpec, type SchemeRegistry } from './resolve.ts';
 import {
   CAPTURED,
+  type Certainty,
   type Conversation,
   type Grade,
   type PublisherValue,
@@ -14,6 +15,8 @@ import {
 /** What an operator wants to know about a scheme. What only a trigger or a verifier's code knows is null. */
 export interface SchemeDescription {
   readonly name: string;
+  /** What the publisher calls itself; null where there is none. */
+  readonly title: string | null;
   readonly aliases: readonly string[];
   readonly kind: 'builtIn' | 'spec' | 'verifier' | 'custom';
   /** Signature headers, the current one first; empty if the body carries the signature. */
@@ -51,6 +54,8 @@ export interface SchemeDescription {
   /** What a captured delivery can be used for. */
   readonly captured: string | null;
   readonly source: string;
+  /** How the facts are known; null where there is no publisher. */
+  readonly certainty: Certainty | null;
   /** Which of the facts no source of the publisher's confirms; null where all are, or where there is no publisher. */
   readonly unconfirmed: string | null;
 }
@@ -70,7 +75,8 @@ export function describeSchemes(registry: SchemeRegistry): SchemeDescription[] {
     ...[...new Set(registry.specs.values())].map(describeRegistered),
     ...BUILT_IN_SCHEMES.filter(({ name }) => !isTaken(name)).map((spec) => {
       const { aliases, ...description } = describeSpec(spec, 'builtIn');
-      return { ...description, aliases: aliases.filter((alias) => !isTaken(alias)) };
+      const { title, certainty } = spec;
+      return { ...description, title, certainty, aliases: aliases.filter((alias) => !isTaken(alias)) };
     }),
     { ...unknown('Custom', 'custom'), source: 'the webhookSignature… fields of the trigger' },
   ];
@@ -80,6 +86,7 @@ function describeSpec(spec: SignatureSpec, kind: SchemeDescription['kind']): Sch
   const grade = gradeOf(spec);
   return {
     name: spec.name,
+    title: null,
     aliases: spec.aliases ?? [],
     kind,
     headers: headersOf(spec),
@@ -99,6 +106,7 @@ function describeSpec(spec: SignatureSpec, kind: SchemeDescription['kind']): Sch
     grade,
     captured: grade === null ? null : CAPTURED[grade],
     source: spec.source,
+    certainty: null,
     unconfirmed: spec.unconfirmed ?? null,
   };
 }
@@ -155,6 +163,7 @@ function describeVerifier(verifier: SignatureVerifier): SchemeDescription {
 function unknown(name: string, kind: SchemeDescription['kind']): SchemeDescription {
   return {
     name,
+    title: null,
     aliases: [],
     kind,
     headers: [],
@@ -174,6 +183,7 @@ function unknown(name: string, kind: SchemeDescription['kind']): SchemeDescripti
     grade: null,
     captured: null,
     source: REGISTERED,
+    certainty: null,
     unconfirmed: null,
   };
 }
