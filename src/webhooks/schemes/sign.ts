@@ -5,7 +5,7 @@ import { GateConfigurationError } from '../gate.ts';
 import { hasPart } from './layout.ts';
 import { readSigningKey, type SchemeKey } from './scheme-keys.ts';
 import { BODY_HASH_PARAMETER, type SignedBytes, signedPayload, withoutFragment } from './signed-payload.ts';
-import type { BodyField, SignatureSpec, SpecAlgorithm } from './spec.ts';
+import type { BodyField, NamedPart, SignatureSpec, SpecAlgorithm } from './spec.ts';
 import {
   bodyReader,
   encodeDigest,
@@ -103,13 +103,15 @@ function signingKey(spec: SignatureSpec, text: string): SchemeKey {
 /** The content type, and what the scheme signs besides its own headers. */
 function signedHeaders({ spec, contentType, deliveryId, headers: given = {} }: SigningRequest): Record<string, string> {
   const headers: Record<string, string> = contentType === undefined ? {} : { 'content-type': contentType };
-  for (const name of namesOf(spec, 'header')) headers[name] ??= headerOf(lowerCase(given), name) ?? deliveryId;
+  for (const { name, length = deliveryId.length } of partsOf(spec, 'header')) {
+    headers[name] ??= headerOf(lowerCase(given), name) ?? deliveryId.padEnd(length, '0').slice(0, length);
+  }
   return headers;
 }
 
-/** Of headers, or of parameters of the query, that the scheme signs. */
-function namesOf({ signs }: SignatureSpec, kind: 'header' | 'query'): string[] {
-  return signs.flatMap((it) => (typeof it !== 'string' && it.part === kind ? [it.name] : []));
+/** The headers, or the parameters of the query, that the scheme signs. */
+function partsOf({ signs }: SignatureSpec, kind: 'header' | 'query'): NamedPart[] {
+  return signs.flatMap((it) => (typeof it !== 'string' && it.part === kind ? [it] : []));
 }
 
 function lowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
@@ -133,8 +135,8 @@ function withSignedFields(request: SigningRequest): Buffer {
 
 /** With the parameters that the scheme signs. A body that is not a form is covered by its hash in the URL alone. */
 function signedUrl({ spec, body, url: given, contentType, deliveryId }: SigningRequest): string {
-  const missing = namesOf(spec, 'query').filter((name) => !new URL(given).searchParams.has(name));
-  const url = missing.reduce((all, name) => withParameter(all, encodeURIComponent(name), deliveryId), given);
+  const missing = partsOf(spec, 'query').filter(({ name }) => !new URL(given).searchParams.has(name));
+  const url = missing.reduce((all, { name }) => withParameter(all, encodeURIComponent(name), deliveryId), given);
   const isForm = contentType !== undefined && mediaTypeOf({ 'content-type': contentType }) === URL_ENCODED_FORM;
   if (!hasPart(spec.signs, 'sortedForm') || body.length === 0 || isForm) return url;
   return withParameter(url, BODY_HASH_PARAMETER, createHash('sha256').update(body).digest('hex'));

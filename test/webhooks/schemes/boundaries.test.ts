@@ -132,8 +132,12 @@ function bytesOf(
   const { timestamp: source } = text;
   if (source !== undefined && !Number.isFinite(readTimestamp(timestamp, source).ms)) return undefined;
   if (!URL_FORM.test(url)) return undefined;
+  const names = text.signs.flatMap((it) => (typeof it !== 'string' && it.part === 'header' ? [it.name] : []));
   const payload = signedPayload(text, {
-    delivery: deliveryOf({ body: Buffer.from(body, 'latin1'), headers: { 'x-h': header } }),
+    delivery: deliveryOf({
+      body: Buffer.from(body, 'latin1'),
+      headers: Object.fromEntries(names.map((name) => [name, header])),
+    }),
     publicUrl: hasPart(text.signs, 'query') ? `https://a.example/in?q=${encodeURIComponent(query)}` : url,
     sentQuery: url.slice('https://a.example/in'.length),
     timestamp,
@@ -205,8 +209,14 @@ const isUncertain = (text: SignedText) => layoutOf(text).boundaries.some(({ cert
 /** Deliveries of which the first is an honest one. */
 function deliveriesToTry(text: SignedText, count: number): Reading[] {
   const lengths = text.signs.flatMap((it) => (typeof it !== 'string' && it.part === 'field' ? it.field.length : []));
+  const [header = 1] = text.signs.flatMap((it) =>
+    typeof it !== 'string' && it.part === 'header' ? (it.length ?? []) : [],
+  );
   const honest = { id: 'a', timestamp: exampleTime(text), token: 'x'.repeat(lengths[0] ?? 1), body: '{}' };
-  return [{ ...honest, url: 'https://a.example/in', header: 'h', query: 'q' }, ...fc.sample(readingsToTry, count)];
+  return [
+    { ...honest, url: 'https://a.example/in', header: 'h'.repeat(header), query: 'q' },
+    ...fc.sample(readingsToTry, count),
+  ];
 }
 
 /** How many deliveries have the signed bytes of this one; 0 if the verifier would not take it. */

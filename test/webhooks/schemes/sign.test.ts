@@ -114,7 +114,7 @@ describe.each(SIGNABLE_SCHEMES)('$name', (spec) => {
   it('refuses it when one digit of the signature is another', async () => {
     const signed = signDelivery(signingRequest(spec));
     const header = spec.headers[0]?.signature;
-    for (const fromEnd of [4, 10, 20]) {
+    for (const fromEnd of [4, 10, 12]) {
       const verdict = await judgeSigned(
         spec,
         header === undefined

@@ -1,14 +1,22 @@
 import { type PublisherRow, publisherSpec } from '../row.ts';
 import type { PublisherSpec } from '../spec.ts';
+import { ROWS_A_TO_B } from './a-b.ts';
 import { ROWS_A_TO_C } from './a-c.ts';
 import { AMAZON_SNS } from './amazon-sns.ts';
+import { ROWS_C } from './c.ts';
+import { ROWS_D_TO_G } from './d-g.ts';
 import { ROWS_D_TO_L } from './d-l.ts';
+import { ROWS_H_TO_L } from './h-l.ts';
 import { ROWS_M_TO_S } from './m-s.ts';
 import { ROWS_T_TO_Z } from './t-z.ts';
 
 /** Every publisher that the service knows, by the name of its scheme. */
 export const PUBLISHERS: readonly PublisherRow[] = [
+  ...ROWS_A_TO_B,
   ...ROWS_A_TO_C,
+  ...ROWS_C,
+  ...ROWS_D_TO_G,
+  ...ROWS_H_TO_L,
   AMAZON_SNS,
   ...ROWS_D_TO_L,
   ...ROWS_M_TO_S,

@@ -205,7 +205,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
   {
     name: 'StandardWebhooks',
     title: 'Standard Webhooks, Svix',
-    aliases: ['Svix'],
+    aliases: ['Svix', 'Brex', 'Clerk', 'Etsy', 'Gemini', 'IncidentIo', 'Loops'],
     header: 'webhook-signature',
     form: 'v1,{signature} ...',
     signs: '{id}.{timestamp}.{body}',
