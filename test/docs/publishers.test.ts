@@ -29,7 +29,7 @@ interface Page {
 }
 
 const pages = readdirSync(FOLDER)
-  .filter((file) => file !== 'README.md')
+  .filter((file) => file !== 'README.md' && file !== 'not-added.md')
   .map((file): Page => {
     const text = readFileSync(join(FOLDER, file), 'utf8');
     const manifest: Page['manifest'] = JSON.parse(/```json\n([\s\S]*?)```/.exec(text)?.[1] ?? '{}');
