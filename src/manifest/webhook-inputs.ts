@@ -90,7 +90,9 @@ const fields = {
     .string()
     .describe('Token that a publisher such as Meta sends in its handshake: env:NAME, file:PATH, or plain text.'),
 
-  webhookSignatureHeader: header.describe('Custom scheme: header that carries the signature.'),
+  webhookSignatureHeader: header.describe(
+    'Schemes Custom and Token: header that carries the signature, or the token; Authorization by default for Token.',
+  ),
   webhookFurtherSignatureHeaders: z
     .array(header)
     .min(1)
@@ -112,7 +114,11 @@ const fields = {
   webhookSignatureMultiValueDelimiter: text.describe('Custom scheme: separator of the segments of the header.'),
   webhookSignatureKeyValueSeparator: text.describe('Custom scheme: separator inside a segment; "=" by default.'),
   webhookSignatureValueKey: text.describe('Custom scheme: key of the segment that holds the signature.'),
-  webhookHeaderValuePrefix: z.string().describe('Custom scheme: text before the whole header value.'),
+  webhookHeaderValuePrefix: z
+    .string()
+    .describe(
+      'Schemes Custom and Token: text before the whole header value; for Token, "Bearer " by default if no header is named.',
+    ),
   webhookAcceptMultipleSignatures: z
     .boolean()
     .describe('Custom scheme: whether any of several matching segments may hold the signature.'),

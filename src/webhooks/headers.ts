@@ -59,6 +59,8 @@ export function headerKeys(
 interface HeadersRead {
   /** Lower case. */
   readonly names: ReadonlySet<string>;
+  /** Those that hold a key or what counts as one, whatever their names say: no value of theirs is kept. */
+  readonly secret: ReadonlySet<string>;
   /** Whether an operator's code reads others that it does not name. */
   readonly isOpen: boolean;
 }
@@ -83,7 +85,9 @@ export function headersRead(scheme: ResolvedScheme | undefined, inputs: WebhookI
   ];
   const names = new Set([...namesIn(families), ...own.flatMap((name) => name?.trim().toLowerCase() ?? [])]);
   const isBuilt = scheme?.kind === 'spec' && hasPart(scheme.spec.signs, 'built');
-  return { names, isOpen: isBuilt || (scheme?.kind === 'verifier' && declared === undefined) };
+  const tokens = specs.filter(({ algorithm }) => algorithm === 'token').flatMap(familiesOf);
+  const secret = new Set(tokens.map(({ signature }) => signature.toLowerCase()));
+  return { names, secret, isOpen: isBuilt || (scheme?.kind === 'verifier' && declared === undefined) };
 }
 
 /** Those that steps send on or that expressions name: a run of a delivery that is delivered again reads them too. */
@@ -99,14 +103,15 @@ function headersNamedIn(steps: Graph): string[] {
 
 /**
  * Headers as they are kept of a delivery and shown: the values of those that are known to hold no credential, or that the
- * gates read (`read`), names alone of the others. Long values are cut, and at most a hundred headers kept.
+ * gates read (`read`), names alone of the others and of those that the trigger knows to be secret (`secret`). Long values are cut, and at most a hundred headers kept.
  */
 export function shownHeaders(
   headers: Readonly<Record<string, string>>,
-  read: ReadonlySet<string> = new Set(),
+  read: ReadonlySet<string> = NONE,
+  secret: ReadonlySet<string> = NONE,
 ): Record<string, string> {
   return mapHeaders(headers, (name, { isShown, isOfScheme, isCredential }) => {
-    return isShown || ((isOfScheme || read.has(name)) && !isCredential);
+    return !secret.has(name) && (isShown || ((isOfScheme || read.has(name)) && !isCredential));
   });
 }
 
@@ -114,9 +119,14 @@ export function shownHeaders(
  * Headers as a run keeps them: a flow may read any, under names that only its author knows, but for those that look like
  * a credential. Views show fewer.
  */
-export function runHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
-  return mapHeaders(headers, (_name, { isCredential }) => !isCredential);
+export function runHeaders(
+  headers: Readonly<Record<string, string>>,
+  secret: ReadonlySet<string> = NONE,
+): Record<string, string> {
+  return mapHeaders(headers, (name, { isCredential }) => !isCredential && !secret.has(name));
 }
+
+const NONE: ReadonlySet<string> = new Set();
 
 function anyOf(patterns: readonly RegExp[]): RegExp {
   return new RegExp(patterns.map(({ source }) => source).join('|'));

@@ -434,7 +434,7 @@ function acceptanceOf(
   const said = judgeByExpressions({ ...reception, body });
   const record = recordOf({ ...reception, said, body }, { statusCode: 200, runId }, services);
   const at = services.clock.now();
-  const headers = runHeaders(delivery.headers);
+  const headers = runHeaders(delivery.headers, trigger.headersRead.secret);
   const coalesce = coalesceClaim(reception, said?.coalesceKey);
   const arrival = coalesce && { ...coalesce, at, bytes: bytesOf(delivery.body, headers) };
   const key = trigger.trigger.triggerKey;

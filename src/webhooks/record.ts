@@ -80,7 +80,7 @@ export function recordOf(
     bodyBytes: refusal === 'body_too_large' ? announcedBytes(delivery) : delivery.body.byteLength,
     // Someone with a captured delivery may send a repetition for ever, and must not fill the disk with it.
     body: runId === null && refusal !== 'body_too_large' && !isDuplicate ? delivery.body : null,
-    headers: shownHeaders(delivery.headers, trigger?.headersRead.names),
+    headers: shownHeaders(delivery.headers, trigger?.headersRead.names, trigger?.headersRead.secret),
     processingMs: clock.monotonic() - startedAt,
     runId,
     usedPreviousKey: judgement.evidence.usedPreviousKey ?? false,

@@ -2,7 +2,7 @@ import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.t
 import { DAY_MS } from '../model/clock.ts';
 import { familiesCovered } from './networks/addresses.ts';
 import { findPreset } from './networks/presets.ts';
-import { readVerificationKey } from './schemes/scheme-keys.ts';
+import { readVerificationKey, type SchemeKey } from './schemes/scheme-keys.ts';
 import type { SignatureSpec } from './schemes/spec.ts';
 
 /** A field whose value makes its gate pass what it is there to refuse, or refuse everything. */
@@ -53,11 +53,11 @@ function secretWeakness(
   spec: SignatureSpec | undefined,
 ): Weakness | undefined {
   if (!text) return undefined;
-  if (isPlaceholder(text)) {
+  if (isPlaceholder(text) || (spec?.isUserAndPassword === true && isPlaceholder(passwordOf(text)))) {
     return { field, message: 'is a placeholder, which anyone can guess: replace it with a secret', isOpen: true };
   }
   const key = spec === undefined ? undefined : readVerificationKey(spec, text, field);
-  const secret = key?.kind === 'hmac' || key?.kind === 'token' ? key.key.export() : undefined;
+  const secret = secretOf(key, spec, text);
   if (secret !== undefined && secret.length < MIN_KEY_BYTES) {
     const how = key?.kind === 'token' ? 'it may be guessed' : 'anyone who captures one delivery can find it by trying';
     const message = `has fewer than ${MIN_KEY_BYTES} bytes: ${how}`;
@@ -70,6 +70,14 @@ function secretWeakness(
   const message = 'begins or ends with white space, which is part of the key; this is usually a mistake';
   return { field, message, isOpen: false };
 }
+
+/** What has to be guessed: of user and password the latter. */
+function secretOf(key: SchemeKey | undefined, spec: SignatureSpec | undefined, text: string): Buffer | undefined {
+  if (key?.kind !== 'hmac' && key?.kind !== 'token') return undefined;
+  return spec?.isUserAndPassword === true ? Buffer.from(passwordOf(text)) : key.key.export();
+}
+
+const passwordOf = (text: string) => text.slice(text.indexOf(':') + 1);
 
 const PLACEHOLDERS: ReadonlySet<string> = new Set(
   (

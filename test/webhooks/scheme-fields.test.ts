@@ -91,7 +91,7 @@ const READERS: Partial<Record<keyof WebhookInputs, readonly string[]>> = {
   webhookAllowSha1: ['Short', 'AmazonSns', 'GitHubLegacy', 'Intercom', 'Trello', 'Twilio', 'Vercel', 'Custom'],
   webhookSandbox: ['PayPal'],
   webhookVerifyToken: ['Greeter', 'Meta'],
-  webhookSignatureHeader: CUSTOM,
+  webhookSignatureHeader: ['Token', 'Custom'],
   webhookSignatureAlgorithm: CUSTOM,
   webhookSignatureEncoding: CUSTOM,
   webhookSignaturePrefix: CUSTOM,
@@ -106,7 +106,7 @@ const READERS: Partial<Record<keyof WebhookInputs, readonly string[]>> = {
   webhookSignatureMultiValueDelimiter: DESCRIBED,
   webhookSignatureKeyValueSeparator: DESCRIBED,
   webhookSignatureValueKey: DESCRIBED,
-  webhookHeaderValuePrefix: DESCRIBED,
+  webhookHeaderValuePrefix: ['Short', 'Token', 'Custom'],
   webhookAcceptMultipleSignatures: DESCRIBED,
   webhookAcceptedVersions: DESCRIBED,
   webhookSignedPayloadDelimiter: DESCRIBED,
@@ -126,7 +126,7 @@ function unread(inputs: WebhookInputs): unknown[] {
 
 const named = (scheme: string): WebhookInputs => ({
   webhookSignatureScheme: scheme,
-  webhookHmacKey: KEYS[scheme] ?? VALUES.webhookHmacKey,
+  webhookHmacKey: KEYS[scheme] ?? (scheme === 'Basic' ? 'sender:a password of sixteen' : VALUES.webhookHmacKey),
   ...(scheme === 'Custom' ? { webhookSignatureHeader: 'X-Signature' } : {}),
 });
 

@@ -33,7 +33,7 @@ const schemeSchema = z
     name: z.string(),
     title: text().describe('What the publisher calls itself.'),
     aliases: z.array(z.string()),
-    kind: z.enum(['builtIn', 'spec', 'verifier', 'custom']),
+    kind: z.enum(['builtIn', 'spec', 'verifier', 'standard', 'custom']),
     headers: z.array(z.string()).describe('Signature headers, the current one first.'),
     algorithm: text(),
     encoding: text(),

@@ -64,11 +64,11 @@ function headersOf(inputs: WebhookInputs): HeaderFamily {
   }
   const named = (field: 'webhookTimestampHeader' | 'webhookDeliveryIdHeader') => {
     const name = inputs[field];
-    return name === undefined ? undefined : headerName(field, name);
+    return name === undefined ? undefined : customHeader(field, name);
   };
   return {
-    signature: headerName('webhookSignatureHeader', webhookSignatureHeader),
-    furtherSignatures: further?.map((name) => headerName('webhookFurtherSignatureHeaders', name)),
+    signature: customHeader('webhookSignatureHeader', webhookSignatureHeader),
+    furtherSignatures: further?.map((name) => customHeader('webhookFurtherSignatureHeaders', name)),
     timestamp: named('webhookTimestampHeader'),
     deliveryId: named('webhookDeliveryIdHeader'),
   };
@@ -128,7 +128,7 @@ function refuseBeside(
   if (stray !== undefined) throw new GateConfigurationError(stray, `goes without ${field}, which says the same`);
 }
 
-function headerName(field: keyof WebhookInputs, name: string): string {
+export function customHeader(field: keyof WebhookInputs, name: string): string {
   if (HEADER_NAME.test(name)) return name;
   throw new GateConfigurationError(
     field,

@@ -11,6 +11,7 @@ import {
   type SignatureSpec,
   type SignatureVerifier,
 } from './spec.ts';
+import { TOKEN_SCHEMES, tokenSpec } from './token.ts';
 
 /** What an operator wants to know about a scheme. What only a trigger or a verifier's code knows is null. */
 export interface SchemeDescription {
@@ -18,7 +19,7 @@ export interface SchemeDescription {
   /** What the publisher calls itself; null where there is none. */
   readonly title: string | null;
   readonly aliases: readonly string[];
-  readonly kind: 'builtIn' | 'spec' | 'verifier' | 'custom';
+  readonly kind: 'builtIn' | 'spec' | 'verifier' | 'standard' | 'custom';
   /** Signature headers, the current one first; empty if the body carries the signature. */
   readonly headers: readonly string[];
   readonly algorithm: string | null;
@@ -78,6 +79,7 @@ export function describeSchemes(registry: SchemeRegistry): SchemeDescription[] {
       const { title, certainty } = spec;
       return { ...description, title, certainty, aliases: aliases.filter((alias) => !isTaken(alias)) };
     }),
+    ...TOKEN_SCHEMES.filter((name) => !isTaken(name)).map((name) => describeSpec(tokenSpec(name, {}), 'standard')),
     { ...unknown('Custom', 'custom'), source: 'the webhookSignature… fields of the trigger' },
   ];
 }

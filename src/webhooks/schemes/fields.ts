@@ -9,6 +9,8 @@ const ofTrigger = () => true;
 const ofCustom = ({ kind }: KnownScheme) => kind === 'custom';
 /** An operator's short spec leaves the rest to the trigger. */
 const ofDescribed = ({ kind }: KnownScheme) => kind === 'custom' || kind === 'short';
+/** Schemes whose header is the trigger's to name. */
+const isPlaced = ({ name }: KnownScheme) => name === 'Token';
 
 /** Which schemes read each field; those that belong to the trigger go with every scheme. A new field has to say. */
 const READ_BY: { readonly [Name in Field]-?: (scheme: KnownScheme) => boolean } = {
@@ -23,7 +25,7 @@ const READ_BY: { readonly [Name in Field]-?: (scheme: KnownScheme) => boolean } 
   webhookSandbox: (scheme) => formsOf(scheme).some(({ certificate }) => certificate?.sandbox !== undefined),
   webhookVerifyToken: (scheme) =>
     conversationsOf(scheme).some(({ handshakes }) => handshakes?.some((it) => it.needsVerifyToken === true) === true),
-  webhookSignatureHeader: ofCustom,
+  webhookSignatureHeader: (scheme) => ofCustom(scheme) || isPlaced(scheme),
   webhookFurtherSignatureHeaders: ofDescribed,
   webhookSignatureForm: ofCustom,
   webhookSignatureAlgorithm: ofCustom,
@@ -33,7 +35,7 @@ const READ_BY: { readonly [Name in Field]-?: (scheme: KnownScheme) => boolean } 
   webhookSignatureMultiValueDelimiter: ofDescribed,
   webhookSignatureKeyValueSeparator: ofDescribed,
   webhookSignatureValueKey: ofDescribed,
-  webhookHeaderValuePrefix: ofDescribed,
+  webhookHeaderValuePrefix: (scheme) => ofDescribed(scheme) || isPlaced(scheme),
   webhookAcceptMultipleSignatures: ofDescribed,
   webhookAcceptedVersions: ofDescribed,
   webhookSignedPayload: ofCustom,

@@ -229,7 +229,8 @@ const OTHER_KEY_FORM =
 
 /** How else the text of a key may have been meant. */
 function keyVariants(spec: SignatureSpec, text: string | undefined): Variant<SchemeKey>[] {
-  if (text === undefined) return [];
+  // No one encodes user and password in another way than HTTP says.
+  if (text === undefined || spec.isUserAndPassword === true) return [];
   const bare = text.trim();
   const withoutPrefix = bare.replace(/^whsec_/, '');
   const variants: Variant<Buffer>[] = [

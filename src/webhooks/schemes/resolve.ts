@@ -10,6 +10,7 @@ import { customSpec, type PayloadBuilders } from './custom.ts';
 import { hasPart, layoutOf, signsTimestamp } from './layout.ts';
 import { BUILT_IN_SCHEMES } from './publishers/index.ts';
 import { type Part, type PayloadBuilder, part, type SignatureSpec, type SignatureVerifier } from './spec.ts';
+import { TOKEN_SCHEMES, type TokenScheme, tokenSpec } from './token.ts';
 import { KEY_PAIRS } from './values.ts';
 
 /** What an operator may register. */
@@ -44,9 +45,15 @@ export type ResolvedScheme =
 export type KnownScheme =
   | { readonly kind: 'verifier'; readonly name: string; readonly verifier: SignatureVerifier }
   | { readonly kind: 'custom'; readonly name: 'Custom' }
+  | { readonly kind: 'token'; readonly name: TokenScheme }
   | RegisteredSpec;
 
-const CUSTOM = 'custom';
+/** Schemes of no publisher, which the fields of the trigger complete. */
+const OF_TRIGGER: ReadonlyMap<string, KnownScheme> = new Map(
+  (
+    [...TOKEN_SCHEMES.map((name) => ({ kind: 'token', name }) as const), { kind: 'custom', name: 'Custom' }] as const
+  ).map((scheme) => [keyOf(scheme.name), scheme]),
+);
 
 const BUILT_INS: ReadonlyMap<string, SignatureSpec> = new Map(
   BUILT_IN_SCHEMES.flatMap((spec) => [spec.name, ...(spec.aliases ?? [])].map((name) => [keyOf(name), spec])),
@@ -63,10 +70,10 @@ export function createSchemeRegistry(options: SchemeOptions = {}): SchemeRegistr
   };
 }
 
-/** A verifier never takes a built-in name, nor `Custom`: it would change who is let in without a word in a manifest. */
+/** A verifier never takes a built-in name: it would change who is let in without a word in a manifest. */
 function registerVerifiers(verifiers: readonly SignatureVerifier[]): ReadonlyMap<string, SignatureVerifier> {
   for (const { name } of verifiers) {
-    if (BUILT_INS.has(keyOf(name)) || keyOf(name) === CUSTOM) {
+    if (BUILT_INS.has(keyOf(name)) || OF_TRIGGER.has(keyOf(name))) {
       throw new TypeError(`signature verifier "${name}" has the name of a built-in scheme; choose another`);
     }
   }
@@ -108,7 +115,7 @@ function byName<Item extends { readonly name: string }>(
 }
 
 /**
- * The scheme of a name: a registered verifier, then a registered spec, then a built-in, then `Custom`. Undefined for an unknown
+ * The scheme of a name: a registered verifier, then a registered spec, then a built-in. Undefined for an unknown
  * name: a trigger that names it gets no signature gate.
  */
 export function findScheme({ verifiers, specs }: SchemeRegistry, name: string): KnownScheme | undefined {
@@ -119,13 +126,13 @@ export function findScheme({ verifiers, specs }: SchemeRegistry, name: string): 
   if (registered !== undefined) return registered;
   const builtIn = BUILT_INS.get(key);
   if (builtIn !== undefined) return { kind: 'full', name: builtIn.name, spec: builtIn };
-  return key === CUSTOM ? { kind: 'custom', name: 'Custom' } : undefined;
+  return OF_TRIGGER.get(key);
 }
 
 /** Every scheme that a trigger may name, once. */
 export function listSchemes(registry: SchemeRegistry): KnownScheme[] {
   const names = [...registry.verifiers.keys(), ...registry.specs.keys(), ...BUILT_IN_SCHEMES.map(({ name }) => name)];
-  const known = [...names, CUSTOM].flatMap((name) => findScheme(registry, name) ?? []);
+  const known = [...names, ...OF_TRIGGER.keys()].flatMap((name) => findScheme(registry, name) ?? []);
   return known.filter(({ name }, at) => known.findIndex((other) => other.name === name) === at);
 }
 
@@ -149,6 +156,8 @@ export function resolveScheme(
       return inForms(known.spec, keys);
     case 'short':
       return { kind: 'spec', spec: completed(known.spec, inputs, registry.payloadBuilders) };
+    case 'token':
+      return { kind: 'spec', spec: tokenSpec(known.name, inputs) };
     case 'custom':
       return { kind: 'spec', spec: customSpec(inputs, registry.payloadBuilders) };
   }

@@ -42,7 +42,7 @@ function readKey(spec: SignatureSpec, text: string, wanted: WantedKey): SchemeKe
   const { field, half } = wanted;
   const kind = pairKind(spec);
   if (kind !== undefined) return (half === 'public' ? readPublicKey : readPrivateKey)(kind, text, { field, scheme });
-  if (algorithm === 'token') return { kind: 'token', key: createSecretKey(Buffer.from(text)) };
+  if (algorithm === 'token') return { kind: 'token', key: createSecretKey(tokenBytes(spec, text, field)) };
   if (algorithm === 'ed25519') {
     const raw = ed25519Bytes(spec, text);
     if (raw !== undefined) return ed25519Key(raw, wanted);
@@ -63,6 +63,13 @@ function readKey(spec: SignatureSpec, text: string, wanted: WantedKey): SchemeKe
   const prefix = half === 'public' ? variant?.publicKeyPrefix : variant?.privateKeyPrefix;
   if (prefix !== undefined && text.startsWith(prefix)) return ed25519Key(prefixedBytes(prefix, text, wanted), wanted);
   return { kind: 'hmac', key: createSecretKey(secretBytes(spec, text, field)) };
+}
+
+function tokenBytes({ isUserAndPassword, name }: SignatureSpec, text: string, field: string): Buffer {
+  const bytes = Buffer.from(text);
+  if (isUserAndPassword !== true) return bytes;
+  if (!text.includes(':')) throw new GateConfigurationError(field, `is not a key of ${name}, which is user:password`);
+  return Buffer.from(bytes.toString('base64'));
 }
 
 /** Not a secret: what a publisher that signs for everyone has to name, so that the delivery is one for this trigger. */

@@ -46,7 +46,7 @@ export function signsWithSameKey({ algorithm, certificate }: SignatureSpec): boo
 }
 
 /** A random key in the form in which the scheme takes it; the private one where it has two. */
-export function randomKey({ keyEncoding, algorithm }: SignatureSpec): string {
+export function randomKey({ keyEncoding, algorithm, isUserAndPassword }: SignatureSpec): string {
   if (algorithm === 'ecdsaP256' || algorithm === 'rsaSha256' || algorithm === 'rsaSha1') {
     const { privateKey } =
       algorithm === 'ecdsaP256'
@@ -55,6 +55,7 @@ export function randomKey({ keyEncoding, algorithm }: SignatureSpec): string {
     return privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
   }
   const bytes = randomBytes(32);
+  if (isUserAndPassword === true) return `sluice:${bytes.toString('hex')}`;
   if (keyEncoding === 'base64') return bytes.toString('base64');
   if (keyEncoding === 'whsec') return `whsec_${bytes.toString('base64')}`;
   // Some publishers take letters and digits alone.

@@ -62,6 +62,8 @@ export interface SignatureSpec extends Conversation {
   readonly eventIdSource?: string | undefined;
   /** `utf8` where not given; a raw Ed25519 key is then in hex or base64. */
   readonly keyEncoding?: KeyEncoding | undefined;
+  /** The key is `user:password`, of which a token is the base64: HTTP's scheme Basic. */
+  readonly isUserAndPassword?: true | undefined;
   /** What `sluice send` sends where it is given no body. */
   readonly sample?: SampleDelivery | undefined;
   /** Where these facts were read, and when. */

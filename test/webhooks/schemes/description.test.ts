@@ -9,9 +9,12 @@ import { CAPTURED, GRADES, type Grade, part, type SignatureSpec } from '../../..
 
 const find = (name: string) => describeSchemes(createSchemeRegistry()).find((scheme) => scheme.name === name);
 
-it('lists every built-in scheme and Custom, each with its source', () => {
+it('lists every scheme that comes with the service, each with its source', () => {
   const schemes = describeSchemes(createSchemeRegistry());
-  expect(schemes.map(({ name }) => name)).toEqual([...BUILT_IN_SCHEMES.map(({ name }) => name), 'Custom']);
+  expect(schemes.map(({ name }) => name)).toEqual([
+    ...BUILT_IN_SCHEMES.map(({ name }) => name),
+    ...['Token', 'Basic', 'Custom'],
+  ]);
   for (const { name, source } of schemes) expect(source, name).not.toBe('');
   for (const { name, source } of BUILT_IN_SCHEMES) expect(source, name).toMatch(/20\d\d-\d\d$/);
 });
