@@ -79,6 +79,7 @@ function fieldTable({ properties = {}, required = [] }: Schema, only = Object.ke
 const WEBHOOK_GROUPS: readonly (readonly [string, RegExp])[] = [
   ['Endpoint and answers', /^webhook(Slug|EnforcementMode|PublicUrl|DuplicateResponse|Response|HoldDeliveries)$/],
   ['Signature and keys', /^webhook(SignatureScheme|HmacKey|Secret|LearnKey|AllowSha1|VerifyToken)/],
+  ['Schemes `Jwt` and `HttpMessageSignatures`', /^webhook(Jw|RequiredComponents|SignatureKeyId)/],
   ['Replay', /^webhook(ReplayTolerance|NonceHeader|RequireTimestamp|Timestamp)/],
   ['Rate limit', /^webhookRateLimit/],
   ['Addresses', /^webhookIp/],

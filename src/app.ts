@@ -40,13 +40,14 @@ import { type BodySealer, bodySealer } from './store/sealed-body.ts';
 import type { Store } from './store/store.ts';
 import { type StoreKeys, storeKeys } from './store/store-keys.ts';
 import type { Sweeper } from './sweeper.ts';
-import { createLiveEvents } from './telemetry/events.ts';
+import { createLiveEvents, logEvent } from './telemetry/events.ts';
 import { createMetrics, type Metrics } from './telemetry/metrics.ts';
 import { version } from './version.ts';
 import { createKeyNames } from './webhooks/key-names.ts';
 import { createLearnedKeys } from './webhooks/learned-keys.ts';
 import { createLogRetention } from './webhooks/log-retention.ts';
 import { clientAddressReader } from './webhooks/read-delivery.ts';
+import type { NewKey } from './webhooks/schemes/key-sets.ts';
 import { createTriggersInForce, type TriggersInForce, type TriggerTable } from './webhooks/triggers.ts';
 
 export * from './config/api.ts';
@@ -134,7 +135,18 @@ async function build(options: AppOptions): Promise<SluiceApp> {
   const nameKey = createKeyNames(sealer?.digest);
   const cluster = { replicas: 1 };
   const alerts = { current: () => settings.alerts };
-  const preparing = { settings, extensions: given, environment, clock, learnedKeys, nameKey, folder, cluster };
+  const onNewKey = (key: NewKey) => logEvent(logger, 'WebhookKeySetChanged', { ...key });
+  const preparing = {
+    settings,
+    extensions: given,
+    environment,
+    clock,
+    learnedKeys,
+    nameKey,
+    onNewKey,
+    folder,
+    cluster,
+  };
   const extensions = prepareExtensions({ ...preparing, alerts: () => alerts.current() });
   const manifestFolder = relative(process.cwd(), resolve(folder, settings.manifests)) || '.';
   const manifests = await load(manifestFolder, { extensions, settings });

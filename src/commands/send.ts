@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
 import { Command } from 'commander';
@@ -15,7 +15,9 @@ import {
   signDelivery,
   signsWithSameKey,
 } from '../webhooks/schemes/sign.ts';
+import { isSharedSecret, signByStandard } from '../webhooks/schemes/sign-standard.ts';
 import { jsonSample, type SignatureSpec } from '../webhooks/schemes/spec.ts';
+import type { StandardScheme } from '../webhooks/schemes/standard.ts';
 import { timestampText } from '../webhooks/schemes/values.ts';
 import { type CommandContext, CommandError, openContext, reporting, serviceUrl, TO } from './context.ts';
 
@@ -88,10 +90,11 @@ async function signedRequest(context: CommandContext, trigger: WebhookTrigger, o
   if (scheme?.kind === 'verifier') {
     throw new CommandError(`The scheme "${scheme.verifier.name}" is a verifier in code; only its publisher can sign`);
   }
-  if (scheme?.spec.certificate !== undefined) {
-    throw new CommandError(`${scheme.spec.name} signs with its own certificate; only the publisher can sign`);
+  const spec = scheme?.kind === 'spec' ? scheme.spec : undefined;
+  if (spec?.certificate !== undefined) {
+    throw new CommandError(`${spec.name} signs with its own certificate; only the publisher can sign`);
   }
-  const sample = scheme?.spec.sample ?? ANY_SAMPLE;
+  const sample = spec?.sample ?? ANY_SAMPLE;
   const body = options.body === undefined ? Buffer.from(sample.body) : await readBody(options.body);
   const contentType = options.contentType ?? (options.body === undefined ? sample.contentType : 'application/json');
   const path = `/flows/api/webhook/${trigger.inputs.webhookSlug ?? trigger.flowId}`;
@@ -106,6 +109,13 @@ async function signedRequest(context: CommandContext, trigger: WebhookTrigger, o
   const own = ownHeaders(options);
   if (scheme === undefined) return { url: target, headers: { ...plain, ...own }, body };
   const url = publicUrlOf(trigger, { publicUrl: context.settings.publicUrl, path, target });
+  if (scheme.kind === 'standard') {
+    const { standard } = scheme;
+    const key = standardKey(trigger, standard, options);
+    const sent = { ...plain, ...own };
+    const signed = await signByStandard({ standard, key, body, url, deliveryId, timestampMs, headers: sent });
+    return { url: target, headers: { ...sent, ...lowerCase(signed), ...own }, body };
+  }
   const key = signingKey(trigger, scheme.spec, options);
   const signed = sign({ spec: scheme.spec, key, body, url, deliveryId, contentType, timestampMs });
   return {
@@ -218,6 +228,21 @@ function signingKey(
   const key = keys.current ?? keys.previous;
   if (key !== undefined) return key;
   throw new CommandError(`The trigger "${triggerKey}" has no webhookHmacKey to sign with; give a key with --key`);
+}
+
+/** Of schemes by a standard: they sign with a secret alone. */
+function standardKey(
+  { triggerKey, keys }: Pick<WebhookTrigger, 'triggerKey' | 'keys'>,
+  standard: StandardScheme,
+  options: { readonly key?: string; readonly wrongKey?: true },
+): string {
+  if (options.wrongKey) return randomBytes(32).toString('hex');
+  const key = options.key === undefined ? (keys.current ?? keys.previous) : givenKey(options.key);
+  if (key !== undefined && isSharedSecret(standard, key)) return key;
+  if (key === undefined && standard.rule.keySetUrl === undefined) {
+    throw new CommandError(`The trigger "${triggerKey}" has no webhookHmacKey to sign with; give a key with --key`);
+  }
+  throw new CommandError(`The trigger "${triggerKey}" verifies with a public key: only its publisher can sign`);
 }
 
 function givenKey(text: string): string {

@@ -18,6 +18,7 @@ import { type GatePreparer, gateChain, gatePreparer } from '../webhooks/gates/in
 import type { SignatureSettings } from '../webhooks/gates/signature.ts';
 import type { NameKey } from '../webhooks/key-names.ts';
 import { createCertificates } from '../webhooks/schemes/certificates.ts';
+import { createKeySets, type KeySets, type NewKey } from '../webhooks/schemes/key-sets.ts';
 import { createSchemeRegistry, type SchemeOptions } from '../webhooks/schemes/resolve.ts';
 import { sharingBy } from '../webhooks/sharing.ts';
 import { isPostgres } from './database.ts';
@@ -46,6 +47,8 @@ export interface PreparedExtensions {
   readonly gates: GatePreparer;
   /** The hosts that HttpRequest calls. */
   readonly hosts: Hosts;
+  /** What is known of the publishers' key sets. */
+  readonly keySets: KeySets;
   /** Tells the targets of `SLUICE_ALERTS`. */
   readonly sendAlert: AlertSender;
   /** By source: the folder is the operator's; a manifest sent over the API may reference only what it is allowed to. */
@@ -63,6 +66,8 @@ interface PrepareExtensionsOptions {
   readonly learnedKeys?: LearnedKeys | undefined;
   /** Absent where nothing is counted. */
   readonly nameKey?: NameKey | undefined;
+  /** Told of each key that appears in a publisher's set. */
+  readonly onNewKey?: ((key: NewKey) => void) | undefined;
   /** Relative paths of the settings start here. */
   readonly folder: string;
   /** What the last heartbeat found; this process alone where not given. */
@@ -78,6 +83,7 @@ export function prepareExtensions({
   clock,
   learnedKeys,
   nameKey,
+  onNewKey,
   folder,
   cluster,
   alerts = () => settings.alerts,
@@ -95,7 +101,8 @@ export function prepareExtensions({
   const sealsLearnedKeys = settings.storeKey !== undefined;
   // What deliveries name is fetched as a step would fetch it: from public addresses, and others only where they are opened.
   const get = fetchFromPublisher ?? createGuardedGet(settings);
-  const fetched = { certificates: createCertificates({ fetch: get, clock }), visit: get };
+  const keySets = createKeySets({ fetch: get, clock, onNewKey });
+  const fetched = { certificates: createCertificates({ fetch: get, clock }), keySets, visit: get };
   const gates = gatePreparer(chain, {
     ...settings,
     ...fetched,
@@ -119,6 +126,7 @@ export function prepareExtensions({
     handlers,
     gates,
     hosts,
+    keySets,
     sendAlert,
     rules: {
       folder: { ...common, source: 'folder', readSecret },

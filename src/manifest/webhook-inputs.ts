@@ -47,6 +47,13 @@ const publicUrl = z.string().refine((given) => isHttpUrl(given) || /^(env|file):
     'is not an absolute http or https URL, such as https://hooks.example.com/flows/api/webhook/orders, and not env:NAME or file:PATH',
 });
 
+const keySetUrl = z.string().refine((given) => isKeySetUrl(given), {
+  error:
+    'is not an absolute https URL without user and fragment, such as https://publisher.example/.well-known/jwks.json',
+});
+
+const COMPONENT = /^(?:@?[a-z0-9*_.-]+)(?:;[a-z]+(?:="[\x20\x21\x23-\x5b\x5d-\x7e]*")?)*$/;
+
 const response = z.strictObject({
   contentType: z
     .string()
@@ -91,7 +98,7 @@ const fields = {
     .describe('Token that a publisher such as Meta sends in its handshake: env:NAME, file:PATH, or plain text.'),
 
   webhookSignatureHeader: header.describe(
-    'Schemes Custom and Token: header that carries the signature, or the token; Authorization by default for Token.',
+    'Schemes Custom, Token and Jwt: header that carries the signature, or the token; Authorization by default for Token and Jwt.',
   ),
   webhookFurtherSignatureHeaders: z
     .array(header)
@@ -117,7 +124,7 @@ const fields = {
   webhookHeaderValuePrefix: z
     .string()
     .describe(
-      'Schemes Custom and Token: text before the whole header value; for Token, "Bearer " by default if no header is named.',
+      'Schemes Custom, Token and Jwt: text before the whole header value; for Token and Jwt, "Bearer " by default if no header is named.',
     ),
   webhookAcceptMultipleSignatures: z
     .boolean()
@@ -141,6 +148,22 @@ const fields = {
   ),
   webhookTimestampValueKey: text.describe('Key of the segment that holds the timestamp.'),
   webhookRequireTimestamp: z.boolean().describe('Whether a delivery without a timestamp fails; false by default.'),
+
+  webhookJwksUrl: keySetUrl.describe(
+    'Schemes Jwt and HttpMessageSignatures: https URL of the publisher’s public keys (JWKS), instead of webhookHmacKey.',
+  ),
+  webhookJwtIssuer: text.describe('Scheme Jwt: what the claim "iss" has to be.'),
+  webhookJwtAudience: text.describe('Scheme Jwt: what the claim "aud" has to be, or to contain.'),
+  webhookJwtBodyHashClaim: text.describe(
+    'Scheme Jwt: claim that holds a hash of the body, in hex or base64; without it the body is not signed.',
+  ),
+  webhookRequiredComponents: z
+    .array(text.regex(COMPONENT, { error: 'is not a component, such as "@method" or "content-digest"' }))
+    .min(1)
+    .describe(
+      'Scheme HttpMessageSignatures: what a signature has to cover; "@method", "@path" and "content-digest" by default.',
+    ),
+  webhookSignatureKeyId: text.describe('Scheme HttpMessageSignatures: the only keyid whose signatures count.'),
 
   webhookReplayToleranceSeconds: z
     .int()
@@ -255,6 +278,12 @@ export const WEBHOOK_FIELDS = {
   /** Fields in which a reference to a secret is read. */
   reference: [...SECRET_FIELDS, 'webhookPublicUrl', 'webhookBodySchema'],
 } as const;
+
+function isKeySetUrl(given: string): boolean {
+  if (!/^https:\/\//i.test(given) || !URL.canParse(given)) return false;
+  const { username, password, hash } = new URL(given);
+  return username === '' && password === '' && hash === '';
+}
 
 function isHttpUrl(given: string): boolean {
   return /^https?:\/\//i.test(given) && URL.canParse(given);

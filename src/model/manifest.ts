@@ -33,6 +33,12 @@ export const GUID = /^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
 /** The flow of Sluice itself whose runs tell the targets of alerts. Nobody else runs, closes or replaces it. */
 export const ALERT_FLOW_ID = '5a1e9a1e-47c8-4d0e-9b5a-0c1d5ce5a1e7';
 
+/**
+ * What a message signature has to cover where a trigger does not say it: without them whoever captured a delivery could send it
+ * elsewhere, or with another body.
+ */
+export const DEFAULT_COMPONENTS: readonly string[] = ['@method', '@path', 'content-digest'];
+
 /** What a manifest may choose from to describe a signature. */
 export const SIGNATURE_CHOICES = {
   algorithms: ['sha1', 'sha256', 'sha384', 'sha512'],

@@ -27,6 +27,7 @@ export const EVENTS = {
   WebhookSecretRotationUsedPrevious: { eventId: 4010, level: 'warn' },
   WebhookConflictingKeyFields: { eventId: 4011, level: 'warn' },
   WebhookBodyRejected: { eventId: 4012, level: 'warn' },
+  WebhookKeySetChanged: { eventId: 4013, level: 'warn' },
   Intervention: { eventId: 5000, level: 'info' },
   LoginSucceeded: { eventId: 5001, level: 'info' },
   LoginFailed: { eventId: 5002, level: 'warn' },

@@ -15,6 +15,7 @@ import { hasPart } from './schemes/layout.ts';
 import { resolveScheme } from './schemes/resolve.ts';
 import { keysInForce, learnsKey } from './schemes/scheme-keys.ts';
 import type { SignatureSpec, SignatureVerifier } from './schemes/spec.ts';
+import type { StandardRule } from './schemes/standard.ts';
 import { type EventIdentity, eventIdentityOf } from './trigger-expressions.ts';
 
 /** What decides who gets in through one webhook trigger, with all settings and defaults filled in. */
@@ -59,7 +60,7 @@ interface SignatureRule {
 
 /** One key and how signatures are verified with it. */
 interface SignatureWay {
-  readonly by: SignatureSpec | SignatureVerifier;
+  readonly by: SignatureSpec | SignatureVerifier | StandardRule;
   /** What of the trigger's fields the verification reads besides. */
   readonly requiresTimestamp: boolean;
   readonly allowsSha1: boolean;
@@ -383,6 +384,12 @@ const FIELDS: { readonly [Field in keyof WebhookInputs]-?: readonly Aspect[] | '
   webhookCustomStrategyName: ['signature'],
   webhookTimestampHeader: ['signature', 'replay'],
   webhookTimestampValueKey: ['signature'],
+  webhookJwksUrl: ['signature'],
+  webhookJwtIssuer: ['signature'],
+  webhookJwtAudience: ['signature'],
+  webhookJwtBodyHashClaim: ['signature'],
+  webhookRequiredComponents: ['signature'],
+  webhookSignatureKeyId: ['signature'],
   webhookRequireTimestamp: ['signature', 'replay'],
   webhookReplayToleranceSeconds: ['replay'],
   webhookNonceHeader: ['replay'],
@@ -480,6 +487,18 @@ function signatureRule(trigger: WebhookTrigger, settings: SignatureSettings): Si
       ways: [{ by: verifier, requiresTimestamp: false, allowsSha1: false, isSandbox: false, url, keys }],
     };
   }
+  if (scheme.kind === 'standard') {
+    const { name, rule, readsUrl } = scheme.standard;
+    const { current, previous } = trigger.keys;
+    const fetched = { value: undefined, reference: rule.keySetUrl, learnedBy: undefined };
+    const configured = [
+      identity('current', current),
+      ...(previous === undefined ? [] : [identity('previous', previous)]),
+    ];
+    const keys = rule.keySetUrl === undefined ? (current === undefined ? [] : configured) : [fetched];
+    const common = { by: rule, requiresTimestamp: rule.requiresTimestamp, allowsSha1: false, isSandbox: false };
+    return { scheme: name, ways: keys.map((key) => ({ ...common, url: readsUrl ? url : undefined, keys: [key] })) };
+  }
   const { spec, previousSpec = spec } = scheme;
   if (usesSha1(spec) && !allowsSha1(inputs, settings)) return { scheme: spec.name, ways: [] };
   const way = (by: SignatureSpec, key: KeyIdentity): SignatureWay => ({
@@ -553,6 +572,7 @@ function isSameKey(one: KeyIdentity, other: KeyIdentity | undefined): boolean {
 
 /** Of segments in one header, any that is accepted may be the signature; without that only the same ones compare. */
 function admitsForm(outer: SignatureWay['by'], way: SignatureWay['by']): boolean {
+  if ('standard' in outer && 'standard' in way) return admitsRule(outer, way);
   if (!('signs' in outer && 'signs' in way)) return isDeepStrictEqual(outer, way);
   const [{ multiValue: all, ...rest }, { multiValue: some, ...other }] = [readForm(outer), readForm(way)];
   if (isDeepStrictEqual({ ...rest, all }, { ...other, all: some })) return true;
@@ -563,6 +583,23 @@ function admitsForm(outer: SignatureWay['by'], way: SignatureWay['by']): boolean
     all.keyValueSeparator === some.keyValueSeparator &&
     all.isTrimmed === some.isTrimmed;
   return isSplitAlike && some.valueKeys.every((key) => all.valueKeys.includes(key));
+}
+
+/** A rule that asks for more admits less. What every delivery is compared with has to be the same. */
+function admitsRule(outer: StandardRule, way: StandardRule): boolean {
+  const isNoStricter = (one: string | undefined, other: string | undefined) => one === undefined || one === other;
+  if (outer.standard === 'Jwt' && way.standard === 'Jwt') {
+    const isSamePlace = outer.header.toLowerCase() === way.header.toLowerCase();
+    return (
+      isSamePlace &&
+      outer.prefix.toLowerCase() === way.prefix.toLowerCase() &&
+      isNoStricter(outer.issuer, way.issuer) &&
+      isNoStricter(outer.audience, way.audience) &&
+      isNoStricter(outer.bodyHashClaim, way.bodyHashClaim)
+    );
+  }
+  if (outer.standard !== 'HttpMessageSignatures' || way.standard !== 'HttpMessageSignatures') return false;
+  return isNoStricter(outer.keyId, way.keyId) && outer.components.every((it) => way.components.includes(it));
 }
 
 /** A spec as it is read: headers and what comes before their values in any case, what is empty as what is absent, keys in any order. */

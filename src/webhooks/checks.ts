@@ -11,10 +11,11 @@ import { findPreset, presetConcern } from './networks/presets.ts';
 import { describeSchemes } from './schemes/description.ts';
 import { unreadFields } from './schemes/fields.ts';
 import { coversBody, hasPart, isInPlace, layoutOf, nameOf, openBoundaries, strategyOf } from './schemes/layout.ts';
-import { findScheme, type ResolvedScheme, type SchemeRegistry } from './schemes/resolve.ts';
+import { findScheme, namedScheme, type ResolvedScheme, type SchemeRegistry } from './schemes/resolve.ts';
 import { handsOverKey } from './schemes/scheme-keys.ts';
 import { CAPTURED, type Conversation, GRADES, type SignatureSpec } from './schemes/spec.ts';
 import { searchKeyProblems } from './search-keys.ts';
+import { checkStandard } from './standard-checks.ts';
 import { eventIdentityOf } from './trigger-expressions.ts';
 import { type PreparedTrigger, pathOfWebhook, type TriggerTable } from './triggers.ts';
 import { weaknessesOf } from './weaknesses.ts';
@@ -233,13 +234,15 @@ interface FitTrigger {
 
 function checkWeaknesses({ trigger, scheme }: FitTrigger, reports: TriggerReports): void {
   const specs = scheme?.kind === 'spec' ? ([scheme.spec, scheme.previousSpec ?? scheme.spec] as const) : undefined;
-  for (const { field, message, isOpen } of weaknessesOf(trigger, specs)) {
+  const standard = scheme?.kind === 'standard' ? scheme.standard : undefined;
+  for (const { field, message, isOpen } of weaknessesOf(trigger, specs ?? standard)) {
     reports[isOpen ? 'weakness' : 'warning'](field, message);
   }
 }
 
 /** Anyone who holds a delivery can change what the scheme does not sign. What a verifier covers, only its code knows. */
 function checkCoverage({ trigger, scheme, settings }: FitTrigger, reports: TriggerReports): void {
+  if (scheme?.kind === 'standard') return checkStandard({ trigger, settings }, scheme.standard, reports);
   if (scheme?.kind !== 'spec') return;
   checkSha1(trigger.inputs, scheme.spec, { settings, reports });
   checkTimestampHeader(trigger.inputs, scheme.spec, reports);
@@ -300,7 +303,7 @@ function checkReplay(
   }
   const mode = inputs.webhookEnforcementMode ?? defaultMode;
   if (scheme === undefined || mode !== 'Enforce' || (spec !== undefined && unsignedOf(spec) !== undefined)) return;
-  const name = scheme.kind === 'spec' ? scheme.spec.name : scheme.verifier.name;
+  const { name } = namedScheme(scheme);
   const suffix = idHeader === undefined ? '' : `, or webhookNonceHeader to ${idHeader}`;
   warning(
     'webhookReplayToleranceSeconds',
@@ -318,7 +321,8 @@ function checkEventId({ trigger, scheme }: FitTrigger, { warning }: TriggerRepor
   }
   const { unsigned = [] } = identity ?? {};
   if (unsigned.length === 0) return;
-  const why = scheme?.kind === 'spec' ? `${scheme.spec.name} does not sign that` : 'without a scheme nothing is signed';
+  const why =
+    scheme === undefined ? 'without a scheme nothing is signed' : `${namedScheme(scheme).name} does not sign that`;
   const message = `reads ${unsigned.join(' and ')}: ${why}, so whoever holds a delivery can start another run, or hide an event, with another value there`;
   warning('webhookEventId', message);
 }
@@ -326,6 +330,7 @@ function checkEventId({ trigger, scheme }: FitTrigger, { warning }: TriggerRepor
 /** Whether two deliveries with the same body differ by their timestamps; what a verifier finds, its code alone knows. */
 function hasTimestamp(scheme: ResolvedScheme | undefined, { webhookTimestampHeader }: WebhookInputs): boolean {
   if (scheme === undefined) return webhookTimestampHeader !== undefined;
+  if (scheme.kind === 'standard') return scheme.standard.rule.requiresTimestamp;
   return scheme.kind === 'verifier' || scheme.spec.timestamp !== undefined;
 }
 
@@ -367,7 +372,7 @@ function checkBoundaries(
 }
 
 function checkHandshakes({ trigger, scheme: resolved, settings }: FitTrigger, reports: TriggerReports): void {
-  const scheme = resolved?.kind === 'verifier' ? resolved.verifier : resolved?.spec;
+  const scheme = resolved && namedScheme(resolved);
   checkLearning(trigger.inputs, scheme, { isSpec: resolved?.kind === 'spec', settings, reports });
   checkVerifyToken(trigger, scheme, reports);
 }

@@ -71,7 +71,7 @@ export function headersRead(scheme: ResolvedScheme | undefined, inputs: WebhookI
   const certificates = specs.flatMap(({ certificate }) =>
     certificate !== undefined && 'header' in certificate.url ? [certificate.url.header] : [],
   );
-  const declared = scheme?.kind === 'verifier' ? scheme.verifier.headers : undefined;
+  const declared = scheme?.kind === 'verifier' ? scheme.verifier.headers : standardHeaders(scheme);
   const signed = specs.flatMap(({ signs }) =>
     signs.flatMap((it) => (typeof it !== 'string' && it.part === 'header' ? [it.name] : [])),
   );
@@ -86,8 +86,16 @@ export function headersRead(scheme: ResolvedScheme | undefined, inputs: WebhookI
   const names = new Set([...namesIn(families), ...own.flatMap((name) => name?.trim().toLowerCase() ?? [])]);
   const isBuilt = scheme?.kind === 'spec' && hasPart(scheme.spec.signs, 'built');
   const tokens = specs.filter(({ algorithm }) => algorithm === 'token').flatMap(familiesOf);
-  const secret = new Set(tokens.map(({ signature }) => signature.toLowerCase()));
-  return { names, secret, isOpen: isBuilt || (scheme?.kind === 'verifier' && declared === undefined) };
+  const standard = scheme?.kind === 'standard' ? scheme.standard : undefined;
+  const bearers = standard?.isBearer === true ? standard.headers : [];
+  const secret = new Set([...tokens.map(({ signature }) => signature), ...bearers].map((name) => name.toLowerCase()));
+  // Which headers a signature of a message covers, each delivery says for itself.
+  const isChosen = standard?.rule.standard === 'HttpMessageSignatures';
+  return { names, secret, isOpen: isBuilt || isChosen || (scheme?.kind === 'verifier' && declared === undefined) };
+}
+
+function standardHeaders(scheme: ResolvedScheme | undefined): readonly string[] | undefined {
+  return scheme?.kind === 'standard' ? scheme.standard.headers : undefined;
 }
 
 /** Those that steps send on or that expressions name: a run of a delivery that is delivered again reads them too. */

@@ -41,7 +41,8 @@ export function searchKeyProblems(
   scheme: ResolvedScheme | undefined,
 ): Problem[] {
   const signed = scheme?.kind === 'spec' ? scheme.spec.headers.map(({ signature }) => signature) : [];
-  const own = scheme?.kind === 'verifier' ? (scheme.verifier.headers ?? []) : [];
+  const code = scheme?.kind === 'verifier' ? scheme.verifier.headers : undefined;
+  const own = scheme?.kind === 'standard' ? scheme.standard.headers : (code ?? []);
   const secret = new Set(
     [...signed, ...own, inputs.webhookSignatureHeader ?? ''].map((name) => name.trim().toLowerCase()),
   );

@@ -23,6 +23,7 @@ import type { Evidence } from './gate.ts';
 import { coverageOf, coversBody, isInPlace, signsTimestamp } from './schemes/layout.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
 import type { FoundValue, SignatureSpec } from './schemes/spec.ts';
+import type { StandardScheme } from './schemes/standard.ts';
 
 /** What the expressions of a trigger say of one delivery that its gates let pass. */
 export interface Said {
@@ -160,11 +161,22 @@ function unsignedParts(source: string, scheme: ResolvedScheme | undefined): read
   if (scheme?.kind === 'verifier') return undefined;
   const compiled = compileEventId(source);
   if (typeof compiled === 'string') return [];
+  if (scheme?.kind === 'standard') return unsignedByStandard(compiled, scheme.standard);
   const forms = scheme === undefined ? [] : [scheme.spec, scheme.previousSpec ?? scheme.spec];
   const isSigned = (check: (spec: SignatureSpec) => boolean) => forms.length > 0 && forms.every(check);
   const headers = compiled.headers.filter((name) => !isSigned((spec) => signsHeader(spec, name)));
   const readsBody = compiled.expression.roots.has('body') && !isSigned(coversBody);
   return [...(readsBody ? ['the body'] : []), ...headers.map((name) => `the header ${name}`)];
+}
+
+function unsignedByStandard(
+  { headers, expression }: Exclude<ReturnType<typeof compileEventId>, string>,
+  { coverage, rule }: StandardScheme,
+): readonly string[] {
+  const signed = rule.standard === 'HttpMessageSignatures' ? rule.components : [];
+  const open = headers.filter((name) => !signed.includes(name.toLowerCase()));
+  const readsBody = expression.roots.has('body') && !coverage.body;
+  return [...(readsBody ? ['the body'] : []), ...open.map((name) => `the header ${name}`)];
 }
 
 /** The id, why there is none although there should be, or undefined where this form of delivery has none. */

@@ -15,10 +15,11 @@ import type { NamedKey, NameKey } from './key-names.ts';
 import { keySlot } from './learned-keys.ts';
 import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
 import { gradeOf, hasPart } from './schemes/layout.ts';
-import type { ResolvedScheme } from './schemes/resolve.ts';
+import { namedScheme, type ResolvedScheme } from './schemes/resolve.ts';
 import { keysInForce } from './schemes/scheme-keys.ts';
 import { signsWithSameKey } from './schemes/sign.ts';
 import { calledUrl } from './schemes/signed-payload.ts';
+import { isSharedSecret } from './schemes/sign-standard.ts';
 import { GRADES, type Grade } from './schemes/spec.ts';
 import { type PreparedKeys, prepareSearchKeys } from './search-keys.ts';
 import { sharingBy, type WhyApart } from './sharing.ts';
@@ -325,7 +326,7 @@ function prepare(
   const { inputs } = trigger;
   const { scheme: resolved, gates, mistakes } = preparer.prepare(trigger);
   if (mistakes[0] !== undefined) throw mistakes[0];
-  const scheme = resolved?.kind === 'verifier' ? resolved.verifier : resolved?.spec;
+  const scheme = resolved && namedScheme(resolved);
   const keys = () => (scheme === undefined ? trigger.keys : keysInForce(trigger, scheme, settings.learnedKeys));
   return {
     trigger,
@@ -342,11 +343,13 @@ function prepare(
     namedKey: namedKeys((role) => trigger.keys[role] ?? keys()[role], resolved, settings.nameKey),
     keySlot: keySlot(trigger, scheme, settings.learnedKeys),
     get lacksKey() {
-      return resolved?.kind === 'spec' && keys().current === undefined;
+      return resolved !== undefined && needsKey(resolved) && keys().current === undefined;
     },
     get canBeSigned() {
-      if (resolved?.kind !== 'spec') return resolved === undefined;
-      return signsWithSameKey(resolved.spec) && keys().current !== undefined;
+      const { current } = keys();
+      if (resolved === undefined || resolved.kind === 'verifier') return resolved === undefined;
+      if (resolved.kind === 'standard') return current !== undefined && isSharedSecret(resolved.standard, current);
+      return signsWithSameKey(resolved.spec) && current !== undefined;
     },
     handshakes: scheme?.handshakes ?? [],
     endpointOf: (delivery) => {
@@ -386,20 +389,28 @@ function namedKeys(
 
 /** What a verifier in code compares, it alone knows. */
 function isSent(resolved: ResolvedScheme, role: KeyRole): boolean {
-  if (resolved.kind === 'verifier') return true;
+  if (resolved.kind !== 'spec') return resolved.kind === 'verifier';
   const spec = role === 'previous' ? (resolved.previousSpec ?? resolved.spec) : resolved.spec;
   return spec.algorithm === 'token';
+}
+
+/** Whether nothing can be verified without a key of the trigger. A verifier in code may need none. */
+function needsKey(resolved: ResolvedScheme): boolean {
+  if (resolved.kind === 'standard') return resolved.standard.rule.keySetUrl === undefined;
+  return resolved.kind === 'spec';
 }
 
 /** What an operator's code reads, it alone knows. */
 function mayReadQuery(resolved: ResolvedScheme | undefined): boolean {
   if (resolved === undefined) return false;
+  if (resolved.kind === 'standard') return resolved.standard.readsUrl;
   return resolved.kind === 'verifier' || hasPart(resolved.spec.signs, 'built', 'url', 'query');
 }
 
 function gradeOfScheme(resolved: ResolvedScheme | undefined): Grade | null {
   if (resolved === undefined) return 'F';
   if (resolved.kind === 'verifier') return null;
+  if (resolved.kind === 'standard') return resolved.standard.grade;
   // Both keys open the trigger, so the weaker form counts.
   const grades = [resolved.spec, resolved.previousSpec ?? resolved.spec].map(gradeOf);
   return GRADES.findLast((grade) => grades.includes(grade)) ?? null;

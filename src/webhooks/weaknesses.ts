@@ -4,6 +4,8 @@ import { familiesCovered } from './networks/addresses.ts';
 import { findPreset } from './networks/presets.ts';
 import { readVerificationKey, type SchemeKey } from './schemes/scheme-keys.ts';
 import type { SignatureSpec } from './schemes/spec.ts';
+import type { StandardScheme } from './schemes/standard.ts';
+import { sharedSecretIn } from './schemes/verifying-keys.ts';
 
 /** A field whose value makes its gate pass what it is there to refuse, or refuse everything. */
 interface Weakness {
@@ -23,21 +25,22 @@ const MAX_USEFUL_RATE = 1_000_000;
 export function weaknessesOf(
   trigger: WebhookTrigger,
   /** The form of the current key, and that of the previous one. */
-  specs: readonly [SignatureSpec, SignatureSpec] | undefined,
+  specs: readonly [SignatureSpec, SignatureSpec] | StandardScheme | undefined,
 ): Weakness[] {
   return [...keyWeaknesses(trigger, specs), ...listWeaknesses(trigger.inputs), ...limitWeaknesses(trigger.inputs)];
 }
 
 function keyWeaknesses(
   { inputs, keys, verifyToken }: WebhookTrigger,
-  [spec, previousSpec]: readonly SignatureSpec[] = [],
+  specs: readonly [SignatureSpec, SignatureSpec] | StandardScheme | undefined,
 ): Weakness[] {
+  const [scheme, previousScheme] = specs === undefined ? [] : 'rule' in specs ? [specs, specs] : specs;
   const current = inputs.webhookHmacKey === undefined ? 'webhookSecret' : 'webhookHmacKey';
   const previous = inputs.webhookHmacKeyPrevious === undefined ? 'webhookSecretPrevious' : 'webhookHmacKeyPrevious';
   const found = [
-    secretWeakness(keys.current, current, spec),
+    secretWeakness(keys.current, current, scheme),
     // Without a current key no previous one is read, and the gate refuses everything.
-    secretWeakness(keys.previous, previous, keys.current ? previousSpec : undefined),
+    secretWeakness(keys.previous, previous, keys.current ? previousScheme : undefined),
     secretWeakness(verifyToken, 'webhookVerifyToken', undefined),
   ].filter((weakness) => weakness !== undefined);
   if (keys.previous && keys.previous === keys.current) {
@@ -50,14 +53,17 @@ function keyWeaknesses(
 function secretWeakness(
   text: string | undefined,
   field: keyof WebhookInputs,
-  spec: SignatureSpec | undefined,
+  scheme: SignatureSpec | StandardScheme | undefined,
 ): Weakness | undefined {
   if (!text) return undefined;
+  const spec = scheme === undefined || 'rule' in scheme ? undefined : scheme;
   if (isPlaceholder(text) || (spec?.isUserAndPassword === true && isPlaceholder(passwordOf(text)))) {
     return { field, message: 'is a placeholder, which anyone can guess: replace it with a secret', isOpen: true };
   }
   const key = spec === undefined ? undefined : readVerificationKey(spec, text, field);
-  const secret = secretOf(key, spec, text);
+  const shared =
+    scheme !== undefined && 'rule' in scheme ? sharedSecretIn(text, { field, scheme: scheme.name }) : undefined;
+  const secret = shared?.export() ?? secretOf(key, spec, text);
   if (secret !== undefined && secret.length < MIN_KEY_BYTES) {
     const how = key?.kind === 'token' ? 'it may be guessed' : 'anyone who captures one delivery can find it by trying';
     const message = `has fewer than ${MIN_KEY_BYTES} bytes: ${how}`;

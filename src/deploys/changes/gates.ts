@@ -1,7 +1,7 @@
 import { WEBHOOK_FIELDS, type WebhookInputs } from '../../manifest/webhook-inputs.ts';
 import type { Finding } from '../../model/finding.ts';
 import { isSame } from '../../model/json.ts';
-import { ENFORCEMENT_MODES } from '../../model/manifest.ts';
+import { DEFAULT_COMPONENTS, ENFORCEMENT_MODES } from '../../model/manifest.ts';
 import { type ChangeRule, findingAt, jsonOf, type ServiceSettings, webhookPairs } from './change.ts';
 import { learnsKey } from './secrets.ts';
 
@@ -247,6 +247,33 @@ function unverifiedLimit(before: WebhookInputs, after: WebhookInputs): FieldVerd
   return verdict(effect, `${PASSING[effect]} It counts those of each address that reach the signature check.`);
 }
 
+/** A field that asks for something of what is signed. */
+function demand(
+  field: 'webhookJwtIssuer' | 'webhookJwtAudience' | 'webhookJwtBodyHashClaim' | 'webhookSignatureKeyId',
+  any: string,
+): FieldRule {
+  return (before, after) => {
+    if (after[field] === undefined) return verdict('weaker', `Deliveries ${any} pass.`);
+    if (before[field] === undefined)
+      return verdict('stronger', 'Deliveries without it, or with another value, fail the gate.');
+    return verdict('other', 'Deliveries with the old value fail the gate; those with the new one pass.');
+  };
+}
+
+function components(
+  { webhookRequiredComponents: before = DEFAULT_COMPONENTS }: WebhookInputs,
+  { webhookRequiredComponents: after = DEFAULT_COMPONENTS }: WebhookInputs,
+): FieldVerdict {
+  const isGone = before.some((component) => !after.includes(component));
+  const isNew = after.some((component) => !before.includes(component));
+  if (isGone) {
+    return verdict(isNew ? 'other' : 'weaker', 'Signatures pass that cover less: what is not signed can be changed.');
+  }
+  return isNew
+    ? verdict('stronger', 'Signatures that do not cover all of it fail the gate.')
+    : verdict('same', 'They are the same components.');
+}
+
 function versions(
   { webhookAcceptedVersions: before }: WebhookInputs,
   { webhookAcceptedVersions: after }: WebhookInputs,
@@ -428,4 +455,11 @@ const FIELD_RULES: { readonly [Field in keyof WebhookInputs]-?: FieldRule | 'own
   webhookCustomStrategyName: otherSignature,
   webhookTimestampHeader: otherSignature,
   webhookTimestampValueKey: otherSignature,
+  webhookJwksUrl: () =>
+    verdict('other', 'Signatures are verified with the keys at another URL, or with those of the trigger.'),
+  webhookJwtIssuer: demand('webhookJwtIssuer', 'of any issuer that a key of the trigger signs for'),
+  webhookJwtAudience: demand('webhookJwtAudience', 'for any audience'),
+  webhookJwtBodyHashClaim: demand('webhookJwtBodyHashClaim', 'with any body'),
+  webhookSignatureKeyId: demand('webhookSignatureKeyId', 'signed under any key id'),
+  webhookRequiredComponents: components,
 };

@@ -12,17 +12,23 @@ import {
   type WebhookTrigger,
 } from '../gate.ts';
 import { type Certificates, CertificateUnavailableError, certificateUrlOf } from '../schemes/certificates.ts';
+import { type KeySets, KeySetUnavailableError } from '../schemes/key-sets.ts';
 import { type ResolvedScheme, resolveScheme, type SchemeRegistry } from '../schemes/resolve.ts';
 import { handsOverKey, keysInForce, learnsKey, readVerificationKey, type SchemeKey } from '../schemes/scheme-keys.ts';
 import { calledUrl } from '../schemes/signed-payload.ts';
 import type { SignatureSpec, SignatureVerifier, VerificationResult } from '../schemes/spec.ts';
+import type { StandardScheme } from '../schemes/standard.ts';
 import { extract, type KeyPair, prepareVerification, verifyWithSpec } from '../schemes/verify.ts';
+import { type StandardKeys, verifyStandard } from '../schemes/verify-standard.ts';
+import { readVerifyingKeys } from '../schemes/verifying-keys.ts';
 import { AnswerTimeoutError, answerInTime, failureOf } from './operator-gate.ts';
 
 export type SignatureSettings = GateSettings & {
   readonly schemes: SchemeRegistry;
   /** Absent where nothing is fetched, as in a command that only reads manifests. */
   readonly certificates?: Certificates | undefined;
+  /** Absent as above. */
+  readonly keySets?: KeySets | undefined;
   /** Calls an https URL of a publisher, which completes a handshake; rejects for any answer but 200. Absent as above. */
   readonly visit?: ((url: string) => Promise<unknown>) | undefined;
 };
@@ -48,6 +54,7 @@ export const signatureGate: GatePlugin<SignatureSettings> = {
       const keys = () => keysInForce(trigger, scheme.verifier, settings.learnedKeys);
       return verifierGate(scheme.verifier, keys, { readUrl, limitMs: settings.verifierTimeLimitMs });
     }
+    if (scheme.kind === 'standard') return standardGate(scheme.standard, trigger, { readUrl, settings });
     const { spec, previousSpec } = scheme;
     if (usesSha1(spec) && !allowsSha1(trigger.inputs, settings)) {
       return refusingGate(spec, 'sha1_not_allowed', `${spec.name} signs with SHA-1, which is turned off`);
@@ -110,8 +117,7 @@ function readKeys(
   { keys, inputs }: WebhookTrigger,
 ): KeyPair | undefined {
   if (keys.current === undefined) return undefined;
-  const current = inputs.webhookHmacKey === undefined ? 'webhookSecret' : 'webhookHmacKey';
-  const previous = inputs.webhookHmacKeyPrevious === undefined ? 'webhookSecretPrevious' : 'webhookHmacKeyPrevious';
+  const [current, previous] = keyFields(inputs);
   return {
     current: readVerificationKey(spec, keys.current, current),
     previous: keys.previous === undefined ? undefined : readVerificationKey(previousSpec, keys.previous, previous),
@@ -217,6 +223,75 @@ function certificateGate(
       }
     },
   };
+}
+
+/** Clocks differ, and a time limit of the publisher's is not ours: where no tolerance says by how much it may be passed. */
+const LEEWAY_SECONDS = 60;
+
+/** Verifies what says itself by which key and algorithm it is signed; neither counts but where the trigger's keys are for it. */
+function standardGate(
+  standard: StandardScheme,
+  trigger: WebhookTrigger,
+  { readUrl, settings }: { readonly readUrl: UrlReader; readonly settings: SignatureSettings },
+): Gate {
+  const { name, rule } = standard;
+  const { keySets, verifierTimeLimitMs: limitMs } = settings;
+  const configured = standardKeys(standard, trigger);
+  const { keySetUrl: url } = rule;
+  const tolerance = trigger.inputs.webhookReplayToleranceSeconds ?? settings.replayToleranceSeconds;
+  const leewaySeconds = tolerance > 0 ? tolerance : LEEWAY_SECONDS;
+  const keysFor = async (id: string | undefined): Promise<StandardKeys> => {
+    if (url === undefined) return configured ?? NO_KEYS;
+    if (keySets === undefined) throw new KeySetUnavailableError('NO_FETCHING_HERE');
+    return { current: await answerInTime(() => keySets.keysFor(url, id), limitMs), previous: [] };
+  };
+  return {
+    name: signatureGate.name,
+    async check(delivery) {
+      if (url === undefined && configured === undefined) {
+        return failed(
+          'key_not_configured',
+          'the trigger has no webhookHmacKey and no webhookJwksUrl',
+          evidenceOf(name),
+        );
+      }
+      try {
+        const verification = await verifyStandard(rule, {
+          delivery,
+          publicUrl: readUrl(delivery).url,
+          leewaySeconds,
+          keysFor,
+        });
+        return verdictOf(name, verification, rule.requiresTimestamp);
+      } catch (error) {
+        // What could not be judged is no fault of the sender's, who may send it again.
+        const isUnknown = error instanceof KeySetUnavailableError || error instanceof AnswerTimeoutError;
+        const reason = isUnknown ? 'verification_unavailable' : 'verifier_error';
+        const who = isUnknown ? 'the key set of the trigger' : name;
+        return failed(reason, failureOf(who, error), evidenceOf(name));
+      }
+    },
+  };
+}
+
+const NO_KEYS: StandardKeys = { current: [], previous: [] };
+
+/** Undefined without a current key, as for other schemes. */
+function standardKeys({ name }: StandardScheme, { keys, inputs }: WebhookTrigger): StandardKeys | undefined {
+  if (keys.current === undefined) return undefined;
+  const [current, previous] = keyFields(inputs);
+  return {
+    current: readVerifyingKeys(keys.current, { field: current, scheme: name }),
+    previous: keys.previous === undefined ? [] : readVerifyingKeys(keys.previous, { field: previous, scheme: name }),
+  };
+}
+
+/** The fields that the current and the previous key are read from. */
+function keyFields({ webhookHmacKey, webhookHmacKeyPrevious }: WebhookInputs) {
+  return [
+    webhookHmacKey === undefined ? 'webhookSecret' : 'webhookHmacKey',
+    webhookHmacKeyPrevious === undefined ? 'webhookSecretPrevious' : 'webhookHmacKeyPrevious',
+  ] as const;
 }
 
 export function isRequired(spec: SignatureSpec, requiresTimestamp: boolean): boolean {

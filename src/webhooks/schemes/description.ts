@@ -11,6 +11,7 @@ import {
   type SignatureSpec,
   type SignatureVerifier,
 } from './spec.ts';
+import { STANDARDS, type StandardName, standardScheme } from './standard.ts';
 import { TOKEN_SCHEMES, tokenSpec } from './token.ts';
 
 /** What an operator wants to know about a scheme. What only a trigger or a verifier's code knows is null. */
@@ -80,6 +81,7 @@ export function describeSchemes(registry: SchemeRegistry): SchemeDescription[] {
       return { ...description, title, certainty, aliases: aliases.filter((alias) => !isTaken(alias)) };
     }),
     ...TOKEN_SCHEMES.filter((name) => !isTaken(name)).map((name) => describeSpec(tokenSpec(name, {}), 'standard')),
+    ...STANDARDS.filter((name) => !isTaken(name)).map(describeStandard),
     { ...unknown('Custom', 'custom'), source: 'the webhookSignature… fields of the trigger' },
   ];
 }
@@ -161,6 +163,19 @@ function describeRegistered(registered: RegisteredSpec): SchemeDescription {
 function describeVerifier(verifier: SignatureVerifier): SchemeDescription {
   return { ...unknown(verifier.name, 'verifier'), handshakes: describeHandshakes(verifier) };
 }
+
+/** What is covered, the trigger decides. */
+function describeStandard(name: StandardName): SchemeDescription {
+  return { ...unknown(name, 'standard'), headers: [...standardScheme(name, {}).headers], ...FACTS[name] };
+}
+
+const FACTS: Readonly<Record<StandardName, Pick<SchemeDescription, 'algorithm' | 'source'>>> = {
+  Jwt: { algorithm: 'HS256 to PS512, ES256 to ES512, EdDSA', source: 'RFC 7519, RFC 7515, RFC 7517' },
+  HttpMessageSignatures: {
+    algorithm: 'hmac-sha256, ed25519, ecdsa-p256-sha256, ecdsa-p384-sha384, rsa-pss-sha512, rsa-v1_5-sha256',
+    source: 'RFC 9421, RFC 9530',
+  },
+};
 
 function unknown(name: string, kind: SchemeDescription['kind']): SchemeDescription {
   return {

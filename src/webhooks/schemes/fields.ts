@@ -10,7 +10,9 @@ const ofCustom = ({ kind }: KnownScheme) => kind === 'custom';
 /** An operator's short spec leaves the rest to the trigger. */
 const ofDescribed = ({ kind }: KnownScheme) => kind === 'custom' || kind === 'short';
 /** Schemes whose header is the trigger's to name. */
-const isPlaced = ({ name }: KnownScheme) => name === 'Token';
+const isPlaced = (scheme: KnownScheme) => isNamed(scheme, 'Token', 'Jwt');
+const ofJwt = (scheme: KnownScheme) => isNamed(scheme, 'Jwt');
+const ofMessages = (scheme: KnownScheme) => isNamed(scheme, 'HttpMessageSignatures');
 
 /** Which schemes read each field; those that belong to the trigger go with every scheme. A new field has to say. */
 const READ_BY: { readonly [Name in Field]-?: (scheme: KnownScheme) => boolean } = {
@@ -49,6 +51,12 @@ const READ_BY: { readonly [Name in Field]-?: (scheme: KnownScheme) => boolean } 
   webhookTimestampField: ofDescribed,
   webhookTimestampUnit: ofDescribed,
   webhookDeliveryIdHeader: ofDescribed,
+  webhookJwksUrl: ({ kind }) => kind === 'standard',
+  webhookJwtIssuer: ofJwt,
+  webhookJwtAudience: ofJwt,
+  webhookJwtBodyHashClaim: ofJwt,
+  webhookRequiredComponents: ofMessages,
+  webhookSignatureKeyId: ofMessages,
   webhookRequireTimestamp: ofTrigger,
   webhookReplayToleranceSeconds: ofTrigger,
   webhookNonceHeader: ofTrigger,
@@ -96,6 +104,11 @@ export function unreadFields(inputs: WebhookInputs, registry: SchemeRegistry): U
     const readers = listSchemes(registry).filter(isReader);
     return [{ field, scheme: scheme?.name, readers: readers.map(({ name }) => name) }];
   });
+}
+
+/** Whether it is one of ours: an operator may have a spec of such a name. */
+function isNamed({ kind, name }: KnownScheme, ...names: readonly string[]): boolean {
+  return (kind === 'token' || kind === 'standard') && names.includes(name);
 }
 
 /** Every form of a scheme that is known before its trigger is. */

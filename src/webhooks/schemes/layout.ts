@@ -244,7 +244,7 @@ export function nameOf(it: DeliveryPart): string {
 }
 
 /** What cannot be changed without breaking the signature: only that tells a replay. */
-interface Coverage {
+export interface Coverage {
   readonly body: boolean;
   readonly timestamp: boolean;
   readonly id: boolean;
@@ -265,8 +265,13 @@ export function coverageOf(spec: SignatureSpec): Coverage {
 /** Null if an operator's code builds the signed bytes: only the code knows what they cover. */
 export function gradeOf(spec: SignatureSpec): Grade | null {
   if (hasPart(spec.signs, 'built')) return null;
-  const { body, timestamp, id } = coverageOf(spec);
-  if (!body) return timestamp || id || coversBody(spec) ? 'E' : 'F';
+  const coverage = coverageOf(spec);
+  const grade = gradeOfCoverage(coverage);
+  return grade === 'F' && coversBody(spec) ? 'E' : grade;
+}
+
+export function gradeOfCoverage({ body, timestamp, id }: Coverage): Grade {
+  if (!body) return timestamp || id ? 'E' : 'F';
   if (timestamp) return id ? 'A' : 'B';
   return id ? 'C' : 'D';
 }

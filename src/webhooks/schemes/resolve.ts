@@ -9,7 +9,15 @@ import type { WebhookInputs, WebhookTrigger } from '../gate.ts';
 import { customSpec, type PayloadBuilders } from './custom.ts';
 import { hasPart, layoutOf, signsTimestamp } from './layout.ts';
 import { BUILT_IN_SCHEMES } from './publishers/index.ts';
-import { type Part, type PayloadBuilder, part, type SignatureSpec, type SignatureVerifier } from './spec.ts';
+import {
+  type Conversation,
+  type Part,
+  type PayloadBuilder,
+  part,
+  type SignatureSpec,
+  type SignatureVerifier,
+} from './spec.ts';
+import { STANDARDS, type StandardName, type StandardScheme, standardScheme } from './standard.ts';
 import { TOKEN_SCHEMES, type TokenScheme, tokenSpec } from './token.ts';
 import { KEY_PAIRS } from './values.ts';
 
@@ -34,6 +42,7 @@ export type RegisteredSpec =
 
 export type ResolvedScheme =
   | { readonly kind: 'verifier'; readonly verifier: SignatureVerifier }
+  | { readonly kind: 'standard'; readonly standard: StandardScheme }
   | {
       readonly kind: 'spec';
       readonly spec: SignatureSpec;
@@ -46,12 +55,17 @@ export type KnownScheme =
   | { readonly kind: 'verifier'; readonly name: string; readonly verifier: SignatureVerifier }
   | { readonly kind: 'custom'; readonly name: 'Custom' }
   | { readonly kind: 'token'; readonly name: TokenScheme }
+  | { readonly kind: 'standard'; readonly name: StandardName }
   | RegisteredSpec;
 
 /** Schemes of no publisher, which the fields of the trigger complete. */
 const OF_TRIGGER: ReadonlyMap<string, KnownScheme> = new Map(
   (
-    [...TOKEN_SCHEMES.map((name) => ({ kind: 'token', name }) as const), { kind: 'custom', name: 'Custom' }] as const
+    [
+      ...TOKEN_SCHEMES.map((name) => ({ kind: 'token', name }) as const),
+      ...STANDARDS.map((name) => ({ kind: 'standard', name }) as const),
+      { kind: 'custom', name: 'Custom' },
+    ] as const
   ).map((scheme) => [keyOf(scheme.name), scheme]),
 );
 
@@ -158,6 +172,8 @@ export function resolveScheme(
       return { kind: 'spec', spec: completed(known.spec, inputs, registry.payloadBuilders) };
     case 'token':
       return { kind: 'spec', spec: tokenSpec(known.name, inputs) };
+    case 'standard':
+      return { kind: 'standard', standard: standardScheme(known.name, inputs) };
     case 'custom':
       return { kind: 'spec', spec: customSpec(inputs, registry.payloadBuilders) };
   }
@@ -190,6 +206,18 @@ function completed(short: ShortSpec, inputs: WebhookInputs, builders: PayloadBui
     builders,
   );
   return { ...spec, name: short.name, source: REGISTERED };
+}
+
+/** What every scheme has, however it verifies. */
+export function namedScheme(resolved: ResolvedScheme): Conversation & { readonly name: string } {
+  switch (resolved.kind) {
+    case 'verifier':
+      return resolved.verifier;
+    case 'standard':
+      return resolved.standard;
+    case 'spec':
+      return resolved.spec;
+  }
 }
 
 /** The source of what an operator registered. */

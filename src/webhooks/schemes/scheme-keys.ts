@@ -238,7 +238,7 @@ const SMALL_ORDER: ReadonlySet<bigint> = new Set([0n, 1n, P - 1n, Y_OF_ORDER_8, 
  * Refuses a key that anyone can sign for: with a point of small order the equation that is verified holds for signatures
  * made without a private key. OpenSSL 3.0 takes them all, 3.5 does not; a y beyond the prime is read as the one within it.
  */
-function refuseWeakPoint(bytes: Buffer, field: string): void {
+export function refuseWeakPoint(bytes: Buffer, field: string): void {
   const y = BigInt(`0x${Buffer.from(bytes).reverse().toString('hex')}`) & ((1n << 255n) - 1n);
   if (SMALL_ORDER.has(y % P)) {
     throw new GateConfigurationError(

@@ -19,7 +19,7 @@ import {
 } from './values.ts';
 
 /** What a spec and its keys say about one delivery. The timestamp is given whenever it is there, verified or not. */
-type Verification = {
+export type Verification = {
   readonly timestamp: SignedTimestamp | undefined;
 } & (
   | {

@@ -37,6 +37,7 @@ const readAnew = (one: Value, another: Value): Field => ({
     [one, another],
   ],
 });
+const demand = (one: Value, another: Value): Field => ({ ladders: [[one, none]], other: [[one, another]] });
 const key: Field = {
   oneWay: [
     [none, 'env:GITHUB_KEY', 'secret-reference-changed safe'],
@@ -129,6 +130,16 @@ const FIELDS: Readonly<Record<keyof WebhookInputs, Field>> = {
   webhookCustomStrategyName: readAnew('one', 'another'),
   webhookTimestampHeader: readAnew('X-A', 'X-B'),
   webhookTimestampValueKey: readAnew('t', 'ts'),
+  webhookJwksUrl: readAnew('https://publisher.example/keys', 'https://other.example/keys'),
+  webhookJwtIssuer: demand('publisher', 'another'),
+  webhookJwtAudience: demand('hooks', 'others'),
+  webhookJwtBodyHashClaim: demand('sha256', 'hash'),
+  webhookSignatureKeyId: demand('k1', 'k2'),
+  webhookRequiredComponents: {
+    ladders: [[['@method', '@path', 'content-digest', 'x-id'], none, ['content-digest']]],
+    other: [[['@method'], ['@path']]],
+    same: [[['content-digest', '@path', '@method'], none]],
+  },
   webhookRequireTimestamp: flag(true),
   webhookReplayToleranceSeconds: {
     ladders: [

@@ -13,7 +13,7 @@ it('lists every scheme that comes with the service, each with its source', () =>
   const schemes = describeSchemes(createSchemeRegistry());
   expect(schemes.map(({ name }) => name)).toEqual([
     ...BUILT_IN_SCHEMES.map(({ name }) => name),
-    ...['Token', 'Basic', 'Custom'],
+    ...['Token', 'Basic', 'Jwt', 'HttpMessageSignatures', 'Custom'],
   ]);
   for (const { name, source } of schemes) expect(source, name).not.toBe('');
   for (const { name, source } of BUILT_IN_SCHEMES) expect(source, name).toMatch(/20\d\d-\d\d$/);

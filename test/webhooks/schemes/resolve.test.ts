@@ -28,6 +28,7 @@ function resolvedName(options: SchemeOptions, name: string): string {
   });
   if (scheme === undefined) return 'nothing';
   if (scheme.kind === 'verifier') return `verifier ${scheme.verifier.name}`;
+  if (scheme.kind === 'standard') return `standard ${scheme.standard.name} in ${scheme.standard.headers[0]}`;
   return `spec ${scheme.spec.name} in ${scheme.spec.headers[0]?.signature}`;
 }
 
@@ -44,6 +45,8 @@ describe('a name means', () => {
     ['a built-in', {}, ' github ', 'spec GitHub in X-Hub-Signature-256'],
     ['a built-in by its alias', {}, 'SVIX', 'spec StandardWebhooks in webhook-signature'],
     ['the fields of the trigger', {}, 'custom', 'spec Custom in X-Custom'],
+    ['a token of the trigger', {}, 'token', 'spec Token in X-Custom'],
+    ['a standard', {}, 'jwt', 'standard Jwt in X-Custom'],
     ['nothing when nobody knows it', {}, 'GitHubb', 'nothing'],
     ['nothing when it is empty', {}, '', 'nothing'],
     ['nothing when it is a property of every object', {}, '__proto__', 'nothing'],
@@ -58,7 +61,7 @@ describe('a name means', () => {
 });
 
 describe('a registration is refused', () => {
-  it.each(['GitHub', 'github', 'SVIX', 'Custom', 'cUSTOM', 'standardwebhooks'])(
+  it.each(['GitHub', 'github', 'SVIX', 'Basic', 'JWT', 'Custom', 'cUSTOM', 'standardwebhooks'])(
     'for a verifier with the built-in name %s',
     (name) => {
       expect(() => createSchemeRegistry({ verifiers: [verifier(name)] })).toThrow(TypeError);

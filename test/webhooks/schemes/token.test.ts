@@ -109,6 +109,8 @@ describe('a scheme in which the key is sent', () => {
     expect(listed).toMatchObject([
       { name: 'Token', headers: ['Authorization'], grade: 'F' },
       { name: 'Basic', headers: ['Authorization'], grade: 'F' },
+      { name: 'Jwt', headers: ['Authorization'], grade: null },
+      { name: 'HttpMessageSignatures', headers: ['Signature', 'Signature-Input'], grade: null },
     ]);
   });
 

@@ -1,0 +1,117 @@
+import { DEFAULT_COMPONENTS } from '../../model/manifest.ts';
+import { GateConfigurationError, type WebhookInputs } from '../gate.ts';
+import { customHeader } from './custom.ts';
+import { type Coverage, gradeOfCoverage } from './layout.ts';
+import type { Conversation, Grade } from './spec.ts';
+
+/** Standards whose deliveries say by which algorithm and key they are signed: what a list of parts cannot say. */
+export const STANDARDS = ['Jwt', 'HttpMessageSignatures'] as const;
+export type StandardName = (typeof STANDARDS)[number];
+
+/** What the trigger's fields make of a standard. Plain data: rules that are alike let in the same deliveries. */
+export type StandardRule = JwtRule | MessageRule;
+
+interface CommonRule {
+  /** Where the publisher has its public keys; undefined where the trigger has the key. */
+  readonly keySetUrl: string | undefined;
+  readonly requiresTimestamp: boolean;
+}
+
+export interface JwtRule extends CommonRule {
+  readonly standard: 'Jwt';
+  readonly header: string;
+  /** In front of the token, in any case. */
+  readonly prefix: string;
+  readonly issuer: string | undefined;
+  readonly audience: string | undefined;
+  readonly bodyHashClaim: string | undefined;
+}
+
+export interface MessageRule extends CommonRule {
+  readonly standard: 'HttpMessageSignatures';
+  /** Identifiers that a signature has to cover, such as `@method` or `content-digest`. */
+  readonly components: readonly string[];
+  readonly keyId: string | undefined;
+}
+
+/** A scheme that a standard defines, with the fields of its trigger. */
+export interface StandardScheme extends Conversation {
+  readonly name: StandardName;
+  readonly rule: StandardRule;
+  /** Headers that carry the signature. */
+  readonly headers: readonly string[];
+  /** Whether its header alone lets in whoever has captured it, with any body. */
+  readonly isBearer: boolean;
+  /** Whether the URL of the delivery may be part of what is signed. */
+  readonly readsUrl: boolean;
+  readonly coverage: Coverage;
+  readonly grade: Grade;
+}
+
+export function standardScheme(name: StandardName, inputs: WebhookInputs): StandardScheme {
+  return name === 'Jwt' ? jwtScheme(inputs) : messageScheme(inputs);
+}
+
+function jwtScheme(inputs: WebhookInputs): StandardScheme {
+  const { header, prefix } = bearerPlace(inputs);
+  const { webhookJwtBodyHashClaim: bodyHashClaim } = inputs;
+  const rule: JwtRule = {
+    standard: 'Jwt',
+    ...commonRule(inputs),
+    header,
+    prefix,
+    issuer: inputs.webhookJwtIssuer,
+    audience: inputs.webhookJwtAudience,
+    bodyHashClaim,
+  };
+  const body = bodyHashClaim !== undefined;
+  // A time in the token tells of the delivery only where the token does.
+  const coverage = { body, timestamp: body && rule.requiresTimestamp, id: false, url: false };
+  return {
+    name: 'Jwt',
+    rule,
+    headers: [header],
+    isBearer: !body,
+    readsUrl: false,
+    coverage,
+    grade: gradeOfCoverage(coverage),
+  };
+}
+
+function messageScheme(inputs: WebhookInputs): StandardScheme {
+  const { webhookRequiredComponents: components = DEFAULT_COMPONENTS, webhookSignatureKeyId: keyId } = inputs;
+  const rule: MessageRule = { standard: 'HttpMessageSignatures', ...commonRule(inputs), components, keyId };
+  const nonceHeader = inputs.webhookNonceHeader?.trim().toLowerCase();
+  const coverage = {
+    body: components.includes('content-digest'),
+    timestamp: rule.requiresTimestamp,
+    id: nonceHeader !== undefined && components.includes(nonceHeader),
+    url: components.some((it) => ['@path', '@target-uri', '@request-target'].includes(it)),
+  };
+  return {
+    name: 'HttpMessageSignatures',
+    rule,
+    headers: ['Signature', 'Signature-Input'],
+    isBearer: false,
+    readsUrl: true,
+    coverage,
+    grade: gradeOfCoverage(coverage),
+  };
+}
+
+function commonRule({ webhookJwksUrl: keySetUrl, webhookRequireTimestamp, ...inputs }: WebhookInputs): CommonRule {
+  const field = (['webhookHmacKey', 'webhookSecret'] as const).find((name) => inputs[name] !== undefined);
+  if (keySetUrl !== undefined && field !== undefined) {
+    throw new GateConfigurationError('webhookJwksUrl', `and ${field} name two keys; only one can be used`);
+  }
+  return { keySetUrl, requiresTimestamp: webhookRequireTimestamp === true };
+}
+
+/** A header that the trigger names holds the token alone, unless the trigger says what is in front of it. */
+export function bearerPlace({ webhookSignatureHeader: header, webhookHeaderValuePrefix }: WebhookInputs): {
+  readonly header: string;
+  readonly prefix: string;
+} {
+  if (header === undefined) return { header: 'Authorization', prefix: webhookHeaderValuePrefix ?? 'Bearer ' };
+  return { header: customHeader('webhookSignatureHeader', header), prefix: webhookHeaderValuePrefix ?? '' };
+}

@@ -1,0 +1,175 @@
+import { createPrivateKey, createPublicKey, createSecretKey, type JsonWebKey, type KeyObject } from 'node:crypto';
+import type { Json, JsonObject } from '../../model/json.ts';
+import { GateConfigurationError } from '../gate.ts';
+import { refuseWeakPoint } from './scheme-keys.ts';
+import { decodeExactly, isObject, parseJson } from './values.ts';
+
+/** A key of a scheme whose deliveries say by which algorithm they are signed: its kind decides which of them may. */
+export interface VerifyingKey {
+  readonly kind: 'secret' | 'rsa' | 'rsaPss' | 'p256' | 'p384' | 'p521' | 'ed25519';
+  readonly key: KeyObject;
+  /** Of a JSON Web Key that has one: what the signer names it by. */
+  readonly id?: string | undefined;
+  /** The only algorithm that it is for, where a JSON Web Key says so. */
+  readonly algorithm?: string | undefined;
+}
+
+/** Where a key was configured, and the scheme that it is for. */
+interface KeyPlace {
+  readonly field: string;
+  readonly scheme: string;
+}
+
+/**
+ * The keys that a text holds: a secret, or the public keys of a PEM, of an SPKI or of JSON Web Keys. What is a public key in any
+ * usual form is never taken for a secret, with which everyone who knows it could sign.
+ */
+export function readVerifyingKeys(text: string, place: KeyPlace): readonly VerifyingKey[] {
+  const json = text.trimStart().startsWith('{') ? parseJson(Buffer.from(text)) : undefined;
+  if (isObject(json)) return readJsonWebKeys(json, place);
+  const pem = pemIn(text);
+  if (pem !== undefined) return [readPem(pem, place)];
+  const der = derIn(text);
+  if (der !== undefined) return [checked(classify(der), place)];
+  if (/^(?:ssh-|ecdsa-sha2-)/.test(text.trim())) {
+    throw new GateConfigurationError(place.field, 'is an SSH public key; write it as PEM (BEGIN PUBLIC KEY)');
+  }
+  return [{ kind: 'secret', key: createSecretKey(Buffer.from(text)) }];
+}
+
+/** The secret that a text is; undefined for a public key. */
+export function sharedSecretIn(text: string, place: KeyPlace): KeyObject | undefined {
+  return readVerifyingKeys(text, place).find(({ kind }) => kind === 'secret')?.key;
+}
+
+/** Keys of a set that is fetched: those that cannot verify signatures, or that anyone could sign for, are left out. */
+export function keysOfSet(set: Json | undefined): readonly VerifyingKey[] {
+  if (!isObject(set) || !Array.isArray(set.keys)) return [];
+  return set.keys.slice(0, MAX_KEYS).flatMap((jwk) => {
+    try {
+      return isObject(jwk) && isForSignatures(jwk) ? [readJsonWebKey(jwk, FETCHED)] : [];
+    } catch {
+      // A set may have keys of kinds that nobody here verifies with.
+      return [];
+    }
+  });
+}
+
+const FETCHED: KeyPlace = { field: 'key set', scheme: 'a key set' };
+
+/** Publishers have two or three. */
+const MAX_KEYS = 100;
+
+function readJsonWebKeys(json: JsonObject, place: KeyPlace): readonly VerifyingKey[] {
+  if (!('keys' in json)) return [readJsonWebKey(json, place)];
+  const keys = keysOfSet(json);
+  if (keys.length === 0) throw new GateConfigurationError(place.field, 'is a key set without a public key');
+  return keys;
+}
+
+function isForSignatures({ use, key_ops: operations }: JsonObject): boolean {
+  const isOfUse = use === undefined || use === 'sig';
+  return isOfUse && (operations === undefined || (Array.isArray(operations) && operations.includes('verify')));
+}
+
+/** Never a symmetric one: a set is public. */
+function readJsonWebKey(jwk: JsonObject, place: KeyPlace): VerifyingKey {
+  const { field, scheme } = place;
+  if (typeof jwk.kty !== 'string') {
+    throw new GateConfigurationError(field, 'is JSON, but no JSON Web Key: it has no member "kty"');
+  }
+  if (jwk.kty === 'oct') {
+    throw new GateConfigurationError(field, 'is a secret as a JSON Web Key; write the secret itself');
+  }
+  if (jwk.d !== undefined) throw new GateConfigurationError(field, privateKey(scheme));
+  const key = attempt(() => createPublicKey({ key: jwk as JsonWebKey, format: 'jwk' }));
+  if (key === undefined) throw new GateConfigurationError(field, 'is no JSON Web Key that can be read');
+  const { kid, alg } = jwk;
+  return {
+    ...checked(classify(key), place),
+    id: typeof kid === 'string' ? kid : undefined,
+    algorithm: typeof alg === 'string' ? alg : undefined,
+  };
+}
+
+function readPem(pem: string, place: KeyPlace): VerifyingKey {
+  const { field, scheme } = place;
+  if (/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem)) throw new GateConfigurationError(field, privateKey(scheme));
+  if (/-----BEGIN CERTIFICATE-----/.test(pem)) {
+    throw new GateConfigurationError(field, `is a certificate; ${scheme} takes the public key alone`);
+  }
+  const key = attempt(() => createPublicKey(pem));
+  if (key === undefined) throw new GateConfigurationError(field, 'is PEM, but no public key (BEGIN PUBLIC KEY)');
+  return checked(classify(key), place);
+}
+
+const privateKey = (scheme: string) => `is a private key; ${scheme} verifies with the publisher's public key`;
+
+/** PEM, or the base64 of it, as variables hold it that must have one line. */
+function pemIn(text: string): string | undefined {
+  if (text.includes('-----BEGIN')) return text;
+  const decoded = Buffer.from(text, 'base64').toString('latin1');
+  return decoded.includes('-----BEGIN') ? decoded : undefined;
+}
+
+function derIn(text: string): KeyObject | undefined {
+  const bare = text.replace(/\s/g, '');
+  for (const encoding of ['base64', 'base64url', 'hex'] as const) {
+    const key = decodeExactly(bare, encoding);
+    // A private key first, for its public half would be read too: it is refused below.
+    const read =
+      key === undefined
+        ? undefined
+        : (attempt(() => createPrivateKey({ key, format: 'der', type: 'pkcs8' })) ??
+          attempt(() => createPublicKey({ key, format: 'der', type: 'spki' })) ??
+          attempt(() => createPublicKey({ key, format: 'der', type: 'pkcs1' })));
+    if (read !== undefined) return read;
+  }
+  return undefined;
+}
+
+type Classified = Omit<VerifyingKey, 'kind'> & { readonly kind: VerifyingKey['kind'] | undefined };
+
+function classify(key: KeyObject): Classified {
+  const { asymmetricKeyType: type, asymmetricKeyDetails: { namedCurve = '' } = {} } = key;
+  const curves: Readonly<Record<string, VerifyingKey['kind']>> = {
+    prime256v1: 'p256',
+    secp384r1: 'p384',
+    secp521r1: 'p521',
+  };
+  if (type === 'ec') return { kind: curves[namedCurve], key };
+  const kinds: Readonly<Record<string, VerifyingKey['kind']>> = { rsa: 'rsa', 'rsa-pss': 'rsaPss', ed25519: 'ed25519' };
+  return { kind: kinds[type ?? ''], key };
+}
+
+/** Below, the private key can be calculated from the public one: NIST SP 800-131A. */
+const MIN_RSA_BITS = 2048;
+
+/** A key of another kind verifies nothing, and a weak one anything. */
+function checked({ kind, key, ...rest }: Classified, { field, scheme }: KeyPlace): VerifyingKey {
+  if (key.type === 'private') throw new GateConfigurationError(field, privateKey(scheme));
+  if (kind === undefined) {
+    throw new GateConfigurationError(
+      field,
+      'is a key of another kind than RSA, ECDSA (P-256, P-384, P-521) and Ed25519',
+    );
+  }
+  const { modulusLength = 0, publicExponent = 0n } = key.asymmetricKeyDetails ?? {};
+  if (kind === 'rsa' || kind === 'rsaPss') {
+    if (modulusLength < MIN_RSA_BITS) {
+      throw new GateConfigurationError(field, `is an RSA key of ${modulusLength} bits; ${MIN_RSA_BITS} are the least`);
+    }
+    if (publicExponent < 3n) throw new GateConfigurationError(field, 'is an RSA key that anyone can sign for');
+  }
+  if (kind === 'ed25519') refuseWeakPoint(Buffer.from(key.export({ format: 'jwk' }).x ?? '', 'base64url'), field);
+  return { kind, key, ...rest };
+}
+
+/** The decoders throw for anything that is not a key, and their errors may quote it. */
+function attempt<Value>(read: () => Value): Value | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}
