@@ -47,7 +47,7 @@ import { createKeyNames } from './webhooks/key-names.ts';
 import { createLearnedKeys } from './webhooks/learned-keys.ts';
 import { createLogRetention } from './webhooks/log-retention.ts';
 import { clientAddressReader } from './webhooks/read-delivery.ts';
-import type { NewKey } from './webhooks/schemes/key-sets.ts';
+import type { NewKey } from './webhooks/schemes/standards/key-sets.ts';
 import { createTriggersInForce, type TriggersInForce, type TriggerTable } from './webhooks/triggers.ts';
 
 export * from './config/api.ts';

@@ -15,9 +15,9 @@ import {
   signDelivery,
   signsWithSameKey,
 } from '../webhooks/schemes/sign.ts';
-import { isSharedSecret, signByStandard } from '../webhooks/schemes/sign-standard.ts';
 import { jsonSample, type SignatureSpec } from '../webhooks/schemes/spec.ts';
-import type { StandardScheme } from '../webhooks/schemes/standard.ts';
+import { isSharedSecret, signByStandard } from '../webhooks/schemes/standards/sign.ts';
+import type { StandardScheme } from '../webhooks/schemes/standards/standard.ts';
 import { timestampText } from '../webhooks/schemes/values.ts';
 import { type CommandContext, CommandError, openContext, reporting, serviceUrl, TO } from './context.ts';
 

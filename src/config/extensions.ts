@@ -18,8 +18,8 @@ import { type GatePreparer, gateChain, gatePreparer } from '../webhooks/gates/in
 import type { SignatureSettings } from '../webhooks/gates/signature.ts';
 import type { NameKey } from '../webhooks/key-names.ts';
 import { createCertificates } from '../webhooks/schemes/certificates.ts';
-import { createKeySets, type KeySets, type NewKey } from '../webhooks/schemes/key-sets.ts';
 import { createSchemeRegistry, type SchemeOptions } from '../webhooks/schemes/resolve.ts';
+import { createKeySets, type KeySets, type NewKey } from '../webhooks/schemes/standards/key-sets.ts';
 import { sharingBy } from '../webhooks/sharing.ts';
 import { isPostgres } from './database.ts';
 import { type Environment, SettingsError } from './settings.ts';

@@ -15,7 +15,7 @@ import { hasPart } from './schemes/layout.ts';
 import { resolveScheme } from './schemes/resolve.ts';
 import { keysInForce, learnsKey } from './schemes/scheme-keys.ts';
 import type { SignatureSpec, SignatureVerifier } from './schemes/spec.ts';
-import type { StandardRule } from './schemes/standard.ts';
+import type { StandardRule } from './schemes/standards/standard.ts';
 import { type EventIdentity, eventIdentityOf } from './trigger-expressions.ts';
 
 /** What decides who gets in through one webhook trigger, with all settings and defaults filled in. */

@@ -242,7 +242,7 @@ function checkWeaknesses({ trigger, scheme }: FitTrigger, reports: TriggerReport
 
 /** Anyone who holds a delivery can change what the scheme does not sign. What a verifier covers, only its code knows. */
 function checkCoverage({ trigger, scheme, settings }: FitTrigger, reports: TriggerReports): void {
-  if (scheme?.kind === 'standard') return checkStandard({ trigger, settings }, scheme.standard, reports);
+  if (scheme?.kind === 'standard') checkStandard({ trigger, settings }, scheme.standard, reports);
   if (scheme?.kind !== 'spec') return;
   checkSha1(trigger.inputs, scheme.spec, { settings, reports });
   checkTimestampHeader(trigger.inputs, scheme.spec, reports);

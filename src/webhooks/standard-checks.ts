@@ -1,6 +1,6 @@
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { SignatureSettings } from './gates/signature.ts';
-import type { JwtRule, MessageRule, StandardScheme } from './schemes/standard.ts';
+import type { JwtRule, MessageRule, StandardScheme } from './schemes/standards/standard.ts';
 
 type Report = (field: keyof WebhookInputs, message: string) => void;
 

@@ -23,7 +23,7 @@ import type { Evidence } from './gate.ts';
 import { coverageOf, coversBody, isInPlace, signsTimestamp } from './schemes/layout.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
 import type { FoundValue, SignatureSpec } from './schemes/spec.ts';
-import type { StandardScheme } from './schemes/standard.ts';
+import type { StandardScheme } from './schemes/standards/standard.ts';
 
 /** What the expressions of a trigger say of one delivery that its gates let pass. */
 export interface Said {

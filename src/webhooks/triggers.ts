@@ -19,8 +19,8 @@ import { namedScheme, type ResolvedScheme } from './schemes/resolve.ts';
 import { keysInForce } from './schemes/scheme-keys.ts';
 import { signsWithSameKey } from './schemes/sign.ts';
 import { calledUrl } from './schemes/signed-payload.ts';
-import { isSharedSecret } from './schemes/sign-standard.ts';
 import { GRADES, type Grade } from './schemes/spec.ts';
+import { isSharedSecret } from './schemes/standards/sign.ts';
 import { type PreparedKeys, prepareSearchKeys } from './search-keys.ts';
 import { sharingBy, type WhyApart } from './sharing.ts';
 import {

@@ -4,8 +4,8 @@ import { familiesCovered } from './networks/addresses.ts';
 import { findPreset } from './networks/presets.ts';
 import { readVerificationKey, type SchemeKey } from './schemes/scheme-keys.ts';
 import type { SignatureSpec } from './schemes/spec.ts';
-import type { StandardScheme } from './schemes/standard.ts';
-import { sharedSecretIn } from './schemes/verifying-keys.ts';
+import type { StandardScheme } from './schemes/standards/standard.ts';
+import { sharedSecretIn } from './schemes/standards/verifying-keys.ts';
 
 /** A field whose value makes its gate pass what it is there to refuse, or refuse everything. */
 interface Weakness {

@@ -12,15 +12,15 @@ import {
   type WebhookTrigger,
 } from '../gate.ts';
 import { type Certificates, CertificateUnavailableError, certificateUrlOf } from '../schemes/certificates.ts';
-import { type KeySets, KeySetUnavailableError } from '../schemes/key-sets.ts';
 import { type ResolvedScheme, resolveScheme, type SchemeRegistry } from '../schemes/resolve.ts';
 import { handsOverKey, keysInForce, learnsKey, readVerificationKey, type SchemeKey } from '../schemes/scheme-keys.ts';
 import { calledUrl } from '../schemes/signed-payload.ts';
 import type { SignatureSpec, SignatureVerifier, VerificationResult } from '../schemes/spec.ts';
-import type { StandardScheme } from '../schemes/standard.ts';
+import { type KeySets, KeySetUnavailableError } from '../schemes/standards/key-sets.ts';
+import type { StandardKeys, StandardScheme } from '../schemes/standards/standard.ts';
+import { verifyStandard } from '../schemes/standards/verify.ts';
+import { readVerifyingKeys } from '../schemes/standards/verifying-keys.ts';
 import { extract, type KeyPair, prepareVerification, verifyWithSpec } from '../schemes/verify.ts';
-import { type StandardKeys, verifyStandard } from '../schemes/verify-standard.ts';
-import { readVerifyingKeys } from '../schemes/verifying-keys.ts';
 import { AnswerTimeoutError, answerInTime, failureOf } from './operator-gate.ts';
 
 export type SignatureSettings = GateSettings & {

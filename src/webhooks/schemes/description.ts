@@ -11,7 +11,7 @@ import {
   type SignatureSpec,
   type SignatureVerifier,
 } from './spec.ts';
-import { STANDARDS, type StandardName, standardScheme } from './standard.ts';
+import { STANDARDS, type StandardName, standardScheme } from './standards/standard.ts';
 import { TOKEN_SCHEMES, tokenSpec } from './token.ts';
 
 /** What an operator wants to know about a scheme. What only a trigger or a verifier's code knows is null. */

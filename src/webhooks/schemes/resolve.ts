@@ -17,7 +17,7 @@ import {
   type SignatureSpec,
   type SignatureVerifier,
 } from './spec.ts';
-import { STANDARDS, type StandardName, type StandardScheme, standardScheme } from './standard.ts';
+import { STANDARDS, type StandardName, type StandardScheme, standardScheme } from './standards/standard.ts';
 import { TOKEN_SCHEMES, type TokenScheme, tokenSpec } from './token.ts';
 import { KEY_PAIRS } from './values.ts';
 

@@ -1,6 +1,6 @@
 import type { WebhookInputs } from '../gate.ts';
 import type { SignatureSpec } from './spec.ts';
-import { bearerPlace } from './standard.ts';
+import { bearerPlace } from './standards/standard.ts';
 
 /** Schemes in which the key itself is sent: nothing of the delivery is signed. */
 export const TOKEN_SCHEMES = ['Token', 'Basic'] as const;

@@ -1,8 +1,8 @@
 import { createPrivateKey, createPublicKey, createSecretKey, type JsonWebKey, type KeyObject } from 'node:crypto';
-import type { Json, JsonObject } from '../../model/json.ts';
-import { GateConfigurationError } from '../gate.ts';
-import { refuseWeakPoint } from './scheme-keys.ts';
-import { decodeExactly, isObject, parseJson } from './values.ts';
+import type { Json, JsonObject } from '../../../model/json.ts';
+import { GateConfigurationError } from '../../gate.ts';
+import { refuseWeakPoint } from '../scheme-keys.ts';
+import { decodeExactly, isObject, parseJson } from '../values.ts';
 
 /** A key of a scheme whose deliveries say by which algorithm they are signed: its kind decides which of them may. */
 export interface VerifyingKey {

@@ -1,8 +1,10 @@
-import { DEFAULT_COMPONENTS } from '../../model/manifest.ts';
-import { GateConfigurationError, type WebhookInputs } from '../gate.ts';
-import { customHeader } from './custom.ts';
-import { type Coverage, gradeOfCoverage } from './layout.ts';
-import type { Conversation, Grade } from './spec.ts';
+import type { Delivery } from '../../../model/delivery.ts';
+import { DEFAULT_COMPONENTS } from '../../../model/manifest.ts';
+import { GateConfigurationError, type WebhookInputs } from '../../gate.ts';
+import { customHeader } from '../custom.ts';
+import { type Coverage, gradeOfCoverage } from '../layout.ts';
+import type { Conversation, Grade } from '../spec.ts';
+import type { VerifyingKey } from './verifying-keys.ts';
 
 /** Standards whose deliveries say by which algorithm and key they are signed: what a list of parts cannot say. */
 export const STANDARDS = ['Jwt', 'HttpMessageSignatures'] as const;
@@ -46,6 +48,22 @@ export interface StandardScheme extends Conversation {
   readonly readsUrl: boolean;
   readonly coverage: Coverage;
   readonly grade: Grade;
+}
+
+/** The keys of a trigger, or those of a publisher's set; several where the one that is meant is not told. */
+export interface StandardKeys {
+  readonly current: readonly VerifyingKey[];
+  readonly previous: readonly VerifyingKey[];
+}
+
+export interface StandardRequest {
+  readonly delivery: Delivery;
+  /** Absolute, as the publisher called it. */
+  readonly publicUrl: string;
+  /** By how much a time limit that the publisher set may be passed. */
+  readonly leewaySeconds: number;
+  /** Those of a set may have been asked for by the id that the signer names; the trigger's own are always the same. */
+  readonly keysFor: (id: string | undefined) => Promise<StandardKeys>;
 }
 
 export function standardScheme(name: StandardName, inputs: WebhookInputs): StandardScheme {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '../../model/clock.ts';
-import { parseJson } from './values.ts';
+import type { Clock } from '../../../model/clock.ts';
+import { parseJson } from '../values.ts';
 import { keysOfSet, type VerifyingKey } from './verifying-keys.ts';
 
 /** The public keys that publishers have at a URL (JWKS). */

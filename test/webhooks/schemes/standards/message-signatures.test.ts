@@ -1,10 +1,10 @@
 import { createHash, createHmac, createSecretKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
-import type { MessageRule } from '../../../src/webhooks/schemes/standard.ts';
-import { verifyStandard } from '../../../src/webhooks/schemes/verify-standard.ts';
-import { readVerifyingKeys, type VerifyingKey } from '../../../src/webhooks/schemes/verifying-keys.ts';
-import { deliveryOf, judge, NOW, settingsOf } from './fixtures.ts';
+import type { WebhookInputs } from '../../../../src/manifest/webhook-inputs.ts';
+import type { MessageRule } from '../../../../src/webhooks/schemes/standards/standard.ts';
+import { verifyStandard } from '../../../../src/webhooks/schemes/standards/verify.ts';
+import { readVerifyingKeys, type VerifyingKey } from '../../../../src/webhooks/schemes/standards/verifying-keys.ts';
+import { deliveryOf, judge, NOW, settingsOf } from '../fixtures.ts';
 
 const PSS = `-----BEGIN PUBLIC KEY-----
 MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAr4tmm3r20Wd/PbqvP1s2

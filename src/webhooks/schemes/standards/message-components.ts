@@ -1,6 +1,6 @@
 import type { InnerList, Item, Parameters } from 'structured-headers';
-import { headerOf } from './values.ts';
-import type { StandardRequest } from './verify-standard.ts';
+import { headerOf } from '../values.ts';
+import type { StandardRequest } from './standard.ts';
 
 /** The parser of structured fields (RFC 9651), which is loaded for the first message. */
 export type Fields = typeof import('structured-headers');

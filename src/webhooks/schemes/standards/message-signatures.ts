@@ -1,12 +1,11 @@
 import { constants, createHash, createHmac, timingSafeEqual, verify } from 'node:crypto';
 import type { BareItem, InnerList, Item, Parameters } from 'structured-headers';
-import type { Reason } from '../../model/delivery.ts';
-import type { SignedTimestamp } from '../gate.ts';
+import type { Reason } from '../../../model/delivery.ts';
+import type { SignedTimestamp } from '../../gate.ts';
+import { headerOf } from '../values.ts';
+import type { Verification } from '../verify.ts';
 import { type BaseInput, type Component, ComponentError, type Fields, signatureBase } from './message-components.ts';
-import type { MessageRule } from './standard.ts';
-import { headerOf } from './values.ts';
-import type { Verification } from './verify.ts';
-import type { StandardRequest } from './verify-standard.ts';
+import type { MessageRule, StandardRequest } from './standard.ts';
 import type { VerifyingKey } from './verifying-keys.ts';
 
 /** How the algorithms of RFC 9421, section 3.3, verify; none of them is shared by two kinds of keys that could be confused. */

@@ -1,12 +1,12 @@
 import { createHash, createHmac, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
-import type { Delivery } from '../../../src/model/delivery.ts';
-import type { JsonObject } from '../../../src/model/json.ts';
-import type { SignatureSettings } from '../../../src/webhooks/gates/signature.ts';
-import { createKeySets } from '../../../src/webhooks/schemes/key-sets.ts';
-import { resolveScheme } from '../../../src/webhooks/schemes/resolve.ts';
-import { deliveryOf, judge, NOW, settingsOf } from './fixtures.ts';
+import type { WebhookInputs } from '../../../../src/manifest/webhook-inputs.ts';
+import type { Delivery } from '../../../../src/model/delivery.ts';
+import type { JsonObject } from '../../../../src/model/json.ts';
+import type { SignatureSettings } from '../../../../src/webhooks/gates/signature.ts';
+import { resolveScheme } from '../../../../src/webhooks/schemes/resolve.ts';
+import { createKeySets } from '../../../../src/webhooks/schemes/standards/key-sets.ts';
+import { deliveryOf, judge, NOW, settingsOf } from '../fixtures.ts';
 
 const SECRET = 'a secret of more than thirty-two bytes';
 const OLD_SECRET = 'the secret that was there before that one';

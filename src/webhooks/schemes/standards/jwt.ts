@@ -1,11 +1,10 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { Reason } from '../../model/delivery.ts';
-import type { Json, JsonObject } from '../../model/json.ts';
-import type { SignedTimestamp } from '../gate.ts';
-import type { JwtRule } from './standard.ts';
-import { decodeExactly, headerOf, jsonObject } from './values.ts';
-import type { Verification } from './verify.ts';
-import type { StandardRequest } from './verify-standard.ts';
+import type { Reason } from '../../../model/delivery.ts';
+import type { Json, JsonObject } from '../../../model/json.ts';
+import type { SignedTimestamp } from '../../gate.ts';
+import { decodeExactly, headerOf, jsonObject } from '../values.ts';
+import type { Verification } from '../verify.ts';
+import type { JwtRule, StandardRequest } from './standard.ts';
 import type { VerifyingKey } from './verifying-keys.ts';
 
 /** Which algorithms a key may verify: RFC 7518, section 3.1, and RFC 8037. Never more than one kind of key for one of them. */
