@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { appendFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -14,8 +14,9 @@ import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import { ENFORCEMENT_MODES, type EnforcementMode } from '../model/manifest.ts';
 import { print } from '../telemetry/terminal.ts';
 import { BUILT_IN_SCHEMES } from '../webhooks/schemes/publishers/index.ts';
+import { createSchemeRegistry, resolveScheme } from '../webhooks/schemes/resolve.ts';
 import { randomKey, signsWithSameKey } from '../webhooks/schemes/sign.ts';
-import type { PublisherSpec } from '../webhooks/schemes/spec.ts';
+import type { SignatureSpec } from '../webhooks/schemes/spec.ts';
 import { type CommandContext, CommandError, openContext, reporting } from './context.ts';
 import { atTerminal, beginsWith, type Choice, type Person, plainName } from './person.ts';
 import { schemaText } from './schema.ts';
@@ -76,7 +77,7 @@ async function writeNew(options: NewOptions, command: Command): Promise<void> {
   await writeOnce(file, manifest);
   const keyFile = answers.generatedKey === undefined ? undefined : envFile;
   if (answers.generatedKey !== undefined)
-    await addVariable(envFile, answers.generatedKey, randomKey(answers.publisher.spec));
+    await addVariable(envFile, answers.generatedKey, answers.publisher.signing.randomKey());
   // The manifest names it, for editors.
   await writeFile(join(folder, 'manifest.schema.json'), schemaText(context.extensions), { flag: 'wx' }).catch(() => {});
   print(`${instructions({ file, manifest, answers, settings: context.settings, keyFile }).join('\n')}\n`);
@@ -102,7 +103,15 @@ interface Publisher {
   readonly steps: string;
   readonly manifest: PublisherManifest;
   readonly inputs: WebhookInputs;
-  readonly spec: PublisherSpec;
+  readonly signing: Signing;
+}
+
+/** What is to be known of a scheme before there is a trigger. */
+interface Signing {
+  readonly keyIsChosen: boolean;
+  /** Whether a key of the trigger also signs, as far as its scheme says; undefined where the key decides. */
+  readonly signsWithSameKey: boolean | undefined;
+  randomKey(): string;
 }
 
 interface PublisherManifest {
@@ -123,14 +132,33 @@ export function readPublishers(): Publisher[] {
     const [, steps = ''] = /^## At the publisher\n+([\s\S]*?)\n+## /m.exec(text) ?? [];
     const [, json = ''] = /```json\n([\s\S]*?)```/.exec(text) ?? [];
     // The page about schemes of one's own has several manifests, and the index none.
+    if (scheme === undefined || steps === '') return [];
     const spec = BUILT_IN_SCHEMES.find(({ name }) => name === scheme);
-    if (spec === undefined || steps === '') return [];
     const manifest = JSON.parse(json) as PublisherManifest;
     const inputs = Object.values(manifest.triggers)[0]?.inputs ?? {};
-    const names = [spec.name, title, basename(page, '.md'), ...(spec.aliases ?? [])];
-    return [{ page, names, title, steps, manifest, inputs, spec }];
+    // Several publishers may use a scheme that is none's own.
+    const own = spec === undefined ? [] : [spec.name, ...(spec.aliases ?? [])];
+    const names = [...own.slice(0, 1), title, basename(page, '.md'), ...own.slice(1)];
+    return [{ page, names, title, steps, manifest, inputs, signing: signingOf(spec ?? sharedSpec(inputs)) }];
   });
-  return publishers.sort((a, b) => a.spec.name.localeCompare(b.spec.name, 'en'));
+  return publishers.sort((a, b) => (a.names[0] ?? '').localeCompare(b.names[0] ?? '', 'en'));
+}
+
+/** Of a scheme that the fields of a trigger complete; undefined for that of a standard. */
+function sharedSpec(inputs: WebhookInputs): SignatureSpec | undefined {
+  const scheme = resolveScheme(createSchemeRegistry(), inputs);
+  return scheme?.kind === 'spec' ? scheme.spec : undefined;
+}
+
+function signingOf(spec: SignatureSpec | undefined): Signing {
+  if (spec === undefined) {
+    return { keyIsChosen: false, signsWithSameKey: undefined, randomKey: () => randomBytes(32).toString('hex') };
+  }
+  return {
+    keyIsChosen: spec.keyIsChosen === true,
+    signsWithSameKey: signsWithSameKey(spec),
+    randomKey: () => randomKey(spec),
+  };
 }
 
 interface Answers {
@@ -219,14 +247,13 @@ async function chooseGeneratedKey(
   { publisher, options, known }: { publisher: Publisher; options: NewOptions; known: Known },
 ): Promise<string | undefined> {
   const [, name] = /^env:(.+)$/i.exec(key ?? '') ?? [];
-  const { title, spec } = publisher;
+  const { title, signing } = publisher;
   const isWanted = options.generateKey === true;
-  if (spec.keyIsChosen !== true || name === undefined || !/^[A-Za-z_]\w*$/.test(name)) {
+  if (!signing.keyIsChosen || name === undefined || !/^[A-Za-z_]\w*$/.test(name)) {
     if (!isWanted) return undefined;
-    const why =
-      spec.keyIsChosen === true
-        ? 'the key is not in a variable'
-        : `${title} shows a key of its own: copy it from there`;
+    const why = signing.keyIsChosen
+      ? 'the key is not in a variable'
+      : `${title} shows a key of its own: copy it from there`;
     throw new CommandError(`--generate-key: ${why}`);
   }
   if (known.environment[name] !== undefined) {
@@ -415,7 +442,10 @@ function instructions({ file, manifest, answers, settings, keyFile }: Written): 
 function trial({ publisher, slug, key }: Answers): string {
   if (key === undefined)
     return `let ${publisher.title} send    it hands the key over first; until then nothing can be signed`;
-  if (signsWithSameKey(publisher.spec)) return `npx sluice send ${slug.padEnd(12)} sends a signed sample delivery`;
+  const { signsWithSameKey: isSignable } = publisher.signing;
+  if (isSignable === true) return `npx sluice send ${slug.padEnd(12)} sends a signed sample delivery`;
+  if (isSignable === undefined)
+    return `npx sluice send ${slug.padEnd(12)} sends a signed sample delivery, if the key is a secret`;
   return `let ${publisher.title} send    it alone has the private key, so \`sluice send\` cannot sign for it`;
 }
 

@@ -41,7 +41,8 @@ const readManifest = async (name: string) => JSON.parse(await readFile(join(fold
 describe('sluice new', () => {
   it('knows every built-in scheme', () => {
     const known = publishers.map(({ inputs }) => inputs.webhookSignatureScheme).sort();
-    expect(known).toEqual(BUILT_IN_SCHEMES.map(({ name }) => name).sort());
+    const shared = ['Basic', 'HttpMessageSignatures', 'Jwt', 'Jwt', 'Jwt', 'Token'];
+    expect(known).toEqual([...BUILT_IN_SCHEMES.map(({ name }) => name), ...shared].sort());
   });
 
   it('writes for each publisher a manifest that a start takes, and says where URL and key go', async () => {
@@ -53,7 +54,7 @@ describe('sluice new', () => {
       expect(printed).toContain('At the publisher');
       expect(printed).not.toContain('hooks.example.com');
       for (const [, name = ''] of printed.matchAll(/^Key: {2}into the variable (\w+),/gm)) {
-        environment[name] = KEYS[String(inputs.webhookSignatureScheme)] ?? `the key ${name}`;
+        environment[name] = KEYS[String(inputs.webhookSignatureScheme)] ?? `the:key ${name}`;
       }
     }
     const settings = { manifests: folder, databaseUrl: 'sqlite::memory:', logLevel: 'silent' as const };

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { createHmac } from 'node:crypto';
+import { createHash, createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -7,8 +7,10 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildApp, type SluiceApp } from '../../src/app.ts';
+import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { gradeOf } from '../../src/webhooks/schemes/layout.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
+import { createSchemeRegistry, resolveScheme } from '../../src/webhooks/schemes/resolve.ts';
 import { signDelivery } from '../../src/webhooks/schemes/sign.ts';
 import { CAPTURED, jsonSample, type SignatureSpec } from '../../src/webhooks/schemes/spec.ts';
 import { eventually, getJson } from '../e2e/service.ts';
@@ -93,6 +95,28 @@ describe.each(schemes)('the page of $name', ({ spec, page: { file, text, manifes
   });
 });
 
+const plaidKeys = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+const PLAID_KEYS = {
+  ...plaidKeys,
+  publicKey: JSON.stringify({ ...plaidKeys.publicKey.export({ format: 'jwk' }), kid: 'k1', alg: 'ES256', use: 'sig' }),
+};
+const SHARED = pages.filter(({ inputs: { webhookSignatureScheme: name = 'Custom' } }) =>
+  ['Token', 'Basic', 'Jwt', 'HttpMessageSignatures'].includes(String(name)),
+);
+
+describe.each(SHARED)('the page $file of a scheme that is none of its own', ({ file, text, manifest, inputs }) => {
+  it('says what the signature covers, and where to enter the URL', () => {
+    const scheme = resolveScheme(createSchemeRegistry(), inputs as WebhookInputs);
+    const grade =
+      (scheme?.kind === 'standard' ? scheme.standard.grade : scheme?.kind === 'spec' && gradeOf(scheme.spec)) || 'F';
+    expect(text.replace(/\s+/g, ' ')).toContain(`**Grade ${grade}.** ${CAPTURED[grade]}`);
+    const row = new RegExp(`^\\| \\[.+\\]\\(${file}\\) \\| \`${inputs.webhookSignatureScheme}\` \\| ${grade} \\|`, 'm');
+    expect(index).toMatch(row);
+    expect(text).toContain(`https://hooks.example.com/flows/api/webhook/${inputs.webhookSlug}`);
+    expect(pages.filter((page) => page.manifest.id === manifest.id)).toHaveLength(1);
+  });
+});
+
 describe('the manifests of the pages', () => {
   let folder: string;
   let app: SluiceApp;
@@ -103,6 +127,12 @@ describe('the manifests of the pages', () => {
     TIMESTAMPED_SECRET: KEY,
     BASE64_SECRET: KEY,
     ROTATING_SECRET: KEY,
+    POSTMARK_CREDENTIALS: `hooks:${KEY}`,
+    OKTA_HOOK_SECRET: KEY,
+    PLAID_KEY: PLAID_KEYS.publicKey,
+    VONAGE_SIGNATURE_SECRET: KEY,
+    NETLIFY_SECRET: KEY,
+    SIGNED_KEY: KEY,
   };
   const environment = Object.fromEntries(
     schemes.flatMap(({ spec, page: { inputs } }) => {
@@ -183,6 +213,34 @@ describe('the manifests of the pages', () => {
       fetch(`${url}/flows/api/webhook/${slug}`, { method: 'POST', headers: { [header]: signature }, body });
     expect((await send(`${BODY} `)).status).toBe(401);
     expect((await send(BODY)).status).toBe(200);
+  });
+
+  const sha256 = createHash('sha256').update(BODY).digest('hex');
+  const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const token = (alg: string, claims: object) => {
+    const input = `${encoded({ alg, kid: 'k1' })}.${encoded(claims)}`;
+    const signed =
+      alg === 'ES256'
+        ? sign('sha256', Buffer.from(input), { key: PLAID_KEYS.privateKey, dsaEncoding: 'ieee-p1363' })
+        : hmac(input).digest();
+    return `${input}.${signed.toString('base64url')}`;
+  };
+  it.each<[string, string, string]>([
+    ['postmark', 'authorization', `Basic ${Buffer.from(`hooks:${KEY}`).toString('base64')}`],
+    ['okta', 'authorization', KEY],
+    ['plaid', 'plaid-verification', token('ES256', { iat: seconds, request_body_sha256: sha256 })],
+    ['vonage', 'authorization', `Bearer ${token('HS256', { iat: seconds, payload_hash: sha256, jti: '1' })}`],
+    ['netlify', 'x-webhook-signature', token('HS256', { iss: 'netlify', sha256 })],
+  ])('take what %s sends, once, and no other body with it where that is signed', async (slug, header, value) => {
+    const send = (body: string, given = value) =>
+      fetch(`${url}/flows/api/webhook/${slug}`, { method: 'POST', headers: { [header]: given }, body });
+    const isSigned = !['postmark', 'okta'].includes(slug);
+    expect((await send(BODY, `${value.slice(0, -4)}AAAA`)).status).toBe(401);
+    expect((await send(`${BODY} `)).status).toBe(isSigned ? 401 : 200);
+    const first = await send(BODY);
+    expect(first.status, await first.clone().text()).toBe(200);
+    const { runId } = (await first.json()) as { runId: string };
+    expect(await (await send(BODY)).json()).toMatchObject({ runId });
   });
 
   it('take a delivery that is signed by hand as the page of Generic shows', async () => {
