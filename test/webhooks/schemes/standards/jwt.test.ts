@@ -1,5 +1,6 @@
 import { createHash, createHmac, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
+import { createGuardedGet } from '../../../../src/flows/handlers/guarded-get.ts';
 import type { WebhookInputs } from '../../../../src/manifest/webhook-inputs.ts';
 import type { Delivery } from '../../../../src/model/delivery.ts';
 import type { JsonObject } from '../../../../src/model/json.ts';
@@ -327,6 +328,20 @@ describe('a key set', () => {
     at.now += 30_000;
     expect(await ask(text, settings)).toBe('signature_mismatch');
   });
+
+  it.each(['https://127.0.0.1/keys', 'https://[::1]/keys', 'https://169.254.169.254/keys'])(
+    'is not fetched from a private address: %s',
+    async (webhookJwksUrl) => {
+      const clock = { now: () => NOW, monotonic: () => 0 };
+      const settings = settingsOf(
+        {},
+        { keySets: createKeySets({ clock, fetch: createGuardedGet({ egressAllow: [] }) }) },
+      );
+      expect(await outcome(text, { inputs: jwt({ webhookJwksUrl }), key: undefined, settings })).toBe(
+        'verification_unavailable',
+      );
+    },
+  );
 
   it('is asked for by no delivery that is malformed', async () => {
     const { at, settings } = publisher(set(own));

@@ -1,0 +1,150 @@
+import { describe, expect, it } from 'vitest';
+import type { LoadedFlow } from '../../src/manifest/load.ts';
+import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
+import { accessOf, entranceOf } from '../../src/webhooks/access.ts';
+import { webhookChecks } from '../../src/webhooks/checks.ts';
+import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
+import { createSchemeRegistry, resolveScheme } from '../../src/webhooks/schemes/resolve.ts';
+import { sampleSettings, sampleTrigger } from './samples.ts';
+
+const KEY = 'a secret of more than thirty-two bytes';
+const URL = 'https://publisher.example/keys';
+const ENFORCED: WebhookInputs = { webhookEnforcementMode: 'Enforce', webhookReplayToleranceSeconds: 300 };
+const JWT: WebhookInputs = {
+  ...ENFORCED,
+  webhookSignatureScheme: 'Jwt',
+  webhookHmacKey: KEY,
+  webhookRequireTimestamp: true,
+};
+const BOUND: WebhookInputs = { ...JWT, webhookJwtBodyHashClaim: 'hash' };
+const { webhookHmacKey: _, ...KEYLESS } = BOUND;
+const SET: WebhookInputs = { ...KEYLESS, webhookJwksUrl: URL };
+const SIGNED: WebhookInputs = { ...JWT, webhookSignatureScheme: 'HttpMessageSignatures' };
+const TOKEN: WebhookInputs = {
+  webhookEnforcementMode: 'Enforce',
+  webhookSignatureScheme: 'Token',
+  webhookHmacKey: KEY,
+};
+
+const preparer = gatePreparer(gateChain(), sampleSettings({ publicUrl: undefined }));
+const check = webhookChecks(preparer);
+
+/** Fields that something is said of; `!` where it weakens a gate. */
+function said(inputs: WebhookInputs): string[] {
+  const flow = { webhooks: [sampleTrigger(inputs)] } as unknown as LoadedFlow;
+  return check(flow).map(({ path, severity, ...rest }) => {
+    const field = path.replace('triggers.webhook.inputs.', '');
+    return severity === 'error'
+      ? `error ${field}`
+      : `${'weakensGate' in rest && rest.weakensGate === true ? '!' : ''}${field}`;
+  });
+}
+
+describe('a trigger with a scheme of a standard', () => {
+  it.each<[string, WebhookInputs, string[]]>([
+    ['has nothing to be told of', BOUND, []],
+    ['has nothing to be told of with a key set and a body', SET, []],
+    ['has nothing to be told of with messages', SIGNED, []],
+    ['is told of a body that is not signed', JWT, ['webhookJwtBodyHashClaim']],
+    [
+      'is told of a key set that may sign for others',
+      { ...SET, webhookJwtBodyHashClaim: undefined },
+      ['webhookJwtBodyHashClaim', '!webhookJwtAudience'],
+    ],
+    ['is told of a missing key', KEYLESS, ['webhookHmacKey']],
+    ['is told of a short secret', { ...BOUND, webhookHmacKey: 'short' }, ['!webhookHmacKey']],
+    ['is told of a placeholder', { ...BOUND, webhookHmacKey: 'changeme' }, ['!webhookHmacKey']],
+    [
+      'is told of a time that may be missing',
+      { ...BOUND, webhookRequireTimestamp: undefined },
+      ['webhookRequireTimestamp', 'webhookNonceHeader'],
+    ],
+    ['is told of an id that is not signed', { ...BOUND, webhookNonceHeader: 'X-Id' }, ['!webhookNonceHeader']],
+    [
+      'is told of a body that no signature need cover',
+      { ...SIGNED, webhookRequiredComponents: ['@path'] },
+      ['!webhookRequiredComponents'],
+    ],
+    [
+      'is told of a URL that the sender names',
+      { ...SIGNED, webhookRequiredComponents: ['@target-uri', 'content-digest'] },
+      ['!webhookPublicUrl'],
+    ],
+    [
+      'is told nothing of an id that is signed',
+      { ...SIGNED, webhookRequiredComponents: ['content-digest', 'x-id'], webhookNonceHeader: 'X-Id' },
+      [],
+    ],
+    ['may not have two kinds of keys', { ...SET, webhookHmacKey: KEY }, ['error webhookJwksUrl']],
+    [
+      'may not have a public key that is cut',
+      { ...BOUND, webhookHmacKey: '-----BEGIN PUBLIC KEY-----' },
+      ['error webhookHmacKey'],
+    ],
+  ])('%s', (_rule, inputs, expected) => {
+    expect(said(inputs).sort()).toEqual([...expected].sort());
+  });
+
+  it.each<[string, WebhookInputs, string]>([
+    ['F for a token of its own', TOKEN, 'F'],
+    ['F for a token that says nothing of the body', JWT, 'F'],
+    ['B with the body and a time', BOUND, 'B'],
+    ['D with the body alone', { ...BOUND, webhookRequireTimestamp: false }, 'D'],
+    ['B for a message with its time', SIGNED, 'B'],
+    ['D for a message without', { ...SIGNED, webhookRequireTimestamp: false }, 'D'],
+    [
+      'A for a message with time and id',
+      { ...SIGNED, webhookRequiredComponents: ['content-digest', 'x-id'], webhookNonceHeader: 'X-Id' },
+      'A',
+    ],
+    ['E for a message without its body', { ...SIGNED, webhookRequiredComponents: ['@path'] }, 'E'],
+  ])('has grade %s', (_rule, inputs, grade) => {
+    const scheme = resolveScheme(createSchemeRegistry(), inputs);
+    if (scheme?.kind === 'standard') expect(scheme.standard.grade).toBe(grade);
+    else expect([scheme?.kind, grade]).toEqual(['spec', 'F']);
+  });
+});
+
+describe('access to it', () => {
+  const entrance = (inputs: WebhookInputs) => entranceOf(sampleTrigger(inputs), { preparer, defaultMode: 'Enforce' });
+  const compare = (before: WebhookInputs, after: WebhookInputs) => accessOf(entrance(before), entrance(after)).access;
+  const COMPONENTS = ['@method', '@path', 'content-digest'];
+
+  it.each<[string, WebhookInputs, WebhookInputs]>([
+    ['an issuer is asked for', BOUND, { ...BOUND, webhookJwtIssuer: 'a' }],
+    ['an audience is asked for', BOUND, { ...BOUND, webhookJwtAudience: 'a' }],
+    ['a hash of the body is asked for', JWT, BOUND],
+    ['a time is asked for', { ...BOUND, webhookRequireTimestamp: false }, BOUND],
+    ['a key id is asked for', SIGNED, { ...SIGNED, webhookSignatureKeyId: 'a' }],
+    ['more has to be covered', SIGNED, { ...SIGNED, webhookRequiredComponents: [...COMPONENTS, 'date'] }],
+    ['a previous key goes', { ...BOUND, webhookHmacKeyPrevious: 'another secret of more than sixteen' }, BOUND],
+    ['the key goes', BOUND, KEYLESS],
+  ])('is narrower where %s, and wider the other way round', (_what, before, after) => {
+    expect([compare(before, after), compare(after, before)]).toEqual(['narrower', 'wider']);
+  });
+
+  it.each<[string, WebhookInputs, WebhookInputs]>([
+    ['another issuer is asked for', { ...BOUND, webhookJwtIssuer: 'a' }, { ...BOUND, webhookJwtIssuer: 'b' }],
+    ['another claim holds the hash', BOUND, { ...BOUND, webhookJwtBodyHashClaim: 'sha256' }],
+    ['another header is read', BOUND, { ...BOUND, webhookSignatureHeader: 'X-Token' }],
+    ['another prefix is read', BOUND, { ...BOUND, webhookHeaderValuePrefix: 'JWT ' }],
+    ['keys come from elsewhere', BOUND, SET],
+    ['keys come from another set', SET, { ...SET, webhookJwksUrl: `${URL}/2` }],
+    ['something else has to be covered', SIGNED, { ...SIGNED, webhookRequiredComponents: ['content-digest', 'date'] }],
+    ['another URL is signed', SIGNED, { ...SIGNED, webhookPublicUrl: 'https://hooks.example.com/in' }],
+    ['the scheme is another one', BOUND, SIGNED],
+    ['a token is enough', BOUND, TOKEN],
+    ['a token is in another header', TOKEN, { ...TOKEN, webhookSignatureHeader: 'X-Token' }],
+  ])('is wider where %s', (_what, before, after) => {
+    expect(compare(before, after)).toBe('wider');
+  });
+
+  it.each<[string, WebhookInputs, WebhookInputs]>([
+    ['nothing changes', BOUND, { ...BOUND }],
+    ['the default is written out', BOUND, { ...BOUND, webhookHeaderValuePrefix: 'bearer ' }],
+    ['the components are in another order', SIGNED, { ...SIGNED, webhookRequiredComponents: COMPONENTS.toReversed() }],
+    ['the set stays the same', SET, { ...SET }],
+  ])('is the same where %s', (_what, before, after) => {
+    expect(compare(before, after)).toBe('same');
+  });
+});
