@@ -116,6 +116,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     newId: parts.newId,
     version,
     hosts: extensions.hosts,
+    keySets: extensions.keySets,
     live: parts.live,
     triggers,
     answers: receiving.answers,

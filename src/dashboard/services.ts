@@ -27,6 +27,7 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import type { FlowAnswers } from '../webhooks/flow-answers.ts';
 import type { ClientAddressReader } from '../webhooks/read-delivery.ts';
 import type { SchemeDescription } from '../webhooks/schemes/description.ts';
+import type { KeySets } from '../webhooks/schemes/standards/key-sets.ts';
 import type { TriggerTable } from '../webhooks/triggers.ts';
 import type { Logins } from './session.ts';
 
@@ -42,6 +43,8 @@ export interface DashboardServices {
   readonly scheduler: Pick<Scheduler, 'list' | 'setPaused' | 'setCron' | 'trigger'>;
   /** The hosts that steps call. */
   readonly hosts: Pick<Hosts, 'list' | 'closeCircuit'>;
+  /** The publishers' key sets. */
+  readonly keySets: Pick<KeySets, 'listNew'>;
   readonly live: Pick<LiveEvents, 'subscribe'>;
   readonly reviewer: ReturnType<typeof createReviewer>;
   readonly metrics: Pick<

@@ -34,6 +34,7 @@ export const ATTENTION = {
   previous_key_unused: 'info',
   current_key_unused: 'warning',
   keys_differ: 'warning',
+  key_set_changed: 'info',
   preset_doubtful: 'warning',
   replica_clock: 'warning',
   replicas_differ: 'warning',

@@ -31,6 +31,7 @@ const calm: Situation = {
   orders: { stopped: [], keyless: [] },
   alertTargets: 0,
   unreadable: [],
+  newKeys: [],
   lacking: [],
 };
 const told = { storeKey: null, secrets: {}, settings: { SLUICE_PUBLIC_URL: 'a' }, extensions: [] };

@@ -1,11 +1,12 @@
 import { whatLacking, whatUnreadable } from '../../deploys/unreadable.ts';
 import { type DeployedFlow, startsRuns } from '../../flows/catalog.ts';
 import { ATTENTION, type Severity } from '../../model/attention.ts';
+import { DAY_MS } from '../../model/clock.ts';
 import { subFlowsOf } from '../../model/manifest.ts';
 import { presetConcerns } from '../../webhooks/checks.ts';
 import { missingKey } from '../../webhooks/learned-keys.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
-import { type Finding, nameOf, type Situation } from './situation.ts';
+import { type Finding, iso, nameOf, type Situation } from './situation.ts';
 
 /** One for each manifest of the folder, for each other flow that lacks something, and for each trigger of the rest. */
 export function unreadableFlows({ flows, unreadable, lacking, apart }: Situation): Finding[] {
@@ -44,7 +45,7 @@ export function unreadableFlows({ flows, unreadable, lacking, apart }: Situation
   return [...ofFolder, ...others, ...ofSteps, ...ofSlugs];
 }
 
-export function triggerItems(prepared: PreparedTrigger, { now }: Situation): Finding[] {
+export function triggerItems(prepared: PreparedTrigger, { now, newKeys }: Situation): Finding[] {
   const { trigger, mode } = prepared;
   const { flowId, triggerKey } = trigger;
   const name = `${trigger.flowName}/${triggerKey}`;
@@ -62,6 +63,14 @@ export function triggerItems(prepared: PreparedTrigger, { now }: Situation): Fin
       ...where,
       about: field,
     })),
+    ...newKeys
+      .filter(({ url, at }) => url === trigger.inputs.webhookJwksUrl && now - at < DAY_MS)
+      .map(({ id, fingerprint, at }) => ({
+        kind: 'key_set_changed' as const,
+        message: `${name}: a key is new in its key set since ${iso(at)} (${id === null ? 'without an id' : `id ${id}`}, fingerprint ${fingerprint}), and what it signs is accepted. Nothing to do if the publisher changed its keys`,
+        ...where,
+        about: fingerprint,
+      })),
   ];
 }
 

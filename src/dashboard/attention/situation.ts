@@ -17,6 +17,7 @@ import type {
   UnevaluatedCount,
 } from '../../store/store.ts';
 import type { UnfitAnswers } from '../../webhooks/flow-answers.ts';
+import type { NewKey } from '../../webhooks/schemes/standards/key-sets.ts';
 import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
 import type { openCircuits } from '../api/hosts.ts';
 import { listDrifts, type TriggerDrifts } from '../api/paths.ts';
@@ -74,6 +75,8 @@ export interface Situation extends Pick<Parameters<typeof openCircuits>[0], 'hos
   readonly storage: StorageMeasure;
   readonly keys: readonly KeyReport[];
   readonly drifts: readonly TriggerDrifts[];
+  /** Keys that appeared in publishers' key sets, as this process knows them. */
+  readonly newKeys: readonly NewKey[];
   /** Deliveries of the last 24 hours of which an expression of their trigger could not be evaluated. */
   readonly unevaluated: readonly UnevaluatedCount[];
   /** Keys that failed runs hold, and runs of the last 24 hours without a key. */
@@ -146,6 +149,7 @@ export async function readSituation(services: DashboardServices): Promise<Situat
     replicas,
     keys,
     drifts,
+    newKeys: services.keySets.listNew(),
     lacking,
     unevaluated,
     orders,

@@ -57,6 +57,8 @@ const KEPT_MS = 3_600_000;
 const COOLDOWN_MS = 30_000;
 const MAX_SETS = 1000;
 const MAX_NEW_KEYS = 100;
+/** More of the name of a key is not told. */
+const MAX_ID_LENGTH = 64;
 
 /** Fetches each set once for all deliveries that wait for it. */
 export function createKeySets({ fetch, clock, onNewKey }: KeySetsOptions): KeySets {
@@ -71,7 +73,7 @@ export function createKeySets({ fetch, clock, onNewKey }: KeySetsOptions): KeySe
     for (const key of after) {
       const fingerprint = fingerprintOf(key);
       if (old.has(fingerprint)) continue;
-      const found = { url, id: key.id ?? null, fingerprint, at: clock.now() };
+      const found = { url, id: key.id?.slice(0, MAX_ID_LENGTH) ?? null, fingerprint, at: clock.now() };
       appeared.unshift(found);
       appeared.length = Math.min(appeared.length, MAX_NEW_KEYS);
       onNewKey?.(found);
