@@ -4,7 +4,6 @@ import { UnfitClockError } from '../errors.ts';
 import { ArrivingBody } from '../expressions/trigger-body.ts';
 import { type Catalog, type DeployedFlow, startsRuns } from '../flows/catalog.ts';
 import { type Engine, type RefreshFlow, START_TRIES } from '../flows/engine.ts';
-import { orderOf } from '../flows/prepared-revision.ts';
 import type { ServiceClock } from '../model/clock.ts';
 import { bytesOf, dueAtOf } from '../model/coalescing.ts';
 import type { Delivery } from '../model/delivery.ts';
@@ -438,12 +437,13 @@ function acceptanceOf(
   const coalesce = coalesceClaim(reception, said?.coalesceKey);
   const arrival = coalesce && { ...coalesce, at, bytes: bytesOf(delivery.body, headers) };
   const key = trigger.trigger.triggerKey;
+  const ordered = flow.prepared.readOrderKey?.({ key, headers, body: () => body.exactValue() });
   const run = services.engine.planRun({
     runId,
     flow,
     triggerType: 'webhook',
     trigger: { key, body: delivery.body, contentType: delivery.headers['content-type'] ?? null, headers },
-    order: orderOf(flow.prepared, { key, headers, body: () => body.exactValue() }, isVerified(reception)),
+    order: ordered && { ...ordered, isVerified: isVerified(reception) },
     deliveryId: delivery.id,
     sourceRunId: null,
     traceparent,
