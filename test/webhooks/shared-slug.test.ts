@@ -224,7 +224,7 @@ describe('a deploy', () => {
     const stricter = { webhookIpAllowList: ['127.0.0.0/8'] };
     const alone = await put(gateway, [manifestOf(stricter)]);
     expect(JSON.stringify(alone.body)).toContain('deploy both together');
-    const together = await put(gateway, [firstOf(stricter), manifestOf(stricter)]);
+    const together = await put(gateway, [firstOf(stricter), manifestOf(stricter)], '?allow=caution');
     expect(together.body.outcomes).toMatchObject([{ action: 'updated' }, { action: 'updated' }]);
     expect((await sendTo(gateway, push({ n: 1 }))).runs).toHaveLength(2);
   });
@@ -250,7 +250,8 @@ describe('a deploy', () => {
   it('lets one of them leave: what was accepted stays known to the other', async () => {
     const gateway = await open();
     await sendTo(gateway, push({ n: 1 }, 'one'));
-    await put(gateway, [firstOf({ webhookSlug: 'elsewhere' })], '?allow=access');
+    const left = await put(gateway, [firstOf({ webhookSlug: 'elsewhere' })], '?allow=access,caution');
+    expect(left.body.outcomes).toMatchObject([{ action: 'updated' }]);
     expect(await sendTo(gateway, push({ n: 1 }, 'one'))).toMatchObject({ status: 409 });
     const alone = await sendTo(gateway, push({ n: 1 }, 'two'));
     expect(alone).toEqual({ status: 200, runId: expect.any(String), deliveryId: expect.any(String) });
