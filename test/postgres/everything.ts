@@ -147,7 +147,13 @@ async function fill(store: Store): Promise<void> {
   if (delivery !== undefined) {
     await store.accept({ delivery: { ...delivery, redeliveredFrom: id(20) }, run: { ...run, searchKeys } });
   }
-  await store.recordDelivery(aDelivery({ id: id(23), ...refused, searchKeys }));
+  const shares = ['flow', 'another'].map((each) => ({
+    flowId: each,
+    triggerKey: 'github',
+    runId: null,
+    outcome: null,
+  }));
+  await store.recordDelivery(aDelivery({ id: id(23), ...refused, searchKeys, shares }));
 
   await store.deployFlow(deployOf(graph, { id: 'held flow', name: 'Held' }));
   await store.setFlowDraining({ flowId: 'held flow', isDraining: true, at: T0 });
