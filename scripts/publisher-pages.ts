@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { gradeOf, hasPart } from '../src/webhooks/schemes/layout.ts';
 import { BUILT_IN_SCHEMES, PUBLISHERS } from '../src/webhooks/schemes/publishers/index.ts';
-import type { PublisherRow } from '../src/webhooks/schemes/row.ts';
+import type { PublisherRow } from '../src/webhooks/schemes/publishers/row.ts';
 import { signsWithSameKey } from '../src/webhooks/schemes/sign.ts';
 import { CAPTURED, type PublisherSpec } from '../src/webhooks/schemes/spec.ts';
 

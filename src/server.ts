@@ -25,7 +25,7 @@ import { version } from './version.ts';
 import { createFlowAnswers } from './webhooks/flow-answers.ts';
 import { ingress } from './webhooks/ingress.ts';
 import { clientAddressReader } from './webhooks/read-delivery.ts';
-import { describeSchemes } from './webhooks/schemes/description.ts';
+import { describeSchemes } from './webhooks/scheme-descriptions.ts';
 import type { TriggerTable } from './webhooks/triggers.ts';
 
 /**

@@ -15,7 +15,7 @@ import type { SecretReader } from '../manifest/read-secret.ts';
 import { SEVERITIES } from '../model/attention.ts';
 import { timeOfId } from '../model/ids.ts';
 import type { Json } from '../model/json.ts';
-import { STANDARD_WEBHOOKS } from '../webhooks/schemes/publishers/index.ts';
+import { standardWebhooks } from '../webhooks/schemes/publishers/standard-webhooks.ts';
 import { signDelivery } from '../webhooks/schemes/sign.ts';
 import { type AlertMessage, chatBody, jsonBody, plainText, printableMessage } from './message.ts';
 import { pagerRequest } from './pagers.ts';
@@ -92,7 +92,7 @@ function requestTo(
   const timestampMs = now();
   const body = jsonBody(message, { at: queuedAt, service });
   const { headers } = signDelivery({
-    spec: STANDARD_WEBHOOKS,
+    spec: standardWebhooks,
     key: target.secret,
     // As HttpRequest writes it.
     body: Buffer.from(JSON.stringify(body)),

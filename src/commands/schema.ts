@@ -4,7 +4,7 @@ import type { PreparedExtensions } from '../config/extensions.ts';
 import { editorSchema } from '../manifest/editor-schema.ts';
 import { print } from '../telemetry/terminal.ts';
 import { PRESETS } from '../webhooks/networks/presets.ts';
-import { describeSchemes } from '../webhooks/schemes/description.ts';
+import { describeSchemes } from '../webhooks/scheme-descriptions.ts';
 import { openContext, reporting } from './context.ts';
 import { inferCommand } from './infer-schema.ts';
 

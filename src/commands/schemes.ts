@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { didYouMean } from '../manifest/issues.ts';
 import { print } from '../telemetry/terminal.ts';
-import { describeSchemes, type SchemeDescription } from '../webhooks/schemes/description.ts';
+import { describeSchemes, type SchemeDescription } from '../webhooks/scheme-descriptions.ts';
 import { BUILT_IN_SCHEMES } from '../webhooks/schemes/publishers/index.ts';
 import { CAPTURED } from '../webhooks/schemes/spec.ts';
 import { CommandError, openContext, printJson, reporting } from './context.ts';

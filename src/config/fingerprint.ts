@@ -4,7 +4,7 @@ import type { DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
 import { referencesIn } from '../manifest/secrets.ts';
 import type { Json, JsonObject } from '../model/json.ts';
-import { describeSchemes } from '../webhooks/schemes/description.ts';
+import { describeSchemes } from '../webhooks/scheme-descriptions.ts';
 import type { PreparedExtensions } from './extensions.ts';
 import { CONTENTS } from './settings.ts';
 import { describeSettings, type SettingName, type Settings } from './settings-schema.ts';

@@ -26,7 +26,7 @@ import type { LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { FlowAnswers } from '../webhooks/flow-answers.ts';
 import type { ClientAddressReader } from '../webhooks/read-delivery.ts';
-import type { SchemeDescription } from '../webhooks/schemes/description.ts';
+import type { SchemeDescription } from '../webhooks/scheme-descriptions.ts';
 import type { KeySets } from '../webhooks/schemes/standards/key-sets.ts';
 import type { TriggerTable } from '../webhooks/triggers.ts';
 import type { Logins } from './session.ts';

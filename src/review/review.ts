@@ -12,7 +12,6 @@ import { allResults, dryRunGates, type Judgement, withUnasked } from '../webhook
 import { type DeliveryReading, toDelivery } from '../webhooks/read-delivery.ts';
 import { admissionTo, judgeByExpressions } from '../webhooks/receive.ts';
 import { strategyOf } from '../webhooks/schemes/layout.ts';
-import { describeSignature, findMistakes } from '../webhooks/schemes/mistakes.ts';
 import { resolveScheme } from '../webhooks/schemes/resolve.ts';
 import { calledUrl } from '../webhooks/schemes/signed-payload.ts';
 import type { SignatureSpec } from '../webhooks/schemes/spec.ts';
@@ -20,6 +19,7 @@ import type { PreparedTrigger } from '../webhooks/triggers.ts';
 import { isUnserved, judgeByCurrentTrigger, type ReviewServices, restore, triggerOf } from './judge-again.ts';
 import { readReadiness } from './readiness.ts';
 import { redeliver } from './redelivery.ts';
+import { describeSignature, findMistakes } from './signature-mistakes.ts';
 
 /** Queries about deliveries, and actions on refused ones. */
 export function createReviewer(services: ReviewServices & DeliveryReading) {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Verdict } from '../../src/webhooks/gate.ts';
 import { replayGate } from '../../src/webhooks/gates/replay.ts';
 import { PUBLISHERS } from '../../src/webhooks/schemes/publishers/index.ts';
-import { type PublisherRow, publisherSpec } from '../../src/webhooks/schemes/row.ts';
+import { type PublisherRow, publisherSpec } from '../../src/webhooks/schemes/publishers/row.ts';
 import { builtIn, deliveryOf, judge, KEYS, settingsOf, triggerOf } from '../webhooks/schemes/fixtures.ts';
 import { type SignedByRow, signByRow } from './second-signer.ts';
 import { VECTORS } from './vectors.ts';

@@ -1,6 +1,6 @@
 import { createHash, createHmac, sign as signWith } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import type { PublisherRow } from '../../src/webhooks/schemes/row.ts';
+import type { PublisherRow } from '../../src/webhooks/schemes/publishers/row.ts';
 import { builtIn, keyOf } from '../webhooks/schemes/fixtures.ts';
 
 /**
@@ -74,7 +74,10 @@ function bodyOf({ timestamp, sample = '{"message":"hello"}' }: PublisherRow, tex
   if (path === undefined) return sample;
   const json = JSON.parse(sample) as Record<string, unknown>;
   let at = json;
-  for (const name of path.slice(0, -1)) at = (at[name] ??= {}) as Record<string, unknown>;
+  for (const name of path.slice(0, -1)) {
+    at[name] ??= {};
+    at = at[name] as Record<string, unknown>;
+  }
   at[path.at(-1) ?? ''] = unit.startsWith('rfc') ? text : Number(text);
   return JSON.stringify(json);
 }

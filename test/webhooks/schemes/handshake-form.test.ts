@@ -2,7 +2,7 @@ import { createHash, createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { type HandshakeRequest, recogniseHandshake } from '../../../src/webhooks/schemes/handshake.ts';
 import type { HandshakeForm } from '../../../src/webhooks/schemes/handshake-form.ts';
-import { type PublisherRow, publisherSpec } from '../../../src/webhooks/schemes/row.ts';
+import { type PublisherRow, publisherSpec } from '../../../src/webhooks/schemes/publishers/row.ts';
 import { part } from '../../../src/webhooks/schemes/spec.ts';
 
 const KEY = 'the key of the publisher';

@@ -1,4 +1,4 @@
-import type { PublisherRow } from '../row.ts';
+import type { PublisherRow } from './row.ts';
 
 export const ROWS_A_TO_B: readonly PublisherRow[] = [
   {

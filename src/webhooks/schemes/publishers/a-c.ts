@@ -1,5 +1,5 @@
-import type { PublisherRow } from '../row.ts';
 import { part } from '../spec.ts';
+import type { PublisherRow } from './row.ts';
 
 const ADYEN_ITEM = ['notificationItems', '0', 'NotificationRequestItem'] as const;
 

@@ -1,7 +1,7 @@
 import type { Handshake } from '../handshake.ts';
-import type { PublisherRow } from '../row.ts';
 import { part } from '../spec.ts';
 import { jsonObject } from '../values.ts';
+import type { PublisherRow } from './row.ts';
 
 // Not any label: s3-eu-west-1 would be one, and everyone may have a bucket that is called sns.
 const HOST = /sns\.[a-z]{2}(?:-[a-z]+){1,3}-\d{1,2}\.amazonaws\.com(?:\.cn)?/;

@@ -1,4 +1,4 @@
-import type { PublisherRow } from '../row.ts';
+import type { PublisherRow } from './row.ts';
 import { part } from '../spec.ts';
 
 export const ROWS_H_TO_L: readonly PublisherRow[] = [

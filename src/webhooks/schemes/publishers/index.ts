@@ -1,4 +1,3 @@
-import { type PublisherRow, publisherSpec } from '../row.ts';
 import type { PublisherSpec } from '../spec.ts';
 import { ROWS_A_TO_B } from './a-b.ts';
 import { ROWS_A_TO_C } from './a-c.ts';
@@ -8,6 +7,7 @@ import { ROWS_D_TO_G } from './d-g.ts';
 import { ROWS_D_TO_L } from './d-l.ts';
 import { ROWS_H_TO_L } from './h-l.ts';
 import { ROWS_M_TO_S } from './m-s.ts';
+import { type PublisherRow, publisherSpec } from './row.ts';
 import { ROWS_T_TO_Z } from './t-z.ts';
 
 /** Every publisher that the service knows, by the name of its scheme. */
@@ -25,12 +25,3 @@ export const PUBLISHERS: readonly PublisherRow[] = [
 
 /** The built-in schemes. `Custom` is none of them: a trigger's own fields describe it. */
 export const BUILT_IN_SCHEMES: readonly PublisherSpec[] = PUBLISHERS.map(publisherSpec);
-
-/** What Sluice itself signs with, too. */
-export const STANDARD_WEBHOOKS = schemeNamed('StandardWebhooks');
-
-function schemeNamed(name: string): PublisherSpec {
-  const spec = BUILT_IN_SCHEMES.find((it) => it.name === name);
-  if (spec === undefined) throw new Error(`there is no scheme ${name}`);
-  return spec;
-}

@@ -1,5 +1,6 @@
-import type { PublisherRow } from '../row.ts';
 import { part } from '../spec.ts';
+import type { PublisherRow } from './row.ts';
+import { STANDARD_WEBHOOKS } from './standard-webhooks.ts';
 
 export const ROWS_M_TO_S: readonly PublisherRow[] = [
   {
@@ -202,27 +203,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     source: 'https://developer.squareup.com/docs/webhooks/step3validate, read 2026-11',
     certainty: 'package',
   },
-  {
-    name: 'StandardWebhooks',
-    title: 'Standard Webhooks, Svix',
-    aliases: ['Svix', 'Brex', 'Clerk', 'Etsy', 'Gemini', 'IncidentIo', 'Loops'],
-    header: 'webhook-signature',
-    form: 'v1,{signature} ...',
-    signs: '{id}.{timestamp}.{body}',
-    encoding: 'base64',
-    keyEncoding: 'whsec',
-    keyIsChosen: true,
-    timestamp: 'webhook-timestamp',
-    id: 'webhook-id',
-    otherHeaders: [{ signature: 'svix-signature', timestamp: 'svix-timestamp', deliveryId: 'svix-id' }],
-    others: { ed25519: { valueKey: 'v1a', publicKeyPrefix: 'whpk_', privateKeyPrefix: 'whsk_' } },
-    eventType: '{field:type}',
-    eventId: ['{header:webhook-id}', '{header:svix-id}'],
-    eventIdSource:
-      'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md (webhook-id: the same when sent again), read 2026-11',
-    source: 'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md, read 2026-11',
-    certainty: 'package',
-  },
+  STANDARD_WEBHOOKS,
   {
     name: 'Stripe',
     // The key is the whole whsec_… text. Segments v0 are of test mode and never count.

@@ -1,6 +1,6 @@
 import { URL_ENCODED_FORM } from '../../../model/form.ts';
-import type { PublisherRow } from '../row.ts';
 import { part } from '../spec.ts';
+import type { PublisherRow } from './row.ts';
 
 export const ROWS_T_TO_Z: readonly PublisherRow[] = [
   {

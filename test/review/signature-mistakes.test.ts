@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
-import { describeSignature, findMistakes } from '../../../src/webhooks/schemes/mistakes.ts';
-import { createSchemeRegistry, resolveScheme } from '../../../src/webhooks/schemes/resolve.ts';
-import { signDelivery } from '../../../src/webhooks/schemes/sign.ts';
-import type { SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
-import { NOW, sampleDelivery } from '../samples.ts';
-import { bodyFor, KEYS, OTHER_SIGNING_KEYS, SIGNABLE_SCHEMES } from './fixtures.ts';
+import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
+import { describeSignature, findMistakes } from '../../src/review/signature-mistakes.ts';
+import { createSchemeRegistry, resolveScheme } from '../../src/webhooks/schemes/resolve.ts';
+import { signDelivery } from '../../src/webhooks/schemes/sign.ts';
+import type { SignatureSpec } from '../../src/webhooks/schemes/spec.ts';
+import { NOW, sampleDelivery } from '../webhooks/samples.ts';
+import { bodyFor, KEYS, OTHER_SIGNING_KEYS, SIGNABLE_SCHEMES } from '../webhooks/schemes/fixtures.ts';
 
 const KEY = 'c2VjcmV0IG9mIHRoZSBwdWJsaXNoZXI=';
 const BODY = '{"b":1,"a":"x/é"}';

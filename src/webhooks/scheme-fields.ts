@@ -1,7 +1,7 @@
-import type { WebhookInputs } from '../gate.ts';
-import { findScheme, type KnownScheme, listSchemes, type SchemeRegistry } from './resolve.ts';
-import { handsOverKey } from './scheme-keys.ts';
-import type { Conversation, SignatureSpec } from './spec.ts';
+import type { WebhookInputs } from './gate.ts';
+import { findScheme, type KnownScheme, listSchemes, type SchemeRegistry } from './schemes/resolve.ts';
+import { handsOverKey } from './schemes/scheme-keys.ts';
+import type { Conversation, SignatureSpec } from './schemes/spec.ts';
 
 type Field = keyof WebhookInputs;
 

@@ -1,8 +1,8 @@
-import type { KeyEncoding, SignatureEncoding } from '../../model/manifest.ts';
-import type { AcceptedResponse, Handshake } from './handshake.ts';
-import { type HandshakeForm, handshakeOf } from './handshake-form.ts';
-import { hasPart } from './layout.ts';
-import { fieldAt, parseForm, parseSigned, tokensOf } from './notation.ts';
+import type { KeyEncoding, SignatureEncoding } from '../../../model/manifest.ts';
+import type { AcceptedResponse, Handshake } from '../handshake.ts';
+import { type HandshakeForm, handshakeOf } from '../handshake-form.ts';
+import { hasPart } from '../layout.ts';
+import { fieldAt, parseForm, parseSigned, tokensOf } from '../notation.ts';
 import type {
   BodyField,
   Certainty,
@@ -13,7 +13,7 @@ import type {
   SignatureSpec,
   SpecAlgorithm,
   TimestampSource,
-} from './spec.ts';
+} from '../spec.ts';
 
 /**
  * One publisher as data: what verifies its deliveries, and what its page says. What is left out is what most publishers do: the

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
-import { describeSchemes } from '../../../src/webhooks/schemes/description.ts';
-import { gradeOf } from '../../../src/webhooks/schemes/layout.ts';
-import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
-import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
-import { CAPTURED, GRADES, type Grade, part, type SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
+import { describeSchemes } from '../../src/webhooks/scheme-descriptions.ts';
+import { gradeOf } from '../../src/webhooks/schemes/layout.ts';
+import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
+import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
+import { CAPTURED, GRADES, type Grade, part, type SignatureSpec } from '../../src/webhooks/schemes/spec.ts';
 
 const find = (name: string) => describeSchemes(createSchemeRegistry()).find((scheme) => scheme.name === name);
 

@@ -1,7 +1,7 @@
-import type { KeyEncoding } from '../../model/manifest.ts';
-import { coverageOf, gradeOf, strategyOf } from './layout.ts';
-import { BUILT_IN_SCHEMES } from './publishers/index.ts';
-import { REGISTERED, type RegisteredSpec, type SchemeRegistry } from './resolve.ts';
+import type { KeyEncoding } from '../model/manifest.ts';
+import { coverageOf, gradeOf, strategyOf } from './schemes/layout.ts';
+import { BUILT_IN_SCHEMES } from './schemes/publishers/index.ts';
+import { REGISTERED, type RegisteredSpec, type SchemeRegistry } from './schemes/resolve.ts';
 import {
   CAPTURED,
   type Certainty,
@@ -10,9 +10,9 @@ import {
   type PublisherValue,
   type SignatureSpec,
   type SignatureVerifier,
-} from './spec.ts';
-import { STANDARDS, type StandardName, standardScheme } from './standards/standard.ts';
-import { TOKEN_SCHEMES, tokenSpec } from './token.ts';
+} from './schemes/spec.ts';
+import { STANDARDS, type StandardName, standardScheme } from './schemes/standards/standard.ts';
+import { TOKEN_SCHEMES, tokenSpec } from './schemes/token.ts';
 
 /** What an operator wants to know about a scheme. What only a trigger or a verifier's code knows is null. */
 export interface SchemeDescription {

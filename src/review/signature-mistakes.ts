@@ -1,14 +1,14 @@
 import { createHash, createSecretKey } from 'node:crypto';
-import type { Delivery } from '../../model/delivery.ts';
-import type { Json, JsonObject } from '../../model/json.ts';
-import { SIGNATURE_CHOICES, type SignatureEncoding } from '../../model/manifest.ts';
-import { hasPart, strategyOf } from './layout.ts';
-import { BUILT_IN_SCHEMES } from './publishers/index.ts';
-import { readVerificationKey, type SchemeKey } from './scheme-keys.ts';
-import { signedPayload } from './signed-payload.ts';
-import type { SignatureSpec } from './spec.ts';
-import { decodeExactly, NODE_ENCODINGS, parseJson } from './values.ts';
-import { extract, payloadInput, verifyWithSpec } from './verify.ts';
+import type { Delivery } from '../model/delivery.ts';
+import type { Json, JsonObject } from '../model/json.ts';
+import { SIGNATURE_CHOICES, type SignatureEncoding } from '../model/manifest.ts';
+import { hasPart, strategyOf } from '../webhooks/schemes/layout.ts';
+import { BUILT_IN_SCHEMES } from '../webhooks/schemes/publishers/index.ts';
+import { readVerificationKey, type SchemeKey } from '../webhooks/schemes/scheme-keys.ts';
+import { signedPayload } from '../webhooks/schemes/signed-payload.ts';
+import type { SignatureSpec } from '../webhooks/schemes/spec.ts';
+import { decodeExactly, NODE_ENCODINGS, parseJson } from '../webhooks/schemes/values.ts';
+import { extract, payloadInput, verifyWithSpec } from '../webhooks/schemes/verify.ts';
 
 /** A delivery whose signature did not verify, and what it was verified with. */
 interface SignatureQuestion {

@@ -1,0 +1,27 @@
+import { type PublisherRow, publisherSpec } from './row.ts';
+
+/** Id and timestamp are signed with the body. Adopters whose keys begin with whsec_ are other names of it. */
+export const STANDARD_WEBHOOKS: PublisherRow = {
+  name: 'StandardWebhooks',
+  title: 'Standard Webhooks, Svix',
+  aliases: ['Svix', 'Brex', 'Clerk', 'Etsy', 'Gemini', 'IncidentIo', 'Loops'],
+  header: 'webhook-signature',
+  form: 'v1,{signature} ...',
+  signs: '{id}.{timestamp}.{body}',
+  encoding: 'base64',
+  keyEncoding: 'whsec',
+  keyIsChosen: true,
+  timestamp: 'webhook-timestamp',
+  id: 'webhook-id',
+  otherHeaders: [{ signature: 'svix-signature', timestamp: 'svix-timestamp', deliveryId: 'svix-id' }],
+  others: { ed25519: { valueKey: 'v1a', publicKeyPrefix: 'whpk_', privateKeyPrefix: 'whsk_' } },
+  eventType: '{field:type}',
+  eventId: ['{header:webhook-id}', '{header:svix-id}'],
+  eventIdSource:
+    'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md (webhook-id: the same when sent again), read 2026-11',
+  source: 'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md, read 2026-11',
+  certainty: 'package',
+};
+
+/** What Sluice itself signs with, too. */
+export const standardWebhooks = publisherSpec(STANDARD_WEBHOOKS);
