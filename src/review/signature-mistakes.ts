@@ -121,12 +121,20 @@ function wrongForm(question: SignatureQuestion): string[] {
 }
 
 function otherScheme(question: SignatureQuestion): string[] {
-  return BUILT_IN_SCHEMES.filter(({ name }) => name !== question.spec.name)
+  const found = BUILT_IN_SCHEMES.filter(({ name }) => name !== question.spec.name)
     .filter((spec) => verifies({ ...question, spec }))
-    .map(
-      ({ name }) =>
-        `The signature matches the scheme ${name}, but the trigger names another one. Set webhookSignatureScheme to "${name}".`,
-    );
+    .map(({ name }) => name);
+  const [name] = found;
+  if (name === undefined) return [];
+  // Many publishers sign alike: only who configures the trigger knows which of them sends.
+  if (found.length > 1) {
+    return [
+      `The signature matches the schemes ${found.join(', ')}, but the trigger names another one. Set webhookSignatureScheme to the one of your publisher.`,
+    ];
+  }
+  return [
+    `The signature matches the scheme ${name}, but the trigger names another one. Set webhookSignatureScheme to "${name}".`,
+  ];
 }
 
 function verifies({ keys, ...question }: SignatureQuestion): boolean {

@@ -67,7 +67,7 @@ it.each([
 );
 
 it('defines every grade in the documentation', () => {
-  const page = readFileSync(resolve(import.meta.dirname, '../../../docs/secure.md'), 'utf8');
+  const page = readFileSync(resolve(import.meta.dirname, '../../docs/secure.md'), 'utf8');
   for (const grade of GRADES) expect(page).toContain(`| ${grade} | ${CAPTURED[grade]} |`);
 });
 
