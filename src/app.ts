@@ -21,6 +21,7 @@ import { createFlowSwitch } from './deploys/flow-switch.ts';
 import { createHolding } from './deploys/holding.ts';
 import { createNeedsReader, type NeedsReader } from './deploys/needs.ts';
 import { createPayloadWatch } from './drift/payload-watch.ts';
+import { createRhythmWatch } from './drift/rhythm-watch.ts';
 import { levelOfRetry, ManifestsError, untilStored } from './errors.ts';
 import { type Catalog, createCatalog } from './flows/catalog.ts';
 import { followChanges, syncSchedules } from './flows/changes.ts';
@@ -315,7 +316,8 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const started = await deployment.start(parts.manifests);
   const keyKeeper = createKeyKeeper({ ...parts, triggers });
   const payloadWatch = createPayloadWatch({ ...parts, triggers });
-  const sweepers = [parts.logRetention, createActivityRetention(parts), payloadWatch, keyKeeper];
+  const rhythmWatch = createRhythmWatch({ ...parts, triggers, catalog });
+  const sweepers = [parts.logRetention, createActivityRetention(parts), payloadWatch, rhythmWatch, keyKeeper];
   const runtime = runtimeOf(parts, { catalog, metrics, newId, live, refresh, sweepers });
   const { engine, scheduler } = runtime;
   const holding = createHolding({ store, catalog, engine, clock, logger, metrics });

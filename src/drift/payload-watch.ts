@@ -6,7 +6,7 @@ import { pathsRead, typeAt } from '../expressions/payload-paths.ts';
 import { compileKeys } from '../expressions/search-keys.ts';
 import { parseBody } from '../expressions/trigger-body.ts';
 import { type Clock, deletionGuard, HOUR_MS, MINUTE_MS } from '../model/clock.ts';
-import type { CountedType, PathDrift, PathType } from '../model/payload.ts';
+import { type CountedType, firstIdAt, type PathDrift, type PathType } from '../model/payload.ts';
 import type { DeliverySample, PathCount, PayloadWatch, Store } from '../store/store.ts';
 import { createSweeper, type Sweeper } from '../sweeper.ts';
 import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
@@ -124,8 +124,8 @@ async function lookAt(prepared: PreparedTrigger, { store, clock }: WatchServices
   if (reads.length === 0 && watch.drifts.length === 0) return;
   const now = clock.now();
   // After the clock was set back, those that came before count as seen only up to now.
-  const after = watch.lastId < idAt(now + AHEAD_MS) ? watch.lastId : idAt(now);
-  const query = { ...own, after, upTo: idAt(now + AHEAD_MS), limit: SAMPLES_A_PASS, maxBytes: BYTES_A_PASS };
+  const after = watch.lastId < firstIdAt(now + AHEAD_MS) ? watch.lastId : firstIdAt(now);
+  const query = { ...own, after, upTo: firstIdAt(now + AHEAD_MS), limit: SAMPLES_A_PASS, maxBytes: BYTES_A_PASS };
   const { samples, lastId } = await store.sampleDeliveries(query);
   const seenTo = lastId === null || lastId < after ? after : lastId;
   if (samples.length === 0 && watch.drifts.length === 0 && seenTo === watch.lastId) return;
@@ -268,7 +268,7 @@ function firstDifferent(
       const { first, isAll } = await look(from, start.firstId);
       if (first !== undefined) start = { firstId: first.id, firstAt: first.receivedAt };
       if (isAll) return start;
-      const middle = idAt((timeOf(from) + timeOf(start.firstId)) / 2);
+      const middle = firstIdAt((timeOf(from) + timeOf(start.firstId)) / 2);
       if (middle <= from) return start;
       const earlier = await look(from, middle);
       if (earlier.first === undefined) from = middle;
@@ -276,12 +276,6 @@ function firstDifferent(
     }
     return start;
   };
-}
-
-/** Below all ids that are made at this instant or later: the first 48 bits of an id are its milliseconds. */
-function idAt(ms: number): string {
-  const hex = Math.max(0, Math.floor(ms)).toString(16).padStart(12, '0');
-  return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`;
 }
 
 /** When an id was made: milliseconds. */

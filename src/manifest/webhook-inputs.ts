@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import type { JsonPath } from '../expressions/json-path.ts';
+import { DAY_MS, MINUTE_MS } from '../model/clock.ts';
 import { HEADER_NAME } from '../model/delivery.ts';
+import { durationMs } from '../model/duration.ts';
 import type { JsonObject } from '../model/json.ts';
 import { ENFORCEMENT_MODES, GUID, SIGNATURE_CHOICES } from '../model/manifest.ts';
 import { type BodySchema, compileBodySchema, parseBodySchema } from './body-schema.ts';
@@ -222,6 +224,13 @@ const fields = {
     .describe(
       'Whether triggers of other flows that say so too, with the same gates, get the deliveries of the slug as well; false by default.',
     ),
+  webhookExpectEvery: text
+    .refine(isExpectation, {
+      error: 'is not an ISO 8601 duration from PT1M to P31D, such as PT2H or P1D, and not "off"',
+    })
+    .describe(
+      'Longest usual time between two deliveries, as an ISO 8601 duration such as PT2H: a longer silence needs attention; learned by default, and not watched if "off".',
+    ),
   webhookHoldDeliveries: z
     .boolean()
     .describe('Whether deliveries to a disabled or drained flow are kept and start their runs later.'),
@@ -283,6 +292,14 @@ function isKeySetUrl(given: string): boolean {
   if (!/^https:\/\//i.test(given) || !URL.canParse(given)) return false;
   const { username, password, hash } = new URL(given);
   return username === '' && password === '' && hash === '';
+}
+
+const [SHORTEST_MS, LONGEST_MS] = [MINUTE_MS, 31 * DAY_MS];
+
+function isExpectation(given: string): boolean {
+  if (given.toLowerCase() === 'off') return true;
+  const ms = durationMs(given);
+  return ms !== undefined && ms >= SHORTEST_MS && ms <= LONGEST_MS;
 }
 
 function isHttpUrl(given: string): boolean {

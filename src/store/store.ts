@@ -8,6 +8,7 @@ import type { HostStore } from './contract/hosts.ts';
 import type { KeyStore } from './contract/keys.ts';
 import type { PayloadStore } from './contract/payloads.ts';
 import type { ReplicaStore } from './contract/replicas.ts';
+import type { RhythmStore } from './contract/rhythms.ts';
 import type { RunStore } from './contract/runs.ts';
 
 export type * from './contract/activity.ts';
@@ -21,6 +22,7 @@ export type * from './contract/hosts.ts';
 export type * from './contract/keys.ts';
 export type * from './contract/payloads.ts';
 export type * from './contract/replicas.ts';
+export type * from './contract/rhythms.ts';
 export type * from './contract/runs.ts';
 
 /**
@@ -40,6 +42,7 @@ export interface Store
     AlertStore,
     KeyStore,
     PayloadStore,
+    RhythmStore,
     HostStore,
     ReplicaStore {
   /**

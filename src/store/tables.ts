@@ -361,6 +361,26 @@ export const TABLES = {
     key: ['flow_id', 'trigger_key'],
     columns: { ...trigger, version: 'integer', last_id: 'id', drifts: 'text' },
   },
+  arrival_hours: {
+    key: ['flow_id', 'trigger_key', 'event', 'hour'],
+    columns: {
+      ...trigger,
+      event: 'text',
+      hour: 'integer',
+      count: 'integer',
+      first_at: 'integer',
+      last_at: 'integer',
+      longest_gap_ms: 'integer',
+    },
+  },
+  rhythms: {
+    key: ['flow_id', 'trigger_key'],
+    columns: { ...trigger, version: 'integer', last_id: 'id', last_at: 'integer', state: 'text', found: 'text' },
+  },
+  downtimes: {
+    key: ['ended_at'],
+    columns: { ended_at: 'integer', started_at: 'integer', offset_ms: 'integer' },
+  },
   delivery_counts: {
     key: ['minute', 'reason', 'rejected'],
     columns: {

@@ -411,6 +411,8 @@ const FIELDS: { readonly [Field in keyof WebhookInputs]-?: readonly Aspect[] | '
   webhookEventId: ['eventId'],
   webhookEventIdDays: ['eventId'],
   webhookShared: ['shared'],
+  // Watches what comes; who gets in stays the same.
+  webhookExpectEvery: 'answer',
   webhookHoldDeliveries: 'answer',
   webhookRespond: 'answer',
   webhookResponse: 'answer',

@@ -78,6 +78,7 @@ const READ_BY: { readonly [Name in Field]-?: (scheme: KnownScheme) => boolean } 
   webhookEventId: ofTrigger,
   webhookEventIdDays: ofTrigger,
   webhookShared: ofTrigger,
+  webhookExpectEvery: ofTrigger,
   webhookHoldDeliveries: ofTrigger,
   webhookRespond: ofTrigger,
   webhookResponse: ofTrigger,

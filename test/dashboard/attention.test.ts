@@ -27,6 +27,7 @@ const calm: Situation = {
   storage: { fileBytes: 0, walBytes: 0, freeBytes: null, oldestNonceEnd: null },
   keys: [],
   drifts: [],
+  rhythms: [],
   unevaluated: [],
   orders: { stopped: [], keyless: [] },
   alertTargets: 0,

@@ -457,6 +457,7 @@ describe('any two chains', () => {
       'webhookVerifyToken',
       'webhookDuplicateResponse',
       'webhookWhen',
+      'webhookExpectEvery',
       'webhookHoldDeliveries',
       'webhookRespond',
       'webhookResponse',

@@ -83,6 +83,7 @@ const VALUES: { readonly [Field in keyof WebhookInputs]-?: NonNullable<WebhookIn
   webhookEventId: 'body.id',
   webhookEventIdDays: 7,
   webhookShared: true,
+  webhookExpectEvery: 'PT2H',
   webhookHoldDeliveries: true,
   webhookRespond: { step: 'reply' },
   webhookResponse: { contentType: 'text/plain', body: 'ok' },

@@ -10,6 +10,7 @@ import {
   unfitAnswers,
 } from '../attention/deliveries.ts';
 import { closedFlows, triggerItems, unreadableFlows } from '../attention/flows.ts';
+import { rhythmItems } from '../attention/rhythms.ts';
 import { failedRuns, keylessRuns, longSteps, schedules, slotWaits, stoppedOrders } from '../attention/runs.ts';
 import { alertsNotInForce, notStored, storageItems } from '../attention/service.ts';
 import { type AttentionItem, type Finding, readSituation, type Situation } from '../attention/situation.ts';
@@ -82,6 +83,7 @@ export function attentionTo(situation: Situation): AttentionItem[] {
     ...deadReplicaItems(situation.dead),
     ...storageItems(situation.storage),
     ...schedules(situation),
+    ...rhythmItems(situation),
     ...risingRefusals(situation),
     ...driftItems(situation.drifts),
     ...failedExpressions(situation),

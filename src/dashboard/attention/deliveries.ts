@@ -1,5 +1,7 @@
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
+import type { Json } from '../../model/json.ts';
+import type { EnforcementMode } from '../../model/manifest.ts';
 import type { DeliveryCount } from '../../store/store.ts';
 import {
   counted,
@@ -58,17 +60,26 @@ const IN_EVERY_MODE: readonly Reason[] = [
   'store_unavailable',
 ];
 
-export function risingRefusals({ deliveries, triggers, flows, now }: Situation): Finding[] {
+export const happened = (reason: Reason) => WHAT_HAPPENED[reason];
+
+/** Whether deliveries are let through although a gate failed, because somebody chose that mode. */
+export function isChosenFor(reason: Reason, mode: EnforcementMode | undefined): boolean {
+  return mode !== undefined && mode !== 'Enforce' && !IN_EVERY_MODE.includes(reason);
+}
+
+/** What began within a day is told from the third one on, as `refusals_began`. */
+export function risingRefusals({ deliveries, triggers, flows, rhythms, now }: Situation): Finding[] {
+  const began = rhythms.filter(({ found }) => found.some((each) => kindOf(each) === 'refusals_began'));
   const since = startOf(now, RECENT_HOURS - 1);
   return countRefusals(deliveries).flatMap(({ flowId, triggerKey, reason, recent, before }): Finding[] => {
     const usual = Math.round((before / (LOOK_BACK_HOURS - RECENT_HOURS + 1)) * RECENT_HOURS);
     if (recent < RISING_COUNT || recent < usual * RISING_FACTOR) return [];
+    if (began.some((each) => each.flowId === flowId && each.triggerKey === triggerKey)) return [];
     const place = flowId === null ? '' : `${nameOf(flowId, flows)}${triggerKey === null ? '' : `/${triggerKey}`}`;
     const to = place === '' ? '' : ` to ${place}`;
     const found = triggers.find(({ trigger }) => trigger.flowId === flowId && trigger.triggerKey === triggerKey);
-    const mode = IN_EVERY_MODE.includes(reason) ? undefined : found?.mode;
-    const isChosen = mode !== undefined && mode !== 'Enforce';
-    const passed = isChosen ? `; all were accepted, because its mode is ${mode}` : '';
+    const isChosen = isChosenFor(reason, found?.mode);
+    const passed = isChosen ? `; all were accepted, because its mode is ${found?.mode}` : '';
     const ofFlow = flowId === null ? '' : `flowId=${flowId}&`;
     return [
       {
@@ -89,6 +100,9 @@ export function unfitAnswers({ unfit, flows }: Situation): Finding[] {
     return { kind: 'answer_unfit', message, link: `/flows/runs/${runId}`, flowId, triggerKey };
   });
 }
+
+const kindOf = (found: Json) =>
+  typeof found === 'object' && found !== null && 'kind' in found ? found.kind : undefined;
 
 export function failedExpressions({ unevaluated, flows, now }: Situation): Finding[] {
   return unevaluated.map(({ flowId, triggerKey, count }) => {

@@ -10,6 +10,7 @@ import type {
   LongStep,
   OrderReport,
   Replica,
+  RhythmRow,
   RunCount,
   SlotWaits,
   StorageMeasure,
@@ -77,6 +78,8 @@ export interface Situation extends Pick<Parameters<typeof openCircuits>[0], 'hos
   readonly drifts: readonly TriggerDrifts[];
   /** Keys that appeared in publishers' key sets, as this process knows them. */
   readonly newKeys: readonly NewKey[];
+  /** When triggers had their last deliveries, and what was found unusual. */
+  readonly rhythms: readonly RhythmRow[];
   /** Deliveries of the last 24 hours of which an expression of their trigger could not be evaluated. */
   readonly unevaluated: readonly UnevaluatedCount[];
   /** Keys that failed runs hold, and runs of the last 24 hours without a key. */
@@ -112,6 +115,7 @@ export async function readSituation(services: DashboardServices): Promise<Situat
     replicas,
     keys,
     drifts,
+    rhythms,
     storage,
     lacking,
     unevaluated,
@@ -127,6 +131,7 @@ export async function readSituation(services: DashboardServices): Promise<Situat
     sharingReplicas(services),
     reportKeys({ ...services, triggers: triggers() }),
     listDrifts(services),
+    store.listRhythms(),
     store.measureStorage(),
     listSecretWaits(services),
     store.countUnevaluated(since),
@@ -150,6 +155,7 @@ export async function readSituation(services: DashboardServices): Promise<Situat
     keys,
     drifts,
     newKeys: services.keySets.listNew(),
+    rhythms,
     lacking,
     unevaluated,
     orders,

@@ -306,6 +306,12 @@ function bodySchema({ webhookBodySchema: before }: WebhookInputs, { webhookBodyS
   return verdict('other', 'Bodies that matched the old schema may be refused, and others may pass.');
 }
 
+function expectation(_: WebhookInputs, { webhookExpectEvery: after }: WebhookInputs): FieldVerdict {
+  if (after === undefined) return verdict('same', 'A silence needs attention once it is longer than is usual.');
+  if (after.toLowerCase() === 'off') return verdict('same', 'No silence of the trigger needs attention any more.');
+  return verdict('same', `A silence of more than ${after} needs attention.`);
+}
+
 function filter({ webhookWhen: before }: WebhookInputs, { webhookWhen: after }: WebhookInputs): FieldVerdict {
   if (after === undefined) return verdict('same', 'Every accepted delivery starts a run.');
   const others = before === undefined ? 'Until now every accepted delivery started one.' : 'Others may than before.';
@@ -433,6 +439,7 @@ const FIELD_RULES: { readonly [Field in keyof WebhookInputs]-?: FieldRule | 'own
           'Flows whose trigger says so too, and has the same gates, may get the deliveries of its slug as well.',
         )
       : verdict('same', 'No other flow gets the deliveries of its slug.'),
+  webhookExpectEvery: expectation,
   webhookHoldDeliveries: () => verdict('same', 'It matters while the flow is disabled or drained.'),
   webhookSignatureHeader: otherSignature,
   webhookFurtherSignatureHeaders: furtherHeaders,

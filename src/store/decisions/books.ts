@@ -1,10 +1,10 @@
 import { DETAILS } from '../../model/delivery.ts';
+import { firstIdAt } from '../../model/payload.ts';
 import type { Books } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { idsWithin } from './deliveries.ts';
 import { filter, where } from './lists.ts';
 import { fixed, type Port, sql } from './port.ts';
-import { firstIdAt } from './removal.ts';
 import type { Given, Verbs } from './verb.ts';
 
 /** In the words of its index. */

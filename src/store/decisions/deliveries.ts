@@ -1,5 +1,6 @@
 import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { DeliveryRecord, DeliveryShare } from '../../model/delivery.ts';
+import { firstIdAt } from '../../model/payload.ts';
 import { readGateResults } from '../new-rows.ts';
 import { sealedBytes } from '../sealed-body.ts';
 import type { DeliveryFilter, DeliveryGroup, DeliveryQuery, TimeSpan, UnevaluatedCount } from '../store.ts';
@@ -18,7 +19,6 @@ import {
   toSearchKeys,
 } from './lists.ts';
 import { fixed, type Port, type Query, sql } from './port.ts';
-import { firstIdAt } from './removal.ts';
 import { inputOf, PLACE_OF_RUN } from './runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 

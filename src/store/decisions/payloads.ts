@@ -20,8 +20,8 @@ const withBytes = bytesOf('d');
 const sampledWithBytes = bytesOf('sampled');
 
 /** An event as its column has it; no event is called as none is. */
-const writtenEvent = (event: string | null) => (event === null ? '' : `=${event}`);
-const readEvent = (written: string) => (written === '' ? null : written.slice(1));
+export const writtenEvent = (event: string | null) => (event === null ? '' : `=${event}`);
+export const readEvent = (written: string) => (written === '' ? null : written.slice(1));
 
 interface SampleRow extends Omit<DeliverySample, 'headers' | 'body' | 'failure'> {
   readonly headers: string;

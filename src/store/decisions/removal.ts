@@ -1,6 +1,7 @@
 import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
 import type { RunStatus } from '../../model/manifest.ts';
+import { firstIdAt } from '../../model/payload.ts';
 import { countRecords, countRunRemoved } from './counts.ts';
 import type { Decision } from './decision.ts';
 import { type FixedText, fixed, type Port, sql } from './port.ts';
@@ -156,12 +157,6 @@ function forgetFigures({ later }: Port, before: number): void {
 
 /** Its delivery may still be under way that opened or joined a group before that had ended. */
 const ENDED_GROUPS_MS = HOUR_MS;
-
-/** No id that was made at that instant or later is lower: the first 48 bits of an id are its milliseconds. */
-export function firstIdAt(at: number): string {
-  const hex = Math.max(0, at).toString(16).padStart(12, '0');
-  return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`;
-}
 
 /** Stats look back 720 hours; older minutes are never read. */
 const [COUNTED_HOURS, COUNTED_MINUTES] = [fixed(`${31 * 24}`), fixed(`${31 * 24 * 60}`)];

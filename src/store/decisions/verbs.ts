@@ -19,6 +19,7 @@ import { heldVerbs } from './release.ts';
 import { type OwnRows, removalVerbs } from './removal.ts';
 import { retryStep } from './retry.ts';
 import { revisionVerbs } from './revisions.ts';
+import { rhythmVerbs } from './rhythms.ts';
 import { routeVerbs } from './routes.ts';
 import { runRowsOf } from './run-rows.ts';
 import { runVerbs } from './runs.ts';
@@ -70,5 +71,6 @@ export const verbsWith = ({ runKeys, ...ownRows }: OwnTables) => ({
   ...alertVerbs,
   ...keyVerbs,
   ...payloadVerbs,
+  ...rhythmVerbs,
   ...hostVerbs,
 });

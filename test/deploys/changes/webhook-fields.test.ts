@@ -221,6 +221,12 @@ const FIELDS: Readonly<Record<keyof WebhookInputs, Field>> = {
       [true, false],
     ],
   },
+  webhookExpectEvery: {
+    same: [
+      [none, 'PT2H'],
+      ['PT2H', 'off'],
+    ],
+  },
   webhookHoldDeliveries: {
     same: [
       [none, true],
