@@ -103,17 +103,17 @@ export function createRhythmWatch(services: WatchServices): Sweeper {
   let purgedHour: number | undefined;
   return createSweeper({
     sweep: async (inChunks) => {
-      const downtimes = await noteDowntimes(services);
-      const refused = await refusedTriggers(services);
       const queue = [...triggers().list()];
-      const known = new Map(queue.map((each) => [nameOf(each), learned.get(nameOf(each)) ?? { rhythms: new Map() }]));
-      learned = known;
+      learned = new Map(queue.map((each) => [nameOf(each), learned.get(nameOf(each)) ?? { rhythms: new Map() }]));
       const failures: unknown[] = [];
+      let known: { readonly downtimes: readonly Span[]; readonly refused: ReadonlySet<string> } | undefined;
       await inChunks(async () => {
+        known ??= { downtimes: await noteDowntimes(services), refused: await refusedTriggers(services) };
         const next = queue.shift();
-        const own = next && known.get(nameOf(next));
+        const own = next && learned.get(nameOf(next));
         if (next !== undefined && own !== undefined) {
-          const look = { downtimes, learned: own, hasRefusals: refused.has(nameOf(next)) };
+          const hasRefusals = known.refused.has(nameOf(next));
+          const look = { downtimes: known.downtimes, learned: own, hasRefusals };
           // What is wrong with one trigger must not keep the others from being looked at.
           await lookAt(next, look, services).catch((error: unknown) => failures.push(error));
         }
@@ -255,6 +255,11 @@ function unwatchedOf({ closed }: TriggerState, downtimes: readonly Span[]): Span
   return [...downtimes, ...own].sort((one, other) => one.from - other.from);
 }
 
+/** A sender may name an event as it likes. */
+function lastOf({ events }: TriggerState, event: string): number | null {
+  return Object.hasOwn(events, event) ? (events[event] ?? null) : null;
+}
+
 /** Hours of known events, with the gap to what was counted of the same hour before. */
 function withGaps(
   hours: readonly ArrivalHour[],
@@ -266,9 +271,9 @@ function withGaps(
   }: { before: TriggerState; state: TriggerState; lastBefore: number | null; unwatched: readonly Span[] },
 ): ArrivalHour[] {
   return hours.flatMap((hour) => {
-    if (hour.event !== null && state.events[hour.event] === undefined) return [];
-    const last = hour.event === null ? lastBefore : before.events[hour.event];
-    if (last == null || Math.floor(last / HOUR_MS) !== hour.hour) return [hour];
+    if (hour.event !== null && lastOf(state, hour.event) === null) return [];
+    const last = hour.event === null ? lastBefore : lastOf(before, hour.event);
+    if (last === null || Math.floor(last / HOUR_MS) !== hour.hour) return [hour];
     const wasUnwatched = unwatched.some(({ from, to }) => from < hour.firstAt && to > last);
     const gapMs = wasUnwatched ? 0 : hour.firstAt - last;
     return [{ ...hour, longestGapMs: Math.max(hour.longestGapMs, gapMs) }];

@@ -34,6 +34,7 @@ import { payloads } from './conformance/payloads.ts';
 import { progress } from './conformance/progress.ts';
 import { replicas } from './conformance/replicas.ts';
 import { revisions } from './conformance/revisions.ts';
+import { rhythms } from './conformance/rhythms.ts';
 import { routes } from './conformance/routes.ts';
 import { runs } from './conformance/runs.ts';
 import { schedules } from './conformance/schedules.ts';
@@ -110,6 +111,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     activity,
     alerts,
     payloads,
+    rhythms,
     hosts,
     hostileStrings,
     replicas,
@@ -133,6 +135,7 @@ export function acceptingConformance(name: string, open: () => Promise<Store>): 
     coalescing,
     deliveries,
     payloads,
+    rhythms,
     searchKeys,
     keys,
   ]);

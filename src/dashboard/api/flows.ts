@@ -3,8 +3,8 @@ import type { Holding } from '../../deploys/holding.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import { ALERT_FLOW_ID, type Edge, ENFORCEMENT_MODES, type Graph, TRIGGER_TYPES } from '../../model/manifest.ts';
-import type { FlowRecord, RunCount } from '../../store/store.ts';
-import { stateOf } from '../../webhooks/learned-keys.ts';
+import type { DeliveryCount, FlowRecord, RhythmRow, RunCount } from '../../store/store.ts';
+import { missingKey, stateOf } from '../../webhooks/learned-keys.ts';
 import { CAPTURED, GRADES } from '../../webhooks/schemes/spec.ts';
 import { holdsDeliveries, type PreparedTrigger, pathOfWebhook, type TriggerTable } from '../../webhooks/triggers.ts';
 import { field, isoTime, isoTimeOrNull, listOf, toList, unknownId } from '../answer.ts';
@@ -60,6 +60,15 @@ const triggerSchema = z.object({
     .array(z.object({ flowId: field.id(), triggerKey: z.string(), name: z.string() }))
     .optional()
     .describe('Triggers of other flows that get the deliveries of its slug too; absent if there are none.'),
+  lastDeliveryAt: field
+    .time()
+    .nullable()
+    .optional()
+    .describe('When the last delivery came that passed every gate, known within a minute; null if none ever did.'),
+  toCheck: z
+    .array(z.string())
+    .optional()
+    .describe('What to check at the publisher, for a trigger that never got such a delivery.'),
   learnedKey: z
     .enum(['none', 'learned', 'unreadable'])
     .optional()
@@ -230,6 +239,9 @@ interface FlowViewContext {
   /** Names of schemes that only the publisher's key can sign for: code that verifies. */
   readonly runs: RunCounts;
   readonly holding: Pick<Holding, 'counts'>;
+  readonly rhythms: readonly RhythmRow[];
+  /** Deliveries of the last hours. */
+  readonly deliveries: readonly DeliveryCount[];
 }
 
 /** Runs that are kept, and those that ended since. */
@@ -242,12 +254,19 @@ interface RunCounts {
 async function viewContext(app: DashboardApp, services: DashboardServices): Promise<FlowViewContext> {
   const { store, clock, holding } = services;
   const since = Math.floor((clock.now() - DAY_MS) / HOUR_MS) * HOUR_MS;
-  const [kept, ended] = await Promise.all([store.countRuns(), store.countEndedRuns(since)]);
+  const [kept, ended, rhythms, deliveries] = await Promise.all([
+    store.countRuns(),
+    store.countEndedRuns(since),
+    store.listRhythms(),
+    store.countDeliveries({ since, recentSince: since }),
+  ]);
   return {
     triggers: services.triggers(),
     holding,
     baseUrl: baseUrlOf(app, services),
     runs: { kept, ended, since },
+    rhythms,
+    deliveries,
   };
 }
 
@@ -288,7 +307,8 @@ function runCountsView(flowId: string, { kept, ended, since }: RunCounts): z.out
  * Reads the prepared trigger that answers deliveries, so that the view shows what the service does, not what the
  * manifest intended.
  */
-function webhookView(record: FlowRecord, triggerKey: string, { baseUrl, triggers }: FlowViewContext) {
+function webhookView(record: FlowRecord, triggerKey: string, context: FlowViewContext) {
+  const { baseUrl, triggers } = context;
   const { id: flowId } = record;
   const isThis = ({ trigger }: PreparedTrigger) => trigger.flowId === flowId && trigger.triggerKey === triggerKey;
   const prepared = triggers.list().find(isThis);
@@ -306,6 +326,7 @@ function webhookView(record: FlowRecord, triggerKey: string, { baseUrl, triggers
     mode: prepared.mode,
     holdsDeliveries: holdsDeliveries(prepared, record),
     ...sharedWith(prepared, triggers),
+    ...arrivalView(prepared, path === null ? null : `${baseUrl}${path}`, context),
     ...(prepared.keySlot?.isInUse === true && { learnedKey: stateOf(prepared.keySlot) }),
     sendCommand: path === null || !prepared.canBeSigned ? null : sendCommand(slug ?? flowId, baseUrl),
   };
@@ -318,6 +339,46 @@ function sharedWith({ trigger: { flowId, inputs } }: PreparedTrigger, triggers: 
     other.flowId === flowId ? [] : [{ flowId: other.flowId, triggerKey: other.triggerKey, name: other.flowName }],
   );
   return others.length === 0 ? {} : { sharedWith: others };
+}
+
+/** A delivery that came a moment ago is counted before it is looked at. */
+function arrivalView(prepared: PreparedTrigger, url: string | null, { rhythms, deliveries }: FlowViewContext) {
+  const { flowId, triggerKey } = prepared.trigger;
+  const isOwn = (each: { flowId: string | null; triggerKey: string | null }) =>
+    each.flowId === flowId && each.triggerKey === triggerKey;
+  const lastAt = rhythms.find(isOwn)?.lastAt ?? null;
+  if (lastAt !== null) return { lastDeliveryAt: isoTime(lastAt) };
+  const own = deliveries.filter(isOwn);
+  if (own.some(({ rejected }) => !rejected)) return {};
+  const refused = own.reduce((sum, { count }) => sum + count, 0);
+  return { lastDeliveryAt: null, toCheck: whatToCheck(prepared, { url, refused }) };
+}
+
+/** In the order in which deliveries fail to come. */
+function whatToCheck(
+  { schemeName, lacksKey, keySlot }: PreparedTrigger,
+  { url, refused }: { readonly url: string | null; readonly refused: number },
+): string[] {
+  const isLocal = url !== null && /^https?:\/\/(localhost|127\.|\[::1\]|0\.0\.0\.0)/.test(url);
+  return [
+    ...(refused === 0
+      ? []
+      : [
+          `${refused === 1 ? '1 delivery' : `${refused} deliveries`} came in the last 24 hours and failed a gate: open them to see which.`,
+        ]),
+    ...(url === null ? ['The trigger has no address: give it a webhookSlug.'] : []),
+    ...(isLocal
+      ? ['This address leads nowhere from outside: set SLUICE_PUBLIC_URL to what publishers can reach.']
+      : []),
+    ...(url === null ? [] : [`The webhook at the publisher is on, sends POST and has exactly this address: ${url}`]),
+    ...(schemeName === null
+      ? []
+      : lacksKey
+        ? [`Nothing can be verified: the trigger has ${missingKey(keySlot)}.`]
+        : [`The secret at the publisher is the one of this trigger; it signs as ${schemeName}.`]),
+    'The kinds of events that you need are selected there, and one has happened since: most publishers can send a test.',
+    'The publisher’s own log of deliveries says what became of its attempts. None means that it sends nothing; an error of connection, TLS or DNS means that it does not reach this service.',
+  ];
 }
 
 function eventIdView({ eventIdentity }: PreparedTrigger) {

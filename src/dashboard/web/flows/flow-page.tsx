@@ -330,7 +330,21 @@ function TriggersPanel({ flow }: { flow: Api['FlowDetail'] }) {
 }
 
 function Webhook({
-  trigger: { key, slug, url, scheme, grade, captured, eventId, coalesce, mode, sendCommand, sharedWith = [] },
+  trigger: {
+    key,
+    slug,
+    url,
+    scheme,
+    grade,
+    captured,
+    eventId,
+    coalesce,
+    mode,
+    lastDeliveryAt,
+    toCheck,
+    sendCommand,
+    sharedWith = [],
+  },
   flowId,
 }: {
   trigger: Trigger;
@@ -377,6 +391,21 @@ function Webhook({
           {format.counted(coalesce.maxSeconds, 'second')} at the latest, or with{' '}
           {format.counted(coalesce.collect, 'delivery', 'deliveries')}.
         </p>
+      )}
+      {lastDeliveryAt == null ? null : (
+        <p class="muted">
+          Last delivery <Time at={lastDeliveryAt} />.
+        </p>
+      )}
+      {toCheck === undefined ? null : (
+        <details open>
+          <summary>No delivery has come that passed every gate. What to check at the publisher</summary>
+          <ul>
+            {toCheck.map((each) => (
+              <li key={each}>{each}</li>
+            ))}
+          </ul>
+        </details>
       )}
       {url === null || url === undefined ? (
         <p class="muted">
