@@ -528,6 +528,19 @@ describe('what needs a look', () => {
         },
       ],
     ],
+    [
+      'no rising refusals of a trigger whose refusals began within a day: that is told already',
+      {
+        deliveries: [delivered],
+        rhythms: [
+          {
+            ...{ flowId: ORDERS_ID, triggerKey: 'shop', lastAt: null },
+            found: [{ kind: 'refusals_began', since: NOW, count: 20, reason: 'signature_mismatch' }],
+          },
+        ],
+      },
+      [],
+    ],
     ['no refusals that are few', { deliveries: [{ ...delivered, count: 19, recent: 19 }] }, []],
     ['no refusals that are as many as ever', { deliveries: [{ ...delivered, count: 500, recent: 60 }] }, []],
     ['no deliveries that passed', { deliveries: [{ ...delivered, reason: null, rejected: false }] }, []],

@@ -40,6 +40,8 @@ const orders = {
       coalesce: null,
       mode: 'Enforce',
       holdsDeliveries: false,
+      lastDeliveryAt: null,
+      toCheck: expect.arrayContaining([expect.stringContaining('signs as GitHub')]),
       sendCommand: 'npx sluice send orders --to http://127.0.0.1:3000',
     },
     {
@@ -54,6 +56,8 @@ const orders = {
       coalesce: null,
       mode: 'Audit',
       holdsDeliveries: false,
+      lastDeliveryAt: null,
+      toCheck: expect.arrayContaining(['The trigger has no address: give it a webhookSlug.']),
       sendCommand: null,
     },
   ],
