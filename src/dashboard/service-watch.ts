@@ -1,7 +1,7 @@
 import { MINUTE_MS } from '../model/clock.ts';
 import type { LiveEvent } from '../telemetry/events.ts';
 import { REASONS } from '../webhooks/answers.ts';
-import { listAttention } from './api/attention.ts';
+import { listAttentionSince } from './api/attention.ts';
 import { readinessSoon } from './api/service.ts';
 import type { DashboardServices } from './services.ts';
 
@@ -78,7 +78,7 @@ export function createServiceWatch(services: DashboardServices, tell: (event: Li
 }
 
 async function attentionOf(services: DashboardServices): Promise<LiveEvent['data']> {
-  const items = await listAttention(services);
+  const items = await listAttentionSince(services, ATTENTION_EVERY_MS);
   const count = (severity: string) => items.filter((item) => item.severity === severity).length;
   return { errors: count('error'), warnings: count('warning') };
 }

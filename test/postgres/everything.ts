@@ -190,6 +190,19 @@ async function fill(store: Store): Promise<void> {
     drifts: [{ ...path, was: 'string', now: 'absent', firstAt: T0, before: 30, differing: 3, failed: 0 }],
     counts: [{ ...path, hour: 5, type: 'absent', count: 3, lastId: id(2) }],
   });
+  await store.commitRhythm({
+    ...{
+      flowId,
+      triggerKey: 'github',
+      version: 0,
+      lastId: id(23),
+      lastAt: T0,
+      state: { since: T0 },
+      found: [{ kind: 'ä' }],
+    },
+    hours: [{ event: 'pä"sh', hour: 5, count: 3, firstAt: T0, lastAt: T0 + 1, longestGapMs: 1 }],
+  });
+  await store.noteDowntime({ startedAt: T0, endedAt: T0 + 5, offsetMs: 7, keptSince: 0 });
   const target = { type: 'run', id: id(103) } as const;
   const details = { stepKey: 'a' };
   const done = { at: T0, actor: 'oncall', clientIp: null, action: 'cancelRun', target, details, reason: null };

@@ -45,8 +45,23 @@ export const attentionRoutes: ApiRoutes = (app, services) => {
   );
 };
 
+/** The last list of each service, and when it was asked for. */
+const lastLists = new WeakMap<DashboardServices, { readonly at: number; readonly items: Promise<AttentionItem[]> }>();
+
 /** The same for those who tell people of it. */
-export async function listAttention(services: DashboardServices): Promise<AttentionItem[]> {
+export function listAttention(services: DashboardServices): Promise<AttentionItem[]> {
+  const items = readAttention(services);
+  lastLists.set(services, { at: services.clock.monotonic(), items });
+  return items;
+}
+
+/** The same as it was at most so many milliseconds ago, whoever asked then. */
+export function listAttentionSince(services: DashboardServices, ms: number): Promise<AttentionItem[]> {
+  const last = lastLists.get(services);
+  return last === undefined || services.clock.monotonic() - last.at >= ms ? listAttention(services) : last.items;
+}
+
+async function readAttention(services: DashboardServices): Promise<AttentionItem[]> {
   return [...(await notStored(services)), ...(await askStore(services))].map(itemOf);
 }
 
