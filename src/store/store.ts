@@ -1,6 +1,7 @@
 import type { ActivityStore } from './contract/activity.ts';
 import type { AlertStore } from './contract/alerts.ts';
 import type { Change } from './contract/changes.ts';
+import type { ConsumerStore } from './contract/consumers.ts';
 import type { DeliveryStore } from './contract/deliveries.ts';
 import type { DispatchStore } from './contract/dispatch.ts';
 import type { FlowStore } from './contract/flows.ts';
@@ -14,6 +15,7 @@ import type { RunStore } from './contract/runs.ts';
 export type * from './contract/activity.ts';
 export type * from './contract/alerts.ts';
 export type * from './contract/changes.ts';
+export type * from './contract/consumers.ts';
 export type * from './contract/deliveries.ts';
 export type * from './contract/dispatch.ts';
 export type * from './contract/examination.ts';
@@ -35,6 +37,7 @@ export type * from './contract/runs.ts';
  */
 export interface Store
   extends DeliveryStore,
+    ConsumerStore,
     FlowStore,
     DispatchStore,
     RunStore,

@@ -409,6 +409,16 @@ export const TABLES = {
       last_id: 'id',
     },
   },
+  consumers: {
+    key: ['name'],
+    columns: {
+      name: 'text',
+      ...trigger,
+      delivery_id: 'id',
+      created_at: 'integer',
+      used_at: 'integer',
+    },
+  },
   host_circuits: { key: ['queue'], columns: { queue: 'text', version: 'integer', circuit: 'text' } },
   alert_state: { key: ['id'], columns: { id: 'integer', version: 'integer', state: 'text' } },
   failed_run_notices: { key: ['seq'], columns: { seq: 'integer', run_id: 'id' } },
@@ -494,6 +504,9 @@ const size = { rows: 'integer', bytes: 'integer' } as const;
 /** Not copied: whoever leased a step has no lease in another database. */
 const leaseOwner = { lease_owner: 'text' } as const;
 
+/** Not copied: the order of commits is that of one database. */
+const consumers = { position: 'integer' } as const;
+
 /** Not copied: whoever calls a host of it calls it no more for another database. */
 const places = {
   host_places: {
@@ -505,7 +518,13 @@ const places = {
 /** What SQLite has for itself. */
 export const SQLITE_ADDS = {
   /** A nonce or an event id is found by its hash, which is indexed behind. */
-  columns: { nonces: { hash: 'integer' }, event_ids: { hash: 'integer' }, runs: { seq: 'integer' }, steps: leaseOwner },
+  columns: {
+    nonces: { hash: 'integer' },
+    event_ids: { hash: 'integer' },
+    runs: { seq: 'integer' },
+    steps: leaseOwner,
+    consumers,
+  },
   keys: { runs: ['seq'], run_inputs: [], run_keys: [] },
   tables: {
     ...places,
@@ -542,8 +561,9 @@ export const POSTGRES_ADDS = {
     event_ids: { digest: 'id' },
     idempotency_keys: { digest: 'id' },
     // `run_inputs` is a view of these.
-    runs: { trigger_content_type: 'text', trigger_headers: 'text', trigger_body: 'bytes' },
+    runs: { trigger_content_type: 'text', trigger_headers: 'text', trigger_body: 'bytes', xid: 'integer' },
     steps: leaseOwner,
+    consumers,
   },
   keys: { nonces: ['digest'], event_ids: ['digest'], idempotency_keys: ['digest'], run_inputs: [] },
   tables: {

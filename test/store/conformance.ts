@@ -7,6 +7,7 @@ import { alerts } from './conformance/alerts.ts';
 import { birthLeases } from './conformance/birth-leases.ts';
 import { causes } from './conformance/causes.ts';
 import { coalescingSuite as coalescing } from './conformance/coalescing.ts';
+import { consumers } from './conformance/consumers.ts';
 import { control } from './conformance/control.ts';
 import { deletion } from './conformance/deletion.ts';
 import { deliveries } from './conformance/deliveries.ts';
@@ -77,6 +78,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     learnedKeys,
     holds,
     acceptance,
+    consumers,
     nonces,
     nonceNames,
     routes,

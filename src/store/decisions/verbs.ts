@@ -2,6 +2,7 @@ import { acceptanceVerbs } from './acceptance.ts';
 import { activityVerbs } from './activity.ts';
 import { alertVerbs } from './alerts.ts';
 import { bookVerbs } from './books.ts';
+import { type CommitOrder, consumerVerbs } from './consumers.ts';
 import { deliveryVerbs } from './deliveries.ts';
 import { deployVerbs } from './deploys.ts';
 import { figureVerbs } from './figures.ts';
@@ -45,10 +46,11 @@ const controlVerbs: Verbs<'advance' | 'cancelRun' | 'retryStep' | 'releaseOrder'
 interface OwnTables extends OwnRows {
   /** What finds runs by their search keys. */
   readonly runKeys: readonly KeyIndex[];
+  readonly commitOrder: CommitOrder;
 }
 
 /** All members that are said once, for a backend with these tables of its own. */
-export const verbsWith = ({ runKeys, ...ownRows }: OwnTables) => ({
+export const verbsWith = ({ runKeys, commitOrder, ...ownRows }: OwnTables) => ({
   ...flowVerbs,
   ...scheduleVerbs,
   ...learnedKeyVerbs,
@@ -67,6 +69,7 @@ export const verbsWith = ({ runKeys, ...ownRows }: OwnTables) => ({
   ...stepVerbs,
   ...figureVerbs(runKeys),
   ...bookVerbs,
+  ...consumerVerbs(commitOrder),
   ...activityVerbs,
   ...alertVerbs,
   ...keyVerbs,

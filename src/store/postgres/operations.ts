@@ -1,4 +1,5 @@
 import pg from 'pg';
+import type { CommitOrder } from '../decisions/consumers.ts';
 import type { KeyIndex } from '../decisions/lists.ts';
 import { type Port, sql } from '../decisions/port.ts';
 import { verbsWith } from '../decisions/verbs.ts';
@@ -21,6 +22,20 @@ const ownOperations: Operations<'ping' | 'releaseSpace' | 'measureStorage'> = {
   releaseSpace: { purpose: 'read', run: async () => 0 },
 };
 
+/** Transactions see what others commit in another order than that of their numbers: a run waits for all before it. */
+const commitOrder: CommitOrder = {
+  column: 'xid',
+  isSettled: 'r.delivery_id IS NOT NULL AND r.xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint',
+  end: 'pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1',
+  // A server that was restored from a dump counts its transactions anew.
+  *adopt(port) {
+    const foreign = yield* port.run(sql`
+      UPDATE sluice.runs SET xid = 0
+      WHERE delivery_id IS NOT NULL AND xid >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint`);
+    return foreign > 0;
+  },
+};
+
 function forgetRuns({ later }: Port, runIds: readonly string[]): void {
   later(sql`DELETE FROM sluice.run_keys WHERE run_id = ANY (${runIds})`);
 }
@@ -31,7 +46,7 @@ function forgetRedeliveries({ later }: Port, ids: readonly string[]): void {
 
 export const operations = {
   ...ownOperations,
-  ...operationsOf(verbsWith({ runKeys, forgetRuns, forgetRedeliveries })),
+  ...operationsOf(verbsWith({ runKeys, commitOrder, forgetRuns, forgetRedeliveries })),
   ...acceptanceOperations,
   ...deliveryOperations,
   ...dispatchOperations,

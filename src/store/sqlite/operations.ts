@@ -3,8 +3,10 @@ import { dirname } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import { StoreUnavailableError } from '../../errors.ts';
 import { parseJson } from '../../model/json.ts';
+import type { CommitOrder } from '../decisions/consumers.ts';
 import { decideNow } from '../decisions/decision.ts';
 import { keepLedgerTime } from '../decisions/ledger-time.ts';
+import { type Port, sql } from '../decisions/port.ts';
 import type { Answer, Given } from '../decisions/verb.ts';
 import { verbsWith } from '../decisions/verbs.ts';
 import type { HoldResult, LargeRunInput, RunInput, SharedResult, StorageMeasure, Store } from '../store.ts';
@@ -82,8 +84,24 @@ type Operation<Name extends OperationName> =
   | { readonly thread: 'writer'; prepare(db: Database, state: WriterState): Run<Name> }
   | { readonly thread: 'reader'; readonly readsLog?: true; prepare(db: Database): Run<Name> };
 
+/** One connection writes, so that runs are committed in the order of their rows. */
+const commitOrder: CommitOrder = {
+  column: 'seq',
+  isSettled: 'true',
+  end: '(SELECT coalesce(max(seq), 0) FROM runs)',
+};
+
+function forgetRuns(port: Port, runIds: readonly string[]): void {
+  forgetRunKeys(port, runIds);
+  // The numbers of the newest runs are given again once these are gone.
+  port.later(sql`
+    UPDATE consumers SET position = least(position, coalesce(
+      (SELECT seq FROM runs AS newest WHERE id <> ALL (${runIds}) ORDER BY seq DESC LIMIT 1), 0))
+    WHERE position IS NOT NULL`);
+}
+
 export const operations: { readonly [Name in OperationName]: Operation<Name> } = {
-  ...membersOf(verbsWith({ runKeys: RUN_KEY_TABLES, forgetRuns: forgetRunKeys })),
+  ...membersOf(verbsWith({ runKeys: RUN_KEY_TABLES, commitOrder, forgetRuns })),
   ping: { thread: 'writer', prepare: preparePing },
   keepTime: {
     thread: 'writer',

@@ -3,6 +3,7 @@ import { order } from './0002-order.ts';
 import { sharedDeliveries } from './0003-delivery-shares.ts';
 import { coalescing } from './0004-coalescing.ts';
 import { rhythms } from './0005-rhythms.ts';
+import { consumersOfDeliveries } from './0006-consumers.ts';
 
 /**
  * One step of the schema. Never changed once released: a database that has it will not run it again.
@@ -22,4 +23,11 @@ export interface Migration {
 }
 
 /** The schema's history in order; append only. A migration imports other migrations alone, so that no later change of code changes it. */
-export const migrations: readonly Migration[] = [initial, order, sharedDeliveries, coalescing, rhythms];
+export const migrations: readonly Migration[] = [
+  initial,
+  order,
+  sharedDeliveries,
+  coalescing,
+  rhythms,
+  consumersOfDeliveries,
+];

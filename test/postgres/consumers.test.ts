@@ -1,0 +1,75 @@
+import pg from 'pg';
+import { expect, inject, onTestFinished, test } from 'vitest';
+import type { Store } from '../../src/store/store.ts';
+import { acceptanceOf, id, T0 } from '../store/samples.ts';
+import { openReplicas, runSql } from './schemas.ts';
+
+const MADE = 0x019aa0000000;
+const opened = { name: 'ada', flowId: null, triggerKey: null, since: MADE, at: T0, idleBefore: 0, most: 3 };
+const page = { name: 'ada', limit: 100, bytes: 1_000_000 };
+
+async function openOne() {
+  const { schema, stores } = await openReplicas(['one']);
+  const [store] = stores as [Store];
+  return { schema, store };
+}
+
+const idsFrom = async (store: Store) =>
+  (await store.readForwarding(page))?.deliveries.map(({ deliveryId }) => deliveryId);
+
+async function drain(store: Store): Promise<void> {
+  const { consumer, upTo } = (await store.readForwarding(page)) ?? {};
+  if (consumer === undefined || upTo === undefined) throw new Error('no consumer');
+  expect(await store.advanceConsumer({ name: 'ada', from: consumer.deliveryId, to: upTo, at: T0 })).toBe('moved');
+}
+
+/** Begins to insert the run of a delivery, as another replica does; `end` commits it. */
+async function beginRun(schema: string, n: number) {
+  const client = new pg.Client({ connectionString: inject('postgresUrl') });
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query('BEGIN');
+  await client.query(
+    `INSERT INTO "${schema}".runs (id, flow_id, flow_name, flow_version, revision, status, trigger_key, trigger_type,
+      delivery_id, started_at, trigger_headers) VALUES ($1, 'f', 'F', '1', 1, 'Running', 'hook', 'webhook', $2, 0, '{}')`,
+    [id(1000 + n), id(n)],
+  );
+  return { end: () => client.query('COMMIT') };
+}
+
+test('a delivery that is committed late is not left out, and what was committed meanwhile waits for it', async () => {
+  const { schema, store } = await openOne();
+  await store.openConsumer(opened);
+  await store.accept(acceptanceOf(1));
+  const late = await beginRun(schema, 2);
+  await store.accept(acceptanceOf(3));
+  expect(await idsFrom(store)).toEqual([id(1)]);
+  await drain(store);
+  expect(await idsFrom(store)).toEqual([]);
+  await late.end();
+  expect(await idsFrom(store)).toEqual([id(2), id(3)]);
+});
+
+test('one that begins while a delivery is being committed gets it', async () => {
+  const { schema, store } = await openOne();
+  const late = await beginRun(schema, 1);
+  await store.openConsumer({ ...opened, since: T0 });
+  await late.end();
+  expect(await idsFrom(store)).toEqual([id(1)]);
+});
+
+test('a server that counts its transactions anew, as after a restore from a dump, leaves nothing out', async () => {
+  const { schema, store } = await openOne();
+  await store.openConsumer(opened);
+  for (const n of [1, 2]) await store.accept(acceptanceOf(n));
+  await drain(store);
+  await runSql(`UPDATE "${schema}".runs SET xid = xid + 1000000000`);
+  await runSql(`UPDATE "${schema}".consumers SET position = position + 1000000000`);
+  await store.accept(acceptanceOf(3));
+  expect(await store.openConsumer(opened)).toMatchObject({ isNew: false });
+  // What was sent in the last ten minutes is sent again, rather than nothing that was not.
+  expect(await idsFrom(store)).toEqual([id(1), id(2), id(3)]);
+  await drain(store);
+  await store.accept(acceptanceOf(4));
+  expect(await idsFrom(store)).toEqual([id(4)]);
+});

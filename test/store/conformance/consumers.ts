@@ -1,0 +1,189 @@
+import { describe, expect } from 'vitest';
+import type { Store } from '../../../src/store/store.ts';
+import type { StoreUnderTest } from '../conformance.ts';
+import {
+  acceptanceOf,
+  aDelivery,
+  aRun,
+  claimAll,
+  deployOf,
+  finish,
+  flowId,
+  graphOf,
+  id,
+  minute,
+  succeeded,
+  T0,
+} from '../samples.ts';
+
+/** When the ids of the samples were made. */
+const MADE = 0x019aa0000000;
+const DAY = 24 * 60 * minute;
+
+const opened = {
+  name: 'ada@laptop',
+  flowId: null,
+  triggerKey: null,
+  since: MADE,
+  at: T0,
+  idleBefore: T0 - DAY,
+  most: 3,
+};
+const page = { name: opened.name, limit: 100, bytes: 1_000_000 };
+
+async function idsFrom(store: Store, query: Partial<typeof page> = {}) {
+  const found = await store.readForwarding({ ...page, ...query });
+  return found?.deliveries.map(({ deliveryId }) => deliveryId);
+}
+
+/** Reads everything that is left, a page at a time, and moves the consumer behind it. */
+async function drain(store: Store, query: Partial<typeof page> = {}): Promise<string[]> {
+  const ids: string[] = [];
+  for (;;) {
+    const { consumer, deliveries, upTo } = (await store.readForwarding({ ...page, ...query })) ?? {};
+    if (consumer === undefined || deliveries === undefined || upTo === undefined) throw new Error('no consumer');
+    if (deliveries.length === 0) return ids;
+    ids.push(...deliveries.map(({ deliveryId }) => deliveryId));
+    const advance = { name: consumer.name, from: consumer.deliveryId, to: upTo, at: T0 };
+    expect(await store.advanceConsumer(advance)).toBe('moved');
+  }
+}
+
+async function endAll(store: Store) {
+  for (const claim of await claimAll(store)) await finish(store, claim, succeeded());
+}
+
+export function consumers({ test }: StoreUnderTest): void {
+  describe('consumers', () => {
+    test('one gets deliveries in the order of their commits, with body and headers, and none twice', async (store) => {
+      await store.openConsumer(opened);
+      for (const n of [3, 1, 2]) await store.accept(acceptanceOf(n));
+      const found = await store.readForwarding(page);
+      expect(found?.deliveries.map(({ deliveryId }) => deliveryId)).toEqual([id(3), id(1), id(2)]);
+      const [first] = found?.deliveries ?? [];
+      expect({ ...first, body: Buffer.from(first?.body ?? []).toString(), position: 0 }).toEqual({
+        position: 0,
+        deliveryId: id(3),
+        runId: id(1003),
+        flowId,
+        flowName: 'Orders',
+        triggerKey: 'github',
+        contentType: 'application/json',
+        headers: { 'content-type': 'application/json' },
+        body: '{}',
+      });
+      expect(await drain(store, { limit: 2 })).toEqual([id(3), id(1), id(2)]);
+      await store.accept(acceptanceOf(0));
+      expect(await drain(store)).toEqual([id(0)]);
+    });
+
+    test('each has a place of its own', async (store) => {
+      await store.openConsumer(opened);
+      await store.openConsumer({ ...opened, name: 'bob' });
+      await store.accept(acceptanceOf(1));
+      expect(await drain(store)).toEqual([id(1)]);
+      expect(await drain(store, { name: 'bob' })).toEqual([id(1)]);
+    });
+
+    test('a new one begins at an instant, and one that is there stays where it is', async (store) => {
+      await store.accept(acceptanceOf(1));
+      expect(await store.openConsumer({ ...opened, since: MADE + 1 })).toMatchObject({ isNew: true });
+      expect(await idsFrom(store)).toEqual([]);
+      await store.accept(acceptanceOf(2));
+      expect(await store.openConsumer({ ...opened, since: MADE, at: T0 + 5 })).toMatchObject({
+        isNew: false,
+        consumer: { usedAt: T0 + 5, createdAt: T0 },
+      });
+      expect(await idsFrom(store)).toEqual([id(2)]);
+      await store.openConsumer({ ...opened, name: 'bob' });
+      expect(await idsFrom(store, { name: 'bob' })).toEqual([id(1), id(2)]);
+    });
+
+    test('a page has bodies up to a size, and one in any case', async (store) => {
+      await store.openConsumer(opened);
+      const large = { key: 'github', body: Buffer.alloc(5000, 'x'), contentType: null, headers: {} };
+      for (const n of [1, 2, 3]) {
+        const { run, ...rest } = acceptanceOf(n);
+        await store.accept({ ...rest, run: { ...run, trigger: large } });
+      }
+      expect(await idsFrom(store, { bytes: 10_000 })).toEqual([id(1), id(2)]);
+      expect(await idsFrom(store, { bytes: 1 })).toEqual([id(1)]);
+      expect(await drain(store, { bytes: 1 })).toEqual([id(1), id(2), id(3)]);
+    });
+
+    test('one of a trigger passes over what others receive', async (store) => {
+      await store.openConsumer({ ...opened, flowId, triggerKey: 'stripe' });
+      await store.accept(acceptanceOf(1));
+      const [delivery, run] = [
+        aDelivery({ id: id(2), triggerKey: 'stripe', runId: id(1002) }),
+        aRun({ id: id(1002), deliveryId: id(2), triggerKey: 'stripe' }),
+      ];
+      await store.accept({ delivery, run });
+      await store.accept(acceptanceOf(3));
+      expect(await drain(store)).toEqual([id(2)]);
+      const { upTo, consumer } = (await store.readForwarding(page)) ?? {};
+      expect([upTo?.deliveryId, consumer?.deliveryId]).toEqual([id(3), id(3)]);
+    });
+
+    test('runs that no delivery started, and deliveries without a run, are not forwarded', async (store) => {
+      await store.openConsumer(opened);
+      await store.accept({ run: aRun({ id: id(1000), triggerType: 'manual', triggerKey: 'manual' }) });
+      await store.recordDelivery(
+        aDelivery({ id: id(1), statusCode: 401, rejected: true, reason: 'signature_missing' }),
+      );
+      await store.accept(acceptanceOf(2));
+      expect(await drain(store)).toEqual([id(2)]);
+    });
+
+    test('a held delivery is forwarded once its run starts', async (store) => {
+      await store.openConsumer(opened);
+      const { revision } = await store.deployFlow(deployOf(graphOf({ first: [] })));
+      await store.setFlowDraining({ flowId, isDraining: true, at: T0 });
+      const held = acceptanceOf(1);
+      expect(await store.holdDelivery({ ...held, run: { ...held.run, revision } })).toMatchObject({ kind: 'held' });
+      expect(await idsFrom(store)).toEqual([]);
+      await store.setFlowDraining({ flowId, isDraining: false, at: T0 });
+      await store.releaseHeld({ flowId, limit: 10, at: T0 });
+      expect(await drain(store)).toEqual([id(1)]);
+    });
+
+    test('what comes after the newest runs were removed is forwarded all the same', async (store) => {
+      await store.deployFlow(deployOf(graphOf({ first: [] })));
+      await store.openConsumer(opened);
+      for (const n of [1, 2, 3]) await store.accept(acceptanceOf(n));
+      expect(await drain(store)).toEqual([id(1), id(2), id(3)]);
+      await endAll(store);
+      while (!(await store.purgeRuns({ before: T0 + 1, maxRows: 100 })).isDone);
+      for (const n of [4, 5]) await store.accept(acceptanceOf(n));
+      expect(await drain(store)).toEqual([id(4), id(5)]);
+    });
+
+    test('one moves only from where it is', async (store) => {
+      await store.openConsumer(opened);
+      await store.accept(acceptanceOf(1));
+      await store.accept(acceptanceOf(2));
+      const { consumer, deliveries = [] } = (await store.readForwarding(page)) ?? {};
+      const [first, second] = deliveries;
+      if (consumer === undefined || first === undefined || second === undefined) throw new Error('nothing to forward');
+      const advance = { name: page.name, from: consumer.deliveryId, to: first, at: T0 };
+      expect(await store.advanceConsumer(advance)).toBe('moved');
+      expect(await store.advanceConsumer({ ...advance, to: second })).toBe('outdated');
+      expect(await store.advanceConsumer({ ...advance, name: 'nobody' })).toBe('unknown');
+      expect(await drain(store)).toEqual([id(2)]);
+    });
+
+    test('those that nobody used for long are forgotten, and there are no more than may be', async (store) => {
+      for (const name of ['a', 'b', 'c']) await store.openConsumer({ ...opened, name });
+      expect(await store.openConsumer({ ...opened, name: 'd' })).toBe('full');
+      expect(await store.openConsumer({ ...opened, name: 'a', at: T0 + 2 * DAY, idleBefore: 0 })).toMatchObject({
+        isNew: false,
+      });
+      await store.openConsumer({ ...opened, name: 'd', at: T0 + 2 * DAY, idleBefore: T0 + DAY });
+      expect((await store.listConsumers()).map(({ name }) => name)).toEqual(['a', 'd']);
+      expect(await store.forgetConsumer('a')).toBe(true);
+      expect(await store.forgetConsumer('a')).toBe(false);
+      expect(await store.findConsumer('a')).toBeUndefined();
+      expect(await store.readForwarding({ ...page, name: 'a' })).toBeUndefined();
+    });
+  });
+}
