@@ -166,5 +166,6 @@ function bareServer(logger: Logger): FastifyInstance {
 }
 
 function keptBy({ deliveryStore, deliveryRetentionDays, runRetentionDays }: Settings): DashboardServices['kept'] {
-  return { hasLog: deliveryStore === 'database', days: Math.min(deliveryRetentionDays, runRetentionDays) };
+  const days = Math.min(deliveryRetentionDays, runRetentionDays);
+  return { hasLog: deliveryStore === 'database', days, runDays: runRetentionDays };
 }

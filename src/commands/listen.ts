@@ -3,9 +3,22 @@ import { Command } from 'commander';
 import { printable } from '../model/text.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, positive, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
-import { createServiceClient, findWebhooks, type ServiceClient, type ServiceOptions } from './service-client.ts';
+import { type Forwarding, forward } from './forward.ts';
+import {
+  createServiceClient,
+  findWebhooks,
+  flowIdOf,
+  isId,
+  type ServiceClient,
+  type ServiceOptions,
+} from './service-client.ts';
+import { time } from './time.ts';
 
 interface ListenOptions extends ServiceOptions {
+  readonly flow?: string;
+  readonly forward?: string;
+  readonly since?: number;
+  readonly as?: string;
   readonly count?: number;
   readonly json?: true;
 }
@@ -14,23 +27,43 @@ export function listenCommand(): Command {
   const command = new Command('listen')
     .description('Show deliveries and their verdicts as they arrive at a running service')
     .argument('[slugOrId]', 'slug of a trigger, or GUID of a flow; default: all webhooks')
+    .option('--flow <flow>', 'those of the flow with this id or name alone')
+    .option('--forward <url>', 'send accepted deliveries to this URL, such as http://localhost:8080/hook')
+    .option('--since <time>', 'where a new consumer begins: 02:00, 30m, 2h, 3d or ISO 8601; default: now', time)
+    .option('--as <name>', 'the consumer whose cursor the service keeps; default: your user and machine')
     .option('--count <number>', 'end after this many deliveries', positive)
     .option('--json', 'print each delivery as one line of JSON, as the API shows it');
   return withService(command)
     .addHelpText(
       'after',
-      '\nIt reconnects if the service restarts. Deliveries that arrive while it is disconnected are not shown.',
+      '\nIt reconnects if the service restarts. Deliveries that arrive while it is disconnected are not shown.\n\n' +
+        'With --forward none is left out: deliveries that started a run are sent in order, with their original body and ' +
+        'headers, from where this consumer stopped, however long ago. While the target does not answer, or answers 429, 502, 503 ' +
+        'or 504, the delivery is sent again; every other status is shown and counts as an answer. Idempotency-Key is the id of ' +
+        'the delivery, and only one that was answered but not noted, because the command was killed, comes twice. ' +
+        'Redacted headers stay redacted. The token needs the scope operate.',
     )
     .action(reporting(listen));
 }
 
 const RECONNECT_MS = 1000;
 
-async function listen(slugOrId: string | undefined, options: ListenOptions): Promise<void> {
+async function listen(given: string | undefined, options: ListenOptions): Promise<void> {
   const settings = await readCommandSettings();
   const url = options.to ?? serviceUrl(settings);
   const client = createServiceClient(url, options, settings);
+  if (given !== undefined && options.flow !== undefined) throw new CommandError('give a webhook or --flow, not both');
+  const slugOrId = options.flow === undefined ? given : await flowIdOf(client, options.flow);
   const watched = await findWebhooks(client, slugOrId);
+  if (options.forward !== undefined) {
+    const { forward: target, since, as, count = Number.POSITIVE_INFINITY, json } = options;
+    const subject = slugOrId === undefined ? {} : subjectOf(watched, slugOrId);
+    const told = `the deliveries of ${slugOrId ?? 'all webhooks'} at ${url}`;
+    return forward(client, { target, since, as, subject, told, count, isJson: json === true });
+  }
+  if (options.since !== undefined || options.as !== undefined) {
+    throw new CommandError('--since and --as belong to --forward; `sluice deliveries` lists what was received');
+  }
   let left = options.count ?? Number.POSITIVE_INFINITY;
   let stream = await client.open(STREAM);
   tell(`Listening to ${slugOrId ?? 'all webhooks'} at ${url}; press Ctrl-C to stop`);
@@ -50,6 +83,13 @@ async function listen(slugOrId: string | undefined, options: ListenOptions): Pro
     stream = await reopen(client);
     tell('connected again');
   }
+}
+
+/** All webhooks of a flow, or the one of a slug. */
+function subjectOf(webhooks: Awaited<ReturnType<typeof findWebhooks>>, slugOrId: string): Forwarding['subject'] {
+  const [first] = webhooks;
+  if (first === undefined) return {};
+  return isId(slugOrId) ? { flowId: first.flowId } : { flowId: first.flowId, triggerKey: first.key };
 }
 
 const STREAM = '/flows/api/events/stream';

@@ -1,6 +1,3 @@
-import { request as requestHttp } from 'node:http';
-import { request as requestHttps } from 'node:https';
-import { text } from 'node:stream/consumers';
 import { Command } from 'commander';
 import { isObject } from '../manifest/json-text.ts';
 import { isMasked } from '../manifest/mask.ts';
@@ -8,6 +5,7 @@ import { printable } from '../model/text.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { REDACTED } from '../webhooks/headers.ts';
 import { CommandError, readCommandSettings, reporting, serviceUrl, TO, withCredentials } from './context.ts';
+import { OF_THE_CONNECTION, post } from './post.ts';
 import { type Credentials, createServiceClient, listFlows, type ServiceClient } from './service-client.ts';
 
 interface ReplayOptions extends Credentials {
@@ -52,7 +50,11 @@ async function replay(deliveryId: string, options: ReplayOptions): Promise<void>
     print(`POST ${url}\n${lines.join('\n')}\n\n${body.toString().split('\n').map(printable).join('\n')}\n`);
     return;
   }
-  const answer = await post(request);
+  const answer = await post(request).catch((error: unknown) => {
+    throw new CommandError(
+      `POST ${url}: ${error instanceof Error ? error.message : String(error)}; is the service running?`,
+    );
+  });
   print(`${answer.status} ${printable(answer.text)}\n`);
   if (answer.status >= 200 && answer.status < 300) return;
   process.exitCode = 1;
@@ -118,11 +120,6 @@ async function targetOf({ flowId, triggerKey, requestUrl }: StoredDelivery, to: 
   return `${url.href}${url.search === '' ? query : ''}`;
 }
 
-/** The connection's own; a new connection has its own. */
-const OF_THE_CONNECTION: ReadonlySet<string> = new Set(
-  'connection content-length expect host keep-alive proxy-connection te trailer transfer-encoding upgrade'.split(' '),
-);
-
 function sentHeaders(stored: Readonly<Record<string, string>>) {
   const names = Object.keys(stored).filter((name) => !OF_THE_CONNECTION.has(name));
   // A long value was cut when it was stored.
@@ -131,31 +128,6 @@ function sentHeaders(stored: Readonly<Record<string, string>>) {
     .filter((name) => !left.includes(name))
     .map((name): [string, string] => [name, stored[name] ?? '']);
   return { headers: Object.fromEntries(headers), left };
-}
-
-interface Request {
-  readonly url: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer;
-}
-
-/** Not by fetch, which adds headers of its own. */
-async function post({ url, headers, body }: Request): Promise<{ status: number; text: string }> {
-  const request = url.toLowerCase().startsWith('https:') ? requestHttps : requestHttp;
-  try {
-    return await new Promise((resolve, reject) => {
-      const sent = request(url, { method: 'POST', headers: { ...headers, 'content-length': body.byteLength } });
-      sent.once('response', (response) => {
-        text(response).then((answer) => resolve({ status: response.statusCode ?? 0, text: answer }), reject);
-      });
-      sent.once('error', reject);
-      sent.end(body);
-    });
-  } catch (error) {
-    throw new CommandError(
-      `POST ${url}: ${error instanceof Error ? error.message : String(error)}; is the service running?`,
-    );
-  }
 }
 
 function tell(line: string): void {

@@ -26,6 +26,8 @@ export interface RouteAccess {
   readonly scope?: Scope | undefined;
   /** Whether a request is only a plan or dry run, which is not an intervention. */
   readonly isPlan?: ((request: FastifyRequest) => boolean) | undefined;
+  /** Whether a program sends it all the time for itself, so that it is no intervention. */
+  readonly isRoutine?: true | undefined;
   /** What else is kept of it. */
   readonly detailsOf?: ((request: FastifyRequest) => Promise<Readonly<Record<string, string>>>) | undefined;
   /** A 200 says that it began; the route itself keeps how it ends. */
@@ -92,9 +94,9 @@ type ActivityServices = Pick<DashboardServices, 'store' | 'clock' | 'newId' | 'l
 export function recordActivity(app: FastifyInstance, services: ActivityServices): void {
   const { store, logger } = services;
   app.addHook('preHandler', async (request) => {
-    const { scope, isPlan } = request.routeOptions.config.access ?? {};
+    const { scope, isPlan, isRoutine } = request.routeOptions.config.access ?? {};
     const isReading = request.is404 || READING_METHODS.has(request.method) || scope === 'read';
-    if (isReading || isPlan?.(request) === true) return;
+    if (isReading || isRoutine === true || isPlan?.(request) === true) return;
     if (!services.clock.isFit()) throw new UnfitClockError();
     const intervention = await interventionOf(request, services);
     await store.beginIntervention(intervention);

@@ -9,6 +9,7 @@ import { activityRoutes } from './api/activity.ts';
 import { alertRoutes } from './api/alerts.ts';
 import { attentionRoutes } from './api/attention.ts';
 import { bookRoutes } from './api/books.ts';
+import { consumerRoutes } from './api/consumers.ts';
 import { deliveryRoutes } from './api/deliveries.ts';
 import { deliveryReviewRoutes } from './api/delivery-review.ts';
 import { deployRoutes } from './api/deploys.ts';
@@ -51,6 +52,7 @@ const SECURITY_HEADERS = {
 };
 
 const apiRoutes = [
+  consumerRoutes,
   deliveryRoutes,
   deliveryReviewRoutes,
   evidenceRoutes,

@@ -73,8 +73,8 @@ export interface DashboardServices {
   readonly clock: ServiceClock;
   readonly newId: () => string;
   readonly logger: Logger;
-  /** Whether the delivery log is in the database, and how many days both it and the runs are kept. */
-  readonly kept: { readonly hasLog: boolean; readonly days: number };
+  /** Whether the delivery log is in the database, and how many days both it and the runs, or the runs, are kept. */
+  readonly kept: { readonly hasLog: boolean; readonly days: number; readonly runDays: number };
   /** Steps that run at once. */
   readonly stepConcurrency: number;
   /** Tells clients that log in apart; must not trust anything that a client can write. */

@@ -7,6 +7,11 @@ export function timeOfId(id: string): number | undefined {
   return high === undefined || low === undefined ? undefined : Number.parseInt(high + low, 16);
 }
 
+/** The time in the first 48 bits of an id: when it was made, or of one that only begins a span of ids, where that begins. */
+export function timeIn(id: string): number {
+  return Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16);
+}
+
 const ID_BYTES = 16;
 const IDS_A_DRAW = 256;
 const SEQUENCE_MASK = 0x7fffffff;

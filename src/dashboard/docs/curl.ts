@@ -82,6 +82,7 @@ function withExamples(path: string, examples: PathExamples): string {
     .replace('{revision}', `${examples.revision}`)
     .replace('{from}', `${Math.max(1, examples.revision - 1)}`)
     .replace('{to}', `${examples.revision}`)
+    .replace('/consumers/{name}', '/consumers/ada@laptop')
     .replace('{name}', 'approve');
 }
 

@@ -66,7 +66,8 @@ export interface ForwardedDelivery extends ForwardingPlace {
   readonly flowName: string;
   readonly triggerKey: string;
   readonly contentType: string | null;
-  /** As the run has them. */
+  /** As the record of the delivery has them; where that is deleted, as the run has them, which keeps more. */
   readonly headers: Readonly<Record<string, string>>;
+  readonly hasRecord: boolean;
   readonly body: Uint8Array;
 }

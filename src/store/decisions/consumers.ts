@@ -1,4 +1,5 @@
 import { MINUTE_MS } from '../../model/clock.ts';
+import { timeIn } from '../../model/ids.ts';
 import type { Consumer, ForwardedDelivery, ForwardingPlace } from '../store.ts';
 import { selectedAs } from '../tables.ts';
 import { uuidOf } from '../uuids.ts';
@@ -77,7 +78,7 @@ export function consumerVerbs(
       },
     },
     readForwarding: {
-      access: 'read',
+      access: 'log',
       decide: (port, query) => readForwarding(port, query, order),
     },
     advanceConsumer: {
@@ -140,7 +141,7 @@ function* readForwarding(
   const { position, ...consumer } = found;
   const { deliveryId, flowId, triggerKey } = consumer;
   const from =
-    position === null ? yield* placeAt(port, timeOf(deliveryId) - OVERLAP_MS, order) : { position, deliveryId };
+    position === null ? yield* placeAt(port, timeIn(deliveryId) - OVERLAP_MS, order) : { position, deliveryId };
   const looked = yield* port.all<Omit<RunPlace, 'deliveryId'> & { deliveryId: string | null }>(behind(from, order));
   const wanted = looked.filter(
     (run): run is RunPlace =>
@@ -183,8 +184,10 @@ function* readBodies(port: Port, runs: readonly RunPlace[], most: number): Decis
   const rows = yield* port.all<
     Omit<ForwardedDelivery, 'headers' | keyof RunPlace> & { readonly runId: string; readonly headers: string }
   >(sql`
-    SELECT r.id AS "runId", r.flow_name AS "flowName", i.content_type AS "contentType", i.headers, i.body
-    FROM sluice.runs AS r JOIN ${input} WHERE r.id = ANY (${taken.map(({ runId }) => runId)})`);
+    SELECT r.id AS "runId", r.flow_name AS "flowName", i.content_type AS "contentType",
+      coalesce(d.headers, i.headers) AS headers, (d.id IS NOT NULL)::boolean AS "hasRecord", i.body
+    FROM sluice.runs AS r JOIN ${input} LEFT JOIN sluice.deliveries AS d ON d.id = r.delivery_id
+    WHERE r.id = ANY (${taken.map(({ runId }) => runId)})`);
   const rowOf = new Map(rows.map((row) => [row.runId, row]));
   return taken.flatMap((run) => {
     const row = rowOf.get(run.runId);
@@ -193,8 +196,3 @@ function* readBodies(port: Port, runs: readonly RunPlace[], most: number): Decis
 }
 
 const input = fixed(inputOf('r'));
-
-/** When an id was made, also one that `firstIdAt` made. */
-function timeOf(id: string): number {
-  return Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16);
-}

@@ -70,11 +70,25 @@ export function consumers({ test }: StoreUnderTest): void {
         triggerKey: 'github',
         contentType: 'application/json',
         headers: { 'content-type': 'application/json' },
+        hasRecord: true,
         body: '{}',
       });
       expect(await drain(store, { limit: 2 })).toEqual([id(3), id(1), id(2)]);
       await store.accept(acceptanceOf(0));
       expect(await drain(store)).toEqual([id(0)]);
+    });
+
+    test('a delivery has the headers of its record, which are fewer than those of its run', async (store) => {
+      await store.openConsumer(opened);
+      const { run } = acceptanceOf(1);
+      const headers = { 'x-tenant': 'acme' };
+      const delivery = aDelivery({ id: id(1), runId: run.id, headers: { 'x-tenant': '[redacted]' } });
+      await store.accept({ delivery, run: { ...run, trigger: { ...run.trigger, headers } } });
+      expect((await store.readForwarding(page))?.deliveries).toMatchObject([
+        { headers: { 'x-tenant': '[redacted]' }, hasRecord: true },
+      ]);
+      await store.purgeDeliveries({ before: T0 + 1, limit: 10 });
+      expect((await store.readForwarding(page))?.deliveries).toMatchObject([{ headers, hasRecord: false }]);
     });
 
     test('each has a place of its own', async (store) => {

@@ -1,0 +1,260 @@
+import { z } from 'zod';
+import { HttpError } from '../../errors.ts';
+import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
+import { timeIn } from '../../model/ids.ts';
+import type { Consumer, ForwardedDelivery, ForwardingPlace } from '../../store/store.ts';
+import { shownHeaders } from '../../webhooks/headers.ts';
+import { field, isoTime, outcomeSchema } from '../answer.ts';
+import { COMMAND, parameter, parseJsonBody } from '../input.ts';
+import { route } from '../route.ts';
+import type { ApiRoutes, DashboardServices } from '../services.ts';
+
+const consumerSchema = z
+  .object({
+    name: z.string(),
+    flowId: field.id().nullable().describe('The flow whose deliveries it gets; null for all.'),
+    triggerKey: z.string().nullable(),
+    cursor: z.string().describe('How far it has come.'),
+    at: field.time().describe('When the last delivery arrived that it has got, or where it began.'),
+    createdAt: field.time(),
+    usedAt: field.time(),
+  })
+  .meta({ id: 'Consumer' });
+
+const forwardedSchema = z.object({
+  cursor: z.string().describe('To advance to once the consumer has the delivery.'),
+  deliveryId: field.id(),
+  runId: field.id(),
+  flowId: field.id(),
+  flowName: z.string(),
+  triggerKey: z.string(),
+  receivedAt: field.time(),
+  headers: z.record(z.string(), z.string()).describe('Header values that may contain a credential are redacted.'),
+  body: z.string().describe('All of it, in base64.'),
+});
+
+const forwardingSchema = z.object({
+  consumer: consumerSchema,
+  deliveries: z.array(forwardedSchema),
+  upTo: z.string().describe('The cursor behind these, and behind what the consumer does not get.'),
+  gone: z
+    .object({ since: field.time(), until: field.time(), atMost: field.integer() })
+    .nullable()
+    .describe('Deliveries that the consumer did not get in time: their runs were deleted. null if there are none.'),
+});
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$/;
+const NAME_PARAMS = z.object({
+  name: z.string().regex(NAME, 'expected up to 100 letters, digits, ".", "_", "@" and "-"'),
+});
+
+const OPEN = COMMAND.extend({
+  since: z.iso.datetime({ offset: true }).optional().describe('Where a new consumer begins; now if absent.'),
+  flowId: z.guid().toLowerCase().optional().describe('The flow whose deliveries it gets; all if absent.'),
+  triggerKey: z.string().min(1).max(200).optional().describe('The trigger of that flow; all of it if absent.'),
+});
+
+/** More than a team has laptops. */
+const MOST_CONSUMERS = 1000;
+const IDLE_DAYS = 90;
+const MAX_DELIVERIES = 100;
+/** Of bodies in one answer, but for one that is larger. */
+const BYTES = 4 * 1024 * 1024;
+
+/** Consumers that have deliveries forwarded, each with a cursor that survives both sides' restarts. */
+export const consumerRoutes: ApiRoutes = (app, services) => {
+  const { store, clock } = services;
+  app.get(
+    '/flows/api/webhooks/consumers',
+    route('deliveries', {
+      operationId: 'listConsumers',
+      summary: 'Who has deliveries forwarded, and how far each has come',
+      answer: z.array(consumerSchema),
+    }),
+    async () => (await store.listConsumers()).map(consumerView),
+  );
+
+  app.get(
+    '/flows/api/webhooks/consumers/:name',
+    route('deliveries', {
+      operationId: 'getConsumer',
+      summary: 'How far a consumer has come',
+      params: NAME_PARAMS,
+      answer: consumerSchema,
+      refusals: [404],
+    }),
+    async ({ params: { name } }) => consumerView((await store.findConsumer(name)) ?? unknown(name)),
+  );
+
+  app.put(
+    '/flows/api/webhooks/consumers/:name',
+    route('deliveries', {
+      operationId: 'openConsumer',
+      summary: 'Makes a consumer, or goes on with the one of that name where it is',
+      description: `At most ${MOST_CONSUMERS} are kept; one that was not used for ${IDLE_DAYS} days is forgotten.`,
+      params: NAME_PARAMS,
+      command: [OPEN, { since: '2026-03-01T12:00:00Z' }],
+      answer: consumerSchema,
+      refusals: [409],
+    }),
+    async (request) => {
+      const { name } = request.params;
+      const { since, flowId = null, triggerKey = null } = parseJsonBody(request, OPEN);
+      const at = clock.now();
+      const idleBefore = at - IDLE_DAYS * DAY_MS;
+      const wanted = { flowId, triggerKey };
+      const opened = await store.openConsumer({
+        name,
+        ...wanted,
+        since: since === undefined ? at : Date.parse(since),
+        at,
+        idleBefore,
+        most: MOST_CONSUMERS,
+      });
+      if (opened === 'full') {
+        throw new HttpError('too_many_consumers', `There are ${MOST_CONSUMERS} consumers; delete one first`);
+      }
+      const { consumer } = opened;
+      if (consumer.flowId === flowId && consumer.triggerKey === triggerKey) return consumerView(consumer);
+      throw new HttpError(
+        'consumer_differs',
+        `The consumer ${name} gets the deliveries of ${subjectOf(consumer)}; use another name, or delete it first`,
+      );
+    },
+  );
+
+  app.delete(
+    '/flows/api/webhooks/consumers/:name',
+    route('deliveries', {
+      operationId: 'deleteConsumer',
+      summary: 'Forgets a consumer and its cursor',
+      params: NAME_PARAMS,
+      answer: outcomeSchema,
+      refusals: [404],
+    }),
+    async ({ params: { name } }) => {
+      if (await store.forgetConsumer(name)) return { success: true, message: 'The consumer is forgotten' };
+      return unknown(name);
+    },
+  );
+
+  forwardingRoutes(app, services);
+};
+
+/** What a consumer gets, and that it has got it. */
+const forwardingRoutes: ApiRoutes = (app, services) => {
+  const { store, clock } = services;
+  app.get(
+    '/flows/api/webhooks/consumers/:name/deliveries',
+    route('deliveries', {
+      operationId: 'readConsumer',
+      summary: 'The next deliveries of a consumer, in the order in which they were committed, with their bodies',
+      description:
+        'Deliveries that started a run: a held one comes once its run starts, and one that was refused, filtered or a duplicate never does. Bodies end after 4 MiB, but for a larger one. The answer stays the same until the consumer advances.',
+      params: NAME_PARAMS,
+      query: z.strictObject({ take: parameter.wholeNumber({ min: 1, max: MAX_DELIVERIES, fallback: 20 }) }),
+      answer: forwardingSchema,
+      refusals: [404],
+    }),
+    async ({ params: { name }, query: { take } }) => {
+      const found = await store.readForwarding({ name, limit: take, bytes: BYTES });
+      if (found === undefined) return unknown(name);
+      const { consumer, deliveries, upTo } = found;
+      return {
+        consumer: consumerView(consumer),
+        deliveries: deliveries.map(forwardedView),
+        upTo: cursorOf(upTo),
+        gone: await goneOf(consumer, services),
+      };
+    },
+  );
+
+  app.post(
+    '/flows/api/webhooks/consumers/:name/advance',
+    route('deliveries', {
+      operationId: 'advanceConsumer',
+      summary: 'Moves the cursor of a consumer behind a delivery that it has got; is not kept in the activity',
+      params: NAME_PARAMS,
+      query: z.strictObject({
+        from: parameter.requiredText(80, 'the cursor of the consumer'),
+        to: parameter.requiredText(80, 'the cursor of a delivery'),
+      }),
+      answer: consumerSchema,
+      refusals: [404, 409],
+      access: { isRoutine: true },
+    }),
+    async (request) => {
+      parseJsonBody(request, COMMAND);
+      const { name } = request.params;
+      const { from, to } = request.query;
+      const consumer = (await store.findConsumer(name)) ?? unknown(name);
+      const advance = { name, from: readCursor('from', from).deliveryId, to: readCursor('to', to), at: clock.now() };
+      const moved = await store.advanceConsumer(advance);
+      if (moved === 'unknown') return unknown(name);
+      if (moved === 'moved') {
+        return consumerView({ ...consumer, deliveryId: advance.to.deliveryId, usedAt: advance.at });
+      }
+      throw new HttpError('cursor_moved', `The consumer ${name} is not at ${from} any more: another program moved it`);
+    },
+  );
+};
+
+function unknown(name: string): never {
+  throw new HttpError('unknown_consumer', `There is no consumer ${JSON.stringify(name)}`);
+}
+
+function subjectOf({ flowId, triggerKey }: Consumer): string {
+  if (flowId === null) return 'all flows';
+  return triggerKey === null ? `the flow ${flowId}` : `the trigger ${triggerKey} of the flow ${flowId}`;
+}
+
+function consumerView({ deliveryId, createdAt, usedAt, ...consumer }: Consumer): z.output<typeof consumerSchema> {
+  return {
+    ...consumer,
+    cursor: deliveryId,
+    at: isoTime(timeIn(deliveryId)),
+    createdAt: isoTime(createdAt),
+    usedAt: isoTime(usedAt),
+  };
+}
+
+function forwardedView({ position, headers, hasRecord, body, contentType, ...delivery }: ForwardedDelivery) {
+  return {
+    runId: delivery.runId,
+    deliveryId: delivery.deliveryId,
+    flowId: delivery.flowId,
+    flowName: delivery.flowName,
+    triggerKey: delivery.triggerKey,
+    cursor: cursorOf({ position, deliveryId: delivery.deliveryId }),
+    receivedAt: isoTime(timeIn(delivery.deliveryId)),
+    headers: {
+      ...(contentType === null ? {} : { 'content-type': contentType }),
+      // A record was redacted when it was stored, perhaps by an earlier release that redacted less.
+      ...shownHeaders(headers, hasRecord ? new Set(Object.keys(headers)) : undefined),
+    },
+    body: Buffer.from(body).toString('base64'),
+  };
+}
+
+function cursorOf({ position, deliveryId }: ForwardingPlace): string {
+  return `${position}.${deliveryId}`;
+}
+
+/** A cursor, or the id alone that a consumer shows as its own. */
+function readCursor(name: string, text: string): ForwardingPlace {
+  const [, position = '0', deliveryId] =
+    /^(?:(-?\d{1,15})\.)?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/.exec(text) ?? [];
+  if (deliveryId !== undefined) return { position: Number(position), deliveryId };
+  throw new HttpError('invalid_request', `${name}: ${JSON.stringify(text)} is not accepted; expected a cursor`);
+}
+
+/** What was accepted behind the cursor of a consumer so long ago that its runs are deleted. */
+async function goneOf({ deliveryId, flowId }: Consumer, { store, clock, kept }: DashboardServices) {
+  const since = timeIn(deliveryId);
+  const until = clock.now() - kept.runDays * DAY_MS;
+  if (since >= until) return null;
+  const span = { since, until, bucketMs: HOUR_MS, ...(flowId !== null && { flowId }) };
+  const buckets = await store.deliveryTimeseries(span);
+  const atMost = buckets.reduce((sum, { accepted }) => sum + accepted, 0);
+  return atMost === 0 ? null : { since: isoTime(since), until: isoTime(until), atMost };
+}
