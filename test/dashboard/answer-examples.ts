@@ -1,3 +1,4 @@
+import { firstIdAt } from '../../src/store/decisions/removal.ts';
 import { HOOK_ONLY_ID, ORDERS, ORDERS_ID, UNKNOWN_ID } from './fixture.ts';
 import { ASANA_ID, api, FOLDER_ID, IN_FOLDER, type Populated } from './populated.ts';
 
@@ -28,6 +29,9 @@ const schedule = (rest: string, body?: unknown) => [
 ];
 const list = (path: string) => [at(path, 200), at(`${path}?includeTotal=true`, 200), at(`${path}?take=0`, 400)];
 const strict = (path: string) => [at(path, 200), at(`${path}?nobody=1`, 400)];
+
+/** Where a consumer begins that begins with the year. */
+const FIRST_OF_2026 = firstIdAt(Date.parse('2026-01-01T00:00:00Z'));
 
 export const examples: Record<string, readonly Example[]> = {
   // Every reason of it is asked for in receive-answers.test.ts.
@@ -71,6 +75,25 @@ export const examples: Record<string, readonly Example[]> = {
   getManifestSchema: strict('/manifest-schema'),
   listSchemes: strict('/schemes'),
   listDeliveries: [...list('/webhooks/recent'), at('/webhooks/recent?search=order&reason=SIGNATURE_MISMATCH', 200)],
+  openConsumer: [
+    at('/webhooks/consumers/ada@laptop', 200, { body: { since: '2026-01-01T00:00:00Z' } }),
+    at('/webhooks/consumers/ada@laptop', 409, { body: { flowId: ORDERS_ID } }),
+    at('/webhooks/consumers/a%20b', 400),
+  ],
+  listConsumers: strict('/webhooks/consumers'),
+  getConsumer: [at('/webhooks/consumers/ada@laptop', 200), at('/webhooks/consumers/nobody', 404)],
+  readConsumer: [
+    at('/webhooks/consumers/ada@laptop/deliveries?take=1', 200),
+    at('/webhooks/consumers/nobody/deliveries', 404),
+    at('/webhooks/consumers/ada@laptop/deliveries?take=0', 400),
+  ],
+  advanceConsumer: [
+    at(`/webhooks/consumers/ada@laptop/advance?from=${FIRST_OF_2026}&to=1.${UNKNOWN_ID}`, 200),
+    at(`/webhooks/consumers/ada@laptop/advance?from=${FIRST_OF_2026}&to=1.${UNKNOWN_ID}`, 409),
+    at(`/webhooks/consumers/nobody/advance?from=${UNKNOWN_ID}&to=1.${UNKNOWN_ID}`, 404),
+    at(`/webhooks/consumers/ada@laptop/advance?from=${UNKNOWN_ID}&to=x`, 400),
+  ],
+  deleteConsumer: [at('/webhooks/consumers/ada@laptop', 200), at('/webhooks/consumers/ada@laptop', 404)],
   getBooks: [at('/books', 200), at('/books?since=1', 200), at('/books?since=2026-03-02&until=2026-03-01', 400)],
   deliveryStats: [at('/webhooks/stats', 200), at('/webhooks/stats?hours=0', 400)],
   webhookTimeseries: [at('/webhooks/timeseries?bucket=day', 200), at('/webhooks/timeseries?hours=0', 400)],

@@ -157,6 +157,7 @@ describe('the page of the API', () => {
 
   it('shows each operation as a command that works here', async () => {
     await dashboard.app.inject({ method: 'POST', url: `/flows/api/flows/${LOOPING_ID}/trigger` });
+    await dashboard.app.inject({ method: 'PUT', url: '/flows/api/webhooks/consumers/ada@laptop' });
     const { body } = await dashboard.app.inject('/flows/api/docs');
     const shells = [...body.matchAll(/<pre class="shell">(.*?)<\/pre>/gs)].map(([, text = '']) =>
       text.replace(/&#(\d+);/g, (_, code) => String.fromCharCode(Number(code))),

@@ -86,6 +86,21 @@ export const consumerRoutes: ApiRoutes = (app, services) => {
     async ({ params: { name } }) => consumerView((await store.findConsumer(name)) ?? unknown(name)),
   );
 
+  app.delete(
+    '/flows/api/webhooks/consumers/:name',
+    route('deliveries', {
+      operationId: 'deleteConsumer',
+      summary: 'Forgets a consumer and its cursor',
+      params: NAME_PARAMS,
+      answer: outcomeSchema,
+      refusals: [404],
+    }),
+    async ({ params: { name } }) => {
+      if (await store.forgetConsumer(name)) return { success: true, message: 'The consumer is forgotten' };
+      return unknown(name);
+    },
+  );
+
   app.put(
     '/flows/api/webhooks/consumers/:name',
     route('deliveries', {
@@ -120,21 +135,6 @@ export const consumerRoutes: ApiRoutes = (app, services) => {
         'consumer_differs',
         `The consumer ${name} gets the deliveries of ${subjectOf(consumer)}; use another name, or delete it first`,
       );
-    },
-  );
-
-  app.delete(
-    '/flows/api/webhooks/consumers/:name',
-    route('deliveries', {
-      operationId: 'deleteConsumer',
-      summary: 'Forgets a consumer and its cursor',
-      params: NAME_PARAMS,
-      answer: outcomeSchema,
-      refusals: [404],
-    }),
-    async ({ params: { name } }) => {
-      if (await store.forgetConsumer(name)) return { success: true, message: 'The consumer is forgotten' };
-      return unknown(name);
     },
   );
 

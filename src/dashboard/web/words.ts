@@ -145,6 +145,8 @@ export const ACTIONS: Readonly<Record<string, string>> = {
   resumeFlow: 'Resume a flow',
   triggerFlow: 'Start a run',
   forgetLearnedKey: 'Forget a learned key',
+  openConsumer: 'Forward deliveries',
+  deleteConsumer: 'Forget a consumer',
   cancelRun: 'Cancel a run',
   cancelRuns: 'Cancel many runs',
   releaseOrder: 'Release the order of a run',
