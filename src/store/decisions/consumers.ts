@@ -5,7 +5,7 @@ import { selectedAs } from '../tables.ts';
 import { uuidOf } from '../uuids.ts';
 import type { Decision } from './decision.ts';
 import { fixed, type Port, type Query, sql } from './port.ts';
-import { firstIdAt } from './removal.ts';
+import { firstIdAt } from '../../model/payload.ts';
 import { inputOf } from './runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
