@@ -2,6 +2,7 @@ import { createHmac, randomUUID } from 'node:crypto';
 import { Agent, request } from 'node:http';
 import { parseArgs } from 'node:util';
 import { createWorkspace, eventually, GITHUB_SECRET, getJson, type Service, startService } from '../e2e/service.ts';
+import { startPostgres } from '../postgres/server.ts';
 
 /**
  * Prints what it costs to take deliveries that share runs, beside the same deliveries with a run each: answers a second,
@@ -14,8 +15,8 @@ const { values } = parseArgs({
     connections: { type: 'string', default: '50' },
     /** Bytes of a body. */
     body: { type: 'string', default: '1024' },
-    /** Of PostgreSQL; SQLite where not given. */
-    database: { type: 'string' },
+    /** On a PostgreSQL of its own that flushes as usual; else on SQLite. */
+    postgres: { type: 'boolean', default: false },
   },
 });
 const [deliveries, runs, connections] = [values.deliveries, values.runs, values.connections].map(Number) as [
@@ -41,6 +42,7 @@ function manifestOf(coalesce: object | undefined): object {
   };
 }
 
+const server = values.postgres ? await startPostgres(['-c', 'fsync=on']) : undefined;
 const agent = new Agent({ keepAlive: true, maxSockets: connections });
 
 /** Resolves with the milliseconds until the answer. */
@@ -75,8 +77,8 @@ async function measure(name: string, coalesce: object | undefined): Promise<void
   const workspace = await createWorkspace();
   await workspace.writeManifest('stock.json', manifestOf(coalesce));
   const database: Record<string, string> = {};
-  if (values.database !== undefined) {
-    Object.assign(database, { SLUICE_DATABASE_URL: values.database, SLUICE_DATABASE_SCHEMA: `bench_${Date.now()}` });
+  if (server !== undefined) {
+    Object.assign(database, { SLUICE_DATABASE_URL: server.url, SLUICE_DATABASE_SCHEMA: `bench_${Date.now()}` });
   }
   const env = { SLUICE_ENFORCEMENT_MODE: 'Enforce', SLUICE_LOG_LEVEL: 'warn', ...database };
   const service = await startService(workspace, env);
@@ -112,3 +114,4 @@ console.log(`${deliveries} deliveries over ${connections} connections, ${values.
 await measure('a run each', undefined);
 await measure(`${runs} runs`, { key: 'body.key', quietSeconds: 5, maxSeconds: 60, collect });
 agent.destroy();
+await server?.stop();
