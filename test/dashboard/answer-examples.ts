@@ -1,4 +1,4 @@
-import { firstIdAt } from '../../src/store/decisions/removal.ts';
+import { firstIdAt } from '../../src/model/payload.ts';
 import { HOOK_ONLY_ID, ORDERS, ORDERS_ID, UNKNOWN_ID } from './fixture.ts';
 import { ASANA_ID, api, FOLDER_ID, IN_FOLDER, type Populated } from './populated.ts';
 

@@ -1,11 +1,11 @@
 import { MINUTE_MS } from '../../model/clock.ts';
 import { timeIn } from '../../model/ids.ts';
+import { firstIdAt } from '../../model/payload.ts';
 import type { Consumer, ForwardedDelivery, ForwardingPlace } from '../store.ts';
 import { selectedAs } from '../tables.ts';
 import { uuidOf } from '../uuids.ts';
 import type { Decision } from './decision.ts';
 import { fixed, type Port, type Query, sql } from './port.ts';
-import { firstIdAt } from '../../model/payload.ts';
 import { inputOf } from './runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
@@ -144,8 +144,10 @@ function* readForwarding(
     position === null ? yield* placeAt(port, timeIn(deliveryId) - OVERLAP_MS, order) : { position, deliveryId };
   const looked = yield* port.all<Omit<RunPlace, 'deliveryId'> & { deliveryId: string | null }>(behind(from, order));
   const wanted = looked.filter(
-    (run): run is RunPlace =>
+    (run, at): run is RunPlace =>
       run.deliveryId !== null &&
+      // Runs of flows that share a slug are committed together, and their delivery is sent on once.
+      (flowId !== null || run.deliveryId !== (looked[at - 1]?.deliveryId ?? from.deliveryId)) &&
       (flowId === null || run.flowId === flowId) &&
       (triggerKey === null || run.triggerKey === triggerKey),
   );
