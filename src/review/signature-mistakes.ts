@@ -124,16 +124,12 @@ function otherScheme(question: SignatureQuestion): string[] {
   const found = BUILT_IN_SCHEMES.filter(({ name }) => name !== question.spec.name)
     .filter((spec) => verifies({ ...question, spec }))
     .map(({ name }) => name);
-  const [name] = found;
+  const [name, ...others] = found;
   if (name === undefined) return [];
   // Many publishers sign alike: only who configures the trigger knows which of them sends.
-  if (found.length > 1) {
-    return [
-      `The signature matches the schemes ${found.join(', ')}, but the trigger names another one. Set webhookSignatureScheme to the one of your publisher.`,
-    ];
-  }
+  const alike = others.length === 0 ? '' : `, or to the one of your publisher: ${others.join(', ')} sign alike`;
   return [
-    `The signature matches the scheme ${name}, but the trigger names another one. Set webhookSignatureScheme to "${name}".`,
+    `The signature matches the scheme ${name}, but the trigger names another one. Set webhookSignatureScheme to "${name}"${alike}.`,
   ];
 }
 

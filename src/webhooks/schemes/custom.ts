@@ -1,6 +1,6 @@
 import { HEADER_NAME } from '../../model/delivery.ts';
 import { GateConfigurationError, type WebhookInputs } from '../gate.ts';
-import { hasPart } from './layout.ts';
+import { hasPart, layoutOf } from './layout.ts';
 import { fieldAt, NotationError, parseForm, parseSigned } from './notation.ts';
 import {
   type BodyField,
@@ -42,7 +42,7 @@ export function customSpec(inputs: WebhookInputs, builders: PayloadBuilders): Si
     headerValuePrefix: form.headerValuePrefix,
     multiValue: form.multiValue,
     signs,
-    timestamp: timestampOf(inputs, signs, form),
+    timestamp: bounded(timestampOf(inputs, signs, form), signs, inputs),
     keyEncoding: inputs.webhookKeyEncoding,
     source: 'the manifest',
   };
@@ -326,6 +326,19 @@ function timestampInBody(path: string, signs: readonly Part[], inputs: WebhookIn
   );
   if (isSigned) return source;
   throw new GateConfigurationError('webhookTimestampField', 'is not signed: anyone could change it');
+}
+
+/** Until the year 2286. Said where nothing else tells where the time ends: a digit of it could be its neighbour's. */
+const DIGITS = { seconds: 10, milliseconds: 13 } as const;
+
+function bounded(
+  timestamp: TimestampSource | undefined,
+  signs: readonly Part[],
+  { webhookTimestampUnit: unit }: WebhookInputs,
+): TimestampSource | undefined {
+  if (timestamp === undefined || (unit !== 'seconds' && unit !== 'milliseconds')) return timestamp;
+  const isCertain = layoutOf({ signs, timestamp }).boundaries.every(({ certainty }) => certainty === 'certain');
+  return isCertain ? timestamp : { ...timestamp, length: DIGITS[unit] };
 }
 
 function unitOf({ webhookTimestampUnit: unit = 'detect' }: WebhookInputs): TimestampSource['unit'] {

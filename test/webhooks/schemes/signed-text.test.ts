@@ -246,6 +246,17 @@ describe('boundaries of a header that is signed', () => {
     expect(gradeOf(text('{method}{sha256:body}'))).toBe('D');
   });
 
+  it('knows where a time ends that is written in seconds or milliseconds, and says so', async () => {
+    const ghost = {
+      webhookSignatureForm: 'sha256={signature}, t={timestamp}',
+      webhookSignedPayload: '{body}{timestamp}',
+    };
+    const inMs = { ...ghost, webhookTimestampUnit: 'milliseconds' } as const;
+    expect([ghost, inMs].map((fields) => gradeOf(customSpec(custom(fields), new Map())))).toEqual(['D', 'B']);
+    const moved = delivery({ 'X-Sig': `sha256=${hex('{"n":11700000000123')}, t=11700000000123` }, { body: '{"n":' });
+    expect(await verdict(inMs, moved)).toMatchObject({ reason: 'timestamp_malformed' });
+  });
+
   it('takes a header for the timestamp or the id that it is', () => {
     const spec = customSpec(
       custom({
