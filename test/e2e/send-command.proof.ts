@@ -57,7 +57,7 @@ describe('sluice send', () => {
   });
 
   it.each([
-    ['an unknown slug', ['no-such-slug'], 'There is no webhook "no-such-slug"; the webhooks are: github, githublegacy'],
+    ['an unknown slug', ['no-such-slug'], 'There is no webhook "no-such-slug"; the webhooks are: adyen, amazonsns'],
     ['a service that is not there', ['github', '--to', 'http://127.0.0.1:1'], 'is the service running?'],
     ['a private key that is not given', ['discord'], 'Discord signs with a private key'],
     ['a key that is not there', ['github', '--key', 'env:NO_SUCH_KEY'], '--key: the environment variable NO_SUCH_KEY'],
