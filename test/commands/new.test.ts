@@ -158,7 +158,11 @@ describe('sluice new', () => {
   it.each([
     ['a publisher that there is not', ['--publisher', 'strpe'], 'did you mean "Stripe"?'],
     ['no publisher', [], '--publisher is missing, and there is no terminal to ask at'],
-    ['a beginning that several have', ['--publisher', 'git'], '"git" may be GitHub, GitHubLegacy, GitLab; write more'],
+    [
+      'a beginning that several have',
+      ['--publisher', 'git'],
+      '"git" may be Gitea, GitHub, GitHubLegacy, GitLab; write more',
+    ],
     ['a URL that is not one', ['--publisher', 'github', '--forward', 'erp'], '--forward: expected a URL'],
     ['a key that the publisher makes', ['--publisher', 'stripe', '--generate-key'], 'Stripe shows a key of its own'],
     ['a key in a file', ['--publisher', 'github', '--key', 'file:k', '--generate-key'], 'is not in a variable'],

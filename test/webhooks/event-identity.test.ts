@@ -211,6 +211,8 @@ describe('a scheme', () => {
   it('names events by default only where its publisher documents an id and signs it', async () => {
     const named = BUILT_IN_SCHEMES.filter(({ eventIdSource }) => eventIdSource !== undefined);
     expect(named.map(({ name }) => name).sort()).toEqual([
+      'Airwallex',
+      'CircleCI',
       'Paddle',
       'Slack',
       'Square',
@@ -231,6 +233,8 @@ describe('a scheme', () => {
     const expressions = flow.triggers.map(({ key, eventId }: { key: string; eventId: object }) => [key, eventId]);
     const of = (expression: string) => ({ expression, by: 'scheme', days: 30, unsigned: [] });
     expect(Object.fromEntries(expressions)).toEqual({
+      Airwallex: of('body.id'),
+      CircleCI: of('body.id'),
       Paddle: of('body.event_id'),
       Slack: of('body.event_id'),
       Square: of('body.event_id'),
