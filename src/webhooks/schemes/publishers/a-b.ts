@@ -109,11 +109,9 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
     clickPath: [
       'Open **Settings**, **Developer**, **Webhooks** and press **New webhook**.',
       'Enter a name, `{URL}` and an API version, and choose the events.',
-      'Open the new webhook and copy its secret.',
+      'Open the new webhook and copy its secret, which is the key.',
     ],
-    keyIs: 'the secret of the webhook',
     retries: { when: 'if the answer is not 200 in time', howOften: 'with growing pauses, for about 3 days' },
-    note: 'Airwallex publishes its addresses: <https://www.airwallex.com/docs/developer-tools/webhook-ip-addresses>.',
     source: 'https://www.airwallex.com/docs/developer-tools/webhooks/listen-for-webhook-events.md, read 2026-11',
     certainty: 'unconfirmed',
     unconfirmed:

@@ -41,11 +41,10 @@ export const ROWS_H_TO_L: readonly PublisherRow[] = [
       '{"id":"event_001dzz0r20rzr4zrhrr1364hy80","created_at":"2026-11-02T09:14:03Z","category":"transaction.created","associated_object_type":"transaction","associated_object_id":"transaction_uyrp7fld2ium70oa7oi","type":"event"}',
     clickPath: [
       'Open **Developers**, **Event Subscriptions** in the dashboard and create one with `{URL}`.',
-      'Set your key as **shared secret**.',
+      'Set your key as **shared secret**; all of its text signs, `whsec_` too.',
+      'If deliveries come with the header `Increase-Webhook-Signature`, the scheme is `IncreaseLegacy`.',
     ],
-    keyIs: 'the **shared secret** of the event subscription, all of its text',
     retries: { when: 'if the answer is no 2xx', howOften: 'up to 7 times with growing pauses' },
-    note: 'Deliveries with the header `Increase-Webhook-Signature` are of the older scheme `IncreaseLegacy`.',
     source: 'https://increase.com/documentation/webhooks and increase 0.583.0, read 2026-11',
     certainty: 'package',
   },
@@ -63,9 +62,8 @@ export const ROWS_H_TO_L: readonly PublisherRow[] = [
       '{"id":"event_001dzz0r20rzr4zrhrr1364hy80","created_at":"2026-11-02T09:14:03Z","category":"transaction.created","associated_object_type":"transaction","associated_object_id":"transaction_uyrp7fld2ium70oa7oi","type":"event"}',
     clickPath: [
       'Open **Developers**, **Event Subscriptions** in the dashboard and find the one with `{URL}`.',
-      'The key is its **shared secret**.',
+      'The key is its **shared secret**, all of its text.',
     ],
-    keyIs: 'the **shared secret** of the event subscription, all of its text',
     retries: { when: 'if the answer is no 2xx', howOften: 'up to 7 times with growing pauses' },
     note: 'What Increase’s packages verify today is the scheme `Increase`.',
     source:
