@@ -29,30 +29,57 @@ export function publisherPages(): Readonly<Record<string, string>> {
     ...Object.fromEntries(pages.map(({ row, spec, file }) => [`docs/publishers/${file}`, pageOf(row, spec)])),
     'docs/publishers/README.md': index.replace(
       /(\| publisher \| scheme \|.*\n\|(?:---\|)+\n)(?:\|.*\n)+/,
-      (_, head: string) => `${head}${listOf(made)}`,
+      (_, head: string) => `${head}${listOf([...made.map(lineOf), ...otherPages()])}`,
     ),
   };
 }
 
-/** The pages that no row makes, by the scheme that they are about. */
-function writtenPages(): ReadonlyMap<string, string> {
-  const pages = readdirSync(FOLDER).flatMap((file): [string, string][] => {
-    const text = readFileSync(resolve(FOLDER, file), 'utf8');
-    const [, scheme] = /^Scheme `(\w+)`/m.exec(text) ?? [];
-    return scheme === undefined || text.includes(GENERATED) ? [] : [[scheme, file]];
-  });
-  return new Map(pages);
+interface WrittenPage {
+  readonly file: string;
+  readonly scheme: string;
+  readonly text: string;
 }
 
-function listOf(pages: readonly { readonly spec: PublisherSpec; readonly file: string }[]): string {
-  const lines = pages
-    .toSorted((one, other) => one.spec.title.localeCompare(other.spec.title, 'en'))
-    .map(({ spec, file }) => {
-      const greetings = [...(spec.handshakes ?? []).map(greetingOf), ...otherGrade(spec)].join(', ');
-      const cells = [`[${spec.title}](${file})`, `\`${spec.name}\``, gradeOf(spec) ?? '', greetings, namesOf(spec)];
-      return `| ${cells.join(' | ')} |\n`.replaceAll('|  |', '| |').replaceAll('|  |', '| |');
-    });
-  return lines.join('');
+/** The pages that no row makes. */
+function readWritten(): WrittenPage[] {
+  return readdirSync(FOLDER).flatMap((file) => {
+    const text = readFileSync(resolve(FOLDER, file), 'utf8');
+    const [, scheme] = /^Scheme `(\w+)`/m.exec(text) ?? [];
+    return scheme === undefined || text.includes(GENERATED) ? [] : [{ file, scheme, text }];
+  });
+}
+
+/** By the scheme that they are about. */
+function writtenPages(): ReadonlyMap<string, string> {
+  return new Map(readWritten().map(({ scheme, file }) => [scheme, file]));
+}
+
+interface Line {
+  readonly title: string;
+  readonly cells: readonly string[];
+}
+
+function lineOf({ spec, file }: { readonly spec: PublisherSpec; readonly file: string }): Line {
+  const greetings = [...(spec.handshakes ?? []).map(greetingOf), ...otherGrade(spec)].join(', ');
+  const cells = [`[${spec.title}](${file})`, `\`${spec.name}\``, gradeOf(spec) ?? '', greetings, namesOf(spec)];
+  return { title: spec.title, cells };
+}
+
+/** Of publishers that sign by a standard: their scheme has no row. */
+function otherPages(): Line[] {
+  return readWritten().flatMap(({ file, scheme, text }) => {
+    const [, title = ''] = /^# (.+)$/m.exec(text) ?? [];
+    const [, grade = ''] = /\*\*Grade ([A-F])\.\*\*/.exec(text) ?? [];
+    const hasRow = BUILT_IN_SCHEMES.some(({ name }) => name === scheme);
+    return hasRow ? [] : [{ title, cells: [`[${title}](${file})`, `\`${scheme}\``, grade, '', ''] }];
+  });
+}
+
+function listOf(lines: readonly Line[]): string {
+  return lines
+    .toSorted((one, other) => one.title.localeCompare(other.title, 'en'))
+    .map(({ cells }) => `| ${cells.join(' | ')} |\n`.replaceAll('|  |', '| |').replaceAll('|  |', '| |'))
+    .join('');
 }
 
 function namesOf({ aliases = [] }: PublisherSpec): string {

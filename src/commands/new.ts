@@ -339,7 +339,8 @@ function publisherNamed(text: string, publishers: readonly Publisher[]): Publish
   const nearest =
     didYouMean(
       text,
-      publishers.flatMap(({ names, title }) => names.filter((name) => name !== title && /^[A-Z]/.test(name))),
+      // Without titles, which are written in words, and pages.
+      new Set(publishers.flatMap(({ names }) => names.filter((name) => /^[A-Z]\w*$/.test(name)))),
     ) || '; `npx sluice schemes` lists them.';
   const others = 'For your own sender use Generic; for other signatures read docs/publishers/custom.md.';
   return new Mistake(`There is no publisher "${text}"${nearest} ${others}`);

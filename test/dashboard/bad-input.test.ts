@@ -31,7 +31,7 @@ const filters: [path: string, query: string, message: string][] = [
   [
     '/flows/api/runs',
     'waiting=tea',
-    'waiting: "tea" is not accepted; expected one of signal, delay, retry, poll, host, secret, run, slot',
+    'waiting: "tea" is not accepted; expected one of signal, delay, retry, poll, host, secret, run, coalesce, order, slot',
   ],
   ['/flows/api/runs', 'status=Done', 'status: "Done" is not accepted; expected one of Running, Succeeded, '],
   ['/flows/api/runs', 'skip=-1&take=0', 'skip: "-1" is not accepted; expected a whole number from 0; take: "0"'],

@@ -32,7 +32,7 @@ async function open() {
     rows: async () => ({
       steps: await dump('steps', "to_jsonb(t) - 'lease_token' - 'lease_owner' AS row"),
       attempts: await dump('attempts', 'to_jsonb(t) AS row'),
-      runs: await dump('runs', 'to_jsonb(t) AS row'),
+      runs: await dump('runs', "to_jsonb(t) - 'xid' AS row"),
       totals: await runSql(`SELECT status, sum(count) AS runs FROM "${schema}".run_totals GROUP BY 1 ORDER BY 1`),
     }),
   };

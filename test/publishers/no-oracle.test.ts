@@ -166,11 +166,10 @@ it('never tells the signature that would have been right: in no answer, log line
   expect(seen.spans).toContain('flow.webhook.receive');
   // What is looked for would be found: the forged signatures are kept, but for the one sent as Authorization, tokens, and those
   // that each signing makes anew.
-  const rows = seen['/flows/api/webhooks/recent?take=500'] ?? '';
+  const rows = seen.database ?? '';
   const kept = SIGNABLE_SCHEMES.filter((_, at) => rows.includes(JSON.stringify(forged[at]).slice(1, -1)));
   const others = SIGNABLE_SCHEMES.filter(
     ({ algorithm, name }) => algorithm === 'token' || algorithm === 'ecdsaP256' || name === 'MicrosoftTeams',
   );
   expect(kept).toHaveLength(SIGNABLE_SCHEMES.length - others.length);
-  expect(seen.database).toContain(forged[0]);
 });

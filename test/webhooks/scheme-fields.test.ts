@@ -3,6 +3,7 @@ import type { LoadedFlow } from '../../src/manifest/load.ts';
 import { WEBHOOK_FIELDS, type WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { webhookChecks } from '../../src/webhooks/checks.ts';
 import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
+import { PUBLISHERS } from '../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry, listSchemes, resolveScheme } from '../../src/webhooks/schemes/resolve.ts';
 import { sampleSettings, sampleTrigger } from './samples.ts';
 import { builtIn, KEYS } from './schemes/fixtures.ts';
@@ -90,12 +91,13 @@ const VALUES: { readonly [Field in keyof WebhookInputs]-?: NonNullable<WebhookIn
 };
 
 const CUSTOM = ['Custom'];
+const BY_SHA1 = PUBLISHERS.filter((row) => JSON.stringify(row).match(/"(sha1|rsaSha1)"/)).map(({ name }) => name);
 const DESCRIBED = ['Short', 'Custom'];
 
 /** Schemes that read a field, in the order of the list; every scheme goes with a field that is not here. */
 const READERS: Partial<Record<keyof WebhookInputs, readonly string[]>> = {
   webhookLearnKey: ['Asana'],
-  webhookAllowSha1: ['Short', 'AmazonSns', 'GitHubLegacy', 'Intercom', 'Trello', 'Twilio', 'Vercel', 'Custom'],
+  webhookAllowSha1: ['Short', ...BY_SHA1, 'Custom'],
   webhookSandbox: ['PayPal'],
   webhookVerifyToken: ['Greeter', 'Meta'],
   webhookSignatureHeader: ['Token', 'Jwt', 'Custom'],

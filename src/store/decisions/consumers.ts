@@ -146,14 +146,21 @@ function* readForwarding(
   const wanted = looked.filter(
     (run, at): run is RunPlace =>
       run.deliveryId !== null &&
-      // Runs of flows that share a slug are committed together, and their delivery is sent on once.
-      (flowId !== null || run.deliveryId !== (looked[at - 1]?.deliveryId ?? from.deliveryId)) &&
+      !(flowId === null && isRepeated(run, looked[at - 1] ?? from)) &&
       (flowId === null || run.flowId === flowId) &&
       (triggerKey === null || run.triggerKey === triggerKey),
   );
   const deliveries = yield* readBodies(port, wanted.slice(0, limit), bytes);
   const last = deliveries.length < wanted.length ? deliveries.at(-1) : looked.at(-1);
   return { consumer, deliveries, upTo: last === undefined ? from : { ...from, ...placeOf(last) } };
+}
+
+/** Runs of flows that share a slug are committed together, one behind the other: their delivery is sent on once. */
+function isRepeated(
+  { position, deliveryId }: Pick<RunPlace, 'position'> & { readonly deliveryId: string | null },
+  before: { readonly position: number; readonly deliveryId: string | null },
+): boolean {
+  return deliveryId === before.deliveryId && position - before.position <= 1;
 }
 
 function placeOf({ position, deliveryId }: { position: number; deliveryId: string | null }) {
