@@ -132,13 +132,15 @@ function bytesOf(
   const { timestamp: source } = text;
   if (source !== undefined && !Number.isFinite(readTimestamp(timestamp, source).ms)) return undefined;
   if (!URL_FORM.test(url)) return undefined;
-  const names = text.signs.flatMap((it) => (typeof it !== 'string' && it.part === 'header' ? [it.name] : []));
+  const namesOf = (kind: 'header' | 'query') =>
+    text.signs.flatMap((it) => (typeof it !== 'string' && it.part === kind ? [it.name] : []));
+  const parameters = new URLSearchParams(namesOf('query').map((name) => [name, query]));
   const payload = signedPayload(text, {
     delivery: deliveryOf({
       body: Buffer.from(body, 'latin1'),
-      headers: Object.fromEntries(names.map((name) => [name, header])),
+      headers: Object.fromEntries(namesOf('header').map((name) => [name, header])),
     }),
-    publicUrl: hasPart(text.signs, 'query') ? `https://a.example/in?q=${encodeURIComponent(query)}` : url,
+    publicUrl: hasPart(text.signs, 'query') ? `https://a.example/in?${parameters}` : url,
     sentQuery: url.slice('https://a.example/in'.length),
     timestamp,
     deliveryId: id,

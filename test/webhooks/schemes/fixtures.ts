@@ -97,12 +97,16 @@ export function ed25519Pair(byte: number): { publicKey: string; privateKey: stri
   return { publicKey: Buffer.from(x, 'base64url').toString('hex'), privateKey: seed.toString('hex') };
 }
 
-const ecdsaPairs = new Map<number, { readonly publicKey: KeyObject; readonly privateKey: KeyObject }>();
+const pairs = new Map<string, { readonly publicKey: KeyObject; readonly privateKey: KeyObject }>();
 
-/** Both halves of an ECDSA key in base64, the same ones for the same number. */
-function ecdsaPair(byte: number): { publicKey: string; privateKey: string } {
-  const pair = ecdsaPairs.get(byte) ?? generateKeyPairSync('ec', { namedCurve: 'P-256' });
-  ecdsaPairs.set(byte, pair);
+/** Both halves of a key in base64, the same ones for the same number. */
+function pairOf(kind: 'ecdsaP256' | 'rsaSha256', byte: number): { publicKey: string; privateKey: string } {
+  const pair =
+    pairs.get(`${kind} ${byte}`) ??
+    (kind === 'rsaSha256'
+      ? generateKeyPairSync('rsa', { modulusLength: 2048 })
+      : generateKeyPairSync('ec', { namedCurve: 'P-256' }));
+  pairs.set(`${kind} ${byte}`, pair);
   return {
     publicKey: pair.publicKey.export({ type: 'spki', format: 'der' }).toString('base64'),
     privateKey: pair.privateKey.export({ type: 'pkcs8', format: 'der' }).toString('base64'),
@@ -129,9 +133,12 @@ function nameFor({ name }: SignatureSpec, byte: number): string {
 
 /** Made of public bytes, in the form that the scheme gives its keys. */
 export function keyOf(spec: SignatureSpec, byte: number, is: 'publicKey' | 'privateKey'): string {
-  if (spec.algorithm === 'ed25519') return ed25519Pair(byte)[is];
-  if (spec.algorithm === 'ecdsaP256') return ecdsaPair(byte)[is];
+  if (spec.algorithm === 'ed25519') {
+    const hex = ed25519Pair(byte)[is];
+    return spec.keyEncoding === 'base64' ? Buffer.from(hex, 'hex').toString('base64') : hex;
+  }
   if (spec.certificate !== undefined) return nameFor(spec, byte);
+  if (spec.algorithm === 'ecdsaP256' || spec.algorithm === 'rsaSha256') return pairOf(spec.algorithm, byte)[is];
   switch (spec.keyEncoding) {
     case 'base64':
       return Buffer.alloc(32, byte).toString('base64');

@@ -35,12 +35,17 @@ const deliveryIds = fc.string({ unit: fc.constantFrom(...'abcdef0123456789-_'), 
 const instants = fc.integer({ min: 1e12, max: 9_999_999_999_999 });
 
 function keepsSomethingInBody(spec: SignatureSpec): boolean {
-  return spec.timestamp?.in === 'body';
+  return spec.timestamp?.in === 'body' || signsObject(spec);
+}
+
+function signsObject({ signs }: SignatureSpec): boolean {
+  return signs.some((it) => typeof it !== 'string' && it.part === 'body' && it.isJsonObject === true);
 }
 
 /** A form has no place for it. */
-function keepsSomethingInJson({ timestamp }: SignatureSpec): boolean {
-  return timestamp?.in === 'body' && timestamp.field.formField === undefined;
+function keepsSomethingInJson(spec: SignatureSpec): boolean {
+  const { timestamp } = spec;
+  return signsObject(spec) || (timestamp?.in === 'body' && timestamp.field.formField === undefined);
 }
 
 /** Those of a scheme that signs members of the body, with anything in the one that may hold anything. */
@@ -98,7 +103,7 @@ describe.each(SIGNABLE_SCHEMES)('$name', (spec) => {
       fc.asyncProperty(requests(spec), async (request) => {
         const verdict = await judgeSigned(spec, signDelivery(request));
         expect(verdict).toMatchObject({ passed: true, evidence: { isVerified: true, usedPreviousKey: false } });
-        const unitMs = spec.timestamp?.unit === 'seconds' ? 1000 : 1;
+        const unitMs = ['seconds', 'detect'].includes(spec.timestamp?.unit ?? '') ? 1000 : 1;
         const expected = spec.timestamp && Math.floor(request.timestampMs / unitMs) * unitMs;
         expect(verdict.evidence?.signedTimestamp?.ms).toBe(expected);
       }),
