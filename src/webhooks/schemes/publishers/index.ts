@@ -6,6 +6,7 @@ import { ROWS_C } from './c.ts';
 import { ROWS_D_TO_G } from './d-g.ts';
 import { ROWS_D_TO_L } from './d-l.ts';
 import { ROWS_H_TO_L } from './h-l.ts';
+import { ROWS_M_TO_N } from './m-n.ts';
 import { ROWS_M_TO_S } from './m-s.ts';
 import { type PublisherRow, publisherSpec } from './row.ts';
 import { ROWS_T_TO_Z } from './t-z.ts';
@@ -19,6 +20,7 @@ export const PUBLISHERS: readonly PublisherRow[] = [
   ...ROWS_H_TO_L,
   AMAZON_SNS,
   ...ROWS_D_TO_L,
+  ...ROWS_M_TO_N,
   ...ROWS_M_TO_S,
   ...ROWS_T_TO_Z,
 ].sort((one, other) => one.name.localeCompare(other.name, 'en'));
