@@ -8,6 +8,7 @@ import { ROWS_D_TO_L } from './d-l.ts';
 import { ROWS_H_TO_L } from './h-l.ts';
 import { ROWS_M_TO_N } from './m-n.ts';
 import { ROWS_M_TO_S } from './m-s.ts';
+import { ROWS_O_TO_R } from './o-r.ts';
 import { type PublisherRow, publisherSpec } from './row.ts';
 import { ROWS_T_TO_Z } from './t-z.ts';
 
@@ -22,6 +23,7 @@ export const PUBLISHERS: readonly PublisherRow[] = [
   ...ROWS_D_TO_L,
   ...ROWS_M_TO_N,
   ...ROWS_M_TO_S,
+  ...ROWS_O_TO_R,
   ...ROWS_T_TO_Z,
 ].sort((one, other) => one.name.localeCompare(other.name, 'en'));
 
