@@ -11,6 +11,7 @@ import { ROWS_M_TO_S } from './m-s.ts';
 import { ROWS_O_TO_R } from './o-r.ts';
 import { type PublisherRow, publisherSpec } from './row.ts';
 import { ROWS_S } from './s.ts';
+import { ROWS_T_TO_X } from './t-x.ts';
 import { ROWS_T_TO_Z } from './t-z.ts';
 
 /** Every publisher that the service knows, by the name of its scheme. */
@@ -26,6 +27,7 @@ export const PUBLISHERS: readonly PublisherRow[] = [
   ...ROWS_M_TO_S,
   ...ROWS_O_TO_R,
   ...ROWS_S,
+  ...ROWS_T_TO_X,
   ...ROWS_T_TO_Z,
 ].sort((one, other) => one.name.localeCompare(other.name, 'en'));
 
