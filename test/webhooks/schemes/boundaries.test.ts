@@ -134,7 +134,7 @@ function bytesOf(
   if (!URL_FORM.test(url)) return undefined;
   const namesOf = (kind: 'header' | 'query') =>
     text.signs.flatMap((it) => (typeof it !== 'string' && it.part === kind ? [it.name] : []));
-  const parameters = new URLSearchParams(namesOf('query').map((name) => [name, query]));
+  const parameters = new URLSearchParams(Object.fromEntries(namesOf('query').map((name) => [name, query])));
   const payload = signedPayload(text, {
     delivery: deliveryOf({
       body: Buffer.from(body, 'latin1'),

@@ -4,7 +4,6 @@ export const ROWS_M_TO_N: readonly PublisherRow[] = [
   {
     name: 'Mandrill',
     title: 'Mailchimp Transactional (Mandrill)',
-    aliases: ['MailchimpTransactional'],
     // A form of one field, which holds a list of events as JSON. The URL is signed byte for byte.
     header: 'X-Mandrill-Signature',
     signs: '{url}{form}',
@@ -85,7 +84,6 @@ export const ROWS_M_TO_N: readonly PublisherRow[] = [
   {
     name: 'MongoDbAtlas',
     title: 'MongoDB Atlas',
-    aliases: ['MongoDb'],
     // The alert keeps its id when it is acknowledged or closed.
     header: 'X-MMS-Signature',
     algorithm: 'sha1',

@@ -121,7 +121,6 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
   {
     name: 'PrometheusAlertmanager',
     title: 'Prometheus Alertmanager',
-    aliases: ['Alertmanager'],
     // Nothing is signed. A reminder has the body of the first notification, byte for byte.
     header: 'Authorization',
     form: 'Bearer {signature}',
@@ -129,7 +128,7 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
     algorithm: 'token',
     keyIsChosen: true,
     eventType: '{field:status}',
-    eventId: { none: 'groupKey is the same in every notification of a group' },
+    eventId: { none: 'a reminder has the body of the first notification, and so starts no run' },
     sample:
       '{"receiver":"sluice","status":"firing","alerts":[{"status":"firing","labels":{"alertname":"HighLatency","severity":"page","instance":"web-1"},"annotations":{"summary":"p99 above 2 s"},"startsAt":"2026-11-27T10:00:00.000Z","endsAt":"0001-01-01T00:00:00Z","generatorURL":"http://prometheus:9090/graph?g0.expr=…","fingerprint":"b1a7c0d90a1b2c3d"}],"groupLabels":{"alertname":"HighLatency"},"commonLabels":{"alertname":"HighLatency","severity":"page"},"commonAnnotations":{"summary":"p99 above 2 s"},"externalURL":"http://alertmanager:9093","version":"4","groupKey":"{}:{alertname=\\"HighLatency\\"}","truncatedAlerts":0}',
     clickPath: [
@@ -140,7 +139,6 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
       when: 'if the answer is 5xx or does not come, never after a 4xx',
       howOften: 'until the next interval of the group',
     },
-    note: 'A reminder of an alert that goes on has the same body, and so counts as a repetition: no run starts.',
     source: 'https://prometheus.io/docs/alerting/latest/configuration/#webhook_config, read 2026-11',
     certainty: 'documented',
   },
