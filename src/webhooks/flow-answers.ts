@@ -169,6 +169,11 @@ const HEADERS: ReadonlySet<string> = new Set(['content-type', 'content-language'
 const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
 
 /** The answer that the output of a step is, or why it is none. */
+/** Proxies take headers of a few kilobytes in all. */
+const MAX_HEADER = 1024;
+/** RFC 9110, sections 15.3.5 and 15.3.6. */
+const WITHOUT_BODY: ReadonlySet<number> = new Set([204, 205]);
+
 export function answerOf(output: unknown): Omit<WebhookAnswer, 'deliveryId'> | string {
   if (!isObject(output)) return 'it is no object with status, headers and body';
   const { status = 200, headers: given = {}, body } = output;
@@ -180,12 +185,15 @@ export function answerOf(output: unknown): Omit<WebhookAnswer, 'deliveryId'> | s
   for (const [name, value] of Object.entries(given)) {
     const key = name.toLowerCase();
     if (!HEADERS.has(key)) continue;
-    if (typeof value !== 'string' || !HEADER_VALUE.test(value)) return `its header ${key} is no text of one line`;
+    if (typeof value !== 'string' || value.length > MAX_HEADER || !HEADER_VALUE.test(value)) {
+      return `its header ${key} is no text of one line of at most ${MAX_HEADER} characters`;
+    }
     headers[key] = value;
   }
   const { 'content-type': type, ...others } = headers;
   const isText = typeof body === 'string' || body === undefined || body === null;
   const text = isText ? (body ?? '') : JSON.stringify(body);
+  if (WITHOUT_BODY.has(status) && text !== '') return `an answer with the status ${status} has no body`;
   const contentType = type ?? (isText ? 'text/plain; charset=utf-8' : JSON_TYPE);
   return { statusCode: status, contentType, body: String(text), headers: others };
 }

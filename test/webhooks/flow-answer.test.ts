@@ -239,6 +239,8 @@ describe('the output of a step', () => {
     [{ headers: [] }, 'its headers'],
     [{ headers: { 'content-type': 'a\r\nset-cookie: b' } }, 'no text of one line'],
     [{ headers: { 'content-type': 7 } }, 'no text of one line'],
+    [{ headers: { 'content-language': 'x'.repeat(1025) } }, 'of at most 1024 characters'],
+    [{ status: 205, body: 'lost' }, 'has no body'],
   ])('%j is no answer', (output, why) => {
     expect(answerOf(output)).toContain(why);
   });

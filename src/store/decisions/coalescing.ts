@@ -21,13 +21,14 @@ export interface Coalescing extends Arrival {
   readonly delivery: RunDeliveryRow;
 }
 
-/** An unverified delivery never shares a run with a verified one. */
+/** An unverified delivery never shares a run with a verified one, nor one with another whose turn is among other runs. */
 export function coalescingOf(
-  { flowId, triggerKey }: Pick<NewRun, 'flowId' | 'triggerKey'>,
+  { flowId, triggerKey, order }: Pick<NewRun, 'flowId' | 'triggerKey' | 'order'>,
   { key, isVerified, ...limits }: CoalesceClaim,
   { at, delivery }: { readonly at: number; readonly delivery: RunDeliveryRow },
 ): Coalescing {
-  const digest = digestOf(flowId, triggerKey, isVerified ? 'verified' : 'unverified', 'coalesce', key);
+  const lane = order === undefined ? [] : [order.key === null ? 'keyless' : `key ${order.key}`];
+  const digest = digestOf(flowId, triggerKey, isVerified ? 'verified' : 'unverified', 'coalesce', key, ...lane);
   const bytes = delivery.body.byteLength + Buffer.byteLength(delivery.headers);
   return { ...limits, digest, at, bytes, delivery };
 }

@@ -182,7 +182,7 @@ function callOf(sent: SentAcceptance, body: Uint8Array): AcceptCall {
     event,
     verifiedBy,
     isFiltered,
-    coalescing: coalesce && coalescingOf({ flowId, triggerKey }, coalesce, arrivalOf(run, delivery, body)),
+    coalescing: coalesce && coalescingOf({ flowId, triggerKey, order }, coalesce, arrivalOf(run, delivery, body)),
     groups: undefined,
     subFlows,
     pins,

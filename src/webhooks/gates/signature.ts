@@ -19,7 +19,7 @@ import type { SignatureSpec, SignatureVerifier, VerificationResult } from '../sc
 import { type KeySets, KeySetUnavailableError } from '../schemes/standards/key-sets.ts';
 import type { StandardKeys, StandardScheme } from '../schemes/standards/standard.ts';
 import { verifyStandard } from '../schemes/standards/verify.ts';
-import { readVerifyingKeys } from '../schemes/standards/verifying-keys.ts';
+import { isPublicKey, readVerifyingKeys } from '../schemes/standards/verifying-keys.ts';
 import { extract, type KeyPair, prepareVerification, verifyWithSpec } from '../schemes/verify.ts';
 import { AnswerTimeoutError, answerInTime, failureOf } from './operator-gate.ts';
 
@@ -119,9 +119,19 @@ function readKeys(
   if (keys.current === undefined) return undefined;
   const [current, previous] = keyFields(inputs);
   return {
-    current: readVerificationKey(spec, keys.current, current),
-    previous: keys.previous === undefined ? undefined : readVerificationKey(previousSpec, keys.previous, previous),
+    current: readSecret(spec, keys.current, current),
+    previous: keys.previous === undefined ? undefined : readSecret(previousSpec, keys.previous, previous),
   };
+}
+
+/** A public key is never taken for a secret: everyone who knows it could sign. */
+function readSecret(spec: SignatureSpec, text: string, field: string): SchemeKey {
+  const key = readVerificationKey(spec, text, field);
+  if (key.kind === 'hmac' && isPublicKey(text)) {
+    const message = `is a public key, which anyone may know; ${spec.name} takes the secret that the publisher signs with`;
+    throw new GateConfigurationError(field, message);
+  }
+  return key;
 }
 
 function urlReader({ webhookPublicUrl }: WebhookInputs, { publicUrl }: SignatureSettings): UrlReader {

@@ -43,6 +43,8 @@ export function customSpec(inputs: WebhookInputs, builders: PayloadBuilders): Si
     multiValue: form.multiValue,
     signs,
     timestamp: bounded(timestampOf(inputs, signs, form), signs, inputs),
+    // Else a body in which it is not found would pass, however old.
+    requiresTimestamp: inputs.webhookTimestampField === undefined ? undefined : true,
     keyEncoding: inputs.webhookKeyEncoding,
     source: 'the manifest',
   };

@@ -27,15 +27,23 @@ export function bodyReader(headers: Readonly<Record<string, string>>, body: Buff
   };
 }
 
+/** A member that no form has is read from JSON, whatever the content type says: hardly anyone signs that. */
 function openBody(headers: Readonly<Record<string, string>>, body: Buffer): BodyReader {
+  const readForm = openForm(headers, body);
+  let json: { readonly value: Json | undefined } | undefined;
+  return (field) => {
+    if (readForm !== undefined && field.formField !== undefined) return readForm(field);
+    json ??= { value: parseJson(body) };
+    return valueAt(json.value, field.path);
+  };
+}
+
+function openForm(headers: Readonly<Record<string, string>>, body: Buffer): BodyReader | undefined {
   const mediaType = mediaTypeOf(headers);
   if (mediaType === URL_ENCODED_FORM) return formReader(decodeForm(body));
-  if (mediaType === 'multipart/form-data') {
-    const boundary = boundaryOf(headerOf(headers, 'content-type') ?? '');
-    return formReader(boundary === undefined ? undefined : decodeMultipart(body, boundary));
-  }
-  const json = parseJson(body);
-  return ({ path }) => valueAt(json, path);
+  if (mediaType !== 'multipart/form-data') return undefined;
+  const boundary = boundaryOf(headerOf(headers, 'content-type') ?? '');
+  return formReader(boundary === undefined ? undefined : decodeMultipart(body, boundary));
 }
 
 function formReader(fields: readonly FormField[] = []): BodyReader {

@@ -55,6 +55,16 @@ const books = (store: Store) => store.countBooks({ since: T0, until: T0 + 60 * m
 
 export function coalescingSuite({ test }: StoreUnderTest): void {
   describe('deliveries of one key', () => {
+    test('share no run where their turns are among other runs', async (store) => {
+      const ordered = (n: number, key: string) => {
+        const given = coalescing(n);
+        return { ...given, run: { ...given.run, order: { key, problem: null, isVerified: true } } };
+      };
+      await store.accept(ordered(1, 'order 1'));
+      expect(await store.accept(ordered(2, 'order 2'))).toMatchObject({ kind: 'accepted', runId: id(1002) });
+      expect(await store.accept(ordered(3, 'order 1'))).toMatchObject(joined);
+    });
+
     test('share a run, which has all of them in the order of their arrival', async (store) => {
       expect(await store.accept(coalescing(1))).toEqual({ kind: 'accepted', runId: id(1001), isReplay: false });
       expect(await deliveriesOf(store, id(1001))).toEqual(['{"n":1}']);

@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto';
+import { createHmac, generateKeyPairSync } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
@@ -42,6 +42,37 @@ describe('a trigger has no signature gate', () => {
   it.each([undefined, '', 'GitHubb', 'none'])('when its scheme is %j', (webhookSignatureScheme) => {
     const inputs = { webhookSignatureScheme, webhookHmacKey: KEY };
     expect(signatureGate.prepare(triggerOf(inputs, { current: KEY }), settingsOf())).toBeUndefined();
+  });
+});
+
+describe('a public key is no secret', () => {
+  const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const pem = publicKey.export({ type: 'spki', format: 'pem' }).toString();
+  const jwk = JSON.stringify(publicKey.export({ format: 'jwk' }));
+  const der = publicKey.export({ type: 'spki', format: 'der' });
+  it.each([
+    ['PEM', pem],
+    ['PEM in base64', Buffer.from(pem).toString('base64')],
+    ['a JSON Web Key', jwk],
+    ['a JSON Web Key in hex', Buffer.from(jwk).toString('hex')],
+    ['SPKI', der.toString('base64')],
+    ['a key of SSH', 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI a@b'],
+    ['a key of Standard Webhooks', 'whpk_AAAA'],
+  ])('%s', (_form, current) => {
+    for (const webhookSignatureScheme of ['Generic', 'Slack']) {
+      const prepare = () => signatureGate.prepare(triggerOf({ webhookSignatureScheme }, { current }), settingsOf());
+      expect(prepare).toThrow('is a public key');
+    }
+  });
+
+  it.each([
+    ['hex', 'a'.repeat(64)],
+    ['base64 of JSON', Buffer.from('{"secret":"of some other kind of publisher"}').toString('base64')],
+    ['a list', '["a","b"]'],
+    ['whsec', `whsec_${Buffer.alloc(32, 7).toString('base64')}`],
+  ])('but a secret is: %s', (_form, current) => {
+    const inputs = { webhookSignatureScheme: 'Slack' };
+    expect(signatureGate.prepare(triggerOf(inputs, { current }), settingsOf())).toBeDefined();
   });
 });
 

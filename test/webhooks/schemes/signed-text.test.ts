@@ -205,6 +205,22 @@ it('knows the time of a body that is signed, and that of a member that is', asyn
   expect(await verdict(member, delivery({ 'X-Sig': hex(`1700000000123.${body}`) }, { body }))).toMatchObject(time);
 });
 
+it('reads that time whatever the unsigned content type says, and refuses a body without it', async () => {
+  const fields: WebhookInputs = { webhookTimestampField: 'ts', webhookTimestampUnit: 'seconds' };
+  const body = '{"ts":1700000000,"pay":1}';
+  for (const type of ['application/json', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=b']) {
+    const sent = delivery({ 'X-Sig': hex(body), 'Content-Type': type }, { body });
+    expect(await verdict(fields, sent), type).toMatchObject({
+      passed: true,
+      evidence: { signedTimestamp: { ms: 1_700_000_000_000 } },
+    });
+  }
+  const none = '{"pay":1}';
+  expect(await verdict(fields, delivery({ 'X-Sig': hex(none) }, { body: none }))).toMatchObject({
+    reason: 'timestamp_missing',
+  });
+});
+
 describe('what is signed and is not there', () => {
   it.each<[string, WebhookInputs, object, string]>([
     ['header', { webhookSignedPayload: '{header:x-ts}.{body}' }, {}, 'signature_malformed'],

@@ -1,5 +1,5 @@
-import type { PublisherRow } from './row.ts';
 import { part } from '../spec.ts';
+import type { PublisherRow } from './row.ts';
 
 export const ROWS_H_TO_L: readonly PublisherRow[] = [
   {

@@ -32,10 +32,15 @@ export interface BaseInput {
 
 /** The bytes that are signed: RFC 9421, section 2.5. Throws `ComponentError`. */
 export function signatureBase(components: readonly Component[], { input, fields, request }: BaseInput): Buffer {
-  const lines = components.map((component) => `${component.id}: ${componentValue(component, fields, request)}`);
+  const lines = linesOf(components, { fields, request });
   const last = `"@signature-params": ${fields.serializeInnerList(input)}`;
   // Each character of a header is one byte, as it was on the wire.
   return Buffer.from([...lines, last].join('\n'), 'latin1');
+}
+
+/** What components are in a message, as they are signed. Throws `ComponentError`. */
+export function linesOf(components: readonly Component[], { fields, request }: Omit<BaseInput, 'input'>): string[] {
+  return components.map((component) => `${component.id}: ${componentValue(component, fields, request)}`);
 }
 
 /** What a component is in a message: RFC 9421, section 2. */

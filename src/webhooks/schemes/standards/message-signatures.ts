@@ -4,7 +4,14 @@ import type { Reason } from '../../../model/delivery.ts';
 import type { SignedTimestamp } from '../../gate.ts';
 import { headerOf } from '../values.ts';
 import type { Verification } from '../verify.ts';
-import { type BaseInput, type Component, ComponentError, type Fields, signatureBase } from './message-components.ts';
+import {
+  type BaseInput,
+  type Component,
+  ComponentError,
+  type Fields,
+  linesOf,
+  signatureBase,
+} from './message-components.ts';
 import type { MessageRule, StandardRequest } from './standard.ts';
 import type { VerifyingKey } from './verifying-keys.ts';
 
@@ -70,13 +77,16 @@ export async function verifyMessage(rule: MessageRule, request: StandardRequest)
   }
   const labels = [...inputs.keys()].filter((label) => signatures.has(label));
   if (labels.length === 0) return refused('signature_malformed', 'no signature has an input of its name');
-  let first: Refusal | undefined;
+  const results: Verification[] = [];
   for (const label of labels.slice(0, MAX_SIGNATURES)) {
-    const result = await verifyOne([inputs.get(label), signatures.get(label)], { fields, rule, request });
-    if (result.isVerified) return result;
-    first ??= result;
+    results.push(await verifyOne([inputs.get(label), signatures.get(label)], { fields, rule, request }));
   }
-  return first ?? refused('signature_malformed', 'there is no signature');
+  const [verified, ...others] = results.filter(({ isVerified }) => isVerified);
+  // Each alone would be a message of its own.
+  if (others.some(({ timestamp }) => timestamp?.text !== verified?.timestamp?.text)) {
+    return refused('signature_malformed', 'its signatures were made at different times');
+  }
+  return verified ?? results[0] ?? refused('signature_malformed', 'there is no signature');
 }
 
 function dictionaryIn({ parseDictionary }: Fields, text: string) {
@@ -126,10 +136,25 @@ async function verifyOne(
   return {
     isVerified: true,
     usedPreviousKey: !isCurrent,
-    signedBytesSha256: createHash('sha256').update(base).digest('hex'),
+    signedBytesSha256: nonceOf({ fields, rule, request }, timestamp?.text),
     verifiedHeaders: undefined,
     timestamp,
   };
+}
+
+/**
+ * What tells a message from a replay of it: the components that every signature has to cover, the body and the time. The rest
+ * differs between the signatures of one message, of which a sender may leave some out.
+ */
+function nonceOf({ fields, rule, request }: Verifying, created = ''): string {
+  const components = rule.components.flatMap((component): Component[] => {
+    const [name = '', ...parameters] = component.split(';');
+    const id = [`"${name}"`, ...parameters].join(';');
+    return name === 'content-digest' ? [] : [{ name, own: fields.parseItem(id)[1], id }];
+  });
+  const digest = createHash('sha256');
+  for (const line of linesOf(components, { fields, request })) digest.update(`${line}\n`, 'latin1');
+  return digest.update(`${created}\n`).update(request.delivery.body).digest('hex');
 }
 
 /** What makes a signature count for nothing, whoever made it. */

@@ -1,4 +1,11 @@
-import { createPrivateKey, createPublicKey, createSecretKey, type JsonWebKey, type KeyObject } from 'node:crypto';
+import {
+  createPrivateKey,
+  createPublicKey,
+  createSecretKey,
+  type JsonWebKey,
+  type KeyObject,
+  X509Certificate,
+} from 'node:crypto';
 import type { Json, JsonObject } from '../../../model/json.ts';
 import { GateConfigurationError } from '../../gate.ts';
 import { refuseWeakPoint } from '../scheme-keys.ts';
@@ -24,17 +31,51 @@ interface KeyPlace {
  * The keys that a text holds: a secret, or the public keys of a PEM, of an SPKI or of JSON Web Keys. What is a public key in any
  * usual form is never taken for a secret, with which everyone who knows it could sign.
  */
-export function readVerifyingKeys(text: string, place: KeyPlace): readonly VerifyingKey[] {
+export function readVerifyingKeys(given: string, place: KeyPlace): readonly VerifyingKey[] {
+  const text = unwrapped(given);
   const json = text.trimStart().startsWith('{') ? parseJson(Buffer.from(text)) : undefined;
   if (isObject(json)) return readJsonWebKeys(json, place);
   const pem = pemIn(text);
   if (pem !== undefined) return [readPem(pem, place)];
   const der = derIn(text);
   if (der !== undefined) return [checked(classify(der), place)];
-  if (/^(?:ssh-|ecdsa-sha2-)/.test(text.trim())) {
+  if (SSH.test(text)) {
     throw new GateConfigurationError(place.field, 'is an SSH public key; write it as PEM (BEGIN PUBLIC KEY)');
   }
-  return [{ kind: 'secret', key: createSecretKey(Buffer.from(text)) }];
+  return [{ kind: 'secret', key: createSecretKey(Buffer.from(given)) }];
+}
+
+/** Whether a text is a public key in any usual form: as a secret, everyone who knows it could sign. */
+export function isPublicKey(given: string): boolean {
+  const text = unwrapped(given);
+  if (SSH.test(text) || text.startsWith('whpk_')) return true;
+  if (text.includes('-----BEGIN')) return !/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text);
+  const json = text.startsWith('{') ? parseJson(Buffer.from(text)) : undefined;
+  if (isObject(json)) {
+    const keys = Array.isArray(json.keys) ? json.keys : [json];
+    return keys.some((jwk) => isObject(jwk) && typeof jwk.kty === 'string' && jwk.kty !== 'oct' && jwk.d === undefined);
+  }
+  return derIn(text)?.type === 'public';
+}
+
+const SSH = /^(?:ssh-|ecdsa-sha2-|AAAA[BC]3NzaC1|AAAAE2VjZHNhLXNoYTIt|---- BEGIN SSH2)/;
+
+/** Layers that a text of variables may have: quotation marks, a list of one, line breaks as two characters, base64 or hex. */
+function unwrapped(text: string, layers = 4): string {
+  const trimmed = text.trim().replace(/^\uFEFF/, '');
+  if (layers === 0) return trimmed;
+  const json = /^["[]/.test(trimmed) ? parseJson(Buffer.from(trimmed)) : undefined;
+  if (typeof json === 'string') return unwrapped(json, layers - 1);
+  if (Array.isArray(json) && json.length > 0) return unwrapped(JSON.stringify({ keys: json }), layers - 1);
+  if (trimmed.includes('\\n')) return unwrapped(trimmed.replaceAll('\\n', '\n'), layers - 1);
+  if (trimmed.startsWith('{') || trimmed.includes('-----BEGIN')) return trimmed;
+  const bare = trimmed.replace(/\s/g, '');
+  for (const encoding of ['hex', 'base64', 'base64url'] as const) {
+    const inner = decodeExactly(bare, encoding)?.toString('latin1');
+    // Text within text: what DER is stays as it is.
+    if (inner !== undefined && /^[\x20-\x7e\s]{32,}$/.test(inner)) return unwrapped(inner, layers - 1);
+  }
+  return bare === '' || derIn(bare) === undefined ? trimmed : bare;
 }
 
 /** The secret that a text is; undefined for a public key. */
@@ -122,7 +163,8 @@ function derIn(text: string): KeyObject | undefined {
         ? undefined
         : (attempt(() => createPrivateKey({ key, format: 'der', type: 'pkcs8' })) ??
           attempt(() => createPublicKey({ key, format: 'der', type: 'spki' })) ??
-          attempt(() => createPublicKey({ key, format: 'der', type: 'pkcs1' })));
+          attempt(() => createPublicKey({ key, format: 'der', type: 'pkcs1' })) ??
+          attempt(() => new X509Certificate(key).publicKey));
     if (read !== undefined) return read;
   }
   return undefined;

@@ -211,6 +211,16 @@ describe('a public key', () => {
     ['PKCS #1 as PEM', rsa.publicKey.export({ type: 'pkcs1', format: 'pem' }).toString()],
     ['a JSON Web Key', JSON.stringify(jwk(rsa.publicKey))],
     ['a key set', JSON.stringify({ keys: [jwk(rsa.publicKey)] })],
+    ['a list of JSON Web Keys', JSON.stringify([jwk(rsa.publicKey)])],
+    ['a JSON Web Key in base64', Buffer.from(JSON.stringify(jwk(rsa.publicKey))).toString('base64')],
+    ['a JSON Web Key as a JSON text', JSON.stringify(JSON.stringify(jwk(rsa.publicKey)))],
+    ['PEM in hex', Buffer.from(pem(rsa.publicKey)).toString('hex')],
+    ['PEM with its line ends written out', pem(rsa.publicKey).replaceAll('\n', '\\n')],
+    ['PEM without its first and last line', pem(rsa.publicKey).split('\n').slice(1, -2).join('\\n')],
+    [
+      'SPKI in base64 twice',
+      Buffer.from(rsa.publicKey.export({ type: 'spki', format: 'der' }).toString('base64')).toString('base64'),
+    ],
   ];
   it.each(forms)('is never a secret: %s', async (_form, key) => {
     const right = token({ alg: 'RS256' }, CLAIMS, (input) => sign('sha256', input, rsa.privateKey));
@@ -232,9 +242,9 @@ describe('a public key', () => {
     ['JSON that is no key', '{"a":1}', 'no JSON Web Key'],
     ['an empty set', '{"keys":[]}', 'without a public key'],
     ['a key of SSH', 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI a@b', 'is an SSH public key'],
+    ['a key of SSH without its kind', 'AAAAC3NzaC1lZDI1NTE5AAAAI', 'is an SSH public key'],
     ['a certificate', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----', 'is a certificate'],
     ['PEM that is cut', pem(rsa.publicKey).slice(0, 100), 'is PEM, but no public key'],
-    ['PEM with its line ends written out', pem(p256.publicKey).replaceAll('\n', '\\n'), 'is PEM, but no public key'],
     ['a short RSA key', pem(generateKeyPairSync('rsa', { modulusLength: 1024 }).publicKey), 'RSA key of 1024 bits'],
     [
       'a key of another curve',
