@@ -296,7 +296,7 @@ newest.
   (\`timeoutSeconds\`) begins when it starts. A run that you cancel while it waits takes its deliveries with it.
 - Duplicates and filtered deliveries join nothing. What you redeliver has a run of its own, and so has a delivery whose key is missing, empty,
   or neither a text nor a number: its record says why (outcome \`unevaluated\`), and so does the attention list (\`expression_failed\`).
-- Verified and unverified deliveries never share a run, whatever the mode.
+- Verified and unverified deliveries never share a run, whatever the mode. Nor do deliveries with different keys of \`serialize\`.
 - Deliveries that are held share runs as they would have, and start together. A re-run has all deliveries of its source.
 - A run is found by the [search keys](#search-keys) of its first delivery; each delivery has its own, and leads to the run.
 
