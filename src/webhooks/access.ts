@@ -582,6 +582,7 @@ function admitsForm(outer: SignatureWay['by'], way: SignatureWay['by']): boolean
   if (some === undefined || !isDeepStrictEqual(rest, other)) return false;
   const isSplitAlike =
     all.delimiter === some.delimiter &&
+    all.setDelimiter === some.setDelimiter &&
     all.keyValueSeparator === some.keyValueSeparator &&
     all.isTrimmed === some.isTrimmed;
   return isSplitAlike && some.valueKeys.every((key) => all.valueKeys.includes(key));

@@ -8,6 +8,7 @@ import { storedText } from '../database.ts';
 import { keepSpans } from '../spans.ts';
 import {
   bodyFor,
+  contentTypeFor,
   KEYS,
   keyOf,
   OTHER_SIGNING_KEYS,
@@ -54,7 +55,7 @@ function sign(spec: SignatureSpec, key: string): SignedDelivery {
     url: PUBLIC_URL,
     timestampMs: NOW,
     deliveryId: 'msg_1',
-    contentType: 'application/json',
+    contentType: contentTypeFor(spec),
     body: bodyFor(spec, '{"a":1}'),
   });
 }
@@ -68,7 +69,7 @@ function spellings(digest: Buffer): string[] {
 
 function digestOf(spec: SignatureSpec, { headers, body }: SignedDelivery): Buffer {
   const name = spec.headers[0]?.signature;
-  const inBody = /[sS]ignature":"([^"]+)"[\]}]+$/.exec(body.toString())?.[1] ?? '';
+  const inBody = /[sS]ignature(?:":"|=)([^"]+)(?:"[\]}]+)?$/.exec(body.toString())?.[1] ?? '';
   const text = name === undefined ? inBody : (headers[name] ?? '');
   // What must not be told is the token itself.
   if (spec.algorithm === 'token') return Buffer.from(text);

@@ -82,7 +82,8 @@ const PLACES = [SIGNATURE, 'timestamp', '*'];
 
 /**
  * How a header carries signatures, such as `sha256={signature}` or `t={timestamp},v1={signature},...`: three dots say that any
- * number of the segment in front of them may follow. Segments have keys, or are told by their places; `{*}` is one that is not read.
+ * number of the segment in front of them may follow or, where another text than between segments is in front of the dots, of all
+ * of them. Segments have keys, or are told by their places; `{*}` is one that is not read.
  */
 export function parseForm(text: string): HeaderForm {
   const tokens = tokensOf(text);
@@ -130,11 +131,10 @@ function listForm(
   { gaps, end, isRepeated }: { gaps: readonly string[]; end: string; isRepeated: boolean },
 ): HeaderForm {
   const starts = gaps.map((gap) => SEGMENT_START.exec(gap)?.groups ?? {});
-  const [headerValuePrefix = '', ...delimiters] = [
-    ...starts.map(({ rest = '' }) => rest),
-    ...(isRepeated ? [end] : []),
-  ];
-  const [delimiter = '', ...others] = new Set(delimiters);
+  const [headerValuePrefix = '', ...between] = starts.map(({ rest = '' }) => rest);
+  const [delimiter = isRepeated ? end : '', ...others] = new Set(between);
+  const setDelimiter = isRepeated && end !== delimiter ? end : undefined;
+  if (setDelimiter === '') throw new NotationError('has no delimiter in front of ...');
   if (delimiter === '' || others.length > 0) throw new NotationError('has no one delimiter between its segments');
   if (headerValuePrefix !== '' && !headerValuePrefix.endsWith(' ')) {
     throw new NotationError(
@@ -156,6 +156,7 @@ function listForm(
     multiValue: {
       delimiter,
       keyValueSeparator,
+      ...(setDelimiter !== undefined && { setDelimiter }),
       valueKeys,
       acceptsMultiple: isRepeated || valueKeys.length > 1,
       isTrimmed: delimiter.trim() !== '' && delimiter.trim() !== delimiter,

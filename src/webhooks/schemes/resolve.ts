@@ -282,7 +282,8 @@ function checkSpec(spec: SignatureSpec): void {
       if (name !== undefined) checkHeaderName(spec.name, 'headers', name);
     }
   }
-  if (spec.multiValue?.delimiter === '' || spec.multiValue?.keyValueSeparator === '') {
+  const { delimiter, keyValueSeparator, setDelimiter } = spec.multiValue ?? {};
+  if ([delimiter, keyValueSeparator, setDelimiter].includes('')) {
     throw new TypeError(`${place}: a delimiter of multiValue is empty`);
   }
   // A digest of nothing would be the same for all deliveries, and a token in front of what is signed proves nothing of it.

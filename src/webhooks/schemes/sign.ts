@@ -83,12 +83,11 @@ export function signDelivery(request: SigningRequest): SignedDelivery {
   const timestamp = timestampText(request.timestampMs, spec.timestamp?.unit ?? 'seconds');
   if (family?.timestamp !== undefined) headers[family.timestamp] = timestamp;
   if (family?.deliveryId !== undefined) headers[family.deliveryId] = request.deliveryId;
-  if (family !== undefined) headers[family.signature] = headerLine(spec, key, { signature, timestamp });
+  const line = signatureLine(spec, key, { signature, timestamp });
+  if (family !== undefined) headers[family.signature] = line;
   const signatureField = spec.signatureFields?.[0];
   const body =
-    signatureField === undefined
-      ? unsigned
-      : withField(unsigned, contentType, { field: signatureField, text: signature });
+    signatureField === undefined ? unsigned : withField(unsigned, contentType, { field: signatureField, text: line });
   return { headers, body, url };
 }
 
@@ -185,7 +184,7 @@ function sign(algorithm: Exclude<SpecAlgorithm, 'token'>, { key }: SchemeKey, by
   return signAsymmetric(KEY_PAIRS[algorithm].hash, Buffer.concat(bytes), key);
 }
 
-function headerLine(
+function signatureLine(
   spec: SignatureSpec,
   key: SchemeKey,
   { signature, timestamp }: { signature: string; timestamp: string },

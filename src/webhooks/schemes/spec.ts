@@ -164,6 +164,8 @@ export interface MultiValue {
   readonly delimiter: string;
   /** Between a segment's key and its value. Absent where segments have no keys: then their places, from 0 on, are what they are called. */
   readonly keyValueSeparator?: string | undefined;
+  /** Between lists of such segments, where several may come; those with another timestamp than the first do not count. */
+  readonly setDelimiter?: string | undefined;
   /** Keys of segments that carry signatures; the first is what the signer sends. */
   readonly valueKeys: readonly string[];
   /** Whether every matching segment is a candidate, or only the first. Of segments without keys all behind the last place are. */

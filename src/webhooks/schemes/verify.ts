@@ -248,13 +248,11 @@ export function extract(given: SignatureSpec, delivery: Delivery): Extraction {
   const readField = bodyReader(delivery.headers, delivery.body);
   const spec = formOfRequest(given, delivery, readField);
   const family = familyOf(spec, delivery);
-  const lines = family === undefined ? [] : signatureLines(family, delivery);
+  const lines = family === undefined ? signatureFields(spec, readField) : signatureLines(family, delivery);
   const segments = segmentsOf(spec, lines[0]);
-  const signature =
-    family === undefined ? signatureInBody(spec, readField) : signatureInHeaders(spec, family, { lines, segments });
   return {
     spec,
-    signature,
+    signature: signatureIn(spec, family, { lines, segments }),
     timestamp: timestampOf(spec.timestamp, { delivery, family, segments, readField }),
     deliveryId: family?.deliveryId === undefined ? undefined : headerOf(delivery.headers, family.deliveryId),
     readField,
@@ -307,9 +305,19 @@ function segmentsOf(spec: SignatureSpec, line: string | undefined): readonly Seg
   const value = line === undefined ? undefined : withoutLinePrefix(spec, line);
   const { multiValue } = spec;
   if (multiValue === undefined || value === undefined) return undefined;
-  const { delimiter, keyValueSeparator, isTrimmed = false } = multiValue;
-  const parts = value.split((isTrimmed && delimiter.trim()) || delimiter, MAX_SEGMENTS + 1);
-  if (parts.length > MAX_SEGMENTS) return undefined;
+  const { delimiter, isTrimmed = false, setDelimiter } = multiValue;
+  const texts = setDelimiter === undefined ? [value] : value.split(setDelimiter, MAX_SEGMENTS + 1);
+  const parts = texts.map((text) => text.split((isTrimmed && delimiter.trim()) || delimiter, MAX_SEGMENTS + 1));
+  if (parts.flat().length > MAX_SEGMENTS) return undefined;
+  const sets = parts.map((set) => segmentsOfSet(multiValue, set));
+  const timeKey = spec.timestamp?.in === 'signature' ? spec.timestamp.valueKey : undefined;
+  const timeOf = (set: readonly Segment[] = []) => set.find(({ key }) => key === timeKey)?.value;
+  // One delivery has one time; what was signed at another one does not count.
+  return sets.filter((set) => timeOf(set) === timeOf(sets[0])).flat();
+}
+
+function segmentsOfSet(multiValue: MultiValue, parts: readonly string[]): readonly Segment[] {
+  const { keyValueSeparator, isTrimmed = false } = multiValue;
   const bare = (text: string) => (isTrimmed ? text.trim() : text);
   if (keyValueSeparator === undefined) {
     return parts.map((part, at) => ({ key: placeOf(at, multiValue), value: bare(part) }));
@@ -333,26 +341,31 @@ function withoutLinePrefix(spec: SignatureSpec, line: string): string | undefine
   return line.slice(prefix.length);
 }
 
-function signatureInHeaders(
+/** In the headers of the family, or in the body where there is none. */
+function signatureIn(
   spec: SignatureSpec,
-  family: HeaderFamily,
+  family: HeaderFamily | undefined,
   { lines, segments }: { lines: readonly string[]; segments: readonly Segment[] | undefined },
 ): FoundSignature {
   const [line] = lines;
-  if (line === undefined) return { kind: 'missing', detail: `header ${family.signature} is absent` };
+  if (line === undefined) {
+    const detail = family === undefined ? 'the body holds no signature' : `header ${family.signature} is absent`;
+    return { kind: 'missing', detail };
+  }
+  const place = family === undefined ? 'the signature in the body' : `header ${family.signature}`;
   const value = withoutLinePrefix(spec, line);
   if (value === undefined) {
-    return { kind: 'malformed', detail: `header ${family.signature} does not start with "${spec.headerValuePrefix}"` };
+    return { kind: 'malformed', detail: `${place} does not start with "${spec.headerValuePrefix}"` };
   }
   if (spec.multiValue === undefined) {
     const values = lines.map((each) => withoutLinePrefix(spec, each)).filter((it) => it !== undefined);
     return { kind: 'found', texts: values.map((text) => ({ text, isEd25519: false })) };
   }
-  if (segments === undefined) return { kind: 'malformed', detail: `header ${family.signature} has too many segments` };
+  if (segments === undefined) return { kind: 'malformed', detail: `${place} has too many segments` };
   const texts = candidateTexts(spec, spec.multiValue, segments);
   if (texts.length > 0) return { kind: 'found', texts };
   const keys = spec.multiValue.valueKeys.map((key) => `"${key}"`).join(' or ');
-  return { kind: 'malformed', detail: `header ${family.signature} has no segment ${keys}` };
+  return { kind: 'malformed', detail: `${place} has no segment ${keys}` };
 }
 
 function candidateTexts(spec: SignatureSpec, multiValue: MultiValue, segments: readonly Segment[]): CandidateText[] {
@@ -363,12 +376,8 @@ function candidateTexts(spec: SignatureSpec, multiValue: MultiValue, segments: r
   return multiValue.acceptsMultiple ? texts : texts.slice(0, 1);
 }
 
-function signatureInBody(spec: SignatureSpec, readField: BodyReader): FoundSignature {
-  const found = (spec.signatureFields ?? [])
-    .map((field) => textOf(readField(field)))
-    .filter((text) => text !== undefined);
-  if (found.length === 0) return { kind: 'missing', detail: 'the body holds no signature' };
-  return { kind: 'found', texts: found.map((text) => ({ text, isEd25519: false })) };
+function signatureFields({ signatureFields: fields = [] }: SignatureSpec, readField: BodyReader): string[] {
+  return fields.map((field) => textOf(readField(field))).filter((text) => text !== undefined);
 }
 
 function timestampOf(source: TimestampSource | undefined, places: Places): SignedTimestamp | undefined {

@@ -121,6 +121,11 @@ export function bodyFor({ signs, sample }: SignatureSpec, any: string): Buffer {
   return Buffer.from(signsMembers(signs) ? (sample?.body ?? '') : any);
 }
 
+/** What such a body is sent as. */
+export function contentTypeFor({ signs, sample }: SignatureSpec): string {
+  return (signsMembers(signs) ? sample?.contentType : undefined) ?? 'application/json';
+}
+
 /** Whether what is signed are members that the body has to hold already. */
 export function signsMembers(signs: SignatureSpec['signs']): boolean {
   return signs.some((it) => typeof it !== 'string' && it.part === 'field' && it.isToken !== true);

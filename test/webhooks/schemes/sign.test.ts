@@ -8,6 +8,7 @@ import type { SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
 import {
   bodyFor,
   builtIn,
+  contentTypeFor,
   deliveryOf,
   judge,
   KEYS,
@@ -60,7 +61,7 @@ function requests(spec: SignatureSpec): fc.Arbitrary<SigningRequest> {
   const isOfFields = signsMembers(spec.signs);
   const bodies = fc.oneof(
     ...(isOfFields
-      ? [fc.record({ body: bodiesWithFields(spec), contentType: fc.constant(JSON_TYPE) })]
+      ? [fc.record({ body: bodiesWithFields(spec), contentType: fc.constant(contentTypeFor(spec)) })]
       : contents(spec)),
   );
   return fc.record({ content: bodies, timestampMs: instants, deliveryId: deliveryIds }).map(({ content, ...rest }) => ({
@@ -94,7 +95,7 @@ function otherDigit(text: string, fromEnd: number): string {
 /** The same in a body that ends with it. */
 function otherDigitIn(body: string, fromEnd: number): string {
   const [end = ''] = /"[\]}]+$/.exec(body) ?? [];
-  return `${otherDigit(body.slice(0, -end.length), fromEnd)}${end}`;
+  return `${otherDigit(body.slice(0, body.length - end.length), fromEnd)}${end}`;
 }
 
 describe.each(SIGNABLE_SCHEMES)('$name', (spec) => {
@@ -179,7 +180,7 @@ function signingRequest(spec: SignatureSpec): SigningRequest {
     url: URL_SIGNED,
     timestampMs: NOW,
     deliveryId: 'msg_1',
-    contentType: JSON_TYPE,
+    contentType: contentTypeFor(spec),
   };
 }
 

@@ -78,6 +78,11 @@ describe('the form of a header, as text', () => {
     ['{timestamp},{signature}', { ...list(',', undefined, ['1']), timestampKey: '0' }],
     ['{*}|{signature}', list('|', undefined, ['1'])],
     ['{signature},...', list(',', undefined, ['0'], many)],
+    ['{*}|{signature}&...', list('|', undefined, ['1'], { ...many, setDelimiter: '&' })],
+    [
+      't={timestamp},v1={signature} ...',
+      { ...list(',', '=', ['v1'], { ...many, setDelimiter: ' ' }), timestampKey: 't' },
+    ],
     ['v1={signature},v2={signature}', list(',', '=', ['v1', 'v2'], many)],
     [
       'Signature t={timestamp},v1={signature}',
@@ -96,6 +101,7 @@ describe('the form of a header, as text', () => {
     't={timestamp},{signature}',
     't={timestamp},t2={timestamp},v1={signature}',
     '{signature},{timestamp},...',
+    't={timestamp},v1={signature}...',
     'v1={signature}, and more',
   ])('refuses %s', (text) => {
     expect(() => parseForm(text)).toThrow(NotationError);
@@ -128,6 +134,11 @@ const FORMS: Record<string, { fields: WebhookInputs; headers: Record<string, str
       fields: { webhookSignatureForm: '{signature},...' },
       headers: { 'X-Sig': `${hex('other')},${hex(BODY)}` },
       wrong: { 'X-Sig': `${hex('other')},${hex('another')}` },
+    },
+    'lists behind one another': {
+      fields: { webhookSignatureForm: 't={timestamp},v1={signature} ...', webhookSignedPayload: '{timestamp}.{body}' },
+      headers: { 'X-Sig': `t=${SECONDS},v1=${hex('other')} t=${SECONDS},v1=${hex(`${SECONDS}.${BODY}`)}` },
+      wrong: { 'X-Sig': `t=${SECONDS},v1=${hex('other')} t=1,v1=${hex(`${SECONDS}.${BODY}`)}` },
     },
     'a list by places': {
       fields: { webhookSignatureForm: '{timestamp},{signature}', webhookSignedPayload: '{timestamp}{body}' },

@@ -1,3 +1,4 @@
+import { URL_ENCODED_FORM } from '../../../model/form.ts';
 import type { PublisherRow } from './row.ts';
 
 export const ROWS_A_TO_B: readonly PublisherRow[] = [
@@ -222,6 +223,34 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
     source:
       'https://help.bolt.com/developers/webhooks/hook-verification/ and https://help.bolt.com/gaming/guide/bolt-webhooks/validate-authenticity, read 2026-11',
     certainty: 'documented',
+  },
+  {
+    name: 'Braintree',
+    // The public key in front of the bar chooses the key pair; the base64 of an XML document is signed as it is. SHA-1 is the only
+    // algorithm. The challenge of its old API is not answered: it signs what the sender chooses.
+    header: '{field:bt_signature}',
+    form: '{*}|{signature}&...',
+    signs: '{field:bt_payload}',
+    algorithm: 'sha1',
+    keyEncoding: 'hex',
+    eventType: { none: 'it is in the XML of bt_payload' },
+    eventId: { none: 'a notification has none' },
+    sample:
+      'bt_payload=PG5vdGlmaWNhdGlvbj48dGltZXN0YW1wIHR5cGU9ImRhdGV0aW1lIj4yMDI2LTExLTI3VDEwOjAwOjAwWjwvdGltZXN0YW1wPjxraW5kPmNoZWNrPC9raW5kPjxzdWJqZWN0PjxjaGVjayB0eXBlPSJib29sZWFuIj50cnVlPC9jaGVjaz48L3N1YmplY3Q%2BPC9ub3RpZmljYXRpb24%2B',
+    sampleType: URL_ENCODED_FORM,
+    clickPath: [
+      'Open **API** under the gear, and copy the **Private Key** from **API keys**.',
+      'Make the key from it: `printf %s "$PRIVATE_KEY" | sha1sum`, the 40 hex digits alone.',
+      'Open **Webhooks**, press **Create new webhook**, enter `{URL}` and tick the notifications.',
+    ],
+    keyIs: 'the SHA-1 of the **Private Key**, in hex',
+    retries: {
+      when: 'if no 2xx comes within 30 seconds',
+      howOften: 'each hour, for up to 24 hours in production and 3 in the sandbox',
+    },
+    note: 'The notification is the base64 of XML in `body.bt_payload`; its time is in there, where no tolerance reads it.',
+    source: 'https://developer.paypal.com/braintree/docs/guides/webhooks/parse and braintree 3.40.0, read 2026-11',
+    certainty: 'package',
   },
   {
     name: 'Brevo',
