@@ -37,9 +37,9 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
   },
   {
     name: 'Persona',
-    // While a secret is rotated two sets come, with a space between: t=…,v1=… t=…,v1=…, of which the last is read.
+    // While a secret is rotated two lists come, with a space between: t=…,v1=… t=…,v1=….
     header: 'Persona-Signature',
-    form: 't={timestamp},v1={signature},...',
+    form: 't={timestamp},v1={signature} ...',
     signs: '{timestamp}.{body}',
     eventType: '{field:data.attributes.name}',
     eventId: '{field:data.id}',
