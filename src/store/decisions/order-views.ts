@@ -1,6 +1,6 @@
+import { firstIdAt } from '../../model/payload.ts';
 import type { Decision } from './decision.ts';
 import { fixed, type Port, type Query, sql } from './port.ts';
-import { firstIdAt } from '../../model/payload.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
 /** Runs that hold their keys and are told of, and those that wait for one of them and are counted. */
