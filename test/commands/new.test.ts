@@ -68,7 +68,7 @@ describe('sluice new', () => {
     const ids = app.catalog.list().map(({ record }) => record.id);
     expect(new Set(ids).size).toBe(publishers.length);
     await app.close();
-  });
+  }, 120_000);
 
   it('takes slug, key, mode and name as options', async () => {
     await run(

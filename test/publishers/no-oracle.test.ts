@@ -191,4 +191,4 @@ it('never tells the signature that would have been right: in no answer, log line
   );
   expect(kept).toHaveLength(SIGNABLE_SCHEMES.length - others.length);
   expect(seen.database).toContain(forged[0]);
-});
+}, 120_000);
