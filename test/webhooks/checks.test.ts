@@ -58,6 +58,11 @@ describe('webhookChecks', () => {
     ],
     ['webhookRateLimitBurstSize', { webhookRateLimitBurstSize: 5 }, 'limits nothing'],
     ['webhookSignatureHeader', { ...KEY, webhookSignatureScheme: 'Custom' }, 'is required'],
+    [
+      'webhookHmacKey',
+      { ...CUSTOM, webhookHmacKey: 'no hex', webhookKeyEncoding: 'hex', webhookSignatureAlgorithm: 'sha1' },
+      'is not a key of Custom',
+    ],
     ['webhookLearnKey', { webhookLearnKey: true }, 'webhookSignatureScheme is missing'],
     [
       'webhookCustomStrategyName',

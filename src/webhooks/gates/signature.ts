@@ -56,6 +56,8 @@ export const signatureGate: GatePlugin<SignatureSettings> = {
     }
     if (scheme.kind === 'standard') return standardGate(scheme.standard, trigger, { readUrl, settings });
     const { spec, previousSpec } = scheme;
+    // A key that is none is an error, whatever else keeps the scheme from verifying.
+    const keys = readKeys(scheme, trigger);
     if (usesSha1(spec) && !allowsSha1(trigger.inputs, settings)) {
       return refusingGate(spec, 'sha1_not_allowed', `${spec.name} signs with SHA-1, which is turned off`);
     }
@@ -64,7 +66,6 @@ export const signatureGate: GatePlugin<SignatureSettings> = {
       requiresTimestamp: trigger.inputs.webhookRequireTimestamp === true,
       allowsSha1: allowsSha1(trigger.inputs, settings),
     };
-    const keys = readKeys(scheme, trigger);
     if (keys === undefined && learnsKey(spec, trigger.inputs)) {
       return learningGate(spec, trigger, { ...options, learnedKeys: settings.learnedKeys });
     }
