@@ -107,9 +107,9 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
     eventId: '{field:id}',
     sample:
       '{"id":"uev_01H3Q2W5","type":"deployment.succeeded","createdAt":1700000000000,"payload":{"deployment":{"id":"dpl_2bNq","name":"shop","url":"shop-2bnq.vercel.app"}}}',
-    source: 'https://trigger.dev/docs/webhooks/providers/vercel and published verifiers, read 2026-11',
-    certainty: 'unconfirmed',
-    unconfirmed: 'all of it: the signature is as published verifiers of third parties have it',
+    source:
+      'https://github.com/vercel/example-marketplace-integration (app/webhook/route.ts, Vercel’s own) and https://trigger.dev/docs/webhooks/providers/vercel, read 2026-11',
+    certainty: 'documented',
   },
   {
     name: 'Zendesk',
