@@ -41,7 +41,7 @@ const readManifest = async (name: string) => JSON.parse(await readFile(join(fold
 describe('sluice new', () => {
   it('knows every built-in scheme', () => {
     const known = publishers.map(({ inputs }) => inputs.webhookSignatureScheme).sort();
-    const shared = ['Basic', 'HttpMessageSignatures', 'Jwt', 'Jwt', 'Jwt', 'Token'];
+    const shared = ['Basic', 'HttpMessageSignatures', 'Jwt', 'Jwt', 'Jwt'];
     expect(known).toEqual([...BUILT_IN_SCHEMES.map(({ name }) => name), ...shared].sort());
   });
 

@@ -75,3 +75,12 @@ it.each([
   expect(posted(test, FORM)).toMatchObject({ statusCode: 200, body: '' });
   expect(posted(delivery, headers)).toBeUndefined();
 });
+
+it('answers the test of Okta to who knows the token alone', () => {
+  const request = { headers: { 'x-okta-verification-challenge': 'Q1w2-e3' }, isVerified: true };
+  expect(ask('Okta', request)).toMatchObject({ body: '{"verification":"Q1w2-e3"}', contentType: 'application/json' });
+  expect(ask('Okta', { ...request, headers: {} })).toBeUndefined();
+  expect(ask('Okta', { ...request, isVerified: false })).toBeUndefined();
+  const [handshake] = builtIn('Okta').handshakes ?? [];
+  expect(handshake).toMatchObject({ method: 'GET', needsVerification: true });
+});

@@ -2,6 +2,38 @@ import type { PublisherRow } from './row.ts';
 
 export const ROWS_O_TO_R: readonly PublisherRow[] = [
   {
+    name: 'Okta',
+    title: 'Okta event hooks',
+    // Nothing is signed. The URL is tested once with a GET that brings the token as well, and only then answered.
+    header: 'Authorization',
+    signs: '',
+    algorithm: 'token',
+    keyIsChosen: true,
+    eventType: '{field:data.events.0.eventType}',
+    eventId: '{field:eventId}',
+    handshakes: [
+      {
+        name: 'X-Okta-Verification-Challenge',
+        method: 'GET',
+        isSigned: true,
+        when: ['{header:x-okta-verification-challenge}'],
+        answer: { json: { verification: '{header:x-okta-verification-challenge}' } },
+      },
+    ],
+    sample:
+      '{"eventType":"com.okta.event_hook","eventTypeVersion":"1.0","eventId":"85b60edb-4263-4e13-993b-818e26201052","eventTime":"2026-11-12T21:05:33.000Z","data":{"events":[{"uuid":"f1d0b993-cc19-11ed-a688-db22c99ef6c4","eventType":"user.session.start","severity":"INFO"}]}}',
+    clickPath: [
+      'Start Sluice with the key, open **Workflow**, **Event Hooks**, **Create Event Hook** and enter `{URL}`.',
+      'Enter `Authorization` as authentication field, and the key as authentication secret.',
+      'Choose the events, save, and press **Verify**.',
+    ],
+    keyIs: 'the **Authentication secret** of the event hook',
+    retries: { when: 'if the answer is 5xx or takes more than 3 seconds', howOften: 'once at most' },
+    note: 'If the secret is `Basic` and the base64 of `user:password`, use the scheme `Basic` instead, which does not answer the test.',
+    source: 'https://developer.okta.com/docs/concepts/event-hooks/, read 2026-11',
+    certainty: 'documented',
+  },
+  {
     name: 'Onfleet',
     // SHA-512, and the key is the bytes that its hex stands for.
     header: 'X-Onfleet-Signature',
