@@ -117,7 +117,7 @@ const fields = {
     'Custom scheme: encoding of the signature; hexLower by default.',
   ),
   webhookKeyEncoding: anyCase(SIGNATURE_CHOICES.keyEncodings).describe(
-    'Custom scheme: what the text of the key stands for; utf8 (the text itself) by default.',
+    'Schemes Custom, Jwt and HttpMessageSignatures: what the text of the key, or of a secret, stands for; utf8 (the text itself) by default.',
   ),
   webhookSignaturePrefix: z.string().describe('Custom scheme: text before the digest.'),
   webhookSignatureMultiValueDelimiter: text.describe('Custom scheme: separator of the segments of the header.'),

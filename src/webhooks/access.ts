@@ -590,6 +590,7 @@ function admitsForm(outer: SignatureWay['by'], way: SignatureWay['by']): boolean
 
 /** A rule that asks for more admits less. What every delivery is compared with has to be the same. */
 function admitsRule(outer: StandardRule, way: StandardRule): boolean {
+  if ((outer.keyEncoding ?? 'utf8') !== (way.keyEncoding ?? 'utf8')) return false;
   const isNoStricter = (one: string | undefined, other: string | undefined) => one === undefined || one === other;
   if (outer.standard === 'Jwt' && way.standard === 'Jwt') {
     const isSamePlace = outer.header.toLowerCase() === way.header.toLowerCase();

@@ -31,7 +31,7 @@ const READ_BY: { readonly [Name in Field]-?: (scheme: KnownScheme) => boolean } 
   webhookFurtherSignatureHeaders: ofDescribed,
   webhookSignatureForm: ofCustom,
   webhookSignatureAlgorithm: ofCustom,
-  webhookKeyEncoding: ofDescribed,
+  webhookKeyEncoding: (scheme) => ofDescribed(scheme) || scheme.kind === 'standard',
   webhookSignatureEncoding: ofCustom,
   webhookSignaturePrefix: ofCustom,
   webhookSignatureMultiValueDelimiter: ofDescribed,

@@ -62,7 +62,9 @@ function secretWeakness(
   }
   const key = spec === undefined ? undefined : readVerificationKey(spec, text, field);
   const shared =
-    scheme !== undefined && 'rule' in scheme ? sharedSecretIn(text, { field, scheme: scheme.name }) : undefined;
+    scheme !== undefined && 'rule' in scheme
+      ? sharedSecretIn(text, { field, scheme: scheme.name, encoding: scheme.rule.keyEncoding })
+      : undefined;
   const secret = shared?.export() ?? secretOf(key, spec, text);
   if (secret !== undefined && secret.length < MIN_KEY_BYTES) {
     const how = key?.kind === 'token' ? 'it may be guessed' : 'anyone who captures one delivery can find it by trying';

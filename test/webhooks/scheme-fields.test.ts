@@ -108,7 +108,7 @@ const READERS: Partial<Record<keyof WebhookInputs, readonly string[]>> = {
   webhookSignatureForm: CUSTOM,
   webhookSignedPayload: CUSTOM,
   webhookFurtherSignatureHeaders: DESCRIBED,
-  webhookKeyEncoding: DESCRIBED,
+  webhookKeyEncoding: ['Short', 'Jwt', 'HttpMessageSignatures', 'Custom'],
   webhookTimestampField: DESCRIBED,
   webhookTimestampUnit: DESCRIBED,
   webhookDeliveryIdHeader: DESCRIBED,

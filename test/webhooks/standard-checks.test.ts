@@ -75,6 +75,12 @@ describe('a trigger with a scheme of a standard', () => {
       { ...SIGNED, webhookRequiredComponents: ['content-digest', 'x-id'], webhookNonceHeader: 'X-Id' },
       [],
     ],
+    ['may not say how keys of a set are written', { ...SET, webhookKeyEncoding: 'hex' }, ['error webhookKeyEncoding']],
+    [
+      'is told of a secret whose bytes are few',
+      { ...BOUND, webhookHmacKey: 'c2hvcnQ=', webhookKeyEncoding: 'base64' },
+      ['!webhookHmacKey'],
+    ],
     ['may not have two kinds of keys', { ...SET, webhookHmacKey: KEY }, ['error webhookJwksUrl']],
     [
       'may not have a public key that is cut',
@@ -125,6 +131,11 @@ describe('access to it', () => {
 
   it.each<[string, WebhookInputs, WebhookInputs]>([
     ['another issuer is asked for', { ...BOUND, webhookJwtIssuer: 'a' }, { ...BOUND, webhookJwtIssuer: 'b' }],
+    [
+      'the key is written in another way',
+      { ...BOUND, webhookHmacKey: 'deadbeef'.repeat(4) },
+      { ...BOUND, webhookHmacKey: 'deadbeef'.repeat(4), webhookKeyEncoding: 'hex' },
+    ],
     ['another claim holds the hash', BOUND, { ...BOUND, webhookJwtBodyHashClaim: 'sha256' }],
     ['another header is read', BOUND, { ...BOUND, webhookSignatureHeader: 'X-Token' }],
     ['another prefix is read', BOUND, { ...BOUND, webhookHeaderValuePrefix: 'JWT ' }],

@@ -288,12 +288,13 @@ function standardGate(
 const NO_KEYS: StandardKeys = { current: [], previous: [] };
 
 /** Undefined without a current key, as for other schemes. */
-function standardKeys({ name }: StandardScheme, { keys, inputs }: WebhookTrigger): StandardKeys | undefined {
+function standardKeys({ name, rule }: StandardScheme, { keys, inputs }: WebhookTrigger): StandardKeys | undefined {
   if (keys.current === undefined) return undefined;
   const [current, previous] = keyFields(inputs);
+  const place = { scheme: name, encoding: rule.keyEncoding };
   return {
-    current: readVerifyingKeys(keys.current, { field: current, scheme: name }),
-    previous: keys.previous === undefined ? [] : readVerifyingKeys(keys.previous, { field: previous, scheme: name }),
+    current: readVerifyingKeys(keys.current, { ...place, field: current }),
+    previous: keys.previous === undefined ? [] : readVerifyingKeys(keys.previous, { ...place, field: previous }),
   };
 }
 

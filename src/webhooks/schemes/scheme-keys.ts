@@ -178,7 +178,12 @@ function orUndefined<Value>(read: () => Value): Value | undefined {
   }
 }
 
-function secretBytes({ keyEncoding = 'utf8', name }: SignatureSpec, text: string, field: string): Buffer {
+/** The secret that a text stands for. */
+export function secretBytes(
+  { keyEncoding = 'utf8', name }: Pick<SignatureSpec, 'keyEncoding' | 'name'>,
+  text: string,
+  field: string,
+): Buffer {
   const bytes = decodeKey(text, keyEncoding);
   if (bytes !== undefined && (bytes.length > 0 || keyEncoding === 'utf8')) return bytes;
   throw new GateConfigurationError(field, `is not a key of ${name}, which is ${ENCODED[keyEncoding]}`);

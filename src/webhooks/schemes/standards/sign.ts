@@ -1,8 +1,8 @@
-import { createHash, createHmac } from 'node:crypto';
+import { createHash, createHmac, type KeyObject } from 'node:crypto';
 import type { BareItem, InnerList, Item, Parameters } from 'structured-headers';
 import { signatureBase } from './message-components.ts';
 import type { JwtRule, MessageRule, StandardScheme } from './standard.ts';
-import { readVerifyingKeys } from './verifying-keys.ts';
+import { readVerifyingKeys, sharedSecretIn } from './verifying-keys.ts';
 
 interface StandardSigningRequest {
   readonly standard: StandardScheme;
@@ -17,21 +17,29 @@ interface StandardSigningRequest {
   readonly headers: Readonly<Record<string, string>>;
 }
 
+type SecretSigningRequest = Omit<StandardSigningRequest, 'key'> & { readonly secret: KeyObject };
+
 /** Whether what a trigger verifies with also signs. */
-export function isSharedSecret({ name }: Pick<StandardScheme, 'name'>, text: string): boolean {
-  return readVerifyingKeys(text, { field: 'key', scheme: name }).every(({ kind }) => kind === 'secret');
+export function isSharedSecret(standard: StandardScheme, text: string): boolean {
+  return readVerifyingKeys(text, placeOf(standard)).every(({ kind }) => kind === 'secret');
+}
+
+function placeOf({ name, rule }: StandardScheme) {
+  return { field: 'key', scheme: name, encoding: rule.keyEncoding };
 }
 
 /** Headers of a delivery that the trigger's rule accepts. Throws where the key signs nothing. */
 export async function signByStandard(request: StandardSigningRequest): Promise<Record<string, string>> {
-  if (!isSharedSecret(request.standard, request.key)) throw new Error('the key is no secret, so it signs nothing');
-  const { rule } = request.standard;
-  return rule.standard === 'Jwt' ? signJwt(rule, request) : signMessage(rule, request);
+  const { standard, key } = request;
+  const secret = sharedSecretIn(key, placeOf(standard));
+  if (secret === undefined) throw new Error('the key is no secret, so it signs nothing');
+  const { rule } = standard;
+  return rule.standard === 'Jwt' ? signJwt(rule, { ...request, secret }) : signMessage(rule, { ...request, secret });
 }
 
 async function signJwt(
   { header, prefix, issuer, audience, bodyHashClaim }: JwtRule,
-  { key, body, timestampMs, deliveryId }: StandardSigningRequest,
+  { secret, body, timestampMs, deliveryId }: SecretSigningRequest,
 ): Promise<Record<string, string>> {
   const { SignJWT } = await import('jose');
   const hash = createHash('sha256').update(body).digest('hex');
@@ -41,12 +49,12 @@ async function signJwt(
     .setJti(deliveryId);
   if (issuer !== undefined) token.setIssuer(issuer);
   if (audience !== undefined) token.setAudience(audience);
-  return { [header]: `${prefix}${await token.sign(Buffer.from(key))}` };
+  return { [header]: `${prefix}${await token.sign(secret)}` };
 }
 
 async function signMessage(
   { components, keyId }: MessageRule,
-  { key, body, url, timestampMs, deliveryId, headers }: StandardSigningRequest,
+  { secret, body, url, timestampMs, deliveryId, headers }: SecretSigningRequest,
 ): Promise<Record<string, string>> {
   const fields = await import('structured-headers');
   const digest = `sha-256=:${createHash('sha256').update(body).digest('base64')}:`;
@@ -70,7 +78,7 @@ async function signMessage(
   const input: InnerList = [items, parameters];
   const covered = items.map(([name, own]) => ({ name: String(name), own, id: fields.serializeItem([name, own]) }));
   const base = signatureBase(covered, { input, fields, request: { delivery, publicUrl: url } });
-  const signature = createHmac('sha256', key).update(base).digest('base64');
+  const signature = createHmac('sha256', secret).update(base).digest('base64');
   return {
     'Content-Digest': digest,
     'Signature-Input': `sig1=${fields.serializeInnerList(input)}`,

@@ -1,5 +1,5 @@
 import type { Delivery } from '../../../model/delivery.ts';
-import { DEFAULT_COMPONENTS } from '../../../model/manifest.ts';
+import { DEFAULT_COMPONENTS, type KeyEncoding } from '../../../model/manifest.ts';
 import { GateConfigurationError, type WebhookInputs } from '../../gate.ts';
 import { customHeader } from '../custom.ts';
 import { type Coverage, gradeOfCoverage } from '../layout.ts';
@@ -16,6 +16,8 @@ export type StandardRule = JwtRule | MessageRule;
 interface CommonRule {
   /** Where the publisher has its public keys; undefined where the trigger has the key. */
   readonly keySetUrl: string | undefined;
+  /** What the text of a secret stands for. */
+  readonly keyEncoding: KeyEncoding | undefined;
   readonly requiresTimestamp: boolean;
 }
 
@@ -117,12 +119,16 @@ function messageScheme(inputs: WebhookInputs): StandardScheme {
   };
 }
 
-function commonRule({ webhookJwksUrl: keySetUrl, webhookRequireTimestamp, ...inputs }: WebhookInputs): CommonRule {
+function commonRule(inputs: WebhookInputs): CommonRule {
+  const { webhookJwksUrl: keySetUrl, webhookKeyEncoding: keyEncoding, webhookRequireTimestamp } = inputs;
   const field = (['webhookHmacKey', 'webhookSecret'] as const).find((name) => inputs[name] !== undefined);
   if (keySetUrl !== undefined && field !== undefined) {
     throw new GateConfigurationError('webhookJwksUrl', `and ${field} name two keys; only one can be used`);
   }
-  return { keySetUrl, requiresTimestamp: webhookRequireTimestamp === true };
+  if (keySetUrl !== undefined && keyEncoding !== undefined) {
+    throw new GateConfigurationError('webhookKeyEncoding', 'says how a secret is written, and webhookJwksUrl has none');
+  }
+  return { keySetUrl, keyEncoding, requiresTimestamp: webhookRequireTimestamp === true };
 }
 
 /** A header that the trigger names holds the token alone, unless the trigger says what is in front of it. */

@@ -7,8 +7,9 @@ import {
   X509Certificate,
 } from 'node:crypto';
 import type { Json, JsonObject } from '../../../model/json.ts';
+import type { KeyEncoding } from '../../../model/manifest.ts';
 import { GateConfigurationError } from '../../gate.ts';
-import { refuseWeakPoint } from '../scheme-keys.ts';
+import { refuseWeakPoint, secretBytes } from '../scheme-keys.ts';
 import { decodeExactly, isObject, parseJson } from '../values.ts';
 
 /** A key of a scheme whose deliveries say by which algorithm they are signed: its kind decides which of them may. */
@@ -25,6 +26,8 @@ export interface VerifyingKey {
 interface KeyPlace {
   readonly field: string;
   readonly scheme: string;
+  /** Of a secret; a public key tells its form itself. */
+  readonly encoding?: KeyEncoding | undefined;
 }
 
 /**
@@ -42,7 +45,8 @@ export function readVerifyingKeys(given: string, place: KeyPlace): readonly Veri
   if (SSH.test(text)) {
     throw new GateConfigurationError(place.field, 'is an SSH public key; write it as PEM (BEGIN PUBLIC KEY)');
   }
-  return [{ kind: 'secret', key: createSecretKey(Buffer.from(given)) }];
+  const { field, scheme: name, encoding: keyEncoding } = place;
+  return [{ kind: 'secret', key: createSecretKey(secretBytes({ name, keyEncoding }, given, field)) }];
 }
 
 /** Whether a text is a public key in any usual form: as a secret, everyone who knows it could sign. */

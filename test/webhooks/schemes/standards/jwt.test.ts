@@ -5,8 +5,9 @@ import type { WebhookInputs } from '../../../../src/manifest/webhook-inputs.ts';
 import type { Delivery } from '../../../../src/model/delivery.ts';
 import type { JsonObject } from '../../../../src/model/json.ts';
 import type { SignatureSettings } from '../../../../src/webhooks/gates/signature.ts';
-import { resolveScheme } from '../../../../src/webhooks/schemes/resolve.ts';
+import { createSchemeRegistry, resolveScheme } from '../../../../src/webhooks/schemes/resolve.ts';
 import { createKeySets } from '../../../../src/webhooks/schemes/standards/key-sets.ts';
+import { signByStandard } from '../../../../src/webhooks/schemes/standards/sign.ts';
 import { deliveryOf, judge, NOW, settingsOf } from '../fixtures.ts';
 
 const SECRET = 'a secret of more than thirty-two bytes';
@@ -103,6 +104,26 @@ describe('a JSON Web Token', () => {
     expect(await outcome(`${header}.${claims}.${broken.toString('base64url')}`, { key })).toBe('signature_mismatch');
     const altered = encode({ ...CLAIMS, iat: IAT + 1 });
     expect(await outcome(`${header}.${altered}.${signature}`, { key })).toBe('signature_mismatch');
+  });
+
+  it.each(['hex', 'base64', 'whsec'] as const)('may be signed with bytes that stand in %s', async (encoding) => {
+    const [secret, old] = [Buffer.alloc(32, 'ÿ0a'), Buffer.alloc(32, 'ÿ0b')];
+    const written = (bytes: Buffer) => bytes.toString(encoding === 'hex' ? 'hex' : 'base64');
+    const asked = { inputs: jwt({ webhookKeyEncoding: encoding }), key: written(secret), previousKey: written(old) };
+    expect(await outcome(hs256(CLAIMS, secret), asked)).toBe('current');
+    expect(await outcome(hs256(CLAIMS, old), asked)).toBe('previous');
+    expect(await outcome(hs256(CLAIMS, written(secret)), asked)).toBe('signature_mismatch');
+    const scheme = resolveScheme(createSchemeRegistry(), asked.inputs);
+    if (scheme?.kind !== 'standard') throw new Error('it is no standard');
+    const sending = { standard: scheme.standard, key: asked.key, body: Buffer.from(BODY), url: 'https://a.example/' };
+    const { Authorization: line = '' } = await signByStandard({
+      ...sending,
+      timestampMs: NOW,
+      deliveryId: '1',
+      headers: {},
+    });
+    expect(await outcome(line.replace('Bearer ', ''), asked)).toBe('current');
+    await expect(outcome(hs256(CLAIMS), { ...asked, key: 'no key!' })).rejects.toThrow('is not a key of Jwt, which is');
   });
 
   it('may be signed with the previous key', async () => {

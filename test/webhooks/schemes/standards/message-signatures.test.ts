@@ -93,6 +93,7 @@ function verify(
     components,
     keyId: undefined,
     keySetUrl: undefined,
+    keyEncoding: undefined,
     requiresTimestamp: true,
     ...rule,
   };
