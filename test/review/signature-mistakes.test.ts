@@ -5,7 +5,7 @@ import { createSchemeRegistry, resolveScheme } from '../../src/webhooks/schemes/
 import { signDelivery } from '../../src/webhooks/schemes/sign.ts';
 import type { SignatureSpec } from '../../src/webhooks/schemes/spec.ts';
 import { NOW, sampleDelivery } from '../webhooks/samples.ts';
-import { bodyFor, KEYS, OTHER_SIGNING_KEYS, SIGNABLE_SCHEMES } from '../webhooks/schemes/fixtures.ts';
+import { bodyFor, contentTypeFor, KEYS, OTHER_SIGNING_KEYS, SIGNABLE_SCHEMES } from '../webhooks/schemes/fixtures.ts';
 
 const KEY = 'c2VjcmV0IG9mIHRoZSBwdWJsaXNoZXI=';
 const BODY = '{"b":1,"a":"x/é"}';
@@ -31,7 +31,7 @@ interface Case {
 
 function hintsOf(given: Case): string[] {
   const { signer = gitHub, signedKey = KEY, signedBody = BODY, signedUrl = 'https://a.example/in' } = given;
-  const contentType = 'application/json';
+  const contentType = contentTypeFor(signer);
   const signed = signDelivery({
     spec: signer,
     key: signedKey,

@@ -9,6 +9,7 @@ import { encodeDigest } from '../../../src/webhooks/schemes/values.ts';
 import {
   bodyFor,
   builtIn,
+  contentTypeFor,
   deliveryOf,
   judge,
   KEYS,
@@ -33,7 +34,7 @@ function signedBy(name: string, parts: { key?: string; url?: string; timestampMs
       url: parts.url ?? 'https://hooks.example.com/in',
       timestampMs: parts.timestampMs ?? NOW,
       deliveryId: 'id-1',
-      contentType: 'application/json',
+      contentType: contentTypeFor(builtIn(name)),
     }),
   );
 }
