@@ -160,7 +160,8 @@ function isRepeated(
   { position, deliveryId }: Pick<RunPlace, 'position'> & { readonly deliveryId: string | null },
   before: { readonly position: number; readonly deliveryId: string | null },
 ): boolean {
-  return deliveryId === before.deliveryId && position - before.position <= 1;
+  // A server that counts anew begins lower.
+  return deliveryId === before.deliveryId && [0, 1].includes(position - before.position);
 }
 
 function placeOf({ position, deliveryId }: { position: number; deliveryId: string | null }) {
