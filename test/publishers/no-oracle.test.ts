@@ -69,7 +69,7 @@ function spellings(digest: Buffer): string[] {
 
 function digestOf(spec: SignatureSpec, { headers, body }: SignedDelivery): Buffer {
   const name = spec.headers[0]?.signature;
-  const inBody = /[sS]ignature(?:":"|=)([^"&]+)/.exec(body.toString())?.[1] ?? '';
+  const inBody = decodeURIComponent(/[sS]ignature(?:":"|=)([^"&]+)/.exec(body.toString())?.[1] ?? '');
   const text = name === undefined ? inBody : (headers[name] ?? '');
   // What must not be told is the token itself.
   if (spec.algorithm === 'token') return Buffer.from(text);
