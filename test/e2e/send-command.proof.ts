@@ -57,7 +57,7 @@ describe('sluice send', () => {
   });
 
   it.each([
-    ['an unknown slug', ['no-such-slug'], 'There is no webhook "no-such-slug"; the webhooks are: adyen, amazonsns'],
+    ['an unknown slug', ['no-such-slug'], 'There is no webhook "no-such-slug"; the webhooks are: ably, adyen'],
     ['a service that is not there', ['github', '--to', 'http://127.0.0.1:1'], 'is the service running?'],
     ['a private key that is not given', ['discord'], 'Discord signs with a private key'],
     ['a key that is not there', ['github', '--key', 'env:NO_SUCH_KEY'], '--key: the environment variable NO_SUCH_KEY'],
@@ -96,7 +96,14 @@ describe('sluice schemes', () => {
     ]);
     const listed: { name: string; aliases: string[] }[] = JSON.parse(json.stdout);
     expect(listed).toEqual(await (await fetch(`${service().url}/flows/api/schemes`)).json());
-    expect(listed.map(({ name }) => name)).toEqual([...SCHEME_NAMES, 'Custom']);
+    expect(listed.map(({ name }) => name)).toEqual([
+      ...SCHEME_NAMES,
+      'Token',
+      'Basic',
+      'Jwt',
+      'HttpMessageSignatures',
+      'Custom',
+    ]);
     const lines = table.stdout.trimEnd().split('\n');
     expect(lines[0]).toMatch(/^SCHEME +HEADER +ALGORITHM +TIMESTAMP +ID HEADER +HANDSHAKE +COVERS +GRADE$/);
     const end = lines.indexOf('');

@@ -138,6 +138,8 @@ async function fill(store: Store): Promise<void> {
     const steps = given.run.steps.map((step) => ({ ...step, dueAt: given.run.startedAt + 1000 }));
     await store.accept({ ...given, run: { ...given.run, steps } });
   }
+  const { run: turn, ...ordered } = accepted(10, {});
+  await store.accept({ ...ordered, run: { ...turn, order: { key: 'schlüssel', problem: null, isVerified: true } } });
   await store.accept(accepted(4, { nonce: aNonce({ value: 'again', expiresAt: T0 + 15 }) }));
   await store.accept(accepted(5, { nonce: aNonce({ value: 'again' }) }));
   const refused = { rejected: true, reason: 'ip_denied', violations: ['ip_denied'], statusCode: 401 } as const;
