@@ -18,7 +18,7 @@ const TRIGGERS = {
     webhookHmacKey: publicText(ed25519),
     webhookHmacKeyPrevious: publicText(rotatedOut),
   },
-  token: { webhookSignatureScheme: 'Token' },
+  token: { webhookSignatureScheme: 'InQuery' },
   broken: { webhookSignatureScheme: 'Broken', webhookHmacKey: HMAC_KEY },
   github: { webhookSignatureScheme: 'GitHub', webhookHmacKey: HMAC_KEY },
   acme: { webhookSignatureScheme: 'ACME', webhookHmacKey: HMAC_KEY },
@@ -128,7 +128,7 @@ describe('a config module outside the checkout', () => {
     expect(listed).toEqual(await getJson(`${service.url}/flows/api/schemes`));
     expect(listed.filter(({ kind }) => kind === 'verifier').map(({ name }) => name)).toEqual([
       'Acme Ed25519',
-      'Token',
+      'InQuery',
       'Broken',
     ]);
     const gitHub = listed.filter(({ name }) => name === 'GitHub');

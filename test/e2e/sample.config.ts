@@ -21,7 +21,7 @@ const ed25519: SignatureVerifier = {
 
 /** Needs no key of the manifest: what it knows is its own. */
 const tokenInQuery: SignatureVerifier = {
-  name: 'Token',
+  name: 'InQuery',
   verify({ delivery }) {
     const token = new URL(delivery.path, 'http://localhost').searchParams.get('token');
     return token === 'let-me-in' ? { outcome: 'verified' } : { outcome: 'refused', reason: 'no such token' };
