@@ -8,7 +8,7 @@ import { kindOf } from './values.ts';
  * What the expressions that decide about one delivery may cost together: a tenth of what those of a step may, 4 ms. They
  * are evaluated before the delivery is answered.
  */
-const DELIVERY_BUDGET_STEPS = 100_000;
+export const DELIVERY_BUDGET_STEPS = 100_000;
 
 /** One delivery as its trigger's expressions read it, and what is left to spend on it. */
 export type DeliveryData = Parameters<CompiledExpression['evaluateIn']>[0];
@@ -40,41 +40,39 @@ export function evaluateFilter(filter: CompiledExpression, data: DeliveryData): 
 }
 
 const EVENT_ID = 'an event id is a text or a number';
-
-/** An expression that names an event with the headers that it reads, or what is wrong with it. */
-export function compileEventId(source: string): ReturnType<typeof compileValue> {
-  const compiled = compileValue(source, EVENT_ID);
-  return typeof compiled === 'object' && compiled.expression.type === 'bool' ? `gives a bool; ${EVENT_ID}` : compiled;
-}
-
-/** The id of an event, or why there is none. Never throws. */
-export function evaluateEventId(
-  expression: CompiledExpression,
-  data: DeliveryData,
-): string | { readonly error: string } {
-  return withoutThrowing(() => nameIn(expression.evaluateIn(data), expression.source, EVENT_ID));
-}
-
 const COALESCE_KEY = 'a key of coalesced deliveries is a text or a number';
 
-/** The key that deliveries share, with the headers that it reads, or what is wrong with it. */
-export function compileCoalesceKey(source: string): ReturnType<typeof compileValue> {
-  const compiled = compileValue(source, COALESCE_KEY);
-  return typeof compiled === 'object' && compiled.expression.type === 'bool'
-    ? `gives a bool; ${COALESCE_KEY}`
-    : compiled;
+/** An expression with the headers that it reads, or what is wrong with it. */
+type CompiledName = ReturnType<typeof compileValue>;
+
+/** The name that a delivery has by an expression, or why it has none. */
+type Name = string | { readonly error: string };
+
+/** An expression that names an event. */
+export const compileEventId = (source: string): CompiledName => compileName(source, EVENT_ID);
+
+/** One that gives the key that deliveries share. */
+export const compileCoalesceKey = (source: string): CompiledName => compileName(source, COALESCE_KEY);
+
+/** Never throws. */
+export const evaluateEventId = (expression: CompiledExpression, data: DeliveryData): Name =>
+  evaluateName(expression, data, EVENT_ID);
+
+/** Never throws. */
+export const evaluateCoalesceKey = (expression: CompiledExpression, data: DeliveryData): Name =>
+  evaluateName(expression, data, COALESCE_KEY);
+
+function compileName(source: string, accepted: string): CompiledName {
+  const compiled = compileValue(source, accepted);
+  return typeof compiled === 'object' && compiled.expression.type === 'bool' ? `gives a bool; ${accepted}` : compiled;
 }
 
-/** The key of a delivery, or why it has none. Never throws. */
-export function evaluateCoalesceKey(
-  expression: CompiledExpression,
-  data: DeliveryData,
-): string | { readonly error: string } {
-  return withoutThrowing(() => nameIn(expression.evaluateIn(data), expression.source, COALESCE_KEY));
+function evaluateName(expression: CompiledExpression, data: DeliveryData, accepted: string): Name {
+  return withoutThrowing(() => nameIn(expression.evaluateIn(data), expression.source, accepted));
 }
 
-/** A value that names something; throws `ExpressionError` where it cannot. */
-function nameIn(value: Json, expression: string, accepted: string): string {
+/** A value that names something; throws `ExpressionError`, which says what is accepted, where it cannot. */
+export function nameIn(value: Json, expression: string, accepted: string): string {
   if (typeof value === 'string' && value.trim() !== '') return value;
   if (isExactNumber(value)) return value.rawJSON;
   const isNumber = typeof value === 'number';
@@ -84,8 +82,8 @@ function nameIn(value: Json, expression: string, accepted: string): string {
   throw new ExpressionError({ expression, reason: lost ?? `gives ${kind}; ${accepted}` });
 }
 
-/** The same of a value that was found without an expression; `name` says where. */
-export function readEventId(value: Json, name: string): string | { readonly error: string } {
+/** The id of an event that was found without an expression; `name` says where. Never throws. */
+export function readEventId(value: Json, name: string): Name {
   return withoutThrowing(() => nameIn(value, name, EVENT_ID));
 }
 

@@ -1,12 +1,10 @@
-import { isExactNumber, type Json } from '../model/json.ts';
+import type { Json } from '../model/json.ts';
 import type { OrderKey, RunTrigger } from '../model/run.ts';
 import { Budget } from './budget.ts';
 import { type CompiledExpression, compileExpression, ExpressionError } from './compile.ts';
+import { DELIVERY_BUDGET_STEPS, nameIn } from './delivery-expressions.ts';
 import { parseBody } from './trigger-body.ts';
-import { ConversionError, kindOf } from './values.ts';
-
-/** A tenth of what the expressions of a step may cost, 4 ms: it is evaluated before a delivery is answered. */
-const ORDER_BUDGET_STEPS = 100_000;
+import { ConversionError } from './values.ts';
 
 const ACCEPTED = 'the key of an order is a text, a number or a boolean';
 
@@ -66,7 +64,7 @@ function dataOf({ key, headers, body }: ReadTrigger): Parameters<CompiledExpress
       return body();
     },
   };
-  return { roots: { trigger }, budget: new Budget(ORDER_BUDGET_STEPS) };
+  return { roots: { trigger }, budget: new Budget(DELIVERY_BUDGET_STEPS) };
 }
 
 /** A stored trigger as keys are read from it. */
@@ -84,12 +82,5 @@ export function readTrigger({ key, headers, body, contentType }: RunTrigger): Re
 
 /** Throws `ExpressionError` where the value is no key. */
 function keyOf(value: Json, expression: string): string {
-  if (typeof value === 'string' && value.trim() !== '') return value;
-  if (typeof value === 'boolean') return String(value);
-  if (isExactNumber(value)) return value.rawJSON;
-  const isNumber = typeof value === 'number';
-  if (isNumber && (Number.isSafeInteger(value) || !Number.isInteger(value))) return String(value);
-  const lost = isNumber ? 'its digits were lost' : undefined;
-  const kind = typeof value === 'string' ? 'an empty text' : kindOf(value);
-  throw new ExpressionError({ expression, reason: lost ?? `gives ${kind}; ${ACCEPTED}` });
+  return typeof value === 'boolean' ? String(value) : nameIn(value, expression, ACCEPTED);
 }
