@@ -1,5 +1,5 @@
 import type { Arrival, Group } from '../../model/coalescing.ts';
-import { digestOf } from '../digest.ts';
+import { digestOf, laneDigest } from '../digest.ts';
 import type { CoalesceClaim, NewRun } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { type Port, Rows, sql } from './port.ts';
@@ -27,7 +27,7 @@ export function coalescingOf(
   { key, isVerified, ...limits }: CoalesceClaim,
   { at, delivery }: { readonly at: number; readonly delivery: RunDeliveryRow },
 ): Coalescing {
-  const lane = order === undefined ? [] : [order.key === null ? 'keyless' : `key ${order.key}`];
+  const lane = order === undefined ? [] : [laneDigest(flowId, { key: order.key, isVerified })];
   const digest = digestOf(flowId, triggerKey, isVerified ? 'verified' : 'unverified', 'coalesce', key, ...lane);
   const bytes = delivery.body.byteLength + Buffer.byteLength(delivery.headers);
   return { ...limits, digest, at, bytes, delivery };
