@@ -148,8 +148,7 @@ async function verifyOne(
  */
 function nonceOf({ fields, rule, request }: Verifying, created = ''): string {
   const components = rule.components.flatMap((component): Component[] => {
-    const [name = '', ...parameters] = component.split(';');
-    const id = [`"${name}"`, ...parameters].join(';');
+    const { name, id } = named(component);
     return name === 'content-digest' ? [] : [{ name, own: fields.parseItem(id)[1], id }];
   });
   const digest = createHash('sha256');
@@ -188,9 +187,14 @@ const WITHIN: Readonly<Record<string, readonly string[]>> = {
 };
 
 function isCovered(component: string, ids: ReadonlySet<string>): boolean {
+  const { name, id } = named(component);
+  return ids.has(id) || (name === component && (WITHIN[name] ?? []).some((whole) => ids.has(`"${whole}"`)));
+}
+
+/** The name of a component that a trigger asks for, and the same with its parameters as it is signed. */
+function named(component: string): Pick<Component, 'name' | 'id'> {
   const [name = '', ...parameters] = component.split(';');
-  const id = [`"${name}"`, ...parameters].join(';');
-  return ids.has(id) || (parameters.length === 0 && (WITHIN[name] ?? []).some((whole) => ids.has(`"${whole}"`)));
+  return { name, id: [`"${name}"`, ...parameters].join(';') };
 }
 
 function baseOf(components: readonly Component[], built: BaseInput): Buffer | Refusal {
