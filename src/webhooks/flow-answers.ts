@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
+import { isObject } from '../manifest/json-text.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
 import type { Store } from '../store/store.ts';
@@ -168,12 +169,12 @@ function isCut(output: Json | { readonly truncated: true } | null): boolean {
 const HEADERS: ReadonlySet<string> = new Set(['content-type', 'content-language', 'cache-control']);
 const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
 
-/** The answer that the output of a step is, or why it is none. */
 /** Proxies take headers of a few kilobytes in all. */
 const MAX_HEADER = 1024;
 /** RFC 9110, sections 15.3.5 and 15.3.6. */
 const WITHOUT_BODY: ReadonlySet<number> = new Set([204, 205]);
 
+/** The answer that the output of a step is, or why it is none. */
 export function answerOf(output: unknown): Omit<WebhookAnswer, 'deliveryId'> | string {
   if (!isObject(output)) return 'it is no object with status, headers and body';
   const { status = 200, headers: given = {}, body } = output;
@@ -196,8 +197,4 @@ export function answerOf(output: unknown): Omit<WebhookAnswer, 'deliveryId'> | s
   if (WITHOUT_BODY.has(status) && text !== '') return `an answer with the status ${status} has no body`;
   const contentType = type ?? (isText ? 'text/plain; charset=utf-8' : JSON_TYPE);
   return { statusCode: status, contentType, body: String(text), headers: others };
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

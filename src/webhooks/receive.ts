@@ -76,6 +76,11 @@ interface Receiver {
  */
 export function receiver(services: ReceiverServices): Receiver {
   const concluding = { ...services, answerHandshake: handshakeAnswers(services) };
+  /** What no gate is asked about. */
+  const unjudged = (delivery: Delivery, idOrSlug: string, span: Span): Reception => ({
+    ...{ delivery, span, judgement: CLEAN, startedAt: services.clock.monotonic() },
+    ...addressed(services.triggers().findAll(idOrSlug)),
+  });
   return {
     async delivery(delivery, idOrSlug, span) {
       const startedAt = services.clock.monotonic();
@@ -114,23 +119,15 @@ export function receiver(services: ReceiverServices): Receiver {
       const arrived = { delivery, trigger: judged?.trigger, span, judgement: { ...CLEAN, detail }, startedAt };
       return refuse(arrived, 'store_unavailable', services);
     },
-    tooLarge(delivery, idOrSlug, span) {
-      const found = addressed(services.triggers().findAll(idOrSlug));
-      const startedAt = services.clock.monotonic();
-      const reception = { delivery, ...found, span, judgement: CLEAN, startedAt };
-      return refuse(reception, 'body_too_large', services);
+    tooLarge(...arrived) {
+      return refuse(unjudged(...arrived), 'body_too_large', services);
     },
-    stopping(delivery, idOrSlug, span) {
-      const found = addressed(services.triggers().findAll(idOrSlug));
-      const startedAt = services.clock.monotonic();
+    stopping(...arrived) {
       const judgement = { ...CLEAN, detail: 'the service was stopping' };
-      return refuse({ delivery, ...found, span, judgement, startedAt }, 'store_unavailable', services);
+      return refuse({ ...unjudged(...arrived), judgement }, 'store_unavailable', services);
     },
-    async unfit(delivery, idOrSlug, span) {
-      const found = addressed(services.triggers().findAll(idOrSlug));
-      const startedAt = services.clock.monotonic();
-      const reception = { delivery, ...found, span, judgement: CLEAN, startedAt };
-      return notStored(reception, new UnfitClockError(), services);
+    async unfit(...arrived) {
+      return notStored(unjudged(...arrived), new UnfitClockError(), services);
     },
     permission(headers, idOrSlug) {
       const trigger = services.triggers().find(idOrSlug);
