@@ -14,7 +14,8 @@ const COLUMNS = 140;
 
 /** Text of each page that is made, by its path in the repository; the list of publishers among them. */
 export function publisherPages(): Readonly<Record<string, string>> {
-  const written = writtenPages();
+  const byHand = readWritten();
+  const written = new Map(byHand.map(({ scheme, file }) => [scheme, file]));
   const made = PUBLISHERS.flatMap((row) => {
     const spec = BUILT_IN_SCHEMES.find(({ name }) => name === row.name);
     if (spec === undefined) return [];
@@ -29,7 +30,7 @@ export function publisherPages(): Readonly<Record<string, string>> {
     ...Object.fromEntries(pages.map(({ row, spec, file }) => [`docs/publishers/${file}`, pageOf(row, spec)])),
     'docs/publishers/README.md': index.replace(
       /(\| publisher \| scheme \|.*\n\|(?:---\|)+\n)(?:\|.*\n)+/,
-      (_, head: string) => `${head}${listOf([...made.map(lineOf), ...otherPages()])}`,
+      (_, head: string) => `${head}${listOf([...made.map(lineOf), ...otherLines(byHand)])}`,
     ),
   };
 }
@@ -49,11 +50,6 @@ function readWritten(): WrittenPage[] {
   });
 }
 
-/** By the scheme that they are about. */
-function writtenPages(): ReadonlyMap<string, string> {
-  return new Map(readWritten().map(({ scheme, file }) => [scheme, file]));
-}
-
 interface Line {
   readonly title: string;
   readonly cells: readonly string[];
@@ -66,8 +62,8 @@ function lineOf({ spec, file }: { readonly spec: PublisherSpec; readonly file: s
 }
 
 /** Of publishers that sign by a standard: their scheme has no row. */
-function otherPages(): Line[] {
-  return readWritten().flatMap(({ file, scheme, text }) => {
+function otherLines(pages: readonly WrittenPage[]): Line[] {
+  return pages.flatMap(({ file, scheme, text }) => {
     const [, title = ''] = /^# (.+)$/m.exec(text) ?? [];
     const [, grade = ''] = /\*\*Grade ([A-F])\.\*\*/.exec(text) ?? [];
     const hasRow = BUILT_IN_SCHEMES.some(({ name }) => name === scheme);
