@@ -1,6 +1,6 @@
 import { HEADER_NAME } from '../../model/delivery.ts';
 import { GateConfigurationError, type WebhookInputs } from '../gate.ts';
-import { hasPart, layoutOf } from './layout.ts';
+import { hasPart, isTimeInBodyAlone, layoutOf } from './layout.ts';
 import { fieldAt, NotationError, parseForm, parseSigned } from './notation.ts';
 import {
   type BodyField,
@@ -314,10 +314,9 @@ function timestampOf(
 function timestampInBody(path: string, signs: readonly Part[], inputs: WebhookInputs): TimestampSource {
   const others = ['webhookTimestampHeader', 'webhookTimestampValueKey'] as const;
   refuseBeside('webhookTimestampField', others, inputs);
-  const isWhole = hasPart(signs, 'body') && !hasPart(signs, 'timestamp');
+  const isWhole = isTimeInBodyAlone(signs);
   const source: TimestampSource = {
     in: 'body',
-    // The content type, which is not signed, must not choose what is read.
     field: isWhole ? { path: path.split('.') } : fieldAt(path),
     unit: unitOf(inputs),
     length: inputs.webhookSignedPayloadStrategy === 'TimestampPlusToken' ? LENGTH_BESIDE_TOKEN : undefined,

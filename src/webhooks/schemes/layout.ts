@@ -75,6 +75,14 @@ export function hasPart(signs: readonly Part[], ...kinds: readonly DeliveryPart[
   return signs.some((it) => typeof it !== 'string' && kinds.includes(it.part));
 }
 
+/**
+ * Whether a time in the body is signed as a part of the whole alone. The content type, which hardly anyone signs, must not choose
+ * then what is read: as JSON or as a form.
+ */
+export function isTimeInBodyAlone(signs: readonly Part[]): boolean {
+  return hasPart(signs, 'body') && !hasPart(signs, 'timestamp');
+}
+
 /** The strategy of a manifest that signs such parts, or a name like one for layouts that no manifest can choose. */
 export function strategyOf({ signs }: SignedText): string {
   if (signs.length === 0) return 'Nothing';

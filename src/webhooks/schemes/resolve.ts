@@ -7,7 +7,7 @@ import {
 } from '../../model/manifest.ts';
 import type { WebhookInputs, WebhookTrigger } from '../gate.ts';
 import { customSpec, type PayloadBuilders } from './custom.ts';
-import { hasPart, layoutOf, signsTimestamp } from './layout.ts';
+import { hasPart, isTimeInBodyAlone, layoutOf, signsTimestamp } from './layout.ts';
 import { BUILT_IN_SCHEMES } from './publishers/index.ts';
 import {
   type Conversation,
@@ -316,7 +316,7 @@ function checkTimestamp(spec: SignatureSpec, place: string): void {
     throw new TypeError(`${place}: the timestamp is in the signature header, which multiValue does not split`);
   }
   if (!signsTimestamp(spec)) throw new TypeError(`${place}: the timestamp is not signed: anyone could change it`);
-  if (timestamp.in !== 'body' || !hasPart(signs, 'body') || hasPart(signs, 'timestamp')) return;
+  if (timestamp.in !== 'body' || !isTimeInBodyAlone(signs)) return;
   const { path, formField } = timestamp.field;
   if (path.length > 0 && formField !== undefined) {
     throw new TypeError(

@@ -1,7 +1,7 @@
 import type { KeyEncoding, SignatureEncoding } from '../../../model/manifest.ts';
 import type { AcceptedResponse, Handshake } from '../handshake.ts';
 import { type HandshakeForm, handshakeOf } from '../handshake-form.ts';
-import { hasPart } from '../layout.ts';
+import { isTimeInBodyAlone } from '../layout.ts';
 import { fieldAt, parseForm, parseSigned, tokensOf } from '../notation.ts';
 import type {
   BodyField,
@@ -173,9 +173,7 @@ function timestampOf(
   if (!timestamp.startsWith('{')) return { in: 'header', ...form };
   const { path, ...field } = fieldOf(timestamp);
   const isNumber = unit === 'seconds' || unit === 'milliseconds';
-  // The content type, which is not signed, must not choose what is read.
-  const isWhole = hasPart(signs, 'body') && !hasPart(signs, 'timestamp');
-  return { in: 'body', field: { path, isNumber, ...(isWhole ? {} : field) }, ...form };
+  return { in: 'body', field: { path, isNumber, ...(isTimeInBodyAlone(signs) ? {} : field) }, ...form };
 }
 
 /** The member that `{field:a.b}` names. */
