@@ -36,7 +36,7 @@ interface WantedKey {
   readonly half: 'public' | 'private';
 }
 
-/** A public key is never taken for an HMAC secret: everyone who knows it could sign. */
+/** Of a scheme that knows public keys too, one is never taken for a secret: everyone who knows it could sign. */
 function readKey(spec: SignatureSpec, text: string, wanted: WantedKey): SchemeKey {
   const { algorithm, ed25519: variant, name: scheme } = spec;
   const { field, half } = wanted;
@@ -157,20 +157,25 @@ function checkedKey(key: KeyObject, kind: PairKind, { field, scheme }: KeyPlace)
   const [type, wanted] = WANTED[kind];
   if (given !== type)
     throw new GateConfigurationError(field, `is a key of the kind ${given}; ${scheme} signs with ${wanted}`);
-  if (kind === 'ed25519' && key.type === 'public') {
+  refuseWeakKey(key, field);
+  return key;
+}
+
+/** Refuses a key that anyone could sign for, or soon. */
+export function refuseWeakKey(key: KeyObject, field: string): void {
+  const { asymmetricKeyType: type = '', asymmetricKeyDetails: { modulusLength = 0, publicExponent = 0n } = {} } = key;
+  if (type === 'ed25519' && key.type === 'public') {
     refuseWeakPoint(Buffer.from(key.export({ format: 'jwk' }).x ?? '', 'base64url'), field);
   }
-  if (kind !== 'rsa') return key;
-  const { modulusLength = 0, publicExponent = 0n } = details;
+  if (!type.startsWith('rsa')) return;
   if (modulusLength < MIN_RSA_BITS) {
     throw new GateConfigurationError(field, `is an RSA key of ${modulusLength} bits; ${MIN_RSA_BITS} are the least`);
   }
   if (publicExponent < 3n) throw new GateConfigurationError(field, 'is an RSA key that anyone can sign for');
-  return key;
 }
 
 /** The decoders throw for anything that is not a key, and their errors may quote it. */
-function orUndefined<Value>(read: () => Value): Value | undefined {
+export function orUndefined<Value>(read: () => Value): Value | undefined {
   try {
     return read();
   } catch {
@@ -243,7 +248,7 @@ const SMALL_ORDER: ReadonlySet<bigint> = new Set([0n, 1n, P - 1n, Y_OF_ORDER_8, 
  * Refuses a key that anyone can sign for: with a point of small order the equation that is verified holds for signatures
  * made without a private key. OpenSSL 3.0 takes them all, 3.5 does not; a y beyond the prime is read as the one within it.
  */
-export function refuseWeakPoint(bytes: Buffer, field: string): void {
+function refuseWeakPoint(bytes: Buffer, field: string): void {
   const y = BigInt(`0x${Buffer.from(bytes).reverse().toString('hex')}`) & ((1n << 255n) - 1n);
   if (SMALL_ORDER.has(y % P)) {
     throw new GateConfigurationError(

@@ -9,7 +9,7 @@ import {
 import type { Json, JsonObject } from '../../../model/json.ts';
 import type { KeyEncoding } from '../../../model/manifest.ts';
 import { GateConfigurationError } from '../../gate.ts';
-import { refuseWeakPoint, secretBytes } from '../scheme-keys.ts';
+import { orUndefined, refuseWeakKey, secretBytes } from '../scheme-keys.ts';
 import { decodeExactly, isObject, parseJson } from '../values.ts';
 
 /** A key of a scheme whose deliveries say by which algorithm they are signed: its kind decides which of them may. */
@@ -36,8 +36,8 @@ interface KeyPlace {
  */
 export function readVerifyingKeys(given: string, place: KeyPlace): readonly VerifyingKey[] {
   const text = unwrapped(given);
-  const json = text.trimStart().startsWith('{') ? parseJson(Buffer.from(text)) : undefined;
-  if (isObject(json)) return readJsonWebKeys(json, place);
+  const json = jsonIn(text);
+  if (json !== undefined) return readJsonWebKeys(json, place);
   const pem = pemIn(text);
   if (pem !== undefined) return [readPem(pem, place)];
   const der = derIn(text);
@@ -54,12 +54,17 @@ export function isPublicKey(given: string): boolean {
   const text = unwrapped(given);
   if (SSH.test(text) || text.startsWith('whpk_')) return true;
   if (text.includes('-----BEGIN')) return !/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text);
-  const json = text.startsWith('{') ? parseJson(Buffer.from(text)) : undefined;
-  if (isObject(json)) {
+  const json = jsonIn(text);
+  if (json !== undefined) {
     const keys = Array.isArray(json.keys) ? json.keys : [json];
     return keys.some((jwk) => isObject(jwk) && typeof jwk.kty === 'string' && jwk.kty !== 'oct' && jwk.d === undefined);
   }
   return derIn(text)?.type === 'public';
+}
+
+function jsonIn(text: string): JsonObject | undefined {
+  const json = text.startsWith('{') ? parseJson(Buffer.from(text)) : undefined;
+  return isObject(json) ? json : undefined;
 }
 
 const SSH = /^(?:ssh-|ecdsa-sha2-|AAAA[BC]3NzaC1|AAAAE2VjZHNhLXNoYTIt|---- BEGIN SSH2)/;
@@ -127,7 +132,7 @@ function readJsonWebKey(jwk: JsonObject, place: KeyPlace): VerifyingKey {
     throw new GateConfigurationError(field, 'is a secret as a JSON Web Key; write the secret itself');
   }
   if (jwk.d !== undefined) throw new GateConfigurationError(field, privateKey(scheme));
-  const key = attempt(() => createPublicKey({ key: jwk as JsonWebKey, format: 'jwk' }));
+  const key = orUndefined(() => createPublicKey({ key: jwk as JsonWebKey, format: 'jwk' }));
   if (key === undefined) throw new GateConfigurationError(field, 'is no JSON Web Key that can be read');
   const { kid, alg } = jwk;
   return {
@@ -143,7 +148,7 @@ function readPem(pem: string, place: KeyPlace): VerifyingKey {
   if (/-----BEGIN CERTIFICATE-----/.test(pem)) {
     throw new GateConfigurationError(field, `is a certificate; ${scheme} takes the public key alone`);
   }
-  const key = attempt(() => createPublicKey(pem));
+  const key = orUndefined(() => createPublicKey(pem));
   if (key === undefined) throw new GateConfigurationError(field, 'is PEM, but no public key (BEGIN PUBLIC KEY)');
   return checked(classify(key), place);
 }
@@ -165,10 +170,10 @@ function derIn(text: string): KeyObject | undefined {
     const read =
       key === undefined
         ? undefined
-        : (attempt(() => createPrivateKey({ key, format: 'der', type: 'pkcs8' })) ??
-          attempt(() => createPublicKey({ key, format: 'der', type: 'spki' })) ??
-          attempt(() => createPublicKey({ key, format: 'der', type: 'pkcs1' })) ??
-          attempt(() => new X509Certificate(key).publicKey));
+        : (orUndefined(() => createPrivateKey({ key, format: 'der', type: 'pkcs8' })) ??
+          orUndefined(() => createPublicKey({ key, format: 'der', type: 'spki' })) ??
+          orUndefined(() => createPublicKey({ key, format: 'der', type: 'pkcs1' })) ??
+          orUndefined(() => new X509Certificate(key).publicKey));
     if (read !== undefined) return read;
   }
   return undefined;
@@ -188,9 +193,6 @@ function classify(key: KeyObject): Classified {
   return { kind: kinds[type ?? ''], key };
 }
 
-/** Below, the private key can be calculated from the public one: NIST SP 800-131A. */
-const MIN_RSA_BITS = 2048;
-
 /** A key of another kind verifies nothing, and a weak one anything. */
 function checked({ kind, key, ...rest }: Classified, { field, scheme }: KeyPlace): VerifyingKey {
   if (key.type === 'private') throw new GateConfigurationError(field, privateKey(scheme));
@@ -200,22 +202,6 @@ function checked({ kind, key, ...rest }: Classified, { field, scheme }: KeyPlace
       'is a key of another kind than RSA, ECDSA (P-256, P-384, P-521) and Ed25519',
     );
   }
-  const { modulusLength = 0, publicExponent = 0n } = key.asymmetricKeyDetails ?? {};
-  if (kind === 'rsa' || kind === 'rsaPss') {
-    if (modulusLength < MIN_RSA_BITS) {
-      throw new GateConfigurationError(field, `is an RSA key of ${modulusLength} bits; ${MIN_RSA_BITS} are the least`);
-    }
-    if (publicExponent < 3n) throw new GateConfigurationError(field, 'is an RSA key that anyone can sign for');
-  }
-  if (kind === 'ed25519') refuseWeakPoint(Buffer.from(key.export({ format: 'jwk' }).x ?? '', 'base64url'), field);
+  refuseWeakKey(key, field);
   return { kind, key, ...rest };
-}
-
-/** The decoders throw for anything that is not a key, and their errors may quote it. */
-function attempt<Value>(read: () => Value): Value | undefined {
-  try {
-    return read();
-  } catch {
-    return undefined;
-  }
 }
