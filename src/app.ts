@@ -137,7 +137,7 @@ async function build(options: AppOptions): Promise<SluiceApp> {
   const cluster = { replicas: 1 };
   const alerts = { current: () => settings.alerts };
   const onNewKey = (key: NewKey) => logEvent(logger, 'WebhookKeySetChanged', { ...key });
-  const preparing = {
+  const extensions = prepareExtensions({
     settings,
     extensions: given,
     environment,
@@ -147,8 +147,8 @@ async function build(options: AppOptions): Promise<SluiceApp> {
     onNewKey,
     folder,
     cluster,
-  };
-  const extensions = prepareExtensions({ ...preparing, alerts: () => alerts.current() });
+    alerts: () => alerts.current(),
+  });
   const manifestFolder = relative(process.cwd(), resolve(folder, settings.manifests)) || '.';
   const manifests = await load(manifestFolder, { extensions, settings });
   const metrics = createMetrics();
