@@ -203,9 +203,10 @@ committed:
   list says so (\`order_keyless\`).
 - **Unverified deliveries** (Off and Audit, where the signature gate failed) have an order of their own for each key: they wait for each other
   and never for a verified delivery, nor does one wait for them, so the two may overlap. They never hold a key. The runs that they start by \`RunFlow\`
-  or \`onFailure\`, or that repeat theirs, count as they do. Without a signature scheme everything counts as verified: then whoever can send a
+  or \`onFailure\`, and runs that repeat those, count the same. Without a signature scheme everything counts as verified: then whoever can send a
   delivery can hold up a key.
-- A \`RunFlow\` step whose run would wait for a run that waits for the step fails with \`order_deadlock\`.
+- A \`RunFlow\` step whose run would wait for a run that waits for the step fails with \`order_deadlock\`. A circle that a deploy makes
+  between runs in flight of two flows is not found: cancel one of its runs.
 
 ## Triggers
 
