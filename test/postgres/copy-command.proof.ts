@@ -34,7 +34,9 @@ describe('sluice copy', { timeout: 60_000 }, () => {
     const schema = newSchema();
     const url = inject('postgresUrl');
     const there = await run('--from', `sqlite:${path}`, '--to', url, '--schema', schema);
-    expect(there.stderr).toMatch(/^copied flows: 5 rows\n(.*\n)*copied runs: (\d+) rows\n(.*\n)*compared runs: \2 rows\n/);
+    expect(there.stderr).toMatch(
+      /^copied flows: 5 rows\n(.*\n)*copied runs: (\d+) rows\n(.*\n)*compared runs: \2 rows\n/,
+    );
     expect(there.stdout).toMatch(/ has all \d+ rows of sqlite:.*, compared one by one, in [\d.]+ s\n$/);
     expect(there.stdout + there.stderr).not.toContain(`:${new URL(url).password}@`);
     const back = newPath();
