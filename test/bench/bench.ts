@@ -128,6 +128,7 @@ const ownRows: readonly Row[] = [
   { name: 'the same, a million live nonces', make: make('millionNonces'), base: BARE },
   { name: 'the same, its event identified', make: make('identified'), base: ACCEPTED },
   { name: 'the same, asked of webhookWhen', make: make('filtered'), base: ACCEPTED },
+  { name: 'the same, in order of a key', make: make('serialized'), base: ACCEPTED },
   ...(onPostgres === undefined
     ? []
     : [

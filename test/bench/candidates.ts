@@ -123,6 +123,8 @@ export const ROUTE = '/flows/api/webhook/push';
 
 interface Variant {
   readonly inputs?: object;
+  /** Fields of the flow, beside its trigger and its step. */
+  readonly flow?: object;
   readonly mode?: string;
   readonly delivery?: Delivery;
   readonly expectedStatus?: number;
@@ -139,14 +141,16 @@ const VARIANTS = {
   millionNonces: { nonces: 1_000_000 },
   identified: { inputs: { webhookEventId: "headers['x-github-delivery']" } },
   filtered: { inputs: { webhookWhen: "body.action == 'changed' && !body.sender.login.startsWith('bot')" } },
+  // As many keys as deliveries: nothing waits, and what is left is the cost of the order itself.
+  serialized: { flow: { serialize: "trigger.headers['x-github-delivery']" } },
 } as const satisfies Record<string, Variant>;
 
 /** The built service; signed deliveries with nonces unless the variant says otherwise. */
 export async function sluice(variant: keyof typeof VARIANTS, options: CandidateOptions = {}): Promise<Candidate> {
-  const { inputs = {}, mode = 'Enforce', expectedStatus = 200, nonces, ...own }: Variant = VARIANTS[variant];
+  const { inputs = {}, flow = {}, mode = 'Enforce', expectedStatus = 200, nonces, ...own }: Variant = VARIANTS[variant];
   const { headers, body } = own.delivery ?? delivery;
   const workspace = options.workspace ?? (await createWorkspace());
-  await writeFlow(workspace, inputs);
+  await writeFlow(workspace, inputs, flow);
   const env = { SLUICE_ENFORCEMENT_MODE: mode, SLUICE_LOG_LEVEL: 'warn', ...options.env };
   const file = join(workspace.folder, 'data/sluice.db');
   if (nonces !== undefined) {
@@ -207,8 +211,9 @@ export async function onInstantStore(options: CandidateOptions = {}): Promise<Ca
 }
 
 /** A flow of one step that does nothing, with a trigger for signed deliveries. */
-export function writeFlow(workspace: Workspace, inputs: object = {}): Promise<void> {
-  return workspace.writeManifest('push.json', githubManifest({ inputs, steps: { only: { type: 'NoOp' } } }));
+export function writeFlow(workspace: Workspace, inputs: object = {}, flow: object = {}): Promise<void> {
+  const manifest = githubManifest({ inputs, steps: { only: { type: 'NoOp' } } });
+  return workspace.writeManifest('push.json', { ...manifest, ...flow });
 }
 
 /** Options of Node for a service: those that are given, and what writes its profiles into a folder of its own. */
