@@ -1,7 +1,7 @@
 import { type Group, joinGroup, openGroup } from '../../model/coalescing.ts';
 import type { DeliveryOutcome, DeliveryRecord, DeliveryShare } from '../../model/delivery.ts';
 import { readGateResults } from '../new-rows.ts';
-import type { AcceptResult, EventClaim, HoldResult, NewRun, NonceClaim, Pins } from '../store.ts';
+import type { AcceptResult, EventClaim, HoldResult, NewRun, NonceClaim, Pins, SharedAcceptance } from '../store.ts';
 import type { Coalescing } from './coalescing.ts';
 import type { Ask, Decision } from './decision.ts';
 import { shareFlows } from './flows.ts';
@@ -95,23 +95,57 @@ export const sharingFlowRows = (port: Port): FlowRows => ({
   },
 });
 
+/** A delivery at one of the triggers that it is addressed to. */
+export interface Member<Call extends Candidate> {
+  readonly call: Call;
+  readonly start: SharedAcceptance['start'];
+  /** Of one whose run starts later. */
+  readonly held?: Held | undefined;
+}
+
+/** What became of a delivery at one trigger. */
+export interface Fate {
+  readonly kind: 'accepted' | 'held' | 'coalesced' | 'duplicate' | 'filtered' | 'closed';
+  readonly runId: string | null;
+  /** Its run waits for its turn. */
+  readonly isWaiting?: true;
+  /** The group that it joined or opened. */
+  readonly group?: Group;
+}
+
+/** What became of a delivery at all of its triggers, in their order. */
+interface Claimed {
+  readonly kind: 'claimed';
+  readonly fates: readonly Fate[];
+  readonly isReplay: boolean;
+  /** The run of an idempotency key that one of them knows. */
+  readonly ofKey: string | undefined;
+  /** A redelivery that starts nothing leaves nothing. */
+  readonly isKept: boolean;
+}
+
+type Refusal = Extract<AcceptResult, { kind: 'replayed' | 'conflict' }>;
+type Repetition = { readonly kind: 'repeated'; readonly runId: string };
+
+/** How many deliveries may be held; asked only of one that is to be. */
+export interface HeldLimit {
+  readonly port: Port;
+  readonly bounds: Bounds;
+}
+
 /** Turns a delivery into a run, or says why not. */
 export function* accept<Call extends Candidate>(rows: AcceptanceRows<Call>, call: Call): Decision<AcceptResult> {
   if (!(yield* mayStart(rows, call))) return { kind: 'outdated' };
-  const result = yield* claim(rows, call, false);
-  if (result.kind !== 'accepted') return result;
-  return { ...result, ...(yield* startRun(rows, call)) };
-}
-
-/** Stores the run of a delivery; `isWaiting` where it waits for its turn. */
-export function* startRun<Call extends Candidate>(
-  rows: AcceptanceRows<Call>,
-  call: Call,
-): Decision<{ readonly isWaiting?: true }> {
-  const { pins } = yield* withPins(rows, call);
-  const isWaiting = yield* joinOrder(rows, { ...call, id: call.runId });
-  rows.keepRun(call, { pins, isWaiting });
-  return isWaiting ? { isWaiting } : {};
+  const result = yield* claim(rows, [{ call, start: 'now' }]);
+  if (result === 'full') throw new Error('A delivery was held that starts its run now.');
+  if (result.kind !== 'claimed') return alone(result);
+  const { fate, isReplay } = keepAlone(rows, call, result);
+  if (fate.kind === 'filtered') return { kind: 'filtered', isReplay };
+  const { isWaiting, group } = fate;
+  const runId = fate.runId ?? call.runId;
+  if (fate.kind === 'duplicate') return { kind: 'duplicate', runId, isReplay };
+  if (fate.kind !== 'coalesced') return { kind: 'accepted', runId, isReplay, ...(isWaiting && { isWaiting }) };
+  return { kind: 'coalesced', runId, isReplay, startsNow: (group?.dueAt ?? 0) <= (call.coalescing?.at ?? 0) };
 }
 
 /**
@@ -142,62 +176,92 @@ export function* hold<Call extends Candidate>(
   const kind = yield* holdOf(port, call);
   if (kind !== 'held') return { kind };
   const rows = yield* rowsOf();
-  if (!(yield* fitsHeld(port, held, bounds))) return 'full';
-  const result = yield* claim(rows, call, true);
-  if (result.kind !== 'accepted' && result.kind !== 'coalesced') return result;
-  const { runId, isReplay } = result;
-  insertHeld(port, { ...held, run: { ...held.run, id: runId } }, result.kind === 'coalesced');
-  return { kind, runId, isReplay };
+  const result = yield* claim(rows, [{ call, start: 'later', held }], { port, bounds });
+  if (result === 'full') return result;
+  if (result.kind !== 'claimed') return alone(result);
+  const { fate, isReplay } = keepAlone(rows, call, result);
+  if (fate.kind === 'filtered') return { kind: 'filtered', isReplay };
+  return { kind: fate.kind === 'duplicate' ? 'duplicate' : kind, runId: fate.runId ?? call.runId, isReplay };
+}
+
+const alone = (result: Refusal | Repetition): Refusal | Extract<AcceptResult, { kind: 'duplicate' }> =>
+  result.kind === 'repeated' ? { kind: 'duplicate', runId: result.runId, isReplay: false } : result;
+
+/** The record of a delivery to one trigger is that of what became of it there. */
+function keepAlone<Call extends Candidate>(
+  rows: AcceptanceRows<Call>,
+  call: Call,
+  { fates: [fate], isReplay, isKept }: Claimed,
+): { readonly fate: Fate; readonly isReplay: boolean } {
+  if (fate === undefined) throw new Error('A delivery has no trigger.');
+  const { kind, runId } = fate;
+  if (isKept) keepRecord(rows, call, { runId, isReplay, outcome: kind === 'coalesced' ? kind : outcomeOf(kind) });
+  return { fate, isReplay };
+}
+
+/** Undefined where the delivery's own run starts, now or later. */
+export function outcomeOf(kind: Fate['kind']): 'duplicate' | 'filtered' | undefined {
+  if (kind === 'duplicate') return kind;
+  return kind === 'filtered' || kind === 'closed' ? 'filtered' : undefined;
+}
+
+export function keepRecord<Call extends Candidate>(rows: AcceptanceRows<Call>, call: Call, kept: Kept): void {
+  if (call.redeliveredFrom !== null && kept.runId !== null) rows.keepRedelivery(call, kept.runId);
+  if (call.hasDelivery) rows.keepDelivery(call, kept);
 }
 
 /**
- * The order of decisions: the first that applies answers. All names are asked for before any is kept, so that what
- * refuses a delivery leaves nothing behind, and every row names the run that the answer names.
+ * The order of decisions: the first that applies answers. All names are asked for before any is kept, so that what refuses a
+ * delivery leaves nothing behind, and every row names the run that the answer names. A nonce or an idempotency key that one
+ * of several triggers knows counts for all. Every trigger keeps the nonce, whatever becomes of the delivery there: whichever
+ * of them has the address later, no repetition is new to it.
  */
-function* claim<Call extends Candidate>(
+export function* claim<Call extends Candidate>(
   rows: AcceptanceRows<Call>,
-  call: Call,
-  isHeld: boolean,
-): Decision<Exclude<AcceptResult, { kind: 'outdated' }>> {
-  const { redeliveredFrom, idempotencyKey, event, verifiedBy, coalescing } = call;
+  members: readonly Member<Call>[],
+  limit?: HeldLimit,
+): Decision<Claimed | Refusal | Repetition | 'full'> {
+  const redelivered = members.find(({ call }) => call.redeliveredFrom !== null)?.call;
+  const repeated = redelivered && (yield* rows.findRedelivery(redelivered));
+  if (repeated !== undefined) return { kind: 'repeated', runId: repeated };
 
-  const repeated = redeliveredFrom === null ? undefined : yield* rows.findRedelivery(call);
-  if (repeated !== undefined) return { kind: 'duplicate', runId: repeated, isReplay: false };
+  const known: Known[] = [];
+  const refusals: Refusal[] = [];
+  for (const { call } of members) {
+    const asked = yield* askNames(rows, call);
+    if (asked.kind === 'known') known.push(asked);
+    else refusals.push(asked);
+  }
+  const refusal = refusals.find(({ kind }) => kind === 'replayed') ?? refusals[0];
+  // A nonce that names a run at any of the triggers names it for the answer.
+  if (refusal?.kind === 'replayed') return refusals.find(isReplayWithRun) ?? refusal;
+  if (refusal !== undefined) return refusal;
 
-  const asked = yield* askNames(rows, call);
-  if (asked.kind !== 'known') return asked;
-  const { nonce: known, isReplay } = asked;
-  const firstRunId = asked.ofKey ?? (yield* askEvent(rows, call));
-
-  const isFiltered = firstRunId === undefined && call.isFiltered;
-  if (isFiltered && redeliveredFrom !== null) return { kind: 'filtered', isReplay };
-
-  const mayJoin = firstRunId === undefined && !isFiltered && redeliveredFrom === null;
-  const own = { runId: call.runId, revision: call.revision, isHeld };
-  const open = mayJoin && coalescing !== undefined ? yield* rows.findGroup(call) : undefined;
-  const joined = open && coalescing && joinGroup(open, coalescing, own);
-
-  const runId = firstRunId ?? joined?.runId ?? call.runId;
-  const keptRunId = isFiltered ? null : runId;
-  const outcome = firstRunId !== undefined ? 'duplicate' : isFiltered ? 'filtered' : joined && 'coalesced';
-  if (redeliveredFrom !== null) rows.keepRedelivery(call, runId);
-  keepNonce(rows, call, { known, runId: keptRunId });
-  if (call.hasDelivery) rows.keepDelivery(call, { runId: keptRunId, isReplay, outcome });
-  if (verifiedBy !== null && call.hasDelivery && !isReplay && redeliveredFrom === null) rows.countKeyUse(call);
-  if (isFiltered) return { kind: 'filtered', isReplay };
-  if (firstRunId !== undefined) return { kind: 'duplicate', runId, isReplay };
-  if (idempotencyKey !== null) rows.keepKey(call, runId);
-  if (event !== undefined) rows.keepEvent(call, runId);
-  if (!mayJoin || coalescing === undefined) return { kind: 'accepted', runId, isReplay };
-  const { at } = coalescing;
-  const group = joined ?? openGroup(coalescing, own);
-  if (joined !== undefined || group.dueAt > at) rows.keepGroup(call, group);
-  if (joined === undefined) return { kind: 'accepted', runId, isReplay };
-  return { kind: 'coalesced', runId, isReplay, startsNow: group.dueAt <= at };
+  const isReplay = known.some((each) => each.isReplay);
+  const ofKey = known.find((each) => each.ofKey !== undefined)?.ofKey;
+  const fates: Fate[] = [];
+  for (const [at, member] of members.entries()) {
+    fates.push(yield* fateOf(rows, member, { isKeyed: ofKey !== undefined, ofKey: known[at]?.ofKey }));
+  }
+  const isKept = redelivered === undefined || fates.some(({ kind }) => kind !== 'filtered' && kind !== 'closed');
+  if (!isKept) return { kind: 'claimed', fates, isReplay, ofKey, isKept };
+  for (const [at, { held }] of members.entries()) {
+    if (held === undefined || limit === undefined || !startsLater(fates[at])) continue;
+    if (!(yield* fitsHeld(limit.port, held, limit.bounds))) return 'full';
+  }
+  for (const [at, member] of members.entries()) {
+    const fate = fates[at];
+    if (fate !== undefined) fates[at] = yield* keep(rows, member, { fate, nonce: known[at]?.nonce, isReplay, limit });
+  }
+  return { kind: 'claimed', fates, isReplay, ofKey, isKept };
 }
 
+const isReplayWithRun = ({ kind, runId }: Refusal) => kind === 'replayed' && runId !== null;
+
+const startsLater = (fate: Fate | undefined) => fate?.kind === 'held' || fate?.kind === 'coalesced';
+
 /** What is known of a delivery's names: the first use of its nonce, and the run of its key. */
-export interface Known {
+interface Known {
   readonly kind: 'known';
   readonly nonce: NonceUse | undefined;
   /** The nonce is known, and that refuses nothing. */
@@ -206,10 +270,7 @@ export interface Known {
 }
 
 /** Asks for nonce and idempotency key: what refuses a delivery, or what is known of them. */
-export function* askNames<Call extends Candidate>(
-  rows: AcceptanceRows<Call>,
-  call: Call,
-): Decision<Known | Extract<AcceptResult, { kind: 'replayed' | 'conflict' }>> {
+function* askNames<Call extends Candidate>(rows: AcceptanceRows<Call>, call: Call): Decision<Known | Refusal> {
   const { redeliveredFrom, nonce, idempotencyKey } = call;
   const found = nonce?.isAsked === true ? yield* rows.findNonce(call) : undefined;
   // What a person delivers again may start the run that a filter kept from starting.
@@ -222,19 +283,64 @@ export function* askNames<Call extends Candidate>(
   return { kind: 'known', nonce: isKnown ? found : undefined, isReplay: isKnown, ofKey: first?.runId };
 }
 
-export function* askEvent<Call extends Candidate>(
+/** What becomes of the delivery at one trigger. A key that another one knows makes it a repetition here too. */
+function* fateOf<Call extends Candidate>(
   rows: AcceptanceRows<Call>,
-  call: Call,
-): Decision<string | undefined> {
-  return call.event === undefined ? undefined : yield* rows.findEvent(call);
+  { call, start }: Member<Call>,
+  { isKeyed, ofKey }: { readonly isKeyed: boolean; readonly ofKey: string | undefined },
+): Decision<Fate> {
+  if (start === 'never') return { kind: 'closed', runId: null };
+  if (isKeyed) return { kind: 'duplicate', runId: ofKey ?? null };
+  const ofEvent = call.event === undefined ? undefined : yield* rows.findEvent(call);
+  if (ofEvent !== undefined) return { kind: 'duplicate', runId: ofEvent };
+  if (call.isFiltered) return { kind: 'filtered', runId: null };
+  const { runId, revision, coalescing, redeliveredFrom } = call;
+  const kind = start === 'later' ? 'held' : 'accepted';
+  if (coalescing === undefined || redeliveredFrom !== null) return { kind, runId };
+  const own = { runId, revision, isHeld: start === 'later' };
+  const open = yield* rows.findGroup(call);
+  const joined = open && joinGroup(open, coalescing, own);
+  if (joined !== undefined) return { kind: 'coalesced', runId: joined.runId, group: joined };
+  const group = openGroup(coalescing, own);
+  return { kind, runId, ...(group.dueAt > coalescing.at && { group }) };
 }
 
-export function keepNonce<Call extends Candidate>(
+interface Keeping {
+  readonly fate: Fate;
+  readonly nonce: NonceUse | undefined;
+  readonly isReplay: boolean;
+  readonly limit: HeldLimit | undefined;
+}
+
+/** Keeps the names of a delivery at one trigger, its group and its run. */
+function* keep<Call extends Candidate>(
+  rows: AcceptanceRows<Call>,
+  { call, held }: Member<Call>,
+  { fate, nonce, isReplay, limit }: Keeping,
+): Decision<Fate> {
+  const { kind, runId, group } = fate;
+  if (call.nonce !== undefined && nonce?.isOwn !== true) rows.keepNonce(call, runId);
+  const isUse = call.verifiedBy !== null && call.hasDelivery && kind !== 'closed';
+  if (isUse && !isReplay && call.redeliveredFrom === null) rows.countKeyUse(call);
+  if (runId === null || kind === 'duplicate') return fate;
+  if (call.idempotencyKey !== null) rows.keepKey(call, runId);
+  if (call.event !== undefined) rows.keepEvent(call, runId);
+  if (group !== undefined) rows.keepGroup(call, group);
+  if (held !== undefined && limit !== undefined) {
+    insertHeld(limit.port, { ...held, run: { ...held.run, id: runId } }, kind === 'coalesced');
+  }
+  return kind === 'accepted' ? { ...fate, ...(yield* startRun(rows, call)) } : fate;
+}
+
+/** Stores the run of a delivery; `isWaiting` where it waits for its turn. */
+function* startRun<Call extends Candidate>(
   rows: AcceptanceRows<Call>,
   call: Call,
-  { known, runId }: { readonly known: NonceUse | undefined; readonly runId: string | null },
-): void {
-  if (call.nonce !== undefined && known?.isOwn !== true) rows.keepNonce(call, runId);
+): Decision<{ readonly isWaiting?: true }> {
+  const { pins } = yield* withPins(rows, call);
+  const isWaiting = yield* joinOrder(rows, { ...call, id: call.runId });
+  rows.keepRun(call, { pins, isWaiting });
+  return isWaiting ? { isWaiting } : {};
 }
 
 /** What a replay that is not enforced changes in the record of its delivery. */

@@ -37,6 +37,14 @@ export function heldBounds(open: (held: Bounds) => Promise<Store>): void {
       expect(await hold(4)).toMatchObject({ kind: 'held' });
     });
 
+    test('however full it is, a repetition of what was accepted is told, and needs no room', async () => {
+      const { store, hold } = await drained({ maxRows: 1, maxBytes: 1e9 });
+      const [first, second] = [await hold(1), await hold(1)];
+      expect(first).toMatchObject({ kind: 'held' });
+      expect(second).toMatchObject({ kind: 'replayed', runId: 'runId' in first ? first.runId : undefined });
+      expect(await store.countHeld()).toEqual({ [flowId]: 1 });
+    });
+
     test.each([
       ['one that is too large is not held', [5000], 6000, 0],
       ['several count together', [1000, 1000, 1000], 5000, 2],
