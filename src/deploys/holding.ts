@@ -6,7 +6,7 @@ import type { Engine } from '../flows/engine.ts';
 import type { Clock } from '../model/clock.ts';
 import type { HoldResult, SharedResult, Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { HeldDeliveries } from '../webhooks/receive.ts';
+import type { HeldDeliveries } from '../webhooks/acceptance.ts';
 
 /** Deliveries that were taken while their flow starts no runs, and the runs that they start once it does. */
 export interface Holding extends HeldDeliveries {

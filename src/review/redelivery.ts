@@ -4,9 +4,9 @@ import { startsRuns } from '../flows/catalog.ts';
 import { START_TRIES } from '../flows/engine.ts';
 import { type Delivery, type DeliveryRecord, REASON_CODES, type Reason } from '../model/delivery.ts';
 import { logEvent } from '../telemetry/events.ts';
+import { acceptDelivery, acceptShared, judgeByExpressions } from '../webhooks/acceptance.ts';
 import { isOfGate, REASONS } from '../webhooks/answers.ts';
 import { isHandshake } from '../webhooks/handshakes.ts';
-import { acceptDelivery, acceptShared, judgeByExpressions } from '../webhooks/receive.ts';
 import { hasSameGates, type PreparedTrigger } from '../webhooks/triggers.ts';
 import {
   isUnserved,

@@ -5,12 +5,12 @@ import type { Delivery, DeliveryRecord, GateResult, Reason } from '../model/deli
 import type { Json, JsonObject } from '../model/json.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { KeyRole } from '../store/store.ts';
+import { admissionTo, judgeByExpressions } from '../webhooks/acceptance.ts';
 import { REASONS } from '../webhooks/answers.ts';
 import type { SignatureSettings } from '../webhooks/gates/signature.ts';
 import { fingerprintOf } from '../webhooks/key-names.ts';
 import { allResults, dryRunGates, type Judgement, withUnasked } from '../webhooks/pipeline.ts';
 import { type DeliveryReading, toDelivery } from '../webhooks/read-delivery.ts';
-import { admissionTo, judgeByExpressions } from '../webhooks/receive.ts';
 import { strategyOf } from '../webhooks/schemes/layout.ts';
 import { resolveScheme } from '../webhooks/schemes/resolve.ts';
 import { calledUrl } from '../webhooks/schemes/signed-payload.ts';

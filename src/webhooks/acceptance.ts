@@ -1,0 +1,239 @@
+import { hash } from 'node:crypto';
+import { UnfitClockError } from '../errors.ts';
+import { ArrivingBody } from '../expressions/trigger-body.ts';
+import { type Catalog, type DeployedFlow, startsRuns } from '../flows/catalog.ts';
+import type { Engine } from '../flows/engine.ts';
+import type { ServiceClock } from '../model/clock.ts';
+import { bytesOf, dueAtOf } from '../model/coalescing.ts';
+import type { EnforcementMode } from '../model/manifest.ts';
+import type {
+  Acceptance,
+  AcceptResult,
+  CoalesceClaim,
+  EventClaim,
+  HoldResult,
+  NonceClaim,
+  SharedAcceptance,
+  SharedResult,
+} from '../store/store.ts';
+import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
+import { signatureGate } from './gates/signature.ts';
+import { runHeaders } from './headers.ts';
+import { recordOf, type TriggeredReception } from './record.ts';
+import { eventLifeMs, limitsOf, type Said } from './trigger-expressions.ts';
+import { holdsDeliveries, type PreparedTrigger } from './triggers.ts';
+
+/** A reception at a slug that several triggers share. */
+export type SharedReception = TriggeredReception & { readonly sharing: readonly PreparedTrigger[] };
+
+/** The deliveries that wait until their flow may start runs again; deploys/holding.ts releases them. */
+export interface HeldDeliveries {
+  /** Held deliveries by flow, where there were any. While there are, the next one waits behind them. */
+  readonly counts: ReadonlyMap<string, number>;
+  /** Stores a delivery as held, as the store does. */
+  hold(acceptance: Acceptance): Promise<HoldResult>;
+  /** Counts what is held for these flows by an acceptance for several triggers. */
+  holdShared(flowIds: readonly string[], accept: () => Promise<SharedResult>): Promise<SharedResult>;
+}
+
+export interface AcceptanceServices {
+  readonly engine: Engine;
+  readonly catalog: Pick<Catalog, 'find'>;
+  readonly holding: HeldDeliveries;
+  readonly clock: ServiceClock;
+  readonly defaultMode: EnforcementMode;
+  readonly newId: () => string;
+}
+
+/**
+ * What becomes of a delivery that passes the gates: its run starts, or starts later, or the delivery is refused. To be
+ * asked each time: the flow may have been disabled or drained since its triggers were prepared.
+ */
+export function admissionTo(
+  prepared: PreparedTrigger,
+  { catalog, holding }: { catalog: Pick<Catalog, 'find'>; holding: Pick<HeldDeliveries, 'counts'> },
+): 'open' | 'held' | 'disabled' {
+  const { flowId } = prepared.trigger;
+  const flow = catalog.find(flowId);
+  if (flow === undefined) return 'disabled';
+  if (!startsRuns(flow.record)) return holdsDeliveries(prepared, flow.record) ? 'held' : 'disabled';
+  return (holding.counts.get(flowId) ?? 0) > 0 ? 'held' : 'open';
+}
+
+/** What the store says where the run may not start yet. */
+type Held = Exclude<HoldResult, { kind: 'open' }>;
+
+/**
+ * Commits an accepted delivery: nonce, idempotency key, record, run and entry steps, all of it or nothing; where its flow
+ * starts no runs now, what starts the run later. What the store says is durable when the promise resolves, and only then
+ * may a 200 leave. 'outdated' where the flow was deployed or closed while the gates thought: the caller looks at it again.
+ */
+export function acceptDelivery(
+  reception: TriggeredReception,
+  services: AcceptanceServices,
+): Promise<AcceptResult | Held> {
+  const { trigger, span } = reception;
+  const { trigger: definition } = trigger;
+  // Asked again, because the gates may have taken seconds.
+  if (!services.clock.isFit()) return Promise.reject(new UnfitClockError());
+  // The newest, whatever was deployed when the gates were asked.
+  const flow = services.catalog.find(definition.flowId) ?? trigger.flow;
+  const parent = span === undefined ? null : traceparentOf(span);
+  const attributes = { 'flow.id': flow.record.id, 'flow.trigger': definition.triggerKey };
+  return inSpan({ name: 'flow.trigger', parent, attributes }, async (triggerSpan) => {
+    const acceptance = acceptanceOf(reception, { flow, traceparent: traceparentOf(triggerSpan) }, services);
+    if (reception.redelivery === undefined && admissionTo(trigger, services) === 'held') {
+      const held = await services.holding.hold(acceptance);
+      // Otherwise the run is to start at once after all.
+      if (held.kind !== 'open') return held;
+    }
+    return services.engine.accept(acceptance);
+  });
+}
+
+/**
+ * The same for all triggers that share the slug, all of it or nothing: each is what `acceptDelivery` makes of it, except that what
+ * one has accepted is known to all. `redelivery` starts no run of a closed flow.
+ */
+export function acceptShared(
+  reception: SharedReception,
+  services: AcceptanceServices & { readonly engine: Pick<Engine, 'acceptShared'> },
+): Promise<SharedResult> {
+  const { delivery, sharing, span, redelivery } = reception;
+  if (!services.clock.isFit()) return Promise.reject(new UnfitClockError());
+  const body = reception.body ?? new ArrivingBody(delivery.body, delivery.headers['content-type']);
+  const parent = span === undefined ? null : traceparentOf(span);
+  const accept = (traceparents: readonly (string | null)[]) => {
+    const members = sharing.map((trigger, at): SharedAcceptance => {
+      const flow = services.catalog.find(trigger.trigger.flowId) ?? trigger.flow;
+      const acceptance = acceptanceOf(
+        { ...reception, trigger, body },
+        { flow, traceparent: traceparents[at] ?? null },
+        services,
+      );
+      const admission = admissionTo(trigger, services);
+      if (redelivery !== undefined) return { acceptance, start: startsRuns(flow.record) ? 'now' : 'never' };
+      return { acceptance, start: START[admission] };
+    });
+    const held = members.flatMap(({ start, acceptance }) => (start === 'later' ? [acceptance.run.flowId] : []));
+    return services.holding.holdShared(held, () => services.engine.acceptShared(members));
+  };
+  const inSpans = (traceparents: readonly (string | null)[]): Promise<SharedResult> => {
+    const next = sharing[traceparents.length]?.trigger;
+    if (next === undefined) return accept(traceparents);
+    const attributes = { 'flow.id': next.flowId, 'flow.trigger': next.triggerKey };
+    return inSpan({ name: 'flow.trigger', parent, attributes }, (triggerSpan) =>
+      inSpans([...traceparents, traceparentOf(triggerSpan)]),
+    );
+  };
+  return inSpans([]);
+}
+
+const START = { open: 'now', held: 'later', disabled: 'never' } as const;
+
+/** What is stored of a delivery, and the run that it starts at one trigger. */
+function acceptanceOf(
+  reception: TriggeredReception,
+  { flow, traceparent }: { readonly flow: DeployedFlow; readonly traceparent: string | null },
+  services: AcceptanceServices,
+): Acceptance {
+  const { delivery, trigger } = reception;
+  const runId = services.newId();
+  const body = reception.body ?? new ArrivingBody(delivery.body, delivery.headers['content-type']);
+  const said = judgeByExpressions({ ...reception, body });
+  const record = recordOf({ ...reception, said, body }, { statusCode: 200, runId }, services);
+  const at = services.clock.now();
+  const headers = runHeaders(delivery.headers, trigger.headersRead.secret);
+  const coalesce = coalesceClaim(reception, said?.coalesceKey);
+  const arrival = coalesce && { ...coalesce, at, bytes: bytesOf(delivery.body, headers) };
+  const key = trigger.trigger.triggerKey;
+  const ordered = flow.prepared.readOrderKey?.({ key, headers, body: () => body.exactValue() });
+  const run = services.engine.planRun({
+    runId,
+    flow,
+    triggerType: 'webhook',
+    trigger: { key, body: delivery.body, contentType: delivery.headers['content-type'] ?? null, headers },
+    order: ordered && { ...ordered, isVerified: isVerified(reception) },
+    deliveryId: delivery.id,
+    sourceRunId: null,
+    traceparent,
+    at,
+    dueAt: arrival && dueAtOf(arrival),
+    searchKeys: record.searchKeys,
+  });
+  return {
+    delivery: { ...record, ...reception.redelivery },
+    nonce: nonceClaim(reception, services.clock),
+    verifiedBy: verifyingKey(reception),
+    // Anyone can guess the key of an event that is still to come.
+    idempotencyKey: isVerified(reception) ? idempotencyKey(delivery.headers['idempotency-key']) : undefined,
+    event: said?.eventId === undefined ? undefined : eventClaim(said.eventId, reception, services.clock),
+    isFiltered: said?.isFiltered === true ? true : undefined,
+    // A flow without steps waits for nothing.
+    coalesce: run.completedAt === null ? coalesce : undefined,
+    run,
+  };
+}
+
+/** What the expressions of its trigger say of a delivery that may start a run; undefined where it has none. */
+export function judgeByExpressions(
+  reception: Pick<TriggeredReception, 'delivery' | 'trigger' | 'judgement'> & { readonly body: ArrivingBody },
+): Said | undefined {
+  const { delivery, trigger, judgement, body } = reception;
+  const { verifiedHeaders } = judgement.evidence;
+  return trigger.judgeByExpressions?.(delivery.headers, body, { verifiedHeaders, isVerified: isVerified(reception) });
+}
+
+/** The signature gate passed, or there is none: what an unverified delivery claims stands against no verified one. */
+function isVerified({ judgement }: Pick<TriggeredReception, 'judgement'>): boolean {
+  const verdict = judgement.gateResults.find(({ gate }) => gate === signatureGate.name);
+  return verdict === undefined || verdict.outcome === 'passed';
+}
+
+/** The name of the key that verified the delivery. One that a person delivers again says nothing of the publisher. */
+function verifyingKey({ trigger, judgement, redelivery }: TriggeredReception): string | undefined {
+  const { isVerified, usedPreviousKey } = judgement.evidence;
+  if (isVerified !== true || redelivery !== undefined) return undefined;
+  return trigger.namedKey(usedPreviousKey === true ? 'previous' : 'current')?.name;
+}
+
+/** By the ledger. A gate may have thought about it for seconds. One that is delivered again by hand lives from then on. */
+function arrivalOf({ startedAt }: TriggeredReception, clock: ServiceClock): number {
+  return Math.floor(clock.ledger() - (clock.monotonic() - startedAt));
+}
+
+/** What a person delivers again has a run of its own, as what has no key. */
+function coalesceClaim(reception: TriggeredReception, key: string | undefined): CoalesceClaim | undefined {
+  const { coalesce } = reception.trigger.trigger;
+  if (coalesce === undefined || key === undefined || reception.redelivery !== undefined) return undefined;
+  return { key, isVerified: isVerified(reception), ...limitsOf(coalesce) };
+}
+
+function eventClaim(id: string, reception: TriggeredReception, clock: ServiceClock): EventClaim {
+  const arrivedAt = arrivalOf(reception, clock);
+  return { id, arrivedAt, expiresAt: arrivedAt + eventLifeMs(reception.trigger.trigger.inputs) };
+}
+
+/** Every accepted delivery is named, so that no deploy that asks for its name later takes it for a new one. */
+function nonceClaim(reception: TriggeredReception, clock: ServiceClock): NonceClaim {
+  const { delivery, trigger, judgement } = reception;
+  const { evidence } = judgement;
+  const { lifeMs, ...name } = trigger.nameDelivery(delivery, evidence);
+  const arrivedAt = arrivalOf(reception, clock);
+  return {
+    ...name,
+    arrivedAt,
+    expiresAt: arrivedAt + lifeMs,
+    bodySha256: hash('sha256', delivery.body),
+    isVerified: isVerified(reception),
+    isAsked: evidence.nonce !== undefined,
+    isEnforced: trigger.mode === 'Enforce',
+  };
+}
+
+// A key of any length is honoured; a very long one is kept as its digest.
+function idempotencyKey(sent: string | undefined): string | undefined {
+  if (sent === undefined || sent.trim() === '') return undefined;
+  const key = sent.trim();
+  return key.length <= 255 ? key : `sha256:${hash('sha256', key)}`;
+}
