@@ -24,7 +24,7 @@ import { eventLifeMs, limitsOf, type Said } from './trigger-expressions.ts';
 import { holdsDeliveries, type PreparedTrigger } from './triggers.ts';
 
 /** A reception at a slug that several triggers share. */
-export type SharedReception = TriggeredReception & { readonly sharing: readonly PreparedTrigger[] };
+type SharedReception = TriggeredReception & { readonly sharing: readonly PreparedTrigger[] };
 
 /** The deliveries that wait until their flow may start runs again; deploys/holding.ts releases them. */
 export interface HeldDeliveries {

@@ -3,14 +3,8 @@ import { UnfitClockError } from '../errors.ts';
 import { ArrivingBody } from '../expressions/trigger-body.ts';
 import { type RefreshFlow, START_TRIES } from '../flows/engine.ts';
 import type { Delivery } from '../model/delivery.ts';
-import type { AcceptResult, SharedFate, SharedResult, Store } from '../store/store.ts';
-import {
-  type AcceptanceServices,
-  acceptDelivery,
-  acceptShared,
-  admissionTo,
-  type SharedReception,
-} from './acceptance.ts';
+import type { AcceptResult, SharedFate, Store } from '../store/store.ts';
+import { type AcceptanceServices, acceptDelivery, acceptShared, admissionTo } from './acceptance.ts';
 import { deliveriesAllowed, JSON_TYPE, methodNotAllowed, refused, type WebhookAnswer } from './answers.ts';
 import { type FlowAnswers, RESPOND_SECONDS } from './flow-answers.ts';
 import { handshakeAnswers, isHandshake } from './handshakes.ts';
@@ -155,25 +149,67 @@ async function conclude(
   return accept({ ...judged, body }, services);
 }
 
+/** Commits it, and answers once for all triggers at its address. */
 async function accept(reception: TriggeredReception, services: ReceiverServices): Promise<WebhookAnswer | undefined> {
-  const { delivery, trigger, judgement } = reception;
-  if (reception.sharing !== undefined) return acceptForAll({ ...reception, sharing: reception.sharing }, services);
-  let result: Awaited<ReturnType<typeof acceptDelivery>>;
+  const { delivery, trigger, judgement, sharing } = reception;
+  let result: Awaited<ReturnType<typeof commit>>;
   try {
-    result = await acceptDelivery(reception, services);
+    result = await commit(reception, services);
   } catch (error) {
     return notStored(reception, error, services);
   }
   if (result.kind === 'outdated') return undefined;
   if (result.kind === 'conflict') return refuse(reception, 'idempotency_conflict', services);
   if (result.kind === 'replayed') return answerReplay(reception, result, services);
+  const { fates, lead, runId } = result;
   const known = result.isReplay ? withViolation(judgement, 'nonce_replayed') : judgement;
-  const runId = result.kind === 'filtered' ? null : result.runId;
   reportDelivery({ ...reception, judgement: known }, runId, services);
-  countFate(reception, result.kind, services);
-  const fixed = accepted({ runId, deliveryId: delivery.id, kind: result.kind }, trigger.acceptedResponse);
-  if (result.kind !== 'accepted') return fixed;
-  return (await answerByStep({ ...reception, trigger }, result.runId, services)) ?? fixed;
+  for (const { flowId, kind } of fates) countFate(flowId, kind, services);
+  const kind = lead.kind === 'closed' ? 'filtered' : lead.kind;
+  const runs = sharing && runsOf(fates, lead);
+  const fixed = accepted({ runId, runs, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
+  for (const [at, fate] of fates.entries()) {
+    if (fate.kind !== 'accepted' || fate.runId === null) continue;
+    const answer = await answerByStep({ ...reception, trigger: sharing?.[at] ?? trigger }, fate.runId, services);
+    if (answer !== undefined) return answer;
+  }
+  return fixed;
+}
+
+/** What became of a delivery at one of its triggers. */
+interface Fate extends Omit<AnsweredRun, 'runId'> {
+  readonly runId: string | null;
+  readonly kind: SharedFate['kind'] | 'coalesced';
+}
+
+interface Committed {
+  readonly kind: 'committed';
+  readonly fates: readonly Fate[];
+  /** The one that the record and the answer are about. */
+  readonly lead: Fate;
+  readonly runId: string | null;
+  readonly isReplay: boolean;
+}
+
+async function commit(
+  reception: TriggeredReception,
+  services: ReceiverServices,
+): Promise<Committed | Extract<AcceptResult, { kind: 'conflict' | 'replayed' }> | { readonly kind: 'outdated' }> {
+  const { sharing, trigger } = reception;
+  if (sharing === undefined) {
+    const result = await acceptDelivery(reception, services);
+    if (result.kind === 'outdated' || result.kind === 'conflict' || result.kind === 'replayed') return result;
+    const { kind, isReplay } = result;
+    const { flowId, triggerKey } = trigger.trigger;
+    const lead = { flowId, triggerKey, kind, runId: kind === 'filtered' ? null : result.runId };
+    return { kind: 'committed', fates: [lead], lead, runId: lead.runId, isReplay };
+  }
+  const result = await acceptShared({ ...reception, sharing }, services);
+  if (result.kind === 'repeated') throw new Error('A delivery that no person delivered again was.');
+  if (result.kind !== 'shared') return result;
+  const lead = result.fates[result.lead];
+  if (lead === undefined) throw new Error('A shared delivery has no trigger.');
+  return { ...result, kind: 'committed', lead };
 }
 
 /**
@@ -194,45 +230,9 @@ async function answerByStep(
   return answer && { ...answer, deliveryId: delivery.id };
 }
 
-/** The same at all triggers that share the slug: one answer, with the runs of each. */
-async function acceptForAll(
-  reception: SharedReception,
-  services: ReceiverServices,
-): Promise<WebhookAnswer | undefined> {
-  const { delivery, trigger, judgement } = reception;
-  let result: SharedResult;
-  try {
-    result = await acceptShared(reception, services);
-  } catch (error) {
-    return notStored(reception, error, services);
-  }
-  if (result.kind === 'outdated') return undefined;
-  if (result.kind === 'conflict') return refuse(reception, 'idempotency_conflict', services);
-  if (result.kind === 'replayed') return answerReplay(reception, result, services);
-  if (result.kind === 'repeated') throw new Error('A delivery that no person delivered again was.');
-  const known = result.isReplay ? withViolation(judgement, 'nonce_replayed') : judgement;
-  const lead = result.fates[result.lead];
-  const { runId } = result;
-  reportDelivery({ ...reception, judgement: known }, runId, services);
-  for (const [at, { kind }] of result.fates.entries()) {
-    const member = reception.sharing[at];
-    if (member !== undefined && kind !== 'closed') countFate({ ...reception, trigger: member }, kind, services);
-  }
-  const kind = lead === undefined || lead.kind === 'closed' ? 'filtered' : lead.kind;
-  const runs = runsOf(result.fates, lead);
-  const fixed = accepted({ runId, runs, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
-  for (const [at, fate] of result.fates.entries()) {
-    const member = reception.sharing[at];
-    if (fate.kind !== 'accepted' || fate.runId === null || member === undefined) continue;
-    const answer = await answerByStep({ ...reception, trigger: member }, fate.runId, services);
-    if (answer !== undefined) return answer;
-  }
-  return fixed;
-}
-
 /** The runs of a shared delivery, that of its record first. */
-export function runsOf(fates: readonly SharedFate[], lead: SharedFate | undefined): readonly AnsweredRun[] {
-  const ordered = lead === undefined ? fates : [lead, ...fates.filter((fate) => fate !== lead)];
+function runsOf(fates: readonly Fate[], lead: Fate): readonly AnsweredRun[] {
+  const ordered = [lead, ...fates.filter((fate) => fate !== lead)];
   return ordered.flatMap(({ flowId, triggerKey, runId }) => (runId === null ? [] : [{ flowId, triggerKey, runId }]));
 }
 
@@ -256,16 +256,13 @@ async function answerReplay(
   const repeated = { ...reception, judgement: withViolation(reception.judgement, 'nonce_replayed') };
   await keepDelivery(repeated, { statusCode: 200, runId, isDuplicate: true }, services);
   reportDelivery(reception, null, services);
-  countFate(reception, kind, services);
+  countFate(trigger.trigger.flowId, kind, services);
   return accepted({ runId, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
 }
 
-type Fate = 'accepted' | 'duplicate' | 'filtered' | 'coalesced' | 'held';
-
-function countFate({ trigger }: TriggeredReception, fate: Fate, { metrics }: ReceiverServices): void {
-  const labels = { flow: trigger.trigger.flowId };
-  if (fate === 'duplicate') metrics.webhookDuplicate.inc(labels);
-  if (fate === 'filtered') metrics.webhookFiltered.inc(labels);
+function countFate(flow: string, kind: Fate['kind'], { metrics }: ReceiverServices): void {
+  if (kind === 'duplicate') metrics.webhookDuplicate.inc({ flow });
+  if (kind === 'filtered') metrics.webhookFiltered.inc({ flow });
 }
 
 /** Publishers that want to read something of their own get that; all others get the ids. */
@@ -273,8 +270,8 @@ function accepted(
   ids: {
     readonly runId: string | null;
     readonly deliveryId: string;
-    readonly kind: Fate;
-    readonly runs?: readonly AnsweredRun[];
+    readonly kind: Exclude<Fate['kind'], 'closed'>;
+    readonly runs?: readonly AnsweredRun[] | undefined;
   },
   response: AcceptedResponse | undefined,
 ): WebhookAnswer {
