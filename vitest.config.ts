@@ -5,7 +5,8 @@ import { defineConfig } from 'vitest/config';
 const postgres = 'test/postgres/**/*.test.ts';
 const onEitherDatabase = [
   'test/{flows,webhooks,deploys,dashboard,review,telemetry,e2e}/*.test.ts',
-  'test/publishers/{asana,meta,no-oracle}.test.ts',
+  'test/publishers/{asana,meta}.test.ts',
+  'test/{publishers/no-oracle,flows/any-run}.proof.ts',
   'test/api-secrets.test.ts',
 ];
 const onSqliteAlone = [
