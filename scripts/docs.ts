@@ -205,8 +205,8 @@ committed:
   and never for a verified delivery, nor does one wait for them, so the two may overlap. They never hold a key. The runs that they start by \`RunFlow\`
   or \`onFailure\`, and runs that repeat those, count the same. Without a signature scheme everything counts as verified: then whoever can send a
   delivery can hold up a key.
-- A \`RunFlow\` step whose run would wait for a run that waits for the step fails with \`order_deadlock\`. A circle that a deploy makes
-  between runs in flight of two flows is not found: cancel one of its runs.
+- A \`RunFlow\` step whose run would wait for a run that waits for the step, directly or through other runs and flows, fails with
+  \`order_deadlock\`; a retry of a run that would wait so is refused (409 \`order_deadlock\`).
 
 ## Triggers
 

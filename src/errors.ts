@@ -119,6 +119,7 @@ const REFUSALS = {
   not_failed: 409,
   not_holding: 409,
   nothing_to_retry: 409,
+  order_deadlock: 409,
   revision_in_force: 409,
   run_ended: 409,
   signal_duplicate: 409,

@@ -19,6 +19,7 @@ export const LEFT_OUT_REASONS = [
   'stopped',
   'changed',
   'nothing_to_retry',
+  'order_deadlock',
   'flow_disabled',
   'flow_unreadable',
   'built_in_flow',
@@ -214,12 +215,14 @@ async function retry(
   const { graph } = await catalog.pinned(run.flowId, run.revision);
   const steps = await store.outlineSteps(runId, Object.keys(graph));
   const states = new Map(steps.map(({ stepKey, status }) => [stepKey, status]));
-  let isRetried = false;
+  let left: LeftOutReason | null = 'nothing_to_retry';
   for (const stepKey of unhandledFailures(wire(graph), states)) {
     const { kind } = await control.retryStep(runId, stepKey);
-    isRetried ||= kind === 'accepted';
+    if (kind === 'accepted') left = null;
+    // It is one of the run: each step would be refused.
+    if (kind === 'orderDeadlock') return 'order_deadlock';
   }
-  return isRetried ? null : 'nothing_to_retry';
+  return left;
 }
 
 async function rerun(

@@ -152,6 +152,7 @@ const MESSAGES: Readonly<Record<(typeof LEFT_OUT_REASONS)[number], string>> = {
   stopped: 'The run was cancelled or reached its time limit; run it again instead',
   changed: 'The run has changed since the plan',
   nothing_to_retry: 'The run has no step that can be retried',
+  order_deadlock: 'It would have to wait for a run that waits for it',
   flow_disabled: 'The flow is disabled or drained',
   flow_unreadable: 'The flow, or a secret that it needs, cannot be read',
   built_in_flow: 'The flow is one of Sluice itself',

@@ -99,6 +99,11 @@ const retryRoute: ApiRoutes = (app, { control }) => {
           const cause = result.error === null ? '' : ` (${result.error.message})`;
           throw new HttpError('nothing_to_retry', `The step cannot be retried: no iteration failed${cause}`);
         }
+        case 'orderDeadlock':
+          throw new HttpError(
+            'order_deadlock',
+            `It would have to wait for the run ${result.runId}, which waits for it`,
+          );
         default:
           return { success: true, message: `Due again: ${result.steps.join(', ')}` };
       }

@@ -378,6 +378,8 @@ type RetryResult =
   | { readonly kind: 'stopped'; readonly runStatus: RunStatus }
   /** No other attempt could change the failure: every iteration of the loop succeeded. */
   | { readonly kind: 'nothingToRetry'; readonly error: StepError | null }
+  /** The run would have to wait for that run, which waits for it. */
+  | { readonly kind: 'orderDeadlock'; readonly runId: string }
   | { readonly kind: 'accepted'; readonly steps: readonly string[] };
 
 type ReleaseOrderResult =

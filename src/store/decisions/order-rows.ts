@@ -19,7 +19,7 @@ export interface OrderedRun extends Place {
   readonly isVerified: boolean;
 }
 
-interface NewOrderedRun extends OrderedRun {
+export interface NewOrderedRun extends OrderedRun {
   readonly flowId: string;
   readonly key: string | null;
   readonly problem: string | null;
@@ -41,6 +41,12 @@ export interface OrderReads {
   findFirst(lane: string): OrderedRun | undefined;
   findLast(lane: string): OrderedRun | undefined;
   findStarter(runId: string): Starter | undefined;
+  /** Lanes that are held by a run, and by the runs whose steps wait for it, directly or not. */
+  listHolders(runId: string): readonly { readonly lane: string; readonly runId: string }[];
+  /** Lanes in which sub-runs wait that the heads of these lanes wait for, directly or not. */
+  listAwaitedLanes(lanes: readonly string[]): readonly string[];
+  /** The run whose step waits for this one. */
+  findAwaiting(runId: string): { readonly runId: string } | undefined;
   /** How long the run waits for more deliveries. */
   findGroupEnd(runId: string): { readonly dueAt: number } | undefined;
 }
@@ -48,9 +54,18 @@ export interface OrderReads {
 export interface OrderWrites {
   /** No other transaction joins the lane, or leaves it from its head, until this one ends. */
   lockLane(lane: string): void;
+  /** Until this transaction ends, no other asks what waits for what. To be locked after a lane. */
+  lockWaits(): void;
   insertOrdered(run: NewOrderedRun): void;
   setPlace(runId: string, place: Place): void;
 }
+
+/** Sub-runs of one run that are looked at: those of a loop may be many. */
+const MOST_SUB_RUNS = fixed('10000');
+
+/** That a step `w` waits for a sub-run `s`: of one that ended and was retried, it may not any more. */
+const waitsFor = fixed(`s.is_awaited AND w.run_id = s.parent_run_id AND w.step_key = s.step_key
+  AND w.status IN ('Pending', 'Running') AND strpos(w.wait, '"subRun":"' || s.run_id::text || '"') > 0`);
 
 const columns = fixed('run_id AS "runId", lane, seq, state, is_verified AS "isVerified"');
 
@@ -71,6 +86,38 @@ export function orderRows(port: Port): OrderRows {
     findLast: (lane) =>
       port.get<OrderedRun>(sql`
         SELECT ${columns} FROM sluice.ordered_runs WHERE lane = ${lane} AND state IS NOT NULL ORDER BY seq DESC LIMIT 1`),
+    listHolders: (runId) =>
+      port.all<{ lane: string; runId: string }>(sql`
+        WITH RECURSIVE above (run_id) AS (
+          SELECT ${runId}::uuid AS run_id
+          UNION
+          SELECT s.parent_run_id FROM above AS a /*sqlite: CROSS */ JOIN sluice.sub_runs AS s ON s.run_id = a.run_id
+          /*sqlite: CROSS */ JOIN sluice.steps AS w ON ${waitsFor}
+        )
+        SELECT o.lane, o.run_id AS "runId"
+        FROM above AS a /*sqlite: CROSS */ JOIN sluice.ordered_runs AS o ON o.run_id = a.run_id AND o.state = 'running'`),
+    *listAwaitedLanes(lanes) {
+      const rows = yield* port.all<{ lane: string }>(sql`
+        WITH RECURSIVE held (run_id) AS (
+          SELECT o.run_id
+          FROM unnest(${lanes}::text[]) AS given (lane) /*sqlite: CROSS */ JOIN sluice.ordered_runs AS o
+            ON o.lane = given.lane::uuid AND o.state = 'running' AND o.seq = (
+              SELECT first.seq FROM sluice.ordered_runs AS first
+              WHERE first.lane = given.lane::uuid AND first.state IS NOT NULL ORDER BY first.seq LIMIT 1)
+          UNION
+          SELECT s.run_id FROM held AS h /*sqlite: CROSS */ JOIN sluice.sub_runs AS s ON s.parent_run_id = h.run_id
+          /*sqlite: CROSS */ JOIN sluice.steps AS w ON ${waitsFor}
+          /*sqlite: CROSS */ JOIN sluice.runs AS r ON r.id = s.run_id AND r.status = 'Running'
+        )
+        SELECT DISTINCT o.lane
+        FROM (SELECT run_id FROM held LIMIT ${MOST_SUB_RUNS}) AS h
+        /*sqlite: CROSS */ JOIN sluice.ordered_runs AS o ON o.run_id = h.run_id AND o.state = 'waiting'`);
+      return rows.map(({ lane }) => lane);
+    },
+    findAwaiting: (runId) =>
+      port.get<{ runId: string }>(sql`
+        SELECT s.parent_run_id AS "runId" FROM sluice.sub_runs AS s
+        /*sqlite: CROSS */ JOIN sluice.steps AS w ON ${waitsFor} WHERE s.run_id = ${runId}`),
     findGroupEnd: (runId) =>
       port.get<{ dueAt: number }>(
         sql`SELECT due_at AS "dueAt" FROM sluice.coalesce_groups WHERE run_id = ${uuidOf(runId)}`,
@@ -86,6 +133,8 @@ export function orderRows(port: Port): OrderRows {
       if (starter.isVerified !== null || deliveryId === null) return starter;
       return { ...starter, isVerified: gateResults !== null && passedSignature(gateResults) };
     },
+    lockWaits: () =>
+      later(sql`SELECT pg_advisory_xact_lock(hashtextextended('sluice order waits', sluice_lock_scope))`),
     insertOrdered: ({ runId, flowId, lane, seq, state, isVerified, key, problem }) =>
       later(sql`
         INSERT INTO sluice.ordered_runs (run_id, flow_id, lane, seq, state, is_verified, key, problem)

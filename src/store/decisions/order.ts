@@ -1,11 +1,11 @@
 import { readTrigger } from '../../expressions/order-key.ts';
-import { MAX_FLOW_DEPTH } from '../../model/manifest.ts';
 import type { NewRun, OrderKey, OrderState, RunOrder } from '../../model/run.ts';
 import { toSearchValue } from '../../model/text.ts';
 import { laneDigest } from '../digest.ts';
 import type { NextRun, Store } from '../store.ts';
 import type { Decision } from './decision.ts';
-import type { OrderedRun, OrderRows } from './order-rows.ts';
+import { findDeadlock } from './order-deadlock.ts';
+import type { NewOrderedRun, OrderRows } from './order-rows.ts';
 import type { RunnableRevision } from './revisions.ts';
 import type { FoundRun, RunRows } from './rows.ts';
 
@@ -37,13 +37,33 @@ export function waiting<Run extends Pick<NewRun, 'steps' | 'timeoutAt'>>(run: Ru
 
 /** Takes a new run into its lane, behind all that are there; yields whether it has to wait. */
 export function* joinOrder(rows: OrderRows, run: Joining): Decision<boolean> {
+  const place = yield* placeOf(rows, run);
+  if (place !== undefined) rows.insertOrdered(place);
+  return place?.state === 'waiting';
+}
+
+/** As `withOrder` for a run that a step is to wait for; yields the id of a run that would wait for itself then. */
+export function* withAwaitedOrder<Run extends NewRun>(
+  rows: OrderRows,
+  run: Run,
+  parentRunId: string,
+): Decision<Run | string> {
+  const place = yield* placeOf(rows, run);
+  if (place === undefined) return run;
+  const isWaiting = place.state === 'waiting';
+  const deadlock = isWaiting ? yield* findDeadlock(rows, { lane: place.lane, parentRunId }) : undefined;
+  if (deadlock !== undefined) return deadlock;
+  rows.insertOrdered(place);
+  return isWaiting ? waiting(run) : run;
+}
+
+/** Behind all that are in its lane; undefined where its flow lets runs overlap. */
+function* placeOf(rows: OrderRows, run: Joining): Decision<NewOrderedRun | undefined> {
   const { id: runId, flowId, order } = run;
-  if (order === undefined) return false;
+  if (order === undefined) return undefined;
   const isVerified = yield* isVerifiedRun(rows, run);
   const lane = laneDigest(flowId, { key: order.key, isVerified });
-  const { seq, state } = yield* lastPlace(rows, lane);
-  rows.insertOrdered({ runId, flowId, lane, seq, state, isVerified, ...shown(order) });
-  return state === 'waiting';
+  return { runId, flowId, lane, ...(yield* lastPlace(rows, lane)), isVerified, ...shown(order) };
 }
 
 /** A lane is told by a digest: the key itself is for people. */
@@ -78,24 +98,6 @@ function* isVerifiedRun(rows: OrderRows, { order, sourceRunId }: Started): Decis
     runId = source.sourceRunId;
   }
   return true;
-}
-
-/** Whether a run that a step is to wait for would itself wait for a run that waits for this step. */
-export function* waitsForAncestor(
-  rows: RunRows,
-  { flowId, order, parentRunId }: { flowId: string; order: RunOrder | undefined; parentRunId: string },
-): Decision<string | undefined> {
-  if (order === undefined) return undefined;
-  const isVerified = yield* isVerifiedRun(rows, { order, sourceRunId: parentRunId });
-  const lane = laneDigest(flowId, { key: order.key, isVerified });
-  let runId: string | undefined = parentRunId;
-  for (let depth = 0; runId !== undefined && depth < MAX_FLOW_DEPTH; depth += 1) {
-    const place: OrderedRun | undefined = yield* rows.findOrdered(runId);
-    if (place?.lane === lane && place.state !== null) return runId;
-    const parent: { readonly runId: string; readonly isAwaited: boolean } | undefined = yield* rows.findParent(runId);
-    runId = parent?.isAwaited === true ? parent.runId : undefined;
-  }
-  return undefined;
 }
 
 type EndedRun = Pick<FoundRun, 'flowId' | 'revision' | 'status'> & { readonly runId: string; readonly at: number };
@@ -158,19 +160,27 @@ function* begin(
   return { runId, flowId, timeoutAt };
 }
 
-/** Takes a run that is retried back into its lane; yields whether it has to wait. One that holds its lane runs at once. */
+/**
+ * Takes a run that is retried back into its lane; yields whether it has to wait, or the id of a run that would wait for
+ * itself then. One that holds its lane runs at once.
+ */
 export function* rejoinOrder(
   rows: RunRows,
   { runId, flowId, revision }: Pick<EndedRun, 'runId' | 'flowId' | 'revision'>,
-): Decision<boolean> {
+): Decision<boolean | string> {
   const { order } = yield* rows.revisionOf(flowId, revision);
   const place = order && (yield* rows.findOrdered(runId));
   if (place === undefined) return false;
   if (place.state === 'stopped') rows.setPlace(runId, { ...place, state: 'running' });
   if (place.state !== null) return place.state === 'waiting';
   const last = yield* lastPlace(rows, place.lane);
+  const isWaiting = last.state === 'waiting';
+  // A step that has not seen the end of the run yet waits on.
+  const parent = isWaiting ? yield* rows.findAwaiting(runId) : undefined;
+  const deadlock = parent && (yield* findDeadlock(rows, { lane: place.lane, parentRunId: parent.runId }));
+  if (deadlock !== undefined) return deadlock;
   rows.setPlace(runId, { ...place, ...last });
-  return last.state === 'waiting';
+  return isWaiting;
 }
 
 export function* releaseOrder(

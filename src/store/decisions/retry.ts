@@ -25,7 +25,9 @@ export function* retryStep(
   const retried: Retried = { rows, runId, graph };
   const steps = yield* causes(retried, stepKey);
   if (steps.length === 0) return { kind: 'nothingToRetry', error: step.error };
-  const dueAt = (yield* rejoinOrder(rows, { ...run, runId })) ? null : at;
+  const rejoined = yield* rejoinOrder(rows, { ...run, runId });
+  if (typeof rejoined === 'string') return { kind: 'orderDeadlock', runId: rejoined };
+  const dueAt = rejoined ? null : at;
   for (const key of steps) yield* reset(retried, key, dueAt);
   yield* rows.reopenRun(runId);
   return { kind: 'accepted', steps };

@@ -12,7 +12,7 @@ import type {
   StepResult,
 } from '../store.ts';
 import type { Decision } from './decision.ts';
-import { orderIn, waitsForAncestor, withOrder } from './order.ts';
+import { orderIn, withAwaitedOrder, withOrder } from './order.ts';
 import type { FoundRun, RunReads, RunRows } from './rows.ts';
 
 // A sub-run is a run that a `RunFlow` step of another run, its parent, has started. A parent's transaction locks none of
@@ -136,25 +136,23 @@ export function* startSubRun(
     headers: {},
     body: Buffer.from(JSON.stringify(asked.body)),
   };
-  const order = orderIn(prepared, own, null);
-  const ancestor = isAwaited ? yield* waitsForAncestor(rows, { flowId, order, parentRunId: runId }) : undefined;
-  if (ancestor !== undefined) {
-    const message = `the run would have to wait for the run ${ancestor} of the same key, which waits for it`;
-    return refused('order_deadlock', message, null);
-  }
   const planned = planRun({
     runId: yield* rows.newId(),
     flow: { record: { id: flowId, name, version, revision }, prepared },
     triggerType: 'flow',
     trigger: own,
-    order,
+    order: orderIn(prepared, own, null),
     deliveryId: null,
     sourceRunId: runId,
     traceparent: origin?.traceparent ?? null,
     at,
   });
+  const ordered = yield* isAwaited ? withAwaitedOrder(rows, planned, runId) : withOrder(rows, planned);
+  if (typeof ordered === 'string') {
+    const message = `the run would have to wait for the run ${ordered} to end, which waits for it`;
+    return refused('order_deadlock', message, null);
+  }
   // Its own time begins when it may run; the step that waits for it does not wait for longer because of that.
-  const ordered = yield* withOrder(rows, planned);
   const limits = isAwaited ? [ordered.timeoutAt, parent.timeoutAt, asked.limitAt ?? null] : [ordered.timeoutAt];
   const times = limits.filter((time) => time !== null);
   const timeoutAt = planned.completedAt === null && times.length > 0 ? Math.min(...times) : null;

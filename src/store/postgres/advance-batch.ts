@@ -166,6 +166,9 @@ function readsOf(runs: KnownRuns): Answers<RunReads> {
     findFirst: unknown,
     findLast: unknown,
     findStarter: unknown,
+    findAwaiting: unknown,
+    listHolders: unknown,
+    listAwaitedLanes: unknown,
     findGroupEnd: unknown,
   };
 }
@@ -305,6 +308,7 @@ class Writes {
     setDeadline: this.#isMore,
     makeDue: this.#isMore,
     lockLane: this.#isMore,
+    lockWaits: this.#isMore,
     insertOrdered: this.#isMore,
     setPlace: this.#isMore,
   };

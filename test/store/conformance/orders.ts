@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 import type { Acceptance, Claim, NewRun, Store } from '../../../src/store/store.ts';
+import { openCircle } from '../circles.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
   acceptanceOf,
@@ -319,15 +320,65 @@ export function orders({ test }: StoreUnderTest): void {
 
     test('a run that would wait for one that waits for it is not started', async (store) => {
       // Flows that run each other are refused by a plan; a revision of an earlier release may do so.
-      await deploy(store, CHILD, { steps: running(CHILD), serialize: 'trigger.body.total' } as Flow);
-      const steps = [{ stepKey: 'go', stepType: 'RunFlow', dueAt: T0 }];
-      const run = aRun({ id: id(1), flowId: CHILD, steps, pins: { [CHILD]: 1 }, order: verified('7') });
-      await store.accept({ run });
-      const [claim] = await claimAll(store);
-      if (claim === undefined) throw new Error('it was not due');
-      const advance = await finish(store, claim, asking(CHILD));
-      expect(advance?.subRun).toMatchObject({ run: null, result: { error: { code: 'order_deadlock' } } });
-      expect(advance?.runStatus).toBe('Failed');
+      const circle = await openCircle(store, 1);
+      const refused = await circle.ask(id(1), 0, 1);
+      expect(refused?.subRun).toMatchObject({ run: null, result: { error: { code: 'order_deadlock' } } });
+      expect(refused?.subRun).toHaveProperty('result.error.message', expect.stringContaining(id(1)));
+      expect(refused?.runStatus).toBe('Failed');
+    });
+
+    test('nor one that would wait for it by way of lanes of other flows', async (store) => {
+      for (const size of [2, 3, 5]) {
+        const circle = await openCircle(store, size, 100 * size);
+        const heads = circle.heads;
+        for (const [at, runId] of heads.slice(0, -1).entries()) {
+          expect((await circle.ask(runId, at + 1, at + 2))?.subRun).toHaveProperty('result.kind', 'waiting');
+        }
+        const refused = await circle.ask(heads.at(-1) ?? '', 0, 1);
+        expect(refused?.subRun).toMatchObject({ run: null, result: { error: { code: 'order_deadlock' } } });
+        // The one before the last may run now, and so may all the others.
+        for (let left = 2 * size - 2; left > 0; left -= 1) {
+          const due = await claimAll(store);
+          for (const claim of due) await finish(store, claim, succeeded());
+        }
+        for (const runId of heads) expect(await statusOf(store, runId)).not.toBe('Running');
+      }
+    });
+
+    test('nor one whose turn comes after a run that a run that runs waits for', async (store) => {
+      const circle = await openCircle(store, 2, 1);
+      const [first = '', second = ''] = circle.heads;
+      // The second waits for a run that does not wait, and that one for the first.
+      const between = (await circle.ask(second, 1, 9))?.subRun?.run?.id ?? '';
+      expect((await circle.ask(between, 0, 1))?.subRun).toHaveProperty('result.kind', 'waiting');
+      expect((await circle.ask(first, 1, 2))?.subRun).toMatchObject({ result: { error: { code: 'order_deadlock' } } });
+    });
+
+    test('one that would wait long, but not for itself, is started', async (store) => {
+      const circle = await openCircle(store, 3, 1);
+      const [first = '', second = '', third = ''] = circle.heads;
+      expect((await circle.ask(first, 1, 2))?.subRun).toHaveProperty('result.kind', 'waiting');
+      expect((await circle.ask(second, 2, 3))?.subRun).toHaveProperty('result.kind', 'waiting');
+      // Nobody waits for it.
+      const unawaited = await circle.ask(third, 0, 1, { isAwaited: false });
+      expect(unawaited?.subRun).toMatchObject({ result: { kind: 'succeeded' } });
+    });
+
+    test('a retry that would make a run wait for itself is refused', async (store) => {
+      const circle = await openCircle(store, 2, 1);
+      const [first = '', second = ''] = circle.heads;
+      const child = (await circle.ask(second, 0, 9))?.subRun?.run?.id ?? '';
+      const own = await circle.claimOf(child);
+      await finish(store, own, failed());
+      // The next of the child's key runs, and waits for the second; whose step has not looked at the child's end yet.
+      const next = (await circle.ask(first, 0, 9))?.subRun?.run?.id ?? '';
+      expect((await circle.ask(next, 1, 2))?.subRun).toHaveProperty('result.kind', 'waiting');
+      const retry = { runId: child, stepKey: 'go', at: T0 };
+      expect(await store.retryStep(retry)).toEqual({ kind: 'orderDeadlock', runId: second });
+      expect(await statusOf(store, child)).toBe('Failed');
+      // Once that step has gone on, nothing waits for the child any more.
+      await finish(store, await circle.claimOf(second), failed());
+      expect(await store.retryStep(retry)).toMatchObject({ kind: 'accepted' });
     });
 
     test('the run that a failure starts takes part', async (store) => {

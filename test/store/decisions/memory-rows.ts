@@ -146,6 +146,9 @@ export function memoryReads({ run, steps, loops, items, signals }: MemoryRun, gr
     findFirst: () => undefined,
     findLast: () => undefined,
     findStarter: () => undefined,
+    findAwaiting: () => undefined,
+    listHolders: () => [],
+    listAwaitedLanes: () => [],
     findGroupEnd: () => undefined,
   };
 }
@@ -171,6 +174,7 @@ export function memoryWrites({ run, steps, loops, items, signals }: MemoryRun): 
     setDeadline() {},
     makeDue() {},
     lockLane() {},
+    lockWaits() {},
     insertOrdered() {},
     setPlace() {},
     beginAttempt({ token }) {
