@@ -505,7 +505,7 @@ const size = { rows: 'integer', bytes: 'integer' } as const;
 const leaseOwner = { lease_owner: 'text' } as const;
 
 /** Not copied: the order of commits is that of one database. */
-const consumers = { position: 'integer' } as const;
+const consumers = { position: 'integer', joined: 'integer' } as const;
 
 /** Not copied: whoever calls a host of it calls it no more for another database. */
 const places = {
@@ -522,6 +522,7 @@ export const SQLITE_ADDS = {
     nonces: { hash: 'integer' },
     event_ids: { hash: 'integer' },
     runs: { seq: 'integer' },
+    run_deliveries: { position: 'integer', joined: 'integer' },
     steps: leaseOwner,
     consumers,
   },
@@ -562,6 +563,7 @@ export const POSTGRES_ADDS = {
     idempotency_keys: { digest: 'id' },
     // `run_inputs` is a view of these.
     runs: { trigger_content_type: 'text', trigger_headers: 'text', trigger_body: 'bytes', xid: 'integer' },
+    run_deliveries: { xid: 'integer' },
     steps: leaseOwner,
     consumers,
   },

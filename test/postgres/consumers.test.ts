@@ -40,6 +40,20 @@ async function beginRun(schema: string, n: number) {
   return { end: () => client.query('COMMIT') };
 }
 
+/** Begins to let a delivery join a run, as another replica does; `end` commits it. */
+async function beginJoin(schema: string, { n, runId, place }: { n: number; runId: string; place: number }) {
+  const client = new pg.Client({ connectionString: inject('postgresUrl') });
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query('BEGIN');
+  await client.query(
+    `INSERT INTO "${schema}".run_deliveries (run_id, place, delivery_id, received_at, headers, body)
+      VALUES ($1, $2, $3, 0, '{}', '')`,
+    [runId, place, id(n)],
+  );
+  return { end: () => client.query('COMMIT') };
+}
+
 test('a delivery that is committed late is not left out, and what was committed meanwhile waits for it', async () => {
   const { schema, store } = await openOne();
   await store.openConsumer(opened);
@@ -51,6 +65,23 @@ test('a delivery that is committed late is not left out, and what was committed 
   expect(await idsFrom(store)).toEqual([]);
   await late.end();
   await untilOthersEnd(store).toEqual([id(2), id(3)]);
+});
+
+test('a delivery that joins a run and is committed late is not left out, nor what was committed meanwhile', async () => {
+  const { schema, store } = await openOne();
+  await store.openConsumer(opened);
+  await store.accept(acceptanceOf(1));
+  await untilOthersEnd(store).toEqual([id(1)]);
+  await drain(store);
+  const late = await beginJoin(schema, { n: 3, runId: id(1001), place: 2 });
+  await store.accept(acceptanceOf(4));
+  const meanwhile = await beginJoin(schema, { n: 2, runId: id(1001), place: 3 });
+  await meanwhile.end();
+  expect(await idsFrom(store)).toEqual([]);
+  await late.end();
+  await untilOthersEnd(store).toEqual([id(3), id(4), id(2)]);
+  await drain(store);
+  expect(await idsFrom(store)).toEqual([]);
 });
 
 test('one that begins while a delivery is being committed gets it', async () => {

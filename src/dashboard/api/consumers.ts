@@ -150,7 +150,7 @@ const forwardingRoutes: ApiRoutes = (app, services) => {
       operationId: 'readConsumer',
       summary: 'The next deliveries of a consumer, in the order in which they were committed, with their bodies',
       description:
-        'Deliveries that started a run: a held one comes once its run starts, and one that was refused, filtered or a duplicate never does. Bodies end after 4 MiB, but for a larger one. The answer stays the same until the consumer advances.',
+        'Deliveries that started a run, or joined one: a held one comes once its run starts, and one that was refused, filtered or a duplicate never does. Bodies end after 4 MiB, but for a larger one. The answer stays the same until the consumer advances.',
       params: NAME_PARAMS,
       query: z.strictObject({ take: parameter.wholeNumber({ min: 1, max: MAX_DELIVERIES, fallback: 20 }) }),
       answer: forwardingSchema,
@@ -218,14 +218,14 @@ function consumerView({ deliveryId, createdAt, usedAt, ...consumer }: Consumer):
   };
 }
 
-function forwardedView({ position, headers, hasRecord, body, contentType, ...delivery }: ForwardedDelivery) {
+function forwardedView({ position, joined, headers, hasRecord, body, contentType, ...delivery }: ForwardedDelivery) {
   return {
     runId: delivery.runId,
     deliveryId: delivery.deliveryId,
     flowId: delivery.flowId,
     flowName: delivery.flowName,
     triggerKey: delivery.triggerKey,
-    cursor: cursorOf({ position, deliveryId: delivery.deliveryId }),
+    cursor: cursorOf({ position, joined, deliveryId: delivery.deliveryId }),
     receivedAt: isoTime(timeIn(delivery.deliveryId)),
     headers: {
       ...(contentType === null ? {} : { 'content-type': contentType }),
@@ -236,15 +236,15 @@ function forwardedView({ position, headers, hasRecord, body, contentType, ...del
   };
 }
 
-function cursorOf({ position, deliveryId }: ForwardingPlace): string {
-  return `${position}.${deliveryId}`;
+function cursorOf({ position, joined, deliveryId }: ForwardingPlace): string {
+  return `${position}.${joined}.${deliveryId}`;
 }
 
 /** A cursor, or the id alone that a consumer shows as its own. */
 function readCursor(name: string, text: string): ForwardingPlace {
-  const [, position = '0', deliveryId] =
-    /^(?:(-?\d{1,15})\.)?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/.exec(text) ?? [];
-  if (deliveryId !== undefined) return { position: Number(position), deliveryId };
+  const [, position = '0', joined = '0', deliveryId] =
+    /^(?:(-?\d{1,15})\.(\d{1,15})\.)?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/.exec(text) ?? [];
+  if (deliveryId !== undefined) return { position: Number(position), joined: Number(joined), deliveryId };
   throw new HttpError('invalid_request', `${name}: ${JSON.stringify(text)} is not accepted; expected a cursor`);
 }
 

@@ -1,7 +1,7 @@
 /**
- * Consumers that have deliveries forwarded: each has a place in the order in which the runs of deliveries were committed,
- * so that none is left out that is committed late. A delivery is one with a run of its own; a held one counts once its run
- * starts.
+ * Consumers that have deliveries forwarded: each has a place in the order in which deliveries were committed,
+ * so that none is left out that is committed late. A delivery is one that started a run, or that joined the run of another;
+ * a held one counts once its run starts.
  */
 export interface ConsumerStore {
   /**
@@ -50,6 +50,8 @@ export interface Consumer {
 
 export interface ForwardingPlace {
   readonly position: number;
+  /** Of the deliveries that joined the run of another, where the store numbers those on their own. */
+  readonly joined: number;
   readonly deliveryId: string;
 }
 

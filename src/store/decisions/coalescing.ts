@@ -2,7 +2,7 @@ import type { Arrival, Group } from '../../model/coalescing.ts';
 import { digestOf, laneDigest } from '../digest.ts';
 import type { CoalesceClaim, NewRun } from '../store.ts';
 import type { Decision } from './decision.ts';
-import { type Port, Rows, sql } from './port.ts';
+import { fixed, type Port, Rows, sql } from './port.ts';
 
 /** What a run keeps of each of its deliveries, in the words of its table. */
 export interface RunDeliveryRow {
@@ -169,10 +169,18 @@ interface NewRunDelivery extends Omit<RunDeliveryRow, 'headers' | 'body'> {
   readonly body: Uint8Array | null;
 }
 
+const [stored, joined] = ['run_deliveries', 'consumers'].map(
+  (table) => `coalesce((SELECT max(joined) FROM ${table}), 0)`,
+);
+/** Behind all that joined a run before: a consumer may have come further than what is kept. */
+const NEXT_JOINED = fixed(`1 + max(${stored}, ${joined})`);
+
 export function addDelivery({ later }: Pick<Port, 'later'>, row: NewRunDelivery): void {
+  // PostgreSQL keeps the transaction.
   later(sql`
-    INSERT INTO sluice.run_deliveries
-      (run_id, place, delivery_id, received_at, idempotency_key, content_type, headers, body)
+    INSERT INTO sluice.run_deliveries (run_id, place, delivery_id, received_at, idempotency_key, content_type, headers, body
+      /*sqlite: , position, joined */)
     VALUES (${row.run_id}, ${row.place}, ${row.delivery_id}, ${row.received_at}, ${row.idempotency_key},
-      ${row.content_type}, ${row.headers}, ${row.body})`);
+      ${row.content_type}, ${row.headers}, ${row.body}
+      /*sqlite: , (SELECT coalesce(max(seq), 0) FROM runs), ${NEXT_JOINED} */)`);
 }

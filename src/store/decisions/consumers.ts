@@ -9,7 +9,7 @@ import { fixed, type Port, type Query, sql } from './port.ts';
 import { inputOf } from './runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
-/** How a backend knows the order in which runs were committed. */
+/** How a backend knows the order in which runs, and the deliveries that joined one, were committed. */
 export interface CommitOrder {
   /** The column of `runs` that grows with it. */
   readonly column: string;
@@ -17,27 +17,38 @@ export interface CommitOrder {
   readonly isSettled: string;
   /** The place that all which is committed from now on comes behind. */
   readonly end: string;
+  readonly joins: {
+    /** Where a delivery `j` that joined a run comes among runs. */
+    readonly at: string;
+    /** As `isSettled`, of such a delivery. */
+    readonly isSettled: string;
+    /** What grows from one of them to the next; null where `at` is as good. */
+    readonly number: string | null;
+    /** The number of the last one. */
+    readonly end: string;
+  };
   /** Makes an order of runs that another database numbered; yields whether there were any. */
   adopt?(port: Port): Decision<boolean>;
 }
 
-/** Runs looked at for each page: those of no delivery or of other flows are passed over, and no page takes long. */
+/** Looked at for each page: runs of no delivery or of other flows are passed over, and no page takes long. */
 const LOOKED_AT = 2000;
+const lookedAt = fixed(String(LOOKED_AT));
 /** A copy does not know the order of commits: a consumer gets so much of what it has again, rather than too little. */
 const OVERLAP_MS = 10 * MINUTE_MS;
 /** Of this many runs the one is taken that was committed first, of which the ids tell only nearly. */
 const FIRST_RUNS = fixed('1000');
 
 const columns = fixed(
-  selectedAs('c', ['name', 'flow_id', 'trigger_key', 'delivery_id', 'created_at', 'used_at', 'position']),
+  selectedAs('c', ['name', 'flow_id', 'trigger_key', 'delivery_id', 'created_at', 'used_at', 'position', 'joined']),
 );
 
-type ConsumerRow = Consumer & { readonly position: number | null };
+type ConsumerRow = Consumer & Pick<ForwardingPlace, 'joined'> & { readonly position: number | null };
 
 export function consumerVerbs(
   order: CommitOrder,
 ): Verbs<'openConsumer' | 'listConsumers' | 'findConsumer' | 'readForwarding' | 'advanceConsumer' | 'forgetConsumer'> {
-  const end = fixed(order.end);
+  const [end, lastJoined] = [fixed(order.end), fixed(order.joins.end)];
   return {
     openConsumer: {
       access: 'write',
@@ -54,8 +65,9 @@ export function consumerVerbs(
         if ((count?.count ?? 0) >= most) return 'full';
         const place = yield* placeAt(port, since, order);
         yield* port.run(sql`
-          INSERT INTO sluice.consumers (name, flow_id, trigger_key, delivery_id, position, created_at, used_at)
-          VALUES (${name}, ${flowId}, ${triggerKey}, ${place.deliveryId}, ${place.position}, ${at}, ${at})
+          INSERT INTO sluice.consumers (name, flow_id, trigger_key, delivery_id, position, joined, created_at, used_at)
+          VALUES (${name}, ${flowId}, ${triggerKey}, ${place.deliveryId}, ${place.position}, ${place.joined}, ${at},
+            ${at})
           ON CONFLICT (name) DO NOTHING`);
         // Another process may have made it at this moment.
         const made = yield* findConsumer(port, name);
@@ -87,7 +99,8 @@ export function consumerVerbs(
       *decide(port, { name, from, to, at }) {
         const moved = yield* port.run(sql`
           UPDATE sluice.consumers
-          SET delivery_id = ${uuidOf(to.deliveryId)}, position = least(${to.position}, ${end}), used_at = ${at}
+          SET delivery_id = ${uuidOf(to.deliveryId)}, position = least(${to.position}, ${end}),
+            joined = least(${to.joined}, ${lastJoined}), used_at = ${at}
           WHERE name = ${name} AND delivery_id = ${uuidOf(from)}`);
         if (moved > 0) return 'moved';
         return (yield* findConsumer(port, name)) === undefined ? 'unknown' : 'outdated';
@@ -107,29 +120,49 @@ function findConsumer(port: Port, name: string) {
   return port.get<ConsumerRow>(sql`SELECT ${columns} FROM sluice.consumers AS c WHERE c.name = ${name}`);
 }
 
-function toConsumer({ position: _, ...consumer }: ConsumerRow): Consumer {
+function toConsumer({ position: _, joined: _joined, ...consumer }: ConsumerRow): Consumer {
   return consumer;
 }
 
-/** The place before the first run that was committed at an instant or later. */
-function* placeAt(port: Port, at: number, { column, end }: CommitOrder): Decision<ForwardingPlace> {
+/** The place before the first run, and the first delivery of another, that was committed at an instant or later. */
+function* placeAt(port: Port, at: number, { column, end, joins }: CommitOrder): Decision<ForwardingPlace> {
   const deliveryId = firstIdAt(at);
-  const row = yield* port.get<{ first: number | null; end: number }>(sql`
+  const row = yield* port.get<
+    Record<'first' | 'firstJoined', number | null> & Record<'end' | 'lastJoined', number>
+  >(sql`
     SELECT (
       SELECT min(place) FROM (
         SELECT ${fixed(column)} AS place FROM sluice.runs WHERE id >= ${deliveryId} AND delivery_id IS NOT NULL
         ORDER BY id LIMIT ${FIRST_RUNS}
       ) AS oldest
-    ) AS first, ${fixed(end)} AS "end"`);
-  const { first = null, end: last = 0 } = row ?? {};
-  return { position: first === null ? last : Math.min(first - 1, last), deliveryId };
+    ) AS first, (
+      SELECT min(place) FROM (
+        SELECT ${fixed(joins.number ?? joins.at)} AS place FROM sluice.run_deliveries AS j
+        WHERE j.delivery_id >= ${deliveryId} AND j.place > 1 ORDER BY j.delivery_id LIMIT ${FIRST_RUNS}
+      ) AS oldest
+    ) AS "firstJoined", ${fixed(end)} AS "end", ${fixed(joins.end)} AS "lastJoined"`);
+  const { first = null, firstJoined = null, end: last = 0, lastJoined = 0 } = row ?? {};
+  const before = (places: readonly (number | null)[], most: number) =>
+    Math.min(most, ...places.flatMap((place) => (place === null ? [] : [place - 1])));
+  if (joins.number === null) return { position: before([first, firstJoined], last), joined: 0, deliveryId };
+  return { position: before([first], last), joined: before([firstJoined], lastJoined), deliveryId };
 }
 
-interface RunPlace extends ForwardingPlace {
+/** A run with the delivery that started it, or a delivery that joined a run. */
+interface Committed {
   readonly runId: string;
+  /** Of the delivery in its run, from 1. */
+  readonly place: number;
+  readonly deliveryId: string | null;
   readonly flowId: string;
   readonly triggerKey: string;
+  readonly at: number;
+  /** Of runs and deliveries that joined, the backend may number each on its own. */
+  readonly position: number | null;
+  readonly joined: number | null;
 }
+
+interface Wanted extends Omit<Committed, 'deliveryId' | 'position' | 'joined'>, ForwardingPlace {}
 
 function* readForwarding(
   port: Port,
@@ -138,71 +171,141 @@ function* readForwarding(
 ): Decision<Answer<'readForwarding'>> {
   const found = yield* findConsumer(port, name);
   if (found === undefined) return undefined;
-  const { position, ...consumer } = found;
+  const { position, joined, ...consumer } = found;
   const { deliveryId, flowId, triggerKey } = consumer;
   const from =
-    position === null ? yield* placeAt(port, timeIn(deliveryId) - OVERLAP_MS, order) : { position, deliveryId };
-  const looked = yield* port.all<Omit<RunPlace, 'deliveryId'> & { deliveryId: string | null }>(behind(from, order));
-  const wanted = looked.filter(
-    (run, at): run is RunPlace =>
-      run.deliveryId !== null &&
-      !(flowId === null && isRepeated(run, looked[at - 1] ?? from)) &&
-      (flowId === null || run.flowId === flowId) &&
-      (triggerKey === null || run.triggerKey === triggerKey),
-  );
+    position === null ? yield* placeAt(port, timeIn(deliveryId) - OVERLAP_MS, order) : { position, joined, deliveryId };
+  const looked = wholeDeliveries(yield* port.all<Committed>(behind(from, order)));
+  const wanted: Wanted[] = [];
+  let upTo: ForwardingPlace = from;
+  let before: Pick<Committed, 'at' | 'deliveryId'> = { at: from.position, deliveryId };
+  for (const each of looked) {
+    upTo = placeBehind(upTo, each);
+    if (
+      each.deliveryId !== null &&
+      !(flowId === null && isRepeated(each, before)) &&
+      (flowId === null || each.flowId === flowId) &&
+      (triggerKey === null || each.triggerKey === triggerKey)
+    ) {
+      wanted.push({ ...each, ...upTo });
+    }
+    before = each;
+  }
   const deliveries = yield* readBodies(port, wanted.slice(0, limit), bytes);
-  const last = deliveries.length < wanted.length ? deliveries.at(-1) : looked.at(-1);
-  return { consumer, deliveries, upTo: last === undefined ? from : { ...from, ...placeOf(last) } };
+  if (deliveries.length === wanted.length) return { consumer, deliveries, upTo };
+  const last = deliveries.at(-1);
+  return { consumer, deliveries, upTo: last === undefined ? from : placeBehind(last, last) };
+}
+
+/** A delivery with several runs may lie across the end of what is looked at: the next page begins with all of them. */
+function wholeDeliveries(looked: readonly Committed[]): readonly Committed[] {
+  const last = looked.at(-1);
+  if (last === undefined || looked.length < LOOKED_AT) return looked;
+  const whole = looked.filter(({ at, deliveryId }) => at !== last.at || deliveryId !== last.deliveryId);
+  return whole.length === 0 ? looked : whole;
+}
+
+function placeBehind(
+  before: ForwardingPlace,
+  { position, joined, deliveryId }: Pick<Committed, 'position' | 'joined' | 'deliveryId'>,
+): ForwardingPlace {
+  return {
+    position: position ?? before.position,
+    joined: joined ?? before.joined,
+    deliveryId: deliveryId ?? before.deliveryId,
+  };
 }
 
 /** Runs of flows that share a slug are committed together, one behind the other: their delivery is sent on once. */
 function isRepeated(
-  { position, deliveryId }: Pick<RunPlace, 'position'> & { readonly deliveryId: string | null },
-  before: { readonly position: number; readonly deliveryId: string | null },
+  { at, deliveryId }: Pick<Committed, 'at' | 'deliveryId'>,
+  before: Pick<Committed, 'at' | 'deliveryId'>,
 ): boolean {
   // A server that counts anew begins lower.
-  return deliveryId === before.deliveryId && [0, 1].includes(position - before.position);
+  return deliveryId === before.deliveryId && [0, 1].includes(at - before.at);
 }
 
-function placeOf({ position, deliveryId }: { position: number; deliveryId: string | null }) {
-  return { position, ...(deliveryId !== null && { deliveryId }) };
-}
-
-function behind(from: ForwardingPlace, { column, isSettled }: CommitOrder): Query {
-  const place = fixed(`r.${column}`);
+/** One statement, so that both kinds are seen as of one time. */
+function behind(from: ForwardingPlace, { column, isSettled, joins }: CommitOrder): Query {
+  const [run, at] = [fixed(`r.${column}`), fixed(joins.at)];
+  const none = fixed('NULL::bigint');
+  // Where all have one order, deliveries of one transaction are told apart by their ids.
+  const isBehind = (place: typeof run, id: typeof run) =>
+    sql`${place} >= ${from.position} AND (${place}, ${id}) > (${from.position}, ${uuidOf(from.deliveryId)})`;
+  const number = fixed(joins.number ?? 'NULL::bigint');
+  const isOne = joins.number === null;
   return sql`
-    SELECT r.id AS "runId", r.delivery_id AS "deliveryId", r.flow_id AS "flowId", r.trigger_key AS "triggerKey",
-      ${place} AS position
-    FROM sluice.runs AS r
-    WHERE ${place} >= ${from.position} AND (${place}, r.delivery_id) > (${from.position}, ${uuidOf(from.deliveryId)})
-      AND ${fixed(isSettled)}
-    ORDER BY ${place}, r.delivery_id LIMIT ${fixed(String(LOOKED_AT))}`;
+    SELECT * FROM (
+      SELECT r.id AS "runId", 1 AS place, r.delivery_id AS "deliveryId", r.flow_id AS "flowId",
+        r.trigger_key AS "triggerKey", ${run} AS at, ${run} AS position, ${none} AS joined
+      FROM sluice.runs AS r
+      WHERE ${isOne ? isBehind(run, fixed('r.delivery_id')) : sql`${run} > ${from.position}`} AND ${fixed(isSettled)}
+      ORDER BY ${run}, r.delivery_id LIMIT ${lookedAt}
+    ) AS started
+    UNION ALL
+    SELECT * FROM (
+      SELECT j.run_id, j.place, j.delivery_id, r.flow_id, r.trigger_key, ${at} AS at,
+        ${isOne ? at : none} AS position, ${number} AS joined
+      FROM sluice.run_deliveries AS j /*sqlite: CROSS */ JOIN sluice.runs AS r ON r.id = j.run_id
+      WHERE ${isOne ? isBehind(at, fixed('j.delivery_id')) : sql`${number} > ${from.joined}`}
+        AND j.place > 1 AND j.delivery_id IS NOT NULL AND r.delivery_id IS NOT NULL AND ${fixed(joins.isSettled)}
+      ORDER BY ${isOne ? fixed(`${joins.at}, j.delivery_id`) : number} LIMIT ${lookedAt}
+    ) AS others
+    ORDER BY at, joined, "deliveryId" LIMIT ${lookedAt}`;
 }
+
+type Stored = Pick<ForwardedDelivery, 'flowName' | 'contentType' | 'hasRecord' | 'body'> & {
+  readonly runId: string;
+  readonly place: number;
+  readonly headers: string;
+};
+
+const nameOf = ({ runId, place }: Pick<Committed, 'runId' | 'place'>) => `${runId} ${place}`;
 
 /** The first of them, with as many bytes of bodies as may be, and one in any case. */
-function* readBodies(port: Port, runs: readonly RunPlace[], most: number): Decision<ForwardedDelivery[]> {
-  const ids = runs.map(({ runId }) => runId);
-  if (ids.length === 0) return [];
-  const sizes = yield* port.all<{ runId: string; bytes: number }>(sql`
-    SELECT r.id AS "runId", octet_length(i.body) AS bytes FROM sluice.runs AS r JOIN ${input} WHERE r.id = ANY (${ids})`);
-  const sizeOf = new Map(sizes.map(({ runId, bytes }) => [runId, bytes]));
+function* readBodies(port: Port, wanted: readonly Wanted[], most: number): Decision<ForwardedDelivery[]> {
+  if (wanted.length === 0) return [];
+  const [runIds, ids] = idsOf(wanted);
+  const sizes = yield* port.all<Pick<Stored, 'runId' | 'place'> & { readonly bytes: number }>(sql`
+    SELECT r.id AS "runId", 1 AS place, octet_length(i.body) AS bytes
+    FROM sluice.runs AS r JOIN ${input} WHERE r.id = ANY (${runIds})
+    UNION ALL
+    SELECT j.run_id, j.place, octet_length(j.body)
+    FROM sluice.run_deliveries AS j WHERE j.delivery_id = ANY (${ids}) AND j.place > 1`);
+  const sizeOf = new Map(sizes.map((row) => [nameOf(row), row.bytes]));
   let bytes = 0;
-  const taken = runs.filter(({ runId }, at) => {
-    bytes += sizeOf.get(runId) ?? 0;
+  const taken = wanted.filter((each, at) => {
+    bytes += sizeOf.get(nameOf(each)) ?? 0;
     return at === 0 || bytes <= most;
   });
-  const rows = yield* port.all<
-    Omit<ForwardedDelivery, 'headers' | keyof RunPlace> & { readonly runId: string; readonly headers: string }
-  >(sql`
-    SELECT r.id AS "runId", r.flow_name AS "flowName", i.content_type AS "contentType",
+  const [takenRuns, takenIds] = idsOf(taken);
+  const rows = yield* port.all<Stored>(sql`
+    SELECT r.id AS "runId", 1 AS place, r.flow_name AS "flowName", i.content_type AS "contentType",
       coalesce(d.headers, i.headers) AS headers, (d.id IS NOT NULL)::boolean AS "hasRecord", i.body
     FROM sluice.runs AS r JOIN ${input} LEFT JOIN sluice.deliveries AS d ON d.id = r.delivery_id
-    WHERE r.id = ANY (${taken.map(({ runId }) => runId)})`);
-  const rowOf = new Map(rows.map((row) => [row.runId, row]));
-  return taken.flatMap((run) => {
-    const row = rowOf.get(run.runId);
-    return row === undefined ? [] : [{ ...run, ...row, headers: JSON.parse(row.headers) }];
+    WHERE r.id = ANY (${takenRuns})
+    UNION ALL
+    SELECT j.run_id, j.place, r.flow_name, j.content_type, coalesce(d.headers, j.headers),
+      (d.id IS NOT NULL)::boolean AS "hasRecord", j.body
+    FROM sluice.run_deliveries AS j /*sqlite: CROSS */ JOIN sluice.runs AS r ON r.id = j.run_id
+    LEFT JOIN sluice.deliveries AS d ON d.id = j.delivery_id
+    WHERE j.delivery_id = ANY (${takenIds}) AND j.place > 1`);
+  const rowOf = new Map(rows.map((row) => [nameOf(row), row]));
+  return taken.flatMap(({ at: _, place, ...each }) => {
+    const row = rowOf.get(nameOf({ ...each, place }));
+    if (row === undefined) return [];
+    const { place: _place, headers, ...stored } = row;
+    return [{ ...each, ...stored, headers: JSON.parse(headers) }];
   });
+}
+
+/** Runs whose first delivery is wanted, and deliveries that joined one. */
+function idsOf(wanted: readonly Wanted[]): readonly [runIds: readonly string[], joined: readonly string[]] {
+  const isFirst = ({ place }: Wanted) => place === 1;
+  return [
+    wanted.filter(isFirst).map(({ runId }) => runId),
+    wanted.filter((each) => !isFirst(each)).map(({ deliveryId }) => deliveryId),
+  ];
 }
 
 const input = fixed(inputOf('r'));

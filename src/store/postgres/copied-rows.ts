@@ -222,6 +222,7 @@ async function derive(query: Query): Promise<void> {
   await query(`INSERT INTO sluice.kept_sizes (kind, slot, rows, bytes)
     SELECT 'refused', 0, count(*), coalesce(sum(kept_bytes), 0) FROM sluice.deliveries WHERE run_id IS NULL AND outcome IS NULL
     UNION ALL SELECT 'held', 0, count(*), coalesce(sum(kept_bytes), 0) FROM sluice.held_deliveries`);
+  await query('UPDATE sluice.run_deliveries AS j SET xid = r.xid FROM sluice.runs AS r WHERE r.id = j.run_id');
   // Numbers go on after the greatest that was ever given, which a former key of a trigger may name.
   const greatest = {
     'nonces.seq': `SELECT max(seq) FROM (SELECT seq FROM sluice.nonces UNION ALL

@@ -43,6 +43,11 @@ export function openCopiedSqlite(path: string, { isSource }: CopyEnd): CopiedDat
     async derive() {
       db.exec(`UPDATE refused_state SET (rows, bytes) =
         (SELECT count(*), coalesce(sum(kept_bytes), 0) FROM deliveries WHERE run_id IS NULL AND outcome IS NULL)`);
+      db.exec(`UPDATE run_deliveries SET joined = nth, position = (SELECT seq FROM runs WHERE id = run_deliveries.run_id)
+        FROM (
+          SELECT run_id, place, row_number() OVER (ORDER BY delivery_id) AS nth FROM run_deliveries WHERE place > 1
+        ) AS numbered
+        WHERE numbered.run_id = run_deliveries.run_id AND numbered.place = run_deliveries.place`);
       indexAllKeys(db);
     },
     async finish() {

@@ -89,6 +89,12 @@ const commitOrder: CommitOrder = {
   column: 'seq',
   isSettled: 'true',
   end: '(SELECT coalesce(max(seq), 0) FROM runs)',
+  joins: {
+    at: 'j.position',
+    isSettled: 'true',
+    number: 'j.joined',
+    end: '(SELECT coalesce(max(joined), 0) FROM run_deliveries)',
+  },
 };
 
 function forgetRuns(port: Port, runIds: readonly string[]): void {

@@ -1,5 +1,5 @@
 import { describe, expect } from 'vitest';
-import type { Store } from '../../../src/store/store.ts';
+import type { Acceptance, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
   acceptanceOf,
@@ -49,6 +49,17 @@ async function drain(store: Store, query: Partial<typeof page> = {}): Promise<st
   }
 }
 
+/** A delivery that joins others of its key, or is joined by them. */
+function joining(n: number, key: string, { body, headers }: { body?: string; headers?: Record<string, string> } = {}) {
+  const { run, ...rest } = acceptanceOf(n);
+  const coalesce = { key, isVerified: true, quietMs: 2000, maxMs: 10_000, collect: 100 };
+  const steps = run.steps.map((step) => ({ ...step, dueAt: T0 + 2000 }));
+  const own = { contentType: 'text/plain', headers: headers ?? {}, body: Buffer.from(body ?? `${n}`) };
+  const trigger = body === undefined ? run.trigger : { ...run.trigger, ...own };
+  const delivery = aDelivery({ id: id(n), runId: run.id, headers: trigger.headers });
+  return { ...rest, delivery, coalesce, run: { ...run, steps, trigger } } satisfies Acceptance;
+}
+
 async function endAll(store: Store) {
   for (const claim of await claimAll(store)) await finish(store, claim, succeeded());
 }
@@ -64,6 +75,7 @@ export function consumers({ test }: StoreUnderTest): void {
       const [first] = found?.deliveries ?? [];
       expect({ ...first, body: Buffer.from(first?.body ?? []).toString(), position: 0 }).toEqual({
         position: 0,
+        joined: 0,
         deliveryId: id(3),
         runId: id(1003),
         flowId,
@@ -160,6 +172,90 @@ export function consumers({ test }: StoreUnderTest): void {
       await store.setFlowDraining({ flowId, isDraining: false, at: T0 });
       await store.releaseHeld({ flowId, limit: 10, at: T0 });
       expect(await drain(store)).toEqual([id(1)]);
+    });
+
+    test('every delivery that joins the run of another is forwarded, in the order of their commits', async (store) => {
+      await store.openConsumer(opened);
+      await store.accept(joining(5, 'a'));
+      await store.accept(joining(9, 'b'));
+      expect(await store.accept(joining(4, 'a'))).toMatchObject({ kind: 'coalesced', runId: id(1005) });
+      expect(await drain(store)).toEqual([id(5), id(9), id(4)]);
+      await store.accept(joining(3, 'b', { body: 'joined', headers: { 'x-own': 'yes' } }));
+      await store.accept(joining(2, 'a'));
+      const [first] = (await store.readForwarding(page))?.deliveries ?? [];
+      expect({ ...first, body: Buffer.from(first?.body ?? []).toString() }).toMatchObject({
+        deliveryId: id(3),
+        runId: id(1009),
+        flowId,
+        flowName: 'Orders',
+        triggerKey: 'github',
+        contentType: 'text/plain',
+        headers: { 'x-own': 'yes' },
+        body: 'joined',
+      });
+      await store.accept(acceptanceOf(1));
+      expect(await drain(store, { limit: 1 })).toEqual([id(3), id(2), id(1)]);
+      await store.openConsumer({ ...opened, name: 'bob' });
+      expect(await drain(store, { name: 'bob', limit: 2 })).toEqual([5, 9, 4, 3, 2, 1].map(id));
+      await store.openConsumer({ ...opened, name: 'eve', flowId, triggerKey: 'stripe' });
+      expect(await drain(store, { name: 'eve' })).toEqual([]);
+    });
+
+    test('a new one gets what joins a run from its instant on, and nothing that joined before', async (store) => {
+      for (const n of [1, 2]) await store.accept(joining(n, 'a'));
+      await store.openConsumer({ ...opened, since: MADE + 5000 });
+      expect(await drain(store)).toEqual([]);
+      // As the ids of what arrives six seconds later.
+      const laterId = id(3).replace('-0000-7', '-1770-7');
+      const { delivery, run, ...rest } = joining(3, 'a');
+      await store.accept({ ...rest, delivery: { ...delivery, id: laterId }, run: { ...run, deliveryId: laterId } });
+      await store.openConsumer({ ...opened, name: 'bob', since: MADE + 5000 });
+      expect(await drain(store)).toEqual([laterId]);
+      expect(await drain(store, { name: 'bob' })).toEqual([laterId]);
+    });
+
+    test('a page that ends among those that joined leaves none out, whatever their size', async (store) => {
+      await store.openConsumer(opened);
+      const large = 'x'.repeat(5000);
+      for (const n of [6, 5, 4, 3, 2, 1]) await store.accept(joining(n, 'a', { body: large }));
+      expect(await idsFrom(store, { bytes: 11_000 })).toEqual([id(6), id(5)]);
+      expect(await drain(store, { bytes: 11_000, limit: 4 })).toEqual([6, 5, 4, 3, 2, 1].map(id));
+    });
+
+    test('a run that repeats one with several deliveries forwards none of them again', async (store) => {
+      await store.openConsumer(opened);
+      await store.accept(joining(1, 'a'));
+      await store.accept(joining(2, 'a'));
+      expect(await drain(store)).toEqual([id(1), id(2)]);
+      const repeats = { id: id(3000), deliveryId: null, sourceRunId: id(1001), deliveriesOf: id(1001) };
+      await store.accept({ run: aRun(repeats) });
+      await store.accept(acceptanceOf(3));
+      expect(await drain(store)).toEqual([id(3)]);
+    });
+
+    test('held deliveries of one run are forwarded once it starts', async (store) => {
+      await store.openConsumer(opened);
+      const { revision } = await store.deployFlow(deployOf(graphOf({ first: [] })));
+      await store.setFlowDraining({ flowId, isDraining: true, at: T0 });
+      for (const n of [2, 1]) {
+        const held = joining(n, 'a');
+        await store.holdDelivery({ ...held, run: { ...held.run, revision } });
+      }
+      expect(await idsFrom(store)).toEqual([]);
+      await store.setFlowDraining({ flowId, isDraining: false, at: T0 });
+      await store.releaseHeld({ flowId, limit: 10, at: T0 });
+      expect((await drain(store)).sort()).toEqual([id(1), id(2)]);
+    });
+
+    test('what joins after the newest that joined were removed is forwarded all the same', async (store) => {
+      await store.deployFlow(deployOf(graphOf({ first: [] })));
+      await store.openConsumer(opened);
+      for (const n of [1, 2, 3]) await store.accept(joining(n, 'a'));
+      expect(await drain(store)).toEqual([id(1), id(2), id(3)]);
+      for (const claim of await claimAll(store, T0 + minute)) await finish(store, claim, succeeded(), T0 + minute);
+      while (!(await store.purgeRuns({ before: T0 + 2 * minute, maxRows: 100 })).isDone);
+      for (const n of [4, 5]) await store.accept(joining(n, 'b'));
+      expect(await drain(store)).toEqual([id(4), id(5)]);
     });
 
     test('what comes after the newest runs were removed is forwarded all the same', async (store) => {

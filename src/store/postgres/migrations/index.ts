@@ -4,6 +4,7 @@ import { sharedDeliveries } from './0003-delivery-shares.ts';
 import { coalescing } from './0004-coalescing.ts';
 import { rhythms } from './0005-rhythms.ts';
 import { consumersOfDeliveries } from './0006-consumers.ts';
+import { joinedDeliveries } from './0007-joined-deliveries.ts';
 
 /**
  * One step of the schema. Never changed once released: a database that has it will not run it again.
@@ -30,4 +31,5 @@ export const migrations: readonly Migration[] = [
   coalescing,
   rhythms,
   consumersOfDeliveries,
+  joinedDeliveries,
 ];
