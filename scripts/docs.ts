@@ -197,7 +197,7 @@ committed:
   \`RunFlow\` step waits for has the time limits of that step and its run from the start.
 - **A failed run** lets the next one start (\`continue\`). Under \`stop\`, a run that ends as Failed or TimedOut holds its key: no other run of it starts,
   and the attention list says so (\`order_stopped\`), until its failed step is retried and the run succeeds, it is cancelled after a retry, or somebody
-  releases it: \`POST /flows/api/runs/{id}/release-order\`, or the button on its page. Retention keeps such a run.
+  releases it: \`npx sluice release-order RUN\`, \`POST /flows/api/runs/{id}/release-order\`, or the button on its page. Retention keeps such a run.
 - **A retry** of a run that has let the next one start waits behind all of its key, as a redelivery and a repeated run do.
 - **Without a key**: runs for which the expression fails or gives null, an empty text or anything else share one key of their own, and the attention
   list says so (\`order_keyless\`).

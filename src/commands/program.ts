@@ -23,7 +23,7 @@ import { newCommand } from './new.ts';
 import { redeliverCommand } from './redeliver.ts';
 import { replayCommand } from './replay.ts';
 import { restoreCommand } from './restore.ts';
-import { cancelCommand, retryCommand } from './run-actions.ts';
+import { cancelCommand, releaseOrderCommand, retryCommand } from './run-actions.ts';
 import { runsCommand } from './runs.ts';
 import { schemaCommand } from './schema.ts';
 import { schemesCommand } from './schemes.ts';
@@ -75,6 +75,7 @@ export function commandLine(): Command {
     .addCommand(runsCommand())
     .addCommand(retryCommand())
     .addCommand(cancelCommand())
+    .addCommand(releaseOrderCommand())
     .addCommand(redeliverCommand())
     .addCommand(copyCommand())
     .addCommand(newCommand())

@@ -44,6 +44,26 @@ export const retryCommand = () =>
 export const cancelCommand = () =>
   actionCommand({ name: 'cancel', description: 'Cancel runs: at once, or when their running steps stop', act: cancel });
 
+export function releaseOrderCommand(): Command {
+  const command = new Command('release-order')
+    .description('Let the next runs of a key start, although these have failed and hold it (serializeOnFailure: stop)')
+    .argument('<runs...>', 'ids of runs')
+    .option('--reason <text>', 'why; kept in the activity')
+    .option('--json', 'print what became of each run');
+  return withService(command)
+    .addHelpText(
+      'after',
+      '\nExits with 0 if it is done, with 1 if the service refused it for a run, and with 2 if there is no such run or the\n' +
+        'service did not answer.',
+    )
+    .action(
+      reporting(async (ids: string[], options: Pick<ActionOptions, 'json' | 'reason'> & ServiceOptions) => {
+        const client = await clientOf(options);
+        await doToEach(ids, (id) => releaseOrder(client, id, options.reason), options);
+      }),
+    );
+}
+
 function actionCommand(action: Action): Command {
   const command = new Command(action.name)
     .description(`${action.description}: those that are named, or all that match a filter`)
@@ -76,6 +96,10 @@ async function doToRuns(action: Action, ids: readonly string[], options: ActionO
 
 async function cancel(client: ServiceClient, runId: string, reason: string | undefined) {
   return { isDone: true, message: await commandRun(client, `${runId}/cancel`, reason) };
+}
+
+async function releaseOrder(client: ServiceClient, runId: string, reason: string | undefined) {
+  return { isDone: true, message: await commandRun(client, `${runId}/release-order`, reason) };
 }
 
 /** As the service does it to many: it is done if one of the steps can be retried. */

@@ -40,6 +40,17 @@ const ASKING = {
   steps: { ask: { type: 'WaitForSignal', inputs: { signalName: 'decision' } } },
 };
 
+const ORDERED_ID = '3ea15277-9f40-4c31-8d84-613b1f4f5d43';
+const ORDERED = {
+  id: ORDERED_ID,
+  name: 'ordered',
+  version: '1',
+  serialize: '"one"',
+  serializeOnFailure: 'stop',
+  triggers: { byHand: { type: 'manual' } },
+  steps: { charge: { type: 'Fail', inputs: { message: 'no money' } } },
+};
+
 let workspace: Workspace;
 let service: Service;
 beforeAll(async () => {
@@ -48,6 +59,7 @@ beforeAll(async () => {
   await workspace.writeManifest('push.json', githubManifest({ inputs, steps: { first: { type: 'NoOp' } } }));
   await workspace.writeManifest('broken.json', BROKEN);
   await workspace.writeManifest('asking.json', ASKING);
+  await workspace.writeManifest('ordered.json', ORDERED);
   service = await startService(workspace);
 }, 60_000);
 afterAll(async () => {
@@ -244,6 +256,26 @@ describe('a command to runs that are named', () => {
       code: 2,
       stdout: `${UNKNOWN_ID}  There is no run with the id ${UNKNOWN_ID}\n`,
     });
+  });
+
+  it('lets the next run of a key start that one holds, once', async () => {
+    const first = await startRun(ORDERED_ID, 'Failed');
+    await startRun(ORDERED_ID, 'Running');
+    const args = ['release-order', first, first, '--reason', 'paid by hand'];
+    const { code, stdout } = await sluice(...args);
+    expect({ code, stdout }).toEqual({
+      code: 1,
+      stdout:
+        `${first}  The next run of the key starts\n` +
+        `${first}  not done: The run holds no key: no other run waits because it failed\n`,
+    });
+    const said = await sluice('activity', '--target', first, '--json');
+    expect(JSON.parse(said.stdout)).toMatchObject([
+      { action: 'releaseOrder', outcome: 'refused' },
+      { action: 'releaseOrder', reason: 'paid by hand', outcome: 'done' },
+    ]);
+    expect((await sluice('release-order', UNKNOWN_ID, '--json')).code).toBe(2);
+    expect((await sluice('release-order')).code).toBe(2);
   });
 
   it('ends with 2 where it is told neither which runs nor a filter, or both', async () => {
