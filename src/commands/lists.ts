@@ -1,4 +1,7 @@
 import type { Command } from 'commander';
+import { MAX_NAMES, nearestName } from '../manifest/issues.ts';
+import { plainName } from '../model/plain-name.ts';
+import { printable } from '../model/text.ts';
 import { printError } from '../telemetry/terminal.ts';
 import { positive } from './context.ts';
 import { table } from './table.ts';
@@ -34,4 +37,36 @@ export function listOrNothing(head: readonly string[], rows: readonly (readonly 
 /** An ISO 8601 time without its fraction. */
 export function secondOf(isoTime: string): string {
   return isoTime.replace(/\.\d+Z$/, 'Z');
+}
+
+/** More would be no help. */
+const MOST_MEANT = 5;
+const MOST_LISTED = 12;
+
+/** The known names that may have been meant: spelled nearly alike, or one a part of the other. */
+export function namesLike(wanted: string, known: readonly string[]): string[] {
+  const plain = plainName(wanted);
+  const isPart = (part: string, whole: string) => part.length > 2 && whole.includes(part);
+  const parts = known.filter((name) => isPart(plain, plainName(name)) || isPart(plainName(name), plain));
+  const nearest: string[] = [];
+  for (let at = 0; at < known.length; at += MAX_NAMES) {
+    nearest.push(...[nearestName(wanted, known.slice(at, at + MAX_NAMES))].filter((name) => name !== undefined));
+  }
+  return [...new Set([...nearest, ...parts])].slice(0, MOST_MEANT);
+}
+
+/** Such as `; did you mean "Stripe"?`; empty without a name. */
+export function meant(names: readonly string[]): string {
+  return names.length === 0 ? '' : `; did you mean ${names.map((name) => `"${printable(name)}"`).join(' or ')}?`;
+}
+
+/** That there is no such thing, and which was meant, or else which there are. */
+export function noSuch(what: string, wanted: string, known: readonly string[]): string {
+  const said = `There is no ${what} "${wanted}"`;
+  if (known.length === 0) return `${said}, and no other`;
+  const like = meant(namesLike(wanted, known));
+  if (like !== '') return `${said}${like}`;
+  const listed = known.slice(0, MOST_LISTED).map((name) => `\n  ${printable(name)}`);
+  const more = known.length > MOST_LISTED ? `\n  … and ${known.length - MOST_LISTED} more` : '';
+  return `${said}; the ${what}s are:${listed.join('')}${more}`;
 }

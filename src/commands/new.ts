@@ -1,25 +1,32 @@
-import { randomBytes, randomUUID } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
-import { appendFile, mkdir, readFile, writeFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
-import { basename, dirname, join } from 'node:path';
-import { Command } from 'commander';
+import { appendFile, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Command, Option } from 'commander';
 import { ENV_FILE } from '../config/env-file.ts';
-import { isLoopbackHost, processEnvironment } from '../config/settings.ts';
+import { processEnvironment } from '../config/settings.ts';
 import type { Settings } from '../config/settings-schema.ts';
-import { didYouMean, formatIssue } from '../manifest/issues.ts';
-import { type LoadedFlow, parseManifest } from '../manifest/load.ts';
+import { IMPORTED_KINDS } from '../imports/index.ts';
+import type { LoadedFlow } from '../manifest/load.ts';
 import { isReference } from '../manifest/read-secret.ts';
-import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import { ENFORCEMENT_MODES, type EnforcementMode } from '../model/manifest.ts';
 import { print } from '../telemetry/terminal.ts';
-import { BUILT_IN_SCHEMES } from '../webhooks/schemes/publishers/index.ts';
-import { createSchemeRegistry, resolveScheme } from '../webhooks/schemes/resolve.ts';
-import { randomKey, signsWithSameKey } from '../webhooks/schemes/sign.ts';
-import type { SignatureSpec } from '../webhooks/schemes/spec.ts';
-import { type CommandContext, CommandError, openContext, reporting } from './context.ts';
-import { atTerminal, beginsWith, type Choice, type Person, plainName } from './person.ts';
-import { schemaText } from './schema.ts';
+import { CommandError, openContext, reporting } from './context.ts';
+import { type FromOptions, writeImported } from './new-from.ts';
+import {
+  forwardLines,
+  hostLines,
+  mistakeInSlug,
+  mistakeInUrl,
+  modeNamed,
+  type NewManifest,
+  placeOfReference,
+  publisherManifest,
+  referencesOf,
+  refuseMistakes,
+  urlOf,
+  writeManifests,
+} from './new-manifest.ts';
+import { atTerminal, type Choice, type Person } from './person.ts';
+import { Mistake, type Publisher, publisherNamed, readPublishers } from './publishers.ts';
 
 interface NewOptions {
   readonly publisher?: string;
@@ -30,6 +37,7 @@ interface NewOptions {
   readonly forward?: string;
   readonly generateKey?: boolean;
   readonly manifests?: string;
+  readonly from?: FromOptions['from'];
 }
 
 export function newCommand(): Command {
@@ -52,11 +60,24 @@ export function newCommand(): Command {
     .option('--no-generate-key', 'do not ask whether to')
     .option('--name <name>', 'name of the flow; default: named after the publisher')
     .option('--manifests <folder>', 'the folder to write to; default: the manifests folder of the settings')
-    .addHelpText('after', '\nNever overwrites a file. Exits with 2 if nothing was written.')
+    .argument('[file]', 'with --from: the export, or the code; - for standard input')
+    .addOption(
+      new Option(
+        '--from <kind>',
+        'read the triggers from an export of another service, or from code that verifies',
+      ).choices(IMPORTED_KINDS),
+    )
+    .addHelpText(
+      'after',
+      '\nNever overwrites a file. Exits with 2 if nothing was written, and with 1 if something of a file given with --from has no place here.',
+    )
     .action(reporting(writeNew));
 }
 
-async function writeNew(options: NewOptions, command: Command): Promise<void> {
+async function writeNew(imported: string | undefined, options: NewOptions, command: Command): Promise<void> {
+  if (options.from !== undefined) return writeImported(imported, { ...options, from: options.from });
+  if (imported !== undefined)
+    throw new CommandError(`new: "${imported}" is read with --from ${IMPORTED_KINDS.join('|')}`);
   const { envFile = ENV_FILE } = command.optsWithGlobals<{ envFile?: string }>();
   const context = await openContext(options.manifests);
   const publishers = readPublishers();
@@ -69,17 +90,12 @@ async function writeNew(options: NewOptions, command: Command): Promise<void> {
   });
   const folder = options.manifests ?? context.settings.manifests;
   const file = join(folder, `${answers.slug}.json`);
-  const manifest = manifestFor(answers, context.settings);
+  const manifest = publisherManifest(answers, context.settings);
   refuseMistakes(manifest, file, context);
-  await mkdir(folder, { recursive: true }).catch((error: Error) => {
-    throw new CommandError(`The folder ${folder} cannot be made: ${error.message}`);
-  });
-  await writeOnce(file, manifest);
+  await writeManifests(folder, new Map([[file, manifest]]), context);
   const keyFile = answers.generatedKey === undefined ? undefined : envFile;
   if (answers.generatedKey !== undefined)
     await addVariable(envFile, answers.generatedKey, answers.publisher.signing.randomKey());
-  // The manifest names it, for editors.
-  await writeFile(join(folder, 'manifest.schema.json'), schemaText(context.extensions), { flag: 'wx' }).catch(() => {});
   print(`${instructions({ file, manifest, answers, settings: context.settings, keyFile }).join('\n')}\n`);
 }
 
@@ -91,74 +107,6 @@ async function addVariable(file: string, name: string, value: string): Promise<v
   });
   const separator = before === '' || before.endsWith('\n') ? '' : '\n';
   await appendFile(file, `${separator}${name}=${value}\n`, { mode: 0o600 });
-}
-
-/** One page of docs/publishers: who sends, what to enter there, and a manifest that works. */
-interface Publisher {
-  readonly page: string;
-  /** Name, scheme and everything else that it may be called. */
-  readonly names: readonly string[];
-  readonly title: string;
-  /** Section "At the publisher", Markdown. */
-  readonly steps: string;
-  readonly manifest: PublisherManifest;
-  readonly inputs: WebhookInputs;
-  readonly signing: Signing;
-}
-
-/** What is to be known of a scheme before there is a trigger. */
-interface Signing {
-  readonly keyIsChosen: boolean;
-  /** Whether a key of the trigger also signs, as far as its scheme says; undefined where the key decides. */
-  readonly signsWithSameKey: boolean | undefined;
-  randomKey(): string;
-}
-
-interface PublisherManifest {
-  readonly name: string;
-  readonly triggers: Readonly<Record<string, { readonly type: string; readonly inputs: WebhookInputs }>>;
-  readonly [field: string]: unknown;
-}
-
-const require = createRequire(import.meta.url);
-
-/** The build puts the pages beside the code, so that an installed package has them too. */
-export function readPublishers(): Publisher[] {
-  const folder = join(dirname(require.resolve('#package.json')), 'dist/publishers');
-  const publishers = readdirSync(folder).flatMap((page) => {
-    const text = readFileSync(join(folder, page), 'utf8');
-    const [, title = ''] = /^# (.+)$/m.exec(text) ?? [];
-    const [, scheme] = /^Scheme `(\w+)`/m.exec(text) ?? [];
-    const [, steps = ''] = /^## At the publisher\n+([\s\S]*?)\n+## /m.exec(text) ?? [];
-    const [, json = ''] = /```json\n([\s\S]*?)```/.exec(text) ?? [];
-    // The page about schemes of one's own has several manifests, and the index none.
-    if (scheme === undefined || steps === '') return [];
-    const spec = BUILT_IN_SCHEMES.find(({ name }) => name === scheme);
-    const manifest = JSON.parse(json) as PublisherManifest;
-    const inputs = Object.values(manifest.triggers)[0]?.inputs ?? {};
-    // Several publishers may use a scheme that is none's own.
-    const own = spec === undefined ? [] : [spec.name, ...(spec.aliases ?? [])];
-    const names = [...own.slice(0, 1), title, basename(page, '.md'), ...own.slice(1)];
-    return [{ page, names, title, steps, manifest, inputs, signing: signingOf(spec ?? sharedSpec(inputs)) }];
-  });
-  return publishers.sort((a, b) => (a.names[0] ?? '').localeCompare(b.names[0] ?? '', 'en'));
-}
-
-/** Of a scheme that the fields of a trigger complete; undefined for that of a standard. */
-function sharedSpec(inputs: WebhookInputs): SignatureSpec | undefined {
-  const scheme = resolveScheme(createSchemeRegistry(), inputs);
-  return scheme?.kind === 'spec' ? scheme.spec : undefined;
-}
-
-function signingOf(spec: SignatureSpec | undefined): Signing {
-  if (spec === undefined) {
-    return { keyIsChosen: false, signsWithSameKey: undefined, randomKey: () => randomBytes(32).toString('hex') };
-  }
-  return {
-    keyIsChosen: spec.keyIsChosen === true,
-    signsWithSameKey: signsWithSameKey(spec),
-    randomKey: () => randomKey(spec),
-  };
 }
 
 interface Answers {
@@ -186,14 +134,13 @@ interface Known {
 export async function gatherAnswers(options: NewOptions, known: Known): Promise<Answers> {
   const { flows, person } = known;
   const publisher = await choosePublisher(options.publisher, known);
-  const taken = new Set(flows.flatMap((flow) => flow.webhooks.map(({ inputs }) => inputs.webhookSlug?.toLowerCase())));
   const slug = await settle(options.slug, {
     person,
     message: 'Last part of the URL',
     proposal: publisher.inputs.webhookSlug ?? '',
     read: (text) => {
-      if (/\.schema$/i.test(text)) return new Mistake(`"${text}.json" would count as a schema; choose another slug`);
-      return taken.has(text.toLowerCase()) ? new Mistake(`the slug "${text}" is taken; choose another`) : text;
+      const mistake = mistakeInSlug(text, flows);
+      return mistake === undefined ? text : new Mistake(mistake);
     },
   });
   const { webhookHmacKey } = publisher.inputs;
@@ -269,9 +216,7 @@ async function chooseMode(given: string | undefined, person: Person | undefined)
   if (given === undefined) {
     return person === undefined ? 'Enforce' : person.choose('Mode', MODES);
   }
-  const mode = ENFORCEMENT_MODES.find((each) => each.toLowerCase() === given.toLowerCase());
-  if (mode === undefined) throw new CommandError(`the mode "${given}" is not one of ${ENFORCEMENT_MODES.join(', ')}`);
-  return mode;
+  return modeNamed(given);
 }
 
 const MODES: readonly Choice<EnforcementMode>[] = [
@@ -294,19 +239,6 @@ async function chooseFirstStep(given: string | undefined, person: Person | undef
   return isForwarded ? person.enter('URL', '', mistakeInUrl) : undefined;
 }
 
-function mistakeInUrl(text: string): string | undefined {
-  return /^https?:\/\//i.test(text) && URL.canParse(text)
-    ? undefined
-    : 'expected a URL that begins with http:// or https://';
-}
-
-class Mistake {
-  readonly message: string;
-  constructor(message: string) {
-    this.message = message;
-  }
-}
-
 interface Question {
   readonly person: Person | undefined;
   readonly message: string;
@@ -327,78 +259,6 @@ async function settle(given: string | undefined, { person, message, proposal, re
   return answer;
 }
 
-function publisherNamed(text: string, publishers: readonly Publisher[]): Publisher | Mistake {
-  const exact = publishers.find(({ names }) => names.some((name) => plainName(name) === plainName(text)));
-  if (exact !== undefined) return exact;
-  const alike = plainName(text) === '' ? [] : publishers.filter(({ names }) => beginsWith(names, text));
-  if (alike.length === 1 && alike[0] !== undefined) return alike[0];
-  const namesOf = (found: readonly Publisher[]) => found.map(({ names }) => names[0] ?? '');
-  const most = namesOf(alike.slice(0, MOST_NAMED)).join(', ');
-  const more = alike.length > MOST_NAMED ? ` or ${alike.length - MOST_NAMED} others` : '';
-  if (alike.length > 1) return new Mistake(`"${text}" may be ${most}${more}; write more of the name`);
-  const nearest =
-    didYouMean(
-      text,
-      // Without titles, which are written in words, and pages.
-      new Set(publishers.flatMap(({ names }) => names.filter((name) => /^[A-Z]\w*$/.test(name)))),
-    ) || '; `npx sluice schemes` lists them.';
-  const others = 'For your own sender use Generic; for other signatures read docs/publishers/custom.md.';
-  return new Mistake(`There is no publisher "${text}"${nearest} ${others}`);
-}
-
-/** A list of all would be a page. */
-const MOST_NAMED = 8;
-
-type NewManifest = ReturnType<typeof manifestFor>;
-
-function manifestFor({ publisher, slug, key, mode, forward, name }: Answers, { publicUrl }: Settings) {
-  const { manifest, inputs } = publisher;
-  const [triggerKey = 'webhook'] = Object.keys(manifest.triggers);
-  const { webhookPublicUrl, webhookHmacKey, ...rest } = inputs;
-  const own: WebhookInputs = {
-    ...rest,
-    webhookSlug: slug,
-    ...(key !== undefined && { webhookHmacKey: key }),
-    ...(webhookPublicUrl !== undefined && publicUrl !== undefined && { webhookPublicUrl: urlOf(slug, publicUrl) }),
-    webhookEnforcementMode: mode,
-  };
-  const triggers = { [triggerKey]: { type: 'webhook', inputs: own } };
-  const steps = forward === undefined ? {} : { steps: forwardingTo(forward) };
-  return { ...manifest, id: randomUUID(), name, version: '1', triggers, ...steps };
-}
-
-function forwardingTo(url: string) {
-  return {
-    forward: {
-      type: 'HttpRequest',
-      inputs: { url, method: 'POST', forwardBody: true },
-      retry: { maxAttempts: 5, backoffSeconds: 2 },
-    },
-  };
-}
-
-/** What the manifest cannot be loaded for, but for secrets that are not there yet. */
-function refuseMistakes(manifest: NewManifest, file: string, { extensions }: CommandContext): void {
-  const readSecret = () => ({ value: 'a secret that is set later' });
-  const { issues } = parseManifest(JSON.stringify(manifest), file, { ...extensions.rules.folder, readSecret });
-  const errors = issues.filter(({ severity, path }) => severity === 'error' && !/Key$|Token$/.test(path));
-  if (errors.length > 0) throw new CommandError(errors.map(formatIssue).join('\n'));
-}
-
-async function writeOnce(file: string, manifest: NewManifest): Promise<void> {
-  try {
-    await writeFile(file, `${JSON.stringify(manifest, null, 2)}\n`, { flag: 'wx' });
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error)) throw error;
-    const why = error.code === 'EEXIST' ? 'already exists and is not changed; choose another --slug' : error.message;
-    throw new CommandError(`${file} ${why}`);
-  }
-}
-
-function urlOf(slug: string, publicUrl: string | undefined): string {
-  return `${publicUrl ?? 'https://YOUR-HOST'}/flows/api/webhook/${slug}`;
-}
-
 interface Written {
   readonly file: string;
   readonly manifest: NewManifest;
@@ -413,13 +273,12 @@ function instructions({ file, manifest, answers, settings, keyFile }: Written): 
   const { publisher, slug, mode } = answers;
   const url = urlOf(slug, settings.publicUrl);
   const scheme = publisher.inputs.webhookSignatureScheme;
-  const host = 'YOUR-HOST is the public address of the service; set SLUICE_PUBLIC_URL to see the full URL here';
   const signsUrl = publisher.inputs.webhookPublicUrl !== undefined && settings.publicUrl === undefined;
   return [
     `Wrote ${file}: flow "${manifest.name}" with the id ${manifest.id}, signed as ${scheme}, ${mode}.`,
     '',
     `URL:  ${url}`,
-    ...(settings.publicUrl === undefined ? [host] : []),
+    ...hostLines(settings),
     ...(signsUrl
       ? [`${publisher.title} signs the URL: set SLUICE_PUBLIC_URL, or webhookPublicUrl in the manifest.`]
       : []),
@@ -427,7 +286,7 @@ function instructions({ file, manifest, answers, settings, keyFile }: Written): 
       ? []
       : [`Key:  made up and written to ${keyFile} as ${answers.generatedKey}; enter the same value at the publisher`]),
     ...secretLines(manifest, answers),
-    ...forwardLines(answers, settings),
+    ...forwardLines(answers.forward, settings),
     '',
     `At the publisher (${publisher.title}):`,
     plainText(publisher.steps, publisher.inputs.webhookSlug ?? '').replaceAll('{URL}', url),
@@ -450,30 +309,10 @@ function trial({ publisher, slug, key }: Answers): string {
   return `let ${publisher.title} send    it alone has the private key, so \`sluice send\` cannot sign for it`;
 }
 
-/** What a step needs before it may call its URL. */
-function forwardLines({ forward }: Answers, { egressAllow }: Settings): string[] {
-  const host = forward === undefined ? '' : new URL(forward).hostname.replace(/^\[|\]$/g, '');
-  if (!isLoopbackHost(host) || egressAllow.length > 0) return [];
-  return [
-    `Step: steps do not reach this machine by default; set SLUICE_EGRESS_ALLOW=${host === '::1' ? host : '127.0.0.1'}`,
-  ];
-}
-
 /** Where the values of all references have to be put. */
-function secretLines({ triggers }: NewManifest, { generatedKey }: Answers): string[] {
-  const inputs = Object.values(triggers)[0]?.inputs ?? {};
-  const references = [
-    ...new Set(
-      Object.values(inputs).filter((value): value is string => typeof value === 'string' && isReference(value)),
-    ),
-  ];
-  const open = references.filter((reference) => reference.slice('env:'.length) !== generatedKey);
-  return open.map((reference) => {
-    const [, kind = '', name = ''] = /^(env|file):(.*)$/i.exec(reference) ?? [];
-    return kind.toLowerCase() === 'env'
-      ? `Key:  into the variable ${name}, in the environment of the service or in the file .env: ${name}=…`
-      : `Key:  into the file ${name}; the path starts at the folder of the manifests`;
-  });
+function secretLines(manifest: NewManifest, { generatedKey }: Answers): string[] {
+  const open = referencesOf(manifest).filter((reference) => reference.slice('env:'.length) !== generatedKey);
+  return open.map((reference) => `Key:  ${placeOfReference(reference)}`);
 }
 
 /** Markdown of a page as text for a terminal, with `{URL}` where the page has the URL of its example. */

@@ -1,4 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
+import { beginsWith } from '../model/plain-name.ts';
 import { CommandError } from './context.ts';
 
 /** Who answers questions. Rejects with `CommandError` where they leave. */
@@ -17,12 +18,6 @@ export interface Choice<Value> {
   /** What finds it as well. */
   readonly names?: readonly string[];
 }
-
-/** Only letters and digits count, in any case: `git hub` is GitHub. */
-export const plainName = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, '');
-
-export const beginsWith = (names: readonly string[], text: string) =>
-  names.some((name) => plainName(name).startsWith(plainName(text)));
 
 /** Asks at a terminal; the streams are those of the process where not given. */
 export async function atTerminal(streams: { input?: Readable; output?: Writable } = {}): Promise<Person> {

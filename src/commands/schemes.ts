@@ -1,11 +1,11 @@
 import { Command } from 'commander';
-import { didYouMean } from '../manifest/issues.ts';
+import { beginsWith, plainName } from '../model/plain-name.ts';
 import { print } from '../telemetry/terminal.ts';
 import { describeSchemes, type SchemeDescription } from '../webhooks/scheme-descriptions.ts';
 import { BUILT_IN_SCHEMES } from '../webhooks/schemes/publishers/index.ts';
 import { CAPTURED } from '../webhooks/schemes/spec.ts';
 import { CommandError, openContext, printJson, reporting } from './context.ts';
-import { beginsWith, plainName } from './person.ts';
+import { meant, namesLike } from './lists.ts';
 import { table } from './table.ts';
 import { vectorsOf } from './vectors.ts';
 
@@ -47,7 +47,9 @@ function foundBy(text: string, all: readonly SchemeDescription[]): SchemeDescrip
   const found = ways.map((way) => all.filter((scheme) => way(namesOf(scheme)))).find((some) => some.length > 0);
   if (found !== undefined && plainName(text) !== '') return found;
   const others = 'For other signatures use Custom: docs/publishers/custom.md.';
-  throw new CommandError(`There is no scheme "${text}"${didYouMean(text, all.flatMap(namesOf)) || '.'} ${others}`);
+  throw new CommandError(
+    `There is no scheme "${text}"${meant(namesLike(text, all.flatMap(namesOf))) || '.'} ${others}`,
+  );
 }
 
 /** All of one scheme. */

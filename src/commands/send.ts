@@ -20,6 +20,7 @@ import { isSharedSecret, signByStandard } from '../webhooks/schemes/standards/si
 import type { StandardScheme } from '../webhooks/schemes/standards/standard.ts';
 import { timestampText } from '../webhooks/schemes/values.ts';
 import { type CommandContext, CommandError, openContext, reporting, serviceUrl, TO } from './context.ts';
+import { noSuch } from './lists.ts';
 
 interface SendOptions {
   readonly to?: string;
@@ -71,9 +72,9 @@ function findTrigger({ flows, issues }: CommandContext, slugOrId: string): Webho
     triggers.find(({ inputs }) => inputs.webhookSlug?.toLowerCase() === wanted) ??
     triggers.find(({ flowId }) => flowId === wanted);
   if (found !== undefined) return found;
-  const known = triggers.map(({ inputs, flowId }) => inputs.webhookSlug ?? flowId).join(', ') || 'none';
+  const known = triggers.map(({ inputs, flowId }) => inputs.webhookSlug ?? flowId);
   const broken = issues.filter((issue) => issue.severity === 'error').map((issue) => `\n${formatIssue(issue)}`);
-  throw new CommandError(`There is no webhook "${slugOrId}"; the webhooks are: ${known}${broken.join('')}`);
+  throw new CommandError(`${noSuch('webhook', slugOrId, known)}${broken.join('')}`);
 }
 
 interface Request {

@@ -3,6 +3,7 @@ import type { Settings } from '../config/settings-schema.ts';
 import { isObject } from '../manifest/json-text.ts';
 import { maskUrl } from '../manifest/mask.ts';
 import { CommandError, readCommandSettings, serviceUrl } from './context.ts';
+import { noSuch } from './lists.ts';
 
 /** A running service as a command talks to it. */
 export interface ServiceClient {
@@ -136,7 +137,11 @@ export async function findFlow(client: ServiceClient, name: string): Promise<Ser
   const [flow] = found;
   if (flow !== undefined) return flow;
   throw new CommandError(
-    `There is no flow "${name}"; the flows are: ${flows.map((each) => each.name).join(', ') || 'none'}`,
+    noSuch(
+      'flow',
+      name,
+      flows.map((each) => each.name),
+    ),
   );
 }
 
@@ -169,7 +174,11 @@ export async function findWebhooks(client: ServiceClient, slugOrId: string | und
   const found = all.filter(({ flowId, slug }) => wanted === undefined || [flowId, slug.toLowerCase()].includes(wanted));
   if (found.length > 0 || wanted === undefined) return found;
   throw new CommandError(
-    `There is no webhook "${slugOrId}"; the webhooks are: ${all.map(({ slug }) => slug).join(', ') || 'none'}`,
+    noSuch(
+      'webhook',
+      wanted,
+      all.map(({ slug }) => slug),
+    ),
   );
 }
 

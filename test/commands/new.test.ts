@@ -1,12 +1,13 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { buildApp } from '../../src/app.ts';
-import { gatherAnswers, readPublishers } from '../../src/commands/new.ts';
+import { gatherAnswers } from '../../src/commands/new.ts';
 import { atTerminal, type Person } from '../../src/commands/person.ts';
 import { commandLine } from '../../src/commands/program.ts';
+import { readPublishers } from '../../src/commands/publishers.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { KEYS } from '../webhooks/schemes/fixtures.ts';
 
@@ -195,6 +196,125 @@ const OTHER = {
   triggers: { hook: { type: 'webhook', inputs: { webhookSlug: 'in' } } },
   steps: { a: { type: 'NoOp' } },
 };
+
+describe('sluice new --from', () => {
+  const SECRET = 'a value that nobody may see';
+  const give = async (value: unknown, name = 'export.json') => {
+    const file = join(folder, '..', `${basename(folder)}-${name}`);
+    await writeFile(file, typeof value === 'string' ? value : JSON.stringify(value));
+    given.push(file);
+    return file;
+  };
+  const given: string[] = [];
+  afterEach(() => Promise.all(given.splice(0).map((file) => rm(file))));
+  const source = (name: string, more: object) => ({ id: name, name, type: 'WEBHOOK', config: {}, ...more });
+  const inputsOf = async (slug: string) =>
+    Object.values((await readManifest(`${slug}.json`)).triggers as Record<string, { inputs: object }>)[0]?.inputs;
+
+  it('writes a trigger for each source, that a start takes, and says which value goes where without it', async () => {
+    const auth = { algorithm: 'sha1', encoding: 'hex', header_key: 'x-mac', webhook_secret_key: SECRET };
+    const file = await give({
+      models: [
+        source('Stripe live', { type: 'STRIPE', config: { auth: { webhook_secret_key: SECRET } } }),
+        source('Ours', { config: { auth_type: 'HMAC', auth } }),
+        source('Meta', { type: 'META', config: { auth: { webhook_secret_key: SECRET } } }),
+        source('Square', { type: 'SQUARE', config: { auth: { webhook_secret_key: SECRET } } }),
+        source('Open', {}),
+      ],
+    });
+    expect(await run('--from', 'hookdeck', file), printed).toBe(0);
+    expect(await inputsOf('stripe-live')).toMatchObject({
+      webhookSignatureScheme: 'Stripe',
+      webhookHmacKey: 'env:STRIPE_LIVE_KEY',
+      webhookEnforcementMode: 'Enforce',
+    });
+    expect(await inputsOf('meta')).toMatchObject({ webhookVerifyToken: 'env:META_TOKEN' });
+    expect(printed).toContain('config.auth.webhook_secret_key of the file, into the variable STRIPE_LIVE_KEY');
+    const written = await Promise.all((await readdir(folder)).map((name) => readFile(join(folder, name), 'utf8')));
+    expect([printed, ...written].join()).not.toContain(SECRET);
+    const names = ['STRIPE_LIVE_KEY', 'OURS_KEY', 'META_KEY', 'META_TOKEN', 'SQUARE_KEY'];
+    const environment = Object.fromEntries(names.map((name) => [name, 'a key of at least sixteen bytes']));
+    const settings = { manifests: folder, databaseUrl: 'sqlite::memory:', logLevel: 'silent' as const };
+    const app = await buildApp({ environment, settings });
+    expect(app.triggers().list()).toHaveLength(5);
+    await app.close();
+  });
+
+  it('says of a source that verifies nothing what `check` says of its trigger', async () => {
+    expect(await run('--from', 'hookdeck', await give(source('open', {})))).toBe(0);
+    expect(await inputsOf('open')).toEqual({ webhookSlug: 'open', webhookEnforcementMode: 'Enforce' });
+    expect(printed).toContain('triggers.open: has no gate: anyone who reaches the URL starts runs');
+  });
+
+  it('ends with 1 where something has no place here, and says what', async () => {
+    const file = await give([source('a', { type: 'GITHUB' }), source('b', { type: 'AKENEO' })]);
+    expect(await run('--from', 'hookdeck', file)).toBe(1);
+    expect(await readdir(folder)).toEqual(['a.json', 'manifest.schema.json']);
+    expect(printed).toContain('Left out: the source "b": Sluice has no scheme for "AKENEO"');
+  });
+
+  it('takes slug, key, mode, name and first step as options', async () => {
+    const file = await give(source('a', { type: 'GITHUB' }));
+    const options = ['--slug', 'gh', '--key', 'file:keys/gh', '--mode', 'audit', '--name', 'Hub'];
+    expect(await run('--from', 'hookdeck', file, ...options, '--forward', 'https://erp.example/in'), printed).toBe(0);
+    expect(await inputsOf('gh')).toMatchObject({ webhookHmacKey: 'file:keys/gh', webhookEnforcementMode: 'Audit' });
+    expect(await readManifest('gh.json')).toMatchObject({ name: 'Hub', steps: { forward: { type: 'HttpRequest' } } });
+  });
+
+  it('gives two sources of one name slugs and variables of their own', async () => {
+    const file = await give([source('Hub!', { id: '1', type: 'GITHUB' }), source('hub', { id: '2', type: 'GITHUB' })]);
+    expect(await run('--from', 'hookdeck', file)).toBe(0);
+    expect([await inputsOf('hub'), await inputsOf('hub-2')]).toMatchObject([
+      { webhookHmacKey: 'env:HUB_KEY' },
+      { webhookHmacKey: 'env:HUB_2_KEY' },
+    ]);
+  });
+
+  it('writes all or nothing', async () => {
+    await writeFile(join(folder, 'b.json'), JSON.stringify(OTHER));
+    const file = await give([source('a', { type: 'GITHUB' }), source('b', { type: 'GITHUB' })]);
+    expect(await run('--from', 'hookdeck', file)).toBe(2);
+    expect(printed).toContain('b.json already exists and is not changed');
+    expect((await readdir(folder)).filter((name) => !name.includes('schema'))).toEqual(['b.json']);
+  });
+
+  it('says of a name of the file nothing that steers a terminal', async () => {
+    await run('--from', 'hookdeck', await give(source('\u001b[31mred', { type: '\u001b[2JX' })));
+    await run('--from', 'hookdeck', await give(source('\u001b[31mred', { type: 'GITHUB' })));
+    expect(printed).not.toContain('\u001b');
+  });
+
+  it.each([
+    ['a file that is not there', ['--from', 'hookdeck', '/nowhere/x.json'], 'ENOENT'],
+    ['no file', ['--from', 'hookdeck'], 'name the file'],
+    ['a file without --from', ['x.json'], 'is read with --from hookdeck|svix|n8n|ngrok|code'],
+    ['a publisher besides', ['--from', 'svix', 'x', '--publisher', 'github'], 'the file says who sends'],
+    ['a key to make up', ['--from', 'svix', 'x', '--generate-key'], 'has a key already'],
+    ['a key in plain text', ['--from', 'svix', 'x', '--key', SECRET], 'expected env:NAME or file:PATH'],
+    ['a URL that is not one', ['--from', 'svix', 'x', '--forward', 'erp'], '--forward: expected a URL'],
+  ])('writes nothing for %s', async (_, args, message) => {
+    expect(await run(...args)).toBe(2);
+    expect(printed).toContain(message);
+    expect(printed).not.toContain(SECRET);
+    expect(await readdir(folder)).toEqual([]);
+  });
+
+  it.each([
+    ['that is too large', 'x'.repeat(4 * 1024 * 1024 + 1), 'larger than 4 MiB'],
+    ['of another form', { nodes: 7 }, 'there is no source in it'],
+    [
+      'of code that leaves something open',
+      `createHmac('sha256', '${SECRET}').update(body)`,
+      'not certain: which header',
+    ],
+    ['where everything is left out', source('b', { type: 'AKENEO' }), 'Left out: the source "b"'],
+  ])('writes nothing for a file %s', async (_, value, message) => {
+    expect(await run('--from', 'hookdeck', await give(value))).toBe(2);
+    expect(printed).toContain(message);
+    expect(printed).not.toContain(SECRET);
+    expect(await readdir(folder)).toEqual([]);
+  });
+});
 
 describe('the questions', () => {
   /** Someone who gives these answers, one after the other: the label of a choice, a text, yes or no. */

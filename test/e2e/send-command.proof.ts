@@ -57,7 +57,8 @@ describe('sluice send', () => {
   });
 
   it.each([
-    ['an unknown slug', ['no-such-slug'], 'There is no webhook "no-such-slug"; the webhooks are: ably, adyen'],
+    ['an unknown slug', ['no-such-slug'], 'There is no webhook "no-such-slug"; the webhooks are:\n  ably\n  adyen'],
+    ['a slug with a slip', ['githbu'], 'There is no webhook "githbu"; did you mean "github"'],
     ['a service that is not there', ['github', '--to', 'http://127.0.0.1:1'], 'is the service running?'],
     ['a private key that is not given', ['discord'], 'Discord signs with a private key'],
     ['a key that is not there', ['github', '--key', 'env:NO_SUCH_KEY'], '--key: the environment variable NO_SUCH_KEY'],

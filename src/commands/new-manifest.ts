@@ -1,0 +1,165 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isLoopbackHost } from '../config/settings.ts';
+import type { Settings } from '../config/settings-schema.ts';
+import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
+import { type LoadedFlow, parseManifest } from '../manifest/load.ts';
+import { isReference } from '../manifest/read-secret.ts';
+import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
+import { ENFORCEMENT_MODES, type EnforcementMode } from '../model/manifest.ts';
+import { type CommandContext, CommandError } from './context.ts';
+import type { Publisher } from './publishers.ts';
+import { schemaText } from './schema.ts';
+
+/** A manifest that `new` writes: of one webhook trigger. */
+export interface NewManifest {
+  readonly id: string;
+  readonly name: string;
+  readonly triggers: Readonly<Record<string, { readonly type: string; readonly inputs: WebhookInputs }>>;
+  readonly [field: string]: unknown;
+}
+
+/** What `new` decides of every flow. */
+export interface NewFlow {
+  readonly name: string;
+  readonly slug: string;
+  /** Undefined where the publisher hands the key over, or where nothing is verified. */
+  readonly key: string | undefined;
+  readonly mode: EnforcementMode;
+  /** Where each delivery is sent on to; undefined where it is logged. */
+  readonly forward: string | undefined;
+}
+
+/** The manifest of a publisher's page, with what this one has of its own. */
+export function publisherManifest(
+  { publisher, slug, key, mode, forward, name }: NewFlow & { readonly publisher: Publisher },
+  { publicUrl }: Settings,
+): NewManifest {
+  const { manifest, inputs } = publisher;
+  const [triggerKey = 'webhook'] = Object.keys(manifest.triggers);
+  const { webhookPublicUrl, webhookHmacKey, ...rest } = inputs;
+  const own: WebhookInputs = {
+    ...rest,
+    webhookSlug: slug,
+    ...(key !== undefined && { webhookHmacKey: key }),
+    ...(webhookPublicUrl !== undefined && publicUrl !== undefined && { webhookPublicUrl: urlOf(slug, publicUrl) }),
+    webhookEnforcementMode: mode,
+  };
+  const triggers = { [triggerKey]: { type: 'webhook', inputs: own } };
+  const steps = forward === undefined ? {} : { steps: forwardingTo(forward) };
+  return { ...manifest, id: randomUUID(), name, version: '1', triggers, ...steps };
+}
+
+/** Why no new trigger can have the slug. */
+export function mistakeInSlug(slug: string, flows: readonly LoadedFlow[]): string | undefined {
+  if (/\.schema$/i.test(slug)) return `"${slug}.json" would count as a schema; choose another slug`;
+  const taken = flows.flatMap((flow) => flow.webhooks.map(({ inputs }) => inputs.webhookSlug?.toLowerCase()));
+  return taken.includes(slug.toLowerCase()) ? `the slug "${slug}" is taken; choose another` : undefined;
+}
+
+export function modeNamed(given: string): EnforcementMode {
+  const mode = ENFORCEMENT_MODES.find((each) => each.toLowerCase() === given.toLowerCase());
+  if (mode === undefined) throw new CommandError(`the mode "${given}" is not one of ${ENFORCEMENT_MODES.join(', ')}`);
+  return mode;
+}
+
+export function mistakeInUrl(text: string): string | undefined {
+  return /^https?:\/\//i.test(text) && URL.canParse(text)
+    ? undefined
+    : 'expected a URL that begins with http:// or https://';
+}
+
+/** The first step that sends each delivery on. */
+export function forwardingTo(url: string) {
+  return {
+    forward: {
+      type: 'HttpRequest',
+      inputs: { url, method: 'POST', forwardBody: true },
+      retry: { maxAttempts: 5, backoffSeconds: 2 },
+    },
+  };
+}
+
+/** Throws for what the manifest cannot be loaded for, but for secrets that are not there yet; yields the warnings. */
+export function refuseMistakes(manifest: NewManifest, file: string, { extensions }: CommandContext): ManifestIssue[] {
+  const readSecret = () => ({ value: 'a secret that is set later' });
+  const { issues } = parseManifest(JSON.stringify(manifest), file, { ...extensions.rules.folder, readSecret });
+  const known = issues.filter(({ path }) => !/Key$|Token$/.test(path));
+  const errors = known.filter(({ severity }) => severity === 'error');
+  if (errors.length > 0) throw new CommandError(errors.map(formatIssue).join('\n'));
+  return known.map((issue) => withoutPlace(issue));
+}
+
+/** The text that was read is not the file's own. */
+function withoutPlace({ line: _, column: __, ...issue }: ManifestIssue): ManifestIssue {
+  return issue;
+}
+
+/** All of the manifests by their files, or none; overwrites no file. */
+export async function writeManifests(
+  folder: string,
+  manifests: ReadonlyMap<string, NewManifest>,
+  { extensions }: CommandContext,
+): Promise<void> {
+  await mkdir(folder, { recursive: true }).catch((error: Error) => {
+    throw new CommandError(`The folder ${folder} cannot be made: ${error.message}`);
+  });
+  const written: string[] = [];
+  try {
+    for (const [file, manifest] of manifests) {
+      await writeOnce(file, manifest);
+      written.push(file);
+    }
+  } catch (error) {
+    await Promise.all(written.map((file) => rm(file, { force: true })));
+    throw error;
+  }
+  // The manifests name it, for editors.
+  await writeFile(join(folder, 'manifest.schema.json'), schemaText(extensions), { flag: 'wx' }).catch(() => {});
+}
+
+async function writeOnce(file: string, manifest: NewManifest): Promise<void> {
+  try {
+    await writeFile(file, `${JSON.stringify(manifest, null, 2)}\n`, { flag: 'wx' });
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error)) throw error;
+    const why = error.code === 'EEXIST' ? 'already exists and is not changed; choose another --slug' : error.message;
+    throw new CommandError(`${file} ${why}`);
+  }
+}
+
+/** Where the publisher is to send. */
+export function urlOf(slug: string, publicUrl: string | undefined): string {
+  return `${publicUrl ?? 'https://YOUR-HOST'}/flows/api/webhook/${slug}`;
+}
+
+/** What a URL lacks. */
+export function hostLines({ publicUrl }: Settings): string[] {
+  if (publicUrl !== undefined) return [];
+  return ['YOUR-HOST is the public address of the service; set SLUICE_PUBLIC_URL to see the full URL here'];
+}
+
+/** What a step needs before it may call its URL. */
+export function forwardLines(forward: string | undefined, { egressAllow }: Settings): string[] {
+  const host = forward === undefined ? '' : new URL(forward).hostname.replace(/^\[|\]$/g, '');
+  if (!isLoopbackHost(host) || egressAllow.length > 0) return [];
+  return [
+    `Step: steps do not reach this machine by default; set SLUICE_EGRESS_ALLOW=${host === '::1' ? host : '127.0.0.1'}`,
+  ];
+}
+
+/** The references of the trigger, each once. */
+export function referencesOf({ triggers }: NewManifest): string[] {
+  const inputs = Object.values(triggers)[0]?.inputs ?? {};
+  const texts = Object.values(inputs).filter((value) => typeof value === 'string');
+  return [...new Set(texts.filter(isReference))];
+}
+
+/** Where the value of a reference has to be put. */
+export function placeOfReference(reference: string): string {
+  const [, kind = '', name = ''] = /^(env|file):(.*)$/i.exec(reference) ?? [];
+  return kind.toLowerCase() === 'env'
+    ? `into the variable ${name}, in the environment of the service or in the file .env: ${name}=…`
+    : `into the file ${name}; the path starts at the folder of the manifests`;
+}

@@ -1,0 +1,39 @@
+import { importCode } from './code.ts';
+import { readHookdeck } from './hookdeck.ts';
+import type { Imported } from './imported.ts';
+import { readN8n } from './n8n.ts';
+import { readNgrok } from './ngrok.ts';
+import { readSvix } from './svix.ts';
+
+/** What `new --from` reads: exports of these services, or code. */
+export const IMPORTED_KINDS = ['hookdeck', 'svix', 'n8n', 'ngrok', 'code'] as const;
+export type ImportedKind = (typeof IMPORTED_KINDS)[number];
+
+/** How the document of an export is read. */
+const EXPORTS: Readonly<Record<Exclude<ImportedKind, 'code'>, (document: unknown) => Imported>> = {
+  hookdeck: readHookdeck,
+  svix: readSvix,
+  n8n: readN8n,
+  ngrok: readNgrok,
+};
+
+/** Reads JSON or YAML as an export, and any other text as code that verifies. Throws `NotReadable`. */
+export async function readImport(kind: ImportedKind, text: string): Promise<Imported> {
+  if (kind === 'code') return importCode(text);
+  const document = await documentIn(text);
+  return document === undefined ? importCode(text) : EXPORTS[kind](document);
+}
+
+/** Undefined for a text that is neither JSON nor YAML of members or a list. */
+async function documentIn(text: string): Promise<object | undefined> {
+  const { parse } = await import('yaml');
+  const read = (how: (text: string) => unknown): object | undefined => {
+    try {
+      const value = how(text);
+      return typeof value === 'object' && value !== null ? value : undefined;
+    } catch {
+      return undefined;
+    }
+  };
+  return read(JSON.parse) ?? read((yaml) => parse(yaml, { logLevel: 'error' }));
+}
