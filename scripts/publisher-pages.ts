@@ -1,33 +1,33 @@
-// Makes the pages of publishers from their rows, and the list of all. A page that is written by hand stays as it is.
+// Makes the pages of publishers from their rows, and the list of all. A page that is written by hand gets what its row says.
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { gradeOf, hasPart } from '../src/webhooks/schemes/layout.ts';
+import { gradeOf } from '../src/webhooks/schemes/layout.ts';
 import { BUILT_IN_SCHEMES, PUBLISHERS } from '../src/webhooks/schemes/publishers/index.ts';
+import { exampleUrl, publisherInputs, slugOf } from '../src/webhooks/schemes/publishers/inputs.ts';
 import type { PublisherRow } from '../src/webhooks/schemes/publishers/row.ts';
 import { signsWithSameKey } from '../src/webhooks/schemes/sign.ts';
 import { CAPTURED, type PublisherSpec } from '../src/webhooks/schemes/spec.ts';
 
 const FOLDER = resolve(import.meta.dirname, '../docs/publishers');
 const GENERATED = '<!-- Written by `npm run docs` from the publisher’s row. Change that, not this page. -->';
+const WITH_ROW =
+  '<!-- `npm run docs` writes steps, the trigger’s fields and the first lines on retries from the publisher’s row. -->';
 const COLUMNS = 140;
 
 /** Text of each page that is made, by its path in the repository; the list of publishers among them. */
 export function publisherPages(): Readonly<Record<string, string>> {
   const byHand = readWritten();
-  const written = new Map(byHand.map(({ scheme, file }) => [scheme, file]));
+  const written = new Map(byHand.map((page) => [page.scheme, page]));
   const made = PUBLISHERS.flatMap((row) => {
     const spec = BUILT_IN_SCHEMES.find(({ name }) => name === row.name);
     if (spec === undefined) return [];
-    const file = written.get(row.name) ?? `${slugOf(spec.title)}.md`;
-    if (!written.has(row.name) && row.clickPath === undefined)
-      throw new Error(`${row.name} has neither page nor clickPath`);
-    return [{ row, spec, file, isWritten: written.has(row.name) }];
+    const { file, text } = written.get(row.name) ?? { file: `${slugOf({ title: spec.title, row })}.md` };
+    return [{ row, spec, file, page: text === undefined ? pageOf(row, spec) : withRow(text, row, spec) }];
   });
-  const pages = made.filter(({ isWritten }) => !isWritten);
   const index = readFileSync(resolve(FOLDER, 'README.md'), 'utf8');
   return {
-    ...Object.fromEntries(pages.map(({ row, spec, file }) => [`docs/publishers/${file}`, pageOf(row, spec)])),
+    ...Object.fromEntries(made.map(({ file, page }) => [`docs/publishers/${file}`, page])),
     'docs/publishers/README.md': index.replace(
       /(\| publisher \| scheme \|.*\n\|(?:---\|)+\n)(?:\|.*\n)+/,
       (_, head: string) => `${head}${listOf([...made.map(lineOf), ...otherLines(byHand)])}`,
@@ -99,16 +99,14 @@ function otherGrade({ keyForm }: PublisherSpec): string[] {
 }
 
 function pageOf(row: PublisherRow, spec: PublisherSpec): string {
-  const slug = slugOf(spec.title);
-  const url = `https://hooks.example.com/flows/api/webhook/${slug}`;
-  const steps = (row.clickPath ?? []).map((step, at) => wrapped(`${at + 1}. ${step.replaceAll('{URL}', url)}`, '   '));
+  const slug = slugOf({ title: spec.title, row });
   const grade = gradeOf(spec) ?? 'F';
   const sections = [
     `# ${spec.title}`,
     GENERATED,
     `Scheme \`${spec.name}\`. [Publishers](README.md#set-up-any-publisher) explains the common steps.`,
-    `## At the publisher\n\n${steps.join('\n')}`,
-    `## The trigger\n\n\`manifests/${slug}.json\`:\n\n\`\`\`json\n${JSON.stringify(manifestOf(row, spec), null, 2)}\n\`\`\``,
+    `## At the publisher\n\n${stepsOf(row, slug)}`,
+    `## The trigger\n\n\`manifests/${slug}.json\`:\n\n${jsonOf(manifestOf(row, spec))}`,
     listed(remarksOf(row, spec)),
     `## Retries and duplicates\n\n${paragraph(retriesOf(row, spec))}`,
     `## What the signature covers\n\n${paragraph([`**Grade ${grade}.** ${CAPTURED[grade]}`])}`,
@@ -118,36 +116,36 @@ function pageOf(row: PublisherRow, spec: PublisherSpec): string {
   return `${sections.filter((section) => section !== '').join('\n\n')}\n`;
 }
 
-function manifestOf({ presets = [], ...row }: PublisherRow, spec: PublisherSpec) {
-  const slug = slugOf(spec.title);
-  const variable = spec.name.replace(/([a-z0-9])([A-Z])/g, '$1_$2').toUpperCase();
-  const { signs, algorithm, headers, handshakes = [] } = spec;
-  const id = headers[0]?.deliveryId;
-  const inputs = {
-    webhookSlug: slug,
-    webhookSignatureScheme: spec.name,
-    ...(handshakes.some(({ offeredKey }) => offeredKey !== undefined)
-      ? { webhookLearnKey: true }
-      : { webhookHmacKey: `env:${variable}_KEY` }),
-    ...(handshakes.some(({ needsVerifyToken }) => needsVerifyToken === true) && {
-      webhookVerifyToken: `env:${variable}_TOKEN`,
-    }),
-    ...(algorithm === 'sha1' && { webhookAllowSha1: true }),
-    ...(hasPart(signs, 'url') && { webhookPublicUrl: `https://hooks.example.com/flows/api/webhook/${slug}` }),
-    ...(id !== undefined && { webhookNonceHeader: id }),
-    ...((spec.timestamp !== undefined || id === undefined) && {
-      webhookReplayToleranceSeconds: row.toleranceSeconds ?? 300,
-    }),
-    webhookDuplicateResponse: 'acknowledge',
-    ...(presets[0] !== undefined && { webhookIpAllowListPreset: presets[0] }),
-    webhookEnforcementMode: 'Enforce',
-  };
+function stepsOf({ clickPath }: PublisherRow, slug: string): string {
+  const steps = clickPath.map((step, at) => `${at + 1}. ${step.replaceAll('{URL}', exampleUrl(slug))}`);
+  return steps.map((step) => wrapped(step, '   ')).join('\n');
+}
+
+const jsonOf = (manifest: object) => `\`\`\`json\n${JSON.stringify(manifest, null, 2)}\n\`\`\``;
+
+/** A page that is written by hand, with what its row says of it: the steps at the publisher, the trigger's fields and the retries. */
+function withRow(text: string, row: PublisherRow, spec: PublisherSpec): string {
+  const slug = slugOf({ title: spec.title, row });
+  const [, json = ''] = /```json\n([\s\S]*?)```/.exec(text) ?? [];
+  const manifest = JSON.parse(json) as { readonly triggers: object };
+  const triggers = { [slug]: { type: 'webhook', inputs: publisherInputs(row, spec) } };
+  return text
+    .replace(/^(# .+\n\n)(?!<!--)/, (title) => `${title}${WITH_ROW}\n\n`)
+    .replace(/(^## At the publisher\n\n)[\s\S]*?(?=\n\n## )/m, (_, head: string) => `${head}${stepsOf(row, slug)}`)
+    .replace(/```json\n[\s\S]*?```/, () => jsonOf({ ...manifest, triggers }))
+    .replace(/(^## Retries and duplicates\n\n)[\s\S]*?(?=\n\n)/m, (section, head: string) =>
+      row.retries === undefined ? section : `${head}${paragraph(retryFacts(row, spec))}`,
+    );
+}
+
+function manifestOf(row: PublisherRow, spec: PublisherSpec) {
+  const slug = slugOf({ title: spec.title, row });
   return {
     $schema: './manifest.schema.json',
     id: guidOf(spec.name),
     name: spec.title,
     version: '1',
-    triggers: { [slug]: { type: 'webhook', inputs } },
+    triggers: { [slug]: { type: 'webhook', inputs: publisherInputs(row, spec) } },
     steps: { log: { type: 'LogMessage', inputs: { message: `a delivery of ${spec.title} arrived` } } },
   };
 }
@@ -173,16 +171,11 @@ function remarksOf({ keyIs }: PublisherRow, { title, handshakes = [], algorithm 
   ];
 }
 
-function retriesOf(
-  { retries, source }: PublisherRow,
-  { title, headers, eventIdSource, timestamp, eventId }: PublisherSpec,
-): string[] {
+function retriesOf(row: PublisherRow, spec: PublisherSpec): string[] {
+  const { retries } = row;
+  const { headers, eventIdSource, timestamp, eventId } = spec;
   const id = headers[0]?.deliveryId;
-  const said: string[] = [];
-  if (retries === undefined) said.push(`We found no page that says whether ${title} retries (as of November 2026).`);
-  else said.push(`${title} retries ${retries.when}: ${retries.howOften} (<${urlIn(source)}>, as of November 2026).`);
-  if (retries?.newlySigned === true) said.push('Each retry has a new time and a new signature.');
-  if (retries?.newlySigned === false) said.push('A retry has the time and the signature of the first attempt.');
+  const said = retryFacts(row, spec);
   if (retries !== undefined && timestamp !== undefined && retries.newlySigned !== true) {
     said.push('If retries are refused with `timestamp_skew`, raise the tolerance to the time that they take.');
   }
@@ -192,6 +185,20 @@ function retriesOf(
     said.push(`\`${id}\` tells a retry of an accepted delivery; \`acknowledge\` answers 200 to it.`);
   else said.push('A second delivery with the same signed content counts as a replay; `acknowledge` answers 200 to it.');
   if ('none' in eventId) said.push(`It has no id of the event: ${eventId.none}.`);
+  return said;
+}
+
+/** What is known of the retries themselves. */
+function retryFacts({ retries, source }: PublisherRow, { title, timestamp }: PublisherSpec): string[] {
+  if (retries === undefined) return [`We found no page that says whether ${title} retries (as of November 2026).`];
+  const { when, howOften, newlySigned, source: where = `<${urlIn(source)}>` } = retries;
+  const read = where === null ? 'as of November 2026' : `${where}, as of November 2026`;
+  const said = [`${title} retries ${when}: ${howOften} (${read}).`];
+  if (newlySigned === true) said.push('Each retry has a new time and a new signature.');
+  if (newlySigned === false) {
+    const same = timestamp === undefined ? 'the signature' : 'the time and the signature';
+    said.push(`A retry has ${same} of the first attempt.`);
+  }
   return said;
 }
 
@@ -207,14 +214,6 @@ function factsOf({ certainty, source, unconfirmed }: PublisherRow): string {
     unconfirmed: `Not confirmed by the publisher: ${unconfirmed ?? 'all of it'}. Begin with \`Audit\``,
   };
   return `${how[certainty]}. Source: ${source.replace(/https:\/\/[^\s,]+/g, '<$&>')}.`;
-}
-
-function slugOf(title: string): string {
-  return title
-    .replace(/\(.*\)/g, '')
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, '-')
-    .replace(/^-|-$/g, '');
 }
 
 function listed(lines: readonly string[]): string {

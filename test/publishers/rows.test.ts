@@ -104,6 +104,7 @@ const OPEN: PublisherRow = {
   header: 'X-Sig',
   eventType: { none: 'none' },
   eventId: { none: 'none' },
+  clickPath: [],
   source: 'made up, 2026-11',
   certainty: 'documented',
 };

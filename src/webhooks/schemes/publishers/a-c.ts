@@ -48,6 +48,20 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
     acceptedResponse: { contentType: 'text/plain', body: '[accepted]' },
     sample:
       '{"live":"false","notificationItems":[{"NotificationRequestItem":{"pspReference":"7914073381342284","merchantAccountCode":"TestMerchant","merchantReference":"TestPayment-1407325143704","amount":{"value":1130,"currency":"EUR"},"eventCode":"AUTHORISATION","success":"true"}}]}',
+    clickPath: [
+      'Customer Area, **Developers**, **Webhooks**, **Create new webhook**, **Standard webhook**.',
+      '**Server configuration**: URL `{URL}`, method **JSON**.',
+      '**Security**, **HMAC Key**, **Generate**: the key, in hex. Save the configuration.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:ADYEN_HMAC_KEY',
+    },
+    retries: {
+      when: 'a delivery that failed',
+      howOften:
+        'three times at first, then after 2, 5, 10, 15 and 30 minutes and 1, 2, 4 and 8 hours, for up to 30 days',
+      source: '<https://docs.adyen.com/development-resources/webhooks/troubleshoot>',
+    },
     source: '@adyen/api-library 32.1.0, read 2026-11',
     certainty: 'package',
   },
@@ -69,6 +83,16 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
     ],
     sample:
       '{"events":[{"action":"changed","resource":{"gid":"1337","resource_type":"task"},"change":{"field":"completed"}}]}',
+    clickPath: [
+      'Start Sluice with the trigger below. It has no key yet: every delivery gets 401 `key_not_configured`.',
+      'Create the webhook over the API at once: `POST https://app.asana.com/api/1.0/webhooks` with `resource` and `target` (`{URL}`).',
+      'While that request is open, Asana sends a key in `X-Hook-Secret`. Sluice stores it and sends it back. `learnedKey` of the trigger in `GET /flows/api/flows` says that it has one.',
+    ],
+    retries: {
+      when: 'what is not answered within 10 seconds',
+      howOften: 'for up to 24 hours',
+      source: null,
+    },
     source: 'https://developers.asana.com/docs/webhooks-guide, read 2026-11',
     certainty: 'documented',
   },
@@ -90,6 +114,14 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
     eventType: '{field:webhookEvent}',
     eventId: '{header:X-Atlassian-Webhook-Identifier}',
     presets: ['atlassian'],
+    clickPath: [
+      'As a Jira administrator open the settings, **System**, **WebHooks**, **Create a WebHook**. (`/rest/webhooks/1.0/webhook` makes the same kind.)',
+      '**URL**: `{URL}`. **Secret**: enter one, or let Jira generate it; it is not shown again. Choose events and a JQL filter, and create it.',
+    ],
+    trigger: {
+      webhookSlug: 'jira',
+      webhookHmacKey: 'env:JIRA_WEBHOOK_SECRET',
+    },
     source: 'https://developer.atlassian.com/cloud/jira/platform/webhooks/, read 2026-11',
     certainty: 'documented',
   },
@@ -104,6 +136,22 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
     eventType: '{header:X-Event-Key}',
     eventId: '{header:X-Request-UUID}',
     presets: ['bitbucket'],
+    clickPath: [
+      'Open the repository, then **Repository settings**, **Webhooks**, **Add webhook**.',
+      '**URL**: `{URL}`. **Secret**: a long random text. Choose the triggers (repository push by default) and save.',
+    ],
+    trigger: {
+      webhookSlug: 'bitbucket',
+      webhookHmacKey: 'env:BITBUCKET_WEBHOOK_SECRET',
+      webhookReplayToleranceSeconds: 300,
+      webhookNonceHeader: null,
+      webhookDuplicateResponse: null,
+    },
+    retries: {
+      when: 'after 5xx, or without an answer within 10 seconds',
+      howOften: 'up to two more times, counted in `X-Attempt-Number`',
+      source: null,
+    },
     source: 'https://support.atlassian.com/bitbucket-cloud/docs/manage-webhooks/, read 2026-11',
     certainty: 'vector',
   },
@@ -121,6 +169,20 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
     sample:
       '{"type":"webhook_event","id":"eb0c4e06-751f-442c-86f8-fd5bb404dbec","trigger":"FILE.UPLOADED","source":{"id":"73835521473","type":"file","name":"contract.pdf"}}',
     sampleHeaders: { 'box-signature-version': '1', 'box-signature-algorithm': 'HmacSHA256' },
+    clickPath: [
+      'Box Developer Console, your app, **Webhooks**, **Manage signature keys**: generate the **primary** and the **secondary** key.',
+      '**Create webhook**, V2: **URL address** `{URL}`. Choose the content and the triggers.',
+    ],
+    toleranceSeconds: 600,
+    trigger: {
+      webhookHmacKey: 'env:BOX_PRIMARY_KEY',
+      webhookNonceHeader: null,
+    },
+    retries: {
+      when: 'what is not answered with 2xx within 30 seconds',
+      howOften: 'up to ten times, first after 5 minutes, then with growing intervals',
+      source: '<https://github.com/box/developer.box.com/blob/main/content/guides/webhooks/handle/retries.md>',
+    },
     source: 'https://developer.box.com/guides/webhooks/v2/signatures-v2/ and box-node-sdk 10.12.0, read 2026-11',
     certainty: 'package',
   },
@@ -132,6 +194,19 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
     keyIsChosen: true,
     eventType: '{field:event}',
     eventId: { none: 'only what the event is about has one, in payload.uri' },
+    clickPath: [
+      'Calendly has no form for this: create the subscription over its API, with a personal access token and your own signing key.',
+      'Send `POST https://api.calendly.com/webhook_subscriptions` with `url` (`{URL}`), `events`, `organization`, `scope` and `signing_key`, a long random text.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:CALENDLY_SIGNING_KEY',
+      webhookDuplicateResponse: null,
+    },
+    retries: {
+      when: 'a delivery that failed',
+      howOften: 'for 24 hours, with growing intervals',
+      source: null,
+    },
     source: 'https://developer.calendly.com/api-docs/overview/webhooks/webhook-signatures, read 2026-11',
     certainty: 'documented',
   },
@@ -143,6 +218,19 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
     eventId: '{field:event.id}',
     sample:
       '{"id":1,"attempt_number":1,"event":{"id":"24934862-d980-46cb-9402-43c81b0cdba6","type":"charge:created","data":{"code":"66BEOV2A"}}}',
+    clickPath: [
+      '**Settings**, **Notifications**, **Webhook subscriptions**, **Add an endpoint**.',
+      'URL: `{URL}`.',
+      '**Show shared secret**: it is the key.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:COINBASE_COMMERCE_SECRET',
+    },
+    retries: {
+      when: 'after any answer but 200',
+      howOften: 'for up to three days, at most an hour apart',
+      source: null,
+    },
     source: 'https://docs.cdp.coinbase.com/commerce/api-arcitecture/webhooks-security, read 2026-11',
     certainty: 'documented',
   },

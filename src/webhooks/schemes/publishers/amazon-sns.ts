@@ -65,6 +65,22 @@ export const AMAZON_SNS: PublisherRow = {
   eventType: '{field:Type}',
   eventId: '{field:MessageId}',
   handshakes: [subscriptionConfirmation],
+  clickPath: [
+    'Amazon SNS, **Topics**, your topic: its **ARN** is the key of the trigger. It is not a secret: it names the only accepted topic, because everyone at AWS can have a topic that sends to your URL.',
+    'Set the attribute `SignatureVersion` of the topic to `2` (SHA-256): `aws sns set-topic-attributes --topic-arn "$SNS_TOPIC_ARN" --attribute-name SignatureVersion --attribute-value 2`.',
+    'Start Sluice with the trigger below: it has to answer the subscription.',
+    '**Create subscription**, protocol **HTTPS**, endpoint `{URL}`. Leave **Enable raw message delivery** off: raw messages are not signed.',
+  ],
+  toleranceSeconds: 7200,
+  trigger: {
+    webhookHmacKey: 'env:SNS_TOPIC_ARN',
+  },
+  retries: {
+    when: 'a delivery that failed',
+    howOften: 'by default three times, 20 seconds apart',
+    newlySigned: false,
+    source: '<https://docs.aws.amazon.com/sns/latest/dg/SendMessageToHttp.retry.html>',
+  },
   source:
     'https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message.html and sns-validator 0.3.5, read 2026-11',
   certainty: 'package',

@@ -36,6 +36,15 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     acceptedResponse: { contentType: 'application/json', body: '{"type":5}' },
     sample:
       '{"id":"846462639134605312","application_id":"845027738276462632","type":2,"data":{"id":"846462639134605313","name":"deploy","type":1}}',
+    clickPath: [
+      'In the Developer Portal open your application. **General Information** shows the **Public Key**, which is the key.',
+      'Start Sluice with the trigger below, because Discord tests the URL when you save it.',
+      '**General Information**, **Interactions Endpoint URL**: `{URL}`. For events instead: **Webhooks**, **Endpoint**.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:DISCORD_PUBLIC_KEY',
+      webhookDuplicateResponse: null,
+    },
     source: 'https://docs.discord.com/developers/interactions/overview, read 2026-11',
     certainty: 'package',
   },
@@ -49,6 +58,20 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     eventId: { none: 'only the envelope has one, in data.envelopeId' },
     sample:
       '{"event":"envelope-completed","retryCount":0,"generatedDateTime":"2026-11-20T12:00:00.0000000Z","data":{"accountId":"4b8f","envelopeId":"a6b1e4f4-9c0c-4b2f-8c7f-1b1d5f3a2e10"}}',
+    clickPath: [
+      'eSignature Admin, **Integrations**, **Connect**, **Connect Keys**, **Add Secret Key**. The key is shown once.',
+      '**Connect**, **Add Configuration**, **Custom**: **URL to publish** `{URL}`, data format JSON.',
+      'Tick **Include HMAC Signature**, and choose the events.',
+    ],
+    trigger: {
+      webhookSlug: 'docusign',
+      webhookHmacKey: 'env:DOCUSIGN_CONNECT_KEY',
+    },
+    retries: {
+      when: 'a delivery that failed',
+      howOften: 'with growing intervals, from 15 seconds to days, for up to seven days or 45 attempts',
+      source: 'according to [Baton](https://iambaton.com/resources/docusign-webhook-silent-failures)',
+    },
     source: 'https://developers.docusign.com/platform/webhooks/connect/validate, read 2026-11',
     certainty: 'documented',
   },
@@ -61,6 +84,21 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     handshakes: [
       { name: 'challenge', method: 'GET', when: ['{query:challenge}'], answer: { text: '{query:challenge}' } },
     ],
+    clickPath: [
+      'Open your app in the App Console. **Settings** shows the **App secret**, which is the key.',
+      'Start Sluice with the trigger below, because Dropbox tests the URI once and does not repeat the test.',
+      '**Webhooks**, **Webhook URIs**: add `{URL}`. Dropbox sends a GET with a `challenge`; Sluice answers it.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:DROPBOX_APP_SECRET',
+      webhookReplayToleranceSeconds: null,
+      webhookDuplicateResponse: null,
+    },
+    retries: {
+      when: 'what is not answered with exactly 200 within 10 seconds',
+      howOften: 'for about ten minutes',
+      source: null,
+    },
     source: 'https://www.dropbox.com/developers/reference/webhooks, read 2026-11',
     certainty: 'documented',
   },
@@ -73,6 +111,15 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     keyIsChosen: true,
     eventType: { none: 'each sender has a convention of its own' },
     eventId: { none: 'each sender has a convention of its own' },
+    clickPath: [
+      'Sign the exact bytes of the body with HMAC-SHA256 and send the digest as lower-case hex: `X-Signature: sha256=<hex>`. The prefix may be left out. The URL is `{URL}`.',
+      'Put something that is different each time into the body, such as an id: a body that was accepted within the last day counts as a duplicate.',
+    ],
+    trigger: {
+      webhookSlug: 'generic',
+      webhookHmacKey: 'env:PARTNER_KEY',
+      webhookDuplicateResponse: null,
+    },
     source: 'no publisher: a convention of this service, 2026-11',
     certainty: 'documented',
   },
@@ -88,6 +135,16 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     sample:
       '{"ref":"refs/heads/main","before":"6113728f27ae82c7b1a177c8d03f9e96e0adf246","after":"59b20b8d5c6ff8d09518454d4dd8b7b30f095ab5","repository":{"id":186853002,"name":"hello-world","full_name":"octocat/hello-world","private":false},"sender":{"login":"octocat"},"pusher":{"name":"octocat","email":"octocat@example.com"},"commits":[{"id":"59b20b8d5c6ff8d09518454d4dd8b7b30f095ab5","message":"Update README","author":{"name":"octocat"}}]}',
     sampleHeaders: { 'x-github-event': 'push' },
+    clickPath: [
+      'Open the repository (or the organisation), then **Settings**, **Webhooks**, **Add webhook**. You need admin access.',
+      '**Payload URL**: `{URL}`. **Content type**: `application/json`. Signatures of the form verify too, but then `trigger.body.payload` is the JSON as text.',
+      '**Secret**: a long random text, for example from `openssl rand -hex 32`. GitHub does not show it again.',
+      'Choose the events and save. GitHub sends a `ping` event at once, which starts a run like any other delivery.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:GITHUB_WEBHOOK_SECRET',
+      webhookDuplicateResponse: null,
+    },
     source: 'https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries, read 2026-11',
     certainty: 'package',
   },
@@ -104,6 +161,14 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     sample:
       '{"ref":"refs/heads/main","repository":{"id":186853002,"name":"hello-world","full_name":"octocat/hello-world","private":false},"sender":{"login":"octocat"}}',
     sampleHeaders: { 'x-github-event': 'push' },
+    clickPath: [
+      'Set up the webhook as for [GitHub](github.md). GitHub sends the SHA-1 signature next to the SHA-256 one, so you need this scheme only for senders that copy the old format and have nothing else. The URL is `{URL}`.',
+    ],
+    trigger: {
+      webhookSlug: 'github-legacy',
+      webhookHmacKey: 'env:LEGACY_SENDER_SECRET',
+      webhookDuplicateResponse: null,
+    },
     source: 'https://docs.github.com/en/webhooks/webhook-events-and-payloads#delivery-headers, read 2026-11',
     certainty: 'package',
   },
@@ -136,6 +201,15 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     sample:
       '{"object_kind":"push","ref":"refs/heads/main","checkout_sha":"da1560886d4f094c3e6c9ef40349f7d38b5d27d7","project":{"id":15,"name":"Diaspora","path_with_namespace":"mike/diaspora"}}',
     sampleHeaders: { 'x-gitlab-event': 'Push Hook' },
+    clickPath: [
+      'Project or group, **Settings**, **Webhooks**, **Add new webhook**.',
+      '**URL**: `{URL}`.',
+      '**Signing token** (`whsec_…`) if your GitLab has it, otherwise **Secret token**: a long random text of your choice. Use either as the key. Choose the triggers.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:GITLAB_WEBHOOK_TOKEN',
+      webhookReplayToleranceSeconds: 300,
+    },
     source:
       'https://docs.gitlab.com/user/project/integrations/webhooks/ and https://gitlab.com/gitlab-org/gitlab/-/merge_requests/230944, read 2026-11',
     certainty: 'documented',
@@ -154,6 +228,19 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     eventId: { none: 'a delivery is a list of events, each with its own' },
     sample:
       '[{"eventId":1,"subscriptionId":12345,"portalId":62515,"occurredAt":1700000000000,"subscriptionType":"contact.creation","attemptNumber":0,"objectId":123}]',
+    clickPath: [
+      'Your app, **Auth**: **Client secret** is the key.',
+      '**Webhooks**, **Target URL**: `{URL}`. Create the subscriptions and activate them.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:HUBSPOT_CLIENT_SECRET',
+    },
+    retries: {
+      when: 'a delivery that failed, but not after 400, 401, 403, 404 or 405',
+      howOften: 'up to ten times within 24 hours',
+      source:
+        'according to [Insight Sales](https://insightsalesglobal.com/blog/hubspot-webhooks-retry) and [its community](https://community.hubspot.com/t5/APIs-Integrations/Webhooks-response/td-p/277558)',
+    },
     source:
       'https://developers.hubspot.com/docs/apps/developer-platform/build-apps/authentication/request-validation and @hubspot/api-client 13.5.0, read 2026-11',
     certainty: 'package',
@@ -173,6 +260,14 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     ],
     sample:
       '{"type":"notification_event","app_id":"a86dr8yl","id":"notif_ccd8a4d0-f965-11e3-a367-c779cae3e1b3","topic":"conversation.user.created","data":{"type":"notification_event_data","item":{"type":"conversation","id":"1"}}}',
+    clickPath: [
+      'Developer Hub, your app, **Basic information**: **Client secret** is the key.',
+      'Start Sluice with the trigger below: Intercom sends a `HEAD` to the URL first, and a signed `ping` as a test; Sluice answers both.',
+      '**Webhooks**, **Endpoint URL**: `{URL}`. Choose the topics.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:INTERCOM_CLIENT_SECRET',
+    },
     source:
       'https://asyncapi.apis.io/asyncapis/intercom/intercom-webhooks-asyncapi/ and published verifiers, read 2026-11',
     certainty: 'unconfirmed',
@@ -190,6 +285,14 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     handshakes: [{ name: 'Verify', method: 'POST', isSigned: true, when: ['{field:events} = []'] }],
     sample:
       '{"destination":"U8e742f61d673b39c7fff3cecb7536ef0","events":[{"type":"message","webhookEventId":"01FZ74A0TDDPYRVKNK77XKC3ZR","deliveryContext":{"isRedelivery":false},"message":{"id":"444573844083572737","type":"text","text":"hello"}}]}',
+    clickPath: [
+      'LINE Developers Console, your Messaging API channel, **Basic settings**: **Channel secret** is the key.',
+      '**Messaging API**, **Webhook URL**: `{URL}`. Switch **Use webhook** on.',
+      '**Verify** sends a signed delivery without events, which Sluice answers.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:LINE_CHANNEL_SECRET',
+    },
     source:
       'https://developers.line.biz/en/docs/messaging-api/receiving-messages/ and @line/bot-sdk 11.0.0, read 2026-11',
     certainty: 'package',
@@ -204,6 +307,20 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     id: 'Linear-Delivery',
     eventType: '{header:Linear-Event}',
     eventId: '{header:Linear-Delivery}',
+    clickPath: [
+      '**Settings**, **API**, **Webhooks**, **New webhook**. You need to be an admin of the workspace.',
+      '**URL**: `{URL}`. Choose the resource types and create the webhook.',
+      'The **signing secret** (`lin_wh_…`) is on the page of the webhook.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:LINEAR_WEBHOOK_SECRET',
+      webhookNonceHeader: null,
+    },
+    retries: {
+      when: 'what is not answered with exactly 200 within 5 seconds',
+      howOften: 'after a minute, an hour and six hours',
+      source: null,
+    },
     source: 'https://linear.app/developers/webhooks and @linear/sdk 98.0.0, read 2026-11',
     certainty: 'package',
   },

@@ -17,6 +17,20 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     eventType: '{field:event-data.event}',
     eventId: '{field:event-data.id}',
     sample: '{"event-data":{"event":"opened","id":"ase7i2zsRYeDXztHGENqRA","recipient":"alice@example.com"}}',
+    clickPath: [
+      'In the control panel open **Webhooks** under **Sending**, choose the domain and add `{URL}` for each event.',
+      "The key is the **HTTP webhook signing key** of the account, not an API key. `GET /v5/accounts/http_signing_key` of Mailgun's API shows it too.",
+    ],
+    toleranceSeconds: 32400,
+    trigger: {
+      webhookHmacKey: 'env:MAILGUN_SIGNING_KEY',
+      webhookDuplicateResponse: null,
+    },
+    retries: {
+      when: 'after any answer but 200 and 406',
+      howOften: 'after 5, 10 and 15 minutes and 1, 2 and 4 hours',
+      source: null,
+    },
     source: 'https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks, read 2026-11',
     certainty: 'package',
   },
@@ -42,6 +56,21 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     ],
     sample:
       '{"object":"whatsapp_business_account","entry":[{"id":"102290129340398","changes":[{"field":"messages","value":{"messaging_product":"whatsapp"}}]}]}',
+    clickPath: [
+      'In the App Dashboard **App settings**, **Basic** shows the **App secret**, which is the key.',
+      'Invent a verify token, a long random text, and start Sluice with the trigger below.',
+      '**Webhooks** (for WhatsApp **WhatsApp**, **Configuration**): **Callback URL** `{URL}`, **Verify token** the same text. Meta sends a GET with `hub.challenge`; Sluice answers it if the token matches. Then subscribe to fields.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:META_APP_SECRET',
+      webhookVerifyToken: 'env:META_VERIFY_TOKEN',
+    },
+    retries: {
+      when: 'after any answer but 200',
+      howOften: 'for WhatsApp with growing intervals for up to seven days',
+      source:
+        'according to [Hookdeck](https://hookdeck.com/webhooks/platforms/guide-to-whatsapp-webhooks-features-and-best-practices)',
+    },
     source: 'https://developers.facebook.com/docs/graph-api/webhooks/getting-started, read 2026-11',
     certainty: 'documented',
   },
@@ -57,6 +86,16 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     eventId: '{field:id}',
     // Shown in the channel; anything but a message is shown as an error.
     acceptedResponse: { contentType: 'application/json', body: '{"type":"message","text":"Received."}' },
+    clickPath: [
+      'In Teams choose the team, **•••**, **Manage team**, **Apps**, **Create an outgoing webhook**.',
+      '**Name** is what people @mention. **Callback URL**: `{URL}`. Select **Create**.',
+      'Teams shows the **security token** once. It is the key, in base64.',
+    ],
+    trigger: {
+      webhookSlug: 'teams',
+      webhookHmacKey: 'env:TEAMS_SECURITY_TOKEN',
+      webhookDuplicateResponse: null,
+    },
     source:
       'https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-outgoing-webhook, read 2026-11',
     certainty: 'documented',
@@ -74,6 +113,21 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
       'https://developer.paddle.com/webhooks/about/how-webhooks-work (event_id as the key against duplicates), read 2026-11',
     sample:
       '{"event_id":"evt_01hv8x2acma2gz7he8kg2s0hna","event_type":"transaction.completed","notification_id":"ntf_01hv8x2af22vrrz5k7bx4ms6kx","data":{"id":"txn_01hv8wptq8987qeep44cyrewp9","status":"completed","currency_code":"USD"}}',
+    clickPath: [
+      '**Developer tools**, **Notifications**, **New destination**, type **Webhook**.',
+      '**URL**: `{URL}`. Choose the events.',
+      '**Edit destination** shows the **secret key** (`pdl_ntfset_…`), which is the key.',
+    ],
+    trigger: {
+      webhookSlug: 'paddle',
+      webhookHmacKey: 'env:PADDLE_WEBHOOK_SECRET',
+    },
+    retries: {
+      when: 'what is not answered with 200 within 5 seconds',
+      howOften: 'up to 60 times in three days, 20 of them in the first hour; in a sandbox three times in 15 minutes',
+      source:
+        'according to [Hookdeck](https://hookdeck.com/webhooks/platforms/how-to-solve-paddle-webhook-timeout-errors)',
+    },
     source: '@paddle/paddle-node-sdk 3.10.0, read 2026-11',
     certainty: 'package',
   },
@@ -86,6 +140,19 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     eventId: '{field:event.id}',
     sample:
       '{"event":{"id":"5ac64822-4adc-4fda-ade0-410becf0de4f","event_type":"incident.triggered","resource_type":"incident","data":{"id":"PGR0VU2","type":"incident","title":"A little bump in the road"}}}',
+    clickPath: [
+      '**Integrations**, **Generic Webhooks (v3)**, **New Webhook**.',
+      '**Webhook URL**: `{URL}`. Choose scope and events.',
+      'The secret is shown once after **Add Webhook**; it is the key.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:PAGERDUTY_WEBHOOK_SECRET',
+    },
+    retries: {
+      when: 'after 5xx, 429 or no answer within 5 seconds',
+      howOften: 'up to four times within about 20 minutes',
+      source: '<https://github.com/PagerDuty/developer-docs/blob/main/docs/webhooks/02-Behavior.md>',
+    },
     source: 'https://developer.pagerduty.com/docs/verifying-webhook-signatures, read 2026-11',
     certainty: 'documented',
   },
@@ -113,6 +180,20 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     },
     eventType: '{field:event_type}',
     eventId: '{field:id}',
+    clickPath: [
+      'Developer Dashboard, **Apps & Credentials**, your app, **Add Webhook**.',
+      '**Webhook URL**: `{URL}`. Choose the events.',
+      'The **Webhook ID** next to the URL is the key of the trigger. It is not a secret: it names the webhook, and PayPal signs it.',
+    ],
+    toleranceSeconds: 3600,
+    trigger: {
+      webhookHmacKey: 'env:PAYPAL_WEBHOOK_ID',
+    },
+    retries: {
+      when: 'what is not answered with 2xx',
+      howOften: 'up to 25 times in three days',
+      source: null,
+    },
     source:
       'https://developer.paypal.com/api/rest/webhooks/rest, and deliveries and a certificate of the sandbox in the tests and samples of paypal/PayPal-Java-SDK, PayPal-node-SDK and PayPal-Python-SDK, read 2026-11',
     certainty: 'vector',
@@ -130,6 +211,20 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     eventType: { none: 'a delivery is a list of events, each with its own' },
     eventId: { none: 'a delivery is a list of events, each with its own' },
     sample: '[{"email":"hello@example.com","event":"delivered","sg_event_id":"ZGVsaXZlcmVk","timestamp":1700000000}]',
+    clickPath: [
+      '**Settings**, **Mail Settings**, **Event Webhook**, **Create new webhook**.',
+      '**Post URL**: `{URL}`. Choose the events.',
+      '**Signature Verification**, **Enable**: the **verification key** is the key of the trigger.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:SENDGRID_VERIFICATION_KEY',
+    },
+    retries: {
+      when: 'what is not answered within 10 seconds',
+      howOften: 'with growing intervals for up to 24 hours',
+      source:
+        'according to [Hookdeck](https://hookdeck.com/webhooks/platforms/guide-to-sendgrid-webhooks-features-and-best-practices)',
+    },
     source: '@sendgrid/eventwebhook 8.0.0, read 2026-11',
     certainty: 'vector',
   },
@@ -143,6 +238,15 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     sample:
       '{"action":"created","installation":{"uuid":"a8e5d37a-696c-4c54-adb5-b3f28d64c7de"},"data":{"issue":{"id":"1170820242","title":"ReferenceError: heck is not defined","project":{"slug":"shop"}}}}',
     sampleHeaders: { 'sentry-hook-resource': 'issue' },
+    clickPath: [
+      '**Settings**, **Custom Integrations**, **Create New Integration**, **Internal Integration**.',
+      '**Webhook URL**: `{URL}`. Choose the permissions and webhooks, or **Alert Rule Action**.',
+      '**Client Secret** on the page of the integration is the key.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:SENTRY_CLIENT_SECRET',
+      webhookReplayToleranceSeconds: 300,
+    },
     source: 'https://docs.sentry.io/organization/integrations/integration-platform/webhooks/, read 2026-11',
     certainty: 'documented',
   },
@@ -157,6 +261,19 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     eventId: ['{header:X-Shopify-Webhook-Id}', '{header:Shopify-Webhook-Id}'],
     sample: '{"id":820982911946154,"name":"#9999","currency":"USD","total_price":"403.00","line_items":[]}',
     sampleHeaders: { 'x-shopify-topic': 'orders/create', 'x-shopify-shop-domain': 'example.myshopify.com' },
+    clickPath: [
+      'For one store: **Settings**, **Notifications**, **Webhooks**, **Create webhook** in the admin. Choose event and JSON format. **URL**: `{URL}`. The key is shown on the same page, below the webhooks.',
+      'For an app: subscribe in its configuration or over the Admin API. The key is the **client secret** of the app.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:SHOPIFY_CLIENT_SECRET',
+    },
+    retries: {
+      when: 'what is not answered with 2xx within 5 seconds',
+      howOften: 'up to 8 times within 4 hours',
+      newlySigned: false,
+      source: null,
+    },
     source:
       'https://shopify.dev/docs/apps/build/webhooks/verify-deliveries and @shopify/shopify-api 13.1.0, read 2026-11',
     certainty: 'package',
@@ -187,6 +304,22 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     ],
     sample:
       '{"type":"event_callback","team_id":"T061EG9R6","event_id":"Ev9UQ52YNA","event":{"type":"app_mention","user":"U061F7AUR","text":"ship it","channel":"C0LAN2Q65","ts":"1515449522.000016"}}',
+    clickPath: [
+      'Open your app at <https://api.slack.com/apps>. **Basic Information**, **App Credentials** shows the **Signing Secret**.',
+      'Start Sluice with the trigger below, because Slack checks the URL when you save it.',
+      '**Event Subscriptions**: switch it on and enter `{URL}` as **Request URL**. Slack sends `url_verification`, Sluice answers it.',
+      'Subscribe to events, save, and reinstall the app if its scopes changed. Slash commands and interactivity have their own URL fields; the same trigger verifies them.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:SLACK_SIGNING_SECRET',
+      webhookDuplicateResponse: null,
+    },
+    retries: {
+      when: 'an event that is not answered within 3 seconds',
+      howOften: 'at once, after a minute and after five minutes',
+      newlySigned: true,
+      source: null,
+    },
     source: 'https://docs.slack.dev/authentication/verifying-requests-from-slack, read 2026-11',
     certainty: 'vector',
   },
@@ -200,6 +333,19 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     eventId: '{field:event_id}',
     eventIdSource: 'https://developer.squareup.com/docs/webhooks (event_id: to bypass what repeats), read 2026-11',
     presets: ['square'],
+    clickPath: [
+      'Open the Developer Console and your application. **Webhooks**, **Subscriptions**, **Add subscription**.',
+      '**Notification URL**: `{URL}`. Choose the API version and the events, and save.',
+      'Open the subscription. **Signature key**, **Show** has the key.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:SQUARE_SIGNATURE_KEY',
+    },
+    retries: {
+      when: 'what is not answered with 2xx within 10 seconds',
+      howOften: 'for up to 72 hours',
+      source: null,
+    },
     source: 'https://developer.squareup.com/docs/webhooks/step3validate, read 2026-11',
     certainty: 'package',
   },
@@ -216,6 +362,21 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     presets: ['stripe'],
     sample:
       '{"id":"evt_1Pgc76DZ","object":"event","type":"payment_intent.succeeded","livemode":false,"data":{"object":{"id":"pi_3Pgc75","object":"payment_intent","amount":4200,"currency":"eur","status":"succeeded"}}}',
+    clickPath: [
+      'Open **Workbench**, tab **Webhooks**, and create a new destination.',
+      'Choose the API version and the events, then **Webhook** as the type of destination. **Endpoint URL**: `{URL}`.',
+      'Open the destination and reveal its **signing secret** (`whsec_…`). Each endpoint has its own secret, and sandboxes and live mode use different ones.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:STRIPE_WEBHOOK_SECRET',
+      webhookDuplicateResponse: null,
+    },
+    retries: {
+      when: 'a delivery that failed',
+      howOften: 'in live mode for up to three days, with growing intervals; in a sandbox three times within hours',
+      newlySigned: true,
+      source: null,
+    },
     source: 'https://docs.stripe.com/webhooks#verify-manually, read 2026-11',
     certainty: 'package',
   },

@@ -1,4 +1,5 @@
 import type { KeyEncoding, SignatureEncoding } from '../../../model/manifest.ts';
+import type { WebhookInputs } from '../../gate.ts';
 import type { AcceptedResponse, Handshake } from '../handshake.ts';
 import { type HandshakeForm, handshakeOf } from '../handshake-form.ts';
 import { isTimeInBodyAlone } from '../layout.ts';
@@ -70,13 +71,17 @@ export interface PublisherRow {
   readonly sampleType?: string;
   readonly sampleHeaders?: Readonly<Record<string, string>>;
 
-  /** Two to four sentences for its page; absent where the page is written by hand. */
-  readonly clickPath?: readonly string[];
+  /** What to do at the publisher, step by step, in Markdown; `{URL}` is that of the trigger. */
+  readonly clickPath: readonly string[];
   /** What the key is called at the publisher, with an article. */
   readonly keyIs?: string;
   readonly retries?: Retries;
   /** Of the manifest on its page; 300 where not given. */
   readonly toleranceSeconds?: number;
+  /** Fields of that trigger which are not as most publishers need them; null for one that it does not have. */
+  readonly trigger?: { readonly [Field in keyof WebhookInputs]: WebhookInputs[Field] | null } & {
+    readonly webhookSlug?: string;
+  };
   /** Lists of its addresses, of `src/webhooks/networks/presets.ts`. */
   readonly presets?: readonly string[];
   /** What else its page says of the signature. */
@@ -88,20 +93,25 @@ export interface PublisherRow {
   readonly unconfirmed?: string;
 }
 
+/** What of a row its scheme is made of. */
+type SchemeRow = Omit<PublisherRow, 'clickPath'>;
+
 /** Another form of the same scheme says only what differs. */
 export type RowForm = Partial<PublisherRow> & Pick<PublisherRow, 'header'>;
 
-interface Retries {
+export interface Retries {
   /** Such as "if the answer is no 2xx or takes more than 5 seconds". */
   readonly when: string;
   /** Such as "5 times in 3 hours". */
   readonly howOften: string;
   /** Whether each has a new time and signature; undefined where the publisher does not say. */
   readonly newlySigned?: boolean;
+  /** Where that was read, in Markdown; that of the row where not given, and null where only the month is known. */
+  readonly source?: string | null;
 }
 
 /** The scheme that a row describes. Throws where the row makes no sense. */
-export function publisherSpec(row: PublisherRow): PublisherSpec {
+export function publisherSpec(row: SchemeRow): PublisherSpec {
   const { name, keyForm, requestForm, handshakes } = row;
   const same = (form: RowForm) => publisherSpec({ ...shared(row), ...form });
   const spec: PublisherSpec = {
@@ -127,11 +137,11 @@ export function publisherSpec(row: PublisherRow): PublisherSpec {
 }
 
 /** What another form takes over. */
-function shared({ name, title, keyIsChosen, eventType, eventId, source, certainty }: PublisherRow) {
+function shared({ name, title, keyIsChosen, eventType, eventId, source, certainty }: SchemeRow) {
   return { name, eventType, eventId, source, certainty, ...(title && { title }), ...(keyIsChosen && { keyIsChosen }) };
 }
 
-function signatureOf(row: PublisherRow) {
+function signatureOf(row: SchemeRow) {
   const { algorithm = 'sha256', encoding = 'hexLower', keyEncoding, signs: signed = '{body}' } = row;
   const names = [row.header].flat();
   const fields = names.flatMap((name) => (typeof name === 'object' ? name : name.startsWith('{') ? fieldOf(name) : []));
@@ -150,7 +160,7 @@ function signatureOf(row: PublisherRow) {
 }
 
 function familyOf(
-  { timestamp, id }: PublisherRow,
+  { timestamp, id }: SchemeRow,
   [signature = '', ...furtherSignatures]: readonly string[],
 ): HeaderFamily {
   return {
@@ -162,7 +172,7 @@ function familyOf(
 }
 
 function timestampOf(
-  { timestamp, unit = 'seconds', timestampLength: length }: PublisherRow,
+  { timestamp, unit = 'seconds', timestampLength: length }: SchemeRow,
   signs: readonly Part[],
   valueKey: string | undefined,
 ): TimestampSource | undefined {
@@ -192,10 +202,6 @@ function publisherValue(value: PublisherRow['eventId']): PublisherValue {
   return { path: fieldOf(texts[0] ?? '').path };
 }
 
-function sampleOf({
-  sample: body,
-  sampleType: contentType = 'application/json',
-  sampleHeaders: headers,
-}: PublisherRow) {
+function sampleOf({ sample: body, sampleType: contentType = 'application/json', sampleHeaders: headers }: SchemeRow) {
   return body === undefined ? undefined : { body, contentType, headers };
 }

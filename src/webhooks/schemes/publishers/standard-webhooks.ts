@@ -34,6 +34,14 @@ export const STANDARD_WEBHOOKS: PublisherRow = {
   eventId: ['{header:webhook-id}', '{header:svix-id}'],
   eventIdSource:
     'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md (webhook-id: the same when sent again), read 2026-11',
+  clickPath: [
+    "Many services sign like this: those that send with Svix (Clerk, Resend and others), OpenAI, GitLab's signing tokens, and your own senders with a Standard Webhooks library. You recognise it by the headers `webhook-id` or `svix-id`.",
+    'Add an endpoint in the settings of the service: `{URL}`. Copy its signing secret (`whsec_…`).',
+  ],
+  trigger: {
+    webhookSlug: 'standard',
+    webhookHmacKey: 'env:STANDARD_WEBHOOK_SECRET',
+  },
   source: 'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md, read 2026-11',
   certainty: 'package',
 };

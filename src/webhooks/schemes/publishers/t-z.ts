@@ -15,6 +15,14 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
     eventId: '{field:update_id}',
     sample:
       '{"update_id":10000,"message":{"message_id":1365,"date":1700000000,"chat":{"id":1111111,"type":"private"},"text":"/start"}}',
+    clickPath: [
+      'Choose a secret token: 1 to 256 characters of `A-Z`, `a-z`, `0-9`, `_` and `-`. `openssl rand -hex 32` makes a good one.',
+      '`curl "https://api.telegram.org/bot$BOT_TOKEN/setWebhook" -d url={URL} -d secret_token="$TELEGRAM_SECRET_TOKEN"`. Not the token of the bot: that one is never sent to you.',
+    ],
+    trigger: {
+      webhookSlug: 'telegram',
+      webhookHmacKey: 'env:TELEGRAM_SECRET_TOKEN',
+    },
     source: 'https://core.telegram.org/bots/api#setwebhook, as quoted by its clients, read 2026-11',
     certainty: 'documented',
   },
@@ -30,6 +38,19 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
     handshakes: [{ name: 'HEAD', method: 'HEAD' }],
     sample:
       '{"action":{"id":"51f9424bcd6e040f3c002412","type":"updateCard","data":{"card":{"name":"Ship it"}}},"model":{"id":"4eea4ffc91e31d174600004a","name":"Trello Development"}}',
+    clickPath: [
+      'Webhooks are made over the API. You need the API key of your Power-Up, its **secret** (the key of the trigger), and a token.',
+      'Start Sluice with the trigger below: Trello sends a HEAD to the URL first, Sluice answers it.',
+      'Send `POST https://api.trello.com/1/webhooks/` with `key`, `token`, `idModel` and `callbackURL` (`{URL}`).',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:TRELLO_API_SECRET',
+    },
+    retries: {
+      when: 'what is not answered within 30 seconds',
+      howOften: 'three times',
+      source: '<https://github.com/trello-archive/api-docs/issues/53>',
+    },
     source: 'https://developer.atlassian.com/cloud/trello/guides/rest-api/webhooks/, read 2026-11',
     certainty: 'documented',
   },
@@ -47,6 +68,18 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
     acceptedResponse: { contentType: 'text/xml', body: '<Response/>' },
     sample: 'AccountSid=AC123&Body=Hello+there&From=%2B14155550100&MessageSid=SM123&To=%2B14155550199',
     sampleType: URL_ENCODED_FORM,
+    clickPath: [
+      'In the console open **Phone Numbers**, **Active Numbers**, your number. Under **Messaging**, **A message comes in**: webhook, method POST, `{URL}`. Calls, services and status callbacks have their own URL fields.',
+      'The key is the **Auth Token** of the account, which the console shows. The secret of an API key does not work.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:TWILIO_AUTH_TOKEN',
+    },
+    retries: {
+      when: 'if it could not connect within 5 seconds',
+      howOften: 'once by default',
+      source: null,
+    },
     source: 'https://www.twilio.com/docs/usage/webhooks/webhooks-security and twilio 6.2.0, read 2026-11',
     certainty: 'package',
   },
@@ -80,6 +113,16 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
       'twitch-eventsub-message-type': 'notification',
       'twitch-eventsub-subscription-type': 'channel.follow',
     },
+    clickPath: [
+      'Subscriptions are made over the API: `POST https://api.twitch.tv/helix/eventsub/subscriptions` with an app access token.',
+      'In `transport` give `"method": "webhook"`, `callback` (`{URL}`; HTTPS on port 443) and `secret`: 10 to 100 characters of your choice, not the client secret.',
+      'Sluice must run by then: Twitch sends a signed `webhook_callback_verification`, Sluice answers it.',
+    ],
+    toleranceSeconds: 600,
+    trigger: {
+      webhookSlug: 'twitch',
+      webhookHmacKey: 'env:TWITCH_EVENTSUB_SECRET',
+    },
     source: 'https://dev.twitch.tv/docs/eventsub/handling-webhook-events, read 2026-11',
     certainty: 'package',
   },
@@ -94,6 +137,20 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
     eventId: '{field:event_id}',
     sample:
       '{"event_id":"01H3Q2W5ZK8M","event_type":"form_response","form_response":{"form_id":"lT4Z3j","token":"a3a12ec67a1365927098a606107fac15","answers":[]}}',
+    clickPath: [
+      'Open the form, **Connect**, **Webhooks**, **Add a webhook**.',
+      '**Endpoint**: `{URL}`. **Edit**, **Secret**: a long random text of your choice, which is the key.',
+      'Switch the webhook on.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:TYPEFORM_WEBHOOK_SECRET',
+    },
+    retries: {
+      when: 'after 408, 423, 429 or 503',
+      howOften: 'every 2 to 3 minutes for up to ten hours',
+      source:
+        'according to [Hookdeck](https://hookdeck.com/webhooks/platforms/guide-to-typeform-webhooks-features-and-best-practices)',
+    },
     source: 'https://trigger.dev/docs/webhooks/providers/typeform and published verifiers, read 2026-11',
     certainty: 'unconfirmed',
     unconfirmed: 'all of it: the signature is as published verifiers of third parties have it',
@@ -107,6 +164,20 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
     eventId: '{field:id}',
     sample:
       '{"id":"uev_01H3Q2W5","type":"deployment.succeeded","createdAt":1700000000000,"payload":{"deployment":{"id":"dpl_2bNq","name":"shop","url":"shop-2bnq.vercel.app"}}}',
+    clickPath: [
+      'Team **Settings**, **Webhooks**, **Create Webhook** (Pro and Enterprise). For an integration: its settings.',
+      '**Endpoint URL**: `{URL}`. Choose the events.',
+      'The secret is shown once; it is the key. Webhooks of an integration are signed with its client secret.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:VERCEL_WEBHOOK_SECRET',
+    },
+    retries: {
+      when: 'what is not answered within 30 seconds',
+      howOften: 'with growing intervals for up to 24 hours',
+      source:
+        'according to [Hookdeck](https://github.com/hookdeck/webhook-skills/blob/main/skills/vercel-webhooks/references/overview.md)',
+    },
     source:
       'https://github.com/vercel/example-marketplace-integration (app/webhook/route.ts, Vercel’s own) and https://trigger.dev/docs/webhooks/providers/vercel, read 2026-11',
     certainty: 'documented',
@@ -124,6 +195,21 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
     eventId: '{header:X-Zendesk-Webhook-Invocation-Id}',
     sample:
       '{"id":"01H3Q2W5","type":"zen:event-type:ticket.created","subject":"zen:ticket:35436","detail":{"id":"35436","subject":"My printer is on fire","status":"OPEN"}}',
+    clickPath: [
+      '**Admin Center**, **Apps and integrations**, **Webhooks**, **Create webhook**. Choose events, or a trigger or automation.',
+      '**Endpoint URL**: `{URL}`. **Request method** POST, **Request format** JSON.',
+      'After the webhook is made, **Reveal secret** shows the signing secret, which is the key. It is used as text, although it looks like base64.',
+    ],
+    trigger: {
+      webhookHmacKey: 'env:ZENDESK_WEBHOOK_SECRET',
+      webhookNonceHeader: null,
+    },
+    retries: {
+      when: 'after some statuses alone',
+      howOften: 'up to three times',
+      source:
+        'according to [Hookdeck](https://hookdeck.com/webhooks/platforms/guide-to-zendesk-webhooks-features-and-best-practices)',
+    },
     source: 'https://developer.zendesk.com/documentation/webhooks/verifying/, read 2026-11',
     certainty: 'documented',
   },
@@ -151,6 +237,21 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
       },
     ],
     presets: ['zoom'],
+    clickPath: [
+      'In the Zoom App Marketplace open **Manage**, your app, **Features**, **Access**. That page also shows the **Secret Token**.',
+      'Start Sluice with the trigger below, because Zoom validates the URL.',
+      'Switch on **Event Subscriptions**, add one, choose the events, enter `{URL}` as **Event notification endpoint URL**, and save. Zoom sends `endpoint.url_validation`, signed; Sluice answers it. Zoom repeats this every 72 hours.',
+    ],
+    toleranceSeconds: 6000,
+    trigger: {
+      webhookHmacKey: 'env:ZOOM_SECRET_TOKEN',
+      webhookDuplicateResponse: null,
+    },
+    retries: {
+      when: 'what is not answered with 200 or 204 within 3 seconds',
+      howOften: 'after 5 minutes, 20 minutes later and 60 minutes later',
+      source: null,
+    },
     source: 'https://developers.zoom.us/docs/api/webhooks/, read 2026-11',
     certainty: 'documented',
   },
