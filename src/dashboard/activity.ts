@@ -62,9 +62,14 @@ export function provenActorOf(request: FastifyRequest): Actor | undefined {
   return request.getDecorator<Actor | undefined>(ACTOR);
 }
 
+/** What a token needs for an operation. */
+export function scopeOf(method: string, access: RouteAccess | undefined): Scope {
+  return access?.scope ?? (READING_METHODS.has(method) ? 'read' : 'operate');
+}
+
 /** An `onRequest` hook, after the login: a token does what its scopes say and nothing else. */
 export async function requireScope(request: FastifyRequest): Promise<void> {
-  const scope = request.routeOptions.config.access?.scope ?? (READING_METHODS.has(request.method) ? 'read' : 'operate');
+  const scope = scopeOf(request.method, request.routeOptions.config.access);
   const { name, scopes } = actorOf(request);
   // Who reads everything reads the metrics too.
   if (scopes.includes(scope) || (scope === 'metrics' && scopes.includes('read'))) return;

@@ -1,14 +1,19 @@
 import { z } from 'zod';
 import { HttpError } from '../errors.ts';
+import { CONTENT_MARK } from '../model/text.ts';
 
 const id = () => z.string().meta({ format: 'uuid' });
 const time = () => z.string().meta({ format: 'date-time' });
 const integer = () => z.number().meta({ type: 'integer' });
-/** Any JSON value. */
-const json = () => z.unknown();
+/** Any JSON value that a manifest declares, or Sluice itself. */
+const declared = () => z.unknown().meta({ [CONTENT_MARK]: false });
+/** What a sender wrote, or what a flow made of it. */
+const content = <Type extends z.ZodType>(type: Type): Type => type.meta({ [CONTENT_MARK]: true });
+/** Any JSON value of that kind. */
+const json = () => content(z.unknown());
 
 /** The kinds of fields that answers have. */
-export const field = { id, time, integer, json };
+export const field = { id, time, integer, declared, content, json };
 
 export const isoTime = (ms: number) => new Date(ms).toISOString();
 export const isoTimeOrNull = (ms: number | null) => (ms === null ? null : isoTime(ms));

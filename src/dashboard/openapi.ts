@@ -4,7 +4,7 @@ import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-pro
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { REASON_CODES, type Reason } from '../model/delivery.ts';
 import { REASONS } from '../webhooks/answers.ts';
-import { READING_METHODS } from './activity.ts';
+import { READING_METHODS, scopeOf } from './activity.ts';
 import { COMMAND, documentedBody } from './input.ts';
 
 // Not imported, as in webhooks/answers.ts.
@@ -51,7 +51,7 @@ export async function describeRoutes(routes: readonly RouteOptions[], version: s
     transformObject: (document) =>
       withReceiveEndpoint(dropUnused(letBodiesBeAbsent(jsonSchemaTransformObject(document)))),
   });
-  for (const route of routes) app.route({ ...withCommand(route), handler: () => {} });
+  for (const route of routes) app.route({ ...withScope(withCommand(route)), handler: () => {} });
   await app.ready();
   return app.swagger() as OpenApiDocument;
 }
@@ -61,6 +61,14 @@ function withCommand(route: RouteOptions): RouteOptions {
   const { method, schema } = route;
   if (READING_METHODS.has(String(method)) || schema?.body !== undefined || schema?.hide === true) return route;
   return { ...route, schema: { ...schema, body: documentedBody(COMMAND, { reason: 'the shop asked for it' }) } };
+}
+
+/** The scope that an operation needs, as OpenAPI 3.1 names roles of any kind of credentials. */
+function withScope(route: RouteOptions): RouteOptions {
+  const { method, config, schema } = route;
+  if (schema?.security !== undefined || schema?.hide === true) return route;
+  const needed = [scopeOf(String(method), config?.access)];
+  return { ...route, schema: { ...schema, security: [{ basic: needed }, { bearer: needed }] } };
 }
 
 const describeRoute: typeof jsonSchemaTransform = (route) => {

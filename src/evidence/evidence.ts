@@ -1,5 +1,6 @@
 import { createHash, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
 import { z } from 'zod';
+import { CONTENT_MARK } from '../model/text.ts';
 
 const FORMAT = 'sluice-evidence-v1';
 
@@ -25,7 +26,7 @@ const partSchema = z.object({
   name: z.string(),
   mediaType: z.string(),
   encoding: z.enum(['utf8', 'base64']),
-  content: z.string(),
+  content: z.string().meta({ [CONTENT_MARK]: true }),
 });
 
 export const evidenceSchema = z

@@ -82,6 +82,12 @@ export function endOfPrefix(text: string): string {
   return `${text}\u{10ffff}`;
 }
 
+/**
+ * The mark, in the schemas of answers, of what a sender wrote or what a flow made of it: a program that must not read that
+ * leaves it out.
+ */
+export const CONTENT_MARK = 'x-sluice-content';
+
 /** As the text of an element or the value of an attribute. */
 export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);

@@ -64,6 +64,7 @@ export const examples: Record<string, readonly Example[]> = {
     at('/hosts/nobody/close-circuit', 404),
   ],
   listAlertTargets: strict('/alerts'),
+  getActor: strict('/actor'),
   verifyActivity: [
     at('/activity/verify', 200),
     at(`/activity/verify?expect=1:${'a'.repeat(64)}`, 200),

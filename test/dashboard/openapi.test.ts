@@ -15,6 +15,7 @@ interface Operation {
   operationId: string;
   summary: string;
   requestBody?: { required: boolean };
+  security?: object[];
   parameters?: { name: string; in: string; schema: object; examples?: object }[];
   responses: Record<string, { description: string; content: Record<string, { schema: object }> }>;
 }
@@ -119,6 +120,18 @@ describe('the OpenAPI document', () => {
     );
     const reason = parameters.find(({ name }) => name === 'reason');
     expect(reason?.schema).toMatchObject({ enum: expect.arrayContaining(['nonce_replayed']) });
+  });
+
+  it('says which scope an operation needs, and none of one that needs no credentials', () => {
+    const scopesOf = (path: string, method: string) => document.paths[path]?.[method]?.security;
+    const needing = (scope: string) => [{ basic: [scope] }, { bearer: [scope] }];
+    expect(scopesOf('/flows/api/runs', 'get')).toEqual(needing('read'));
+    expect(scopesOf('/flows/api/webhooks/dry-run/{idOrSlug}', 'post')).toEqual(needing('read'));
+    expect(scopesOf('/flows/api/runs/retry', 'post')).toEqual(needing('operate'));
+    expect(scopesOf('/flows/api/flows/{id}', 'put')).toEqual(needing('deploy'));
+    expect(scopesOf('/metrics', 'get')).toEqual(needing('metrics'));
+    expect(scopesOf('/health/live', 'get')).toEqual([]);
+    expect(scopesOf('/flows/api/webhook/{idOrSlug}', 'post')).toEqual([]);
   });
 
   it('says of a body whether it must be there', () => {

@@ -1,5 +1,7 @@
 import { z } from 'zod';
+import { SCOPES } from '../../config/tokens.ts';
 import { interventionView, OUTCOMES, verifyActivity } from '../../review/activity.ts';
+import { actorOf } from '../activity.ts';
 import { field, listOf, toList } from '../answer.ts';
 import { IN_ORDER, PAGING, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
@@ -58,8 +60,24 @@ const verdictSchema = z
   })
   .meta({ id: 'ActivityVerdict' });
 
-/** Who did what, when and why. */
+const actorSchema = z
+  .object({ name: interventionSchema.shape.actor, scopes: z.array(z.enum(SCOPES)) })
+  .meta({ id: 'Actor' });
+
+/** Who did what, when and why; and who asks. */
 export const activityRoutes: ApiRoutes = (app, { store }) => {
+  app.get(
+    '/flows/api/actor',
+    route('service', {
+      operationId: 'getActor',
+      summary: 'Who you are here, and what your credentials may do',
+      answer: actorSchema,
+    }),
+    async (request) => {
+      const { name, scopes } = actorOf(request);
+      return { name, scopes: [...scopes] };
+    },
+  );
   app.get(
     '/flows/api/activity',
     route('service', {

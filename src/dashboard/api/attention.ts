@@ -25,7 +25,7 @@ export const attentionSchema = z
   .object({
     kind: z.enum(ATTENTION_KINDS),
     severity: z.enum(SEVERITIES),
-    message: z.string(),
+    message: field.content(z.string()),
     link: z.string().describe('Path of the page that shows it.'),
     flowId: field.id().nullable().describe('The flow that it is about; null if it is about none, or several.'),
     triggerKey: z.string().nullable(),

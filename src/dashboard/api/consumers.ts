@@ -29,8 +29,10 @@ const forwardedSchema = z.object({
   flowName: z.string(),
   triggerKey: z.string(),
   receivedAt: field.time(),
-  headers: z.record(z.string(), z.string()).describe('Header values that may contain a credential are redacted.'),
-  body: z.string().describe('All of it, in base64.'),
+  headers: field
+    .content(z.record(z.string(), z.string()))
+    .describe('Header values that may contain a credential are redacted.'),
+  body: field.content(z.string()).describe('All of it, in base64.'),
 });
 
 const forwardingSchema = z.object({

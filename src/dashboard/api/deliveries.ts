@@ -29,12 +29,14 @@ export const deliverySchema = z
     statusCode: field.integer(),
     reason: reasonSchema.nullable(),
     violations: z.array(reasonSchema),
-    detail: z.string().nullable(),
+    detail: field.content(z.string().nullable()),
     bodyBytes: field.integer(),
-    body: z.string().nullable().describe('At most 64 KiB; null if none was read.'),
+    body: field.content(z.string().nullable()).describe('At most 64 KiB; null if none was read.'),
     bodyEncoding: z.enum(['utf8', 'base64']).nullable(),
     bodyTruncated: z.boolean(),
-    headers: z.record(z.string(), z.string()).describe('Header values that may contain a credential are redacted.'),
+    headers: field
+      .content(z.record(z.string(), z.string()))
+      .describe('Header values that may contain a credential are redacted.'),
     processingMs: z.number(),
     runId: field.id().nullable(),
     runStatus: z
@@ -62,10 +64,11 @@ export const deliverySchema = z
       ),
     usedPreviousKey: z.boolean(),
     held: z.boolean().describe('Accepted, but its run does not exist until the flow starts runs again.'),
-    searchKeys: z.record(z.string(), z.string()).describe('Its search keys, by name; empty if its trigger has none.'),
-    requestUrl: z
-      .string()
-      .nullable()
+    searchKeys: field
+      .content(z.record(z.string(), z.string()))
+      .describe('Its search keys, by name; empty if its trigger has none.'),
+    requestUrl: field
+      .content(z.string().nullable())
       .describe('The URL that the publisher called, with query values masked; null if the delivery passed every gate.'),
   })
   .meta({ id: 'Delivery' });

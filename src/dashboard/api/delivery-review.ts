@@ -18,9 +18,9 @@ const gateResultSchema = z.object({
   gate: z.string(),
   outcome: z.enum(GATE_OUTCOMES),
   reason: reasonSchema.nullable(),
-  detail: z.string().nullable(),
+  detail: field.content(z.string().nullable()),
   facts: z.record(z.string(), field.json()),
-  configured: z.record(z.string(), field.json()).nullable().describe('Fields of the deployed trigger.'),
+  configured: z.record(z.string(), field.declared()).nullable().describe('Fields of the deployed trigger.'),
 });
 
 const advice = {
@@ -41,7 +41,7 @@ const deliveryDetailSchema = deliverySchema
     redeliveredFrom: field.id().nullable(),
     redeliveredAs: field.id().nullable(),
     redelivery: z
-      .object({ possible: z.boolean(), message: z.string() })
+      .object({ possible: z.boolean(), message: field.content(z.string()) })
       .nullable()
       .describe(
         'Whether a redelivery can accept it, perhaps only with force; null if the delivery was neither refused nor filtered.',
@@ -72,7 +72,7 @@ const redeliverySchema = z
     redeliveredFrom: field.id(),
     outcome: z.enum(['accepted', 'would be accepted', 'accepted before', 'filtered', 'refused', 'not possible']),
     reason: reasonSchema.nullable(),
-    message: z.string(),
+    message: field.content(z.string()),
     deliveryId: field.id().nullable(),
     runId: field.id().nullable(),
   })

@@ -118,7 +118,7 @@ const flowSchema = z
   .meta({ id: 'Flow' });
 
 const flowDetailSchema = flowSchema
-  .extend({ manifest: field.json().describe('The deployed revision, secrets masked.') })
+  .extend({ manifest: field.declared().describe('The deployed revision, secrets masked.') })
   .meta({ id: 'FlowDetail' });
 
 /** What these operations answer. */

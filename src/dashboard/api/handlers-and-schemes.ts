@@ -9,7 +9,7 @@ import type { ApiRoutes } from '../services.ts';
 const handlerSchema = z
   .object({
     type: z.string(),
-    inputs: field.json().describe('JSON Schema of the inputs.'),
+    inputs: field.declared().describe('JSON Schema of the inputs.'),
     secretInputs: z.array(z.string()).describe('Inputs that may be env: or file: references; * means any key.'),
   })
   .meta({ id: 'Handler' });
@@ -89,7 +89,7 @@ const schemaRoute: ApiRoutes = (app, { handlers, schemes }) => {
     route('flows', {
       operationId: 'getManifestSchema',
       summary: 'The JSON Schema of manifests, with the step types and schemes of this installation',
-      answer: z.record(z.string(), field.json()),
+      answer: z.record(z.string(), field.declared()),
     }),
     async () => {
       schema ??= editorSchema({

@@ -9,7 +9,7 @@ import type { ApiRoutes } from '../services.ts';
 
 const openFields = {
   openSince: field.time().nullable(),
-  why: z.string().nullable().describe('Why it is open, in words.'),
+  why: field.content(z.string().nullable()).describe('Why it is open, in words.'),
   nextTryAt: field.time().nullable().describe('When the next request is sent, if steps wait; null if it is not open.'),
   failuresInRow: field.integer(),
 };
@@ -35,7 +35,7 @@ export const hostSchema = z
       )
       .describe('The circuits that are not closed. The fields of the host are those of the first.'),
     lastError: z
-      .object({ at: field.time(), error: z.string() })
+      .object({ at: field.time(), error: field.content(z.string()) })
       .nullable()
       .describe('The last error that this process got, or else the error that opened the stored circuit.'),
     limitPerSecond: z.number().nullable(),

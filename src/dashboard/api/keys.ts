@@ -28,9 +28,9 @@ export const keySchema = z
       .enum(['in_use', 'not_switched', 'same_key', 'wait', 'keys_differ', 'may_go'])
       .nullable()
       .describe('Whether a previous key can be removed.'),
-    message: z.string().nullable().describe('The same as text.'),
+    message: field.content(z.string().nullable()).describe('The same as text.'),
     users: z
-      .array(z.object({ clientIp: z.string(), userAgent: z.string().nullable(), lastAt: field.time() }))
+      .array(z.object({ clientIp: z.string(), userAgent: field.content(z.string().nullable()), lastAt: field.time() }))
       .describe('Who sent the last deliveries that needed a previous key; empty if none did for seven days.'),
   })
   .meta({ id: 'Key' });

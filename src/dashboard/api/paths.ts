@@ -13,9 +13,8 @@ const type = z.enum(PATH_TYPES);
 export const pathSchema = z
   .object({
     triggerKey: z.string(),
-    event: z
-      .string()
-      .nullable()
+    event: field
+      .content(z.string().nullable())
       .describe(
         'The search key `event` of the deliveries; null if they have none, or if the path itself contains the event.',
       ),

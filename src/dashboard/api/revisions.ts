@@ -21,8 +21,8 @@ export const findingSchema = z
       .optional()
       .describe('What the difference does to who gets in by webhooks; absent if it says nothing about that.'),
     path: z.string(),
-    before: field.json().optional(),
-    after: field.json().optional(),
+    before: field.declared().optional(),
+    after: field.declared().optional(),
     message: z.string(),
     consequence: z.string(),
     advice: z.string().optional(),
@@ -31,7 +31,7 @@ export const findingSchema = z
       .object({
         title: z.string(),
         steps: z.array(z.string()),
-        patch: field.json().optional().describe('A JSON merge patch (RFC 7396) onto the new manifest.'),
+        patch: field.declared().optional().describe('A JSON merge patch (RFC 7396) onto the new manifest.'),
         removableFrom: z.string().optional(),
       })
       .optional(),
@@ -77,7 +77,7 @@ const oneSchema = z
       .enum(MANIFEST_SOURCES)
       .nullable()
       .describe('Where the manifest came from; null if Sluice deployed its own flow, that of the alerts.'),
-    manifest: field.json().describe('Secrets masked.'),
+    manifest: field.declared().describe('Secrets masked.'),
   })
   .meta({ id: 'RevisionDetail' });
 
@@ -90,8 +90,8 @@ const diffSchema = z
       z.object({
         path: z.string(),
         kind: z.enum(['added', 'removed', 'changed']),
-        before: field.json().optional(),
-        after: field.json().optional(),
+        before: field.declared().optional(),
+        after: field.declared().optional(),
       }),
     ),
   })

@@ -14,7 +14,7 @@ const runEventSchema = z
     timestamp: field.time(),
     type: z.string(),
     stepKey: z.string().nullable(),
-    message: z.string(),
+    message: field.content(z.string()),
   })
   .meta({ id: 'RunEvent' });
 

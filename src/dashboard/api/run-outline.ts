@@ -21,9 +21,9 @@ const stepOutlineSchema = z
     status: stepSchema.shape.status,
     error: stepSchema.shape.error,
     skipReason: z.string().nullable(),
-    signalName: z.string().nullable().describe('The signal that the step waits for.'),
+    signalName: field.content(z.string().nullable()).describe('The signal that the step waits for.'),
     lastPoll: z
-      .object({ at: field.time(), status: field.integer().nullable(), why: z.string() })
+      .object({ at: field.time(), status: field.integer().nullable(), why: field.content(z.string()) })
       .nullable()
       .describe('The last answer that a polling step got, and why it polls again; status is null if no answer came.'),
     subRunId: field.id().nullable().describe('The last run that a RunFlow step started.'),
@@ -48,7 +48,7 @@ const outlineSchema = z.object({
       'The flow that this run starts if it fails, according to its own revision; the lineage has the started run.',
     ),
   graph: field
-    .json()
+    .declared()
     .describe('Steps by key: type, runAfter, for a loop its concurrencyLimit and steps, and for RunFlow its flow.'),
   steps: z
     .array(stepOutlineSchema)

@@ -26,7 +26,7 @@ const waitSchema = z.object({
     .string()
     .nullable()
     .describe('The step that continues first, of those that wait for it; null if the whole run waits for its turn.'),
-  signalName: z.string().nullable(),
+  signalName: field.content(z.string().nullable()),
   host: z.string().nullable().describe('Scheme, host and port that it waits to call.'),
   runId: field
     .id()
@@ -38,9 +38,8 @@ const waitSchema = z.object({
     .describe(
       'When the step continues, or stops waiting for its signal; for a host, when it is tried again if its circuit is open, else the latest time. Null if no time is set.',
     ),
-  why: z
-    .string()
-    .nullable()
+  why: field
+    .content(z.string().nullable())
     .describe('Why the circuit of the host is open, or the secret cannot be read; null for all else.'),
   steps: field.integer().describe('How many steps wait for it; counts up to 100.'),
 });
@@ -49,8 +48,8 @@ const failureSchema = z.object({
   stepKey: z.string(),
   code: z.string(),
   host: z.string().nullable().describe('Scheme, host and port that the step called; null if it called none.'),
-  error: z.string().describe('The message without what differs from run to run; “…” stands for that.'),
-  message: z.string().describe(`At most ${MAX_MESSAGE_CHARACTERS} characters.`),
+  error: field.content(z.string()).describe('The message without what differs from run to run; “…” stands for that.'),
+  message: field.content(z.string()).describe(`At most ${MAX_MESSAGE_CHARACTERS} characters.`),
   handled: z.boolean().describe('A later step handled it, so the run succeeded.'),
 });
 
@@ -75,7 +74,9 @@ export const runSchema = z
     completedAt: field.time().nullable(),
     waitingFor: z.array(waitSchema).describe('What a run in flight waits for, at most one of each kind.'),
     failure: failureSchema.nullable().describe('The failed step of a run that ended, if any.'),
-    searchKeys: z.record(z.string(), z.string()).describe('Its search keys, by name; empty if its trigger has none.'),
+    searchKeys: field
+      .content(z.record(z.string(), z.string()))
+      .describe('Its search keys, by name; empty if its trigger has none.'),
   })
   .meta({ id: 'Run' });
 
@@ -83,8 +84,8 @@ export const triggerSchema = z.object({
   triggerBody: field
     .json()
     .describe('What expressions read as trigger.body: JSON, form fields, text, or { base64 } for other bytes.'),
-  triggerHeaders: z
-    .record(z.string(), z.string())
+  triggerHeaders: field
+    .content(z.record(z.string(), z.string()))
     .describe('Header values that may contain a credential are redacted.'),
 });
 
@@ -108,7 +109,9 @@ const failuresSchema = z
         step: z.string(),
         code: z.string(),
         host: z.string().nullable().describe('Scheme, host and port that the step called; null if it called none.'),
-        error: z.string().describe('The message without what differs from run to run; “…” stands for that.'),
+        error: field
+          .content(z.string())
+          .describe('The message without what differs from run to run; “…” stands for that.'),
         count: field.integer().describe('Runs.'),
         firstAt: field.time().describe('When the step failed first.'),
         lastAt: field.time(),
@@ -126,7 +129,7 @@ export type RunFailures = z.output<typeof failuresSchema>;
 
 export const controlSchema = z.object({
   runId: field.id(),
-  idempotencyKey: z.string().nullable(),
+  idempotencyKey: field.content(z.string().nullable()),
   timeoutAt: field.time().nullable(),
   cancelRequested: z.boolean(),
   cancelReason: z.string().nullable(),
@@ -134,8 +137,10 @@ export const controlSchema = z.object({
   timedOutAt: field.time().nullable(),
   order: z
     .object({
-      key: z.string().nullable().describe('Null if the expression gave none: all such runs of the flow share one.'),
-      problem: z.string().nullable().describe('Why it has no key.'),
+      key: field
+        .content(z.string().nullable())
+        .describe('Null if the expression gave none: all such runs of the flow share one.'),
+      problem: field.content(z.string().nullable()).describe('Why it has no key.'),
       state: z
         .enum(['running', 'waiting', 'stopped'])
         .nullable()

@@ -14,7 +14,7 @@ import type { ApiRoutes, DashboardServices } from '../services.ts';
 const stepStatusSchema = z.enum(STEP_STATUSES);
 const stepErrorSchema = z.object({
   code: z.string(),
-  message: z.string(),
+  message: field.content(z.string()),
   retryable: z.boolean(),
   host: z.string().optional().describe('Scheme, host and port that the step called; absent if it called none.'),
 });
