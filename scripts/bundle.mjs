@@ -17,7 +17,7 @@ export async function bundle(work) {
     },
     platform: 'node',
     // Native code, and what may exist only once in a process or is seldom loaded.
-    external: ['better-sqlite3', 'jiti', 'pg', 'graphile-worker', /^@opentelemetry\//],
+    external: ['better-sqlite3', 'jiti', 'pg', 'graphile-worker', /^@opentelemetry\//, /^@modelcontextprotocol\//],
     // The CommonJS file of jsonc-parser cannot be bundled.
     resolve: { mainFields: ['module', 'main'] },
   });

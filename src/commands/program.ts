@@ -19,6 +19,7 @@ import { evidenceCommand } from './evidence.ts';
 import { flowsCommand } from './flows.ts';
 import { keysCommand } from './keys.ts';
 import { listenCommand } from './listen.ts';
+import { mcpCommand } from './mcp.ts';
 import { newCommand } from './new.ts';
 import { redeliverCommand } from './redeliver.ts';
 import { replayCommand } from './replay.ts';
@@ -84,6 +85,7 @@ export function commandLine(): Command {
     .addCommand(listenCommand())
     .addCommand(replayCommand())
     .addCommand(evidenceCommand())
+    .addCommand(mcpCommand())
     .addCommand(keysCommand())
     .addCommand(activityCommand())
     .addCommand(doctorCommand())

@@ -1,0 +1,336 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
+import { createHmac } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { Client } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { runCli } from './cli.ts';
+import {
+  createWorkspace,
+  eventually,
+  FLOW_ID,
+  githubManifest,
+  type Service,
+  startService,
+  type Workspace,
+} from './service.ts';
+
+/** Planted in what senders send, and in what only the service may know. */
+const BODY = 'canary-in-a-body';
+const HEADER = 'canary-in-a-header';
+const SECRETS = {
+  key: 'canary-secret-webhook-key',
+  previousKey: 'canary-secret-webhook-key-before',
+  step: 'canary-secret-of-a-step',
+  readToken: 'canary-secret-token-of-read',
+  operateToken: 'canary-secret-token-of-operate',
+  metricsToken: 'canary-secret-token-of-metrics',
+} as const;
+
+const WAITING_ID = '5f0c3c1e-2a77-4f5b-9a0e-7d1f6a5b4c3d';
+
+const inputs = {
+  webhookHmacKey: SECRETS.key,
+  webhookHmacKeyPrevious: SECRETS.previousKey,
+  webhookEnforcementMode: 'Enforce',
+  webhookNonceHeader: undefined,
+  webhookEventId: 'body.id',
+};
+
+/** Puts what a sender wrote wherever a flow can put it: search keys, orders, logs, errors, requests, signals and loops. */
+const FLOW = {
+  ...githubManifest({
+    inputs,
+    steps: {
+      tell: { type: 'LogMessage', inputs: { message: '${trigger.body.name} of ${trigger.headers["x-canary"]}' } },
+      loop: {
+        type: 'ForEach',
+        forEach: '${trigger.body.items}',
+        steps: { each: { type: 'LogMessage', inputs: { message: '${loop.item}' } } },
+        runAfter: { tell: { statuses: ['Succeeded'], when: 'trigger.body.name != "nobody"' } },
+      },
+      call: {
+        type: 'HttpRequest',
+        inputs: {
+          url: 'http://127.0.0.1:9/${trigger.body.name}',
+          headers: { authorization: SECRETS.step, 'x-from': '${trigger.body.name}' },
+        },
+        retry: { maxAttempts: 1 },
+        runAfter: { tell: ['Succeeded'] },
+      },
+      bad: { type: 'LogMessage', inputs: { message: '${int(trigger.body.name)}' }, runAfter: { tell: ['Succeeded'] } },
+      skipped: {
+        type: 'NoOp',
+        runAfter: { tell: { statuses: ['Succeeded'], when: 'trigger.body.name == "nobody"' } },
+      },
+      fail: { type: 'Fail', inputs: { message: 'no ${trigger.body.name}' }, runAfter: { tell: ['Succeeded'] } },
+    },
+  }),
+  serialize: 'trigger.body.name',
+};
+
+const WAITING = {
+  id: WAITING_ID,
+  name: 'waiting',
+  version: '1',
+  triggers: { byHand: { type: 'manual' } },
+  steps: { approved: { type: 'WaitForSignal', inputs: { signalName: '${trigger.body.name}' } } },
+};
+
+const ANSWERING_BODIES = [
+  ...['listDeliveries', 'getDelivery', 'getEvidence', 'readConsumer', 'listRuns', 'listActiveRuns', 'listRunFailures'],
+  ...[
+    'getRun',
+    'getRunTrigger',
+    'getRunControl',
+    'listRunEvents',
+    'outlineRun',
+    'listSteps',
+    'getStep',
+    'getStepInput',
+  ],
+  ...['getStepOutput', 'planCancelRuns'],
+];
+const ANSWERING_HEADERS = [
+  ...[
+    'listDeliveries',
+    'getDelivery',
+    'getEvidence',
+    'readConsumer',
+    'listRuns',
+    'getRun',
+    'getRunTrigger',
+    'listKeys',
+  ],
+  ...['outlineRun', 'listSteps', 'getStep', 'getStepInput', 'getStepOutput', 'planRetryRuns', 'planRerunRuns'],
+];
+
+let workspace: Workspace;
+let service: Service;
+/** Agents with the token of the name; the trusted one may read bodies. */
+let reader: Client;
+let operator: Client;
+let trusted: Client;
+/** Ids of something of each kind. */
+const ids = { runs: [] as string[], deliveries: [] as string[] };
+
+beforeAll(async () => {
+  workspace = await createWorkspace();
+  await workspace.writeManifest('push.json', FLOW);
+  await workspace.writeManifest('waiting.json', WAITING);
+  const tokens = [
+    { name: 'reader', token: SECRETS.readToken, scopes: ['read'] },
+    { name: 'operator', token: SECRETS.operateToken, scopes: ['read', 'operate'] },
+    { name: 'scraper', token: SECRETS.metricsToken, scopes: ['metrics'] },
+  ];
+  await writeFile(join(workspace.folder, 'tokens.json'), JSON.stringify(tokens));
+  service = await startService(workspace, {
+    SLUICE_TOKENS: join(workspace.folder, 'tokens.json'),
+    SLUICE_EGRESS_ALLOW: '127.0.0.1',
+  });
+  await deliver({ id: 'one' });
+  await deliver({ id: 'two' }, SECRETS.previousKey);
+  await deliver({ id: 'three' }, 'a wrong key');
+  await api('POST', `/flows/${WAITING_ID}/trigger`, { name: BODY });
+  await api('PUT', '/webhooks/consumers/laptop', { since: new Date(Date.now() - 3_600_000).toISOString() });
+  await eventually(
+    async () => (await api('GET', '/runs?status=Failed')) as unknown[],
+    (failed) => failed.length === 2,
+  );
+  ids.runs = ((await api('GET', '/runs')) as { id: string }[]).map(({ id }) => id);
+  ids.deliveries = ((await api('GET', '/webhooks/recent')) as { id: string }[]).map(({ id }) => id);
+  reader = await startAgent(SECRETS.readToken);
+  operator = await startAgent(SECRETS.operateToken);
+  trusted = await startAgent(SECRETS.operateToken, ['--bodies']);
+}, 60_000);
+afterAll(async () => {
+  for (const agent of [reader, operator, trusted]) await agent?.close();
+  await service?.stop('SIGTERM');
+  await workspace.remove();
+});
+
+async function api(method: string, path: string, body?: object): Promise<unknown> {
+  const headers = { authorization: `Bearer ${SECRETS.operateToken}`, 'content-type': 'application/json' };
+  const response = await fetch(`${service.url}/flows/api${path}`, {
+    method,
+    headers,
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+  expect({ path, status: response.status }).toEqual({ path, status: 200 });
+  return response.json();
+}
+
+async function deliver(given: object, key: string = SECRETS.key): Promise<void> {
+  const body = JSON.stringify({ name: BODY, items: [BODY, BODY], repository: { full_name: BODY }, ...given });
+  await fetch(`${service.url}/flows/api/webhook/push?from=${BODY}`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      'x-hub-signature-256': `sha256=${createHmac('sha256', key).update(body).digest('hex')}`,
+      'x-github-event': HEADER,
+      'x-canary': HEADER,
+      'user-agent': HEADER,
+      'x-request-id': HEADER,
+    },
+    body,
+  });
+}
+
+/** The official client, with `sluice mcp` as its child process. */
+async function startAgent(token: string, options: readonly string[] = []): Promise<Client> {
+  const agent = new Client({ name: 'test', version: '1' });
+  const transport = new StdioClientTransport({
+    command: process.execPath,
+    args: [resolve(import.meta.dirname, '../../dist/cli.js'), 'mcp', '--to', service.url, '--token', token, ...options],
+    cwd: workspace.folder,
+  });
+  await agent.connect(transport);
+  return agent;
+}
+
+async function call(agent: Client, name: string, given: Record<string, unknown> = {}) {
+  const { content, isError = false } = await agent.callTool({ name, arguments: given });
+  const text = content.map((part) => (part.type === 'text' ? part.text : '')).join('\n');
+  return { text, isError };
+}
+
+/** A text, and what is hidden in it as base64. */
+function revealed(text: string): string {
+  const hidden = text.match(/[A-Za-z0-9+/]{24,}=*/g) ?? [];
+  return [text, ...hidden.map((part) => Buffer.from(part, 'base64').toString())].join('\n');
+}
+
+/** What stands between the two lines that mark data. */
+function dataOf(text: string): unknown {
+  const [, mark = ''] = /lines (sluice-data-[0-9a-f]{12})\./.exec(text) ?? [];
+  const [, json = ''] = text.split(`\n${mark}\n`);
+  return JSON.parse(json.split(`\n${mark}`)[0] ?? '');
+}
+
+/** Values for a parameter, by its name. */
+const VALUES: Readonly<Record<string, () => readonly unknown[]>> = {
+  id: () => [FLOW_ID, ...ids.runs],
+  deliveryId: () => ids.deliveries,
+  flowId: () => [FLOW_ID],
+  key: () => ['tell', 'loop', 'call', 'bad', 'skipped', 'fail', 'approved'],
+  loop: () => ['loop'],
+  name: () => ['laptop'],
+  revision: () => [1],
+  from: () => [1],
+  to: () => [1],
+  cronExpression: () => ['0 * * * *'],
+  token: () => ['plan-of-nobody'],
+  reason: () => ['why'],
+};
+
+/** Each combination of values of the required parameters. */
+function argumentsOf(schema: { required?: string[] }): Record<string, unknown>[] {
+  return (schema.required ?? []).reduce<Record<string, unknown>[]>(
+    (all, name) => all.flatMap((given) => (VALUES[name]?.() ?? []).map((value) => ({ ...given, [name]: value }))),
+    [{}],
+  );
+}
+
+/** The answers to everything that an agent can ask with required arguments alone. */
+async function askEverything(agent: Client): Promise<{ name: string; text: string; isError: boolean }[]> {
+  const answers = [];
+  for (const { name, inputSchema } of (await agent.listTools()).tools) {
+    const asked = argumentsOf(inputSchema as { required?: string[] });
+    expect({ name, asked: asked.length > 0 }).toEqual({ name, asked: true });
+    for (const given of asked) answers.push({ name, ...(await call(agent, name, given)) });
+  }
+  return answers;
+}
+
+describe('sluice mcp', () => {
+  it('gives a token with the scope read what reads, and nothing that changes anything', async () => {
+    const { tools } = await reader.listTools();
+    const names = tools.map(({ name }) => name);
+    expect(names).toEqual(expect.arrayContaining(['listRuns', 'getDelivery', 'listAttention', 'listFlows']));
+    expect(names.filter((name) => /^plan|^(cancel|retry|rerun|redeliver|enable|disable)/.test(name))).toEqual([]);
+    expect(tools.every(({ annotations }) => annotations?.readOnlyHint === true)).toBe(true);
+    const { isError, text } = await call(reader, 'listRuns', { status: 'Failed', take: 5 });
+    expect(isError).toBe(false);
+    expect(dataOf(text)).toHaveLength(2);
+  });
+
+  it('answers nothing that a sender wrote, and no secret, whatever is asked', async () => {
+    const answers = await askEverything(operator);
+    const answered = new Set(answers.flatMap(({ name, isError }) => (isError ? [] : [name])));
+    const { tools } = await operator.listTools();
+    const readers = tools.filter(({ annotations }) => annotations?.readOnlyHint === true).map(({ name }) => name);
+    expect(readers.filter((name) => !answered.has(name))).toEqual([]);
+    for (const { name, text } of answers) expect.soft(`${name} ${revealed(text)}`).not.toMatch(/canary-/);
+  });
+
+  it('answers what senders wrote, and still no secret, to an operator who says --bodies', async () => {
+    const answers = await askEverything(trusted);
+    // Were one of these missing, the test before would prove less.
+    const answering = (what: string) =>
+      new Set(answers.filter(({ text }) => revealed(text).includes(what)).map(({ name }) => name));
+    expect([...answering(BODY)]).toEqual(expect.arrayContaining(ANSWERING_BODIES));
+    expect([...answering(HEADER)]).toEqual(expect.arrayContaining(ANSWERING_HEADERS));
+    for (const { name, text } of answers) expect.soft(`${name} ${revealed(text)}`).not.toMatch(/canary-secret/);
+  });
+
+  it('carries out what was planned and nothing else, and the activity names the token and the reason', async () => {
+    for (const token of ['plan-0000000000000000', 'x.y.z']) {
+      const refused = await call(operator, 'cancelRuns', { token, reason: 'a guess' });
+      expect(refused).toMatchObject({ isError: true, text: expect.stringContaining('ask for a plan first') });
+    }
+    const plan = dataOf((await call(operator, 'planCancelRuns', { flowId: WAITING_ID })).text) as {
+      token: string;
+      ready: number;
+    };
+    expect(plan).toMatchObject({ ready: 1, token: expect.stringMatching(/^plan-[0-9a-f]{16}$/) });
+    const elsewhere = await call(operator, 'retryRuns', { token: plan.token, reason: 'the wrong tool' });
+    expect(elsewhere).toMatchObject({ isError: true, text: expect.stringContaining('ask for a plan first') });
+    const unreasoned = await call(operator, 'cancelRuns', { token: plan.token });
+    expect(unreasoned.isError).toBe(true);
+    expect(await api('GET', `/runs?flowId=${WAITING_ID}&status=Running`)).toHaveLength(1);
+
+    const done = await call(operator, 'cancelRuns', { token: plan.token, reason: 'the shop asked' });
+    expect(done.isError).toBe(false);
+    const { interventionId } = dataOf(done.text) as { interventionId: string };
+    const [entry] = await eventually(
+      async () => (await api('GET', `/activity?id=${interventionId}`)) as { outcome: string }[],
+      ([it]) => it?.outcome !== 'unknown',
+    );
+    expect(entry).toMatchObject({
+      action: 'cancelRuns',
+      actor: 'operator',
+      reason: 'the shop asked',
+      outcome: 'done',
+    });
+    expect(await api('GET', `/runs?flowId=${WAITING_ID}&status=Cancelled`)).toHaveLength(1);
+  });
+
+  it.each(['.', '..', '../flows', '%2e%2e'])('does not let the argument %s lead to another operation', async (id) => {
+    const { isError, text } = await call(reader, 'getStep', { id: ids.runs[0], key: id });
+    expect(isError).toBe(true);
+    expect(text).not.toContain('stepsTotal');
+  });
+
+  it.each([
+    ['an argument that the tool does not have', { nobody: 1 }],
+    ['a value that the parameter does not take', { take: 'all' }],
+  ])('refuses %s', async (_, given) => {
+    expect((await call(reader, 'listRuns', given)).isError).toBe(true);
+  });
+
+  it('goes on after the service refused something', async () => {
+    const { isError, text } = await call(reader, 'getRun', { id: '00000000-0000-4000-8000-000000000000' });
+    expect({ isError, text }).toMatchObject({ isError: true, text: expect.stringContaining('There is no run') });
+    expect((await call(reader, 'runStats')).isError).toBe(false);
+  });
+
+  it('ends with 2 and says why where the credentials may not read', async () => {
+    const to = ['mcp', '--to', service.url];
+    const wrong = await runCli(workspace, [...to, '--token', 'nobody has this token']);
+    expect(wrong).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('401') });
+    const narrow = await runCli(workspace, [...to, '--token', SECRETS.metricsToken]);
+    expect(narrow).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('403') });
+    expect(narrow.stderr).not.toContain(SECRETS.metricsToken);
+  });
+});
