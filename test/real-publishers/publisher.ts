@@ -1,6 +1,10 @@
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
 import { eventually, getJson, type Service } from '../e2e/service.ts';
 
 /** A program of somebody else that sends webhooks, as a child process. */
@@ -49,6 +53,34 @@ export async function startPublisher(
       await exited;
     },
   };
+}
+
+const INSTALL_MS = 300_000;
+
+/** Codes of npm where no registry can be reached. */
+const UNREACHABLE = /code (ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EAI_AGAIN|ERR_SOCKET_TIMEOUT|ENOTCACHED)/;
+
+/**
+ * A folder of its own with these packages and programs of ours that configure them; undefined where no registry can be
+ * reached. Rejects if npm does not install them for another reason.
+ */
+export async function installPrograms(
+  packages: readonly string[],
+  programs: Readonly<Record<string, string>>,
+): Promise<string | undefined> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-publisher-'));
+  await writeFile(join(folder, 'package.json'), '{ "private": true, "type": "module" }');
+  for (const [name, text] of Object.entries(programs)) await writeFile(join(folder, name), text);
+  const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--fetch-retries=1'];
+  try {
+    await promisify(execFile)('npm', ['install', ...options, ...packages], { cwd: folder, timeout: INSTALL_MS });
+    return folder;
+  } catch (error) {
+    await rm(folder, { recursive: true });
+    const { stderr = '' } = error as { stderr?: string };
+    if (UNREACHABLE.test(stderr)) return undefined;
+    throw error;
+  }
 }
 
 interface SeenDelivery {
