@@ -3,6 +3,8 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
 import { promisify } from 'node:util';
+import { DCLinter } from 'dclint';
+import { validate as lintDockerfile } from 'dockerfile-utils';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { parse } from 'yaml';
 import { buildApp } from '../../src/app.ts';
@@ -41,6 +43,27 @@ const sources = ({ volumes = [] }: Service) => volumes.map((volume) => volume.sp
 const namesOf = (given: Service['networks'] = []) => (Array.isArray(given) ? given : Object.keys(given)) as string[];
 const sorted = (names: Iterable<string>) => [...new Set(names)].sort();
 
+/** Rules of the linter about the order of keys, ports that are public on purpose, and images that we build. */
+const NOT_OURS = [
+  'no-build-and-image',
+  'no-unbound-port-interfaces',
+  'require-quotes-in-ports',
+  'service-keys-order',
+  'services-alphabetical-order',
+  'top-level-properties-order',
+];
+
+/** What a compose file does against the schema of compose files, and against a linter's other rules. */
+function mistakesOf(file: string) {
+  const rules = Object.fromEntries(NOT_OURS.map((rule) => [rule, 0 as const]));
+  const linter = new DCLinter({ rules, quiet: false, debug: false, exclude: [] });
+  const results: readonly { messages: readonly { message: string }[] }[] = linter.lintFiles([file], false);
+  return results.flatMap(({ messages }) => messages.map(({ message }) => message));
+}
+
+/** An image that its digest names; the tag in front of it is for readers. */
+const PINNED = /^[\w./-]+:v?\d+\.\d+(\.\d+)?(-[\w-]+)?@sha256:[0-9a-f]{64}$/;
+
 /** What the operator prepares, by the commands of the page. */
 const PREPARED = ['./manifests', './secrets', './sluice.env', './.env'];
 
@@ -70,8 +93,12 @@ describe.each(COMPOSES)('docker/$file', ({ file, compose }) => {
     }
   });
 
-  it('pins each image to a version', () => {
-    for (const { image } of services) expect(image).toMatch(/:v?\d+\.\d+(\.\d+)?(-\w+)?$/);
+  it('is a compose file without a mistake that a linter knows', () => {
+    expect(mistakesOf(join(DOCKER, file))).toEqual([]);
+  });
+
+  it('pins each image of others by its digest', () => {
+    for (const { image } of services.filter((service) => !isSluice(service))) expect(image).toMatch(PINNED);
   });
 
   it('gives Sluice settings that it accepts', () => {
@@ -136,6 +163,14 @@ describe.each(COMPOSES)('docker/$file', ({ file, compose }) => {
   });
 });
 
+it('the linter of compose files finds a wrong one', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const wrong = join(folder, 'compose.yml');
+  writeFileSync(wrong, textOf('docker/compose.yml').replace('read_only:', 'readonly:'));
+  expect(mistakesOf(wrong)).toEqual([expect.stringContaining('must NOT have additional properties')]);
+});
+
 describe('docker/Dockerfile', () => {
   const instructions = textOf('docker/Dockerfile').replaceAll('\\\n', '').split('\n');
 
@@ -171,6 +206,25 @@ describe('docker/Dockerfile', () => {
     expect(set.filter((name) => !VARIABLES.has(name))).toEqual([]);
     const { devDependencies } = JSON.parse(textOf('package.json'));
     expect(instructions.join('\n')).toContain(`NODE_IMAGE=node:${devDependencies.node}-`);
+  });
+
+  it('has no mistake that a linter knows, and pins its base by the digest', () => {
+    expect(lintDockerfile(textOf('docker/Dockerfile'))).toEqual([]);
+    expect(lintDockerfile('FROM node\nRUNX true')).not.toEqual([]);
+    const bases = instructions.flatMap((line) => /^FROM (?:--platform=\S+ )?(\S+)/.exec(line)?.[1] ?? []);
+    expect(bases).toEqual(Array(3).fill(expect.stringMatching(/^\$\{NODE_IMAGE\}$/)));
+    expect(/^ARG NODE_IMAGE=(.*)$/m.exec(instructions.join('\n'))?.[1]).toMatch(PINNED);
+  });
+
+  it('brings packages that run on any processor', () => {
+    const { packages } = JSON.parse(textOf('package-lock.json'));
+    const bound = Object.entries<{ cpu?: string[]; dev?: boolean }>(packages).filter(
+      ([, { cpu, dev }]) => cpu !== undefined && dev !== true,
+    );
+    // The image removes the compiler, which is there as the optional peer of a package.
+    expect(bound.map(([path]) => path).filter((path) => !path.startsWith('node_modules/@typescript/'))).toEqual([]);
+    const built = readdirSync(join(ROOT, 'node_modules/better-sqlite3/prebuilds'));
+    expect(built).toEqual(expect.arrayContaining(['linux-x64.node', 'linux-arm64.node']));
   });
 });
 
