@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { Command } from 'commander';
 import pino from 'pino';
@@ -25,6 +26,7 @@ import { storeKeys } from '../store/store-keys.ts';
 import { print } from '../telemetry/terminal.ts';
 import { webhookLines } from '../webhooks/checks.ts';
 import { createTriggerTable } from '../webhooks/triggers.ts';
+import { checkSummary } from './check-summary.ts';
 import {
   allowOption,
   type CommandContext,
@@ -54,6 +56,7 @@ interface Checked {
 interface CheckOptions {
   readonly against?: string;
   readonly json?: true;
+  readonly summary?: string;
   readonly allow: readonly Override[];
   readonly user?: string;
   readonly token?: string;
@@ -68,6 +71,7 @@ export function checkCommand(): Command {
       'URL of a service, sqlite:PATH or postgres://…; default: the database of the settings',
     )
     .option('--json', 'print issues and outcomes as JSON')
+    .option('--summary <file>', 'also write the result as Markdown, such as for a comment on a pull request')
     .addOption(allowOption('treat as allowed'));
   return withCredentials(command)
     .addHelpText(
@@ -86,8 +90,18 @@ async function check(folder: string | undefined, options: CheckOptions): Promise
     : await checkAgainstDatabase(folder, options);
   const errors = checked.issues.filter(({ severity }) => severity === 'error').length;
   const conclusion = concludeCheck(checked.outcomes, options.allow, errors);
-  print(options.json ? asJson(checked) : asText(checked, errors, conclusion));
+  const text = asText(checked, errors, conclusion);
+  if (options.summary !== undefined) {
+    await writeSummary(options.summary, checkSummary({ outcomes: checked.outcomes, errors, text, conclusion }));
+  }
+  print(options.json ? asJson(checked) : text);
   process.exitCode = conclusion.code;
+}
+
+async function writeSummary(file: string, text: string): Promise<void> {
+  await writeFile(file, text).catch((error: Error) => {
+    throw new CommandError(`--summary ${file}: cannot be written: ${error.message}`);
+  });
 }
 
 function asJson({ flows, issues, outcomes, notInFolder, against, start }: Checked): string {
