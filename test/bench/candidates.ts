@@ -46,6 +46,8 @@ export interface CandidateOptions {
   /** An earlier service's; else a new one, which is removed in the end. */
   readonly workspace?: Workspace;
   readonly env?: Readonly<Record<string, string>>;
+  /** The checkout whose build is started; this one's by default. */
+  readonly build?: string;
 }
 
 /** What is sent where a row says nothing else. */
@@ -159,11 +161,8 @@ export async function sluice(variant: keyof typeof VARIANTS, options: CandidateO
   }
   const { flushDelay } = options;
   const startedAt = performance.now();
-  const service = await startService(workspace, {
-    ...env,
-    NODE_OPTIONS: nodeOptions(variant, options),
-    ...flushDelay?.env,
-  });
+  const variables = { ...env, NODE_OPTIONS: nodeOptions(variant, options), ...flushDelay?.env };
+  const service = await startService(workspace, variables, options.build);
   const pid = service.child.pid ?? 0;
   flushDelay?.check(pid);
   const database = new Database(file, { readonly: true });
