@@ -10,7 +10,8 @@ it('a pull request is told the bytes of its package and the CPU of a delivery, n
   const { stdout } = await promisify(execFile)(
     process.execPath,
     ['--import', 'jiti/register', 'test/bench/compare.ts', '--base', ROOT, ...quick],
-    { cwd: ROOT },
+    // Without what tells a child that it is part of a test.
+    { cwd: ROOT, env: { PATH: process.env.PATH, HOME: process.env.HOME } },
   );
   expect(stdout).toMatch(/^### Size and speed\n\n\| \| base \| this \| change \|\n/);
   const rows = [...stdout.matchAll(/^\| ([^|]+) \| ([\d ]+) \| ([\d ]+) \| (\S+) % \|$/gm)];
