@@ -29,6 +29,7 @@ import { runsCommand } from './runs.ts';
 import { schemaCommand } from './schema.ts';
 import { schemesCommand } from './schemes.ts';
 import { sendCommand } from './send.ts';
+import { signalCommand } from './signal.ts';
 import { statusCommand } from './status.ts';
 import { disableCommand, enableCommand, holdCommand } from './switch.ts';
 import { whyCommand } from './why.ts';
@@ -77,6 +78,7 @@ export function commandLine(): Command {
     .addCommand(retryCommand())
     .addCommand(cancelCommand())
     .addCommand(releaseOrderCommand())
+    .addCommand(signalCommand())
     .addCommand(redeliverCommand())
     .addCommand(copyCommand())
     .addCommand(newCommand())

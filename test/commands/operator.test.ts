@@ -285,6 +285,40 @@ describe('a command to runs that are named', () => {
   });
 });
 
+describe('a signal', () => {
+  it('lets the step that waits for it go on, with its body', async () => {
+    const runId = await startRun(ASKING_ID, 'Running');
+    const told = await sluice('signal', runId, 'decision', '{"approved": true}', '--reason', 'looks good');
+    expect(told).toMatchObject({ code: 0, stdout: 'step ask has it and goes on\n' });
+    const { output } = await eventually(
+      () => getJson<{ status: string; output: unknown }>(`${service.url}/flows/api/runs/${runId}/steps/ask`),
+      ({ status }) => status === 'Succeeded',
+    );
+    expect(output).toEqual({ approved: true });
+    const said = await sluice('activity', '--target', runId, '--json');
+    expect(JSON.parse(said.stdout)).toMatchObject([{ reason: 'looks good' }]);
+  });
+
+  it('ends with 1 if the run ended, and with 2 for a name or a run that there is not, or what is not JSON', async () => {
+    const runId = await startRun(ASKING_ID, 'Running');
+    expect(await sluice('signal', runId, 'opinion')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('No step of the run waits for a signal "opinion"'),
+    });
+    expect(await sluice('signal', UNKNOWN_ID, 'decision')).toMatchObject({ code: 2, stdout: '' });
+    expect(await sluice('signal', 'asking', 'decision')).toMatchObject({ code: 2, stderr: '"asking" is not an id\n' });
+    expect(await sluice('signal', runId, 'decision', 'approved')).toMatchObject({
+      code: 2,
+      stderr: '"approved" is not JSON; quote it for the shell\n',
+    });
+    await sluice('cancel', runId);
+    expect(await sluice('signal', runId, 'decision')).toMatchObject({
+      code: 1,
+      stderr: 'The run has ended as Cancelled\n',
+    });
+  });
+});
+
 describe('a command to all runs that match', () => {
   it('says what it would do, and does that with --yes', async () => {
     const runId = await startRun(ASKING_ID, 'Running');
