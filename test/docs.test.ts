@@ -12,7 +12,9 @@ const DECISIONS = join(ROOT, 'docs/adr');
 /** Every document for readers of the repository, with its text. */
 const documents = [
   ...readdirSync(ROOT).map((name) => join(ROOT, name)),
-  ...readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' }).map((name) => join(ROOT, 'docs', name)),
+  ...['docs', 'examples'].flatMap((folder) =>
+    readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' }).map((name) => join(ROOT, folder, name)),
+  ),
 ]
   .filter((path) => path.endsWith('.md'))
   .map((path) => ({ path, name: relative(ROOT, path), text: readFileSync(path, 'utf8') }));

@@ -4,6 +4,7 @@ import { cp } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { type Command, commandsOf } from './docs/console.ts';
 import { createWorkspace, type Service, startService, type Workspace } from './e2e/service.ts';
 
 const root = resolve(import.meta.dirname, '..');
@@ -21,27 +22,6 @@ function shapeOf(output: string): string {
       // The sample calls a host that may be out of reach.
       .replace(/"waitingFor":\[[^\]]*\],"failure":(null|\{[^}]*\})/g, 'STANDING')
       .trim()
-  );
-}
-
-interface Command {
-  readonly command: string;
-  readonly output: string;
-}
-
-/** Commands of a page with what they print: of the blocks that say so, in order. */
-function commandsOf(page: string, marker: string): Command[] {
-  const text = readFileSync(join(root, page), 'utf8');
-  const blocks = text.split(`<!-- ${marker} -->\n\`\`\`console\n`).slice(1);
-  return blocks.flatMap((block) =>
-    block
-      .slice(0, block.indexOf('```'))
-      .split(/^\$ /m)
-      .filter((part) => part !== '')
-      .map((part) => {
-        const [command = '', ...output] = part.split('\n');
-        return { command, output: output.join('\n') };
-      }),
   );
 }
 

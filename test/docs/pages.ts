@@ -7,7 +7,9 @@ export const ROOT = resolve(import.meta.dirname, '../..');
 export const PAGES = [
   'README.md',
   'SECURITY.md',
-  ...readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' }).map((name) => join('docs', name)),
+  ...['docs', 'examples'].flatMap((folder) =>
+    readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name)),
+  ),
 ]
   .filter((name) => name.endsWith('.md') && !name.startsWith('docs/adr/'))
   .map((name) => ({ name, text: readFileSync(join(ROOT, name), 'utf8') }));

@@ -1,0 +1,4 @@
+import { defineConfig } from 'sluice';
+import { handlers } from './handlers.ts';
+
+export default defineConfig({ handlers });

@@ -1,0 +1,3 @@
+import { standIn } from '../stand-in.mjs';
+
+standIn('erp', process.env.ERP_URL, ({ body }) => ({ booked: body.name }));

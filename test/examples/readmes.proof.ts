@@ -1,0 +1,111 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { type Command, commandsOf } from '../docs/console.ts';
+import { ROOT } from '../docs/pages.ts';
+import { eventually } from '../e2e/service.ts';
+import { copyExample, EXAMPLES } from './example.ts';
+
+const CLI = join(ROOT, 'dist/cli.js');
+const EXECUTED = 'executed by test/examples/readmes.proof.ts';
+
+type Copy = Awaited<ReturnType<typeof copyExample>>;
+
+/** Ids and times differ each time. */
+const shapeOf = (output: string) =>
+  output
+    .replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'ID')
+    .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
+    .replace(/127\.0\.0\.1:\d+/g, 'HOST')
+    .replace(/ +$/gm, '')
+    .trim();
+
+/** Runs a program in the folder of the example; it ends with the test. */
+function run({ folder }: Copy, ...args: string[]) {
+  const child = spawn(process.execPath, args, { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
+  const lines: string[] = [];
+  for (const stream of [child.stdout, child.stderr]) {
+    createInterface({ input: stream }).on('line', (line) => lines.push(line));
+  }
+  onTestFinished(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.kill('SIGTERM');
+    await once(child, 'exit');
+  });
+  return lines;
+}
+
+/** Where the services of the example listen. */
+function servicesUrl({ folder }: Copy): string {
+  const url = /http:\/\/127\.0\.0\.1:\d+/.exec(readFileSync(join(folder, '.env'), 'utf8'))?.[0];
+  if (url === undefined) throw new Error('the example calls nothing');
+  return url;
+}
+
+/** Runs commands of a README one after the other; those that only look are repeated until they show what it shows. */
+async function follow(commands: readonly Command[], example: Copy): Promise<void> {
+  let runId = '';
+  const { host } = new URL(servicesUrl(example));
+  for (const { command, output } of commands) {
+    const here = command
+      .replace('npx sluice', `"${process.execPath}" "${CLI}"`)
+      .replace(/127\.0\.0\.1:\d+/, host)
+      .replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/, () => runId);
+    const execute = async () => {
+      const child = spawn('sh', ['-c', here], { cwd: example.folder, stdio: ['ignore', 'pipe', 'inherit'] });
+      return text(child.stdout);
+    };
+    const isLook = command.startsWith('npx sluice runs');
+    const printed = await eventually(execute, (said) => !isLook || shapeOf(said) === shapeOf(output));
+    expect(shapeOf(printed), command).toBe(shapeOf(output));
+    runId = /"runId":"([^"]+)"/.exec(printed)?.[1] ?? runId;
+  }
+}
+
+/** What the services of an example print once its README was followed. */
+const CALLS: Record<(typeof EXAMPLES)[number], readonly string[]> = {
+  'stripe-fulfilment': ['charge.succeeded', 'charge.refunded'],
+  'github-ci': ['POST /builds', 'POST /deploys'],
+  'slack-command': ['POST /deploys', 'staging-42 is deployed'],
+  'shopify-erp': ['POST /orders'],
+  'fan-out': ['POST /invoices', 'POST /reservations', 'POST /mails'],
+};
+
+describe.each(EXAMPLES)('the example %s', (name) => {
+  const page = `examples/${name}/README.md`;
+
+  it('has a README of one screen, which begins with one command', () => {
+    const lines = readFileSync(join(ROOT, page), 'utf8').split('\n');
+    expect(lines.length).toBeLessThanOrEqual(50);
+    expect(lines.slice(0, 12)).toContain(`npm run example ${name}`);
+  });
+
+  it('does what its README shows', async () => {
+    const example = await copyExample(name);
+    let lines = run(example, join(example.examples, 'start.mjs'), name);
+    const said = (part: string) =>
+      eventually(
+        async () => lines,
+        (all) => all.some((line) => line.includes(part)),
+      );
+    await said('Sluice listens on');
+    await follow(commandsOf(page, EXECUTED), example);
+    if (name === 'shopify-erp') {
+      lines = run(example, '--env-file=.env', 'services.mjs');
+      await said('erp  listens on');
+      await follow(commandsOf(page, `${EXECUTED}, with the ERP started again`), example);
+    }
+    for (const call of CALLS[name]) await said(call);
+  });
+});
+
+it('tells which examples there are, if the name is none of them', async () => {
+  const child = spawn(process.execPath, [join(ROOT, 'examples/start.mjs'), 'nothing'], { stdio: 'pipe' });
+  const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'exit')]);
+  expect(code).toBe(2);
+  for (const name of EXAMPLES) expect(said).toContain(name);
+});
