@@ -98,7 +98,7 @@ function keyOf(spec: SignatureSpec, which: string): { readonly signs: string; re
     base64: bytes.toString('base64'),
     whsec: `whsec_${bytes.toString('base64')}`,
     hex: bytes.toString('hex'),
-    utf8: `${which} key of ${spec.name}: ${bytes.toString('hex').slice(0, 16)}`,
+    utf8: `${spec.isUserAndPassword ? 'hooks:' : ''}${which} key of ${spec.name}: ${bytes.toString('hex').slice(0, 16)}`,
   }[spec.keyEncoding ?? 'utf8'];
   return { signs: text, verifies: text };
 }

@@ -44,6 +44,7 @@ function keyOf(spec: SignatureSpec, is: 'publicKey' | 'privateKey'): string {
   const { name, algorithm, keyEncoding, certificate } = spec;
   if (algorithm === 'ed25519' || algorithm === 'ecdsaP256' || algorithm === 'rsaSha256' || certificate !== undefined)
     return fixtureKey(spec, 7, is);
+  if (spec.isUserAndPassword === true) return `hooks:the-strong-key-of-${name}`;
   const bytes = Buffer.from('a key of thirty-two bytes in all');
   if (keyEncoding === 'hex') return bytes.toString('hex');
   if (keyEncoding === 'base64') return bytes.toString('base64');

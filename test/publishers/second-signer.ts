@@ -86,6 +86,7 @@ function keyBytes(row: PublisherRow, { key = 7 }: Changes): Buffer {
   const text = keyOf(builtIn(row.name), key, 'privateKey');
   if (row.keyEncoding === 'hex') return Buffer.from(text, 'hex');
   if (row.keyEncoding === 'base64') return Buffer.from(text, 'base64');
+  if (row.others?.isUserAndPassword === true) return Buffer.from(Buffer.from(text).toString('base64'));
   return row.keyEncoding === 'whsec' ? Buffer.from(text.replace('whsec_', ''), 'base64') : Buffer.from(text);
 }
 

@@ -144,6 +144,7 @@ export function keyOf(spec: SignatureSpec, byte: number, is: 'publicKey' | 'priv
   }
   if (spec.certificate !== undefined) return nameFor(spec, byte);
   if (spec.algorithm === 'ecdsaP256' || spec.algorithm === 'rsaSha256') return pairOf(spec.algorithm, byte)[is];
+  if (spec.isUserAndPassword === true) return `hooks:key ${byte} of ${spec.name}`;
   switch (spec.keyEncoding) {
     case 'base64':
       return Buffer.alloc(32, byte).toString('base64');

@@ -3,6 +3,7 @@ import { ROWS_A_TO_B } from './a-b.ts';
 import { ROWS_A_TO_C } from './a-c.ts';
 import { AMAZON_SNS } from './amazon-sns.ts';
 import { ROWS_C } from './c.ts';
+import { ROWS_C_TO_S } from './c-s.ts';
 import { ROWS_D_TO_G } from './d-g.ts';
 import { ROWS_D_TO_L } from './d-l.ts';
 import { ROWS_H_TO_L } from './h-l.ts';
@@ -19,6 +20,7 @@ export const PUBLISHERS: readonly PublisherRow[] = [
   ...ROWS_A_TO_B,
   ...ROWS_A_TO_C,
   ...ROWS_C,
+  ...ROWS_C_TO_S,
   ...ROWS_D_TO_G,
   ...ROWS_H_TO_L,
   AMAZON_SNS,

@@ -63,7 +63,10 @@ export interface PublisherRow {
   readonly requestForm?: RowForm;
   /** What few publishers have. */
   readonly others?: Partial<
-    Pick<SignatureSpec, 'alternatives' | 'isPrefixOptional' | 'ed25519' | 'algorithmField' | 'certificate'>
+    Pick<
+      SignatureSpec,
+      'alternatives' | 'isPrefixOptional' | 'ed25519' | 'algorithmField' | 'certificate' | 'isUserAndPassword'
+    >
   >;
 
   /** A real event, in JSON, and what goes with the headers of the signature. */

@@ -1,0 +1,75 @@
+import type { PublisherRow } from './row.ts';
+
+export const ROWS_C_TO_S: readonly PublisherRow[] = [
+  {
+    name: 'Chargebee',
+    // Nothing is signed: user and password are all that there is.
+    header: 'Authorization',
+    form: 'Basic {signature}',
+    signs: '',
+    algorithm: 'token',
+    keyIsChosen: true,
+    others: { isUserAndPassword: true },
+    eventType: '{field:event_type}',
+    eventId: '{field:id}',
+    sample:
+      '{"id":"ev_16BHbhF4s42tO2lK","occurred_at":1793610843,"source":"admin_console","object":"event","api_version":"v2","event_type":"subscription_created","content":{"subscription":{"id":"8avVGOkx8U1MX","status":"active"}}}',
+    clickPath: [
+      'Open **Settings**, **Configure Chargebee**, **Webhooks** and press **Add Webhook**.',
+      'Enter `{URL}` and turn on **Protect webhook URL with basic authentication**.',
+      'Enter a username and a password, and save.',
+    ],
+    keyIs: 'the username and the password with a colon between them, as `user:password`',
+    note: 'Nothing is signed: where an event matters, read it again from the API by its id.',
+    source:
+      'https://www.chargebee.com/docs/billing/2.0/site-configuration/webhook_settings and chargebee 3.33.0 (npm), read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'Mixpanel',
+    // Cohort sync. A large cohort comes in several requests with one session.
+    header: 'Authorization',
+    form: 'Basic {signature}',
+    signs: '',
+    algorithm: 'token',
+    keyIsChosen: true,
+    others: { isUserAndPassword: true },
+    eventType: '{field:action}',
+    eventId: { none: 'parameters.mixpanel_session_id is that of a sync, which takes several requests' },
+    sample:
+      '{"action":"add_members","parameters":{"mixpanel_project_id":"12345","mixpanel_cohort_name":"Active users","mixpanel_cohort_id":"678","mixpanel_session_id":"9f2b3d","members":[{"email":"ada@example.com","mixpanel_distinct_id":"u-1"}],"page_info":{"total_pages":1,"page_count":1}}}',
+    clickPath: [
+      'Open **Data Management**, **Integrations**, **Custom Webhook** and press **Add connection**.',
+      'Enter a name, `{URL}`, a user and a password; without them nothing protects the URL.',
+      'Open a cohort, choose **Export to** and the connection.',
+    ],
+    keyIs: 'the user and the password with a colon between them, as `user:password`',
+    source: 'https://docs.mixpanel.com/docs/cohort-sync/webhooks, read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'SparkPost',
+    // The batch id is the same in each attempt, and not signed.
+    header: 'Authorization',
+    form: 'Basic {signature}',
+    signs: '',
+    algorithm: 'token',
+    keyIsChosen: true,
+    others: { isUserAndPassword: true },
+    id: 'X-MessageSystems-Batch-ID',
+    eventType: { none: 'a delivery is a list of events, each with its own' },
+    eventId: '{header:X-MessageSystems-Batch-ID}',
+    sample:
+      '[{"msys":{"message_event":{"type":"delivery","event_id":"92356927693813856","message_id":"000443ee14578172be22","rcpt_to":"ada@example.com","timestamp":"1793610843"}}}]',
+    clickPath: [
+      'Open **Configuration**, **Webhooks** and press **Create Webhook**.',
+      'Enter a name and `{URL}` as **Target**, choose **Basic Auth** and enter a username and a password.',
+      'Start Sluice, choose the events and save: SparkPost sends a test at once.',
+    ],
+    keyIs: 'the username and the password with a colon between them, as `user:password`',
+    retries: { when: 'if the answer is not 200 within 10 seconds', howOften: 'for 8 hours' },
+    note: 'The test that comes when the webhook is saved, `[{"msys":{}}]`, starts a run; `"webhookWhen": "body[0].msys != {}"` filters it.',
+    source: 'https://developers.sparkpost.com/api/webhooks/, read 2026-11',
+    certainty: 'documented',
+  },
+];
