@@ -92,6 +92,7 @@ export function restore(record: DeliveryRecord, trigger: PreparedTrigger): Resto
   const read = isOpen ? Object.keys(record.headers) : [...names];
   const missing = read.filter((name) => isNotKept(record.headers[name]));
   if (trigger.mayReadQuery && isMasked(url)) missing.push('the query');
+  if (trigger.keepBody !== undefined) missing.push('the body');
   const nonceHeader = trigger.trigger.inputs.webhookNonceHeader?.trim().toLowerCase();
   if (nonceHeader !== undefined && missing.includes(nonceHeader)) {
     // The mask in place of the value would be one nonce for all deliveries, known for none or for every one of them.

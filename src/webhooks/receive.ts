@@ -8,6 +8,7 @@ import { type AcceptanceServices, acceptDelivery, acceptShared, admissionTo } fr
 import { deliveriesAllowed, JSON_TYPE, methodNotAllowed, refused, type WebhookAnswer } from './answers.ts';
 import { type FlowAnswers, RESPOND_SECONDS } from './flow-answers.ts';
 import { handshakeAnswers, isHandshake } from './handshakes.ts';
+import { keptOf } from './kept-body.ts';
 import { CLEAN, dryRunGates, runGates, withViolation } from './pipeline.ts';
 import {
   keepDelivery,
@@ -51,10 +52,11 @@ interface Receiver {
 export function receiver(services: ReceiverServices): Receiver {
   const concluding = { ...services, answerHandshake: handshakeAnswers(services) };
   /** What no gate is asked about. */
-  const unjudged = (delivery: Delivery, idOrSlug: string, span: Span): Reception => ({
-    ...{ delivery, span, judgement: CLEAN, startedAt: services.clock.monotonic() },
-    ...addressed(services.triggers().findAll(idOrSlug)),
-  });
+  const unjudged = (delivery: Delivery, idOrSlug: string, span: Span): Reception => {
+    const found = addressed(services.triggers().findAll(idOrSlug));
+    const kept = keptOf(delivery, found.trigger?.keepBody);
+    return { delivery: kept, span, judgement: CLEAN, startedAt: services.clock.monotonic(), ...found };
+  };
   return {
     async delivery(delivery, idOrSlug, span) {
       const startedAt = services.clock.monotonic();
@@ -64,7 +66,8 @@ export function receiver(services: ReceiverServices): Receiver {
         const triggers = services.triggers();
         const found = triggers.findAll(idOrSlug);
         const { trigger, sharing } = addressed(found);
-        const arrived: Reception = { delivery, trigger, sharing, span, judgement: CLEAN, startedAt };
+        const kept = keptOf(delivery, trigger?.keepBody);
+        const arrived: Reception = { delivery: kept, trigger, sharing, span, judgement: CLEAN, startedAt };
         if (trigger === undefined) return refuseUnfound(arrived, triggers.findUnserved(idOrSlug), services);
         // Before any gate: what is not a delivery must not use up what deliveries may.
         if (delivery.method !== 'POST' && !isHandshake(delivery, trigger)) {
@@ -90,7 +93,8 @@ export function receiver(services: ReceiverServices): Receiver {
         }
       }
       const detail = 'the flow kept changing while a run was about to start';
-      const arrived = { delivery, trigger: judged?.trigger, span, judgement: { ...CLEAN, detail }, startedAt };
+      const kept = judged?.delivery ?? delivery;
+      const arrived = { delivery: kept, trigger: judged?.trigger, span, judgement: { ...CLEAN, detail }, startedAt };
       return refuse(arrived, 'store_unavailable', services);
     },
     tooLarge(...arrived) {

@@ -11,6 +11,7 @@ import type { Gate } from './gate.ts';
 import { type GatePreparer, gateNames } from './gates/index.ts';
 import { type NameDelivery, prepareNames } from './gates/replay.ts';
 import { headersRead } from './headers.ts';
+import { type KeepBody, prepareKeptBody } from './kept-body.ts';
 import type { NamedKey, NameKey } from './key-names.ts';
 import { keySlot } from './learned-keys.ts';
 import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
@@ -59,6 +60,8 @@ export interface PreparedTrigger {
   /** Calls a URL that completes a handshake; absent where nothing is called. */
   readonly visit: ((url: string) => Promise<unknown>) | undefined;
   readonly headersRead: ReturnType<typeof headersRead>;
+  /** Absent where all of a body is kept, and flows read it as it came. */
+  readonly keepBody: KeepBody | undefined;
   /** Whether the query of a delivery may be part of what its signature covers. */
   readonly mayReadQuery: boolean;
   /** Deliveries are taken while the flow starts no runs, and start theirs later. */
@@ -359,6 +362,7 @@ function prepare(
     },
     visit: settings.visit,
     headersRead: headersRead(resolved, inputs, flow.loaded.manifest.steps),
+    keepBody: prepareKeptBody(resolved),
     mayReadQuery: mayReadQuery(resolved),
     holdsDeliveries: inputs.webhookHoldDeliveries ?? holdDeliveries,
     acceptedResponse: inputs.webhookResponse ?? scheme?.acceptedResponse,

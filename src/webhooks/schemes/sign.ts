@@ -8,6 +8,7 @@ import { BODY_HASH_PARAMETER, type SignedBytes, signedPayload, withoutFragment }
 import type { BodyField, NamedPart, SignatureSpec, SpecAlgorithm } from './spec.ts';
 import {
   bodyReader,
+  EACH,
   encodeDigest,
   headerOf,
   isObject,
@@ -230,6 +231,7 @@ function withFormField(body: Buffer, { field: { formField }, text }: Insertion):
 function setPath(json: Json | undefined, path: readonly string[], value: Json): Json {
   const [name, ...rest] = path;
   if (name === undefined) return value;
+  if (name === EACH) return (Array.isArray(json) ? json : [{}]).map((item) => setPath(item, rest, value));
   if (Array.isArray(json) && name === '0') return [setPath(json[0], rest, value)];
   const object = isObject(json) ? json : {};
   return { ...object, [name]: setPath(Object.hasOwn(object, name) ? object[name] : undefined, rest, value) };

@@ -16,7 +16,7 @@ export interface SignatureSpec extends Conversation {
    * sends. Empty where the body carries the signature.
    */
   readonly headers: readonly HeaderFamily[];
-  /** Fields of the body that carry signatures, each a candidate. */
+  /** Fields of the body that carry signatures, each a candidate; of one in each item of a list (`*`) every one has to be right. */
   readonly signatureFields?: readonly BodyField[] | undefined;
   readonly algorithm: SpecAlgorithm;
   readonly encoding: SignatureEncoding;

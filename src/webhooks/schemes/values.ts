@@ -75,11 +75,12 @@ export function jsonObject(body: Buffer): JsonObject {
   return isObject(json) ? json : {};
 }
 
-/** Arrays of more than one item have no value: the others would be ones that nothing tells of. */
+/** Arrays of more than one item have no value: the others would be ones that nothing tells of. `*` stands for each item. */
 function valueAt(json: Json | undefined, path: readonly string[]): Json | undefined {
   let value = json;
-  for (const name of path) {
+  for (const [at, name] of path.entries()) {
     if (Array.isArray(value)) {
+      if (name === EACH) return value.map((item) => valueAt(item, path.slice(at + 1)) ?? null);
       if (name !== '0' || value.length !== 1) return undefined;
       value = value[0];
       continue;
@@ -89,6 +90,9 @@ function valueAt(json: Json | undefined, path: readonly string[]): Json | undefi
   }
   return value;
 }
+
+/** In the path of a field: each item of the list. */
+export const EACH = '*';
 
 export function isObject(value: Json | undefined): value is { readonly [key: string]: Json } {
   return typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -10,6 +10,7 @@ import {
   type BodyReader,
   bodyReader,
   decodeSignature,
+  EACH,
   headerOf,
   KEY_PAIRS,
   lengthOf,
@@ -75,7 +76,7 @@ export function prepareVerification(
     return { isVerified: false, reason: 'sha1_not_allowed', detail, timestamp };
   }
   const candidates = signature.texts.map((text) => decodeCandidate(spec, text)).filter((it) => it !== undefined);
-  if (candidates.length === 0) {
+  if (candidates.length === 0 || (isOfEach(spec) && candidates.length < signature.texts.length)) {
     return {
       isVerified: false,
       reason: 'signature_malformed',
@@ -100,19 +101,28 @@ function compare(
   { extraction, candidates, payloads: { payload, previousPayload }, request }: Comparison,
 ): Verification {
   const { spec, timestamp } = extraction;
-  const current = firstMatch(keys.current, candidates, payload);
-  const previous = keys.previous === undefined ? undefined : firstMatch(keys.previous, candidates, previousPayload);
-  const signedBytes = current ?? previous;
-  if (signedBytes === undefined) {
+  const groups = isOfEach(spec) ? candidates.map((candidate) => [candidate]) : [candidates];
+  const matches = groups.map((group) => {
+    const current = firstMatch(keys.current, group, payload);
+    const previous = keys.previous === undefined ? undefined : firstMatch(keys.previous, group, previousPayload);
+    return { signedBytes: current ?? previous, isCurrent: current !== undefined };
+  });
+  const [signedBytes] = matches.map((match) => match.signedBytes);
+  if (signedBytes === undefined || matches.some((match) => match.signedBytes === undefined)) {
     return { isVerified: false, reason: 'signature_mismatch', detail: mismatchOf(spec, request.publicUrl), timestamp };
   }
   return {
     isVerified: true,
-    usedPreviousKey: current === undefined,
+    usedPreviousKey: !matches.every(({ isCurrent }) => isCurrent),
     signedBytesSha256: layoutOf(spec).isBodyAlone ? undefined : sha256(signedBytes),
     verifiedHeaders: extraction.familyHeaders,
     timestamp,
   };
+}
+
+/** Whether each item of a list carries a signature: then one that is right says nothing of the others. */
+export function isOfEach({ signatureFields = [] }: SignatureSpec): boolean {
+  return signatureFields.some(({ path }) => path.includes(EACH));
 }
 
 interface Comparison {
@@ -353,6 +363,7 @@ function signatureIn(
     return { kind: 'missing', detail };
   }
   const place = family === undefined ? 'the signature in the body' : `header ${family.signature}`;
+  if (lines.length > MAX_SEGMENTS) return { kind: 'malformed', detail: `${place} is there too often` };
   const value = withoutLinePrefix(spec, line);
   if (value === undefined) {
     return { kind: 'malformed', detail: `${place} does not start with "${spec.headerValuePrefix}"` };
@@ -376,8 +387,14 @@ function candidateTexts(spec: SignatureSpec, multiValue: MultiValue, segments: r
   return multiValue.acceptsMultiple ? texts : texts.slice(0, 1);
 }
 
+/** None where an item of a list has none. */
 function signatureFields({ signatureFields: fields = [] }: SignatureSpec, readField: BodyReader): string[] {
-  return fields.map((field) => textOf(readField(field))).filter((text) => text !== undefined);
+  return fields.flatMap((field) => {
+    const value = readField(field);
+    if (!field.path.includes(EACH)) return textOf(value) ?? [];
+    const texts = Array.isArray(value) ? value.map(textOf) : [];
+    return texts.includes(undefined) ? [] : [...new Set(texts.filter((text) => text !== undefined))];
+  });
 }
 
 function timestampOf(source: TimestampSource | undefined, places: Places): SignedTimestamp | undefined {

@@ -45,7 +45,8 @@ function signsObject({ signs }: SignatureSpec): boolean {
 
 /** A form has no place for it. */
 function keepsSomethingInJson(spec: SignatureSpec): boolean {
-  const { timestamp } = spec;
+  const { timestamp, signatureFields = [] } = spec;
+  if (signatureFields.some(({ formField }) => formField === undefined)) return true;
   return signsObject(spec) || (timestamp?.in === 'body' && timestamp.field.formField === undefined);
 }
 

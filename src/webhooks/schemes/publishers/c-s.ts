@@ -26,6 +26,42 @@ export const ROWS_C_TO_S: readonly PublisherRow[] = [
     certainty: 'documented',
   },
   {
+    name: 'MicrosoftGraph',
+    title: 'Microsoft Graph',
+    // Change and lifecycle notifications. Nothing is signed: each item of the list brings the text that its subscription was made
+    // with, and one list may hold those of several subscriptions, so every item has to bring it. The content of rich notifications is
+    // encrypted, and their validationTokens are not read.
+    header: '{field:value.*.clientState}',
+    signs: '',
+    algorithm: 'token',
+    keyIsChosen: true,
+    eventType: { none: 'a delivery is a list of notifications, each with its own' },
+    eventId: { none: 'a delivery is a list of notifications, and few of them have an id' },
+    handshakes: [
+      // Sent unsigned when a subscription is made; whoever else sends it gets his own text back, and nothing starts.
+      {
+        name: 'validationToken',
+        method: 'POST',
+        when: ['{query:validationToken}'],
+        answer: { text: '{query:validationToken}' },
+        echoesSentence: true,
+      },
+    ],
+    sample:
+      '{"value":[{"subscriptionId":"76619225-ff6b-4489-96ca-4ef547e78b22","subscriptionExpirationDateTime":"2026-11-05T22:11:09.952Z","clientState":"-","changeType":"created","resource":"Users/622eaaff-0683-4862-9de4-f2ec83c2bd98/Messages/AAMkAGI2TAAA=","tenantId":"84bd8158-6d4d-4958-8b9f-9d6445542f95","resourceData":{"@odata.type":"#Microsoft.Graph.Message","id":"AAMkAGI2TAAA="}}]}',
+    clickPath: [
+      'There is no screen: start Sluice with the trigger, then make the subscription with `POST https://graph.microsoft.com/v1.0/subscriptions`.',
+      'Give `{URL}` as `notificationUrl`, and as `lifecycleNotificationUrl` too, and the key as `clientState`.',
+      'Renew it with `PATCH /subscriptions/{id}` before its `expirationDateTime`.',
+    ],
+    keyIs:
+      'the `clientState` of the subscription, a long random text of your own; make every subscription of this URL with it',
+    retries: { when: 'if the answer is no 2xx within 10 seconds', howOften: 'for up to 4 hours' },
+    note: 'A delivery passes only if every item of `value` has the right `clientState`; it is not kept, so that a flow reads `[redacted]` there.',
+    source: 'https://learn.microsoft.com/en-us/graph/change-notifications-delivery-webhooks, read 2026-11',
+    certainty: 'documented',
+  },
+  {
     name: 'Mixpanel',
     // Cohort sync. A large cohort comes in several requests with one session.
     header: 'Authorization',

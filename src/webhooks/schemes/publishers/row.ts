@@ -15,6 +15,7 @@ import type {
   SpecAlgorithm,
   TimestampSource,
 } from '../spec.ts';
+import { EACH } from '../values.ts';
 
 /**
  * One publisher as data: what verifies its deliveries, and what its page says. What is left out is what most publishers do: the
@@ -194,7 +195,8 @@ function fieldOf(text: string): BodyField {
   const [token, ...others] = tokensOf(text);
   const [, path] = typeof token === 'object' ? (/^field:(.+)$/.exec(token.name) ?? []) : [];
   if (path === undefined || others.length > 0) throw new TypeError(`"${text}" names no member of the body`);
-  return fieldAt(path);
+  // No form has lists.
+  return path.includes(EACH) ? { path: path.split('.') } : fieldAt(path);
 }
 
 function publisherValue(value: PublisherRow['eventId']): PublisherValue {

@@ -1,0 +1,79 @@
+import type { Delivery } from '../model/delivery.ts';
+import { REDACTED } from './headers.ts';
+import type { ResolvedScheme } from './schemes/resolve.ts';
+
+/** What of a body is kept and read by flows, where the body holds what only the gates may see. */
+export type KeepBody = (body: Buffer) => Buffer;
+
+/** Undefined where all of a body is kept. */
+export function prepareKeptBody(scheme: ResolvedScheme | undefined): KeepBody | undefined {
+  if (scheme?.kind !== 'spec') return undefined;
+  const tokens = [scheme.spec, scheme.previousSpec ?? scheme.spec].filter(({ algorithm }) => algorithm === 'token');
+  const names = new Set(
+    tokens.flatMap(({ signatureFields = [] }) => signatureFields.flatMap(({ path }) => path.at(-1) ?? [])),
+  );
+  return names.size === 0 ? undefined : (body) => withoutMembers(body, names);
+}
+
+/** The delivery as everyone but its gates may see it. */
+export function keptOf(delivery: Delivery, keepBody: KeepBody | undefined): Delivery {
+  return keepBody === undefined ? delivery : { ...delivery, body: keepBody(delivery.body) };
+}
+
+/**
+ * The JSON without the values of such members, wherever they are, and every other byte as it came. What is no JSON is read as far
+ * as it looks like it, because it is kept too.
+ */
+function withoutMembers(body: Buffer, names: ReadonlySet<string>): Buffer {
+  const text = body.toString('latin1');
+  let kept = '';
+  let from = 0;
+  for (let at = text.indexOf('"'); at !== -1; ) {
+    const end = endOfString(text, at);
+    const value = valueBehind(text, end);
+    if (value !== undefined && names.has(unescaped(text.slice(at, end)))) {
+      const valueEnd = text[value] === '"' ? endOfString(text, value) : endOfWord(text, value);
+      kept += `${text.slice(from, value)}"${REDACTED}"`;
+      from = valueEnd;
+      at = text.indexOf('"', valueEnd);
+    } else at = text.indexOf('"', end);
+  }
+  return from === 0 ? body : Buffer.from(kept + text.slice(from), 'latin1');
+}
+
+/** Behind the quotation mark that ends it. */
+function endOfString(text: string, start: number): number {
+  for (let at = start + 1; at < text.length; at += 1) {
+    if (text[at] === '\\') at += 1;
+    else if (text[at] === '"') return at + 1;
+  }
+  return text.length;
+}
+
+function endOfWord(text: string, start: number): number {
+  let at = start;
+  while (at < text.length && /[\w.+-]/.test(text[at] ?? '')) at += 1;
+  return at;
+}
+
+/** Where the value of a member is whose name ends here; undefined where that is no text and no number. */
+function valueBehind(text: string, end: number): number | undefined {
+  const colon = skipSpace(text, end);
+  if (text[colon] !== ':') return undefined;
+  const value = skipSpace(text, colon + 1);
+  return /["\d-]/.test(text[value] ?? '') ? value : undefined;
+}
+
+function skipSpace(text: string, start: number): number {
+  let at = start;
+  while (/\s/.test(text[at] ?? '')) at += 1;
+  return at;
+}
+
+function unescaped(quoted: string): string {
+  try {
+    return String(JSON.parse(quoted));
+  } catch {
+    return quoted;
+  }
+}
