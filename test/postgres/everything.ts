@@ -281,7 +281,7 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
     searched: await store.listRuns({ ...page, search: 'ORDERS', flowId }),
     interventions: await store.listInterventions(page),
     isSessionEnded: await store.isSessionEnded({ id: id(51), credential: 'user', begunAt: T0 }),
-    stats: await store.deliveryStats(T0 - 30_000),
+    stats: await store.deliveryStats({ since: T0 - 30_000 }),
     summary: await store.summariseDeliveries({ since: T0 }),
     counted: sorted(await store.countDeliveries({ since: T0 - minute, recentSince: T0 })),
     timeseries: [await store.deliveryTimeseries(range), await store.runTimeseries(range)],

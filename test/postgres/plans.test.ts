@@ -255,7 +255,7 @@ const questions: Question[] = [
   ['checkInterventions', { limit: 50 }],
   ['countRuns'],
   ['countEndedRuns', T0],
-  ['deliveryStats', T0 + 61_001],
+  ['deliveryStats', { since: T0 + 61_001 }],
   ['countDeliveries', { since: T0, recentSince: T0 }],
   ['countUnevaluated', T0],
   ['listDeliveries', { skip: 0, take: 50, outcome: 'filtered' }],

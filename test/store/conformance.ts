@@ -16,6 +16,7 @@ import { events } from './conformance/events.ts';
 import { failures } from './conformance/failures.ts';
 import { figures } from './conformance/figures.ts';
 import { filters } from './conformance/filters.ts';
+import { flowLimits } from './conformance/flow-limits.ts';
 import { flows } from './conformance/flows.ts';
 import { holds } from './conformance/holds.ts';
 import { hostileStrings } from './conformance/hostile-strings.ts';
@@ -107,6 +108,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     orders,
     schedules,
     figures,
+    flowLimits,
     causes,
     outline,
     largeRuns,

@@ -105,7 +105,7 @@ describe('the delivery log in memory', () => {
     await store.recordDelivery(refused(4));
     await store.accept(acceptanceOf(5));
     expect(await deliveryIds(store)).toEqual([5, 4, 3].map(id));
-    expect(await store.deliveryStats(T0)).toMatchObject({ accepted: 4, rejected: 1, total: 5 });
+    expect(await store.deliveryStats({ since: T0 })).toMatchObject({ accepted: 4, rejected: 1, total: 5 });
     expect((await store.listDeliveries({ skip: 0, take: 9, includeTotal: true })).total).toBe(3);
   });
 

@@ -153,7 +153,7 @@ const questions: [OperationName, ...unknown[]][] = [
   ['listLoops', id(10)],
   ['countChildren', id(10)],
   ['findIterations', { runId: id(10), loopKey: 'each', status: 'Failed', limit: 50 }],
-  ['deliveryStats', T0 + 1],
+  ['deliveryStats', { since: T0 + 1 }],
   ['summariseDeliveries', { since: T0 }],
   ['summariseDeliveries', { since: T0, flowId }],
   ['countDeliveries', { since: T0, recentSince: T0 }],

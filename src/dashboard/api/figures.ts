@@ -181,7 +181,9 @@ const deliveryStatsRoute: ApiRoutes = (app, { store, clock }) => {
       answer: deliveryStatsSchema,
     }),
     async ({ query }) => {
-      const { counts, ...stats } = await store.deliveryStats(clock.now() - query.hours * HOUR_MS);
+      const { counts, ...stats } = await store.deliveryStats({
+        since: clock.now() - query.hours * HOUR_MS,
+      });
       const inOrder = REASON_CODES.filter((reason) => counts[reason] !== undefined);
       return {
         ...stats,

@@ -185,8 +185,8 @@ interface DeliveryLogStore {
    * for a person who asks, not for each delivery.
    */
   findAcceptedNonce(search: NonceSearch): Promise<string | undefined>;
-  /** Counts over `receivedAt >= since`. */
-  deliveryStats(since: number): Promise<DeliveryStats>;
+  /** Counts over `receivedAt >= since`, of these flows alone where they are given. */
+  deliveryStats(query: { since: number; flowIds?: readonly string[] | undefined }): Promise<DeliveryStats>;
   /**
    * Deliveries received since then, from the beginning of that hour, by trigger and violations. Redeliveries do not
    * count; deliveries whose records are deleted do.
@@ -201,8 +201,11 @@ interface DeliveryLogStore {
    * because the filter is finer, those are counted that a list with the filter has.
    */
   deliveryTimeseries(query: DeliveryFilter & BucketRange): Promise<DeliveryBucket[]>;
-  /** What became of the deliveries that were accepted in that time, counted from their records. Handshakes are none. */
-  countBooks(span: TimeSpan): Promise<Books>;
+  /**
+   * What became of the deliveries that were accepted in that time, of these flows alone where they are given, counted from
+   * their records. Handshakes are none.
+   */
+  countBooks(query: TimeSpan & { readonly flowIds?: readonly string[] | undefined }): Promise<Books>;
   /** Deletes at most `limit` older records; yields how many. Their counts stay in the stats. Held deliveries stay. */
   purgeDeliveries(purge: { before: number; limit: number }): Promise<number>;
   /** Returns at most so many free pages to the file system if many are free; yields how many. */
@@ -229,6 +232,8 @@ export interface DeliveryQuery extends DeliveryFilter, PageQuery {}
 /** What deliveries are picked by. */
 export interface DeliveryFilter extends TimeSpan {
   readonly flowId?: string | undefined;
+  /** Only deliveries to these flows. */
+  readonly flowIds?: readonly string[] | undefined;
   readonly reason?: Reason | undefined;
   readonly rejectedOnly?: boolean | undefined;
   readonly acceptedOnly?: boolean | undefined;

@@ -98,6 +98,8 @@ export interface Page<T> {
 /** What runs are picked by. `since` and `until` are about the start. */
 export interface RunFilter extends TimeSpan {
   readonly flowId?: string | undefined;
+  /** Only runs of these flows. */
+  readonly flowIds?: readonly string[] | undefined;
   /** Leaves out the runs of this flow. */
   readonly withoutFlow?: string | undefined;
   readonly status?: RunStatus | undefined;

@@ -19,6 +19,7 @@ function* countBooks(port: Port, span: Given<'countBooks'>): Decision<Books> {
   const conditions = [
     yield* idsWithin(port, span),
     filter.within('received_at', span),
+    filter.among('flow_id', span.flowIds),
     sql`status_code BETWEEN 200 AND 299`,
     sql`run_id IS NOT NULL OR strpos(coalesce(detail, ''), ${DETAILS.handshake}) <> 1`,
   ];

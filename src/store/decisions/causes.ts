@@ -48,12 +48,13 @@ function hasMessage(text: string): Query {
 /** Selects places of the runs with the newest steps that failed so, where the runs match the filter. */
 export function runsFailedBy(
   cause: CauseFilter,
-  { flowId, withoutFlow, status, since, until }: RunFilter,
+  { flowId, flowIds, withoutFlow, status, since, until }: RunFilter,
   place: FixedText,
 ): Query {
   const conditions = [
     ...indexed(cause),
     ...(flowId === undefined ? [] : [sql`s.flow_id = ${flowId}`]),
+    ...(flowIds === undefined ? [] : [sql`s.flow_id = ANY (${flowIds})`]),
     ...(withoutFlow === undefined ? [] : [sql`s.flow_id <> ${withoutFlow}`]),
     ...(status === undefined ? [] : [sql`r.status = ${status}`]),
     ...(since === undefined ? [] : [sql`r.started_at >= ${since}`]),

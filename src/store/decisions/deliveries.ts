@@ -126,12 +126,13 @@ const listingWith = (runKeys: readonly KeyIndex[]) => ({
   toItem: toDelivery,
 });
 
-function isHeld({ heldOnly, flowId }: DeliveryFilter): Query | undefined {
+function isHeld({ heldOnly, flowId, flowIds }: DeliveryFilter): Query | undefined {
   if (heldOnly !== true) return undefined;
   const newest = fixed(String(SEARCHED_ROWS));
+  const ofFlows = flowIds === undefined ? sql`` : sql` AND flow_id = ANY (${flowIds})`;
   return flowId === undefined
     ? sql`id IN (
-        SELECT delivery_id FROM sluice.held_deliveries WHERE delivery_id IS NOT NULL ORDER BY delivery_id DESC LIMIT ${newest})`
+        SELECT delivery_id FROM sluice.held_deliveries WHERE delivery_id IS NOT NULL${ofFlows} ORDER BY delivery_id DESC LIMIT ${newest})`
     : sql`id IN (
         SELECT delivery_id FROM sluice.held_deliveries WHERE delivery_id IS NOT NULL AND flow_id = ${flowId}
         ORDER BY seq DESC LIMIT ${newest})`;
@@ -173,17 +174,26 @@ function* listDeliveries(
 }
 
 /** Whether records of other flows are of this one too: then its own index does not find all. */
-function* isShared(port: Port, { flowId }: DeliveryFilter): Decision<boolean> {
-  if (flowId === undefined) return false;
+function* isShared(port: Port, { flowId, flowIds }: DeliveryFilter): Decision<boolean> {
+  const of = flowId === undefined ? flowIds : [flowId];
+  if (of === undefined) return false;
   const shared = yield* port.get(
-    sql`SELECT 1 AS one FROM sluice.delivery_shares WHERE flow_id = ${flowId} AND place > 0 LIMIT 1`,
+    sql`SELECT 1 AS one FROM sluice.delivery_shares WHERE flow_id = ANY (${of}) AND place > 0 LIMIT 1`,
   );
   return shared !== undefined;
 }
 
-function ofFlow({ flowId = '' }: DeliveryFilter): Query {
-  return sql`flow_id = ${flowId} OR id IN (
-    SELECT delivery_id FROM sluice.delivery_shares WHERE flow_id = ${flowId} AND place > 0)`;
+/** Records of deliveries to the flow that is asked for, and to one of those that may be seen. */
+function ofFlows({ flowId, flowIds }: DeliveryFilter, isShared: boolean): Query[] {
+  const given = [flowId === undefined ? undefined : sql`= ${flowId}`, flowIds && sql`= ANY (${flowIds})`];
+  return given
+    .filter((isOne) => isOne !== undefined)
+    .map((isOne) =>
+      isShared
+        ? sql`flow_id ${isOne} OR id IN (
+    SELECT delivery_id FROM sluice.delivery_shares WHERE flow_id ${isOne} AND place > 0)`
+        : sql`flow_id ${isOne}`,
+    );
 }
 
 /** What picks the deliveries that match a filter. */
@@ -193,7 +203,7 @@ function* requestOf(port: Port, query: DeliveryFilter): Decision<RowsRequest> {
     searchKeys: query.searchKeys,
     filters: [
       yield* idsWithin(port, query),
-      (yield* isShared(port, query)) ? ofFlow(query) : filter.equals('flow_id', query.flowId),
+      ...ofFlows(query, yield* isShared(port, query)),
       filter.equals('reason', query.reason),
       // In the words of its index.
       filter.holds('rejected /*sqlite: = 1 */', query.rejectedOnly),
@@ -219,12 +229,13 @@ export function countsDeliveries({ refusedOnly, heldOnly, outcome, search = '', 
 
 /** How many records a list has, from counters; undefined if the counters do not distinguish its filters. */
 function* countKept(port: Port, query: DeliveryQuery): Decision<number | undefined> {
-  const { flowId = null, reason = null, rejectedOnly = false, acceptedOnly = false, since, until } = query;
+  const { flowId = null, flowIds, reason = null, rejectedOnly = false, acceptedOnly = false, since, until } = query;
   if (!countsDeliveries(query) || since !== undefined || until !== undefined) return undefined;
+  const ofFlows = flowIds === undefined ? sql`` : sql` AND flow_id = ANY (${flowIds})`;
   const row = yield* port.get<{ total: number }>(sql`
     SELECT coalesce(sum(count), 0) AS total FROM sluice.delivery_totals
     WHERE flow_id = coalesce(${flowId}, flow_id) AND reason = coalesce(${reason}, reason)
-      AND (rejected OR NOT ${rejectedOnly}) AND (NOT rejected OR NOT ${acceptedOnly})`);
+      AND (rejected OR NOT ${rejectedOnly}) AND (NOT rejected OR NOT ${acceptedOnly})${ofFlows}`);
   return row?.total;
 }
 

@@ -4,8 +4,8 @@ import type { RunStatus } from '../../model/manifest.ts';
 import { roundDuration } from '../durations.ts';
 import type { RunBucket } from '../store.ts';
 import type { Decision } from './decision.ts';
-import { countsDeliveries, matchingDeliveries } from './deliveries.ts';
-import { filter, type KeyIndex } from './lists.ts';
+import { countsDeliveries, idsWithin, matchingDeliveries } from './deliveries.ts';
+import { filter, type KeyIndex, where } from './lists.ts';
 import { fixed, joined, type Port, type Query, sql } from './port.ts';
 import { isPlain, matchingRuns, PLACE_OF_RUN } from './runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
@@ -38,10 +38,10 @@ export const figureVerbs = (runKeys: readonly KeyIndex[]): FigureReads => ({
   deliveryStats: {
     access: 'log',
     /** Reads whole hours and minutes from counts, and the rest of the first minute from records. */
-    *decide(port, since) {
+    *decide(port, { since, flowIds }) {
       const minute = Math.ceil(since / MINUTE_MS);
       const hour = Math.ceil(minute / 60);
-      const rows = yield* port.all<{ reason: Reason | ''; rejected: boolean; count: number }>(sql`
+      const ofAll = sql`
         SELECT reason, rejected::boolean AS rejected, sum(count) AS count FROM (
           SELECT coalesce(reason, '') AS reason, rejected, 1 AS count FROM sluice.deliveries
           WHERE id BETWEEN
@@ -52,7 +52,8 @@ export const figureVerbs = (runKeys: readonly KeyIndex[]): FigureReads => ({
           SELECT reason, rejected, count FROM sluice.delivery_counts WHERE minute >= ${minute} AND minute < ${hour * 60}
           UNION ALL
           SELECT reason, rejected, count FROM sluice.delivery_hours WHERE hour >= ${hour}
-        ) AS counted GROUP BY reason, rejected`);
+        ) AS counted GROUP BY reason, rejected`;
+      const rows = yield* port.all<StatsRow>(flowIds === undefined ? ofAll : yield* statsOf(port, { since, flowIds }));
       const counts: Partial<Record<Reason, number>> = {};
       const sums = { accepted: 0, rejected: 0 };
       for (const { reason, rejected, count } of rows) {
@@ -104,14 +105,37 @@ export const figureVerbs = (runKeys: readonly KeyIndex[]): FigureReads => ({
   },
 });
 
+interface StatsRow {
+  readonly reason: Reason | '';
+  readonly rejected: boolean;
+  readonly count: number;
+}
+
+/** The same of some flows, which only the hours tell apart: the rest of the first hour is read from records. */
+function* statsOf(
+  port: Port,
+  { since, flowIds }: { readonly since: number; readonly flowIds: readonly string[] },
+): Decision<Query> {
+  const hour = Math.ceil(since / HOUR_MS);
+  const rest = { since, until: hour * HOUR_MS };
+  const records = [yield* idsWithin(port, rest), filter.within('received_at', rest), filter.among('flow_id', flowIds)];
+  return sql`
+    SELECT reason, rejected::boolean AS rejected, sum(count) AS count FROM (
+      SELECT coalesce(reason, '') AS reason, rejected, 1 AS count FROM sluice.deliveries ${where(records)}
+      UNION ALL
+      SELECT reason, rejected, count FROM sluice.delivery_hours WHERE hour >= ${hour} AND flow_id = ANY (${flowIds})
+    ) AS counted GROUP BY reason, rejected`;
+}
+
 function* deliveryTimeseries(
   port: Port,
   query: Given<'deliveryTimeseries'>,
   runKeys: readonly KeyIndex[],
 ): Decision<Answer<'deliveryTimeseries'>> {
-  const { since, until, bucketMs, flowId, reason, rejectedOnly, acceptedOnly } = query;
+  const { since, until, bucketMs, flowId, flowIds, reason, rejectedOnly, acceptedOnly } = query;
   const filters = [
     filter.equals('flow_id', flowId),
+    filter.among('flow_id', flowIds),
     filter.equals('reason', reason),
     filter.holds('rejected', rejectedOnly),
     filter.holds('NOT rejected', acceptedOnly),
@@ -124,7 +148,7 @@ function* deliveryTimeseries(
       WHERE ${all(hours, ...filters)} GROUP BY 1 ORDER BY 1`);
   }
   // Of one flow no minutes are counted.
-  if (isCounted && flowId === undefined) {
+  if (isCounted && flowId === undefined && flowIds === undefined) {
     const minutes = between('minute', since / MINUTE_MS, until / MINUTE_MS);
     return yield* port.all(sql`
       SELECT ${bucketOfUnits('minute', bucketMs, MINUTE_MS)} AS at, ${accepted} FROM sluice.delivery_counts
@@ -171,10 +195,11 @@ function* ofRuns(port: Port, query: Given<'runTimeseries'>, runKeys: readonly Ke
 }
 
 function* ofHours(port: Port, query: Given<'runTimeseries'>): Decision<Figures> {
-  const { since, until, bucketMs, flowId, withoutFlow, status } = query;
+  const { since, until, bucketMs, flowId, flowIds, withoutFlow, status } = query;
   const ofFlow = all(
     sql`flow_id <> ${withoutFlow ?? ''}`,
     filter.equals('flow_id', flowId),
+    filter.among('flow_id', flowIds),
     filter.equals('status', status),
   );
   const hours = between('hour', hourOf(since), hourOf(until));
@@ -190,9 +215,14 @@ function* ofHours(port: Port, query: Given<'runTimeseries'>): Decision<Figures> 
   const statuses = [...ended, ...running];
   // Durations are not counted by status.
   if (status !== undefined) return { statuses, durations: [] };
+  // The row of no flow counts those of all.
+  const ofDurations =
+    flowIds === undefined
+      ? sql`flow_id = ${flowId ?? ''}`
+      : all(filter.among('flow_id', flowIds), filter.equals('flow_id', flowId));
   const durations = yield* port.all<DurationRow>(sql`
     SELECT ${hour} AS at, duration_ms AS "durationMs", sum(count) AS count FROM sluice.run_durations
-    WHERE flow_id = ${flowId ?? ''} AND ${hours} GROUP BY 1, 2 HAVING sum(count) > 0`);
+    WHERE ${ofDurations} AND ${hours} GROUP BY 1, 2 HAVING sum(count) > 0`);
   return { statuses, durations };
 }
 

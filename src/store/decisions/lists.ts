@@ -9,6 +9,8 @@ import { type FixedText, fixed, joined, type Port, type Query, sql } from './por
 export const filter = {
   equals: (column: string, value: string | null | undefined): Query | undefined =>
     value === undefined ? undefined : sql`${fixed(column)} = ${value}`,
+  among: (column: string, values: readonly string[] | undefined): Query | undefined =>
+    values === undefined ? undefined : sql`${fixed(column)} = ANY (${values})`,
   within: (column: string, { since, until }: TimeSpan): Query | undefined => {
     if (since === undefined && until === undefined) return undefined;
     const [from, to] = [since ?? Number.MIN_SAFE_INTEGER, until ?? Number.MAX_SAFE_INTEGER];

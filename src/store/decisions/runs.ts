@@ -123,7 +123,7 @@ function* requestOf(
   query: RunFilter,
   { ofFlow, ofTime }: { readonly ofFlow: string; readonly ofTime: string },
 ): Decision<RowsRequest> {
-  const { flowId, withoutFlow, status, search, searchKeys, waiting, cause } = query;
+  const { flowId, flowIds, withoutFlow, status, search, searchKeys, waiting, cause } = query;
   const { searchedFlows = [], searchedTriggers = [] } = query;
   return {
     search,
@@ -142,6 +142,7 @@ function* requestOf(
     isLookedUp: waiting !== undefined || cause !== undefined,
     filters: [
       filter.equals(`${ofFlow}flow_id`, flowId),
+      filter.among('/*sqlite: + */flow_id', flowIds),
       // By places in SQLite, so that an index without the flow still covers a page.
       withoutFlow === undefined
         ? undefined
@@ -192,11 +193,12 @@ function* isWaiting(
   return sql`status = 'Running' AND id /*sqlite instead: seq IN (SELECT seq FROM runs WHERE id */ IN (${runIds}) /*sqlite: ) */`;
 }
 
-function* countKept(port: Port, { flowId, withoutFlow, status }: RunFilter): Decision<number> {
+function* countKept(port: Port, { flowId, flowIds, withoutFlow, status }: RunFilter): Decision<number> {
+  const ofFlows = flowIds === undefined ? sql`` : sql` AND flow_id = ANY (${flowIds})`;
   const row = yield* port.get<{ total: number }>(sql`
     SELECT coalesce(sum(count), 0) AS total FROM sluice.run_totals
     WHERE flow_id = coalesce(${flowId ?? null}, flow_id) AND flow_id <> ${withoutFlow ?? ''}
-      AND status = coalesce(${status ?? null}, status)`);
+      AND status = coalesce(${status ?? null}, status)${ofFlows}`);
   return row?.total ?? 0;
 }
 

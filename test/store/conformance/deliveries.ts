@@ -165,13 +165,13 @@ export function deliveries({ seeded, test }: StoreUnderTest): void {
         { ...rejectedFor('ip_denied'), ...old },
         rejectedFor('ip_denied'),
       ]);
-      expect(await store.deliveryStats(T0)).toEqual({
+      expect(await store.deliveryStats({ since: T0 })).toEqual({
         counts: { rate_limited: 2, ip_denied: 1 },
         accepted: 1,
         rejected: 3,
         total: 4,
       });
-      expect(await store.deliveryStats(T0 + 1)).toEqual({ counts: {}, accepted: 0, rejected: 0, total: 0 });
+      expect(await store.deliveryStats({ since: T0 + 1 })).toEqual({ counts: {}, accepted: 0, rejected: 0, total: 0 });
     });
 
     test('stats count to the millisecond, in whatever order the clock let records arrive', async (store) => {
@@ -182,7 +182,7 @@ export function deliveries({ seeded, test }: StoreUnderTest): void {
       );
       for (const since of [0, 1, 15_000, 20_000, 20_001, 59_999, 60_000, 60_001]) {
         const expected = moments.filter((ms) => ms >= since).length;
-        expect((await store.deliveryStats(T0 + since)).total).toBe(expected);
+        expect((await store.deliveryStats({ since: T0 + since })).total).toBe(expected);
       }
     });
   });
