@@ -97,6 +97,7 @@ const REFUSALS = {
   flow_disabled: 403,
   host_not_allowed: 403,
   insufficient_scope: 403,
+  limited_to_flows: 403,
   proxy_not_allowed: 403,
   revision_removed: 404,
   unknown_consumer: 404,

@@ -9,6 +9,7 @@ import type { Settings } from './config/settings-schema.ts';
 import { dashboard } from './dashboard/dashboard.ts';
 import type { DashboardServices } from './dashboard/services.ts';
 import { createLogins } from './dashboard/session.ts';
+import { takeSignOnHeaders } from './dashboard/sign-on.ts';
 import type { Deployment } from './deploys/deployment.ts';
 import type { FlowSwitch } from './deploys/flow-switch.ts';
 import type { Holding } from './deploys/holding.ts';
@@ -95,6 +96,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
   };
   // A sender that calls directly gets around the depth, so it must not tell senders apart here.
   const senderAddress = clientAddressReader({ trustedProxies: settings.trustedProxies, forwardedHeaderDepth: 0 });
+  const access = parts.dashboard?.access ?? dashboardAccess(settings);
   void fastify.register(ingress, {
     ...receiving,
     senderAddress,
@@ -102,7 +104,6 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     maxBodyBytes: settings.maxBodyBytes,
     maxBodyBytesInFlight: Math.max(BODIES_IN_FLIGHT_BYTES, 4 * settings.maxBodyBytes),
   });
-  const access = parts.dashboard?.access ?? dashboardAccess(settings);
   const services: DashboardServices = {
     store,
     engine,
@@ -142,6 +143,8 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     serviceName: settings.serviceName,
     ...parts.dashboard,
   };
+  const signOn = services.access.kind === 'credentials' ? services.access.signOn : undefined;
+  takeSignOnHeaders(fastify, signOn, services.senderAddress);
   void fastify.register(dashboard(services));
   return { fastify, services };
 }

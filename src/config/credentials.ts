@@ -1,5 +1,6 @@
+import { familiesCovered } from '../webhooks/networks/addresses.ts';
 import type { Settings } from './settings-schema.ts';
-import { type NamedToken, SCOPES, type Scope } from './tokens.ts';
+import { type Grant, type GroupGrant, isGroup, isToken, type NamedToken, SCOPES } from './tokens.ts';
 
 /** Who may use the dashboard. */
 export type DashboardAccess =
@@ -9,28 +10,41 @@ export type DashboardAccess =
       /** May do everything. */
       readonly token?: string | undefined;
       readonly tokens?: readonly NamedToken[];
+      /** What people may do whom a proxy signs in. */
+      readonly groups?: readonly GroupGrant[];
+      /** Where the proxy says it; undefined where nobody is believed. */
+      readonly signOn?: SignOnHeaders | undefined;
     }
   /** No credentials: anyone on this machine, because the listener is on a loopback address. */
   | { readonly kind: 'loopback' }
   /** No credentials, on purpose: anyone who reaches the listener. */
   | { readonly kind: 'open' };
 
+/** Lower-case names of the headers in which a proxy names a person, and the person's groups. */
+export interface SignOnHeaders {
+  readonly user: string;
+  readonly groups: string;
+}
+
 export type Credentials = Extract<DashboardAccess, { kind: 'credentials' }>;
 
 /** One way to prove who one is. */
-export interface Credential {
+export interface Credential extends Grant {
   /** Its own among all credentials, whatever they are called: what somebody proved is known by this, never by the name. */
   readonly id: string;
   /** Who it is, for people. */
   readonly name: string;
-  readonly scopes: readonly Scope[];
   readonly secret: { readonly user: string; readonly password: string } | { readonly token: string };
 }
 
-type Given = Pick<Settings, 'dashboardUser' | 'dashboardPassword' | 'dashboardToken' | 'tokens'>;
+type Given = Pick<
+  Settings,
+  'dashboardUser' | 'dashboardPassword' | 'dashboardToken' | 'tokens' | 'authUserHeader' | 'authGroupsHeader'
+>;
 
-export function hasCredentials({ dashboardPassword, dashboardToken, tokens }: Given): boolean {
-  return dashboardPassword !== undefined || dashboardToken !== undefined || tokens.length > 0;
+export function hasCredentials({ dashboardPassword, dashboardToken, tokens, authUserHeader }: Given): boolean {
+  const isAsked = dashboardPassword !== undefined || dashboardToken !== undefined || authUserHeader !== undefined;
+  return isAsked || tokens.length > 0;
 }
 
 /** Who may use the dashboard; the checks of the settings made sure that it is open only on purpose. */
@@ -41,11 +55,17 @@ export function dashboardAccess(settings: Given & Pick<Settings, 'dashboardAuth'
 
 export function credentialsOf(settings: Given): Credentials {
   const { dashboardUser: user, dashboardPassword: password, dashboardToken: token, tokens } = settings;
+  const { authUserHeader, authGroupsHeader } = settings;
   return {
     kind: 'credentials',
     basic: user === undefined || password === undefined ? undefined : { user, password },
     token,
-    tokens,
+    tokens: tokens.filter(isToken),
+    groups: tokens.filter(isGroup),
+    signOn:
+      authUserHeader === undefined || authGroupsHeader === undefined
+        ? undefined
+        : { user: authUserHeader, groups: authGroupsHeader },
   };
 }
 
@@ -58,6 +78,30 @@ export function listCredentials({ basic, token, tokens = [] }: Credentials): rea
   ];
 }
 
+/** A line for each setting without which a header of a proxy would let in nobody, or anybody. */
+export function signOnMistakes(settings: Given & Pick<Settings, 'trustedProxies'>): string[] {
+  const { authUserHeader: user, authGroupsHeader: groups, trustedProxies, tokens } = settings;
+  const hasGroups = tokens.some(isGroup);
+  if (user === undefined && groups === undefined) {
+    const unread = 'SLUICE_TOKENS: names groups, but nothing says who is of one; set SLUICE_AUTH_USER_HEADER and';
+    return hasGroups ? [`${unread} SLUICE_AUTH_GROUPS_HEADER`] : [];
+  }
+  if (user === undefined || groups === undefined) {
+    return ['SLUICE_AUTH_USER_HEADER, SLUICE_AUTH_GROUPS_HEADER: set both or neither'];
+  }
+  const lines: string[] = [];
+  if (user === groups) lines.push('SLUICE_AUTH_GROUPS_HEADER: is the same header as SLUICE_AUTH_USER_HEADER');
+  if (trustedProxies.length === 0) {
+    lines.push('SLUICE_AUTH_USER_HEADER: is believed from SLUICE_TRUSTED_PROXIES alone, which names none; set it');
+  } else if (familiesCovered(trustedProxies).length > 0) {
+    lines.push('SLUICE_TRUSTED_PROXIES: includes every public address, so that anybody could sign in as anybody');
+  }
+  if (!hasGroups) {
+    lines.push('SLUICE_AUTH_GROUPS_HEADER: SLUICE_TOKENS names no group, so that nobody who signs in may do anything');
+  }
+  return lines;
+}
+
 /** A line for each name or token that two credentials share: the activity list must say who it was. Quotes no token. */
 export function sharedBetween(settings: Given): string[] {
   const { dashboardUser, dashboardToken, tokens } = settings;
@@ -68,7 +112,7 @@ export function sharedBetween(settings: Given): string[] {
   const taken = (who: string) => `has the name under which the activity list shows ${who}; choose another`;
   return [
     ...takenBy(dashboardUser).map((who) => `SLUICE_DASHBOARD_USER: ${taken(who)}`),
-    ...tokens.flatMap(({ name, token }) => {
+    ...tokens.filter(isToken).flatMap(({ name, token }) => {
       const line = (what: string) => [`SLUICE_TOKENS: the token ${name} ${what}`];
       if (name === dashboardUser) return line('has the same name as SLUICE_DASHBOARD_USER; choose another');
       if (token === dashboardToken) return line('has the same value as SLUICE_DASHBOARD_TOKEN; choose another');

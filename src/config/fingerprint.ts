@@ -39,6 +39,8 @@ const AGREEMENT: Readonly<Record<SettingName, 'access' | 'same' | 'own'>> = {
   dashboardPassword: 'same',
   dashboardToken: 'same',
   tokens: 'same',
+  authUserHeader: 'same',
+  authGroupsHeader: 'same',
   // What a deploy does: one replica would refuse what another one deployed.
   strictManifests: 'same',
   // What is deleted or refused for all: any replica may be the one that sweeps, reports or counts.

@@ -4,7 +4,7 @@ import type { AlertSettings } from '../alerts/targets.ts';
 import { HOST_LIMIT_FORMS, hostEntryTexts } from '../flows/host-limits.ts';
 import { isSecretEntry } from '../manifest/read-secret.ts';
 import { ENFORCEMENT_MODES } from '../model/manifest.ts';
-import type { NamedToken } from './tokens.ts';
+import type { TokenEntry } from './tokens.ts';
 
 interface Described {
   /** The environment variable that sets the option. */
@@ -55,6 +55,17 @@ const list = (isEntry: (entry: string) => boolean) =>
     .transform((entries) => entries.map((entry) => entry.trim()))
     .refine((entries) => entries.every(isEntry));
 const secret = () => z.string().min(1);
+
+/** Headers that have another meaning, so that clients and proxies send them without meaning a person. */
+const TAKEN_HEADER =
+  /^(authorization|cookie|connection|content-.*|date|expect|forwarded|from|host|idempotency-key|keep-alive|origin|priority|range|referer|sec-.*|te|trailer|traceparent|transfer-encoding|upgrade.*|user-agent|via|x-forwarded-(for|host|port|proto)|x-real-ip|x-sluice-.*|if-.*|accept.*|cache-control|pragma)$/;
+const NAME_OF_HEADER = 'the name of a header of its own, such as Remote-User';
+const headerName = () =>
+  z
+    .string()
+    .regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/)
+    .transform((name) => name.toLowerCase())
+    .refine((name) => !TAKEN_HEADER.test(name));
 
 const isNetwork = (entry: string) => ipaddr.isValidCIDR(entry) || ipaddr.IPv6.isValid(entry) || isFullIpv4(entry);
 const isFullIpv4 = (entry: string) => ipaddr.IPv4.isValidFourPartDecimal(entry);
@@ -301,11 +312,24 @@ export const settingsSchema = z.strictObject({
     meaning: 'Bearer token for the dashboard API, for scripts.',
   }),
   // Read and checked before the schema sees them: see tokens.ts.
-  tokens: option(z.custom<readonly NamedToken[]>().default([]), {
+  tokens: option(z.custom<readonly TokenEntry[]>().default([]), {
     variable: 'SLUICE_TOKENS',
-    accepts: 'the path of a JSON file with named tokens: [{ "name", "token", "scopes" }]',
+    accepts:
+      'the path of a JSON file with named tokens and groups: [{ "name", "token", "scopes", "flows" }, { "group", "scopes", "flows" }]',
     meaning:
-      'Tokens of people and programs, with the scopes of each: `read`, `operate`, `deploy`, `metrics`. Read again on reload.',
+      'Tokens of people and programs, and groups of people, with the scopes of each (`read`, `operate`, `deploy`, `metrics`) and the flows that it is limited to. Read again on reload.',
+  }),
+  authUserHeader: option(headerName().optional(), {
+    variable: 'SLUICE_AUTH_USER_HEADER',
+    accepts: NAME_OF_HEADER,
+    meaning:
+      'The header in which a proxy of `SLUICE_TRUSTED_PROXIES` says who signed in there. From anyone else it is dropped.',
+  }),
+  authGroupsHeader: option(headerName().optional(), {
+    variable: 'SLUICE_AUTH_GROUPS_HEADER',
+    accepts: NAME_OF_HEADER,
+    meaning:
+      'The header in which it names the groups of that person, separated by commas. `SLUICE_TOKENS` says what each may do.',
   }),
   // Read and checked before the schema sees it: see alerts/targets.ts.
   alerts: option(z.custom<AlertSettings>().optional(), {

@@ -7,7 +7,7 @@ import { MASK, maskUrl } from '../manifest/mask.ts';
 import { allowsEverything, secretReader } from '../manifest/read-secret.ts';
 import { familiesCovered } from '../webhooks/networks/addresses.ts';
 import { isPlaceholder } from '../webhooks/weaknesses.ts';
-import { hasCredentials, sharedBetween } from './credentials.ts';
+import { hasCredentials, sharedBetween, signOnMistakes } from './credentials.ts';
 import { databaseContradictions } from './database.ts';
 import { describeSettings, type SettingName, type Settings, settingsSchema } from './settings-schema.ts';
 import { readTokens } from './tokens.ts';
@@ -69,6 +69,8 @@ export const CONTENTS: Readonly<Record<SettingName, 'secret' | 'address' | 'priv
   stepConcurrency: 'open',
   runRetentionDays: 'open',
   dashboardAuth: 'open',
+  authUserHeader: 'open',
+  authGroupsHeader: 'open',
   logLevel: 'open',
   drainSeconds: 'open',
   shutdownGraceSeconds: 'open',
@@ -132,15 +134,20 @@ export function readSettings(environment: Environment, config: Readonly<Record<s
     given[name] = value;
     fromVariable.add(name);
   }
+  const ofTokens = resolveTokens(given, environment);
   const lines = [
     ...unknownVariables(environment),
     ...resolveSecrets(given, environment),
-    ...resolveTokens(given, environment),
+    ...ofTokens,
     ...resolveAlerts(given, environment),
   ];
   const parsed = settingsSchema.safeParse(given);
   if (!parsed.success) lines.push(...parsed.error.issues.flatMap((issue) => describe(issue, given, fromVariable)));
-  else lines.push(...contradictions(parsed.data, environment));
+  else {
+    lines.push(...contradictions(parsed.data, environment));
+    // Of a file that cannot be read nobody knows which groups it names.
+    if (ofTokens.length === 0) lines.push(...signOnMistakes(parsed.data));
+  }
   if (lines.length > 0 || !parsed.success) throw new SettingsError([...new Set(lines)]);
   return parsed.data;
 }

@@ -7,23 +7,61 @@ import { isPlaceholder } from '../webhooks/weaknesses.ts';
 export const SCOPES = ['read', 'operate', 'deploy', 'metrics'] as const;
 export type Scope = (typeof SCOPES)[number];
 
+/** What somebody may do, and with which flows. */
+export interface Grant {
+  readonly scopes: readonly Scope[];
+  /** Patterns of the names of flows, or ids; absent for everything. */
+  readonly flows?: readonly string[] | undefined;
+}
+
 /** A program's or person's own way into the dashboard, so that the activity list can name who did what. */
-export interface NamedToken {
+export interface NamedToken extends Grant {
   readonly name: string;
   readonly token: string;
-  readonly scopes: readonly Scope[];
 }
+
+/** What people may do whom a proxy in front signs in, and says that they are of this group. */
+export interface GroupGrant extends Grant {
+  readonly group: string;
+}
+
+export type TokenEntry = NamedToken | GroupGrant;
+
+export const isGroup = (entry: TokenEntry): entry is GroupGrant => 'group' in entry;
+export const isToken = (entry: TokenEntry): entry is NamedToken => 'token' in entry;
 
 const MIN_BYTES = 16;
 
+const grantFields = {
+  scopes: z.array(z.enum(SCOPES)).min(1),
+  flows: z
+    .array(
+      z
+        .string()
+        .min(1)
+        .max(200)
+        .refine((pattern) => pattern.trim() === pattern, 'begins or ends with white space')
+        .refine((pattern) => !/^!|[?[\]{}\\]/.test(pattern), 'has another wildcard than *, the only one that there is'),
+    )
+    .min(1)
+    .optional(),
+};
 const tokenSchema = z.strictObject({
   name: z.string().regex(/^[\w.@-]{1,64}$/, 'is not a name of 1 to 64 letters, digits or any of ._@-'),
   token: z.string().min(1),
-  scopes: z.array(z.enum(SCOPES)).min(1),
+  ...grantFields,
 });
-const fileSchema = z.array(tokenSchema);
+const groupSchema = z.strictObject({
+  group: z
+    .string()
+    .regex(
+      /^[^\s,|](?:[^,|\p{Cc}]{0,254}[^\s,|])?$/u,
+      'is not a group: it is blank, or has a comma, a bar or white space around',
+    ),
+  ...grantFields,
+});
 
-type TokensOrMistakes = { readonly tokens: readonly NamedToken[] } | { readonly lines: readonly string[] };
+type TokensOrMistakes = { readonly tokens: readonly TokenEntry[] } | { readonly lines: readonly string[] };
 
 /**
  * The tokens that a setting gives: the path of a JSON file, or the list itself. Else a line for each mistake; none quotes a
@@ -43,12 +81,11 @@ export function readTokens(given: unknown, readSecret: SecretReader): TokensOrMi
 }
 
 function checkTokens(given: unknown, readSecret: SecretReader): TokensOrMistakes {
-  const parsed = parseWith(fileSchema, given);
-  if ('problems' in parsed) {
-    return { lines: parsed.problems.map(({ path, message }) => `${path.join('.') || 'the list'} ${message}`) };
-  }
-  const lines: string[] = [];
-  const tokens = parsed.value.map((entry): NamedToken => {
+  const read = readEntries(given);
+  if ('lines' in read) return read;
+  const lines: string[] = read.entries.flatMap(unlimited);
+  const entries = read.entries.map((entry): TokenEntry => {
+    if (isGroup(entry)) return entry;
     const secret = resolveSecret(entry.token, readSecret);
     if ('error' in secret) {
       lines.push(`the token of ${entry.name}: ${secret.error}`);
@@ -61,6 +98,7 @@ function checkTokens(given: unknown, readSecret: SecretReader): TokensOrMistakes
     }
     return { ...entry, token };
   });
+  const tokens = entries.filter(isToken);
   for (const [what, values] of [
     ['name', tokens.map(({ name }) => name)],
     ['token', tokens.map(({ token }) => token)],
@@ -68,5 +106,31 @@ function checkTokens(given: unknown, readSecret: SecretReader): TokensOrMistakes
     const again = values.findIndex((value, at) => values.indexOf(value) < at);
     if (again !== -1) lines.push(`${tokens[again]?.name} has the same ${what} as another entry`);
   }
-  return lines.length > 0 ? { lines } : { tokens };
+  return lines.length > 0 ? { lines } : { tokens: entries };
+}
+
+function readEntries(given: unknown): { readonly entries: TokenEntry[] } | { readonly lines: string[] } {
+  const list = parseWith(z.array(z.unknown()), given);
+  if ('problems' in list) return { lines: list.problems.map(({ message }) => `the list ${message}`) };
+  const entries: TokenEntry[] = [];
+  const lines = list.value.flatMap((entry, index) => {
+    const isOfGroup = typeof entry === 'object' && entry !== null && 'group' in entry;
+    const parsed = parseWith<TokenEntry>(isOfGroup ? groupSchema : tokenSchema, entry);
+    if ('value' in parsed) entries.push(parsed.value);
+    return 'value' in parsed
+      ? []
+      : parsed.problems.map(({ path, message }) => `${[index, ...path].join('.')} ${message}`);
+  });
+  return lines.length > 0 ? { lines } : { entries };
+}
+
+/** Scopes that no pattern limits: whoever deploys can give a flow any name, and a metric counts all flows. */
+const OF_ALL_FLOWS: readonly Scope[] = ['deploy', 'metrics'];
+
+function unlimited(entry: TokenEntry): string[] {
+  const given = entry.flows === undefined ? [] : entry.scopes.filter((scope) => OF_ALL_FLOWS.includes(scope));
+  const of = isGroup(entry) ? `the group ${entry.group}` : `the token ${entry.name}`;
+  return given.map(
+    (scope) => `${of} has the scope ${scope}, which is about all flows, and flows; leave one of the two out`,
+  );
 }

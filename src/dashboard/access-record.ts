@@ -24,6 +24,7 @@ const HOUR_MS = 3_600_000;
 const DENIALS: ReadonlySet<string | undefined> = new Set([
   'built_in_flow',
   'insufficient_scope',
+  'limited_to_flows',
   'cross_site',
   'host_not_allowed',
   'proxy_not_allowed',

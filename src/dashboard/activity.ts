@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import { SCOPES, type Scope } from '../config/tokens.ts';
+import { type Grant, SCOPES, type Scope } from '../config/tokens.ts';
 import { HttpError, UnfitClockError } from '../errors.ts';
 import { type Clock, DAY_MS, deletionGuard } from '../model/clock.ts';
 import type { DeployOutcome } from '../model/finding.ts';
@@ -11,12 +11,12 @@ import { createSweeper, type Sweeper } from '../sweeper.ts';
 import { logEvent } from '../telemetry/events.ts';
 import { senderOf } from '../webhooks/read-delivery.ts';
 import { builtInFlow } from './answer.ts';
-import type { Actor } from './credentials.ts';
+import { type Actor, scopesOf } from './credentials.ts';
 import { COMMAND, type CommandBody, MAX_REASON, parseJsonBody } from './input.ts';
 import type { DashboardServices } from './services.ts';
 
 /** Behind a login this is overwritten; without one everybody may do everything. */
-const ANYONE: Actor = { name: 'anyone', scopes: SCOPES };
+const ANYONE: Actor = { name: 'anyone', grants: [{ scopes: SCOPES }] };
 const ACTOR = 'actor';
 const INTERVENTION = 'intervention';
 
@@ -69,11 +69,22 @@ export function scopeOf(method: string, access: RouteAccess | undefined): Scope 
 
 /** An `onRequest` hook, after the login: a token does what its scopes say and nothing else. */
 export async function requireScope(request: FastifyRequest): Promise<void> {
+  if (grantsFor(request).length > 0) return;
+  const actor = actorOf(request);
   const scope = scopeOf(request.method, request.routeOptions.config.access);
-  const { name, scopes } = actorOf(request);
+  throw new HttpError(
+    'insufficient_scope',
+    `This needs the scope ${scope}; ${actor.name} has ${scopesOf(actor).join(', ')}`,
+  );
+}
+
+/** What allows a request to its sender, with some flow or other. */
+export function grantsFor(request: FastifyRequest): readonly Grant[] {
+  const scope = scopeOf(request.method, request.routeOptions.config.access);
   // Who reads everything reads the metrics too.
-  if (scopes.includes(scope) || (scope === 'metrics' && scopes.includes('read'))) return;
-  throw new HttpError('insufficient_scope', `This needs the scope ${scope}; ${name} has ${scopes.join(', ')}`);
+  return actorOf(request).grants.filter(
+    ({ scopes }) => scopes.includes(scope) || (scope === 'metrics' && scopes.includes('read')),
+  );
 }
 
 /** What opens a flow again: that is allowed for those of Sluice itself too. */

@@ -57,6 +57,12 @@ export const outcomeSchema = z.object({ success: z.boolean(), message: z.string(
 export const unknownId = (kind: 'delivery' | 'flow' | 'run', id: string) =>
   new HttpError(`unknown_${kind}`, `There is no ${kind} with the id ${id}`);
 
+export const unknownSchedule = (jobId: string) =>
+  new HttpError('unknown_schedule', `There is no schedule with the id ${JSON.stringify(jobId)}`);
+
+export const unknownConsumer = (name: string) =>
+  new HttpError('unknown_consumer', `There is no consumer ${JSON.stringify(name)}`);
+
 export const builtInFlow = () =>
   new HttpError('built_in_flow', 'Sluice tells of alerts with this flow; it cannot be run, closed or replaced');
 export const flowUnreadable = (why: string) => new HttpError('flow_unreadable', `The flow cannot be read: ${why}`);

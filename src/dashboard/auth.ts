@@ -8,12 +8,14 @@ import { setActor } from './activity.ts';
 import { type Actor, type GivenCredentials, NOTHING_GIVEN } from './credentials.ts';
 import type { DashboardServices } from './services.ts';
 import { cookieNameFor, type Logins } from './session.ts';
+import { personWhoSent } from './sign-on.ts';
 
 /** Checks the credentials of requests. */
 export interface Authentication {
   /**
-   * An `onRequest` hook that lets a request pass with the right HTTP Basic login, bearer token or session and else answers
-   * 401. A request without credentials is only challenged, as browsers need it.
+   * An `onRequest` hook that lets a request pass with the right HTTP Basic login or bearer token, of a person whom the proxy
+   * in front signed in, or with the right session, in this order, and else answers 401. A request without credentials is
+   * only challenged, as browsers need it.
    */
   require(request: FastifyRequest, reply: FastifyReply): Promise<unknown>;
   /** Who it is. The answer to wrong ones waits, longer each time. */
@@ -51,10 +53,14 @@ export function createAuthentication(
         if (actor === 'too many') throw tooManyLogins(reply);
         if (actor !== 'wrong') return setActor(request, actor);
       } else {
+        const person = personWhoSent(request);
+        const signedIn = person === undefined ? undefined : credentials.person(person);
+        if (signedIn !== undefined && signedIn.grants.length > 0) return setActor(request, signedIn);
         const actor = await sessions.find(cookie, cookieNameFor(request, services));
         if (actor !== undefined) return setActor(request, actor);
+        if (person !== undefined) throw notAdmitted(request, person.name, signedIn);
         // Where a name and password are set, browsers ask for them by themselves.
-        if (!credentials.hasUser && request.headers['sec-fetch-mode'] === 'navigate') {
+        if (!credentials.hasUser && credentials.list().length > 0 && request.headers['sec-fetch-mode'] === 'navigate') {
           return reply.redirect(`/flows/login?next=${encodeURIComponent(request.url)}`, 303);
         }
       }
@@ -62,6 +68,15 @@ export function createAuthentication(
       throw new HttpError('unauthorized', 'This needs the credentials of the dashboard');
     },
   };
+}
+
+/** The proxy knows who it is, and the file of tokens gives that person nothing. */
+function notAdmitted(request: FastifyRequest, name: string, signedIn: Actor | undefined): HttpError {
+  if (signedIn === undefined) {
+    return new HttpError('insufficient_scope', `${name} is the name of a token or of Sluice itself, and of no person`);
+  }
+  setActor(request, signedIn);
+  return new HttpError('insufficient_scope', `None of the groups of ${name} may do anything here`);
 }
 
 export function tooManyLogins(reply: FastifyReply): HttpError {

@@ -1,13 +1,17 @@
 import { createHash, createHmac, scryptSync, timingSafeEqual } from 'node:crypto';
 import { type Credential, type Credentials, listCredentials } from '../config/credentials.ts';
-import type { Scope } from '../config/tokens.ts';
+import type { Grant, GroupGrant, Scope } from '../config/tokens.ts';
+import type { Person } from './sign-on.ts';
 
 /** Who sent a request, and what that party may do. */
 export interface Actor {
   readonly name: string;
-  readonly scopes: readonly Scope[];
-  /** The id of the credential that was proven. */
+  /** One or more: each allows its scopes with its flows. */
+  readonly grants: readonly Grant[];
+  /** The id of the credential that was proven, or of the person. */
   readonly credential?: string;
+  /** Whom a proxy signed in. */
+  readonly person?: Person;
   /** Of who logged in on the login page. */
   readonly session?: { readonly id: string; readonly lastsUntil: number; readonly ledgerEnd: number };
 }
@@ -17,6 +21,11 @@ export interface GivenCredentials {
   readonly user: string;
   readonly password: string;
   readonly token: string;
+}
+
+/** What a party may do with some flow or other. */
+export function scopesOf({ grants }: Pick<Actor, 'grants'>): Scope[] {
+  return [...new Set(grants.flatMap(({ scopes }) => scopes))];
 }
 
 export const NOTHING_GIVEN: GivenCredentials = { user: '', password: '', token: '' };
@@ -32,6 +41,8 @@ interface Holder {
 export interface CredentialsInForce {
   /** Whose they are. All are compared, in constant time. */
   prove(given: GivenCredentials): Actor | undefined;
+  /** Somebody whom a proxy signed in; undefined for the name of a credential, under which the activity list has another. */
+  person(person: Person): Actor | undefined;
   /** Those there are. A mark changes with the token, and is too short to find one by. */
   list(): readonly { readonly id: string; readonly mark: string }[];
   /** By the id of the credential. */
@@ -59,11 +70,17 @@ interface Digests {
 
 export function credentialsInForce(first: Credentials): CredentialsInForce {
   let holders: readonly PreparedHolder[] = listCredentials(first).map(prepare);
+  let groups: readonly GroupGrant[] = first.groups ?? [];
   const listeners = new Set<() => void>();
   return {
     prove({ user, password, token }) {
       const digests = { user: digestOf(user), password: digestOf(password), token: digestOf(token) };
       return holders.filter((holder) => holder.isProvenBy(digests))[0]?.actor;
+    },
+    person({ name, groups: own }) {
+      if (RESERVED_NAMES.includes(name) || holders.some(({ actor }) => actor.name === name)) return undefined;
+      const grants = groups.filter(({ group }) => own.includes(group)).map(({ scopes, flows }) => ({ scopes, flows }));
+      return { name, grants, credential: `person ${name}`, person: { name, groups: own } };
     },
     list: () => holders.map(({ actor, mark }) => ({ id: actor.credential ?? '', mark })),
     holder: (id) => holders.find(({ actor }) => actor.credential === id),
@@ -80,6 +97,7 @@ export function credentialsInForce(first: Credentials): CredentialsInForce {
     replace(credentials) {
       const next = listCredentials(credentials).map(prepare);
       holders = next.map((holder) => holders.find(({ text }) => text === holder.text) ?? holder);
+      groups = credentials.groups ?? [];
       for (const listener of listeners) listener();
     },
     onReplaced(listener) {
@@ -94,13 +112,16 @@ const keyOf = (secret: string) => scryptSync(secret, 'sluice session', 32);
 
 const MARK_DIGITS = 8;
 
-function prepare({ id, name, scopes, secret }: Credential): PreparedHolder {
+/** What the activity list calls those who proved nothing, and Sluice itself. */
+const RESERVED_NAMES = ['anyone', 'unknown', 'sluice'];
+
+function prepare({ id, name, scopes, flows, secret }: Credential): PreparedHolder {
   const isToken = 'token' in secret;
   const expected = isToken ? [digestOf(secret.token)] : [digestOf(secret.user), digestOf(secret.password)];
   let key: Buffer | undefined;
   return {
-    actor: { name, scopes, credential: id },
-    text: JSON.stringify([id, name, scopes, secret]),
+    actor: { name, grants: [{ scopes, flows }], credential: id },
+    text: JSON.stringify([id, name, scopes, flows, secret]),
     // Of a password, which may be a word, nothing is kept.
     mark: isToken ? digestOf(secret.token).toString('hex').slice(0, MARK_DIGITS) : '',
     isProvenBy({ user, password, token }) {

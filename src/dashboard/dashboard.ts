@@ -26,6 +26,7 @@ import { replicaRoutes } from './api/replicas.ts';
 import { revisionRoutes } from './api/revisions.ts';
 import { runBulkRoutes } from './api/run-bulk.ts';
 import { runControlRoutes } from './api/run-control.ts';
+import { runFailureRoutes } from './api/run-failures.ts';
 import { runHistoryRoutes } from './api/run-history.ts';
 import { runOutlineRoutes } from './api/run-outline.ts';
 import { runRoutes } from './api/runs.ts';
@@ -38,6 +39,7 @@ import { compileValidator } from './input.ts';
 import { loginRoutes } from './login.ts';
 import { isReserved, pageRoutes } from './page.ts';
 import type { DashboardServices } from './services.ts';
+import { hideOthers, refuseServiceWide } from './sight.ts';
 
 const MAX_BODY_BYTES = 1_048_576;
 
@@ -59,6 +61,7 @@ const apiRoutes = [
   figureRoutes,
   bookRoutes,
   runRoutes,
+  runFailureRoutes,
   runHistoryRoutes,
   runOutlineRoutes,
   stepRoutes,
@@ -148,9 +151,11 @@ function addGuarded(app: FastifyInstance, { services, openApi, authentication }:
   if (authentication !== undefined) {
     app.addHook('onRequest', authentication.require);
     app.addHook('onRequest', requireScope);
+    app.addHook('onRequest', refuseServiceWide);
   }
   app.addHook('onRequest', refuseBuiltIn);
   recordActivity(app, services);
+  app.addHook('preHandler', hideOthers(services));
   app.setNotFoundHandler(refuseOtherMethods(app));
   const typed = app.withTypeProvider<ZodTypeProvider>();
   for (const addRoutes of [...apiRoutes, docsRoutes(openApi), pageRoutes]) addRoutes(typed, services);

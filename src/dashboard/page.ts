@@ -8,6 +8,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { HttpError } from '../errors.ts';
 import { escapeHtml } from '../model/text.ts';
 import { actorOf, provenActorOf } from './activity.ts';
+import { scopesOf } from './credentials.ts';
 import type { ApiRoutes } from './services.ts';
 
 const ONE_YEAR_SECONDS = 31_536_000;
@@ -27,15 +28,19 @@ export const pageRoutes: ApiRoutes = (app, { serviceName }) => {
         shell.html({
           theme: themeOf(request),
           session: sessionOf(request),
-          scopes: provenActorOf(request)?.scopes.join(' '),
+          scopes: scopesFor(request)?.join(' '),
         }),
       );
   };
   // A client that may see the page is sent to the login here; for any other client this URL looks like any other.
-  app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/flows', 302));
-  for (const url of ['/flows', '/flows/*']) app.get(url, { schema: { hide: true } }, sendShell);
+  app.get('/', { schema: { hide: true }, config: { limit: 'none' } }, (_request, reply) =>
+    reply.redirect('/flows', 302),
+  );
+  for (const url of ['/flows', '/flows/*']) {
+    app.get(url, { schema: { hide: true }, config: { limit: 'none' } }, sendShell);
+  }
 
-  app.get('/flows/assets/:version/*', { schema: { hide: true } }, async (request, reply) => {
+  app.get('/flows/assets/:version/*', { schema: { hide: true }, config: { limit: 'none' } }, async (request, reply) => {
     const { version = '', '*': path = '' } = request.params as { version?: string; '*'?: string };
     const asset = version === assets?.version ? assets.files.get(path) : undefined;
     return asset === undefined ? reply.callNotFound() : sendAsset(asset, request, reply);
@@ -82,6 +87,12 @@ function themeOf({ headers }: FastifyRequest): Theme {
 function sessionOf(request: FastifyRequest): string | undefined {
   const { name, session } = actorOf(request);
   return session === undefined ? undefined : encodeURIComponent(name);
+}
+
+/** What buttons are offered for; undefined for all. */
+function scopesFor(request: FastifyRequest): string[] | undefined {
+  const actor = provenActorOf(request);
+  return actor && scopesOf(actor);
 }
 
 function attributeOf(name: string, value: string | undefined): string {

@@ -4,6 +4,7 @@ import type { RouteAccess } from './activity.ts';
 import { errorSchema } from './answer.ts';
 import { type CommandBody, documentedBody } from './input.ts';
 import type { Tag } from './openapi.ts';
+import type { FlowLimit } from './sight.ts';
 
 /** What one guarded operation takes and answers; what holds for all of them is added by `route`. */
 interface Operation {
@@ -24,6 +25,7 @@ interface Operation {
   /** Refusals that have a shape of their own. */
   readonly refusalShapes?: Readonly<Partial<Record<Refusal, z.ZodType>>>;
   readonly access?: RouteAccess;
+  readonly limit: FlowLimit;
 }
 
 /** A 200 that is text of a type of its own. */
@@ -43,7 +45,11 @@ type Refusal = 400 | 401 | 403 | 404 | 409 | 413 | 415 | 503;
 type RefusalShapes<O extends Operation> = O['refusalShapes'] extends object ? O['refusalShapes'] : object;
 
 interface RouteOptions<O extends Operation> {
-  readonly config: { readonly access: RouteAccess; readonly command: CommandBody | undefined };
+  readonly config: {
+    readonly access: RouteAccess;
+    readonly limit: FlowLimit;
+    readonly command: CommandBody | undefined;
+  };
   readonly schema: {
     readonly params: O['params'];
     readonly querystring: O['query'] extends z.ZodType ? O['query'] : typeof NO_QUERY;
@@ -59,7 +65,7 @@ interface RouteOptions<O extends Operation> {
  * the request is not allowed from there, and that the store is away; one that takes a body may find it too large.
  */
 export function route<const O extends Operation>(tag: Tag, operation: O): RouteOptions<O> {
-  const { query = NO_QUERY, answer, refusals = [], refusalShapes, access = {}, command, ...given } = operation;
+  const { query = NO_QUERY, answer, refusals = [], refusalShapes, access = {}, limit, command, ...given } = operation;
   const documented = command === undefined ? given : { ...given, body: documentedBody(...command) };
   const statuses = [400, 401, 403, 503, ...(documented.body === undefined ? [] : [413]), ...refusals];
   const schema = {
@@ -73,5 +79,5 @@ export function route<const O extends Operation>(tag: Tag, operation: O): RouteO
     },
   };
   // The compiler cannot follow the optional parts of a type parameter; Fastify reads the types of the handler from here.
-  return { schema, config: { access, command: command?.[0] } } as unknown as RouteOptions<O>;
+  return { schema, config: { access, limit, command: command?.[0] } } as unknown as RouteOptions<O>;
 }

@@ -6,6 +6,7 @@ import { DAY_MS } from '../model/clock.ts';
 import { actorOf } from './activity.ts';
 import { isoTime } from './answer.ts';
 import type { DashboardServices } from './services.ts';
+import { patternsFor } from './sight.ts';
 
 /** A plan of so many has a token of 213 kB, which fits in a body. */
 export const MAX_PLANNED = 10_000;
@@ -57,7 +58,7 @@ const headSchema = z.strictObject({
 
 /**
  * Plans under a code that only a process on this database can make, and that is bound to the operation and to the
- * credential that was proven. The key is in the database, so that a plan is good at every replica and after a restart.
+ * credential that was proven, with the flows that it is limited to. The key is in the database, so that a plan is good at every replica and after a restart.
  */
 export function createSealedPlans({
   store,
@@ -67,7 +68,7 @@ export function createSealedPlans({
   let key: Uint8Array | undefined;
   const codeOf = async (text: string, { request, action }: Asked) => {
     key ??= await store.keepSecret({ name: 'plans', secret: randomBytes(32) });
-    const bound = JSON.stringify([action, actorOf(request).credential ?? null]);
+    const bound = JSON.stringify([action, actorOf(request).credential ?? null, patternsFor(request) ?? null]);
     return createHmac('sha256', key).update(`${bound}\n${text}`).digest();
   };
   return {

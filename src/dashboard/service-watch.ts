@@ -1,9 +1,12 @@
 import { MINUTE_MS } from '../model/clock.ts';
 import type { LiveEvent } from '../telemetry/events.ts';
 import { REASONS } from '../webhooks/answers.ts';
-import { listAttentionSince } from './api/attention.ts';
+import { isInSight, listAttentionSince } from './api/attention.ts';
 import { readinessSoon } from './api/service.ts';
 import type { DashboardServices } from './services.ts';
+import type { Sight } from './sight.ts';
+
+type AttentionItem = Awaited<ReturnType<typeof listAttentionSince>>[number];
 
 /** Looks at the service again and again, while somebody reads, and tells what it finds. */
 export interface ServiceWatch {
@@ -11,6 +14,8 @@ export interface ServiceWatch {
   stop(): void;
   /** What was told last of the service; undefined before the first look. */
   readonly state: LiveEvent | undefined;
+  /** What was told last of attention, as it is told to who sees some flows alone. */
+  attentionTo(sight: Sight): LiveEvent['data'];
 }
 
 /** With the time that the store gets to answer less than 4 s: a page says within 5 s that the store is away. */
@@ -28,6 +33,7 @@ export function createServiceWatch(services: DashboardServices, tell: (event: Li
   let timer: NodeJS.Timeout | undefined;
   let state: LiveEvent | undefined;
   let attentionAt = Number.NEGATIVE_INFINITY;
+  let attention: readonly AttentionItem[] = [];
   let isAsking = false;
 
   async function look(): Promise<void> {
@@ -35,7 +41,8 @@ export function createServiceWatch(services: DashboardServices, tell: (event: Li
     const { reason = null, message = null } = unready ?? {};
     // The last reader may have gone meanwhile.
     if (timer === undefined) return;
-    state = { type: 'service.state', runId: null, data: { ready: unready === undefined, reason, message, refused } };
+    const data = { ready: unready === undefined, reason, message, refused };
+    state = { type: 'service.state', runId: null, flowId: null, data };
     tell(state);
   }
 
@@ -45,9 +52,13 @@ export function createServiceWatch(services: DashboardServices, tell: (event: Li
     if (isAsking || at - attentionAt < ATTENTION_EVERY_MS) return;
     attentionAt = at;
     isAsking = true;
-    attentionOf(services)
+    listAttentionSince(services, ATTENTION_EVERY_MS)
       .then(
-        (data) => timer !== undefined && tell({ type: 'attention.changed', runId: null, data }),
+        (items) => {
+          attention = items;
+          const told = { type: 'attention.changed', runId: null, flowId: null, data: countsOf(items) } as const;
+          if (timer !== undefined) tell(told);
+        },
         (error: unknown) => services.logger.error({ err: error }, 'what needs attention could not be told'),
       )
       .finally(() => {
@@ -64,6 +75,7 @@ export function createServiceWatch(services: DashboardServices, tell: (event: Li
     get state() {
       return state;
     },
+    attentionTo: (sight) => countsOf(attention.filter((item) => isInSight(item, sight))),
     start() {
       timer ??= setInterval(turn, LOOK_EVERY_MS).unref();
       turn();
@@ -77,8 +89,7 @@ export function createServiceWatch(services: DashboardServices, tell: (event: Li
   };
 }
 
-async function attentionOf(services: DashboardServices): Promise<LiveEvent['data']> {
-  const items = await listAttentionSince(services, ATTENTION_EVERY_MS);
+function countsOf(items: readonly AttentionItem[]): LiveEvent['data'] {
   const count = (severity: string) => items.filter((item) => item.severity === severity).length;
   return { errors: count('error'), warnings: count('warning') };
 }

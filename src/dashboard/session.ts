@@ -90,11 +90,17 @@ function createSessions(
   credentials: CredentialsInForce,
   { store, clock }: Parameters<typeof createLogins>[1],
 ): Sessions {
-  /** Who watches, with the credential that let them in. */
-  const watchers = new Set<{ actor: Actor; holder: unknown; leave: () => void }>();
+  /** Who watches, with what let them in. */
+  const watchers = new Set<{ actor: Actor; standing: unknown; leave: () => void }>();
   const holderOf = ({ credential }: Actor) => (credential === undefined ? undefined : credentials.holder(credential));
+  /** What lets somebody in: another value once it changes, undefined once it is gone. */
+  const standingOf = (actor: Actor): unknown => {
+    if (actor.person === undefined) return holderOf(actor);
+    const grants = credentials.person(actor.person)?.grants ?? [];
+    return grants.length === 0 ? undefined : JSON.stringify(grants);
+  };
   credentials.onReplaced(() => {
-    for (const { actor, holder, leave } of [...watchers]) if (holderOf(actor) !== holder) leave();
+    for (const { actor, standing, leave } of [...watchers]) if (standingOf(actor) !== standing) leave();
   });
 
   const read = (value: string): Actor | undefined => {
@@ -132,10 +138,10 @@ function createSessions(
       await store.endSession({ id, lastsUntil: ledgerEnd, now: clock.ledger() - LEDGER_MARGIN_MS });
     },
     async holds(actor) {
-      return holderOf(actor) !== undefined && !(await isEnded(actor));
+      return standingOf(actor) !== undefined && !(await isEnded(actor));
     },
     whenOver(actor, leave) {
-      const watcher = { actor, holder: holderOf(actor), leave };
+      const watcher = { actor, standing: standingOf(actor), leave };
       watchers.add(watcher);
       return () => void watchers.delete(watcher);
     },

@@ -77,8 +77,8 @@ export function followChanges(services: FollowerServices): () => Promise<void> {
     for await (const change of changes) {
       if (isStopped) return;
       if (change.kind === 'runs') {
-        if (change.runIds.length === 0) live.emit({ type: 'run.changed', runId: null, data: {} });
-        for (const runId of change.runIds) live.emit({ type: 'run.changed', runId, data: { runId } });
+        if (change.runIds.length === 0) live.emit({ type: 'run.changed', runId: null, flowId: null, data: {} });
+        for (const runId of change.runIds) live.emit({ type: 'run.changed', runId, flowId: null, data: { runId } });
         continue;
       }
       pending.set(`${change.kind} ${change.flowId}`, change);

@@ -34,8 +34,8 @@ interface ReportServices {
 }
 
 export function createReport({ logger, metrics, live }: ReportServices): Report {
-  const tell = (type: LiveEvent['type'], runId: string, data: LiveEvent['data']) =>
-    live?.emit({ type, runId, data: { runId, ...data } });
+  const tell = (type: LiveEvent['type'], runId: string, data: LiveEvent['data'] & { readonly flowId: string }) =>
+    live?.emit({ type, runId, flowId: data.flowId, data: { runId, ...data } });
   const runEnded = (run: Pick<Run, 'id' | 'flowId' | 'status' | 'startedAt'>, completedAt: number) => {
     // The clock may have been set back meanwhile.
     const durationMs = Math.max(0, completedAt - run.startedAt);

@@ -63,6 +63,8 @@ export interface LiveEvent {
   readonly type: LiveEventType;
   /** Null where no run belongs to it. */
   readonly runId: string | null;
+  /** Null where it is about no flow, or this process does not know which. */
+  readonly flowId: string | null;
   readonly data: { readonly [key: string]: Json };
 }
 

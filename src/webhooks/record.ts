@@ -231,7 +231,7 @@ export function reportDelivery(
   if (counted !== undefined) metrics.webhookRejected.inc({ flow, reason: counted });
   const told = { deliveryId: delivery.id, flowId, triggerKey, runId, result, reason: refusal };
   const receivedAt = new Date(delivery.receivedAt).toISOString();
-  live?.emit({ type: 'delivery.received', runId, data: { ...told, receivedAt } });
+  live?.emit({ type: 'delivery.received', runId, flowId, data: { ...told, receivedAt } });
   tag(reception, result, counted);
   log(reception, { mode, runId, reasons: mode === 'Off' ? loggedUnderOff(refusal) : violations }, services.logger);
 }

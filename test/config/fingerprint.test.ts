@@ -124,6 +124,8 @@ const ANOTHER: Readonly<Record<SettingName, unknown>> = {
   dashboardPassword: 'canary-password',
   dashboardToken: 'canary-dashboard-token',
   tokens: [{ name: 'ann', token: 'canary-token-of-ann', scopes: ['read'] }],
+  authUserHeader: 'x-user',
+  authGroupsHeader: 'x-groups',
   strictManifests: true,
   deliveryRetentionDays: 1,
   runRetentionDays: 1,
@@ -147,13 +149,25 @@ const ANOTHER: Readonly<Record<SettingName, unknown>> = {
   deliveryRingSize: null,
 };
 /** Valid only together with another one. */
-const TOGETHER = { dashboardUser: 'ann', dashboardPassword: 'canary of ann' };
+const USER = { dashboardUser: 'ann', dashboardPassword: 'canary of ann' };
+const SIGN_ON = {
+  authUserHeader: 'remote-user',
+  authGroupsHeader: 'remote-groups',
+  trustedProxies: ['10.0.0.0/8'],
+  tokens: [{ group: 'canary-of-a-group', scopes: ['read'] }],
+};
+const TOGETHER: Readonly<Partial<Record<SettingName, Readonly<Record<string, unknown>>>>> = {
+  dashboardUser: USER,
+  dashboardPassword: USER,
+  authUserHeader: SIGN_ON,
+  authGroupsHeader: SIGN_ON,
+};
 
 describe('a setting in which replicas must agree', () => {
   const compared = describeSettings().filter(({ name }) => ANOTHER[name] !== null);
 
   it.each(compared)('$variable is told where it differs', ({ name, variable }) => {
-    const settings = name in TOGETHER ? TOGETHER : {};
+    const settings = TOGETHER[name] ?? {};
     const one = replica('one', { key: 'one', settings });
     const two = replica('two', { key: 'one', settings: { ...settings, [name]: ANOTHER[name] } });
     expect(differencesOf([one, two]).map(({ what }) => what)).toEqual([variable]);
@@ -194,7 +208,7 @@ it('tells equal secrets under different names apart, so that no reader learns th
 });
 
 it('tells no digest of a secret without a store key: a reader of the database could guess it', () => {
-  const digests = Object.values(replica('one', { settings: TOGETHER }).fingerprint.secrets);
+  const digests = Object.values(replica('one', { settings: USER }).fingerprint.secrets);
   expect(new Set(digests)).toEqual(new Set(['readable', 'not set']));
 });
 

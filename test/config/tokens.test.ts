@@ -3,7 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
+import { dashboardAccess } from '../../src/config/credentials.ts';
 import { readSettings, SettingsError } from '../../src/config/settings.ts';
+import { ORDERS_ID } from '../dashboard/fixture.ts';
 import { buildApp } from '../database.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-tokens-'));
@@ -98,6 +100,101 @@ describe('a file of tokens', () => {
     expect(linesOf(() => readSettings({ SLUICE_TOKENS: join(folder, 'nope') }))).toEqual([
       expect.stringMatching(/^SLUICE_TOKENS: the file .*nope cannot be read: ENOENT$/),
     ]);
+  });
+});
+
+const TEAM = { group: 'team shop', scopes: ['read', 'operate'], flows: ['orders-*', 'Order to cash'] };
+const SIGN_ON = {
+  SLUICE_AUTH_USER_HEADER: 'Remote-User',
+  SLUICE_AUTH_GROUPS_HEADER: 'Remote-Groups',
+  SLUICE_TRUSTED_PROXIES: '10.0.0.1',
+};
+
+describe('groups and flows in a file of tokens', () => {
+  it('are read, and the headers that name a person by any case', () => {
+    const token = { ...ONCALL, flows: ['*-shop', ORDERS_ID] };
+    const settings = readSettings(SIGN_ON, { tokens: [TEAM, token] });
+    expect(settings.tokens).toEqual([TEAM, token]);
+    expect(dashboardAccess(settings)).toMatchObject({
+      kind: 'credentials',
+      tokens: [token],
+      groups: [TEAM],
+      signOn: { user: 'remote-user', groups: 'remote-groups' },
+    });
+  });
+
+  it.each([
+    ['no flows', { ...ONCALL, flows: [] }, '0.flows is empty'],
+    ['a text for flows', { ...ONCALL, flows: 'orders-*' }, '0.flows is a string; an array is accepted'],
+    ['a blank flow', { ...ONCALL, flows: [''] }, '0.flows.0 is empty'],
+    ['a flow with white space around it', { ...ONCALL, flows: ['orders '] }, '0.flows.0 begins or ends with white'],
+    ['another wildcard', { ...ONCALL, flows: ['orders-?'] }, '0.flows.0 has another wildcard than *'],
+    ['a class of characters', { ...ONCALL, flows: ['orders-[ab]'] }, '0.flows.0 has another wildcard than *'],
+    ['an exception', { ...ONCALL, flows: ['!orders-*'] }, '0.flows.0 has another wildcard than *'],
+    ['flows that are misspelt', { ...ONCALL, flow: ['orders-*'] }, '0.flow is not known here'],
+    ['deploys of some flows', { ...CI, flows: ['orders-*'] }, 'the token ci has the scope deploy, which is about all'],
+    ['metrics of some flows', { ...CI, scopes: ['metrics'], flows: ['*'] }, 'the token ci has the scope metrics'],
+    ['a group that deploys some flows', { ...TEAM, scopes: ['deploy'] }, 'the group team shop has the scope deploy'],
+    ['a group with a token', { ...TEAM, token: ONCALL.token }, '0.token is not known here'],
+    ['a group with a name', { ...TEAM, name: 'team' }, '0.name is not known here'],
+    ['a blank group', { ...TEAM, group: ' ' }, '0.group is not a group'],
+    ['two groups in one', { ...TEAM, group: 'a,b' }, '0.group is not a group'],
+    ['a number for a group', { ...TEAM, group: 7 }, '0.group is a number; a string is accepted'],
+    ['a group without scopes', { group: 'shop' }, '0.scopes is missing'],
+    ['nothing', null, '0 is null'],
+  ])('stop the start if an entry has %s', (_what, entry, line) => {
+    const lines = linesOf(() => readSettings({ ...environment, ...SIGN_ON }, { tokens: [entry, TEAM] as never }));
+    expect(lines).toEqual([expect.stringContaining(`SLUICE_TOKENS: ${line}`)]);
+    expect(lines[0]).not.toMatch(/oncall-4f/);
+  });
+});
+
+describe('signing on by a proxy', () => {
+  const { SLUICE_AUTH_USER_HEADER, SLUICE_AUTH_GROUPS_HEADER, SLUICE_TRUSTED_PROXIES } = SIGN_ON;
+
+  it.each<[string, Record<string, string>, readonly unknown[], string]>([
+    ['without a proxy', { SLUICE_AUTH_USER_HEADER, SLUICE_AUTH_GROUPS_HEADER }, [TEAM], 'SLUICE_TRUSTED_PROXIES alone'],
+    ['by any address', { ...SIGN_ON, SLUICE_TRUSTED_PROXIES: '0.0.0.0/0' }, [TEAM], 'includes every public address'],
+    [
+      'by any address',
+      { ...SIGN_ON, SLUICE_TRUSTED_PROXIES: '::/1,8000::/1' },
+      [TEAM],
+      'includes every public address',
+    ],
+    ['without groups', { SLUICE_AUTH_USER_HEADER, SLUICE_TRUSTED_PROXIES }, [ONCALL], 'set both or neither'],
+    ['of nobody', { SLUICE_AUTH_GROUPS_HEADER, SLUICE_TRUSTED_PROXIES }, [TEAM], 'set both or neither'],
+    ['for groups of which none is named', SIGN_ON, [ONCALL], 'SLUICE_TOKENS names no group'],
+    ['with groups that nothing tells', { SLUICE_TRUSTED_PROXIES }, [TEAM], 'nothing says who is of one'],
+    ['by one header', { ...SIGN_ON, SLUICE_AUTH_GROUPS_HEADER: 'REMOTE-USER' }, [TEAM], 'is the same header'],
+    ['of an open dashboard', { ...SIGN_ON, SLUICE_DASHBOARD_AUTH: 'none' }, [TEAM], 'none contradicts the dashboard'],
+    ['by a misspelt setting', { ...SIGN_ON, SLUICE_AUTH_USERS_HEADER: 'x' }, [TEAM], 'no such setting; did you mean'],
+  ])('stops the start %s', (_what, variables, tokens, line) => {
+    const lines = linesOf(() => readSettings(variables, { tokens: tokens as never }));
+    expect(lines).toEqual([expect.stringContaining(line)]);
+  });
+
+  it.each([
+    '',
+    ' ',
+    'Remote User',
+    'Remote-User:',
+    'Authorization',
+    'cookie',
+    'X-Forwarded-For',
+    'Host',
+    'sec-fetch-site',
+  ])('stops the start if its header is “%s”', (name) => {
+    const lines = linesOf(() =>
+      readSettings({ ...SIGN_ON, SLUICE_AUTH_USER_HEADER: name }, { tokens: [TEAM as never] }),
+    );
+    expect(lines).toEqual([
+      expect.stringMatching(/^SLUICE_AUTH_USER_HEADER: .* is not accepted; expected the name of a/),
+    ]);
+  });
+
+  it('needs no token for anyone: the dashboard may listen on other addresses', () => {
+    const settings = readSettings({ ...SIGN_ON, SLUICE_HOST: '0.0.0.0' }, { tokens: [TEAM as never] });
+    expect(dashboardAccess(settings).kind).toBe('credentials');
   });
 });
 

@@ -38,10 +38,10 @@ function start(limits: Partial<typeof STREAM_LIMITS> = {}) {
   const streams = createEventStreams({ live, metrics, logger, limits: { ...STREAM_LIMITS, ...limits } });
   const join = (actor = 'reader') => {
     const reader = slowReader();
-    const { leave } = streams.add({ stream: reader.stream, actor, wants: () => true });
+    const { leave } = streams.add({ stream: reader.stream, actor, told: (event) => event });
     return { ...reader, leave };
   };
-  const emit = (text: string) => live.emit({ type: 'run.changed', runId: null, data: { text } });
+  const emit = (text: string) => live.emit({ type: 'run.changed', runId: null, flowId: null, data: { text } });
   const sampled = async (name: string) =>
     (await metrics.registry.getSingleMetricAsString(name)).split('\n').filter((line) => !line.startsWith('#'));
   return { streams, join, emit, logged, sampled };

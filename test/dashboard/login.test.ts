@@ -199,7 +199,10 @@ describe('a session', () => {
   const cookie = `${NAME}=${sessions.begin(readerOf({ sessions, ...logins }))}`;
 
   it('is valid at another process with the same credentials, and after a restart', async () => {
-    expect(await at(TOKENS).sessions.find(cookie, NAME)).toMatchObject({ name: 'reader', scopes: ['read'] });
+    expect(await at(TOKENS).sessions.find(cookie, NAME)).toMatchObject({
+      name: 'reader',
+      grants: [{ scopes: ['read'] }],
+    });
   });
 
   it.each([
@@ -209,7 +212,7 @@ describe('a session', () => {
   ])('has the scopes of the credential that was proven, though %s has its name', async (_who, others) => {
     const here = at({ ...TOKENS, ...others });
     const found = await here.sessions.find(`${NAME}=${here.sessions.begin(readerOf(here))}`, NAME);
-    expect(found?.scopes).toEqual(['read']);
+    expect(found?.grants).toEqual([{ scopes: ['read'] }]);
   });
 
   it('ends when its token is taken away, or replaced', async () => {
@@ -259,7 +262,7 @@ describe('a session', () => {
     const here = at(wide);
     const wideCookie = `${NAME}=${here.sessions.begin(readerOf(here))}`;
     here.credentials.replace(TOKENS);
-    expect((await here.sessions.find(wideCookie, NAME))?.scopes).toEqual(['read']);
+    expect((await here.sessions.find(wideCookie, NAME))?.grants).toEqual([{ scopes: ['read'] }]);
   });
 
   it('is ended by a log-out everywhere, and no other session with it', async () => {

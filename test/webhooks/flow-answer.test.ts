@@ -176,8 +176,8 @@ describe('who waits for a step', () => {
     const { answers, outputs, tell } = answering();
     const [own, others] = [answers.wait(asked(1)), answers.wait(asked(2))];
     outputs.set('run 1', { body: 'one' }).set('run 2', { body: 'two' });
-    tell({ type: 'step.completed', runId: 'run 1', data: { stepKey: 'reply' } });
-    tell({ type: 'run.changed', runId: 'run 2', data: {} });
+    tell({ type: 'step.completed', runId: 'run 1', flowId: null, data: { stepKey: 'reply' } });
+    tell({ type: 'run.changed', runId: 'run 2', flowId: null, data: {} });
     expect([(await own)?.body, (await others)?.body]).toEqual(['one', 'two']);
   });
 

@@ -1,11 +1,15 @@
+import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { SCOPES } from '../../config/tokens.ts';
+import { HttpError } from '../../errors.ts';
 import { interventionView, OUTCOMES, verifyActivity } from '../../review/activity.ts';
 import { actorOf } from '../activity.ts';
 import { field, listOf, toList } from '../answer.ts';
+import { scopesOf } from '../credentials.ts';
 import { IN_ORDER, PAGING, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes } from '../services.ts';
+import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { canSee, type Sight, sightOf } from '../sight.ts';
 
 export const interventionSchema = z
   .object({
@@ -65,24 +69,28 @@ const actorSchema = z
   .meta({ id: 'Actor' });
 
 /** Who did what, when and why; and who asks. */
-export const activityRoutes: ApiRoutes = (app, { store }) => {
+export const activityRoutes: ApiRoutes = (app, services) => {
+  const { store } = services;
   app.get(
     '/flows/api/actor',
     route('service', {
       operationId: 'getActor',
+      limit: 'none',
       summary: 'Who you are here, and what your credentials may do',
       answer: actorSchema,
     }),
     async (request) => {
-      const { name, scopes } = actorOf(request);
-      return { name, scopes: [...scopes] };
+      const actor = actorOf(request);
+      return { name: actor.name, scopes: scopesOf(actor) };
     },
   );
   app.get(
     '/flows/api/activity',
     route('service', {
       operationId: 'listActivity',
+      limit: 'filtered',
       summary: 'Who did what, when and why, newest first',
+      description: 'Whoever is limited to flows names one of them, or what belongs to it, as `target`.',
       query: z
         .strictObject({
           id: parameter.optionalGuid(),
@@ -95,7 +103,10 @@ export const activityRoutes: ApiRoutes = (app, { store }) => {
         .refine(...IN_ORDER),
       answer: listOf(interventionSchema),
     }),
-    async ({ query }) => {
+    async (request) => {
+      const { query } = request;
+      const sight = sightOf(request, services);
+      if (sight !== undefined) await refuseOthers(request, query, { ...services, sight });
       const page = await store.listInterventions(query);
       return toList(page.items.map(interventionView), page, query);
     },
@@ -104,6 +115,7 @@ export const activityRoutes: ApiRoutes = (app, { store }) => {
     '/flows/api/activity/verify',
     route('service', {
       operationId: 'verifyActivity',
+      limit: 'refused',
       summary: 'Whether the activity log is what was written, and which rows are not',
       query: z.strictObject({
         expect: parameter
@@ -125,3 +137,21 @@ export const activityRoutes: ApiRoutes = (app, { store }) => {
     },
   );
 };
+
+/** Whoever is limited to flows sees what was done to one of them, or by themselves. */
+async function refuseOthers(
+  request: FastifyRequest,
+  { id, target }: { readonly id?: string | undefined; readonly target?: string | undefined },
+  services: DashboardServices & { readonly sight: Sight },
+): Promise<void> {
+  const { name } = actorOf(request);
+  if (target !== undefined && (await canSee(target, services.sight, services))) return;
+  if (id !== undefined) {
+    const { items } = await services.store.listInterventions({ id, actor: name, skip: 0, take: 1 });
+    if (items.length > 0) return;
+  }
+  throw new HttpError(
+    'limited_to_flows',
+    `${name} is limited to some flows; name one of them, or a run, delivery or schedule of one, as target`,
+  );
+}

@@ -32,6 +32,7 @@ export const alertRoutes: ApiRoutes = (app, { alerts, store, clock }) => {
     '/flows/api/alerts',
     route('service', {
       operationId: 'listAlertTargets',
+      limit: 'refused',
       summary: 'The targets of alerts, with the result of the last message to each; empty if there are none',
       answer: z.array(alertTargetSchema),
     }),

@@ -16,6 +16,7 @@ import { alertsNotInForce, notStored, storageItems } from '../attention/service.
 import { type AttentionItem, type Finding, readSituation, type Situation } from '../attention/situation.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { type Sight, sightOf } from '../sight.ts';
 import { openCircuits } from './hosts.ts';
 import { rotationConcerns } from './keys.ts';
 import { driftItems } from './paths.ts';
@@ -38,18 +39,20 @@ export const attentionRoutes: ApiRoutes = (app, services) => {
     '/flows/api/attention',
     route('service', {
       operationId: 'listAttention',
+      limit: 'filtered',
       summary: 'What needs attention, most severe first',
       answer: z.array(attentionSchema),
     }),
-    async () => listAttention(services),
+    async (request) => listAttention(services, sightOf(request, services)),
   );
 };
 
 /** The last list of each service, and when it was asked for. */
 const lastLists = new WeakMap<DashboardServices, { readonly at: number; readonly items: Promise<AttentionItem[]> }>();
 
-/** The same for those who tell people of it. */
-export function listAttention(services: DashboardServices): Promise<AttentionItem[]> {
+/** The same for those who tell people of it, and for who sees some flows alone. */
+export function listAttention(services: DashboardServices, sight?: Sight): Promise<AttentionItem[]> {
+  if (sight !== undefined) return readAttentionIn(sight, services);
   const items = readAttention(services);
   lastLists.set(services, { at: services.clock.monotonic(), items });
   return items;
@@ -65,6 +68,27 @@ async function readAttention(services: DashboardServices): Promise<AttentionItem
   return [...(await notStored(services)), ...(await askStore(services))].map(itemOf);
 }
 
+/** Whether an item is about a flow that somebody may see, or about the database without which nothing is seen. */
+export const isInSight = ({ kind, flowId }: Pick<AttentionItem, 'kind' | 'flowId'>, sight: Sight) =>
+  kind === 'store_unavailable' || sight.has(flowId);
+
+async function readAttentionIn(sight: Sight, services: DashboardServices): Promise<AttentionItem[]> {
+  const found = await askStore(services, (situation) => narrowed(situation, sight));
+  return found.map(itemOf).filter((item) => isInSight(item, sight));
+}
+
+const ASK_WHO_SEES_ALL = 'whoever sees all flows is told why';
+
+/** What else names flows than an item's own: those that start another one, and those that something is shared with. */
+function narrowed(situation: Situation, sight: Sight): Situation {
+  return {
+    ...situation,
+    flows: situation.flows.filter(({ record }) => sight.has(record.id)),
+    apart: situation.apart.map((each) => ({ ...each, why: ASK_WHO_SEES_ALL })),
+    unreadable: situation.unreadable.map((each) => ({ ...each, why: ASK_WHO_SEES_ALL })),
+  };
+}
+
 /** The flow that a link leads to or filters by; the id of a run is none. */
 const FLOW_OF_LINK = /(?:\/flows\/flows\/|flowId=)([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/;
 
@@ -75,10 +99,13 @@ function itemOf(found: Finding): AttentionItem {
 }
 
 /** If the store is unavailable, that is the answer. */
-async function askStore(services: DashboardServices): Promise<Finding[]> {
+async function askStore(
+  services: DashboardServices,
+  narrow: (situation: Situation) => Situation = (whole) => whole,
+): Promise<Finding[]> {
   try {
     const [situation] = await Promise.all([readSituation(services), services.store.ping()]);
-    return attentionTo(situation);
+    return attentionTo(narrow(situation));
   } catch (error) {
     if (!(error instanceof StoreUnavailableError)) throw error;
     const message = 'The store is not writable. Deliveries get 503 until it is; the log says why';

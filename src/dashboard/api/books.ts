@@ -1,10 +1,11 @@
 import { z } from 'zod';
 import { DAY_MS, MINUTE_MS } from '../../model/clock.ts';
-import type { Books } from '../../store/store.ts';
+import type { Books, TimeSpan } from '../../store/store.ts';
 import { field, isoTime } from '../answer.ts';
 import { IN_ORDER, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { limitOf } from '../sight.ts';
 
 const figure = (meaning: string) =>
   field.integer().nullable().describe(`${meaning} null where the delivery log is kept in memory.`);
@@ -38,17 +39,18 @@ export const bookRoutes: ApiRoutes = (app, services) => {
     '/flows/api/books',
     route('deliveries', {
       operationId: 'getBooks',
+      limit: 'filtered',
       summary: 'What became of all that was accepted: counted from the tables, not from counters',
       description: 'The last 24 hours by default.',
       query: z.strictObject(SPAN).refine(...IN_ORDER),
       answer: booksSchema,
     }),
-    async ({ query }) => readBooks(query, services),
+    async (request) => readBooks({ ...request.query, ...limitOf(request, services) }, services),
   );
 };
 
 async function readBooks(
-  asked: { readonly since?: number | undefined; readonly until?: number | undefined },
+  { flowIds, ...asked }: TimeSpan & { readonly flowIds?: readonly string[] | undefined },
   { store, clock, kept }: BookServices,
 ): Promise<z.output<typeof booksSchema>> {
   const now = clock.now();
@@ -56,7 +58,7 @@ async function readBooks(
   const wanted = asked.since ?? until - DAY_MS;
   const since = Math.min(until, Math.max(wanted, now - kept.days * DAY_MS));
   const span = { since: isoTime(since), until: isoTime(until), isCut: since > wanted };
-  const books = kept.hasLog ? await store.countBooks({ since, until }) : UNKNOWN;
+  const books = kept.hasLog ? await store.countBooks({ since, until, flowIds }) : UNKNOWN;
   const { accepted, runs, held, discarded, filtered, duplicates, coalesced, unaccounted } = books;
   return { ...span, accepted, runs, held, discarded, filtered, duplicates, coalesced, unaccounted };
 }

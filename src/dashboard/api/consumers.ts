@@ -2,12 +2,14 @@ import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import { timeIn } from '../../model/ids.ts';
+import { firstIdAt } from '../../model/payload.ts';
 import type { Consumer, ForwardedDelivery, ForwardingPlace } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
-import { field, isoTime, outcomeSchema } from '../answer.ts';
+import { field, isoTime, outcomeSchema, unknownConsumer } from '../answer.ts';
 import { COMMAND, parameter, parseJsonBody } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { type Sight, sightOf } from '../sight.ts';
 
 const consumerSchema = z
   .object({
@@ -70,16 +72,22 @@ export const consumerRoutes: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/consumers',
     route('deliveries', {
       operationId: 'listConsumers',
+      limit: 'filtered',
       summary: 'Who has deliveries forwarded, and how far each has come',
       answer: z.array(consumerSchema),
     }),
-    async () => (await store.listConsumers()).map(consumerView),
+    async (request) => {
+      const sight = sightOf(request, services);
+      const consumers = await store.listConsumers();
+      return consumers.filter(({ flowId }) => sight === undefined || sight.has(flowId)).map(consumerView);
+    },
   );
 
   app.get(
     '/flows/api/webhooks/consumers/:name',
     route('deliveries', {
       operationId: 'getConsumer',
+      limit: 'consumer',
       summary: 'How far a consumer has come',
       params: NAME_PARAMS,
       answer: consumerSchema,
@@ -92,6 +100,7 @@ export const consumerRoutes: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/consumers/:name',
     route('deliveries', {
       operationId: 'deleteConsumer',
+      limit: 'consumer',
       summary: 'Forgets a consumer and its cursor',
       params: NAME_PARAMS,
       answer: outcomeSchema,
@@ -107,6 +116,7 @@ export const consumerRoutes: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/consumers/:name',
     route('deliveries', {
       operationId: 'openConsumer',
+      limit: 'filtered',
       summary: 'Makes a consumer, or goes on with the one of that name where it is',
       description: `At most ${MOST_CONSUMERS} are kept; one that was not used for ${IDLE_DAYS} days is forgotten.`,
       params: NAME_PARAMS,
@@ -117,6 +127,7 @@ export const consumerRoutes: ApiRoutes = (app, services) => {
     async (request) => {
       const { name } = request.params;
       const { since, flowId = null, triggerKey = null } = parseJsonBody(request, OPEN);
+      await refuseOthers({ name, flowId }, sightOf(request, services), services);
       const at = clock.now();
       const idleBefore = at - IDLE_DAYS * DAY_MS;
       const wanted = { flowId, triggerKey };
@@ -150,6 +161,7 @@ const forwardingRoutes: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/consumers/:name/deliveries',
     route('deliveries', {
       operationId: 'readConsumer',
+      limit: 'consumer',
       summary: 'The next deliveries of a consumer, in the order in which they were committed, with their bodies',
       description:
         'Deliveries that started a run, or joined one: a held one comes once its run starts, and one that was refused, filtered or a duplicate never does. Bodies end after 4 MiB, but for a larger one. The answer stays the same until the consumer advances.',
@@ -158,14 +170,16 @@ const forwardingRoutes: ApiRoutes = (app, services) => {
       answer: forwardingSchema,
       refusals: [404],
     }),
-    async ({ params: { name }, query: { take } }) => {
+    async (request) => {
+      const { name } = request.params;
+      const { take } = request.query;
       const found = await store.readForwarding({ name, limit: take, bytes: BYTES });
       if (found === undefined) return unknown(name);
       const { consumer, deliveries, upTo } = found;
       return {
         consumer: consumerView(consumer),
         deliveries: deliveries.map(forwardedView),
-        upTo: cursorOf(upTo),
+        upTo: cursorOf(sightOf(request, services) === undefined ? upTo : withoutDelivery(upTo)),
         gone: await goneOf(consumer, services),
       };
     },
@@ -175,6 +189,7 @@ const forwardingRoutes: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/consumers/:name/advance',
     route('deliveries', {
       operationId: 'advanceConsumer',
+      limit: 'consumer',
       summary: 'Moves the cursor of a consumer behind a delivery that it has got; is not kept in the activity',
       params: NAME_PARAMS,
       query: z.strictObject({
@@ -201,8 +216,23 @@ const forwardingRoutes: ApiRoutes = (app, services) => {
   );
 };
 
+/** Whoever is limited to flows has the deliveries of one of them forwarded, under a name that is not taken for another. */
+async function refuseOthers(
+  { name, flowId }: { readonly name: string; readonly flowId: string | null },
+  sight: Sight | undefined,
+  { store }: DashboardServices,
+): Promise<void> {
+  if (sight === undefined) return;
+  if (!sight.has(flowId)) {
+    throw new HttpError('limited_to_flows', 'You are limited to some flows; name one of them as body.flowId');
+  }
+  const known = await store.findConsumer(name);
+  if (known === undefined || sight.has(known.flowId)) return;
+  throw new HttpError('consumer_differs', `The consumer ${name} gets other deliveries; use another name`);
+}
+
 function unknown(name: string): never {
-  throw new HttpError('unknown_consumer', `There is no consumer ${JSON.stringify(name)}`);
+  throw unknownConsumer(name);
 }
 
 function subjectOf({ flowId, triggerKey }: Consumer): string {
@@ -240,6 +270,11 @@ function forwardedView({ position, joined, headers, hasRecord, body, contentType
 
 function cursorOf({ position, joined, deliveryId }: ForwardingPlace): string {
   return `${position}.${joined}.${deliveryId}`;
+}
+
+/** The same place, of which the delivery, which may be that of another flow, tells no more than its time. */
+function withoutDelivery({ deliveryId, ...place }: ForwardingPlace): ForwardingPlace {
+  return { ...place, deliveryId: firstIdAt(timeIn(deliveryId)) };
 }
 
 /** A cursor, or the id alone that a consumer shows as its own. */

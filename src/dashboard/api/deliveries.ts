@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { maskUrl } from '../../manifest/mask.ts';
@@ -8,7 +9,8 @@ import { shownHeaders } from '../../webhooks/headers.ts';
 import { field, isoTime, listOf, toList } from '../answer.ts';
 import { IN_ORDER, PAGING, parameter, SPAN, withNamedKey } from '../input.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes } from '../services.ts';
+import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { limitOf, type Sight, sightOf } from '../sight.ts';
 
 /** How much of a body an answer shows. */
 const MAX_BODY_BYTES = 65_536;
@@ -93,32 +95,57 @@ export const DELIVERY_FILTER = {
   ...SPAN,
 };
 
-/** The filter as the store takes it. Throws a 400 for two flags that leave nothing. */
-export function deliveryFilter<Filter extends DeliveryFilter>(filter: Filter): Filter {
+/** The filter as the store takes it, of the flows that the sender may see. Throws a 400 for two flags that leave nothing. */
+export function deliveryFilter<Filter extends DeliveryFilter>(
+  filter: Filter,
+  request: FastifyRequest,
+  services: Pick<DashboardServices, 'catalog'>,
+): Filter {
   if (filter.rejectedOnly === true && filter.acceptedOnly === true) {
     throw new HttpError('invalid_request', 'rejectedOnly, acceptedOnly: only one of the two can be true');
   }
-  return withNamedKey(filter);
+  return { ...withNamedKey(filter), ...limitOf(request, services) };
 }
 
 const recentQuery = z.strictObject({ ...DELIVERY_FILTER, ...PAGING }).refine(...IN_ORDER);
 
 /** The delivery log. */
-export const deliveryRoutes: ApiRoutes = (app, { store }) => {
+export const deliveryRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/webhooks/recent',
     route('deliveries', {
       operationId: 'listDeliveries',
+      limit: 'filtered',
       summary: 'Stored deliveries, newest first',
       query: recentQuery,
       answer: listOf(deliverySchema),
     }),
-    async ({ query }) => {
-      const page = await store.listDeliveries(deliveryFilter(query));
-      return toList(page.items.map(deliveryView), page, query);
+    async (request) => {
+      const { query } = request;
+      const sight = sightOf(request, services);
+      const page = await services.store.listDeliveries(deliveryFilter(query, request, services));
+      return toList(
+        page.items.map((record) => deliveryView(deliveryIn(sight, record))),
+        page,
+        query,
+      );
     },
   );
 };
+
+/**
+ * A delivery as somebody sees it. What several flows got is shown as the first of those in sight got it: nothing of the
+ * others, and no search key of a trigger that is not its own.
+ */
+export function deliveryIn(sight: Sight | undefined, record: DeliveryRecord): DeliveryRecord {
+  if (sight === undefined || record.shares === undefined) return record;
+  const shares = record.shares.filter(({ flowId }) => sight.has(flowId));
+  const [own] = shares;
+  if (own === undefined || own.flowId === record.flowId) return { ...record, shares };
+  const { flowId, triggerKey, runId, outcome } = own;
+  const ofOwn = { flowId, triggerKey, runId, runStatus: undefined, searchKeys: undefined, detail: null, shares };
+  return { ...record, ...ofOwn, outcome: outcome === 'closed' || outcome === null ? undefined : outcome };
+}
 
 export function deliveryView({ shares, ...record }: DeliveryRecord): z.output<typeof deliverySchema> {
   return {

@@ -10,7 +10,8 @@ import { COMMAND, documentedBody, IN_ORDER, parameter, parseJsonBody, WHY } from
 import { route, textAnswer } from '../route.ts';
 import { createSealedPlans, planToken } from '../sealed-plans.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { deliverySchema, deliveryView, reasonSchema } from './deliveries.ts';
+import { flowsOfDelivery, limitOf, type Sight, sightOf } from '../sight.ts';
+import { deliveryIn, deliverySchema, deliveryView, reasonSchema } from './deliveries.ts';
 
 const modeSchema = z.enum(ENFORCEMENT_MODES);
 
@@ -140,18 +141,21 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/:deliveryId',
     route('deliveries', {
       operationId: 'getDelivery',
+      limit: 'delivery',
       summary: 'One delivery with its body, the result of each gate, and advice',
       params: z.object({ deliveryId: parameter.guid() }),
       answer: deliveryDetailSchema,
       refusals: [404],
     }),
-    async ({ params }) => {
-      const record = await findDelivery(params.deliveryId, services);
+    async (request) => {
+      const found = await findDelivery(request.params.deliveryId, services);
+      const sight = sightOf(request, services);
+      const record = deliveryIn(sight, found);
       const [review, known, repeats, redelivery] = await Promise.all([
         reviewer.review(record),
         store.findRedelivery(record.id),
         reviewer.findRepeated(record),
-        planOf(record, services),
+        seesAll(sight, found) ? planOf(record, services) : null,
       ]);
       return deliveryDetailView(record, review, { redeliveredAs: known?.deliveryId ?? null, repeats, redelivery });
     },
@@ -161,6 +165,7 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/:deliveryId/body',
     route('deliveries', {
       operationId: 'getDeliveryBody',
+      limit: 'delivery',
       summary: 'The whole body of a delivery, byte for byte',
       params: z.object({ deliveryId: parameter.guid() }),
       answer: textAnswer('application/octet-stream'),
@@ -178,6 +183,7 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/readiness',
     route('deliveries', {
       operationId: 'webhookReadiness',
+      limit: 'filtered',
       summary: 'What Enforce would have refused, by trigger and gate',
       query: z.strictObject({
         flowId: parameter.optionalGuid(),
@@ -185,16 +191,25 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
       }),
       answer: z.array(readinessSchema),
     }),
-    async ({ query: { flowId, hours } }) => {
+    async (request) => {
+      const { flowId, hours } = request.query;
+      const sight = sightOf(request, services);
       const readiness = await reviewer.readiness({ since: clock.now() - hours * HOUR_MS, flowId });
-      return readiness.map(readinessView);
+      return readiness.filter((each) => sight === undefined || sight.has(each.flowId)).map(readinessView);
     },
   );
 
+  dryRunRoute(app, services);
+  addRedelivery(app, services);
+};
+
+const dryRunRoute: ApiRoutes = (app, services) => {
+  const { reviewer } = services;
   app.post(
     '/flows/api/webhooks/dry-run/:idOrSlug',
     route('deliveries', {
       operationId: 'dryRunDelivery',
+      limit: 'webhook',
       access: { scope: 'read' },
       summary: 'Judges this request as a delivery, without creating a run or using a nonce',
       description:
@@ -217,8 +232,6 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
       return { flowId, triggerKey, mode, statusCode, reason, violations: [...violations], ...adviceView(judged) };
     },
   );
-
-  addRedelivery(app, services);
 };
 
 const addRedelivery: ApiRoutes = (app, services) => {
@@ -229,6 +242,7 @@ const addRedelivery: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/:deliveryId/redeliver',
     route('deliveries', {
       operationId: 'redeliverDelivery',
+      limit: 'delivery',
       summary: 'Judges a refused or filtered delivery again, as of the time it arrived, and accepts it if it passes',
       params: z.object({ deliveryId: parameter.guid() }),
       command: [oneBody, { force: true, reason: 'the key was wrong' }],
@@ -238,6 +252,9 @@ const addRedelivery: ApiRoutes = (app, services) => {
     async (request) => {
       const { force } = parseJsonBody(request, oneBody);
       const record = await findDelivery(request.params.deliveryId, services);
+      if (!seesAll(sightOf(request, services), record)) {
+        throw new HttpError('limited_to_flows', 'The delivery is of other flows too, which would get it again');
+      }
       return reviewer.redeliver(record, { isForced: force, isPlan: false });
     },
   );
@@ -246,6 +263,7 @@ const addRedelivery: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/redeliver',
     route('deliveries', {
       operationId: 'redeliverDeliveries',
+      limit: 'filtered',
       query: z.strictObject(WHY),
       access: { isPlan: (request) => parseJsonBody(request, manyBody).plan },
       summary: 'Plans or carries out the redelivery of many deliveries',
@@ -261,15 +279,18 @@ const addRedelivery: ApiRoutes = (app, services) => {
       const found = async () => {
         const { filtered, ...rest } = filter;
         const which = filtered ? ({ outcome: 'filtered' } as const) : { refusedOnly: true };
-        const page = await store.listDeliveries({ ...rest, ...which, skip: 0, take: limit });
+        const whose = limitOf(request, services);
+        const page = await store.listDeliveries({ ...rest, ...which, ...whose, skip: 0, take: limit });
         return page.items.toReversed().map(({ id }) => id);
       };
+      const sight = sightOf(request, services);
       const isOfPlan = !plan && token !== undefined;
       const items = [];
       for (const id of isOfPlan ? (await plans.open(token, filter, asked)).ids : await found()) {
         // Read one by one, because a list has only the beginning of each body.
         const record = await store.findDelivery(id);
-        if (record !== undefined) items.push(await reviewer.redeliver(record, { isForced: false, isPlan: plan }));
+        if (record !== undefined && seesAll(sight, record))
+          items.push(await reviewer.redeliver(record, { isForced: false, isPlan: plan }));
       }
       if (!plan) return { plan, items, token: null };
       const ids = items.flatMap(({ outcome, redeliveredFrom }) =>
@@ -285,6 +306,10 @@ async function findDelivery(deliveryId: string, { store }: DashboardServices) {
   if (record === undefined) throw unknownId('delivery', deliveryId);
   return record;
 }
+
+/** Whether somebody sees every flow that a delivery is of. */
+const seesAll = (sight: Sight | undefined, record: DeliveryRecord) =>
+  sight === undefined || flowsOfDelivery(record).every((flowId) => sight.has(flowId));
 
 /** What force could do is possible; whether it should is for a person to say. */
 async function planOf(record: DeliveryRecord, { reviewer }: DashboardServices) {

@@ -174,6 +174,7 @@ export const deployRoutes: ApiRoutes = (app, services) => {
     '/flows/api/flows/:id',
     route('flows', {
       operationId: 'deployFlow',
+      limit: 'refused',
       access: DEPLOY,
       summary: 'Deploys a manifest, or refuses it if it would harm runs in flight or history',
       description: `Creates the flow if it does not exist. ${SHAPES}`,
@@ -209,6 +210,7 @@ const restoreRoute: ApiRoutes = (app, services) => {
     '/flows/api/flows/:id/revisions/:revision/restore',
     route('flows', {
       operationId: 'restoreRevision',
+      limit: 'refused',
       access: DEPLOY,
       summary: 'Deploys the manifest of an earlier revision as a new one, or refuses it as a deploy would',
       description:
@@ -249,6 +251,7 @@ const deleteRoute: ApiRoutes = (app, { deployment, store }) => {
     '/flows/api/flows/:id',
     route('flows', {
       operationId: 'deleteFlow',
+      limit: 'refused',
       access: { scope: 'deploy' },
       summary: 'Deletes a flow: its schedules end and its slugs are free',
       description:
@@ -302,6 +305,7 @@ const deployTogetherRoute: ApiRoutes = (app, { deployment, store }) => {
     {
       ...route('flows', {
         operationId: 'deployFlows',
+        limit: 'refused',
         access: DEPLOY,
         summary: 'Deploys manifests together, so that a slug can move from one flow to another',
         description: `Refused flows stay as they are, all others change at once. If any manifest is invalid, nothing is deployed. ${SHAPES}`,
@@ -338,6 +342,7 @@ const reloadRoute: ApiRoutes = (app, { deployment }) => {
     '/flows/api/flows/reload',
     route('flows', {
       operationId: 'reloadFlows',
+      limit: 'refused',
       access: DEPLOY,
       summary:
         'Reads the folder of manifests and all secrets again and deploys what changed; 409 if a flow was refused or a manifest cannot be read',

@@ -5,10 +5,12 @@ import { HttpError } from '../../errors.ts';
 import type { LiveEvent, LiveEvents } from '../../telemetry/events.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { actorOf } from '../activity.ts';
+import { unknownId } from '../answer.ts';
 import { parameter } from '../input.ts';
 import { route, textAnswer } from '../route.ts';
-import { createServiceWatch } from '../service-watch.ts';
+import { createServiceWatch, type ServiceWatch } from '../service-watch.ts';
 import type { ApiRoutes } from '../services.ts';
+import { canSee, type Sight, sightOf } from '../sight.ts';
 
 /** The readers of the event stream, and what they may take of the process together. */
 interface EventStreams {
@@ -26,7 +28,8 @@ interface NewReader {
   readonly stream: Writable;
   /** Who reads, for the log. */
   readonly actor: string;
-  readonly wants: (event: LiveEvent) => boolean;
+  /** What the reader is told of an event; undefined for nothing. */
+  readonly told: (event: LiveEvent) => SentEvent | undefined;
 }
 
 interface Reader {
@@ -118,7 +121,12 @@ export function createEventStreams({
   const tell = (event: LiveEvent) => {
     let bytes: Buffer | undefined;
     for (const each of [...readers]) {
-      if (!each.wants(event)) continue;
+      const told = each.told(event);
+      if (told === undefined) continue;
+      if (told !== event) {
+        write(each, Buffer.from(formatEvent(told)));
+        continue;
+      }
       bytes ??= Buffer.from(formatEvent(event));
       write(each, bytes);
     }
@@ -159,6 +167,18 @@ function formatEvent({ type, data }: SentEvent): string {
   return `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
+/**
+ * What somebody who sees some flows alone is told: of other flows nothing, of the service whether it is ready. Whose run
+ * another process changed is not known, so that it is told without the run.
+ */
+function toldOf(event: LiveEvent, sight: Sight, watch: ServiceWatch): SentEvent | undefined {
+  const { type, data } = event;
+  if (type === 'service.state') return { type, data: { ...data, message: null, refused: null } };
+  if (type === 'attention.changed') return { type, data: watch.attentionTo(sight) };
+  if (type === 'run.changed') return { type, data: {} };
+  return sight.has(event.flowId) ? event : undefined;
+}
+
 const HEARTBEAT_MS = 15_000;
 
 /** Events of runs, steps and deliveries, and how the service does, as Server-Sent Events. */
@@ -177,6 +197,7 @@ export const eventStreamRoute: ApiRoutes = (app, services) => {
     {
       ...route('service', {
         operationId: 'streamEvents',
+        limit: 'filtered',
         summary: 'Runs, steps and deliveries as they happen, and whether the service is ready, as Server-Sent Events',
         description:
           '`service.state` is sent every 1.5 s: `ready`, the `reason` and `message` if it is not, and `refused`, the deliveries that got 503 in the last minute; `attention.changed` every 5 s, with the number of `errors` and `warnings` in the attention list. At most 200 streams are open at once; a further one gets 503 `too_many_streams`. A reader that falls 1 MiB behind gets `event: stream.ended`, and the stream ends.',
@@ -188,6 +209,10 @@ export const eventStreamRoute: ApiRoutes = (app, services) => {
     async (request, reply) => {
       const { runId } = request.query;
       const actor = actorOf(request);
+      const sight = sightOf(request, services);
+      if (sight !== undefined && runId !== undefined && !(await canSee(runId, sight, services))) {
+        throw unknownId('run', runId);
+      }
       streams.requireRoom();
       const headers = Object.entries(reply.getHeaders()).filter(([, value]) => value !== undefined);
       reply.hijack();
@@ -201,8 +226,14 @@ export const eventStreamRoute: ApiRoutes = (app, services) => {
       response.write(': open\n\n');
       const wants = (event: LiveEvent) =>
         runId === undefined || event.runId === runId || (event.type === 'run.changed' && event.runId === null);
-      const { send, leave } = streams.add({ stream: response, actor: actor.name, wants });
-      if (watch.state !== undefined && wants(watch.state)) send(formatEvent(watch.state));
+      const told = (event: LiveEvent) => {
+        if (!wants(event)) return undefined;
+        // A run that is asked for is in sight.
+        return sight === undefined || event.runId === runId ? event : toldOf(event, sight, watch);
+      };
+      const { send, leave } = streams.add({ stream: response, actor: actor.name, told });
+      const state = watch.state === undefined ? undefined : told(watch.state);
+      if (state !== undefined) send(formatEvent(state));
       const unwatch = logins?.sessions.whenOver(actor, leave);
       const heartbeat = setInterval(() => {
         send(': still here\n\n');

@@ -6,7 +6,8 @@ import { isoTime, unknownId } from '../answer.ts';
 import { parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { deliveryView } from './deliveries.ts';
+import { sightOf } from '../sight.ts';
+import { deliveryIn, deliveryView } from './deliveries.ts';
 import { adviceView } from './delivery-review.ts';
 import { manifestView } from './revisions.ts';
 import { controlView, runView, triggerView } from './runs.ts';
@@ -22,6 +23,7 @@ export const evidenceRoutes: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/:deliveryId/evidence',
     route('deliveries', {
       operationId: 'getEvidence',
+      limit: 'delivery',
       summary: 'A delivery and its run as one file, signed if SLUICE_EVIDENCE_KEY is set',
       description:
         'The stored bytes and headers, the result of each gate, the revision of the manifest, the run with its steps, and who intervened. `sluice evidence verify` checks it with only the public key.',
@@ -29,9 +31,11 @@ export const evidenceRoutes: ApiRoutes = (app, services) => {
       answer: evidenceSchema,
       refusals: [404],
     }),
-    async ({ params: { deliveryId } }, reply) => {
-      const record = await store.findDelivery(deliveryId);
-      if (record === undefined) throw unknownId('delivery', deliveryId);
+    async (request, reply) => {
+      const { deliveryId } = request.params;
+      const found = await store.findDelivery(deliveryId);
+      if (found === undefined) throw unknownId('delivery', deliveryId);
+      const record = deliveryIn(sightOf(request, services), found);
       const subject = { deliveryId, runId: record.runId, createdAt: isoTime(clock.now()), version };
       const bundle = sealEvidence(subject, await partsOf(record, services), evidenceKey);
       void reply.header('content-disposition', `attachment; filename="evidence-${deliveryId}.json"`);

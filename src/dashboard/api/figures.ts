@@ -8,6 +8,7 @@ import { field, isoTime } from '../answer.ts';
 import { BUILT_IN, LOOK_BACK_HOURS, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
+import { limitOf, sightOf } from '../sight.ts';
 import { DELIVERY_FILTER, deliveryFilter, reasonSchema } from './deliveries.ts';
 import { RUN_FILTER, runFilter } from './runs.ts';
 
@@ -112,19 +113,24 @@ export const figureRoutes: ApiRoutes = (app, services) => {
   deliveryTimeseriesRoute(app, services);
 };
 
-const runStatsRoute: ApiRoutes = (app, { store, catalog, clock }) => {
+const runStatsRoute: ApiRoutes = (app, services) => {
+  const { store, catalog, clock } = services;
   app.get(
     '/flows/api/runs/stats',
     route('runs', {
       operationId: 'runStats',
+      limit: 'filtered',
       summary: 'Runs in flight, and runs that ended today (UTC)',
       query: z.strictObject(BUILT_IN),
       answer: runStatsSchema,
     }),
-    async ({ query: { includeBuiltIn } }) => {
+    async (request) => {
+      const { includeBuiltIn } = request.query;
+      const sight = sightOf(request, services);
       const midnight = Math.floor(clock.now() / DAY_MS) * DAY_MS;
       const counts = await Promise.all([store.countRuns(), store.countEndedRuns(midnight)]);
-      const isCounted = (flowId: string) => includeBuiltIn || flowId !== ALERT_FLOW_ID;
+      const isCounted = (flowId: string) =>
+        (includeBuiltIn || flowId !== ALERT_FLOW_ID) && (sight === undefined || sight.has(flowId));
       const [kept = [], ended = []] = counts.map((each) => each.filter(({ flowId }) => isCounted(flowId)));
       return {
         totalFlows: catalog.list().filter(({ record }) => isCounted(record.id)).length,
@@ -143,6 +149,7 @@ const runTimeseriesRoute: ApiRoutes = (app, services) => {
     '/flows/api/runs/timeseries',
     route('runs', {
       operationId: 'runTimeseries',
+      limit: 'filtered',
       summary: 'Runs by the minute, hour or day in which they started, including empty buckets',
       description:
         'Takes the filters of the list of runs. Hours and days that are filtered by flow or status alone also count runs that were deleted since; otherwise only stored runs are counted, and with other filters as many as the list finds.',
@@ -156,10 +163,14 @@ const runTimeseriesRoute: ApiRoutes = (app, services) => {
       }),
       answer: runTimeseriesSchema,
     }),
-    async ({ query }) => {
+    async (request) => {
+      const { query } = request;
       const { bucket = 'hour', minutes, hours, days, ...filter } = query;
       const range = wholeBuckets(bucket, { ...query, lookBackMs: lookBackMs(query, bucket, RUNS_BACK) }, clock.now());
-      const counted = await store.runTimeseries({ ...runFilter(filter, services), ...range });
+      const counted = await store.runTimeseries({
+        ...runFilter(filter, request, services),
+        ...range,
+      });
       return {
         bucket,
         since: isoTime(range.since),
@@ -171,19 +182,21 @@ const runTimeseriesRoute: ApiRoutes = (app, services) => {
   );
 };
 
-const deliveryStatsRoute: ApiRoutes = (app, { store, clock }) => {
+const deliveryStatsRoute: ApiRoutes = (app, services) => {
+  const { store, clock } = services;
   app.get(
     '/flows/api/webhooks/stats',
     route('deliveries', {
       operationId: 'deliveryStats',
+      limit: 'filtered',
       summary: 'Counts by reason over the last hours',
       query: z.strictObject({ hours: parameter.lookBackHours() }),
       answer: deliveryStatsSchema,
     }),
-    async ({ query }) => {
-      const { counts, ...stats } = await store.deliveryStats({
-        since: clock.now() - query.hours * HOUR_MS,
-      });
+    async (request) => {
+      const { query } = request;
+      const since = clock.now() - query.hours * HOUR_MS;
+      const { counts, ...stats } = await store.deliveryStats({ since, ...limitOf(request, services) });
       const inOrder = REASON_CODES.filter((reason) => counts[reason] !== undefined);
       return {
         ...stats,
@@ -195,11 +208,13 @@ const deliveryStatsRoute: ApiRoutes = (app, { store, clock }) => {
 };
 
 /** Deliveries over time, from counters: the answer costs the same however many there were. */
-const deliveryTimeseriesRoute: ApiRoutes = (app, { store, clock }) => {
+const deliveryTimeseriesRoute: ApiRoutes = (app, services) => {
+  const { store, clock } = services;
   app.get(
     '/flows/api/webhooks/timeseries',
     route('deliveries', {
       operationId: 'webhookTimeseries',
+      limit: 'filtered',
       summary: 'Deliveries by the minute, hour or day, including empty buckets',
       description:
         'Takes the filters of the list of deliveries. What a search, a search key or `heldOnly` finds is counted from stored deliveries, as many as the list finds; so are the minutes of one flow.',
@@ -212,12 +227,16 @@ const deliveryTimeseriesRoute: ApiRoutes = (app, { store, clock }) => {
       }),
       answer: deliveryTimeseriesSchema,
     }),
-    async ({ query }) => {
+    async (request) => {
+      const { query } = request;
       const { bucket = 'hour', minutes, hours, ...filter } = query;
       const { flowId } = filter;
       const asked = { ...query, lookBackMs: lookBackMs(query, bucket, DELIVERIES_BACK) };
       const range = wholeBuckets(bucket, asked, clock.now());
-      const counted = await store.deliveryTimeseries({ ...deliveryFilter(filter), ...range });
+      const counted = await store.deliveryTimeseries({
+        ...deliveryFilter(filter, request, services),
+        ...range,
+      });
       return {
         bucket,
         since: isoTime(range.since),

@@ -20,6 +20,7 @@ import {
 import { documentedBody, ID_PARAMS, MAX_REASON, parameter, parseJsonBody, WHY } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
+import { type Sight, sightOf } from '../sight.ts';
 import { closingBody, findFlow } from './flows.ts';
 
 /** Commands to a deployed flow: start a run, drain, forget a key. */
@@ -43,6 +44,7 @@ const triggerRoute: ApiRoutes = (app, services) => {
     '/flows/api/flows/:id/trigger',
     route('flows', {
       operationId: 'triggerFlow',
+      limit: 'flow',
       summary: 'Starts a run by hand',
       params: ID_PARAMS,
       query: z.strictObject({ triggerKey: parameter.freeText(200), ...WHY }),
@@ -138,14 +140,21 @@ export const drainSchema = z
   .meta({ id: 'Drain' });
 
 /** Lets the runs of a flow end before it is changed. Survives a restart. */
-const drainRoutes: ApiRoutes = (app, { flowSwitch }) => {
+const drainRoutes: ApiRoutes = (app, services) => {
+  const { flowSwitch } = services;
   const options = (operationId: string, summary: string) =>
-    route('flows', { operationId, summary, params: ID_PARAMS, answer: drainSchema, refusals: [404] });
+    route('flows', { operationId, limit: 'flow', summary, params: ID_PARAMS, answer: drainSchema, refusals: [404] });
+
+  const resumed = async (request: FastifyRequest) => {
+    const { id: flowId } = request.params as z.output<typeof ID_PARAMS>;
+    return drainView(flowId, await flowSwitch.resume(flowId), sightOf(request, services));
+  };
 
   app.post(
     '/flows/api/flows/:id/drain',
     route('flows', {
       operationId: 'drainFlow',
+      limit: 'flow',
       summary: 'Stops every trigger of a flow; its runs in flight finish',
       params: ID_PARAMS,
       command: [closingBody, { hold: true, reason: 'version 2 changes its steps' }],
@@ -154,27 +163,33 @@ const drainRoutes: ApiRoutes = (app, { flowSwitch }) => {
     }),
     async (request) => {
       const { id: flowId } = request.params;
-      return drainView(flowId, await flowSwitch.drain(flowId, parseJsonBody(request, closingBody).hold));
+      const { hold } = parseJsonBody(request, closingBody);
+      return drainView(flowId, await flowSwitch.drain(flowId, hold), sightOf(request, services));
     },
   );
   app.get(
     '/flows/api/flows/:id/drain',
     options('getDrain', 'The state of a drain, with the runs in flight'),
-    async ({ params: { id: flowId } }) => drainView(flowId, await flowSwitch.drainState(flowId)),
+    async (request) => {
+      const { id: flowId } = request.params;
+      return drainView(flowId, await flowSwitch.drainState(flowId), sightOf(request, services));
+    },
   );
   app.delete(
     '/flows/api/flows/:id/drain',
     options('endDrain', 'Ends the drain: the flow starts runs again'),
-    async ({ params: { id: flowId } }) => drainView(flowId, await flowSwitch.resume(flowId)),
+    async (request) => resumed(request),
   );
-  app.post(
-    '/flows/api/flows/:id/resume',
-    options('resumeFlow', 'Ends the drain, like DELETE on it'),
-    async ({ params: { id: flowId } }) => drainView(flowId, await flowSwitch.resume(flowId)),
+  app.post('/flows/api/flows/:id/resume', options('resumeFlow', 'Ends the drain, like DELETE on it'), async (request) =>
+    resumed(request),
   );
 };
 
-function drainView(flowId: string, state: Awaited<ReturnType<FlowSwitch['drainState']>>): z.output<typeof drainSchema> {
+function drainView(
+  flowId: string,
+  state: Awaited<ReturnType<FlowSwitch['drainState']>>,
+  sight: Sight | undefined,
+): z.output<typeof drainSchema> {
   if (state === undefined) throw unknownId('flow', flowId);
   return {
     flowId,
@@ -191,7 +206,9 @@ function drainView(flowId: string, state: Awaited<ReturnType<FlowSwitch['drainSt
       ),
     })),
     callersInFlight: state.callers.runsInFlight,
-    callers: state.callers.runs.map((run) => ({ ...run, startedAt: isoTime(run.startedAt) })),
+    callers: state.callers.runs
+      .filter((run) => sight === undefined || sight.has(run.flowId))
+      .map((run) => ({ ...run, startedAt: isoTime(run.startedAt) })),
     held: state.held,
   };
 }
@@ -210,6 +227,7 @@ const discardRoute: ApiRoutes = (app, services) => {
     '/flows/api/flows/:id/held/discard',
     route('flows', {
       operationId: 'discardHeld',
+      limit: 'flow',
       access: {
         detailsOf: async (request) => {
           const { before } = parseJsonBody(request, discardBody);
@@ -245,6 +263,7 @@ const learnedKeyRoute: ApiRoutes = (app, services) => {
     '/flows/api/flows/:id/triggers/:triggerKey/learned-key',
     route('flows', {
       operationId: 'forgetLearnedKey',
+      limit: 'flow',
       summary: 'Forgets the key that a trigger learned; the sender of the next handshake sets the new one',
       params: z.object({ id: parameter.guid(), triggerKey: z.string().describe('Key of a webhook trigger.') }),
       answer: outcomeSchema,

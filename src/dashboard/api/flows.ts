@@ -11,6 +11,7 @@ import { field, isoTime, isoTimeOrNull, listOf, toList, unknownId } from '../ans
 import { BUILT_IN, COMMAND, ID_PARAMS, IN_ORDER, isWithin, PAGING, parseJsonBody, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, baseUrlOf, type DashboardApp, type DashboardServices } from '../services.ts';
+import { flowsIn, type Sight, sightOf } from '../sight.ts';
 import { sumOf } from './figures.ts';
 
 const triggerSchema = z.object({
@@ -129,24 +130,24 @@ export interface FlowAnswers {
 
 /** Deployed flows; switching them on and off. */
 export const flowRoutes: ApiRoutes = (app, services) => {
-  const { catalog } = services;
-
   app.get(
     '/flows/api/flows',
     route('flows', {
       operationId: 'listFlows',
+      limit: 'filtered',
       summary: 'Deployed flows, newest first',
       description: '`since` and `until` apply to `updatedAt`.',
       query: z.strictObject({ ...BUILT_IN, ...SPAN, ...PAGING }).refine(...IN_ORDER),
       answer: listOf(flowSchema),
     }),
-    async ({ query }) => {
-      const flows = catalog
-        .list()
+    async (request) => {
+      const { query } = request;
+      const sight = sightOf(request, services);
+      const flows = flowsIn(sight, services)
         .filter(({ record }) => query.includeBuiltIn || record.id !== ALERT_FLOW_ID)
         .filter(({ record }) => isWithin(record.updatedAt, query))
         .sort(newestFirst);
-      const context = await viewContext(app, services);
+      const context = await viewContext(app, services, sight);
       const page = flows.slice(query.skip, query.skip + query.take);
       return toList(
         page.map((flow) => flowView(flow, context)),
@@ -160,6 +161,7 @@ export const flowRoutes: ApiRoutes = (app, services) => {
     '/flows/api/flows/:id',
     route('flows', {
       operationId: 'getFlow',
+      limit: 'flow',
       summary: 'One flow with its manifest',
       params: ID_PARAMS,
       answer: flowDetailSchema,
@@ -167,7 +169,8 @@ export const flowRoutes: ApiRoutes = (app, services) => {
     }),
     async (request) => {
       const flow = findFlow(request.params.id, services);
-      return { ...flowView(flow, await viewContext(app, services)), manifest: flow.loaded.snapshot };
+      const context = await viewContext(app, services, sightOf(request, services));
+      return { ...flowView(flow, context), manifest: flow.loaded.snapshot };
     },
   );
 
@@ -175,6 +178,7 @@ export const flowRoutes: ApiRoutes = (app, services) => {
     '/flows/api/flows/:id/mermaid',
     route('flows', {
       operationId: 'getFlowMermaid',
+      limit: 'flow',
       summary: 'The steps of a flow as a Mermaid flowchart',
       params: ID_PARAMS,
       answer: z.object({ mermaid: z.string() }),
@@ -205,6 +209,7 @@ function switchRoute(
     `/flows/api/flows/:id/${verb}`,
     route('flows', {
       operationId: `${verb}Flow`,
+      limit: 'flow',
       summary: isEnabled ? 'Lets a flow start runs again' : 'Stops a flow from starting runs; runs in flight continue',
       params: ID_PARAMS,
       ...(isEnabled ? {} : { command: [closingBody, { hold: true, reason: 'the shop is being moved' }] as const }),
@@ -216,7 +221,7 @@ function switchRoute(
       const { hold } = isEnabled ? {} : parseJsonBody(request, closingBody);
       const record = await services.flowSwitch.setEnabled(flow.record.id, isEnabled, hold);
       if (record === undefined) throw unknownId('flow', flow.record.id);
-      return flowView({ ...flow, record }, await viewContext(app, services));
+      return flowView({ ...flow, record }, await viewContext(app, services, sightOf(request, services)));
     },
   );
 }
@@ -236,6 +241,8 @@ export function findFlow(flowId: string, { catalog }: DashboardServices): Deploy
 interface FlowViewContext {
   readonly baseUrl: string;
   readonly triggers: TriggerTable;
+  /** What the answer may tell of; all if undefined. */
+  readonly sight: Sight | undefined;
   /** Names of schemes that only the publisher's key can sign for: code that verifies. */
   readonly runs: RunCounts;
   readonly holding: Pick<Holding, 'counts'>;
@@ -251,7 +258,11 @@ interface RunCounts {
   readonly since: number;
 }
 
-async function viewContext(app: DashboardApp, services: DashboardServices): Promise<FlowViewContext> {
+async function viewContext(
+  app: DashboardApp,
+  services: DashboardServices,
+  sight: Sight | undefined,
+): Promise<FlowViewContext> {
   const { store, clock, holding } = services;
   const since = Math.floor((clock.now() - DAY_MS) / HOUR_MS) * HOUR_MS;
   const [kept, ended, rhythms, deliveries] = await Promise.all([
@@ -262,6 +273,7 @@ async function viewContext(app: DashboardApp, services: DashboardServices): Prom
   ]);
   return {
     triggers: services.triggers(),
+    sight,
     holding,
     baseUrl: baseUrlOf(app, services),
     runs: { kept, ended, since },
@@ -325,7 +337,7 @@ function webhookView(record: FlowRecord, triggerKey: string, context: FlowViewCo
     coalesce: prepared.trigger.coalesce ?? null,
     mode: prepared.mode,
     holdsDeliveries: holdsDeliveries(prepared, record),
-    ...sharedWith(prepared, triggers),
+    ...sharedWith(prepared, context),
     ...arrivalView(prepared, path === null ? null : `${baseUrl}${path}`, context),
     ...(prepared.keySlot?.isInUse === true && { learnedKey: stateOf(prepared.keySlot) }),
     sendCommand: path === null || !prepared.canBeSigned ? null : sendCommand(slug ?? flowId, baseUrl),
@@ -333,10 +345,12 @@ function webhookView(record: FlowRecord, triggerKey: string, context: FlowViewCo
 }
 
 /** Triggers of other flows that get the same deliveries. */
-function sharedWith({ trigger: { flowId, inputs } }: PreparedTrigger, triggers: TriggerTable) {
+function sharedWith({ trigger: { flowId, inputs } }: PreparedTrigger, { triggers, sight }: FlowViewContext) {
   const found = inputs.webhookSlug === undefined ? [] : triggers.findAll(inputs.webhookSlug);
   const others = found.flatMap(({ trigger: other }) =>
-    other.flowId === flowId ? [] : [{ flowId: other.flowId, triggerKey: other.triggerKey, name: other.flowName }],
+    other.flowId === flowId || sight?.has(other.flowId) === false
+      ? []
+      : [{ flowId: other.flowId, triggerKey: other.triggerKey, name: other.flowName }],
   );
   return others.length === 0 ? {} : { sharedWith: others };
 }

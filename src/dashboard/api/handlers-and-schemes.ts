@@ -88,6 +88,7 @@ const schemaRoute: ApiRoutes = (app, { handlers, schemes }) => {
     '/flows/api/manifest-schema',
     route('flows', {
       operationId: 'getManifestSchema',
+      limit: 'none',
       summary: 'The JSON Schema of manifests, with the step types and schemes of this installation',
       answer: z.record(z.string(), field.declared()),
     }),
@@ -115,6 +116,7 @@ const handlerRoute: ApiRoutes = (app, services) => {
     '/flows/api/handlers',
     route('flows', {
       operationId: 'listHandlers',
+      limit: 'none',
       summary: 'Step types and their inputs',
       answer: z.array(handlerSchema),
     }),
@@ -134,7 +136,12 @@ const schemeRoute: ApiRoutes = (app, services) => {
 
   app.get(
     '/flows/api/schemes',
-    route('deliveries', { operationId: 'listSchemes', summary: 'Signature schemes', answer: z.array(schemeSchema) }),
+    route('deliveries', {
+      operationId: 'listSchemes',
+      limit: 'none',
+      summary: 'Signature schemes',
+      answer: z.array(schemeSchema),
+    }),
     async () => schemes,
   );
 };

@@ -52,6 +52,7 @@ export const hostRoutes: ApiRoutes = (app, { hosts, clock }) => {
     '/flows/api/hosts',
     route('service', {
       operationId: 'listHosts',
+      limit: 'refused',
       summary:
         'The hosts that steps call, with limits, waiting steps and circuits: open circuits first, then failing hosts',
       answer: z.array(hostSchema),
@@ -74,6 +75,7 @@ export const hostRoutes: ApiRoutes = (app, { hosts, clock }) => {
     '/flows/api/hosts/:origin/close-circuit',
     route('service', {
       operationId: 'closeCircuit',
+      limit: 'refused',
       summary: 'Closes the open circuits of a host: it is called again; a circuit opens again if the host fails',
       params: z.object({ origin: parameter.requiredText(200, 'an origin such as https://api.example.com') }),
       answer: outcomeSchema,

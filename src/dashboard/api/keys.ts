@@ -4,6 +4,7 @@ import { field } from '../answer.ts';
 import { parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
+import { sightOf } from '../sight.ts';
 
 export const keySchema = z
   .object({
@@ -41,13 +42,15 @@ export const keyRoutes: ApiRoutes = (app, services) => {
     '/flows/api/keys',
     route('flows', {
       operationId: 'listKeys',
+      limit: 'filtered',
       summary: 'The keys of webhooks: when each last verified a delivery, how often, and which can be removed',
       query: z.strictObject({ flowId: parameter.optionalGuid() }),
       answer: z.array(keySchema),
     }),
-    async ({ query }) => {
-      const reports = await reportKeys({ ...services, triggers: services.triggers() }, query.flowId);
-      return reports.map(keyView);
+    async (request) => {
+      const sight = sightOf(request, services);
+      const reports = await reportKeys({ ...services, triggers: services.triggers() }, request.query.flowId);
+      return reports.filter(({ flowId }) => sight === undefined || sight.has(flowId)).map(keyView);
     },
   );
 };

@@ -53,6 +53,7 @@ export const pathRoutes: ApiRoutes = (app, services) => {
     '/flows/api/flows/:id/paths',
     route('flows', {
       operationId: 'listPaths',
+      limit: 'flow',
       summary: 'The paths of its deliveries that a flow reads, and how many deliveries had them',
       description:
         'Sluice samples accepted deliveries once a minute, up to 50 of each trigger, of each event in turn. It does not store their values.',

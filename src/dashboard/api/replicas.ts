@@ -24,6 +24,7 @@ export const replicaRoutes: ApiRoutes = (app, { store, clock }) => {
     '/flows/api/replicas',
     route('service', {
       operationId: 'listReplicas',
+      limit: 'refused',
       summary: 'The live replicas, by name; on SQLite the one process',
       answer: z.array(replicaSchema),
     }),

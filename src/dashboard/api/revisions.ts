@@ -109,6 +109,7 @@ export const revisionRoutes: ApiRoutes = (app, services) => {
     '/flows/api/flows/:id/revisions',
     route('flows', {
       operationId: 'listRevisions',
+      limit: 'flow',
       summary: 'Revisions of a flow, newest first, with what each changed',
       params: ID_PARAMS,
       query: z.strictObject({ ...SPAN, ...PAGING }).refine(...IN_ORDER),
@@ -126,6 +127,7 @@ export const revisionRoutes: ApiRoutes = (app, services) => {
     '/flows/api/flows/:id/revisions/:revision',
     route('flows', {
       operationId: 'getRevision',
+      limit: 'flow',
       summary: 'One revision with its manifest',
       params: z.object({ id: parameter.guid(), revision: parameter.positiveNumber() }),
       answer: oneSchema,
@@ -140,6 +142,7 @@ export const revisionRoutes: ApiRoutes = (app, services) => {
     '/flows/api/flows/:id/revisions/:from/diff/:to',
     route('flows', {
       operationId: 'diffRevisions',
+      limit: 'flow',
       summary: 'Where two revisions differ',
       params: z.object({
         id: parameter.guid(),

@@ -104,6 +104,7 @@ function addRoute(app: Parameters<ApiRoutes>[0], services: BulkServices): void {
     `/flows/api/runs/${action}`,
     route('runs', {
       ...OPERATIONS[action],
+      limit: 'filtered',
       access: {
         isPlan: (request) => parseJsonBody(request, body).plan,
         detailsOf: async (request) => {
@@ -127,7 +128,7 @@ function addRoute(app: Parameters<ApiRoutes>[0], services: BulkServices): void {
       }
       const { at, total, looked, runs, leftOut } = await bulk.plan({
         action,
-        filter: runFilter(filter, services),
+        filter: runFilter(filter, request, services),
         limit,
       });
       const token = await plans.seal({ filter, ids: runs.map(({ id }) => id), at }, { request, action: operationId });

@@ -32,6 +32,7 @@ const cancelRoute: ApiRoutes = (app, { control }) => {
     '/flows/api/runs/:id/cancel',
     route('runs', {
       operationId: 'cancelRun',
+      limit: 'run',
       summary: 'Cancels a run: at once, or as soon as its running steps have stopped',
       params: ID_PARAMS,
       answer: cancelSchema,
@@ -55,6 +56,7 @@ const rerunRoute: ApiRoutes = (app, { store, engine }) => {
     '/flows/api/runs/:id/rerun',
     route('runs', {
       operationId: 'rerunRun',
+      limit: 'run',
       summary: 'Starts a run of the newest revision with the trigger of this one',
       params: ID_PARAMS,
       answer: rerunSchema,
@@ -78,6 +80,7 @@ const retryRoute: ApiRoutes = (app, { control }) => {
     '/flows/api/runs/:id/steps/:key/retry',
     route('runs', {
       operationId: 'retryStep',
+      limit: 'run',
       summary: 'Retries a failed step; steps that were skipped because of it are planned again',
       params: STEP_PARAMS,
       answer: outcomeSchema,
@@ -116,6 +119,7 @@ const releaseOrderRoute: ApiRoutes = (app, { control }) => {
     '/flows/api/runs/:id/release-order',
     route('runs', {
       operationId: 'releaseOrder',
+      limit: 'run',
       summary:
         'Lets the next run of its key start, although this one has failed and holds the key (serializeOnFailure: stop)',
       params: ID_PARAMS,
@@ -142,6 +146,7 @@ const signalRoute: ApiRoutes = (app, { control, clock }) => {
     '/flows/api/runs/:id/signals/:name',
     route('runs', {
       operationId: 'sendSignal',
+      limit: 'run',
       summary: 'Sends a signal to a run; its JSON body is the output of the step that waits for it',
       params: z.object({
         id: parameter.guid(),

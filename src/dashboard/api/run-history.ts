@@ -5,6 +5,7 @@ import { field, isoTime, isoTimeOrNull, unknownId } from '../answer.ts';
 import { ID_PARAMS, IN_ORDER, isWithin, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
+import { sightOf } from '../sight.ts';
 import { runSchema } from './runs.ts';
 
 const runEventSchema = z
@@ -56,6 +57,7 @@ const eventsRoute: ApiRoutes = (app, { store }) => {
     '/flows/api/runs/:id/events',
     route('runs', {
       operationId: 'listRunEvents',
+      limit: 'run',
       summary: 'What happened to a run, oldest first',
       params: ID_PARAMS,
       query: z
@@ -167,11 +169,12 @@ function stopEvents({ cancelRequestedAt, cancelReason, timedOutAt }: RunDetail):
   return events;
 }
 
-const lineageRoute: ApiRoutes = (app, { store }) => {
+const lineageRoute: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/runs/:id/lineage',
     route('runs', {
       operationId: 'getRunLineage',
+      limit: 'run',
       summary:
         'The run that this one repeats, or whose failure or step started it, and the runs that follow from this one',
       params: ID_PARAMS,
@@ -180,13 +183,15 @@ const lineageRoute: ApiRoutes = (app, { store }) => {
     }),
     async (request) => {
       const runId = request.params.id;
-      const lineage = await store.findLineage(runId);
+      const lineage = await services.store.findLineage(runId);
       if (lineage === undefined) throw unknownId('run', runId);
       const { run, source, derived } = lineage;
+      const sight = sightOf(request, services);
+      const isSeen = ({ flowId }: Run) => sight === undefined || sight.has(flowId);
       return {
         runId,
-        source: source === undefined ? null : relativeView(source, relationOf(source, run)),
-        derived: derived.map((each) => relativeView(each, relationOf(run, each))),
+        source: source === undefined || !isSeen(source) ? null : relativeView(source, relationOf(source, run)),
+        derived: derived.filter(isSeen).map((each) => relativeView(each, relationOf(run, each))),
       };
     },
   );

@@ -8,6 +8,7 @@ import { field, isoTime, isoTimeOrNull } from '../answer.ts';
 import { ID_PARAMS, PAGING, parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { type Sight, sightOf } from '../sight.ts';
 import { controlSchema, controlView, runSchema, runView } from './runs.ts';
 import { dueAtOf, findGraph, MAX_KEY_CHARACTERS, stepSchema, unreachedIn } from './steps.ts';
 
@@ -89,6 +90,7 @@ export const runOutlineRoutes: ApiRoutes = (app, services) => {
     '/flows/api/runs/:id/outline',
     route('runs', {
       operationId: 'outlineRun',
+      limit: 'run',
       summary: 'The graph of a run and its progress, without inputs and outputs',
       params: ID_PARAMS,
       answer: outlineSchema,
@@ -100,13 +102,14 @@ export const runOutlineRoutes: ApiRoutes = (app, services) => {
         services.store.outlineSteps(run.id, Object.keys(graph)),
         services.store.listLoops(run.id),
       ]);
+      const naming = { ...services, sight: sightOf(request, services) };
       const children = loops.length === 0 ? [] : await services.store.countChildren(run.id);
       return {
         run: await runView(run, services),
         control: controlView(run),
         // One that a failure started starts none in turn.
-        onFailure: run.triggerType === 'failure' || onFailure === null ? null : namedFlow(onFailure, services),
-        graph: graphView(graph, services),
+        onFailure: run.triggerType === 'failure' || onFailure === null ? null : namedFlow(onFailure, naming),
+        graph: graphView(graph, naming),
         steps: outlinesOf({ run, graph, scope: '' }, steps),
         loops,
         children,
@@ -121,6 +124,7 @@ const iterationsRoute: ApiRoutes = (app, services) => {
     '/flows/api/runs/:id/iterations',
     route('runs', {
       operationId: 'listIterations',
+      limit: 'run',
       summary: 'Iterations of a loop with their steps, without inputs and outputs',
       params: ID_PARAMS,
       query: z.strictObject({
@@ -224,20 +228,26 @@ function lastPollView(noted: Json): z.output<typeof stepOutlineSchema>['lastPoll
   return { at: isoTime(at), status: isStatus ? status : null, why: why.slice(0, MAX_WHY_CHARACTERS) };
 }
 
-function namedFlow(id: string, { catalog }: DashboardServices) {
+interface Naming extends Pick<DashboardServices, 'catalog'> {
+  readonly sight: Sight | undefined;
+}
+
+/** A flow that a revision names by its id; who may not see it gets no other name. */
+function namedFlow(id: string, { catalog, sight }: Naming) {
   const flowId = id.toLowerCase();
-  return { flowId, flowName: catalog.find(flowId)?.record.name ?? flowId };
+  const isSeen = sight === undefined || sight.has(flowId);
+  return { flowId, flowName: (isSeen ? catalog.find(flowId)?.record.name : undefined) ?? flowId };
 }
 
 /** Without inputs: those are the newest revision's when a step starts, and its record has them resolved. */
-function graphView(graph: Graph, services: DashboardServices): Record<string, unknown> {
+function graphView(graph: Graph, naming: Naming): Record<string, unknown> {
   const viewOf = ({ type, inputs, runAfter, concurrencyLimit, steps }: StepDefinition) => ({
     type,
     runAfter,
     concurrencyLimit,
-    ...(steps !== undefined && { steps: graphView(steps, services) }),
+    ...(steps !== undefined && { steps: graphView(steps, naming) }),
     // Its one input that is the pinned revision's.
-    ...(type === RUN_FLOW && typeof inputs.flow === 'string' && { flow: namedFlow(inputs.flow, services) }),
+    ...(type === RUN_FLOW && typeof inputs.flow === 'string' && { flow: namedFlow(inputs.flow, naming) }),
   });
   return Object.fromEntries(Object.entries(graph).map(([key, step]) => [key, viewOf(step)]));
 }

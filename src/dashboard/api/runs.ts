@@ -1,9 +1,11 @@
 import { Readable } from 'node:stream';
+import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { parseBody } from '../../expressions/trigger-body.ts';
+import type { DeployedFlow } from '../../flows/catalog.ts';
 import { circuitText } from '../../flows/circuit.ts';
 import type { HostState } from '../../flows/hosts.ts';
-import { type Clock, DAY_MS } from '../../model/clock.ts';
+import type { Clock } from '../../model/clock.ts';
 import { kindOfError } from '../../model/error-kind.ts';
 import { ALERT_FLOW_ID, RUN_STATUSES, RUN_TRIGGER_TYPES } from '../../model/manifest.ts';
 import { unhandledFailures, wire } from '../../model/planner.ts';
@@ -15,6 +17,7 @@ import { field, isoTime, isoTimeOrNull, listOf, toList } from '../answer.ts';
 import { BUILT_IN, ID_PARAMS, IN_ORDER, PAGING, parameter, SPAN, withNamedKey } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { flowsIn, limitOf, sightOf } from '../sight.ts';
 import { findGraph, findRun, MAX_KEY_CHARACTERS, MAX_STEPS, stepPage, stepSchema } from './steps.ts';
 
 /** Of an error in a list. */
@@ -97,36 +100,6 @@ const runDetailSchema = runSchema
   })
   .meta({ id: 'RunDetail' });
 
-const TREND_PARTS = 24;
-
-const failuresSchema = z
-  .object({
-    since: field.time().describe('When the time of the trends begins: `since`, or a day before its end.'),
-    until: field.time(),
-    groups: z.array(
-      z.object({
-        flowId: field.id(),
-        step: z.string(),
-        code: z.string(),
-        host: z.string().nullable().describe('Scheme, host and port that the step called; null if it called none.'),
-        error: field
-          .content(z.string())
-          .describe('The message without what differs from run to run; “…” stands for that.'),
-        count: field.integer().describe('Runs.'),
-        firstAt: field.time().describe('When the step failed first.'),
-        lastAt: field.time(),
-        trend: z
-          .array(field.integer())
-          .describe(`Failures in each of ${TREND_PARTS} equal parts of the time from \`since\` to \`until\`.`),
-      }),
-    ),
-    searchedUntil: field.time().optional().describe('Start of the oldest run that was looked at; absent if all were.'),
-  })
-  .meta({ id: 'RunFailures' });
-
-/** What this operation answers. */
-export type RunFailures = z.output<typeof failuresSchema>;
-
 export const controlSchema = z.object({
   runId: field.id(),
   idempotencyKey: field.content(z.string().nullable()),
@@ -196,19 +169,22 @@ interface GivenFilter extends CauseFilter {
   readonly includeBuiltIn?: boolean | undefined;
 }
 
-/** The filter as the store takes it. */
+/** The filter as the store takes it, of the flows that the sender of the request may see. */
 export function runFilter<Filter extends GivenFilter>(
   { waiting, step, code, host, error, includeBuiltIn, ...given }: Filter,
-  { clock, catalog }: Pick<DashboardServices, 'clock' | 'catalog'>,
+  request: FastifyRequest,
+  services: Pick<DashboardServices, 'clock' | 'catalog'>,
 ) {
+  const sight = sightOf(request, services);
   const filter = withNamedKey(given);
   const cause = { step, code, host, error };
   return {
     ...filter,
     ...(given.flowId === undefined && withoutBuiltIn(includeBuiltIn)),
     ...(Object.values(cause).some((part) => part !== undefined) && { cause }),
-    ...(filter.search !== undefined && namedBy(filter.search, catalog)),
-    ...(waiting !== undefined && { waiting: { kind: waiting, dueBefore: dueBefore(clock) } }),
+    ...(filter.search !== undefined && namedBy(filter.search, flowsIn(sight, services))),
+    ...(waiting !== undefined && { waiting: { kind: waiting, dueBefore: dueBefore(services.clock) } }),
+    ...(sight !== undefined && { flowIds: sight.flowIds() }),
   };
 }
 
@@ -218,8 +194,7 @@ const withoutBuiltIn = (includeBuiltIn = false) => !includeBuiltIn && { withoutF
 const MOST_NAMED = 20;
 
 /** The deployed flows and triggers whose names contain the text. */
-function namedBy(search: string, catalog: Pick<DashboardServices['catalog'], 'list'>) {
-  const flows = catalog.list();
+function namedBy(search: string, flows: readonly DeployedFlow[]) {
   const isNamed = (name: string) => name.toLowerCase().includes(search.toLowerCase());
   const ids = flows.filter(({ record }) => isNamed(record.name)).map(({ record }) => record.id);
   const keys = new Set(flows.flatMap(({ loaded }) => Object.keys(loaded.manifest.triggers)).filter(isNamed));
@@ -243,12 +218,14 @@ export const runRoutes: ApiRoutes = (app, services) => {
     '/flows/api/runs',
     route('runs', {
       operationId: 'listRuns',
+      limit: 'filtered',
       summary: 'Runs by start time, newest first',
       query: listQuery,
       answer: listOf(runSchema),
     }),
-    async ({ query }) => {
-      const page = await store.listRuns(runFilter(query, services));
+    async (request) => {
+      const { query } = request;
+      const page = await store.listRuns(runFilter(query, request, services));
       return toList(await runViews(page.items, services), page, query);
     },
   );
@@ -257,12 +234,13 @@ export const runRoutes: ApiRoutes = (app, services) => {
     '/flows/api/runs/active',
     route('runs', {
       operationId: 'listActiveRuns',
+      limit: 'filtered',
       summary: 'Every run in flight, newest first',
       query: z.strictObject({ ...BUILT_IN, ...SPAN }).refine(...IN_ORDER),
       answer: z.array(runSchema),
     }),
-    async ({ query }, reply) => {
-      const parts = activeRunsJson(services, query);
+    async (request, reply) => {
+      const parts = activeRunsJson(services, { ...request.query, ...limitOf(request, services) });
       // The first part waits for the store: if that fails, the answer can still be an error.
       const { value: opening = '' } = await parts.next();
       const answer = Readable.from(withOpening(opening, parts));
@@ -270,40 +248,7 @@ export const runRoutes: ApiRoutes = (app, services) => {
     },
   );
 
-  failuresRoute(app, services);
   oneRunRoutes(app, services);
-};
-
-/** What the failures of runs have in common, the most frequent first. */
-const failuresRoute: ApiRoutes = (app, services) => {
-  app.get(
-    '/flows/api/runs/failures',
-    route('runs', {
-      operationId: 'listRunFailures',
-      summary: 'Failed steps of runs by flow, step, code, host and error, the most frequent first',
-      description:
-        'Takes the filters of the list of runs, so that a group counts the runs that the list has with its step, code, host and error. Steps within loops do not count: the error of the loop tells of them. A step that failed and was handled by a later one counts too; `status=Failed` leaves out the runs that succeeded. At most 500 groups.',
-      query: z.strictObject(RUN_FILTER).refine(...IN_ORDER),
-      answer: failuresSchema,
-    }),
-    async ({ query }) => {
-      const until = query.until ?? services.clock.now() + 1;
-      const since = query.since !== undefined && query.since < until ? query.since : until - DAY_MS;
-      const trend = { since, until, parts: TREND_PARTS };
-      const { groups, searchedUntil } = await services.store.groupFailures({ ...runFilter(query, services), trend });
-      return {
-        since: isoTime(since),
-        until: isoTime(until),
-        groups: groups.map((group) => ({
-          ...group,
-          firstAt: isoTime(group.firstAt),
-          lastAt: isoTime(group.lastAt),
-          trend: [...group.trend],
-        })),
-        ...(searchedUntil !== undefined && { searchedUntil: isoTime(searchedUntil) }),
-      };
-    },
-  );
 };
 
 const oneRunRoutes: ApiRoutes = (app, services) => {
@@ -311,6 +256,7 @@ const oneRunRoutes: ApiRoutes = (app, services) => {
     '/flows/api/runs/:id',
     route('runs', {
       operationId: 'getRun',
+      limit: 'run',
       summary: 'One run with what started it and its steps',
       params: ID_PARAMS,
       answer: runDetailSchema,
@@ -327,6 +273,7 @@ const oneRunRoutes: ApiRoutes = (app, services) => {
     '/flows/api/runs/:id/trigger',
     route('runs', {
       operationId: 'getRunTrigger',
+      limit: 'run',
       summary: 'What started a run',
       params: ID_PARAMS,
       answer: triggerSchema,
@@ -339,6 +286,7 @@ const oneRunRoutes: ApiRoutes = (app, services) => {
     '/flows/api/runs/:id/control',
     route('runs', {
       operationId: 'getRunControl',
+      limit: 'run',
       summary: 'Deadline, cancellation and idempotency key of a run',
       params: ID_PARAMS,
       answer: controlSchema,
@@ -473,9 +421,12 @@ export const RUNS_AT_ONCE = 500;
  */
 export async function* activeRunsJson(
   services: Describing,
-  { includeBuiltIn, ...span }: TimeSpan & { readonly includeBuiltIn?: boolean } = {},
+  {
+    includeBuiltIn,
+    ...narrowed
+  }: TimeSpan & { readonly includeBuiltIn?: boolean; readonly flowIds?: readonly string[] } = {},
 ): AsyncGenerator<string> {
-  const filter = { ...span, ...withoutBuiltIn(includeBuiltIn), status: 'Running' } as const;
+  const filter = { ...narrowed, ...withoutBuiltIn(includeBuiltIn), status: 'Running' } as const;
   const pageAfter = async (before?: Run) =>
     (await services.store.listRuns({ ...filter, skip: 0, take: RUNS_AT_ONCE, before })).items;
   let runs = await pageAfter();

@@ -12,10 +12,12 @@ import {
   listOf,
   outcomeSchema,
   toList,
+  unknownSchedule,
 } from '../answer.ts';
 import { COMMAND, IN_ORDER, isWithin, PAGING, parameter, parseJsonBody, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardApp, DashboardServices } from '../services.ts';
+import { sightOf } from '../sight.ts';
 
 const params = z.object({ jobId: z.string().max(400) });
 
@@ -50,14 +52,19 @@ export const scheduleRoutes: ApiRoutes = (app, services) => {
     '/flows/api/schedules',
     route('schedules', {
       operationId: 'listSchedules',
+      limit: 'filtered',
       summary: 'Cron triggers of the deployed flows',
       description: '`since` and `until` apply to `lastExecution`.',
       query: z.strictObject({ ...SPAN, ...PAGING }).refine(...IN_ORDER),
       answer: listOf(scheduleSchema),
     }),
-    async ({ query }) => {
+    async (request) => {
+      const { query } = request;
+      const sight = sightOf(request, services);
       const all = await services.scheduler.list();
-      const schedules = all.filter(({ lastAt }) => isWithin(lastAt, query));
+      const schedules = all
+        .filter(({ flowId }) => sight === undefined || sight.has(flowId))
+        .filter(({ lastAt }) => isWithin(lastAt, query));
       const page = schedules.slice(query.skip, query.skip + query.take);
       return toList(
         page.map((schedule) => scheduleView(schedule, services)),
@@ -83,6 +90,7 @@ function pauseRoute(
     `/flows/api/schedules/:jobId/${verb}`,
     route('schedules', {
       operationId: `${verb}Schedule`,
+      limit: 'schedule',
       summary: isPaused
         ? 'Stops a cron trigger from firing'
         : 'Lets a cron trigger fire again, starting with its next time',
@@ -102,6 +110,7 @@ const triggerRoute: ApiRoutes = (app, { scheduler }) => {
     '/flows/api/schedules/:jobId/trigger',
     route('schedules', {
       operationId: 'triggerSchedule',
+      limit: 'schedule',
       summary: 'Starts a run of a cron trigger now; its next time does not change',
       params,
       answer: outcomeSchema.extend({ runId: field.id() }),
@@ -123,6 +132,7 @@ const cronRoute: ApiRoutes = (app, { scheduler }) => {
     '/flows/api/schedules/:jobId/cron',
     route('schedules', {
       operationId: 'changeCron',
+      limit: 'schedule',
       summary:
         'Changes the cron expression of a trigger, effective at once; setting the expression of the manifest reverts the change',
       params,
@@ -144,6 +154,7 @@ const previewRoute: ApiRoutes = (app, { clock }) => {
     '/flows/api/schedules/preview',
     route('schedules', {
       operationId: 'previewSchedule',
+      limit: 'none',
       summary: 'The next times at which a cron expression fires',
       query: z.strictObject({
         cronExpression: parameter.requiredText(200, 'a cron expression such as 0 9 * * 1-5').meta({
@@ -170,10 +181,6 @@ const previewRoute: ApiRoutes = (app, { clock }) => {
 function known<T>(found: T | undefined, jobId: string): T {
   if (found === undefined) throw unknownSchedule(jobId);
   return found;
-}
-
-function unknownSchedule(jobId: string): HttpError {
-  return new HttpError('unknown_schedule', `There is no schedule with the id ${JSON.stringify(jobId)}`);
 }
 
 function nextOf({ nextAt, isPaused, isDraining }: Schedule): string {

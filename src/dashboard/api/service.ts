@@ -105,6 +105,7 @@ export const metricsRoute: ApiRoutes = (app, services) => {
     '/metrics',
     route('service', {
       operationId: 'metrics',
+      limit: 'refused',
       summary: 'Metrics in the Prometheus text format',
       answer: textAnswer('text/plain'),
       query: 'any',

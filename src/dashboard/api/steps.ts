@@ -85,6 +85,7 @@ export const stepRoutes: ApiRoutes = (app, services) => {
     '/flows/api/runs/:id/steps',
     route('runs', {
       operationId: 'listSteps',
+      limit: 'run',
       summary: 'The steps of a run in manifest order, including those not reached yet',
       params: ID_PARAMS,
       query: z.strictObject({
@@ -110,6 +111,7 @@ const stepRoute: ApiRoutes = (app, services) => {
     '/flows/api/runs/:id/steps/:key',
     route('runs', {
       operationId: 'getStep',
+      limit: 'run',
       summary: 'One step of a run with its attempts',
       params: STEP_PARAMS,
       answer: stepSchema,
@@ -138,6 +140,7 @@ const valueRoutes: ApiRoutes = (app, services) => {
       `/flows/api/runs/:id/steps/:key/${value}`,
       route('runs', {
         operationId: value === 'input' ? 'getStepInput' : 'getStepOutput',
+        limit: 'run',
         summary:
           value === 'input'
             ? 'The whole input of a step, secrets masked'

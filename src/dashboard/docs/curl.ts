@@ -1,5 +1,6 @@
 import type { DashboardAccess } from '../../config/credentials.ts';
 import type { DashboardServices } from '../services.ts';
+import { flowsIn, type Sight } from '../sight.ts';
 
 /** Values for the parameters of paths and queries: real ones if the service has some. */
 interface PathExamples {
@@ -99,16 +100,22 @@ function quoted(text: string): string {
 const SOME_ID = '0199a2b4-7c1e-7d3a-9b52-3f0f8d1c2a10';
 
 /** Taken from what this service has, so that the commands of the page work when pasted. */
-export async function examplesOf({ catalog, store, triggers }: DashboardServices): Promise<PathExamples> {
-  const newest = { skip: 0, take: 1 };
+export async function examplesOf(
+  { catalog, store, triggers }: DashboardServices,
+  sight: Sight | undefined,
+): Promise<PathExamples> {
+  const newest = { skip: 0, take: 1, ...(sight !== undefined && { flowIds: sight.flowIds() }) };
+  const deployed = flowsIn(sight, { catalog });
   // The page is useful even while the store is unavailable.
   const [runs, deliveries] = await Promise.all([store.listRuns(newest), store.listDeliveries(newest)]).catch(() => []);
-  const flows = catalog.list().map(({ loaded: { manifest } }) => manifest);
+  const flows = deployed.map(({ loaded: { manifest } }) => manifest);
   const cron = flows.flatMap(({ id, triggers: own }) =>
     Object.entries(own).flatMap(([key, { type }]) => (type === 'cron' ? [`flow-${id}-${key}`] : [])),
   );
-  const webhook = triggers().list()[0]?.trigger;
-  const flow = catalog.list()[0]?.record;
+  const webhook = triggers()
+    .list()
+    .find(({ trigger }) => sight === undefined || sight.has(trigger.flowId))?.trigger;
+  const flow = deployed[0]?.record;
   const flowId = flow?.id ?? SOME_ID;
   const run = runs?.items[0];
   const graph =

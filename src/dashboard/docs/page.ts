@@ -4,6 +4,7 @@ import { escapeHtml } from '../../model/text.ts';
 import { type PreparedTrigger, pathOfWebhook } from '../../webhooks/triggers.ts';
 import type { describeRoutes } from '../openapi.ts';
 import { type ApiRoutes, baseUrlOf, type DashboardServices } from '../services.ts';
+import { type Sight, sightOf } from '../sight.ts';
 import { type CurlContext, curlOf, examplesOf, login } from './curl.ts';
 import { outline, type Schema } from './outline.ts';
 
@@ -13,15 +14,18 @@ type OpenApi = Awaited<ReturnType<typeof describeRoutes>>;
 export const docsRoutes =
   (openApi: () => Promise<OpenApi>): ApiRoutes =>
   (app, services) => {
-    const named = async () => nameWebhooks(await openApi(), { baseUrl: baseUrlOf(app, services), ...services });
-    app.get('/flows/api/openapi.json', { schema: { hide: true } }, named);
+    const options = { schema: { hide: true }, config: { limit: 'filtered' } } as const;
+    const named = async (sight: Sight | undefined) =>
+      nameWebhooks(await openApi(), { baseUrl: baseUrlOf(app, services), sight, ...services });
+    app.get('/flows/api/openapi.json', options, (request) => named(sightOf(request, services)));
 
-    app.get('/flows/api/docs', { schema: { hide: true } }, async (_request, reply) => {
+    app.get('/flows/api/docs', options, async (request, reply) => {
+      const sight = sightOf(request, services);
       const baseUrl = baseUrlOf(app, services);
-      const page = docsPage(await named(), {
+      const page = docsPage(await named(sight), {
         baseUrl,
         access: services.access,
-        examples: await examplesOf(services),
+        examples: await examplesOf(services, sight),
       });
       // The page's own style is added to what every answer allows: neither scripts nor anything from elsewhere.
       const csp = `${reply.getHeader('content-security-policy')}; style-src 'sha256-${styleHash}'`;
@@ -38,13 +42,19 @@ const MAX_NAMED_WEBHOOKS = 100;
  */
 function nameWebhooks(
   document: OpenApi,
-  { baseUrl, triggers }: Pick<DashboardServices, 'triggers'> & { readonly baseUrl: string },
+  {
+    baseUrl,
+    sight,
+    triggers,
+  }: Pick<DashboardServices, 'triggers'> & { readonly baseUrl: string; readonly sight: Sight | undefined },
 ): OpenApi {
   const table = triggers();
   const webhooks = table.list().flatMap((webhook) => {
     const path = pathOfWebhook(webhook, table);
     const { inputs, flowId } = webhook.trigger;
-    return path === null ? [] : [{ webhook, value: inputs.webhookSlug ?? flowId, url: `${baseUrl}${path}` }];
+    return path === null || sight?.has(flowId) === false
+      ? []
+      : [{ webhook, value: inputs.webhookSlug ?? flowId, url: `${baseUrl}${path}` }];
   });
   const named = webhooks.slice(0, MAX_NAMED_WEBHOOKS);
   const examples = Object.fromEntries(

@@ -1,0 +1,74 @@
+import { z } from 'zod';
+import { DAY_MS } from '../../model/clock.ts';
+import { field, isoTime } from '../answer.ts';
+import { IN_ORDER } from '../input.ts';
+import { route } from '../route.ts';
+import type { ApiRoutes } from '../services.ts';
+import { RUN_FILTER, runFilter } from './runs.ts';
+
+const TREND_PARTS = 24;
+
+const failuresSchema = z
+  .object({
+    since: field.time().describe('When the time of the trends begins: `since`, or a day before its end.'),
+    until: field.time(),
+    groups: z.array(
+      z.object({
+        flowId: field.id(),
+        step: z.string(),
+        code: z.string(),
+        host: z.string().nullable().describe('Scheme, host and port that the step called; null if it called none.'),
+        error: field
+          .content(z.string())
+          .describe('The message without what differs from run to run; “…” stands for that.'),
+        count: field.integer().describe('Runs.'),
+        firstAt: field.time().describe('When the step failed first.'),
+        lastAt: field.time(),
+        trend: z
+          .array(field.integer())
+          .describe(`Failures in each of ${TREND_PARTS} equal parts of the time from \`since\` to \`until\`.`),
+      }),
+    ),
+    searchedUntil: field.time().optional().describe('Start of the oldest run that was looked at; absent if all were.'),
+  })
+  .meta({ id: 'RunFailures' });
+
+/** What this operation answers. */
+export type RunFailures = z.output<typeof failuresSchema>;
+
+/** What the failures of runs have in common, the most frequent first. */
+export const runFailureRoutes: ApiRoutes = (app, services) => {
+  app.get(
+    '/flows/api/runs/failures',
+    route('runs', {
+      operationId: 'listRunFailures',
+      limit: 'filtered',
+      summary: 'Failed steps of runs by flow, step, code, host and error, the most frequent first',
+      description:
+        'Takes the filters of the list of runs, so that a group counts the runs that the list has with its step, code, host and error. Steps within loops do not count: the error of the loop tells of them. A step that failed and was handled by a later one counts too; `status=Failed` leaves out the runs that succeeded. At most 500 groups.',
+      query: z.strictObject(RUN_FILTER).refine(...IN_ORDER),
+      answer: failuresSchema,
+    }),
+    async (request) => {
+      const { query } = request;
+      const until = query.until ?? services.clock.now() + 1;
+      const since = query.since !== undefined && query.since < until ? query.since : until - DAY_MS;
+      const trend = { since, until, parts: TREND_PARTS };
+      const { groups, searchedUntil } = await services.store.groupFailures({
+        ...runFilter(query, request, services),
+        trend,
+      });
+      return {
+        since: isoTime(since),
+        until: isoTime(until),
+        groups: groups.map((group) => ({
+          ...group,
+          firstAt: isoTime(group.firstAt),
+          lastAt: isoTime(group.lastAt),
+          trend: [...group.trend],
+        })),
+        ...(searchedUntil !== undefined && { searchedUntil: isoTime(searchedUntil) }),
+      };
+    },
+  );
+};

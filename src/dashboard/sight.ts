@@ -1,0 +1,177 @@
+import type { FastifyRequest } from 'fastify';
+import { HttpError } from '../errors.ts';
+import type { DeployedFlow } from '../flows/catalog.ts';
+import { ALERT_FLOW_ID, GUID } from '../model/manifest.ts';
+import { actorOf, grantsFor } from './activity.ts';
+import { unknownConsumer, unknownId, unknownSchedule } from './answer.ts';
+import type { DashboardServices } from './services.ts';
+
+/*
+ * A token or a group may be limited to flows. Each route says by a word how it keeps who is limited from the others, and
+ * one that says nothing is refused to them: so none can be forgotten.
+ */
+
+/** What a path names; who may not see its flow is told that there is no such thing. */
+type Subject = 'flow' | 'run' | 'delivery' | 'schedule' | 'webhook' | 'consumer';
+
+/**
+ * - `none`: it tells of no flow, or of flows without their names and contents
+ * - `filtered`: its handler leaves out what is not in `sightOf(request)`
+ * - `refused`: it is about the whole service
+ */
+export type FlowLimit = Subject | 'none' | 'filtered' | 'refused';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** `refused` if it does not say. */
+    readonly limit?: FlowLimit;
+  }
+}
+
+/** The deployed flows that somebody may see, as they are now: a deploy may give one another name. */
+export interface Sight {
+  flowIds(): readonly string[];
+  has(flowId: string | null): boolean;
+}
+
+type SightServices = Pick<DashboardServices, 'catalog'>;
+
+/** What the sender of a request may see, by the scope that the request needs; undefined for all. */
+export function sightOf(request: FastifyRequest, { catalog }: SightServices): Sight | undefined {
+  const patterns = patternsFor(request);
+  if (patterns === undefined) return undefined;
+  const isNamed = matcherOf(patterns);
+  // What the flow of the alerts says is about all flows.
+  const isSeen = ({ record }: Pick<DeployedFlow, 'record'>) => record.id !== ALERT_FLOW_ID && isNamed(record);
+  return {
+    flowIds: () =>
+      catalog
+        .list()
+        .filter(isSeen)
+        .map(({ record }) => record.id),
+    has(flowId) {
+      const flow = flowId === null ? undefined : catalog.find(flowId);
+      return flow !== undefined && isSeen(flow);
+    },
+  };
+}
+
+export function flowsIn(sight: Sight | undefined, { catalog }: SightServices): readonly DeployedFlow[] {
+  return catalog.list().filter(({ record }) => sight === undefined || sight.has(record.id));
+}
+
+/** For a filter of the store. */
+export function limitOf(request: FastifyRequest, services: SightServices): { readonly flowIds?: readonly string[] } {
+  const sight = sightOf(request, services);
+  return sight === undefined ? {} : { flowIds: sight.flowIds() };
+}
+
+/** The patterns that the sender of a request is limited to; undefined for nobody's. */
+export function patternsFor(request: FastifyRequest): readonly string[] | undefined {
+  const grants = grantsFor(request);
+  return grants.some(({ flows }) => flows === undefined) ? undefined : grants.flatMap(({ flows = [] }) => flows);
+}
+
+/** A pattern that is a GUID names a flow by its id, and any other one flows by their names; only `*` stands for anything. */
+function matcherOf(patterns: readonly string[]): (flow: { readonly id: string; readonly name: string }) => boolean {
+  const ids = new Set(patterns.filter((pattern) => GUID.test(pattern)).map((pattern) => pattern.toLowerCase()));
+  const names = patterns.filter((pattern) => !GUID.test(pattern)).map((pattern) => pattern.split('*'));
+  return ({ id, name }) => ids.has(id) || names.some((parts) => hasInOrder(name, parts));
+}
+
+/** Whether a name consists of the parts, with anything between them. In linear time, whatever the pattern is. */
+function hasInOrder(name: string, [first = '', ...others]: readonly string[]): boolean {
+  const last = others.pop();
+  if (last === undefined) return name === first;
+  if (!name.startsWith(first)) return false;
+  let at = first.length;
+  for (const part of others) {
+    const found = name.indexOf(part, at);
+    if (found === -1) return false;
+    at = found + part.length;
+  }
+  return name.length - last.length >= at && name.endsWith(last);
+}
+
+/** An `onRequest` hook, after that of the scopes. */
+export async function refuseServiceWide(request: FastifyRequest): Promise<void> {
+  const { limit = 'refused' } = request.routeOptions.config;
+  if (limit !== 'refused' || request.is404 || patternsFor(request) === undefined) return;
+  throw new HttpError(
+    'limited_to_flows',
+    `This is about the whole service; ${actorOf(request).name} is limited to some of its flows`,
+  );
+}
+
+type GuardServices = Pick<DashboardServices, 'catalog' | 'store' | 'triggers'>;
+
+/** Makes a `preHandler` hook: whoever may not see a flow is told that nothing of it is there. */
+export function hideOthers(services: GuardServices) {
+  return async (request: FastifyRequest): Promise<void> => {
+    const { limit = 'refused' } = request.routeOptions.config;
+    if (limit === 'none' || limit === 'filtered' || limit === 'refused') return;
+    const sight = sightOf(request, services);
+    if (sight === undefined) return;
+    const hidden = await HIDDEN[limit](request.params as Readonly<Record<string, string>>, sight, services);
+    if (hidden !== undefined) throw hidden;
+  };
+}
+
+type Params = Readonly<Record<string, string>>;
+
+/** The answer about what somebody may not see: that of an id that was never used. */
+const HIDDEN: Readonly<
+  Record<Subject, (params: Params, sight: Sight, services: GuardServices) => Promise<HttpError | undefined>>
+> = {
+  async flow({ id = '' }, sight) {
+    return sight.has(id) ? undefined : unknownId('flow', id);
+  },
+  async run({ id = '' }, sight, { store }) {
+    const run = await store.findRun(id);
+    return run !== undefined && sight.has(run.flowId) ? undefined : unknownId('run', id);
+  },
+  async delivery({ deliveryId = '' }, sight, { store }) {
+    const record = await store.findDelivery(deliveryId);
+    return record !== undefined && flowsOfDelivery(record).some(sight.has)
+      ? undefined
+      : unknownId('delivery', deliveryId);
+  },
+  async schedule({ jobId = '' }, sight) {
+    return sight.has(flowOfJob(jobId)) ? undefined : unknownSchedule(jobId);
+  },
+  async consumer({ name = '' }, sight, { store }) {
+    const consumer = await store.findConsumer(name);
+    return consumer !== undefined && sight.has(consumer.flowId) ? undefined : unknownConsumer(name);
+  },
+  // All that get what is sent there.
+  async webhook({ idOrSlug = '' }, sight, { triggers }) {
+    const found = triggers().findAll(idOrSlug);
+    const isSeen = found.length > 0 && found.every(({ trigger }) => sight.has(trigger.flowId));
+    return isSeen ? undefined : new HttpError('unknown_flow', `No webhook has the address ${idOrSlug}`);
+  },
+};
+
+/** Whether an id is that of a flow that somebody may see, or of a run, a delivery or a schedule of one. */
+export async function canSee(id: string, sight: Sight, services: GuardServices): Promise<boolean> {
+  const given: Params = { id, deliveryId: id, jobId: id };
+  for (const subject of ['flow', 'schedule', 'run', 'delivery'] as const) {
+    if ((await HIDDEN[subject](given, sight, services)) === undefined) return true;
+  }
+  return false;
+}
+
+/** A delivery to a slug that several flows share is of each of them. */
+export const flowsOfDelivery = ({ flowId, shares = [] }: Delivered): readonly (string | null)[] => [
+  flowId,
+  ...shares.map((share) => share.flowId),
+];
+
+interface Delivered {
+  readonly flowId: string | null;
+  readonly shares?: readonly { readonly flowId: string }[] | undefined;
+}
+
+/** The flow of a schedule, whose id is `flow-{flowId}-{triggerKey}`. */
+function flowOfJob(jobId: string): string | null {
+  return /^flow-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-/.exec(jobId)?.[1] ?? null;
+}

@@ -1,0 +1,208 @@
+import { request as send } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { Credentials } from '../../src/config/credentials.ts';
+import type { DashboardServices } from '../../src/dashboard/services.ts';
+import { createLogins } from '../../src/dashboard/session.ts';
+import { clientAddressReader } from '../../src/webhooks/read-delivery.ts';
+import { CANARIES, NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
+
+const api = '/flows/api';
+const BOT = { name: 'deploy-bot', token: 'deploy-bot-4f1c9d7ab2', scopes: ['read'] } as const;
+const access: Credentials = {
+  kind: 'credentials',
+  tokens: [BOT],
+  groups: [
+    { group: 'shop', scopes: ['read'], flows: ['ord*'] },
+    { group: 'shop on call', scopes: ['operate'], flows: ['ord*'] },
+    { group: 'hooks on call', scopes: ['operate'], flows: ['hook only'] },
+    { group: 'everybody', scopes: ['read'] },
+    { group: 'deployers', scopes: ['deploy'] },
+  ],
+  signOn: { user: 'remote-user', groups: 'remote-groups' },
+};
+const ANNA = { 'remote-user': 'anna@example.com' };
+
+type Headers = Readonly<Record<string, string | readonly string[]>>;
+
+let dashboard: TestDashboard | undefined;
+afterEach(async () => {
+  await dashboard?.close();
+  dashboard = undefined;
+});
+
+/** The service behind a proxy of this machine, or of another one. */
+async function open(overrides: Partial<DashboardServices> = {}, trustedProxies = ['127.0.0.1']) {
+  const senderAddress = clientAddressReader({ trustedProxies, forwardedHeaderDepth: 0 });
+  const opened = await startDashboard({ access, senderAddress, ...overrides });
+  dashboard = opened;
+  await opened.app.listen({ port: 0, host: '127.0.0.1' });
+  const { port } = opened.app.server.address() as AddressInfo;
+  return (path: string, headers: Headers, method = 'GET', body = '') =>
+    new Promise<{ status: number; body: string; headers: NodeJS.Dict<string | string[]> }>((resolve, reject) => {
+      const sent = send({ port, host: '127.0.0.1', method, path, headers: { ...headers } as never }, (answer) => {
+        let text = '';
+        answer.setEncoding('utf8');
+        answer.on('data', (chunk) => {
+          text += chunk;
+        });
+        answer.on('end', () => resolve({ status: answer.statusCode ?? 0, body: text, headers: answer.headers }));
+      });
+      sent.on('error', reject);
+      sent.end(body);
+    });
+}
+
+const grouped = (...groups: string[]) => ({ ...ANNA, 'remote-groups': groups.join(',') });
+const start = `${api}/flows/${ORDERS_ID}/trigger`;
+
+describe('a person whom the proxy in front signed in', () => {
+  it('may do what the groups may, and the activity has the name', async () => {
+    const ask = await open();
+    expect((await ask(`${api}/flows`, grouped('nobody', ' everybody '))).status).toBe(200);
+    expect((await ask(start, grouped('shop on call', 'everybody'), 'POST')).status).toBe(200);
+    const [row] = JSON.parse((await ask(`${api}/activity`, grouped('everybody'))).body);
+    expect(row).toMatchObject({ actor: 'anna@example.com', action: 'triggerFlow', clientIp: '127.0.0.1' });
+  });
+
+  it('may do with a flow only what one group may do with it', async () => {
+    const ask = await open();
+    const both = grouped('shop', 'hooks on call');
+    expect(JSON.parse((await ask(`${api}/flows`, both)).body)).toEqual([expect.objectContaining({ name: 'orders' })]);
+    expect((await ask(start, both, 'POST')).status).toBe(404);
+    expect((await ask(start, grouped('shop', 'shop on call'), 'POST')).status).toBe(200);
+    expect((await ask(`${api}/flows/reload`, both, 'POST')).status).toBe(403);
+    expect((await ask(`${api}/flows/reload?dryRun=true`, grouped('deployers'), 'POST')).status).toBe(200);
+  });
+
+  it('has the name in the letters that it is written in', async () => {
+    const ask = await open();
+    const headers = { 'remote-user': Buffer.from('zoë 李').toString('latin1'), 'remote-groups': 'shop on call' };
+    expect((await ask(start, headers, 'POST')).status).toBe(200);
+    const [row] = (await dashboard?.store.listInterventions({ skip: 0, take: 1 }))?.items ?? [];
+    expect(row?.actor).toBe('zoë 李');
+  });
+
+  it('is not asked to log in, and gets the page with the buttons of the scopes', async () => {
+    const ask = await open();
+    const page = await ask('/flows', { ...grouped('everybody', 'shop on call'), 'sec-fetch-mode': 'navigate' });
+    expect(page.body).toContain('data-scopes="operate read"');
+  });
+
+  it('of no group that may do anything gets 403, and a session all the same', async () => {
+    const ask = await open();
+    for (const groups of ['', 'Everybody', 'every', 'everybody|shop', 'every body']) {
+      const answer = await ask(`${api}/flows`, { ...ANNA, 'remote-groups': groups });
+      expect(JSON.parse(answer.body)).toMatchObject({ statusCode: 403, reason: 'insufficient_scope' });
+    }
+    expect((await ask(`${api}/flows`, ANNA)).status).toBe(403);
+    const login = await ask('/flows/login', ANNA, 'POST', `token=${BOT.token}`);
+    const cookie = String(login.headers['set-cookie']).split(';')[0] ?? '';
+    expect((await ask(`${api}/flows`, { ...ANNA, cookie })).status).toBe(200);
+  });
+
+  it('is the person, whatever old session the browser has; a token of the request comes first', async () => {
+    const ask = await open();
+    const login = await ask('/flows/login', {}, 'POST', `token=${BOT.token}`);
+    const cookie = String(login.headers['set-cookie']).split(';')[0] ?? '';
+    expect((await ask(start, { ...grouped('shop on call'), cookie }, 'POST')).status).toBe(200);
+    const authorization = `Bearer ${BOT.token}`;
+    expect((await ask(start, { ...grouped('shop on call'), authorization }, 'POST')).status).toBe(403);
+    expect((await ask(start, { ...grouped('shop on call'), authorization: 'Bearer wrong' }, 'POST')).status).toBe(401);
+  });
+
+  it.each(['deploy-bot', 'anyone', 'unknown', 'sluice'])('is not let in under the name %s', async (name) => {
+    const ask = await open();
+    expect((await ask(`${api}/flows`, { ...grouped('everybody'), 'remote-user': name })).status).toBe(403);
+  });
+
+  it('changes nothing for another site’s page', async () => {
+    const ask = await open();
+    for (const headers of [
+      { 'sec-fetch-site': 'cross-site' },
+      { origin: 'https://evil.example' },
+      { origin: 'null' },
+    ]) {
+      const answer = await ask(start, { ...grouped('shop on call'), ...headers }, 'POST');
+      expect(JSON.parse(answer.body)).toMatchObject({ statusCode: 403, reason: 'cross_site' });
+    }
+  });
+
+  it('loses what the groups lose as soon as the file is read again, and the open stream with it', async () => {
+    const clock = { now: () => NOW, ledger: () => NOW };
+    const store = { endSession: async () => {}, isSessionEnded: async () => false, noteCredentials: async () => {} };
+    const logins = createLogins(access, { store, clock });
+    const ask = await open({ logins });
+    const stream = ask(`${api}/events/stream`, grouped('everybody'));
+    const other = ask(`${api}/events/stream`, grouped('shop'));
+    // A stream answers when it ends: that it has begun is seen in the metric.
+    while ((await ask('/metrics', grouped('everybody'))).body.match(/sluice_event_readers 2\b/) === null);
+    logins.credentials.replace({
+      ...access,
+      groups: (access.groups ?? []).filter(({ group }) => group !== 'everybody'),
+    });
+    expect((await stream).status).toBe(200);
+    expect((await ask(`${api}/flows`, grouped('everybody'))).status).toBe(403);
+    logins.credentials.replace({ ...access, groups: [] });
+    await other;
+  });
+});
+
+/** What nobody but the proxy can have written; all is sent straight to the service. */
+const SPOOFED: readonly (readonly [what: string, headers: Headers])[] = [
+  ['by somebody else', grouped('everybody')],
+  ['in other letters', { 'REMOTE-USER': 'anna', 'Remote-Groups': 'everybody' }],
+  [
+    'with the address of the proxy',
+    { ...grouped('everybody'), 'x-forwarded-for': '10.0.0.1', 'x-real-ip': '10.0.0.1' },
+  ],
+];
+
+/** What a proxy that signs in lets through of its clients, or writes wrongly. */
+const AMBIGUOUS: readonly (readonly [what: string, headers: Headers])[] = [
+  ['without a name', { 'remote-groups': 'everybody' }],
+  ['with an empty name', { 'remote-user': '', 'remote-groups': 'everybody' }],
+  ['with a blank name', { 'remote-user': '  ', 'remote-groups': 'everybody' }],
+  ['with two names', { 'remote-user': ['anna', 'bert'], 'remote-groups': 'everybody' }],
+  ['with one name twice', { 'remote-user': ['anna', 'anna'], 'remote-groups': 'everybody' }],
+  ['with an empty name before another', { 'remote-user': ['', 'bert'], 'remote-groups': 'everybody' }],
+  ['with two lists of groups', { 'remote-user': 'anna', 'remote-groups': ['nobody', 'everybody'] }],
+  ['with a name that is too long', { 'remote-user': 'a'.repeat(129), 'remote-groups': 'everybody' }],
+  ['under names that only look alike', { remote_user: 'anna', remote_groups: 'everybody' }],
+];
+
+describe('a header that names a person', () => {
+  it.each(SPOOFED)('is not believed if it was written %s', async (_what, headers) => {
+    const ask = await open({}, ['10.0.0.1']);
+    const answer = await ask(`${api}/flows`, headers);
+    expect(JSON.parse(answer.body)).toMatchObject({ statusCode: 401, reason: 'unauthorized' });
+  });
+
+  it.each(AMBIGUOUS)('signs nobody in %s', async (_what, headers) => {
+    const ask = await open();
+    expect((await ask(`${api}/flows`, headers)).status).toBe(401);
+  });
+
+  it('is asked of no one where none is set', async () => {
+    const ask = await open({ access: { ...access, signOn: undefined } });
+    expect((await ask(`${api}/flows`, grouped('everybody'))).status).toBe(401);
+  });
+
+  it.each([
+    ['the proxy', ['127.0.0.1']],
+    ['a stranger', ['10.0.0.1']],
+  ])('is kept neither with a delivery of %s nor with its run', async (_whose, proxies) => {
+    const ask = await open({}, proxies);
+    const { url, headers, body } = orderDelivery('{"order":1}', { headers: grouped('canary-group') });
+    const { runId } = JSON.parse((await ask(url, headers, 'POST', body)).body);
+    const refused = orderDelivery('{"order":2}', { key: 'wrong', headers: grouped('canary-group') });
+    await ask(refused.url, refused.headers, 'POST', refused.body);
+    const run = await dashboard?.store.findRun(runId);
+    const { items } = (await dashboard?.store.listDeliveries({ skip: 0, take: 9 })) ?? { items: [] };
+    expect(items).toHaveLength(2);
+    const kept = JSON.stringify([run?.trigger.headers, items]);
+    expect(kept).toContain('x-hub-signature-256');
+    expect(kept).not.toMatch(/remote-|anna|canary-group/);
+    expect(kept).not.toContain(CANARIES.authorization);
+  });
+});
