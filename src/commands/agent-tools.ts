@@ -38,7 +38,6 @@ type Operation = z.output<typeof operationSchema>;
 /** A tool of an agent: an operation that reads, or one of the two halves of an operation that is planned first. */
 export interface AgentTool {
   readonly name: string;
-  readonly title: string;
   readonly description: string;
   readonly inputSchema: Schema;
   readonly kind: 'read' | 'plan' | 'act';
@@ -85,20 +84,16 @@ interface Offered {
 }
 
 function readingTool({ path, operation, answer }: Offered): AgentTool {
-  const { operationId, summary, parameters } = operation;
+  const { operationId, parameters } = operation;
   const given = parameters.filter(({ in: place }) => place === 'path' || place === 'query');
   const isPaged = given.some(({ name }) => name === 'skip');
   return {
     name: operationId,
-    title: summary,
     description: described(operation, isPaged ? 'A list: ask for the next part with `skip`.' : ''),
     inputSchema: {
       type: 'object',
-      properties: Object.fromEntries(
-        given.map(({ name, schema: its, description }) => [
-          name,
-          description === undefined ? its : { ...its, description },
-        ]),
+      properties: shortened(
+        Object.fromEntries(given.map(({ name, schema: its, description }) => [name, { description, ...its }])),
       ),
       required: given.flatMap(({ name, required }) => (required === true ? [name] : [])),
       additionalProperties: false,
@@ -137,7 +132,7 @@ const TOKEN = { type: 'string', minLength: 1, description: 'The `token` of the p
 
 /** The body of what is planned first takes `plan` and the `token` of a plan. */
 function plannedTools({ path, operation, answer }: Offered): AgentTool[] {
-  const { operationId, summary, parameters, requestBody } = operation;
+  const { operationId, parameters, requestBody } = operation;
   const { properties = {} } = (requestBody?.content['application/json']?.schema ?? {}) as { properties?: Schema };
   const { plan, token, ...filter } = properties;
   if (plan === undefined || token === undefined) return [];
@@ -149,16 +144,18 @@ function plannedTools({ path, operation, answer }: Offered): AgentTool[] {
   const planTool: AgentTool = {
     ...shared,
     name: planName,
-    title: summary,
     description: `Says what \`${operationId}\` would do, and changes nothing. The answer has the \`token\` of the plan. Show the plan to the operator.`,
-    inputSchema: { type: 'object', properties: isWhyInQuery ? filter : withoutWhy, additionalProperties: false },
+    inputSchema: {
+      type: 'object',
+      properties: shortened(isWhyInQuery ? filter : withoutWhy),
+      additionalProperties: false,
+    },
     kind: 'plan',
     request: (args) => ({ method: 'POST', path, body: JSON.stringify({ ...args, plan: true }) }),
   };
   const actTool: AgentTool = {
     ...shared,
     name: operationId,
-    title: summary,
     description: `Carries out a plan of \`${planName}\`, and nothing else. Only if the operator, who saw the plan, asked for it.`,
     inputSchema: {
       type: 'object',
@@ -174,6 +171,21 @@ function plannedTools({ path, operation, answer }: Offered): AgentTool[] {
     }),
   };
   return [planTool, actTool];
+}
+
+/**
+ * An agent reads all tools before it calls one: of what a parameter is, it gets the first sentence. Times may be dates and
+ * milliseconds too, so their format is the service's to check.
+ */
+function shortened(properties: Schema): Schema {
+  return Object.fromEntries(
+    Object.entries(properties).map(([name, its]) => {
+      const { description, format, ...rest } = its as { description?: string; format?: string };
+      const [first] = description?.split(/(?<=\.) /) ?? [];
+      const checked = format === 'date-time' ? {} : { format };
+      return [name, { ...rest, ...checked, ...(first !== undefined && { description: first }) }];
+    }),
+  );
 }
 
 function described({ summary, description = '' }: Operation, more: string): string {

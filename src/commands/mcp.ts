@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { CallToolResult } from '@modelcontextprotocol/server';
 import { Command } from 'commander';
 import { z } from 'zod';
+import { CONTENT_MARK } from '../model/text.ts';
 import { version } from '../version.ts';
 import { asData, fitted, withoutContent } from './agent-answer.ts';
 import {
@@ -44,24 +45,28 @@ Tools whose names begin with plan change nothing. The tool that carries out a pl
 const actorSchema = z.object({ scopes: z.array(z.string()) });
 
 async function serveAgent(options: McpOptions): Promise<void> {
+  // Standard output is the protocol's: a config module that prints something must not break it.
+  console.log = console.error;
+  console.info = console.error;
   const client = await clientOf(options);
   const document = readAs(documentSchema, await read(client, '/flows/api/openapi.json'));
   const { scopes } = readAs(actorSchema, await read(client, '/flows/api/actor'));
-  const tools = agentTools(document, scopes);
+  const hasBodies = options.bodies === true;
+  const all = agentTools(document, scopes);
+  const tools = all.filter(({ answer }) => hasBodies || answer[CONTENT_MARK] !== true);
   if (tools.length === 0) throw new CommandError('There is nothing that these credentials may read');
-  const session: Session = { client, document, plans: createPlans(), hasBodies: options.bodies === true };
+  const session: Session = { client, document, plans: createPlans(), hasBodies };
   // Loaded only here: no other command needs it.
   const { McpServer, fromJsonSchema } = await import('@modelcontextprotocol/server');
   const { serveStdio } = await import('@modelcontextprotocol/server/stdio');
   serveStdio(() => {
     const server = new McpServer({ name: 'sluice', version }, { instructions: INSTRUCTIONS });
     for (const tool of tools) {
-      const { name, title, description, kind } = tool;
+      const { name, description, kind } = tool;
       const isReading = kind !== 'act';
       server.registerTool(
         name,
         {
-          title,
           description,
           inputSchema: fromJsonSchema<Arguments>(tool.inputSchema),
           annotations: { readOnlyHint: isReading, destructiveHint: !isReading, openWorldHint: true },

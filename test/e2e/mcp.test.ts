@@ -325,6 +325,30 @@ describe('sluice mcp', () => {
     expect((await call(reader, 'runStats')).isError).toBe(false);
   });
 
+  it.each(['2026-11-01', '2026-11-01T00:00:00Z', '1790000000000'])(
+    'takes the time %s as the API does',
+    async (since) => {
+      expect(await call(reader, 'listRuns', { since })).toMatchObject({ isError: false });
+    },
+  );
+
+  it('offers no tool whose whole answer would be left out', async () => {
+    const names = async (agent: Client) => (await agent.listTools()).tools.map(({ name }) => name);
+    expect(await names(operator)).not.toContain('getStepOutput');
+    expect(await names(trusted)).toContain('getStepOutput');
+  });
+
+  it('answers what fits, and says how to get the rest', async () => {
+    for (let number = 0; number < 60; number += 1) await deliver({ id: `large ${number}`, padding: 'x'.repeat(3000) });
+    const { text } = await call(trusted, 'listDeliveries', { take: 100 });
+    expect(text.length).toBeLessThan(41_000);
+    const { length } = dataOf(text) as unknown[];
+    expect(text).toContain(`the list: the first ${length} of 6`);
+    expect(text).toContain('`skip` from 0 plus');
+    const rest = await call(trusted, 'listDeliveries', { skip: length, take: 10 });
+    expect(dataOf(rest.text)).toHaveLength(10);
+  });
+
   it('ends with 2 and says why where the credentials may not read', async () => {
     const to = ['mcp', '--to', service.url];
     const wrong = await runCli(workspace, [...to, '--token', 'nobody has this token']);
