@@ -56,6 +56,27 @@ describeInBrowser('the overview', () => {
     await expectNoHindrance(page);
   });
 
+  it('lists who has deliveries sent on, and forgets one that is gone', async () => {
+    const page = await open('/flows');
+    await page.locator('.skeleton').first().waitFor({ state: 'detached' });
+    const panel = page.getByRole('region', { name: 'Forwarding' });
+    expect(await panel.count()).toBe(0);
+    const consumer = `${service().url}/flows/api/webhooks/consumers/ada@laptop`;
+    const flows = (await (await fetch(`${service().url}/flows/api/flows`)).json()) as { id: string; name: string }[];
+    const [flow] = flows.filter(({ name }) => name === 'push');
+    expect((await fetch(consumer, { method: 'PUT', body: JSON.stringify({ flowId: flow?.id }) })).status).toBe(200);
+    await page.reload();
+    await panel
+      .getByRole('row')
+      .filter({ hasText: /ada@laptop.*push/ })
+      .waitFor();
+    await expectNoHindrance(page);
+    await panel.getByRole('button', { name: 'Forget…' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Forget', exact: true }).click();
+    await panel.waitFor({ state: 'detached' });
+    expect((await fetch(consumer)).status).toBe(404);
+  });
+
   it('has no accessibility violation', async () => {
     const page = await open('/flows');
     await page.getByRole('img', { name: /^Deliveries/ }).waitFor();

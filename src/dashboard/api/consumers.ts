@@ -11,7 +11,7 @@ import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
 import { type Sight, sightOf } from '../sight.ts';
 
-const consumerSchema = z
+export const consumerSchema = z
   .object({
     name: z.string(),
     flowId: field.id().nullable().describe('The flow whose deliveries it gets; null for all.'),

@@ -3,6 +3,7 @@ import type { interventionSchema } from '../api/activity.ts';
 import type { alertTargetSchema } from '../api/alerts.ts';
 import type { attentionSchema } from '../api/attention.ts';
 import type { BookAnswers } from '../api/books.ts';
+import type { consumerSchema } from '../api/consumers.ts';
 import type { deliverySchema } from '../api/deliveries.ts';
 import type { DeliveryReviewAnswers } from '../api/delivery-review.ts';
 import type { DeployAnswers } from '../api/deploys.ts';
@@ -41,6 +42,7 @@ export interface Api
     Omit<RunOutlineAnswers, 'RunOutline'> {
   readonly AlertTarget: z.output<typeof alertTargetSchema>;
   readonly Attention: z.output<typeof attentionSchema>;
+  readonly Consumer: z.output<typeof consumerSchema>;
   readonly Delivery: z.output<typeof deliverySchema>;
   readonly Drain: z.output<typeof drainSchema>;
   readonly Finding: z.output<typeof findingSchema>;

@@ -13,6 +13,7 @@ import { useQuery } from '../router.ts';
 import { words } from '../words.ts';
 import { reasonCounts, WINDOWS, windowOf } from './chart-data.ts';
 import { Charts } from './charts.tsx';
+import { ConsumersPanel } from './consumers-panel.tsx';
 
 /** What comes in, what becomes of it, and what needs a person. */
 export function OverviewPage() {
@@ -44,6 +45,7 @@ export function OverviewPage() {
       </div>
       <BooksPanel />
       <AlertsPanel />
+      <ConsumersPanel />
       <ReplicasPanel />
     </Page>
   );

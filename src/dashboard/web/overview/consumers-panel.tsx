@@ -1,0 +1,69 @@
+import { ask, messageOf } from '../api.ts';
+import type { Api } from '../api-types.ts';
+import { type Column, Table } from '../kit/list.tsx';
+import { confirm, toast } from '../kit/overlays.tsx';
+import { Loaded, Panel, Total } from '../kit/page.tsx';
+import { Time } from '../kit/time.tsx';
+import { useResource } from '../resource.ts';
+import { may } from '../scopes.ts';
+
+type Consumer = Api['Consumer'];
+
+/** Who has deliveries sent on by `sluice listen --forward`; only where somebody has. */
+export function ConsumersPanel() {
+  const consumers = useResource<readonly Consumer[]>('/webhooks/consumers', { refreshOn: ['delivery.received'] });
+  const flows = useResource<readonly Api['Flow'][]>('/flows');
+  const { data, error } = consumers;
+  if (error === undefined && (data === undefined || data.length === 0)) return null;
+  const nameOf = (flowId: string) => flows.data?.find(({ id }) => id === flowId)?.name ?? flowId;
+  const columns = [...columnsWith(nameOf), ...(may('operate') ? [forgetColumn(consumers.refresh)] : [])];
+  return (
+    <Panel title="Forwarding" aside={data === undefined ? undefined : <Total count={data.length} />} isFlush>
+      <Loaded of={consumers}>
+        {(list) => <Table label="Forwarding" columns={columns} rows={list} keyOf={({ name }) => name} />}
+      </Loaded>
+    </Panel>
+  );
+}
+
+const columnsWith = (nameOf: (flowId: string) => string): readonly Column<Consumer>[] => [
+  { name: 'Consumer', cell: ({ name }) => name },
+  {
+    name: 'Gets',
+    cell: ({ flowId, triggerKey }) =>
+      flowId === null ? (
+        'all deliveries'
+      ) : (
+        <a href={`/flows/flows/${flowId}`}>{`${nameOf(flowId)}${triggerKey === null ? '' : `, ${triggerKey}`}`}</a>
+      ),
+  },
+  { name: 'Has those until', cell: ({ at }) => <Time at={at} />, align: 'end' },
+  { name: 'Last asked', cell: ({ usedAt }) => <Time at={usedAt} />, align: 'end' },
+];
+
+const forgetColumn = (refresh: () => void): Column<Consumer> => ({
+  name: 'Forget',
+  cell: ({ name }) => (
+    <button type="button" class="button" onClick={() => forget(name, refresh)}>
+      Forget…
+    </button>
+  ),
+  align: 'end',
+});
+
+async function forget(name: string, refresh: () => void): Promise<void> {
+  const answer = await confirm({
+    title: `Forget ${name}?`,
+    body: <p>Its cursor is gone: the next one of that name begins anew.</p>,
+    action: 'Forget',
+    isDangerous: true,
+  });
+  if (answer === undefined) return;
+  try {
+    await ask(`/webhooks/consumers/${encodeURIComponent(name)}`, { method: 'DELETE', body: answer.why });
+    toast('good', `${name} is forgotten.`);
+  } catch (error) {
+    toast('bad', messageOf(error));
+  }
+  refresh();
+}
