@@ -60,14 +60,16 @@ function isUpToDate() {
 /** The modules and their types. The compiler writes what changed, so the work begins with the modules that are there. */
 function compileInto(work, tsc) {
   const isBundled = new Set(
-    ['bundle', 'page', 'publishers', 'compile-cache', '.built'].map((name) => join(dist, name)),
+    ['bundle', 'page', 'publishers', 'types', 'compile-cache', '.built', 'LICENSES.txt', 'bundled.json'].map((name) =>
+      join(dist, name),
+    ),
   );
   if (existsSync(dist)) cpSync(dist, work, { recursive: true, filter: (path) => !isBundled.has(path) });
   const options = (to) => ({ outDir: '.', tsBuildInfoFile: to });
   const write = (name, project) => writeFileSync(join(work, name), JSON.stringify(project));
   write('tsconfig.json', {
     extends: '../tsconfig.json',
-    compilerOptions: { ...options('.tsbuildinfo'), rootDir: '../src', paths: sourcesOfImports() },
+    compilerOptions: { ...options('.tsbuildinfo'), rootDir: '../src' },
     include: ['../src'],
     exclude: ['../src/dashboard/web'],
   });
@@ -87,19 +89,27 @@ function compileInto(work, tsc) {
   }
 }
 
-/** The compiler looks for the package's own imports in dist/, where nothing is before the first build. */
-function sourcesOfImports() {
-  const { imports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  const typed = Object.entries(imports).filter(([, target]) => target.types !== undefined);
-  return Object.fromEntries(
-    typed.map(([name, { types }]) => [name, [types.replace('./dist/', '../src/').replace(/\.d\.ts$/, '.ts')]]),
-  );
-}
-
 function filesIn(folder) {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => relative(folder, join(entry.parentPath, entry.name)));
+}
+
+/** The types of the package in `types`, in the folder given: those that its entry points lead to. */
+function collectTypes(work) {
+  const found = new Map();
+  const collect = (file) => {
+    if (found.has(file)) return;
+    // Earlier compilers than ours take no other ending in types.
+    found.set(file, readFileSync(join(work, file), 'utf8').replace(/(["']\.{1,2}\/[^"']+)\.ts(["'])/g, '$1.js$2'));
+    for (const [, name] of found.get(file).matchAll(/["'](\.{1,2}\/[^"']+)\.js["']/g))
+      collect(join(dirname(file), `${name}.d.ts`));
+  };
+  for (const entry of ['index.d.ts', 'testing.d.ts']) collect(entry);
+  for (const [file, text] of found) {
+    mkdirSync(dirname(join(work, 'types', file)), { recursive: true });
+    writeFileSync(join(work, 'types', file), text);
+  }
 }
 
 /** Each file replaces its former one at once, and whatever it imports is there before it. */
@@ -140,9 +150,10 @@ async function build(tsc) {
   mkdirSync(work);
   try {
     compileInto(work, tsc);
+    collectTypes(work);
     const { bundle, bundlePage } = await import('./bundle.mjs');
-    await bundle(work);
-    await bundlePage(work);
+    const { writePackages } = await import('./bundled-packages.mjs');
+    writePackages(work, [...(await bundle(work)), ...(await bundlePage(work))]);
     chmodSync(join(work, 'cli.js'), 0o755);
     publish(work);
     writeFileSync(STAMP, '');

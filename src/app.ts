@@ -5,9 +5,10 @@ import pino, { type Logger } from 'pino';
 import { type RenewableWatch, renewableWatch } from './alerts/renewable.ts';
 import type { AlertSettings } from './alerts/targets.ts';
 import { type AlertWatch, createAlertWatch, noAlerts } from './alerts/watch.ts';
+import type { Extensions } from './config/api.ts';
 import { credentialsOf, listCredentials } from './config/credentials.ts';
 import { databaseTarget, isPostgres, maskedPlace } from './config/database.ts';
-import { type Extensions, type PreparedExtensions, prepareExtensions } from './config/extensions.ts';
+import { type PreparedExtensions, prepareExtensions } from './config/extensions.ts';
 import { accessSettings, createFingerprint, haveStepType } from './config/fingerprint.ts';
 import { type Environment, readSettings, SettingsError, settingsWarnings } from './config/settings.ts';
 import type { Settings, SettingsInput } from './config/settings-schema.ts';
@@ -50,8 +51,6 @@ import { createLogRetention } from './webhooks/log-retention.ts';
 import { clientAddressReader } from './webhooks/read-delivery.ts';
 import type { NewKey } from './webhooks/schemes/standards/key-sets.ts';
 import { createTriggersInForce, type TriggersInForce, type TriggerTable } from './webhooks/triggers.ts';
-
-export * from './config/api.ts';
 
 export interface AppOptions {
   readonly settings?: SettingsInput;

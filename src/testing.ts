@@ -14,8 +14,9 @@ import type { LoadedFlow } from './manifest/load.ts';
 import { readManifest } from './manifest/parse.ts';
 import type { Json } from './model/json.ts';
 import { SOLE_OWNER } from './model/runtime-keys.ts';
+import type { RunDetail, StepDetail } from './store/contract/runs.ts';
 import { openSqliteStore } from './store/sqlite/client.ts';
-import type { RunDetail, StepDetail, Store } from './store/store.ts';
+import type { Store } from './store/store.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 
 /** Replaces a step type: yields the step's output, or a result as a handler does. An error fails the step. */

@@ -1,4 +1,6 @@
-import type { Extensions } from './extensions.ts';
+import type { StepHandler } from '../flows/handlers/handler.ts';
+import type { GatePlugin, GateSettings } from '../webhooks/gate.ts';
+import type { SchemeOptions } from '../webhooks/schemes/resolve.ts';
 import type { SettingsInput } from './settings-schema.ts';
 
 /** The schema library that handlers describe their inputs with, so that a config module needs no packages of its own. */
@@ -13,8 +15,23 @@ export type {
   VerificationRequest,
   VerificationResult,
 } from '../webhooks/schemes/spec.ts';
-export type { Extensions } from './extensions.ts';
 export type { Settings, SettingsInput } from './settings-schema.ts';
+
+/** An operator's own code: handlers, gates and signature schemes. */
+export interface Extensions {
+  readonly handlers?: readonly StepHandler[];
+  readonly verifiers?: SchemeOptions['verifiers'];
+  readonly signatureSpecs?: SchemeOptions['specs'];
+  /** Byte builders for the strategy Custom, by the name that manifests use. */
+  readonly payloadStrategies?: SchemeOptions['payloadBuilders'];
+  /** Judge after the built-in gates, in this order. */
+  readonly gates?: readonly GatePlugin<GateSettings>[];
+  /**
+   * Yields what an https URL of a publisher answers with 200, in place of Sluice, for a network in which it cannot ask itself. The
+   * URL was compared with those of the publisher. Rejects for any other answer; it has 5 s.
+   */
+  readonly fetchFromPublisher?: (url: string) => Promise<string>;
+}
 
 /** What a config module exports as its default: options of the settings by name, and extensions. */
 export type Config = SettingsInput & Extensions;

@@ -1,7 +1,9 @@
 import { existsSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { otherKindOf } from '../manifest/read-file.ts';
-import { type Extensions, runAs } from './extensions.ts';
+import { packageName } from '../version.ts';
+import type { Extensions } from './api.ts';
+import { runAs } from './extensions.ts';
 import { SettingsError } from './settings.ts';
 
 /** What a config module contains: settings by their names, and extensions, which need code. */
@@ -24,10 +26,10 @@ export async function loadConfigModule(path: string | undefined, folder: string)
 }
 
 async function importConfig(file: string): Promise<unknown> {
-  // `import … from 'sluice'` gets this process' own code, wherever the config module is. Both are loaded only if there is
+  // An import of this package gets this process' own code, wherever the config module is. Both are loaded only if there is
   // a config module.
-  const [sluice, { createJiti }] = await Promise.all([import('./api.ts'), import('jiti')]);
-  const virtualModules = { sluice };
+  const [api, { createJiti }] = await Promise.all([import('./api.ts'), import('jiti')]);
+  const virtualModules = { [packageName]: api };
   try {
     const importer = createJiti(import.meta.url, { virtualModules });
     return await runAs('config module', () => importer.import(file, { default: true }));

@@ -3,7 +3,6 @@ import { resolve } from 'node:path';
 import { leavesAlertFlow } from '../alerts/alert-flow.ts';
 import { type AlertSender, createAlertSender, createSendAlertHandler } from '../alerts/send.ts';
 import { createGuardedGet } from '../flows/handlers/guarded-get.ts';
-import type { StepHandler } from '../flows/handlers/handler.ts';
 import { builtInHandlers, type HandlerTable, handlerTable } from '../flows/handlers/index.ts';
 import { Hosts } from '../flows/hosts.ts';
 import { stepChecks } from '../flows/step-checks.ts';
@@ -18,28 +17,13 @@ import { type GatePreparer, gateChain, gatePreparer } from '../webhooks/gates/in
 import type { SignatureSettings } from '../webhooks/gates/signature.ts';
 import type { NameKey } from '../webhooks/key-names.ts';
 import { createCertificates } from '../webhooks/schemes/certificates.ts';
-import { createSchemeRegistry, type SchemeOptions } from '../webhooks/schemes/resolve.ts';
+import { createSchemeRegistry } from '../webhooks/schemes/resolve.ts';
 import { createKeySets, type KeySets, type NewKey } from '../webhooks/schemes/standards/key-sets.ts';
 import { sharingBy } from '../webhooks/sharing.ts';
+import type { Extensions } from './api.ts';
 import { isPostgres } from './database.ts';
 import { type Environment, SettingsError } from './settings.ts';
 import type { Settings } from './settings-schema.ts';
-
-/** An operator's own code: handlers, gates and signature schemes. */
-export interface Extensions {
-  readonly handlers?: readonly StepHandler[];
-  readonly verifiers?: SchemeOptions['verifiers'];
-  readonly signatureSpecs?: SchemeOptions['specs'];
-  /** Byte builders for the strategy Custom, by the name that manifests use. */
-  readonly payloadStrategies?: SchemeOptions['payloadBuilders'];
-  /** Judge after the built-in gates, in this order. */
-  readonly gates?: readonly GatePlugin<SignatureSettings>[];
-  /**
-   * Yields what an https URL of a publisher answers with 200, in place of Sluice, for a network in which it cannot ask itself. The
-   * URL was compared with those of the publisher. Rejects for any other answer; it has 5 s.
-   */
-  readonly fetchFromPublisher?: (url: string) => Promise<string>;
-}
 
 /** Everything that manifests are read and judged with, before anything runs. */
 export interface PreparedExtensions {

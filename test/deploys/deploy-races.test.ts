@@ -1,6 +1,7 @@
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { SluiceApp, VerificationResult } from '../../src/app.ts';
+import type { SluiceApp } from '../../src/app.ts';
+import type { VerificationResult } from '../../src/config/api.ts';
 import { buildApp } from '../database.ts';
 import { createWorkspace, FLOW_ID, type Workspace } from '../e2e/service.ts';
 

@@ -1,7 +1,7 @@
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
-import type { Extensions } from '../../src/config/extensions.ts';
+import type { Extensions } from '../../src/config/api.ts';
 import type { Store } from '../../src/store/store.ts';
 import { buildApp, openEmptyStore } from '../database.ts';
 import { createWorkspace, FLOW_ID, type Workspace } from '../e2e/service.ts';

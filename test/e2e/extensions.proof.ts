@@ -162,7 +162,7 @@ describe('a start with extensions that cannot work ends with one line each', () 
   ])('%s', async (config, ...messages) => {
     const folder = await createWorkspace();
     onTestFinished(() => folder.remove());
-    const text = `import { defineHandler, z } from 'sluice';\nexport default { ${config} };\n`;
+    const text = `import { defineHandler, z } from '@sluicehq/sluice';\nexport default { ${config} };\n`;
     await writeFile(join(folder.folder, 'sluice.config.mjs'), text);
     const { code, stderr } = await runCli(folder, ['check']);
     expect(code).toBe(2);

@@ -7,7 +7,7 @@ import { createWorkspace, eventually, FLOW_ID, getJson, githubManifest, startSer
 const SMALL_HEAP = { NODE_OPTIONS: '--max-old-space-size=256', SLUICE_LOG_LEVEL: 'error' };
 /** Leaves a text of so many bytes of JSON. */
 const CONFIG = `
-import { defineConfig, defineHandler, z } from 'sluice';
+import { defineConfig, defineHandler, z } from '@sluicehq/sluice';
 export default defineConfig({
   handlers: [
     defineHandler({

@@ -20,7 +20,7 @@ import {
 const CONFIG = `
 import { appendFileSync, existsSync, writeFileSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
-import { defineConfig, defineHandler, z } from 'sluice';
+import { defineConfig, defineHandler, z } from '@sluicehq/sluice';
 
 const note = (line) => appendFileSync('journal', line + '\\n');
 const done = { kind: 'succeeded', output: null };

@@ -1,6 +1,6 @@
 import { createPublicKey, verify } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
-import { defineConfig, defineHandler, type GatePlugin, type SignatureVerifier, z } from 'sluice';
+import { defineConfig, defineHandler, type GatePlugin, type SignatureVerifier, z } from '@sluicehq/sluice';
 
 /** A config module as an operator writes one; the tests copy it into a folder outside the checkout. */
 const ed25519: SignatureVerifier = {

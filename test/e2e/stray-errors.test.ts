@@ -13,7 +13,7 @@ import {
 
 /** Every piece fails in a way that nothing can await. */
 const CONFIG = `
-  import { defineHandler, z } from 'sluice';
+  import { defineHandler, z } from '@sluicehq/sluice';
   const later = (fail) => setTimeout(fail, 1);
   const reject = (who) => void Promise.reject(new Error(who + ' rejected'));
   const fail = (who) => { throw new Error(who + ' threw'); };

@@ -13,7 +13,7 @@ const { dependencies } = JSON.parse(readFileSync(resolve(ROOT, 'package.json'), 
 const OF_THE_PAGE = /^dist\/page\//;
 
 /** Static imports and re-exports, dynamic imports, and imported types. */
-const SPECIFIER = /(?:\bfrom\s*|\bimport\s*\(?\s*)["'](#?[@\w.][\w@./-]*)["']/g;
+const SPECIFIER = /(?:\b(?:from|import)\s*["']|\bimport\s*\(\s*["'`])(#?[@\w.][\w@./-]*)["'`]/g;
 const COMMENT_LINE = /^\s*(\/\/|\*|\/\*).*$/gm;
 
 const textOf = (file: string) => readFileSync(resolve(ROOT, file), 'utf8').replace(COMMENT_LINE, '');
@@ -41,7 +41,7 @@ describe('the package', () => {
     const kinds = new Set(
       files.filter((file) => file.startsWith('dist/')).map((file) => /(\.d)?\.\w+$/.exec(file)?.[0]),
     );
-    expect([...kinds].sort()).toEqual(['.css', '.d.ts', '.js', '.md', '.svg']);
+    expect([...kinds].sort()).toEqual(['.css', '.d.ts', '.js', '.md', '.svg', '.txt']);
     // `sluice new` reads them.
     const pages = readdirSync(resolve(ROOT, 'docs/publishers')).map((name) => `dist/publishers/${name}`);
     expect(files.filter((file) => file.startsWith('dist/') && file.endsWith('.md')).sort()).toEqual(pages.sort());
@@ -63,7 +63,8 @@ describe('the package', () => {
         imported.set(name.split('/', name.startsWith('@') ? 2 : 1).join('/'), file);
       }
     }
-    expect([...imported.keys()]).toEqual(expect.arrayContaining(['fastify', 'zod', 'better-sqlite3']));
-    expect([...imported].filter(([name]) => !(name in dependencies))).toEqual([]);
+    // graphile-config has the last two in what it tells of a mistake.
+    const examples = ['my-plugin', 'my-preset'];
+    expect([...imported.keys()].filter((name) => !examples.includes(name)).sort()).toEqual(Object.keys(dependencies));
   });
 });

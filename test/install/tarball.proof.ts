@@ -26,18 +26,18 @@ async function run(command: string, args: readonly string[], options: SpawnOptio
 
 /** A lock file of the versions that the checkout has, without its devDependencies: `npm ci` takes them from npm's cache. */
 async function writeProject(tarball: string): Promise<void> {
-  const { overrides, dependencies, bin, version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
+  const { name, dependencies, bin, version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
   const lock = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8'));
   const others = Object.entries<{ dev?: boolean; devOptional?: boolean }>(lock.packages).filter(
     ([path, { dev, devOptional }]) => path !== '' && dev !== true && devOptional !== true,
   );
-  const root = { name: 'consumer', dependencies: { sluice: `file:${tarball}` } };
+  const root = { name: 'consumer', dependencies: { [name]: `file:${tarball}` } };
   const packages = {
     '': root,
-    'node_modules/sluice': { version, resolved: `file:${tarball}`, dependencies, bin },
+    [`node_modules/${name}`]: { version, resolved: `file:${tarball}`, dependencies, bin },
     ...Object.fromEntries(others),
   };
-  await writeFile(join(project, 'package.json'), JSON.stringify({ ...root, private: true, type: 'module', overrides }));
+  await writeFile(join(project, 'package.json'), JSON.stringify({ ...root, private: true, type: 'module' }));
   await writeFile(
     join(project, 'package-lock.json'),
     JSON.stringify({ name: 'consumer', lockfileVersion: 3, requires: true, packages }),
@@ -65,6 +65,7 @@ describe('the packed package, installed in another folder', () => {
       exactOptionalPropertyTypes: true,
       skipLibCheck: false,
       types: ['node'],
+      typeRoots: [join(ROOT, 'node_modules/@types')],
       outDir: 'out',
     };
     await writeFile(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts'] }));
@@ -73,7 +74,7 @@ describe('the packed package, installed in another folder', () => {
   });
 
   it('serves with a config module, takes a signed delivery, and sends the page', async () => {
-    const child = spawn(process.execPath, ['node_modules/sluice/dist/cli.js', 'serve'], {
+    const child = spawn(process.execPath, ['node_modules/@sluicehq/sluice/dist/cli.js', 'serve'], {
       cwd: project,
       env: { GREET_KEY: KEY, SLUICE_PORT: '0' },
       stdio: ['ignore', 'pipe', 'inherit'],

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import pino from 'pino';
-import type { Extensions } from '../../src/config/extensions.ts';
+import type { Extensions } from '../../src/config/api.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { enforcementSummary } from '../../src/webhooks/checks.ts';

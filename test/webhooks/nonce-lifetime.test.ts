@@ -1,7 +1,8 @@
 import { createHmac } from 'node:crypto';
 import pino from 'pino';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { Extensions, SluiceApp } from '../../src/app.ts';
+import type { SluiceApp } from '../../src/app.ts';
+import type { Extensions } from '../../src/config/api.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import { ManifestsError } from '../../src/errors.ts';
 import { buildApp, deliveryStores } from '../database.ts';

@@ -1,4 +1,3 @@
-import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { Json, JsonObject } from '../../model/json.ts';
 import type { RunTrigger } from '../../model/run.ts';
@@ -30,6 +29,14 @@ export interface StepCall {
   readonly url: URL;
 }
 
+/** The service's log; each line names the flow, the run and the step. */
+export type StepLogger = Readonly<Record<'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal', WriteLine>>;
+
+interface WriteLine {
+  (message: string): void;
+  (fields: object, message?: string): void;
+}
+
 export interface StepContext<Inputs = unknown> {
   /** What the schema made of the resolved inputs; what it passes through as it is, is frozen. */
   readonly inputs: Inputs;
@@ -46,7 +53,7 @@ export interface StepContext<Inputs = unknown> {
   readonly trigger: () => Promise<RunTrigger>;
   /** The text without the values of its secret inputs, for what leaves the process otherwise than to where they belong. */
   readonly mask: (text: string) => string;
-  readonly logger: Logger;
+  readonly logger: StepLogger;
   /** Wall clock, milliseconds since the Unix epoch. */
   readonly now: () => number;
   /** A later step of the run runs if this one fails. */

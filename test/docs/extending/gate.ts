@@ -1,4 +1,4 @@
-import { defineConfig, type GatePlugin } from 'sluice';
+import { defineConfig, type GatePlugin } from '@sluicehq/sluice';
 
 const businessHours: GatePlugin<unknown> = {
   name: 'business-hours',

@@ -1,4 +1,4 @@
-import { defineConfig, defineHandler, z } from 'sluice';
+import { defineConfig, defineHandler, z } from '@sluicehq/sluice';
 
 const createInvoice = defineHandler({
   type: 'CreateInvoice',

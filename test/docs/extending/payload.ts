@@ -1,4 +1,4 @@
-import { defineConfig } from 'sluice';
+import { defineConfig } from '@sluicehq/sluice';
 
 export default defineConfig({
   payloadStrategies: {

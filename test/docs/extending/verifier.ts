@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { defineConfig, type SignatureVerifier } from 'sluice';
+import { defineConfig, type SignatureVerifier } from '@sluicehq/sluice';
 
 const acme: SignatureVerifier = {
   name: 'Acme',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { buildApp, defineConfig } from 'sluice';
-import { runFlow } from 'sluice/testing';
+import { buildApp, defineConfig } from '@sluicehq/sluice';
+import { runFlow } from '@sluicehq/sluice/testing';
 import config from './sluice.config.js';
 
 // @ts-expect-error: the types of the package are read, so a wrong option is a mistake
