@@ -10,6 +10,7 @@ import { escapeHtml } from '../model/text.ts';
 import { actorOf, provenActorOf } from './activity.ts';
 import { scopesOf } from './credentials.ts';
 import type { ApiRoutes } from './services.ts';
+import { patternsFor } from './sight.ts';
 
 const ONE_YEAR_SECONDS = 31_536_000;
 
@@ -29,6 +30,7 @@ export const pageRoutes: ApiRoutes = (app, { serviceName }) => {
           theme: themeOf(request),
           session: sessionOf(request),
           scopes: scopesFor(request)?.join(' '),
+          limited: patternsFor(request) === undefined ? undefined : 'true',
         }),
       );
   };
@@ -99,12 +101,20 @@ function attributeOf(name: string, value: string | undefined): string {
   return value === undefined ? '' : ` data-${name}="${value}"`;
 }
 
+interface Shown {
+  readonly theme: Theme;
+  readonly session: string | undefined;
+  readonly scopes: string | undefined;
+  /** Set for who sees some flows alone. */
+  readonly limited: string | undefined;
+}
+
 function shellOf(
   { version, scripts, styles }: PageAssets,
   service: string,
 ): {
   csp: string;
-  html: (shown: { theme: Theme; session: string | undefined; scopes: string | undefined }) => string;
+  html: (shown: Shown) => string;
 } {
   const urlOf = (path: string) => `/flows/assets/${version}/${path}`;
   const csp = [
@@ -132,8 +142,8 @@ function shellOf(
     '<div id="page"></div>\n<noscript><p>This page is drawn by JavaScript; the API behind it is at <a href="/flows/api/docs">/flows/api/docs</a>.</p></noscript>';
   return {
     csp,
-    html: ({ theme, session, scopes }) =>
-      `<!doctype html>\n<html lang="en"${attributeOf('theme', theme)}${attributeOf('session', session)}${attributeOf('scopes', scopes)}>\n<head>\n${head}\n</head>\n<body>\n${body}\n</body>\n</html>\n`,
+    html: ({ theme, session, scopes, limited }) =>
+      `<!doctype html>\n<html lang="en"${attributeOf('theme', theme)}${attributeOf('session', session)}${attributeOf('scopes', scopes)}${attributeOf('limited', limited)}>\n<head>\n${head}\n</head>\n<body>\n${body}\n</body>\n</html>\n`,
   };
 }
 

@@ -21,6 +21,7 @@ import { navigate, startRouter, usePath } from './router.ts';
 import { RunPage } from './runs/run-page.tsx';
 import { RunsPage } from './runs/runs-page.tsx';
 import { SchedulesPage } from './schedules/schedules-page.tsx';
+import { seesService } from './scopes.ts';
 import { createState, useShared } from './state.ts';
 import { useTheme } from './theme.ts';
 
@@ -30,8 +31,12 @@ const PLACES: readonly (readonly [text: string, href: string, icon: Look['icon']
   ['Flows', '/flows/flows', 'flows'],
   ['Runs', '/flows/runs', 'runs'],
   ['Schedules', '/flows/schedules', 'schedules'],
-  ['Hosts', '/flows/hosts', 'hosts'],
-  ['Activity', '/flows/activity', 'activity'],
+  ...(seesService
+    ? ([
+        ['Hosts', '/flows/hosts', 'hosts'],
+        ['Activity', '/flows/activity', 'activity'],
+      ] as const)
+    : []),
 ];
 
 function App() {

@@ -5,3 +5,6 @@ const scopes = document.documentElement.dataset.scopes?.split(' ');
 export function may(scope: 'operate' | 'deploy'): boolean {
   return scopes === undefined || scopes.includes(scope);
 }
+
+/** Whether the reader sees all flows, and so what is about the whole service. */
+export const seesService = document.documentElement.dataset.limited === undefined;

@@ -10,6 +10,7 @@ import { Message, Time } from '../kit/time.tsx';
 import type { Look } from '../looks.ts';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
+import { seesService } from '../scopes.ts';
 import { words } from '../words.ts';
 import { reasonCounts, WINDOWS, windowOf } from './chart-data.ts';
 import { Charts } from './charts.tsx';
@@ -44,9 +45,9 @@ export function OverviewPage() {
         <InFlightPanel />
       </div>
       <BooksPanel />
-      <AlertsPanel />
+      {seesService ? <AlertsPanel /> : null}
       <ConsumersPanel />
-      <ReplicasPanel />
+      {seesService ? <ReplicasPanel /> : null}
     </Page>
   );
 }
