@@ -26,6 +26,9 @@ const ARGUMENTS = [
   '--disable-sync',
 ];
 
+export const launchBrowser = (): Promise<Browser> =>
+  chromium.launch({ executablePath: executablePath ?? '', args: ARGUMENTS });
+
 interface OpenOptions {
   /** Statuses of answers that the test asks for on purpose; the browser's console tells of each. */
   readonly failures?: readonly number[];
@@ -64,7 +67,7 @@ export function useBrowser({ manifests, env = {}, credentials }: SuiteOptions): 
     for (const [name, manifest] of Object.entries(manifests)) await workspace.writeManifest(name, manifest);
     [service, browser] = await Promise.all([
       startService(workspace, { SLUICE_LOG_LEVEL: 'silent', ...env }),
-      chromium.launch({ executablePath: executablePath ?? '', args: ARGUMENTS }),
+      launchBrowser(),
     ]);
     // One for all tests: what they have in common, the files of the page, is fetched once.
     context = await browser.newContext({

@@ -1,5 +1,9 @@
+import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { expect } from 'vitest';
+import { eventually } from '../e2e/service.ts';
 import { ROOT } from './pages.ts';
 
 export interface Command {
@@ -9,8 +13,7 @@ export interface Command {
 
 /** Commands of a page with what they print: of the blocks that say so, in order. */
 export function commandsOf(page: string, marker: string): Command[] {
-  const text = readFileSync(join(ROOT, page), 'utf8');
-  const blocks = text.split(`<!-- ${marker} -->\n\`\`\`console\n`).slice(1);
+  const blocks = readFileSync(join(ROOT, page), 'utf8').split(`<!-- ${marker} -->\n\`\`\`console\n`).slice(1);
   return blocks.flatMap((block) =>
     block
       .slice(0, block.indexOf('```'))
@@ -21,4 +24,41 @@ export function commandsOf(page: string, marker: string): Command[] {
         return { command, output: output.join('\n') };
       }),
   );
+}
+
+const CLI = join(ROOT, 'dist/cli.js');
+const ID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
+
+/** What a command printed, without what differs each time: ids, times, ports, and the spaces at the ends of lines. */
+export const shapeOf = (output: string): string =>
+  output
+    .replace(new RegExp(ID, 'g'), 'ID')
+    .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
+    .replace(/127\.0\.0\.1:\d+/g, 'HOST')
+    .replace(/ +$/gm, '')
+    .trim();
+
+interface Place {
+  readonly folder: string;
+  /** Where commands that name an address find it. */
+  readonly host?: string;
+}
+
+/**
+ * Runs the commands of a page one after the other, and asserts that they print what it shows. Those that list are repeated
+ * until they do. The id in a command is the one that was printed last.
+ */
+export async function follow(commands: readonly Command[], { folder, host = '' }: Place): Promise<void> {
+  let id = '';
+  for (const { command, output } of commands) {
+    const here = command
+      .replace('npx sluice', `"${process.execPath}" "${CLI}"`)
+      .replace(/127\.0\.0\.1:\d+/, host)
+      .replace(new RegExp(ID), () => id);
+    const execute = () => text(spawn('sh', ['-c', here], { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] }).stdout);
+    const isList = /^npx sluice (runs|deliveries)\b/.test(command);
+    const printed = await eventually(execute, (said) => !isList || shapeOf(said) === shapeOf(output));
+    expect(shapeOf(printed), command).toBe(shapeOf(output));
+    id = new RegExp(`(?:"runId":"|^)(${ID})`, 'm').exec(printed)?.[1] ?? id;
+  }
 }

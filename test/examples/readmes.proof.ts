@@ -5,24 +5,14 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type Command, commandsOf } from '../docs/console.ts';
+import { commandsOf, follow } from '../docs/console.ts';
 import { ROOT } from '../docs/pages.ts';
 import { eventually } from '../e2e/service.ts';
 import { copyExample, EXAMPLES } from './example.ts';
 
-const CLI = join(ROOT, 'dist/cli.js');
 const EXECUTED = 'executed by test/examples/readmes.proof.ts';
 
 type Copy = Awaited<ReturnType<typeof copyExample>>;
-
-/** Ids and times differ each time. */
-const shapeOf = (output: string) =>
-  output
-    .replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'ID')
-    .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
-    .replace(/127\.0\.0\.1:\d+/g, 'HOST')
-    .replace(/ +$/gm, '')
-    .trim();
 
 /** Runs a program in the folder of the example; it ends with the test. */
 function run({ folder }: Copy, ...args: string[]) {
@@ -44,26 +34,6 @@ function servicesUrl({ folder }: Copy): string {
   const url = /http:\/\/127\.0\.0\.1:\d+/.exec(readFileSync(join(folder, '.env'), 'utf8'))?.[0];
   if (url === undefined) throw new Error('the example calls nothing');
   return url;
-}
-
-/** Runs commands of a README one after the other; those that only look are repeated until they show what it shows. */
-async function follow(commands: readonly Command[], example: Copy): Promise<void> {
-  let runId = '';
-  const { host } = new URL(servicesUrl(example));
-  for (const { command, output } of commands) {
-    const here = command
-      .replace('npx sluice', `"${process.execPath}" "${CLI}"`)
-      .replace(/127\.0\.0\.1:\d+/, host)
-      .replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/, () => runId);
-    const execute = async () => {
-      const child = spawn('sh', ['-c', here], { cwd: example.folder, stdio: ['ignore', 'pipe', 'inherit'] });
-      return text(child.stdout);
-    };
-    const isLook = command.startsWith('npx sluice runs');
-    const printed = await eventually(execute, (said) => !isLook || shapeOf(said) === shapeOf(output));
-    expect(shapeOf(printed), command).toBe(shapeOf(output));
-    runId = /"runId":"([^"]+)"/.exec(printed)?.[1] ?? runId;
-  }
 }
 
 /** What the services of an example print once its README was followed. */
@@ -93,11 +63,12 @@ describe.each(EXAMPLES)('the example %s', (name) => {
         (all) => all.some((line) => line.includes(part)),
       );
     await said('Sluice listens on');
-    await follow(commandsOf(page, EXECUTED), example);
+    const place = { folder: example.folder, host: new URL(servicesUrl(example)).host };
+    await follow(commandsOf(page, EXECUTED), place);
     if (name === 'shopify-erp') {
       lines = run(example, '--env-file=.env', 'services.mjs');
       await said('erp  listens on');
-      await follow(commandsOf(page, `${EXECUTED}, with the ERP started again`), example);
+      await follow(commandsOf(page, `${EXECUTED}, with the ERP started again`), place);
     }
     for (const call of CALLS[name]) await said(call);
   });
