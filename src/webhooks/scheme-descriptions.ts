@@ -1,12 +1,15 @@
+import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import type { KeyEncoding } from '../model/manifest.ts';
 import { coverageOf, gradeOf, strategyOf } from './schemes/layout.ts';
-import { BUILT_IN_SCHEMES } from './schemes/publishers/index.ts';
+import { BUILT_IN_SCHEMES, PUBLISHERS } from './schemes/publishers/index.ts';
+import { publisherInputs } from './schemes/publishers/inputs.ts';
 import { REGISTERED, type RegisteredSpec, type SchemeRegistry } from './schemes/resolve.ts';
 import {
   CAPTURED,
   type Certainty,
   type Conversation,
   type Grade,
+  type PublisherSpec,
   type PublisherValue,
   type SignatureSpec,
   type SignatureVerifier,
@@ -60,6 +63,17 @@ export interface SchemeDescription {
   readonly certainty: Certainty | null;
   /** Which of the facts no source of the publisher's confirms; null where all are, or where there is no publisher. */
   readonly unconfirmed: string | null;
+  /** How to set a trigger up; null where there is no publisher. */
+  readonly setUp: {
+    /** What to do at the publisher, in Markdown; `{URL}` is that of the trigger. */
+    readonly clickPath: readonly string[];
+    /** The fields of the trigger. */
+    readonly inputs: WebhookInputs;
+    /** Null where the publisher does not say. */
+    readonly retries: { readonly when: string; readonly howOften: string; readonly newlySigned: boolean | null } | null;
+    /** Lists of its addresses that `webhookIpAllowListPreset` takes. */
+    readonly presets: readonly string[];
+  } | null;
 }
 
 /** `name` is that of the header, of several the current one, or the path in the body; `why` says why there is none. */
@@ -78,7 +92,13 @@ export function describeSchemes(registry: SchemeRegistry): SchemeDescription[] {
     ...BUILT_IN_SCHEMES.filter(({ name }) => !isTaken(name)).map((spec) => {
       const { aliases, ...description } = describeSpec(spec, 'builtIn');
       const { title, certainty } = spec;
-      return { ...description, title, certainty, aliases: aliases.filter((alias) => !isTaken(alias)) };
+      return {
+        ...description,
+        title,
+        certainty,
+        aliases: aliases.filter((alias) => !isTaken(alias)),
+        setUp: setUpOf(spec),
+      };
     }),
     ...TOKEN_SCHEMES.filter((name) => !isTaken(name)).map((name) => describeSpec(tokenSpec(name, {}), 'standard')),
     ...STANDARDS.filter((name) => !isTaken(name)).map(describeStandard),
@@ -112,7 +132,26 @@ function describeSpec(spec: SignatureSpec, kind: SchemeDescription['kind']): Sch
     source: spec.source,
     certainty: null,
     unconfirmed: spec.unconfirmed ?? null,
+    setUp: null,
   };
+}
+
+function setUpOf(spec: PublisherSpec): SchemeDescription['setUp'] {
+  const row = PUBLISHERS.find(({ name }) => name === spec.name);
+  if (row === undefined) return null;
+  const { clickPath, presets = [] } = row;
+  return {
+    clickPath,
+    inputs: publisherInputs(row, spec),
+    retries: retriesOf(row),
+    presets,
+  };
+}
+
+function retriesOf({ retries }: (typeof PUBLISHERS)[number]): NonNullable<SchemeDescription['setUp']>['retries'] {
+  if (retries === undefined) return null;
+  const { when, howOften, newlySigned = null } = retries;
+  return { when, howOften, newlySigned };
 }
 
 function describeValue(value: PublisherValue | undefined): DescribedValue | null {
@@ -202,6 +241,7 @@ function unknown(name: string, kind: SchemeDescription['kind']): SchemeDescripti
     source: REGISTERED,
     certainty: null,
     unconfirmed: null,
+    setUp: null,
   };
 }
 

@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { editorSchema } from '../../manifest/editor-schema.ts';
+import type { Json } from '../../model/json.ts';
 import { PRESETS } from '../../webhooks/networks/presets.ts';
+import type { SchemeDescription } from '../../webhooks/scheme-descriptions.ts';
 import { CERTAINTIES, GRADES } from '../../webhooks/schemes/spec.ts';
 import { field } from '../answer.ts';
 import { route } from '../route.ts';
@@ -28,7 +30,7 @@ const publisherValue = (description: string) =>
     .nullable()
     .describe(description);
 
-const schemeSchema = z
+export const schemeSchema = z
   .object({
     name: z.string(),
     title: text().describe('What the publisher calls itself.'),
@@ -71,8 +73,34 @@ const schemeSchema = z
         'How the facts are known: by a package or a vector of the publisher, by its documentation, or not at all.',
       ),
     unconfirmed: text().describe('Which facts no source of the publisher confirms; null if all are confirmed.'),
+    setUp: z
+      .object({
+        clickPath: z
+          .array(z.string())
+          .describe('What to do at the publisher, in Markdown; `{URL}` is the URL of the trigger.'),
+        inputs: z.record(z.string(), field.json()).describe('The `inputs` of a trigger for it.'),
+        retries: z
+          .object({
+            when: z.string(),
+            howOften: z.string(),
+            newlySigned: z.boolean().nullable().describe('Whether each retry has a new time and signature.'),
+          })
+          .nullable()
+          .describe('How the publisher retries; null if it does not say.'),
+        presets: z.array(z.string()).describe('Lists of its addresses, for `webhookIpAllowListPreset`.'),
+      })
+      .nullable()
+      .describe('How to set up a trigger; null if no publisher belongs to the scheme.'),
   })
   .meta({ id: 'Scheme' });
+
+/** What the compiler takes for the schema's own. */
+const copied = ({ clickPath, inputs, presets, ...more }: NonNullable<SchemeDescription['setUp']>) => ({
+  ...more,
+  clickPath: [...clickPath],
+  inputs: { ...inputs } as Record<string, Json>,
+  presets: [...presets],
+});
 
 /** What a manifest may name. */
 export const handlerAndSchemeRoutes: ApiRoutes = (app, services) => {
@@ -132,6 +160,7 @@ const schemeRoute: ApiRoutes = (app, services) => {
     headers: [...scheme.headers],
     handshakes: [...scheme.handshakes],
     keyForm: scheme.keyForm === null ? null : { ...scheme.keyForm, headers: [...scheme.keyForm.headers] },
+    setUp: scheme.setUp === null ? null : copied(scheme.setUp),
   }));
 
   app.get(

@@ -11,6 +11,7 @@ import type { SentEvent } from '../api/event-stream.ts';
 import type { FigureAnswers } from '../api/figures.ts';
 import type { drainSchema } from '../api/flow-control.ts';
 import type { FlowAnswers } from '../api/flows.ts';
+import type { schemeSchema } from '../api/handlers-and-schemes.ts';
 import type { hostSchema } from '../api/hosts.ts';
 import type { keySchema } from '../api/keys.ts';
 import type { pathSchema } from '../api/paths.ts';
@@ -57,6 +58,7 @@ export interface Api
   readonly LiveEvent: SentEvent;
   readonly RunTrigger: z.output<typeof triggerSchema>;
   readonly Schedule: z.output<typeof scheduleSchema>;
+  readonly Scheme: z.output<typeof schemeSchema>;
   readonly Step: z.output<typeof stepSchema>;
 }
 

@@ -47,6 +47,12 @@ export const LOOKS = {
     probing: ['warn', 'spinner', 'Trying'],
     failing: ['warn', 'warn', 'Failing'],
   } satisfies Record<Api['Host']['state'], LookRow>,
+  certainty: {
+    package: ['good', 'check', 'Its own package'],
+    vector: ['good', 'check', 'Its own example'],
+    documented: ['quiet', 'file', 'Documentation'],
+    unconfirmed: ['warn', 'warn', 'Not confirmed'],
+  } satisfies Record<NonNullable<Api['Scheme']['certainty']>, LookRow>,
   finding: {
     safe: ['good', 'check', 'Safe'],
     caution: ['warn', 'warn', 'Caution'],

@@ -16,6 +16,8 @@ import { Icon } from './kit/pill.tsx';
 import { startLive, type Trouble, useErrors, useLive, useTrouble } from './live.ts';
 import type { Look } from './looks.ts';
 import { OverviewPage } from './overview/overview-page.tsx';
+import { PublisherPage } from './publishers/publisher-page.tsx';
+import { PublishersPage } from './publishers/publishers-page.tsx';
 import { askEarly } from './resource.ts';
 import { navigate, startRouter, usePath } from './router.ts';
 import { RunPage } from './runs/run-page.tsx';
@@ -236,6 +238,8 @@ const routes: readonly Route[] = [
   { path: '/flows/flows/new', page: DeployPage, title: 'Deploy a manifest' },
   { path: '/flows/flows/:id/deploy', page: DeployPage, title: 'Edit and deploy' },
   { path: '/flows/flows/:id', page: FlowPage, title: 'Flow' },
+  { path: '/flows/publishers', page: PublishersPage, title: 'Publishers', question: () => '/schemes' },
+  { path: '/flows/publishers/:name', page: PublisherPage, title: 'Publisher', question: () => '/schemes' },
   { path: '/flows/runs', page: RunsPage, title: 'Runs', question: lists.runs.path },
   { path: '/flows/runs/:id', page: RunPage, title: 'Run' },
   { path: '/flows/schedules', page: SchedulesPage, title: 'Schedules' },
@@ -250,6 +254,7 @@ const PLACE_KEYS: Readonly<Record<string, string>> = {
   o: '/flows',
   d: '/flows/deliveries',
   f: '/flows/flows',
+  p: '/flows/publishers',
   r: '/flows/runs',
   s: '/flows/schedules',
   h: '/flows/hosts',
@@ -261,6 +266,7 @@ const KEYS: readonly (readonly [keys: string, does: string])[] = [
   ['g o', 'Overview'],
   ['g d', 'Deliveries'],
   ['g f', 'Flows'],
+  ['g p', 'Publishers'],
   ['g r', 'Runs'],
   ['g s', 'Schedules'],
   ['g h', 'Hosts'],

@@ -2,12 +2,14 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { withQuery } from '../address.ts';
 import { ApiError, ask } from '../api.ts';
 import type { Api } from '../api-types.ts';
+import { newGuid } from '../guid.ts';
 import { jsonProblem } from '../json.ts';
 import { ReasonField, toast, type Why, whyOf } from '../kit/overlays.tsx';
 import { Failure, Loaded, Page, Skeleton } from '../kit/page.tsx';
 import { Icon } from '../kit/pill.tsx';
+import { manifestFor, type Publisher, publishersIn } from '../publishers/publishers.ts';
 import { useResource } from '../resource.ts';
-import { navigate } from '../router.ts';
+import { navigate, useQuery } from '../router.ts';
 import { type Allowed, allowedWords, DeployPlan, NOTHING_ALLOWED } from './deploy-plan.tsx';
 import type { ManifestEditor, PlacedIssue } from './manifest-editor.ts';
 import type { Schema } from './schema-choices.ts';
@@ -17,14 +19,19 @@ export function DeployPage({ params }: { params: { readonly id?: string } }) {
   const { id } = params;
   const flow = useResource<Api['FlowDetail']>(id === undefined ? null : `/flows/${encodeURIComponent(id)}`);
   const schema = useResource<Schema>('/manifest-schema');
+  const [query] = useQuery();
+  const publisher = id === undefined ? query.get('publisher') : null;
+  const schemes = useResource<readonly Api['Scheme'][]>(publisher === null ? null : '/schemes');
   const trail = [
     ['Flows', '/flows/flows'] as const,
     ...(id === undefined ? [] : [[flow.data?.name ?? 'Flow', `/flows/flows/${id}`] as const]),
   ];
-  const isReady = schema.data !== undefined || schema.error !== undefined;
+  const isThere = ({ data, error }: { data: unknown; error: unknown }) => data !== undefined || error !== undefined;
+  const isReady = isThere(schema) && (publisher === null || isThere(schemes));
+  const chosen = publishersIn(schemes.data ?? []).find(({ name }) => name === publisher);
   return (
     <Page title={id === undefined ? 'Deploy a manifest' : 'Edit and deploy'} trail={trail}>
-      {id === undefined && isReady ? <Deploying inForce={undefined} schema={schema.data} /> : null}
+      {id === undefined && isReady ? <Deploying inForce={undefined} chosen={chosen} schema={schema.data} /> : null}
       {id === undefined || !isReady ? null : (
         <Loaded of={flow}>{(detail) => <Deploying inForce={detail} schema={schema.data} />}</Loaded>
       )}
@@ -35,13 +42,15 @@ export function DeployPage({ params }: { params: { readonly id?: string } }) {
 
 interface DeployingProps {
   readonly inForce: Api['FlowDetail'] | undefined;
+  /** Who sends to a new flow, if somebody is chosen. */
+  readonly chosen?: Publisher | undefined;
   readonly schema: Schema | undefined;
 }
 
-function Deploying({ inForce, schema }: DeployingProps) {
+function Deploying({ inForce, chosen, schema }: DeployingProps) {
   // As it was when the page was opened: what others deploy meanwhile must not change the text under the cursor.
   const [original] = useState(() => (inForce === undefined ? null : JSON.stringify(inForce.manifest, null, 2)));
-  const [text, setText] = useState(original ?? newManifest());
+  const [text, setText] = useState(() => original ?? newManifest(chosen));
   const [editor, setEditor] = useState<ManifestEditor>();
   const [isCompared, setCompared] = useState(false);
   const [allowed, setAllowed] = useState<Allowed>(NOTHING_ALLOWED);
@@ -260,22 +269,16 @@ async function send({ text, allowed, isPlan, reason, signal }: DeployRequest): P
   });
 }
 
-function newManifest(): string {
-  const manifest = {
-    id: newGuid(),
-    name: 'My flow',
-    version: '1.0.0',
-    triggers: { byHand: { type: 'manual' } },
-    steps: { greet: { type: 'LogMessage', inputs: { message: 'hello' } } },
-  };
+function newManifest(chosen: Publisher | undefined): string {
+  const id = newGuid();
+  const manifest = chosen === undefined ? sampleFlow(id) : manifestFor(chosen, id);
   return JSON.stringify(manifest, null, 2);
 }
 
-/** Where the page is not served securely, a browser has no `randomUUID`. */
-function newGuid(): string {
-  const [...bytes] = crypto.getRandomValues(new Uint8Array(16));
-  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
-  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
-  const hex = bytes.map((byte) => byte.toString(16).padStart(2, '0')).join('');
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
-}
+const sampleFlow = (id: string) => ({
+  id,
+  name: 'My flow',
+  version: '1.0.0',
+  triggers: { byHand: { type: 'manual' } },
+  steps: { greet: { type: 'LogMessage', inputs: { message: 'hello' } } },
+});

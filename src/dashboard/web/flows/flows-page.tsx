@@ -59,12 +59,18 @@ export function FlowsPage() {
       title="Flows"
       badges={shown === undefined ? null : <Total count={shown.length} />}
       actions={
-        may('deploy') ? (
-          <a class="button" href="/flows/flows/new">
-            <Icon name="upload" />
-            Deploy a manifest…
+        <>
+          <a class="button" href="/flows/publishers">
+            <Icon name="deliveries" />
+            Publishers
           </a>
-        ) : undefined
+          {may('deploy') ? (
+            <a class="button" href="/flows/flows/new">
+              <Icon name="upload" />
+              Deploy a manifest…
+            </a>
+          ) : null}
+        </>
       }
     >
       <search class="filters">
@@ -101,8 +107,8 @@ function FlowTable({ flows, isFiltered }: { flows: readonly Api['Flow'][]; isFil
     ) : (
       <Empty icon="flows" title="No flows are deployed">
         <p>
-          <a href="/flows/flows/new">Deploy a manifest here</a>, or add one to the manifests folder and restart the
-          service.
+          <a href="/flows/publishers">Choose who sends</a>, <a href="/flows/flows/new">deploy a manifest here</a>, or
+          add one to the manifests folder and restart the service.
         </p>
       </Empty>
     );

@@ -103,7 +103,7 @@ type SchemeRow = Omit<PublisherRow, 'clickPath'>;
 /** Another form of the same scheme says only what differs. */
 export type RowForm = Partial<PublisherRow> & Pick<PublisherRow, 'header'>;
 
-export interface Retries {
+interface Retries {
   /** Such as "if the answer is no 2xx or takes more than 5 seconds". */
   readonly when: string;
   /** Such as "5 times in 3 hours". */
