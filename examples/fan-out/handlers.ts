@@ -1,4 +1,4 @@
-import { defineHandler, type StepHandler, z } from 'sluice';
+import { defineHandler, type StepHandler, z } from '@sluicehq/sluice';
 
 const ANSWER = z.object({ id: z.number() });
 

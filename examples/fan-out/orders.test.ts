@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { runFlow } from 'sluice/testing';
+import { runFlow } from '@sluicehq/sluice/testing';
 import { handlers } from './handlers.ts';
 
 const read = (name: string) => readFileSync(new URL(name, import.meta.url), 'utf8');

@@ -1,4 +1,4 @@
-import { defineConfig } from 'sluice';
+import { defineConfig } from '@sluicehq/sluice';
 import { handlers } from './handlers.ts';
 
 export default defineConfig({ handlers });
