@@ -81,10 +81,9 @@ export function listCredentials({ basic, token, tokens = [] }: Credentials): rea
 /** A line for each setting without which a header of a proxy would let in nobody, or anybody. */
 export function signOnMistakes(settings: Given & Pick<Settings, 'trustedProxies'>): string[] {
   const { authUserHeader: user, authGroupsHeader: groups, trustedProxies, tokens } = settings;
-  const hasGroups = tokens.some(isGroup);
   if (user === undefined && groups === undefined) {
     const unread = 'SLUICE_TOKENS: names groups, but nothing says who is of one; set SLUICE_AUTH_USER_HEADER and';
-    return hasGroups ? [`${unread} SLUICE_AUTH_GROUPS_HEADER`] : [];
+    return tokens.some(isGroup) ? [`${unread} SLUICE_AUTH_GROUPS_HEADER`] : [];
   }
   if (user === undefined || groups === undefined) {
     return ['SLUICE_AUTH_USER_HEADER, SLUICE_AUTH_GROUPS_HEADER: set both or neither'];
@@ -95,9 +94,6 @@ export function signOnMistakes(settings: Given & Pick<Settings, 'trustedProxies'
     lines.push('SLUICE_AUTH_USER_HEADER: is believed from SLUICE_TRUSTED_PROXIES alone, which names none; set it');
   } else if (familiesCovered(trustedProxies).length > 0) {
     lines.push('SLUICE_TRUSTED_PROXIES: includes every public address, so that anybody could sign in as anybody');
-  }
-  if (!hasGroups) {
-    lines.push('SLUICE_AUTH_GROUPS_HEADER: SLUICE_TOKENS names no group, so that nobody who signs in may do anything');
   }
   return lines;
 }

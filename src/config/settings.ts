@@ -10,7 +10,7 @@ import { isPlaceholder } from '../webhooks/weaknesses.ts';
 import { hasCredentials, sharedBetween, signOnMistakes } from './credentials.ts';
 import { databaseContradictions } from './database.ts';
 import { describeSettings, type SettingName, type Settings, settingsSchema } from './settings-schema.ts';
-import { readTokens } from './tokens.ts';
+import { isGroup, readTokens } from './tokens.ts';
 
 /** The environment as far as Sluice reads it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -342,6 +342,10 @@ export function settingsWarnings(settings: Settings): string[] {
   if (settings.replayToleranceSeconds > SECONDS_A_DAY) {
     const message = 'is more than a day: a captured delivery passes for that long after its nonce expires';
     tell('replayToleranceSeconds', message);
+  }
+  // No mistake: a reload after which nobody gets in any more has to be possible.
+  if (settings.authGroupsHeader !== undefined && !settings.tokens.some(isGroup)) {
+    tell('authGroupsHeader', 'SLUICE_TOKENS names no group: nobody whom the proxy signs in may do anything');
   }
   if (familiesCovered(settings.trustedProxies).length > 0) {
     tell('trustedProxies', 'includes every public address: any client can choose the address that Sluice sees');

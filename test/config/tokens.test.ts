@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import pino from 'pino';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
 import { dashboardAccess } from '../../src/config/credentials.ts';
-import { readSettings, SettingsError } from '../../src/config/settings.ts';
+import { readSettings, SettingsError, settingsWarnings } from '../../src/config/settings.ts';
 import { ORDERS_ID } from '../dashboard/fixture.ts';
 import { buildApp } from '../database.ts';
 
@@ -163,7 +163,6 @@ describe('signing on by a proxy', () => {
     ],
     ['without groups', { SLUICE_AUTH_USER_HEADER, SLUICE_TRUSTED_PROXIES }, [ONCALL], 'set both or neither'],
     ['of nobody', { SLUICE_AUTH_GROUPS_HEADER, SLUICE_TRUSTED_PROXIES }, [TEAM], 'set both or neither'],
-    ['for groups of which none is named', SIGN_ON, [ONCALL], 'SLUICE_TOKENS names no group'],
     ['with groups that nothing tells', { SLUICE_TRUSTED_PROXIES }, [TEAM], 'nothing says who is of one'],
     ['by one header', { ...SIGN_ON, SLUICE_AUTH_GROUPS_HEADER: 'REMOTE-USER' }, [TEAM], 'is the same header'],
     ['of an open dashboard', { ...SIGN_ON, SLUICE_DASHBOARD_AUTH: 'none' }, [TEAM], 'none contradicts the dashboard'],
@@ -192,6 +191,13 @@ describe('signing on by a proxy', () => {
     ]);
   });
 
+  it('warns if no group may do anything, because a reload may take the last one away', () => {
+    expect(settingsWarnings(readSettings(SIGN_ON, { tokens: [ONCALL as never] }))).toEqual([
+      expect.stringContaining('SLUICE_AUTH_GROUPS_HEADER: SLUICE_TOKENS names no group'),
+    ]);
+    expect(settingsWarnings(readSettings(SIGN_ON, { tokens: [TEAM as never] }))).toEqual([]);
+  });
+
   it('needs no token for anyone: the dashboard may listen on other addresses', () => {
     const settings = readSettings({ ...SIGN_ON, SLUICE_HOST: '0.0.0.0' }, { tokens: [TEAM as never] });
     expect(dashboardAccess(settings).kind).toBe('credentials');
@@ -200,13 +206,13 @@ describe('signing on by a proxy', () => {
 
 describe('a reload', () => {
   const logged: string[] = [];
-  const start = async (content: unknown) => {
+  const start = async (content: unknown, variables: Record<string, string> = {}) => {
     const file = join(folder, 'reloaded.json');
     const write = (next: unknown) => writeFileSync(file, typeof next === 'string' ? next : JSON.stringify(next));
     write(content);
     const app = await buildApp({
       settings: { databaseUrl: 'sqlite::memory:', manifests: folderOfManifests },
-      environment: { ...environment, SLUICE_TOKENS: file, SLUICE_HOST: '0.0.0.0' },
+      environment: { ...environment, ...variables, SLUICE_TOKENS: file, SLUICE_HOST: '0.0.0.0' },
       logger: pino({ level: 'info' }, { write: (line) => logged.push(line) }),
     });
     onTestFinished(() => app.close());
@@ -216,7 +222,12 @@ describe('a reload', () => {
       write(next);
       return app.reload();
     };
-    return { status, reload };
+    const signedIn = async (group: string) => {
+      const headers = { 'remote-user': 'anna', 'remote-groups': group };
+      const sent = { url: '/flows/api/runs', headers, remoteAddress: '10.0.0.1' };
+      return (await app.fastify.inject(sent)).statusCode;
+    };
+    return { status, signedIn, reload };
   };
   const NEW = { name: 'new', token: 'new-0f1e2d3c4b5a6978', scopes: ['read'] };
 
@@ -224,6 +235,13 @@ describe('a reload', () => {
     const { status, reload } = await start([ONCALL]);
     await reload([NEW]);
     expect([await status(ONCALL), await status(NEW)]).toEqual([401, 200]);
+  });
+
+  it('lets in nobody by a group that was taken away, though it was the last', async () => {
+    const { signedIn, reload } = await start([TEAM, ONCALL], SIGN_ON);
+    expect(await signedIn('team shop')).toBe(200);
+    await reload([]);
+    expect(await signedIn('team shop')).toBe(403);
   });
 
   it('leaves the former tokens in force where the file has a mistake, and quotes none', async () => {

@@ -61,7 +61,7 @@ describe('a person whom the proxy in front signed in', () => {
     const ask = await open();
     expect((await ask(`${api}/flows`, grouped('nobody', ' everybody '))).status).toBe(200);
     expect((await ask(start, grouped('shop on call', 'everybody'), 'POST')).status).toBe(200);
-    const [row] = JSON.parse((await ask(`${api}/activity`, grouped('everybody'))).body);
+    const [row] = JSON.parse((await ask(`${api}/activity?action=triggerFlow`, grouped('everybody'))).body);
     expect(row).toMatchObject({ actor: 'anna@example.com', action: 'triggerFlow', clientIp: '127.0.0.1' });
   });
 
@@ -79,7 +79,7 @@ describe('a person whom the proxy in front signed in', () => {
     const ask = await open();
     const headers = { 'remote-user': Buffer.from('zoë 李').toString('latin1'), 'remote-groups': 'shop on call' };
     expect((await ask(start, headers, 'POST')).status).toBe(200);
-    const [row] = (await dashboard?.store.listInterventions({ skip: 0, take: 1 }))?.items ?? [];
+    const [row] = (await dashboard?.store.listInterventions({ action: 'triggerFlow', skip: 0, take: 1 }))?.items ?? [];
     expect(row?.actor).toBe('zoë 李');
   });
 
