@@ -368,6 +368,11 @@ describe('whoever is limited to flows', () => {
     expect(await state()).toEqual(was);
   });
 
+  it('is told so by the page, which shows nothing of the whole service', async () => {
+    expect((await asReader('GET', '/flows')).body).toContain('data-limited="true"');
+    expect((await ask(TOKENS.unlimited.token, 'GET', '/flows')).body).not.toContain('data-limited');
+  });
+
   it('would see all of that without the limit', async () => {
     for (const path of ['runs', 'webhooks/recent', 'flows', 'schedules', 'keys', 'webhooks/consumers', 'attention']) {
       expect((await ask(TOKENS.unlimited.token, 'GET', `${api}/${path}`)).body).toContain('canary');
