@@ -74,7 +74,9 @@ describe('changes of other processes', () => {
     const { say, events } = follow();
     say({ kind: 'runs', runIds: ['r1', 'r2'] });
     await vi.waitFor(() => expect(events).toHaveLength(2));
-    expect(events).toEqual(['r1', 'r2'].map((runId) => ({ type: 'run.changed', runId, data: { runId } })));
+    expect(events).toEqual(
+      ['r1', 'r2'].map((runId) => ({ type: 'run.changed', runId, flowId: null, data: { runId } })),
+    );
   });
 
   it('are read once, however often they are told while another is being read', async () => {
