@@ -173,8 +173,9 @@ A manifest is one JSON file in the manifests folder and describes one flow. \`np
 your own step types or schemes, write your own schema: \`npx sluice schema -o manifests/manifest.schema.json\`. Structural keys
 (\`id\`, \`RunAfter\`, …) may be written in any case. Trigger keys, step keys and the keys inside \`inputs\` must be exact.
 
-[Publishers](publishers/README.md) has a complete manifest for each publisher. [Expressions](expressions.md) explains \`\${…}\` and \`when\`,
-and [changing flows](changing-flows.md) what a deploy does with a changed manifest.
+[Publishers](publishers/README.md) has a complete manifest for each publisher, and the [examples](../examples/README.md) are whole set-ups
+that run. [Expressions](expressions.md) explains \`\${…}\` and \`when\`, and [changing flows](changing-flows.md) what a deploy does with a
+changed manifest.
 
 ## The file
 

@@ -54,7 +54,10 @@ async function search() {
   if (asked !== input.value.trim()) return;
   const nothing = document.createElement('p');
   nothing.textContent = `Nothing has all the words of “${asked}”`;
-  found.replaceChildren(...(results.length > 0 ? results.map(entry) : [nothing]));
+  const list = document.createElement('div');
+  list.dataset.asked = asked;
+  list.append(...(results.length > 0 ? results.map(entry) : [nothing]));
+  found.replaceChildren(list);
 }
 
 input.addEventListener('input', () => void search());

@@ -23,13 +23,18 @@ function partsOf({ url, title, text }: Page): Omit<Part, 'id'>[] {
   return marked.split(/^(?=#{1,4} )/m).flatMap((part) => {
     const [, marks, heading] = /^(#{1,4}) (.+)\n/.exec(part) ?? [];
     if (marks === undefined || heading === undefined) return [];
-    const words = plain(
-      part
-        .replace(/^.*\n/, '')
-        .replace(/^```.*$/gm, '')
-        .replace(/[|]|-{3,}/g, ' '),
-    );
     const anchor = marks === '#' ? '' : `#${slugOf(plain(heading))}`;
-    return [{ url: `${url}${anchor}`, page: title, heading: plain(heading), text: words }];
+    const here = { url: `${url}${anchor}`, page: title };
+    const whole = { ...here, heading: plain(heading), text: wordsOf(part.replace(/^.*\n/, '')) };
+    return [whole, ...namesIn(part).map((name) => ({ ...here, ...name }))];
   });
 }
+
+const wordsOf = (text: string) => plain(text.replace(/^```.*$/gm, '').replace(/[|]|-{3,}/g, ' '));
+
+/** Fields, settings, reasons and commands that a table explains, a row each: whoever searches for one wants its row first. */
+const namesIn = (part: string) =>
+  [...part.matchAll(/^\| `([^`|]+)`.*? \| (.+) \|$/gm)].map(([, heading = '', rest = '']) => ({
+    heading,
+    text: wordsOf(rest),
+  }));

@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { commandsOf, follow } from '../docs/console.ts';
 import { ROOT } from '../docs/pages.ts';
+import { runCli } from '../e2e/cli.ts';
 import { eventually } from '../e2e/service.ts';
 import { copyExample, EXAMPLES } from './example.ts';
 
@@ -52,6 +53,13 @@ describe.each(EXAMPLES)('the example %s', (name) => {
     const lines = readFileSync(join(ROOT, page), 'utf8').split('\n');
     expect(lines.length).toBeLessThanOrEqual(50);
     expect(lines.slice(0, 12)).toContain(`npm run example ${name}`);
+  });
+
+  it('has no manifest with an error or a weakness', async () => {
+    const example = await copyExample(name);
+    const { code, stdout } = await runCli(example, ['check'], { env: { SLUICE_STRICT_MANIFESTS: 'true' } });
+    expect(stdout).toContain('1 flows can be deployed, 0 errors, 0 warnings');
+    expect(code).toBe(0);
   });
 
   it('does what its README shows', async () => {
