@@ -9,7 +9,7 @@ export function refuseOldNode(versions: NodeJS.ProcessVersions = process.version
   if (Number(versions.napi ?? 0) >= NODE_API_NEEDED) return;
   process.stderr.write(
     `Sluice needs Node 22.14 or newer; this is Node ${versions.node}. ` +
-      'Run it with `npm start` or `npx sluice`, which use the Node that `npm ci` installs, or install a newer Node.\n',
+      'Install a newer Node; in a checkout, `npm start` and `npx sluice` use the one that `npm ci` installs.\n',
   );
   process.exit(1);
 }

@@ -1,4 +1,6 @@
+import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
 
 const manifest: { name: string; version: string } = createRequire(import.meta.url)('#package.json');
 
@@ -7,3 +9,12 @@ export const version = manifest.version;
 
 /** What its package is installed and imported by. */
 export const packageName = manifest.name;
+
+/**
+ * How the command line is started from a folder. `npx sluice` runs what npm installed there or above; elsewhere npx would fetch a
+ * package of that name, which is a stranger's.
+ */
+export function commandName(folder: string): string {
+  if (existsSync(join(folder, 'node_modules/.bin/sluice'))) return 'npx sluice';
+  return folder === dirname(folder) ? `npx ${packageName}` : commandName(dirname(folder));
+}

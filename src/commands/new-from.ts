@@ -10,6 +10,7 @@ import { isReference } from '../manifest/read-secret.ts';
 import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import { printable } from '../model/text.ts';
 import { print } from '../telemetry/terminal.ts';
+import { commandName } from '../version.ts';
 import { type CommandContext, CommandError, openContext } from './context.ts';
 import {
   forwardingTo,
@@ -71,11 +72,13 @@ export async function writeImported(path: string | undefined, options: FromOptio
   if (leftOut.length > 0 || triggers.some(({ notTaken }) => notTaken.length > 0)) process.exitCode = 1;
 }
 
+const sluice = commandName(process.cwd());
+
 const WHAT_IS_LEFT = [
   'Then:',
-  '  npx sluice check             says what the manifests leave open',
+  `  ${sluice} check             says what the manifests leave open`,
   '  reload the service           it reads new manifests and their keys: SIGHUP, or restart it',
-  '  npx sluice send SLUG         sends a signed sample delivery, where the key is a secret',
+  `  ${sluice} send SLUG         sends a signed sample delivery, where the key is a secret`,
   '  enter the new URL at the publisher, in place of the former one',
 ];
 

@@ -9,6 +9,7 @@ import type { LoadedFlow } from '../manifest/load.ts';
 import { isReference } from '../manifest/read-secret.ts';
 import { ENFORCEMENT_MODES, type EnforcementMode } from '../model/manifest.ts';
 import { print } from '../telemetry/terminal.ts';
+import { commandName } from '../version.ts';
 import { CommandError, openContext, reporting } from './context.ts';
 import { type FromOptions, writeImported } from './new-from.ts';
 import {
@@ -27,6 +28,8 @@ import {
 } from './new-manifest.ts';
 import { atTerminal, type Choice, type Person } from './person.ts';
 import { Mistake, type Publisher, publisherNamed, readPublishers } from './publishers.ts';
+
+const sluice = commandName(process.cwd());
 
 interface NewOptions {
   readonly publisher?: string;
@@ -79,9 +82,18 @@ async function writeNew(imported: string | undefined, options: NewOptions, comma
   if (imported !== undefined)
     throw new CommandError(`new: "${imported}" is read with --from ${IMPORTED_KINDS.join('|')}`);
   const { envFile = ENV_FILE } = command.optsWithGlobals<{ envFile?: string }>();
+  const person = process.stdin.isTTY && process.stdout.isTTY ? await atTerminal() : undefined;
+  const written = await writeWebhook(options, { envFile, person });
+  print(`${instructions(written).join('\n')}\n`);
+}
+
+/** Writes the manifest and what belongs to it; without a person, by the options alone. */
+export async function writeWebhook(
+  options: NewOptions,
+  { envFile, person }: { envFile: string; person: Person | undefined },
+): Promise<Written> {
   const context = await openContext(options.manifests);
   const publishers = readPublishers();
-  const person = process.stdin.isTTY && process.stdout.isTTY ? await atTerminal() : undefined;
   const answers = await gatherAnswers(options, {
     publishers,
     flows: context.flows,
@@ -96,7 +108,7 @@ async function writeNew(imported: string | undefined, options: NewOptions, comma
   const keyFile = answers.generatedKey === undefined ? undefined : envFile;
   if (answers.generatedKey !== undefined)
     await addVariable(envFile, answers.generatedKey, answers.publisher.signing.randomKey());
-  print(`${instructions({ file, manifest, answers, settings: context.settings, keyFile }).join('\n')}\n`);
+  return { file, manifest, answers, settings: context.settings, keyFile };
 }
 
 /** Readable by its owner alone, where it is new. Overwrites no variable: something else may use it. */
@@ -292,7 +304,7 @@ function instructions({ file, manifest, answers, settings, keyFile }: Written): 
     plainText(publisher.steps, publisher.inputs.webhookSlug ?? '').replaceAll('{URL}', url),
     '',
     'Then:',
-    '  npx sluice check             says what the manifest leaves open',
+    `  ${sluice} check             says what the manifest leaves open`,
     '  reload the service           it reads new manifests and their keys: SIGHUP, or restart it',
     `  ${trial(answers)}`,
   ];
@@ -303,9 +315,9 @@ function trial({ publisher, slug, key }: Answers): string {
   if (key === undefined)
     return `let ${publisher.title} send    it hands the key over first; until then nothing can be signed`;
   const { signsWithSameKey: isSignable } = publisher.signing;
-  if (isSignable === true) return `npx sluice send ${slug.padEnd(12)} sends a signed sample delivery`;
+  if (isSignable === true) return `${sluice} send ${slug.padEnd(12)} sends a signed sample delivery`;
   if (isSignable === undefined)
-    return `npx sluice send ${slug.padEnd(12)} sends a signed sample delivery, if the key is a secret`;
+    return `${sluice} send ${slug.padEnd(12)} sends a signed sample delivery, if the key is a secret`;
   return `let ${publisher.title} send    it alone has the private key, so \`sluice send\` cannot sign for it`;
 }
 

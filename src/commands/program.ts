@@ -16,6 +16,7 @@ import { deliveriesCommand } from './deliveries.ts';
 import { deployCommand, drainCommand } from './deploy.ts';
 import { doctorCommand } from './doctor.ts';
 import { evidenceCommand } from './evidence.ts';
+import { writeFirstFlow } from './first-flow.ts';
 import { flowsCommand } from './flows.ts';
 import { keysCommand } from './keys.ts';
 import { listenCommand } from './listen.ts';
@@ -116,11 +117,20 @@ function serveCommand(): Command {
       .addHelpText('after', settingsHelp)
       // Loaded only here: the service's own rooms cost every other command 0.2 s.
       .action(async (_options: object, command: Command) => {
-        const { readFile, watch, allow, ...options } = command.optsWithGlobals<ServeOptions>();
+        const { readFile, envFile, watch, allow, ...options } = command.optsWithGlobals<ServeOptions>();
+        if (options.manifests === undefined && options.database === undefined) await firstFlow(envFile, readFile);
         const { serve } = await import('../serve.ts');
         await serve({ overrides: variablesOf(options), envFile: readFile, watch, allow: allow && [allow] });
       })
   );
+}
+
+/** What keeps it from being written keeps the service from starting too, which says so. */
+async function firstFlow(envFile: string | undefined, readFile: EnvFile | undefined): Promise<void> {
+  const told = await writeFirstFlow(envFile).catch(() => undefined);
+  if (told === undefined) return;
+  readFile?.readAgain();
+  print(`${told}\n`);
 }
 
 interface ServeOptions {
@@ -128,6 +138,8 @@ interface ServeOptions {
   readonly port?: string;
   readonly manifests?: string;
   readonly database?: string;
+  /** The name of the file of variables, where it is not the usual one. */
+  readonly envFile?: string;
   /** The file of variables, which was read before. */
   readonly readFile?: EnvFile;
   readonly watch?: boolean;
@@ -140,7 +152,7 @@ function variablesOf({
   port,
   manifests,
   database,
-}: Omit<ServeOptions, 'readFile' | 'watch' | 'allow'>): Record<string, string> {
+}: Omit<ServeOptions, 'readFile' | 'envFile' | 'watch' | 'allow'>): Record<string, string> {
   const given = {
     SLUICE_HOST: host,
     SLUICE_PORT: port,

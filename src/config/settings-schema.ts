@@ -80,6 +80,9 @@ const absoluteUrl = z
 const DAYS = integer(1, 3650);
 const SECONDS_A_YEAR = 31_536_000;
 
+/** Relative to the working directory. */
+export const DEFAULT_MANIFESTS = 'manifests';
+
 export const settingsSchema = z.strictObject({
   host: option(z.string().min(1).default('127.0.0.1'), {
     variable: 'SLUICE_HOST',
@@ -156,7 +159,7 @@ export const settingsSchema = z.strictObject({
         'Name of this process among the replicas on one PostgreSQL database. Running replicas must have different names. A replica that restarts under the same name takes up its own steps at once. The default is host name and process id.',
     },
   ),
-  manifests: option(z.string().min(1).default('manifests'), {
+  manifests: option(z.string().min(1).default(DEFAULT_MANIFESTS), {
     variable: 'SLUICE_MANIFESTS',
     accepts: 'the path of a folder',
     meaning: 'Folder that the manifests (`*.json`) are read from.',

@@ -153,10 +153,10 @@ function NoRuns({ isFiltered, flows }: { isFiltered: boolean; flows: readonly Ap
   if (isFiltered) {
     return <NoMatch what="runs" path="/flows/runs" />;
   }
-  const slug = flows.flatMap(({ triggers }) => triggers).find((trigger) => trigger.slug)?.slug;
+  const [command] = flows.flatMap(({ triggers }) => triggers.flatMap((trigger) => trigger.sendCommand ?? []));
   return (
     <Empty icon="runs" title="No runs yet">
-      {slug === undefined || slug === null ? (
+      {command === undefined ? (
         <p>
           A run begins when a delivery is accepted, a schedule fires, or you start one from a{' '}
           <a href="/flows/flows">flow</a>.
@@ -164,7 +164,7 @@ function NoRuns({ isFiltered, flows }: { isFiltered: boolean; flows: readonly Ap
       ) : (
         <>
           <p>Send a signed sample delivery from the project’s folder, and its run appears here:</p>
-          <CodeLine text={`npx sluice send ${slug} --to ${location.origin}`} label="command" />
+          <CodeLine text={command} label="command" />
         </>
       )}
     </Empty>
