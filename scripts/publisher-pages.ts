@@ -3,11 +3,20 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { gradeOf } from '../src/webhooks/schemes/layout.ts';
+import { STANDARD_ROWS } from '../src/webhooks/schemes/publishers/by-standard.ts';
 import { BUILT_IN_SCHEMES, PUBLISHERS } from '../src/webhooks/schemes/publishers/index.ts';
-import { exampleUrl, publisherInputs, slugOf } from '../src/webhooks/schemes/publishers/inputs.ts';
-import type { PublisherRow } from '../src/webhooks/schemes/publishers/row.ts';
+import {
+  exampleUrl,
+  publisherInputs,
+  slugOf,
+  specSubject,
+  standardSubject,
+  type TriggerSubject,
+} from '../src/webhooks/schemes/publishers/inputs.ts';
+import { type PageFacts, type StandardRow, standardPublisher } from '../src/webhooks/schemes/publishers/row.ts';
 import { signsWithSameKey } from '../src/webhooks/schemes/sign.ts';
-import { CAPTURED, type PublisherSpec } from '../src/webhooks/schemes/spec.ts';
+import { CAPTURED, type Grade, type PublisherSpec } from '../src/webhooks/schemes/spec.ts';
+import { describedStandard, knownPublisher } from '../src/webhooks/schemes/standards/standard.ts';
 
 const FOLDER = resolve(import.meta.dirname, '../docs/publishers');
 const GENERATED = '<!-- Written by `npm run docs` from the publisher’s row. Change that, not this page. -->';
@@ -19,11 +28,16 @@ const COLUMNS = 140;
 export function publisherPages(): Readonly<Record<string, string>> {
   const byHand = readWritten();
   const written = new Map(byHand.map((page) => [page.scheme, page]));
-  const made = PUBLISHERS.flatMap((row) => {
-    const spec = BUILT_IN_SCHEMES.find(({ name }) => name === row.name);
-    if (spec === undefined) return [];
-    const { file, text } = written.get(row.name) ?? { file: `${slugOf({ title: spec.title, row })}.md` };
-    return [{ row, spec, file, page: text === undefined ? pageOf(row, spec) : withRow(text, row, spec) }];
+  const subjects = [
+    ...PUBLISHERS.flatMap((row) => {
+      const spec = BUILT_IN_SCHEMES.find(({ name }) => name === row.name);
+      return spec === undefined ? [] : [{ row, scheme: subjectOf(spec) }];
+    }),
+    ...STANDARD_ROWS.map((row) => ({ row, scheme: subjectByStandard(row) })),
+  ];
+  const made = subjects.map(({ row, scheme }) => {
+    const { file, text } = written.get(row.name) ?? { file: `${slugOf(scheme.title, row)}.md` };
+    return { row, scheme, file, page: text === undefined ? pageOf(row, scheme) : withRow(text, row, scheme) };
   });
   const index = readFileSync(resolve(FOLDER, 'README.md'), 'utf8');
   return {
@@ -33,6 +47,36 @@ export function publisherPages(): Readonly<Record<string, string>> {
       (_, head: string) => `${head}${listOf([...made.map(lineOf), ...otherLines(byHand)])}`,
     ),
   };
+}
+
+/** What a page says of a scheme, whatever describes it. */
+interface Subject extends TriggerSubject, Pick<PublisherSpec, 'aliases' | 'eventIdSource' | 'eventId' | 'keyForm'> {
+  readonly grade: Grade;
+  /** Whether what the trigger has signs too. */
+  readonly isSignedHere: boolean;
+}
+
+function subjectOf(spec: PublisherSpec): Subject {
+  const { aliases, eventIdSource, eventId, keyForm } = spec;
+  const grade = gradeOf(spec) ?? 'F';
+  return {
+    ...specSubject(spec),
+    aliases,
+    eventIdSource,
+    eventId,
+    keyForm,
+    grade,
+    isSignedHere: signsWithSameKey(spec),
+  };
+}
+
+function subjectByStandard(row: StandardRow): Subject {
+  const publisher = standardPublisher(row);
+  const { aliases, eventId } = publisher;
+  const subject = standardSubject(row);
+  const { grade } = describedStandard(knownPublisher(publisher), {});
+  const none = { eventIdSource: undefined, keyForm: undefined };
+  return { ...subject, ...none, aliases, eventId, grade, isSignedHere: subject.hasKey };
 }
 
 interface WrittenPage {
@@ -55,18 +99,18 @@ interface Line {
   readonly cells: readonly string[];
 }
 
-function lineOf({ spec, file }: { readonly spec: PublisherSpec; readonly file: string }): Line {
-  const greetings = [...(spec.handshakes ?? []).map(greetingOf), ...otherGrade(spec)].join(', ');
-  const cells = [`[${spec.title}](${file})`, `\`${spec.name}\``, gradeOf(spec) ?? '', greetings, namesOf(spec)];
-  return { title: spec.title, cells };
+function lineOf({ scheme, file }: { readonly scheme: Subject; readonly file: string }): Line {
+  const { name, title, grade, handshakes = [] } = scheme;
+  const greetings = [...handshakes.map(greetingOf), ...otherGrade(scheme)].join(', ');
+  return { title, cells: [`[${title}](${file})`, `\`${name}\``, grade, greetings, namesOf(scheme)] };
 }
 
-/** Of publishers that sign by a standard: their scheme has no row. */
+/** Of pages about a standard itself: its scheme has no row. */
 function otherLines(pages: readonly WrittenPage[]): Line[] {
   return pages.flatMap(({ file, scheme, text }) => {
     const [, title = ''] = /^# (.+)$/m.exec(text) ?? [];
     const [, grade = ''] = /\*\*Grade ([A-F])\.\*\*/.exec(text) ?? [];
-    const hasRow = BUILT_IN_SCHEMES.some(({ name }) => name === scheme);
+    const hasRow = [...PUBLISHERS, ...STANDARD_ROWS].some(({ name }) => name === scheme);
     return hasRow ? [] : [{ title, cells: [`[${title}](${file})`, `\`${scheme}\``, grade, '', ''] }];
   });
 }
@@ -78,7 +122,7 @@ function listOf(lines: readonly Line[]): string {
     .join('');
 }
 
-function namesOf({ aliases = [] }: PublisherSpec): string {
+function namesOf({ aliases = [] }: Subject): string {
   return aliases.map((alias) => `\`${alias}\``).join(', ');
 }
 
@@ -92,31 +136,31 @@ function greetingOf({
   return `${needsVerification ? 'signed ' : ''}${call}${offeredKey === undefined ? '' : ', which brings the key'}`;
 }
 
-function otherGrade({ keyForm }: PublisherSpec): string[] {
+function otherGrade({ keyForm }: Subject): string[] {
   return keyForm === undefined
     ? []
     : [`grade ${gradeOf(keyForm.spec)} with a key that begins with \`${keyForm.prefix}\``];
 }
 
-function pageOf(row: PublisherRow, spec: PublisherSpec): string {
-  const slug = slugOf({ title: spec.title, row });
-  const grade = gradeOf(spec) ?? 'F';
+function pageOf(row: PageFacts, scheme: Subject): string {
+  const { name, title, grade } = scheme;
+  const slug = slugOf(title, row);
   const sections = [
-    `# ${spec.title}`,
+    `# ${title}`,
     GENERATED,
-    `Scheme \`${spec.name}\`. [Publishers](README.md#set-up-any-publisher) explains the common steps.`,
+    `Scheme \`${name}\`. [Publishers](README.md#set-up-any-publisher) explains the common steps.`,
     `## At the publisher\n\n${stepsOf(row, slug)}`,
-    `## The trigger\n\n\`manifests/${slug}.json\`:\n\n${jsonOf(manifestOf(row, spec))}`,
-    listed(remarksOf(row, spec)),
-    `## Retries and duplicates\n\n${paragraph(retriesOf(row, spec))}`,
+    `## The trigger\n\n\`manifests/${slug}.json\`:\n\n${jsonOf(manifestOf(row, scheme))}`,
+    listed(remarksOf(row, scheme)),
+    `## Retries and duplicates\n\n${paragraph(retriesOf(row, scheme))}`,
     `## What the signature covers\n\n${paragraph([`**Grade ${grade}.** ${CAPTURED[grade]}`])}`,
     paragraph([...(row.note === undefined ? [] : [row.note]), factsOf(row)]),
-    ...(signsWithSameKey(spec) ? [`## Try it\n\n\`\`\`sh\nnpx sluice send ${slug}\n\`\`\``] : []),
+    ...(scheme.isSignedHere ? [`## Try it\n\n\`\`\`sh\nnpx sluice send ${slug}\n\`\`\``] : []),
   ];
   return `${sections.filter((section) => section !== '').join('\n\n')}\n`;
 }
 
-function stepsOf({ clickPath }: PublisherRow, slug: string): string {
+function stepsOf({ clickPath }: PageFacts, slug: string): string {
   const steps = clickPath.map((step, at) => `${at + 1}. ${step.replaceAll('{URL}', exampleUrl(slug))}`);
   return steps.map((step) => wrapped(step, '   ')).join('\n');
 }
@@ -124,29 +168,29 @@ function stepsOf({ clickPath }: PublisherRow, slug: string): string {
 const jsonOf = (manifest: object) => `\`\`\`json\n${JSON.stringify(manifest, null, 2)}\n\`\`\``;
 
 /** A page that is written by hand, with what its row says of it: the steps at the publisher, the trigger's fields and the retries. */
-function withRow(text: string, row: PublisherRow, spec: PublisherSpec): string {
-  const slug = slugOf({ title: spec.title, row });
+function withRow(text: string, row: PageFacts, scheme: Subject): string {
+  const slug = slugOf(scheme.title, row);
   const [, json = ''] = /```json\n([\s\S]*?)```/.exec(text) ?? [];
   const manifest = JSON.parse(json) as { readonly triggers: object };
-  const triggers = { [slug]: { type: 'webhook', inputs: publisherInputs(row, spec) } };
+  const triggers = { [slug]: { type: 'webhook', inputs: publisherInputs(row, scheme) } };
   return text
     .replace(/^(# .+\n\n)(?!<!--)/, (title) => `${title}${WITH_ROW}\n\n`)
     .replace(/(^## At the publisher\n\n)[\s\S]*?(?=\n\n## )/m, (_, head: string) => `${head}${stepsOf(row, slug)}`)
     .replace(/```json\n[\s\S]*?```/, () => jsonOf({ ...manifest, triggers }))
     .replace(/(^## Retries and duplicates\n\n)[\s\S]*?(?=\n\n)/m, (section, head: string) =>
-      row.retries === undefined ? section : `${head}${paragraph(retryFacts(row, spec))}`,
+      row.retries === undefined ? section : `${head}${paragraph(retryFacts(row, scheme))}`,
     );
 }
 
-function manifestOf(row: PublisherRow, spec: PublisherSpec) {
-  const slug = slugOf({ title: spec.title, row });
+function manifestOf(row: PageFacts, scheme: Subject) {
+  const { name, title } = scheme;
   return {
     $schema: './manifest.schema.json',
-    id: guidOf(spec.name),
-    name: spec.title,
+    id: guidOf(name),
+    name: title,
     version: '1',
-    triggers: { [slug]: { type: 'webhook', inputs: publisherInputs(row, spec) } },
-    steps: { log: { type: 'LogMessage', inputs: { message: `a delivery of ${spec.title} arrived` } } },
+    triggers: { [slugOf(title, row)]: { type: 'webhook', inputs: publisherInputs(row, scheme) } },
+    steps: { log: { type: 'LogMessage', inputs: { message: `a delivery of ${title} arrived` } } },
   };
 }
 
@@ -158,25 +202,20 @@ function guidOf(name: string): string {
   );
 }
 
-function remarksOf({ keyIs }: PublisherRow, { title, handshakes = [], algorithm }: PublisherSpec): string[] {
+function remarksOf({ keyIs }: PageFacts, { title, handshakes = [], isBySha1 }: Subject): string[] {
   const greetings = handshakes.map(({ name, method, needsVerification }) => {
     const how = `${needsVerification ? 'signed' : 'unsigned'}${method === 'POST' ? '' : `, with ${method}`}`;
     return `${title} tests the URL with \`${name}\` (${how}); Sluice answers it, and no run starts. Start Sluice with the trigger first.`;
   });
   const sha1 = `${title} signs with SHA-1 alone, which \`webhookAllowSha1\` allows for this trigger.`;
-  return [
-    ...(keyIs === undefined ? [] : [`The key is ${keyIs}.`]),
-    ...greetings,
-    ...(algorithm === 'sha1' ? [sha1] : []),
-  ];
+  return [...(keyIs === undefined ? [] : [`The key is ${keyIs}.`]), ...greetings, ...(isBySha1 ? [sha1] : [])];
 }
 
-function retriesOf(row: PublisherRow, spec: PublisherSpec): string[] {
+function retriesOf(row: PageFacts, scheme: Subject): string[] {
   const { retries } = row;
-  const { headers, eventIdSource, timestamp, eventId } = spec;
-  const id = headers[0]?.deliveryId;
-  const said = retryFacts(row, spec);
-  if (retries !== undefined && timestamp !== undefined && retries.newlySigned !== true) {
+  const { id, eventIdSource, hasTimestamp, eventId } = scheme;
+  const said = retryFacts(row, scheme);
+  if (retries !== undefined && hasTimestamp && retries.newlySigned !== true) {
     said.push('If retries are refused with `timestamp_skew`, raise the tolerance to the time that they take.');
   }
   if (eventIdSource !== undefined)
@@ -189,14 +228,14 @@ function retriesOf(row: PublisherRow, spec: PublisherSpec): string[] {
 }
 
 /** What is known of the retries themselves. */
-function retryFacts({ retries, source }: PublisherRow, { title, timestamp }: PublisherSpec): string[] {
+function retryFacts({ retries, source }: PageFacts, { title, hasTimestamp }: Subject): string[] {
   if (retries === undefined) return [`We found no page that says whether ${title} retries (as of November 2026).`];
   const { when, howOften, newlySigned, source: where = `<${urlIn(source)}>` } = retries;
   const read = where === null ? 'as of November 2026' : `${where}, as of November 2026`;
   const said = [`${title} retries ${when}: ${howOften} (${read}).`];
   if (newlySigned === true) said.push('Each retry has a new time and a new signature.');
   if (newlySigned === false) {
-    const same = timestamp === undefined ? 'the signature' : 'the time and the signature';
+    const same = hasTimestamp ? 'the time and the signature' : 'the signature';
     said.push(`A retry has ${same} of the first attempt.`);
   }
   return said;
@@ -206,7 +245,7 @@ function urlIn(source: string): string {
   return /https:\/\/[^\s,]+/.exec(source)?.[0] ?? 'https://www.npmjs.com';
 }
 
-function factsOf({ certainty, source, unconfirmed }: PublisherRow): string {
+function factsOf({ certainty, source, unconfirmed }: PageFacts): string {
   const how = {
     package: 'A package of the publisher confirms these facts',
     vector: 'A signature that the publisher published confirms these facts',

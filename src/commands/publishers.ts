@@ -5,7 +5,7 @@ import { basename, dirname, join } from 'node:path';
 import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import { beginsWith, plainName } from '../model/plain-name.ts';
 import { commandName } from '../version.ts';
-import { BUILT_IN_SCHEMES } from '../webhooks/schemes/publishers/index.ts';
+import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from '../webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry, resolveScheme } from '../webhooks/schemes/resolve.ts';
 import { randomKey, signsWithSameKey } from '../webhooks/schemes/sign.ts';
 import type { SignatureSpec } from '../webhooks/schemes/spec.ts';
@@ -55,7 +55,8 @@ export function readPublishers(): Publisher[] {
     const manifest = JSON.parse(json) as PublisherManifest;
     const inputs = Object.values(manifest.triggers)[0]?.inputs ?? {};
     // Several publishers may use a scheme that is none's own.
-    const own = spec === undefined ? [] : [spec.name, ...(spec.aliases ?? [])];
+    const { name, aliases = [] } = [...BUILT_IN_SCHEMES, ...STANDARD_PUBLISHERS].find((it) => it.name === scheme) ?? {};
+    const own = name === undefined ? [] : [name, ...aliases];
     const names = [...own.slice(0, 1), title, basename(page, '.md'), ...own.slice(1)];
     return [{ page, names, title, steps, manifest, inputs, signing: signingOf(spec ?? sharedSpec(inputs)) }];
   });

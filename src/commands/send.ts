@@ -95,7 +95,8 @@ async function signedRequest(context: CommandContext, trigger: WebhookTrigger, o
   if (spec?.certificate !== undefined) {
     throw new CommandError(`${spec.name} signs with its own certificate; only the publisher can sign`);
   }
-  const sample = spec?.sample ?? ANY_SAMPLE;
+  const publisher = scheme?.kind === 'standard' ? scheme.standard.publisher : undefined;
+  const sample = spec?.sample ?? publisher?.sample ?? ANY_SAMPLE;
   const body = options.body === undefined ? Buffer.from(sample.body) : await readBody(options.body);
   const contentType = options.contentType ?? (options.body === undefined ? sample.contentType : 'application/json');
   const path = `/flows/api/webhook/${trigger.inputs.webhookSlug ?? trigger.flowId}`;

@@ -594,8 +594,14 @@ function admitsRule(outer: StandardRule, way: StandardRule): boolean {
   const isNoStricter = (one: string | undefined, other: string | undefined) => one === undefined || one === other;
   if (outer.standard === 'Jwt' && way.standard === 'Jwt') {
     const isSamePlace = outer.header.toLowerCase() === way.header.toLowerCase();
+    const isSameForm = isDeepStrictEqual(
+      [outer.carrier, outer.time, outer.urlHash],
+      [way.carrier, way.time, way.urlHash],
+    );
     return (
       isSamePlace &&
+      isSameForm &&
+      outer.requiredClaims.every((claim) => way.requiredClaims.includes(claim)) &&
       outer.prefix.toLowerCase() === way.prefix.toLowerCase() &&
       isNoStricter(outer.issuer, way.issuer) &&
       isNoStricter(outer.audience, way.audience) &&

@@ -1,18 +1,28 @@
 import type { Delivery } from '../model/delivery.ts';
 import { REDACTED } from './headers.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
+import type { StandardRule } from './schemes/standards/standard.ts';
 
 /** What of a body is kept and read by flows, where the body holds what only the gates may see. */
 export type KeepBody = (body: Buffer) => Buffer;
 
 /** Undefined where all of a body is kept. */
 export function prepareKeptBody(scheme: ResolvedScheme | undefined): KeepBody | undefined {
+  if (scheme?.kind === 'standard') return isBodyToken(scheme.standard.rule) ? claimsOf : undefined;
   if (scheme?.kind !== 'spec') return undefined;
   const tokens = [scheme.spec, scheme.previousSpec ?? scheme.spec].filter(({ algorithm }) => algorithm === 'token');
   const names = new Set(
     tokens.flatMap(({ signatureFields = [] }) => signatureFields.flatMap(({ path }) => path.at(-1) ?? [])),
   );
   return names.size === 0 ? undefined : (body) => withoutMembers(body, names);
+}
+
+const isBodyToken = (rule: StandardRule) => rule.standard === 'Jwt' && rule.carrier === 'body';
+
+/** Of a body that is a token: what it says, as it came. The token itself would pass anywhere that its key is trusted. */
+function claimsOf(body: Buffer): Buffer {
+  const [, claims] = /^[\w-]+\.([\w-]+)\.[\w-]+$/.exec(body.toString('latin1')) ?? [];
+  return claims === undefined ? body : Buffer.from(claims, 'base64url');
 }
 
 /** The delivery as everyone but its gates may see it. */

@@ -1,20 +1,24 @@
-import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import type { KeyEncoding } from '../model/manifest.ts';
 import { coverageOf, gradeOf, strategyOf } from './schemes/layout.ts';
-import { BUILT_IN_SCHEMES, PUBLISHERS } from './schemes/publishers/index.ts';
-import { publisherInputs } from './schemes/publishers/inputs.ts';
+import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from './schemes/publishers/index.ts';
+import { type SetUp, setUpOf } from './schemes/publishers/inputs.ts';
 import { REGISTERED, type RegisteredSpec, type SchemeRegistry } from './schemes/resolve.ts';
 import {
   CAPTURED,
   type Certainty,
   type Conversation,
   type Grade,
-  type PublisherSpec,
   type PublisherValue,
   type SignatureSpec,
   type SignatureVerifier,
 } from './schemes/spec.ts';
-import { STANDARDS, type StandardName, standardScheme } from './schemes/standards/standard.ts';
+import {
+  describedStandard,
+  knownPublisher,
+  STANDARDS,
+  type StandardName,
+  type StandardPublisher,
+} from './schemes/standards/standard.ts';
 import { TOKEN_SCHEMES, tokenSpec } from './schemes/token.ts';
 
 /** What an operator wants to know about a scheme. What only a trigger or a verifier's code knows is null. */
@@ -64,16 +68,7 @@ export interface SchemeDescription {
   /** Which of the facts no source of the publisher's confirms; null where all are, or where there is no publisher. */
   readonly unconfirmed: string | null;
   /** How to set a trigger up; null where there is no publisher. */
-  readonly setUp: {
-    /** What to do at the publisher, in Markdown; `{URL}` is that of the trigger. */
-    readonly clickPath: readonly string[];
-    /** The fields of the trigger. */
-    readonly inputs: WebhookInputs;
-    /** Null where the publisher does not say. */
-    readonly retries: { readonly when: string; readonly howOften: string; readonly newlySigned: boolean | null } | null;
-    /** Lists of its addresses that `webhookIpAllowListPreset` takes. */
-    readonly presets: readonly string[];
-  } | null;
+  readonly setUp: SetUp | null;
 }
 
 /** `name` is that of the header, of several the current one, or the path in the body; `why` says why there is none. */
@@ -89,21 +84,22 @@ export function describeSchemes(registry: SchemeRegistry): SchemeDescription[] {
   return [
     ...[...registry.verifiers.values()].map(describeVerifier),
     ...[...new Set(registry.specs.values())].map(describeRegistered),
-    ...BUILT_IN_SCHEMES.filter(({ name }) => !isTaken(name)).map((spec) => {
-      const { aliases, ...description } = describeSpec(spec, 'builtIn');
-      const { title, certainty } = spec;
-      return {
-        ...description,
-        title,
-        certainty,
-        aliases: aliases.filter((alias) => !isTaken(alias)),
-        setUp: setUpOf(spec),
-      };
-    }),
+    ...describePublishers(isTaken),
     ...TOKEN_SCHEMES.filter((name) => !isTaken(name)).map((name) => describeSpec(tokenSpec(name, {}), 'standard')),
     ...STANDARDS.filter((name) => !isTaken(name)).map(describeStandard),
     { ...unknown('Custom', 'custom'), source: 'the webhookSignature… fields of the trigger' },
   ];
+}
+
+function describePublishers(isTaken: (name: string) => boolean): SchemeDescription[] {
+  const specs = BUILT_IN_SCHEMES.map((spec) => {
+    const { title, certainty } = spec;
+    return { ...describeSpec(spec, 'builtIn'), title, certainty, setUp: setUpOf(spec.name) };
+  });
+  return [...specs, ...STANDARD_PUBLISHERS.map(describePublisher)]
+    .filter(({ name }) => !isTaken(name))
+    .map((scheme) => ({ ...scheme, aliases: scheme.aliases.filter((alias) => !isTaken(alias)) }))
+    .sort((one, other) => one.name.localeCompare(other.name, 'en'));
 }
 
 function describeSpec(spec: SignatureSpec, kind: SchemeDescription['kind']): SchemeDescription {
@@ -134,24 +130,6 @@ function describeSpec(spec: SignatureSpec, kind: SchemeDescription['kind']): Sch
     unconfirmed: spec.unconfirmed ?? null,
     setUp: null,
   };
-}
-
-function setUpOf(spec: PublisherSpec): SchemeDescription['setUp'] {
-  const row = PUBLISHERS.find(({ name }) => name === spec.name);
-  if (row === undefined) return null;
-  const { clickPath, presets = [] } = row;
-  return {
-    clickPath,
-    inputs: publisherInputs(row, spec),
-    retries: retriesOf(row),
-    presets,
-  };
-}
-
-function retriesOf({ retries }: (typeof PUBLISHERS)[number]): NonNullable<SchemeDescription['setUp']>['retries'] {
-  if (retries === undefined) return null;
-  const { when, howOften, newlySigned = null } = retries;
-  return { when, howOften, newlySigned };
 }
 
 function describeValue(value: PublisherValue | undefined): DescribedValue | null {
@@ -205,7 +183,27 @@ function describeVerifier(verifier: SignatureVerifier): SchemeDescription {
 
 /** What is covered, the trigger decides. */
 function describeStandard(name: StandardName): SchemeDescription {
-  return { ...unknown(name, 'standard'), headers: [...standardScheme(name, {}).headers], ...FACTS[name] };
+  const { headers } = describedStandard({ name, standard: name }, {});
+  return { ...unknown(name, 'standard'), headers: [...headers], ...FACTS[name] };
+}
+
+function describePublisher(publisher: StandardPublisher): SchemeDescription {
+  const { name, title, aliases = [], certainty, unconfirmed, source, eventType, eventId } = publisher;
+  const { headers, rule, coverage, grade } = describedStandard(knownPublisher(publisher), {});
+  return {
+    ...unknown(name, 'builtIn'),
+    ...{ title, aliases, certainty, source, coverage, grade },
+    headers: [...headers],
+    algorithm:
+      rule.keySetUrl === undefined && !publisher.asks.includes('webhookJwksUrl') ? 'JWT' : 'JWT, keys at a URL',
+    strategy: publisher.standard,
+    handshakes: describeHandshakes(publisher),
+    eventType: describeValue(eventType),
+    eventId: describeValue(eventId),
+    captured: CAPTURED[grade],
+    unconfirmed: unconfirmed ?? null,
+    setUp: setUpOf(name),
+  };
 }
 
 const FACTS: Readonly<Record<StandardName, Pick<SchemeDescription, 'algorithm' | 'source'>>> = {

@@ -13,6 +13,13 @@ const ofDescribed = ({ kind }: KnownScheme) => kind === 'custom' || kind === 'sh
 const isPlaced = (scheme: KnownScheme) => isNamed(scheme, 'Token', 'Jwt');
 const ofJwt = (scheme: KnownScheme) => isNamed(scheme, 'Jwt');
 const ofMessages = (scheme: KnownScheme) => isNamed(scheme, 'HttpMessageSignatures');
+/** Publishers that sign by a standard leave some of its fields to the trigger. */
+const asks = (field: Field) => (scheme: KnownScheme) =>
+  scheme.kind === 'standard' && scheme.publisher?.asks.includes(field) === true;
+const either =
+  (...readers: ((scheme: KnownScheme) => boolean)[]) =>
+  (scheme: KnownScheme) =>
+    readers.some((reads) => reads(scheme));
 
 /** Which schemes read each field; those that belong to the trigger go with every scheme. A new field has to say. */
 const READ_BY: { readonly [Name in Field]-?: (scheme: KnownScheme) => boolean } = {
@@ -31,7 +38,7 @@ const READ_BY: { readonly [Name in Field]-?: (scheme: KnownScheme) => boolean } 
   webhookFurtherSignatureHeaders: ofDescribed,
   webhookSignatureForm: ofCustom,
   webhookSignatureAlgorithm: ofCustom,
-  webhookKeyEncoding: (scheme) => ofDescribed(scheme) || scheme.kind === 'standard',
+  webhookKeyEncoding: either(ofDescribed, ofJwt, ofMessages),
   webhookSignatureEncoding: ofCustom,
   webhookSignaturePrefix: ofCustom,
   webhookSignatureMultiValueDelimiter: ofDescribed,
@@ -51,9 +58,9 @@ const READ_BY: { readonly [Name in Field]-?: (scheme: KnownScheme) => boolean } 
   webhookTimestampField: ofDescribed,
   webhookTimestampUnit: ofDescribed,
   webhookDeliveryIdHeader: ofDescribed,
-  webhookJwksUrl: ({ kind }) => kind === 'standard',
-  webhookJwtIssuer: ofJwt,
-  webhookJwtAudience: ofJwt,
+  webhookJwksUrl: either(ofJwt, ofMessages, asks('webhookJwksUrl')),
+  webhookJwtIssuer: either(ofJwt, asks('webhookJwtIssuer')),
+  webhookJwtAudience: either(ofJwt, asks('webhookJwtAudience')),
   webhookJwtBodyHashClaim: ofJwt,
   webhookRequiredComponents: ofMessages,
   webhookSignatureKeyId: ofMessages,
@@ -120,6 +127,7 @@ function formsOf(scheme: KnownScheme): SignatureSpec[] {
 }
 
 function conversationsOf(scheme: KnownScheme): Conversation[] {
+  if (scheme.kind === 'standard') return scheme.publisher === undefined ? [] : [scheme.publisher];
   return scheme.kind === 'verifier' ? [scheme.verifier] : formsOf(scheme);
 }
 

@@ -105,6 +105,8 @@ function readNamed(
 
 /** The type of an event and its id, where the publisher has them, in each form of its deliveries. */
 function publishedKeys(scheme: ResolvedScheme | undefined): (readonly [string, FoundValue])[] {
+  const publisher = scheme?.kind === 'standard' ? scheme.standard.publisher : undefined;
+  if (publisher !== undefined) return keysOfForm({ ...publisher, headers: [] });
   if (scheme?.kind !== 'spec') return [];
   const { spec } = scheme;
   const isOpen = spec.eventType === undefined || spec.name === 'Generic';
@@ -120,7 +122,11 @@ const CLOUD_EVENT: (readonly [string, FoundValue])[] = [
   ['id', { path: ['id'], mediaType: 'application/cloudevents+json' }],
 ];
 
-function keysOfForm({ eventType, eventId, headers }: SignatureSpec): (readonly [string, FoundValue])[] {
+function keysOfForm({
+  eventType,
+  eventId,
+  headers,
+}: Pick<SignatureSpec, 'eventType' | 'eventId' | 'headers'>): (readonly [string, FoundValue])[] {
   const inHeaders = headers.flatMap(({ deliveryId }) => deliveryId ?? []);
   const id = eventId ?? (inHeaders.length === 0 ? undefined : { headers: inHeaders });
   return (

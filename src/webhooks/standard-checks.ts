@@ -13,18 +13,24 @@ interface Reports {
 /** What a trigger with a scheme of a standard leaves open. */
 export function checkStandard(
   { trigger, settings }: { readonly trigger: WebhookTrigger; readonly settings: SignatureSettings },
-  { name, rule }: StandardScheme,
+  { name, rule, publisher }: StandardScheme,
   reports: Reports,
 ): void {
   const { inputs, keys } = trigger;
   const isKeyNamed = inputs.webhookHmacKey !== undefined || inputs.webhookSecret !== undefined;
   if (rule.keySetUrl === undefined && !isKeyNamed) {
-    reports.warning('webhookHmacKey', 'is missing: no delivery can be verified. Set it, or webhookJwksUrl');
+    reports.warning(
+      'webhookHmacKey',
+      `is missing: no delivery can be verified. Set it${publisher === undefined ? ', or webhookJwksUrl' : ''}`,
+    );
   }
   if (rule.keySetUrl !== undefined && keys.previous !== undefined) {
     reports.warning('webhookHmacKeyPrevious', 'is ignored: the keys are those of webhookJwksUrl');
   }
-  if (rule.standard === 'Jwt') checkJwt(rule, inputs, reports);
+  // What a publisher does not sign, no trigger can ask for; the grade says it.
+  if (publisher !== undefined) {
+    if (publisher.form.urlHash?.of === 'url') checkUrl('the URL', { inputs, settings, reports });
+  } else if (rule.standard === 'Jwt') checkJwt(rule, inputs, reports);
   else checkMessages(rule, { inputs, settings, reports });
   const { webhookNonceHeader: nonce, webhookTimestampHeader: timestamp } = inputs;
   const signed: readonly string[] = rule.standard === 'Jwt' ? [] : rule.components;
@@ -72,14 +78,22 @@ function checkMessages(
       'does not list content-digest: the body need not be signed, and anyone who captures a delivery can send any body',
     );
   }
-  const named = components.filter((component) => URL_COMPONENTS.includes(component));
-  if (named.length > 0 && inputs.webhookPublicUrl === undefined && settings.publicUrl === undefined) {
-    reports.weakness(
-      'webhookPublicUrl',
-      `is missing, and so is SLUICE_PUBLIC_URL: ${named.join(', ')} is then taken from the headers of the request`,
-    );
-  }
+  checkUrl(components.filter((component) => URL_COMPONENTS.includes(component)).join(', '), {
+    inputs,
+    settings,
+    reports,
+  });
   checkTime('created', inputs, reports);
+}
+
+/** Where something of the URL is signed. */
+function checkUrl(
+  what: string,
+  { inputs, settings, reports }: { inputs: WebhookInputs; settings: SignatureSettings; reports: Reports },
+): void {
+  if (what === '' || inputs.webhookPublicUrl !== undefined || settings.publicUrl !== undefined) return;
+  const message = `is missing, and so is SLUICE_PUBLIC_URL: ${what} is then taken from the headers of the request`;
+  reports.weakness('webhookPublicUrl', message);
 }
 
 /** A tolerance measures nothing where the sender leaves the time out. */

@@ -8,7 +8,7 @@ import { gatherAnswers } from '../../src/commands/new.ts';
 import { atTerminal, type Person } from '../../src/commands/person.ts';
 import { commandLine } from '../../src/commands/program.ts';
 import { readPublishers } from '../../src/commands/publishers.ts';
-import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
+import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from '../../src/webhooks/schemes/publishers/index.ts';
 import { KEYS } from '../webhooks/schemes/fixtures.ts';
 
 const publishers = readPublishers();
@@ -43,7 +43,7 @@ describe('sluice new', () => {
   it('knows every built-in scheme', () => {
     const known = publishers.map(({ inputs }) => inputs.webhookSignatureScheme).sort();
     const shared = ['Basic', 'HttpMessageSignatures', 'Jwt', 'Jwt', 'Jwt'];
-    expect(known).toEqual([...BUILT_IN_SCHEMES.map(({ name }) => name), ...shared].sort());
+    expect(known).toEqual([...[...BUILT_IN_SCHEMES, ...STANDARD_PUBLISHERS].map(({ name }) => name), ...shared].sort());
   });
 
   it('writes for each publisher a manifest that a start takes, and says where URL and key go', async () => {

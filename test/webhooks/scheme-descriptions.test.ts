@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
 import { describeSchemes } from '../../src/webhooks/scheme-descriptions.ts';
 import { gradeOf } from '../../src/webhooks/schemes/layout.ts';
-import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
+import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from '../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
 import { CAPTURED, GRADES, type Grade, part, type SignatureSpec } from '../../src/webhooks/schemes/spec.ts';
 
@@ -12,11 +12,14 @@ const find = (name: string) => describeSchemes(createSchemeRegistry()).find((sch
 it('lists every scheme that comes with the service, each with its source', () => {
   const schemes = describeSchemes(createSchemeRegistry());
   expect(schemes.map(({ name }) => name)).toEqual([
-    ...BUILT_IN_SCHEMES.map(({ name }) => name),
+    ...[...BUILT_IN_SCHEMES, ...STANDARD_PUBLISHERS]
+      .map(({ name }) => name)
+      .sort((one, other) => one.localeCompare(other, 'en')),
     ...['Token', 'Basic', 'Jwt', 'HttpMessageSignatures', 'Custom'],
   ]);
   for (const { name, source } of schemes) expect(source, name).not.toBe('');
-  for (const { name, source } of BUILT_IN_SCHEMES) expect(source, name).toMatch(/20\d\d-\d\d$/);
+  for (const { name, source } of [...BUILT_IN_SCHEMES, ...STANDARD_PUBLISHERS])
+    expect(source, name).toMatch(/20\d\d-\d\d$/);
 });
 
 it.each([
@@ -30,6 +33,8 @@ it.each([
   ['Twitch', { body: true, timestamp: true, id: true, url: false }],
   ['Square', { body: true, timestamp: false, id: false, url: true }],
   ['Trello', { body: true, timestamp: false, id: false, url: true }],
+  ['Monday', { body: false, timestamp: false, id: false, url: false }],
+  ['MessageBird', { body: true, timestamp: true, id: false, url: true }],
 ])('says what the signature of %s covers', (name, coverage) => {
   expect(find(name)?.coverage).toEqual(coverage);
 });

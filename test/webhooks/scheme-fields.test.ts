@@ -122,9 +122,9 @@ const READERS: Partial<Record<keyof WebhookInputs, readonly string[]>> = {
   webhookSignedPayloadVersion: DESCRIBED,
   webhookCustomStrategyName: DESCRIBED,
   webhookTimestampValueKey: DESCRIBED,
-  webhookJwksUrl: ['Jwt', 'HttpMessageSignatures'],
-  webhookJwtIssuer: ['Jwt'],
-  webhookJwtAudience: ['Jwt'],
+  webhookJwksUrl: ['Kinde', 'Jwt', 'HttpMessageSignatures'],
+  webhookJwtIssuer: ['JiraConnect', 'Jwt'],
+  webhookJwtAudience: ['Monday', 'Jwt'],
   webhookJwtBodyHashClaim: ['Jwt'],
   webhookRequiredComponents: ['HttpMessageSignatures'],
   webhookSignatureKeyId: ['HttpMessageSignatures'],
@@ -139,10 +139,19 @@ function unread(inputs: WebhookInputs): unknown[] {
     .map(({ path, message }) => `${path}: ${message}`);
 }
 
+/** What a publisher that signs by a standard asks for. */
+const ASKED: Readonly<Record<string, WebhookInputs>> = {
+  JiraConnect: { webhookJwtIssuer: 'publisher' },
+  Kinde: { webhookHmacKey: undefined, webhookJwksUrl: 'https://publisher.example/keys' },
+  ConstantContact: { webhookHmacKey: undefined },
+  Monday: { webhookJwtAudience: 'hooks' },
+};
+
 const named = (scheme: string): WebhookInputs => ({
   webhookSignatureScheme: scheme,
   webhookHmacKey: KEYS[scheme] ?? (scheme === 'Basic' ? 'sender:a password of sixteen' : VALUES.webhookHmacKey),
   ...(scheme === 'Custom' ? { webhookSignatureHeader: 'X-Signature' } : {}),
+  ...ASKED[scheme],
 });
 
 it('knows a value of every field', () => {

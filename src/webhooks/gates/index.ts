@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Gate, GateConfigurationError, type GatePlugin, type Verdict, type WebhookTrigger } from '../gate.ts';
+import { keptOf, prepareKeptBody } from '../kept-body.ts';
 import { type ResolvedScheme, resolveScheme } from '../schemes/resolve.ts';
 import { ipGate } from './ip.ts';
 import { operatorGate } from './operator-gate.ts';
@@ -13,12 +14,16 @@ import { type SignatureSettings, signatureGate } from './signature.ts';
  */
 const bodySchemaGate: GatePlugin<SignatureSettings> = {
   name: 'bodySchema',
-  prepare({ bodySchema }) {
+  prepare(trigger, { schemes }) {
+    const { bodySchema } = trigger;
     if (bodySchema === undefined) return undefined;
+    // It describes what a flow reads.
+    const keepBody = prepareKeptBody(resolveScheme(schemes, trigger.inputs, trigger.keys));
     return {
       name: 'bodySchema',
       isExpensive: true,
-      check({ body, headers }): Verdict {
+      check(delivery): Verdict {
+        const { body, headers } = keptOf(delivery, keepBody);
         if ('error' in bodySchema) return { passed: false, reason: 'verifier_error', detail: bodySchema.error };
         const mistakes = bodySchema.mistakesIn(body, headers['content-type']);
         if (mistakes.length === 0) return { passed: true };

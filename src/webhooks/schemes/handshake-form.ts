@@ -56,8 +56,8 @@ const WORD = /^[A-Za-z0-9._~+/=-]{16,256}$/;
 /** All that an HMAC is made of: no delivery is signed over such a text, which `refuseOracle` sees to. */
 const TOKEN = /^[A-Za-z0-9_-]{1,128}$/;
 
-/** Throws a TypeError where its answer could be the signature of a delivery. */
-export function handshakeOf(form: HandshakeForm, spec: SignatureSpec): Handshake {
+/** Throws a TypeError where its answer could be the signature of a delivery; without a spec there is nothing to hash with. */
+export function handshakeOf(form: HandshakeForm, spec: SignatureSpec | undefined): Handshake {
   const { name, method, isSigned = false, when = [], whenAny, verifyToken, key, answer = {} } = form;
   const texts = [answer.text, ...Object.values(answer.json ?? {})];
   if (texts.some((text) => typeof text === 'object' && 'hmac' in text)) refuseOracle(form, spec);
@@ -80,10 +80,10 @@ export function handshakeOf(form: HandshakeForm, spec: SignatureSpec): Handshake
  * Who may choose the text of an HMAC freely gets the signature of any delivery from the answer. So only tokens are answered, and
  * what deliveries are signed over must always hold something that no token does.
  */
-function refuseOracle({ name }: HandshakeForm, spec: SignatureSpec): void {
-  const forms = [spec, spec.keyForm?.spec, spec.requestForm].filter((form) => form !== undefined);
-  if (forms.every(({ signs }) => signs.some(isNoToken))) return;
-  throw new TypeError(`what ${spec.name} answers in ${name} could be the signature of a delivery`);
+function refuseOracle({ name }: HandshakeForm, spec: SignatureSpec | undefined): void {
+  const forms = [spec, spec?.keyForm?.spec, spec?.requestForm].filter((form) => form !== undefined);
+  if (forms.length > 0 && forms.every(({ signs }) => signs.some(isNoToken))) return;
+  throw new TypeError(`what ${spec?.name} answers in ${name} could be the signature of a delivery`);
 }
 
 function isNoToken(it: SignatureSpec['signs'][number]): boolean {
@@ -105,7 +105,7 @@ function refusalOf({ verifyToken, must = [] }: HandshakeForm, request: Handshake
 
 function answerOf(
   { answer = {}, isSigned, echoesSentence }: HandshakeForm,
-  spec: SignatureSpec,
+  spec: SignatureSpec | undefined,
   request: HandshakeRequest,
 ) {
   const { status: statusCode = 200, text, json, headers = {} } = answer;
@@ -133,7 +133,7 @@ function matching(form: RegExp, text: string | undefined): string | undefined {
 }
 
 /** Undefined where something of it is not there, or must not be answered. */
-function said(text: AnswerText, spec: SignatureSpec, request: HandshakeRequest): string | undefined {
+function said(text: AnswerText, spec: SignatureSpec | undefined, request: HandshakeRequest): string | undefined {
   if (typeof text === 'string') return fill(text, request);
   if ('sha256' in text) {
     const filled = fill(text.sha256, request);
@@ -142,7 +142,7 @@ function said(text: AnswerText, spec: SignatureSpec, request: HandshakeRequest):
   const token = matching(TOKEN, fill(text.hmac, request));
   // The publisher checks the answer with the key that it signed the question with.
   const key = request.usedPreviousKey === true ? request.keys.previous : request.keys.current;
-  if (token === undefined || key === undefined) return undefined;
+  if (token === undefined || key === undefined || spec === undefined) return undefined;
   const { kind, key: secret } = readVerificationKey(spec, key, 'webhookHmacKey');
   if (kind !== 'hmac' || !isHash(spec.algorithm)) return undefined;
   return `${text.prefix ?? ''}${hmac(spec.algorithm, secret, [Buffer.from(token)]).toString(text.as)}`;

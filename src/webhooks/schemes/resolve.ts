@@ -8,7 +8,7 @@ import {
 import type { WebhookInputs, WebhookTrigger } from '../gate.ts';
 import { customSpec, type PayloadBuilders } from './custom.ts';
 import { hasPart, isTimeInBodyAlone, layoutOf, signsTimestamp } from './layout.ts';
-import { BUILT_IN_SCHEMES } from './publishers/index.ts';
+import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from './publishers/index.ts';
 import {
   type Conversation,
   type Part,
@@ -17,7 +17,13 @@ import {
   type SignatureSpec,
   type SignatureVerifier,
 } from './spec.ts';
-import { STANDARDS, type StandardName, type StandardScheme, standardScheme } from './standards/standard.ts';
+import {
+  type KnownStandard,
+  knownPublisher,
+  STANDARDS,
+  type StandardScheme,
+  standardScheme,
+} from './standards/standard.ts';
 import { TOKEN_SCHEMES, type TokenScheme, tokenSpec } from './token.ts';
 import { KEY_PAIRS } from './values.ts';
 
@@ -55,18 +61,22 @@ export type KnownScheme =
   | { readonly kind: 'verifier'; readonly name: string; readonly verifier: SignatureVerifier }
   | { readonly kind: 'custom'; readonly name: 'Custom' }
   | { readonly kind: 'token'; readonly name: TokenScheme }
-  | { readonly kind: 'standard'; readonly name: StandardName }
+  | (KnownStandard & { readonly kind: 'standard' })
   | RegisteredSpec;
 
-/** Schemes of no publisher, which the fields of the trigger complete. */
+/** Schemes that the fields of the trigger complete. */
 const OF_TRIGGER: ReadonlyMap<string, KnownScheme> = new Map(
   (
     [
+      ...STANDARD_PUBLISHERS.map(knownPublisher),
       ...TOKEN_SCHEMES.map((name) => ({ kind: 'token', name }) as const),
-      ...STANDARDS.map((name) => ({ kind: 'standard', name }) as const),
+      ...STANDARDS.map((name) => ({ kind: 'standard', name, standard: name }) as const),
       { kind: 'custom', name: 'Custom' },
     ] as const
-  ).map((scheme) => [keyOf(scheme.name), scheme]),
+  ).flatMap((scheme) => {
+    const aliases = 'publisher' in scheme ? (scheme.publisher.aliases ?? []) : [];
+    return [scheme.name, ...aliases].map((name) => [keyOf(name), scheme] as const);
+  }),
 );
 
 const BUILT_INS: ReadonlyMap<string, SignatureSpec> = new Map(
@@ -173,7 +183,7 @@ export function resolveScheme(
     case 'token':
       return { kind: 'spec', spec: tokenSpec(known.name, inputs) };
     case 'standard':
-      return { kind: 'standard', standard: standardScheme(known.name, inputs) };
+      return { kind: 'standard', standard: standardScheme(known, inputs) };
     case 'custom':
       return { kind: 'spec', spec: customSpec(inputs, registry.payloadBuilders) };
   }

@@ -96,7 +96,7 @@ export type FoundValue =
   | { readonly path: readonly string[]; readonly mediaType?: string };
 
 /** Something that a publisher would really send. */
-interface SampleDelivery {
+export interface SampleDelivery {
   readonly body: string;
   readonly contentType: string;
   /** What goes with the headers of the signature. */

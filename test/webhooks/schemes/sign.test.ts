@@ -77,7 +77,9 @@ function requests(spec: SignatureSpec): fc.Arbitrary<SigningRequest> {
 function contents(spec: SignatureSpec) {
   return [
     fc.record({ body: jsonBodies, contentType: fc.constantFrom(JSON_TYPE, undefined) }),
-    ...(keepsSomethingInBody(spec) ? [] : [fc.record({ body: anyBytes, contentType: fc.constant(undefined) })]),
+    ...(keepsSomethingInBody(spec) || keepsSomethingInJson(spec)
+      ? []
+      : [fc.record({ body: anyBytes, contentType: fc.constant(undefined) })]),
     ...(keepsSomethingInJson(spec) ? [] : [fc.record({ body: formBodies, contentType: fc.constant(FORM_TYPE) })]),
   ];
 }

@@ -1,7 +1,9 @@
 import type { PublisherSpec } from '../spec.ts';
+import type { StandardPublisher } from '../standards/standard.ts';
 import { ROWS_A_TO_B } from './a-b.ts';
 import { ROWS_A_TO_C } from './a-c.ts';
 import { AMAZON_SNS } from './amazon-sns.ts';
+import { STANDARD_ROWS } from './by-standard.ts';
 import { ROWS_C } from './c.ts';
 import { ROWS_C_TO_S } from './c-s.ts';
 import { ROWS_D_TO_G } from './d-g.ts';
@@ -10,7 +12,7 @@ import { ROWS_H_TO_L } from './h-l.ts';
 import { ROWS_M_TO_N } from './m-n.ts';
 import { ROWS_M_TO_S } from './m-s.ts';
 import { ROWS_O_TO_R } from './o-r.ts';
-import { type PublisherRow, publisherSpec } from './row.ts';
+import { type PublisherRow, publisherSpec, standardPublisher } from './row.ts';
 import { ROWS_S } from './s.ts';
 import { ROWS_T_TO_X } from './t-x.ts';
 import { ROWS_T_TO_Z } from './t-z.ts';
@@ -35,3 +37,6 @@ export const PUBLISHERS: readonly PublisherRow[] = [
 
 /** The built-in schemes. `Custom` is none of them: a trigger's own fields describe it. */
 export const BUILT_IN_SCHEMES: readonly PublisherSpec[] = PUBLISHERS.map(publisherSpec);
+
+/** Publishers that sign by a standard: the fields of a trigger complete their schemes. */
+export const STANDARD_PUBLISHERS: readonly StandardPublisher[] = STANDARD_ROWS.map(standardPublisher);

@@ -1,12 +1,61 @@
 import type { WebhookInputs } from '../../gate.ts';
 import { hasPart } from '../layout.ts';
-import type { PublisherSpec } from '../spec.ts';
-import type { PublisherRow } from './row.ts';
+import type { Conversation, PublisherSpec } from '../spec.ts';
+import { describedStandard, knownPublisher } from '../standards/standard.ts';
+import { STANDARD_ROWS } from './by-standard.ts';
+import { BUILT_IN_SCHEMES, PUBLISHERS } from './index.ts';
+import { type PageFacts, type StandardRow, standardPublisher } from './row.ts';
+
+/** What the fields of a trigger depend on, whatever describes its scheme. */
+export interface TriggerSubject extends Pick<Conversation, 'handshakes'> {
+  readonly name: string;
+  readonly title: string;
+  /** Header of the delivery id. */
+  readonly id: string | undefined;
+  readonly hasTimestamp: boolean;
+  readonly isBySha1: boolean;
+  readonly hasKey: boolean;
+  /** Fields that are neither key nor replay; `{URL}` is that of the trigger. */
+  readonly asks: Readonly<Record<string, string>>;
+}
+
+export function specSubject({
+  name,
+  title,
+  handshakes,
+  headers,
+  timestamp,
+  algorithm,
+  signs,
+}: PublisherSpec): TriggerSubject {
+  return {
+    ...{ name, title, handshakes },
+    id: headers[0]?.deliveryId,
+    hasTimestamp: timestamp !== undefined,
+    isBySha1: algorithm === 'sha1',
+    hasKey: true,
+    asks: hasPart(signs, 'url') ? { webhookPublicUrl: '{URL}' } : {},
+  };
+}
+
+export function standardSubject(row: StandardRow): TriggerSubject {
+  const publisher = standardPublisher(row);
+  const { rule } = describedStandard(knownPublisher(publisher), {});
+  const { name, title, handshakes, form } = publisher;
+  return {
+    ...{ name, title, handshakes },
+    id: undefined,
+    hasTimestamp: rule.requiresTimestamp,
+    isBySha1: false,
+    hasKey: rule.keySetUrl === undefined && row.asks.webhookJwksUrl === undefined,
+    asks: { ...row.asks, ...(form.urlHash?.of === 'url' && { webhookPublicUrl: '{URL}' }) },
+  };
+}
 
 /** What pages and the trigger of a publisher are called. */
-export function slugOf({ title, row }: { readonly title: string; readonly row?: PublisherRow | undefined }): string {
+export function slugOf(title: string, { trigger }: Pick<PageFacts, 'trigger'>): string {
   return (
-    row?.trigger?.webhookSlug ??
+    trigger?.webhookSlug ??
     title
       .replace(/\(.*\)/g, '')
       .toLowerCase()
@@ -19,29 +68,50 @@ export function slugOf({ title, row }: { readonly title: string; readonly row?: 
 export const exampleUrl = (slug: string) => `https://hooks.example.com/flows/api/webhook/${slug}`;
 
 /** The fields of a trigger that takes the publisher's deliveries, as its page has them: of the scheme, or else those that the row names. */
-export function publisherInputs(row: PublisherRow, spec: PublisherSpec): WebhookInputs {
-  const slug = slugOf({ title: spec.title, row });
-  const variable = spec.name.replace(/([a-z0-9])([A-Z])/g, '$1_$2').toUpperCase();
-  const { signs, algorithm, headers, handshakes = [] } = spec;
-  const id = headers[0]?.deliveryId;
+export function publisherInputs(row: PageFacts, subject: TriggerSubject): WebhookInputs {
+  const { name, title, id, handshakes = [] } = subject;
+  const slug = slugOf(title, row);
+  const variable = name.replace(/([a-z0-9])([A-Z])/g, '$1_$2').toUpperCase();
+  const key = subject.hasKey ? { webhookHmacKey: `env:${variable}_KEY` } : {};
+  const asked = Object.entries(subject.asks).map(([field, value]) => [field, value.replace('{URL}', exampleUrl(slug))]);
   const fields: { readonly [Field in keyof WebhookInputs]: WebhookInputs[Field] | null } = {
     webhookSlug: slug,
-    webhookSignatureScheme: spec.name,
-    ...(handshakes.some(({ offeredKey }) => offeredKey !== undefined)
-      ? { webhookLearnKey: true }
-      : { webhookHmacKey: `env:${variable}_KEY` }),
+    webhookSignatureScheme: name,
+    ...(handshakes.some(({ offeredKey }) => offeredKey !== undefined) ? { webhookLearnKey: true } : key),
     ...(handshakes.some(({ needsVerifyToken }) => needsVerifyToken === true) && {
       webhookVerifyToken: `env:${variable}_TOKEN`,
     }),
-    ...(algorithm === 'sha1' && { webhookAllowSha1: true }),
-    ...(hasPart(signs, 'url') && { webhookPublicUrl: exampleUrl(slug) }),
+    ...(subject.isBySha1 && { webhookAllowSha1: true }),
+    ...Object.fromEntries(asked),
     ...(id !== undefined && { webhookNonceHeader: id }),
-    ...((spec.timestamp !== undefined || id === undefined) && {
-      webhookReplayToleranceSeconds: row.toleranceSeconds ?? 300,
-    }),
+    ...((subject.hasTimestamp || id === undefined) && { webhookReplayToleranceSeconds: row.toleranceSeconds ?? 300 }),
     webhookDuplicateResponse: 'acknowledge',
     ...row.trigger,
     webhookEnforcementMode: 'Enforce',
   };
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
+}
+
+/** How to set up a trigger for a publisher. */
+export interface SetUp {
+  /** What to do at the publisher, in Markdown; `{URL}` is that of the trigger. */
+  readonly clickPath: readonly string[];
+  /** The fields of the trigger. */
+  readonly inputs: WebhookInputs;
+  /** Null where the publisher does not say. */
+  readonly retries: { readonly when: string; readonly howOften: string; readonly newlySigned: boolean | null } | null;
+  /** Lists of its addresses that `webhookIpAllowListPreset` takes. */
+  readonly presets: readonly string[];
+}
+
+/** By the name of its scheme; null where it is none of a publisher. */
+export function setUpOf(scheme: string): SetUp | null {
+  const spec = BUILT_IN_SCHEMES.find(({ name }) => name === scheme);
+  const standard = STANDARD_ROWS.find(({ name }) => name === scheme);
+  const row = standard ?? PUBLISHERS.find(({ name }) => name === scheme);
+  const subject = standard === undefined ? spec && specSubject(spec) : standardSubject(standard);
+  if (row === undefined || subject === undefined) return null;
+  const { clickPath, retries, presets = [] } = row;
+  const told = retries && { when: retries.when, howOften: retries.howOften, newlySigned: retries.newlySigned ?? null };
+  return { clickPath, inputs: publisherInputs(row, subject), retries: told ?? null, presets };
 }

@@ -15,6 +15,7 @@ import type {
   SpecAlgorithm,
   TimestampSource,
 } from '../spec.ts';
+import type { StandardPublisher } from '../standards/standard.ts';
 import { EACH } from '../values.ts';
 
 /**
@@ -103,6 +104,37 @@ type SchemeRow = Omit<PublisherRow, 'clickPath'>;
 /** Another form of the same scheme says only what differs. */
 export type RowForm = Partial<PublisherRow> & Pick<PublisherRow, 'header'>;
 
+/** What the page of a publisher says of it, however it signs. */
+export type PageFacts = Pick<
+  PublisherRow,
+  | 'name'
+  | 'title'
+  | 'aliases'
+  | 'eventType'
+  | 'eventId'
+  | 'handshakes'
+  | 'sample'
+  | 'sampleType'
+  | 'sampleHeaders'
+  | 'clickPath'
+  | 'keyIs'
+  | 'retries'
+  | 'toleranceSeconds'
+  | 'trigger'
+  | 'presets'
+  | 'note'
+  | 'source'
+  | 'certainty'
+  | 'unconfirmed'
+>;
+
+/** A publisher that signs by a standard. */
+export type StandardRow = PageFacts &
+  Pick<StandardPublisher, 'standard' | 'fixed' | 'form'> & {
+    /** What each trigger has to set, and what its page sets it to; `{URL}` is that of the trigger. */
+    readonly asks: Readonly<Partial<Record<keyof WebhookInputs, string>>>;
+  };
+
 interface Retries {
   /** Such as "if the answer is no 2xx or takes more than 5 seconds". */
   readonly when: string;
@@ -138,6 +170,19 @@ export function publisherSpec(row: SchemeRow): PublisherSpec {
     ...row.others,
   };
   return { ...spec, handshakes: handshakes?.map((it) => ('recognises' in it ? it : handshakeOf(it, spec))) };
+}
+
+export function standardPublisher(row: StandardRow): StandardPublisher {
+  const { name, aliases, standard, fixed, form, certainty } = row;
+  return {
+    ...{ name, title: row.title ?? name, aliases, standard, fixed, form },
+    asks: Object.keys(row.asks) as (keyof WebhookInputs)[],
+    eventType: publisherValue(row.eventType),
+    eventId: publisherValue(row.eventId),
+    handshakes: row.handshakes?.map((it) => ('recognises' in it ? it : handshakeOf(it, undefined))),
+    sample: sampleOf(row),
+    ...{ source: row.source, certainty, unconfirmed: row.unconfirmed },
+  };
 }
 
 /** What another form takes over. */
@@ -207,6 +252,10 @@ function publisherValue(value: PublisherRow['eventId']): PublisherValue {
   return { path: fieldOf(texts[0] ?? '').path };
 }
 
-function sampleOf({ sample: body, sampleType: contentType = 'application/json', sampleHeaders: headers }: SchemeRow) {
+function sampleOf({
+  sample: body,
+  sampleType: contentType = 'application/json',
+  sampleHeaders: headers,
+}: Pick<PublisherRow, 'sample' | 'sampleType' | 'sampleHeaders'>) {
   return body === undefined ? undefined : { body, contentType, headers };
 }

@@ -1,7 +1,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { Reason } from '../../../model/delivery.ts';
+import type { Delivery, Reason } from '../../../model/delivery.ts';
 import type { Json, JsonObject } from '../../../model/json.ts';
 import type { SignedTimestamp } from '../../gate.ts';
+import { displayUrl } from '../signed-payload.ts';
 import { decodeExactly, headerOf, jsonObject } from '../values.ts';
 import type { Verification } from '../verify.ts';
 import type { JwtRule, StandardRequest } from './standard.ts';
@@ -24,22 +25,17 @@ const MAX_LENGTH = 8192;
 /** A set rarely has more keys of one kind; each that is tried costs the verification of a signature. */
 const MAX_TRIED = 8;
 const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+const DETACHED = /^[\w-]+\.\.[\w-]+$/;
 
 /**
  * Verifies a JSON Web Token (RFC 7519) and the body that one of its claims hashes. What the token says of keys is a name to
  * look up, nothing else: URLs, keys and certificates in it are not read.
  */
 export async function verifyJwt(rule: JwtRule, request: StandardRequest): Promise<Verification> {
-  const line = headerOf(request.delivery.headers, rule.header);
-  if (line === undefined) return refused('signature_missing', `header ${rule.header} is absent`);
-  const token = withoutPrefix(rule.prefix, line);
-  if (token === undefined) {
-    return refused('signature_malformed', `header ${rule.header} does not start with "${rule.prefix}"`);
-  }
-  if (token.length > MAX_LENGTH) return refused('signature_malformed', `the token has more than ${MAX_LENGTH} bytes`);
-  if (!COMPACT.test(token)) return refused('signature_malformed', 'it is no signed JSON Web Token');
+  const token = tokenIn(rule, request.delivery);
+  if (typeof token !== 'string') return refused(token.reason, token.detail);
   const { alg, kid } = partOf(token, 0);
-  const timestamp = timestampOf(partOf(token, 1));
+  const timestamp = timestampOf(rule, token);
   if (typeof alg !== 'string' || !KNOWN_ALGORITHMS.has(alg)) {
     const detail = typeof alg === 'string' && /^[\w-]{1,20}$/.test(alg) ? `the algorithm ${alg}` : 'its algorithm';
     return refused('signature_malformed', `${detail} is not accepted`, timestamp);
@@ -53,6 +49,25 @@ export async function verifyJwt(rule: JwtRule, request: StandardRequest): Promis
   }
   return judge(token, { alg, current: current ?? [], previous: previous ?? [], timestamp, rule, request });
 }
+
+function tokenIn({ carrier, header, prefix }: JwtRule, { headers, body }: Delivery): string | Refusal {
+  // A body is as long as bodies may be.
+  const line = carrier === 'body' ? body.toString('latin1') : headerOf(headers, header);
+  const place = carrier === 'body' ? 'the body' : `header ${header}`;
+  if (line === undefined) return { reason: 'signature_missing', detail: `${place} is absent` };
+  const token = withoutPrefix(prefix, line);
+  if (token === undefined) return { reason: 'signature_malformed', detail: `${place} does not start with "${prefix}"` };
+  if (carrier !== 'body' && token.length > MAX_LENGTH)
+    return { reason: 'signature_malformed', detail: `the token has more than ${MAX_LENGTH} bytes` };
+  if ((carrier === 'detached' ? DETACHED : COMPACT).test(token)) return token;
+  return { reason: 'signature_malformed', detail: NO_TOKEN[carrier] };
+}
+
+const NO_TOKEN: Readonly<Record<JwtRule['carrier'], string>> = {
+  header: 'it is no signed JSON Web Token',
+  body: 'the body is no signed JSON Web Token',
+  detached: 'it is no signature without its content (RFC 7797)',
+};
 
 interface Question {
   readonly alg: string;
@@ -80,15 +95,18 @@ async function judge(
   }
   const { result, usedPreviousKey } = found;
   if ('reason' in result) return refused(result.reason, result.detail, timestamp);
-  const problem = bodyProblem(rule.bodyHashClaim, result.claims, request.delivery.body);
+  const { claims } = result;
+  const problem = bodyProblem(rule.bodyHashClaim, claims, request.delivery.body) ?? urlProblem(rule, claims, request);
   if (problem !== undefined) return refused(problem.reason, problem.detail, timestamp);
-  // Timestamp and body tell deliveries apart, never the token: publishers send one several times, and others can write one anew.
+  // Timestamp and body tell deliveries apart, never the token: publishers send one several times, and others can write one anew. So
+  // of a body that is a token only what is signed counts, not how its signature is written.
+  const signed = rule.carrier === 'body' ? token.slice(0, token.lastIndexOf('.')) : undefined;
   return {
     isVerified: true,
     usedPreviousKey,
-    signedBytesSha256: undefined,
+    signedBytesSha256: signed === undefined ? undefined : createHash('sha256').update(signed).digest('hex'),
     verifiedHeaders: undefined,
-    timestamp: timestampOf(result.claims),
+    timestamp,
   };
 }
 
@@ -99,12 +117,21 @@ async function verifyWith(
   { token, alg, rule, request }: { token: string; alg: string; rule: JwtRule; request: StandardRequest },
 ): Promise<{ readonly claims: JsonObject } | Refusal | 'other key'> {
   // Loaded for the first token: few services ever get one.
-  const { errors, jwtVerify } = await import('jose');
+  const { errors, flattenedVerify, jwtVerify } = await import('jose');
   try {
+    if (rule.carrier === 'detached') {
+      const [header = '', , signature = ''] = token.split('.');
+      // Taken only where the header says that the body is signed as it is, and not in base64.
+      await flattenedVerify({ protected: header, payload: request.delivery.body, signature }, key, {
+        algorithms: [alg],
+      });
+      return { claims: {} };
+    }
     const { payload } = await jwtVerify(token, key, {
       algorithms: [alg],
       ...(rule.issuer === undefined ? {} : { issuer: rule.issuer }),
       ...(rule.audience === undefined ? {} : { audience: rule.audience }),
+      requiredClaims: [...rule.requiredClaims],
       currentDate: new Date(request.delivery.receivedAt),
       clockTolerance: request.leewaySeconds,
     });
@@ -131,6 +158,7 @@ function claimProblem({ claim, reason }: { readonly claim: string; readonly reas
     const what = reason === 'missing' ? `has no ${name}` : `is for another ${name}`;
     return { reason: 'signature_mismatch', detail: `the token ${what}` };
   }
+  if (reason === 'missing') return { reason: 'signature_mismatch', detail: `the token has no claim "${claim}"` };
   if (reason === 'invalid') {
     return { reason: 'timestamp_malformed', detail: 'a time in the token is not a number of seconds' };
   }
@@ -150,16 +178,38 @@ function bodyProblem(claim: string | undefined, claims: JsonObject, body: Buffer
   if (typeof hash !== 'string') {
     return { reason: 'signature_malformed', detail: `the token has no claim "${claim}" with a hash of the body` };
   }
-  if (isHashOf(hash, body)) return undefined;
+  if (isHashOf(hash, [body])) return undefined;
   return { reason: 'signature_mismatch', detail: `the body is not the one whose hash is in the claim "${claim}"` };
 }
 
-function isHashOf(text: string, body: Buffer): boolean {
+/** A URL that is not the one that the claim hashes. */
+function urlProblem({ urlHash }: JwtRule, claims: JsonObject, { publicUrl }: StandardRequest): Refusal | undefined {
+  if (urlHash === undefined) return undefined;
+  const hash = Object.hasOwn(claims, urlHash.claim) ? claims[urlHash.claim] : undefined;
+  if (typeof hash === 'string' && isHashOf(hash, urlHash.of === 'url' ? [publicUrl] : requestTexts(publicUrl)))
+    return undefined;
+  const detail = `the token is for another URL than ${displayUrl(publicUrl)}`;
+  return { reason: 'signature_mismatch', detail };
+}
+
+/**
+ * What an app of Atlassian's hashes of a request without a query. The path of the app itself, which is not known here, is left out
+ * of it, so each end of the path may be the right one.
+ */
+function requestTexts(publicUrl: string): string[] {
+  const { pathname, search } = new URL(publicUrl);
+  const ends = [...pathname.matchAll(/\//g)].map(({ index }) => pathname.slice(index));
+  return search === '' ? ends.map((path) => `POST&${path}&`) : [];
+}
+
+function isHashOf(text: string, contents: readonly (string | Buffer)[]): boolean {
   const claimed = (['hex', 'base64', 'base64url'] as const).flatMap((encoding) => decodeExactly(text, encoding) ?? []);
-  return (['sha256', 'sha384', 'sha512'] as const).some((algorithm) => {
-    const digest = createHash(algorithm).update(body).digest();
-    return claimed.some((bytes) => bytes.length === digest.length && timingSafeEqual(bytes, digest));
-  });
+  return (['sha256', 'sha384', 'sha512'] as const).some((algorithm) =>
+    contents.some((content) => {
+      const digest = createHash(algorithm).update(content).digest();
+      return claimed.some((bytes) => bytes.length === digest.length && timingSafeEqual(bytes, digest));
+    }),
+  );
 }
 
 function partOf(token: string, index: number): JsonObject {
@@ -167,9 +217,10 @@ function partOf(token: string, index: number): JsonObject {
 }
 
 /** When the token was made. */
-function timestampOf({ iat }: JsonObject): SignedTimestamp | undefined {
-  if (iat === undefined) return undefined;
-  return { text: String(iat), ms: typeof iat === 'number' ? iat * 1000 : Number.NaN };
+function timestampOf({ time }: JwtRule, token: string): SignedTimestamp | undefined {
+  const value = partOf(token, time.in === 'header' ? 0 : 1)[time.name];
+  if (value === undefined) return undefined;
+  return { text: String(value), ms: typeof value === 'number' ? value * 1000 : Number.NaN };
 }
 
 function withoutPrefix(prefix: string, line: string): string | undefined {

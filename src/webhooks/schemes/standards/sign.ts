@@ -34,19 +34,28 @@ export async function signByStandard(request: StandardSigningRequest): Promise<R
   const secret = sharedSecretIn(key, placeOf(standard));
   if (secret === undefined) throw new Error('the key is no secret, so it signs nothing');
   const { rule } = standard;
+  if (rule.standard === 'Jwt' && rule.carrier !== 'header') throw new Error(`only ${standard.name} signs so`);
   return rule.standard === 'Jwt' ? signJwt(rule, { ...request, secret }) : signMessage(rule, { ...request, secret });
 }
 
 async function signJwt(
-  { header, prefix, issuer, audience, bodyHashClaim }: JwtRule,
-  { secret, body, timestampMs, deliveryId }: SecretSigningRequest,
+  { header, prefix, issuer, audience, bodyHashClaim, requiredClaims, time, urlHash }: JwtRule,
+  { secret, body, url, timestampMs, deliveryId }: SecretSigningRequest,
 ): Promise<Record<string, string>> {
   const { SignJWT } = await import('jose');
-  const hash = createHash('sha256').update(body).digest('hex');
-  const token = new SignJWT(bodyHashClaim === undefined ? {} : { [bodyHashClaim]: hash })
+  const hash = (content: string | Buffer) => createHash('sha256').update(content).digest('hex');
+  const seconds = Math.trunc(timestampMs / 1000);
+  const token = new SignJWT({
+    ...(bodyHashClaim !== undefined && { [bodyHashClaim]: hash(body) }),
+    ...(urlHash !== undefined && {
+      [urlHash.claim]: hash(urlHash.of === 'url' ? url : `POST&${new URL(url).pathname}&`),
+    }),
+    [time.name]: seconds,
+  })
     .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
-    .setIssuedAt(Math.trunc(timestampMs / 1000))
+    .setIssuedAt(seconds)
     .setJti(deliveryId);
+  if (requiredClaims.includes('exp')) token.setExpirationTime(seconds + 300);
   if (issuer !== undefined) token.setIssuer(issuer);
   if (audience !== undefined) token.setAudience(audience);
   return { [header]: `${prefix}${await token.sign(secret)}` };

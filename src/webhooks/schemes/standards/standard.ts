@@ -3,7 +3,7 @@ import { DEFAULT_COMPONENTS, type KeyEncoding } from '../../../model/manifest.ts
 import { GateConfigurationError, type WebhookInputs } from '../../gate.ts';
 import { customHeader } from '../custom.ts';
 import { type Coverage, gradeOfCoverage } from '../layout.ts';
-import type { Conversation, Grade } from '../spec.ts';
+import type { Certainty, Conversation, Grade, PublisherValue, SampleDelivery } from '../spec.ts';
 import type { VerifyingKey } from './verifying-keys.ts';
 
 /** Standards whose deliveries say by which algorithm and key they are signed: what a list of parts cannot say. */
@@ -21,14 +21,53 @@ interface CommonRule {
   readonly requiresTimestamp: boolean;
 }
 
-export interface JwtRule extends CommonRule {
+/** What a publisher makes of tokens, and no field of a trigger says. */
+interface JwtForm {
+  /** A header holds the token; the body is the token; or the body is what the token in the header leaves out (RFC 7797). */
+  readonly carrier: 'header' | 'body' | 'detached';
+  /** Without them it is a token for something else. */
+  readonly requiredClaims: readonly string[];
+  /** Where the time is at which it was made. */
+  readonly time: { readonly in: 'claims' | 'header'; readonly name: string };
+  /** A claim with the hash of what was called: the URL, or method, path and query as Atlassian writes them. */
+  readonly urlHash: { readonly claim: string; readonly of: 'url' | 'atlassian' } | undefined;
+}
+
+export interface JwtRule extends CommonRule, JwtForm {
   readonly standard: 'Jwt';
+  /** Empty where the body is the token. */
   readonly header: string;
   /** In front of the token, in any case. */
   readonly prefix: string;
   readonly issuer: string | undefined;
   readonly audience: string | undefined;
   readonly bodyHashClaim: string | undefined;
+}
+
+/** A publisher that signs by a standard. */
+export interface StandardPublisher extends Conversation {
+  readonly name: string;
+  readonly title: string;
+  readonly aliases?: readonly string[] | undefined;
+  readonly standard: 'Jwt';
+  readonly form: Partial<JwtForm>;
+  /** What each trigger would have to say, and none may say otherwise. */
+  readonly fixed: WebhookInputs;
+  /** Fields that each trigger has to set: without them a token for someone else would pass. */
+  readonly asks: readonly (keyof WebhookInputs)[];
+  readonly eventType: PublisherValue;
+  readonly eventId: PublisherValue;
+  readonly sample: SampleDelivery | undefined;
+  readonly source: string;
+  readonly certainty: Certainty;
+  readonly unconfirmed: string | undefined;
+}
+
+/** A scheme of a standard by its name, or that of a publisher. */
+export interface KnownStandard {
+  readonly name: string;
+  readonly standard: StandardName;
+  readonly publisher?: StandardPublisher | undefined;
 }
 
 export interface MessageRule extends CommonRule {
@@ -38,9 +77,14 @@ export interface MessageRule extends CommonRule {
   readonly keyId: string | undefined;
 }
 
+export function knownPublisher(publisher: StandardPublisher) {
+  return { kind: 'standard', name: publisher.name, standard: publisher.standard, publisher } as const;
+}
+
 /** A scheme that a standard defines, with the fields of its trigger. */
 export interface StandardScheme extends Conversation {
-  readonly name: StandardName;
+  readonly name: string;
+  readonly publisher: StandardPublisher | undefined;
   readonly rule: StandardRule;
   /** Headers that carry the signature. */
   readonly headers: readonly string[];
@@ -68,31 +112,47 @@ export interface StandardRequest {
   readonly keysFor: (id: string | undefined) => Promise<StandardKeys>;
 }
 
-export function standardScheme(name: StandardName, inputs: WebhookInputs): StandardScheme {
-  return name === 'Jwt' ? jwtScheme(inputs) : messageScheme(inputs);
+/** Throws where the trigger lacks what its publisher's scheme asks for. */
+export function standardScheme(known: KnownStandard, inputs: WebhookInputs): StandardScheme {
+  const missing = known.publisher?.asks.find((field) => inputs[field] === undefined);
+  if (missing === undefined) return describedStandard(known, inputs);
+  throw new GateConfigurationError(
+    missing,
+    `is required with scheme ${known.name}, so that nothing passes that is meant for others`,
+  );
 }
 
-function jwtScheme(inputs: WebhookInputs): StandardScheme {
-  const { header, prefix } = bearerPlace(inputs);
+/** The same as far as it can be said before there is a trigger. */
+export function describedStandard({ name, standard, publisher }: KnownStandard, inputs: WebhookInputs): StandardScheme {
+  if (publisher === undefined) return { ...(standard === 'Jwt' ? jwtScheme(inputs) : messageScheme(inputs)), name };
+  const { handshakes, fixed, asks } = publisher;
+  const read = ['webhookHmacKey', 'webhookSecret', 'webhookRequireTimestamp', ...asks] as const;
+  const own: WebhookInputs = Object.fromEntries(read.map((field) => [field, inputs[field]]));
+  return { ...jwtScheme({ ...own, ...fixed }, publisher.form), name, publisher, handshakes };
+}
+
+function jwtScheme(inputs: WebhookInputs, form: Partial<JwtForm> = {}): StandardScheme {
+  const { carrier = 'header', requiredClaims = [], time = { in: 'claims', name: 'iat' }, urlHash } = form;
+  const { header, prefix } = carrier === 'body' ? { header: '', prefix: '' } : bearerPlace(inputs);
   const { webhookJwtBodyHashClaim: bodyHashClaim } = inputs;
   const rule: JwtRule = {
     standard: 'Jwt',
     ...commonRule(inputs),
-    header,
-    prefix,
+    ...{ carrier, requiredClaims, time, urlHash, header, prefix },
     issuer: inputs.webhookJwtIssuer,
     audience: inputs.webhookJwtAudience,
     bodyHashClaim,
   };
-  const body = bodyHashClaim !== undefined;
+  const body = bodyHashClaim !== undefined || carrier !== 'header';
   // A time in the token tells of the delivery only where the token does.
-  const coverage = { body, timestamp: body && rule.requiresTimestamp, id: false, url: false };
+  const coverage = { body, timestamp: body && rule.requiresTimestamp, id: false, url: urlHash !== undefined };
   return {
     name: 'Jwt',
+    publisher: undefined,
     rule,
-    headers: [header],
+    headers: carrier === 'body' ? [] : [header],
     isBearer: !body,
-    readsUrl: false,
+    readsUrl: urlHash !== undefined,
     coverage,
     grade: gradeOfCoverage(coverage),
   };
@@ -110,6 +170,7 @@ function messageScheme(inputs: WebhookInputs): StandardScheme {
   };
   return {
     name: 'HttpMessageSignatures',
+    publisher: undefined,
     rule,
     headers: ['Signature', 'Signature-Input'],
     isBearer: false,

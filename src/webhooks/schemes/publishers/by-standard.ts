@@ -1,0 +1,144 @@
+import type { StandardRow } from './row.ts';
+
+export const STANDARD_ROWS: readonly StandardRow[] = [
+  {
+    name: 'ConstantContact',
+    title: 'Constant Contact',
+    // For partners. The token in the header leaves its content out, which is the body as it is: RFC 7797. The time is in its header.
+    standard: 'Jwt',
+    form: { carrier: 'detached', time: { in: 'header', name: 'ts' } },
+    fixed: {
+      webhookSignatureHeader: 'X-CTCT-WEBHOOK-SIG',
+      webhookJwksUrl: 'https://developer.constantcontact.com/.well-known/jwks.json',
+      webhookRequireTimestamp: true,
+    },
+    asks: {},
+    eventType: '{field:event_type}',
+    eventId: { none: 'an event names the account only, in url' },
+    sample:
+      '{"url":"https://api.cc.email/v3/partner/accounts/a07e1my9tbxo/plan","api_key":"40a0b12-342b-436d-97c3-000000000000","event_type":"tier.increase"}',
+    clickPath: [
+      'There is no screen: partners subscribe with `PUT /v3/partner/webhooks/subscriptions/{topic_id}` of the Partner API.',
+      'Give `{URL}` as `hook_uri`. There is no key to copy: Sluice fetches the public ones.',
+    ],
+    note: 'The keys are those for all partners: check that `api_key` is yours.',
+    source: 'https://developer.constantcontact.com/api_guide/webhook_authenticity.html, read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'JiraConnect',
+    title: 'Jira Connect apps',
+    // The claim qsh binds the token to method and path: tokens that a browser gets are signed with the same secret and have another.
+    standard: 'Jwt',
+    form: { requiredClaims: ['exp', 'iat', 'qsh'], urlHash: { claim: 'qsh', of: 'atlassian' } },
+    fixed: {
+      webhookSignatureHeader: 'Authorization',
+      webhookHeaderValuePrefix: 'JWT ',
+      webhookRequireTimestamp: true,
+    },
+    asks: { webhookJwtIssuer: 'the clientKey of the site' },
+    eventType: '{field:webhookEvent}',
+    eventId: { none: 'X-Atlassian-Webhook-Identifier is not signed' },
+    sample:
+      '{"timestamp":1795773600000,"webhookEvent":"jira:issue_updated","issue":{"id":"99291","key":"JRA-20002","fields":{"summary":"Hello"}},"user":{"accountId":"99:27935d01"}}',
+    sampleHeaders: { 'x-atlassian-webhook-identifier': 'a1b2c3' },
+    clickPath: [
+      'Declare the webhook with `{URL}`, and authentication of type `jwt`, in the `atlassian-connect.json` of the app.',
+      'Receive the `installed` callback with the app, and take `clientKey` and `sharedSecret` from it.',
+    ],
+    keyIs: 'the `sharedSecret` of the installation, which changes when the app is installed again',
+    note: 'The body is not signed. The URL must have no query. A new app is made with Forge, not with Connect, which ends in 2026.',
+    source:
+      'https://developer.atlassian.com/cloud/jira/software/security-for-connect-apps/ and @atlassian/atlassian-jwt 2.2.0, read 2026-11',
+    certainty: 'package',
+  },
+  {
+    name: 'Kinde',
+    // The whole body is the token. Its keys sign the tokens of users too, which have other claims.
+    standard: 'Jwt',
+    form: { carrier: 'body', requiredClaims: ['event_id', 'type', 'data'] },
+    fixed: {},
+    asks: { webhookJwksUrl: 'https://example.kinde.com/.well-known/jwks' },
+    eventType: '{field:type}',
+    eventId: '{field:event_id}',
+    clickPath: [
+      'Open **Settings**, **Webhooks** and press **Add webhook**.',
+      'Enter a name and `{URL}`, choose the events and save.',
+      'There is no key to copy: write your subdomain into `webhookJwksUrl`.',
+    ],
+    retries: {
+      when: 'if the answer is not 200',
+      howOften: 'at once, after 5 and 30 seconds, 2 and 10 minutes, 1 and 4 hours, then every 12 hours up to 36',
+    },
+    note: 'A flow reads what the token says, as `body.type` and `body.data`; the token itself is not kept. The header `webhook-id` is not signed.',
+    source: 'https://docs.kinde.com/integrate/webhooks/about-webhooks/ and @kinde/webhooks 1.0.0, read 2026-11',
+    certainty: 'package',
+  },
+  {
+    name: 'MessageBird',
+    title: 'MessageBird (older platform)',
+    // The token hashes URL and body. It expires after a minute.
+    standard: 'Jwt',
+    form: {
+      requiredClaims: ['exp', 'nbf', 'jti'],
+      time: { in: 'claims', name: 'nbf' },
+      urlHash: { claim: 'url_hash', of: 'url' },
+    },
+    fixed: {
+      webhookSignatureHeader: 'MessageBird-Signature-JWT',
+      webhookJwtIssuer: 'MessageBird',
+      webhookJwtBodyHashClaim: 'payload_hash',
+      webhookRequireTimestamp: true,
+    },
+    asks: {},
+    eventType: { none: 'each product has a convention of its own' },
+    eventId: { none: 'only what the event is about has one' },
+    sample:
+      '{"id":"eef0ab57a9e049be946f3821568c2b2e","href":"https://rest.messagebird.com/messages/eef0ab57a9e049be946f3821568c2b2e","recipient":"31612345678","status":"delivered","statusDatetime":"2026-11-12T10:00:00+00:00","reference":"order-42"}',
+    clickPath: [
+      'Open **Developers**, **API settings** and copy the **Signing key**.',
+      'Enter `{URL}` as the webhook URL of the product.',
+    ],
+    keyIs: 'the **Signing key** of the account',
+    note: 'The new platform, Bird, signs in another way.',
+    source: 'https://github.com/messagebird/messagebird-nodejs (webhook-signature-jwt, 4.0.1), read 2026-11',
+    certainty: 'vector',
+  },
+  {
+    name: 'Monday',
+    title: 'monday.com',
+    // The token says for which URL it is and when it ends, and nothing of the body.
+    standard: 'Jwt',
+    form: { requiredClaims: ['aud', 'exp', 'iat'] },
+    fixed: {
+      webhookSignatureHeader: 'Authorization',
+      webhookHeaderValuePrefix: '',
+      webhookRequireTimestamp: true,
+    },
+    asks: { webhookJwtAudience: '{URL}' },
+    eventType: '{field:event.type}',
+    eventId: '{field:event.triggerUuid}',
+    handshakes: [
+      // Sent when the webhook is made; whether with a token is not documented.
+      {
+        name: 'challenge',
+        method: 'POST',
+        when: ['{field:challenge}', 'no {field:event}'],
+        answer: { json: { challenge: '{field:challenge}' } },
+      },
+    ],
+    sample:
+      '{"event":{"userId":9603417,"boardId":1771812698,"pulseId":1772099344,"pulseName":"Create blog post","columnId":"status","type":"update_column_value","triggerTime":"2026-11-02T09:14:03.210Z","subscriptionId":73759690,"triggerUuid":"3eb0e5b5a2d1c6d7e8f90a1b2c3d4e5f"}}',
+    clickPath: [
+      'Start Sluice with the **Signing Secret** of an app as the key: monday.com tests the URL at once.',
+      'Make the webhook with the mutation `create_webhook`, `{URL}` and an OAuth token of that app.',
+    ],
+    keyIs:
+      'the **Signing Secret** of the app; for the events of the app itself, such as its installation, the **Client Secret**',
+    retries: { when: 'if it is not acknowledged', howOften: 'once a minute for 30 minutes' },
+    note: 'Webhooks that are added on the screen of a board bring no token, and are refused.',
+    source:
+      'https://developer.monday.com/apps/docs/authorization-header, https://developer.monday.com/apps/docs/advanced-concepts and https://developer.monday.com/api-reference/docs/webhooks, read 2026-11',
+    certainty: 'documented',
+  },
+];
