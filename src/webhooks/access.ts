@@ -508,7 +508,9 @@ function signatureRule(trigger: WebhookTrigger, settings: SignatureSettings): Si
     requiresTimestamp: isRequired(by, inputs.webhookRequireTimestamp === true),
     allowsSha1: (usesSha1(by) || by.algorithmField !== undefined) && allowsSha1(inputs, settings),
     isSandbox: by.certificate?.sandbox !== undefined && inputs.webhookSandbox === true,
-    url: [by, by.requestForm].some((form) => form && hasPart(form.signs, 'url', 'path', 'query', 'built'))
+    url: [by, by.requestForm].some(
+      (form) => form && hasPart(form.signs, 'url', 'path', 'query', 'target', 'host', 'built'),
+    )
       ? url
       : undefined,
     keys: [key],

@@ -340,7 +340,7 @@ function checkPublicUrl(
   spec: SignatureSpec,
   { settings, reports }: { settings: SignatureSettings; reports: TriggerReports },
 ): void {
-  if (!hasPart(spec.signs, 'url') || webhookPublicUrl !== undefined || settings.publicUrl !== undefined) return;
+  if (!hasPart(spec.signs, 'url', 'host') || webhookPublicUrl !== undefined || settings.publicUrl !== undefined) return;
   reports.weakness(
     'webhookPublicUrl',
     `is missing, and so is SLUICE_PUBLIC_URL: ${spec.name} signs the URL, which is then taken from the headers of the request`,

@@ -84,7 +84,7 @@ export function headersRead(scheme: ResolvedScheme | undefined, inputs: WebhookI
     ...headersNamedIn(steps),
   ];
   const names = new Set([...namesIn(families), ...own.flatMap((name) => name?.trim().toLowerCase() ?? [])]);
-  const isBuilt = scheme?.kind === 'spec' && hasPart(scheme.spec.signs, 'built');
+  const isBuilt = specs.some(({ signs }) => hasPart(signs, 'built', 'headers'));
   const tokens = specs.filter(({ algorithm }) => algorithm === 'token').flatMap(familiesOf);
   const standard = scheme?.kind === 'standard' ? scheme.standard : undefined;
   const bearers = standard?.isBearer === true ? standard.headers : [];

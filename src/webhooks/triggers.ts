@@ -408,7 +408,7 @@ function needsKey(resolved: ResolvedScheme): boolean {
 function mayReadQuery(resolved: ResolvedScheme | undefined): boolean {
   if (resolved === undefined) return false;
   if (resolved.kind === 'standard') return resolved.standard.readsUrl;
-  return resolved.kind === 'verifier' || hasPart(resolved.spec.signs, 'built', 'url', 'query');
+  return resolved.kind === 'verifier' || hasPart(resolved.spec.signs, 'built', 'url', 'query', 'target');
 }
 
 function gradeOfScheme(resolved: ResolvedScheme | undefined): Grade | null {

@@ -8,14 +8,15 @@ import { builtIn, keyOf } from '../webhooks/schemes/fixtures.ts';
  * parser, layout and signer. Undefined for a row with parts that have options.
  */
 export function signByRow(row: PublisherRow, changes: Changes = {}): SignedByRow | undefined {
-  const { signs = '{body}', form = '{signature}', algorithm = 'sha256', encoding = 'hexLower', unit = 'seconds' } = row;
+  const { signs = '{body}', form = formOf(row), algorithm = 'sha256', encoding = 'hexLower', unit = 'seconds' } = row;
   const [header] = [row.header].flat();
   if (typeof signs !== 'string' || typeof header !== 'string' || header.startsWith('{') || row.others?.certificate) {
     return undefined;
   }
   const seconds = changes.seconds ?? 1_700_000_000;
   const time = { seconds: `${seconds}`, milliseconds: `${seconds}000`, detect: `${seconds}` }[unit as 'seconds'];
-  const text = time ?? new Date(seconds * 1000).toISOString().replace('.000', '');
+  const date = new Date(seconds * 1000);
+  const text = time ?? (unit === 'httpDate' ? date.toUTCString() : date.toISOString().replace('.000', ''));
   const url = 'https://hooks.example.com/in?q=1';
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   if (typeof row.timestamp === 'string' && !row.timestamp.startsWith('{')) headers[row.timestamp.toLowerCase()] = text;
@@ -28,8 +29,11 @@ export function signByRow(row: PublisherRow, changes: Changes = {}): SignedByRow
     method: 'POST',
     url,
     path: '/in',
+    target: '/in?q=1',
+    host: 'hooks.example.com',
     form: '',
     'sha256:body': createHash('sha256').update(body).digest('hex'),
+    'sha256:body:base64': createHash('sha256').update(body).digest('base64'),
     'crc32:body': String(crc32(body)),
   };
   let signed = '';
@@ -54,6 +58,12 @@ export function signByRow(row: PublisherRow, changes: Changes = {}): SignedByRow
     url: query === undefined ? url : `https://hooks.example.com/in?${encodeURIComponent(query)}=1`,
     signed,
   };
+}
+
+/** As draft-cavage-http-signatures writes it, where the row says so. */
+function formOf({ others }: PublisherRow): string {
+  if (others?.multiValue?.isQuoted !== true) return '{signature}';
+  return 'keyid="k", algorithm="ed25519", signature="{signature}", headers="(request-target) host date digest"';
 }
 
 export interface SignedByRow {

@@ -45,7 +45,7 @@ interface Layout {
 }
 
 /** Parts that tell deliveries apart as the body does. */
-const NAMED = ['header', 'query', 'path'] as const;
+const NAMED = ['header', 'headers', 'query', 'path', 'target', 'host'] as const;
 
 const layouts = new WeakMap<readonly Part[], Layout & Pick<SignedText, 'timestamp'>>();
 
@@ -149,6 +149,7 @@ function formOf(it: DeliveryPart, timestamp: TimestampSource | undefined): Form 
     case 'timestamp':
       // Four digits and Z or an offset are at the ends of a time of RFC 3339, whose first colon is always its 14th character.
       if (timestamp?.unit === 'rfc3339' || timestamp?.unit === 'rfc3339Offset') return { isFixed: true, landmark: ':' };
+      if (timestamp?.unit === 'httpDate') return { isFixed: true };
       return lengthOfTimestamp(timestamp) === undefined ? { isDigits: true } : { isFixed: true };
     case 'keyName':
     case 'method':
@@ -159,6 +160,9 @@ function formOf(it: DeliveryPart, timestamp: TimestampSource | undefined): Form 
       return { isDigits: true };
     case 'deliveryId':
     case 'path':
+    case 'target':
+    case 'host':
+    case 'headers':
       return { isMarked: true };
     case 'header':
     case 'query':
@@ -244,6 +248,8 @@ export function nameOf(it: DeliveryPart): string {
       return `the header ${it.name}`;
     case 'query':
       return `the parameter ${it.name} of the URL`;
+    case 'headers':
+      return `the list of the header ${it.name}`;
     case 'deliveryId':
       return 'the delivery id';
     default:
@@ -266,7 +272,7 @@ export function coverageOf(spec: SignatureSpec): Coverage {
     body: coversBody(spec) && !openBoundaries(spec).some(({ left, right }) => hasPart([left, right], ...NAMED)),
     timestamp: spec.timestamp !== undefined && signsTimestamp(spec),
     id: isInPlace(spec, 'deliveryId', 'field'),
-    url: hasPart(spec.signs, 'url'),
+    url: hasPart(spec.signs, 'url', 'host'),
   };
 }
 
@@ -301,8 +307,13 @@ export function openBoundaries(text: SignedText): { readonly left: DeliveryPart;
 
 /** Whether no one can change the timestamp and keep the signature. An operator's own builder promises it. */
 export function signsTimestamp(spec: SignatureSpec): boolean {
-  const { signs, timestamp } = spec;
+  const { signs, timestamp, headers } = spec;
   if (isInPlace(spec, 'timestamp', 'built')) return true;
+  if (timestamp?.in === 'header') {
+    const isListed = (name = '') =>
+      signs.some((it) => typeof it !== 'string' && it.part === 'headers' && it.must.includes(name.toLowerCase()));
+    return headers.every((family) => isListed(family.timestamp));
+  }
   if (timestamp?.in !== 'body') return false;
   const path = timestamp.field.path.join('.');
   return signs.some(

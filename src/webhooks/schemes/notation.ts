@@ -12,6 +12,8 @@ const PARTS: Readonly<Record<string, Part>> = {
   method: part.method,
   url: part.url,
   path: part.path,
+  target: part.target,
+  host: part.host,
   form: part.sortedForm,
   key: part.keyName,
 };
@@ -21,12 +23,12 @@ const NAMED_PARTS: Readonly<Record<string, (name: string) => Part | undefined>> 
   header: (name) => (HEADER_NAME.test(name) ? part.header(name.toLowerCase()) : undefined),
   query: (name) => part.query(name),
   field: (name) => ({ part: 'field', field: fieldAt(name) }),
-  sha256: (name) => (name === 'body' ? part.bodyHash : undefined),
+  sha256: (name) => (name === 'body' ? part.bodyHash : name === 'body:base64' ? part.bodyHashBase64 : undefined),
   crc32: (name) => (name === 'body' ? part.checksum : undefined),
 };
 
 const ACCEPTED =
-  '{body}, {timestamp}, {id}, {method}, {url}, {path}, {query:NAME}, {header:NAME}, {field:PATH} and {sha256:body} are accepted, and {{ and }} for braces';
+  '{body}, {timestamp}, {id}, {method}, {url}, {path}, {target}, {host}, {query:NAME}, {header:NAME}, {field:PATH} {sha256:body} and {sha256:body:base64} are accepted, and {{ and }} for braces';
 
 /** A member of the body by its path, with dots between names; of a form the field of the whole name. */
 export function fieldAt(path: string): BodyField {

@@ -254,7 +254,10 @@ interface ShortSpec extends NamedSignatureSpec {
 }
 
 const SPEC_ALGORITHMS = [...SIGNATURE_CHOICES.algorithms, ...Object.keys(KEY_PAIRS), 'token'];
-const PARTS: readonly string[] = [...Object.keys(part).filter((name) => name !== 'token'), 'built'];
+const PARTS: readonly string[] = [
+  ...Object.keys(part).filter((name) => name !== 'token' && name !== 'bodyHashBase64'),
+  'built',
+];
 
 /** Throws a TypeError that names the spec, the field and what is accepted: a config module may be plain JavaScript. */
 function readShortSpec(spec: NamedSignatureSpec): ShortSpec {

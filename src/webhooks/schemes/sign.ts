@@ -107,6 +107,9 @@ function signedHeaders({ spec, contentType, deliveryId, headers: given = {} }: S
   for (const { name, length = deliveryId.length } of partsOf(spec, 'header')) {
     headers[name] ??= headerOf(lowerCase(given), name) ?? deliveryId.padEnd(length, '0').slice(0, length);
   }
+  for (const it of spec.signs) {
+    if (typeof it !== 'string' && it.part === 'headers') headers[it.name] ??= it.must.join(',');
+  }
   return headers;
 }
 
@@ -155,6 +158,9 @@ function signedBytes(
 ): SignedBytes {
   const { spec, deliveryId } = request;
   const timestamp = spec.timestamp && timestampText(request.timestampMs, spec.timestamp.unit);
+  const timed = spec.headers.flatMap((family) =>
+    family.timestamp && timestamp ? [[family.timestamp, timestamp]] : [],
+  );
   const { pathname, search } = new URL(url);
   const delivery = {
     id: deliveryId,
@@ -162,7 +168,7 @@ function signedBytes(
     method: 'POST',
     path: `${pathname}${search}`,
     requestUrl: url,
-    headers,
+    headers: lowerCase({ ...headers, ...Object.fromEntries(timed) }),
     body,
     clientIp: '127.0.0.1',
   };
@@ -192,12 +198,13 @@ function signatureLine(
 ): string {
   const { multiValue, headerValuePrefix = '' } = spec;
   if (multiValue === undefined) return `${headerValuePrefix}${signature}`;
-  const valueKey = key.kind === 'ed25519' ? spec.ed25519?.valueKey : multiValue.valueKeys[0];
+  const valueKey = (key.kind === 'ed25519' ? spec.ed25519?.valueKey : undefined) ?? multiValue.valueKeys[0];
   const segments: [string, string][] = [[valueKey ?? '', signature]];
   if (spec.timestamp?.in === 'signature') segments.unshift([spec.timestamp.valueKey, timestamp]);
   const { keyValueSeparator, delimiter } = multiValue;
   if (keyValueSeparator === undefined) return `${headerValuePrefix}${inPlaces(segments).join(delimiter)}`;
-  const line = segments.map((segment) => segment.join(keyValueSeparator)).join(delimiter);
+  const mark = multiValue.isQuoted === true ? '"' : '';
+  const line = segments.map(([name, value]) => `${name}${keyValueSeparator}${mark}${value}${mark}`).join(delimiter);
   return `${headerValuePrefix}${line}`;
 }
 

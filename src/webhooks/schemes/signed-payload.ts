@@ -3,7 +3,7 @@ import { crc32 } from 'node:zlib';
 import type { Delivery, Reason } from '../../model/delivery.ts';
 import { decodeForm, type FormField, URL_ENCODED_FORM } from '../../model/form.ts';
 import { firstOf, layoutOf, nameOf, type SignedText, type SignedValue } from './layout.ts';
-import type { BuiltPart, DeliveryPart, FieldPart, NamedPart, UrlPart } from './spec.ts';
+import type { BuiltPart, DeliveryPart, FieldPart, ListedPart, NamedPart, UrlPart } from './spec.ts';
 import { type BodyReader, bytesAsText, decodeDigest, headerOf, mediaTypeOf, parseJson } from './values.ts';
 
 /** The bytes that a signature covers, in order and in parts, so that a large body is not copied. */
@@ -119,11 +119,19 @@ function readPart(part: DeliveryPart, input: PayloadInput): SignedValue | Incomp
       return '';
     case 'path':
       return /^[a-z+.-]+:\/\/[^/?#]*([^?#]*)/i.exec(input.publicUrl)?.[1] || '/';
+    case 'target':
+      return /^[a-z+.-]+:\/\/[^/?#]*([^#]*)/i.exec(input.publicUrl)?.[1] || '/';
+    case 'host':
+      return URL.canParse(input.publicUrl) ? new URL(input.publicUrl).hostname : '';
     case 'query':
     case 'header':
       return namedValue(part, input);
+    case 'headers':
+      return listedHeaders(part, delivery);
     case 'bodyHash':
-      return createHash('sha256').update(delivery.body).digest('hex');
+      return createHash('sha256')
+        .update(delivery.body)
+        .digest(part.encoding ?? 'hex');
     case 'sortedForm':
       return signedForm(input);
     case 'checksum':
@@ -152,6 +160,25 @@ function namedValue(part: NamedPart, { delivery, publicUrl }: PayloadInput): str
   return length === undefined || value.length === length
     ? value
     : malformed(`${nameOf(part)}, which is signed, has not ${length} characters`);
+}
+
+/** Publishers list a dozen; each is compared with all others. */
+const MAX_LISTED = 64;
+
+/** One that could be read as the next of the list would let who holds a delivery move what is signed from one to another. */
+function listedHeaders({ name, must }: ListedPart, { headers }: Delivery): string | Incomplete {
+  const list = headerOf(headers, name);
+  if (list === undefined) return malformed(`the header ${name}, which lists what is signed, is absent`);
+  const names = [...new Set(list.split(',').map((each) => each.trim().toLowerCase()))].sort();
+  if (names.length > MAX_LISTED) return malformed(`the header ${name} lists more than ${MAX_LISTED} others`);
+  const missing = must.find((each) => !names.includes(each));
+  if (missing !== undefined) return malformed(`the header ${name} does not list ${missing}, which has to be signed`);
+  const values = names.map((each) => [each, headerOf(headers, each)?.trim()] as const);
+  const absent = values.find(([, value]) => value === undefined);
+  if (absent !== undefined) return malformed(`the header ${absent[0]}, which is signed, is absent`);
+  const isAmbiguous = values.some(([, value = '']) => names.some((each) => value.includes(`;${each}:`)));
+  if (isAmbiguous) return malformed(`a header that ${name} lists holds what could be the next one`);
+  return values.map(([each, value]) => `${each}:${value}`).join(';');
 }
 
 /**

@@ -170,6 +170,8 @@ export interface MultiValue {
   readonly valueKeys: readonly string[];
   /** Whether every matching segment is a candidate, or only the first. Of segments without keys all behind the last place are. */
   readonly acceptsMultiple: boolean;
+  /** Whether values are in quotation marks. */
+  readonly isQuoted?: boolean | undefined;
   /** Whether spaces around delimiter, keys and values do not count. */
   readonly isTrimmed?: boolean | undefined;
 }
@@ -187,8 +189,8 @@ export type Part = string | DeliveryPart;
 
 export type DeliveryPart =
   /**
-   * `path` is that of the URL, without its query. `bodyHash` is the SHA-256 of the body, in hex, and `checksum` its CRC-32, in
-   * decimal. `keyName` is what the trigger's key names, in a scheme whose publisher has certificates.
+   * `path` is that of the URL, without its query, `target` the same with it, and `host` the URL's without its port. `checksum` is the
+   * CRC-32 of the body, in decimal. `keyName` is what the trigger's key names, in a scheme whose publisher has certificates.
    */
   | {
       readonly part:
@@ -196,12 +198,16 @@ export type DeliveryPart =
         | 'deliveryId'
         | 'method'
         | 'path'
+        | 'target'
+        | 'host'
         | 'sortedForm'
-        | 'bodyHash'
         | 'checksum'
         | 'keyName';
     }
+  /** The SHA-256 of the body, in hex or in base64. */
+  | { readonly part: 'bodyHash'; readonly encoding?: 'base64' }
   | NamedPart
+  | ListedPart
   | BodyPart
   | UrlPart
   | FieldPart
@@ -214,6 +220,15 @@ export interface NamedPart {
   readonly name: string;
   /** Number of characters; any other is malformed. */
   readonly length?: number | undefined;
+}
+
+/** The headers that a header lists, sorted, as `name:value` with semicolons between them. */
+export interface ListedPart {
+  readonly part: 'headers';
+  /** Of the header that lists them, in lower case. */
+  readonly name: string;
+  /** Those that every list has to name, the list itself among them, in lower case. */
+  readonly must: readonly string[];
 }
 
 interface BodyPart {
@@ -284,9 +299,10 @@ export interface BodyField {
 
 export type TimestampSource = {
   /**
-   * Milliseconds or seconds since the Unix epoch, or an RFC 3339 time, as the publisher sends: in UTC, or with any offset.
+   * Milliseconds or seconds since the Unix epoch, an RFC 3339 time, as the publisher sends it: in UTC, or with any offset, or the date
+   * of an HTTP header.
    */
-  readonly unit: 'seconds' | 'milliseconds' | 'detect' | 'rfc3339' | 'rfc3339Offset';
+  readonly unit: 'seconds' | 'milliseconds' | 'detect' | 'rfc3339' | 'rfc3339Offset' | 'httpDate';
   /** Number of characters; any other is malformed. */
   readonly length?: number | undefined;
 } & (
@@ -310,12 +326,20 @@ export const part = {
   method: { part: 'method' },
   url: { part: 'url' },
   path: { part: 'path' },
+  target: { part: 'target' },
+  host: { part: 'host' },
   sortedForm: { part: 'sortedForm' },
   bodyHash: { part: 'bodyHash' },
+  bodyHashBase64: { part: 'bodyHash', encoding: 'base64' },
   checksum: { part: 'checksum' },
   keyName: { part: 'keyName' },
   header: (name: string): NamedPart => ({ part: 'header', name }),
   query: (name: string): NamedPart => ({ part: 'query', name }),
+  headers: (name: string, ...others: readonly string[]): ListedPart => ({
+    part: 'headers',
+    name,
+    must: [name, ...others],
+  }),
   field: (path: readonly string[], options: Omit<FieldPart, 'part' | 'field'> = {}): FieldPart => ({
     part: 'field',
     field: { path },

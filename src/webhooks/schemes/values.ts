@@ -201,6 +201,7 @@ const RFC_3339_OFFSET = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(\.\d{1,9})?([+-]
 export function timestampMs(text: string, unit: TimestampSource['unit']): number {
   if (unit === 'rfc3339') return rfc3339Ms(text);
   if (unit === 'rfc3339Offset') return withOffsetMs(text);
+  if (unit === 'httpDate') return httpDateMs(text);
   if (!DIGITS.test(text)) return Number.NaN;
   const value = Number(text);
   if (unit === 'milliseconds' || (unit === 'detect' && value >= FIRST_MILLISECONDS)) return value;
@@ -226,6 +227,12 @@ function rfc3339Ms(text: string): number {
   return ms + Number(fraction.slice(1, 4).padEnd(3, '0'));
 }
 
+/** RFC 9110, section 5.6.7, in the one form that is sent. */
+function httpDateMs(text: string): number {
+  const ms = Date.parse(text);
+  return Number.isFinite(ms) && new Date(ms).toUTCString() === text ? ms : Number.NaN;
+}
+
 function withOffsetMs(text: string): number {
   const [, seconds, fraction = '', sign, hours, minutes] = RFC_3339_OFFSET.exec(text) ?? [];
   if (seconds === undefined) return rfc3339Ms(text);
@@ -237,6 +244,7 @@ function withOffsetMs(text: string): number {
 /** How a publisher would write the instant. */
 export function timestampText(ms: number, unit: TimestampSource['unit']): string {
   if (unit === 'rfc3339' || unit === 'rfc3339Offset') return new Date(ms).toISOString();
+  if (unit === 'httpDate') return new Date(ms).toUTCString();
   return String(unit === 'milliseconds' ? Math.trunc(ms) : Math.trunc(ms / 1000));
 }
 

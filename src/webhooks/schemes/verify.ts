@@ -327,16 +327,20 @@ function segmentsOf(spec: SignatureSpec, line: string | undefined): readonly Seg
 }
 
 function segmentsOfSet(multiValue: MultiValue, parts: readonly string[]): readonly Segment[] {
-  const { keyValueSeparator, isTrimmed = false } = multiValue;
-  const bare = (text: string) => (isTrimmed ? text.trim() : text);
+  const { keyValueSeparator, isTrimmed = false, isQuoted = false } = multiValue;
+  const trimmed = (text: string) => (isTrimmed ? text.trim() : text);
+  const bare = (text: string) => (isQuoted ? trimmed(text).replace(/^"([^"]*)"$/, '$1') : trimmed(text));
   if (keyValueSeparator === undefined) {
     return parts.map((part, at) => ({ key: placeOf(at, multiValue), value: bare(part) }));
   }
-  return parts.flatMap((part) => {
+  const segments = parts.flatMap((part) => {
     const separator = part.indexOf(keyValueSeparator);
     if (separator === -1) return [];
     return [{ key: bare(part.slice(0, separator)), value: bare(part.slice(separator + keyValueSeparator.length)) }];
   });
+  // Parameters of such a header are there once: RFC 9110, section 11.2.
+  const isTwice = isQuoted && new Set(segments.map(({ key }) => key)).size < segments.length;
+  return isTwice ? [] : segments;
 }
 
 /** Where several signatures may come, they are the last of the list. */

@@ -1,3 +1,4 @@
+import { part } from '../spec.ts';
 import type { PublisherRow } from './row.ts';
 
 export const ROWS_C_TO_S: readonly PublisherRow[] = [
@@ -23,6 +24,74 @@ export const ROWS_C_TO_S: readonly PublisherRow[] = [
     note: 'Nothing is signed: where an event matters, read it again from the API by its id.',
     source:
       'https://www.chargebee.com/docs/billing/2.0/site-configuration/webhook_settings and chargebee 3.33.0 (npm), read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'Contentful',
+    // A header lists the headers that are signed, itself and the time among them; what is not in the list is not to be believed.
+    header: 'X-Contentful-Signature',
+    signs: [
+      part.method,
+      '\n',
+      part.path,
+      '\n',
+      part.headers('x-contentful-signed-headers', 'x-contentful-timestamp'),
+      '\n',
+      part.body,
+    ],
+    timestamp: 'X-Contentful-Timestamp',
+    unit: 'milliseconds',
+    requiresTimestamp: true,
+    eventType: '{header:X-Contentful-Topic}',
+    eventId: { none: 'sys.id is that of the entry' },
+    sample:
+      '{"sys":{"type":"Entry","id":"5KsDBWseXY6QegucYAoacS","space":{"sys":{"type":"Link","linkType":"Space","id":"cfexampleapi"}},"revision":3},"fields":{"title":{"en-US":"Hello"}}}',
+    sampleType: 'application/vnd.contentful.management.v1+json',
+    sampleHeaders: { 'x-contentful-topic': 'ContentManagement.Entry.publish' },
+    clickPath: [
+      'Open **Settings**, **Webhooks**, the tab **Settings**, press **Enable request verification** and copy the signing secret.',
+      'Open **Webhooks**, add one with `{URL}` and choose its events.',
+    ],
+    keyIs: 'the signing secret of the space, which is shown once',
+    note: 'The URL must have no query, and only letters, digits, `-`, `_`, `.` and `/` in its path. The package of Contentful accepts 30 seconds.',
+    source:
+      'https://www.contentful.com/developers/docs/extensibility/webhooks/request-verification and @contentful/node-apps-toolkit 3.16.1, read 2026-11',
+    certainty: 'package',
+  },
+  {
+    name: 'Keygen',
+    // HTTP signatures as they were before RFC 9421. Which headers are signed, and how, is not taken from the header; the digest is made
+    // anew from the body.
+    header: 'Keygen-Signature',
+    signs: '(request-target): post {target}\nhost: {host}\ndate: {timestamp}\ndigest: sha-256={sha256:body:base64}',
+    algorithm: 'ed25519',
+    encoding: 'base64',
+    keyEncoding: 'hex',
+    timestamp: 'Keygen-Date',
+    unit: 'httpDate',
+    others: {
+      multiValue: {
+        delimiter: ',',
+        keyValueSeparator: '=',
+        valueKeys: ['signature'],
+        acceptsMultiple: false,
+        isQuoted: true,
+        isTrimmed: true,
+      },
+    },
+    eventType: '{field:data.attributes.event}',
+    eventId: '{field:data.id}',
+    sample:
+      '{"data":{"id":"a4b3f5de-6d1e-4b0c-9f57-2b6c7d8e9f01","type":"webhook-events","attributes":{"endpoint":"https://example.com/hooks","payload":"{}","event":"license.created","status":"DELIVERING"}}}',
+    clickPath: [
+      'Open **Webhooks**, **New webhook endpoint** and enter `{URL}`; keep the signature algorithm **ed25519**.',
+      'Open **Settings** and copy the **Ed25519 public key** of the account: it is the key.',
+    ],
+    keyIs: 'the **Ed25519 public key** of the account, 64 hex digits',
+    retries: { when: 'if the answer is no 2xx', howOften: 'we found no number', newlySigned: true },
+    note: 'An endpoint with another signature algorithm is refused.',
+    source:
+      'https://keygen.sh/docs/api/webhooks/ and https://github.com/keygen-sh/keygen-api (signature_methods.rb), read 2026-11',
     certainty: 'documented',
   },
   {

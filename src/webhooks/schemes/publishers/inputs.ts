@@ -34,7 +34,7 @@ export function specSubject({
     hasTimestamp: timestamp !== undefined,
     isBySha1: algorithm === 'sha1',
     hasKey: true,
-    asks: hasPart(signs, 'url') ? { webhookPublicUrl: '{URL}' } : {},
+    asks: hasPart(signs, 'url', 'host') ? { webhookPublicUrl: '{URL}' } : {},
   };
 }
 

@@ -67,7 +67,13 @@ export interface PublisherRow {
   readonly others?: Partial<
     Pick<
       SignatureSpec,
-      'alternatives' | 'isPrefixOptional' | 'ed25519' | 'algorithmField' | 'certificate' | 'isUserAndPassword'
+      | 'alternatives'
+      | 'isPrefixOptional'
+      | 'ed25519'
+      | 'algorithmField'
+      | 'certificate'
+      | 'isUserAndPassword'
+      | 'multiValue'
     >
   >;
 
