@@ -2,8 +2,8 @@ import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Clock } from '../model/clock.ts';
 import type { LearnedKey, Store } from '../store/store.ts';
 import type { KeyOwner, LearnedKeys } from './gate.ts';
+import { handsOverKey, learnsKey } from './keys-in-force.ts';
 import { isSameSecret } from './schemes/handshake.ts';
-import { handsOverKey, learnsKey } from './schemes/scheme-keys.ts';
 import type { Conversation } from './schemes/spec.ts';
 
 /** Where the key goes that the publisher of a trigger hands over in a handshake. */

@@ -1,6 +1,6 @@
 import type { WebhookInputs } from './gate.ts';
+import { handsOverKey } from './keys-in-force.ts';
 import { findScheme, type KnownScheme, listSchemes, type SchemeRegistry } from './schemes/resolve.ts';
-import { handsOverKey } from './schemes/scheme-keys.ts';
 import type { Conversation, SignatureSpec } from './schemes/spec.ts';
 
 type Field = keyof WebhookInputs;

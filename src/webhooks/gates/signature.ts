@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Delivery, Reason } from '../../model/delivery.ts';
+import { calledUrl } from '../called-url.ts';
 import {
   type Evidence,
   type Gate,
@@ -11,10 +12,10 @@ import {
   type WebhookInputs,
   type WebhookTrigger,
 } from '../gate.ts';
+import { handsOverKey, keysInForce, learnsKey } from '../keys-in-force.ts';
 import { type Certificates, CertificateUnavailableError, certificateUrlOf } from '../schemes/certificates.ts';
 import { type ResolvedScheme, resolveScheme, type SchemeRegistry } from '../schemes/resolve.ts';
-import { handsOverKey, keysInForce, learnsKey, readVerificationKey, type SchemeKey } from '../schemes/scheme-keys.ts';
-import { calledUrl } from '../schemes/signed-payload.ts';
+import { readVerificationKey, type SchemeKey } from '../schemes/scheme-keys.ts';
 import type { SignatureSpec, SignatureVerifier, VerificationResult } from '../schemes/spec.ts';
 import { type KeySets, KeySetUnavailableError } from '../schemes/standards/key-sets.ts';
 import type { StandardKeys, StandardScheme } from '../schemes/standards/standard.ts';

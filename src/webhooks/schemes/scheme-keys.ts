@@ -1,7 +1,7 @@
 import { createPrivateKey, createPublicKey, createSecretKey, type JsonWebKey, type KeyObject } from 'node:crypto';
 import type { KeyEncoding } from '../../model/manifest.ts';
-import { GateConfigurationError, type LearnedKeys, type WebhookInputs, type WebhookTrigger } from '../gate.ts';
-import type { CertificateSource, Conversation, SignatureSpec } from './spec.ts';
+import { GateConfigurationError } from '../gate.ts';
+import type { CertificateSource, SignatureSpec } from './spec.ts';
 import { decodeExactly, KEY_PAIRS, usesKeyPair } from './values.ts';
 
 /** A key in the form that the signature functions take. Node 24 takes 8 µs longer for an HMAC whose key is a Buffer. */
@@ -257,34 +257,4 @@ function refuseWeakPoint(bytes: Buffer, field: string): void {
     );
   }
   if (y >= P) throw new GateConfigurationError(field, 'is not the canonical encoding of a public key');
-}
-
-type Scheme = Conversation & { readonly name: string };
-
-/** Whether the publisher hands the key over in a handshake. */
-export function handsOverKey({ handshakes = [] }: Conversation): boolean {
-  return handshakes.some(({ offeredKey }) => offeredKey !== undefined);
-}
-
-/**
- * Whether a trigger leaves its key to be learnt: only where its manifest says so, because the sender of the first handshake
- * decides what the trigger believes. One whose key field is there but empty was meant to have a key.
- */
-export function learnsKey(
-  scheme: Conversation,
-  { webhookLearnKey, webhookHmacKey, webhookSecret }: WebhookInputs,
-): boolean {
-  return (
-    webhookLearnKey === true && handsOverKey(scheme) && webhookHmacKey === undefined && webhookSecret === undefined
-  );
-}
-
-/** The keys that verify now: the configured keys, or else, if the trigger learns its key, the key learned so far. */
-export function keysInForce(
-  { flowId, triggerKey, inputs, keys }: WebhookTrigger,
-  scheme: Scheme,
-  learnedKeys: LearnedKeys | undefined,
-): WebhookTrigger['keys'] {
-  if (keys.current !== undefined || !learnsKey(scheme, inputs)) return keys;
-  return { ...keys, current: learnedKeys?.find({ flowId, triggerKey, scheme: scheme.name }) };
 }

@@ -2,13 +2,14 @@ import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
+import { calledUrl } from '../../../src/webhooks/called-url.ts';
 import { replayGate } from '../../../src/webhooks/gates/replay.ts';
 import { customSpec } from '../../../src/webhooks/schemes/custom.ts';
 import { hasPart, layoutOf, type SignedText } from '../../../src/webhooks/schemes/layout.ts';
 import { parseSigned } from '../../../src/webhooks/schemes/notation.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
-import { calledUrl, signedPayload } from '../../../src/webhooks/schemes/signed-payload.ts';
+import { signedPayload } from '../../../src/webhooks/schemes/signed-payload.ts';
 import {
   type DeliveryPart,
   type Part,

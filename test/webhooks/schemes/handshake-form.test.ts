@@ -1,7 +1,7 @@
 import { createHash, createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { type HandshakeRequest, recogniseHandshake } from '../../../src/webhooks/schemes/handshake.ts';
-import type { HandshakeForm } from '../../../src/webhooks/schemes/handshake-form.ts';
+import type { HandshakeForm } from '../../../src/webhooks/schemes/publishers/handshake-form.ts';
 import { type PublisherRow, publisherSpec } from '../../../src/webhooks/schemes/publishers/row.ts';
 import { part } from '../../../src/webhooks/schemes/spec.ts';
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { calledUrl, displayUrl, signedUrls } from '../../../src/webhooks/schemes/signed-payload.ts';
+import { calledUrl } from '../../../src/webhooks/called-url.ts';
+import { displayUrl, signedUrls } from '../../../src/webhooks/schemes/signed-payload.ts';
 import { part } from '../../../src/webhooks/schemes/spec.ts';
 
 it.each([

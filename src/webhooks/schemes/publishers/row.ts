@@ -1,7 +1,6 @@
 import type { KeyEncoding, SignatureEncoding } from '../../../model/manifest.ts';
 import type { WebhookInputs } from '../../gate.ts';
 import type { AcceptedResponse, Handshake } from '../handshake.ts';
-import { type HandshakeForm, handshakeOf } from '../handshake-form.ts';
 import { isTimeInBodyAlone } from '../layout.ts';
 import { fieldAt, parseForm, parseSigned, tokensOf } from '../notation.ts';
 import type {
@@ -17,6 +16,7 @@ import type {
 } from '../spec.ts';
 import type { StandardPublisher } from '../standards/standard.ts';
 import { EACH } from '../values.ts';
+import { type HandshakeForm, handshakeOf } from './handshake-form.ts';
 
 /**
  * One publisher as data: what verifies its deliveries, and what its page says. What is left out is what most publishers do: the

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
-import { URL_ENCODED_FORM } from '../../model/form.ts';
-import type { Json } from '../../model/json.ts';
-import { type Handshake, type HandshakeRefusal, type HandshakeRequest, isSameSecret } from './handshake.ts';
-import { fieldAt, tokensOf } from './notation.ts';
-import { readVerificationKey } from './scheme-keys.ts';
-import type { SignatureSpec } from './spec.ts';
-import { bodyReader, headerOf, mediaTypeOf } from './values.ts';
-import { hmac } from './verify.ts';
+import { URL_ENCODED_FORM } from '../../../model/form.ts';
+import type { Json } from '../../../model/json.ts';
+import { type Handshake, type HandshakeRefusal, type HandshakeRequest, isSameSecret } from '../handshake.ts';
+import { fieldAt, tokensOf } from '../notation.ts';
+import { readVerificationKey } from '../scheme-keys.ts';
+import type { SignatureSpec } from '../spec.ts';
+import { bodyReader, headerOf, mediaTypeOf } from '../values.ts';
+import { hmac } from '../verify.ts';
 
 /**
  * A handshake as data. Texts name what a request brings in braces: `{query:NAME}`, `{field:PATH}` of a JSON body, `{form:NAME}` of
