@@ -69,8 +69,8 @@ function spellings(digest: Buffer): string[] {
 
 function digestOf(spec: SignatureSpec, { headers, body }: SignedDelivery): Buffer {
   const name = spec.headers[0]?.signature;
-  const inBody = decodeURIComponent(/[sS]ignature(?:":"|=)([^"&]+)/.exec(body.toString())?.[1] ?? '');
-  const text = name === undefined ? inBody : (headers[name] ?? '');
+  const inBody = decodeURIComponent(/(?:[sS]ignature|clientState)(?:":"|=)([^"&]+)/.exec(body.toString())?.[1] ?? '');
+  const text = name === undefined ? inBody : (headers[name] ?? '').replace(/"$/, '');
   // What must not be told is the token itself.
   if (spec.algorithm === 'token') return Buffer.from(text);
   const digits = /[0-9a-f]{40,}$|[A-Za-z0-9+/_-]{27,}={0,2}$/.exec(text)?.[0] ?? '';
