@@ -39,6 +39,7 @@ export function addRules(markdown: MarkdownIt, { links, pageAt }: Rules): void {
   const { escapeHtml } = markdown.utils;
   markdown.core.ruler.push('site', ({ tokens, env }) => {
     nameHeadings(tokens);
+    labelCells(tokens);
     const page = pageAt(env.page.url);
     for (const token of tokens.flatMap(({ children }) => children ?? [])) {
       const attribute = token.type === 'link_open' ? 'href' : token.type === 'image' ? 'src' : undefined;
@@ -77,6 +78,20 @@ function nameHeadings(tokens: readonly Token[]): void {
     const times = seen.get(slug) ?? 0;
     seen.set(slug, times + 1);
     token.attrSet('id', times === 0 ? slug : `${slug}-${times}`);
+  });
+}
+
+/** Each cell of a wide table has the name of its column: on a phone its rows are shown one below the other. */
+function labelCells(tokens: readonly Token[]): void {
+  let columns: string[] = [];
+  let column = 0;
+  tokens.forEach((token, at) => {
+    if (token.type === 'thead_open') columns = [];
+    if (token.type === 'th_open') columns.push(textOf(tokens[at + 1]));
+    if (token.type === 'tr_open') column = 0;
+    if (token.type !== 'td_open') return;
+    if (columns.length > 2) token.attrSet('data-column', columns[column] ?? '');
+    column += 1;
   });
 }
 

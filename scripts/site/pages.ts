@@ -66,8 +66,9 @@ function readPage(source: string): Page {
 /** The home begins with words of its own; what follows is said in the README, with links as from the home. */
 function restOfReadme(): string {
   const readme = readFileSync(join(ROOT, 'README.md'), 'utf8');
-  const rest = readme.slice(readme.indexOf('\n## Your own webhook\n'));
-  return outsideCode(rest, (text) => text.replace(/\]\((?![a-z]+:|#)/g, '](../../'));
+  const from = readme.indexOf('\n## Your own webhook\n');
+  if (from < 0) throw new Error('README.md has no part "Your own webhook", with which the home goes on');
+  return outsideCode(readme.slice(from), (text) => text.replace(/\]\((?![a-z]+:|#)/g, '](../../'));
 }
 
 export const urlOf = (source: string): string =>

@@ -224,12 +224,30 @@ describeInBrowser('the site in a browser', () => {
     await page.waitForURL((address) => address.pathname.includes('/publishers/github-legacy'));
   });
 
-  it.each(['index.html', 'manifest.html', 'ARCHITECTURE.html', 'publishers/index.html', 'examples/fan-out/index.html'])(
+  it.each(['index.html', 'settings.html', 'ARCHITECTURE.html', 'publishers/index.html', 'examples/fan-out/index.html'])(
     'hinders nobody at %s, and does not scroll sideways',
     async (name) => {
       await expectNoHindrance(await open(`${url}/${name}`));
     },
   );
+
+  it('shows a row of a wide table as lines on a phone, each with the name of its column', async () => {
+    const page = await open(`${url}/settings.html`, 390);
+    const row = page.getByRole('row').filter({ hasText: 'SLUICE_PORT' }).first();
+    const cells = row.locator('td');
+    const places = await cells.evaluateAll((all) =>
+      all.map((cell) => {
+        const { left, top } = (
+          cell as unknown as { getBoundingClientRect(): { left: number; top: number } }
+        ).getBoundingClientRect();
+        return { left, top };
+      }),
+    );
+    expect(places).toHaveLength(4);
+    expect(new Set(places.map(({ left }) => left)).size).toBe(1);
+    expect(new Set(places.map(({ top }) => top)).size).toBe(4);
+    expect(await cells.nth(1).getAttribute('data-column')).toBe('default');
+  });
 
   it('keeps the pages behind one line on a phone', async () => {
     const page = await open(`${url}/secure.html`, 390);
