@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
-import { createHmac } from 'node:crypto';
+import { createHmac, randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { Client } from '@modelcontextprotocol/client';
@@ -131,12 +131,14 @@ beforeAll(async () => {
   });
   await deliver({ id: 'one' });
   await deliver({ id: 'two' }, SECRETS.previousKey);
+  // Neither its event nor its order can be read.
+  await deliver({ id: { of: BODY }, name: { of: BODY } });
   await deliver({ id: 'three' }, 'a wrong key');
   await api('POST', `/flows/${WAITING_ID}/trigger`, { name: BODY });
   await api('PUT', '/webhooks/consumers/laptop', { since: new Date(Date.now() - 3_600_000).toISOString() });
   await eventually(
     async () => (await api('GET', '/runs?status=Failed')) as unknown[],
-    (failed) => failed.length === 2,
+    (failed) => failed.length === 3,
   );
   ids.runs = ((await api('GET', '/runs')) as { id: string }[]).map(({ id }) => id);
   ids.deliveries = ((await api('GET', '/webhooks/recent')) as { id: string }[]).map(({ id }) => id);
@@ -171,6 +173,7 @@ async function deliver(given: object, key: string = SECRETS.key): Promise<void> 
       'x-github-event': HEADER,
       'x-canary': HEADER,
       'user-agent': HEADER,
+      'idempotency-key': `${HEADER} ${randomUUID()}`,
       'x-request-id': HEADER,
     },
     body,
@@ -252,7 +255,7 @@ describe('sluice mcp', () => {
     expect(tools.every(({ annotations }) => annotations?.readOnlyHint === true)).toBe(true);
     const { isError, text } = await call(reader, 'listRuns', { status: 'Failed', take: 5 });
     expect(isError).toBe(false);
-    expect(dataOf(text)).toHaveLength(2);
+    expect(dataOf(text)).toHaveLength(3);
   });
 
   it('answers nothing that a sender wrote, and no secret, whatever is asked', async () => {
