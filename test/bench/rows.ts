@@ -27,6 +27,8 @@ const { values } = parseArgs({
     batch: { type: 'string', default: '14' },
     /** Bytes of a body. */
     body: { type: 'string', default: '2048' },
+    /** Runs of one key go one at a time, with as many keys as deliveries. */
+    order: { type: 'boolean', default: false },
     /** Also print the bytes of each table and index, and how often each statement ran. */
     detail: { type: 'boolean', default: false },
   },
@@ -81,6 +83,7 @@ function acceptanceOf(guid: string): Acceptance {
     trigger: { key: 'github', contentType: 'application/json', headers, body },
     steps: [{ stepKey: 'only', stepType: 'NoOp', dueAt: now }],
     searchKeys: { event: 'push', id: guid },
+    ...(values.order && { order: { key: guid, problem: null, isVerified: true } }),
   });
   const nonce = {
     header: 'x-github-delivery',
@@ -159,7 +162,9 @@ function outcomeOf({ run: { id: runId, startedAt } }: Acceptance) {
 
 /** Writes all deliveries; `isLogged` also counts the pages of each commit. */
 function load(rows: ReturnType<typeof openRows>, onRestart: (log: Buffer) => void = () => {}) {
-  rows.commit([['deployFlow', deployOf(graphOf({ only: [] }))]]);
+  const deploy = deployOf(graphOf({ only: [] }));
+  const order = values.order ? { serialize: 'trigger.key' } : {};
+  rows.commit([['deployFlow', { ...deploy, snapshot: { ...(deploy.snapshot as object), ...order } }]]);
   rows.db.pragma('wal_checkpoint(TRUNCATE)');
   const bytesBefore = rows.bytes();
   let begun: readonly Acceptance[] = [];

@@ -82,10 +82,10 @@ export function orderRows(port: Port): OrderRows {
       port.get<OrderedRun>(sql`SELECT ${columns} FROM sluice.ordered_runs WHERE run_id = ${uuidOf(runId)}`),
     findFirst: (lane) =>
       port.get<OrderedRun>(sql`
-        SELECT ${columns} FROM sluice.ordered_runs WHERE lane = ${lane} AND state IS NOT NULL ORDER BY seq LIMIT 1`),
+        SELECT ${columns} FROM sluice.ordered_runs WHERE lane = /*sqlite: + */${lane} AND state IS NOT NULL ORDER BY seq LIMIT 1`),
     findLast: (lane) =>
       port.get<OrderedRun>(sql`
-        SELECT ${columns} FROM sluice.ordered_runs WHERE lane = ${lane} AND state IS NOT NULL ORDER BY seq DESC LIMIT 1`),
+        SELECT ${columns} FROM sluice.ordered_runs WHERE lane = /*sqlite: + */${lane} AND state IS NOT NULL ORDER BY seq DESC LIMIT 1`),
     listHolders: (runId) =>
       port.all<{ lane: string; runId: string }>(sql`
         WITH RECURSIVE above (run_id) AS (

@@ -11,6 +11,8 @@ import { COUNTS } from '../tables.ts';
  *   `sqlite instead:` replaces the word before it
  * - counts are read from views that also have what was appended since, but for statements that delete some, before which
  *   it is added
+ * - a plus before a value, written as such a comment, keeps SQLite from preparing a statement anew for each value that it
+ *   compares an indexed column with: where it sorts as well, that takes ten times as long as the statement
  * - a few functions have another name; neither `least` nor `greatest` may meet a null, which SQLite does not skip
  */
 export function toSqlite(text: string): string {

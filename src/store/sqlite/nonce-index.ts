@@ -81,9 +81,10 @@ export class NonceIndex {
       this.#hold(hash, seq);
       if (alias !== null) this.#hold(hashOfDigest(alias), seq);
     }
+    // The plus keeps SQLite from preparing the statement anew for each value, which takes ten times as long.
     this.#readIndex = db
       .prepare<[number, number], number>(
-        `SELECT seq FROM ${of.index} WHERE hash = ? AND seq < ? ORDER BY seq DESC LIMIT ${FOUND}`,
+        `SELECT seq FROM ${of.index} WHERE hash = +? AND seq < ? ORDER BY seq DESC LIMIT ${FOUND}`,
       )
       .pluck();
     const write = prepareWrite(db, of);
