@@ -73,7 +73,9 @@ export function patternsFor(request: FastifyRequest): readonly string[] | undefi
 }
 
 /** A pattern that is a GUID names a flow by its id, and any other one flows by their names; only `*` stands for anything. */
-export function matcherOf(patterns: readonly string[]): (flow: { readonly id: string; readonly name: string }) => boolean {
+export function matcherOf(
+  patterns: readonly string[],
+): (flow: { readonly id: string; readonly name: string }) => boolean {
   const ids = new Set(patterns.filter((pattern) => GUID.test(pattern)).map((pattern) => pattern.toLowerCase()));
   const names = patterns.filter((pattern) => !GUID.test(pattern)).map((pattern) => pattern.split('*'));
   return ({ id, name }) => ids.has(id) || names.some((parts) => hasInOrder(name, parts));

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
-import { createServer, request as send, type Server } from 'node:http';
+import { createServer, type Server, request as send } from 'node:http';
 import { type AddressInfo, connect, createServer as createSocketServer } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -34,7 +34,13 @@ const TOKENS = [
 type Headers = Readonly<Record<string, string | readonly string[]>>;
 
 const RUN = '/flows/api/flows/0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10/trigger';
-const ANOTHER = { id: '9d8c7b6a-2d9f-4e34-a083-3c4d5e6f7a8b', name: 'another flow', version: '1', triggers: {}, steps: {} };
+const ANOTHER = {
+  id: '9d8c7b6a-2d9f-4e34-a083-3c4d5e6f7a8b',
+  name: 'another flow',
+  version: '1',
+  triggers: {},
+  steps: {},
+};
 
 const SPOOFED_NAMES = { 'Remote-User': 'admin', 'Remote-Groups': 'admins' } as const;
 const HOSTILE: readonly (readonly [what: string, headers: Headers])[] = [
@@ -146,7 +152,12 @@ suite(title, () => {
     const ports = { proxy, authenticator: (authenticator.address() as AddressInfo).port };
     await writeFile(configuration, await documentedConfiguration(ports));
     caddy = spawn(caddyPath ?? '', ['run', '--config', configuration, '--adapter', 'caddyfile'], {
-      env: { PATH: process.env.PATH, HOME: workspace.folder, XDG_DATA_HOME: workspace.folder, XDG_CONFIG_HOME: workspace.folder },
+      env: {
+        PATH: process.env.PATH,
+        HOME: workspace.folder,
+        XDG_DATA_HOME: workspace.folder,
+        XDG_CONFIG_HOME: workspace.folder,
+      },
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     const lines: string[] = [];

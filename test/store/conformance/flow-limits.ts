@@ -1,7 +1,20 @@
 import { describe, expect } from 'vitest';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
-import { acceptanceOf, aDelivery, aRun, claimAll, deployOf, failed, finish, flowId, graphOf, id, minute, T0 } from '../samples.ts';
+import {
+  acceptanceOf,
+  aDelivery,
+  aRun,
+  claimAll,
+  deployOf,
+  failed,
+  finish,
+  flowId,
+  graphOf,
+  id,
+  minute,
+  T0,
+} from '../samples.ts';
 
 const OTHER = '6f2b1c1e-9999-4222-8333-444455556666';
 const THIRD = '6f2b1c1e-aaaa-4222-8333-444455556666';
