@@ -39,6 +39,25 @@ const SEGMENTS = {
   webhookAcceptedVersions: ['v1'],
 } as const;
 
+const MONDAY = {
+  ...GENERIC,
+  webhookSignatureScheme: 'Monday',
+  webhookRequireTimestamp: true,
+  webhookJwtAudience: 'hooks',
+} as const;
+const TOKENS = {
+  ...GENERIC,
+  webhookSignatureScheme: 'Jwt',
+  webhookSignatureHeader: 'Authorization',
+  webhookRequireTimestamp: true,
+  webhookJwtAudience: 'hooks',
+} as const;
+const KINDE: WebhookInputs = {
+  webhookSignatureScheme: 'Kinde',
+  webhookJwksUrl: 'https://example.kinde.com/.well-known/jwks',
+  webhookEnforcementMode: 'Enforce',
+};
+
 /** Limits count by flow, so that one chain serves every test. */
 const CHAIN = gateChain();
 
@@ -69,6 +88,13 @@ describe('access', () => {
 
   it.each<[string, 'same' | 'narrower' | 'wider', WebhookInputs, WebhookInputs, Partial<SignatureSettings>?]>([
     ['the same fields', 'same', GENERIC, { ...GENERIC }],
+    ['a publisher’s claims asked for', 'narrower', TOKENS, MONDAY],
+    ['a publisher’s claims not asked for', 'wider', MONDAY, TOKENS],
+    ['tokens for another URL', 'wider', MONDAY, { ...MONDAY, webhookJwtAudience: 'others' }],
+    ['a body that is a token', 'wider', { ...KINDE, webhookSignatureScheme: 'Jwt' }, KINDE],
+    ['a token beside a body', 'wider', KINDE, { ...KINDE, webhookSignatureScheme: 'Jwt' }],
+    ['the keys of another tenant', 'wider', KINDE, { ...KINDE, webhookJwksUrl: 'https://other.kinde.com/jwks' }],
+    ['one item for each of a list', 'wider', GENERIC, { ...GENERIC, webhookSignatureScheme: 'MicrosoftGraph' }],
     ['a burst beside a limit', 'wider', LIMITED, { ...LIMITED, webhookRateLimitBurstSize: 1000 }],
     ['the burst that holds anyway', 'same', LIMITED, { ...LIMITED, webhookRateLimitBurstSize: 1 }],
     ['a tolerance above the service’s', 'wider', GENERIC, { ...GENERIC, webhookReplayToleranceSeconds: 600 }, AGED],
