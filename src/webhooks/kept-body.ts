@@ -1,4 +1,3 @@
-import type { Delivery } from '../model/delivery.ts';
 import { REDACTED } from './headers.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
 import type { StandardRule } from './schemes/standards/standard.ts';
@@ -23,11 +22,6 @@ const isBodyToken = (rule: StandardRule) => rule.standard === 'Jwt' && rule.carr
 function claimsOf(body: Buffer): Buffer {
   const [, claims] = /^[\w-]+\.([\w-]+)\.[\w-]+$/.exec(body.toString('latin1')) ?? [];
   return claims === undefined ? body : Buffer.from(claims, 'base64url');
-}
-
-/** The delivery as everyone but its gates may see it. */
-export function keptOf(delivery: Delivery, keepBody: KeepBody | undefined): Delivery {
-  return keepBody === undefined ? delivery : { ...delivery, body: keepBody(delivery.body) };
 }
 
 /**

@@ -8,7 +8,6 @@ import { type AcceptanceServices, acceptDelivery, acceptShared, admissionTo } fr
 import { deliveriesAllowed, JSON_TYPE, methodNotAllowed, refused, type WebhookAnswer } from './answers.ts';
 import { type FlowAnswers, RESPOND_SECONDS } from './flow-answers.ts';
 import { handshakeAnswers, isHandshake } from './handshakes.ts';
-import { keptOf } from './kept-body.ts';
 import { CLEAN, dryRunGates, runGates, withViolation } from './pipeline.ts';
 import {
   keepDelivery,
@@ -54,7 +53,7 @@ export function receiver(services: ReceiverServices): Receiver {
   /** What no gate is asked about. */
   const unjudged = (delivery: Delivery, idOrSlug: string, span: Span): Reception => {
     const found = addressed(services.triggers().findAll(idOrSlug));
-    const kept = keptOf(delivery, found.trigger?.keepBody);
+    const kept = keptBy(found.trigger, delivery);
     return { delivery: kept, span, judgement: CLEAN, startedAt: services.clock.monotonic(), ...found };
   };
   return {
@@ -66,7 +65,7 @@ export function receiver(services: ReceiverServices): Receiver {
         const triggers = services.triggers();
         const found = triggers.findAll(idOrSlug);
         const { trigger, sharing } = addressed(found);
-        const kept = keptOf(delivery, trigger?.keepBody);
+        const kept = keptBy(trigger, delivery);
         const arrived: Reception = { delivery: kept, trigger, sharing, span, judgement: CLEAN, startedAt };
         if (trigger === undefined) return refuseUnfound(arrived, triggers.findUnserved(idOrSlug), services);
         // Before any gate: what is not a delivery must not use up what deliveries may.
@@ -120,6 +119,11 @@ export function receiver(services: ReceiverServices): Receiver {
       return { ...refused('store_unavailable'), deliveryId };
     },
   };
+}
+
+/** The delivery as everyone but the gates of its trigger may see it. */
+function keptBy(trigger: PreparedTrigger | undefined, delivery: Delivery): Delivery {
+  return trigger?.keepBody === undefined ? delivery : { ...delivery, body: trigger.keepBody(delivery.body) };
 }
 
 /** The trigger whose gates judge, and all that share its slug. */

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import type { Delivery, Reason } from '../../model/delivery.ts';
-import { calledUrl } from '../called-url.ts';
 import {
   type Evidence,
   type Gate,
@@ -16,6 +15,7 @@ import { handsOverKey, keysInForce, learnsKey } from '../keys-in-force.ts';
 import { type Certificates, CertificateUnavailableError, certificateUrlOf } from '../schemes/certificates.ts';
 import { type ResolvedScheme, resolveScheme, type SchemeRegistry } from '../schemes/resolve.ts';
 import { readVerificationKey, type SchemeKey } from '../schemes/scheme-keys.ts';
+import { withoutFragment } from '../schemes/signed-payload.ts';
 import type { SignatureSpec, SignatureVerifier, VerificationResult } from '../schemes/spec.ts';
 import { type KeySets, KeySetUnavailableError } from '../schemes/standards/key-sets.ts';
 import type { StandardKeys, StandardScheme } from '../schemes/standards/standard.ts';
@@ -418,4 +418,51 @@ function evidenceOf(scheme: string, signedTimestamp?: SignedTimestamp): Evidence
 
 function failed(reason: Reason, detail: string, evidence: Evidence): Verdict {
   return { passed: false, reason, detail, evidence };
+}
+
+/** The URL that a publisher called, and the end of it that no configuration vouches for. */
+interface CalledUrl {
+  readonly url: string;
+  /** The query that the request brought, with the character in front of it; empty where it brought none. */
+  readonly sentQuery: string;
+}
+
+/** The URL that a publisher called, from the configuration or else from the request. */
+export function calledUrl({
+  configuredUrl,
+  baseUrl,
+  path,
+  requestUrl,
+}: {
+  /** The trigger's own; absolute. */
+  readonly configuredUrl: string | undefined;
+  /** The service's base URL; the request's path is put behind it. */
+  readonly baseUrl: string | undefined;
+  /** Path and query as on the request line. */
+  readonly path: string;
+  readonly requestUrl: string;
+}): CalledUrl {
+  if (configuredUrl !== undefined) return withQuery(withoutFragment(configuredUrl), queryOf(withoutFragment(path)));
+  const url = withoutFragment(baseUrl === undefined ? requestUrl : `${baseUrl.replace(/\/$/, '')}${path}`);
+  const at = url.indexOf('?');
+  return { url, sentQuery: at === -1 ? '' : url.slice(at) };
+}
+
+/**
+ * A configured query is the publisher's own and stays as it is, unless the request continues it: Twilio adds its
+ * parameters to the ones that are configured.
+ */
+function withQuery(url: string, query: string): CalledUrl {
+  const configured = queryOf(url);
+  if (configured === '') {
+    const sentQuery = query === '' ? '' : `?${query}`;
+    return { url: `${url.replace(/\?$/, '')}${sentQuery}`, sentQuery };
+  }
+  const sentQuery = query.startsWith(`${configured}&`) ? query.slice(configured.length) : '';
+  return { url: `${url}${sentQuery}`, sentQuery };
+}
+
+function queryOf(url: string): string {
+  const at = url.indexOf('?');
+  return at === -1 ? '' : url.slice(at + 1);
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { calledUrl } from '../../../src/webhooks/called-url.ts';
+import { calledUrl } from '../../../src/webhooks/gates/signature.ts';
 import { displayUrl, signedUrls } from '../../../src/webhooks/schemes/signed-payload.ts';
 import { part } from '../../../src/webhooks/schemes/spec.ts';
 
