@@ -1,12 +1,14 @@
 import { createHash, createHmac, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { compileBodySchema } from '../../src/manifest/body-schema.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { JsonObject } from '../../src/model/json.ts';
+import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
 import { prepareKeptBody } from '../../src/webhooks/kept-body.ts';
 import { STANDARD_PUBLISHERS } from '../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry, resolveScheme } from '../../src/webhooks/schemes/resolve.ts';
 import { createKeySets } from '../../src/webhooks/schemes/standards/key-sets.ts';
-import { deliveryOf, judge, NOW, settingsOf } from '../webhooks/schemes/fixtures.ts';
+import { deliveryOf, judge, NOW, settingsOf, triggerOf } from '../webhooks/schemes/fixtures.ts';
 import { startGateway, stopGateway } from './gateway.ts';
 
 const KEY = 'a secret of more than thirty-two bytes';
@@ -167,6 +169,20 @@ describe('Kinde', () => {
     const last = digits.indexOf(text.at(-1) ?? '');
     const alike = await verdictOn(`${text.slice(0, -1)}${digits[last ^ 1]}`);
     if (alike.passed) expect(alike.evidence?.signedBytesSha256).toBe(evidence?.signedBytesSha256);
+  });
+
+  it('has its claims judged by the schema of the body, and says once what the trigger lacks', async () => {
+    const bodySchema = compileBodySchema({ required: ['type'], properties: { type: { const: 'user.created' } } });
+    const prepare = (fields: WebhookInputs) =>
+      gatePreparer(gateChain(), settings()).prepare({
+        ...triggerOf({ webhookSignatureScheme: 'Kinde', ...fields }),
+        bodySchema,
+      });
+    const gate = prepare(inputs).gates.find(({ name }) => name === 'bodySchema');
+    expect(await gate?.check(deliveryOf({ body: rs256(event) }), {})).toMatchObject({ passed: true });
+    const refused = await gate?.check(deliveryOf({ body: rs256({ ...event, type: 'user.deleted' }) }), {});
+    expect(refused).toMatchObject({ passed: false, reason: 'body_schema' });
+    expect(prepare({}).mistakes).toHaveLength(1);
   });
 
   it('lets a flow read the claims, and keeps no token', () => {

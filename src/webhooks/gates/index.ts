@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Gate, GateConfigurationError, type GatePlugin, type Verdict, type WebhookTrigger } from '../gate.ts';
-import { prepareKeptBody } from '../kept-body.ts';
+import { type KeepBody, prepareKeptBody } from '../kept-body.ts';
 import { type ResolvedScheme, resolveScheme } from '../schemes/resolve.ts';
 import { ipGate } from './ip.ts';
 import { operatorGate } from './operator-gate.ts';
@@ -17,13 +17,14 @@ const bodySchemaGate: GatePlugin<SignatureSettings> = {
   prepare(trigger, { schemes }) {
     const { bodySchema } = trigger;
     if (bodySchema === undefined) return undefined;
-    // It describes what a flow reads.
-    const keepBody = prepareKeptBody(resolveScheme(schemes, trigger.inputs, trigger.keys));
+    // It describes what a flow reads. Asked with the first delivery: a scheme that makes no sense is told once, by the signature gate.
+    let kept: { readonly keepBody: KeepBody | undefined } | undefined;
     return {
       name: 'bodySchema',
       isExpensive: true,
       check({ body: sent, headers }): Verdict {
-        const body = keepBody?.(sent) ?? sent;
+        kept ??= { keepBody: prepareKeptBody(resolveScheme(schemes, trigger.inputs, trigger.keys)) };
+        const body = kept.keepBody?.(sent) ?? sent;
         if ('error' in bodySchema) return { passed: false, reason: 'verifier_error', detail: bodySchema.error };
         const mistakes = bodySchema.mistakesIn(body, headers['content-type']);
         if (mistakes.length === 0) return { passed: true };
