@@ -8,7 +8,7 @@ import { openKind } from './stores.ts';
 
 /** Another seed tells other stories; it is printed, and fast-check names the story that fails. */
 const SEED = Number(process.env.SLUICE_MODEL_SEED ?? 20_261_127);
-const STORIES = Number(process.env.SLUICE_MODEL_STORIES ?? 500);
+const STORIES = Number(process.env.SLUICE_MODEL_STORIES ?? 300);
 
 const newPath = newPaths();
 const STORES: readonly (readonly [name: string, open: () => Promise<readonly Store[]>, share: number])[] = [
