@@ -6,13 +6,16 @@ import type { Settings } from '../config/settings-schema.ts';
 import { type ImportedTrigger, NotReadable, quoted } from '../imports/imported.ts';
 import { type ImportedKind, readImport } from '../imports/index.ts';
 import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
+import type { LoadedFlow } from '../manifest/load.ts';
 import { isReference } from '../manifest/read-secret.ts';
 import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
+import { GUID } from '../model/manifest.ts';
 import { printable } from '../model/text.ts';
 import { print } from '../telemetry/terminal.ts';
 import { commandName } from '../version.ts';
-import { type CommandContext, CommandError, openContext } from './context.ts';
+import { CommandError, openContext } from './context.ts';
 import {
+  flowsIn,
   forwardingTo,
   forwardLines,
   hostLines,
@@ -55,9 +58,11 @@ export async function writeImported(path: string | undefined, options: FromOptio
   const context = await openContext(options.manifests);
   const folder = options.manifests ?? context.settings.manifests;
   const publishers = readPublishers();
-  const slugs = slugsFor(triggers, options.slug, context);
+  const flows = await flowsIn(folder, context);
+  const slugs = slugsFor(triggers, options.slug, flows);
+  const variables = variablesIn(flows);
   const written = triggers.map((trigger, at) => {
-    const flow = flowOf(trigger, slugs[at] ?? '', options);
+    const flow = flowOf(trigger, slugs[at] ?? '', { ...options, variables });
     const manifest = manifestOf(trigger, flow, { publishers, settings: context.settings });
     const file = join(folder, `${flow.slug}.json`);
     return { trigger, flow, manifest, file, warnings: refuseMistakes(manifest, file, context) };
@@ -127,7 +132,7 @@ async function readText(path: string): Promise<string> {
 function slugsFor(
   triggers: readonly ImportedTrigger[],
   given: string | undefined,
-  { flows }: CommandContext,
+  flows: readonly LoadedFlow[],
 ): string[] {
   const slugs: string[] = [];
   for (const { name } of triggers) {
@@ -152,11 +157,25 @@ function slugOf(name: string): string {
     .replace(/[^a-z0-9]+/g, '-')
     .slice(0, MOST_CHARACTERS)
     .replace(/^-|-$/g, '');
+  if (GUID.test(slug)) return `webhook-${slug}`;
   return slug === '' ? 'webhook' : slug;
 }
 
-function flowOf({ name, verifiedBy, inputs, key }: ImportedTrigger, slug: string, options: FromOptions): NewFlow {
-  const variable = key?.variable ?? `${variableOf(slug)}_KEY`;
+/** Variables that other flows read: another secret must not take their place. */
+function variablesIn(flows: readonly LoadedFlow[]): ReadonlySet<string> {
+  const texts = flows.flatMap(({ webhooks }) => webhooks.flatMap(({ inputs }) => Object.values(inputs)));
+  return new Set(texts.flatMap((text) => (typeof text === 'string' && isReference(text) ? text.toLowerCase() : [])));
+}
+
+function flowOf(
+  { name, verifiedBy, inputs, key }: ImportedTrigger,
+  slug: string,
+  { variables, ...options }: FromOptions & { readonly variables: ReadonlySet<string> },
+): NewFlow {
+  const own = `${variableOf(slug)}_KEY`;
+  let free = own;
+  for (let count = 2; variables.has(`env:${free}`.toLowerCase()); count += 1) free = `${own}_${count}`;
+  const variable = key?.variable ?? free;
   return {
     name: options.name ?? name,
     slug,
@@ -169,7 +188,7 @@ function flowOf({ name, verifiedBy, inputs, key }: ImportedTrigger, slug: string
 /** No two slugs have the same, and none begins with a digit. */
 function variableOf(slug: string): string {
   const name = slug.replace(/[^A-Za-z0-9]/g, '_').toUpperCase();
-  return /^\d/.test(name) ? `WEBHOOK_${name}` : name;
+  return /^\d/.test(name) ? `_${name}` : name;
 }
 
 function manifestOf(

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { isLoopbackHost } from '../config/settings.ts';
 import type { Settings } from '../config/settings-schema.ts';
 import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
-import { type LoadedFlow, parseManifest } from '../manifest/load.ts';
-import { isReference } from '../manifest/read-secret.ts';
+import { type LoadedFlow, loadManifests, parseManifest } from '../manifest/load.ts';
+import { isReference, type SecretReader } from '../manifest/read-secret.ts';
 import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import { ENFORCEMENT_MODES, type EnforcementMode } from '../model/manifest.ts';
 import { type CommandContext, CommandError } from './context.ts';
@@ -81,10 +81,17 @@ export function forwardingTo(url: string) {
   };
 }
 
+const LATER: SecretReader = () => ({ value: 'a secret that is set later' });
+
+/** The flows of a folder, those too whose secrets are not there yet. */
+export async function flowsIn(folder: string, { extensions }: CommandContext): Promise<readonly LoadedFlow[]> {
+  return (await loadManifests(folder, { ...extensions.rules.folder, readSecret: LATER })).flows;
+}
+
 /** Throws for what the manifest cannot be loaded for, but for secrets that are not there yet; yields the warnings. */
 export function refuseMistakes(manifest: NewManifest, file: string, { extensions }: CommandContext): ManifestIssue[] {
-  const readSecret = () => ({ value: 'a secret that is set later' });
-  const { issues } = parseManifest(JSON.stringify(manifest), file, { ...extensions.rules.folder, readSecret });
+  const rules = { ...extensions.rules.folder, readSecret: LATER };
+  const { issues } = parseManifest(JSON.stringify(manifest), file, rules);
   const known = issues.filter(({ path }) => !/Key$|Token$/.test(path));
   const errors = known.filter(({ severity }) => severity === 'error');
   if (errors.length > 0) throw new CommandError(errors.map(formatIssue).join('\n'));

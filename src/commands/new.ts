@@ -13,6 +13,7 @@ import { commandName } from '../version.ts';
 import { CommandError, openContext, reporting } from './context.ts';
 import { type FromOptions, writeImported } from './new-from.ts';
 import {
+  flowsIn,
   forwardLines,
   hostLines,
   mistakeInSlug,
@@ -96,7 +97,7 @@ export async function writeWebhook(
   const publishers = readPublishers();
   const answers = await gatherAnswers(options, {
     publishers,
-    flows: context.flows,
+    flows: await flowsIn(options.manifests ?? context.settings.manifests, context),
     person,
     environment: processEnvironment(),
   });

@@ -55,7 +55,7 @@ export function readCode(text: string): CodeTree {
 }
 
 const isPython = (text: string) =>
-  /^\s*(?:import \w|from [\w.]+ import|(?:async )?def )/m.test(text) && !/=>|;\s*$/m.test(text);
+  /^[ \t]*(?:import \w|from [\w.]+ import|(?:async )?def )/m.test(text) && !/=>|;\s*$/m.test(text);
 
 type Token =
   | { readonly kind: 'word' | 'sign' | 'number'; readonly text: string }
@@ -76,8 +76,10 @@ function tokensOf(text: string, isPythonText: boolean, level = 0): Token[] {
     return found;
   };
   while (at < text.length) {
-    if (take(/\n/y)) tokens.push({ kind: 'line' });
-    else if (take(/[^\S\n]+/y) || take(comment)) continue;
+    if (take(/\n\s*/y)) {
+      // One stands for several: a reader looks beyond it.
+      if (tokens.at(-1)?.kind !== 'line') tokens.push({ kind: 'line' });
+    } else if (take(/[^\S\n]+/y) || take(comment)) continue;
     else {
       const quote = take(/((?:[rbfu]|rb|br|fr|rf)?)("""|'''|["'`])/iy);
       if (quote !== undefined) {
@@ -243,6 +245,7 @@ class Reader {
   }
 
   #start(): CodeNode {
+    while (/^(?:await|new|return|not)$/.test(this.#wordAt(this.#here()) ?? '')) this.#skip();
     const token = this.#tokens[this.#here()];
     if (token === undefined || token.kind === 'line') return { kind: 'other' };
     if (token.kind === 'sign' && token.text === '{') {
@@ -258,7 +261,7 @@ class Reader {
     this.#skip();
     if (token.kind === 'text') return this.#text(token.parts);
     if (token.kind !== 'word') return { kind: 'other' };
-    return /^(?:await|new|return|not)$/.test(token.text) ? this.#single() : { kind: 'name', name: token.text };
+    return { kind: 'name', name: token.text };
   }
 
   #text(parts: readonly (string | readonly Token[])[]): CodeNode {

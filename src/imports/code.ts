@@ -8,6 +8,9 @@ import { signedTextOf } from './code-signed.ts';
 import { type CodeNode, type CodeTree, readCode } from './code-tree.ts';
 import { type Imported, NotReadable } from './imported.ts';
 
+/** Code that verifies is short; more than this is a program. */
+const MOST_CHARACTERS = 256 * 1024;
+
 /** What of a package of a publisher's is called to verify. */
 const PACKAGES: readonly (readonly [called: RegExp, imported: RegExp | undefined, scheme: string])[] = [
   [/(?:webhooks\.constructEvent(?:Async)?|Webhook\.construct_event)$/, undefined, 'Stripe'],
@@ -21,6 +24,8 @@ const PACKAGES: readonly (readonly [called: RegExp, imported: RegExp | undefined
 
 /** The trigger that a piece of code verifies deliveries for. The code is read and never run; throws where anything of it is not certain. */
 export function importCode(text: string): Imported {
+  if (text.length > MOST_CHARACTERS)
+    throw new NotReadable(`is neither an export nor code of at most ${MOST_CHARACTERS} characters`);
   const tree = readCode(text);
   const scheme = packageIn(tree, text);
   const variable = keyVariableIn(tree);
@@ -53,7 +58,10 @@ export function importCode(text: string): Imported {
 }
 
 function packageIn({ calls, texts }: CodeTree, text: string): string | undefined {
-  const named = [...texts, ...[...text.matchAll(/^\s*(?:from|import)\s+([\w.]+)/gm)].flatMap(([, it]) => it ?? [])];
+  const named = [
+    ...texts,
+    ...[...text.matchAll(/^[ \t]*(?:from|import)[ \t]+([\w.]+)/gm)].flatMap(([, it]) => it ?? []),
+  ];
   return PACKAGES.find(
     ([called, imported]) =>
       calls.some((call) => called.test(nameOf(call.called))) &&
@@ -145,16 +153,17 @@ function formOf({ calls, texts, members, joined }: CodeTree): { readonly text?: 
 }
 
 const isCut = (name: string, given: readonly CodeNode[]) =>
-  /^(?:slice|substring|substr|removeprefix|lstrip)$/.test(name) && given.length > 0;
+  /^(?:slice|substring|substr|removeprefix|lstrip|replace|match|exec|sub)$/.test(name) && given.length > 0;
 
 const SHORTEST_SECONDS = 30;
 const LONGEST_SECONDS = 86_400;
 
 /** The one age, in seconds, that something is compared with. */
 function toleranceIn(text: string): number | undefined {
-  const numbers = [...text.matchAll(/(?:[<>]=?\s*|toleran\w*\W{1,4})((?:\d[\d_]*\s*\*\s*)*\d[\d_]*)/gi)].map(
-    ([, product = '']) =>
-      product.split('*').reduce((all, factor) => all * Number(factor.replaceAll('_', '').trim()), 1),
+  const numbers = [
+    ...text.matchAll(/(?:[<>]=? ?|toleran\w{0,20}\W{1,4})((?:\d[\d_]{0,9} ?\* ?){0,4}\d[\d_]{0,9})/gi),
+  ].map(([, product = '']) =>
+    product.split('*').reduce((all, factor) => all * Number(factor.replaceAll('_', '').trim()), 1),
   );
   const ages = numbers.map((age) => (age > LONGEST_SECONDS ? age / 1000 : age));
   const [age, ...others] = new Set(ages.filter((it) => it >= SHORTEST_SECONDS && it <= LONGEST_SECONDS));

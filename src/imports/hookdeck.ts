@@ -21,7 +21,7 @@ const GENERIC = ['', 'WEBHOOK', 'HTTP', 'MANAGED', 'PUBLISH_API'];
 
 /** How a source is verified, whichever release of the API, of the CLI or of Terraform wrote it down. */
 interface Verification {
-  /** In capitals, such as `STRIPE` or `HMAC`; undefined where nothing is verified. */
+  /** In capitals, such as `STRIPE` or `HMAC`; undefined where nothing is verified, and `UNTOLD` where the file does not say how. */
   readonly kind: string | undefined;
   readonly values: Members | undefined;
   /** Where the values are. */
@@ -57,7 +57,8 @@ export function readHookdeck(document: unknown): Imported {
   const triggers: ImportedTrigger[] = [];
   const leftOut: string[] = [];
   for (const { source, connections } of found.values()) {
-    const verification = verifications.get(textOf(source.id) ?? '') ?? ofSource(source);
+    const beside = verifications.get(textOf(source.id) ?? '');
+    const verification = beside === undefined ? ofSource(source) : ofBoth(source, beside);
     const trigger = triggerOf(source, connections, verification);
     if (typeof trigger === 'string') leftOut.push(`the source ${quoted(nameOf(source))}: ${trigger}`);
     else triggers.push(trigger);
@@ -93,6 +94,13 @@ function configOf(config: unknown): Members | undefined {
   }
 }
 
+/** The auth of a source that Terraform has beside it, which is of the type of the source where it names none. */
+function ofBoth(source: Members, beside: Verification): Verification {
+  const named = textOf(source.type)?.toUpperCase() ?? '';
+  const ofType = GENERIC.includes(named) ? kindOf(beside.values) : named;
+  return { ...beside, kind: beside.kind ?? ofType ?? UNTOLD };
+}
+
 function ofTerraform(values: Members): Verification {
   const { auth_type: type, auth, verification } = values;
   if (verification === undefined) return { kind: textOf(type)?.toUpperCase(), values: configOf(auth), at: 'auth' };
@@ -101,9 +109,9 @@ function ofTerraform(values: Members): Verification {
 }
 
 function ofSource({ type, config: given, verification, authenticated }: Members): Verification {
-  const former = membersOf(verification);
-  if (former !== undefined) {
-    const kind = textOf(former.type)?.toUpperCase().replaceAll('-', '_');
+  if (isGiven(verification)) {
+    const former = membersOf(verification) ?? {};
+    const kind = textOf(former.type)?.toUpperCase().replaceAll('-', '_') ?? UNTOLD;
     return { kind, values: membersOf(former.configs), at: 'verification.configs' };
   }
   const config = configOf(given);
@@ -112,8 +120,14 @@ function ofSource({ type, config: given, verification, authenticated }: Members)
   const named = textOf(type)?.toUpperCase() ?? '';
   if (!GENERIC.includes(named)) return { kind: named, values, at };
   const kind = textOf(config?.auth_type)?.toUpperCase() ?? kindOf(values);
-  return { kind: kind ?? (authenticated === true || values !== undefined ? '?' : undefined), values, at };
+  const isUnread = isGiven(given) && config === undefined;
+  const isMore = authenticated === true || isUnread || isGiven(config?.auth) || isGiven(config?.auth_type);
+  return { kind: kind ?? (isMore ? UNTOLD : undefined), values, at };
 }
+
+const UNTOLD = '?';
+
+const isGiven = (value: unknown) => value !== undefined && value !== null;
 
 function kindOf(values: Members | undefined): string | undefined {
   if (values?.algorithm !== undefined) return 'HMAC';
@@ -143,7 +157,7 @@ function triggerOf(
     ],
   };
   if (kind === undefined) return { ...common, verifiedBy: undefined };
-  if (kind === '?') return `the file does not say how it is verified: ${AS_AUTH}`;
+  if (kind === UNTOLD) return `the file does not say how it is verified: ${AS_AUTH}`;
   const fields = fieldsOf(kind, values ?? {});
   if (typeof fields === 'string') return fields;
   if (fields !== undefined) return { ...common, verifiedBy: { inputs: fields }, key: keyOf(values, at) };

@@ -1,4 +1,5 @@
 import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
+import { GUID } from '../model/manifest.ts';
 import { areAddresses } from './addresses.ts';
 import {
   type Imported,
@@ -60,13 +61,23 @@ function triggerOf(node: Members, workflow: Members, others: readonly Members[])
   const kind = kindOf(node) ?? '';
   const common = {
     name: `${textOf(workflow.name) ?? 'workflow'} ${nameOf(node)}`,
-    notTaken: others.length === 0 ? [] : [`what it starts: ${others.length} nodes of the workflow`],
+    notTaken: [
+      ...others.filter(mayVerify).map((it) => `what the node ${quoted(nameOf(it))} may verify; --from code reads code`),
+      ...(others.length === 0 ? [] : [`what it starts: ${others.length} nodes of the workflow`]),
+    ],
   };
   if (kind === 'webhook') return webhookOf(node, common);
   const scheme = schemeCalled(OTHER_NAMES[kind.toLowerCase()] ?? kind);
   if (scheme === undefined) return `Sluice has no scheme for ${quoted(kind)}, or n8n asks it instead of being called`;
   const notes = ['n8n entered its URL at the publisher by itself; enter the new one by hand'];
   return { ...common, verifiedBy: { scheme }, key: {}, notes };
+}
+
+/** Whoever has no authentication in the webhook itself may compare a signature in a node behind it. */
+function mayVerify({ type, parameters }: Members): boolean {
+  const { action, jsCode, functionCode, pythonCode } = membersOf(parameters) ?? {};
+  if (type === 'n8n-nodes-base.crypto') return action === 'hmac' || action === 'sign';
+  return [jsCode, functionCode, pythonCode].some((code) => /hmac|verify/i.test(textOf(code) ?? ''));
 }
 
 interface Common {
@@ -86,7 +97,7 @@ function webhookOf({ parameters: given, credentials }: Members, common: Common):
   const [credential] = Object.values(membersOf(credentials) ?? {}).flatMap((it) => textOf(membersOf(it)?.name) ?? []);
   return {
     ...common,
-    name: textOf(path) ?? common.name,
+    name: nameIn(path) ?? common.name,
     inputs: addresses,
     verifiedBy,
     key: verifiedBy && {},
@@ -113,6 +124,12 @@ function webhookOf({ parameters: given, credentials }: Members, common: Common):
       ...common.notTaken,
     ],
   };
+}
+
+/** n8n makes up a GUID, which tells nobody anything. */
+function nameIn(path: unknown): string | undefined {
+  const name = textOf(path);
+  return name === undefined || GUID.test(name) ? undefined : name;
 }
 
 function authenticationOf(authentication: unknown): { readonly inputs: WebhookInputs } | undefined | string {

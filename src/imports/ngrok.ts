@@ -93,8 +93,8 @@ function addressesOf(actions: readonly Members[]): WebhookInputs | undefined {
   if (limits.length > 1 || policies !== undefined) return undefined;
   // It refuses nobody there.
   if (enforce === false) return {};
-  const lists = [allow, deny].filter((list) => list !== undefined).map(listOf);
-  if (lists.length === 0 || !lists.every((list) => list.length === 0 || areAddresses(list))) return undefined;
+  const lists = [allow, deny].filter((list) => list !== undefined);
+  if (lists.length === 0 || !lists.every((list) => Array.isArray(list) && areAddresses(list))) return undefined;
   const [allowed, denied] = [allow, deny].map((list) => listOf(list) as readonly string[]);
   return {
     ...(allowed !== undefined && allowed.length > 0 && { webhookIpAllowList: [...allowed] }),

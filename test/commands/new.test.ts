@@ -270,6 +270,30 @@ describe('sluice new --from', () => {
     ]);
   });
 
+  it('takes no variable that another flow reads, and no slug that only an id may be', async () => {
+    await run('--publisher', 'github', '--key', 'env:HUB_KEY');
+    const id = 'd9b2d63d-a233-4123-847a-7090f3b3b3b3';
+    const file = await give([
+      source('hub', { type: 'GITHUB' }),
+      source(id, { type: 'GITHUB' }),
+      source('1a', { type: 'GITHUB' }),
+    ]);
+    expect(await run('--from', 'hookdeck', file), printed).toBe(0);
+    expect([await inputsOf('hub'), await inputsOf(`webhook-${id}`), await inputsOf('1a')]).toMatchObject([
+      { webhookHmacKey: 'env:HUB_KEY_2' },
+      { webhookHmacKey: 'env:WEBHOOK_D9B2D63D_A233_4123_847A_7090F3B3B3B3_KEY' },
+      { webhookHmacKey: 'env:_1A_KEY' },
+    ]);
+  });
+
+  it('takes a name of any length and any letters', async () => {
+    const long = source(`Ünïcode ${'x'.repeat(5000)}`, { type: 'GITHUB' });
+    expect(await run('--from', 'hookdeck', await give(long)), printed).toBe(0);
+    expect(await run('--from', 'hookdeck', await give(source('名前', { type: 'GITHUB' }))), printed).toBe(0);
+    const files = ['manifest.schema.json', `unicode-${'x'.repeat(56)}.json`, 'webhook.json'];
+    expect((await readdir(folder)).sort()).toEqual(files);
+  });
+
   it('writes all or nothing', async () => {
     await writeFile(join(folder, 'b.json'), JSON.stringify(OTHER));
     const file = await give([source('a', { type: 'GITHUB' }), source('b', { type: 'GITHUB' })]);

@@ -81,6 +81,10 @@ describe('a source of Hookdeck', () => {
       { type: 'WEBHOOK', config: { auth: { something: SECRET } } },
       'include=config.auth',
     ],
+    ['verification of another form', { verification: 'stripe' }, 'include=config.auth'],
+    ['a config that cannot be read', { type: 'HTTP', config: '{' }, 'include=config.auth'],
+    ['values that are masked', { type: 'HTTP', config: { auth: '***' } }, 'include=config.auth'],
+    ['a type of another form', { type: 'HTTP', config: { auth_type: 7 } }, 'include=config.auth'],
     ['a source that is off', { type: 'STRIPE', disabled_at: '2026-01-01' }, 'disabled'],
     ['a source without POST', { type: 'STRIPE', config: { allowed_http_methods: ['GET'] } }, 'no POST'],
   ])('becomes no trigger, rather than an open one: %s', async (_, more, why) => {
@@ -119,6 +123,30 @@ describe('a source of Hookdeck', () => {
     });
     expect(verifiedBy).toEqual({ inputs: { webhookSignatureScheme: 'Basic' } });
     expect(key).toEqual({ at: 'auth.username, a colon and auth.password' });
+  });
+});
+
+describe('the auth of Terraform beside a source', () => {
+  const state = (source: object, auth: object) => ({
+    resources: [
+      { type: 'hookdeck_gateway_source', instances: [{ attributes: { id: 'src_1', name: 'orders', ...source } }] },
+      { type: 'hookdeck_gateway_source_auth', instances: [{ attributes: { source_id: 'src_1', ...auth } }] },
+    ],
+  });
+
+  it('is that of the type of the source', async () => {
+    const auth = `{"webhook_secret_key":"${SECRET}"}`;
+    expect(await only('hookdeck', state({ type: 'STRIPE' }, { auth }))).toMatchObject({
+      verifiedBy: { scheme: 'Stripe' },
+    });
+  });
+
+  it.each([
+    ['that cannot be read', { auth: '(sensitive)' }],
+    ['that is not there', { auth: null }],
+    ['of a kind that is not told', { auth: `{"x":"${SECRET}"}` }],
+  ])('opens no source: one %s', async (_, auth) => {
+    expect(await whyNone('hookdeck', state({ type: 'HTTP', config: '{}' }, auth))).toContain('include=config.auth');
   });
 });
 
@@ -188,6 +216,20 @@ describe('a workflow of n8n', () => {
     expect(verifiedBy).toEqual({ scheme: 'Stripe' });
   });
 
+  it('is called after its workflow where the path is one that n8n made up', async () => {
+    const path = 'd9b2d63d-a233-4123-847a-7090f3b3b3b3';
+    expect((await only('n8n', workflow({ ...post, path }))).name).toBe('Orders In');
+  });
+
+  it.each([
+    ['n8n-nodes-base.code', { jsCode: "crypto.createHmac('sha256', key)" }],
+    ['n8n-nodes-base.crypto', { action: 'hmac' }],
+  ])('says that a node of type %s may be what verifies', async (type, parameters) => {
+    const { nodes, ...more } = workflow({ ...post });
+    const { notTaken } = await only('n8n', { ...more, nodes: [...nodes, { name: 'Check', type, parameters }] });
+    expect(notTaken?.join()).toContain('what the node "Check" may verify');
+  });
+
   it('leaves out a node that is off', async () => {
     expect(await whyNone('n8n', workflow(post, { disabled: true }))).toContain('disabled');
   });
@@ -239,6 +281,8 @@ describe('a traffic policy of ngrok', () => {
     ['an address that is none', [restrict({ allow: ['secrets.get()'] }), verify('slack')], 'restrict-ips'],
     ['addresses that are kept elsewhere', [restrict({ ip_policies: ['ipp_1'] }), verify('slack')], 'restrict-ips'],
     ['no list', [restrict({}), verify('slack')], 'restrict-ips'],
+    ['one address instead of a list', [restrict({ allow: '192.0.2.1' }), verify('slack')], 'restrict-ips'],
+    ['an empty list', [restrict({ allow: [] }), verify('slack')], 'restrict-ips'],
     [
       'two lists',
       [restrict({ allow: ['192.0.2.1'] }), restrict({ allow: ['192.0.2.2'] }), verify('slack')],
