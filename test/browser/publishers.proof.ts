@@ -11,7 +11,8 @@ describeInBrowser('the publishers', () => {
     await expectNoHindrance(page);
     await page.keyboard.press('/');
     await page.keyboard.type('git lab');
-    await page.waitForFunction("document.querySelectorAll('[data-row]').length === 1");
+    await page.locator('[data-row]', { hasText: 'Ably' }).waitFor({ state: 'detached' });
+    expect(await page.locator('[data-row]').allTextContents()).toEqual(['GitLab']);
     await page.keyboard.press('Escape');
     await page.keyboard.press('j');
     await page.keyboard.press('Enter');
