@@ -6,7 +6,7 @@ import { onTestFinished } from 'vitest';
 interface Started {
   readonly url: string;
   readonly lines: readonly string[];
-  /** Sends SIGTERM and yields how the process ended, once everything it started has closed the output. */
+  /** Interrupts it and what it started, as a terminal does; yields how it ended, once all of them have closed the output. */
   stop(): Promise<[code: number | null, signal: NodeJS.Signals | null]>;
 }
 
@@ -15,9 +15,18 @@ export async function serveWith(
   [command, ...args]: readonly [string, ...string[]],
   { cwd, env }: { cwd: string; env: Record<string, string> },
 ): Promise<Started> {
-  const child = spawn(command, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(command, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  const signal = (name: NodeJS.Signals) => {
+    if (child.pid !== undefined) process.kill(-child.pid, name);
+  };
   const hasEnded = once(child, 'close') as ReturnType<Started['stop']>;
-  onTestFinished(() => void child.kill('SIGKILL'));
+  let isRunning = true;
+  void hasEnded.then(() => {
+    isRunning = false;
+  });
+  onTestFinished(() => {
+    if (isRunning) signal('SIGKILL');
+  });
   const lines: string[] = [];
   const url = await new Promise<string>((listens, failed) => {
     for (const input of [child.stdout, child.stderr]) {
@@ -33,7 +42,7 @@ export async function serveWith(
     url,
     lines,
     stop() {
-      child.kill('SIGTERM');
+      signal('SIGINT');
       return hasEnded;
     },
   };

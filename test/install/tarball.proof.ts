@@ -1,94 +1,130 @@
 import { type SpawnOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdirSync, readdirSync, statSync } from 'node:fs';
 import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { homedir, tmpdir } from 'node:os';
 import { delimiter, dirname, join, resolve } from 'node:path';
-import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { packageName } from '../../src/version.ts';
 import { eventually, getJson } from '../e2e/service.ts';
+import { startRegistry } from './registry.ts';
+import { serveWith } from './serve.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const KEY = 'a key of the test, long enough';
+/** Of it 28 MB are better-sqlite3, with SQLite's source and a binary for each platform; 6 MB are zod and 7 MB the package. */
+const INSTALLED_BYTES = 45_000_000;
+const PACKED_BYTES = 1_900_000;
 
-/** A project of a user: nothing of it is in the checkout. */
+/** What a user has: a home with npm's settings, and folders in which nothing is. */
+let home: string;
 let project: string;
+let registry: Awaited<ReturnType<typeof startRegistry>>;
+
+/** Of the process's own what says how the network is reached, and nothing of the npm that runs the test. */
+const given = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => !/^(npm_|SLUICE_|NODE_ENV)/i.test(name)),
+);
+
+const env = (): Record<string, string> => ({
+  ...(given as Record<string, string>),
+  HOME: home,
+  // npm and what it starts use the Node that runs the test.
+  PATH: [dirname(process.execPath), process.env.PATH].join(delimiter),
+  // Of its own: npx keeps what it installed by name, and this is another package at each run.
+  npm_config_cache: join(home, 'cache'),
+  npm_config_update_notifier: 'false',
+  npm_config_yes: 'true',
+  SLUICE_PORT: '0',
+  GREET_KEY: KEY,
+});
 
 async function run(command: string, args: readonly string[], options: SpawnOptions = {}) {
-  // npm and what it starts use the Node that runs the test.
-  const PATH = [dirname(process.execPath), process.env.PATH].join(delimiter);
-  const env = { HOME: process.env.HOME ?? project, PATH, GREET_KEY: KEY };
-  const child = spawn(command, args, { cwd: project, env, ...options, stdio: ['ignore', 'pipe', 'pipe'] });
-  const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]);
+  const child = spawn(command, args, { cwd: project, env: env(), ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+  const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
   expect(code, `${command} ${args.join(' ')}\n${stdout}\n${stderr}`).toBe(0);
-  return stdout;
+  return { stdout, stderr };
 }
 
-/** A lock file of the versions that the checkout has, without its devDependencies: `npm ci` takes them from npm's cache. */
-async function writeProject(tarball: string): Promise<void> {
-  const { name, dependencies, bin, version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
-  const lock = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8'));
-  const others = Object.entries<{ dev?: boolean; devOptional?: boolean }>(lock.packages).filter(
-    ([path, { dev, devOptional }]) => path !== '' && dev !== true && devOptional !== true,
-  );
-  const root = { name: 'consumer', dependencies: { [name]: `file:${tarball}` } };
-  const packages = {
-    '': root,
-    [`node_modules/${name}`]: { version, resolved: `file:${tarball}`, dependencies, bin },
-    ...Object.fromEntries(others),
-  };
-  await writeFile(join(project, 'package.json'), JSON.stringify({ ...root, private: true, type: 'module' }));
-  await writeFile(
-    join(project, 'package-lock.json'),
-    JSON.stringify({ name: 'consumer', lockfileVersion: 3, requires: true, packages }),
-  );
+function folder(name: string): string {
+  mkdirSync(join(home, name));
+  return join(home, name);
 }
 
-describe('the packed package, installed in another folder', () => {
+const sizeOf = (at: string): number =>
+  readdirSync(at, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .reduce((bytes, entry) => bytes + statSync(join(entry.parentPath, entry.name)).size, 0);
+
+describe('the package, published and installed in folders of their own', () => {
   beforeAll(async () => {
-    project = await mkdtemp(join(tmpdir(), 'sluice-'));
-    const packed = await run('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', project], {
-      cwd: ROOT,
-    });
-    await writeProject(JSON.parse(packed)[0].filename);
-    await run('npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund']);
-    await cp(join(import.meta.dirname, 'consumer'), project, { recursive: true });
+    home = await mkdtemp(join(tmpdir(), 'sluice-home-'));
+    project = folder('project');
+    registry = await startRegistry();
+    const [scope] = packageName.split('/');
+    const usual = await readFile(join(homedir(), '.npmrc'), 'utf8').catch(() => '');
+    const host = registry.url.replace('http:', '');
+    await writeFile(join(home, '.npmrc'), `${usual}\n${scope}:registry=${registry.url}\n${host}/:_authToken=any\n`);
+    const packing = ['pack', '--ignore-scripts', '--json', '--pack-destination', home];
+    const [{ filename, size }] = JSON.parse((await run('npm', packing, { cwd: ROOT })).stdout);
+    expect(size).toBeLessThan(PACKED_BYTES);
+    await run('npm', ['publish', join(home, filename), '--registry', registry.url, '--provenance=false']);
   }, 300_000);
-  afterAll(() => rm(project, { recursive: true, force: true }));
+  afterAll(async () => {
+    registry.close();
+    await rm(home, { recursive: true, force: true });
+  });
 
-  it('has types that a strict compiler accepts, and runs flows and the service from code', async () => {
+  it('npx serves in an empty folder, and its send finds the flow that is written there', async () => {
+    const cwd = folder('empty');
+    const { url, lines, stop } = await serveWith(['npx', '-y', packageName, 'serve'], { cwd, env: env() });
+    const [, proposed = ''] = /^ {2}(npx .+ send github --to .+)$/m.exec(lines.join('\n')) ?? [];
+    const [npx = '', ...args] = proposed.split(' ');
+    expect((await run(npx, args, { cwd })).stdout).toMatch(/^200 /);
+    const runs = () => getJson<{ status: string }[]>(`${url}/flows/api/runs`);
+    await eventually(runs, ([first]) => first?.status === 'Succeeded');
+    // npx ends with a code of its own.
+    await stop();
+    expect(lines.at(-1)).toContain('"msg":"stopped"');
+  });
+
+  it('installs without a warning, and with nothing that it does not need', async () => {
+    await writeFile(join(project, 'package.json'), JSON.stringify({ name: 'consumer', private: true, type: 'module' }));
+    const { stderr } = await run('npm', ['install', packageName, '--no-audit', '--no-fund']);
+    expect(stderr).toBe('');
+    const modules = join(project, 'node_modules');
+    const installed = readdirSync(modules).filter((name) => !name.startsWith('.'));
+    expect(installed.sort()).toEqual(['@sluicehq', 'better-sqlite3', 'jiti', 'node-addon-api', 'zod'].sort());
+    expect(sizeOf(modules)).toBeLessThan(INSTALLED_BYTES);
+  });
+
+  it.each(['typescript', 'typescript-5'])('has types that a strict %s accepts', async (compiler) => {
+    await cp(join(import.meta.dirname, 'consumer'), project, { recursive: true });
     const compilerOptions = {
       target: 'ES2023',
       lib: ['ES2023'],
       module: 'NodeNext',
       strict: true,
       exactOptionalPropertyTypes: true,
+      noUncheckedIndexedAccess: true,
       skipLibCheck: false,
       types: ['node'],
       typeRoots: [join(ROOT, 'node_modules/@types')],
       outDir: 'out',
     };
     await writeFile(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts'] }));
-    await run(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', project]);
+    await run(process.execPath, [join(ROOT, 'node_modules', compiler, 'bin/tsc'), '-p', project]);
+  });
+
+  it('runs flows and the service from code', async () => {
     await run(process.execPath, ['out/use-package.js']);
   });
 
   it('serves with a config module, takes a signed delivery, and sends the page', async () => {
-    const child = spawn(process.execPath, ['node_modules/@sluicehq/sluice/dist/cli.js', 'serve'], {
-      cwd: project,
-      env: { GREET_KEY: KEY, SLUICE_PORT: '0' },
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    const hasExited = once(child, 'exit');
-    onTestFinished(() => void child.kill('SIGKILL'));
-    const url = await new Promise<string>((found, failed) => {
-      createInterface({ input: child.stdout }).on('line', (line) => {
-        const [, address] = /^Sluice listens on (\S+)$/.exec(line) ?? [];
-        if (address !== undefined) found(address);
-      });
-      void hasExited.then(([code]) => failed(new Error(`serve ended with ${code}`)));
-    });
-    expect(await run('npx', ['--no', 'sluice', 'send', 'greet', '--to', url])).toMatch(/^200 /);
+    const command = [process.execPath, `node_modules/${packageName}/dist/cli.js`, 'serve'] as const;
+    const { url, stop } = await serveWith([...command], { cwd: project, env: env() });
+    expect((await run('npx', ['--no', 'sluice', 'send', 'greet', '--to', url])).stdout).toMatch(/^200 /);
     const runs = () => getJson<{ status: string }[]>(`${url}/flows/api/runs`);
     await eventually(runs, ([first]) => first?.status === 'Succeeded');
 
@@ -96,8 +132,16 @@ describe('the packed package, installed in another folder', () => {
     const files = [...page.matchAll(/"(\/flows\/assets\/[^"]+)"/g)].map(([, path]) => path);
     expect(files.length).toBeGreaterThanOrEqual(3);
     for (const path of files) expect((await fetch(`${url}${path}`)).status, path).toBe(200);
+    expect(await stop()).toEqual([0, null]);
+  });
 
-    child.kill('SIGTERM');
-    expect(await hasExited).toEqual([0, null]);
+  it('npx sluice new writes a flow of the project, which check and serve take', async () => {
+    const { stdout } = await run('npx', ['--no', 'sluice', 'new', '--publisher', 'GitHub', '--generate-key']);
+    expect(stdout).toContain('  npx sluice send github');
+    expect((await run('npx', ['--no', 'sluice', 'check'])).stdout).toContain('2 flows can be deployed, 0 errors');
+    const command = [process.execPath, `node_modules/${packageName}/dist/main.js`] as const;
+    const { url, stop } = await serveWith([...command], { cwd: project, env: env() });
+    expect((await run('npx', ['--no', 'sluice', 'send', 'github', '--to', url])).stdout).toMatch(/^200 /);
+    expect(await stop()).toEqual([0, null]);
   });
 });

@@ -1,0 +1,33 @@
+// Keeps what this version of package.json leaves in its databases: `npm run freeze`. Run it for each release, once all of its
+// migrations are there; later ones are tested by what is kept.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import SqliteDatabase from 'better-sqlite3';
+import { copyDatabase } from '../../../src/store/copy.ts';
+import { openCopiedPostgres } from '../../../src/store/postgres/copied-rows.ts';
+import { openCopiedSqlite } from '../../../src/store/sqlite/copied-rows.ts';
+import { version } from '../../../src/version.ts';
+import { filled } from '../../postgres/everything.ts';
+import { startPostgres } from '../../postgres/server.ts';
+import { digestsNow, dumpPostgres, writeFrozen } from './frozen.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-frozen-'));
+const server = await startPostgres();
+try {
+  const { path, expected } = await filled(join(folder, 'sluice.db'));
+  const target = { url: server.url, schema: 'frozen' };
+  const from = openCopiedSqlite(path, { isSource: true });
+  const to = await openCopiedPostgres({ ...target, isSource: false });
+  await copyDatabase(from, to, () => {});
+  await from.close();
+  await to.close();
+  const compact = join(folder, 'compact.db');
+  new SqliteDatabase(path).exec(`VACUUM INTO '${compact}'`).close();
+  const postgres = await dumpPostgres(target.url, target.schema);
+  writeFrozen(version, { sqlite: readFileSync(compact), postgres, answers: expected, migrations: digestsNow() });
+  console.log(`Kept the databases of ${version} in test/store/frozen/${version}`);
+} finally {
+  await server.stop();
+  rmSync(folder, { recursive: true });
+}
