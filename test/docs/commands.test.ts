@@ -12,7 +12,7 @@ const COMMANDS = new Map(
 
 /** What of the commands and options that a text names is none of ours. */
 function unknownIn(text: string): string[] {
-  const named = text.matchAll(/(?:npx |`)sluice ([a-z]+)\b([^`\n]*)/g);
+  const named = text.matchAll(/(?:npx |`)sluice ([a-z]+(?:-[a-z]+)*)\b([^`\n]*)/g);
   return [...named].flatMap(([, command = '', rest = '']) => {
     const known = COMMANDS.get(command);
     if (known === undefined) return [command];
