@@ -53,7 +53,8 @@ const DELIMITERS = ['.', ':', '|', '..', '-', '1', '00', '0.0', '§', ''];
 const TEXTS: SignedText[] = [
   ...BUILT_IN_SCHEMES.flatMap((spec) => [spec, spec.keyForm?.spec ?? spec, spec.requestForm ?? spec])
     .filter((spec, at, all) => all.indexOf(spec) === at && spec.signs.length > 0)
-    .filter(({ signs }) => !hasPart(signs, 'url', 'checksum') && !signsMembers(signs)),
+    // Lists of headers and parts of the URL have attacks of their own: test/publishers/signed-lists.test.ts.
+    .filter(({ signs }) => !hasPart(signs, 'url', 'checksum', 'headers', 'target') && !signsMembers(signs)),
   custom({ webhookSignedPayloadStrategy: 'TimestampPlusToken' }),
   ...Object.keys(BUILDERS).map((name) =>
     custom({ webhookSignedPayloadStrategy: 'Custom', webhookCustomStrategyName: name }),
