@@ -41,7 +41,8 @@ const SOURCES = {
   'cli.ts': 'export {};',
   // Of the first build nothing is there that has the types of the service.
   'main.ts': `export const serve: () => unknown = (await import('#service')).serve;`,
-  'app.ts': 'export {};',
+  'index.ts': 'export {};',
+  'testing.ts': 'export {};',
   'commands/program.ts': 'export {};',
   'store/sqlite/worker.ts': `export { word } from '../../words.ts';`,
   'dashboard/web/main.tsx': 'export {};',
