@@ -215,7 +215,7 @@ describe.each(['sqlite', 'postgres'])('sluice listen --forward, on %s', (databas
       };
       const query = new URLSearchParams({
         from: consumer.cursor,
-        to: `1.${'0'.repeat(8)}-0000-4000-8000-${'0'.repeat(12)}`,
+        to: `1.0.${'0'.repeat(8)}-0000-4000-8000-${'0'.repeat(12)}`,
       });
       await fetch(`${service.url}/flows/api/webhooks/consumers/ada/advance?${query}`, { method: 'POST' });
       return 200;
