@@ -172,7 +172,7 @@ function withRow(text: string, row: PageFacts, scheme: Subject): string {
   const slug = slugOf(scheme.title, row);
   const [, json = ''] = /```json\n([\s\S]*?)```/.exec(text) ?? [];
   const manifest = JSON.parse(json) as { readonly triggers: object };
-  const triggers = { [slug]: { type: 'webhook', inputs: publisherInputs(row, scheme) } };
+  const triggers = { [slug]: { type: 'webhook', inputs: publisherInputs(row, scheme, exampleUrl(slug)) } };
   return text
     .replace(/^(# .+\n\n)(?!<!--)/, (title) => `${title}${WITH_ROW}\n\n`)
     .replace(/(^## At the publisher\n\n)[\s\S]*?(?=\n\n## )/m, (_, head: string) => `${head}${stepsOf(row, slug)}`)
@@ -184,12 +184,13 @@ function withRow(text: string, row: PageFacts, scheme: Subject): string {
 
 function manifestOf(row: PageFacts, scheme: Subject) {
   const { name, title } = scheme;
+  const slug = slugOf(title, row);
   return {
     $schema: './manifest.schema.json',
     id: guidOf(name),
     name: title,
     version: '1',
-    triggers: { [slugOf(title, row)]: { type: 'webhook', inputs: publisherInputs(row, scheme) } },
+    triggers: { [slug]: { type: 'webhook', inputs: publisherInputs(row, scheme, exampleUrl(slug)) } },
     steps: { log: { type: 'LogMessage', inputs: { message: `a delivery of ${title} arrived` } } },
   };
 }

@@ -89,9 +89,9 @@ export const examples: Record<string, readonly Example[]> = {
     at('/webhooks/consumers/ada@laptop/deliveries?take=0', 400),
   ],
   advanceConsumer: [
-    at(`/webhooks/consumers/ada@laptop/advance?from=${FIRST_OF_2026}&to=1.${UNKNOWN_ID}`, 200),
-    at(`/webhooks/consumers/ada@laptop/advance?from=${FIRST_OF_2026}&to=1.${UNKNOWN_ID}`, 409),
-    at(`/webhooks/consumers/nobody/advance?from=${UNKNOWN_ID}&to=1.${UNKNOWN_ID}`, 404),
+    at(`/webhooks/consumers/ada@laptop/advance?from=${FIRST_OF_2026}&to=1.0.${UNKNOWN_ID}`, 200),
+    at(`/webhooks/consumers/ada@laptop/advance?from=${FIRST_OF_2026}&to=1.0.${UNKNOWN_ID}`, 409),
+    at(`/webhooks/consumers/nobody/advance?from=${UNKNOWN_ID}&to=1.0.${UNKNOWN_ID}`, 404),
     at(`/webhooks/consumers/ada@laptop/advance?from=${UNKNOWN_ID}&to=x`, 400),
   ],
   deleteConsumer: [at('/webhooks/consumers/ada@laptop', 200), at('/webhooks/consumers/ada@laptop', 404)],

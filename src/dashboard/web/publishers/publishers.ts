@@ -31,14 +31,16 @@ export function urlFor({ setUp }: Publisher): string {
 
 /** A flow of one trigger for the publisher, that logs each delivery. */
 export function manifestFor(publisher: Publisher, id: string) {
-  const { inputs } = publisher.setUp;
-  const url = 'webhookPublicUrl' in inputs ? { webhookPublicUrl: urlFor(publisher) } : {};
+  const { webhookSlug, ...fields } = publisher.setUp.inputs;
+  const url = urlFor(publisher);
+  const withUrl = ([field, value]: [string, unknown]) => [field, value === '{URL}' ? url : value];
+  const inputs = { webhookSlug, ...Object.fromEntries(Object.entries(fields).map(withUrl)) };
   const title = titleOf(publisher);
   return {
     id,
     name: title,
     version: '1',
-    triggers: { [String(inputs.webhookSlug)]: { type: 'webhook', inputs: { ...inputs, ...url } } },
+    triggers: { [String(webhookSlug)]: { type: 'webhook', inputs } },
     steps: { log: { type: 'LogMessage', inputs: { message: `a delivery of ${title} arrived` } } },
   };
 }

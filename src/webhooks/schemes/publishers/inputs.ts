@@ -67,13 +67,16 @@ export function slugOf(title: string, { trigger }: Pick<PageFacts, 'trigger'>): 
 /** The URL of a trigger where there is no service yet. */
 export const exampleUrl = (slug: string) => `https://hooks.example.com/flows/api/webhook/${slug}`;
 
-/** The fields of a trigger that takes the publisher's deliveries, as its page has them: of the scheme, or else those that the row names. */
-export function publisherInputs(row: PageFacts, subject: TriggerSubject): WebhookInputs {
+/**
+ * The fields of a trigger that takes the publisher's deliveries: of the scheme, or else those that the row names. `url` is that of
+ * the trigger.
+ */
+export function publisherInputs(row: PageFacts, subject: TriggerSubject, url: string): WebhookInputs {
   const { name, title, id, handshakes = [] } = subject;
   const slug = slugOf(title, row);
   const variable = name.replace(/([a-z0-9])([A-Z])/g, '$1_$2').toUpperCase();
   const key = subject.hasKey ? { webhookHmacKey: `env:${variable}_KEY` } : {};
-  const asked = Object.entries(subject.asks).map(([field, value]) => [field, value.replace('{URL}', exampleUrl(slug))]);
+  const asked = Object.entries(subject.asks).map(([field, value]) => [field, value.replace('{URL}', url)]);
   const fields: { readonly [Field in keyof WebhookInputs]: WebhookInputs[Field] | null } = {
     webhookSlug: slug,
     webhookSignatureScheme: name,
@@ -96,7 +99,7 @@ export function publisherInputs(row: PageFacts, subject: TriggerSubject): Webhoo
 export interface SetUp {
   /** What to do at the publisher, in Markdown; `{URL}` is that of the trigger. */
   readonly clickPath: readonly string[];
-  /** The fields of the trigger. */
+  /** The fields of the trigger, `{URL}` likewise. */
   readonly inputs: WebhookInputs;
   /** Null where the publisher does not say. */
   readonly retries: { readonly when: string; readonly howOften: string; readonly newlySigned: boolean | null } | null;
@@ -113,5 +116,5 @@ export function setUpOf(scheme: string): SetUp | null {
   if (row === undefined || subject === undefined) return null;
   const { clickPath, retries, presets = [] } = row;
   const told = retries && { when: retries.when, howOften: retries.howOften, newlySigned: retries.newlySigned ?? null };
-  return { clickPath, inputs: publisherInputs(row, subject), retries: told ?? null, presets };
+  return { clickPath, inputs: publisherInputs(row, subject, '{URL}'), retries: told ?? null, presets };
 }
