@@ -136,6 +136,26 @@ export function isNotable(circuit: Circuit): boolean {
   return circuit.why === 'failed' || circuit.until - circuit.since >= NOTABLE_MS;
 }
 
+/** The key of a step as its loop has it: the iterations of a loop are the same step. */
+export const withoutIterations = (stepKey: string) => stepKey.replace(/\.\d+(?=\.)/g, '');
+
+/** The requests of one step, in words; a host tells them apart by the secrets that they carry, too. */
+export function callerOf({ stepKey, flowId }: Step, secrets = ''): string {
+  const step = `step ${withoutIterations(stepKey)} of flow ${flowId}`;
+  return secrets === '' ? step : `${step} with ${secrets}`;
+}
+
+interface Step {
+  readonly stepKey: string;
+  readonly flowId: string;
+}
+
+/** Of the circuits of a host that are not closed, the one that a step waits for: never that of another step. */
+export function circuitOf(step: Step, circuits: readonly OpenCircuit[]): OpenCircuit | undefined {
+  const own = callerOf(step);
+  return circuits.find(({ caller }) => caller === null || caller === own || caller.startsWith(`${own} with `));
+}
+
 /** Why steps wait for a host, in words for the one who looks at one of them. */
 export function circuitText(origin: string, { caller, why, failures, lastError, since }: OpenCircuit): string {
   const at = new Date(since).toISOString().replace(/\.\d+Z$/, 'Z');

@@ -331,6 +331,27 @@ describe('where a run stands', () => {
     hosts.push({ origin: host, circuits: [circuit], limits: {}, isFailing: false, ...figures });
     const until = new Date(NOW + 20_000).toISOString();
     expect(await waitOf()).toMatchObject([{ for: 'host', host, until, why: expect.stringContaining('ECONNREFUSED') }]);
+    hosts.pop();
+    await mended.app.inject({ method: 'POST', url: `/flows/api/runs/${waiting}/cancel` });
+  });
+
+  it('a run that waits for a host is told of the circuit of its own step, and of no other flow', async () => {
+    const host = 'https://api.example.com';
+    const waiting = await runOf([{ kind: 'waiting', state: { hostTurn: host }, dueAt: NOW + 5000, signalName: null }]);
+    const { flowId } = await runAt(`runs/${waiting}`);
+    const whyOf = async () => (await runAt(`runs/${waiting}`)).waitingFor[0].why;
+    const opened = (caller: string | null) => {
+      const failed = { why: 'failed', since: NOW, failures: 10, lastError: 'answered 500', probes: 0 } as const;
+      return { state: 'open', caller, ...failed, until: NOW + 20_000 } as const;
+    };
+    const other = opened(`step charge of flow ${ORDERS_ID.replace(/^./, 'f')} with env:OTHER_SECRET`);
+    const figures = { failures: 10, inFlight: 0, requestsPerSecond: 0, waitingSteps: 1, lastError: null };
+    const told = { origin: host, circuits: [other], limits: {}, isFailing: false, ...figures };
+    hosts.push(told);
+    expect(await whyOf()).toBeNull();
+    hosts.splice(0, hosts.length, { ...told, circuits: [other, opened(`step charge of flow ${flowId} with env:OWN`)] });
+    expect(await whyOf()).toContain(`for step charge of flow ${flowId} with env:OWN has been open`);
+    hosts.pop();
     await mended.app.inject({ method: 'POST', url: `/flows/api/runs/${waiting}/cancel` });
   });
 

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
-import { circuitText } from '../../flows/circuit.ts';
+import { circuitOf, circuitText } from '../../flows/circuit.ts';
 import type { HostState } from '../../flows/hosts.ts';
 import type { Clock } from '../../model/clock.ts';
 import { kindOfError } from '../../model/error-kind.ts';
@@ -331,7 +331,7 @@ export async function runViews(runs: readonly Run[], services: Describing): Prom
       startedAt: isoTime(run.startedAt),
       completedAt: isoTimeOrNull(run.completedAt),
       searchKeys: run.searchKeys ?? {},
-      waitingFor: (waits.get(run.id) ?? []).map((wait) => waitView(wait, hosts)),
+      waitingFor: (waits.get(run.id) ?? []).map((wait) => waitView(wait, run, hosts)),
       failure: await failureView(run, failures.get(run.id) ?? [], services),
     })),
   );
@@ -349,10 +349,12 @@ function byRun<Row extends { readonly runId: string }>(rows: readonly Row[]): Re
 
 function waitView(
   { kind, stepKey, signalName, host, awaitedRunId, lacking, until, steps }: RunWait,
+  { flowId }: Run,
   hosts: readonly HostState[],
 ): RunView['waitingFor'][number] {
   // What the step itself says is when it looks again though nobody has called it: a release comes long before.
-  const [circuit] = hosts.find(({ origin }) => origin === host)?.circuits ?? [];
+  const { circuits = [] } = hosts.find(({ origin }) => origin === host) ?? {};
+  const circuit = stepKey === null ? undefined : circuitOf({ stepKey, flowId }, circuits);
   const why = host === null || circuit === undefined ? lacking : circuitText(host, circuit);
   const next = isoTimeOrNull(circuit?.until ?? until);
   return { for: kind, stepKey, signalName, host, runId: awaitedRunId, until: next, why, steps };

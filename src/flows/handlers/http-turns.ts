@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { DAY_MS } from '../../model/clock.ts';
 import type { Json } from '../../model/json.ts';
-import type { RequestEnd } from '../circuit.ts';
+import { callerOf, type RequestEnd, withoutIterations } from '../circuit.ts';
 import { originOf } from '../host-limits.ts';
 import type { Hosts, HostTurn } from '../hosts.ts';
 import { type HandlerResult, type StepContext, TimeUpError } from './handler.ts';
@@ -105,16 +105,13 @@ export async function askNext(
 function requestFor({ inputs, signal, flowId, stepKey, secretReferences }: StepContext<HttpRequestInputs>, url: URL) {
   // Credentials go by their names here: no digest is needed that would have to be kept from guessing.
   const credentials = [...new Set(secretReferences)].sort().join(', ');
-  // The iterations of a loop are the same step.
-  const key = stepKey.replace(/\.\d+(?=\.)/g, '');
-  const step = `step ${key} of flow ${flowId}`;
   return {
     origin: originOf(url),
     // A host tells its callers apart by their credentials.
     caller: credentials || `flow ${flowId}`,
     // One path of the host: what a delivery makes it answer there says nothing about what others call.
-    endpoint: credentials === '' ? step : `${step} with ${credentials}`,
-    step: `${flowId} ${key}`,
+    endpoint: callerOf({ stepKey, flowId }, credentials),
+    step: `${flowId} ${withoutIterations(stepKey)}`,
     own: { perSecond: inputs.maxPerSecond, atOnce: inputs.maxConcurrent },
     answerMs: inputs.timeoutSeconds * 1000,
     signal,
