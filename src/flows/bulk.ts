@@ -57,6 +57,8 @@ interface PlannedBulk {
   /** When it was planned, milliseconds. */
   readonly at: number;
   readonly runIds: readonly string[];
+  /** The flows that it may still be done to; all if absent. */
+  readonly mayReach?: ((flowId: string) => boolean) | undefined;
   /** Kept with each cancelled run. */
   readonly reason: string | null;
 }
@@ -184,6 +186,11 @@ async function doTo(
   services: BulkServices,
 ): Promise<LeftOutReason | 'away' | null> {
   try {
+    if (planned.mayReach !== undefined) {
+      const run = await services.store.findRun(runId);
+      // A deploy may have moved its flow out of the limits of who asked.
+      if (run === undefined || !planned.mayReach(run.flowId)) return 'unknown_run';
+    }
     switch (planned.action) {
       case 'cancel': {
         const { kind } = await services.control.cancel(runId, planned.reason);

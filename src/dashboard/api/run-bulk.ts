@@ -14,6 +14,7 @@ import { COMMAND, IN_ORDER, parseJsonBody } from '../input.ts';
 import { route } from '../route.ts';
 import { createSealedPlans, MAX_PLANNED, planToken, type SealedPlans } from '../sealed-plans.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { sightOf } from '../sight.ts';
 import { RUN_FILTER, runFilter, runSchema, runViews } from './runs.ts';
 
 const MAX_SAMPLE = 10;
@@ -123,7 +124,8 @@ function addRoute(app: Parameters<ApiRoutes>[0], services: BulkServices): void {
       if (!plan) {
         const { planId, at, ids: runIds } = await planIn(request);
         const interventionId = interventionIdOf(request);
-        void carryOut({ planId, at, runIds, action, reason }, interventionId, services);
+        const mayReach = sightOf(request, services)?.has;
+        void carryOut({ planId, at, runIds, action, reason, mayReach }, interventionId, services);
         return { plan, interventionId, planned: runIds.length };
       }
       const { at, total, looked, runs, leftOut } = await bulk.plan({
