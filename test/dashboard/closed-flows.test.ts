@@ -28,6 +28,7 @@ it('names failure flows that start no runs', () => {
   expect(itemsOf(flowOf('a', 'a', { onFailure: DISABLED }))).toEqual([
     {
       kind: 'failure_flow_closed',
+      callerId: 'a',
       about: 'a',
       message: 'If a run of a fails, nothing starts: its failure flow off is disabled',
       link: `/flows/flows/${DISABLED}`,
@@ -42,6 +43,7 @@ it('names flows that steps run and that are disabled or gone, and not those that
   expect(itemsOf(flowOf('a', 'a', { runs }))).toEqual([
     {
       kind: 'sub_flow_closed',
+      callerId: 'a',
       about: 'a',
       message: 'Runs of a fail at steps that run off: that flow is disabled',
       link: `/flows/flows/${DISABLED}`,

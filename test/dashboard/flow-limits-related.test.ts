@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { UNKNOWN_ID } from './fixture.ts';
 import {
   ALL,
   api,
+  CANARY,
   CANARY_ID,
   type LimitedService,
   readable,
@@ -114,6 +115,37 @@ describe('a command of whoever is limited to flows', () => {
   });
 });
 
+describe('the drain of a flow in sight', () => {
+  it('does not count the runs of others that may start it', async () => {
+    const caller = { ...CANARY, id: '7a8b9c0d-5ac1-4b67-93b6-6f7a8b9c0d1e', name: 'canary-starter', triggers: {} };
+    const steps = { call: { type: 'RunFlow', inputs: { flow: SHOP_ID } } };
+    expect((await ask(ALL, 'PUT', `${api}/flows/${caller.id}`, { ...caller, steps })).status).toBe(200);
+    const runId = await trigger(caller.id);
+    const whole = JSON.parse((await ask(ALL, 'GET', `${api}/flows/${SHOP_ID}/drain`)).body);
+    expect(whole).toMatchObject({ callersInFlight: 1, callers: [{ id: runId }] });
+    const seenAs = JSON.parse((await asReader('GET', `${api}/flows/${SHOP_ID}/drain`)).body);
+    expect(seenAs).toMatchObject({ callersInFlight: 0, callers: [] });
+    await ask(ALL, 'POST', `${api}/runs/${runId}/cancel`);
+  });
+});
+
+describe('a plan of whoever is limited to flows', () => {
+  it('is not carried out with a flow that a deploy has moved out of sight since', async () => {
+    const moving = { ...CANARY, id: '5e6f7a8b-3eaf-4f45-b194-4d5e6f7a8b9c', name: 'orders-moving', triggers: {} };
+    const deploy = (name: string, version: string) =>
+      ask(ALL, 'PUT', `${api}/flows/${moving.id}?allow=breaking`, { ...moving, name, version });
+    expect((await deploy('orders-moving', '1')).status).toBe(200);
+    const runId = await trigger(moving.id);
+    const plan = JSON.parse((await asReader('POST', `${api}/runs/cancel`, { flowId: moving.id })).body);
+    expect(plan.ready).toBe(1);
+    expect((await deploy('canary-moved', '2')).status).toBe(200);
+    const begun = JSON.parse((await asReader('POST', `${api}/runs/cancel`, { plan: false, token: plan.token })).body);
+    const rowOf = async () => JSON.parse((await asReader('GET', `${api}/activity?id=${begun.interventionId}`)).body)[0];
+    await vi.waitFor(async () => expect(await rowOf()).toMatchObject({ outcome: 'done', details: { done: '0' } }));
+    expect(await service.dashboard.store.findRun(runId)).toMatchObject({ status: 'Running', cancelRequestedAt: null });
+  });
+});
+
 describe('the event stream', () => {
   const read = async (search = '') => {
     const { app } = service.dashboard;
@@ -149,6 +181,22 @@ describe('the event stream', () => {
     expect(await until(/event: attention\.changed\n.*\n\n/)).toMatch(`"warnings":${warnings}`);
     expect(await until(/event: service\.state\n.*\n\n/)).toMatch(/"message":null,"refused":null/);
     end();
+  });
+
+  it('counts no attention about another flow that starts one in sight', async () => {
+    const caller = { ...CANARY, id: '6f7a8b9c-4fb0-4a56-82a5-5e6f7a8b9c0d', name: 'canary-caller', triggers: {} };
+    const steps = { call: { type: 'RunFlow', inputs: { flow: SHOP_ID } } };
+    await ask(ALL, 'PUT', `${api}/flows/${caller.id}`, { ...caller, onFailure: SHOP_ID, steps });
+    await ask(ALL, 'POST', `${api}/flows/${SHOP_ID}/disable`);
+    expect((await ask(ALL, 'GET', `${api}/attention`)).body).toMatch(/sub_flow_closed.*canary-caller/);
+    const own = JSON.parse((await asReader('GET', `${api}/attention`)).body) as { severity: string }[];
+    const count = (severity: string) => own.filter((item) => item.severity === severity).length;
+    const { until, end } = await read();
+    const counts = /event: attention\.changed\ndata: (.*)\n\n/;
+    const [, told = ''] = counts.exec(await until(counts)) ?? [];
+    expect(JSON.parse(told)).toEqual({ errors: count('error'), warnings: count('warning') });
+    end();
+    await ask(ALL, 'POST', `${api}/flows/${SHOP_ID}/enable`);
   });
 
   it('of a run that is out of sight is that of a run that there never was', async () => {

@@ -44,7 +44,7 @@ const TWIN = {
   triggers: { byHand: { type: 'manual' }, canaryCommon: shared('common') },
   steps: { canaryStep: { type: 'NoOp' } },
 };
-const CANARY = {
+export const CANARY = {
   id: CANARY_ID,
   name: 'canary-flow',
   version: 'canary-1',

@@ -69,8 +69,10 @@ async function readAttention(services: DashboardServices): Promise<AttentionItem
 }
 
 /** Whether an item is about a flow that somebody may see, or about the database without which nothing is seen. */
-export const isInSight = ({ kind, flowId }: Pick<AttentionItem, 'kind' | 'flowId'>, sight: Sight) =>
-  kind === 'store_unavailable' || sight.has(flowId);
+export const isInSight = (
+  { kind, flowId, callerId }: Pick<AttentionItem, 'kind' | 'flowId' | 'callerId'>,
+  sight: Sight,
+) => kind === 'store_unavailable' || (sight.has(flowId) && (callerId === undefined || sight.has(callerId)));
 
 async function readAttentionIn(sight: Sight, services: DashboardServices): Promise<AttentionItem[]> {
   const found = await askStore(services, (situation) => narrowed(situation, sight));

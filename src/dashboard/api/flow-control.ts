@@ -191,6 +191,8 @@ function drainView(
   sight: Sight | undefined,
 ): z.output<typeof drainSchema> {
   if (state === undefined) throw unknownId('flow', flowId);
+  const { callers } = state;
+  const seen = callers.runs.filter((run) => sight === undefined || sight.has(run.flowId));
   return {
     flowId,
     flowName: state.flow.name,
@@ -205,10 +207,8 @@ function drainView(
         Object.entries(steps).map(([key, { status, isWaiting }]) => [key, { status, waiting: isWaiting }]),
       ),
     })),
-    callersInFlight: state.callers.runsInFlight,
-    callers: state.callers.runs
-      .filter((run) => sight === undefined || sight.has(run.flowId))
-      .map((run) => ({ ...run, startedAt: isoTime(run.startedAt) })),
+    callersInFlight: sight === undefined ? callers.runsInFlight : seen.length,
+    callers: seen.map((run) => ({ ...run, startedAt: isoTime(run.startedAt) })),
     held: state.held,
   };
 }

@@ -95,25 +95,27 @@ export function closedFlows(flows: Flows) {
 }
 
 function closedFailureFlows(flows: Flows) {
-  return flows.flatMap(({ record: { name }, loaded }) => {
+  return flows.flatMap(({ record: { id: callerId, name }, loaded }) => {
     const { onFailure } = loaded.manifest;
     const target = flows.find(({ record }) => record.id === onFailure)?.record;
     if (onFailure === undefined || (target !== undefined && startsRuns(target))) return [];
     const state = target === undefined ? 'not deployed' : target.isEnabled ? 'draining' : 'disabled';
     const message = `If a run of ${name} fails, nothing starts: its failure flow ${target?.name ?? onFailure} is ${state}`;
-    return [{ kind: 'failure_flow_closed' as const, message, link: `/flows/flows/${onFailure}`, about: name }];
+    return [
+      { kind: 'failure_flow_closed' as const, message, link: `/flows/flows/${onFailure}`, callerId, about: name },
+    ];
   });
 }
 
 /** A flow that is drained is opened again soon, and what is in flight may still run it. */
 function closedSubFlows(flows: Flows) {
-  return flows.flatMap(({ record: { name }, loaded }) =>
+  return flows.flatMap(({ record: { id: callerId, name }, loaded }) =>
     subFlowsOf(loaded.manifest.steps).flatMap((flowId) => {
       const target = flows.find(({ record }) => record.id === flowId)?.record;
       if (target?.isEnabled === true) return [];
       const state = target === undefined ? 'not deployed' : 'disabled';
       const message = `Runs of ${name} fail at steps that run ${target?.name ?? flowId}: that flow is ${state}`;
-      return [{ kind: 'sub_flow_closed' as const, message, link: `/flows/flows/${flowId}`, about: name }];
+      return [{ kind: 'sub_flow_closed' as const, message, link: `/flows/flows/${flowId}`, callerId, about: name }];
     }),
   );
 }

@@ -36,6 +36,8 @@ export interface Finding {
   readonly link: string;
   /** That of the link where not given. */
   readonly flowId?: string | null;
+  /** The flow that starts the one that it is about, where it names both. */
+  readonly callerId?: string;
   readonly triggerKey?: string | null;
   /** Tells it from others of its kind with the same flow and trigger, the same while it lasts; the link where not given. */
   readonly about?: string;
