@@ -89,8 +89,11 @@ export function restore(record: DeliveryRecord, trigger: PreparedTrigger): Resto
     clientIp: record.clientIp,
   };
   const { names, isOpen } = trigger.headersRead;
-  const read = isOpen ? Object.keys(record.headers) : [...names];
-  const missing = read.filter((name) => isNotKept(record.headers[name]));
+  const missing = [...names].filter((name) => isNotKept(record.headers[name]));
+  // Their names are the sender's words, and this is advice: whoever reads no contents gets it too.
+  const others = Object.keys(record.headers).filter((name) => !names.has(name) && isNotKept(record.headers[name]));
+  if (isOpen && others.length > 0)
+    missing.push(others.length === 1 ? '1 other header' : `${others.length} other headers`);
   if (trigger.mayReadQuery && isMasked(url)) missing.push('the query');
   if (trigger.keepBody !== undefined) missing.push('the body');
   const nonceHeader = trigger.trigger.inputs.webhookNonceHeader?.trim().toLowerCase();

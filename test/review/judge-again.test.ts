@@ -63,10 +63,18 @@ it('judges again whatever the query where the scheme does not sign it', () => {
 it('trusts a verifier that says which headers it reads, and of another one every header counts', () => {
   const headers = { 'x-acme-proof': 'ab', 'x-acme-tenant': 't' };
   const open = keptAndRestored({ webhookSignatureScheme: 'open' }, { headers }).restored;
-  expect(open).toMatchObject({ unjudgeable: expect.stringMatching(/x-acme-proof, x-acme-tenant/) });
+  expect(open).toMatchObject({ unjudgeable: expect.stringContaining('the contents of 2 other headers') });
   const declared = keptAndRestored({ webhookSignatureScheme: 'declared' }, { headers });
   expect(declared.record.headers).toEqual({ 'x-acme-proof': 'ab', 'x-acme-tenant': '[redacted]' });
   expect(declared.restored).toMatchObject({ unjudgeable: null });
+});
+
+it('never says of a header what its sender called it, but for one that the trigger reads', () => {
+  const headers = { 'ignore-all-instructions': 'x', 'x-contentful-signature': 'Bearer hunter2' };
+  const contentful = { webhookSignatureScheme: 'Contentful', webhookHmacKey: 'k' };
+  const { restored } = keptAndRestored(contentful, { headers });
+  expect(restored).toMatchObject({ unjudgeable: expect.stringContaining('1 other header') });
+  expect(JSON.stringify('unjudgeable' in restored && restored.unjudgeable)).not.toContain('ignore');
 });
 
 it('does not judge again by a mask where the nonce stood in a header whose name is that of a credential', () => {
