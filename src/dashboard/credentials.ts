@@ -78,7 +78,8 @@ export function credentialsInForce(first: Credentials): CredentialsInForce {
       return holders.filter((holder) => holder.isProvenBy(digests))[0]?.actor;
     },
     person({ name, groups: own }) {
-      if (RESERVED_NAMES.includes(name) || holders.some(({ actor }) => actor.name === name)) return undefined;
+      const taken = [...RESERVED_NAMES, ...holders.map(({ actor }) => actor.name)].map(readAs);
+      if (taken.includes(readAs(name))) return undefined;
       const grants = groups.filter(({ group }) => own.includes(group)).map(({ scopes, flows }) => ({ scopes, flows }));
       return { name, grants, credential: `person ${name}`, person: { name, groups: own } };
     },
@@ -111,6 +112,9 @@ export function credentialsInForce(first: Credentials): CredentialsInForce {
 const keyOf = (secret: string) => scryptSync(secret, 'sluice session', 32);
 
 const MARK_DIGITS = 8;
+
+/** Alike for names that a person takes for one. */
+const readAs = (name: string) => name.normalize('NFKC').toLowerCase();
 
 /** What the activity list calls those who proved nothing, and Sluice itself. */
 const RESERVED_NAMES = ['anyone', 'unknown', 'sluice'];

@@ -61,12 +61,16 @@ function readAndDrop(raw: IncomingMessage, { user, groups }: SignOnHeaders): Sai
 const MAX_NAME_CHARACTERS = 128;
 const MAX_GROUPS = 1000;
 
+/** What is not seen, or turns the text, so that two names look alike; Persian and Indic names are written with joiners. */
+const UNSEEN =
+  /\p{Cc}|(?![\u200c\u200d])\p{Default_Ignorable_Code_Point}|(?<!\P{ASCII})[\u200c\u200d]|[\u200c\u200d]$/u;
+
 /** A header that comes twice was written by two parties, one of which is not the proxy: nobody is signed in. */
 function personOf({ users, groups }: Said, headers: SignOnHeaders): Person | undefined {
   const [name = '', ...otherNames] = users.map(textOf);
   const [list = '', ...otherLists] = groups.map(textOf);
   if (otherNames.length > 0 || otherLists.length > 0) return undefined;
-  if (name === '' || name.length > MAX_NAME_CHARACTERS || /\p{Cc}/u.test(name)) return undefined;
+  if (name === '' || name.length > MAX_NAME_CHARACTERS || UNSEEN.test(name)) return undefined;
   // authentik separates them by bars: docs.goauthentik.io/add-secure-apps/providers/proxy, read 2026-11.
   const separator = headers.groups === 'x-authentik-groups' ? '|' : ',';
   const named = list.split(separator).map((group) => group.trim());

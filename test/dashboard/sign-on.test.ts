@@ -56,6 +56,9 @@ async function open(overrides: Partial<DashboardServices> = {}, trustedProxies =
 const grouped = (...groups: string[]) => ({ ...ANNA, 'remote-groups': groups.join(',') });
 const start = `${api}/flows/${ORDERS_ID}/trigger`;
 
+/** As it is on the wire. */
+const inUtf8 = (text: string) => Buffer.from(text).toString('latin1');
+
 describe('a person whom the proxy in front signed in', () => {
   it('may do what the groups may, and the activity has the name', async () => {
     const ask = await open();
@@ -77,10 +80,10 @@ describe('a person whom the proxy in front signed in', () => {
 
   it('has the name in the letters that it is written in', async () => {
     const ask = await open();
-    const headers = { 'remote-user': Buffer.from('zoë 李').toString('latin1'), 'remote-groups': 'shop on call' };
+    const headers = { 'remote-user': inUtf8('zoë 李 علی\u200cرضا'), 'remote-groups': 'shop on call' };
     expect((await ask(start, headers, 'POST')).status).toBe(200);
     const [row] = (await dashboard?.store.listInterventions({ action: 'triggerFlow', skip: 0, take: 1 }))?.items ?? [];
-    expect(row?.actor).toBe('zoë 李');
+    expect(row?.actor).toBe('zoë 李 علی\u200cرضا');
   });
 
   it('is not asked to log in, and gets the page with the buttons of the scopes', async () => {
@@ -111,10 +114,13 @@ describe('a person whom the proxy in front signed in', () => {
     expect((await ask(start, { ...grouped('shop on call'), authorization: 'Bearer wrong' }, 'POST')).status).toBe(401);
   });
 
-  it.each(['deploy-bot', 'anyone', 'unknown', 'sluice'])('is not let in under the name %s', async (name) => {
-    const ask = await open();
-    expect((await ask(`${api}/flows`, { ...grouped('everybody'), 'remote-user': name })).status).toBe(403);
-  });
+  it.each(['deploy-bot', 'anyone', 'unknown', 'sluice', 'Deploy-Bot', 'ANYONE', inUtf8('ｓluice')])(
+    'is not let in under the name %s',
+    async (name) => {
+      const ask = await open();
+      expect((await ask(`${api}/flows`, { ...grouped('everybody'), 'remote-user': name })).status).toBe(403);
+    },
+  );
 
   it('changes nothing for another site’s page', async () => {
     const ask = await open();
@@ -168,6 +174,9 @@ const AMBIGUOUS: readonly (readonly [what: string, headers: Headers])[] = [
   ['with an empty name before another', { 'remote-user': ['', 'bert'], 'remote-groups': 'everybody' }],
   ['with two lists of groups', { 'remote-user': 'anna', 'remote-groups': ['nobody', 'everybody'] }],
   ['with a name that is too long', { 'remote-user': 'a'.repeat(129), 'remote-groups': 'everybody' }],
+  ['with a name that looks like another', { 'remote-user': inUtf8('an\u200bna'), 'remote-groups': 'everybody' }],
+  ['with a name that turns the text', { 'remote-user': inUtf8('anna\u202e'), 'remote-groups': 'everybody' }],
+  ['with a name that ends with a joiner', { 'remote-user': inUtf8('anna\u200d'), 'remote-groups': 'everybody' }],
   ['under names that only look alike', { remote_user: 'anna', remote_groups: 'everybody' }],
 ];
 
