@@ -134,17 +134,16 @@ function slugsFor(
   given: string | undefined,
   flows: readonly LoadedFlow[],
 ): string[] {
-  const slugs: string[] = [];
-  for (const { name } of triggers) {
+  const taken = new Set<string>();
+  return triggers.map(({ name }) => {
     const slug = given ?? slugOf(name);
     let free = slug;
-    for (let count = 2; slugs.some((it) => it.toLowerCase() === free.toLowerCase()); count += 1)
-      free = `${slug}-${count}`;
+    for (let count = 2; taken.has(free.toLowerCase()); count += 1) free = `${slug}-${count}`;
+    taken.add(free.toLowerCase());
     const mistake = mistakeInSlug(free, flows);
     if (mistake !== undefined) throw new CommandError(triggers.length === 1 ? mistake : `${quoted(name)}: ${mistake}`);
-    slugs.push(free);
-  }
-  return slugs;
+    return free;
+  });
 }
 
 const MOST_CHARACTERS = 64;

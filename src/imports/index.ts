@@ -1,6 +1,6 @@
 import { importCode } from './code.ts';
 import { readHookdeck } from './hookdeck.ts';
-import type { Imported } from './imported.ts';
+import { type Imported, NotReadable } from './imported.ts';
 import { readN8n } from './n8n.ts';
 import { readNgrok } from './ngrok.ts';
 import { readSvix } from './svix.ts';
@@ -21,8 +21,15 @@ const EXPORTS: Readonly<Record<Exclude<ImportedKind, 'code'>, (document: unknown
 export async function readImport(kind: ImportedKind, text: string): Promise<Imported> {
   if (kind === 'code') return importCode(text);
   const document = await documentIn(text);
-  return document === undefined ? importCode(text) : EXPORTS[kind](document);
+  if (document === undefined) return importCode(text);
+  const found = EXPORTS[kind](document);
+  if (found.triggers.length > MOST_TRIGGERS)
+    throw new NotReadable(`has ${found.triggers.length} triggers, and at most ${MOST_TRIGGERS} are taken over at once`);
+  return found;
 }
+
+/** Each becomes a file. */
+const MOST_TRIGGERS = 1000;
 
 /** Undefined for a text that is neither JSON nor YAML of members or a list. */
 async function documentIn(text: string): Promise<object | undefined> {

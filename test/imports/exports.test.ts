@@ -362,6 +362,12 @@ describe('any file', () => {
     await expect(readImport('ngrok', bomb)).rejects.toThrow(NotReadable);
   });
 
+  it('with more triggers than anyone takes over by hand is refused', async () => {
+    const sources = Array.from({ length: 1001 }, (_, n) => ({ id: `src_${n}`, name: 'a', type: 'STRIPE' }));
+    expect((await read('hookdeck', sources.slice(1))).triggers).toHaveLength(1000);
+    await expect(read('hookdeck', sources)).rejects.toThrow(NotReadable);
+  });
+
   it('may be code instead', async () => {
     const code = `createHmac('sha256', process.env.KEY).update(body).digest('hex') === headers['x-acme-signature']`;
     expect((await readImport('svix', code)).triggers).toHaveLength(1);
