@@ -105,6 +105,25 @@ describe('a command of whoever is limited to flows', () => {
     expect(taken.body).not.toContain(CANARY_ID);
   });
 
+  it('is told by no cursor how many runs other flows had', async () => {
+    const consumer = `${api}/webhooks/consumers/counted`;
+    const opened = await asReader('PUT', consumer, { flowId: SHOP_ID, since: '2020-01-01T00:00:00Z' });
+    await deliver('canary-slug', { order: 'canary-12' });
+    const { deliveryId: last } = await deliver('shop', { order: 'S-9' });
+    const read = async () => JSON.parse((await asReader('GET', `${consumer}/deliveries?take=100`)).body);
+    const { deliveries, upTo } = await read();
+    expect(deliveries.at(-1)).toMatchObject({ deliveryId: last });
+    for (const cursor of [upTo, ...deliveries.map((each: { cursor: string }) => each.cursor)]) {
+      expect(cursor).toMatch(/^[0-9a-f]{32}\.[0-9a-f-]{36}$/);
+    }
+    const advance = (from: string, to: string) => asReader('POST', `${consumer}/advance?from=${from}&to=${to}`);
+    const { cursor } = JSON.parse(opened.body);
+    const forged = `${'0'.repeat(32)}.${last}`;
+    for (const to of [`1.0.${last}`, forged]) expect((await advance(cursor, to)).status).toBe(400);
+    expect((await advance(cursor, deliveries.at(-1).cursor)).status).toBe(200);
+    expect((await read()).deliveries).toEqual([]);
+  });
+
   it('is in the activity of the flow, under the name of the token', async () => {
     await asReader('POST', `${api}/flows/${SHOP_ID}/trigger?reason=because`);
     const [row] = JSON.parse((await asReader('GET', `${api}/activity?target=${SHOP_ID}&take=1`)).body);

@@ -1,3 +1,5 @@
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
@@ -157,6 +159,7 @@ export const consumerRoutes: ApiRoutes = (app, services) => {
 /** What a consumer gets, and that it has got it. */
 const forwardingRoutes: ApiRoutes = (app, services) => {
   const { store, clock } = services;
+  const cursorsFor = createCursors(services);
   app.get(
     '/flows/api/webhooks/consumers/:name/deliveries',
     route('deliveries', {
@@ -176,10 +179,11 @@ const forwardingRoutes: ApiRoutes = (app, services) => {
       const found = await store.readForwarding({ name, limit: take, bytes: BYTES });
       if (found === undefined) return unknown(name);
       const { consumer, deliveries, upTo } = found;
+      const { isLimited, cursorOf } = await cursorsFor(request);
       return {
         consumer: consumerView(consumer),
-        deliveries: deliveries.map(forwardedView),
-        upTo: cursorOf(sightOf(request, services) === undefined ? upTo : withoutDelivery(upTo)),
+        deliveries: deliveries.map((delivery) => ({ ...forwardedView(delivery), cursor: cursorOf(delivery) })),
+        upTo: cursorOf(isLimited ? withoutDelivery(upTo) : upTo),
         gone: await goneOf(consumer, services),
       };
     },
@@ -205,6 +209,7 @@ const forwardingRoutes: ApiRoutes = (app, services) => {
       const { name } = request.params;
       const { from, to } = request.query;
       const consumer = (await store.findConsumer(name)) ?? unknown(name);
+      const { readCursor } = await cursorsFor(request);
       const advance = { name, from: readCursor('from', from).deliveryId, to: readCursor('to', to), at: clock.now() };
       const moved = await store.advanceConsumer(advance);
       if (moved === 'unknown') return unknown(name);
@@ -250,14 +255,13 @@ function consumerView({ deliveryId, createdAt, usedAt, ...consumer }: Consumer):
   };
 }
 
-function forwardedView({ position, joined, headers, hasRecord, body, contentType, ...delivery }: ForwardedDelivery) {
+function forwardedView({ headers, hasRecord, body, contentType, ...delivery }: ForwardedDelivery) {
   return {
     runId: delivery.runId,
     deliveryId: delivery.deliveryId,
     flowId: delivery.flowId,
     flowName: delivery.flowName,
     triggerKey: delivery.triggerKey,
-    cursor: cursorOf({ position, joined, deliveryId: delivery.deliveryId }),
     receivedAt: isoTime(timeIn(delivery.deliveryId)),
     headers: {
       ...(contentType === null ? {} : { 'content-type': contentType }),
@@ -268,21 +272,78 @@ function forwardedView({ position, joined, headers, hasRecord, body, contentType
   };
 }
 
-function cursorOf({ position, joined, deliveryId }: ForwardingPlace): string {
-  return `${position}.${joined}.${deliveryId}`;
+/** How places are written to the sender of a request, and read. */
+interface Cursors {
+  readonly isLimited: boolean;
+  cursorOf(place: ForwardingPlace): string;
+  readCursor(name: string, text: string): ForwardingPlace;
+}
+
+type Position = Pick<ForwardingPlace, 'position' | 'joined'>;
+
+/** A position counts the runs of all flows, so whoever is limited to some gets it under a key that stays in the database. */
+function createCursors(services: DashboardServices): (request: FastifyRequest) => Promise<Cursors> {
+  let key: Uint8Array | undefined;
+  return async (request) => {
+    if (sightOf(request, services) === undefined) return PLAIN;
+    key ??= await services.store.keepSecret({ name: 'cursors', secret: randomBytes(32) });
+    return { isLimited: true, ...cursorsWith(sealing(key), /^[0-9a-f]{32}$/) };
+  };
+}
+
+const PLAIN: Cursors = {
+  isLimited: false,
+  ...cursorsWith(
+    {
+      write: ({ position, joined }) => `${position}.${joined}`,
+      read: (text) => {
+        const [position, joined] = text.split('.').map(Number);
+        return { position: position ?? 0, joined: joined ?? 0 };
+      },
+    },
+    /^-?\d{1,15}\.\d{1,15}$/,
+  ),
+};
+
+interface PositionText {
+  write(position: Position): string;
+  read(text: string): Position;
+}
+
+/** Two numbers are one block, so that each is another one, and says nothing of those next to it. */
+function sealing(key: Uint8Array): PositionText {
+  return {
+    write({ position, joined }) {
+      const block = Buffer.alloc(16);
+      block.writeBigInt64BE(BigInt(position), 0);
+      block.writeBigInt64BE(BigInt(joined), 8);
+      return createCipheriv('aes-256-ecb', key, null).setAutoPadding(false).update(block).toString('hex');
+    },
+    read(text) {
+      const block = createDecipheriv('aes-256-ecb', key, null).setAutoPadding(false).update(Buffer.from(text, 'hex'));
+      return { position: Number(block.readBigInt64BE(0)), joined: Number(block.readBigInt64BE(8)) };
+    },
+  };
+}
+
+function cursorsWith({ write, read }: PositionText, form: RegExp): Omit<Cursors, 'isLimited'> {
+  return {
+    cursorOf: (place) => `${write(place)}.${place.deliveryId}`,
+    // A cursor, or the id alone that a consumer shows as its own.
+    readCursor(name, text) {
+      const [, given, deliveryId] = /^(?:(.+)\.)?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/.exec(text) ?? [];
+      const isForm = given === undefined || form.test(given);
+      const position = isForm && given !== undefined ? read(given) : { position: 0, joined: 0 };
+      if (deliveryId !== undefined && isForm && Object.values(position).every(Number.isSafeInteger))
+        return { ...position, deliveryId };
+      throw new HttpError('invalid_request', `${name}: ${JSON.stringify(text)} is not accepted; expected a cursor`);
+    },
+  };
 }
 
 /** The same place, of which the delivery, which may be that of another flow, tells no more than its time. */
 function withoutDelivery({ deliveryId, ...place }: ForwardingPlace): ForwardingPlace {
   return { ...place, deliveryId: firstIdAt(timeIn(deliveryId)) };
-}
-
-/** A cursor, or the id alone that a consumer shows as its own. */
-function readCursor(name: string, text: string): ForwardingPlace {
-  const [, position = '0', joined = '0', deliveryId] =
-    /^(?:(-?\d{1,15})\.(\d{1,15})\.)?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/.exec(text) ?? [];
-  if (deliveryId !== undefined) return { position: Number(position), joined: Number(joined), deliveryId };
-  throw new HttpError('invalid_request', `${name}: ${JSON.stringify(text)} is not accepted; expected a cursor`);
 }
 
 /** What was accepted behind the cursor of a consumer so long ago that its runs are deleted. */
