@@ -16,8 +16,8 @@ it.each(SIGNED_HERE.map(({ name }) => name))(
   async (name) => {
     expect((await sendSigned(name, '--repeat', '2')).stdout).toMatch(/^200 .*\n409 .*"nonce_replayed"/);
     expect((await send(name, '--wrong-key')).stdout).toMatch(/^401 .*"signature_mismatch"/);
-    expect((await sendSigned(name, '--id', `id-of-${name}`)).stdout).toMatch(/^200 /);
-    expect((await sendSigned(name, '--id', `id-of-${name}`)).stdout).toMatch(/^409 .*"nonce_replayed"/);
+    const again = await sendSigned(name, '--id', `id-of-${name}`, '--repeat', '2');
+    expect(again.stdout).toMatch(/^200 .*\n409 .*"nonce_replayed"/);
   },
 );
 
