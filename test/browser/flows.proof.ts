@@ -55,7 +55,7 @@ describeInBrowser('flows', () => {
     await page.getByText(`${url}/flows/api/webhook/push`, { exact: true }).waitFor();
     await page.getByRole('button', { name: 'Copy the command' }).click();
     await page.getByText('Copied').waitFor({ state: 'attached' });
-    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(`npx sluice send push --to ${url}`);
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(`npx @sluicehq/sluice send push --to ${url}`);
   });
 
   it('never show a secret', async () => {

@@ -7,13 +7,13 @@ describeInBrowser('the overview', () => {
 
   it('says how to send the first delivery while none has come, and shows it by itself when it comes', async () => {
     const page = await open('/flows');
-    await page.getByText(`npx sluice send push --to ${service().url}`).waitFor();
+    await page.getByText(`npx @sluicehq/sluice send push --to ${service().url}`).waitFor();
     expect(await hindrances(page)).toEqual([]);
     await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
     expect(await deliver(service().url)).toBe(200);
     await page.getByRole('img', { name: 'Deliveries over the last 24 hours: 1 accepted, 0 failed a gate' }).waitFor();
     await page.getByRole('img', { name: 'Runs over the last 24 hours: 1 succeeded' }).waitFor();
-    await page.getByText('npx sluice send').waitFor({ state: 'detached' });
+    await page.getByText('npx @sluicehq/sluice send').waitFor({ state: 'detached' });
   });
 
   it('counts why deliveries failed, and leads to them', async () => {
