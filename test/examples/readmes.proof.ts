@@ -15,8 +15,8 @@ const EXECUTED = 'executed by test/examples/readmes.proof.ts';
 
 type Copy = Awaited<ReturnType<typeof copyExample>>;
 
-/** Runs a program in the folder of the example; it ends with the test. */
-function run({ folder }: Copy, ...args: string[]) {
+/** Runs a program in the folder of the example; it ends with the test. Yields what it says, as long as it runs. */
+function run({ folder }: Copy, ...args: string[]): () => Promise<readonly string[]> {
   const child = spawn(process.execPath, args, { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
   const lines: string[] = [];
   for (const stream of [child.stdout, child.stderr]) {
@@ -27,7 +27,11 @@ function run({ folder }: Copy, ...args: string[]) {
     child.kill('SIGTERM');
     await once(child, 'exit');
   });
-  return lines;
+  return async () => {
+    if (child.exitCode !== null || child.signalCode !== null)
+      throw new Error(`it ended, and said:\n${lines.join('\n')}`);
+    return lines;
+  };
 }
 
 /** Where the services of the example listen. */
@@ -64,17 +68,13 @@ describe.each(EXAMPLES)('the example %s', (name) => {
 
   it('does what its README shows', async () => {
     const example = await copyExample(name);
-    let lines = run(example, join(example.examples, 'start.mjs'), name);
-    const said = (part: string) =>
-      eventually(
-        async () => lines,
-        (all) => all.some((line) => line.includes(part)),
-      );
+    let told = run(example, join(example.examples, 'start.mjs'), name);
+    const said = (part: string) => eventually(told, (all) => all.some((line) => line.includes(part)));
     await said('Sluice listens on');
     const place = { folder: example.folder, host: new URL(servicesUrl(example)).host };
     await follow(commandsOf(page, EXECUTED), place);
     if (name === 'shopify-erp') {
-      lines = run(example, '--env-file=.env', 'services.mjs');
+      told = run(example, '--env-file=.env', 'services.mjs');
       await said('erp  listens on');
       await follow(commandsOf(page, `${EXECUTED}, with the ERP started again`), place);
     }
