@@ -33,6 +33,8 @@ const MASKS: readonly (readonly [what: RegExp, shown: string])[] = [
   [/("draining":false,.*"held":)\d+/g, '$1"let go"'],
   // A learned key, which no manifest refers to, is noted within a minute.
   [/("reference":null,"since"):(null|"~time~")/g, '$1:"noted or not"'],
+  // What came to a trigger is looked at once a minute.
+  [/"lastDeliveryAt":"~time~",/g, ''],
   [/"stack":"(\\.|[^"\\])*"/g, '"stack":"of the store"'],
 ];
 

@@ -4,9 +4,6 @@ import { KEYS, SIGNING_KEYS } from '../webhooks/schemes/fixtures.ts';
 import { runCli } from './cli.ts';
 import { createWorkspace, type Service, startService, type Workspace } from './service.ts';
 
-/** A trigger for every built-in scheme, its slug the scheme's name in lower case. */
-export const SCHEME_NAMES = BUILT_IN_SCHEMES.map(({ name }) => name);
-
 const SETTINGS = { SLUICE_ENFORCEMENT_MODE: 'Enforce', SLUICE_ALLOW_LEGACY_SHA1: 'true' };
 
 /** Triggers whose own fields and the scheme's headers have to go together in what is sent. */
@@ -46,6 +43,7 @@ export function useSchemeService() {
   };
 }
 
+/** With a trigger for every built-in scheme, its slug the scheme's name in lower case. */
 async function startSchemeService(): Promise<{ workspace: Workspace; service: Service }> {
   const workspace = await createWorkspace();
   const triggers = BUILT_IN_SCHEMES.map(({ name, headers }) => [

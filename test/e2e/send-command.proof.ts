@@ -1,9 +1,10 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from '../../src/webhooks/schemes/publishers/index.ts';
 import { GRADES } from '../../src/webhooks/schemes/spec.ts';
 import { runCli } from './cli.ts';
-import { keyOption, SCHEME_NAMES, useSchemeService } from './scheme-service.ts';
+import { keyOption, useSchemeService } from './scheme-service.ts';
 
 const { workspace, service, send } = useSchemeService();
 
@@ -97,8 +98,9 @@ describe('sluice schemes', () => {
     ]);
     const listed: { name: string; aliases: string[] }[] = JSON.parse(json.stdout);
     expect(listed).toEqual(await (await fetch(`${service().url}/flows/api/schemes`)).json());
+    const names = [...BUILT_IN_SCHEMES, ...STANDARD_PUBLISHERS].map(({ name }) => name);
     expect(listed.map(({ name }) => name)).toEqual([
-      ...SCHEME_NAMES,
+      ...names.sort((one, other) => one.localeCompare(other, 'en')),
       'Token',
       'Basic',
       'Jwt',
