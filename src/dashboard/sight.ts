@@ -56,15 +56,21 @@ export function sightOf(request: FastifyRequest, { catalog }: SightServices): Si
   };
 }
 
+/** Whether somebody with such a sight may see a flow. */
+export const sees = (sight: Sight | undefined, flowId: string | null): boolean =>
+  sight === undefined || sight.has(flowId);
+
 export function flowsIn(sight: Sight | undefined, { catalog }: SightServices): readonly DeployedFlow[] {
-  return catalog.list().filter(({ record }) => sight === undefined || sight.has(record.id));
+  return catalog.list().filter(({ record }) => sees(sight, record.id));
 }
 
 /** For a filter of the store. */
-export function limitOf(request: FastifyRequest, services: SightServices): { readonly flowIds?: readonly string[] } {
-  const sight = sightOf(request, services);
+export function narrowedTo(sight: Sight | undefined): { readonly flowIds?: readonly string[] } {
   return sight === undefined ? {} : { flowIds: sight.flowIds() };
 }
+
+/** The same for the sender of a request. */
+export const limitOf = (request: FastifyRequest, services: SightServices) => narrowedTo(sightOf(request, services));
 
 /** The patterns that the sender of a request is limited to; undefined for nobody's. */
 export function patternsFor(request: FastifyRequest): readonly string[] | undefined {

@@ -11,7 +11,7 @@ import { field, isoTime, outcomeSchema, unknownConsumer } from '../answer.ts';
 import { COMMAND, parameter, parseJsonBody } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { type Sight, sightOf } from '../sight.ts';
+import { type Sight, sees, sightOf } from '../sight.ts';
 
 export const consumerSchema = z
   .object({
@@ -81,7 +81,7 @@ export const consumerRoutes: ApiRoutes = (app, services) => {
     async (request) => {
       const sight = sightOf(request, services);
       const consumers = await store.listConsumers();
-      return consumers.filter(({ flowId }) => sight === undefined || sight.has(flowId)).map(consumerView);
+      return consumers.filter(({ flowId }) => sees(sight, flowId)).map(consumerView);
     },
   );
 

@@ -10,7 +10,7 @@ import { COMMAND, documentedBody, IN_ORDER, parameter, parseJsonBody, WHY } from
 import { route, textAnswer } from '../route.ts';
 import { createSealedPlans, planToken } from '../sealed-plans.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { flowsOfDelivery, limitOf, type Sight, sightOf } from '../sight.ts';
+import { flowsOfDelivery, limitOf, type Sight, sees, sightOf } from '../sight.ts';
 import { deliveryIn, deliverySchema, deliveryView, reasonSchema } from './deliveries.ts';
 
 const modeSchema = z.enum(ENFORCEMENT_MODES);
@@ -195,7 +195,7 @@ export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
       const { flowId, hours } = request.query;
       const sight = sightOf(request, services);
       const readiness = await reviewer.readiness({ since: clock.now() - hours * HOUR_MS, flowId });
-      return readiness.filter((each) => sight === undefined || sight.has(each.flowId)).map(readinessView);
+      return readiness.filter((each) => sees(sight, each.flowId)).map(readinessView);
     },
   );
 
@@ -309,7 +309,7 @@ async function findDelivery(deliveryId: string, { store }: DashboardServices) {
 
 /** Whether somebody sees every flow that a delivery is of. */
 const seesAll = (sight: Sight | undefined, record: DeliveryRecord) =>
-  sight === undefined || flowsOfDelivery(record).every((flowId) => sight.has(flowId));
+  flowsOfDelivery(record).every((flowId) => sees(sight, flowId));
 
 /** What force could do is possible; whether it should is for a person to say. */
 async function planOf(record: DeliveryRecord, { reviewer }: DashboardServices) {

@@ -8,7 +8,7 @@ import { field, isoTime } from '../answer.ts';
 import { BUILT_IN, LOOK_BACK_HOURS, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
-import { limitOf, sightOf } from '../sight.ts';
+import { limitOf, sees, sightOf } from '../sight.ts';
 import { DELIVERY_FILTER, deliveryFilter, reasonSchema } from './deliveries.ts';
 import { RUN_FILTER, runFilter } from './runs.ts';
 
@@ -129,8 +129,7 @@ const runStatsRoute: ApiRoutes = (app, services) => {
       const sight = sightOf(request, services);
       const midnight = Math.floor(clock.now() / DAY_MS) * DAY_MS;
       const counts = await Promise.all([store.countRuns(), store.countEndedRuns(midnight)]);
-      const isCounted = (flowId: string) =>
-        (includeBuiltIn || flowId !== ALERT_FLOW_ID) && (sight === undefined || sight.has(flowId));
+      const isCounted = (flowId: string) => (includeBuiltIn || flowId !== ALERT_FLOW_ID) && sees(sight, flowId);
       const [kept = [], ended = []] = counts.map((each) => each.filter(({ flowId }) => isCounted(flowId)));
       return {
         totalFlows: catalog.list().filter(({ record }) => isCounted(record.id)).length,

@@ -20,7 +20,7 @@ import {
 import { documentedBody, ID_PARAMS, MAX_REASON, parameter, parseJsonBody, WHY } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
-import { type Sight, sightOf } from '../sight.ts';
+import { type Sight, sees, sightOf } from '../sight.ts';
 import { closingBody, findFlow } from './flows.ts';
 
 /** Commands to a deployed flow: start a run, drain, forget a key. */
@@ -192,7 +192,7 @@ function drainView(
 ): z.output<typeof drainSchema> {
   if (state === undefined) throw unknownId('flow', flowId);
   const { callers } = state;
-  const seen = callers.runs.filter((run) => sight === undefined || sight.has(run.flowId));
+  const seen = callers.runs.filter((run) => sees(sight, run.flowId));
   return {
     flowId,
     flowName: state.flow.name,

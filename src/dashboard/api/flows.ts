@@ -12,7 +12,7 @@ import { field, isoTime, isoTimeOrNull, listOf, toList, unknownId } from '../ans
 import { BUILT_IN, COMMAND, ID_PARAMS, IN_ORDER, isWithin, PAGING, parseJsonBody, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, baseUrlOf, type DashboardApp, type DashboardServices } from '../services.ts';
-import { flowsIn, type Sight, sightOf } from '../sight.ts';
+import { flowsIn, type Sight, sees, sightOf } from '../sight.ts';
 import { sumOf } from './figures.ts';
 
 const triggerSchema = z.object({
@@ -244,7 +244,6 @@ interface FlowViewContext {
   readonly triggers: TriggerTable;
   /** What the answer may tell of; all if undefined. */
   readonly sight: Sight | undefined;
-  /** Names of schemes that only the publisher's key can sign for: code that verifies. */
   readonly runs: RunCounts;
   readonly holding: Pick<Holding, 'counts'>;
   readonly rhythms: readonly RhythmRow[];
@@ -349,7 +348,7 @@ function webhookView(record: FlowRecord, triggerKey: string, context: FlowViewCo
 function sharedWith({ trigger: { flowId, inputs } }: PreparedTrigger, { triggers, sight }: FlowViewContext) {
   const found = inputs.webhookSlug === undefined ? [] : triggers.findAll(inputs.webhookSlug);
   const others = found.flatMap(({ trigger: other }) =>
-    other.flowId === flowId || sight?.has(other.flowId) === false
+    other.flowId === flowId || !sees(sight, other.flowId)
       ? []
       : [{ flowId: other.flowId, triggerKey: other.triggerKey, name: other.flowName }],
   );

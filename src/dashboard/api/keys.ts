@@ -4,7 +4,7 @@ import { field } from '../answer.ts';
 import { parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
-import { sightOf } from '../sight.ts';
+import { sees, sightOf } from '../sight.ts';
 
 export const keySchema = z
   .object({
@@ -50,7 +50,7 @@ export const keyRoutes: ApiRoutes = (app, services) => {
     async (request) => {
       const sight = sightOf(request, services);
       const reports = await reportKeys({ ...services, triggers: services.triggers() }, request.query.flowId);
-      return reports.filter(({ flowId }) => sight === undefined || sight.has(flowId)).map(keyView);
+      return reports.filter(({ flowId }) => sees(sight, flowId)).map(keyView);
     },
   );
 };

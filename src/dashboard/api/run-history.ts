@@ -5,7 +5,7 @@ import { field, isoTime, isoTimeOrNull, unknownId } from '../answer.ts';
 import { ID_PARAMS, IN_ORDER, isWithin, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
-import { sightOf } from '../sight.ts';
+import { sees, sightOf } from '../sight.ts';
 import { runSchema } from './runs.ts';
 
 const runEventSchema = z
@@ -187,7 +187,7 @@ const lineageRoute: ApiRoutes = (app, services) => {
       if (lineage === undefined) throw unknownId('run', runId);
       const { run, source, derived } = lineage;
       const sight = sightOf(request, services);
-      const isSeen = ({ flowId }: Run) => sight === undefined || sight.has(flowId);
+      const isSeen = ({ flowId }: Run) => sees(sight, flowId);
       return {
         runId,
         source: source === undefined || !isSeen(source) ? null : relativeView(source, relationOf(source, run)),

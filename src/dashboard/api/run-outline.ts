@@ -8,7 +8,7 @@ import { field, isoTime, isoTimeOrNull } from '../answer.ts';
 import { ID_PARAMS, PAGING, parameter } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { type Sight, sightOf } from '../sight.ts';
+import { type Sight, sees, sightOf } from '../sight.ts';
 import { controlSchema, controlView, runSchema, runView } from './runs.ts';
 import { dueAtOf, findGraph, MAX_KEY_CHARACTERS, stepSchema, unreachedIn } from './steps.ts';
 
@@ -235,7 +235,7 @@ interface Naming extends Pick<DashboardServices, 'catalog'> {
 /** A flow that a revision names by its id; who may not see it gets no other name. */
 function namedFlow(id: string, { catalog, sight }: Naming) {
   const flowId = id.toLowerCase();
-  const isSeen = sight === undefined || sight.has(flowId);
+  const isSeen = sees(sight, flowId);
   return { flowId, flowName: (isSeen ? catalog.find(flowId)?.record.name : undefined) ?? flowId };
 }
 

@@ -17,7 +17,7 @@ import { field, isoTime, isoTimeOrNull, listOf, toList } from '../answer.ts';
 import { BUILT_IN, ID_PARAMS, IN_ORDER, PAGING, parameter, SPAN, withNamedKey } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { flowsIn, limitOf, sightOf } from '../sight.ts';
+import { flowsIn, limitOf, narrowedTo, sightOf } from '../sight.ts';
 import { findGraph, findRun, MAX_KEY_CHARACTERS, MAX_STEPS, stepPage, stepSchema } from './steps.ts';
 
 /** Of an error in a list. */
@@ -184,7 +184,7 @@ export function runFilter<Filter extends GivenFilter>(
     ...(Object.values(cause).some((part) => part !== undefined) && { cause }),
     ...(filter.search !== undefined && namedBy(filter.search, flowsIn(sight, services))),
     ...(waiting !== undefined && { waiting: { kind: waiting, dueBefore: dueBefore(services.clock) } }),
-    ...(sight !== undefined && { flowIds: sight.flowIds() }),
+    ...narrowedTo(sight),
   };
 }
 

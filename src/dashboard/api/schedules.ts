@@ -17,7 +17,7 @@ import {
 import { COMMAND, IN_ORDER, isWithin, PAGING, parameter, parseJsonBody, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes, DashboardApp, DashboardServices } from '../services.ts';
-import { sightOf } from '../sight.ts';
+import { sees, sightOf } from '../sight.ts';
 
 const params = z.object({ jobId: z.string().max(400) });
 
@@ -62,9 +62,7 @@ export const scheduleRoutes: ApiRoutes = (app, services) => {
       const { query } = request;
       const sight = sightOf(request, services);
       const all = await services.scheduler.list();
-      const schedules = all
-        .filter(({ flowId }) => sight === undefined || sight.has(flowId))
-        .filter(({ lastAt }) => isWithin(lastAt, query));
+      const schedules = all.filter(({ flowId }) => sees(sight, flowId)).filter(({ lastAt }) => isWithin(lastAt, query));
       const page = schedules.slice(query.skip, query.skip + query.take);
       return toList(
         page.map((schedule) => scheduleView(schedule, services)),

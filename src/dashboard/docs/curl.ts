@@ -1,6 +1,6 @@
 import type { DashboardAccess } from '../../config/credentials.ts';
 import type { DashboardServices } from '../services.ts';
-import { flowsIn, type Sight } from '../sight.ts';
+import { flowsIn, narrowedTo, type Sight, sees } from '../sight.ts';
 
 /** Values for the parameters of paths and queries: real ones if the service has some. */
 interface PathExamples {
@@ -104,7 +104,7 @@ export async function examplesOf(
   { catalog, store, triggers }: DashboardServices,
   sight: Sight | undefined,
 ): Promise<PathExamples> {
-  const newest = { skip: 0, take: 1, ...(sight !== undefined && { flowIds: sight.flowIds() }) };
+  const newest = { skip: 0, take: 1, ...narrowedTo(sight) };
   const deployed = flowsIn(sight, { catalog });
   // The page is useful even while the store is unavailable.
   const [runs, deliveries] = await Promise.all([store.listRuns(newest), store.listDeliveries(newest)]).catch(() => []);
@@ -114,7 +114,7 @@ export async function examplesOf(
   );
   const webhook = triggers()
     .list()
-    .find(({ trigger }) => sight === undefined || sight.has(trigger.flowId))?.trigger;
+    .find(({ trigger }) => sees(sight, trigger.flowId))?.trigger;
   const flow = deployed[0]?.record;
   const flowId = flow?.id ?? SOME_ID;
   const run = runs?.items[0];

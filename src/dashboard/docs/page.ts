@@ -4,7 +4,7 @@ import { escapeHtml } from '../../model/text.ts';
 import { type PreparedTrigger, pathOfWebhook } from '../../webhooks/triggers.ts';
 import type { describeRoutes } from '../openapi.ts';
 import { type ApiRoutes, baseUrlOf, type DashboardServices } from '../services.ts';
-import { type Sight, sightOf } from '../sight.ts';
+import { type Sight, sees, sightOf } from '../sight.ts';
 import { type CurlContext, curlOf, examplesOf, login } from './curl.ts';
 import { outline, type Schema } from './outline.ts';
 
@@ -52,7 +52,7 @@ function nameWebhooks(
   const webhooks = table.list().flatMap((webhook) => {
     const path = pathOfWebhook(webhook, table);
     const { inputs, flowId } = webhook.trigger;
-    return path === null || sight?.has(flowId) === false
+    return path === null || !sees(sight, flowId)
       ? []
       : [{ webhook, value: inputs.webhookSlug ?? flowId, url: `${baseUrl}${path}` }];
   });
