@@ -26,7 +26,7 @@ import { balanceYoungGeneration } from './prepare-node.ts';
 import { readableLine } from './telemetry/readable-log.ts';
 import { print, printError } from './telemetry/terminal.ts';
 import { startTracing } from './telemetry/tracing.ts';
-import { commandName } from './version.ts';
+import { commandHere } from './version.ts';
 import { webhookLines } from './webhooks/checks.ts';
 
 /** What a stop may take after the grace period of steps: closing sockets, the store and the trace exporter. */
@@ -242,7 +242,7 @@ function greeting(
   if (sample !== undefined) {
     const to = address === 'http://127.0.0.1:3000' ? '' : ` --to ${address}`;
     const name = sample.trigger.inputs.webhookSlug ?? sample.trigger.flowId;
-    lines.push('Send it a signed sample delivery:', `  ${commandName(process.cwd())} send ${name}${to}`);
+    lines.push('Send it a signed sample delivery:', `  ${commandHere()} send ${name}${to}`);
   }
   return lines;
 }

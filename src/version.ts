@@ -18,3 +18,11 @@ export function commandName(folder: string): string {
   if (existsSync(join(folder, 'node_modules/.bin/sluice'))) return 'npx sluice';
   return folder === dirname(folder) ? `npx ${packageName}` : commandName(dirname(folder));
 }
+
+let here: string | undefined;
+
+/** The same from the working directory, which is looked at once: the page asks for each trigger. */
+export function commandHere(): string {
+  here ??= commandName(process.cwd());
+  return here;
+}

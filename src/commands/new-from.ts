@@ -12,7 +12,7 @@ import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import { GUID } from '../model/manifest.ts';
 import { printable } from '../model/text.ts';
 import { print } from '../telemetry/terminal.ts';
-import { commandName } from '../version.ts';
+import { commandHere } from '../version.ts';
 import { CommandError, openContext } from './context.ts';
 import {
   flowsIn,
@@ -73,17 +73,15 @@ export async function writeImported(path: string | undefined, options: FromOptio
     ...left,
     ...(left.length > 0 ? [''] : []),
   ];
-  print(`${[...lines, ...WHAT_IS_LEFT, ...hostLines(context.settings)].join('\n')}\n`);
+  print(`${[...lines, ...whatIsLeft(), ...hostLines(context.settings)].join('\n')}\n`);
   if (leftOut.length > 0 || triggers.some(({ notTaken }) => notTaken.length > 0)) process.exitCode = 1;
 }
 
-const sluice = commandName(process.cwd());
-
-const WHAT_IS_LEFT = [
+const whatIsLeft = () => [
   'Then:',
-  `  ${sluice} check             says what the manifests leave open`,
+  `  ${commandHere()} check             says what the manifests leave open`,
   '  reload the service           it reads new manifests and their keys: SIGHUP, or restart it',
-  `  ${sluice} send SLUG         sends a signed sample delivery, where the key is a secret`,
+  `  ${commandHere()} send SLUG         sends a signed sample delivery, where the key is a secret`,
   '  enter the new URL at the publisher, in place of the former one',
 ];
 

@@ -9,7 +9,7 @@ import type { LoadedFlow } from '../manifest/load.ts';
 import { isReference } from '../manifest/read-secret.ts';
 import { ENFORCEMENT_MODES, type EnforcementMode } from '../model/manifest.ts';
 import { print } from '../telemetry/terminal.ts';
-import { commandName } from '../version.ts';
+import { commandHere } from '../version.ts';
 import { CommandError, openContext, reporting } from './context.ts';
 import { type FromOptions, writeImported } from './new-from.ts';
 import {
@@ -29,8 +29,6 @@ import {
 } from './new-manifest.ts';
 import { atTerminal, type Choice, type Person } from './person.ts';
 import { Mistake, type Publisher, publisherNamed, readPublishers } from './publishers.ts';
-
-const sluice = commandName(process.cwd());
 
 interface NewOptions {
   readonly publisher?: string;
@@ -305,7 +303,7 @@ function instructions({ file, manifest, answers, settings, keyFile }: Written): 
     plainText(publisher.steps, publisher.inputs.webhookSlug ?? '').replaceAll('{URL}', url),
     '',
     'Then:',
-    `  ${sluice} check             says what the manifest leaves open`,
+    `  ${commandHere()} check             says what the manifest leaves open`,
     '  reload the service           it reads new manifests and their keys: SIGHUP, or restart it',
     `  ${trial(answers)}`,
   ];
@@ -316,9 +314,9 @@ function trial({ publisher, slug, key }: Answers): string {
   if (key === undefined)
     return `let ${publisher.title} send    it hands the key over first; until then nothing can be signed`;
   const { signsWithSameKey: isSignable } = publisher.signing;
-  if (isSignable === true) return `${sluice} send ${slug.padEnd(12)} sends a signed sample delivery`;
+  if (isSignable === true) return `${commandHere()} send ${slug.padEnd(12)} sends a signed sample delivery`;
   if (isSignable === undefined)
-    return `${sluice} send ${slug.padEnd(12)} sends a signed sample delivery, if the key is a secret`;
+    return `${commandHere()} send ${slug.padEnd(12)} sends a signed sample delivery, if the key is a secret`;
   return `let ${publisher.title} send    it alone has the private key, so \`sluice send\` cannot sign for it`;
 }
 

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import { beginsWith, plainName } from '../model/plain-name.ts';
-import { commandName } from '../version.ts';
+import { commandHere } from '../version.ts';
 import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from '../webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry, resolveScheme } from '../webhooks/schemes/resolve.ts';
 import { randomKey, signsWithSameKey } from '../webhooks/schemes/sign.ts';
@@ -91,7 +91,7 @@ export function publisherNamed(text: string, publishers: readonly Publisher[]): 
   if (alike.length > 1) return new Mistake(`"${text}" may be ${most}${more}; write more of the name`);
   // Without titles, which are written in words, and pages.
   const names = publishers.flatMap((publisher) => publisher.names.filter((name) => /^[A-Z]\w*$/.test(name)));
-  const nearest = meant(namesLike(text, names)) || `; \`${commandName(process.cwd())} schemes\` lists them.`;
+  const nearest = meant(namesLike(text, names)) || `; \`${commandHere()} schemes\` lists them.`;
   const others = 'For your own sender use Generic; for other signatures read docs/publishers/custom.md.';
   return new Mistake(`There is no publisher "${text}"${nearest} ${others}`);
 }

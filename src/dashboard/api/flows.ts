@@ -4,7 +4,7 @@ import type { DeployedFlow } from '../../flows/catalog.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import { ALERT_FLOW_ID, type Edge, ENFORCEMENT_MODES, type Graph, TRIGGER_TYPES } from '../../model/manifest.ts';
 import type { DeliveryCount, FlowRecord, RhythmRow, RunCount } from '../../store/store.ts';
-import { commandName } from '../../version.ts';
+import { commandHere } from '../../version.ts';
 import { missingKey, stateOf } from '../../webhooks/learned-keys.ts';
 import { CAPTURED, GRADES } from '../../webhooks/schemes/spec.ts';
 import { holdsDeliveries, type PreparedTrigger, pathOfWebhook, type TriggerTable } from '../../webhooks/triggers.ts';
@@ -404,7 +404,7 @@ function eventIdView({ eventIdentity }: PreparedTrigger) {
 /** Quotes words that a shell would interpret. */
 function sendCommand(path: string, baseUrl: string): string {
   const quoted = (word: string) => (/^[\w.:/@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
-  return `${commandName(process.cwd())} send ${quoted(path)} --to ${quoted(baseUrl)}`;
+  return `${commandHere()} send ${quoted(path)} --to ${quoted(baseUrl)}`;
 }
 
 /** Node ids are the steps' numbers: a step key may be a word that Mermaid reserves, such as `end`. */
