@@ -111,6 +111,8 @@ export interface Fate {
   readonly isWaiting?: true;
   /** The group that it joined or opened. */
   readonly group?: Group;
+  /** It is the last one that fits into its group. */
+  readonly startsNow?: boolean;
 }
 
 /** What became of a delivery at all of its triggers, in their order. */
@@ -141,11 +143,11 @@ export function* accept<Call extends Candidate>(rows: AcceptanceRows<Call>, call
   if (result.kind !== 'claimed') return alone(result);
   const { fate, isReplay } = keepAlone(rows, call, result);
   if (fate.kind === 'filtered') return { kind: 'filtered', isReplay };
-  const { isWaiting, group } = fate;
+  const { isWaiting, startsNow = false } = fate;
   const runId = fate.runId ?? call.runId;
   if (fate.kind === 'duplicate') return { kind: 'duplicate', runId, isReplay };
   if (fate.kind !== 'coalesced') return { kind: 'accepted', runId, isReplay, ...(isWaiting && { isWaiting }) };
-  return { kind: 'coalesced', runId, isReplay, startsNow: (group?.dueAt ?? 0) <= (call.coalescing?.at ?? 0) };
+  return { kind: 'coalesced', runId, isReplay, startsNow };
 }
 
 /**
@@ -300,7 +302,9 @@ function* fateOf<Call extends Candidate>(
   const own = { runId, revision, isHeld: start === 'later' };
   const open = yield* rows.findGroup(call);
   const joined = open && joinGroup(open, coalescing, own);
-  if (joined !== undefined) return { kind: 'coalesced', runId: joined.runId, group: joined };
+  if (joined !== undefined) {
+    return { kind: 'coalesced', runId: joined.runId, group: joined, startsNow: joined.dueAt <= coalescing.at };
+  }
   const group = openGroup(coalescing, own);
   return { kind, runId, ...(group.dueAt > coalescing.at && { group }) };
 }
