@@ -8,6 +8,7 @@ import { columnsOf, selectedAs } from '../tables.ts';
 import { uuidOf } from '../uuids.ts';
 import type { Decision } from './decision.ts';
 import {
+  all,
   filter,
   type KeyIndex,
   keysOf,
@@ -129,10 +130,10 @@ const listingWith = (runKeys: readonly KeyIndex[]) => ({
 function isHeld({ heldOnly, flowId, flowIds }: DeliveryFilter): Query | undefined {
   if (heldOnly !== true) return undefined;
   const newest = fixed(String(SEARCHED_ROWS));
-  const ofFlows = flowIds === undefined ? sql`` : sql` AND flow_id = ANY (${flowIds})`;
+  const ofSome = all(sql`delivery_id IS NOT NULL`, filter.among('flow_id', flowIds));
   return flowId === undefined
     ? sql`id IN (
-        SELECT delivery_id FROM sluice.held_deliveries WHERE delivery_id IS NOT NULL${ofFlows} ORDER BY delivery_id DESC LIMIT ${newest})`
+        SELECT delivery_id FROM sluice.held_deliveries WHERE ${ofSome} ORDER BY delivery_id DESC LIMIT ${newest})`
     : sql`id IN (
         SELECT delivery_id FROM sluice.held_deliveries WHERE delivery_id IS NOT NULL AND flow_id = ${flowId}
         ORDER BY seq DESC LIMIT ${newest})`;
@@ -231,11 +232,11 @@ export function countsDeliveries({ refusedOnly, heldOnly, outcome, search = '', 
 function* countKept(port: Port, query: DeliveryQuery): Decision<number | undefined> {
   const { flowId = null, flowIds, reason = null, rejectedOnly = false, acceptedOnly = false, since, until } = query;
   if (!countsDeliveries(query) || since !== undefined || until !== undefined) return undefined;
-  const ofFlows = flowIds === undefined ? sql`` : sql` AND flow_id = ANY (${flowIds})`;
+  const ofAll = sql`flow_id = coalesce(${flowId}, flow_id) AND reason = coalesce(${reason}, reason)
+      AND (rejected OR NOT ${rejectedOnly}) AND (NOT rejected OR NOT ${acceptedOnly})`;
   const row = yield* port.get<{ total: number }>(sql`
     SELECT coalesce(sum(count), 0) AS total FROM sluice.delivery_totals
-    WHERE flow_id = coalesce(${flowId}, flow_id) AND reason = coalesce(${reason}, reason)
-      AND (rejected OR NOT ${rejectedOnly}) AND (NOT rejected OR NOT ${acceptedOnly})${ofFlows}`);
+    WHERE ${all(ofAll, filter.among('flow_id', flowIds))}`);
   return row?.total;
 }
 

@@ -5,8 +5,8 @@ import { roundDuration } from '../durations.ts';
 import type { RunBucket } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { countsDeliveries, idsWithin, matchingDeliveries } from './deliveries.ts';
-import { filter, type KeyIndex, where } from './lists.ts';
-import { fixed, joined, type Port, type Query, sql } from './port.ts';
+import { all, filter, type KeyIndex, where } from './lists.ts';
+import { fixed, type Port, type Query, sql } from './port.ts';
 import { isPlain, matchingRuns, PLACE_OF_RUN } from './runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
@@ -20,11 +20,6 @@ const bucketOfUnits = (column: string, bucketMs: number, unitMs: number): Query 
   sql`${fixed(column)} / ${whole(bucketMs / unitMs)} * ${whole(bucketMs)}`;
 const between = (column: string, since: number, until: number): Query =>
   sql`${fixed(column)} >= ${since} AND ${fixed(column)} < ${until}`;
-const all = (...conditions: (Query | undefined)[]): Query =>
-  joined(
-    conditions.filter((condition) => condition !== undefined),
-    ' AND ',
-  );
 
 const accepted = fixed(`coalesce(sum(count) FILTER (WHERE NOT rejected), 0) AS accepted,
   coalesce(sum(count) FILTER (WHERE rejected), 0) AS rejected`);

@@ -21,6 +21,12 @@ export const filter = {
 };
 
 /** Joins conditions to a WHERE clause, or to nothing where there are none. */
+export const all = (...conditions: (Query | undefined)[]): Query =>
+  joined(
+    conditions.filter((condition) => condition !== undefined),
+    ' AND ',
+  );
+
 export function where(conditions: readonly (Query | undefined)[]): Query {
   const given = conditions.filter((condition) => condition !== undefined).map((condition) => sql`(${condition})`);
   return given.length === 0 ? joined([], '') : sql`WHERE ${joined(given, ' AND ')}`;

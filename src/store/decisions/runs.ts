@@ -7,6 +7,7 @@ import { uuidOf } from '../uuids.ts';
 import { type FailedStepRow, failedStepsOf, groupsOf, runsFailedBy } from './causes.ts';
 import type { Decision } from './decision.ts';
 import {
+  all,
   filter,
   type KeyIndex,
   keysOf,
@@ -194,11 +195,11 @@ function* isWaiting(
 }
 
 function* countKept(port: Port, { flowId, flowIds, withoutFlow, status }: RunFilter): Decision<number> {
-  const ofFlows = flowIds === undefined ? sql`` : sql` AND flow_id = ANY (${flowIds})`;
+  const ofAll = sql`flow_id = coalesce(${flowId ?? null}, flow_id) AND flow_id <> ${withoutFlow ?? ''}
+      AND status = coalesce(${status ?? null}, status)`;
   const row = yield* port.get<{ total: number }>(sql`
     SELECT coalesce(sum(count), 0) AS total FROM sluice.run_totals
-    WHERE flow_id = coalesce(${flowId ?? null}, flow_id) AND flow_id <> ${withoutFlow ?? ''}
-      AND status = coalesce(${status ?? null}, status)${ofFlows}`);
+    WHERE ${all(ofAll, filter.among('flow_id', flowIds))}`);
   return row?.total ?? 0;
 }
 
