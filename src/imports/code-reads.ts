@@ -46,8 +46,7 @@ function headerNameOf(node: CodeNode): string | undefined {
   return isGet ? djangoName(first.text) : undefined;
 }
 
-const isHeaders = (node: CodeNode) =>
-  /(?:^|\.)(?:headers|META)$/.test(nameOf(node)) || /(?:^|\.)headers$/.test(nameOf(node));
+const isHeaders = (node: CodeNode) => /(?:^|\.)(?:headers|META)$/.test(nameOf(node));
 
 /** Django has `HTTP_X_SIGNATURE`. */
 function djangoName(name: string): string | undefined {

@@ -64,7 +64,6 @@ function piecesOf(given: CodeNode, known: Known, level = 0): Piece[] {
         return [{ unsure: 'whether a text in the code that is signed is a secret' }];
       return given.text === '' ? [] : [{ literal: given.text }];
     case 'joined':
-      return given.items.flatMap(within);
     case 'list':
       return given.items.flatMap(within);
     case 'name': {
