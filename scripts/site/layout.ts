@@ -1,8 +1,6 @@
 import { posix } from 'node:path';
+import { escapeHtml } from '../../src/model/text.ts';
 import { isListedIn, type Page, type Section } from './pages.ts';
-
-const escapeHtml = (text: string) =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 
 /** A whole document around the rendered Markdown of a page. */
 export function documentOf(page: Page, content: string, sections: readonly Section[]): string {

@@ -38,11 +38,10 @@ export function createLinks(pages: readonly Page[]): Links {
 
 /** The Markdown of a page, with links to other twins. */
 export function twinOf(page: Page, links: Links): string {
-  const rewritten = outsideCode(page.text, (part) =>
+  return outsideCode(page.text, (part) =>
     part.replace(/(?<!`)\[((?:[^\][]|\[[^\]]*\])+)\]\(([^)\s]+)\)/g, (whole, label: string, target: string) => {
       const resolved = links.resolve(target, page, 'md');
       return resolved === undefined ? label : whole.replace(`](${target})`, `](${resolved})`);
     }),
   );
-  return rewritten;
 }
