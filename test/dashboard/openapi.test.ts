@@ -134,6 +134,12 @@ describe('the OpenAPI document', () => {
     expect(scopesOf('/flows/api/webhook/{idOrSlug}', 'post')).toEqual([]);
   });
 
+  it('marks nothing of what Sluice says of a scheme as written by a sender', () => {
+    const { Scheme, Delivery } = document.components.schemas;
+    expect(JSON.stringify(Delivery)).toContain('"x-sluice-content":true');
+    expect(JSON.stringify(Scheme)).not.toContain('"x-sluice-content":true');
+  });
+
   it('says of a body whether it must be there', () => {
     const operations = Object.values(document.paths).flatMap((methods) => Object.values(methods));
     const needed = operations.filter(({ requestBody }) => requestBody?.required).map(({ operationId }) => operationId);

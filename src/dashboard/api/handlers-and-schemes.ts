@@ -78,7 +78,7 @@ export const schemeSchema = z
         clickPath: z
           .array(z.string())
           .describe('What to do at the publisher, in Markdown; `{URL}` is the URL of the trigger.'),
-        inputs: z.record(z.string(), field.json()).describe('The `inputs` of a trigger for it.'),
+        inputs: z.record(z.string(), field.declared()).describe('The `inputs` of a trigger for it; `{URL}` likewise.'),
         retries: z
           .object({
             when: z.string(),
