@@ -28,7 +28,7 @@ const NAMED_PARTS: Readonly<Record<string, (name: string) => Part | undefined>> 
 };
 
 const ACCEPTED =
-  '{body}, {timestamp}, {id}, {method}, {url}, {path}, {target}, {host}, {query:NAME}, {header:NAME}, {field:PATH} {sha256:body} and {sha256:body:base64} are accepted, and {{ and }} for braces';
+  '{body}, {timestamp}, {id}, {method}, {url}, {path}, {target}, {host}, {query:NAME}, {header:NAME}, {field:PATH}, {sha256:body} and {sha256:body:base64} are accepted, and {{ and }} for braces';
 
 /** A member of the body by its path, with dots between names; of a form the field of the whole name. */
 export function fieldAt(path: string): BodyField {
