@@ -1,13 +1,5 @@
-import {
-  appendFileSync,
-  cpSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll } from 'vitest';
@@ -27,49 +19,42 @@ export function twoReleases(): { earlier: string; later: string } {
 }
 
 /**
- * A copy of this build that calls itself a later version and has one more migration; after one of the kind `contract` this
- * build no longer works. It is gone when the test file has run.
+ * This checkout as a later version with one more migration, built; after a migration of the kind `contract` this build no
+ * longer works. It is gone when the test file has run.
  */
 export function nextRelease(change: Change): string {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-next-'));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
-  cpSync(join(PRESENT, 'dist'), join(folder, 'dist'), {
-    recursive: true,
-    filter: (path) => !path.endsWith('.map') && !path.endsWith('compile-cache'),
-  });
+  for (const name of ['src', 'scripts', 'docs/publishers', 'package-lock.json', 'tsconfig.json']) {
+    cpSync(join(PRESENT, name), join(folder, name), { recursive: true });
+  }
   symlinkSync(join(PRESENT, 'node_modules'), join(folder, 'node_modules'));
   const described = JSON.parse(readFileSync(join(PRESENT, 'package.json'), 'utf8'));
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ ...described, version: NEXT_VERSION }));
-  // Where the bundle has the list of migrations of either database.
-  for (const [part, schema] of [
-    ['migrate', 'sluice.'],
-    ['connection', ''],
-  ] as const) {
-    const bundle = join(folder, 'dist/bundle');
-    // Parts of earlier builds are there too.
-    const paths = readdirSync(bundle)
-      .filter((name) => new RegExp(`^${part}-.*\\.js$`).test(name))
-      .map((name) => join(bundle, name))
-      .filter((path) => readFileSync(path, 'utf8').includes('const migrations = ['));
-    if (paths.length === 0) throw new Error(`${part} has no migrations`);
-    for (const path of paths) appendFileSync(path, migrationOf(change, schema));
+  for (const store of ['postgres', 'sqlite']) {
+    addMigration(store, join(folder, `src/store/${store}/migrations/index.ts`), change);
   }
+  execFileSync(process.execPath, ['scripts/build.mjs'], { cwd: folder });
   return folder;
 }
 
 export const NEXT_VERSION = '99.0.0';
 
-function migrationOf(change: Change, schema: string): string {
-  return `
-{
-  const { version, compatibleFrom } = migrations.at(-1);
-  migrations.push({
-    version: version + 1,
+function addMigration(store: string, index: string, change: Change): void {
+  const history = readFileSync(index, 'utf8');
+  const [end, last] = /(\w+),\s*\];\s*$/.exec(history) ?? [];
+  if (end === undefined) throw new Error(`${index} does not end with the list of migrations`);
+  const isPostgres = store === 'postgres';
+  const schema = isPostgres ? 'sluice.' : '';
+  const compatibleFrom = change === 'expand' ? `${last}.compatibleFrom` : `${last}.version + 1`;
+  const next = `{
+    version: ${last}.version + 1,
     name: 'of the next release',
-    compatibleFrom: ${change === 'expand' ? 'compatibleFrom' : 'version + 1'},
-    locks: ['runs'],
+    ${isPostgres ? `compatibleFrom: ${compatibleFrom}, locks: ['runs'],` : ''}
     sql: 'CREATE TABLE ${schema}of_the_next_release (id integer); ALTER TABLE ${schema}runs ADD COLUMN of_the_next text',
-  });
-}
-`;
+  }`;
+  writeFileSync(
+    index,
+    history.replace(end, () => `${last}, ${next}];`),
+  );
 }
