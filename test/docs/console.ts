@@ -55,7 +55,9 @@ export async function follow(commands: readonly Command[], { folder, host = '' }
       .replace('npx sluice', `"${process.execPath}" "${CLI}"`)
       .replace(/127\.0\.0\.1:\d+/, host)
       .replace(new RegExp(ID), () => id);
-    const execute = () => text(spawn('sh', ['-c', here], { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] }).stdout);
+    const env = { PATH: process.env.PATH ?? '' };
+    const execute = () =>
+      text(spawn('sh', ['-c', here], { cwd: folder, env, stdio: ['ignore', 'pipe', 'inherit'] }).stdout);
     const isList = /^npx sluice (runs|deliveries)\b/.test(command);
     const printed = await eventually(execute, (said) => !isList || shapeOf(said) === shapeOf(output));
     expect(shapeOf(printed), command).toBe(shapeOf(output));

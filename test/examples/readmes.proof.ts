@@ -17,7 +17,8 @@ type Copy = Awaited<ReturnType<typeof copyExample>>;
 
 /** Runs a program in the folder of the example; it ends with the test. Yields what it says, as long as it runs. */
 function run({ folder }: Copy, ...args: string[]): () => Promise<readonly string[]> {
-  const child = spawn(process.execPath, args, { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
+  const env = { PATH: process.env.PATH ?? '' };
+  const child = spawn(process.execPath, args, { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
   const lines: string[] = [];
   for (const stream of [child.stdout, child.stderr]) {
     createInterface({ input: stream }).on('line', (line) => lines.push(line));
