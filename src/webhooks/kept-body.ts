@@ -1,5 +1,7 @@
 import { REDACTED } from './headers.ts';
+import { BUILT_IN_SCHEMES } from './schemes/publishers/index.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
+import type { SignatureSpec } from './schemes/spec.ts';
 import type { StandardRule } from './schemes/standards/standard.ts';
 
 /** What of a body is kept and read by flows, where the body holds what only the gates may see. */
@@ -9,11 +11,21 @@ export type KeepBody = (body: Buffer) => Buffer;
 export function prepareKeptBody(scheme: ResolvedScheme | undefined): KeepBody | undefined {
   if (scheme?.kind === 'standard') return isBodyToken(scheme.standard.rule) ? claimsOf : undefined;
   if (scheme?.kind !== 'spec') return undefined;
-  const tokens = [scheme.spec, scheme.previousSpec ?? scheme.spec].filter(({ algorithm }) => algorithm === 'token');
-  const names = new Set(
+  const names = tokenMembers([scheme.spec, scheme.previousSpec ?? scheme.spec]);
+  return names.size === 0 ? undefined : (body) => withoutMembers(body, names);
+}
+
+/** What is kept of a body at a slug of no trigger: it may have been meant for one of any built-in scheme. */
+export const keepOfUnknown: KeepBody = (body) => claimsOf(withoutMembers(body, BUILT_IN_TOKENS));
+
+const BUILT_IN_TOKENS = tokenMembers(BUILT_IN_SCHEMES);
+
+/** Names of the members that hold a token in bodies of such schemes. */
+function tokenMembers(specs: readonly SignatureSpec[]): ReadonlySet<string> {
+  const tokens = specs.filter(({ algorithm }) => algorithm === 'token');
+  return new Set(
     tokens.flatMap(({ signatureFields = [] }) => signatureFields.flatMap(({ path }) => path.at(-1) ?? [])),
   );
-  return names.size === 0 ? undefined : (body) => withoutMembers(body, names);
 }
 
 const isBodyToken = (rule: StandardRule) => rule.standard === 'Jwt' && rule.carrier === 'body';

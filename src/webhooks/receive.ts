@@ -8,6 +8,7 @@ import { type AcceptanceServices, acceptDelivery, acceptShared, admissionTo } fr
 import { deliveriesAllowed, JSON_TYPE, methodNotAllowed, refused, type WebhookAnswer } from './answers.ts';
 import { type FlowAnswers, RESPOND_SECONDS } from './flow-answers.ts';
 import { handshakeAnswers, isHandshake } from './handshakes.ts';
+import { keepOfUnknown } from './kept-body.ts';
 import { CLEAN, dryRunGates, runGates, withViolation } from './pipeline.ts';
 import {
   keepDelivery,
@@ -123,7 +124,8 @@ export function receiver(services: ReceiverServices): Receiver {
 
 /** The delivery as everyone but the gates of its trigger may see it. */
 function keptBy(trigger: PreparedTrigger | undefined, delivery: Delivery): Delivery {
-  return trigger?.keepBody === undefined ? delivery : { ...delivery, body: trigger.keepBody(delivery.body) };
+  const keep = trigger === undefined ? keepOfUnknown : trigger.keepBody;
+  return keep === undefined ? delivery : { ...delivery, body: keep(delivery.body) };
 }
 
 /** The trigger whose gates judge, and all that share its slug. */

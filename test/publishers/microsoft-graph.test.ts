@@ -148,6 +148,17 @@ describe('the service', () => {
     }
   });
 
+  it.each([
+    ['the list', listOf(STATE), `{"value":[{"changeType":"created","clientState":"[redacted]"}]}`],
+    ['a token that is the body', 'e30.eyJhIjoxfQ.c2lnbmF0dXJl', '{"a":1}'],
+    ['any other body', '{"value":[{"state":1}]}', '{"value":[{"state":1}]}'],
+  ])('keeps no token of %s at a slug that no trigger has', async (_what, body, kept) => {
+    const gateway = await graph();
+    expect((await gateway.deliver('grpah', { body })).status).toBe(404);
+    const { id } = await gateway.latestDelivery();
+    expect(await gateway.get(`/flows/api/webhooks/${id}/body`)).toBe(kept);
+  });
+
   it('knows a second delivery of the same list', async () => {
     const gateway = await graph();
     const first = await gateway.deliver('graph', { body: listOf(STATE) });
