@@ -114,10 +114,13 @@ function saysJson(mediaType: string): boolean {
   return mediaType === 'application/json' || /^[^\s/]+\/[^\s/]+\+json$/.test(mediaType);
 }
 
+// It keeps nothing from one text to the next.
+const UTF_8 = new TextDecoder('utf-8', { fatal: true });
+
 /** A byte order mark in front is dropped. */
 function decodeUtf8(body: Uint8Array): string | undefined {
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(body);
+    return UTF_8.decode(body);
   } catch {
     return undefined;
   }

@@ -27,7 +27,9 @@ interface SecretWait {
 }
 
 export function secretWaitIn({ resumed }: Pick<Claim, 'resumed'>): SecretWait | undefined {
-  const { data } = secretWait.safeParse(resumed?.state);
+  // Hardly any step has waited.
+  if (resumed === null) return undefined;
+  const { data } = secretWait.safeParse(resumed.state);
   if (data === undefined) return undefined;
   const kept = data.resumed === null ? null : (parseJson(data.resumed) as unknown as Claim['resumed']);
   return { looks: data.looks, resumed: kept };

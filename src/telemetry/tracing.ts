@@ -3,6 +3,7 @@ import {
   type Attributes,
   type Context,
   context,
+  INVALID_SPAN_CONTEXT,
   isSpanContextValid,
   propagation,
   ROOT_CONTEXT,
@@ -190,19 +191,27 @@ export async function inClientSpan<Answer extends { readonly status: number }>(
  * Runs `work` in a span that is a child of `parent`, a `traceparent` text; records what it throws and ends the span. The
  * span of a step is active meanwhile, so that whatever its handler sends or traces belongs to it.
  */
-export async function inSpan<T>(
-  span: {
-    name: 'flow.trigger' | 'flow.step';
-    parent: string | null;
-    attributes: Record<string, string | number>;
-  },
+export function inSpan<T>(own: OwnSpan, work: (span: Span) => Promise<T>): Promise<T> {
+  const parent = contextOf(own.parent);
+  const span = tracer.startSpan(own.name, { attributes: own.attributes }, parent);
+  // Nothing would be recorded.
+  return hasNoSdk(span) ? work(span) : recorded(span, { ...own, parent }, work);
+}
+
+interface OwnSpan {
+  readonly name: 'flow.trigger' | 'flow.step';
+  readonly parent: string | null;
+  readonly attributes: Record<string, string | number>;
+}
+
+async function recorded<T>(
+  started: Span,
+  { name, parent }: Pick<OwnSpan, 'name'> & { readonly parent: Context },
   work: (span: Span) => Promise<T>,
 ): Promise<T> {
-  const parent = contextOf(span.parent);
-  const started = tracer.startSpan(span.name, { attributes: span.attributes }, parent);
   try {
     // What an acceptance sets going outlives it, and is no part of it.
-    if (span.name !== 'flow.step') return await work(started);
+    if (name !== 'flow.step') return await work(started);
     return await context.with(trace.setSpan(parent, started), work, undefined, started);
   } catch (error) {
     started.setStatus({
@@ -218,14 +227,20 @@ export async function inSpan<T>(
 /** The W3C `traceparent` of a span, to be kept with a run, whatever `OTEL_PROPAGATORS` says; null without an SDK. */
 export function traceparentOf(span: Span): string | null {
   const own = span.spanContext();
-  if (!isSpanContextValid(own)) return null;
+  if (hasNoSdk(span) || !isSpanContextValid(own)) return null;
   return `00-${own.traceId}-${own.spanId}-${own.traceFlags.toString(16).padStart(2, '0')}`;
+}
+
+/** What the API alone starts where no other span is given: one for all. */
+function hasNoSdk(span: Span): boolean {
+  return span.spanContext() === INVALID_SPAN_CONTEXT;
 }
 
 /** A `traceparent` that was kept with a run is our own span: its steps follow what was decided about it. */
 function contextOf(traceparent: string | null): Context {
+  if (traceparent === null) return ROOT_CONTEXT;
   const [, traceId = '', spanId = '', flags = ''] =
-    /^00-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})$/.exec(traceparent ?? '') ?? [];
+    /^00-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})$/.exec(traceparent) ?? [];
   const own = { traceId, spanId, traceFlags: Number.parseInt(flags, 16) };
   // Not what happens to be active: whoever found the work due did not cause it.
   return isSpanContextValid(own) ? trace.setSpanContext(ROOT_CONTEXT, own) : ROOT_CONTEXT;

@@ -13,4 +13,12 @@ describe('isMalformedJson', () => {
   ])('under %o the body %o: %s', (contentType, body, expected) => {
     expect(isMalformedJson(Buffer.from(body), contentType)).toBe(expected);
   });
+
+  it('is asked of each body alone: what one broke off in leaves nothing for the next', () => {
+    const json = 'application/json';
+    for (const broken of [Buffer.from('"é"').subarray(0, 2), Buffer.from([0xff])]) {
+      expect(isMalformedJson(broken, json)).toBe(true);
+      expect(isMalformedJson(Buffer.from('"é"'), json)).toBe(false);
+    }
+  });
 });
