@@ -218,13 +218,16 @@ function eventClaim(id: string, reception: TriggeredReception, clock: ServiceClo
 function nonceClaim(reception: TriggeredReception, clock: ServiceClock): NonceClaim {
   const { delivery, trigger, judgement } = reception;
   const { evidence } = judgement;
-  const { lifeMs, ...name } = trigger.nameDelivery(delivery, evidence);
+  const { header, value, digest, isOfBody, lifeMs } = trigger.nameDelivery(delivery, evidence);
   const arrivedAt = arrivalOf(reception, clock);
   return {
-    ...name,
+    header,
+    value,
+    digest,
     arrivedAt,
     expiresAt: arrivedAt + lifeMs,
-    bodySha256: hash('sha256', delivery.body),
+    // The gates saw a body that may hold more than is kept.
+    bodySha256: isOfBody && trigger.keepBody === undefined ? digest : hash('sha256', delivery.body),
     isVerified: isVerified(reception),
     isAsked: evidence.nonce !== undefined,
     isEnforced: trigger.mode === 'Enforce',

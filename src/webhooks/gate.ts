@@ -87,6 +87,8 @@ export interface NonceEvidence {
   readonly value: string;
   /** Hex SHA-256 of the signed bytes, whatever header is named. */
   readonly digest: string;
+  /** Whether the digest is that of the body as it came, and of nothing else. */
+  readonly isOfBody: boolean;
   /** How long it is kept from the arrival on. */
   readonly lifeMs: number;
 }

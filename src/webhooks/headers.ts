@@ -145,8 +145,11 @@ function mapHeaders(
   keeps: (name: string, kind: NameKind) => boolean,
 ): Record<string, string> {
   const kept: Record<string, string> = {};
-  for (const [name, sent] of Object.entries(headers).slice(0, MAX_HEADERS)) {
-    const value = keeps(name, kindOf(name)) ? cut(sent) : REDACTED;
+  const names = Object.keys(headers);
+  const count = Math.min(names.length, MAX_HEADERS);
+  for (let at = 0; at < count; at += 1) {
+    const name = names[at] ?? '';
+    const value = keeps(name, kindOf(name)) ? cut(headers[name] ?? '') : REDACTED;
     // An assignment would set the prototype.
     if (name === '__proto__') Object.defineProperty(kept, name, { value, enumerable: true });
     else kept[name] = value;

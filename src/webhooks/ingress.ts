@@ -42,6 +42,9 @@ const MAX_PATH_CHARACTERS = 200;
 export async function ingress(app: FastifyInstance, services: IngressServices): Promise<void> {
   const receiving = { services, receive: receiver(services), budget: bodyBudget(services.maxBodyBytesInFlight) };
 
+  // No line of a delivery is logged under the number of its request, and a logger of its own costs a microsecond.
+  app.setChildLoggerFactory((logger) => logger);
+
   // A stopping server waits for every answer.
   app.addHook('preClose', async () => services.answers.end());
 
@@ -64,12 +67,7 @@ export async function ingress(app: FastifyInstance, services: IngressServices): 
     method: app.supportedMethods,
     url: ROUTE,
     // Nothing is returned: of a promise Fastify would wait for the end of the response too, with five more listeners.
-    handler: (request, reply) => {
-      answerTo(request, reply, receiving).then(
-        (answer) => write(reply, answer),
-        (error) => reply.send(error),
-      );
-    },
+    handler: (request, reply) => void answer(request, reply, receiving),
   });
 }
 
@@ -81,6 +79,14 @@ interface Receiving {
   readonly budget: ReturnType<typeof bodyBudget>;
 }
 
+async function answer(request: IngressRequest, reply: FastifyReply, receiving: Receiving): Promise<void> {
+  try {
+    write(reply, await answerTo(request, reply, receiving));
+  } catch (error) {
+    reply.send(error);
+  }
+}
+
 async function answerTo(request: IngressRequest, reply: FastifyReply, receiving: Receiving): Promise<WebhookAnswer> {
   const { services, receive, budget } = receiving;
   const isLate = services.phase.isStopping;
@@ -89,18 +95,18 @@ async function answerTo(request: IngressRequest, reply: FastifyReply, receiving:
   // It asks whether deliveries may be sent here, and nothing is kept of it.
   if (request.method === 'OPTIONS') return receive.permission(head.headers, request.params.idOrSlug);
   const judge = isLate ? receive.stopping : receive.delivery;
-  if (request.method !== 'POST') return handOver(request, head, { ...receiving, judge });
+  if (request.method !== 'POST') return handOver(request, head, { receiving, judge });
   const allowance = budget.open(addressGroup(senderOf(request.raw, services.senderAddress)));
   try {
     const limits = { maxBytes: services.maxBodyBytes, allowance };
     request.body = await readBody(request.raw, head.headers['content-length'], limits);
-    return await handOver(request, head, { ...receiving, judge });
+    return await handOver(request, head, { receiving, judge });
   } catch (error) {
     if (!(error instanceof BodyError) || error.statusCode === 400) throw error;
     // The sender may still be sending what is not read.
     reply.header('connection', 'close');
     if (error.statusCode === 503) return receive.overloaded();
-    if (error.statusCode === 413) return await handOver(request, head, { ...receiving, judge: receive.tooLarge });
+    if (error.statusCode === 413) return await handOver(request, head, { receiving, judge: receive.tooLarge });
     services.logger.info({ peer: head.peer }, 'a body stopped arriving and was cut');
     return bodyStopped();
   } finally {
@@ -111,8 +117,9 @@ async function answerTo(request: IngressRequest, reply: FastifyReply, receiving:
 async function handOver(
   request: IngressRequest,
   head: ReturnType<typeof readHead>,
-  { services, receive, judge }: Omit<Receiving, 'budget'> & { judge: Receiving['receive']['delivery'] },
+  { receiving, judge }: { readonly receiving: Receiving; readonly judge: Receiving['receive']['delivery'] },
 ): Promise<WebhookAnswer> {
+  const { services, receive } = receiving;
   const span = startReceiveSpan(request.headers);
   let statusCode = 500;
   try {

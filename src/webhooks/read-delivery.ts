@@ -133,8 +133,8 @@ export function readBody(stream: Readable, contentLength: string | undefined, li
     };
     const onEnd = () => {
       if (chunks === undefined) return;
-      // Always a copy: a chunk may be a view over the socket's own buffer.
-      const body = Buffer.concat(chunks, received);
+      const [first] = chunks;
+      const body = first?.length === received && ownsItsBytes(first) ? first : Buffer.concat(chunks, received);
       chunks = undefined;
       clearTimeout(idle);
       resolve(body);
@@ -142,6 +142,11 @@ export function readBody(stream: Readable, contentLength: string | undefined, li
     const onAbort = () => fail(400, 'The sender hung up');
     stream.on('data', onData).on('end', onEnd).on('error', onAbort).on('close', onAbort);
   });
+}
+
+/** Whether a chunk is all of its memory; another one may be a view over the socket's own buffer. */
+function ownsItsBytes({ buffer, byteLength }: Buffer): boolean {
+  return buffer.byteLength === byteLength;
 }
 
 /** Bytes that all bodies in flight may hold together, and each client of them. */

@@ -61,7 +61,7 @@ describe('runGates', () => {
   it('tells what every gate did and found, those that were not asked too', async () => {
     const evidence: Evidence = {
       replaySkewMs: 5,
-      nonce: { header: 'x-id', value: 'n', digest: 'd', lifeMs: 60_000 },
+      nonce: { header: 'x-id', value: 'n', digest: 'd', isOfBody: false, lifeMs: 60_000 },
       signedTimestamp: { text: '9'.repeat(700), ms: Number.NaN },
       facts: { gate1: { seen: true }, other: { seen: false } },
     };

@@ -27,6 +27,15 @@ describe('a body', () => {
     );
   });
 
+  it('keeps its bytes, whatever becomes of a memory that others use too', async () => {
+    const { stream, body } = reading();
+    const shared = Buffer.from('--body--');
+    stream.end(shared.subarray(2, 6));
+    const read = await body;
+    shared.fill('x');
+    expect(String(read)).toBe('body');
+  });
+
   it('over the cap is refused before a byte is read where its length is announced, else with the byte that is too much', async () => {
     const announced = reading(10, bodyBudget(PLENTY), '11');
     await expect(announced.body).rejects.toMatchObject({ statusCode: 413 });

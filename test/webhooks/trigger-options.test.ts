@@ -66,6 +66,25 @@ describe('webhookDuplicateResponse', () => {
     expect(await gateway.countRuns()).toBe(1);
   });
 
+  it('of acknowledge compares what is kept of the bytes: the key in a body may be rotated in between', async () => {
+    const before = 'the key before, which still counts';
+    const hook: WebhookInputs = {
+      webhookSignatureScheme: 'MicrosoftGraph',
+      webhookHmacKey: KEY,
+      webhookHmacKeyPrevious: before,
+      webhookNonceHeader: 'X-Id',
+      webhookDuplicateResponse: 'acknowledge',
+    };
+    const { deliver } = await open({ hook });
+    const send = async (clientState: string, changeType: string) => {
+      const body = JSON.stringify({ value: [{ clientState, changeType }] });
+      return (await deliver('hook', { headers: { 'x-id': 'id-1', 'content-type': 'application/json' }, body })).status;
+    };
+    expect(await send(KEY, 'created')).toBe(200);
+    expect(await send(before, 'created')).toBe(200);
+    expect(await send(before, 'updated')).toBe(409);
+  });
+
   it('of acknowledge counts a repetition as no refusal: not in figures, metrics or the log', async () => {
     const gateway = await open({ hook: { ...NONCE, webhookDuplicateResponse: 'acknowledge' } });
     for (const _ of ['first', 'again']) await gateway.deliver('hook', await push('{}'));

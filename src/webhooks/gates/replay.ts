@@ -144,13 +144,14 @@ function nonceOf(
   { evidence, timestamp, rule }: { evidence: Evidence; timestamp: FoundTimestamp | undefined; rule: ReplayRule },
 ): NonceEvidence {
   const sent = sentNonce(delivery, evidence, rule);
-  const digest = digestOf(delivery, evidence, timestamp);
+  const named = digestOf(delivery, evidence, timestamp);
+  const { digest } = named;
   const lifeMs = lifeOf(delivery.receivedAt, timestamp, rule);
-  if (sent === undefined) return { header: '', value: digest, digest, lifeMs };
+  if (sent === undefined) return { header: '', value: digest, ...named, lifeMs };
   const isKept = sent.length <= MAX_NONCE_LENGTH && isStorable(sent);
   // UTF-16, because UTF-8 would make one text of several that are not well-formed.
   const value = isKept ? sent : hash('sha256', isStorable(sent) ? sent : Buffer.from(sent, 'utf16le'));
-  return { header: rule.nonceHeader ?? '', value, digest, lifeMs };
+  return { header: rule.nonceHeader ?? '', value, ...named, lifeMs };
 }
 
 /**
@@ -168,10 +169,16 @@ function sentNonce(delivery: Delivery, evidence: Evidence, { nonceHeader }: Repl
  * one captured delivery anyone could write a new one into the header, and so make a new nonce of the same delivery. Where the
  * signature does not cover the raw body between certain boundaries, what it does cover is the nonce, for the same reason.
  */
-function digestOf({ body }: Delivery, evidence: Evidence, timestamp: FoundTimestamp | undefined): string {
-  if (evidence.signedBytesSha256 !== undefined) return evidence.signedBytesSha256;
+function digestOf(
+  { body }: Delivery,
+  evidence: Evidence,
+  timestamp: FoundTimestamp | undefined,
+): Pick<NonceEvidence, 'digest' | 'isOfBody'> {
+  if (evidence.signedBytesSha256 !== undefined) return { digest: evidence.signedBytesSha256, isOfBody: false };
   const counts = timestamp?.isSigned === true || evidence.isVerified !== true;
-  return sha256(counts && timestamp !== undefined ? timestamp.text : '', body);
+  const text = counts && timestamp !== undefined ? timestamp.text : '';
+  if (text === '') return { digest: hash('sha256', body), isOfBody: true };
+  return { digest: createHash('sha256').update(text).update(body).digest('hex'), isOfBody: false };
 }
 
 /**
@@ -189,8 +196,4 @@ function headerValue({ headers }: Delivery, name: string | undefined): string | 
   if (name === undefined || !Object.hasOwn(headers, name)) return undefined;
   const value = headers[name]?.trim();
   return value === '' ? undefined : value;
-}
-
-function sha256(text: string, body: Buffer): string {
-  return text === '' ? hash('sha256', body) : createHash('sha256').update(text).update(body).digest('hex');
 }
