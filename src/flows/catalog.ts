@@ -37,13 +37,13 @@ export interface Catalog {
   setEnabled(flowId: string, isEnabled: boolean, holdsDeliveries?: boolean): Promise<FlowRecord | undefined>;
   /** As `setEnabled`; a flow that is drained starts no runs. */
   setDraining(flowId: string, isDraining: boolean, holdsDeliveries?: boolean): Promise<FlowRecord | undefined>;
-  /** The revision that a run is pinned to. */
-  pinned(flowId: string, revision: number): Promise<PreparedRevision>;
+  /** The revision that a run is pinned to; a promise only where the store has to be asked, as for hardly any step. */
+  pinned(flowId: string, revision: number): PreparedRevision | Promise<PreparedRevision>;
   /**
    * The inputs of a step of a run that is pinned to `revision`: those of the newest revision, so that a deploy mends runs
-   * in flight, and the pinned one's where that says so, or where the newest has no such step.
+   * in flight, and the pinned one's where that says so, or where the newest has no such step. A promise as above.
    */
-  inputsOf(flowId: string, stepKey: string, revision: number): Promise<SourcedInputs>;
+  inputsOf(flowId: string, stepKey: string, revision: number): SourcedInputs | Promise<SourcedInputs>;
 }
 
 /** The inputs of a step, and where their manifest came from: it decides which secrets they may name. */
@@ -73,6 +73,14 @@ interface NumberedRevision {
   readonly prepared: PreparedRevision;
 }
 
+function inputsIn(
+  prepared: PreparedRevision,
+  { stepKey, revision }: { readonly stepKey: string; readonly revision: number },
+): SourcedInputs | undefined {
+  const step = prepared.step(stepKey);
+  return step && { inputs: step.inputs(), source: prepared.source, revision };
+}
+
 /** Older revisions that are kept prepared: enough for every flow of a large installation to drain one. */
 const KEPT_REVISIONS = 500;
 
@@ -87,7 +95,6 @@ export function createCatalog(
   const deployed = new Map<string, DeployedFlow>();
   let unreadable: readonly UnreadableManifest[] = [];
   const older = new LRUCache<string, PreparedRevision>({ max: KEPT_REVISIONS });
-
   const ready = new WeakMap<LoadedFlow, Pick<DeployedFlow, 'loaded' | 'prepared'>>();
 
   const prepare = (loaded: LoadedFlow) => {
@@ -110,18 +117,18 @@ export function createCatalog(
     if (flow !== undefined) deployed.set(record.id, { ...flow, record });
   };
 
-  const pinned = async (flowId: string, revision: number): Promise<PreparedRevision> => {
+  const pinned = (flowId: string, revision: number): PreparedRevision | Promise<PreparedRevision> => {
     const flow = deployed.get(flowId);
     if (flow?.record.revision === revision) return flow.prepared;
-    const key = `${flowId}:${revision}`;
-    const kept = older.get(key);
-    if (kept !== undefined) return kept;
+    return older.get(`${flowId}:${revision}`) ?? stored(flowId, revision);
+  };
+  const stored = async (flowId: string, revision: number): Promise<PreparedRevision> => {
     const found = await store.findRevision(flowId, revision);
     if (found?.snapshot === undefined)
       throw new Error(`revision ${revision} of the flow ${flowId} is not in the store`);
     const manifest = withLiterals(found.snapshot as unknown as Manifest, await readLiterals(found));
     const prepared = prepareRevision(manifest, found.source ?? 'folder');
-    older.set(key, prepared);
+    older.set(`${flowId}:${revision}`, prepared);
     return prepared;
   };
 
@@ -134,15 +141,19 @@ export function createCatalog(
     return { revision: record.revision, prepared: await pinned(flowId, record.revision) };
   };
 
+  const olderInputs = async (flowId: string, stepKey: string, revision: number): Promise<SourcedInputs> => {
+    const own = await pinned(flowId, revision);
+    const newer = own.pinsInputs ? undefined : await newest(flowId);
+    const found = (newer && inputsIn(newer.prepared, { ...newer, stepKey })) ?? inputsIn(own, { revision, stepKey });
+    if (found === undefined) throw new Error(`revision ${revision} of the flow ${flowId} has no step "${stepKey}"`);
+    return found;
+  };
   return {
     pinned,
-    async inputsOf(flowId, stepKey, revision) {
-      const own = { revision, prepared: await pinned(flowId, revision) };
-      for (const { prepared, ...from } of own.prepared.pinsInputs ? [own] : [await newest(flowId), own]) {
-        const step = prepared.step(stepKey);
-        if (step !== undefined) return { inputs: step.inputs(), source: prepared.source, ...from };
-      }
-      throw new Error(`revision ${revision} of the flow ${flowId} has no step "${stepKey}"`);
+    inputsOf(flowId, stepKey, revision) {
+      const flow = deployed.get(flowId);
+      const isNewest = flow?.record.revision === revision;
+      return (isNewest && inputsIn(flow.prepared, { stepKey, revision })) || olderInputs(flowId, stepKey, revision);
     },
     prepare: (loaded) => void prepare(loaded),
     put: ({ record, loaded }) => void put(record, loaded),

@@ -22,6 +22,9 @@ interface HandlerTask {
   readonly claim: Claim;
   readonly signal: AbortSignal;
   readonly readRunInput: ReadRunInput;
+}
+
+interface HandlerServices {
   readonly logger: Logger;
   readonly clock: Clock;
 }
@@ -33,31 +36,43 @@ const ABORTED = Symbol('aborted');
  * Parses the inputs and runs the handler under the step's time limit. Yields undefined if the signal aborts first. If a
  * handler continues after its signal aborted, its result is ignored. Throws `StepFailure`, and errors of the store.
  */
-export async function runHandler(task: HandlerTask): Promise<HandlerResult | undefined> {
+export function runHandler(
+  task: HandlerTask,
+  services: HandlerServices,
+): HandlerResult | undefined | Promise<HandlerResult | undefined> {
   const { signal } = task;
   const inputs = parseInputs(task.handler, task.resolved);
   if (signal.aborted) return undefined;
-  const secondsLeft = timeLeft(task);
+  const secondsLeft = timeLeft(task, services);
   if (secondsLeft !== undefined && secondsLeft <= 0) return timedOut(task);
   const limit = secondsLeft === undefined ? undefined : startTimeLimit(secondsLeft, signal);
+  const own = limit?.signal ?? signal;
+  let waiting: Promise<HandlerResult | undefined> | undefined;
   try {
-    const own = limit?.signal ?? signal;
-    const running = start(task, inputs, own);
+    const running = start(contextOf(task, services, { inputs, signal: own }), task.handler);
     // A handler that does not wait is not waited for.
-    if (!isPromise(running)) return checked(running);
-    const result = await Promise.race([running, whenAborted(own)]);
-    if (result !== ABORTED) return checked(result);
-    return signal.aborted ? undefined : timedOut(task);
+    if (!(running instanceof Promise)) return checked(running);
+    waiting = waitFor(running, { task, signal: own }).finally(() => limit?.end());
+    return waiting;
   } finally {
-    limit?.end();
+    if (waiting === undefined) limit?.end();
   }
+}
+
+async function waitFor(
+  running: Promise<HandlerResult>,
+  { task, signal }: { readonly task: HandlerTask; readonly signal: AbortSignal },
+): Promise<HandlerResult | undefined> {
+  const result = await Promise.race([running, whenAborted(signal)]);
+  if (result !== ABORTED) return checked(result);
+  return task.signal.aborted ? undefined : timedOut(task);
 }
 
 /**
  * Seconds that the attempt has left, minus the time it waited; undefined if the step has no limit. A signal ended the
  * wait in time, however late the step gets its turn, so processing the signal gets the whole limit.
  */
-function timeLeft({ step, claim, clock }: HandlerTask): number | undefined {
+function timeLeft({ step, claim }: HandlerTask, { clock }: Pick<HandlerServices, 'clock'>): number | undefined {
   if (step.timeoutSeconds === undefined) return undefined;
   if (claim.resumed === null || claim.resumed.signal !== null) return step.timeoutSeconds;
   // A clock that was set back while the step waited gives it no more than the whole limit.
@@ -89,23 +104,19 @@ function withDoubles(inputs: Json, [key, ...rest]: readonly PropertyKey[]): Json
   return isJsonArray(inputs) ? inputs.with(Number(key), made) : { ...inputs, [String(key)]: made };
 }
 
-function start(task: HandlerTask, inputs: unknown, signal: AbortSignal): Promise<HandlerResult> | HandlerResult {
+function start(context: StepContext, handler: StepHandler): Promise<HandlerResult> | HandlerResult {
   try {
-    const running = task.handler.run(contextOf(task, inputs, signal));
-    return isPromise(running) ? running.catch(thrown) : running;
+    const running = handler.run(context);
+    return running instanceof Promise ? running.catch(thrown) : running;
   } catch (error) {
     return thrown(error);
   }
 }
 
-function isPromise(running: Promise<HandlerResult> | HandlerResult): running is Promise<HandlerResult> {
-  return running instanceof Promise;
-}
-
 function contextOf(
-  { claim, resolved, readRunInput, logger, clock, isFailureHandled }: HandlerTask,
-  inputs: unknown,
-  signal: AbortSignal,
+  { claim, resolved, readRunInput, isFailureHandled }: HandlerTask,
+  { logger, clock }: HandlerServices,
+  { inputs, signal }: { readonly inputs: unknown; readonly signal: AbortSignal },
 ): StepContext {
   const { flowId, runId, stepKey, attempt } = claim;
   let own: Logger | undefined;

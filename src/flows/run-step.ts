@@ -15,7 +15,7 @@ import { inputOfLoop, type LoopStart, startOfLoop } from './handlers/for-each.ts
 import type { HandlerResult, StepHandler } from './handlers/handler.ts';
 import type { HandlerTable } from './handlers/index.ts';
 import { type RunFlowInputs, runFlow } from './handlers/run-flow.ts';
-import type { PreparedStep } from './prepared-revision.ts';
+import type { PreparedInputs, PreparedRevision, PreparedStep } from './prepared-revision.ts';
 import { parseInputs, runHandler } from './run-handler.ts';
 import { beginAnew, MissingSecretError, secretWaitIn, waitForSecret } from './secret-wait.ts';
 import { backoffMs, nextAttemptAt, StepFailure } from './step-failure.ts';
@@ -75,6 +75,7 @@ interface Prepared {
 const MAX_LONE_DEATHS = 3;
 
 export function createRunStep(services: RunStepServices): RunStep {
+  const { catalog } = services;
   const openInput = createRunInputs(services);
   const run = async (
     given: Claim,
@@ -89,22 +90,29 @@ export function createRunStep(services: RunStepServices): RunStep {
     try {
       // Before anything of the step is read, which may be what takes the process down.
       refuseDeadly(claim);
-      step = await stepOf(claim, services);
-      condition = await evaluateAtStart(step, given, readRunInput);
+      // Nothing of this is waited for where it is there, as it is of nearly every step.
+      const pinned = catalog.pinned(claim.flowId, claim.revision);
+      step = stepIn(pinned instanceof Promise ? await pinned : pinned, claim);
+      if (isConditional(step, given)) condition = await evaluateAtStart(step, given, readRunInput);
       if (condition?.kind === 'skip') {
         const { reason, trace } = condition;
         return { input: null, evaluationTrace: trace, result: { kind: 'skipped', reason } };
       }
       if (given.resumed === null) watch?.started();
       if (condition?.kind === 'failed') throw new StepFailure('when_failed', condition.message);
-      prepared = await prepare({ claim, step, readRunInput }, services);
+      const preparing = prepare({ claim, step, readRunInput }, services);
+      prepared = preparing instanceof Promise ? await preparing : preparing;
       watch?.prepared(() => inputOf(prepared));
       if (waited?.resumed === null) return { input: null, result: beginAnew(services.clock.now()) };
       const { definition, isFailureHandled } = step;
-      const task = { ...prepared, step: definition, isFailureHandled, claim, signal, readRunInput, ...services };
       if (step.items !== undefined) ended = startOfLoop(definition, prepared.resolved.value, claim.stepKey);
       else if (prepared.handler === runFlow) ended = await runSubFlow({ ...prepared, definition, claim }, services);
-      else ended = await runHandler(task);
+      else {
+        const { handler, resolved } = prepared;
+        const task = { handler, resolved, step: definition, isFailureHandled, claim, signal, readRunInput };
+        const running = runHandler(task, services);
+        ended = running instanceof Promise ? await running : running;
+      }
     } catch (error) {
       if (error instanceof StoreUnavailableError) throw error;
       if (signal.aborted && error === signal.reason) return undefined;
@@ -174,21 +182,19 @@ function refuseDeadly({ loneDeaths }: Claim): void {
 }
 
 /** Type, conditions, retry and time limit come from the revision that the run is pinned to. */
-async function stepOf({ flowId, revision, stepKey }: Claim, { catalog }: RunStepServices): Promise<PreparedStep> {
-  const step = (await catalog.pinned(flowId, revision)).step(stepKey);
+function stepIn(pinned: PreparedRevision, { flowId, revision, stepKey }: Claim): PreparedStep {
+  const step = pinned.step(stepKey);
   if (step === undefined) throw new Error(`revision ${revision} of the flow ${flowId} has no step "${stepKey}"`);
   return step;
 }
 
 /** A step that was tried before has passed its conditions: they say whether it starts, not whether it goes on. */
-async function evaluateAtStart(
-  step: PreparedStep,
-  claim: Claim,
-  readRunInput: ReadRunInput,
-): Promise<ConditionResult | undefined> {
-  if (triesOf(claim) > 1 || claim.resumed !== null) return undefined;
+function isConditional(step: PreparedStep, claim: Claim): boolean {
+  return triesOf(claim) <= 1 && claim.resumed === null && step.conditions().length > 0;
+}
+
+async function evaluateAtStart(step: PreparedStep, claim: Claim, readRunInput: ReadRunInput): Promise<ConditionResult> {
   const conditions = step.conditions();
-  if (conditions.length === 0) return undefined;
   const references = conditions.flatMap(({ expression }) => expression.references);
   return evaluateConditions(conditions, expressionContext(await readRunInput(references), claim));
 }
@@ -225,10 +231,10 @@ function evaluateConditions(
 }
 
 /** The inputs come from the newest revision, or from the run's own where that pins them. */
-async function prepare(
-  { claim, step, readRunInput }: { claim: Claim; step: PreparedStep; readRunInput: ReadRunInput },
+function prepare(
+  { claim, step, readRunInput }: Preparing,
   { catalog, handlers, readSecret }: RunStepServices,
-): Promise<Prepared> {
+): Prepared | Promise<Prepared> {
   const { flowId, revision, stepKey, stepType } = claim;
   const handler = handlers.get(stepType);
   if (handler === undefined) {
@@ -237,22 +243,34 @@ async function prepare(
       `no handler has the step type "${stepType}"; known types are ${[...handlers.keys()].join(', ')}`,
     );
   }
-  const {
-    inputs,
-    source,
-    revision: inputsRevision,
-  } = step.items === undefined
-    ? await catalog.inputsOf(flowId, stepKey, revision)
-    : // No secret belongs to a loop itself.
-      { inputs: step.items(), source: 'api' as const, revision: undefined };
-  const readAllowed = (reference: string) => readSecret(reference, source);
-  const resolved = await resolveInputs({ inputs, handler, readSecret: readAllowed, readRunInput, claim });
-  if (handler !== runFlow) return { handler, resolved, inputsRevision };
-  return {
-    handler,
-    inputsRevision,
-    resolved: { ...resolved, value: withPinnedInputs(resolved.value, step.definition) },
+  const resolve = ({ inputs, source, revision: inputsRevision }: StepInputs): Prepared | Promise<Prepared> => {
+    const readAllowed = (reference: string) => readSecret(reference, source);
+    const resolved = resolveInputs({ inputs, handler, readSecret: readAllowed, readRunInput, claim });
+    const made = ({ value, ...secrets }: ResolvedInputs) => {
+      const given = handler === runFlow ? withPinnedInputs(value, step.definition) : value;
+      return { handler, inputsRevision, resolved: { value: given, ...secrets } };
+    };
+    return resolved instanceof Promise ? resolved.then(made) : made(resolved);
   };
+  const inputs =
+    step.items === undefined
+      ? catalog.inputsOf(flowId, stepKey, revision)
+      : // No secret belongs to a loop itself.
+        { inputs: step.items(), source: 'api' as const, revision: undefined };
+  return inputs instanceof Promise ? inputs.then(resolve) : resolve(inputs);
+}
+
+interface Preparing {
+  readonly claim: Claim;
+  readonly step: PreparedStep;
+  readonly readRunInput: ReadRunInput;
+}
+
+/** As the catalog has them; those of a loop are of no revision. */
+interface StepInputs {
+  readonly inputs: PreparedInputs;
+  readonly source: ManifestSource;
+  readonly revision: number | undefined;
 }
 
 /** A message is for people; an error may hold a whole document. */

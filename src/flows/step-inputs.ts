@@ -41,15 +41,16 @@ interface InputRequest {
  * Renders the expressions of a step's inputs and puts its secrets in. Throws `StepFailure`, `MissingSecretError`, and what the
  * store throws.
  */
-export async function resolveInputs({
-  inputs,
-  handler,
-  readSecret,
-  readRunInput,
-  claim,
-}: InputRequest): Promise<ResolvedInputs> {
-  const { written } = inputs;
-  const rendered = await render(inputs, readRunInput, claim);
+export function resolveInputs(request: InputRequest): ResolvedInputs | Promise<ResolvedInputs> {
+  const { inputs, readRunInput, claim } = request;
+  if (inputs.constant !== undefined) return withSecrets(inputs.constant, request);
+  return render(inputs, readRunInput, claim).then((rendered) => withSecrets(rendered, request));
+}
+
+function withSecrets(
+  rendered: Json,
+  { inputs: { written }, handler, readSecret }: Pick<InputRequest, 'inputs' | 'handler' | 'readSecret'>,
+): ResolvedInputs {
   const { secretInputs } = handler;
   const secrets = secretInputs.length === 0 ? [] : stepSecrets(written, secretInputs);
   if (secrets.length === 0) return { value: rendered, secrets: [], references: [] };
@@ -72,11 +73,10 @@ export async function resolveInputs({
 }
 
 async function render(
-  { template, constant }: PreparedInputs,
+  { template }: PreparedInputs,
   readRunInput: ReadRunInput,
   claim: InputRequest['claim'],
 ): Promise<Json> {
-  if (constant !== undefined) return constant;
   const { roots, references } = template;
   const context = roots.size === 0 ? NO_CONTEXT : expressionContext(await readRunInput(references), claim);
   return renderIn(context, template);
@@ -186,13 +186,15 @@ const SMALL_BYTES = 1024 * 1024;
 /** Larger values wait until enough of the memory shared by all steps is free. */
 const SHARED_BYTES = 32 * 1024 * 1024;
 
+type Graphed = Pick<PreparedRevision, 'graph'>;
+
 /** Makes what attempts read with. Dozens run at once: each may hold a whole loop's output, but not all of them together. */
 export function createRunInputs({
   store,
   catalog,
 }: {
   readonly store: Pick<Store, 'readRunInput'>;
-  readonly catalog: { pinned(flowId: string, revision: number): Promise<Pick<PreparedRevision, 'graph'>> };
+  readonly catalog: { pinned(flowId: string, revision: number): Graphed | Promise<Graphed> };
 }): (claim: Claim, signal: AbortSignal) => AttemptInput {
   const shared = new SharedBytes(SHARED_BYTES);
   return (claim, signal) => {

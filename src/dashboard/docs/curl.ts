@@ -118,8 +118,8 @@ export async function examplesOf(
   const flow = deployed[0]?.record;
   const flowId = flow?.id ?? SOME_ID;
   const run = runs?.items[0];
-  const graph =
-    run === undefined ? undefined : (await catalog.pinned(run.flowId, run.revision).catch(() => undefined))?.graph;
+  const pinned = async () => run && catalog.pinned(run.flowId, run.revision);
+  const graph = (await pinned().catch(() => undefined))?.graph;
   const steps = Object.entries(graph ?? flows[0]?.steps ?? {});
   return {
     flowId,
