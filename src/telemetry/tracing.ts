@@ -194,8 +194,12 @@ export async function inClientSpan<Answer extends { readonly status: number }>(
 export function inSpan<T>(own: OwnSpan, work: (span: Span) => Promise<T>): Promise<T> {
   const parent = contextOf(own.parent);
   const span = tracer.startSpan(own.name, { attributes: own.attributes }, parent);
-  // Nothing would be recorded.
-  return hasNoSdk(span) ? work(span) : recorded(span, { ...own, parent }, work);
+  if (!hasNoSdk(span)) return recorded(span, { ...own, parent }, work);
+  try {
+    return work(span);
+  } catch (error) {
+    return Promise.reject(error);
+  }
 }
 
 interface OwnSpan {

@@ -80,15 +80,20 @@ export function acceptDelivery(
   const flow = services.catalog.find(definition.flowId) ?? trigger.flow;
   const parent = span === undefined ? null : traceparentOf(span);
   const attributes = { 'flow.id': flow.record.id, 'flow.trigger': definition.triggerKey };
-  return inSpan({ name: 'flow.trigger', parent, attributes }, async (triggerSpan) => {
+  return inSpan<AcceptResult | Held>({ name: 'flow.trigger', parent, attributes }, (triggerSpan) => {
     const acceptance = acceptanceOf(reception, { flow, traceparent: traceparentOf(triggerSpan) }, services);
-    if (reception.redelivery === undefined && admissionTo(trigger, services) === 'held') {
-      const held = await services.holding.hold(acceptance);
-      // Otherwise the run is to start at once after all.
-      if (held.kind !== 'open') return held;
-    }
-    return services.engine.accept(acceptance);
+    const isHeld = reception.redelivery === undefined && admissionTo(trigger, services) === 'held';
+    return isHeld ? holdDelivery(acceptance, services) : services.engine.accept(acceptance);
   });
+}
+
+async function holdDelivery(
+  acceptance: Acceptance,
+  { holding, engine }: Pick<AcceptanceServices, 'holding' | 'engine'>,
+): Promise<AcceptResult | Held> {
+  const held = await holding.hold(acceptance);
+  // Otherwise the run is to start at once after all.
+  return held.kind === 'open' ? engine.accept(acceptance) : held;
 }
 
 /**

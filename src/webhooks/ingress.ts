@@ -1,4 +1,4 @@
-import type { Attributes } from '@opentelemetry/api';
+import type { Attributes, Span } from '@opentelemetry/api';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Delivery } from '../model/delivery.ts';
 import { startReceiveSpan, tagAnswer } from '../telemetry/tracing.ts';
@@ -114,20 +114,26 @@ async function answerTo(request: IngressRequest, reply: FastifyReply, receiving:
   }
 }
 
-async function handOver(
+function handOver(
   request: IngressRequest,
   head: ReturnType<typeof readHead>,
   { receiving, judge }: { readonly receiving: Receiving; readonly judge: Receiving['receive']['delivery'] },
 ): Promise<WebhookAnswer> {
   const { services, receive } = receiving;
   const span = startReceiveSpan(request.headers);
+  const { idOrSlug } = request.params;
+  // Asked before the time is: a clock that was set is followed only when somebody looks.
+  const byWhom = services.clock.isFit() ? judge : receive.unfit;
+  const delivery = toDelivery(request, services, { head });
+  if (!span.isRecording()) return byWhom(delivery, idOrSlug, span);
+  span.setAttributes(requestAttributes(delivery, head));
+  return tagged(span, () => byWhom(delivery, idOrSlug, span));
+}
+
+async function tagged(span: Span, judge: () => Promise<WebhookAnswer>): Promise<WebhookAnswer> {
   let statusCode = 500;
   try {
-    // Asked before the time is: a clock that was set is followed only when somebody looks.
-    const byWhom = services.clock.isFit() ? judge : receive.unfit;
-    const delivery = toDelivery(request, services, { head });
-    if (span.isRecording()) span.setAttributes(requestAttributes(delivery, head));
-    const answer = await byWhom(delivery, request.params.idOrSlug, span);
+    const answer = await judge();
     statusCode = answer.statusCode;
     return answer;
   } finally {

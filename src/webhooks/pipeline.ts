@@ -21,13 +21,17 @@ export interface Judgement {
   readonly gateResults: readonly GateResult[];
 }
 
+const NONE: readonly Reason[] = [];
+const NO_EVIDENCE: Evidence = {};
+const NO_FACTS: JsonObject = {};
+
 /** Of a delivery that no gate was asked about. */
 export const CLEAN: Judgement = {
   refusal: null,
   reason: null,
-  violations: [],
+  violations: NONE,
   detail: null,
-  evidence: {},
+  evidence: NO_EVIDENCE,
   gateResults: [],
 };
 
@@ -55,14 +59,13 @@ export async function runGates(gates: readonly Gate[], delivery: Delivery, mode:
   const isEnforced = mode === 'Enforce';
   const failures: Failed[] = [];
   const gateResults: GateResult[] = [];
-  let evidence: Evidence = {};
+  let evidence = NO_EVIDENCE;
   for (const gate of gates) {
     if (failures.length > 0 && (isEnforced || gate.isExpensive === true)) {
       gateResults.push(resultWithoutVerdict(gate.name, 'not evaluated'));
       continue;
     }
-    const reasons = reasonsOf(failures);
-    const known = reasons.length === 0 ? evidence : { ...evidence, refusedFor: reasons };
+    const known = failures.length === 0 ? evidence : { ...evidence, refusedFor: reasonsOf(failures) };
     const asked = ask(gate, delivery, known);
     // Not awaited where it is there: the built-in gates answer at once.
     const verdict = asked instanceof Promise ? await asked : asked;
@@ -128,13 +131,15 @@ function isVerdict(given: Verdict | undefined | null): given is Verdict {
 }
 
 function merge(evidence: Evidence, found: Evidence): Evidence {
+  if (evidence === NO_EVIDENCE) return found;
   const merged = { ...evidence, ...found };
   if (evidence.facts === undefined || found.facts === undefined) return merged;
   return { ...merged, facts: { ...evidence.facts, ...found.facts } };
 }
 
 /** Each reason once, in pipeline order, however many gates give it. */
-function reasonsOf(failures: readonly Failed[]): Reason[] {
+function reasonsOf(failures: readonly Failed[]): readonly Reason[] {
+  if (failures.length === 0) return NONE;
   return [...new Set(failures.map(({ reason }) => reason))];
 }
 
@@ -216,20 +221,20 @@ function stage(gate: string, reason: Reason | undefined, facts: JsonObject): Gat
  */
 function factsOf(gate: string, evidence: Evidence, { receivedAt }: Delivery): JsonObject {
   const told: Record<string, Json> = {};
-  const tell = (name: string, value: Json | undefined) => {
+  const { scheme, isVerified, usedPreviousKey, signedBytesSha256, replaySkewMs, signedTimestamp, nonce } = evidence;
+  if (scheme !== undefined) told.scheme = cut(scheme);
+  if (isVerified !== undefined) told.isVerified = cut(isVerified);
+  if (usedPreviousKey !== undefined) told.usedPreviousKey = cut(usedPreviousKey);
+  if (signedBytesSha256 !== undefined) told.signedBytesSha256 = cut(signedBytesSha256);
+  if (replaySkewMs !== undefined) told.replaySkewMs = cut(replaySkewMs);
+  if (signedTimestamp !== undefined) told.signedTimestamp = cut(signedTimestamp.text);
+  if (nonce !== undefined) {
+    told.nonce = cut(nonce.value);
+    // As a person reads it: what decides is the time of the ledger.
+    told.nonceExpiresAt = new Date(receivedAt + nonce.lifeMs).toISOString();
+  }
+  for (const [name, value] of Object.entries(evidence.facts?.[gate] ?? NO_FACTS))
     if (value !== undefined) told[name] = cut(value);
-  };
-  tell('scheme', evidence.scheme);
-  tell('isVerified', evidence.isVerified);
-  tell('usedPreviousKey', evidence.usedPreviousKey);
-  tell('signedBytesSha256', evidence.signedBytesSha256);
-  tell('replaySkewMs', evidence.replaySkewMs);
-  tell('signedTimestamp', evidence.signedTimestamp?.text);
-  tell('nonce', evidence.nonce?.value);
-  // As a person reads it: what decides is the time of the ledger.
-  const { nonce } = evidence;
-  if (nonce !== undefined) tell('nonceExpiresAt', new Date(receivedAt + nonce.lifeMs).toISOString());
-  for (const [name, value] of Object.entries(evidence.facts?.[gate] ?? {})) tell(name, value);
   return told;
 }
 

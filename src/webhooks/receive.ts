@@ -144,14 +144,20 @@ function refuseUnfound(
   return refuse({ ...arrived, unserved, judgement }, 'flow_unreadable', services);
 }
 
-/** What follows from the verdict of the gates; undefined where a deploy came in between. */
-async function conclude(
+/** What is answered, soon or at once; undefined where a deploy came in between. */
+type Answering = WebhookAnswer | undefined | Promise<WebhookAnswer | undefined>;
+
+/** What follows from the verdict of the gates. */
+function conclude(
   judged: TriggeredReception,
   services: ReceiverServices & { readonly answerHandshake: ReturnType<typeof handshakeAnswers> },
-): Promise<WebhookAnswer | undefined> {
+): Answering {
+  if (judged.trigger.handshakes.length === 0) return concludeDelivery(judged, services);
+  return services.answerHandshake(judged).then((answer) => answer ?? concludeDelivery(judged, services));
+}
+
+function concludeDelivery(judged: TriggeredReception, services: ReceiverServices): Answering {
   const { delivery, judgement } = judged;
-  const handshake = judged.trigger.handshakes.length === 0 ? undefined : await services.answerHandshake(judged);
-  if (handshake !== undefined) return handshake;
   if (judgement.refusal !== null) return refuse(judged, judgement.refusal, services);
   if (delivery.method !== 'POST') return methodNotAllowed();
   const body = new ArrivingBody(delivery.body, delivery.headers['content-type']);
@@ -162,9 +168,11 @@ async function conclude(
 /** Commits it, and answers once for all triggers at its address. */
 async function accept(reception: TriggeredReception, services: ReceiverServices): Promise<WebhookAnswer | undefined> {
   const { delivery, trigger, judgement, sharing } = reception;
-  let result: Awaited<ReturnType<typeof commit>>;
+  let result: ReturnType<typeof committed>;
   try {
-    result = await commit(reception, services);
+    const stored =
+      sharing === undefined ? acceptDelivery(reception, services) : acceptShared({ ...reception, sharing }, services);
+    result = committed(await stored, trigger);
   } catch (error) {
     return notStored(reception, error, services);
   }
@@ -173,7 +181,7 @@ async function accept(reception: TriggeredReception, services: ReceiverServices)
   if (result.kind === 'replayed') return answerReplay(reception, result, services);
   const { fates, lead, runId } = result;
   const known = result.isReplay ? withViolation(judgement, 'nonce_replayed') : judgement;
-  reportDelivery({ ...reception, judgement: known }, runId, services);
+  reportDelivery(known === judgement ? reception : { ...reception, judgement: known }, runId, services);
   for (const { flowId, kind } of fates) countFate(flowId, kind, services);
   const kind = lead.kind === 'closed' ? 'filtered' : lead.kind;
   const runs = sharing && runsOf(fates, lead);
@@ -201,25 +209,30 @@ interface Committed {
   readonly isReplay: boolean;
 }
 
-async function commit(
-  reception: TriggeredReception,
-  services: ReceiverServices,
-): Promise<Committed | Extract<AcceptResult, { kind: 'conflict' | 'replayed' }> | { readonly kind: 'outdated' }> {
-  const { sharing, trigger } = reception;
-  if (sharing === undefined) {
-    const result = await acceptDelivery(reception, services);
-    if (result.kind === 'outdated' || result.kind === 'conflict' || result.kind === 'replayed') return result;
-    const { kind, isReplay } = result;
-    const { flowId, triggerKey } = trigger.trigger;
-    const lead = { flowId, triggerKey, kind, runId: kind === 'filtered' ? null : result.runId };
-    return { kind: 'committed', fates: [lead], lead, runId: lead.runId, isReplay };
+type Stored = Awaited<ReturnType<typeof acceptDelivery> | ReturnType<typeof acceptShared>>;
+
+function committed(
+  result: Stored,
+  { trigger: { flowId, triggerKey } }: PreparedTrigger,
+): Committed | Extract<AcceptResult, { kind: 'conflict' | 'replayed' }> | { readonly kind: 'outdated' } {
+  switch (result.kind) {
+    case 'outdated':
+    case 'conflict':
+    case 'replayed':
+      return result;
+    case 'repeated':
+      throw new Error('A delivery that no person delivered again was.');
+    case 'shared': {
+      const lead = result.fates[result.lead];
+      if (lead === undefined) throw new Error('A shared delivery has no trigger.');
+      return { ...result, kind: 'committed', lead };
+    }
+    default: {
+      const { kind, isReplay } = result;
+      const lead = { flowId, triggerKey, kind, runId: kind === 'filtered' ? null : result.runId };
+      return { kind: 'committed', fates: [lead], lead, runId: lead.runId, isReplay };
+    }
   }
-  const result = await acceptShared({ ...reception, sharing }, services);
-  if (result.kind === 'repeated') throw new Error('A delivery that no person delivered again was.');
-  if (result.kind !== 'shared') return result;
-  const lead = result.fates[result.lead];
-  if (lead === undefined) throw new Error('A shared delivery has no trigger.');
-  return { ...result, kind: 'committed', lead };
 }
 
 /**

@@ -286,10 +286,15 @@ function formOfRequest(given: SignatureSpec, delivery: Delivery, readField: Body
 }
 
 function familyOf(spec: SignatureSpec, delivery: Delivery): HeaderFamily | undefined {
+  if (spec.headers.length < 2) return spec.headers[0];
   return spec.headers.find((family) => signatureLines(family, delivery).length > 0) ?? spec.headers[0];
 }
 
-function signatureLines({ signature, furtherSignatures = [] }: HeaderFamily, { headers }: Delivery): string[] {
+function signatureLines({ signature, furtherSignatures }: HeaderFamily, { headers }: Delivery): string[] {
+  if (furtherSignatures === undefined) {
+    const line = headerOf(headers, signature);
+    return line === undefined ? [] : [line];
+  }
   return [signature, ...furtherSignatures].map((name) => headerOf(headers, name)).filter((line) => line !== undefined);
 }
 
