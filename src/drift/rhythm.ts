@@ -31,7 +31,7 @@ export interface Rhythm {
   readonly limit: number;
   /** The least and the most that came in some hours, as a share of what was expected. */
   readonly shares: { readonly least: number; readonly most: number };
-  /** What came lately as a share of what was expected, at most 1. */
+  /** What came lately as a share of what was expected, or what a quiet day has, whichever is less. */
   readonly level: number;
 }
 
@@ -66,6 +66,13 @@ const BREAK_FACTOR = 10;
 /** How much further than ever before. */
 const BEYOND = 2;
 
+/** What has to be expected of a day for its share to mean anything. */
+const LEAST_DAY = 10;
+/** Of a normal distribution, as multiples of the median deviation. One day that failed does not change that. */
+const USUAL_DEVIATION = 1.48;
+/** A quiet day has fewer than usual by so many deviations, in logarithms. */
+const QUIET = 3;
+
 const hourOf = (at: number) => Math.floor(at / HOUR_MS);
 
 /** The first hour since the Unix epoch was a Thursday's. */
@@ -97,7 +104,8 @@ export function learnRhythm({ hours, since, unwatched }: ArrivalHistory, until: 
   const aWeek = (count * 7 * DAY_MS) / watchedMs;
   const limit = Math.max(spread * (Math.log(Math.max(aWeek, 2)) + RARE), usual * 1.5);
   const counts = countsOf(known);
-  return { week, limit, shares: sharesOf(counts, week, watched), level: levelOf(counts, week, { watched, until }) };
+  const level = Math.min(quietOf(counts, week, { watched, spread }), levelOf(counts, week, { watched, until }));
+  return { week, limit, shares: sharesOf(counts, week, watched), level };
 }
 
 /** The parts of a span that are in none of the others. */
@@ -197,6 +205,30 @@ function sharesOf(counts: Counts, week: Week, watched: readonly Span[]) {
     }
   }
   return { least, most };
+}
+
+/** What a quiet day has, as a share of what was expected of it: less, the more days differ beyond chance. */
+function quietOf(
+  counts: Counts,
+  week: Week,
+  { watched, spread }: { readonly watched: readonly Span[]; readonly spread: number },
+): number {
+  const days = watched.flatMap(({ from, to }) => {
+    const first = Math.ceil(from / DAY_MS);
+    return Array.from({ length: Math.max(Math.floor(to / DAY_MS) - first, 0) }, (_, n) => {
+      const day = { from: (first + n) * DAY_MS, to: (first + n + 1) * DAY_MS };
+      return { usual: expected(week, day), count: countIn(counts, day) };
+    });
+  });
+  const known = days.filter(({ usual }) => usual >= LEAST_DAY);
+  if (known.length === 0) return 1;
+  const deviation = USUAL_DEVIATION * median(known.map(({ usual, count }) => Math.abs(count / usual - 1)));
+  const byChance = spread / median(known.map(({ usual }) => usual));
+  return Math.exp(-QUIET * Math.sqrt(Math.max(deviation ** 2 - byChance, 0)));
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)] ?? 0;
 }
 
 /** A publisher that sends less than it used to leaves longer gaps. */
