@@ -12,7 +12,7 @@ interface LogRetentionServices {
 
 // A hundred rows or 2 MiB of file take a few milliseconds.
 const ROWS_A_CHUNK = 100;
-const PAGES_A_CHUNK = 256;
+const PAGES_A_CHUNK = 512;
 
 /** Deletes old records of the delivery log; its other bounds the store keeps by itself. */
 export function createLogRetention({ store, clock, logger, retentionDays }: LogRetentionServices): Sweeper {

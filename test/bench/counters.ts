@@ -67,7 +67,7 @@ export const writtenBetween = (before: Io, after: Io) =>
   Math.min(after.passed - before.passed, after.dirtied - before.dirtied);
 
 /** A frame of the write-ahead log: its header and a page. */
-const FRAME_BYTES = 24 + 8192;
+const FRAME_BYTES = 24 + 4096;
 
 /** Pages that the thread that writes to the database has appended to its log; null for a process without one. */
 export function pagesLogged(pid: number): number | null {

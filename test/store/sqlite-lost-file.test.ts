@@ -221,7 +221,7 @@ describe('a start', () => {
 
   test.each([1, 2, 3, 5, 8, 13])('names the file and what to do where its page %i is malformed', async (page) => {
     const path = await closed();
-    overwrite(path, Buffer.alloc(8192 - 100, 'x'), page === 1 ? 100 : (page - 1) * 8192);
+    overwrite(path, Buffer.alloc(4096 - 100, 'x'), page === 1 ? 100 : (page - 1) * 4096);
     const onLost = vi.fn();
     const start = async () => {
       const store = await openSqliteStore({ path, onLost });

@@ -154,8 +154,8 @@ function preparePing(db: Database): () => void {
   };
 }
 
-/** Free pages to keep for new rows: 8 MiB. */
-const SPARE_PAGES = 1024;
+/** Free pages to keep for new rows. */
+const SPARE_PAGES = 2048;
 
 function prepareReleaseSpace(db: Database): Member<'releaseSpace'> {
   const free = db.prepare<[], number>('PRAGMA freelist_count').pluck();

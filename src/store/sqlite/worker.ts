@@ -301,10 +301,10 @@ function toFailure(error: unknown): Failure {
   return { message: error instanceof Error ? error.message : String(error), code: sqliteCode(error) };
 }
 
-/** 4 MiB of pages: small steps that never hold the disk for long. */
-const checkpointFrames = 512;
-/** 16 MiB of pages: see `watchLog`. */
-const restartFrames = 2048;
+/** Small steps that never hold the disk for long. */
+const checkpointBytes = 4 * 1024 * 1024;
+/** See `watchLog`. */
+const restartBytes = 16 * 1024 * 1024;
 
 interface LogState {
   /** Pages in the log. */
@@ -329,11 +329,12 @@ interface LogWatch {
  */
 function watchLog(db: Database, watch: FileWatch, askForCheckpoint: () => void): LogWatch {
   const measure = db.prepare<[], LogState>('PRAGMA wal_checkpoint(NOOP)');
+  const pageBytes = Number(db.pragma('page_size', { simple: true }));
   let isAsked = false;
   return {
     committed() {
       const state = isAsked ? undefined : measure.get();
-      if (state === undefined || state.log - state.checkpointed < checkpointFrames) return;
+      if (state === undefined || (state.log - state.checkpointed) * pageBytes < checkpointBytes) return;
       isAsked = true;
       try {
         watch.renewStamp();
@@ -345,7 +346,7 @@ function watchLog(db: Database, watch: FileWatch, askForCheckpoint: () => void):
     },
     checkpointed() {
       isAsked = false;
-      if ((measure.get()?.log ?? 0) >= restartFrames) checkpoint(db, watch.path);
+      if ((measure.get()?.log ?? 0) * pageBytes >= restartBytes) checkpoint(db, watch.path);
     },
   };
 }
