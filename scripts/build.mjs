@@ -114,7 +114,7 @@ function collectTypes(work) {
 
 /** Each file replaces its former one at once, and whatever it imports is there before it. */
 function publish(work) {
-  const isEntry = (file) => /^(?:bundle[\\/](?:service|commands|sqlite-worker)|main|cli)\.js$/.test(file);
+  const isEntry = (file) => /^(?:bundle[\\/](?:service|commands|sqlite-worker|order-keys)|main|cli)\.js$/.test(file);
   const files = filesIn(work).sort((a, b) => Number(isEntry(a)) - Number(isEntry(b)));
   for (const file of files) {
     mkdirSync(dirname(join(dist, file)), { recursive: true });

@@ -42,6 +42,8 @@ export async function bundle(work) {
       index: join(root, 'src/index.ts'),
       testing: join(root, 'src/testing.ts'),
       'sqlite-worker': join(root, 'src/store/sqlite/worker.ts'),
+      // What the store loads when it first needs an expression.
+      'order-keys': join(root, 'src/expressions/order-key.ts'),
     },
     platform: 'node',
     plugins: [leaveOut],

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
 import { createWorkspace, githubManifest, startService, type Workspace } from './service.ts';
 
 const LISTER = pathToFileURL(resolve(import.meta.dirname, 'list-modules.mjs')).href;
@@ -50,4 +50,17 @@ describe('a start, and the first deliveries', () => {
     expect(modules.some((name) => name.includes('/node_modules/fastify/'))).toBe(true);
     expect(modules.filter((name) => pattern.test(name))).toEqual([]);
   });
+});
+
+test('the threads of SQLite load no expressions', async () => {
+  const bundle = resolve(import.meta.dirname, '../../dist/bundle');
+  const files = new Set(['sqlite-worker.js']);
+  for (const file of files) {
+    const code = await readFile(join(bundle, file), 'utf8');
+    for (const [, name = ''] of code.matchAll(/(?:from|import)\s*"\.\/([^"]+)"/g)) files.add(name);
+  }
+  const maps = await Promise.all([...files].map((file) => readFile(join(bundle, `${file}.map`), 'utf8')));
+  const modules = maps.flatMap((map): string[] => JSON.parse(map).sources);
+  expect(modules.some((name) => name.endsWith('/src/store/sqlite/worker.ts'))).toBe(true);
+  expect(modules.filter((name) => /\/src\/expressions\/|\/cel-js\//.test(name))).toEqual([]);
 });

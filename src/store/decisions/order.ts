@@ -1,4 +1,3 @@
-import { readTrigger } from '../../expressions/order-key.ts';
 import type { NewRun, OrderKey, OrderState, RunOrder } from '../../model/run.ts';
 import { toSearchValue } from '../../model/text.ts';
 import { laneDigest } from '../digest.ts';
@@ -19,7 +18,7 @@ export function orderIn(
   trigger: NewRun['trigger'],
   isVerified: boolean | null,
 ): RunOrder | undefined {
-  return order && { ...order.readKey(readTrigger(trigger)), isVerified };
+  return order && { ...order.readKey(trigger), isVerified };
 }
 
 type Started = Pick<NewRun, 'sourceRunId' | 'order'>;

@@ -1,9 +1,9 @@
 import { LRUCache } from 'lru-cache';
-import { orderKeyReader } from '../../expressions/order-key.ts';
 import type { RunnableManifest } from '../../model/manifest.ts';
 import { entryOf, type WiredGraph, wire } from '../../model/planner.ts';
 import { manifestDigest } from '../digest.ts';
 import type { FlowRecord, RemovedRevision, RevisionRecord, RevisionSummary } from '../store.ts';
+import { storedKeyReader } from '../stored-order-key.ts';
 import type { Decision } from './decision.ts';
 import { findFlow } from './flows.ts';
 import { fixed, type Port, sql } from './port.ts';
@@ -20,7 +20,7 @@ export interface RunnableRevision {
   /** Id of the flow that a failed run starts. */
   readonly onFailure: string | null;
   /** Absent where its runs may overlap. */
-  readonly order?: { readonly readKey: ReturnType<typeof orderKeyReader>; readonly isStopped: boolean } | undefined;
+  readonly order?: { readonly readKey: ReturnType<typeof storedKeyReader>; readonly isStopped: boolean } | undefined;
 }
 
 /** Revisions to keep, parsed and wired; a revision never changes. */
@@ -56,7 +56,7 @@ export function* revisionOf(port: Port, flowId: string, revision: number): Decis
 function orderIn({ serialize, serializeOnFailure }: RunnableManifest): RunnableRevision['order'] {
   return serialize === undefined
     ? undefined
-    : { readKey: orderKeyReader(serialize), isStopped: serializeOnFailure === 'stop' };
+    : { readKey: storedKeyReader(serialize), isStopped: serializeOnFailure === 'stop' };
 }
 
 /** Runs in flight. SQLite uses the index of all statuses but one only where the statement has the index's own words. */
