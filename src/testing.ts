@@ -1,23 +1,12 @@
-import pino from 'pino';
-import { v7 as newId } from 'uuid';
 import { z } from 'zod';
-import { createAttempt } from './flows/attempt.ts';
-import { createCatalog } from './flows/catalog.ts';
-import { createEngine } from './flows/engine.ts';
 import { defineHandler, type HandlerResult, type StepContext, type StepHandler } from './flows/handlers/handler.ts';
 import { builtInHandlers, type HandlerTable, handlerTable } from './flows/handlers/index.ts';
-import { createLeases } from './flows/leases.ts';
-import { createReport } from './flows/report.ts';
-import { createRunStep } from './flows/run-step.ts';
 import { formatIssue, type ManifestIssue } from './manifest/issues.ts';
 import type { LoadedFlow } from './manifest/load.ts';
 import { readManifest } from './manifest/parse.ts';
 import type { Json } from './model/json.ts';
-import { SOLE_OWNER } from './model/runtime-keys.ts';
-import type { RunDetail, StepDetail } from './store/contract/runs.ts';
+import { createSimulator, type SimulatedRun, type SimulatedStart } from './rehearsal/simulator.ts';
 import { openSqliteStore } from './store/sqlite/client.ts';
-import type { Store } from './store/store.ts';
-import { createMetrics } from './telemetry/metrics.ts';
 
 /** Replaces a step type: yields the step's output, or a result as a handler does. An error fails the step. */
 export type Stub = (context: StepContext<Json>) => Json | HandlerResult | Promise<Json | HandlerResult>;
@@ -45,12 +34,7 @@ export interface RunFlowOptions {
   readonly egressAllow?: readonly string[];
 }
 
-export interface TestedRun extends RunDetail {
-  /** By key; children of loops as `key.0.child`. */
-  readonly steps: Readonly<Record<string, StepDetail>>;
-  /** The runs that its `RunFlow` steps started, oldest first; of more than 500 the newest. */
-  readonly subRuns: readonly TestedRun[];
-}
+export type TestedRun = SimulatedRun;
 
 /**
  * Runs a manifest in memory and yields how it ended. Time does not pass but jumps to whatever is due next, so that a
@@ -64,10 +48,11 @@ export interface TestedRun extends RunDetail {
 export async function runFlow(manifest: unknown, options: RunFlowOptions = {}): Promise<TestedRun> {
   const handlers = tableOf(options);
   const flow = parse(manifest, handlers, options);
-  const subFlows = (options.flows ?? []).map((each) => parse(each, handlers, options));
+  const flows = (options.flows ?? []).map((each) => parse(each, handlers, options));
   const store = await openSqliteStore({ path: ':memory:' });
   try {
-    return await runIn(store, flow, { ...options, table: handlers, subFlows });
+    const simulator = await createSimulator({ store, flow, flows, handlers, readSecret: secretsOf(options) });
+    return (await simulator.run(startOf(flow, options))).run;
   } finally {
     await store.close();
   }
@@ -116,91 +101,18 @@ function secretsOf({ secrets = {} }: RunFlowOptions) {
     Object.hasOwn(secrets, reference) ? { value: secrets[reference] ?? '' } : { error: NOT_GIVEN };
 }
 
-async function runIn(
-  store: Store,
-  loaded: LoadedFlow,
-  options: RunFlowOptions & { table: HandlerTable; subFlows: readonly LoadedFlow[] },
-): Promise<TestedRun> {
-  let now = (options.startAt ?? new Date()).getTime();
-  const clock = { now: () => now, monotonic: () => now };
-  const logger = pino({ level: 'silent' });
-  const report = createReport({ logger, metrics: createMetrics() });
-  const catalog = createCatalog(store, clock);
-  for (const flow of options.subFlows) await catalog.deploy(flow);
-  const deployed = await catalog.deploy(loaded);
-  const engine = createEngine({
-    store,
-    catalog,
-    acceptanceLimits: { admit: () => undefined },
-    dispatcher: { nudge: () => {}, reserve: () => undefined, started: () => {} },
-    clock,
-    newId,
-    report,
-    refresh: async () => {},
-  });
-  const leases = createLeases({ store, clock, logger });
-  const random = () => 0.5;
-  const runStep = createRunStep({
-    store,
-    catalog,
-    clock,
-    logger,
-    random,
-    handlers: options.table,
-    readSecret: secretsOf(options),
-  });
-  const attempt = createAttempt({ store, runStep, clock, logger, report, random });
-
-  const triggers = loaded.manifest.triggers;
+function startOf(flow: LoadedFlow, options: RunFlowOptions): SimulatedStart {
+  const { triggers } = flow.manifest;
   const key = options.trigger ?? Object.keys(triggers)[0] ?? 'manual';
   const body = options.body === undefined ? Buffer.alloc(0) : Buffer.from(JSON.stringify(options.body));
-  const run = engine.planRun({
-    runId: newId(),
-    flow: deployed,
-    triggerType: triggers[key]?.type ?? 'manual',
-    at: now,
+  return {
     trigger: { key, body, contentType: 'application/json', headers: lowerCase(options.headers ?? {}) },
-    deliveryId: null,
-    sourceRunId: null,
-    traceparent: null,
-  });
-  await store.accept({ run });
-  const signals = Object.entries(options.signals ?? {});
-  for (;;) {
-    const leasedUntil = now + 60_000;
-    const overdue = await store.claimOverdue({ owner: SOLE_OWNER, now, leasedUntil, limit: 16 });
-    const due = await store.claimDue({ owner: SOLE_OWNER, now, leasedUntil, limit: 16 });
-    const claims = [...overdue.claims, ...due.claims];
-    const times = [overdue.nextAt, due.nextDueAt].filter((at) => at !== null);
-    const nextDueAt = times.length === 0 ? null : Math.min(...times);
-    await Promise.all(claims.map((claim) => attempt(leases.hold(claim, leasedUntil))));
-    if (claims.length > 0) continue;
-    const signal = signals.shift();
-    if (signal !== undefined) await store.deliverSignal({ runId: run.id, name: signal[0], body: signal[1], at: now });
-    else if (nextDueAt === null || (await isOver(store, run.id))) return read(store, run.id);
-    else now = Math.max(now, nextDueAt);
-  }
+    triggerType: triggers[key]?.type ?? 'manual',
+    at: (options.startAt ?? new Date()).getTime(),
+    signals: Object.entries(options.signals ?? {}),
+  };
 }
 
 function lowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-}
-
-async function isOver(store: Store, runId: string): Promise<boolean> {
-  return (await store.findRun(runId))?.status !== 'Running';
-}
-
-async function read(store: Store, runId: string): Promise<TestedRun> {
-  const [run, steps, lineage] = await Promise.all([
-    store.findRun(runId),
-    store.listSteps(runId),
-    store.findLineage(runId),
-  ]);
-  if (run === undefined) throw new Error('the run is not in the store');
-  const started = lineage?.derived.filter(({ triggerType }) => triggerType === 'flow') ?? [];
-  return {
-    ...run,
-    steps: Object.fromEntries((steps ?? []).map((step) => [step.stepKey, step])),
-    subRuns: await Promise.all(started.map(({ id }) => read(store, id))),
-  };
 }

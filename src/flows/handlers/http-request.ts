@@ -65,8 +65,7 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now, hosts }:
   };
   const callOnce = async (context: StepContext<HttpRequestInputs>): Promise<HandlerResult> => {
     const { inputs } = context;
-    const isExpected = (status: number) =>
-      inputs.expectedStatuses.some((range) => status >= range.from && status <= range.to);
+    const isExpected = expectationOf(inputs);
     const unsigned = await requestOf(context);
     const { url } = unsigned;
     const about = { seconds: inputs.timeoutSeconds };
@@ -94,7 +93,9 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now, hosts }:
         ...about,
       };
       const response = await exchange(request, { ...options, turn, next });
-      const result = judged(response, { isExpected: isExpected(response.status), now: now() });
+      const { status, headers } = response;
+      const body = decodeBody(response.body, headers['content-type']);
+      const result = judgeAnswer({ status, headers, body }, { isExpected: isExpected(status), now: now() });
       return result.kind === 'failed' && turn?.probed !== undefined && response.status >= 500
         ? afterFailedProbe(result, { context, queue: turn.probed })
         : result;
@@ -113,7 +114,7 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now, hosts }:
   return defineHandler({
     type: 'HttpRequest',
     inputs: httpRequestInputs,
-    secretInputs: ['headers.*', 'query.*', 'url', 'signing.key', 'tls.cert', 'tls.key', 'tls.ca'],
+    secretInputs: HTTP_SECRET_INPUTS,
     waitsFor: noSignals,
     calls: ({ method, url }) => ({ method, url }),
     run: async (context) => {
@@ -127,7 +128,11 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now, hosts }:
   });
 }
 
-async function requestOf(context: StepContext<HttpRequestInputs>): Promise<HttpRequest> {
+/** The inputs of an `HttpRequest` that may be secrets. */
+export const HTTP_SECRET_INPUTS = ['headers.*', 'query.*', 'url', 'signing.key', 'tls.cert', 'tls.key', 'tls.ca'];
+
+/** The request that a step sends, but for its signature. */
+export async function requestOf(context: StepContext<HttpRequestInputs>): Promise<HttpRequest> {
   const { inputs } = context;
   const url = new URL(inputs.url);
   // Appended as text: rebuilding the search would re-encode what the author wrote, and break a signed URL.
@@ -184,9 +189,16 @@ function contentOf(inputs: HttpRequestInputs, forwarded: RunTrigger | undefined)
   return { body: isText ? String(inputs.body) : JSON.stringify(inputs.body), type };
 }
 
-function judged(response: HttpResponse, { isExpected, now }: { isExpected: boolean; now: number }): HandlerResult {
-  const { status, headers } = response;
-  const body = decodeBody(response.body, headers['content-type']);
+export function expectationOf({ expectedStatuses }: Pick<HttpRequestInputs, 'expectedStatuses'>) {
+  return (status: number) => expectedStatuses.some((range) => status >= range.from && status <= range.to);
+}
+
+/** What an answer means for its step. */
+export function judgeAnswer(
+  answer: Omit<HttpResponse, 'body'> & { readonly body: Json },
+  { isExpected, now }: { isExpected: boolean; now: number },
+): HandlerResult {
+  const { status, headers, body } = answer;
   const output: Json = { status, headers, body };
   if (isExpected) return { kind: 'succeeded', output };
   const askedForMs = retryAfterMs(headers['retry-after'], now);
@@ -289,7 +301,7 @@ function codeOf(error: unknown): string {
   return 'code' in error && typeof error.code === 'string' ? error.code : error.name;
 }
 
-interface HttpRequest {
+export interface HttpRequest {
   readonly url: URL;
   readonly method: HttpRequestInputs['method'];
   /** Lower-case names. */
