@@ -23,10 +23,15 @@ export interface SimulatedStart {
   readonly triggerType: RunTriggerType;
   /** When it starts, milliseconds since the Unix epoch. */
   readonly at: number;
-  /** Name and body of each, sent in this order when nothing else is left to do at a time. */
-  readonly signals?: readonly (readonly [name: string, body: Json])[] | undefined;
+  /**
+   * Name and body of each, sent in this order when nothing else is left to do at a time; one with the path of a step once
+   * that waits for it.
+   */
+  readonly signals?: readonly SimulatedSignal[] | undefined;
   readonly limits?: SimulationLimits | undefined;
 }
+
+type SimulatedSignal = readonly [name: string, body: Json, path?: string];
 
 /** A simulation ends where it is when one of them is reached. */
 export interface SimulationLimits {
@@ -156,9 +161,9 @@ export async function createSimulator(services: SimulatorServices): Promise<Simu
         const claims = [...overdue.claims, ...due.claims];
         await Promise.all(claims.map(follow));
         if (claims.length > 0) continue;
-        const signal = left.shift();
+        const signal = course.takeSignal(left);
         if (signal !== undefined) {
-          await store.deliverSignal({ runId: run.id, name: signal[0], body: signal[1], at: clock.at });
+          await store.deliverSignal({ ...signal, at: clock.at });
           continue;
         }
         const next = course.nextOf(overdue.nextAt, due.nextDueAt);
@@ -180,6 +185,8 @@ class Course {
   readonly #prefixes: Map<string, string>;
   readonly #waits: Wait[] = [];
   readonly #unanswered: string[] = [];
+  /** By path of the step: the signal that it waits for. */
+  readonly #awaited = new Map<string, { readonly runId: string; readonly name: string }>();
   #steps = 0;
   #stoppedBy: keyof SimulationLimits | null = null;
 
@@ -208,9 +215,23 @@ class Course {
       this.#steps += 1;
       if (this.#steps > (this.#limits?.steps ?? Number.POSITIVE_INFINITY)) this.#stoppedBy ??= 'steps';
       if (this.isStopped) return { input: null, result: NEVER };
+      const path = this.pathOf(claim.runId, claim.stepKey);
+      this.#awaited.delete(path);
       const ran = await runStep(claim, signal, watch);
-      return ran && { ...ran, result: this.#resultOf(this.pathOf(claim.runId, claim.stepKey), ran, clock.now()) };
+      if (ran?.result.kind === 'waiting' && ran.result.signalName !== null) {
+        this.#awaited.set(path, { runId: claim.runId, name: ran.result.signalName });
+      }
+      return ran && { ...ran, result: this.#resultOf(path, ran, clock.now()) };
     };
+  }
+
+  /** Takes the first signal that can be sent now. */
+  takeSignal(left: SimulatedSignal[]): { runId: string; name: string; body: Json } | undefined {
+    const index = left.findIndex(([name, , path]) => path === undefined || this.#awaited.get(path)?.name === name);
+    const [taken] = index === -1 ? [] : left.splice(index, 1);
+    if (taken === undefined) return undefined;
+    const [name, body, path] = taken;
+    return { runId: (path === undefined ? undefined : this.#awaited.get(path)?.runId) ?? this.#runId, name, body };
   }
 
   #resultOf(path: string, { result }: RanStep, now: number): RanStep['result'] {
