@@ -121,6 +121,7 @@ const REFUSALS = {
   not_holding: 409,
   nothing_to_retry: 409,
   order_deadlock: 409,
+  rehearsal_running: 409,
   revision_in_force: 409,
   run_ended: 409,
   signal_duplicate: 409,

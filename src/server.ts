@@ -18,7 +18,9 @@ import type { Catalog } from './flows/catalog.ts';
 import type { RefreshFlow } from './flows/engine.ts';
 import type { Runtime } from './flows/runtime.ts';
 import type { ServiceClock } from './model/clock.ts';
+import { createRehearser } from './rehearsal/rehearse.ts';
 import { createReviewer } from './review/review.ts';
+import { openStore } from './store/open-store.ts';
 import type { Store } from './store/store.ts';
 import type { LiveEvents } from './telemetry/events.ts';
 import type { Metrics } from './telemetry/metrics.ts';
@@ -125,6 +127,12 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     flowSwitch,
     holding,
     reviewer: createReviewer({ ...receiving, settings: extensions.gates.settings }),
+    rehearser: createRehearser({
+      ...receiving,
+      handlers: extensions.handlers,
+      gates: extensions.offlineGates,
+      openStore: () => openStore({ kind: 'sqlite', path: ':memory:' }),
+    }),
     senderAddress,
     wait: (ms) => wait(ms, undefined, { ref: false }),
     isStopping: () => parts.phase.isStopping,

@@ -10,11 +10,10 @@ import type { Settings } from '../config/settings-schema.ts';
 import { createDeployer, type Deployer } from '../deploys/deployer.ts';
 import { createNeedsReader } from '../deploys/needs.ts';
 import { warnOfUnseenPaths } from '../drift/unseen-paths.ts';
-import { type Catalog, createCatalog, type DeployedFlow } from '../flows/catalog.ts';
-import { prepareRevision } from '../flows/prepared-revision.ts';
+import { type Catalog, createCatalog, type DeployedFlow, deployedAnew } from '../flows/catalog.ts';
 import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
 import { canonicalKeys, isObject, placesIn, readJson } from '../manifest/json-text.ts';
-import { type LoadedFlow, listFiles, MAX_MANIFEST_BYTES } from '../manifest/load.ts';
+import { listFiles, MAX_MANIFEST_BYTES } from '../manifest/load.ts';
 import { maskUrl } from '../manifest/mask.ts';
 import { readRegularFile } from '../manifest/read-file.ts';
 import { freshId } from '../manifest/schema.ts';
@@ -32,10 +31,19 @@ import {
   type CommandContext,
   CommandError,
   openContext,
+  positive,
   readCommandSettings,
   reporting,
   withCredentials,
 } from './context.ts';
+import {
+  askRehearsal,
+  concludeRehearsal,
+  type GivenAnswers,
+  type RehearsedFlow,
+  readAnswers,
+  renderRehearsal,
+} from './rehearsal.ts';
 import { type Conclusion, concludeCheck, renderOutcomes } from './render-outcomes.ts';
 import { createServiceClient, listFlows, type ServiceClient } from './service-client.ts';
 
@@ -51,12 +59,17 @@ interface Checked {
   readonly against: string;
   /** What a start with these settings says of them and of its webhooks. A service says it itself. */
   readonly start?: readonly string[];
+  /** Of flows that change, where it was asked for. */
+  readonly rehearsals?: readonly RehearsedFlow[];
 }
 
 interface CheckOptions {
   readonly against?: string;
   readonly json?: true;
   readonly summary?: string;
+  /** So many deliveries of each flow. */
+  readonly rehearse?: number;
+  readonly answers?: string;
   readonly allow: readonly Override[];
   readonly user?: string;
   readonly token?: string;
@@ -72,24 +85,37 @@ export function checkCommand(): Command {
     )
     .option('--json', 'print issues and outcomes as JSON')
     .option('--summary <file>', 'also write the result as Markdown, such as for a comment on a pull request')
+    .option('--rehearse <count>', REHEARSE, positive)
+    .option('--answers <file>', 'with --rehearse: JSON with answers for calls that no run has an answer to')
     .addOption(allowOption('treat as allowed'));
   return withCredentials(command)
     .addHelpText(
       'after',
       '\nThe exit code is 0 if all changes are safe, 1 if there is a caution, and 2 if a change is breaking, a manifest does ' +
-        'not load or the service does not answer.',
+        'not load or the service does not answer. With --rehearse it is at least 1 if a delivery would go another way.',
     )
     .action(reporting(check));
 }
 
+const REHEARSE =
+  'with the URL of a service: run so many of the newest deliveries of each flow through the deployed and the new revision, ' +
+  'with recorded answers, and show what differs';
+
 async function check(folder: string | undefined, options: CheckOptions): Promise<void> {
   const { against } = options;
   const isService = against !== undefined && /^https?:/i.test(against);
+  if (options.rehearse === undefined && options.answers !== undefined)
+    throw new CommandError('--answers needs --rehearse');
+  if (options.rehearse !== undefined && !isService) {
+    throw new CommandError('--rehearse needs --against with the URL of a service: it has the deliveries');
+  }
+  const answers = options.answers === undefined ? {} : await readAnswers(options.answers);
   const checked = isService
-    ? await checkAgainstService(against, folder, options)
+    ? await checkAgainstService(against, folder, { ...options, given: answers })
     : await checkAgainstDatabase(folder, options);
   const errors = checked.issues.filter(({ severity }) => severity === 'error').length;
-  const conclusion = concludeCheck(checked.outcomes, options.allow, errors);
+  const deploy = concludeCheck(checked.outcomes, options.allow, errors);
+  const conclusion = checked.rehearsals === undefined ? deploy : concludeRehearsal(checked.rehearsals, deploy);
   const text = asText(checked, errors, conclusion);
   if (options.summary !== undefined) {
     await writeSummary(options.summary, checkSummary({ outcomes: checked.outcomes, errors, text, conclusion }));
@@ -104,17 +130,20 @@ async function writeSummary(file: string, text: string): Promise<void> {
   });
 }
 
-function asJson({ flows, issues, outcomes, notInFolder, against, start }: Checked): string {
-  return `${JSON.stringify({ against, flows, issues, outcomes, notInFolder, start }, null, 2)}\n`;
+function asJson({ flows, issues, outcomes, notInFolder, against, start, rehearsals }: Checked): string {
+  return `${JSON.stringify({ against, flows, issues, outcomes, notInFolder, start, rehearsals }, null, 2)}\n`;
 }
 
 function asText(checked: Checked, errors: number, conclusion: Conclusion): string {
-  const { issues, flows, outcomes, notInFolder, against, start = [] } = checked;
+  const { issues, flows, outcomes, notInFolder, against, start = [], rehearsals = [] } = checked;
   const summary = `${flows} flows can be deployed, ${errors} errors, ${issues.length - errors} warnings`;
   const found = [...issues.map(formatIssue), `${summary}; compared with ${against}`].join('\n');
   const gone = notInFolder.map(({ id, name }) => `deployed but not in the folder: ${name} (${id}); it stays deployed`);
   const said = start.length === 0 ? [] : [start.join('\n')];
-  return `${[found, ...gone, ...said, renderOutcomes(outcomes, conclusion)].join('\n\n')}`;
+  const { line, ...rest } = conclusion;
+  const rehearsed = rehearsals.map(renderRehearsal);
+  const told = renderOutcomes(outcomes, { ...rest, line: [...rehearsed, line].join('\n\n') });
+  return `${[found, ...gone, ...said, told].join('\n\n')}`;
 }
 
 /** The part of a manifest that matters here: the service checks the rest, with its own secrets, handlers and rules. */
@@ -130,7 +159,7 @@ interface SentManifest {
 export async function checkAgainstService(
   url: string,
   folder: string | undefined,
-  options: CheckOptions,
+  options: CheckOptions & { readonly given?: GivenAnswers },
 ): Promise<Checked> {
   const settings = await readCommandSettings(folder);
   const client = createServiceClient(url, options, settings);
@@ -146,7 +175,8 @@ export async function checkAgainstService(
   const answer = await putManifests(client, manifests, request);
   if ('outcomes' in answer) {
     const { outcomes, warnings } = answer;
-    return { issues: [...issues, ...warnings], flows: manifests.length, outcomes, notInFolder, against };
+    const rehearsed = await rehearse(client, manifests, options);
+    return { issues: [...issues, ...warnings], flows: manifests.length, outcomes, notInFolder, against, ...rehearsed };
   }
   issues.push(...answer.issues);
   // Those that are valid are judged nevertheless.
@@ -155,8 +185,30 @@ export async function checkAgainstService(
   const rest =
     invalid.size === 0 ? { outcomes: [] } : await putManifests(client, valid, { ...request, isWholeFolder: false });
   const outcomes = 'outcomes' in rest ? rest.outcomes : [];
-  return { issues, flows: outcomes.length, outcomes, notInFolder, against };
+  const rehearsed = 'outcomes' in rest ? await rehearse(client, valid, options) : {};
+  return { issues, flows: outcomes.length, outcomes, notInFolder, against, ...rehearsed };
 }
+
+async function rehearse(
+  client: ServiceClient,
+  manifests: readonly SentManifest[],
+  { rehearse: deliveries, given }: CheckOptions & { readonly given?: GivenAnswers },
+): Promise<Pick<Checked, 'rehearsals'>> {
+  if (deliveries === undefined) return {};
+  const texts = manifests.map(withoutMark);
+  const ids = new Map(manifests.map(({ id, text }) => [nameIn(text), id]));
+  const answers = Object.fromEntries(
+    Object.entries(given ?? {}).map(([flow, table]) => [ids.get(flow) ?? flow.toLowerCase(), table]),
+  );
+  return { rehearsals: await askRehearsal(client, texts, { deliveries, answers }) };
+}
+
+function nameIn(text: string): string | undefined {
+  const { name } = canonicalKeys(readJson(text).value).value as { name?: unknown };
+  return typeof name === 'string' ? name : undefined;
+}
+
+const withoutMark = ({ text }: SentManifest) => text.replace(/^\uFEFF/, '');
 
 export async function readFolder(folder: string): Promise<{ manifests: SentManifest[]; issues: ManifestIssue[] }> {
   const files = await listFiles(folder);
@@ -208,7 +260,7 @@ export async function putManifests(
 ): Promise<{ outcomes: DeployOutcome[]; warnings: ManifestIssue[] } | { issues: ManifestIssue[] }> {
   const allowed = allow.length === 0 ? '' : `&allow=${allow.join(',')}`;
   const path = `/flows/api/flows?dryRun=${isPlan}&wholeFolder=${isWholeFolder}${allowed}`;
-  const sent = `[${manifests.map(({ text }) => text.replace(/^\uFEFF/, '')).join(',')}]`;
+  const sent = `[${manifests.map(withoutMark).join(',')}]`;
   const { status, body } = await client.ask({ method: 'PUT', path, body: sent, accepts: [400, 409] });
   if (status === 400) return { issues: issuesOf(body, manifests) };
   if (isObject(body) && Array.isArray(body.outcomes)) {
@@ -246,7 +298,7 @@ async function checkAgainstDatabase(folder: string | undefined, options: CheckOp
   const known = { issues: [...issues], flows: flows.length };
   if (database.kind === 'sqlite' && options.against === undefined && !existsSync(database.path)) {
     const against = 'nothing, because the database does not exist yet';
-    return { ...known, outcomes: [], notInFolder: [], against, start: startLines(flows.map(deployedNow), context) };
+    return { ...known, outcomes: [], notInFolder: [], against, start: startLines(flows.map(deployedAnew), context) };
   }
   const name = database.kind === 'sqlite' ? database.path : maskUrl(database.url);
   const inspection = await inspectStore(database).catch((error: unknown) => {
@@ -338,16 +390,8 @@ async function plan(inspection: Inspection, context: Parameters<typeof restoreDe
   return {
     outcomes,
     notInFolder: gone.map(({ record }) => ({ id: record.id, name: record.name })),
-    start: startLines([...kept, ...served.map(deployedNow)], context),
+    start: startLines([...kept, ...served.map(deployedAnew)], context),
   };
-}
-
-/** A flow as a start deploys it, for those who read its triggers. */
-function deployedNow(loaded: LoadedFlow): DeployedFlow {
-  const { manifest, source } = loaded;
-  const { id, name, version } = manifest;
-  const record = { id, name, version, revision: 1, isEnabled: true, createdAt: 0, updatedAt: 0 };
-  return { record, loaded, prepared: prepareRevision(manifest, source) };
 }
 
 function startLines(flows: readonly DeployedFlow[], { settings, extensions }: CommandContext): string[] {

@@ -29,6 +29,8 @@ import type { Settings } from './settings-schema.ts';
 export interface PreparedExtensions {
   readonly handlers: HandlerTable;
   readonly gates: GatePreparer;
+  /** The same, but what they need of publishers is not fetched: then they cannot verify. */
+  readonly offlineGates: GatePreparer;
   /** The hosts that HttpRequest calls. */
   readonly hosts: Hosts;
   /** What is known of the publishers' key sets. */
@@ -97,6 +99,12 @@ export function prepareExtensions({
     sealsLearnedKeys,
     cluster,
   });
+  const none = () => Promise.reject(new Error('nothing is fetched here'));
+  const offlineGates = gates.under({
+    certificates: createCertificates({ fetch: none, clock }),
+    keySets: createKeySets({ fetch: none, clock }),
+    visit: none,
+  });
   const baseFolder = resolve(folder, settings.manifests);
   const readSecret = secretReader({ env: environment, baseFolder });
   const allowance = secretAllowance({ entries: settings.manifestSecrets, readSecret, baseFolder });
@@ -109,6 +117,7 @@ export function prepareExtensions({
   return {
     handlers,
     gates,
+    offlineGates,
     hosts,
     keySets,
     sendAlert,

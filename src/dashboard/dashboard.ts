@@ -22,6 +22,7 @@ import { handlerAndSchemeRoutes } from './api/handlers-and-schemes.ts';
 import { hostRoutes } from './api/hosts.ts';
 import { keyRoutes } from './api/keys.ts';
 import { pathRoutes } from './api/paths.ts';
+import { rehearsalRoutes } from './api/rehearsal.ts';
 import { replicaRoutes } from './api/replicas.ts';
 import { revisionRoutes } from './api/revisions.ts';
 import { runBulkRoutes } from './api/run-bulk.ts';
@@ -71,6 +72,7 @@ const apiRoutes = [
   flowRoutes,
   flowControlRoutes,
   deployRoutes,
+  rehearsalRoutes,
   revisionRoutes,
   pathRoutes,
   handlerAndSchemeRoutes,

@@ -20,6 +20,7 @@ import type { Heartbeat } from '../flows/heartbeat.ts';
 import type { Hosts } from '../flows/hosts.ts';
 import type { Scheduler } from '../flows/scheduler.ts';
 import type { ServiceClock } from '../model/clock.ts';
+import type { Rehearser } from '../rehearsal/rehearse.ts';
 import type { createReviewer } from '../review/review.ts';
 import type { Store } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
@@ -47,6 +48,7 @@ export interface DashboardServices {
   readonly keySets: Pick<KeySets, 'listNew'>;
   readonly live: Pick<LiveEvents, 'subscribe'>;
   readonly reviewer: ReturnType<typeof createReviewer>;
+  readonly rehearser: Rehearser;
   readonly metrics: Pick<
     Metrics,
     | 'registry'

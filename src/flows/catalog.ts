@@ -53,6 +53,14 @@ interface SourcedInputs {
   readonly revision: number;
 }
 
+/** A flow as a start with an empty database deploys it, for those who read its triggers. */
+export function deployedAnew(loaded: LoadedFlow): DeployedFlow {
+  const { manifest, source } = loaded;
+  const { id, name, version } = manifest;
+  const record = { id, name, version, revision: 1, isEnabled: true, createdAt: 0, updatedAt: 0 };
+  return { record, loaded, prepared: prepareRevision(manifest, source) };
+}
+
 /** Whether a flow may start runs now. */
 export function startsRuns({ isEnabled, drainingSince }: FlowRecord): boolean {
   return isEnabled && drainingSince === undefined;

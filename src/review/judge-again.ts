@@ -66,9 +66,12 @@ export function isUnserved(
   return isOfFlow === true || triggers().findUnserved(addressOf(record)) !== undefined;
 }
 
-/** Headers as kept, exact bytes, the time at which it came: all that the gates judge by. */
-export function restore(record: DeliveryRecord, trigger: PreparedTrigger): Restored {
-  const { body, bodyBytes, requestUrl, bodyKey } = record;
+/**
+ * Headers as kept, exact bytes, the time at which it came: all that the gates judge by. `url` stands for that of a delivery
+ * whose own was not kept.
+ */
+export function restore(record: DeliveryRecord, trigger: PreparedTrigger, url?: string): Restored {
+  const { body, bodyBytes, requestUrl = url, bodyKey } = record;
   if (body === null) {
     const gone = record.runId === null ? 'none of its bytes were stored' : 'its bytes were deleted with its run';
     const why = bodyKey === undefined ? gone : 'its body is sealed with another key';
@@ -77,13 +80,13 @@ export function restore(record: DeliveryRecord, trigger: PreparedTrigger): Resto
   if (body.byteLength !== bodyBytes || requestUrl === undefined) {
     return { problem: 'cannot be judged again: it was not stored completely' };
   }
-  const url = unmaskedUrl(requestUrl, trigger);
+  const called = unmaskedUrl(requestUrl, trigger);
   const delivery: Delivery = {
     id: record.id,
     receivedAt: record.receivedAt,
     method: 'POST',
-    path: pathOf(url),
-    requestUrl: url,
+    path: pathOf(called),
+    requestUrl: called,
     headers: record.headers,
     body: Buffer.from(body.buffer, body.byteOffset, body.byteLength),
     clientIp: record.clientIp,
@@ -94,7 +97,7 @@ export function restore(record: DeliveryRecord, trigger: PreparedTrigger): Resto
   const others = Object.keys(record.headers).filter((name) => !names.has(name) && isNotKept(record.headers[name]));
   if (isOpen && others.length > 0)
     missing.push(others.length === 1 ? '1 other header' : `${others.length} other headers`);
-  if (trigger.mayReadQuery && isMasked(url)) missing.push('the query');
+  if (trigger.mayReadQuery && (isMasked(called) || record.requestUrl === undefined)) missing.push('the query');
   if (trigger.keepBody !== undefined) missing.push('the body');
   const nonceHeader = trigger.trigger.inputs.webhookNonceHeader?.trim().toLowerCase();
   if (nonceHeader !== undefined && missing.includes(nonceHeader)) {
@@ -155,14 +158,24 @@ export async function judgeByCurrentTrigger(
   { trigger, sharing = [trigger] }: Receiving,
   services: ReviewServices,
 ): Promise<CurrentJudgement> {
-  const judgement = await dryRunGates(trigger.gates, delivery, trigger.mode);
+  const { judgement, refusal } = await judgeByGates(delivery, trigger);
   let replayedRunId: string | undefined;
   for (const each of sharing) replayedRunId ??= await findReplay(delivery, each, { judgement, services });
   const known = { trigger, judgement, replayedRunId };
-  if (judgement.refusal !== null) return { ...known, refusal: judgement.refusal };
-  if (isMalformedJson(delivery.body, delivery.headers['content-type'])) return { ...known, refusal: 'invalid_json' };
+  if (refusal !== null) return { ...known, refusal };
   const isRefused = replayedRunId !== undefined && trigger.mode === 'Enforce';
   return { ...known, refusal: isRefused ? 'nonce_replayed' : null };
+}
+
+/** The same but for nonces: as if no other delivery had come. */
+export async function judgeByGates(
+  delivery: Delivery,
+  { gates, mode }: Pick<PreparedTrigger, 'gates' | 'mode'>,
+): Promise<Pick<CurrentJudgement, 'judgement' | 'refusal'>> {
+  const judgement = await dryRunGates(gates, delivery, mode);
+  if (judgement.refusal !== null) return { judgement, refusal: judgement.refusal };
+  const isMalformed = isMalformedJson(delivery.body, delivery.headers['content-type']);
+  return { judgement, refusal: isMalformed ? 'invalid_json' : null };
 }
 
 /** Looks in the log, because acceptance has forgotten a nonce of long ago. */

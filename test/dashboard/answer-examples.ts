@@ -201,6 +201,13 @@ export const examples: Record<string, readonly Example[]> = {
     at('/flows', 400, { body: [{ ...ORDERS, steps: { charge: { type: 'NoSuchHandler' } } }] }),
     at('/flows', 400, { body: {} }),
   ],
+  rehearseFlows: [
+    at('/flows/rehearse', 200, {
+      body: { manifests: [{ ...ORDERS, steps: {} }], deliveries: 3, answers: { [ORDERS_ID]: { charge: [{}] } } },
+    }),
+    at('/flows/rehearse', 400, { body: { manifests: [{ ...ORDERS, steps: { charge: { type: 'NoSuchHandler' } } }] } }),
+    at('/flows/rehearse', 400, { body: { manifests: [], answers: { [ORDERS_ID]: { charge: { output: 1 } } } } }),
+  ],
   reloadFlows: [
     at('/flows/reload?dryRun=true', 200),
     at('/flows/reload', 200, { before: ({ inFolder }) => inFolder(IN_FOLDER) }),

@@ -143,7 +143,7 @@ describe('the OpenAPI document', () => {
   it('says of a body whether it must be there', () => {
     const operations = Object.values(document.paths).flatMap((methods) => Object.values(methods));
     const needed = operations.filter(({ requestBody }) => requestBody?.required).map(({ operationId }) => operationId);
-    expect(needed.sort()).toEqual(['changeCron', 'deployFlow', 'deployFlows', 'discardHeld']);
+    expect(needed.sort()).toEqual(['changeCron', 'deployFlow', 'deployFlows', 'discardHeld', 'rehearseFlows']);
   });
 
   it('the validator used here refuses an answer with a field too many or too few', () => {

@@ -102,7 +102,9 @@ const deployedTogetherSchema = reloadSchema
   })
   .meta({ id: 'DeployedTogether' });
 
-const invalidSchema = errorSchema.extend({ issues: z.array(issueSchema).optional() }).meta({ id: 'InvalidManifest' });
+export const invalidSchema = errorSchema
+  .extend({ issues: z.array(issueSchema).optional() })
+  .meta({ id: 'InvalidManifest' });
 
 const SHAPES =
   'A 409 has the shape of the answer; the 400 of an invalid manifest adds `issues`: what is wrong and where.';
@@ -134,7 +136,7 @@ const query = z.strictObject({
 });
 
 /** The fields that tell a manifest from other JSON. */
-const manifestShape = z.looseObject({
+export const manifestShape = z.looseObject({
   id: field.id().describe('The id in the URL.'),
   name: z.string().optional(),
   version: z.string(),
@@ -145,7 +147,7 @@ const manifestShape = z.looseObject({
 });
 
 /** A flow with an id of its own, so that the command in the documentation changes no deployed flow. */
-const EXAMPLE_MANIFEST = {
+export const EXAMPLE_MANIFEST = {
   id: 'c3f1b7d2-5a48-4e0b-8d6c-2b9f14e07a35',
   name: 'Hello',
   version: '1.0.0',
@@ -379,7 +381,7 @@ const reloadRoute: ApiRoutes = (app, { deployment }) => {
 };
 
 /** Nothing is deployed if a manifest has an error. */
-function refuse(reply: FastifyReply, issues: readonly ManifestIssue[]) {
+export function refuse(reply: FastifyReply, issues: readonly ManifestIssue[]) {
   const errors = issues.filter(({ severity }) => severity === 'error');
   return reply.code(400).send({
     statusCode: 400,

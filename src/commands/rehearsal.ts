@@ -1,0 +1,144 @@
+import { readFile } from 'node:fs/promises';
+import { isObject } from '../manifest/json-text.ts';
+import { isJsonObject, type Json, parseJson } from '../model/json.ts';
+import type { FlowRehearsal } from '../rehearsal/tally.ts';
+import { CommandError } from './context.ts';
+import type { Conclusion } from './render-outcomes.ts';
+import type { ServiceClient } from './service-client.ts';
+
+/** As the service answers it. */
+export type RehearsedFlow = FlowRehearsal;
+
+/** By id or name of the flow, and by path of the step. */
+export type GivenAnswers = Readonly<Record<string, Json>>;
+
+/** Asks a service to rehearse a deploy of these manifests, which are JSON. */
+export async function askRehearsal(
+  client: ServiceClient,
+  manifests: readonly string[],
+  { deliveries, answers }: { readonly deliveries: number; readonly answers: GivenAnswers },
+): Promise<readonly RehearsedFlow[]> {
+  const body = `{"deliveries":${deliveries},"answers":${JSON.stringify(answers)},"manifests":[${manifests.join(',')}]}`;
+  const answer = (await client.ask({ method: 'POST', path: '/flows/api/flows/rehearse', body })).body;
+  if (isObject(answer) && Array.isArray(answer.flows)) return answer.flows as RehearsedFlow[];
+  throw new CommandError('The answer is not the result of a rehearsal; is it a Sluice service of this release?');
+}
+
+export async function readAnswers(file: string): Promise<GivenAnswers> {
+  const text = await readFile(file, 'utf8').catch((error: Error) => {
+    throw new CommandError(`--answers ${file}: cannot be read: ${error.message}`);
+  });
+  const answers = parsed(text, file);
+  if (isJsonObject(answers)) return answers;
+  throw new CommandError(`--answers ${file}: expected an object: by flow, by path of the step, a list of answers`);
+}
+
+function parsed(text: string, file: string): Json {
+  try {
+    return parseJson(text);
+  } catch (error) {
+    throw new CommandError(`--answers ${file}: is not JSON: ${(error as Error).message}`);
+  }
+}
+
+/** The worse of what a deploy would do, and of what the rehearsal found. */
+export function concludeRehearsal(rehearsals: readonly RehearsedFlow[], deploy: Conclusion): Conclusion {
+  const differing = sum(rehearsals, ({ differing: count }) => count);
+  const isStopped = rehearsals.some((each) => each.isStopped);
+  const code = deploy.code === 0 && (differing > 0 || isStopped) ? 1 : deploy.code;
+  const deliveries = sum(rehearsals, ({ deliveries: count }) => count);
+  const found =
+    rehearsals.length === 0
+      ? 'Rehearsed: no deployed flow changes.'
+      : `Rehearsed: ${countOf(deliveries, 'delivery', 'deliveries')}, ${differing} would go another way.`;
+  const line =
+    code === deploy.code ? deploy.line : deploy.line.replace(/Exit code .*$/s, `Exit code ${code}: ${OTHER_WAY}.`);
+  return { code, line: `${found} ${line}` };
+}
+
+const OTHER_WAY = 'a deploy changes what deliveries lead to';
+
+const MOST_NAMED = 3;
+const MOST_GROUPS = 20;
+
+/** A report for reviewers, as that of a deploy. */
+export function renderRehearsal(rehearsal: RehearsedFlow): string {
+  const { name, flowId, revision, deliveries, same, differing, groups, skipped, unknown, isStopped } = rehearsal;
+  const rest = deliveries - same - differing;
+  const head = `Rehearsal of ${name} (${flowId}), compared with revision ${revision}`;
+  const counts = `${countOf(deliveries, 'delivery', 'deliveries')}: ${same} as before, ${differing} differ${rest === 0 ? '' : `, ${rest} not compared`}`;
+  return [
+    head,
+    '='.repeat(Math.min(head.length, 110)),
+    `  ${counts}.`,
+    ...(isStopped ? ['  The time was over before all of them were looked at; rehearse fewer.'] : []),
+    ...groups.slice(0, MOST_GROUPS).flatMap(renderGroup),
+    ...(groups.length > MOST_GROUPS ? ['', `  ${groups.length - MOST_GROUPS} more groups: see --json.`] : []),
+    ...listed('NOT COMPARED', skipped),
+    ...listed('NOT KNOWN', unknown),
+  ].join('\n');
+}
+
+function renderGroup({ kind, at, what, count, deliveryIds, examples }: RehearsedFlow['groups'][number]): string[] {
+  const title = `${TITLES[kind]}${kind === 'gates' || kind === 'end' ? '' : ` ${at}`}: ${what.join(', ') || 'differs'}`;
+  const [example] = examples;
+  return [
+    '',
+    `  ${title} (${countOf(count, 'delivery', 'deliveries')})`,
+    ...(example === undefined ? [] : example.differences.flatMap((each) => renderDifference(each, example.deliveryId))),
+    `    ${named(deliveryIds)}`,
+  ];
+}
+
+const TITLES = {
+  gates: 'GATES',
+  step: 'STEP',
+  request: 'REQUEST of',
+  wait: 'WAIT of',
+  end: 'END',
+} as const satisfies Record<RehearsedFlow['groups'][number]['kind'], string>;
+
+function renderDifference(
+  { kind, at, changes }: RehearsedFlow['groups'][number]['examples'][number]['differences'][number],
+  deliveryId: string,
+): string[] {
+  const place = kind === 'gates' || kind === 'end' ? kind : `${kind} ${at}`;
+  return [
+    `    ${place}, ${deliveryId}`,
+    ...changes.flatMap(({ path, before, after }) => [
+      ...(before === undefined ? [] : [`    - ${labelled(path, before)}`]),
+      ...(after === undefined ? [] : [`    + ${labelled(path, after)}`]),
+    ]),
+  ];
+}
+
+function labelled(path: string, value: Json): string {
+  return `${path === '' ? '' : `${path}: `}${short(value)}`;
+}
+
+const MAX_VALUE = 400;
+
+function short(value: Json): string {
+  const text = JSON.stringify(value);
+  return text.length <= MAX_VALUE ? text : `${text.slice(0, MAX_VALUE - 3)}...`;
+}
+
+function listed(title: string, counted: RehearsedFlow['skipped']): string[] {
+  if (counted.length === 0) return [];
+  return [
+    '',
+    `  ${title}`,
+    ...counted.map(({ what, count, deliveryIds }) => `  - ${what} (${count}): ${named(deliveryIds, count)}`),
+  ];
+}
+
+function named(deliveryIds: readonly string[], count = deliveryIds.length): string {
+  const shown = deliveryIds.slice(0, MOST_NAMED);
+  return [shown.join(', '), ...(count > shown.length ? [`${count - shown.length} more`] : [])].join(', ');
+}
+
+const countOf = (count: number, one: string, many: string) => `${count} ${count === 1 ? one : many}`;
+
+function sum(rehearsals: readonly RehearsedFlow[], read: (each: RehearsedFlow) => number): number {
+  return rehearsals.reduce((total, each) => total + read(each), 0);
+}

@@ -1,0 +1,289 @@
+import type { Logger } from 'pino';
+import { StoreUnavailableError } from '../errors.ts';
+import { type Catalog, deployedAnew } from '../flows/catalog.ts';
+import type { HandlerTable } from '../flows/handlers/index.ts';
+import type { LoadedFlow } from '../manifest/load.ts';
+import type { DeliveryRecord } from '../model/delivery.ts';
+import { isSame, type Json } from '../model/json.ts';
+import { type EnforcementMode, subFlowsOf } from '../model/manifest.ts';
+import { inTurns } from '../model/turns.ts';
+import type { Store } from '../store/store.ts';
+import type { GatePreparer } from '../webhooks/gates/index.ts';
+import { createTriggerTable, type PreparedTrigger } from '../webhooks/triggers.ts';
+import { type AnsweredRun, type AnswerTable, answersFrom, createAnsweredSimulator } from './answered.ts';
+import type { Answer, AnswerCall, Call, Request } from './calls.ts';
+import { compareRuns, departureOf } from './compare.ts';
+import { judgeBoth } from './gate-outcomes.ts';
+import { type RecordedRun, readRecorded } from './recorded.ts';
+import { type FlowRehearsal, type Judged, Tally, withoutIndexes } from './tally.ts';
+
+interface RehearserServices {
+  readonly store: Pick<Store, 'listDeliveries' | 'findDelivery' | 'findRun' | 'pageSteps' | 'findLineage'>;
+  /** Opens an empty store in memory. */
+  readonly openStore: () => Promise<Store>;
+  readonly catalog: Pick<Catalog, 'find'>;
+  readonly handlers: HandlerTable;
+  /** They fetch nothing. */
+  readonly gates: GatePreparer;
+  readonly defaultMode: EnforcementMode;
+  readonly logger: Logger;
+}
+
+export interface RehearsalRequest {
+  /** As they are to be deployed, together. */
+  readonly flows: readonly LoadedFlow[];
+  /** So many of the newest of each flow. */
+  readonly deliveries: number;
+  /** By id of the flow: for calls whose answer no run has. */
+  readonly answers: Readonly<Record<string, AnswerTable>>;
+  /** Whether somebody waits for the result still. */
+  readonly isWanted: () => boolean;
+}
+
+/** Runs stored deliveries through deployed and new revisions, and says what would differ. Nothing leaves, nothing is stored. */
+export interface Rehearser {
+  /** Of flows that are deployed and change, or run one that does; undefined while another one is rehearsed. */
+  rehearse(request: RehearsalRequest): Promise<FlowRehearsal[] | undefined>;
+}
+
+/** All of them together. */
+const TIME_LIMIT_MS = 60_000;
+/** Of one simulated run. */
+const MAX_ATTEMPTS = 5000;
+/** Runs that a store in memory takes before the next one is opened: it keeps them all. */
+const RUNS_A_STORE = 50;
+const PAGE = 100;
+
+export function createRehearser(services: RehearserServices): Rehearser {
+  let isBusy = false;
+  return {
+    async rehearse(request) {
+      if (isBusy) return undefined;
+      isBusy = true;
+      try {
+        const endsAt = performance.now() + TIME_LIMIT_MS;
+        const rehearsed: FlowRehearsal[] = [];
+        for (const flow of request.flows) {
+          const one = await rehearseFlow(flow, { ...request, endsAt }, services);
+          if (one !== undefined) rehearsed.push(one);
+        }
+        return rehearsed;
+      } finally {
+        isBusy = false;
+      }
+    },
+  };
+}
+
+type Asked = RehearsalRequest & { readonly endsAt: number };
+
+async function rehearseFlow(
+  after: LoadedFlow,
+  request: Asked,
+  services: RehearserServices,
+): Promise<FlowRehearsal | undefined> {
+  const { id, name } = after.manifest;
+  const deployed = services.catalog.find(id);
+  if (deployed === undefined) return undefined;
+  const inForce = (flowId: string) => services.catalog.find(flowId)?.loaded;
+  const next = new Map(request.flows.map((flow) => [flow.manifest.id, flow]));
+  const stages = [
+    new Stage(deployed.loaded, inForce, services),
+    new Stage(after, (flowId) => next.get(flowId) ?? inForce(flowId), services),
+  ] as const;
+  if (stages[0].fingerprint === stages[1].fingerprint) return undefined;
+  const tally = new Tally({ flowId: id, name, revision: deployed.record.revision });
+  const given = Object.hasOwn(request.answers, id) ? answersFrom(request.answers[id] ?? {}) : () => undefined;
+  const turn = inTurns();
+  try {
+    for await (const record of deliveriesOf(id, request.deliveries, services.store)) {
+      await turn();
+      const left = request.endsAt - performance.now();
+      if (left <= 0 || !request.isWanted()) {
+        tally.stop();
+        break;
+      }
+      tally.add(await judge(record, { id, stages, given, milliseconds: left }, services));
+    }
+  } finally {
+    for (const stage of stages) await stage.close();
+  }
+  return tally.result();
+}
+
+/** The newest of a flow, oldest of them last. */
+async function* deliveriesOf(flowId: string, count: number, store: RehearserServices['store']) {
+  const seen = new Set<string>();
+  for (let skip = 0; seen.size < count; skip += PAGE) {
+    const { items } = await store.listDeliveries({ flowId, skip, take: PAGE });
+    for (const { id } of items) {
+      // One that came meanwhile moved the others on.
+      if (seen.has(id) || seen.size === count) continue;
+      seen.add(id);
+      const record = await store.findDelivery(id);
+      if (record !== undefined) yield record;
+    }
+    if (items.length < PAGE) return;
+  }
+}
+
+interface Rehearsed {
+  readonly id: string;
+  readonly stages: readonly [before: Stage, after: Stage];
+  readonly given: AnswerCall;
+  readonly milliseconds: number;
+}
+
+async function judge(record: DeliveryRecord, rehearsed: Rehearsed, services: RehearserServices): Promise<Judged> {
+  const about = { deliveryId: record.id, receivedAt: record.receivedAt };
+  try {
+    return { ...about, ...(await judgeDelivery(record, rehearsed, services)) };
+  } catch (error) {
+    if (error instanceof StoreUnavailableError) throw error;
+    services.logger.error({ err: error, deliveryId: record.id }, 'a delivery could not be rehearsed');
+    return { ...about, runId: null, skipped: 'it could not be rehearsed; the log of the service says why' };
+  }
+}
+
+async function judgeDelivery(
+  record: DeliveryRecord,
+  { id, stages: [before, after], given, milliseconds }: Rehearsed,
+  { store }: RehearserServices,
+): Promise<Omit<Judged, 'deliveryId' | 'receivedAt'>> {
+  const own = ofFlow(record, id);
+  const { runId, triggerKey } = own;
+  const trigger = before.triggerOf(triggerKey);
+  if (trigger === undefined) return { runId, skipped: 'its trigger is not deployed any more' };
+  const next = after.triggerOf(triggerKey, trigger);
+  const gates = await judgeBoth({ ...record, ...own }, trigger, next);
+  const [one, other] = [gates.before, gates.after];
+  const unknown = 'why' in one ? [`gates: ${one.why}`] : 'why' in other ? [`gates: ${other.why}`] : [];
+  if (!('why' in one) && !('why' in other) && one.outcome !== other.outcome) {
+    const changes = [{ path: '', before: one.outcome, after: other.outcome }];
+    return { runId, differences: [{ kind: 'gates', at: 'gates', changes }], unknown };
+  }
+  const isStopped = [one, other].some((outcome) => !('why' in outcome) && !outcome.starts);
+  if (runId === null || isStopped) return { runId, differences: [], unknown };
+  const recorded = await readRecorded(runId, store);
+  if (typeof recorded === 'string') return { runId, skipped: recorded };
+  const limits = { steps: MAX_ATTEMPTS, milliseconds };
+  const got: Got[] = [];
+  const was = await before.run(recorded, recorded.run.triggerKey, {
+    limits,
+    answer(call) {
+      const answer = recorded.answer(call) ?? given(call);
+      got.push({ call, answer });
+      return answer;
+    },
+  });
+  const departure = departureOf(recorded, was);
+  if (departure !== undefined) return { runId, skipped: `${DEPARTS} ${withoutIndexes(departure)}` };
+  const is = await after.run(recorded, next?.trigger.triggerKey ?? recorded.run.triggerKey, {
+    limits,
+    answer: (call) => answerAgain(call, got) ?? given(call),
+  });
+  if (was.stoppedBy !== null || is.stoppedBy !== null)
+    return { runId, skipped: 'it takes too many steps, or too long' };
+  const unanswered = [...new Set([...was.unanswered, ...is.unanswered])].map(withoutIndexes);
+  return { runId, differences: compareRuns(was, is), unknown: [...unknown, ...unanswered] };
+}
+
+const DEPARTS = 'the deployed revision takes another way than its run did, at';
+
+/** A call of the deployed revision, and what it was answered. */
+interface Got {
+  readonly call: Call;
+  readonly answer: Answer | undefined;
+}
+
+/** A call that is the same gets the same answer, whatever else of the step has changed. */
+function answerAgain({ path, attempt, type, input, request }: Call, got: readonly Got[]): Answer | undefined {
+  return got.find(({ call }) => {
+    const isOfStep = call.path === path && call.attempt === attempt && call.type === type;
+    return isOfStep && (request === null ? isSame(call.input, input) : isSame(asJson(call.request), asJson(request)));
+  })?.answer;
+}
+
+const asJson = (request: Request | null) => request as Json;
+
+/** What a delivery became at one of the flows that it came to. */
+function ofFlow({ flowId, triggerKey, runId, shares = [] }: DeliveryRecord, id: string) {
+  const share = shares.find((each) => each.flowId === id);
+  if (flowId === id || share === undefined) return { flowId, triggerKey, runId };
+  return { flowId: id, triggerKey: share.triggerKey, runId: share.runId };
+}
+
+/** One revision of a flow and those that it starts, on a store of its own in memory. */
+class Stage {
+  readonly #flow: LoadedFlow;
+  readonly #flows: readonly LoadedFlow[];
+  readonly #services: RehearserServices;
+  readonly #triggers: readonly PreparedTrigger[];
+  #open: { readonly store: Store; readonly simulator: Awaited<ReturnType<typeof createAnsweredSimulator>> } | undefined;
+  #runs = 0;
+
+  constructor(flow: LoadedFlow, find: (flowId: string) => LoadedFlow | undefined, services: RehearserServices) {
+    this.#flow = flow;
+    this.#flows = startedBy(flow, find);
+    this.#services = services;
+    const { gates: preparer, defaultMode } = services;
+    this.#triggers = createTriggerTable({ flows: [deployedAnew(flow)], preparer, defaultMode }).list();
+  }
+
+  /** The same of what runs deliveries in the same way. */
+  get fingerprint(): string {
+    return [this.#flow, ...this.#flows].map(({ hash }) => hash).join(' ');
+  }
+
+  /** By its key, or where another took the place of one, by the slug. */
+  triggerOf(triggerKey: string | null, former?: PreparedTrigger): PreparedTrigger | undefined {
+    const slug = former?.trigger.inputs.webhookSlug?.toLowerCase();
+    return (
+      this.#triggers.find(({ trigger }) => trigger.triggerKey === triggerKey) ??
+      this.#triggers.find(({ trigger }) => slug !== undefined && trigger.inputs.webhookSlug?.toLowerCase() === slug)
+    );
+  }
+
+  async run(
+    { run, signals }: RecordedRun,
+    triggerKey: string,
+    given: Pick<Parameters<Simulator['run']>[0], 'answer' | 'limits'>,
+  ): Promise<AnsweredRun> {
+    if (this.#runs % RUNS_A_STORE === 0) await this.close();
+    this.#runs += 1;
+    this.#open ??= await this.#start();
+    const { trigger, triggerType, startedAt: at } = run;
+    return this.#open.simulator.run({ ...given, trigger: { ...trigger, key: triggerKey }, triggerType, at, signals });
+  }
+
+  async close(): Promise<void> {
+    await this.#open?.store.close();
+    this.#open = undefined;
+  }
+
+  async #start() {
+    const store = await this.#services.openStore();
+    const { handlers } = this.#services;
+    return {
+      store,
+      simulator: await createAnsweredSimulator({ store, flow: this.#flow, flows: this.#flows, handlers }),
+    };
+  }
+}
+
+type Simulator = Awaited<ReturnType<typeof createAnsweredSimulator>>;
+
+/** Flows that runs of a flow start, by their steps and by their failure, and those in turn. */
+function startedBy(flow: LoadedFlow, find: (flowId: string) => LoadedFlow | undefined): LoadedFlow[] {
+  const found = new Map<string, LoadedFlow>();
+  const add = ({ manifest: { steps, onFailure } }: LoadedFlow) => {
+    for (const flowId of [...subFlowsOf(steps), ...(onFailure === undefined ? [] : [onFailure])]) {
+      const started = flowId === flow.manifest.id || found.has(flowId) ? undefined : find(flowId);
+      if (started === undefined) continue;
+      found.set(flowId, started);
+      add(started);
+    }
+  };
+  add(flow);
+  return [...found.values()];
+}
