@@ -53,7 +53,8 @@ export function publisherManifest(
 
 /** Why no new trigger can have the slug. */
 export function mistakeInSlug(slug: string, flows: readonly LoadedFlow[]): string | undefined {
-  if (/\.schema$/i.test(slug)) return `"${slug}.json" would count as a schema; choose another slug`;
+  const [, kind] = /\.(schema|test)$/i.exec(slug) ?? [];
+  if (kind !== undefined) return `"${slug}.json" would count as a ${kind}; choose another slug`;
   const taken = flows.flatMap((flow) => flow.webhooks.map(({ inputs }) => inputs.webhookSlug?.toLowerCase()));
   return taken.includes(slug.toLowerCase()) ? `the slug "${slug}" is taken; choose another` : undefined;
 }

@@ -5,7 +5,7 @@ import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { subFlowsOf } from '../model/manifest.ts';
 import { inTurns } from '../model/turns.ts';
 import { formatIssue, type ManifestIssue } from './issues.ts';
-import { canonicalKeys, readJson } from './json-text.ts';
+import { canonicalKeys, guessJson, readJson } from './json-text.ts';
 import {
   type LoadedFlow,
   type ManifestRules,
@@ -49,7 +49,7 @@ export interface ManifestFolder {
   readonly isThere: boolean;
 }
 
-/** Reads every `*.json` directly in the folder but `*.schema.json`, by name. */
+/** Reads every `*.json` directly in the folder but `*.schema.json` and `*.test.json`, by name. */
 export async function loadManifests(folder: string, rules: ManifestRules): Promise<ManifestFolder> {
   const files = await listFiles(folder);
   if ('error' in files) return { flows: [], unreadable: [], issues: [files.error], isThere: false };
@@ -135,7 +135,7 @@ function fitTogether(
   };
 }
 
-/** Manifests by name, and a warning for each pipe, socket or device that bears the name of one. */
+/** Manifests by name, and a warning for what has the name of one and is not a file, or the name of a test and looks like one. */
 export async function listFiles(
   folder: string,
 ): Promise<{ names: string[]; skipped: ManifestIssue[] } | { error: ManifestIssue }> {
@@ -148,7 +148,7 @@ export async function listFiles(
       .sort();
     const skipped = await Promise.all(found.map(skippedFile));
     return {
-      names: found.filter((_, index) => skipped[index] === undefined),
+      names: found.filter((file, index) => skipped[index] === undefined && !isTest(file)),
       skipped: skipped.filter((issue) => issue !== undefined),
     };
   } catch (error) {
@@ -156,13 +156,22 @@ export async function listFiles(
   }
 }
 
+const isTest = (file: string) => file.endsWith('.test.json');
+
 async function skippedFile(file: string): Promise<ManifestIssue | undefined> {
   // What cannot even be looked at is told when it is read.
   const stats = await stat(file).catch(() => undefined);
   const kind = stats === undefined ? undefined : otherKindOf(stats);
-  return kind === undefined
-    ? undefined
-    : { severity: 'warning', file, path: '', message: `is ${kind}, not a file; it is skipped` };
+  const why = kind === undefined ? await whyNoTest(file) : `is ${kind}, not a file; it is skipped`;
+  return why === undefined ? undefined : { severity: 'warning', file, path: '', message: why };
+}
+
+/** What has the id of a flow is a manifest, which nobody would miss until its deliveries are refused. */
+async function whyNoTest(file: string): Promise<string | undefined> {
+  if (!isTest(file)) return undefined;
+  const text = (await readRegularFile(file, MAX_MANIFEST_BYTES).catch(() => '')).toString();
+  const isManifest = namedManifest(canonicalKeys(guessJson(text)).value, file).flowId !== undefined;
+  return isManifest ? 'is named like a test, so it is not loaded; rename it if it is a manifest' : undefined;
 }
 
 function unreadable(file: string, error: unknown): ManifestIssue {

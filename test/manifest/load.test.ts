@@ -135,6 +135,18 @@ describe('a folder', () => {
     expect({ names, lines }).toEqual({ names: [], lines: [] });
   });
 
+  it('skips tests, with a warning for one that looks like a manifest', async () => {
+    const { names, lines } = await load({
+      'good.test.json': { sluiceTest: 1, flow: FLOW_ID, steps: 'whatever' },
+      'broken.test.json': '{',
+      'orders.test.json': `${JSON.stringify({ ...goodManifest(), ID: FLOW_ID }).slice(0, -1)},`,
+    });
+    expect(names).toEqual([]);
+    expect(lines).toEqual([
+      'warning orders.test.json: is named like a test, so it is not loaded; rename it if it is a manifest',
+    ]);
+  });
+
   it('is read although it holds a pipe, a device or a socket, with a warning for each', async () => {
     execFileSync('mkfifo', [join(folder, 'pipe.json')]);
     await symlink('/dev/zero', join(folder, 'device.json'));
