@@ -33,6 +33,7 @@ import { sendCommand } from './send.ts';
 import { signalCommand } from './signal.ts';
 import { statusCommand } from './status.ts';
 import { disableCommand, enableCommand, holdCommand } from './switch.ts';
+import { testCommand } from './test.ts';
 import { whyCommand } from './why.ts';
 
 /** Runs the command line. A usage error ends the process with code 2. */
@@ -65,6 +66,7 @@ export function commandLine(): Command {
     )
     .addCommand(serveCommand())
     .addCommand(checkCommand())
+    .addCommand(testCommand())
     .addCommand(deployCommand())
     .addCommand(restoreCommand())
     .addCommand(drainCommand())

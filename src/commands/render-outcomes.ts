@@ -137,7 +137,7 @@ function renderFinding(finding: Finding): string[] {
   return [
     `  - ${path} (${rule})`,
     ...paragraph('', message, '    '),
-    ...change(finding),
+    ...renderChange(finding),
     ...paragraph('Consequence: ', consequence, '    '),
     ...(live === undefined ? [] : paragraph('In flight:   ', live, '    ')),
     ...(advice === undefined ? [] : paragraph('Advice:      ', advice, '    ')),
@@ -145,7 +145,8 @@ function renderFinding(finding: Finding): string[] {
   ];
 }
 
-function change({ before, after }: Finding): string[] {
+/** What was and what is, each cut to a line. */
+export function renderChange({ before, after }: Pick<Finding, 'before' | 'after'>): string[] {
   if (before === undefined && after === undefined) return [];
   const both = `${short(before)} -> ${short(after)}`;
   if (both.length <= SHORT) return [`    ${both}`];

@@ -1,6 +1,6 @@
 import type { ChainKey } from './activity-chain.ts';
 
-import type { Examination, ExaminationRequest, Inspection } from './store.ts';
+import type { Examination, ExaminationRequest, Inspection, Store } from './store.ts';
 
 interface PostgresDatabase {
   readonly kind: 'postgres';
@@ -36,4 +36,9 @@ export async function migrateStore(
 ): Promise<string[]> {
   const { migrate } = await import('./postgres/migrate.ts');
   return migrate({ url: directUrl, schema, grantTo });
+}
+
+/** Opens an empty store that nothing of outlives the process, for what is only simulated. */
+export async function openScratchStore(): Promise<Store> {
+  return (await import('./sqlite/client.ts')).openSqliteStore({ path: ':memory:' });
 }

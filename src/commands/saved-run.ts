@@ -1,0 +1,158 @@
+import { formatPath, type JsonPath, mapStrings } from '../expressions/json-path.ts';
+import { builtInHandlers } from '../flows/handlers/index.ts';
+import { CREDENTIAL_NAME, credentialsOf, MASK, maskerOf, maskUrl, queryOf } from '../manifest/mask.ts';
+import { URL_ENCODED_FORM } from '../model/form.ts';
+import { isJsonObject, type Json, type JsonObject, own } from '../model/json.ts';
+import { type SavedTest, savedBody } from '../rehearsal/saved-test.ts';
+import { mayHoldSecret, REDACTED } from '../webhooks/headers.ts';
+import { secondOf } from './lists.ts';
+import type { RecordedRun, RecordedStep } from './recorded-run.ts';
+
+/** A test but for what is expected of it. */
+export type SavedRun = Omit<SavedTest, 'expected'>;
+
+type PlacedStep = RecordedStep & { readonly path: string };
+
+/** The steps of a run and of those that it started, with the paths that a test has them under. */
+export function stepsByPath({ steps, derived }: Pick<RecordedRun, 'steps' | 'derived'>, prefix = ''): PlacedStep[] {
+  return [
+    ...steps.map((step) => ({ ...step, path: `${prefix}${step.stepKey}` })),
+    ...derived.flatMap((each) => stepsByPath(each.run, `${prefix}${each.prefix}`)),
+  ];
+}
+
+/**
+ * What a test has of a run, and the places that were masked: texts whose name says that they are a credential, but for the
+ * names to keep, and the same texts wherever else they are.
+ */
+export function savedRun(
+  recorded: RecordedRun,
+  keep: ReadonlySet<string>,
+): { readonly run: SavedRun; readonly masked: readonly string[] } {
+  const { flowName, flowId, triggerKey, triggerType, startedAt, contentType, headers } = recorded;
+  const steps = stepsByPath(recorded);
+  const kept = Object.entries(headers)
+    .filter(([name]) => !OF_THE_CONNECTION.has(name))
+    .map(([name, value]) => [name, mayHoldSecret(name) ? REDACTED : value]);
+  const about = { key: triggerKey, type: triggerType, contentType, headers: Object.fromEntries(kept) };
+  const answers = steps.flatMap((step) => (isAnswered(step) ? [[step.path, answersOf(step)] as const] : []));
+  const credentials = new Credentials(keep);
+  const trigger = credentials.without(['trigger'], savedBody(recorded.body), contentType);
+  const given = credentials.without([], { answers: Object.fromEntries(answers), signals: signalsOf(steps) });
+  const run: SavedRun = {
+    sluiceTest: 1,
+    name: `${flowName}, ${secondOf(startedAt)}`,
+    flow: flowId,
+    startedAt,
+    trigger: { ...about, ...trigger },
+    ...given,
+  };
+  return { run: credentials.withoutRepeats(run), masked: credentials.places };
+}
+
+const builtIn = new Set(builtInHandlers({ egressAllow: [] }).map(({ type }) => type));
+
+/** Whether what became of a step came from outside: from a host, or from code of the operator's. */
+function isAnswered({ stepType, attempts }: PlacedStep): boolean {
+  return attempts.length > 0 && (stepType === 'HttpRequest' || !builtIn.has(stepType));
+}
+
+/** About the connection, and none of a flow's business: RFC 9110, 7.6.1. */
+const OF_THE_CONNECTION: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'transfer-encoding']);
+
+function answersOf({ attempts, stepType }: PlacedStep): SavedTest['answers'][string] {
+  if (stepType !== 'HttpRequest') return attempts.map(({ output, error }) => answerOf(output, error));
+  return attempts.map((attempt) => {
+    const output = isJsonObject(attempt.output) ? withoutConnection(attempt.output) : attempt.output;
+    // The step judges an answer as it did then, and adds to an error what it called.
+    if (attempt.error === null || attempt.error.code === 'unexpected_status') return { output };
+    const message = attempt.error.message.replace(/ · [A-Z]+(?: \S+)?$/, '');
+    return answerOf(output, { ...attempt.error, message });
+  });
+}
+
+function answerOf(output: Json, error: RecordedStep['error']): SavedTest['answers'][string][number] {
+  if (error === null) return { output };
+  const { code, message, retryable } = error;
+  return { ...(output !== null && { output }), error: { code, message, retryable } };
+}
+
+function withoutConnection(answer: JsonObject): JsonObject {
+  const { headers } = answer;
+  if (headers === undefined || !isJsonObject(headers)) return answer;
+  const kept = Object.entries(headers).filter(([name]) => !OF_THE_CONNECTION.has(name));
+  return { ...answer, headers: Object.fromEntries(kept) };
+}
+
+function signalsOf(steps: readonly PlacedStep[]): SavedTest['signals'] {
+  return steps
+    .filter(({ stepType, status }) => stepType === 'WaitForSignal' && status === 'Succeeded')
+    .toSorted((one, other) => (one.completedAt ?? '').localeCompare(other.completedAt ?? ''))
+    .flatMap(({ path, input, output }) => {
+      const name = isJsonObject(input) ? own(input, 'signalName') : undefined;
+      return typeof name === 'string' ? [{ step: path, name, body: output }] : [];
+    });
+}
+
+// A shorter one is more often a word than a secret where its name is not next to it.
+const MIN_REPEATED_LENGTH = 12;
+
+/** Finds credentials by their names. */
+class Credentials {
+  readonly places: string[] = [];
+  readonly #keep: ReadonlySet<string>;
+  readonly #found = new Set<string>();
+
+  constructor(keep: ReadonlySet<string>) {
+    this.#keep = keep;
+  }
+
+  /** The value without them, at any depth; in a text, those of its fields if it is a form. */
+  without<Value extends object>(place: JsonPath, value: Value, contentType?: string | null): Value {
+    const isForm = contentType?.toLowerCase().startsWith(URL_ENCODED_FORM) === true;
+    const masked = mapStrings(value as unknown as Json, (text, path) => {
+      const at = [...place, ...path];
+      if (isForm && path.length === 1 && path[0] === 'text') return this.#withoutFields(at, text);
+      return this.#isCredential(path) ? this.#masked(at, text, MASK) : this.#withoutQuery(at, text);
+    });
+    return masked as unknown as Value;
+  }
+
+  /** Without what was found before, in whatever form. */
+  withoutRepeats<Value extends object>(value: Value): Value {
+    const repeated = [...this.#found].filter(({ length }) => length >= MIN_REPEATED_LENGTH);
+    return maskerOf(repeated)(value as unknown as Json) as unknown as Value;
+  }
+
+  #isCredential(path: JsonPath): boolean {
+    const name = path.findLast((key) => typeof key === 'string');
+    return name !== undefined && this.#isNamedSo(String(name));
+  }
+
+  #isNamedSo(name: string): boolean {
+    return CREDENTIAL_NAME.test(name) && !this.#keep.has(name.toLowerCase());
+  }
+
+  #masked(at: JsonPath, text: string, masked: string): string {
+    if (text === '' || text === masked || text === REDACTED) return text;
+    this.#found.add(text);
+    // Of the attempts and iterations of one step there may be thousands.
+    this.places.push(formatPath(at.map((key) => (typeof key === 'number' ? null : key.replace(/\.\d+\./g, '.*.')))));
+    return masked;
+  }
+
+  #withoutFields(at: JsonPath, text: string): string {
+    const fields = queryOf(text).map(({ name, value }) => {
+      if (name === undefined) return value;
+      const plain = new URLSearchParams(`${name}=${value}`);
+      const [[key, decoded] = [name, value]] = plain;
+      return this.#isNamedSo(key) ? `${name}=${this.#masked([...at, key], decoded, MASK)}` : `${name}=${value}`;
+    });
+    return fields.join('&');
+  }
+
+  #withoutQuery(at: JsonPath, text: string): string {
+    if (!/^https?:\/\//i.test(text) || credentialsOf(text).length === 0) return text;
+    return this.#masked(at, text, maskUrl(text));
+  }
+}

@@ -1,0 +1,158 @@
+import { Command } from 'commander';
+import { z } from 'zod';
+import { defineHandler } from '../flows/handlers/handler.ts';
+import { type HandlerTable, handlerTable } from '../flows/handlers/index.ts';
+import { diffSnapshots } from '../manifest/diff.ts';
+import { formatIssue } from '../manifest/issues.ts';
+import { type LoadedFlow, parseManifest } from '../manifest/load.ts';
+import type { Graph, StepDefinition } from '../model/manifest.ts';
+import { stepAt } from '../model/runtime-keys.ts';
+import { endOf, runTest } from '../rehearsal/run-test.ts';
+import { type SavedTest, writeSavedTest } from '../rehearsal/saved-test.ts';
+import { openScratchStore } from '../store/offline.ts';
+import { print, printError } from '../telemetry/terminal.ts';
+import { CommandError, openContext, reporting, withService } from './context.ts';
+import { type RecordedRun, readRecordedRun } from './recorded-run.ts';
+import { renderChange } from './render-outcomes.ts';
+import { type SavedRun, savedRun, stepsByPath } from './saved-run.ts';
+import { clientOf, isId, type ServiceClient, type ServiceOptions } from './service-client.ts';
+
+interface SaveOptions extends ServiceOptions {
+  readonly keep: readonly string[];
+}
+
+export function saveCommand(): Command {
+  const names = (text: string, before: readonly string[]) => [...before, ...text.toLowerCase().split(',')];
+  const command = new Command('save')
+    .description('Print a run as a test: what started it, what its calls were answered, and what it did')
+    .argument('<run>', 'id of a run that ended')
+    .option(
+      '--keep <names>',
+      'fields that are no credentials although their names look like it, such as key',
+      names,
+      [],
+    );
+  return withService(command)
+    .addHelpText(
+      'after',
+      '\nSecrets are masked, and so is every field whose name looks like a credential. Exits with 0 if the test does what the\n' +
+        'run did, with 1 if it does something else, and with 2 if nothing could be saved.',
+    )
+    .action(reporting(save));
+}
+
+async function save(runId: string, options: SaveOptions): Promise<void> {
+  if (!isId(runId)) throw new CommandError(`"${runId}" is not the id of a run`);
+  const { settings, extensions } = await openContext();
+  const client = await clientOf(options, settings);
+  const recorded = await readRecordedRun(client, runId);
+  const { run, masked } = savedRun(recorded, new Set(options.keep));
+  const test = await withExpectations(run, await readRevisions(client, recorded, extensions.handlers));
+  print(writeSavedTest(test));
+  if (masked.length > 0) printError(`masked: ${[...new Set(masked)].join(', ')}\n`);
+  const did = { end: recorded.status, path: pathOf(recorded) };
+  const { end = '', path = {} } = test.expected;
+  const differences = diffSnapshots(did, { end, path });
+  if (differences.length === 0) return;
+  const lines = differences.flatMap(({ path: place, ...change }) => [`  ${place}`, ...renderChange(change)]);
+  printError(`The test does not do what the run did:\n${lines.join('\n')}\n`);
+  process.exitCode = 1;
+}
+
+/** What the run did, by the same words as a test. */
+function pathOf(recorded: RecordedRun): Record<string, string> {
+  const reached = stepsByPath(recorded).filter(({ status }) => status !== 'Pending');
+  return Object.fromEntries(reached.map((step) => [step.path, endOf(step)]));
+}
+
+interface Revisions {
+  readonly flows: readonly LoadedFlow[];
+  readonly handlers: HandlerTable;
+}
+
+async function withExpectations(run: SavedRun, revisions: Revisions): Promise<SavedTest> {
+  const result = await runTest({ ...run, expected: {} }, { ...revisions, openStore: openScratchStore });
+  if (result.kind === 'differs' && result.updated !== undefined) return result.updated;
+  const problems = result.kind === 'error' ? result.problems : result.kind === 'differs' ? result.lacking : [];
+  throw new CommandError(
+    ['The run cannot be saved:', ...problems.map(({ path, message }) => `  ${path} ${message}`)].join('\n'),
+  );
+}
+
+interface ServedManifest {
+  readonly name: string;
+  readonly triggers?: Readonly<Record<string, unknown>>;
+  readonly steps?: Graph;
+}
+
+/** The revisions that the run and the runs that it started followed. */
+async function readRevisions(client: ServiceClient, recorded: RecordedRun, handlers: HandlerTable): Promise<Revisions> {
+  const followed = new Map(followedBy(recorded).map((run) => [run.flowId, run]));
+  const manifests: ServedManifest[] = [];
+  for (const run of followed.values()) manifests.push(await readManifest(client, run));
+  const table = withTypes(handlers, new Set(manifests.flatMap(({ steps = {} }) => typesIn(steps))));
+  const readSecret = () => ({ value: 'never read' });
+  const rules = { handlers: table, readSecret, strict: false, checks: [], sealsSecrets: true };
+  const flows = manifests.map((manifest) => {
+    const { flow, issues } = parseManifest(JSON.stringify(manifest), `${manifest.name}.json`, rules);
+    if (flow !== undefined) return flow;
+    throw new CommandError(`The manifest of the run cannot be read here:\n${issues.map(formatIssue).join('\n')}`);
+  });
+  return { flows, handlers: table };
+}
+
+type FollowingRun = Pick<RecordedRun, 'flowId' | 'revision' | 'steps' | 'derived'>;
+
+function followedBy(run: FollowingRun): FollowingRun[] {
+  return [run, ...run.derived.flatMap((each) => followedBy(each.run))];
+}
+
+/** With the inputs that its steps had: they take them from the newest revision, which may be a later one. */
+async function readManifest(client: ServiceClient, { flowId, revision, steps }: FollowingRun): Promise<ServedManifest> {
+  const read = async (number: number) => {
+    const path = `/flows/api/flows/${flowId}/revisions/${number}`;
+    return ((await client.ask({ method: 'GET', path })).body as { readonly manifest: ServedManifest }).manifest;
+  };
+  const manifest = await read(revision);
+  const graph = manifest.steps ?? {};
+  const later = new Map<number, Graph>();
+  const inputs = new Map<string, StepDefinition['inputs']>();
+  for (const { stepKey, attempts } of steps) {
+    const from = attempts.at(-1)?.inputsRevision ?? revision;
+    if (from === revision) continue;
+    const other = later.get(from) ?? (await read(from)).steps ?? {};
+    later.set(from, other);
+    const found = stepAt(other, stepKey)?.inputs;
+    if (found !== undefined) inputs.set(firstIteration(stepKey), found);
+  }
+  // Triggers judge no delivery here, and their keys are masked.
+  const triggers = Object.fromEntries(Object.keys(manifest.triggers ?? {}).map((key) => [key, { type: 'manual' }]));
+  return { ...manifest, triggers, steps: withInputs(graph, inputs, '') };
+}
+
+const firstIteration = (stepKey: string) => stepKey.replace(/\.\d+\./g, '.0.');
+
+function withInputs(graph: Graph, inputs: ReadonlyMap<string, StepDefinition['inputs']>, scope: string): Graph {
+  const entries = Object.entries(graph).map(([key, step]): [string, StepDefinition] => {
+    const place = `${scope}${key}`;
+    const children = step.steps === undefined ? {} : { steps: withInputs(step.steps, inputs, `${place}.0.`) };
+    return [key, { ...step, inputs: inputs.get(place) ?? step.inputs, ...children }];
+  });
+  return Object.fromEntries(entries);
+}
+
+function typesIn(graph: Graph): string[] {
+  return Object.values(graph).flatMap(({ type, steps = {} }) => [type, ...typesIn(steps)]);
+}
+
+/** Code of the operator's may be where the service is and not here. It is answered and never run. */
+function withTypes(handlers: HandlerTable, types: ReadonlySet<string>): HandlerTable {
+  const missing = [...types].filter((type) => !handlers.has(type));
+  const run = () => {
+    throw new Error('a step of another place is not run');
+  };
+  return handlerTable([
+    ...handlers.values(),
+    ...missing.map((type) => defineHandler({ type, inputs: z.unknown(), run })),
+  ]);
+}

@@ -1,0 +1,143 @@
+import { stat, writeFile } from 'node:fs/promises';
+import { dirname, relative, resolve } from 'node:path';
+import { Command } from 'commander';
+import { formatIssue } from '../manifest/issues.ts';
+import { runTest, type TestedFlows, type TestResult } from '../rehearsal/run-test.ts';
+import { writeSavedTest } from '../rehearsal/saved-test.ts';
+import { findTestFiles, readTestedFlows, readTestFile } from '../rehearsal/test-files.ts';
+import { openScratchStore } from '../store/offline.ts';
+import { print, printError } from '../telemetry/terminal.ts';
+import { CommandError, openContext, printJson, reporting } from './context.ts';
+import { renderChange } from './render-outcomes.ts';
+import { saveCommand } from './test-save.ts';
+
+interface TestOptions {
+  readonly manifests?: string;
+  readonly update?: true;
+  readonly json?: true;
+}
+
+type Outcome = TestResult | { readonly kind: 'updated'; readonly differences: TestDifferences };
+type TestDifferences = Extract<TestResult, { kind: 'differs' }>['differences'];
+
+export function testCommand(): Command {
+  return new Command('test')
+    .description('Run saved tests through the manifests: compare what each run would do now with what is expected')
+    .argument('[files...]', 'tests, or folders of them; default: every *.test.json beside the folder of manifests')
+    .option('--manifests <folder>', 'the folder of manifests; default: the manifests folder of the settings')
+    .option('--update', 'write what the flows do now into the tests that differ')
+    .option('--json', 'print the results as JSON')
+    .addCommand(saveCommand())
+    .addHelpText(
+      'after',
+      '\nNothing is sent, no time passes and no secret is read. Exits with 0 if every run does what is expected, with 1 if one\n' +
+        'differs, and with 2 if a test or a manifest has an error.',
+    )
+    .action(reporting(test));
+}
+
+async function test(names: readonly string[], options: TestOptions): Promise<void> {
+  const { settings, extensions } = await openContext(options.manifests);
+  const { handlers } = extensions;
+  const { flows, issues } = await readTestedFlows(settings.manifests, handlers);
+  const outcomes: { readonly file: string; readonly outcome: Outcome }[] = [];
+  for (const { path, isNamed } of await filesOf(names, settings.manifests)) {
+    const outcome = await runFile(path, {
+      tested: { flows, handlers, openStore: openScratchStore },
+      isNamed,
+      ...options,
+    });
+    if (outcome !== undefined) outcomes.push({ file: relative(process.cwd(), path), outcome });
+  }
+  if (outcomes.length === 0)
+    throw new CommandError(`There is no test in ${folderAround(settings.manifests)}; sluice test save makes one`);
+  for (const issue of issues) printError(`${formatIssue(issue)}\n`);
+  if (options.json) printJson(outcomes.map(({ file, outcome }) => asJson(file, outcome)));
+  else print(`${outcomes.map(({ file, outcome }) => render(file, outcome)).join('\n')}\n\n${summaryOf(outcomes)}\n`);
+  const kinds = new Set(outcomes.map(({ outcome }) => outcome.kind));
+  process.exitCode = kinds.has('error') || issues.length > 0 ? 2 : kinds.has('differs') ? 1 : 0;
+}
+
+function asJson(file: string, { kind, ...rest }: Outcome): object {
+  const { updated, ...told } = { updated: undefined, ...rest };
+  return { file, result: kind, ...told };
+}
+
+interface TestPath {
+  readonly path: string;
+  /** It is meant, whatever is in it. */
+  readonly isNamed: boolean;
+}
+
+async function filesOf(names: readonly string[], manifests: string): Promise<TestPath[]> {
+  const found = new Map<string, TestPath>();
+  for (const name of names.length === 0 ? [folderAround(manifests)] : names) {
+    const path = resolve(name);
+    const isFolder = (await stat(path).catch(() => undefined))?.isDirectory() === true;
+    const paths = isFolder ? await findTestFiles(path) : [path];
+    for (const each of paths) found.set(each, { path: each, isNamed: !isFolder });
+  }
+  return [...found.values()];
+}
+
+/** Where tests are looked for; never in the whole file system. */
+function folderAround(manifests: string): string {
+  const folder = resolve(manifests);
+  const around = dirname(folder);
+  return dirname(around) === around ? folder : around;
+}
+
+interface FileOptions extends Pick<TestOptions, 'update'> {
+  readonly tested: TestedFlows;
+  readonly isNamed: boolean;
+}
+
+/** Undefined for a file of another tool. */
+async function runFile(path: string, { tested, isNamed, update }: FileOptions): Promise<Outcome | undefined> {
+  const failed = (message: string): Outcome => ({ kind: 'error', problems: [{ path: '', message }] });
+  const read = await readTestFile(path).catch((error: Error) => failed(`cannot be read: ${error.message}`));
+  if (read === undefined) return isNamed ? failed('is not a saved test') : undefined;
+  if ('kind' in read) return read;
+  if ('problems' in read) return { kind: 'error', problems: read.problems };
+  const result = await runTest(read.test, tested);
+  if (result.kind !== 'differs' || update !== true || result.updated === undefined) return result;
+  await writeFile(path, writeSavedTest(result.updated));
+  return { kind: 'updated', differences: result.differences };
+}
+
+function render(file: string, outcome: Outcome): string {
+  const head = `${outcome.kind.padEnd(8)} ${file}`;
+  switch (outcome.kind) {
+    case 'same':
+      return head;
+    case 'error':
+      return [head, ...outcome.problems.map(({ path, message }) => `  ${`${path} ${message}`.trim()}`)].join('\n');
+    case 'updated':
+      return [head, ...outcome.differences.flatMap(renderDifference)].join('\n');
+    case 'differs':
+      return [
+        head,
+        ...outcome.differences.flatMap(renderDifference),
+        ...outcome.lacking.map(({ path, message }) => `  ${path} ${message}`),
+      ].join('\n');
+  }
+}
+
+function renderDifference({ path, ...change }: TestDifferences[number]): string[] {
+  return [`  ${path}`, ...renderChange(change)];
+}
+
+const MEANINGS: Readonly<Record<Outcome['kind'], string>> = {
+  same: 'the same',
+  updated: 'updated',
+  differs: 'differ',
+  error: 'with an error',
+};
+
+function summaryOf(outcomes: readonly { readonly outcome: Outcome }[]): string {
+  const counts = Object.entries(MEANINGS).flatMap(([kind, meaning]) => {
+    const count = outcomes.filter(({ outcome }) => outcome.kind === kind).length;
+    return count === 0 ? [] : [`${count} ${meaning}`];
+  });
+  return `${outcomes.length} ${outcomes.length === 1 ? 'test' : 'tests'}: ${counts.join(', ')}.`;
+}

@@ -1,0 +1,162 @@
+import { formatPath, mapStrings } from '../expressions/json-path.ts';
+import type { HandlerTable } from '../flows/handlers/index.ts';
+import { diffSnapshots } from '../manifest/diff.ts';
+import type { LoadedFlow } from '../manifest/load.ts';
+import type { Json, JsonObject } from '../model/json.ts';
+import { wire } from '../model/planner.ts';
+import type { Store } from '../store/store.ts';
+import { type AnsweredRun, answersFrom, createAnsweredSimulator } from './answered.ts';
+import type { Call } from './calls.ts';
+import { type SavedTest, type TestProblem, triggerOf } from './saved-test.ts';
+import type { ReachedStep } from './simulator.ts';
+import { problemsOf } from './test-problems.ts';
+
+/** What tests are run with. */
+export interface TestedFlows {
+  readonly flows: readonly LoadedFlow[];
+  readonly handlers: HandlerTable;
+  /** Opens an empty store, which is closed afterwards. */
+  readonly openStore: () => Promise<Store>;
+}
+
+/** What a test came to. */
+export type TestResult =
+  | { readonly kind: 'same' }
+  | {
+      readonly kind: 'differs';
+      /** From what is expected to what the flow does now. */
+      readonly differences: ReturnType<typeof diffSnapshots>;
+      /** Answers that the test would need, by what asks for them: what follows from them is not known. */
+      readonly lacking: readonly TestProblem[];
+      /** The same test with what the flow does now; absent where that is not known. */
+      readonly updated?: SavedTest;
+    }
+  | { readonly kind: 'error'; readonly problems: readonly TestProblem[] };
+
+/** A test that never ends is a mistake in its flow. */
+const LIMITS = { steps: 100_000, milliseconds: 60_000 } as const;
+
+/** Runs the flow of a test with its answers, and compares. Nothing leaves the process, and no time passes. */
+export async function runTest(test: SavedTest, tested: TestedFlows): Promise<TestResult> {
+  const flow = tested.flows.find(({ manifest }) => manifest.id === test.flow);
+  if (flow === undefined) return { kind: 'error', problems: [{ path: 'flow', message: 'no manifest has this id' }] };
+  const problems = problemsOf(test, flow, tested.flows);
+  if (problems.length > 0) return { kind: 'error', problems };
+  const run = await simulate(test, { ...tested, flow });
+  if (run.stoppedBy !== null) {
+    const message = `does not end: it was stopped after ${LIMITS.steps} attempts of steps or ${LIMITS.milliseconds / 1000} s`;
+    return { kind: 'error', problems: [{ path: '', message }] };
+  }
+  const does = outcomeOf(run, flow);
+  const named = new Set(Object.keys(test.expected));
+  const compared: SavedTest['expected'] = Object.fromEntries(
+    Object.entries(does).filter(([name]) => named.size === 0 || named.has(name)),
+  );
+  const differences = diffSnapshots(test.expected as JsonObject, compared as JsonObject);
+  const lacking = lackingIn(run);
+  if (differences.length === 0 && lacking.length === 0) return { kind: 'same' };
+  return {
+    kind: 'differs',
+    differences,
+    lacking,
+    ...(lacking.length === 0 && { updated: { ...test, expected: compared } }),
+  };
+}
+
+async function simulate(
+  { flow: flowId, startedAt, trigger, answers, signals }: SavedTest,
+  { flow, flows, handlers, openStore }: TestedFlows & { readonly flow: LoadedFlow },
+): Promise<AnsweredRun> {
+  const store = await openStore();
+  try {
+    const others = flows.filter(({ manifest }) => manifest.id !== flowId);
+    const simulator = await createAnsweredSimulator({ store, flow, flows: others, handlers });
+    return await simulator.run({
+      trigger: triggerOf(trigger),
+      triggerType: trigger.type,
+      at: Date.parse(startedAt),
+      signals: signals.map(({ step, name, body }) => [name, body, step]),
+      answer: answersFrom(answers),
+      limits: LIMITS,
+    });
+  } finally {
+    await store.close();
+  }
+}
+
+/** What a flow did, as tests compare it: by path of the step, so that the order of steps at the same time does not count. */
+function outcomeOf(run: AnsweredRun, flow: LoadedFlow): Required<SavedTest['expected']> {
+  const called = new Set(run.calls.map(({ path }) => path));
+  const last = Object.entries(wire(flow.manifest.steps)).flatMap(([key, { downstream }]) =>
+    downstream.length === 0 ? [key] : [],
+  );
+  const left = run.steps.filter(
+    ({ path, step }) => last.includes(path) && !called.has(path) && step.status === 'Succeeded',
+  );
+  const name = namesOf(run.steps);
+  return {
+    end: run.run.status,
+    path: byPath(run.steps.map(({ path, step }) => [path, endOf(step)])),
+    requests: grouped(run.calls.map((call) => [call.path, requestOf(call)])),
+    waits: grouped(run.waits.map(({ path, kind, signal, ms }) => [path, waitText({ kind, signal, ms })])),
+    outputs: byPath(left.map(({ path, step }) => [path, name(step.output)])),
+  };
+}
+
+/** How a step ended, in a word or two. */
+export function endOf({ status, error }: Pick<ReachedStep['step'], 'status' | 'error'>): string {
+  return status === 'Failed' && error !== null ? `Failed: ${error.code}` : status;
+}
+
+/** Without what every request of Sluice has. */
+function requestOf({ type, request, input }: Call): Json {
+  if (request === null) return { type, input };
+  const { method, url, headers, body } = request;
+  const own = Object.entries(headers).filter(
+    ([name, value]) =>
+      !(name === 'user-agent' && value === 'sluice') && !(name === 'idempotency-key' && /^\[run.*\]:/.test(value)),
+  );
+  return { method, url, headers: Object.fromEntries(own), body };
+}
+
+function waitText({ kind, signal, ms }: Pick<AnsweredRun['waits'][number], 'kind' | 'signal' | 'ms'>): string {
+  const what = kind === 'signal' ? `signal ${signal}` : kind;
+  return ms === null ? what : `${what}, ${ms / 1000} s`;
+}
+
+/** Puts names that are the same every time in place of the ids of runs. */
+function namesOf(steps: readonly ReachedStep[]): (value: Json) => Json {
+  const names = new Map(
+    steps.map(({ path, step }) => {
+      const place = path.slice(0, -step.stepKey.length - 1);
+      return [step.runId, place === '' ? '[run]' : `[run ${place}]`] as const;
+    }),
+  );
+  const rename = (text: string) => [...names].reduce((renamed, [id, its]) => renamed.replaceAll(id, its), text);
+  return (value) => mapStrings(value, rename);
+}
+
+function grouped<Value extends Json>(
+  entries: readonly (readonly [path: string, value: Value])[],
+): Record<string, Value[]> {
+  const groups = new Map<string, Value[]>();
+  for (const [path, value] of entries) groups.set(path, [...(groups.get(path) ?? []), value]);
+  return byPath([...groups]);
+}
+
+/** In an order that is the same every time. */
+function byPath<Value>(entries: readonly (readonly [path: string, value: Value])[]): Record<string, Value> {
+  return Object.fromEntries(entries.toSorted(([one], [other]) => one.localeCompare(other, 'en', { numeric: true })));
+}
+
+function lackingIn({ unanswered, calls }: AnsweredRun): TestProblem[] {
+  return unanswered.map((path) => {
+    const call = calls.findLast((each) => each.path === path);
+    const { attempt = 1, request, type } = call ?? {};
+    const asked = request == null ? `${type ?? 'its step'}` : `${request.method} ${request.url}`;
+    return {
+      path: formatPath(['answers', path, attempt - 1]),
+      message: `is missing: the answer to ${asked} is not known`,
+    };
+  });
+}
