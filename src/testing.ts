@@ -1,11 +1,17 @@
+import { AssertionError } from 'node:assert';
+import { relative } from 'node:path';
 import { z } from 'zod';
+import { createAlertSender, createSendAlertHandler } from './alerts/send.ts';
+import { renderTest } from './commands/render-test.ts';
 import { defineHandler, type HandlerResult, type StepContext, type StepHandler } from './flows/handlers/handler.ts';
 import { builtInHandlers, type HandlerTable, handlerTable } from './flows/handlers/index.ts';
 import { formatIssue, type ManifestIssue } from './manifest/issues.ts';
 import type { LoadedFlow } from './manifest/load.ts';
 import { readManifest } from './manifest/parse.ts';
 import type { Json } from './model/json.ts';
+import { runTest } from './rehearsal/run-test.ts';
 import { createSimulator, type SimulatedRun, type SimulatedStart } from './rehearsal/simulator.ts';
+import { findTestFiles, readTestedFlows, readTestFile } from './rehearsal/test-files.ts';
 import { openSqliteStore } from './store/sqlite/client.ts';
 
 /** Replaces a step type: yields the step's output, or a result as a handler does. An error fails the step. */
@@ -115,4 +121,52 @@ function startOf(flow: LoadedFlow, options: RunFlowOptions): SimulatedStart {
 
 function lowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+export interface TestFilesOptions {
+  /** The folder of manifests; `manifests` in the working directory where not given. */
+  readonly manifests?: string;
+  /** Step types of one's own. They are never called: the files have their answers. */
+  readonly handlers?: readonly StepHandler[];
+}
+
+/** One file of `sluice test save`. */
+export interface TestCase {
+  /** Path of the file, from the folder. */
+  readonly name: string;
+  /** Rejects where the flow does not do what the file expects; the error has both, for the runner to show. */
+  readonly run: () => Promise<void>;
+}
+
+/**
+ * The tests in a folder and below, as cases for a test runner. Nothing is sent, no time passes and no secret is read.
+ * Rejects where a manifest has errors, with one line for each.
+ *
+ * @example
+ * test.each(await testFiles('tests'))('$name', ({ run }) => run());
+ */
+export async function testFiles(folder: string, options: TestFilesOptions = {}): Promise<TestCase[]> {
+  const { manifests = 'manifests', handlers: own = [] } = options;
+  const sendAlert = createAlertSender({ targets: () => [], service: '', readSecret: secretsOf({}), egressAllow: [] });
+  const types = [...builtInHandlers({ egressAllow: [] }), createSendAlertHandler(sendAlert), ...own];
+  const handlers = handlerTable(types);
+  const { flows, issues } = await readTestedFlows(manifests, handlers);
+  if (issues.length > 0) throw new Error(`The manifests cannot be run:\n${issues.map(formatIssue).join('\n')}`);
+  const openStore = () => openSqliteStore({ path: ':memory:' });
+  const cases: TestCase[] = [];
+  for (const file of await findTestFiles(folder)) {
+    const read = await readTestFile(file);
+    if (read === undefined) continue;
+    const name = relative(folder, file);
+    const run = async () => {
+      const result =
+        'test' in read ? await runTest(read.test, { flows, handlers, openStore }) : { kind: 'error' as const, ...read };
+      if (result.kind === 'same') return;
+      const message = renderTest(name, result);
+      const actual = result.kind === 'differs' ? result.actual : undefined;
+      throw new AssertionError({ message, expected: 'test' in read ? read.test.expected : undefined, actual });
+    };
+    cases.push({ name, run });
+  }
+  return cases;
 }

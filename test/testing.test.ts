@@ -1,7 +1,8 @@
-import { readFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
-import { runFlow } from '../src/testing.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { runFlow, testFiles } from '../src/testing.ts';
 
 const sample = async (name: string): Promise<unknown> =>
   JSON.parse(await readFile(join(import.meta.dirname, '../manifests', name), 'utf8'));
@@ -225,6 +226,72 @@ describe('runFlow', () => {
     const steps = { a: { type: 'Nope' } };
     await expect(runFlow({ id: '0b7c9d10-0000-4000-8000-000000000001', version: '1', steps })).rejects.toThrow(
       /steps\.a\.type: is not a known step type/,
+    );
+  });
+});
+
+describe('testFiles', () => {
+  const ID = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10';
+  const manifest = {
+    id: ID,
+    version: '1',
+    triggers: { hook: { type: 'webhook', inputs: { webhookHmacKey: 'env:NO_SUCH_KEY' } } },
+    steps: {
+      charge: {
+        type: 'HttpRequest',
+        inputs: { url: 'env:NO_SUCH_URL', headers: { 'x-total': `\${trigger.body.total}` } },
+      },
+    },
+  };
+  const trigger = { key: 'hook', type: 'webhook', contentType: 'application/json', headers: {}, body: { total: '7' } };
+  const answers = { charge: [{ output: { status: 200, headers: {}, body: null } }] };
+  const request = { method: 'GET', url: '[secret env:NO_SUCH_URL]', headers: { 'x-total': '7' }, body: null };
+  const expected = { end: 'Succeeded', requests: { charge: [request] } };
+  const saved = {
+    sluiceTest: 1,
+    name: 'a test',
+    flow: ID,
+    startedAt: '2026-03-01T12:00:00Z',
+    trigger,
+    answers,
+    expected,
+  };
+
+  async function casesOf(files: Record<string, unknown>) {
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-tests-'));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const manifests = join(folder, 'manifests');
+    await mkdir(join(folder, 'node_modules'));
+    await mkdir(manifests);
+    await writeFile(join(manifests, 'orders.json'), JSON.stringify(manifest));
+    for (const [name, content] of Object.entries(files)) await writeFile(join(folder, name), JSON.stringify(content));
+    return testFiles(folder, { manifests });
+  }
+
+  it('finds the tests of a folder, and runs them without a secret or a request', async () => {
+    const others = { 'other.test.json': { suites: [] }, 'node_modules/deep.test.json': saved, 'more.json': saved };
+    const cases = await casesOf({ ...others, 'manifests/orders.test.json': saved, 'late.test.json': saved });
+    expect(cases.map(({ name }) => name)).toEqual(['late.test.json', 'manifests/orders.test.json']);
+    for (const { run } of cases) await run();
+  });
+
+  it('rejects with what differs, for the runner to show', async () => {
+    const [differing] = await casesOf({ 'a.test.json': { ...saved, trigger: { ...trigger, body: { total: '8' } } } });
+    const difference = 'requests.charge[0].headers.x-total\n    "7" -> "8"';
+    await expect(differing?.run()).rejects.toMatchObject({
+      message: expect.stringContaining(difference),
+      expected: expected,
+      actual: { requests: { charge: [{ headers: { 'x-total': '8' } }] } },
+    });
+    const [broken] = await casesOf({ 'a.test.json': { ...saved, answers: { chrage: [] } } });
+    await expect(broken?.run()).rejects.toThrow('did you mean "charge"?');
+    const [unread] = await casesOf({ 'a.test.json': { ...saved, flow: 7 } });
+    await expect(unread?.run()).rejects.toThrow('flow is a number');
+  });
+
+  it('rejects where a manifest has an error', async () => {
+    await expect(casesOf({ 'manifests/more.json': { id: ID, version: '' } })).rejects.toThrow(
+      /The manifests cannot be run:\nerror .*more\.json/,
     );
   });
 });

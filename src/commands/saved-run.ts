@@ -3,6 +3,7 @@ import { builtInHandlers } from '../flows/handlers/index.ts';
 import { CREDENTIAL_NAME, credentialsOf, MASK, maskerOf, maskUrl, queryOf } from '../manifest/mask.ts';
 import { URL_ENCODED_FORM } from '../model/form.ts';
 import { isJsonObject, type Json, type JsonObject, own } from '../model/json.ts';
+import type { StepErrorCode } from '../model/run.ts';
 import { type SavedTest, savedBody } from '../rehearsal/saved-test.ts';
 import { mayHoldSecret, REDACTED } from '../webhooks/headers.ts';
 import { secondOf } from './lists.ts';
@@ -35,7 +36,10 @@ export function savedRun(
     .filter(([name]) => !OF_THE_CONNECTION.has(name))
     .map(([name, value]) => [name, mayHoldSecret(name) ? REDACTED : value]);
   const about = { key: triggerKey, type: triggerType, contentType, headers: Object.fromEntries(kept) };
-  const answers = steps.flatMap((step) => (isAnswered(step) ? [[step.path, answersOf(step)] as const] : []));
+  const answers = steps
+    .filter(isAnswered)
+    .map((step) => [step.path, answersOf(step)] as const)
+    .filter(([, given]) => given.length > 0);
   const credentials = new Credentials(keep);
   const trigger = credentials.without(['trigger'], savedBody(recorded.body), contentType);
   const given = credentials.without([], { answers: Object.fromEntries(answers), signals: signalsOf(steps) });
@@ -52,15 +56,31 @@ export function savedRun(
 
 const builtIn = new Set(builtInHandlers({ egressAllow: [] }).map(({ type }) => type));
 
+/** Ends that no answer led to: the step, or the service, did not come as far. They would be wrong for a flow that is mended. */
+const UNASKED: ReadonlySet<string> = new Set([
+  'cancelled',
+  'expression_failed',
+  'input_too_large',
+  'internal_error',
+  'interrupted',
+  'invalid_input',
+  'run_timed_out',
+  'secret_not_kept',
+  'secret_unavailable',
+  'unknown_handler',
+  'when_failed',
+] satisfies StepErrorCode[]);
+
 /** Whether what became of a step came from outside: from a host, or from code of the operator's. */
-function isAnswered({ stepType, attempts }: PlacedStep): boolean {
-  return attempts.length > 0 && (stepType === 'HttpRequest' || !builtIn.has(stepType));
+function isAnswered({ stepType }: PlacedStep): boolean {
+  return stepType === 'HttpRequest' || !builtIn.has(stepType);
 }
 
 /** About the connection, and none of a flow's business: RFC 9110, 7.6.1. */
 const OF_THE_CONNECTION: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'transfer-encoding']);
 
-function answersOf({ attempts, stepType }: PlacedStep): SavedTest['answers'][string] {
+function answersOf({ stepType, ...step }: PlacedStep): SavedTest['answers'][string] {
+  const attempts = step.attempts.filter(({ status, error }) => status !== 'Running' && !UNASKED.has(error?.code ?? ''));
   if (stepType !== 'HttpRequest') return attempts.map(({ output, error }) => answerOf(output, error));
   return attempts.map((attempt) => {
     const output = isJsonObject(attempt.output) ? withoutConnection(attempt.output) : attempt.output;
@@ -95,7 +115,7 @@ function signalsOf(steps: readonly PlacedStep[]): SavedTest['signals'] {
 }
 
 // A shorter one is more often a word than a secret where its name is not next to it.
-const MIN_REPEATED_LENGTH = 12;
+const MIN_REPEATED_LENGTH = 8;
 
 /** Finds credentials by their names. */
 class Credentials {

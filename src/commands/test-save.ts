@@ -13,7 +13,7 @@ import { openScratchStore } from '../store/offline.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, openContext, reporting, withService } from './context.ts';
 import { type RecordedRun, readRecordedRun } from './recorded-run.ts';
-import { renderChange } from './render-outcomes.ts';
+import { renderDifference } from './render-test.ts';
 import { type SavedRun, savedRun, stepsByPath } from './saved-run.ts';
 import { clientOf, isId, type ServiceClient, type ServiceOptions } from './service-client.ts';
 
@@ -54,8 +54,9 @@ async function save(runId: string, options: SaveOptions): Promise<void> {
   const { end = '', path = {} } = test.expected;
   const differences = diffSnapshots(did, { end, path });
   if (differences.length === 0) return;
-  const lines = differences.flatMap(({ path: place, ...change }) => [`  ${place}`, ...renderChange(change)]);
-  printError(`The test does not do what the run did:\n${lines.join('\n')}\n`);
+  const lines = differences.flatMap(renderDifference);
+  const hint = masked.length === 0 ? '' : 'If that is for a masked field that is no credential, name it with --keep.\n';
+  printError(`The test does not do what the run did:\n${lines.join('\n')}\n${hint}`);
   process.exitCode = 1;
 }
 
@@ -72,7 +73,7 @@ interface Revisions {
 
 async function withExpectations(run: SavedRun, revisions: Revisions): Promise<SavedTest> {
   const result = await runTest({ ...run, expected: {} }, { ...revisions, openStore: openScratchStore });
-  if (result.kind === 'differs' && result.updated !== undefined) return result.updated;
+  if (result.kind === 'differs' && result.lacking.length === 0) return { ...run, expected: result.actual };
   const problems = result.kind === 'error' ? result.problems : result.kind === 'differs' ? result.lacking : [];
   throw new CommandError(
     ['The run cannot be saved:', ...problems.map(({ path, message }) => `  ${path} ${message}`)].join('\n'),

@@ -2,13 +2,13 @@ import { stat, writeFile } from 'node:fs/promises';
 import { dirname, relative, resolve } from 'node:path';
 import { Command } from 'commander';
 import { formatIssue } from '../manifest/issues.ts';
-import { runTest, type TestedFlows, type TestResult } from '../rehearsal/run-test.ts';
+import { runTest, type TestedFlows } from '../rehearsal/run-test.ts';
 import { writeSavedTest } from '../rehearsal/saved-test.ts';
 import { findTestFiles, readTestedFlows, readTestFile } from '../rehearsal/test-files.ts';
 import { openScratchStore } from '../store/offline.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, openContext, printJson, reporting } from './context.ts';
-import { renderChange } from './render-outcomes.ts';
+import { type RunTestFile, renderTest } from './render-test.ts';
 import { saveCommand } from './test-save.ts';
 
 interface TestOptions {
@@ -16,9 +16,6 @@ interface TestOptions {
   readonly update?: true;
   readonly json?: true;
 }
-
-type Outcome = TestResult | { readonly kind: 'updated'; readonly differences: TestDifferences };
-type TestDifferences = Extract<TestResult, { kind: 'differs' }>['differences'];
 
 export function testCommand(): Command {
   return new Command('test')
@@ -40,7 +37,7 @@ async function test(names: readonly string[], options: TestOptions): Promise<voi
   const { settings, extensions } = await openContext(options.manifests);
   const { handlers } = extensions;
   const { flows, issues } = await readTestedFlows(settings.manifests, handlers);
-  const outcomes: { readonly file: string; readonly outcome: Outcome }[] = [];
+  const outcomes: { readonly file: string; readonly outcome: RunTestFile }[] = [];
   for (const { path, isNamed } of await filesOf(names, settings.manifests)) {
     const outcome = await runFile(path, {
       tested: { flows, handlers, openStore: openScratchStore },
@@ -52,15 +49,12 @@ async function test(names: readonly string[], options: TestOptions): Promise<voi
   if (outcomes.length === 0)
     throw new CommandError(`There is no test in ${folderAround(settings.manifests)}; sluice test save makes one`);
   for (const issue of issues) printError(`${formatIssue(issue)}\n`);
-  if (options.json) printJson(outcomes.map(({ file, outcome }) => asJson(file, outcome)));
-  else print(`${outcomes.map(({ file, outcome }) => render(file, outcome)).join('\n')}\n\n${summaryOf(outcomes)}\n`);
+  if (options.json)
+    printJson(outcomes.map(({ file, outcome: { kind, ...rest } }) => ({ file, result: kind, ...rest })));
+  else
+    print(`${outcomes.map(({ file, outcome }) => renderTest(file, outcome)).join('\n')}\n\n${summaryOf(outcomes)}\n`);
   const kinds = new Set(outcomes.map(({ outcome }) => outcome.kind));
   process.exitCode = kinds.has('error') || issues.length > 0 ? 2 : kinds.has('differs') ? 1 : 0;
-}
-
-function asJson(file: string, { kind, ...rest }: Outcome): object {
-  const { updated, ...told } = { updated: undefined, ...rest };
-  return { file, result: kind, ...told };
 }
 
 interface TestPath {
@@ -93,48 +87,29 @@ interface FileOptions extends Pick<TestOptions, 'update'> {
 }
 
 /** Undefined for a file of another tool. */
-async function runFile(path: string, { tested, isNamed, update }: FileOptions): Promise<Outcome | undefined> {
-  const failed = (message: string): Outcome => ({ kind: 'error', problems: [{ path: '', message }] });
-  const read = await readTestFile(path).catch((error: Error) => failed(`cannot be read: ${error.message}`));
+async function runFile(path: string, { tested, isNamed, update }: FileOptions): Promise<RunTestFile | undefined> {
+  const failed = (message: string): RunTestFile => ({ kind: 'error', problems: [{ path: '', message }] });
+  const read = await readTestFile(path).catch((error: NodeJS.ErrnoException) =>
+    failed(`cannot be read: ${error.code ?? error.message}`),
+  );
   if (read === undefined) return isNamed ? failed('is not a saved test') : undefined;
   if ('kind' in read) return read;
   if ('problems' in read) return { kind: 'error', problems: read.problems };
   const result = await runTest(read.test, tested);
-  if (result.kind !== 'differs' || update !== true || result.updated === undefined) return result;
-  await writeFile(path, writeSavedTest(result.updated));
+  // With an answer that is not known, the test would from now on expect that nothing follows.
+  if (result.kind !== 'differs' || update !== true || result.lacking.length > 0) return result;
+  await writeFile(path, writeSavedTest({ ...read.test, expected: result.actual }));
   return { kind: 'updated', differences: result.differences };
 }
 
-function render(file: string, outcome: Outcome): string {
-  const head = `${outcome.kind.padEnd(8)} ${file}`;
-  switch (outcome.kind) {
-    case 'same':
-      return head;
-    case 'error':
-      return [head, ...outcome.problems.map(({ path, message }) => `  ${`${path} ${message}`.trim()}`)].join('\n');
-    case 'updated':
-      return [head, ...outcome.differences.flatMap(renderDifference)].join('\n');
-    case 'differs':
-      return [
-        head,
-        ...outcome.differences.flatMap(renderDifference),
-        ...outcome.lacking.map(({ path, message }) => `  ${path} ${message}`),
-      ].join('\n');
-  }
-}
-
-function renderDifference({ path, ...change }: TestDifferences[number]): string[] {
-  return [`  ${path}`, ...renderChange(change)];
-}
-
-const MEANINGS: Readonly<Record<Outcome['kind'], string>> = {
+const MEANINGS: Readonly<Record<RunTestFile['kind'], string>> = {
   same: 'the same',
   updated: 'updated',
   differs: 'differ',
   error: 'with an error',
 };
 
-function summaryOf(outcomes: readonly { readonly outcome: Outcome }[]): string {
+function summaryOf(outcomes: readonly { readonly outcome: RunTestFile }[]): string {
   const counts = Object.entries(MEANINGS).flatMap(([kind, meaning]) => {
     const count = outcomes.filter(({ outcome }) => outcome.kind === kind).length;
     return count === 0 ? [] : [`${count} ${meaning}`];

@@ -3,12 +3,13 @@ import type { HandlerTable } from '../flows/handlers/index.ts';
 import { diffSnapshots } from '../manifest/diff.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
 import type { Json, JsonObject } from '../model/json.ts';
+import { subFlowsOf } from '../model/manifest.ts';
 import { wire } from '../model/planner.ts';
 import type { Store } from '../store/store.ts';
 import { type AnsweredRun, answersFrom, createAnsweredSimulator } from './answered.ts';
 import type { Call } from './calls.ts';
 import { type SavedTest, type TestProblem, triggerOf } from './saved-test.ts';
-import type { ReachedStep } from './simulator.ts';
+import type { ReachedStep, SimulationLimits } from './simulator.ts';
 import { problemsOf } from './test-problems.ts';
 
 /** What tests are run with. */
@@ -17,6 +18,7 @@ export interface TestedFlows {
   readonly handlers: HandlerTable;
   /** Opens an empty store, which is closed afterwards. */
   readonly openStore: () => Promise<Store>;
+  readonly limits?: SimulationLimits;
 }
 
 /** What a test came to. */
@@ -28,13 +30,13 @@ export type TestResult =
       readonly differences: ReturnType<typeof diffSnapshots>;
       /** Answers that the test would need, by what asks for them: what follows from them is not known. */
       readonly lacking: readonly TestProblem[];
-      /** The same test with what the flow does now; absent where that is not known. */
-      readonly updated?: SavedTest;
+      /** What the flow does now. */
+      readonly actual: SavedTest['expected'];
     }
   | { readonly kind: 'error'; readonly problems: readonly TestProblem[] };
 
-/** A test that never ends is a mistake in its flow. */
-const LIMITS = { steps: 100_000, milliseconds: 60_000 } as const;
+/** Far more than a run of a test does: a flow that comes so far has a mistake. */
+const LIMITS: SimulationLimits = { steps: 100_000, milliseconds: 60_000 };
 
 /** Runs the flow of a test with its answers, and compares. Nothing leaves the process, and no time passes. */
 export async function runTest(test: SavedTest, tested: TestedFlows): Promise<TestResult> {
@@ -44,44 +46,49 @@ export async function runTest(test: SavedTest, tested: TestedFlows): Promise<Tes
   if (problems.length > 0) return { kind: 'error', problems };
   const run = await simulate(test, { ...tested, flow });
   if (run.stoppedBy !== null) {
-    const message = `does not end: it was stopped after ${LIMITS.steps} attempts of steps or ${LIMITS.milliseconds / 1000} s`;
-    return { kind: 'error', problems: [{ path: '', message }] };
+    const { steps, milliseconds } = tested.limits ?? LIMITS;
+    const most = run.stoppedBy === 'steps' ? `${steps} attempts of steps` : `${milliseconds / 1000} s`;
+    return { kind: 'error', problems: [{ path: '', message: `does not end: it was stopped after ${most}` }] };
   }
   const does = outcomeOf(run, flow);
   const named = new Set(Object.keys(test.expected));
-  const compared: SavedTest['expected'] = Object.fromEntries(
+  const actual: SavedTest['expected'] = Object.fromEntries(
     Object.entries(does).filter(([name]) => named.size === 0 || named.has(name)),
   );
-  const differences = diffSnapshots(test.expected as JsonObject, compared as JsonObject);
+  const differences = diffSnapshots(test.expected as JsonObject, actual as JsonObject);
   const lacking = lackingIn(run);
   if (differences.length === 0 && lacking.length === 0) return { kind: 'same' };
-  return {
-    kind: 'differs',
-    differences,
-    lacking,
-    ...(lacking.length === 0 && { updated: { ...test, expected: compared } }),
-  };
+  return { kind: 'differs', differences, lacking, actual };
 }
 
 async function simulate(
-  { flow: flowId, startedAt, trigger, answers, signals }: SavedTest,
-  { flow, flows, handlers, openStore }: TestedFlows & { readonly flow: LoadedFlow },
+  { startedAt, trigger, answers, signals }: SavedTest,
+  { flow, flows, handlers, openStore, limits = LIMITS }: TestedFlows & { readonly flow: LoadedFlow },
 ): Promise<AnsweredRun> {
   const store = await openStore();
   try {
-    const others = flows.filter(({ manifest }) => manifest.id !== flowId);
-    const simulator = await createAnsweredSimulator({ store, flow, flows: others, handlers });
+    const simulator = await createAnsweredSimulator({ store, flow, flows: startedBy(flow, flows), handlers });
     return await simulator.run({
       trigger: triggerOf(trigger),
       triggerType: trigger.type,
       at: Date.parse(startedAt),
       signals: signals.map(({ step, name, body }) => [name, body, step]),
       answer: answersFrom(answers),
-      limits: LIMITS,
+      limits,
     });
   } finally {
     await store.close();
   }
+}
+
+/** The flows that a flow may start, and those in turn. */
+function startedBy(flow: LoadedFlow, flows: readonly LoadedFlow[]): LoadedFlow[] {
+  const found = new Set([flow]);
+  for (const { manifest } of found) {
+    const ids = [...subFlowsOf(manifest.steps), ...(manifest.onFailure === undefined ? [] : [manifest.onFailure])];
+    for (const each of flows) if (ids.includes(each.manifest.id)) found.add(each);
+  }
+  return [...found].filter((each) => each !== flow);
 }
 
 /** What a flow did, as tests compare it: by path of the step, so that the order of steps at the same time does not count. */
@@ -94,14 +101,17 @@ function outcomeOf(run: AnsweredRun, flow: LoadedFlow): Required<SavedTest['expe
     ({ path, step }) => last.includes(path) && !called.has(path) && step.status === 'Succeeded',
   );
   const name = namesOf(run.steps);
+  const unknown = new Set(run.unanswered);
   return {
-    end: run.run.status,
-    path: byPath(run.steps.map(({ path, step }) => [path, endOf(step)])),
+    end: unknown.size > 0 && run.run.status === 'Running' ? NOT_KNOWN : run.run.status,
+    path: byPath(run.steps.map(({ path, step }) => [path, unknown.has(path) ? NOT_KNOWN : endOf(step)])),
     requests: grouped(run.calls.map((call) => [call.path, requestOf(call)])),
     waits: grouped(run.waits.map(({ path, kind, signal, ms }) => [path, waitText({ kind, signal, ms })])),
     outputs: byPath(left.map(({ path, step }) => [path, name(step.output)])),
   };
 }
+
+const NOT_KNOWN = 'not known';
 
 /** How a step ended, in a word or two. */
 export function endOf({ status, error }: Pick<ReachedStep['step'], 'status' | 'error'>): string {

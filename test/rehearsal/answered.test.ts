@@ -201,7 +201,10 @@ describe('a simulated run', () => {
   it('sends a signal to the step that it is for, in whatever run and iteration, once that waits', async () => {
     const inner = FLOW_ID.replace(/10$/, '11');
     const ask = { type: 'WaitForSignal', inputs: { signalName: 'go', timeoutSeconds: 60 } };
-    const sub = loaded({ nap: { type: 'Delay', inputs: { seconds: 5 } }, ask: { ...ask, runAfter: { nap: [] } } }, { id: inner });
+    const sub = loaded(
+      { nap: { type: 'Delay', inputs: { seconds: 5 } }, ask: { ...ask, runAfter: { nap: [] } } },
+      { id: inner },
+    );
     const steps = {
       nap: { type: 'Delay', inputs: { seconds: 3600 } },
       each: { type: 'ForEach', forEach: [1, 2], steps: { ask }, runAfter: { nap: ['Succeeded'] } },
@@ -209,7 +212,9 @@ describe('a simulated run', () => {
       never: ask,
     };
     const simulator = await simulated(loaded(steps), [sub.flow]);
-    const signals = (['each.1.ask', 'each.0.ask', 'run/ask', 'gone'] as const).map((path) => ['go', path, path] as const);
+    const signals = (['each.1.ask', 'each.0.ask', 'run/ask', 'gone'] as const).map(
+      (path) => ['go', path, path] as const,
+    );
     const { run, steps: reached } = await simulator.run({ ...delivered({}), answer: () => undefined, signals });
     expect(run).toMatchObject({ status: 'Failed', steps: { each: { output: ['each.0.ask', 'each.1.ask'] } } });
     const ended = Object.fromEntries(reached.map(({ path, step: { output, error } }) => [path, error?.code ?? output]));
