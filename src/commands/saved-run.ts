@@ -4,6 +4,7 @@ import { CREDENTIAL_NAME, credentialsOf, MASK, maskerOf, maskUrl, queryOf } from
 import { URL_ENCODED_FORM } from '../model/form.ts';
 import { isJsonObject, type Json, type JsonObject, own } from '../model/json.ts';
 import type { StepErrorCode } from '../model/run.ts';
+import { SAYS_NOTHING } from '../rehearsal/recorded.ts';
 import { type SavedTest, savedBody } from '../rehearsal/saved-test.ts';
 import { mayHoldSecret, REDACTED } from '../webhooks/headers.ts';
 import { secondOf } from './lists.ts';
@@ -57,19 +58,17 @@ export function savedRun(
 const builtIn = new Set(builtInHandlers({ egressAllow: [] }).map(({ type }) => type));
 
 /** Ends that no answer led to: the step, or the service, did not come as far. They would be wrong for a flow that is mended. */
-const UNASKED: ReadonlySet<string> = new Set([
-  'cancelled',
-  'expression_failed',
-  'input_too_large',
-  'internal_error',
-  'interrupted',
-  'invalid_input',
-  'run_timed_out',
-  'secret_not_kept',
-  'secret_unavailable',
-  'unknown_handler',
-  'when_failed',
-] satisfies StepErrorCode[]);
+const UNASKED: ReadonlySet<string | undefined> = new Set([
+  ...SAYS_NOTHING,
+  ...([
+    'expression_failed',
+    'input_too_large',
+    'invalid_input',
+    'secret_not_kept',
+    'unknown_handler',
+    'when_failed',
+  ] satisfies StepErrorCode[]),
+]);
 
 /** Whether what became of a step came from outside: from a host, or from code of the operator's. */
 function isAnswered({ stepType }: PlacedStep): boolean {
@@ -80,7 +79,7 @@ function isAnswered({ stepType }: PlacedStep): boolean {
 const OF_THE_CONNECTION: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'transfer-encoding']);
 
 function answersOf({ stepType, ...step }: PlacedStep): SavedTest['answers'][string] {
-  const attempts = step.attempts.filter(({ status, error }) => status !== 'Running' && !UNASKED.has(error?.code ?? ''));
+  const attempts = step.attempts.filter(({ status, error }) => status !== 'Running' && !UNASKED.has(error?.code));
   if (stepType !== 'HttpRequest') return attempts.map(({ output, error }) => answerOf(output, error));
   return attempts.map((attempt) => {
     const output = isJsonObject(attempt.output) ? withoutConnection(attempt.output) : attempt.output;

@@ -4,6 +4,7 @@ import { isSame, type Json } from '../model/json.ts';
 import type { AnsweredRun } from './answered.ts';
 import type { Call } from './calls.ts';
 import type { RecordedRun } from './recorded.ts';
+import type { ReachedStep } from './simulator.ts';
 
 /** In what two runs of one delivery differ. */
 export const DIFFERENCE_KINDS = ['gates', 'step', 'request', 'wait', 'end'] as const;
@@ -53,16 +54,16 @@ interface Seen {
 function seenOf({ steps, calls, waits, unanswered, stoppedBy }: AnsweredRun): Seen {
   const unknown = new Set(unanswered);
   return {
-    steps: new Map(
-      steps.map(({ path, step: { status, error } }) => [
-        path,
-        unknown.has(path) ? undefined : error === null ? status : `${status}: ${error.code}`,
-      ]),
-    ),
+    steps: new Map(steps.map(({ path, step }) => [path, unknown.has(path) ? undefined : endOf(step)])),
     calls: byPath(calls, (call) => call),
     waits: byPath(waits, ({ kind, signal, ms }): Json => ({ kind, signal, ms })),
     isWhole: unanswered.length === 0 && stoppedBy === null,
   };
+}
+
+/** How a step ended, in a word or two. */
+export function endOf({ status, error }: Pick<ReachedStep['step'], 'status' | 'error'>): string {
+  return error === null ? status : `${status}: ${error.code}`;
 }
 
 function byPath<Item extends { readonly path: string }, Made>(

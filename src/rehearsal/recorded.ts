@@ -76,7 +76,7 @@ function subRunsOf(path: string, { attempts, output }: StepView): Place[] {
 }
 
 /** An attempt that ended so says nothing of what it called. */
-const SAYS_NOTHING: ReadonlySet<string | undefined> = new Set([
+export const SAYS_NOTHING: ReadonlySet<string | undefined> = new Set([
   'cancelled',
   'internal_error',
   'interrupted',

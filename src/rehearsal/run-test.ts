@@ -1,4 +1,7 @@
+import { compileCondition } from '../expressions/condition.ts';
+import { deliveryData, evaluateFilter } from '../expressions/delivery-expressions.ts';
 import { formatPath, mapStrings } from '../expressions/json-path.ts';
+import { ArrivingBody } from '../expressions/trigger-body.ts';
 import type { HandlerTable } from '../flows/handlers/index.ts';
 import { diffSnapshots } from '../manifest/diff.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
@@ -8,6 +11,7 @@ import { wire } from '../model/planner.ts';
 import type { Store } from '../store/store.ts';
 import { type AnsweredRun, answersFrom, createAnsweredSimulator } from './answered.ts';
 import type { Call } from './calls.ts';
+import { endOf } from './compare.ts';
 import { type SavedTest, type TestProblem, triggerOf } from './saved-test.ts';
 import type { ReachedStep, SimulationLimits } from './simulator.ts';
 import { problemsOf } from './test-problems.ts';
@@ -44,21 +48,42 @@ export async function runTest(test: SavedTest, tested: TestedFlows): Promise<Tes
   if (flow === undefined) return { kind: 'error', problems: [{ path: 'flow', message: 'no manifest has this id' }] };
   const problems = problemsOf(test, flow, tested.flows);
   if (problems.length > 0) return { kind: 'error', problems };
+  if (isFiltered(test.trigger, flow)) return compared(test, { ...NOTHING, end: 'filtered' }, []);
   const run = await simulate(test, { ...tested, flow });
   if (run.stoppedBy !== null) {
     const { steps, milliseconds } = tested.limits ?? LIMITS;
     const most = run.stoppedBy === 'steps' ? `${steps} attempts of steps` : `${milliseconds / 1000} s`;
     return { kind: 'error', problems: [{ path: '', message: `does not end: it was stopped after ${most}` }] };
   }
-  const does = outcomeOf(run, flow);
-  const named = new Set(Object.keys(test.expected));
+  return compared(test, outcomeOf(run, flow), lackingIn(run));
+}
+
+type Done = Required<SavedTest['expected']>;
+
+const NOTHING: Omit<Done, 'end'> = { path: {}, requests: {}, waits: {}, outputs: {} };
+
+/** What a test does not name is not compared, unless it names nothing. */
+function compared({ expected }: SavedTest, done: Done, lacking: readonly TestProblem[]): TestResult {
+  const named = new Set(Object.keys(expected));
   const actual: SavedTest['expected'] = Object.fromEntries(
-    Object.entries(does).filter(([name]) => named.size === 0 || named.has(name)),
+    Object.entries(done).filter(([name]) => named.size === 0 || named.has(name)),
   );
-  const differences = diffSnapshots(test.expected as JsonObject, actual as JsonObject);
-  const lacking = lackingIn(run);
-  if (differences.length === 0 && lacking.length === 0) return { kind: 'same' };
-  return { kind: 'differs', differences, lacking, actual };
+  const differences = diffSnapshots(expected as JsonObject, actual as JsonObject);
+  return differences.length === 0 && lacking.length === 0
+    ? { kind: 'same' }
+    : { kind: 'differs', differences, lacking, actual };
+}
+
+/** Whether the delivery starts no run because `webhookWhen` of its trigger is false. The gates are not asked. */
+function isFiltered(started: SavedTest['trigger'], { manifest }: LoadedFlow): boolean {
+  const trigger = Object.hasOwn(manifest.triggers, started.key) ? manifest.triggers[started.key] : undefined;
+  if (started.type !== 'webhook' || trigger?.type !== 'webhook') return false;
+  const { webhookWhen } = trigger.inputs;
+  if (webhookWhen === undefined) return false;
+  const { body: bytes, contentType, headers } = triggerOf(started);
+  const body = new ArrivingBody(bytes, contentType ?? undefined);
+  const data = deliveryData({ headers, body: () => body.exactValue() });
+  return evaluateFilter(compileCondition(webhookWhen, 'delivery'), data) === false;
 }
 
 async function simulate(
@@ -92,7 +117,7 @@ function startedBy(flow: LoadedFlow, flows: readonly LoadedFlow[]): LoadedFlow[]
 }
 
 /** What a flow did, as tests compare it: by path of the step, so that the order of steps at the same time does not count. */
-function outcomeOf(run: AnsweredRun, flow: LoadedFlow): Required<SavedTest['expected']> {
+function outcomeOf(run: AnsweredRun, flow: LoadedFlow): Done {
   const called = new Set(run.calls.map(({ path }) => path));
   const last = Object.entries(wire(flow.manifest.steps)).flatMap(([key, { downstream }]) =>
     downstream.length === 0 ? [key] : [],
@@ -112,11 +137,6 @@ function outcomeOf(run: AnsweredRun, flow: LoadedFlow): Required<SavedTest['expe
 }
 
 const NOT_KNOWN = 'not known';
-
-/** How a step ended, in a word or two. */
-export function endOf({ status, error }: Pick<ReachedStep['step'], 'status' | 'error'>): string {
-  return status === 'Failed' && error !== null ? `Failed: ${error.code}` : status;
-}
 
 /** Without what every request of Sluice has. */
 function requestOf({ type, request, input }: Call): Json {

@@ -123,6 +123,23 @@ describe('a test', () => {
     });
   });
 
+  it('knows that its delivery starts no run where the trigger filters it', async () => {
+    const hook = { type: 'webhook', inputs: { webhookWhen: 'body.total > 7' } };
+    const flow = loaded(STEPS, { triggers: { hook } });
+    expect(await expectationsOf(saved(), flow)).toEqual({
+      end: 'filtered',
+      path: {},
+      requests: {},
+      waits: {},
+      outputs: {},
+    });
+    const more = saved({ trigger: { ...saved().trigger, body: { total: 8 } } });
+    expect(await expectationsOf(more, flow)).toMatchObject({ end: 'Succeeded' });
+    const byHand = saved({ trigger: { ...saved().trigger, key: 'hand', type: 'manual' } });
+    const both = loaded(STEPS, { triggers: { hook, hand: { type: 'manual' } } });
+    expect(await expectationsOf(byHand, both)).toMatchObject({ end: 'Succeeded' });
+  });
+
   it('is stopped where its flow never ends', async () => {
     const flow = loaded({ each: { type: 'ForEach', forEach: [1, 2, 3, 4], steps: { a: { type: 'NoOp' } } } });
     const tested = { flows: [flow.flow], handlers: flow.handlers, openStore: openScratchStore };

@@ -53,11 +53,7 @@ describe('a file', () => {
 
 describe('the body of a test', () => {
   it('means to expressions what the bytes meant that it was made of', () => {
-    const text = fc.oneof(
-      fc.json({ maxDepth: 2 }),
-      fc.string({ unit: 'binary' }),
-      fc.constantFrom('a=1&a=2', '1.10', '{"__proto__":1}'),
-    );
+    const text = fc.oneof(fc.json({ maxDepth: 2 }), fc.string(), fc.constantFrom('a=1&a=2', '1.10', '{"__proto__":1}'));
     const bytes = fc.oneof(
       text.map((it) => Buffer.from(it)),
       fc.uint8Array({ maxLength: 20 }),
