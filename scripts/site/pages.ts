@@ -18,7 +18,13 @@ export interface Page {
 /** Sources by section, in the order of the navigation; what is in none of them is in the last. */
 const SECTIONS: Readonly<Record<string, readonly string[]>> = {
   Start: [HOME, 'docs/install.md', 'examples/README.md', 'docs/publishers/README.md'],
-  'Write flows': ['docs/manifest.md', 'docs/expressions.md', 'docs/changing-flows.md', 'docs/extending.md'],
+  'Write flows': [
+    'docs/manifest.md',
+    'docs/expressions.md',
+    'docs/changing-flows.md',
+    'docs/testing-flows.md',
+    'docs/extending.md',
+  ],
   'Run it': [
     'docs/operate.md',
     'docs/settings.md',

@@ -4,12 +4,13 @@ import { defineHandler } from '../flows/handlers/handler.ts';
 import { type HandlerTable, handlerTable } from '../flows/handlers/index.ts';
 import { diffSnapshots } from '../manifest/diff.ts';
 import { formatIssue } from '../manifest/issues.ts';
-import { type LoadedFlow, parseManifest } from '../manifest/load.ts';
+import type { LoadedFlow } from '../manifest/load.ts';
 import type { Graph, StepDefinition } from '../model/manifest.ts';
 import { stepAt } from '../model/runtime-keys.ts';
 import { endOf } from '../rehearsal/compare.ts';
 import { runTest } from '../rehearsal/run-test.ts';
 import { type SavedTest, writeSavedTest } from '../rehearsal/saved-test.ts';
+import { readTestedFlow } from '../rehearsal/test-files.ts';
 import { openScratchStore } from '../store/offline.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, openContext, reporting, withService } from './context.ts';
@@ -93,12 +94,10 @@ async function readRevisions(client: ServiceClient, recorded: RecordedRun, handl
   const manifests: ServedManifest[] = [];
   for (const run of followed.values()) manifests.push(await readManifest(client, run));
   const table = withTypes(handlers, new Set(manifests.flatMap(({ steps = {} }) => typesIn(steps))));
-  const readSecret = () => ({ value: 'never read' });
-  const rules = { handlers: table, readSecret, strict: false, checks: [], sealsSecrets: true };
   const flows = manifests.map((manifest) => {
-    const { flow, issues } = parseManifest(JSON.stringify(manifest), `${manifest.name}.json`, rules);
+    const { flow, errors } = readTestedFlow(JSON.stringify(manifest), `${manifest.name}.json`, table);
     if (flow !== undefined) return flow;
-    throw new CommandError(`The manifest of the run cannot be read here:\n${issues.map(formatIssue).join('\n')}`);
+    throw new CommandError(`The manifest of the run cannot be read here:\n${errors.map(formatIssue).join('\n')}`);
   });
   return { flows, handlers: table };
 }

@@ -103,9 +103,9 @@ async function runFile(path: string, { tested, isNamed, update }: FileOptions): 
 }
 
 const MEANINGS: Readonly<Record<RunTestFile['kind'], string>> = {
-  same: 'the same',
+  same: 'same',
   updated: 'updated',
-  differs: 'differ',
+  differs: 'different',
   error: 'with an error',
 };
 

@@ -9,25 +9,32 @@ import { readSavedTest } from './saved-test.ts';
 
 const NOT_READ = 'is not read in a test';
 
-/**
- * The flows of a folder of manifests, without any secret: none is read, whether it is there or not. Those with another error
- * are left out, and their issues say why.
- */
+/** Reads a manifest without any secret: none is read, whether it is there or not. Undefined where it has another error. */
+export function readTestedFlow(
+  text: string,
+  file: string,
+  handlers: HandlerTable,
+): { readonly flow: LoadedFlow | undefined; readonly errors: readonly ManifestIssue[] } {
+  const rules = { handlers, readSecret: () => ({ error: NOT_READ }), strict: false, checks: [], sealsSecrets: true };
+  const { flow, issues } = readManifest(text, file, rules);
+  const errors = issues.filter(({ severity, message }) => severity === 'error' && !message.includes(NOT_READ));
+  return { flow: errors.length === 0 ? flow : undefined, errors };
+}
+
+/** The flows of a folder of manifests, and why others are not among them. */
 export async function readTestedFlows(
   folder: string,
   handlers: HandlerTable,
 ): Promise<{ readonly flows: readonly LoadedFlow[]; readonly issues: readonly ManifestIssue[] }> {
   const files = await listFiles(folder);
   if ('error' in files) return { flows: [], issues: [files.error] };
-  const rules = { handlers, readSecret: () => ({ error: NOT_READ }), strict: false, checks: [], sealsSecrets: true };
   const flows: LoadedFlow[] = [];
   const issues: ManifestIssue[] = [];
   for (const file of files.names) {
-    const text = (await readRegularFile(file, MAX_MANIFEST_BYTES)).toString('utf8');
-    const read = readManifest(text, file, rules);
-    const errors = read.issues.filter(({ severity, message }) => severity === 'error' && !message.includes(NOT_READ));
+    const bytes = await readRegularFile(file, MAX_MANIFEST_BYTES);
+    const { flow, errors } = readTestedFlow(bytes.toString('utf8'), file, handlers);
     issues.push(...errors);
-    if (read.flow !== undefined && errors.length === 0) flows.push(read.flow);
+    if (flow !== undefined) flows.push(flow);
   }
   return { flows, issues };
 }

@@ -54,7 +54,8 @@ beforeAll(async () => {
     triggers: { byHand: { type: 'manual' } },
     steps: { ask: { type: 'WaitForSignal', inputs: { signalName: 'never' } } },
   });
-  service = await startService(workspace, { API_TOKEN, SLUICE_EGRESS_ALLOW: '127.0.0.1' });
+  const CHARGE_URL = `http://127.0.0.1:${portOfShop()}/charge`;
+  service = await startService(workspace, { API_TOKEN, CHARGE_URL, SLUICE_EGRESS_ALLOW: '127.0.0.1' });
 }, 60_000);
 afterAll(async () => {
   await service.stop('SIGTERM');
@@ -62,10 +63,13 @@ afterAll(async () => {
   await workspace.remove();
 });
 
+const portOfShop = () => (shop.address() as AddressInfo).port;
+
 function callTo(path: string, rest: object) {
-  const { port } = shop.address() as AddressInfo;
+  const port = portOfShop();
   const headers = { authorization: 'env:API_TOKEN' };
-  return { type: 'HttpRequest', inputs: { method: 'POST', url: `http://127.0.0.1:${port}${path}`, headers, ...rest } };
+  const url = path === '/charge' ? 'env:CHARGE_URL' : `http://127.0.0.1:${port}${path}`;
+  return { type: 'HttpRequest', inputs: { method: 'POST', url, headers, ...rest } };
 }
 
 function stepsAt(discount: number) {
@@ -155,7 +159,7 @@ describe('a run that is saved as a test', () => {
   it('is the same until the flow does something else, and then says what; an update takes that over', async () => {
     expect(await sluice('test')).toMatchObject({
       code: 0,
-      stdout: 'same     orders.test.json\n\n1 test: 1 the same.\n',
+      stdout: 'same     orders.test.json\n\n1 test: 1 same.\n',
     });
 
     const inputs = { webhookEnforcementMode: 'Enforce' };
