@@ -42,10 +42,18 @@ interface CelData {
   readonly budget: Budget;
 }
 
+const READABLE: Readonly<Record<Reader, string>> = {
+  step: 'expressions read trigger, steps and loop',
+  response: 'expressions over an answer read response',
+  item: 'expressions over an item of a list read item and response',
+  delivery: 'expressions of a trigger read body and headers',
+};
+
 const STEP_ROOTS = ['trigger', 'steps', LOOP_ALIAS];
 const environments: Readonly<Record<Reader, Environment>> = {
   step: makeEnvironment(STEP_ROOTS),
   response: makeEnvironment(['response']),
+  item: makeEnvironment(['response']).registerVariable('item', 'dyn'),
   delivery: makeEnvironment(['headers']).registerVariable('body', 'dyn'),
 };
 
@@ -161,11 +169,7 @@ function compileError(source: string, error: unknown, reads: Reader): Expression
   const name = /^\w*/.exec(source.slice(position))?.[0] ?? '';
   // `steps.my-step.status` subtracts: the likeliest way to an unknown name.
   const hint = source[position - 1] === '-' ? '; a key with a dash is written ["like-this"]' : '';
-  const known =
-    reads === 'delivery'
-      ? 'expressions of a trigger read body and headers'
-      : 'expressions read trigger, steps and loop';
-  const reason = `"${name}" is not known; ${known}${hint}`;
+  const reason = `"${name}" is not known; ${READABLE[reads]}${hint}`;
   return new ExpressionError({ expression: source, reason, position });
 }
 

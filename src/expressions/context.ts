@@ -20,7 +20,7 @@ export interface ExpressionContext {
   >;
   /** Absent outside of a loop. */
   readonly loop?: { readonly item: Json; readonly index: number } | undefined;
-  /** The answer that a poll judges; nothing else reads it. */
+  /** The answer that a poll judges; no other expression of a step reads it. */
   readonly response?: Json | undefined;
 }
 
@@ -34,13 +34,14 @@ interface TriggerDelivery {
 }
 
 /** What runs an expression, and so what it reads. */
-export type Reader = 'step' | 'response' | 'delivery';
+export type Reader = 'step' | 'response' | 'item' | 'delivery';
 
-type Root = 'trigger' | 'steps' | 'loop' | 'response' | 'body' | 'headers';
+type Root = 'trigger' | 'steps' | 'loop' | 'response' | 'item' | 'body' | 'headers';
 
 const ROOTS: Readonly<Record<Reader, readonly Root[]>> = {
   step: ['trigger', 'steps', 'loop', 'response'],
   response: ['trigger', 'steps', 'loop', 'response'],
+  item: ['item', 'response'],
   delivery: ['body', 'headers'],
 };
 

@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
+import { Budget } from '../../src/expressions/budget.ts';
 import { compileExpression, ExpressionError } from '../../src/expressions/compile.ts';
 import { evaluateCondition } from '../../src/expressions/condition.ts';
+import type { Reader } from '../../src/expressions/context.ts';
 import { compileTemplate } from '../../src/expressions/template.ts';
 import { type Json, parseJson } from '../../src/model/json.ts';
 import { context, loopContext } from './context.ts';
@@ -75,6 +77,25 @@ describe('what an expression gives', () => {
     ['loop', { item: { sku: 'c' }, index: 2 }],
   ])('%s inside a loop', (source, expected) => {
     expect(compileExpression(source).evaluate(loopContext)).toEqual(expected);
+  });
+});
+
+describe('an expression over an item of a list', () => {
+  const data = () => ({ roots: { item: { id: 7 }, response: { headers: { date: 'today' } } }, budget: new Budget() });
+
+  test.each<[string, Json]>([
+    ['item.id', 7],
+    ['{"id": item.id, "at": response.headers.date}', { id: 7, at: 'today' }],
+  ])('%s', (source, expected) => {
+    expect(compileExpression(source, 'item').evaluateIn(data())).toEqual(expected);
+  });
+
+  test.each<[string, Reader, string]>([
+    ['trigger.body', 'item', '"trigger" is not known; expressions over an item of a list read item and response'],
+    ['item.id', 'response', '"item" is not known; expressions over an answer read response'],
+    ['response.text', 'item', 'response has no "text"; it has status, headers, body'],
+  ])('%s, which reads what is not there, does not compile', (source, reads, reason) => {
+    expect(() => compileExpression(source, reads)).toThrow(reason);
   });
 });
 
