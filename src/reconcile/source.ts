@@ -67,6 +67,8 @@ export interface SourceItem {
   readonly headers: Readonly<Record<string, string>>;
   /** The body as parsed, where the page holds it; for identities that are read from the body. */
   readonly content?: Json | undefined;
+  /** The body itself, where the page holds it byte for byte. */
+  readonly body?: Buffer | undefined;
   /** Asks for the contents, where the page does not have them. */
   readonly detail?: SourceRequest | undefined;
 }

@@ -1,0 +1,95 @@
+import { z } from 'zod';
+import { compileExpression, ExpressionError } from '../expressions/compile.ts';
+import type { Reader } from '../expressions/context.ts';
+import { HEADER_NAME } from '../model/delivery.ts';
+import { isReference } from './read-secret.ts';
+import { type ReconcileRule, reconcileFields } from './reconcile-fields.ts';
+
+/** What the URL of a list takes for an end of the window: RFC 3339, or a count since 1970. */
+export const WINDOW_PLACE = /\{(since|until)(?::(seconds|milliseconds))?\}/g;
+
+/** In place of an expression: the page that the answer's Link header names as the next. */
+export const LINK = 'link';
+
+const { baseUrl: _, ...fields } = reconcileFields;
+
+const url = z.string().superRefine((given, context) => {
+  const message = isReference(given) ? undefined : problemOfListUrl(given);
+  if (message !== undefined) context.addIssue({ code: 'custom', message });
+});
+
+const headerName = z.string().regex(HEADER_NAME, { error: 'is not a header name' });
+
+const ofAnswer = expression('response');
+const ofItem = expression('item');
+
+/** A paged list of what was sent, described as data: expressions over each answer and each of its items. */
+export const listSchema = z
+  .strictObject({
+    from: z.literal('list'),
+    url: url.describe(
+      'URL of the first page. {since} and {until} in it are the ends of the window in RFC 3339; {since:seconds} and {since:milliseconds} count from 1970.',
+    ),
+    requestHeaders: z
+      .record(headerName, z.string())
+      .optional()
+      .describe('Headers of each request by name; a credential is env:NAME or file:PATH.'),
+    items: ofAnswer.describe('CEL expression over response: the list of items, such as "response.body.events".'),
+    id: ofItem.describe('CEL expression over item that names what was sent, such as "item.id".'),
+    time: ofItem.describe(
+      'CEL expression over item: when it was sent, in RFC 3339, or in seconds or milliseconds since 1970.',
+    ),
+    body: ofItem
+      .optional()
+      .describe('CEL expression over item: the body as it was sent; a text is taken as it is. The item by default.'),
+    headers: z
+      .union([ofItem, z.record(headerName, ofItem)])
+      .optional()
+      .describe('Headers that were sent: CEL expressions over item by name, or one that gives all of them.'),
+    next: z
+      .union([z.literal(LINK), ofAnswer])
+      .optional()
+      .describe(
+        'The next page: "link" for the Link header, or a CEL expression over response that gives its URL; null or an empty text on the last.',
+      ),
+    nextQuery: z
+      .record(z.string().min(1), ofAnswer)
+      .optional()
+      .describe(
+        'Instead of next: query parameters of the next page by name, as CEL expressions over response; null or an empty text on the last.',
+      ),
+    ...fields,
+  })
+  .superRefine(({ next, nextQuery }, { addIssue }) => {
+    if (next !== undefined && nextQuery !== undefined)
+      addIssue({
+        code: 'custom',
+        path: ['nextQuery'],
+        message: 'is set next to next; one of them finds the next page',
+      });
+  });
+
+export const listRule: ReconcileRule = { secrets: ['url', 'requestHeaders.*'] };
+
+/** What is wrong with the URL of a list; undefined where nothing is. Never holds the text itself, which may be a secret. */
+export function problemOfListUrl(given: string): string | undefined {
+  const filled = given.replaceAll(WINDOW_PLACE, '0');
+  if (/[{}]/.test(filled)) {
+    return 'has braces around something else than since, until, and :seconds or :milliseconds behind these; write %7B and %7D for braces';
+  }
+  if (!/^https?:\/\//i.test(filled) || !URL.canParse(filled)) return 'is not an absolute http or https URL';
+  const { username, password, hash } = new URL(filled);
+  if (username !== '' || password !== '') return 'has user information in it; requestHeaders takes an authorization';
+  return hash === '' ? undefined : 'has a fragment, which is never sent';
+}
+
+function expression(reads: Reader) {
+  return z.string().superRefine((source, context) => {
+    try {
+      compileExpression(source, reads);
+    } catch (error) {
+      if (!(error instanceof ExpressionError)) throw error;
+      context.addIssue({ code: 'custom', message: error.message });
+    }
+  });
+}
