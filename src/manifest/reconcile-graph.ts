@@ -17,12 +17,15 @@ export const graphSchema = z.strictObject({
     })
     .describe('Resource of the subscription, such as users/ada@example.com/messages.'),
   changeType: z.enum(['created', 'updated']).describe('Changes that are looked for: created or updated.'),
-  subscriptionId: z.guid().optional().describe('Id of the subscription, for flows that read it.'),
+  subscriptionId: z
+    .guid({ error: 'is not a GUID' })
+    .optional()
+    .describe('Id of the subscription, for flows that read it.'),
   tenant: z
     .string()
     .regex(/^[A-Za-z0-9.-]+$/, { error: 'is not the id or the domain of a tenant' })
     .describe('Id or domain of the tenant.'),
-  clientId: z.guid().describe('Id of the application.'),
+  clientId: z.guid({ error: 'is not a GUID' }).describe('Id of the application.'),
   clientSecret: secret.describe('Secret of the application: env:NAME or file:PATH.'),
   loginUrl: reconcileFields.baseUrl.describe(
     'Base URL of the sign-in, for a national cloud; https://login.microsoftonline.com by default.',

@@ -18,7 +18,18 @@ const url = z.string().superRefine((given, context) => {
   if (message !== undefined) context.addIssue({ code: 'custom', message });
 });
 
-const headerName = z.string().regex(HEADER_NAME, { error: 'is not a header name' });
+/** About the way that a message takes, not about what is sent. */
+export const TRANSPORT_HEADERS: ReadonlySet<string> = new Set([
+  'connection',
+  'content-length',
+  'host',
+  'transfer-encoding',
+]);
+
+const headerName = z
+  .string()
+  .regex(HEADER_NAME, { error: 'is not a header name' })
+  .refine((name) => !TRANSPORT_HEADERS.has(name.toLowerCase()), { error: 'is set by the connection itself' });
 
 const ofAnswer = expression('response');
 const ofItem = expression('item');
@@ -46,14 +57,14 @@ export const listSchema = z
       .union([ofItem, z.record(headerName, ofItem)])
       .optional()
       .describe('Headers that were sent: CEL expressions over item by name, or one that gives all of them.'),
-    next: z
-      .union([z.literal(LINK), ofAnswer])
+    next: expression('response', LINK)
       .optional()
       .describe(
         'The next page: "link" for the Link header, or a CEL expression over response that gives its URL; null or an empty text on the last.',
       ),
     nextQuery: z
       .record(z.string().min(1), ofAnswer)
+      .refine((given) => Object.keys(given).length > 0, { error: 'is empty; it names what differs from page to page' })
       .optional()
       .describe(
         'Instead of next: query parameters of the next page by name, as CEL expressions over response; null or an empty text on the last.',
@@ -83,8 +94,9 @@ export function problemOfListUrl(given: string): string | undefined {
   return hash === '' ? undefined : 'has a fragment, which is never sent';
 }
 
-function expression(reads: Reader) {
+function expression(reads: Reader, word?: string) {
   return z.string().superRefine((source, context) => {
+    if (source === word) return;
     try {
       compileExpression(source, reads);
     } catch (error) {

@@ -2,7 +2,7 @@ import { Budget } from '../../expressions/budget.ts';
 import { type CompiledExpression, compileExpression, ExpressionError } from '../../expressions/compile.ts';
 import { nameIn } from '../../expressions/delivery-expressions.ts';
 import { kindOf } from '../../expressions/values.ts';
-import { LINK, problemOfListUrl, WINDOW_PLACE } from '../../manifest/reconcile-list.ts';
+import { LINK, problemOfListUrl, TRANSPORT_HEADERS, WINDOW_PLACE } from '../../manifest/reconcile-list.ts';
 import { HEADER_NAME } from '../../model/delivery.ts';
 import { isExactNumber, isJsonArray, isJsonObject, type Json, parseJson } from '../../model/json.ts';
 import {
@@ -114,8 +114,6 @@ function textBody(text: string, headers: SourceItem['headers']): Body {
   }
 }
 
-/** About the way that it came, not about what was sent. */
-const OF_TRANSPORT = new Set(['connection', 'content-length', 'host', 'transfer-encoding']);
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 function headersReader(
@@ -139,7 +137,7 @@ function headersReader(
 /** Without those that are null: an item need not have them all. */
 function headersOf(entries: readonly (readonly [name: string, value: Json])[]): SourceItem['headers'] {
   const texts = entries.flatMap(([name, value]): [string, string][] => {
-    if (value === null || OF_TRANSPORT.has(name.toLowerCase())) return [];
+    if (value === null || TRANSPORT_HEADERS.has(name.toLowerCase())) return [];
     const text = isExactNumber(value) ? value.rawJSON : typeof value === 'object' ? undefined : String(value);
     if (text === undefined) throw new SourceError(`headers: ${JSON.stringify(name)} is ${kindOf(value)}, not a text`);
     if (HEADER_NAME.test(name) && HEADER_VALUE.test(text)) return [[name, text]];
