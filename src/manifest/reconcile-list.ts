@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { compileExpression, ExpressionError } from '../expressions/compile.ts';
 import type { Reader } from '../expressions/context.ts';
 import { HEADER_NAME } from '../model/delivery.ts';
-import { isReference } from './read-secret.ts';
+import { credentialsOf } from './mask.ts';
 import { type ReconcileRule, reconcileFields } from './reconcile-fields.ts';
 
 /** What the URL of a list takes for an end of the window: RFC 3339, or a count since 1970. */
@@ -14,7 +14,7 @@ export const LINK = 'link';
 const { baseUrl: _, ...fields } = reconcileFields;
 
 const url = z.string().superRefine((given, context) => {
-  const message = isReference(given) ? undefined : problemOfListUrl(given);
+  const message = problemOfListUrl(given);
   if (message !== undefined) context.addIssue({ code: 'custom', message });
 });
 
@@ -45,6 +45,10 @@ export const listSchema = z
       .record(headerName, z.string())
       .optional()
       .describe('Headers of each request by name; a credential is env:NAME or file:PATH.'),
+    requestQuery: z
+      .record(z.string().min(1), z.string())
+      .optional()
+      .describe('Added to the query of each request by name; a credential is env:NAME or file:PATH.'),
     items: ofAnswer.describe('CEL expression over response: the list of items, such as "response.body.events".'),
     id: ofItem.describe('CEL expression over item that names what was sent, such as "item.id".'),
     time: ofItem.describe(
@@ -80,10 +84,9 @@ export const listSchema = z
       });
   });
 
-export const listRule: ReconcileRule = { secrets: ['url', 'requestHeaders.*'] };
+export const listRule: ReconcileRule = { secrets: ['requestHeaders.*', 'requestQuery.*'] };
 
-/** What is wrong with the URL of a list; undefined where nothing is. Never holds the text itself, which may be a secret. */
-export function problemOfListUrl(given: string): string | undefined {
+function problemOfListUrl(given: string): string | undefined {
   const filled = given.replaceAll(WINDOW_PLACE, '0');
   if (/[{}]/.test(filled)) {
     return 'has braces around something else than since, until, and :seconds or :milliseconds behind these; write %7B and %7D for braces';
@@ -91,6 +94,8 @@ export function problemOfListUrl(given: string): string | undefined {
   if (!/^https?:\/\//i.test(filled) || !URL.canParse(filled)) return 'is not an absolute http or https URL';
   const { username, password, hash } = new URL(filled);
   if (username !== '' || password !== '') return 'has user information in it; requestHeaders takes an authorization';
+  if (credentialsOf(filled).length > 0)
+    return 'has a credential in it; requestQuery takes one, as env:NAME or file:PATH';
   return hash === '' ? undefined : 'has a fragment, which is never sent';
 }
 

@@ -31,7 +31,7 @@ const graph = {
 describe('a source of what was missed', () => {
   test.each<[string, JsonObject]>([
     ['a list', list],
-    ['a list whose URL is a secret', { ...list, url: 'env:LIST_URL' }],
+    ['a list that takes a key in its query', { ...list, requestQuery: { api_key: 'env:KEY' } }],
     ['a list that gives all headers', { ...list, headers: 'item.headers' }],
     ['a list with single headers', { ...list, headers: { 'X-Event': 'item.type' } }],
     ['a list with links', { ...list, next: 'link' }],
@@ -46,7 +46,16 @@ describe('a source of what was missed', () => {
 
   test.each<[JsonObject, string, string]>([
     [{ ...list, url: 'https://a.example/?s={now}' }, 'url', 'has braces around something else'],
-    [{ ...list, url: 'https://u:p@a.example/' }, 'url', 'has user information in it'],
+    ...[
+      ['https://a.example/?x={since:days}', 'has braces around something else'],
+      ['https://a.example/{', 'has braces around something else'],
+      ['ftp://a.example/', 'is not an absolute http or https URL'],
+      ['a.example/events', 'is not an absolute http or https URL'],
+      ['env:LIST_URL', 'is not an absolute http or https URL'],
+      ['https://u:p@a.example/', 'has user information in it'],
+      ['https://a.example/?api_key=k', 'has a credential in it'],
+      ['https://a.example/#top', 'has a fragment'],
+    ].map(([url = '', message = '']): [JsonObject, string, string] => [{ ...list, url }, 'url', message]),
     [{ ...list, items: 'item.x' }, 'items', '"item" is not known; expressions over an answer read response'],
     [
       { ...list, id: 'body.id' },

@@ -2,7 +2,7 @@ import { Budget } from '../../expressions/budget.ts';
 import { type CompiledExpression, compileExpression, ExpressionError } from '../../expressions/compile.ts';
 import { nameIn } from '../../expressions/delivery-expressions.ts';
 import { kindOf } from '../../expressions/values.ts';
-import { LINK, problemOfListUrl, TRANSPORT_HEADERS, WINDOW_PLACE } from '../../manifest/reconcile-list.ts';
+import { LINK, TRANSPORT_HEADERS, WINDOW_PLACE } from '../../manifest/reconcile-list.ts';
 import { HEADER_NAME } from '../../model/delivery.ts';
 import { isExactNumber, isJsonArray, isJsonObject, type Json, parseJson } from '../../model/json.ts';
 import {
@@ -18,6 +18,7 @@ import {
 export interface PagedList {
   readonly url: string;
   readonly requestHeaders?: Readonly<Record<string, string>> | undefined;
+  readonly requestQuery?: Readonly<Record<string, string>> | undefined;
   readonly items: string;
   readonly id: string;
   readonly time: string;
@@ -36,10 +37,12 @@ interface Page {
 
 /** Reads a list page by page. All pages are at the origin of the first: every request carries the credentials. */
 export function listSource(list: PagedList): Source {
-  const problem = problemOfListUrl(list.url);
-  if (problem !== undefined) throw new SourceError(`url ${problem}`);
   const requestHeaders = { accept: 'application/json', ...lowerCase(Object.entries(list.requestHeaders ?? {})) };
-  const get = (url: URL): SourceRequest => ({ method: 'GET', url: url.href, headers: requestHeaders });
+  const requestQuery = Object.entries(list.requestQuery ?? {});
+  const get = (url: URL): SourceRequest => {
+    for (const [name, value] of requestQuery) url.searchParams.set(name, value);
+    return { method: 'GET', url: url.href, headers: requestHeaders };
+  };
   const items = compileExpression(list.items, 'response');
   const readItem = itemReader(list);
   const findNext = nextFinder(list);
