@@ -211,11 +211,18 @@ function textOf(value: Json | undefined, { source }: CompiledExpression): string
 const isEnd = (found: Json | undefined) => found === undefined || found === null || found === '' || found === false;
 
 /** The target of `rel=next` in a Link header: RFC 8288. */
-function nextLink(header: string | undefined): string | undefined {
-  const links = header?.matchAll(/<([^>]*)>([^<]*)/g) ?? [];
-  return [...links].find(([, , parameters = '']) =>
-    /;\s*rel\s*=\s*"?(?:[^";]*\s)?next(?=[\s",;]|$)/i.test(parameters),
-  )?.[1];
+function nextLink(header = ''): string | undefined {
+  return [...header.matchAll(/<([^<>]*)>([^<]*)/g)].find(([, , parameters = '']) => isNext(parameters))?.[1];
+}
+
+function isNext(parameters: string): boolean {
+  const [, ...values] = parameters.toLowerCase().split(/;\s*rel\s*=/);
+  return values.some((value) =>
+    value
+      .split(';', 1)[0]
+      ?.split(/[\s",]+/)
+      .includes('next'),
+  );
 }
 
 /** The address alone is told: the rest of it may hold a cursor that opens the list. */

@@ -226,9 +226,7 @@ describe('an answer', () => {
   });
 
   it('costs a bounded time, however much it holds', () => {
-    const body = {
-      events: Array.from({ length: 3000 }, () => ({ ...event, more: Array.from({ length: 3000 }, () => 0) })),
-    };
+    const body = `{"events":[${'[],'.repeat(1_000_000)}[]]}`;
     expect(() => read({}, body)).toThrow('takes more work than is allowed');
   });
 });
