@@ -69,6 +69,8 @@ export interface SourceItem {
   readonly content?: Json | undefined;
   /** The body itself, where the page holds it byte for byte. */
   readonly body?: Buffer | undefined;
+  /** Why what was sent cannot be told, although its page holds it. */
+  readonly unreadable?: string | undefined;
   /** Asks for the contents, where the page does not have them. */
   readonly detail?: SourceRequest | undefined;
 }

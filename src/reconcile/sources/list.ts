@@ -61,7 +61,10 @@ export function listSource(list: PagedList): Source {
         ...(next === undefined ? {} : { next: get(next) }),
       };
     },
-    sent: ({ headers, content, body = Buffer.from(JSON.stringify(content)) }) => ({ headers, bodies: [body] }),
+    sent({ headers, content, body, unreadable }) {
+      if (unreadable !== undefined) throw new SourceError(unreadable);
+      return { headers, bodies: [body ?? Buffer.from(JSON.stringify(content))] };
+    },
   };
 }
 
@@ -78,36 +81,46 @@ function firstPage(url: string, window: SentWindow): URL {
 
 function itemReader(list: PagedList): (item: Json, index: number, page: Page) => SourceItem {
   const [id, time] = [compileExpression(list.id, 'item'), compileExpression(list.time, 'item')];
-  const body = list.body === undefined ? undefined : compileExpression(list.body, 'item');
-  const readHeaders = headersReader(list.headers);
+  const readContents = contentsReader(list);
   return (item, index, page) => {
     const value = (expression: CompiledExpression) => evaluate(expression, page, { item });
+    const contents = readContents(item, value);
+    try {
+      // Behind the contents: where these used the budget of the page up, the page is to blame and not one item after another.
+      return { id: nameOf(value(id), id), sentAt: instantOf(value(time), time), ...contents };
+    } catch (error) {
+      throw error instanceof SourceError ? new SourceError(`item ${index}: ${error.message}`) : error;
+    }
+  };
+}
+
+type Value = (expression: CompiledExpression) => Json;
+type Contents = Pick<SourceItem, 'headers' | 'content' | 'body' | 'unreadable'>;
+
+/** One item that says too little must not keep the others from being read. */
+function contentsReader(list: PagedList): (item: Json, value: Value) => Contents {
+  const body = list.body === undefined ? undefined : compileExpression(list.body, 'item');
+  const readHeaders = headersReader(list.headers);
+  return (item, value) => {
     try {
       const sent = body === undefined ? item : value(body);
       const headers = readHeaders(value);
-      return {
-        id: nameIn(value(id), id.source, 'an id is a text or a number'),
-        sentAt: instantOf(value(time), time.source),
-        ...(typeof sent === 'string' ? textBody(sent, headers) : jsonBody(sent, headers)),
-      };
+      return typeof sent === 'string' ? textBody(sent, headers) : jsonBody(sent, headers);
     } catch (error) {
-      if (error instanceof ExpressionError || error instanceof SourceError)
-        throw new SourceError(`item ${index}: ${error.message}`);
+      if (error instanceof SourceError) return { headers: {}, unreadable: error.message };
       throw error;
     }
   };
 }
 
-type Body = Pick<SourceItem, 'headers' | 'content' | 'body'>;
-
 const JSON_TYPE = { 'content-type': 'application/json' };
 
-function jsonBody(content: Json, headers: SourceItem['headers']): Body {
+function jsonBody(content: Json, headers: SourceItem['headers']): Contents {
   return { headers: { ...JSON_TYPE, ...headers }, content };
 }
 
 /** A text is the body itself, byte for byte, so that a signature among the headers verifies. */
-function textBody(text: string, headers: SourceItem['headers']): Body {
+function textBody(text: string, headers: SourceItem['headers']): Contents {
   const body = Buffer.from(text);
   try {
     return { headers: { ...JSON_TYPE, ...headers }, content: parseJson(text), body };
@@ -119,9 +132,7 @@ function textBody(text: string, headers: SourceItem['headers']): Body {
 
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-function headersReader(
-  written: PagedList['headers'],
-): (value: (expression: CompiledExpression) => Json) => SourceItem['headers'] {
+function headersReader(written: PagedList['headers']): (value: Value) => SourceItem['headers'] {
   if (written === undefined) return () => ({});
   if (typeof written !== 'string') {
     const each = Object.entries(written).map(([name, source]) => [name, compileExpression(source, 'item')] as const);
@@ -129,7 +140,7 @@ function headersReader(
   }
   const all = compileExpression(written, 'item');
   return (value) => {
-    const found = value(all);
+    const found = value(all) ?? {};
     if (!isJsonObject(found) || isExactNumber(found)) {
       throw new SourceError(`headers: ${written} gives ${kindOf(found)}, not an object`);
     }
@@ -159,12 +170,20 @@ const LAST_INSTANT = 8.64e15;
 const RFC_3339 = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)$/;
 
 /** Milliseconds since the Unix epoch. */
-function instantOf(value: Json, source: string): number {
+function instantOf(value: Json, { source }: CompiledExpression): number {
   const count = typeof value === 'string' && !/^\d+(\.\d+)?$/.test(value) ? Number.NaN : numberOf(value);
   const text = typeof value === 'string' && RFC_3339.test(value) ? value : '';
   const ms = Number.isNaN(count) ? Date.parse(text) : Math.trunc(count < FIRST_MILLISECONDS ? count * 1000 : count);
   if (ms >= 0 && ms <= LAST_INSTANT) return ms;
   throw new SourceError(`time: ${source} gives no time: RFC 3339, or seconds or milliseconds since 1970, are accepted`);
+}
+
+function nameOf(value: Json, { source }: CompiledExpression): string {
+  try {
+    return nameIn(value, source, 'an id is a text or a number');
+  } catch (error) {
+    throw error instanceof ExpressionError ? new SourceError(error.message) : error;
+  }
 }
 
 function numberOf(value: Json): number {

@@ -103,22 +103,31 @@ describe('an item of a list', () => {
     expect(item).not.toHaveProperty('content');
   });
 
+  test.each<[string, Json, string]>([
+    ['no id', { at: 1 }, 'item 0: expression "item.id": there is no item.id'],
+    ['an empty id', { id: ' ', at: 1 }, 'an id is a text or a number'],
+    ['an id of another kind', { id: {}, at: 1 }, 'an id is a text or a number'],
+  ])('is refused if it has %s', (_, item, message) => {
+    expect(() => itemOf({}, item)).toThrow(message);
+  });
+
   test.each<[string, Partial<PagedList>, Json, string]>([
-    ['no id', {}, { at: 1 }, 'item 0: expression "item.id": there is no item.id'],
-    ['an empty id', {}, { id: ' ', at: 1 }, 'an id is a text or a number'],
-    ['an id of another kind', {}, { id: {}, at: 1 }, 'an id is a text or a number'],
-    ['no body', { body: 'item.raw' }, event, 'there is no item.raw'],
-    [
-      'a line break in a header',
-      { headers: { 'x-a': 'item.v' } },
-      { ...event, v: 'a\r\nb: c' },
-      'headers: "x-a" cannot be',
-    ],
-    ['an object as a header', { headers: { 'x-a': 'item.v' } }, { ...event, v: {} }, 'headers: "x-a" is an object'],
-    ['a header without a name', { headers: 'item.v' }, { ...event, v: { 'a b': 'x' } }, 'headers: "a b" cannot be'],
-    ['a list of headers', { headers: 'item.v' }, { ...event, v: [['a', 'b']] }, 'gives an array, not an object'],
-  ])('is refused if it has %s', (_, more, item, message) => {
-    expect(() => itemOf(more, item)).toThrow(message);
+    ['no body', { body: 'item.raw' }, {}, 'there is no item.raw'],
+    ['a line break in a header', { headers: { 'x-a': 'item.v' } }, 'a\r\nb: c', 'headers: "x-a" cannot be'],
+    ['an object as a header', { headers: { 'x-a': 'item.v' } }, {}, 'headers: "x-a" is an object'],
+    ['a header without a name', { headers: 'item.v' }, { 'a b': 'x' }, 'headers: "a b" cannot be'],
+    ['a list of headers', { headers: 'item.v' }, [['a', 'b']], 'gives an array, not an object'],
+  ])('with %s cannot be sent, and the others can', (_, more, v, message) => {
+    const source = listSource({ ...list, ...more });
+    const text = JSON.stringify({
+      events: [
+        { ...event, v },
+        { ...event, id: 'e2', raw: 'r', v: null },
+      ],
+    });
+    const { items } = source.read({ status: 200, headers: {}, text, json: parseJson(text) }, WINDOW);
+    expect(items.map(({ id }) => id)).toEqual(['e1', 'e2']);
+    expect(() => items[0] && source.sent(items[0], undefined)).toThrow(message);
   });
 
   it('may take parts of the answer', () => {
@@ -226,8 +235,10 @@ describe('an answer', () => {
   });
 
   it('costs a bounded time, however much it holds', () => {
-    const body = `{"events":[${'[],'.repeat(1_000_000)}[]]}`;
-    expect(() => read({}, body)).toThrow('takes more work than is allowed');
+    expect(() => read({}, `{"events":[${'[],'.repeat(1_000_000)}[]]}`)).toThrow('takes more work than is allowed');
+    const items = Array.from({ length: 20 }, () => event);
+    const dear = { body: `[${'item,'.repeat(400)}item].map(a, [${'a,'.repeat(400)}a])` };
+    expect(() => read(dear, { events: items })).toThrow('takes more work than is allowed');
   });
 });
 
