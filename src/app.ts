@@ -36,6 +36,8 @@ import { loadManifests, type ManifestFolder } from './manifest/load.ts';
 import { type Clock, createServiceClock, type ServiceClock } from './model/clock.ts';
 import type { Override } from './model/finding.ts';
 import { createIdSource } from './model/ids.ts';
+import { createAskLog } from './reconcile/ask-log.ts';
+import { createReconciler, type Reconciler } from './reconcile/reconciler.ts';
 import { createServer } from './server.ts';
 import { openStore, type StoreBounds } from './store/open-store.ts';
 import { type BodySealer, bodySealer } from './store/sealed-body.ts';
@@ -321,15 +323,10 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const { engine, scheduler } = runtime;
   const holding = createHolding({ store, catalog, engine, clock, logger, metrics });
   deployment.onRefreshed(holding.refresh);
+  const reconciler = reconcilerOf(parts, { metrics, newId, live, catalog, triggers, engine, holding, refresh });
   const flowSwitch = createFlowSwitch({ store, catalog, holding });
   const phase = { isStarting: false, isLeaving: false, isStopping: false };
-  // From when on it listens, a store that fails ends nothing: what the start still has to do waits for it.
-  const persist: Persist = (work) =>
-    untilStored(work, (error) => {
-      if (error.isForGood || phase.isLeaving) return false;
-      logger[levelOfRetry(error, 'warn')]({ err: error }, 'the start waits for the store; trying again');
-      return true;
-    });
+  const persist = persistUnless(() => phase.isLeaving, logger);
   const { prepareServer, dashboard } = parts.options;
   const running = { metrics, newId, live, catalog, triggers, deployment, runtime, holding, flowSwitch, refresh };
   const { fastify, services } = createServer({ ...parts, ...running, phase, prepareServer, dashboard });
@@ -348,7 +345,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     const drainMs = isPostgres(settings.databaseUrl) ? settings.drainSeconds * 1000 : 0;
     if (drainMs > 0 && fastify.server.listening) await wait(drainMs);
     phase.isStopping = true;
-    await Promise.all([...stops.map((each) => each()), alerts.stop()]);
+    await Promise.all([...stops.map((each) => each()), alerts.stop(), reconciler.stop()]);
     await connections.sweepUntil(fastify.close());
     await holding.stop();
     await runtime.stop(settings.shutdownGraceSeconds * 1000);
@@ -374,6 +371,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
       await persist(holding.start);
       const noteTriggers = () => {
         keyKeeper.note();
+        reconciler.sync();
         void syncSchedules(scheduler, logger);
       };
       stops.push(inForce.onRenewed(noteTriggers));
@@ -381,6 +379,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
       stops.push(followChanges({ ...parts, changes: store.changes, refresh, scheduler, live }));
       if (parts.options.watch === true) stops.push(deployment.watch());
       alerts.start();
+      reconciler.start();
       phase.isStarting = false;
       return url;
     },
@@ -389,6 +388,16 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
       return closing;
     },
   };
+}
+
+/** From when on it listens, a store that fails ends nothing: what the start still has to do waits for it. */
+function persistUnless(isLeaving: () => boolean, logger: Logger): Persist {
+  return (work) =>
+    untilStored(work, (error) => {
+      if (error.isForGood || isLeaving()) return false;
+      logger[levelOfRetry(error, 'warn')]({ err: error }, 'the start waits for the store; trying again');
+      return true;
+    });
 }
 
 /** Those that are gone since the last start are gone although none may be left to log in with. */
@@ -476,6 +485,19 @@ function alertsOf(
     unready: () => unreadiness(services),
     replica: isPostgres(settings.databaseUrl) ? `The replica ${store.replica}` : settings.serviceName,
   });
+}
+
+function reconcilerOf(
+  parts: Parts,
+  running: Pick<
+    Parameters<typeof createReconciler>[0],
+    'metrics' | 'newId' | 'live' | 'catalog' | 'triggers' | 'engine' | 'holding' | 'refresh'
+  >,
+): Reconciler {
+  const { settings, extensions, clock } = parts;
+  const { enforcementMode: defaultMode, publicUrl, maxBodyBytes, egressAllow } = settings;
+  const ask = createAskLog({ egressAllow, hosts: extensions.hosts, now: clock.now });
+  return createReconciler({ ...parts, ...running, defaultMode, publicUrl, maxBodyBytes, ask });
 }
 
 function runtimeOf(

@@ -83,8 +83,9 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
       ? undefined
       : report(parseWith(MANIFEST_PARTS.searchKeys, given.searchKeys), [...path, 'searchKeys'], findings);
   const keyed = searchKeys === undefined ? {} : { searchKeys };
-  if (given.coalesce !== undefined && type !== undefined && type !== 'webhook') {
-    refuse(findings, [...path, 'coalesce'], `is not accepted on a ${type} trigger: it has no deliveries`);
+  for (const field of ['coalesce', 'reconcile'] as const) {
+    if (given[field] === undefined || type === undefined || type === 'webhook') continue;
+    refuse(findings, [...path, field], `is not accepted on a ${type} trigger: it has no deliveries`);
   }
   switch (type) {
     case 'manual': {
@@ -109,7 +110,12 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
         given.coalesce === undefined
           ? undefined
           : report(parseWith(MANIFEST_PARTS.coalesce, given.coalesce), [...path, 'coalesce'], findings);
-      return { type, inputs: fitted, ...keyed, ...(coalesce !== undefined && { coalesce }) };
+      const reconcile =
+        given.reconcile === undefined
+          ? undefined
+          : report(parseWith(MANIFEST_PARTS.reconcile, given.reconcile), [...path, 'reconcile'], findings);
+      const further = { ...(coalesce !== undefined && { coalesce }), ...(reconcile !== undefined && { reconcile }) };
+      return { type, inputs: fitted, ...keyed, ...further };
     }
     default:
       return undefined;

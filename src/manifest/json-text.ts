@@ -122,7 +122,7 @@ type Form =
 const EDGE: Form = { keys: STRUCTURAL_KEYS.edge };
 const TRIGGER: Form = {
   keys: STRUCTURAL_KEYS.trigger,
-  inner: { coalesce: { keys: STRUCTURAL_KEYS.coalesce } },
+  inner: { coalesce: { keys: STRUCTURAL_KEYS.coalesce }, reconcile: { keys: STRUCTURAL_KEYS.reconcile } },
 };
 const STEP: Form = {
   keys: STRUCTURAL_KEYS.step,

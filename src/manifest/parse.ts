@@ -9,6 +9,7 @@ import { errorAt, isWithin, type ManifestIssue, type Problem } from './issues.ts
 import { canonicalKeys, guessJson, isObject, placesIn, readJson } from './json-text.ts';
 import { checkOrder } from './order.ts';
 import { isReference } from './read-secret.ts';
+import { resolveReconcile } from './reconcile-secrets.ts';
 import { checkResponders } from './respond.ts';
 import type { Manifest } from './schema.ts';
 import { checkSearchKeys } from './search-keys.ts';
@@ -179,6 +180,8 @@ function loadDraft(
     const path = ['triggers', triggerKey, 'inputs'];
     const { problems: found, ...resolved } = resolveTrigger(trigger.inputs, path, rules);
     problems.push(...found);
+    const log = resolveReconcile(trigger.reconcile, ['triggers', triggerKey, 'reconcile'], rules.readSecret);
+    problems.push(...log.problems);
     const { searchKeys, coalesce } = trigger;
     webhooks.push({
       flowId: id,
@@ -187,6 +190,7 @@ function loadDraft(
       ...resolved,
       ...(searchKeys === undefined ? {} : { searchKeys }),
       ...(coalesce === undefined ? {} : { coalesce }),
+      ...(log.reconcile === undefined ? {} : { reconcile: log.reconcile }),
     });
   }
   problems.push(...checkSearchKeys(triggers), ...checkTriggerExpressions(triggers), ...checkOrder(header));

@@ -14,6 +14,7 @@ import {
   type TriggerType,
 } from '../model/manifest.ts';
 import { type Coalesce, coalesceSchema } from './coalesce.ts';
+import { type Reconcile, reconcileSchema } from './reconcile.ts';
 import { anyCase, type WebhookInputs, webhookInputsSchema } from './webhook-inputs.ts';
 
 // setTimeout takes at most 2^31 - 1 milliseconds and fires at once beyond.
@@ -170,6 +171,7 @@ export const MANIFEST_PARTS = {
   triggerInputs: triggerInputsSchemas,
   searchKeys: searchKeysSchema,
   coalesce: coalesceSchema,
+  reconcile: reconcileSchema,
   edge: edgeSchema,
   step: stepSchema,
 } as const;
@@ -192,6 +194,7 @@ const manifestSchema = z.strictObject({
           inputs: triggerInputsSchemas.webhook.optional(),
           searchKeys: searchKeysSchema.optional(),
           coalesce: coalesceSchema.optional(),
+          reconcile: reconcileSchema.optional(),
         }),
       ]),
     )
@@ -217,7 +220,12 @@ export interface Manifest extends RunnableManifest {
 export type Trigger =
   | ({ readonly type: 'manual'; readonly inputs: JsonObject } & Keyed)
   | CronTrigger
-  | ({ readonly type: 'webhook'; readonly inputs: WebhookInputs; readonly coalesce?: Coalesce | undefined } & Keyed);
+  | ({
+      readonly type: 'webhook';
+      readonly inputs: WebhookInputs;
+      readonly coalesce?: Coalesce | undefined;
+      readonly reconcile?: Reconcile | undefined;
+    } & Keyed);
 
 interface Keyed {
   /** Expressions by name. */
@@ -232,8 +240,9 @@ export interface CronTrigger {
 /** Names of the structural keys, by the object that holds them. */
 export const STRUCTURAL_KEYS = {
   manifest: Object.keys(manifestSchema.shape),
-  trigger: ['type', 'inputs', 'searchKeys', 'coalesce'],
+  trigger: ['type', 'inputs', 'searchKeys', 'coalesce', 'reconcile'],
   coalesce: Object.keys(coalesceSchema.shape),
+  reconcile: [...new Set(reconcileSchema.options.flatMap(({ shape }) => Object.keys(shape)))],
   step: Object.keys(stepSchema.shape),
   edge: Object.keys(edgeSchema.options[1].shape),
   retry: Object.keys(retrySchema.shape),

@@ -4,6 +4,7 @@ import type { Json, JsonObject } from '../model/json.ts';
 import type { Graph, ManifestSnapshot, StepDefinition } from '../model/manifest.ts';
 import { CREDENTIAL_NAME, credentialsOf, MASK, maskUrl } from './mask.ts';
 import { isReference, resolveSecret, type SecretReader, type UnreadSecret } from './read-secret.ts';
+import { RECONCILE_RULES, type Reconcile } from './reconcile.ts';
 import type { Manifest, Trigger } from './schema.ts';
 import { WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
@@ -45,15 +46,35 @@ function isPlainUrl(secret: string, path: JsonPath): boolean {
   return !isReference(secret) && !isCredential(path);
 }
 
+/** The same of where a trigger's publisher is asked. What is named as a secret is one, whatever its key. */
+export function reconcileSecrets(reconcile: Reconcile | undefined): StepSecret[] {
+  if (reconcile === undefined) return [];
+  const patterns = RECONCILE_RULES[reconcile.from].secrets.map((pattern) => pattern.split('.'));
+  const found: StepSecret[] = [];
+  mapStrings(reconcile as unknown as Json, (text, path) => {
+    const pattern = patterns.find((each) => matches(each, path));
+    if (text !== '' && pattern !== undefined && (!pattern.includes('*') || isSecret(text, path)))
+      found.push({ path, text });
+    return text;
+  });
+  return found;
+}
+
 /** Every reference to a secret that triggers and steps of a manifest hold, children of loops included, and its place. */
 export function referencesIn(manifest: Pick<Manifest, 'triggers' | 'steps'>, secretInputs: SecretInputs): StepSecret[] {
   const ofTriggers = Object.entries(manifest.triggers).flatMap(([key, trigger]) =>
     trigger.type !== 'webhook'
       ? []
-      : WEBHOOK_FIELDS.reference.map((field) => ({
-          path: ['triggers', key, 'inputs', field],
-          text: textOf(trigger.inputs[field]),
-        })),
+      : [
+          ...WEBHOOK_FIELDS.reference.map((field) => ({
+            path: ['triggers', key, 'inputs', field],
+            text: textOf(trigger.inputs[field]),
+          })),
+          ...reconcileSecrets(trigger.reconcile).map(({ path, text }) => ({
+            path: ['triggers', key, 'reconcile', ...path],
+            text,
+          })),
+        ],
   );
   return [...ofTriggers, ...graphSecrets(manifest.steps, secretInputs)].filter(({ text }) => isReference(text));
 }
@@ -121,7 +142,16 @@ function maskTrigger(trigger: Trigger): Trigger {
       return text !== undefined && text !== '' && !isReference(text);
     })
     .map((field) => [field, MASK]);
-  return maskPublicUrl({ ...trigger, inputs: { ...trigger.inputs, ...Object.fromEntries(masked) } });
+  const inputs = { ...trigger.inputs, ...Object.fromEntries(masked) };
+  return maskPublicUrl({ ...trigger, inputs, ...maskReconcile(trigger.reconcile) });
+}
+
+function maskReconcile(reconcile: Reconcile | undefined): { readonly reconcile?: Reconcile } {
+  if (reconcile === undefined) return {};
+  const literals = reconcileSecrets(reconcile).filter(({ text }) => !isReference(text));
+  const paths = new Set(literals.map(({ path }) => formatPath(path)));
+  const masked = mapStrings(reconcile as unknown as Json, (text, path) => (paths.has(formatPath(path)) ? MASK : text));
+  return { reconcile: masked as unknown as Reconcile };
 }
 
 function maskStep(step: StepDefinition, secretInputs: SecretInputs): StepDefinition {

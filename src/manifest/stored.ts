@@ -3,8 +3,9 @@ import type { ManifestSnapshot, ManifestSource } from '../model/manifest.ts';
 import { withLiterals } from './literals.ts';
 import { MASK } from './mask.ts';
 import type { LoadedFlow, ManifestRules, UnservedTrigger } from './parse.ts';
+import { resolveReconcile } from './reconcile-secrets.ts';
 import type { Manifest } from './schema.ts';
-import { referencesIn } from './secrets.ts';
+import { reconcileSecrets, referencesIn } from './secrets.ts';
 import { resolveTrigger, WEBHOOK_FIELDS } from './webhook-inputs.ts';
 
 interface StoredRevision {
@@ -64,10 +65,13 @@ export function storedFlow(
     for (const { path: place, message, severity } of found) {
       if (severity === 'error') unread.set(place, message);
     }
+    // Without it no log is asked, and the trigger is served: no reason to refuse what is sent to it.
+    const { reconcile } = resolveReconcile(trigger.reconcile, [], rules.readSecret);
     const { searchKeys, coalesce } = trigger;
     const keyed = {
       ...(searchKeys === undefined ? {} : { searchKeys }),
       ...(coalesce === undefined ? {} : { coalesce }),
+      ...(reconcile === undefined ? {} : { reconcile }),
     };
     return [{ flowId: stored.id, flowName: name, triggerKey, ...resolved, ...keyed }];
   });
@@ -97,9 +101,14 @@ const LOST = 'was in plain text and is not stored in a form that this process ca
 function maskedKeys({ triggers }: Pick<Manifest, 'triggers'>): string[] {
   return Object.entries(triggers).flatMap(([key, trigger]) =>
     trigger.type === 'webhook'
-      ? WEBHOOK_FIELDS.secret
-          .filter((field) => trigger.inputs[field] === MASK)
-          .map((field) => formatPath(['triggers', key, 'inputs', field]))
+      ? [
+          ...WEBHOOK_FIELDS.secret
+            .filter((field) => trigger.inputs[field] === MASK)
+            .map((field) => formatPath(['triggers', key, 'inputs', field])),
+          ...reconcileSecrets(trigger.reconcile)
+            .filter(({ text }) => text === MASK)
+            .map(({ path }) => formatPath(['triggers', key, 'reconcile', ...path])),
+        ]
       : [],
   );
 }

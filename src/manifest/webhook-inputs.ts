@@ -10,6 +10,7 @@ import type { Coalesce } from './coalesce.ts';
 import { errorAt, gateWarningAt, type Problem, plainTextSecret, warningAt } from './issues.ts';
 import { isMasked, MASK, maskUrl } from './mask.ts';
 import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
+import type { Reconcile } from './reconcile.ts';
 
 const SLUG = /^[A-Za-z0-9][A-Za-z0-9._~-]{0,127}$/;
 const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+( *;[\t\x20-\x7e]*)?$/;
@@ -269,6 +270,8 @@ export interface WebhookTrigger {
   readonly searchKeys?: Readonly<Record<string, string>> | undefined;
   /** Absent where each delivery has a run of its own. */
   readonly coalesce?: Coalesce | undefined;
+  /** The publisher's own log, its secrets read; one that cannot be read is empty. Absent where none is asked. */
+  readonly reconcile?: Reconcile | undefined;
 }
 
 const KEY_FIELDS = [

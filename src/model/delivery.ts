@@ -133,4 +133,8 @@ export interface GateResult {
 }
 
 /** How the details of records begin that say what kind of delivery it was: the books tell those apart. */
-export const DETAILS = { handshake: 'handshake ', discarded: 'held, and discarded by ' } as const;
+export const DETAILS = {
+  handshake: 'handshake ',
+  discarded: 'held, and discarded by ',
+  reconciled: 'reconciled from ',
+} as const;

@@ -6,6 +6,8 @@ import type { Json } from '../model/json.ts';
  * the Unix epoch.
  */
 export interface Source {
+  /** What was sent so short a time ago may still be on its way; 30 s where not given. */
+  readonly graceMs?: number | undefined;
   /** Absent where the configured secret is itself the credential of every request. */
   readonly signIn?: SignIn | undefined;
   /** The first request of a round, for all that was sent in the window; the newest may come first. */
@@ -65,6 +67,8 @@ export interface SourceItem {
    * accepted, so that nothing more is fetched of them.
    */
   readonly headers: Readonly<Record<string, string>>;
+  /** What the publisher says became of sending it, in a few words; absent where it says nothing, or that it arrived. */
+  readonly failure?: string | undefined;
   /** The body as parsed, where the page holds it; for identities that are read from the body. */
   readonly content?: Json | undefined;
   /** The body itself, where the page holds it byte for byte. */

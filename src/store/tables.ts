@@ -377,6 +377,10 @@ export const TABLES = {
     key: ['flow_id', 'trigger_key'],
     columns: { ...trigger, version: 'integer', last_id: 'id', last_at: 'integer', state: 'text', found: 'text' },
   },
+  reconciliations: {
+    key: ['flow_id', 'trigger_key'],
+    columns: { ...trigger, owner: 'text', leased_until: 'integer', last_at: 'integer', state: 'text' },
+  },
   downtimes: {
     key: ['ended_at'],
     columns: { ended_at: 'integer', started_at: 'integer', offset_ms: 'integer' },

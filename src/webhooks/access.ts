@@ -1,8 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
+import { formatPath, mapStrings } from '../expressions/json-path.ts';
 import { meaningOf } from '../manifest/body-schema.ts';
 import { isReference } from '../manifest/read-secret.ts';
+import { reconcileSecrets } from '../manifest/secrets.ts';
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Access } from '../model/finding.ts';
+import type { Json } from '../model/json.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { GateSettings } from './gate.ts';
 import type { GatePreparer } from './gates/index.ts';
@@ -25,6 +28,8 @@ export interface Entrance {
   readonly isShared?: boolean;
   /** Undefined where the trigger is not served: nobody gets in, in any mode. */
   readonly gates: EntranceGates | undefined;
+  /** The publisher's log whose entries are taken although no signature of theirs is verified; undefined where none is. */
+  readonly unsignedFrom?: string | undefined;
   /** How the address of a client is found, for gates that go by it. */
   readonly addresses?: Pick<GateSettings, 'trustedProxies' | 'forwardedHeaderDepth'> | undefined;
 }
@@ -96,6 +101,7 @@ export function entranceOf(
   return {
     mode,
     isShared: inputs.webhookShared === true,
+    unsignedFrom: scheme === undefined ? undefined : unsignedLog(trigger),
     addresses: { trustedProxies, forwardedHeaderDepth },
     gates: {
       ip: passingAddresses(inputs),
@@ -111,6 +117,14 @@ export function entranceOf(
       eventId: eventIdentityOf(trigger, scheme),
     },
   };
+}
+
+/** Names the log by what is asked; how often, and by which token, is another matter. */
+function unsignedLog({ reconcile }: WebhookTrigger): string | undefined {
+  if (reconcile?.acceptUnsigned !== true) return undefined;
+  const secret = new Set(reconcileSecrets(reconcile).map(({ path }) => formatPath(path)));
+  const { every, lookback, ...log } = reconcile;
+  return JSON.stringify(mapStrings(log as Json, (text, path) => (secret.has(formatPath(path)) ? '' : text)));
 }
 
 /** A route that leads to a trigger which cannot be served. */
@@ -135,7 +149,7 @@ function describeGate<Name extends keyof Rules>(gate: Name, gates: EntranceGates
   return rule === undefined ? [] : [describe(rule)];
 }
 
-type Aspect = keyof Rules | 'mode' | 'shared';
+type Aspect = keyof Rules | 'mode' | 'shared' | 'reconcile';
 
 /** One way in which an entrance lets in more, or less. */
 interface AccessReason {
@@ -150,7 +164,7 @@ export function accessOf(
   before: Entrance,
   after: Entrance,
 ): { readonly access: Access; readonly reasons: readonly AccessReason[] } {
-  const reasons = [...sharingReasons(before, after), ...reasonsOf(before, after)];
+  const reasons = [...sharingReasons(before, after), ...unsignedReasons(before, after), ...reasonsOf(before, after)];
   return { access: widest(reasons.map(({ access }) => access)), reasons };
 }
 
@@ -163,6 +177,16 @@ function sharingReasons(
   if (!is) return [{ aspect: 'shared', access: 'narrower', text: 'No other flow gets the deliveries of its slug.' }];
   const text = 'Flows that say webhookShared too, with the same gates, may get the deliveries of its slug.';
   return [{ aspect: 'shared', access: 'wider', text }];
+}
+
+/** Only where anything is refused can anything pass that could not. */
+function unsignedReasons(before: Entrance, after: Entrance): readonly AccessReason[] {
+  const [was, is] = [before.unsignedFrom, after.unsignedFrom];
+  if (was === is || before.mode !== 'Enforce' || after.mode !== 'Enforce' || before.gates === undefined) return [];
+  if (after.gates === undefined) return [];
+  const text = 'What the log of its publisher holds is accepted without a signature.';
+  if (is !== undefined) return [{ aspect: 'reconcile', access: 'wider', text }];
+  return [{ aspect: 'reconcile', access: 'narrower', text: 'What the log of its publisher holds needs a signature.' }];
 }
 
 /** The gates, or the mode, by which two triggers let in what the other does not; empty where they are the same to everybody. */

@@ -9,6 +9,7 @@ import { allowsSha1, type SignatureSettings, usesSha1 } from './gates/signature.
 import { handsOverKey } from './keys-in-force.ts';
 import { missingKey, stateOf } from './learned-keys.ts';
 import { findPreset, presetConcern } from './networks/presets.ts';
+import { reconcileProblems } from './reconcile-checks.ts';
 import { describeSchemes } from './scheme-descriptions.ts';
 import { unreadFields } from './scheme-fields.ts';
 import { coversBody, hasPart, isInPlace, layoutOf, nameOf, openBoundaries, strategyOf } from './schemes/layout.ts';
@@ -73,6 +74,7 @@ export function webhookChecks(
       checkCoverage(subject, reports);
       checkReplay(subject, defaultMode, reports);
       checkEventId(subject, reports);
+      problems.push(...reconcileProblems(trigger, scheme, inputs.webhookEnforcementMode ?? defaultMode));
       checkHandshakes(subject, reports);
       checkPresets(inputs, settings.clock.now(), reports);
       return problems;
@@ -320,7 +322,8 @@ function checkEventId({ trigger, scheme }: FitTrigger, { warning }: TriggerRepor
     warning('webhookEventIdDays', `is ignored: ${why}`);
   }
   const { unsigned = [] } = identity ?? {};
-  if (unsigned.length === 0) return;
+  // The publisher has nothing better, so nobody could answer a warning.
+  if (unsigned.length === 0 || identity?.by === 'reconcile') return;
   const why =
     scheme === undefined ? 'without a scheme nothing is signed' : `${namedScheme(scheme).name} does not sign that`;
   const message = `reads ${unsigned.join(' and ')}: ${why}, so whoever holds a delivery can start another run, or hide an event, with another value there`;

@@ -19,6 +19,11 @@ export interface Gate {
   check(delivery: Delivery, evidence: Evidence): Verdict | Promise<Verdict>;
   /** The same verdict without using anything up; absent where `check` uses nothing up either. */
   dryRun?(delivery: Delivery, evidence: Evidence): Verdict | Promise<Verdict>;
+  /**
+   * The verdict on a delivery that was fetched from the publisher's own log; absent where it is that of `check`. 'not asked'
+   * where the gate judges by who sends, or how often.
+   */
+  readonly whenFetched?: Gate['check'] | 'not asked' | undefined;
 }
 
 /** Makes the gate of a trigger, or nothing where the trigger does not configure it: then it is not in the chain at all. */

@@ -3,6 +3,7 @@ import type { Json, JsonObject } from '../model/json.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { Evidence, Failed, Gate, Verdict } from './gate.ts';
 import { failureOf } from './gates/operator-gate.ts';
+import { signatureGate } from './gates/signature.ts';
 
 /** What all gates of a trigger said about one delivery, and what was found behind them. */
 export interface Judgement {
@@ -94,6 +95,32 @@ export async function dryRunGates(
   }));
   const judgement = await runGates(harmless, delivery, 'Audit');
   return { ...judgement, refusal: mode === 'Enforce' ? judgement.reason : null };
+}
+
+/**
+ * What the gates say of a delivery that was fetched from the publisher's own log. `takesUnsigned`: it passes the signature gate
+ * although nothing was verified, and the evidence says so; not where verification was only unavailable for now.
+ */
+export function judgeFetched(
+  gates: readonly Gate[],
+  delivery: Delivery,
+  { mode, takesUnsigned }: { readonly mode: EnforcementMode; readonly takesUnsigned: boolean },
+): Promise<Judgement> {
+  const asked = gates.flatMap((gate): Gate[] => {
+    const { name, isExpensive, whenFetched: check = gate.check.bind(gate) } = gate;
+    if (check === 'not asked') return [];
+    return [{ name, isExpensive, check: name === signatureGate.name && takesUnsigned ? unlessUnsigned(check) : check }];
+  });
+  return runGates(asked, delivery, mode);
+}
+
+function unlessUnsigned(check: Gate['check']): Gate['check'] {
+  return async (...given) => {
+    const verdict = await check(...given);
+    if (verdict.passed || verdict.reason === 'verification_unavailable') return verdict;
+    const facts = { signature: { taken: 'from the log of the publisher', insteadOf: verdict.reason } };
+    return { passed: true, evidence: { ...verdict.evidence, isVerified: false, facts } };
+  };
 }
 
 function ask(gate: Gate, delivery: Delivery, evidence: Evidence): Verdict | Promise<Verdict> {

@@ -123,7 +123,7 @@ export function receiver(services: ReceiverServices): Receiver {
 }
 
 /** The delivery as everyone but the gates of its trigger may see it. */
-function keptBy(trigger: PreparedTrigger | undefined, delivery: Delivery): Delivery {
+export function keptBy(trigger: PreparedTrigger | undefined, delivery: Delivery): Delivery {
   const keep = trigger === undefined ? keepOfUnknown : trigger.keepBody;
   return keep === undefined ? delivery : { ...delivery, body: keep(delivery.body) };
 }

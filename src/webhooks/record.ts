@@ -4,7 +4,7 @@ import { levelOfRetry } from '../errors.ts';
 import { ArrivingBody } from '../expressions/trigger-body.ts';
 import { CREDENTIAL_NAME, maskQuery, maskUrl } from '../manifest/mask.ts';
 import type { Clock } from '../model/clock.ts';
-import type { Delivery, DeliveryRecord, GateResult, Reason } from '../model/delivery.ts';
+import { DETAILS, type Delivery, type DeliveryRecord, type GateResult, type Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { SearchKeys } from '../model/search-keys.ts';
 import type { Store } from '../store/store.ts';
@@ -30,6 +30,8 @@ export interface Reception {
   readonly startedAt: number;
   /** Set for a redelivery by a person: what the record says instead. */
   readonly redelivery?: Pick<DeliveryRecord, 'receivedAt' | 'redeliveredFrom' | 'detail'> | undefined;
+  /** Set where it was fetched from the publisher's own log: what that is called. */
+  readonly reconciledFrom?: string | undefined;
   /** What the trigger's expressions say of it; absent where it has none, or they were not asked. */
   readonly said?: Said | undefined;
   /** The body as far as it was looked at; absent where no one has. */
@@ -50,7 +52,7 @@ interface Answered extends Pick<DeliveryRecord, 'statusCode' | 'runId'> {
  * first failure in pipeline order, even if the answer had another cause.
  */
 export function recordOf(
-  { delivery, trigger, unserved, sharing, judgement, startedAt, said, body }: Omit<Reception, 'span'>,
+  { delivery, trigger, unserved, sharing, judgement, startedAt, reconciledFrom, said, body }: Omit<Reception, 'span'>,
   { statusCode, runId, isDuplicate = false }: Answered,
   { clock, defaultMode }: { readonly clock: Clock; readonly defaultMode: EnforcementMode },
 ): DeliveryRecord {
@@ -76,7 +78,7 @@ export function recordOf(
     statusCode,
     reason,
     violations,
-    detail: judgement.detail,
+    detail: reconciledFrom === undefined ? judgement.detail : reconciledDetail(reconciledFrom, judgement),
     bodyBytes: refusal === 'body_too_large' ? announcedBytes(delivery) : delivery.body.byteLength,
     // Someone with a captured delivery may send a repetition for ever, and must not fill the disk with it.
     body: runId === null && refusal !== 'body_too_large' && !isDuplicate ? delivery.body : null,
@@ -90,6 +92,11 @@ export function recordOf(
     searchKeys,
     shares: sharesOf(trigger, sharing),
   };
+}
+
+function reconciledDetail(from: string, { evidence, detail }: Judgement): string {
+  const how = `${DETAILS.reconciled}${from}, ${evidence.isVerified === true ? 'verified' : 'not verified'}`;
+  return detail === null ? how : `${how}: ${detail}`;
 }
 
 /** As of a delivery that starts nothing anywhere; the store says what an accepted one did. */

@@ -13,6 +13,7 @@ import {
 import { valueAt } from '../expressions/json-path.ts';
 import type { ArrivingBody } from '../expressions/trigger-body.ts';
 import { ConversionError } from '../expressions/values.ts';
+import { RECONCILE_RULES } from '../manifest/reconcile.ts';
 import { isOff } from '../manifest/trigger-expressions.ts';
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import { DAY_MS } from '../model/clock.ts';
@@ -48,7 +49,7 @@ interface Judged {
 /** Evaluates the expressions of a trigger. Never throws. */
 export type JudgeByExpressions = (headers: Delivery['headers'], body: ArrivingBody, judged: Judged) => Said;
 
-type Trigger = Pick<WebhookTrigger, 'inputs' | 'coalesce'>;
+type Trigger = Pick<WebhookTrigger, 'inputs' | 'coalesce' | 'reconcile'>;
 type Name = 'webhookWhen' | 'webhookEventId' | 'coalesce.key';
 
 /** Undefined where the trigger has none, so that it costs nothing. */
@@ -109,7 +110,7 @@ export function limitsOf({ quietSeconds, maxSeconds, collect }: NonNullable<Trig
 
 /** What tells the events of a trigger's deliveries apart, and whether who holds a delivery could change it. */
 export interface EventIdentity {
-  readonly by: 'scheme' | 'trigger';
+  readonly by: 'scheme' | 'trigger' | 'reconcile';
   /** As an expression. */
   readonly expression: string;
   readonly days: number;
@@ -123,12 +124,23 @@ const DEFAULT_DAYS = 30;
 
 export const eventLifeMs = ({ webhookEventIdDays: days = DEFAULT_DAYS }: WebhookInputs) => days * DAY_MS;
 
-/** The trigger's own, else that of its scheme where the publisher documents and signs it; undefined where there is none. */
-export function eventIdentityOf({ inputs }: Trigger, scheme: ResolvedScheme | undefined): EventIdentity | undefined {
+/**
+ * The trigger's own, else that of its scheme where the publisher documents and signs it, else that of the log that it is
+ * reconciled with; undefined where there is none.
+ */
+export function eventIdentityOf(
+  { inputs, reconcile }: Trigger,
+  scheme: ResolvedScheme | undefined,
+): EventIdentity | undefined {
   const { webhookEventId: own, webhookEventIdDays: days = DEFAULT_DAYS } = inputs;
   if (own === undefined) {
     const found = scheme?.kind === 'spec' ? signedIdOf(scheme) : undefined;
-    if (found === undefined) return undefined;
+    if (found === undefined) {
+      const expression = reconcile && RECONCILE_RULES[reconcile.from].eventId;
+      return expression === undefined
+        ? undefined
+        : { by: 'reconcile', expression, days, unsigned: unsignedParts(expression, scheme) };
+    }
     const expression = 'path' in found ? ['body', ...found.path].join('.') : `headers["${headerName(found)}"]`;
     return { by: 'scheme', expression, days, unsigned: [], found };
   }

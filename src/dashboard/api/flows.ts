@@ -32,7 +32,9 @@ const triggerSchema = z.object({
   eventId: z
     .object({
       expression: z.string(),
-      by: z.enum(['scheme', 'trigger']).describe('Whether the scheme names it, or the trigger.'),
+      by: z
+        .enum(['scheme', 'trigger', 'reconcile'])
+        .describe('Whether the scheme names it, the trigger, or the log that it is reconciled with.'),
       days: field.integer().describe('For how long an event is known.'),
       unsigned: z.array(z.string()).nullable().describe('What it reads that is not signed; null if only code knows.'),
     })

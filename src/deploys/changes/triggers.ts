@@ -259,6 +259,28 @@ const coalesceChanged: ChangeRule = (change) =>
     ];
   });
 
+const reconcileChanged: ChangeRule = (change) =>
+  keptTriggers(change).flatMap(({ key, before, after }) => {
+    const [one, other] = [before, after].map((trigger) => (trigger.type === 'webhook' ? trigger.reconcile : undefined));
+    if (isSame(jsonOf(one) ?? null, jsonOf(other) ?? null)) return [];
+    const isOpened = other?.acceptUnsigned === true && one?.acceptUnsigned !== true;
+    return [
+      findingAt(['triggers', key, 'reconcile'], {
+        rule: 'reconcile-changed',
+        class: isOpened ? 'caution' : 'safe',
+        before: jsonOf(one),
+        after: jsonOf(other),
+        message: `How \`${key}\` asks its publisher for what was lost ${one === undefined ? 'is new' : 'changed'}.`,
+        consequence:
+          other === undefined
+            ? 'Deliveries that do not arrive are lost from now on. Runs in flight are not affected.'
+            : `What is sent after the deploy and does not arrive is fetched${
+                isOpened ? ', and accepted although no signature of it is verified' : ''
+              }. Runs in flight are not affected.`,
+      }),
+    ];
+  });
+
 const RECALCULATED: CronField = {
   consequence:
     'The next tick is recalculated within a minute of the deploy, when schedules are synchronised; ' +
@@ -306,6 +328,7 @@ const FIELD_RULES: Readonly<Record<FieldOf<Trigger>, readonly ChangeRule[]>> = {
   inputs: [slugChanged, cronChanged, triggerInputsChanged, secretsChanged, gatesChanged],
   searchKeys: [searchKeysChanged],
   coalesce: [coalesceChanged],
+  reconcile: [reconcileChanged],
 };
 
 export const triggerRules: readonly ChangeRule[] = [

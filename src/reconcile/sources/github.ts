@@ -6,6 +6,7 @@ import { type SentDelivery, type Source, type SourceAnswer, SourceError, type So
 type GithubConfig = Extract<Reconcile, { from: 'github' }>;
 
 const PAGE_SIZE = 100;
+const STATUS_CHARACTERS = 80;
 
 /** About the way that it came, not about the delivery. */
 const OF_TRANSPORT = new Set(['connection', 'content-length', 'host', 'transfer-encoding']);
@@ -28,17 +29,22 @@ export function githubSource({ repo, org, hook, token, baseUrl = 'https://api.gi
   });
   const page = `${deliveries}?per_page=${PAGE_SIZE}`;
   return {
+    // It lists what it has sent, with the answer.
+    graceMs: 0,
     list: () => get(page),
     read({ json, headers }, { since }) {
       if (!Array.isArray(json)) throw new SourceError('GitHub answered with no list of deliveries');
       const items = json.map((each): SourceItem => {
-        const { id, guid, event, delivered_at: deliveredAt } = objectIn(each);
+        const { guid, event, status, status_code: code, delivered_at: deliveredAt, ...entry } = objectIn(each);
+        const id = idIn(entry.id);
         const sentAt = typeof deliveredAt === 'string' ? Date.parse(deliveredAt) : Number.NaN;
-        if (typeof guid !== 'string' || guid === '' || !isId(id) || Number.isNaN(sentAt)) {
+        if (typeof guid !== 'string' || guid === '' || id === undefined || Number.isNaN(sentAt)) {
           throw new SourceError('GitHub listed a delivery without id, guid or time');
         }
         const known = { 'x-github-delivery': guid, ...(typeof event === 'string' && { 'x-github-event': event }) };
-        return { id: guid, sentAt, headers: known, detail: get(`${deliveries}/${id}`) };
+        const hasArrived = typeof code === 'number' && code >= 200 && code < 300;
+        const failure = hasArrived || typeof status !== 'string' ? {} : { failure: status.slice(0, STATUS_CHARACTERS) };
+        return { id: guid, sentAt, headers: known, detail: get(`${deliveries}/${id}`), ...failure };
       });
       const cursor = nextCursor(headers.link);
       const isPast = items.some(({ sentAt }) => sentAt < since);
@@ -67,7 +73,11 @@ function sentDelivery(known: SourceItem['headers'], detail: SourceAnswer | undef
   return { headers, bodies: [bytesOf(first), ...others.map(bytesOf)] };
 }
 
-const isId = (id: Json | undefined) => typeof id === 'number' || (typeof id === 'string' && /^\d+$/.test(id));
+/** It may have more digits than a double. */
+function idIn(id: Json | undefined): string | undefined {
+  const text = typeof id === 'string' ? id : JSON.stringify(id ?? null);
+  return /^\d+$/.test(text) ? text : undefined;
+}
 
 function objectIn(given: Json): JsonObject {
   return typeof given === 'object' && given !== null && !Array.isArray(given) ? (given as JsonObject) : {};

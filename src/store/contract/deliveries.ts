@@ -26,6 +26,11 @@ export interface DeliveryStore extends DeliveryLogStore {
    */
   holdDelivery(acceptance: Acceptance): Promise<HoldResult>;
   /**
+   * For each delivery whether one was accepted at the trigger under its event id or its nonce, verified or not, and is not
+   * forgotten yet. A hint for who would fetch it: its acceptance asks again.
+   */
+  areAccepted(query: AcceptedQuery): Promise<readonly boolean[]>;
+  /**
    * Starts the runs of at most `limit` held deliveries, oldest first, each with the newest revision, and removes them
    * from those held. Starts none while the flow is disabled or drained.
    */
@@ -109,6 +114,20 @@ export type SharedResult =
 export interface CoalesceClaim extends CoalesceLimits {
   readonly key: string;
   readonly isVerified: boolean;
+}
+
+export interface AcceptedQuery {
+  readonly flowId: string;
+  readonly triggerKey: string;
+  /** By the time of the nonce ledger. */
+  readonly at: number;
+  readonly names: readonly DeliveryNames[];
+}
+
+/** What is known of a delivery that was not accepted here, or not yet. */
+export interface DeliveryNames {
+  readonly eventId?: string | undefined;
+  readonly nonce?: Pick<NonceClaim, 'header' | 'value'> | undefined;
 }
 
 export interface NonceClaim {

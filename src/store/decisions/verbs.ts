@@ -16,6 +16,7 @@ import type { KeyIndex } from './lists.ts';
 import { releaseOrder } from './order.ts';
 import { orderVerbs } from './order-views.ts';
 import { payloadVerbs } from './payloads.ts';
+import { reconciliationVerbs } from './reconciliations.ts';
 import { heldVerbs } from './release.ts';
 import { type OwnRows, removalVerbs } from './removal.ts';
 import { retryStep } from './retry.ts';
@@ -75,5 +76,6 @@ export const verbsWith = ({ runKeys, commitOrder, ...ownRows }: OwnTables) => ({
   ...keyVerbs,
   ...payloadVerbs,
   ...rhythmVerbs,
+  ...reconciliationVerbs,
   ...hostVerbs,
 });

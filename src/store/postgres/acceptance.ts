@@ -39,12 +39,14 @@ import type {
   SharedAcceptance,
   SharedResult,
 } from '../store.ts';
+import { areAccepted } from './accepted-names.ts';
 import { type NameRow, Names } from './names.ts';
 import { NewRows } from './new-rows.ts';
 import type { Operations } from './operation.ts';
 import { jsonRows, type Sql } from './sql.ts';
 
-export const acceptanceOperations: Operations<'accept' | 'acceptShared' | 'holdDelivery'> = {
+export const acceptanceOperations: Operations<'accept' | 'acceptShared' | 'holdDelivery' | 'areAccepted'> = {
+  areAccepted: { purpose: 'read', run: ({ port }, query) => decide(areAccepted(port, query)) },
   accept: { purpose: 'accept', run: acceptOne },
   acceptShared: {
     purpose: 'write',

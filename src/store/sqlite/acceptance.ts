@@ -355,7 +355,7 @@ function prepareAcceptanceRows(db: Database, { indexes }: WriterState): Acceptan
 }
 
 /** Found as nonces are; under former keys of the trigger as idempotency keys are. */
-function prepareEvents(db: Database, index: NonceIndex) {
+export function prepareEvents(db: Database, index: NonceIndex) {
   const find = db
     .prepare<unknown[], string>(`
       SELECT run_id FROM event_ids
@@ -365,7 +365,10 @@ function prepareEvents(db: Database, index: NonceIndex) {
     INSERT INTO event_ids (seq, hash, flow_id, trigger_key, event_id, run_id, created_at, expires_at)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`);
   return {
-    find({ event }: AcceptCall, keys: readonly TriggerKey[]): string | undefined {
+    find(
+      { event }: { event: Pick<SentEvent, 'id' | 'name' | 'arrivedAt'> | undefined },
+      keys: readonly TriggerKey[],
+    ): string | undefined {
       if (event === undefined) return undefined;
       const { id, name, arrivedAt } = event;
       for (const [place, key] of keys.entries()) {

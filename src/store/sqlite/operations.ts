@@ -11,6 +11,7 @@ import type { Answer, Given } from '../decisions/verb.ts';
 import { verbsWith } from '../decisions/verbs.ts';
 import type { HoldResult, LargeRunInput, RunInput, SharedResult, StorageMeasure, Store } from '../store.ts';
 import { acceptanceOperations, sentAcceptance, sentShared, type WriterState } from './acceptance.ts';
+import { prepareAreAccepted } from './accepted-names.ts';
 import { deliveryOperations, sentDelivery } from './deliveries.ts';
 import { forgetRunKeys, RUN_KEY_TABLES } from './key-index.ts';
 import type { Member, OperationName, StoreOptions, ThreadRole } from './messages.ts';
@@ -116,6 +117,7 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   },
   measureStorage: { thread: 'reader', prepare: prepareMeasureStorage },
   ...acceptanceOperations,
+  areAccepted: { thread: 'writer', prepare: prepareAreAccepted },
   ...deliveryOperations,
   releaseSpace: { thread: 'writer', prepare: prepareReleaseSpace },
   ...dispatchOperations,

@@ -22,7 +22,11 @@ export const ipGate: GatePlugin<GateSettings> = {
     const allow = allowMatcher(inputs);
     const deny = denyMatcher(inputs);
     if (allow === undefined && deny === undefined) return undefined;
-    return { name: 'ip', check: ({ clientIp }) => checkAddress(clientIp, { allow, deny }) };
+    return {
+      name: 'ip',
+      check: ({ clientIp }) => checkAddress(clientIp, { allow, deny }),
+      whenFetched: 'not asked',
+    };
   },
 };
 

@@ -172,7 +172,12 @@ export function unverifiedRateLimitGate() {
       if (limit === undefined) return undefined;
       const reason = 'unverified_rate_limited';
       const { take, look } = drawing({ accounts, flowId, limit, settings, reason }, name);
-      return { name, check: ({ clientIp }) => take(clientIp), dryRun: ({ clientIp }) => look(clientIp) };
+      return {
+        name,
+        check: ({ clientIp }) => take(clientIp),
+        dryRun: ({ clientIp }) => look(clientIp),
+        whenFetched: 'not asked',
+      };
     },
   };
 }
@@ -212,6 +217,7 @@ export function rateLimitGate() {
       return {
         name,
         check: ({ clientIp }, evidence) => (counts(evidence) ? take(clientIp) : PASSED),
+        whenFetched: 'not asked',
         dryRun: ({ clientIp }, evidence) => (counts(evidence) ? look(clientIp) : PASSED),
       };
     },

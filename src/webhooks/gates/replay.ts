@@ -48,7 +48,13 @@ export const replayGate: GatePlugin<GateSettings> = {
   prepare({ inputs }, settings): Gate | undefined {
     const rule = replayRule(inputs, settings);
     if (rule === undefined) return undefined;
-    return { name: 'replay', check: (delivery, evidence) => checkReplay(delivery, evidence, rule) };
+    // How old it is says nothing where the publisher itself keeps it.
+    const ofAnyAge = { ...rule, toleranceMs: 0 };
+    return {
+      name: 'replay',
+      check: (delivery, evidence) => checkReplay(delivery, evidence, rule),
+      whenFetched: (delivery, evidence) => checkReplay(delivery, evidence, ofAnyAge),
+    };
   },
 };
 

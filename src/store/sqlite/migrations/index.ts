@@ -5,6 +5,7 @@ import { coalescing } from './0004-coalescing.ts';
 import { rhythms } from './0005-rhythms.ts';
 import { consumersOfDeliveries } from './0006-consumers.ts';
 import { joinedDeliveries } from './0007-joined-deliveries.ts';
+import { reconciliations } from './0008-reconciliations.ts';
 
 /** One step of the schema. Never changed once released: a database that has it will not run it again. */
 export interface Migration {
@@ -23,4 +24,5 @@ export const migrations: readonly Migration[] = [
   rhythms,
   consumersOfDeliveries,
   joinedDeliveries,
+  reconciliations,
 ];

@@ -1,0 +1,243 @@
+import { hash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import type { Logger } from 'pino';
+import { levelOfRetry } from '../errors.ts';
+import type { Reconcile } from '../manifest/reconcile.ts';
+import { reconcileSecrets } from '../manifest/secrets.ts';
+import { HOUR_MS, MINUTE_MS } from '../model/clock.ts';
+import { durationMs } from '../model/duration.ts';
+import type { Json } from '../model/json.ts';
+import type { Store } from '../store/store.ts';
+import { admissionTo } from '../webhooks/acceptance.ts';
+import type { PreparedTrigger } from '../webhooks/triggers.ts';
+import { findTrigger, type TriggerName } from './accept-fetched.ts';
+import { LeaseLostError, type Round, type RoundServices, runRound } from './round.ts';
+import type { Source } from './source.ts';
+import { sourceOf } from './sources/index.ts';
+import { type ReconcileState, stateOf } from './state.ts';
+
+/** Asks publishers what they sent, and accepts what never arrived. */
+export interface Reconciler {
+  /** Looks at every log now, and then each as often as its trigger says. */
+  start(): void;
+  /** Takes up triggers of a deploy at once. */
+  sync(): void;
+  /** Resolves when nothing of it runs any more. */
+  stop(): Promise<void>;
+}
+
+export interface ReconcilerServices extends RoundServices {
+  readonly store: RoundServices['store'] &
+    Pick<Store, 'takeReconciliation' | 'renewReconciliation' | 'endReconciliation' | 'replica'>;
+  readonly logger: Logger;
+}
+
+/** Longer than one request of a look takes. */
+const LEASE_MS = MINUTE_MS;
+/** Changes that this process was not told of, such as a clock that was set, are seen at the latest after this time. */
+const LONGEST_SLEEP_MS = MINUTE_MS;
+/** Another process asks, or did: it may end at any moment. */
+const LOOK_AGAIN_MS = 15_000;
+/** A process that starts again and again does not ask each time. */
+const RESTARTED_MS = 10_000;
+const RETRY_MS = 5000;
+/** Logs that are asked at once. */
+const MOST_AT_ONCE = 4;
+const MOST_SETTLED = 20_000;
+
+/** What this process knows of one trigger's log. */
+interface Job {
+  readonly name: TriggerName;
+  readonly log: string;
+  /** By the wall clock. */
+  dueAt: number;
+  isStarting: boolean;
+  running: Promise<void> | undefined;
+  readonly settled: LRUCache<string, true>;
+}
+
+export function createReconciler(services: ReconcilerServices): Reconciler {
+  return new LogReconciler(services);
+}
+
+class LogReconciler implements Reconciler {
+  readonly #services: ReconcilerServices;
+  readonly #jobs = new Map<string, Job>();
+  /** Each once: it may have signed in. */
+  readonly #sources = new WeakMap<PreparedTrigger, Source>();
+  readonly #stopping = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+  #isActive = false;
+
+  constructor(services: ReconcilerServices) {
+    this.#services = services;
+  }
+
+  start(): void {
+    this.#isActive = true;
+    this.sync();
+  }
+
+  sync(): void {
+    if (!this.#isActive) return;
+    const { clock, triggers } = this.#services;
+    const now = clock.now();
+    const present = new Set<string>();
+    for (const prepared of triggers().list()) {
+      const { reconcile, flowId, triggerKey } = prepared.trigger;
+      if (reconcile === undefined) continue;
+      const key = `${flowId}/${triggerKey}`;
+      present.add(key);
+      const log = logOf(prepared);
+      const known = this.#jobs.get(key);
+      if (known?.log === log) {
+        // A clock that was set back must not keep it from looking.
+        known.dueAt = Math.min(known.dueAt, now + HOUR_MS, now + Math.max(everyMs(prepared), LOOK_AGAIN_MS));
+        continue;
+      }
+      const settled = new LRUCache<string, true>({ max: MOST_SETTLED });
+      const fresh = { name: { flowId, triggerKey }, log, dueAt: now, isStarting: true, settled };
+      this.#jobs.set(key, { ...fresh, running: known?.running });
+    }
+    for (const key of this.#jobs.keys()) if (!present.has(key)) this.#jobs.delete(key);
+    this.#runDue();
+  }
+
+  async stop(): Promise<void> {
+    this.#isActive = false;
+    clearTimeout(this.#timer);
+    this.#stopping.abort();
+    await Promise.all([...this.#jobs.values()].map(({ running }) => running));
+  }
+
+  #runDue(): void {
+    if (!this.#isActive) return;
+    const now = this.#services.clock.now();
+    const jobs = [...this.#jobs.values()].sort((one, other) => one.dueAt - other.dueAt);
+    let free = MOST_AT_ONCE - jobs.filter(({ running }) => running !== undefined).length;
+    for (const job of jobs) {
+      if (free === 0 || job.dueAt > now) break;
+      if (job.running !== undefined) continue;
+      free -= 1;
+      job.running = this.#look(job).finally(() => {
+        job.running = undefined;
+        this.#runDue();
+      });
+    }
+    const waiting = jobs.filter(({ running }) => running === undefined).map(({ dueAt }) => dueAt);
+    const delayMs = free === 0 || waiting.length === 0 ? LONGEST_SLEEP_MS : Math.min(...waiting) - now;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.sync(), Math.min(Math.max(0, delayMs), LONGEST_SLEEP_MS)).unref();
+  }
+
+  /** Never rejects. */
+  async #look(job: Job): Promise<void> {
+    const { clock, logger } = this.#services;
+    const now = clock.now();
+    try {
+      const waitMs = await this.#lookOnce(job, now);
+      job.dueAt = now + waitMs;
+    } catch (error) {
+      job.dueAt = clock.now() + RETRY_MS;
+      if (this.#stopping.signal.aborted || error instanceof LeaseLostError) return;
+      logger[levelOfRetry(error, 'error')](
+        { err: error, ...job.name },
+        'a trigger could not be reconciled; trying again',
+      );
+    }
+  }
+
+  /** Yields after how many milliseconds to look again. */
+  async #lookOnce(job: Job, now: number): Promise<number> {
+    const { store, clock, triggers } = this.#services;
+    const prepared = findTrigger(job.name, triggers());
+    if (prepared?.trigger.reconcile === undefined) return LONGEST_SLEEP_MS;
+    if (!clock.isFit()) return RETRY_MS;
+    const every = everyMs(prepared);
+    const lease = { ...job.name, owner: store.replica };
+    const sinceMs = job.isStarting ? Math.min(every, RESTARTED_MS) : every;
+    const taken = await store.takeReconciliation({ ...lease, until: now + LEASE_MS, now, lastBefore: now - sinceMs });
+    if (taken === undefined) return Math.min(every, LOOK_AGAIN_MS);
+    job.isStarting = false;
+    let state = stateOf(taken.state, { log: job.log, now });
+    const end = (lastAt: number) => store.endReconciliation({ ...lease, lastAt, state: state as unknown as Json });
+    const pauseMs = (state.notBefore ?? 0) - now;
+    if ((pauseMs > 0 && pauseMs <= HOUR_MS) || admissionTo(prepared, this.#services) === 'disabled') {
+      await end(now);
+      return Math.max(every, Math.min(pauseMs, HOUR_MS));
+    }
+    try {
+      const ended = await runRound(
+        this.#roundOf(job, {
+          prepared,
+          state,
+          note: (noted) => {
+            state = noted;
+            const until = clock.now() + LEASE_MS;
+            return store.renewReconciliation({ ...lease, until, state: noted as unknown as Json });
+          },
+        }),
+        this.#services,
+      );
+      this.#tell(job, state, ended.state);
+      state = ended.state;
+      // What is left is fetched at once, by whichever process; a log that is away may be back soon.
+      const isAway = state.failure?.kind === 'unavailable';
+      const nextMs = ended.isDone ? (isAway ? Math.min(every, MINUTE_MS) : every) : 0;
+      await end(now - every + nextMs);
+      return nextMs;
+    } catch (error) {
+      if (!(error instanceof LeaseLostError)) await end(now - every).catch(() => {});
+      throw error;
+    }
+  }
+
+  #roundOf(job: Job, { prepared, state, note }: Pick<Round, 'prepared' | 'state' | 'note'>): Round {
+    const { reconcile } = prepared.trigger;
+    if (reconcile === undefined) throw new Error('A trigger without a log is to be reconciled.');
+    const { name, settled } = job;
+    return {
+      name,
+      prepared,
+      source: this.#sourceOf(prepared, reconcile),
+      secrets: reconcileSecrets(reconcile).map(({ text }) => text),
+      state,
+      settled: { has: (id) => settled.has(id), add: (id) => settled.set(id, true) },
+      signal: this.#stopping.signal,
+      note,
+    };
+  }
+
+  #sourceOf(prepared: PreparedTrigger, reconcile: Reconcile): Source {
+    const source = this.#sources.get(prepared) ?? sourceOf(reconcile);
+    this.#sources.set(prepared, source);
+    return source;
+  }
+
+  /** Once for each gap and each failure, and once when that is over. */
+  #tell({ name }: Job, before: ReconcileState, after: ReconcileState): void {
+    const { logger } = this.#services;
+    const { failure, gap } = after;
+    if (gap !== null && gap.lastAt !== before.gap?.lastAt)
+      logger.warn({ ...name, ...gap }, 'deliveries that were lost were fetched');
+    if (failure !== null && failure.kind !== before.failure?.kind) {
+      logger.warn({ ...name, failure: failure.kind, why: failure.message }, 'the log of a publisher cannot be asked');
+    }
+    if (failure === null && before.failure !== null) logger.info(name, 'the log of a publisher can be asked again');
+  }
+}
+
+function everyMs({ trigger }: PreparedTrigger): number {
+  return durationMs(trigger.reconcile?.every ?? '') ?? HOUR_MS;
+}
+
+/** Names the log and what tells its events apart: where either changed, nothing is known of the time before. */
+function logOf({ trigger: { reconcile }, eventIdentity }: PreparedTrigger): string {
+  if (reconcile === undefined) return '';
+  const { every, lookback, acceptUnsigned, ...log } = reconcile;
+  const secrets = new Set(reconcileSecrets(reconcile).map(({ text }) => text));
+  const text = JSON.stringify([log, eventIdentity?.expression], (_, value: unknown) =>
+    typeof value === 'string' && secrets.has(value) ? '' : value,
+  );
+  return hash('sha256', text);
+}

@@ -1,0 +1,12 @@
+import type { AcceptedQuery, DeliveryNames, NonceClaim } from '../store.ts';
+import type { NonceCall } from './nonce-names.ts';
+
+/** Asks for a nonce of a delivery whose bytes are not known. What it finds is verified or not: either was accepted. */
+export function askedNonce(
+  { flowId, triggerKey, at }: Omit<AcceptedQuery, 'names'>,
+  { nonce }: DeliveryNames,
+): (NonceCall & { readonly nonce: NonceClaim }) | undefined {
+  if (nonce === undefined) return undefined;
+  const unknown = { digest: '', bodySha256: '', isVerified: false, isAsked: true, isEnforced: false };
+  return { flowId, triggerKey, nonce: { ...nonce, ...unknown, arrivedAt: at, expiresAt: at } };
+}

@@ -1,0 +1,14 @@
+/** In PostgreSQL's words, as the tables before. */
+export const reconciliationTable = `
+  -- Who asks the publisher of a trigger what it sent, until when, and what came of it.
+  CREATE TABLE sluice.reconciliations (
+    flow_id text COLLATE "C" NOT NULL,
+    trigger_key text COLLATE "C" NOT NULL,
+    -- Null where nobody asks now.
+    owner text COLLATE "C",
+    leased_until bigint NOT NULL,
+    last_at bigint,
+    state text,
+    PRIMARY KEY (flow_id, trigger_key)
+  ) /*sqlite: WITHOUT ROWID*/;
+`;
