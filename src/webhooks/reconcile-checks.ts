@@ -41,9 +41,11 @@ export function reconcileProblems(
     const open = 'takes what the log holds although no signature can be verified: whoever can write there starts runs';
     problems.push(gateWarningAt(at('acceptUnsigned'), open));
   }
-  if (reconcile.baseUrl !== undefined && /^http:/i.test(reconcile.baseUrl)) {
+  for (const field of ['baseUrl', 'loginUrl', 'url']) {
+    const url: unknown = Reflect.get(reconcile, field);
+    if (typeof url !== 'string' || !/^http:/i.test(url)) continue;
     const open = 'is not https: whoever is on the way reads the secrets of reconcile and writes the answers';
-    problems.push(gateWarningAt(at('baseUrl'), open));
+    problems.push(gateWarningAt(at(field), open));
   }
   return problems;
 }
