@@ -28,7 +28,9 @@ interface Status {
   readonly deliveries: Figures<'accepted' | 'rejected'> | null;
   readonly runs: Figures<'succeeded' | 'failed' | 'cancelled' | 'running' | 'skipped'> | null;
   /** What became of what was accepted; each null with the delivery log in memory. */
-  readonly books: Readonly<Record<'accepted' | 'unaccounted' | (typeof FATES)[number], number | null>> | null;
+  readonly books: Readonly<
+    Record<'accepted' | 'reconciled' | 'unaccounted' | (typeof FATES)[number], number | null>
+  > | null;
   /** Deliveries that all flows hold. */
   readonly held: number | null;
   /** Flows that start no runs. */
@@ -182,7 +184,8 @@ function booksText(books: Status['books']): string {
   const parts = FATES.filter((name) => (books[name] ?? 0) > 0).map(
     (name) => `${books[name]} ${name === 'runs' && books.runs === 1 ? 'run' : name}`,
   );
-  return `books: ${books.accepted} accepted = ${parts.join(' + ') || 0}; ${books.unaccounted} unaccounted`;
+  const fetched = books.reconciled ? ` (${books.reconciled} reconciled)` : '';
+  return `books: ${books.accepted} accepted${fetched} = ${parts.join(' + ') || 0}; ${books.unaccounted} unaccounted`;
 }
 
 function figuresText(what: string, figures: Figures<string> | null): string {

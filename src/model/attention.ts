@@ -21,6 +21,8 @@ export const ATTENTION = {
   trigger_silent: 'warning',
   volume_broken: 'warning',
   refusals_began: 'warning',
+  deliveries_missed: 'warning',
+  reconcile_failing: 'warning',
   refusals_rising: 'warning',
   payload_drift: 'warning',
   expression_failed: 'warning',

@@ -28,6 +28,8 @@ const calm: Situation = {
   keys: [],
   drifts: [],
   rhythms: [],
+  reconciliations: [],
+  downtimes: [],
   unevaluated: [],
   orders: { stopped: [], keyless: [] },
   alertTargets: 0,

@@ -65,11 +65,19 @@ export async function fakeGithub(options: FakeOptions): Promise<FakeGithub> {
       const found = sent.find((each) => each.id === Number(id));
       if (found === undefined) return answer(404, { message: 'Not Found' });
       const request = { headers: found.headers, payload: shown(found.payload) };
-      return answer(200, { ...listed(found), url: options.target ?? '', request, response: { headers: {}, payload: '' } });
+      return answer(200, {
+        ...listed(found),
+        url: options.target ?? '',
+        request,
+        response: { headers: {}, payload: '' },
+      });
     }
     const size = Math.min(Number(url.searchParams.get('per_page') ?? PER_PAGE), PER_PAGE);
     const before = Number(url.searchParams.get('cursor') ?? Number.POSITIVE_INFINITY);
-    const page = sent.filter((each) => each.id < before).toReversed().slice(0, size);
+    const page = sent
+      .filter((each) => each.id < before)
+      .toReversed()
+      .slice(0, size);
     const last = page.at(-1);
     const isMore = last !== undefined && last.id > 1;
     const link = `<${base()}${url.pathname}?per_page=${size}&cursor=${last?.id}>; rel="next"`;
@@ -113,7 +121,16 @@ export async function fakeGithub(options: FakeOptions): Promise<FakeGithub> {
       const id = sent.length + 1;
       const outcome = await post(headers, body);
       const made: Sent = {
-        ...{ id, guid, deliveredAt: new Date(now()).toISOString(), redelivery: false, event, headers, payload, ...outcome },
+        ...{
+          id,
+          guid,
+          deliveredAt: new Date(now()).toISOString(),
+          redelivery: false,
+          event,
+          headers,
+          payload,
+          ...outcome,
+        },
       };
       sent.push(made);
       return made;

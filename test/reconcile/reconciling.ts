@@ -16,7 +16,15 @@ export function manifestOf(
   baseUrl: string,
   { reconcile = {}, inputs = {}, more = {} }: { reconcile?: object; inputs?: WebhookInputs; more?: object } = {},
 ): object {
-  const from = { from: 'github', repo: 'octo/shop', hook: 7, token: 'ghp_test', every: 'PT1S', lookback: 'P2D', baseUrl };
+  const from = {
+    from: 'github',
+    repo: 'octo/shop',
+    hook: 7,
+    token: 'ghp_test',
+    every: 'PT1S',
+    lookback: 'P2D',
+    baseUrl,
+  };
   return {
     id: FLOW_ID,
     name: 'shop',

@@ -34,6 +34,7 @@ import { orders } from './conformance/orders.ts';
 import { outline } from './conformance/outline.ts';
 import { payloads } from './conformance/payloads.ts';
 import { progress } from './conformance/progress.ts';
+import { reconciliations } from './conformance/reconciliations.ts';
 import { replicas } from './conformance/replicas.ts';
 import { revisions } from './conformance/revisions.ts';
 import { rhythms } from './conformance/rhythms.ts';
@@ -116,6 +117,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     alerts,
     payloads,
     rhythms,
+    reconciliations,
     hosts,
     hostileStrings,
     replicas,
@@ -140,6 +142,7 @@ export function acceptingConformance(name: string, open: () => Promise<Store>): 
     deliveries,
     payloads,
     rhythms,
+    reconciliations,
     searchKeys,
     keys,
   ]);

@@ -10,6 +10,7 @@ import {
   unfitAnswers,
 } from '../attention/deliveries.ts';
 import { closedFlows, triggerItems, unreadableFlows } from '../attention/flows.ts';
+import { reconciledItems } from '../attention/reconciliations.ts';
 import { rhythmItems } from '../attention/rhythms.ts';
 import { failedRuns, keylessRuns, longSteps, schedules, slotWaits, stoppedOrders } from '../attention/runs.ts';
 import { alertsNotInForce, notStored, storageItems } from '../attention/service.ts';
@@ -128,6 +129,7 @@ export function attentionTo(situation: Situation): AttentionItem[] {
     ...storageItems(situation.storage),
     ...schedules(situation),
     ...rhythmItems(situation),
+    ...reconciledItems(situation),
     ...risingRefusals(situation),
     ...driftItems(situation.drifts),
     ...failedExpressions(situation),

@@ -15,13 +15,18 @@ const booksSchema = z
     since: field.time(),
     until: field.time(),
     isCut: z.boolean().describe('`since` is later than asked: what was before may have been deleted by retention.'),
-    accepted: figure('Deliveries that were answered with 2xx, without handshakes; the sum of the figures below.'),
+    accepted: figure(
+      'Deliveries that were answered with 2xx, without handshakes, and those that were fetched; the sum of the figures below but for reconciled.',
+    ),
     runs: figure('Those that started a run.'),
     held: figure('Those whose run starts once their flow does.'),
     discarded: figure('Those that were held, and discarded by somebody.'),
     filtered: figure('Those that an expression of their trigger filtered out.'),
     duplicates: figure('Those that repeat another one.'),
     coalesced: figure('Those that joined the run of others.'),
+    reconciled: figure(
+      'Of all those: deliveries that did not arrive, and were fetched from the log of their publisher.',
+    ),
     unaccounted: figure('Those of which nothing of that is true: 0, or something is lost.'),
   })
   .meta({ id: 'Books' });
@@ -59,8 +64,7 @@ async function readBooks(
   const since = Math.min(until, Math.max(wanted, now - kept.days * DAY_MS));
   const span = { since: isoTime(since), until: isoTime(until), isCut: since > wanted };
   const books = kept.hasLog ? await store.countBooks({ since, until, flowIds }) : UNKNOWN;
-  const { accepted, runs, held, discarded, filtered, duplicates, coalesced, unaccounted } = books;
-  return { ...span, accepted, runs, held, discarded, filtered, duplicates, coalesced, unaccounted };
+  return { ...span, ...books };
 }
 
 const UNKNOWN: Readonly<Record<keyof Books, null>> = {
@@ -71,6 +75,7 @@ const UNKNOWN: Readonly<Record<keyof Books, null>> = {
   filtered: null,
   duplicates: null,
   coalesced: null,
+  reconciled: null,
   unaccounted: null,
 };
 

@@ -7,8 +7,10 @@ import { HOUR_MS } from '../../model/clock.ts';
 import type {
   DeadReplica,
   DeliveryCount,
+  Downtime,
   LongStep,
   OrderReport,
+  ReconciliationRow,
   Replica,
   RhythmRow,
   RunCount,
@@ -82,6 +84,10 @@ export interface Situation extends Pick<Parameters<typeof openCircuits>[0], 'hos
   readonly newKeys: readonly NewKey[];
   /** When triggers had their last deliveries, and what was found unusual. */
   readonly rhythms: readonly RhythmRow[];
+  /** What came of asking publishers for lost deliveries. */
+  readonly reconciliations: readonly ReconciliationRow[];
+  /** Times in which no process had the store. */
+  readonly downtimes: readonly Downtime[];
   /** Deliveries of the last 24 hours of which an expression of their trigger could not be evaluated. */
   readonly unevaluated: readonly UnevaluatedCount[];
   /** Keys that failed runs hold, and runs of the last 24 hours without a key. */
@@ -118,6 +124,8 @@ export async function readSituation(services: DashboardServices): Promise<Situat
     keys,
     drifts,
     rhythms,
+    reconciliations,
+    downtimes,
     storage,
     lacking,
     unevaluated,
@@ -134,6 +142,8 @@ export async function readSituation(services: DashboardServices): Promise<Situat
     reportKeys({ ...services, triggers: triggers() }),
     listDrifts(services),
     store.listRhythms(),
+    store.listReconciliations(),
+    store.listDowntimes(),
     store.measureStorage(),
     listSecretWaits(services),
     store.countUnevaluated(since),
@@ -158,6 +168,8 @@ export async function readSituation(services: DashboardServices): Promise<Situat
     drifts,
     newKeys: services.keySets.listNew(),
     rhythms,
+    reconciliations,
+    downtimes,
     lacking,
     unevaluated,
     orders,

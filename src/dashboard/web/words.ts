@@ -386,13 +386,14 @@ function lost({ unaccounted }: Api['Books']): string {
 }
 
 /** What became of what was accepted: "12 accepted = 11 runs + 1 held"; figures of nothing are left out, but for runs. */
-function books({ accepted, runs, held, discarded, filtered, duplicates, coalesced }: Api['Books']): string {
+function books({ accepted, runs, held, discarded, filtered, duplicates, coalesced, reconciled }: Api['Books']): string {
   if (accepted === null) return '';
   const figures = { held, discarded, filtered, duplicates, coalesced };
   const others = Object.entries(figures).flatMap(([name, count]) =>
     count === null || count === 0 ? [] : [`${format.count(count)} ${name}`],
   );
-  return `${format.count(accepted)} accepted = ${[`${format.counted(runs ?? 0, 'run')}`, ...others].join(' + ')}`;
+  const fetched = reconciled === null || reconciled === 0 ? '' : ` (${format.count(reconciled)} reconciled)`;
+  return `${format.count(accepted)} accepted${fetched} = ${[`${format.counted(runs ?? 0, 'run')}`, ...others].join(' + ')}`;
 }
 
 /** What may become of deliveries to a flow while it starts no runs; undefined where it has no webhook. A drain holds them. */

@@ -231,7 +231,7 @@ interface DeliveryLogStore {
   releaseSpace(request: { pages: number }): Promise<number>;
 }
 
-/** Deliveries that were accepted: each is in exactly one of the figures after the first. */
+/** Deliveries that were accepted: each is in exactly one of the figures after the first, but for `reconciled`. */
 export interface Books {
   readonly accepted: number;
   readonly runs: number;
@@ -241,6 +241,8 @@ export interface Books {
   readonly duplicates: number;
   /** They joined the runs of others. */
   readonly coalesced: number;
+  /** Of all these: they were fetched from the logs of their publishers. */
+  readonly reconciled: number;
   /** Nothing is stored of what they were accepted for. */
   readonly unaccounted: number;
 }

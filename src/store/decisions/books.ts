@@ -28,9 +28,10 @@ function* countBooks(port: Port, span: Given<'countBooks'>): Decision<Books> {
       count(*) FILTER (WHERE fate = 'held') AS held, count(*) FILTER (WHERE fate = 'discarded') AS discarded,
       count(*) FILTER (WHERE fate = 'filtered') AS filtered,
       count(*) FILTER (WHERE fate = 'duplicate') AS duplicates,
-      count(*) FILTER (WHERE fate = 'coalesced') AS coalesced, count(*) FILTER (WHERE fate IS NULL) AS unaccounted
+      count(*) FILTER (WHERE fate = 'coalesced') AS coalesced,
+      count(*) FILTER (WHERE is_reconciled) AS reconciled, count(*) FILTER (WHERE fate IS NULL) AS unaccounted
     FROM (
-      SELECT CASE
+      SELECT strpos(coalesce(d.detail, ''), ${DETAILS.reconciled}) = 1 AS is_reconciled, CASE
           WHEN r.delivery_id = d.id THEN 'run'
           WHEN EXISTS (SELECT 1 FROM sluice.held_deliveries AS h WHERE h.delivery_id = d.id) THEN 'held'
           WHEN d.outcome = 'filtered' AND d.run_id IS NULL THEN 'filtered'

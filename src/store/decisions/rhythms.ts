@@ -1,3 +1,4 @@
+import { DETAILS } from '../../model/delivery.ts';
 import type { Json } from '../../model/json.ts';
 import { FIRST_ID } from '../../model/payload.ts';
 import type { ArrivalHour, Downtime, RefusalHour, RhythmRow } from '../store.ts';
@@ -13,8 +14,9 @@ type HourRow = Omit<ArrivalHour, 'event'> & { readonly event: string };
 
 const toHour = (row: HourRow): ArrivalHour => ({ ...row, event: readEvent(row.event) });
 
-/** What came to a trigger for the first time and passed its gates. */
-const isArrival = fixed(`redelivered_from IS NULL AND reason IS NULL AND coalesce(outcome, '') <> 'duplicate'
+/** What came to a trigger for the first time and passed its gates: not what had to be fetched because it did not come. */
+const isArrival =
+  fixed(`redelivered_from IS NULL AND strpos(coalesce(detail, ''), '${DETAILS.reconciled}') <> 1 AND reason IS NULL AND coalesce(outcome, '') <> 'duplicate'
   AND (run_id IS NOT NULL OR outcome = 'filtered')`);
 
 const grouped = fixed(`event, received_at / 3600000 AS hour, count(*) AS count, min(received_at) AS "firstAt",
@@ -27,7 +29,7 @@ function* countArrivals(port: Port, { flowId, triggerKey, byEvent, ...span }: Gi
   const all = yield* port.all<HourRow>(sql`
     SELECT ${grouped} FROM (
       SELECT '' AS event, received_at, lag(received_at) OVER (ORDER BY id) AS before FROM (
-        SELECT id, received_at, trigger_key, run_id, outcome, reason, redelivered_from
+        SELECT id, received_at, trigger_key, run_id, outcome, reason, detail, redelivered_from
         FROM sluice.deliveries /*sqlite: INDEXED BY deliveries_by_flow */
         WHERE flow_id = ${flowId} AND id > ${after} AND id <= ${upTo} AND NOT rejected ORDER BY id DESC LIMIT ${MOST_COUNTED}
       ) AS newest WHERE trigger_key = ${triggerKey} AND ${isArrival}
@@ -43,7 +45,7 @@ function* countArrivals(port: Port, { flowId, triggerKey, byEvent, ...span }: Gi
               (SELECT coalesce(k.value, k.folded) FROM sluice.delivery_keys AS k WHERE k.delivery_id = newest.id AND k.name = 'event')
             ) AS event
             FROM (
-              SELECT id, received_at, trigger_key, run_id, outcome, reason, redelivered_from
+              SELECT id, received_at, trigger_key, run_id, outcome, reason, detail, redelivered_from
               FROM sluice.deliveries /*sqlite: INDEXED BY deliveries_by_flow */
               WHERE flow_id = ${flowId} AND id > ${after} AND id <= ${upTo} AND NOT rejected ORDER BY id DESC LIMIT ${MOST_BY_EVENT}
             ) AS newest WHERE newest.trigger_key = ${triggerKey} AND ${isArrival}

@@ -224,6 +224,7 @@ export function coalescingSuite({ test }: StoreUnderTest): void {
         filtered: 1,
         duplicates: 2,
         coalesced: 1,
+        reconciled: 0,
         unaccounted: 0,
       });
     });

@@ -1,0 +1,74 @@
+import { DAY_MS, MINUTE_MS } from '../../model/clock.ts';
+import { printable } from '../../model/text.ts';
+import type { AskFailure } from '../../reconcile/ask-log.ts';
+import { type Gap, readReconcileState } from '../../reconcile/state.ts';
+import type { PreparedTrigger } from '../../webhooks/triggers.ts';
+import { counted, type Finding, iso, type Situation } from './situation.ts';
+
+type Reconciled = Pick<Situation, 'reconciliations' | 'downtimes' | 'triggers' | 'now'>;
+
+/** A gap is told for so long after the last delivery of it was fetched. */
+const TOLD_MS = DAY_MS;
+/** What passes by itself needs nobody so soon. */
+const AWAY_MS = 10 * MINUTE_MS;
+/** A person has to change something. */
+const FOR_A_PERSON: ReadonlySet<string> = new Set<AskFailure>([
+  'refused',
+  'not_found',
+  'not_permitted',
+  'not_understood',
+]);
+
+/** Deliveries that were lost and fetched, and logs of publishers that cannot be asked: one item of each for a trigger. */
+export function reconciledItems({ reconciliations, downtimes, triggers, now }: Reconciled): Finding[] {
+  return triggers.flatMap((prepared): Finding[] => {
+    const { flowId, triggerKey, reconcile } = prepared.trigger;
+    const row = reconciliations.find((each) => each.flowId === flowId && each.triggerKey === triggerKey);
+    const state = row && readReconcileState(row.state);
+    if (reconcile === undefined || state === undefined) return [];
+    const { gap, failure } = state;
+    const isTold = failure !== null && (FOR_A_PERSON.has(failure.kind) || now - failure.since >= AWAY_MS);
+    return [
+      ...(gap === null || now - gap.lastAt >= TOLD_MS ? [] : [gapItem(gap, prepared, downtimes)]),
+      ...(isTold ? [failureItem(failure, prepared)] : []),
+    ];
+  });
+}
+
+const named = ({ trigger: { flowName, triggerKey } }: PreparedTrigger) => `${flowName}/${triggerKey}`;
+const place = ({ trigger: { flowId, triggerKey } }: PreparedTrigger) => ({ flowId, triggerKey });
+
+function gapItem(gap: Gap, prepared: PreparedTrigger, downtimes: Reconciled['downtimes']): Finding {
+  const { count, refused, refusedFor, from, to, foundAt, lastAt } = gap;
+  const causes = Object.entries(gap.causes).map(([cause, number]) => `${number} ${printable(cause)}`);
+  const down = downtimes.find(({ startedAt, endedAt }) => startedAt < endedAt && startedAt <= to && endedAt >= from);
+  const why =
+    down === undefined ? [] : [`no process of the service ran from ${iso(down.startedAt)} to ${iso(down.endedAt)}`];
+  const left = refused === 0 ? '' : `; ${refused} could not be accepted, the last for ${printable(refusedFor ?? '')}`;
+  const message =
+    `${counted(count + refused, 'delivery', 'deliveries')} to ${named(prepared)} did not arrive (sent from ${iso(from)} to ${iso(to)}: ` +
+    `${[...causes, ...why].join(', ')}). ${counted(count, 'was', 'were')} fetched from the log of the publisher and accepted${left}`;
+  return {
+    kind: 'deliveries_missed',
+    ...(refused > 0 && { severity: 'error' as const }),
+    message,
+    link: `/flows/deliveries?flowId=${prepared.trigger.flowId}&since=${iso(foundAt)}&until=${iso(lastAt + MINUTE_MS)}`,
+    ...place(prepared),
+    about: `gap ${foundAt}`,
+  };
+}
+
+function failureItem(
+  failure: { readonly message: string; readonly since: number },
+  prepared: PreparedTrigger,
+): Finding {
+  const { message, since } = failure;
+  const { reconcile } = prepared.trigger;
+  return {
+    kind: 'reconcile_failing',
+    message: `${reconcile?.from} cannot be asked for lost deliveries to ${named(prepared)} (since ${iso(since)}): it ${printable(message)}`,
+    link: `/flows/flows/${prepared.trigger.flowId}`,
+    ...place(prepared),
+    about: 'reconcile',
+  };
+}
