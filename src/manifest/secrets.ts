@@ -48,13 +48,21 @@ function isPlainUrl(secret: string, path: JsonPath): boolean {
 
 /** The same of where a trigger's publisher is asked. What is named as a secret is one, whatever its key. */
 export function reconcileSecrets(reconcile: Reconcile | undefined): StepSecret[] {
+  return secretPlaces(reconcile).filter(({ path, text, isOneOfMany }) => !isOneOfMany || isSecret(text, path));
+}
+
+/** All that may be a secret once references are read: a value among others no longer shows that it was one. */
+export function reconcileValues(reconcile: Reconcile): string[] {
+  return secretPlaces(reconcile).map(({ text }) => text);
+}
+
+function secretPlaces(reconcile: Reconcile | undefined): (StepSecret & { readonly isOneOfMany: boolean })[] {
   if (reconcile === undefined) return [];
   const patterns = RECONCILE_RULES[reconcile.from].secrets.map((pattern) => pattern.split('.'));
-  const found: StepSecret[] = [];
+  const found: ReturnType<typeof secretPlaces> = [];
   mapStrings(reconcile as unknown as Json, (text, path) => {
     const pattern = patterns.find((each) => matches(each, path));
-    if (text !== '' && pattern !== undefined && (!pattern.includes('*') || isSecret(text, path)))
-      found.push({ path, text });
+    if (text !== '' && pattern !== undefined) found.push({ path, text, isOneOfMany: pattern.includes('*') });
     return text;
   });
   return found;

@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
 import type { Reconcile } from '../manifest/reconcile.ts';
-import { reconcileSecrets } from '../manifest/secrets.ts';
+import { reconcileValues } from '../manifest/secrets.ts';
 import { HOUR_MS, MINUTE_MS } from '../model/clock.ts';
 import { durationMs } from '../model/duration.ts';
 import type { Json } from '../model/json.ts';
@@ -200,7 +200,7 @@ class LogReconciler implements Reconciler {
       name,
       prepared,
       source: this.#sourceOf(prepared, reconcile),
-      secrets: reconcileSecrets(reconcile).map(({ text }) => text),
+      secrets: reconcileValues(reconcile),
       state,
       settled: { has: (id) => settled.has(id), add: (id) => settled.set(id, true) },
       signal: this.#stopping.signal,
@@ -235,7 +235,7 @@ function everyMs({ trigger }: PreparedTrigger): number {
 function logOf({ trigger: { reconcile }, eventIdentity }: PreparedTrigger): string {
   if (reconcile === undefined) return '';
   const { every, lookback, acceptUnsigned, ...log } = reconcile;
-  const secrets = new Set(reconcileSecrets(reconcile).map(({ text }) => text));
+  const secrets = new Set(reconcileValues(reconcile));
   const text = JSON.stringify([log, eventIdentity?.expression], (_, value: unknown) =>
     typeof value === 'string' && secrets.has(value) ? '' : value,
   );

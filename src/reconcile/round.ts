@@ -106,7 +106,8 @@ function windowOf({ prepared, source, state }: Round, now: number): Window {
   const settledTo = Math.min(state.settledTo ?? state.since, until);
   const from = Math.max(now - lookbackMs, state.since, settledTo - OVERLAP_MS);
   const refused = refusedOnes(prepared, state).map(({ sentAt }) => sentAt);
-  return { from, since: Math.max(now - lookbackMs, Math.min(from, ...refused)), until };
+  // A window that ends before it begins is an error to a publisher: a look within the first moments asks for an empty one.
+  return { from, since: Math.min(until, Math.max(now - lookbackMs, Math.min(from, ...refused))), until };
 }
 
 /** Refused under an earlier revision: this one may take them. */
