@@ -104,7 +104,8 @@ function windowOf({ prepared, source, state }: Round, now: number): Window {
   const until = now - (source.graceMs ?? GRACE_MS);
   // A clock that was set back must not keep it from looking.
   const settledTo = Math.min(state.settledTo ?? state.since, until);
-  const from = Math.max(now - lookbackMs, state.since, settledTo - OVERLAP_MS);
+  // Logs tell whole seconds.
+  const from = Math.floor(Math.max(now - lookbackMs, state.since, settledTo - OVERLAP_MS) / 1000) * 1000;
   const refused = refusedOnes(prepared, state).map(({ sentAt }) => sentAt);
   // A window that ends before it begins is an error to a publisher: a look within the first moments asks for an empty one.
   return { from, since: Math.min(until, Math.max(now - lookbackMs, Math.min(from, ...refused))), until };
@@ -178,7 +179,9 @@ async function withoutAccepted(
     const accepted = await store.areAccepted({ ...name, at: Math.floor(clock.ledger()), names: some.map(nameOf) });
     lost.push(...some.filter((_, place) => accepted[place] !== true));
   }
-  return lost.sort((one, other) => one.sentAt - other.sentAt || (one.id < other.id ? -1 : 1));
+  // Many are sent within the second that a log tells: then its own order counts.
+  const isNewestFirst = (items[0]?.sentAt ?? 0) >= (items.at(-1)?.sentAt ?? 0);
+  return (isNewestFirst ? lost.reverse() : lost).sort((one, other) => one.sentAt - other.sentAt);
 }
 
 /** The names of an item as far as they can be read from its page: the rest is asked once its contents are there. */
@@ -237,8 +240,7 @@ async function fetchAll(
       if (refusedFor !== undefined) {
         const items = [...state.refused.items, { id, sentAt }].slice(-MOST_REFUSED);
         state = { ...state, refused: { revision, items } };
-      }
-      settled.add(id);
+      } else settled.add(id);
       if (!(await round.note(state))) throw new LeaseLostError();
     }
   }

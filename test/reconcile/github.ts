@@ -124,7 +124,7 @@ export async function fakeGithub(options: FakeOptions): Promise<FakeGithub> {
         ...{
           id,
           guid,
-          deliveredAt: new Date(now()).toISOString(),
+          deliveredAt: new Date(now()).toISOString().replace(/\.\d+Z/, 'Z'),
           redelivery: false,
           event,
           headers,
