@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config';
 // what `fast` runs on SQLite, see test/database.ts.
 const postgres = 'test/postgres/**/*.test.ts';
 const onEitherDatabase = [
-  'test/{flows,webhooks,deploys,dashboard,review,telemetry,e2e}/*.test.ts',
+  'test/{flows,webhooks,deploys,dashboard,review,telemetry,e2e,reconcile}/*.test.ts',
   'test/publishers/{asana,meta}.test.ts',
   'test/{publishers/no-oracle,flows/any-run}.proof.ts',
   'test/api-secrets.test.ts',
