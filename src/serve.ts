@@ -26,6 +26,7 @@ import { balanceYoungGeneration } from './prepare-node.ts';
 import { readableLine } from './telemetry/readable-log.ts';
 import { print, printError } from './telemetry/terminal.ts';
 import { startTracing } from './telemetry/tracing.ts';
+import { createTurnLines } from './telemetry/turn-lines.ts';
 import { commandHere } from './version.ts';
 import { webhookLines } from './webhooks/checks.ts';
 
@@ -72,7 +73,7 @@ async function start({ overrides = {}, envFile = readEnvFile(), watch = false, a
   const strays = watchStrays();
   const { options, extensions } = await loadConfigModule(configPath(environment), process.cwd());
   const settings = readSettings(environment, options);
-  const { logger, flush } = createLogger(settings);
+  const logger = createLogger(settings);
   for (const line of retiredSettings(environment, options)) logger.warn(line);
   const openFiles = fewOpenFiles(openFileLimit());
   if (openFiles !== undefined) logger.warn(openFiles);
@@ -86,10 +87,7 @@ async function start({ overrides = {}, envFile = readEnvFile(), watch = false, a
   };
   process.on('SIGHUP', () => reload());
   // A start has nothing to finish: the next one takes up what it leaves.
-  let stop = (_signal: NodeJS.Signals): void => {
-    flush();
-    process.exit(0);
-  };
+  let stop = (_signal: NodeJS.Signals): void => process.exit(0);
   onStopSignal((signal) => stop(signal));
   let early: EarlyAnswers | undefined;
   const answerEarly = async () => {
@@ -109,7 +107,7 @@ async function start({ overrides = {}, envFile = readEnvFile(), watch = false, a
     logger,
     watch,
     allow,
-    onFatal: (error) => die(error, logger, flush),
+    onFatal: (error) => die(error, logger),
     onAway: async (error) => (await answerEarly()).tell(error),
     onMigrating: async (names) => (await answerEarly()).migrating(names),
   });
@@ -128,7 +126,6 @@ async function start({ overrides = {}, envFile = readEnvFile(), watch = false, a
       await app.close();
       await stopTracing();
       logger.info('stopped');
-      flush();
       if (failure !== undefined) process.exit(1);
     },
   );
@@ -140,7 +137,6 @@ async function start({ overrides = {}, envFile = readEnvFile(), watch = false, a
     logger.fatal({ err: error }, 'stopping after an uncaught error');
     failure = error ?? new Error('a rejection without a reason');
     if (!isStopping) return close();
-    flush();
     process.exit(1);
   };
   await early?.close();
@@ -210,23 +206,30 @@ function textOf(error: unknown): string {
  * For people at a terminal, lines that they can read. Else JSON, written in the background and several lines at a time:
  * logging must not delay a delivery.
  */
-function createLogger({ logLevel: level }: Settings): { logger: Logger; flush: () => void } {
+function createLogger({ logLevel: level }: Settings): Logger {
   const { stdout } = process;
   if (stdout.isTTY) {
     const hasColors = stdout.hasColors();
     const write = (line: string) => void stdout.write(readableLine(line, { hasColors }));
-    return { logger: pino({ level }, { write }), flush: () => {} };
+    return pino({ level }, { write });
   }
   const destination = pino.destination({ dest: 1, sync: false });
   // Who follows the log of a container reads it on a terminal too: what steers one is escaped, which says the same in JSON.
-  const write = (line: string) => void destination.write(printableLines(line));
-  return { logger: pino({ level }, { write }), flush: () => destination.flushSync() };
+  const lines = createTurnLines((text) => void destination.write(printableLines(text)));
+  process.on('exit', () => {
+    try {
+      lines.flush();
+      destination.flushSync();
+    } catch {
+      // Nobody reads the log any more, and this is no place to say so.
+    }
+  });
+  return pino({ level }, lines);
 }
 
 // Without its store the process can accept nothing; a supervisor restarts it, and recovery continues from the file.
-function die(error: Error, logger: Logger, flush: () => void): void {
+function die(error: Error, logger: Logger): void {
   logger.fatal({ err: error }, 'the store stopped; exiting');
-  flush();
   process.exit(1);
 }
 
