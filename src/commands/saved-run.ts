@@ -44,15 +44,16 @@ export function savedRun(
   const credentials = new Credentials(keep);
   const trigger = credentials.without(['trigger'], savedBody(recorded.body), contentType);
   const given = credentials.without([], { answers: Object.fromEntries(answers), signals: signalsOf(steps) });
-  const run: SavedRun = {
+  const run = {
     sluiceTest: 1,
     name: `${flowName}, ${secondOf(startedAt)}`,
     flow: flowId,
     startedAt,
-    trigger: { ...about, ...trigger },
-    ...given,
-  };
-  return { run: credentials.withoutRepeats(run), masked: credentials.places };
+    trigger: { ...about, ...credentials.withoutRepeats({ headers: about.headers, ...trigger }) },
+    answers: credentials.withoutRepeats(given.answers),
+    signals: given.signals.map((signal) => ({ ...signal, ...credentials.withoutRepeats({ body: signal.body }) })),
+  } as const;
+  return { run, masked: credentials.places };
 }
 
 const builtIn = new Set(builtInHandlers({ egressAllow: [] }).map(({ type }) => type));
@@ -113,8 +114,10 @@ function signalsOf(steps: readonly PlacedStep[]): SavedTest['signals'] {
     });
 }
 
-// A shorter one is more often a word than a secret where its name is not next to it.
-const MIN_REPEATED_LENGTH = 8;
+/** Whether a text is a secret also where no name says so, and not a word that is there by chance. */
+function isRare(text: string): boolean {
+  return text.length >= 16 || (text.length >= 8 && /\d/.test(text));
+}
 
 /** Finds credentials by their names. */
 class Credentials {
@@ -137,10 +140,10 @@ class Credentials {
     return masked as unknown as Value;
   }
 
-  /** Without what was found before, in whatever form. */
+  /** Without what was found before, in whatever form. Keys stay: a flow would no longer find what it reads. */
   withoutRepeats<Value extends object>(value: Value): Value {
-    const repeated = [...this.#found].filter(({ length }) => length >= MIN_REPEATED_LENGTH);
-    return maskerOf(repeated)(value as unknown as Json) as unknown as Value;
+    const mask = maskerOf([...this.#found].filter(isRare));
+    return mapStrings(value as unknown as Json, (text) => String(mask(text))) as unknown as Value;
   }
 
   #isCredential(path: JsonPath): boolean {
@@ -154,7 +157,7 @@ class Credentials {
 
   #masked(at: JsonPath, text: string, masked: string): string {
     if (text === '' || text === masked || text === REDACTED) return text;
-    this.#found.add(text);
+    for (const found of /^https?:\/\//i.test(text) ? credentialsOf(text) : [text]) this.#found.add(found);
     // Of the attempts and iterations of one step there may be thousands.
     this.places.push(formatPath(at.map((key) => (typeof key === 'number' ? null : key.replace(/\.\d+\./g, '.*.')))));
     return masked;
