@@ -20,7 +20,7 @@ import type { Runtime } from './flows/runtime.ts';
 import type { ServiceClock } from './model/clock.ts';
 import { createRehearser } from './rehearsal/rehearse.ts';
 import { createReviewer } from './review/review.ts';
-import { openStore } from './store/open-store.ts';
+import { openSimulationStore } from './store/open-store.ts';
 import type { Store } from './store/store.ts';
 import type { LiveEvents } from './telemetry/events.ts';
 import type { Metrics } from './telemetry/metrics.ts';
@@ -131,7 +131,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
       ...receiving,
       handlers: extensions.handlers,
       gates: extensions.offlineGates,
-      openStore: () => openStore({ kind: 'sqlite', path: ':memory:' }),
+      openStore: openSimulationStore,
     }),
     senderAddress,
     wait: (ms) => wait(ms, undefined, { ref: false }),

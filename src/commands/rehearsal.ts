@@ -64,6 +64,7 @@ const MOST_GROUPS = 20;
 /** A report for reviewers, as that of a deploy. */
 export function renderRehearsal(rehearsal: RehearsedFlow): string {
   const { name, flowId, revision, deliveries, same, differing, groups, skipped, unknown, isStopped } = rehearsal;
+  if (deliveries === 0 && !isStopped) return `Rehearsal of ${name} (${flowId}): no delivery of it is stored.`;
   const rest = deliveries - same - differing;
   const head = `Rehearsal of ${name} (${flowId}), compared with revision ${revision}`;
   const counts = `${countOf(deliveries, 'delivery', 'deliveries')}: ${same} as before, ${differing} differ${rest === 0 ? '' : `, ${rest} not compared`}`;
@@ -85,8 +86,8 @@ function renderGroup({ kind, at, what, count, deliveryIds, examples }: Rehearsed
   return [
     '',
     `  ${title} (${countOf(count, 'delivery', 'deliveries')})`,
-    ...(example === undefined ? [] : example.differences.flatMap((each) => renderDifference(each, example.deliveryId))),
-    `    ${named(deliveryIds)}`,
+    ...(example === undefined ? [] : renderExample(example)),
+    ...(count === 1 ? [] : [`    all: ${named(deliveryIds)}`]),
   ];
 }
 
@@ -98,22 +99,29 @@ const TITLES = {
   end: 'END',
 } as const satisfies Record<RehearsedFlow['groups'][number]['kind'], string>;
 
-function renderDifference(
-  { kind, at, changes }: RehearsedFlow['groups'][number]['examples'][number]['differences'][number],
-  deliveryId: string,
-): string[] {
-  const place = kind === 'gates' || kind === 'end' ? kind : `${kind} ${at}`;
+type Example = RehearsedFlow['groups'][number]['examples'][number];
+
+const MOST_DIFFERENCES = 4;
+
+/** Its first differences; the others mostly follow from them. */
+function renderExample({ deliveryId, differences }: Example): string[] {
+  const left = differences.length - MOST_DIFFERENCES;
   return [
-    `    ${place}, ${deliveryId}`,
-    ...changes.flatMap(({ path, before, after }) => [
-      ...(before === undefined ? [] : [`    - ${labelled(path, before)}`]),
-      ...(after === undefined ? [] : [`    + ${labelled(path, after)}`]),
-    ]),
+    `    ${deliveryId}`,
+    ...differences.slice(0, MOST_DIFFERENCES).flatMap(renderDifference),
+    ...(left > 0 ? [`      and ${left} more: see --json`] : []),
   ];
 }
 
-function labelled(path: string, value: Json): string {
-  return `${path === '' ? '' : `${path}: `}${short(value)}`;
+function renderDifference({ kind, at, changes }: Example['differences'][number]): string[] {
+  const place = kind === 'gates' || kind === 'end' ? kind : `${kind} ${at}`;
+  return changes.flatMap(({ path, before, after }) => {
+    const label = `${place}${path === '' ? '' : ` ${path}`}: `;
+    return [
+      ...(before === undefined ? [] : [`    - ${label}${short(before)}`]),
+      ...(after === undefined ? [] : [`    + ${label}${short(after)}`]),
+    ];
+  });
 }
 
 const MAX_VALUE = 400;

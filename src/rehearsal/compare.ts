@@ -52,12 +52,13 @@ interface Seen {
 }
 
 function seenOf({ steps, calls, waits, unanswered, stoppedBy }: AnsweredRun): Seen {
-  const unknown = new Set(unanswered);
+  const isWhole = unanswered.length === 0 && stoppedBy === null;
   return {
-    steps: new Map(steps.map(({ path, step }) => [path, unknown.has(path) ? undefined : endOf(step)])),
+    // What has not ended may wait for what is not known.
+    steps: new Map(steps.map(({ path, step }) => [path, isWhole || hasEnded(step) ? endOf(step) : undefined])),
     calls: byPath(calls, (call) => call),
     waits: byPath(waits, ({ kind, signal, ms }): Json => ({ kind, signal, ms })),
-    isWhole: unanswered.length === 0 && stoppedBy === null,
+    isWhole,
   };
 }
 
@@ -65,6 +66,8 @@ function seenOf({ steps, calls, waits, unanswered, stoppedBy }: AnsweredRun): Se
 export function endOf({ status, error }: Pick<ReachedStep['step'], 'status' | 'error'>): string {
   return error === null ? status : `${status}: ${error.code}`;
 }
+
+const hasEnded = ({ status }: ReachedStep['step']) => status !== 'Pending' && status !== 'Running';
 
 function byPath<Item extends { readonly path: string }, Made>(
   items: readonly Item[],

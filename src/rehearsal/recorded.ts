@@ -14,6 +14,8 @@ export interface RecordedRun {
   /** No step was cut short by something else than the flow. */
   readonly isWhole: boolean;
   readonly signals: NonNullable<SimulatedStart['signals']>;
+  /** Steps that wait for one. */
+  readonly awaiting: ReadonlySet<string>;
   /** The answer that the run got to a call, if it made this one. */
   answer(call: Call): Answer | undefined;
 }
@@ -31,8 +33,15 @@ const LIMITS = { valueBytes: 1_048_576, answerBytes: 8_388_608 };
 
 type RecordedStore = Pick<Store, 'findRun' | 'pageSteps' | 'findLineage'>;
 
-/** Yields why a run cannot be rehearsed where it cannot. */
-export async function readRecorded(runId: string, store: RecordedStore): Promise<RecordedRun | string> {
+/**
+ * Yields why a run cannot be rehearsed where it cannot. `isInForce` says whether a revision of a flow is the deployed one: what
+ * its runs called, it would call again.
+ */
+export async function readRecorded(
+  runId: string,
+  store: RecordedStore,
+  isInForce: (run: Pick<RunDetail, 'flowId' | 'revision'>) => boolean,
+): Promise<RecordedRun | string> {
   const run = await store.findRun(runId);
   if (run === undefined) return 'its run was removed';
   if (run.deliveries !== null && run.deliveries > 1) return 'its run has several deliveries';
@@ -44,13 +53,15 @@ export async function readRecorded(runId: string, store: RecordedStore): Promise
   }
   const steps: RecordedStep[] = [];
   for (const { runId: id, prefix } of places) {
+    const own = id === runId ? run : await store.findRun(id);
+    const revision = own !== undefined && isInForce(own) ? own.revision : undefined;
     const page = await store.pageSteps({ runId: id, planned: [], skip: 0, take: MAX_STEPS, limits: LIMITS });
     const left = MAX_STEPS - steps.length;
     if ((page?.total ?? 0) > left || places.length > MAX_RUNS) return `its run has more than ${MAX_STEPS} steps`;
     for (const step of page?.items ?? []) {
       if (step.runId === undefined) continue;
       const path = `${prefix}${step.stepKey}`;
-      steps.push({ path, step });
+      steps.push({ path, step, revision });
       if (step.stepType === RUN_FLOW) places.push(...subRunsOf(path, step));
     }
   }
@@ -65,6 +76,8 @@ interface Place {
 interface RecordedStep {
   readonly path: string;
   readonly step: StepView;
+  /** That of its run, where it is in force. */
+  readonly revision: number | undefined;
 }
 
 function subRunsOf(path: string, { attempts, output }: StepView): Place[] {
@@ -85,40 +98,50 @@ export const SAYS_NOTHING: ReadonlySet<string | undefined> = new Set([
   'secret_unavailable',
 ]);
 
+const WAIT = 'WaitForSignal';
+
 interface RecordedCall {
-  readonly input: Json;
+  /** Undefined where the deployed revision calls so by all means. */
+  readonly input: Json | undefined;
   readonly answer: Answer;
 }
 
 function readSteps(steps: readonly RecordedStep[], places: readonly Place[]): Omit<RecordedRun, 'run'> {
   const ends = new Map<string, RecordedEnd>();
   const calls = new Map<string, readonly (RecordedCall | undefined)[]>();
-  for (const { path, step } of steps) {
+  for (const recorded of steps) {
+    const { path, step } = recorded;
     const { status, error } = step;
     const hasEnded = status !== 'Pending' && status !== 'Running';
     if (hasEnded && !SAYS_NOTHING.has(error?.code)) ends.set(path, { status, code: error?.code ?? null });
-    calls.set(path, callsOf(step, places));
+    calls.set(path, callsOf(recorded, places));
   }
   const signals = steps
-    .filter(({ step }) => step.stepType === 'WaitForSignal' && step.status === 'Succeeded')
+    .filter(({ step }) => step.stepType === WAIT && step.status === 'Succeeded')
     .sort((one, other) => (one.step.completedAt ?? 0) - (other.step.completedAt ?? 0))
     .flatMap(({ path, step: { input, output } }) => {
       const name = isJsonObject(input) ? own(input, 'signalName') : undefined;
       return typeof name === 'string' ? [[name, output, path] as const] : [];
     });
+  const awaiting = steps.filter(({ path, step }) => step.stepType === WAIT && !ends.has(path));
   return {
     ends,
+    awaiting: new Set(awaiting.map(({ path }) => path)),
     isWhole: steps.every(({ path }) => ends.has(path)),
     signals,
     answer({ path, attempt, input }) {
       const call = calls.get(path)?.[attempt - 1];
-      return call !== undefined && fits(call.input, input) ? call.answer : undefined;
+      const isSameCall = call?.input === undefined || fits(call.input, input);
+      return isSameCall ? call?.answer : undefined;
     },
   };
 }
 
 /** By attempt, without those that were cut short by something else; undefined where a value is not whole. */
-function callsOf({ attempts, output, status }: StepView, places: readonly Place[]): (RecordedCall | undefined)[] {
+function callsOf(
+  { step: { attempts, output, status }, revision }: RecordedStep,
+  places: readonly Place[],
+): (RecordedCall | undefined)[] {
   const told = attempts.filter(({ status: how, error }) => {
     return (how === 'Succeeded' || how === 'Failed') && !SAYS_NOTHING.has(error?.code);
   });
@@ -126,7 +149,8 @@ function callsOf({ attempts, output, status }: StepView, places: readonly Place[
     if (truncated === true) return undefined;
     const isLast = index === told.length - 1 && status !== 'Pending' && status !== 'Running';
     const left = isLast ? output : attempt.output;
-    const input = named(attempt.input, places);
+    const isOfRevision = revision !== undefined && attempt.inputsRevision === revision;
+    const input = isOfRevision ? undefined : named(attempt.input, places);
     if (error === null) return { input, answer: { output: left } };
     const { code, message, retryable } = error;
     return { input, answer: { error: { code, message, retryable }, ...(left !== null && { output: left }) } };

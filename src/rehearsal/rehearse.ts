@@ -6,7 +6,6 @@ import type { LoadedFlow } from '../manifest/load.ts';
 import type { DeliveryRecord } from '../model/delivery.ts';
 import { isSame, type Json } from '../model/json.ts';
 import { type EnforcementMode, subFlowsOf } from '../model/manifest.ts';
-import { inTurns } from '../model/turns.ts';
 import type { Store } from '../store/store.ts';
 import type { GatePreparer } from '../webhooks/gates/index.ts';
 import { createTriggerTable, type PreparedTrigger } from '../webhooks/triggers.ts';
@@ -15,11 +14,11 @@ import type { Answer, AnswerCall, Call, Request } from './calls.ts';
 import { compareRuns, departureOf } from './compare.ts';
 import { judgeBoth } from './gate-outcomes.ts';
 import { type RecordedRun, readRecorded } from './recorded.ts';
-import { type FlowRehearsal, type Judged, Tally, withoutIndexes } from './tally.ts';
+import { type FlowRehearsal, type Judged, tallyOf, withoutIndexes } from './tally.ts';
 
 interface RehearserServices {
   readonly store: Pick<Store, 'listDeliveries' | 'findDelivery' | 'findRun' | 'pageSteps' | 'findLineage'>;
-  /** Opens an empty store in memory. */
+  /** Opens an empty store in memory, which lets others have the event loop. */
   readonly openStore: () => Promise<Store>;
   readonly catalog: Pick<Catalog, 'find'>;
   readonly handlers: HandlerTable;
@@ -92,23 +91,20 @@ async function rehearseFlow(
     new Stage(after, (flowId) => next.get(flowId) ?? inForce(flowId), services),
   ] as const;
   if (stages[0].fingerprint === stages[1].fingerprint) return undefined;
-  const tally = new Tally({ flowId: id, name, revision: deployed.record.revision });
   const given = Object.hasOwn(request.answers, id) ? answersFrom(request.answers[id] ?? {}) : () => undefined;
-  const turn = inTurns();
+  const judged: Judged[] = [];
+  let isStopped = false;
   try {
     for await (const record of deliveriesOf(id, request.deliveries, services.store)) {
-      await turn();
-      const left = request.endsAt - performance.now();
-      if (left <= 0 || !request.isWanted()) {
-        tally.stop();
-        break;
-      }
-      tally.add(await judge(record, { id, stages, given, milliseconds: left }, services));
+      const milliseconds = request.endsAt - performance.now();
+      isStopped = milliseconds <= 0 || !request.isWanted();
+      if (isStopped) break;
+      judged.push(await judge(record, { id, stages, given, milliseconds }, services));
     }
   } finally {
     for (const stage of stages) await stage.close();
   }
-  return tally.result();
+  return tallyOf(judged, { flowId: id, name, revision: deployed.record.revision, isStopped });
 }
 
 /** The newest of a flow, oldest of them last. */
@@ -148,7 +144,7 @@ async function judge(record: DeliveryRecord, rehearsed: Rehearsed, services: Reh
 async function judgeDelivery(
   record: DeliveryRecord,
   { id, stages: [before, after], given, milliseconds }: Rehearsed,
-  { store }: RehearserServices,
+  { store, catalog }: RehearserServices,
 ): Promise<Omit<Judged, 'deliveryId' | 'receivedAt'>> {
   const own = ofFlow(record, id);
   const { runId, triggerKey } = own;
@@ -164,7 +160,9 @@ async function judgeDelivery(
   }
   const isStopped = [one, other].some((outcome) => !('why' in outcome) && !outcome.starts);
   if (runId === null || isStopped) return { runId, differences: [], unknown };
-  const recorded = await readRecorded(runId, store);
+  const recorded = await readRecorded(runId, store, ({ flowId, revision }) => {
+    return catalog.find(flowId)?.record.revision === revision;
+  });
   if (typeof recorded === 'string') return { runId, skipped: recorded };
   const limits = { steps: MAX_ATTEMPTS, milliseconds };
   const got: Got[] = [];
@@ -218,7 +216,7 @@ class Stage {
   readonly #flow: LoadedFlow;
   readonly #flows: readonly LoadedFlow[];
   readonly #services: RehearserServices;
-  readonly #triggers: readonly PreparedTrigger[];
+  #triggers: readonly PreparedTrigger[] | undefined;
   #open: { readonly store: Store; readonly simulator: Awaited<ReturnType<typeof createAnsweredSimulator>> } | undefined;
   #runs = 0;
 
@@ -226,8 +224,6 @@ class Stage {
     this.#flow = flow;
     this.#flows = startedBy(flow, find);
     this.#services = services;
-    const { gates: preparer, defaultMode } = services;
-    this.#triggers = createTriggerTable({ flows: [deployedAnew(flow)], preparer, defaultMode }).list();
   }
 
   /** The same of what runs deliveries in the same way. */
@@ -237,6 +233,8 @@ class Stage {
 
   /** By its key, or where another took the place of one, by the slug. */
   triggerOf(triggerKey: string | null, former?: PreparedTrigger): PreparedTrigger | undefined {
+    const { gates: preparer, defaultMode } = this.#services;
+    this.#triggers ??= createTriggerTable({ flows: [deployedAnew(this.#flow)], preparer, defaultMode }).list();
     const slug = former?.trigger.inputs.webhookSlug?.toLowerCase();
     return (
       this.#triggers.find(({ trigger }) => trigger.triggerKey === triggerKey) ??
@@ -245,15 +243,15 @@ class Stage {
   }
 
   async run(
-    { run, signals }: RecordedRun,
+    { run: { trigger, triggerType, startedAt: at }, signals, awaiting }: RecordedRun,
     triggerKey: string,
     given: Pick<Parameters<Simulator['run']>[0], 'answer' | 'limits'>,
   ): Promise<AnsweredRun> {
     if (this.#runs % RUNS_A_STORE === 0) await this.close();
     this.#runs += 1;
     this.#open ??= await this.#start();
-    const { trigger, triggerType, startedAt: at } = run;
-    return this.#open.simulator.run({ ...given, trigger: { ...trigger, key: triggerKey }, triggerType, at, signals });
+    const own = { ...trigger, key: triggerKey };
+    return this.#open.simulator.run({ ...given, trigger: own, triggerType, at, signals, awaiting });
   }
 
   async close(): Promise<void> {

@@ -10,10 +10,10 @@ import { createRunStep, type RanStep, type RunStep } from '../flows/run-step.ts'
 import type { LoadedFlow } from '../manifest/load.ts';
 import type { SecretReader } from '../manifest/read-secret.ts';
 import type { Json } from '../model/json.ts';
-import type { RunTriggerType } from '../model/manifest.ts';
+import type { Graph, RunTriggerType } from '../model/manifest.ts';
 import { planRun } from '../model/planner.ts';
 import type { RunTrigger } from '../model/run.ts';
-import { holderOf, SOLE_OWNER } from '../model/runtime-keys.ts';
+import { holderOf, parseRuntimeKey, SOLE_OWNER, stepAt } from '../model/runtime-keys.ts';
 import type { Claim, RunDetail, StepDetail, Store } from '../store/store.ts';
 import { createMetrics } from '../telemetry/metrics.ts';
 
@@ -28,6 +28,8 @@ export interface SimulatedStart {
    * that waits for it.
    */
   readonly signals?: readonly SimulatedSignal[] | undefined;
+  /** Paths of steps whose signal may still come: what becomes of them is not known. */
+  readonly awaiting?: ReadonlySet<string> | undefined;
   readonly limits?: SimulationLimits | undefined;
 }
 
@@ -69,7 +71,7 @@ export interface ReachedStep {
 
 export interface Simulation {
   readonly run: SimulatedRun;
-  /** Of the run, its sub-runs and that of its failure. */
+  /** Of the run, its sub-runs and that of its failure, in the order in which they began; one that is skipped follows what it ran after. */
   readonly steps: readonly ReachedStep[];
   /** In the order in which they began. */
   readonly waits: readonly Wait[];
@@ -120,7 +122,7 @@ export async function createSimulator(services: SimulatorServices): Promise<Simu
   return {
     pathOf: (runId, stepKey) => last?.pathOf(runId, stepKey) ?? stepKey,
     runNames: () => last?.runNames() ?? [],
-    async run({ trigger, triggerType, at, signals = [], limits }) {
+    async run({ trigger, triggerType, at, signals = [], awaiting, limits }) {
       await last?.leave(store, clock.at);
       clock.at = at;
       const run = planRun({
@@ -133,7 +135,7 @@ export async function createSimulator(services: SimulatorServices): Promise<Simu
         sourceRunId: null,
         traceparent: null,
       });
-      const course = new Course(run.id, limits);
+      const course = new Course(run.id, { limits, awaiting });
       last = course;
       await store.accept({ run });
       const attempt = createAttempt({
@@ -154,11 +156,13 @@ export async function createSimulator(services: SimulatorServices): Promise<Simu
         await Promise.all(followed.claims.map(follow));
       };
       const left = [...signals];
+      const pathOf = ({ runId, stepKey }: Claim) => course.pathOf(runId, stepKey);
       while (!course.isStopped) {
         const asked = { owner: SOLE_OWNER, now: clock.at, leasedUntil: leasedUntil(), limit: 16 };
         const overdue = await store.claimOverdue(asked);
         const due = await store.claimDue(asked);
-        const claims = [...overdue.claims, ...due.claims];
+        // In an order that is the same every time.
+        const claims = [...overdue.claims, ...due.claims].sort((one, other) => (pathOf(one) < pathOf(other) ? -1 : 1));
         await Promise.all(claims.map(follow));
         if (claims.length > 0) continue;
         const signal = course.takeSignal(left);
@@ -170,7 +174,7 @@ export async function createSimulator(services: SimulatorServices): Promise<Simu
         if (next === null || (await store.findRun(run.id))?.status !== 'Running') break;
         clock.at = Math.max(clock.at, next);
       }
-      return course.seen(store);
+      return course.seen(store, async ({ flowId, revision }) => (await catalog.pinned(flowId, revision)).graph);
     },
   };
 }
@@ -180,19 +184,23 @@ class Course {
   readonly #runId: string;
   /** Those that did not end. */
   readonly #left: string[] = [];
-  readonly #limits: SimulationLimits | undefined;
+  readonly #limits: SimulatedStart['limits'];
+  readonly #awaiting: SimulatedStart['awaiting'];
   readonly #endsAt: number;
   readonly #prefixes: Map<string, string>;
   readonly #waits: Wait[] = [];
   readonly #unanswered: string[] = [];
   /** By path of the step: the signal that it waits for. */
   readonly #awaited = new Map<string, { readonly runId: string; readonly name: string }>();
+  /** Paths of steps, in the order of their first attempts. */
+  readonly #begun = new Map<string, number>();
   #steps = 0;
   #stoppedBy: keyof SimulationLimits | null = null;
 
-  constructor(runId: string, limits: SimulationLimits | undefined) {
+  constructor(runId: string, { limits, awaiting }: Pick<SimulatedStart, 'limits' | 'awaiting'>) {
     this.#runId = runId;
     this.#limits = limits;
+    this.#awaiting = awaiting;
     this.#endsAt = performance.now() + (limits?.milliseconds ?? Number.POSITIVE_INFINITY);
     this.#prefixes = new Map([[runId, '']]);
   }
@@ -217,6 +225,7 @@ class Course {
       if (this.isStopped) return { input: null, result: NEVER };
       const path = this.pathOf(claim.runId, claim.stepKey);
       this.#awaited.delete(path);
+      if (!this.#begun.has(path)) this.#begun.set(path, this.#begun.size);
       const ran = await runStep(claim, signal, watch);
       if (ran?.result.kind === 'waiting' && ran.result.signalName !== null) {
         this.#awaited.set(path, { runId: claim.runId, name: ran.result.signalName });
@@ -241,7 +250,7 @@ class Course {
     }
     if (result.kind !== 'waiting') return result;
     const { dueAt, signalName: signal } = result;
-    if (signal === UNANSWERED) {
+    if (signal === UNANSWERED || (signal !== null && this.#awaiting?.has(path) === true)) {
       this.#unanswered.push(path);
       return NEVER;
     }
@@ -268,9 +277,9 @@ class Course {
     return this.#unanswered.length > 0 && next === limitAt ? null : next;
   }
 
-  async seen(store: Store): Promise<Simulation> {
+  async seen(store: Store, graphOf: (run: RunDetail) => Promise<Graph>): Promise<Simulation> {
     const runs = new Map<string, SimulatedRun & { readonly subRuns: SimulatedRun[] }>();
-    const reached: ReachedStep[] = [];
+    const reached: (ReachedStep & { readonly rank: number })[] = [];
     for (const [runId, prefix] of this.#prefixes) {
       const [run, steps = []] = await Promise.all([store.findRun(runId), store.listSteps(runId)]);
       if (run === undefined) throw new Error('the run is not in the store');
@@ -278,11 +287,25 @@ class Course {
       const seen = { ...run, steps: Object.fromEntries(steps.map((step) => [step.stepKey, step])), subRuns: [] };
       runs.set(runId, seen);
       if (run.triggerType === 'flow') runs.get(run.sourceRunId ?? '')?.subRuns.push(seen);
-      reached.push(...steps.map((step) => ({ path: `${prefix}${step.stepKey}`, step })));
+      const rankOf = this.#ranks(prefix, await graphOf(run));
+      for (const step of steps) reached.push({ path: `${prefix}${step.stepKey}`, step, rank: rankOf(step.stepKey) });
     }
+    reached.sort((one, other) => one.rank - other.rank);
     const run = runs.get(this.#runId);
     if (run === undefined) throw new Error('the run was not simulated');
-    return { run, steps: reached, waits: this.#waits, unanswered: this.#unanswered, stoppedBy: this.#stoppedBy };
+    const steps = reached.map(({ path, step }) => ({ path, step }));
+    return { run, steps, waits: this.#waits, unanswered: this.#unanswered, stoppedBy: this.#stoppedBy };
+  }
+
+  #ranks(prefix: string, graph: Graph): (stepKey: string) => number {
+    const rankOf = (stepKey: string): number => {
+      const begun = this.#begun.get(`${prefix}${stepKey}`);
+      if (begun !== undefined) return begun;
+      const { scope } = parseRuntimeKey(stepKey);
+      const upstream = Object.keys(stepAt(graph, stepKey)?.runAfter ?? {});
+      return Math.max(-1, ...upstream.map((key) => rankOf(`${scope}${key}`))) + BEHIND;
+    };
+    return rankOf;
   }
 
   /** Ends what is left of it, so that nothing of it falls due in another run. */
@@ -290,5 +313,8 @@ class Course {
     for (const runId of this.#left) await store.cancelRun({ runId, reason: null, at });
   }
 }
+
+/** Less than one for all steps that follow each other in a graph. */
+const BEHIND = 2 ** -20;
 
 const NEVER: RanStep['result'] = { kind: 'waiting', state: null, dueAt: null, signalName: null };

@@ -68,59 +68,42 @@ export function withoutIndexes(path: string): string {
   return path.replace(/\.\d+(?=\.)/g, '.*').replace(/#\d+(?=\/)/g, '');
 }
 
-/** Counts what rehearsals of deliveries found. */
-export class Tally {
-  readonly #about: Pick<FlowRehearsal, 'flowId' | 'name' | 'revision'>;
-  readonly #groups = new Map<string, Group>();
-  readonly #skipped = new Map<string, string[]>();
-  readonly #unknown = new Map<string, string[]>();
-  #deliveries = 0;
-  #same = 0;
-  #isStopped = false;
-
-  constructor(about: Pick<FlowRehearsal, 'flowId' | 'name' | 'revision'>) {
-    this.#about = about;
-  }
-
-  stop(): void {
-    this.#isStopped = true;
-  }
-
-  add({ differences = [], unknown = [], skipped, ...about }: Judged): void {
-    const { deliveryId } = about;
-    this.#deliveries += 1;
-    if (skipped !== undefined) {
-      note(this.#skipped, skipped, deliveryId);
-      return;
-    }
-    for (const what of new Set(unknown)) note(this.#unknown, what, deliveryId);
+/** Counts what the rehearsals of deliveries found. */
+export function tallyOf(
+  judged: readonly Judged[],
+  about: Pick<FlowRehearsal, 'flowId' | 'name' | 'revision' | 'isStopped'>,
+): FlowRehearsal {
+  const byGroup = new Map<string, Group>();
+  const skips = new Map<string, string[]>();
+  const unknowns = new Map<string, string[]>();
+  let same = 0;
+  for (const { differences = [], unknown = [], skipped, ...delivery } of judged) {
+    if (skipped !== undefined) note(skips, skipped, delivery.deliveryId);
+    for (const what of new Set(unknown)) note(unknowns, what, delivery.deliveryId);
     const [first] = differences;
-    if (first === undefined) {
-      this.#same += 1;
-      return;
-    }
-    const [at, what] = [withoutIndexes(first.at), whatOf(first)];
-    const key = JSON.stringify([first.kind, at, what]);
-    const group = this.#groups.get(key) ?? { kind: first.kind, at, what, deliveryIds: [], examples: [] };
-    this.#groups.set(key, group);
-    group.deliveryIds.push(deliveryId);
-    if (group.examples.length === MAX_EXAMPLES) return;
-    group.examples.push({ ...about, differences: differences.slice(0, MAX_DIFFERENCES).map(cutDifference) });
+    if (first !== undefined) putInGroup(byGroup, first, { ...delivery, differences });
+    else if (skipped === undefined) same += 1;
   }
+  const groups = [...byGroup.values()].map((group) => ({ ...group, count: group.deliveryIds.length }));
+  return {
+    ...about,
+    deliveries: judged.length,
+    same,
+    differing: groups.reduce((sum, { count }) => sum + count, 0),
+    groups: groups.sort((one, other) => other.count - one.count),
+    skipped: countsOf(skips),
+    unknown: countsOf(unknowns),
+  };
+}
 
-  result(): FlowRehearsal {
-    const groups = [...this.#groups.values()].map((group) => ({ ...group, count: group.deliveryIds.length }));
-    return {
-      ...this.#about,
-      deliveries: this.#deliveries,
-      same: this.#same,
-      differing: groups.reduce((sum, { count }) => sum + count, 0),
-      groups: groups.sort((one, other) => other.count - one.count),
-      skipped: countsOf(this.#skipped),
-      unknown: countsOf(this.#unknown),
-      isStopped: this.#isStopped,
-    };
-  }
+function putInGroup(groups: Map<string, Group>, first: Difference, { differences, ...about }: Example): void {
+  const [at, what] = [withoutIndexes(first.at), whatOf(first)];
+  const key = JSON.stringify([first.kind, at, what]);
+  const group = groups.get(key) ?? { kind: first.kind, at, what, deliveryIds: [], examples: [] };
+  groups.set(key, group);
+  group.deliveryIds.push(about.deliveryId);
+  if (group.examples.length === MAX_EXAMPLES) return;
+  group.examples.push({ ...about, differences: differences.slice(0, MAX_DIFFERENCES).map(cutDifference) });
 }
 
 type Group = Omit<DifferenceGroup, 'count' | 'deliveryIds' | 'examples'> & {

@@ -143,8 +143,8 @@ describe('a simulated run', () => {
     expect(reached.map(({ path }) => path)).toEqual([
       'each',
       'each.0.go',
-      'each.1.go',
       'each.0.go/call',
+      'each.1.go',
       'each.1.go/call',
     ]);
   });

@@ -3,7 +3,7 @@ import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts
 import { readManifest } from '../../src/manifest/parse.ts';
 import type { Json } from '../../src/model/json.ts';
 import { createAnsweredSimulator } from '../../src/rehearsal/answered.ts';
-import { openSqliteStore } from '../../src/store/sqlite/client.ts';
+import { openMemoryStore } from '../../src/store/sqlite/memory.ts';
 
 export const FLOW_ID = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10';
 export const START = Date.parse('2026-03-01T12:00:00Z');
@@ -28,7 +28,7 @@ export async function simulatorOf(
   { flow, handlers }: ReturnType<typeof loaded>,
   flows: Parameters<typeof createAnsweredSimulator>[0]['flows'] = [],
 ) {
-  const store = await openSqliteStore({ path: ':memory:' });
+  const store = openMemoryStore();
   const simulator = await createAnsweredSimulator({ store, flow, flows, handlers });
   return { ...simulator, close: () => store.close() };
 }

@@ -20,7 +20,7 @@ import {
 import { crossings, operationNames, threadOf } from './operations.ts';
 import { soleReplica } from './sole-replica.ts';
 
-const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
+export const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
 
 export interface SqliteStoreOptions {
   /** A file, created with its folders if it does not exist, or `:memory:`. */
@@ -131,9 +131,9 @@ export async function openSqliteStore(opened: SqliteStoreOptions): Promise<Store
 }
 
 /** A member of the store as its caller knows it. */
-function memberOf(
+export function memberOf(
   name: OperationName,
-  thread: StoreThread,
+  thread: Pick<StoreThread, 'call'>,
 ): (...given: Parameters<Store[OperationName]>) => Promise<unknown> {
   const { rows, first, answer } = crossings[name] ?? {};
   if ((rows ?? first ?? answer) === undefined) return (...given) => thread.call(name, given);

@@ -1,0 +1,54 @@
+import { inTurns } from '../../model/turns.ts';
+import type { Store } from '../store.ts';
+import { prepareBatch } from './batch.ts';
+import { memberOf, UNBOUNDED } from './client.ts';
+import { openWriter } from './connection.ts';
+import { keepLogBounded } from './deliveries.ts';
+import { inMemory, type OperationName } from './messages.ts';
+import { openIndexes, withIndexing } from './nonce-index.ts';
+import { operationNames, operations, prepareRuns } from './operations.ts';
+import { openPort } from './port.ts';
+import { soleReplica } from './sole-replica.ts';
+
+/**
+ * An empty store in the memory of the caller's thread. A call costs no message between threads, which is half of what a
+ * simulated step takes; every few ms others get the event loop.
+ */
+export function openMemoryStore(): Store {
+  const { db, close } = openWriter(inMemory);
+  openPort(db, undefined);
+  const indexes = openIndexes(db);
+  const runs = prepareRuns((name) => {
+    const operation = operations[name];
+    if (operation.thread === 'writer') return operation.prepare(db, { indexes, held: UNBOUNDED });
+    return operation.prepare(db);
+  });
+  // The last counter of a batch, as in a thread.
+  keepLogBounded(db, { inMemory: false, ...UNBOUNDED });
+  const runBatch = withIndexing(db, prepareBatch(db, 'BEGIN IMMEDIATE'), indexes);
+  const turn = inTurns();
+  const call: Parameters<typeof memberOf>[1]['call'] = async (name, given, { body = null } = {}) => {
+    await turn();
+    const run = runs[name];
+    if (run === undefined) throw new Error(`${name} is not an operation`);
+    const [settled] = runBatch([() => run(...([...given, ...(body === null ? [] : [body])] as never[]))]);
+    if (settled?.isFulfilled) return settled.value;
+    throw settled?.error;
+  };
+  const members = Object.fromEntries(operationNames.map((name) => [name, memberOf(name, { call })])) as Pick<
+    Store,
+    OperationName
+  >;
+  let endChanges = () => {};
+  const hasClosed = new Promise<void>((resolve) => {
+    endChanges = resolve;
+  });
+  return {
+    ...members,
+    ...soleReplica({ name: 'memory', hasClosed, keepTime: members.keepTime, countRunning: async () => 0 }),
+    async close() {
+      endChanges();
+      if (db.open) close();
+    },
+  };
+}
