@@ -5,6 +5,9 @@ import { listSource } from './list.ts';
 
 type GraphConfig = Extract<Reconcile, { from: 'graph' }>;
 
+/** A token is not used in its last moments: the look that begins then takes a while. */
+const MARGIN_SECONDS = 300;
+
 const TIMES = { created: 'createdDateTime', updated: 'lastModifiedDateTime' } as const;
 
 /**
@@ -59,7 +62,7 @@ function signIn({
       if (typeof token !== 'string' || !/^[\w.~+/-]+=*$/.test(token) || typeof seconds !== 'number') {
         throw new SourceError('the sign-in answered without a token and its lifetime');
       }
-      return { headers: { authorization: `Bearer ${token}` }, lifeMs: seconds * 1000 };
+      return { headers: { authorization: `Bearer ${token}` }, lifeMs: Math.max(0, seconds - MARGIN_SECONDS) * 1000 };
     },
   };
 }

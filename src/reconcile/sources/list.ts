@@ -148,14 +148,19 @@ function headersReader(written: PagedList['headers']): (value: Value) => SourceI
   };
 }
 
+const SHOWN_CHARACTERS = 100;
+
+/** A text of the answer as a person is told of it. */
+const shown = (text: string) => JSON.stringify(text.slice(0, SHOWN_CHARACTERS));
+
 /** Without those that are null: an item need not have them all. */
 function headersOf(entries: readonly (readonly [name: string, value: Json])[]): SourceItem['headers'] {
   const texts = entries.flatMap(([name, value]): [string, string][] => {
     if (value === null || TRANSPORT_HEADERS.has(name.toLowerCase())) return [];
     const text = isExactNumber(value) ? value.rawJSON : typeof value === 'object' ? undefined : String(value);
-    if (text === undefined) throw new SourceError(`headers: ${JSON.stringify(name)} is ${kindOf(value)}, not a text`);
+    if (text === undefined) throw new SourceError(`headers: ${shown(name)} is ${kindOf(value)}, not a text`);
     if (HEADER_NAME.test(name) && HEADER_VALUE.test(text)) return [[name, text]];
-    throw new SourceError(`headers: ${JSON.stringify(name)} cannot be sent as a header`);
+    throw new SourceError(`headers: ${shown(name)} cannot be sent as a header`);
   });
   return lowerCase(texts);
 }
@@ -248,7 +253,7 @@ function isNext(parameters: string): boolean {
 function refuseOtherOrigin(next: URL, first: URL): void {
   if (next.origin !== first.origin || next.username !== '' || next.password !== '') {
     throw new SourceError(
-      `the next page is at ${next.origin}, not at ${first.origin}: the credentials are not sent there`,
+      `the next page is at ${shown(next.origin)}, not at ${first.origin}: the credentials are not sent there`,
     );
   }
   if (next.href === first.href) throw new SourceError('the next page is the first one again');
