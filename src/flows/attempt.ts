@@ -1,4 +1,4 @@
-import { SpanStatusCode } from '@opentelemetry/api';
+import { type Span, SpanStatusCode } from '@opentelemetry/api';
 import type { Logger } from 'pino';
 import { levelOfRetry, StoreUnavailableError } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
@@ -297,12 +297,16 @@ function traced(claim: Claim, run: () => Promise<RanStep | undefined>): Promise<
     'flow.step.type': claim.stepType,
     'flow.step.attempt': claim.attempt,
   };
-  return inSpan({ name: 'flow.step', parent: claim.traceparent, attributes }, async (span) => {
-    const ran = await run();
-    const code = ran === undefined ? 'interrupted' : errorCode(ran.result);
-    if (code !== undefined) span.setStatus({ code: SpanStatusCode.ERROR, message: code });
-    return ran;
-  });
+  return inSpan({ name: 'flow.step', parent: claim.traceparent, attributes }, (span) =>
+    span.isRecording() ? tellHowItEnded(span, run) : run(),
+  );
+}
+
+async function tellHowItEnded(span: Span, run: () => Promise<RanStep | undefined>): Promise<RanStep | undefined> {
+  const ran = await run();
+  const code = ran === undefined ? 'interrupted' : errorCode(ran.result);
+  if (code !== undefined) span.setStatus({ code: SpanStatusCode.ERROR, message: code });
+  return ran;
 }
 
 function errorCode(result: StepResult): string | undefined {

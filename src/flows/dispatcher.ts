@@ -96,6 +96,11 @@ class StepDispatcher implements Dispatcher {
    * wait that the last claim left, although there are slots: those are kept for flows that run nothing.
    */
   #waiting = { since: 0, isKept: false };
+  /** Names the leases of this process, and no others: those of an earlier one may still be stored. */
+  readonly #name = randomUUID();
+  #leasesGiven = 0;
+  /** Resolves when the next turn of the event loop begins; undefined where nothing waits for it. */
+  #nextTurn: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
 
   constructor(services: DispatcherServices) {
@@ -229,7 +234,9 @@ class StepDispatcher implements Dispatcher {
     if (limit <= 0) return undefined;
     const { clock, owner } = this.#services;
     const { release } = this.#slots.reserve(limit, flowId);
-    const lease = { holder: holderOf(owner, randomUUID()), leasedUntil: clock.now() + LEASE_MS, limit };
+    this.#leasesGiven += 1;
+    const holder = holderOf(owner, `${this.#name}-${this.#leasesGiven}`);
+    const lease = { holder, leasedUntil: clock.now() + LEASE_MS, limit };
     return { lease, release };
   }
 
@@ -299,7 +306,10 @@ class StepDispatcher implements Dispatcher {
 
   /** Starts steps that were leased as they became due, in the next turn of the event loop: answers leave before. */
   #workSoon(claims: readonly Claim[], { leasedUntil }: BirthLease, turnEndsAt: number): void {
-    const after = setImmediate();
+    this.#nextTurn ??= setImmediate().then(() => {
+      this.#nextTurn = undefined;
+    });
+    const after = this.#nextTurn;
     for (const claim of claims) this.#work(claim, { leasedUntil, turnEndsAt, after });
   }
 

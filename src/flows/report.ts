@@ -30,12 +30,13 @@ interface ReportServices {
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** Without it events are dropped. */
-  readonly live?: Pick<LiveEvents, 'emit'> | undefined;
+  readonly live?: Pick<LiveEvents, 'emit' | 'isHeard'> | undefined;
 }
 
 export function createReport({ logger, metrics, live }: ReportServices): Report {
-  const tell = (type: LiveEvent['type'], runId: string, data: LiveEvent['data'] & { readonly flowId: string }) =>
-    live?.emit({ type, runId, flowId: data.flowId, data: { runId, ...data } });
+  const tell = (type: LiveEvent['type'], runId: string, data: LiveEvent['data'] & { readonly flowId: string }) => {
+    if (live?.isHeard === true) live.emit({ type, runId, flowId: data.flowId, data: { runId, ...data } });
+  };
   const runEnded = (run: Pick<Run, 'id' | 'flowId' | 'status' | 'startedAt'>, completedAt: number) => {
     // The clock may have been set back meanwhile.
     const durationMs = Math.max(0, completedAt - run.startedAt);

@@ -25,6 +25,7 @@ const REMEMBERED = 10_000;
 export class Rotation {
   /** When each key had its last turn, counted in turns; the longest unused entry first. */
   readonly #last = new Map<string, number>();
+  #newest: string | undefined;
   #turn = 0;
 
   /** Who is next; undefined where nobody waits below the limit. */
@@ -56,7 +57,9 @@ export class Rotation {
   }
 
   #remember(key: string, turn: number): number {
-    this.#last.delete(key);
+    // Where one key has turn after turn, it is the last entry already.
+    if (key !== this.#newest) this.#last.delete(key);
+    this.#newest = key;
     this.#last.set(key, turn);
     if (this.#last.size > REMEMBERED) {
       for (const longestUnused of this.#last.keys()) {

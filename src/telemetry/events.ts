@@ -70,6 +70,8 @@ export interface LiveEvent {
 
 /** Hands events to those who listen now; later listeners read the records. */
 export interface LiveEvents {
+  /** Whether anyone receives what is emitted now: else it need not be made. */
+  readonly isHeard: boolean;
   emit(event: LiveEvent): void;
   /** Yields the function that ends it. A listener must not throw. */
   subscribe(listener: (event: LiveEvent) => void): () => void;
@@ -86,6 +88,9 @@ interface LiveEventsOptions {
 export function createLiveEvents({ onRun, onWatched }: LiveEventsOptions = {}): LiveEvents {
   const listeners = new Set<(event: LiveEvent) => void>();
   return {
+    get isHeard() {
+      return onRun !== undefined || listeners.size > 0;
+    },
     emit(event) {
       if (event.runId !== null && event.type !== 'run.changed') onRun?.(event.runId);
       for (const listener of listeners) listener(event);

@@ -168,7 +168,7 @@ export interface OutcomeServices {
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** Absent where no one can watch. */
-  readonly live?: Pick<LiveEvents, 'emit'> | undefined;
+  readonly live?: Pick<LiveEvents, 'emit' | 'isHeard'> | undefined;
 }
 
 /** Refuses a delivery: keeps it, reports it and yields what to answer. */
@@ -236,9 +236,11 @@ export function reportDelivery(
   metrics.webhookProcessingMs.observe({ flow, result }, clock.monotonic() - startedAt);
   const counted = refusal ?? (mode === 'Off' ? undefined : violations[0]);
   if (counted !== undefined) metrics.webhookRejected.inc({ flow, reason: counted });
-  const told = { deliveryId: delivery.id, flowId, triggerKey, runId, result, reason: refusal };
-  const receivedAt = new Date(delivery.receivedAt).toISOString();
-  live?.emit({ type: 'delivery.received', runId, flowId, data: { ...told, receivedAt } });
+  if (live?.isHeard === true) {
+    const told = { deliveryId: delivery.id, flowId, triggerKey, runId, result, reason: refusal };
+    const receivedAt = new Date(delivery.receivedAt).toISOString();
+    live.emit({ type: 'delivery.received', runId, flowId, data: { ...told, receivedAt } });
+  }
   tag(reception, result, counted);
   log(reception, { mode, runId, reasons: mode === 'Off' ? loggedUnderOff(refusal) : violations }, services.logger);
 }
