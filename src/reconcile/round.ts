@@ -160,10 +160,16 @@ async function askWith(round: Round, request: SourceRequest, services: RoundServ
     signedIn.set(source, known);
   }
   const given = Object.values(known.headers);
-  return ask(
-    { ...request, headers: { ...request.headers, ...known.headers } },
-    { ...asking, secrets: [...secrets, ...given] },
-  );
+  try {
+    return await ask(
+      { ...request, headers: { ...request.headers, ...known.headers } },
+      { ...asking, secrets: [...secrets, ...given] },
+    );
+  } catch (error) {
+    // It may have been withdrawn before its time: the next look signs in anew.
+    if (error instanceof LogError && error.failure === 'refused') signedIn.delete(source);
+    throw error;
+  }
 }
 
 /** What no accepted delivery has the name of, the oldest first. */
