@@ -152,9 +152,15 @@ const NO_INPUTS: Readonly<Record<string, string>> = {
     '([limits](operate.md#limits)).',
 };
 
-function coalesceOf(triggers: Schema | undefined): Schema {
+const partOf = (triggers: Schema | undefined, part: 'coalesce' | 'reconcile'): Schema => {
   const webhook = triggers?.oneOf?.find(({ properties }) => properties?.type?.const === 'webhook');
-  return webhook?.properties?.coalesce ?? {};
+  return webhook?.properties?.[part] ?? {};
+};
+
+/** One table for each kind of log. */
+function reconcileTables(reconcile: Schema): string {
+  const forms = reconcile.oneOf ?? reconcile.anyOf ?? [reconcile];
+  return forms.map((form) => fieldTable(form)).join('\n\n');
 }
 
 function manifestReference(): string {
@@ -286,7 +292,7 @@ A publisher may tell of one object many times within a second. With \`coalesce\`
 }
 \`\`\`
 
-${fieldTable(coalesceOf(triggers))}
+${fieldTable(partOf(triggers, 'coalesce'))}
 
 The first delivery commits the run, which waits (\`waitingFor\`: \`coalesce\`). Each of the others joins it in its own transaction: its answer
 is 200 with the id of that run and \`"coalesced": true\`, and its record has the outcome \`coalesced\`. Steps read all of them in the order of
@@ -301,6 +307,22 @@ newest.
 - Verified and unverified deliveries never share a run, whatever the mode. Nor do deliveries with different keys of \`serialize\`.
 - Deliveries that are held share runs as they would have, and start together. A re-run has all deliveries of its source.
 - A run is found by the [search keys](#search-keys) of its first delivery; each delivery has its own, and leads to the run.
+
+### Deliveries that never arrived
+
+\`reconcile\` names the log in which the publisher keeps what it sent. What never arrived is fetched from there and accepted, once:
+
+\`\`\`json
+{
+  "type": "webhook",
+  "inputs": { "webhookSlug": "push", "webhookSignatureScheme": "GitHub", "webhookHmacKey": "env:GITHUB_SECRET" },
+  "reconcile": { "from": "github", "repo": "octo/shop", "hook": 123456, "token": "env:GITHUB_TOKEN" }
+}
+\`\`\`
+
+${reconcileTables(partOf(triggers, 'reconcile'))}
+
+[Reconcile](reconcile.md) says what is fetched, what is verified, and what you are told.
 
 ### One URL, several flows
 

@@ -7,7 +7,7 @@ const ORGANIZATION = /^[A-Za-z0-9-]{1,100}$/;
 /** GitHub's log of one webhook, of a repository or of an organization. */
 export const githubSchema = z
   .strictObject({
-    from: z.literal('github'),
+    from: z.literal('github').describe('The log of a webhook at GitHub.'),
     repo: z
       .string()
       .regex(REPOSITORY, { error: 'is not owner/name' })
