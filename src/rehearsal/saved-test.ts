@@ -60,6 +60,8 @@ export interface TestProblem {
 
 /** Undefined for what is no saved test, such as a file of another tool. */
 export function readSavedTest(text: string): { test: SavedTest } | { problems: readonly TestProblem[] } | undefined {
+  // What is left where a run could not be saved must not look like a test that passes.
+  if (text.trim() === '') return { problems: [{ path: '', message: 'is empty; was its run saved?' }] };
   let value: Json;
   try {
     value = parseJson(text.replace(/^\uFEFF/, ''));

@@ -21,6 +21,7 @@ describe('a file', () => {
   });
 
   it.each([
+    ['that is empty', '\n', '', 'is empty'],
     ['cut off', JSON.stringify(good).slice(0, -1), '', 'is not JSON'],
     ['of a later format', { ...good, sluiceTest: 2 }, 'sluiceTest', 'is not 1'],
     ['about no flow', { ...good, flow: 'orders' }, 'flow', 'is not the id of a flow'],

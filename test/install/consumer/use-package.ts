@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { buildApp, defineConfig } from '@sluicehq/sluice';
-import { runFlow } from '@sluicehq/sluice/testing';
+import { runFlow, type TestCase, testFiles } from '@sluicehq/sluice/testing';
 import config from './sluice.config.js';
 
 // @ts-expect-error: the types of the package are read, so a wrong option is a mistake
@@ -15,6 +15,9 @@ const run = await runFlow(manifest, {
 });
 const output: unknown = run.steps.greet?.output;
 assert.equal(output, 'Hello Ada');
+
+const cases: readonly TestCase[] = await testFiles('.', { handlers: config.handlers ?? [] });
+assert.deepEqual(cases, []);
 
 const app = await buildApp({
   settings: { port: 0, databaseUrl: 'sqlite::memory:', logLevel: 'silent' },
