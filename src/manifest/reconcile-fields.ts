@@ -38,6 +38,8 @@ export interface ReconcileRule {
   readonly secrets: readonly string[];
   /** Tells events apart where the trigger has no webhookEventId and its scheme signs no id: CEL over body and headers. */
   readonly eventId?: string | undefined;
+  /** The publisher does not keep what it signed. */
+  readonly isUnsigned?: true | undefined;
 }
 
 function isInRange(given: string): boolean {

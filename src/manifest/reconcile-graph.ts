@@ -35,6 +35,7 @@ export const graphSchema = z.strictObject({
 
 export const graphRule: ReconcileRule = {
   secrets: ['clientSecret'],
+  isUnsigned: true,
   // A version of an item has a tag of its own. A lifecycle notification names no item, and so no event.
   eventId: `body.value.map(it, ${NOTIFICATION}).join(",")`,
 };

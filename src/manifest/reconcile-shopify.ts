@@ -24,6 +24,7 @@ export const shopifySchema = z.strictObject({
 
 export const shopifyRule: ReconcileRule = {
   secrets: ['token'],
+  isUnsigned: true,
   // What was made is made once. For other topics of the same URL, each event has an id of its own.
   eventId:
     'headers["x-shopify-topic"].endsWith("/create") ? headers["x-shopify-topic"] + " " + body.admin_graphql_api_id : headers["x-shopify-event-id"]',

@@ -16,4 +16,4 @@ export const stripeSchema = z.strictObject({
   ...reconcileFields,
 });
 
-export const stripeRule: ReconcileRule = { secrets: ['token'] };
+export const stripeRule: ReconcileRule = { secrets: ['token'], isUnsigned: true };

@@ -1,4 +1,5 @@
 import { errorAt, gateWarningAt, type Problem, warningAt } from '../manifest/issues.ts';
+import { RECONCILE_RULES } from '../manifest/reconcile.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import { DAY_MS } from '../model/clock.ts';
 import { durationMs } from '../model/duration.ts';
@@ -40,6 +41,11 @@ export function reconcileProblems(
   } else if (reconcile.acceptUnsigned === true && mode === 'Enforce') {
     const open = 'takes what the log holds although no signature can be verified: whoever can write there starts runs';
     problems.push(gateWarningAt(at('acceptUnsigned'), open));
+  }
+  const { isUnsigned } = RECONCILE_RULES[reconcile.from];
+  if (isUnsigned === true && reconcile.acceptUnsigned !== true && scheme !== undefined && mode === 'Enforce') {
+    const none = `is not set: the log of ${reconcile.from} holds no signatures, so all that is fetched is refused, and only told`;
+    problems.push(warningAt(at('acceptUnsigned'), none));
   }
   for (const field of ['baseUrl', 'loginUrl', 'url']) {
     const url: unknown = Reflect.get(reconcile, field);
