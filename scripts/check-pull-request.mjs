@@ -22,6 +22,7 @@ const summary = join(folder, 'summary.md');
 function check() {
   const args = ['check', resolve(env.INPUT_MANIFESTS || 'manifests'), '--against', env.INPUT_URL ?? ''];
   if (env.INPUT_ALLOW) args.push('--allow', env.INPUT_ALLOW);
+  if (env.INPUT_REHEARSE) args.push('--rehearse', env.INPUT_REHEARSE);
   if (env.INPUT_TOKEN) args.push('--token', env.INPUT_TOKEN);
   // Neither GitHub's tokens, nor settings of a service that the job's environment has.
   const passed = Object.entries(env).filter(([key]) => !/^(INPUT|GITHUB|ACTIONS|SLUICE)_/.test(key));

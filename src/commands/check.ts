@@ -43,6 +43,7 @@ import {
   type RehearsedFlow,
   readAnswers,
   renderRehearsal,
+  withoutContents,
 } from './rehearsal.ts';
 import { type Conclusion, concludeCheck, renderOutcomes } from './render-outcomes.ts';
 import { createServiceClient, listFlows, type ServiceClient } from './service-client.ts';
@@ -60,7 +61,7 @@ interface Checked {
   /** What a start with these settings says of them and of its webhooks. A service says it itself. */
   readonly start?: readonly string[];
   /** Of flows that change, where it was asked for. */
-  readonly rehearsals?: readonly RehearsedFlow[];
+  readonly rehearsals?: readonly RehearsedFlow[] | undefined;
 }
 
 interface CheckOptions {
@@ -118,7 +119,9 @@ async function check(folder: string | undefined, options: CheckOptions): Promise
   const conclusion = checked.rehearsals === undefined ? deploy : concludeRehearsal(checked.rehearsals, deploy);
   const text = asText(checked, errors, conclusion);
   if (options.summary !== undefined) {
-    await writeSummary(options.summary, checkSummary({ outcomes: checked.outcomes, errors, text, conclusion }));
+    // More people read it than may read deliveries.
+    const told = asText({ ...checked, rehearsals: checked.rehearsals?.map(withoutContents) }, errors, conclusion);
+    await writeSummary(options.summary, checkSummary({ outcomes: checked.outcomes, errors, text: told, conclusion }));
   }
   print(options.json ? asJson(checked) : text);
   process.exitCode = conclusion.code;

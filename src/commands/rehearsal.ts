@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { isObject } from '../manifest/json-text.ts';
 import { isJsonObject, type Json, parseJson } from '../model/json.ts';
-import type { FlowRehearsal } from '../rehearsal/tally.ts';
+import { type FlowRehearsal, isOfContents } from '../rehearsal/tally.ts';
 import { CommandError } from './context.ts';
 import type { Conclusion } from './render-outcomes.ts';
 import type { ServiceClient } from './service-client.ts';
@@ -58,6 +58,14 @@ export function concludeRehearsal(rehearsals: readonly RehearsedFlow[], deploy: 
 
 const OTHER_WAY = 'a deploy changes what deliveries lead to';
 
+/** What may be shown to who may not read deliveries. */
+export function withoutContents({ groups, ...rehearsal }: RehearsedFlow): RehearsedFlow {
+  return {
+    ...rehearsal,
+    groups: groups.map((group) => ({ ...group, what: isOfContents(group) ? [] : group.what, examples: [] })),
+  };
+}
+
 const MOST_NAMED = 3;
 const MOST_GROUPS = 20;
 
@@ -76,7 +84,7 @@ export function renderRehearsal(rehearsal: RehearsedFlow): string {
     ...groups.slice(0, MOST_GROUPS).flatMap(renderGroup),
     ...(groups.length > MOST_GROUPS ? ['', `  ${groups.length - MOST_GROUPS} more groups: see --json.`] : []),
     ...listed('NOT COMPARED', skipped),
-    ...listed('NOT KNOWN', unknown),
+    ...listed('NOT KNOWN (--answers gives answers to steps)', unknown),
   ].join('\n');
 }
 
@@ -87,7 +95,7 @@ function renderGroup({ kind, at, what, count, deliveryIds, examples }: Rehearsed
     '',
     `  ${title} (${countOf(count, 'delivery', 'deliveries')})`,
     ...(example === undefined ? [] : renderExample(example)),
-    ...(count === 1 ? [] : [`    all: ${named(deliveryIds)}`]),
+    ...(count === 1 && example !== undefined ? [] : [`    all: ${named(deliveryIds)}`]),
   ];
 }
 

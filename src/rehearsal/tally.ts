@@ -111,6 +111,11 @@ type Group = Omit<DifferenceGroup, 'count' | 'deliveryIds' | 'examples'> & {
   readonly examples: Example[];
 };
 
+/** Whether what a group tells of may be a delivery's words. */
+export function isOfContents({ kind }: Pick<DifferenceGroup, 'kind'>): boolean {
+  return kind === 'request' || kind === 'wait';
+}
+
 /** What of a difference makes a group: not the values, which each delivery has its own of. */
 function whatOf({ kind, changes }: Difference): string[] {
   if (kind === 'request') return [...new Set(changes.map(({ path }) => path.replace(/\[\d+\]/g, '[*]')))];

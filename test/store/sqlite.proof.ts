@@ -1,3 +1,4 @@
+import { openMemoryStore } from '../../src/store/sqlite/memory.ts';
 import { storeConformance } from './conformance.ts';
 import { newPaths } from './files.ts';
 import { KINDS_OF_STORES, openKind } from './stores.ts';
@@ -11,3 +12,5 @@ for (const [index, kind] of KINDS_OF_STORES.entries()) {
     openKind(kind, isInFile ? newPath() : ':memory:'),
   );
 }
+
+storeConformance("SQLite in the caller's thread", async () => openMemoryStore());

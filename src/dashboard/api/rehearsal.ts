@@ -3,7 +3,7 @@ import { HttpError } from '../../errors.ts';
 import { MAX_MANIFEST_BYTES } from '../../manifest/load.ts';
 import { isJsonObject, type Json, own, parseJson } from '../../model/json.ts';
 import { DIFFERENCE_KINDS } from '../../rehearsal/compare.ts';
-import type { FlowRehearsal } from '../../rehearsal/tally.ts';
+import { type FlowRehearsal, isOfContents } from '../../rehearsal/tally.ts';
 import { actorOf } from '../activity.ts';
 import { field, isoTime } from '../answer.ts';
 import { bodyText, documentedBody, parseJsonBody } from '../input.ts';
@@ -146,7 +146,7 @@ function rehearsalView({ groups, ...rehearsal }: FlowRehearsal, readsAll: boolea
     unknown: rehearsal.unknown.map(countedView),
     groups: groups.map(({ what, deliveryIds, examples, ...group }) => ({
       ...group,
-      what: readsAll || group.kind !== 'request' ? [...what] : [],
+      what: readsAll || !isOfContents(group) ? [...what] : [],
       deliveryIds: [...deliveryIds],
       examples: !readsAll
         ? []

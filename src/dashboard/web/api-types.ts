@@ -15,6 +15,7 @@ import type { schemeSchema } from '../api/handlers-and-schemes.ts';
 import type { hostSchema } from '../api/hosts.ts';
 import type { keySchema } from '../api/keys.ts';
 import type { pathSchema } from '../api/paths.ts';
+import type { RehearsalAnswers } from '../api/rehearsal.ts';
 import type { replicaSchema } from '../api/replicas.ts';
 import type { findingSchema, RevisionAnswers } from '../api/revisions.ts';
 import type { RunBulkAnswers } from '../api/run-bulk.ts';
@@ -37,6 +38,7 @@ export interface Api
     BookAnswers,
     FigureAnswers,
     FlowAnswers,
+    RehearsalAnswers,
     RevisionAnswers,
     RunBulkAnswers,
     RunHistoryAnswers,

@@ -1,3 +1,4 @@
+import { StoreUnavailableError } from '../../errors.ts';
 import { inTurns } from '../../model/turns.ts';
 import type { Store } from '../store.ts';
 import { prepareBatch } from './batch.ts';
@@ -27,13 +28,20 @@ export function openMemoryStore(): Store {
   keepLogBounded(db, { inMemory: false, ...UNBOUNDED });
   const runBatch = withIndexing(db, prepareBatch(db, 'BEGIN IMMEDIATE'), indexes);
   const turn = inTurns();
-  const call: Parameters<typeof memberOf>[1]['call'] = async (name, given, { body = null } = {}) => {
+  const underWay = new Set<Promise<unknown>>();
+  let isClosed = false;
+  const run = async (name: OperationName, given: readonly unknown[]) => {
     await turn();
-    const run = runs[name];
-    if (run === undefined) throw new Error(`${name} is not an operation`);
-    const [settled] = runBatch([() => run(...([...given, ...(body === null ? [] : [body])] as never[]))]);
-    if (settled?.isFulfilled) return settled.value;
-    throw settled?.error;
+    const [settled] = runBatch([() => runs[name]?.(...(given as never[]))]);
+    if (!settled?.isFulfilled) throw unavailable(settled?.error);
+    // What a caller gets is its own, as from a thread.
+    return structuredClone(settled.value);
+  };
+  const call: Parameters<typeof memberOf>[1]['call'] = async (name, given, { body = null } = {}) => {
+    if (isClosed) throw new StoreUnavailableError('the store is closed', { isForGood: true });
+    const running = run(name, body === null ? given : [...given, body]);
+    underWay.add(running);
+    return running.finally(() => underWay.delete(running));
   };
   const members = Object.fromEntries(operationNames.map((name) => [name, memberOf(name, { call })])) as Pick<
     Store,
@@ -47,8 +55,14 @@ export function openMemoryStore(): Store {
     ...members,
     ...soleReplica({ name: 'memory', hasClosed, keepTime: members.keepTime, countRunning: async () => 0 }),
     async close() {
+      isClosed = true;
       endChanges();
+      await Promise.allSettled(underWay);
       if (db.open) close();
     },
   };
+}
+
+function unavailable(cause: unknown): StoreUnavailableError {
+  return new StoreUnavailableError(cause instanceof Error ? cause.message : String(cause), { cause });
 }

@@ -12,6 +12,7 @@ import { useResource } from '../resource.ts';
 import { navigate, useQuery } from '../router.ts';
 import { type Allowed, allowedWords, DeployPlan, NOTHING_ALLOWED } from './deploy-plan.tsx';
 import type { ManifestEditor, PlacedIssue } from './manifest-editor.ts';
+import { Rehearsal } from './rehearsal.tsx';
 import type { Schema } from './schema-choices.ts';
 
 /** Deploys a manifest: the one of a flow, changed, or a new one. */
@@ -123,6 +124,9 @@ function Deploying({ inForce, chosen, schema }: DeployingProps) {
           <Issues issues={issues} onOpen={(path) => editor?.goTo(path)} />
           {plan === undefined ? null : (
             <DeployPlan plan={plan} verb="Deploy" allowed={allowed} onAllow={setAllowed} mayRollBack />
+          )}
+          {inForce === undefined ? null : (
+            <Rehearsal text={text} isReady={!checked.isChecking && plan !== undefined && plan.action !== 'unchanged'} />
           )}
           {plan === undefined && checked.error === undefined ? <Skeleton lines={3} /> : null}
           <ReasonField text={reason} onChange={setReason} />

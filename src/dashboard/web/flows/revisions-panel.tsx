@@ -227,7 +227,8 @@ function DifferenceEntry({ difference: { path, kind, before, after } }: { differ
   );
 }
 
-function Side({ sign, tone, value }: { sign: string; tone: 'before' | 'after'; value: unknown }) {
+/** A value before or after a change. */
+export function Side({ sign, tone, value }: { sign: string; tone: 'before' | 'after'; value: unknown }) {
   const lines = JSON.stringify(value, null, 2) ?? '';
   return (
     <pre class={`side ${tone}`}>
