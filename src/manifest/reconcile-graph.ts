@@ -9,7 +9,7 @@ const NOTIFICATION =
 
 /** What was made or changed in a mailbox that a subscription of Microsoft Graph watches. */
 export const graphSchema = z.strictObject({
-  from: z.literal('graph'),
+  from: z.literal('graph').describe('What was made or changed in a mailbox of Microsoft 365.'),
   resource: z
     .string()
     .regex(RESOURCE, {

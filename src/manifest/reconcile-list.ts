@@ -37,7 +37,7 @@ const ofItem = expression('item');
 /** A paged list of what was sent, described as data: expressions over each answer and each of its items. */
 export const listSchema = z
   .strictObject({
-    from: z.literal('list'),
+    from: z.literal('list').describe('A paged list in JSON.'),
     url: url.describe(
       'URL of the first page. {since} and {until} in it are the ends of the window in RFC 3339; {since:seconds} and {since:milliseconds} count from 1970.',
     ),

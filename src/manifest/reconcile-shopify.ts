@@ -6,7 +6,7 @@ export const SHOPIFY_TOPICS = ['orders/create', 'customers/create', 'products/cr
 
 /** What a Shopify store has made, for topics that tell of it. */
 export const shopifySchema = z.strictObject({
-  from: z.literal('shopify'),
+  from: z.literal('shopify').describe('What was made in a Shopify store.'),
   shop: z
     .string()
     .regex(/^[a-z0-9][a-z0-9-]*\.myshopify\.com$/, {

@@ -3,7 +3,7 @@ import { type ReconcileRule, reconcileFields, secret } from './reconcile-fields.
 
 /** Stripe's events that an endpoint has not accepted. */
 export const stripeSchema = z.strictObject({
-  from: z.literal('stripe'),
+  from: z.literal('stripe').describe('The events of a Stripe account.'),
   token: secret.describe('Restricted API key that may read events: env:NAME or file:PATH.'),
   types: z
     .array(z.string().regex(/^[a-z0-9_.]+$/, { error: 'is not a type of event, such as invoice.paid' }))
