@@ -1,5 +1,6 @@
 import type { Page } from 'playwright-core';
 import { expect, it } from 'vitest';
+import { eventually } from '../e2e/service.ts';
 import { describeInBrowser, expectNoHindrance, useBrowser } from './browser.ts';
 
 const ORDERS_ID = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10';
@@ -95,5 +96,39 @@ describeInBrowser('the deploy form', () => {
     await deployButton(page).click();
     await page.getByRole('heading', { level: 1, name: 'Other' }).waitFor();
     expect(await flow(OTHER_ID)).toMatchObject({ name: 'Other', revision: 1 });
+  });
+});
+
+describeInBrowser('a rehearsal before a deploy', () => {
+  const shop = { type: 'webhook', inputs: { webhookSlug: 'shop', webhookEnforcementMode: 'Off' } };
+  const big = (total: number) => ({ greet: { statuses: ['Succeeded'], when: `trigger.body.total > ${total}` } });
+  const manifest = (version: string, total: number) => ({
+    ...ORDERS,
+    version,
+    triggers: { shop },
+    steps: { ...ORDERS.steps, big: { type: 'NoOp', runAfter: big(total) } },
+  });
+  const { open, service } = useBrowser({ manifests: { 'orders.json': manifest('1.0.0', 50) } });
+
+  it('shows which stored deliveries would go another way, and where', async () => {
+    const headers = { 'content-type': 'application/json' };
+    const runs = async () => (await fetch(`${service().url}/flows/api/runs`)).json() as Promise<{ status: string }[]>;
+    for (const total of [10, 60, 90]) {
+      const body = JSON.stringify({ total });
+      await fetch(`${service().url}/flows/api/webhook/shop`, { method: 'POST', headers, body });
+    }
+    await eventually(runs, (found) => found.filter(({ status }) => status !== 'Running').length === 3);
+    const page = await open(`/flows/flows/${ORDERS_ID}/deploy`);
+    const rehearse = page.getByRole('button', { name: 'Rehearse on stored deliveries' });
+    await page.getByText('There is nothing to deploy').waitFor();
+    expect(await rehearse.isDisabled()).toBe(true);
+    await page.getByRole('textbox', { name: 'Manifest' }).focus();
+    await page.keyboard.press('ControlOrMeta+A');
+    await page.keyboard.insertText(JSON.stringify(manifest('1.1.0', 80), null, 2));
+    await rehearse.click();
+    await page.getByText('3 deliveries: 2 as before').waitFor();
+    await page.getByText('Succeeded -> Skipped').click();
+    await page.locator('.side.after', { hasText: 'Skipped' }).first().waitFor();
+    await expectNoHindrance(page);
   });
 });
