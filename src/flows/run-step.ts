@@ -48,7 +48,7 @@ export type RunStep = (claim: Claim, signal: AbortSignal, watch?: RunWatch) => P
 /** Who is told how far a step has come. */
 export interface RunWatch {
   started(): void;
-  /** Called once its inputs are known, with what makes of them what is recorded. */
+  /** Called where its handler takes its time, with what makes of its inputs what is recorded. */
   prepared(input: () => Pick<RanStep, 'input' | 'inputsRevision'>): void;
 }
 
@@ -102,15 +102,15 @@ export function createRunStep(services: RunStepServices): RunStep {
       if (condition?.kind === 'failed') throw new StepFailure('when_failed', condition.message);
       const preparing = prepare({ claim, step, readRunInput }, services);
       prepared = preparing instanceof Promise ? await preparing : preparing;
-      watch?.prepared(() => inputOf(prepared));
       if (waited?.resumed === null) return { input: null, result: beginAnew(services.clock.now()) };
       const { definition, isFailureHandled } = step;
       if (step.items !== undefined) ended = startOfLoop(definition, prepared.resolved.value, claim.stepKey);
-      else if (prepared.handler === runFlow) ended = await runSubFlow({ ...prepared, definition, claim }, services);
       else {
         const { handler, resolved } = prepared;
         const task = { handler, resolved, step: definition, isFailureHandled, claim, signal, readRunInput };
-        const running = runHandler(task, services);
+        const running =
+          handler === runFlow ? runSubFlow({ ...prepared, definition, claim }, services) : runHandler(task, services);
+        if (running instanceof Promise) watch?.prepared(() => inputOf(prepared));
         ended = running instanceof Promise ? await running : running;
       }
     } catch (error) {

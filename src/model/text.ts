@@ -44,9 +44,12 @@ export function printableLines(text: string): string {
 /** Characters of a value that are kept; a longer one ends with `CUT`. */
 const MAX_SEARCH_VALUE = 200;
 const CUT = '…';
+const PLAIN_VALUE = new RegExp(`^[!-~]{1,${MAX_SEARCH_VALUE}}$`);
 
 /** The text as it is kept and shown: on one line, storable by every store, and cut; undefined where nothing is left. */
 export function toSearchValue(text: string): string | undefined {
+  // Nearly every key is an id or a name.
+  if (PLAIN_VALUE.test(text)) return text;
   // More than is kept: what is taken out must not make room for what a reader of the whole text would not find there.
   const line = text
     .slice(0, MAX_SEARCH_VALUE + 1)

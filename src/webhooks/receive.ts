@@ -187,8 +187,14 @@ async function accept(reception: TriggeredReception, services: ReceiverServices)
   const runs = sharing && runsOf(fates, lead);
   const fixed = accepted({ runId, runs, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
   for (const [at, fate] of fates.entries()) {
-    if (fate.kind !== 'accepted' || fate.runId === null) continue;
-    const answer = await answerByStep({ ...reception, trigger: sharing?.[at] ?? trigger }, fate.runId, services);
+    const own = sharing?.[at] ?? trigger;
+    const { webhookRespond } = own.trigger.inputs;
+    if (webhookRespond === undefined || fate.kind !== 'accepted' || fate.runId === null) continue;
+    const answer = await answerByStep(
+      { ...reception, trigger: own },
+      { ...webhookRespond, runId: fate.runId },
+      services,
+    );
     if (answer !== undefined) return answer;
   }
   return fixed;
@@ -241,16 +247,21 @@ function committed(
  */
 async function answerByStep(
   { delivery, trigger: { trigger }, startedAt }: TriggeredReception,
-  runId: string,
+  { runId, step: stepKey, withinSeconds = RESPOND_SECONDS }: Responding,
   { answers }: ReceiverServices,
 ): Promise<WebhookAnswer | undefined> {
-  const { flowId, triggerKey, inputs } = trigger;
-  if (inputs.webhookRespond === undefined) return undefined;
-  const { step: stepKey, withinSeconds = RESPOND_SECONDS } = inputs.webhookRespond;
+  const { flowId, triggerKey } = trigger;
   const until = startedAt + withinSeconds * 1000;
   const bodyBytes = delivery.body.byteLength;
   const answer = await answers.wait({ flowId, triggerKey, runId, stepKey, until, bodyBytes });
   return answer && { ...answer, deliveryId: delivery.id };
+}
+
+/** The step of a run that answers, and how long it has. */
+interface Responding {
+  readonly runId: string;
+  readonly step: string;
+  readonly withinSeconds?: number | undefined;
 }
 
 /** The runs of a shared delivery, that of its record first. */
@@ -300,12 +311,7 @@ function accepted(
 ): WebhookAnswer {
   const { runId, deliveryId, kind, runs } = ids;
   if (response !== undefined) return { statusCode: 200, ...response, deliveryId };
-  const more = kind === 'accepted' ? {} : { [kind]: true };
-  const body = JSON.stringify({
-    ...(runId !== null && { runId }),
-    deliveryId,
-    ...(runs !== undefined && { runs }),
-    ...more,
-  });
+  const told = { runId: runId ?? undefined, deliveryId, runs };
+  const body = JSON.stringify(kind === 'accepted' ? told : { ...told, [kind]: true });
   return { statusCode: 200, contentType: JSON_TYPE, body, deliveryId };
 }
