@@ -10,7 +10,8 @@ import type { LoadedFlow } from './manifest/load.ts';
 import { readManifest } from './manifest/parse.ts';
 import type { Json } from './model/json.ts';
 import { runTest } from './rehearsal/run-test.ts';
-import { createSimulator, type SimulatedRun, type SimulatedStart } from './rehearsal/simulator.ts';
+import type { SimulatedRun } from './rehearsal/simulated-run.ts';
+import { createSimulator, type SimulatedStart } from './rehearsal/simulator.ts';
 import { findTestFiles, readTestedFlows, readTestFile } from './rehearsal/test-files.ts';
 import { openSqliteStore } from './store/sqlite/client.ts';
 

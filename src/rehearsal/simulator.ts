@@ -16,6 +16,7 @@ import type { RunTrigger } from '../model/run.ts';
 import { holderOf, parseRuntimeKey, SOLE_OWNER, stepAt } from '../model/runtime-keys.ts';
 import type { Claim, RunDetail, StepDetail, Store } from '../store/store.ts';
 import { createMetrics } from '../telemetry/metrics.ts';
+import type { SimulatedRun } from './simulated-run.ts';
 
 /** What starts a run, and what there is of what comes from outside. */
 export interface SimulatedStart {
@@ -40,13 +41,6 @@ export interface SimulationLimits {
   /** Attempts of steps. */
   readonly steps: number;
   readonly milliseconds: number;
-}
-
-export interface SimulatedRun extends RunDetail {
-  /** By key; children of loops as `key.0.child`. */
-  readonly steps: Readonly<Record<string, StepDetail>>;
-  /** The runs that its `RunFlow` steps started, oldest first. */
-  readonly subRuns: readonly SimulatedRun[];
 }
 
 /**

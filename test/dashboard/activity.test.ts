@@ -170,7 +170,7 @@ it('has words on the page for every operation that it may list, and for no other
   const dashboard = await startDashboard();
   const { paths } = (await dashboard.app.inject('/flows/api/openapi.json')).json();
   const operations = Object.entries<Record<string, { operationId: string }>>(paths)
-    .filter(([path]) => !/\/(webhook|dry-run)\/|\/advance$/.test(path))
+    .filter(([path]) => !/\/(webhook|dry-run)\/|\/(advance|rehearse)$/.test(path))
     .flatMap(([, methods]) => Object.entries(methods))
     .filter(([method]) => method !== 'get')
     .map(([, { operationId }]) => operationId);
