@@ -30,6 +30,7 @@ const SECTIONS: Readonly<Record<string, readonly string[]>> = {
     'docs/settings.md',
     'docs/secure.md',
     'docs/alerts.md',
+    'docs/reconcile.md',
     'docs/troubleshooting.md',
     'docs/replicas.md',
     'docs/recovery.md',

@@ -65,8 +65,7 @@ export async function runRound(round: Round, services: RoundServices): Promise<R
   const { clock } = services;
   try {
     const window = windowOf(round, clock.now());
-    const { items, isWhole } = await listAll(round, window, services);
-    const lost = await withoutAccepted(items, round, services);
+    const { lost, isWhole } = await listLost(round, window, services);
     return await fetchAll(lost, { ...round, window, isWhole }, services);
   } catch (error) {
     const failure = failureOf(error);
@@ -116,30 +115,47 @@ function refusedOnes({ flow }: PreparedTrigger, { refused }: ReconcileState) {
   return refused.revision === flow.record.revision ? [] : refused.items;
 }
 
-async function listAll(
+/** What was sent and is not known, the oldest first: no more of it than one look fetches, and the first of the rest. */
+async function listLost(
   round: Round,
   window: Window,
   services: RoundServices,
-): Promise<{ readonly items: readonly SourceItem[]; readonly isWhole: boolean }> {
+): Promise<{ readonly lost: readonly SourceItem[]; readonly isWhole: boolean }> {
   const { source, prepared, state, settled } = round;
   const again = new Set(refusedOnes(prepared, state).map(({ id }) => id));
   const refused = new Set(again.size > 0 ? [] : state.refused.items.map(({ id }) => id));
-  const items = new Map<string, SourceItem>();
+  let lost: readonly SourceItem[] = [];
+  let firstAt: number | undefined;
   let next: SourceRequest | undefined = source.list(window);
   let pages = 0;
   for (; next !== undefined && pages < MOST_PAGES; pages += 1) {
     const page = source.read(await askWith(round, next, services), window);
-    for (const item of page.items) {
-      const { id, sentAt } = item;
+    const asked = page.items.filter(({ id, sentAt }) => {
       const isAsked = again.has(id) || (sentAt >= window.from && sentAt <= window.until && !refused.has(id));
-      if (!isAsked || settled.has(id)) continue;
-      const before = items.get(id);
-      if (before === undefined || sentAt < before.sentAt) items.set(id, item);
-    }
+      return isAsked && !settled.has(id);
+    });
+    firstAt ??= page.items[0]?.sentAt;
+    const isNewestFirst = (firstAt ?? 0) >= (page.items.at(-1)?.sentAt ?? 0);
+    lost = oldestOf(lost, await withoutAccepted(asked, round, services), isNewestFirst);
     next = page.next;
     if (!(await round.note(state))) throw new LeaseLostError();
   }
-  return { items: [...items.values()], isWhole: next === undefined };
+  return { lost, isWhole: next === undefined };
+}
+
+/** Pages may hold contents: those of a long outage must not fill the memory. */
+function oldestOf(
+  known: readonly SourceItem[],
+  listed: readonly SourceItem[],
+  isNewestFirst: boolean,
+): readonly SourceItem[] {
+  // Many are sent within the second that a log tells: then its own order counts.
+  const all = isNewestFirst ? [...listed.toReversed(), ...known] : [...known, ...listed];
+  const byId = new Map<string, SourceItem>();
+  for (const item of all.sort((one, other) => one.sentAt - other.sentAt)) {
+    if (!byId.has(item.id)) byId.set(item.id, item);
+  }
+  return [...byId.values()].slice(0, MOST_FETCHED + 1);
 }
 
 /** Another process asks now: what this one found is its business no more. */
@@ -172,7 +188,7 @@ async function askWith(round: Round, request: SourceRequest, services: RoundServ
   }
 }
 
-/** What no accepted delivery has the name of, the oldest first. */
+/** What no accepted delivery has the name of. */
 async function withoutAccepted(
   items: readonly SourceItem[],
   { name, prepared }: Round,
@@ -185,9 +201,7 @@ async function withoutAccepted(
     const accepted = await store.areAccepted({ ...name, at: Math.floor(clock.ledger()), names: some.map(nameOf) });
     lost.push(...some.filter((_, place) => accepted[place] !== true));
   }
-  // Many are sent within the second that a log tells: then its own order counts.
-  const isNewestFirst = (items[0]?.sentAt ?? 0) >= (items.at(-1)?.sentAt ?? 0);
-  return (isNewestFirst ? lost.reverse() : lost).sort((one, other) => one.sentAt - other.sentAt);
+  return lost;
 }
 
 /** The names of an item as far as they can be read from its page: the rest is asked once its contents are there. */
