@@ -5,7 +5,7 @@ import type { OpenAPIV3_1 } from 'openapi-types';
 import { REASON_CODES, type Reason } from '../model/delivery.ts';
 import { REASONS } from '../webhooks/answers.ts';
 import { READING_METHODS, scopeOf } from './activity.ts';
-import { COMMAND, documentedBody } from './input.ts';
+import { COMMAND, documentedBody, withShape } from './input.ts';
 
 // Not imported, as in webhooks/answers.ts.
 const { STATUS_CODES } = process.getBuiltinModule('node:http');
@@ -51,7 +51,7 @@ export async function describeRoutes(routes: readonly RouteOptions[], version: s
     transformObject: (document) =>
       withReceiveEndpoint(dropUnused(letBodiesBeAbsent(jsonSchemaTransformObject(document)))),
   });
-  for (const route of routes) app.route({ ...withScope(withCommand(route)), handler: () => {} });
+  for (const route of routes) app.route({ ...withScope(withBody(withCommand(route))), handler: () => {} });
   await app.ready();
   return app.swagger() as OpenApiDocument;
 }
@@ -61,6 +61,12 @@ function withCommand(route: RouteOptions): RouteOptions {
   const { method, schema } = route;
   if (READING_METHODS.has(String(method)) || schema?.body !== undefined || schema?.hide === true) return route;
   return { ...route, schema: { ...schema, body: documentedBody(COMMAND, { reason: 'the shop asked for it' }) } };
+}
+
+function withBody(route: RouteOptions): RouteOptions {
+  const { schema } = route;
+  if (typeof schema?.body !== 'object' || schema.body === null) return route;
+  return { ...route, schema: { ...schema, body: withShape(schema.body) } };
 }
 
 /** The scope that an operation needs, as OpenAPI 3.1 names roles of any kind of credentials. */

@@ -133,12 +133,14 @@ const schemaRoute: ApiRoutes = (app, { handlers, schemes }) => {
 
 /** The step types that flows may use. */
 const handlerRoute: ApiRoutes = (app, services) => {
-  const handlers = services.handlers.map(({ type, inputs, secretInputs }) => ({
-    type,
-    // What JSON Schema cannot express, such as a transform, is shown as any value.
-    inputs: z.toJSONSchema(inputs, { io: 'input', unrepresentable: 'any' }),
-    secretInputs: [...secretInputs],
-  }));
+  const shown = () =>
+    services.handlers.map(({ type, inputs, secretInputs }) => ({
+      type,
+      // What JSON Schema cannot express, such as a transform, is shown as any value.
+      inputs: z.toJSONSchema(inputs, { io: 'input', unrepresentable: 'any' }),
+      secretInputs: [...secretInputs],
+    }));
+  let handlers: ReturnType<typeof shown> | undefined;
 
   app.get(
     '/flows/api/handlers',
@@ -148,7 +150,10 @@ const handlerRoute: ApiRoutes = (app, services) => {
       summary: 'Step types and their inputs',
       answer: z.array(handlerSchema),
     }),
-    async () => handlers,
+    async () => {
+      handlers ??= shown();
+      return handlers;
+    },
   );
 };
 
