@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { z } from 'zod';
-import { defineHandler } from '../flows/handlers/handler.ts';
+import { defineHandler, type StepHandler } from '../flows/handlers/handler.ts';
 import { type HandlerTable, handlerTable } from '../flows/handlers/index.ts';
 import { diffSnapshots } from '../manifest/diff.ts';
 import { formatIssue } from '../manifest/issues.ts';
@@ -49,8 +49,10 @@ async function save(runId: string, options: SaveOptions): Promise<void> {
   const client = await clientOf(options, settings);
   const recorded = await readRecordedRun(client, runId);
   const { run, masked } = savedRun(recorded, new Set(options.keep));
-  const test = await withExpectations(run, await readRevisions(client, recorded, extensions.handlers));
+  const { unknown, ...revisions } = await readRevisions(client, recorded, extensions.handlers);
+  const test = await withExpectations(run, revisions);
   print(writeSavedTest(test));
+  if (unknown.length > 0) printError(`not known here, so that their secrets are not either: ${unknown.join(', ')}\n`);
   if (masked.length > 0) printError(`masked: ${[...new Set(masked)].join(', ')}\n`);
   const did = { end: recorded.status, path: pathOf(recorded) };
   const { end = '', path = {} } = test.expected;
@@ -89,17 +91,23 @@ interface ServedManifest {
 }
 
 /** The revisions that the run and the runs that it started followed. */
-async function readRevisions(client: ServiceClient, recorded: RecordedRun, handlers: HandlerTable): Promise<Revisions> {
+async function readRevisions(
+  client: ServiceClient,
+  recorded: RecordedRun,
+  handlers: HandlerTable,
+): Promise<Revisions & { readonly unknown: readonly string[] }> {
   const followed = new Map(followedBy(recorded).map((run) => [run.flowId, run]));
   const manifests: ServedManifest[] = [];
   for (const run of followed.values()) manifests.push(await readManifest(client, run));
-  const table = withTypes(handlers, new Set(manifests.flatMap(({ steps = {} }) => typesIn(steps))));
+  const types = new Set(manifests.flatMap(({ steps = {} }) => typesIn(steps)));
+  const unknown = [...types].filter((type) => !handlers.has(type));
+  const table = handlerTable([...handlers.values(), ...unknown.map(unknownType)]);
   const flows = manifests.map((manifest) => {
     const { flow, errors } = readTestedFlow(JSON.stringify(manifest), `${manifest.name}.json`, table);
     if (flow !== undefined) return flow;
     throw new CommandError(`The manifest of the run cannot be read here:\n${errors.map(formatIssue).join('\n')}`);
   });
-  return { flows, handlers: table };
+  return { flows, handlers: table, unknown };
 }
 
 type FollowingRun = Pick<RecordedRun, 'flowId' | 'revision' | 'steps' | 'derived'>;
@@ -147,13 +155,9 @@ function typesIn(graph: Graph): string[] {
 }
 
 /** Code of the operator's may be where the service is and not here. It is answered and never run. */
-function withTypes(handlers: HandlerTable, types: ReadonlySet<string>): HandlerTable {
-  const missing = [...types].filter((type) => !handlers.has(type));
+function unknownType(type: string): StepHandler {
   const run = () => {
     throw new Error('a step of another place is not run');
   };
-  return handlerTable([
-    ...handlers.values(),
-    ...missing.map((type) => defineHandler({ type, inputs: z.unknown(), run })),
-  ]);
+  return defineHandler({ type, inputs: z.unknown(), run });
 }

@@ -103,7 +103,8 @@ export function triggerOf({ key, contentType, headers, body, text, base64 }: Sav
     base64 !== undefined
       ? Buffer.from(base64, 'base64')
       : Buffer.from(text ?? (body === undefined ? '' : JSON.stringify(body)));
-  return { key, contentType, headers, body: bytes };
+  const lower = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]);
+  return { key, contentType, headers: Object.fromEntries(lower), body: bytes };
 }
 
 /** A body as a file has it: JSON, else text, else base64. */

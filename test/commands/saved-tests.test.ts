@@ -105,10 +105,7 @@ async function runOfDelivery(): Promise<string> {
   const { runId } = (await response.json()) as { runId: string };
   const decision = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"approved":true}' };
   await fetch(`${service.url}/flows/api/runs/${runId}/signals/decision`, decision);
-  await eventually(
-    () => getJson<{ status: string }>(`${service.url}/flows/api/runs/${runId}`),
-    ({ status }) => status !== 'Running',
-  );
+  await ended(runId);
   return runId;
 }
 
@@ -182,30 +179,47 @@ describe('a run that is saved as a test', () => {
     expect((await sluice('test')).code).toBe(0);
   }, 60_000);
 
-  it('says which masked field makes it do something else than the run', async () => {
-    const manifest = githubManifest({
-      inputs: { webhookEnforcementMode: 'Enforce', webhookSlug: 'keyed' },
-      steps: { late: { type: 'NoOp', runAfter: {} }, known: { type: 'NoOp', runAfter: { late: { when: WHEN } } } },
+  it('has the inputs that its steps took from a later revision', async () => {
+    const after = (text: string) => ({
+      ask: { type: 'WaitForSignal', inputs: { signalName: 'go' } },
+      each: {
+        type: 'ForEach',
+        forEach: [1, 2],
+        steps: { call: callTo('/later', { body: text }) },
+        runAfter: { ask: ['Succeeded'] },
+      },
+      note: { type: 'Transform', inputs: { value: text }, runAfter: { each: ['Succeeded'] } },
     });
-    await workspace.writeManifest('keyed.json', {
-      ...manifest,
-      id: KEYED_ID,
-      triggers: { byHand: { type: 'manual' } },
+    const flow = (text: string) => ({
+      id: LATER_ID,
+      name: 'later',
+      version: text,
+      triggers: BY_HAND,
+      steps: after(text),
     });
-    const put = {
-      method: 'PUT',
-      headers: { 'content-type': 'application/json' },
-      body: await readFile(path('manifests/keyed.json')),
-    };
-    expect((await fetch(`${service.url}/flows/api/flows/${KEYED_ID}`, put)).status).toBe(200);
-    const body = JSON.stringify({ key: 'PROJECT-17' });
-    const start = { method: 'POST', headers: { 'content-type': 'application/json' }, body };
-    const response = await fetch(`${service.url}/flows/api/flows/${KEYED_ID}/trigger`, start);
-    const { runId: keyed } = (await response.json()) as { runId: string };
+    await deploy(flow('before'));
+    const later = await start(LATER_ID, null);
     await eventually(
-      () => getJson<{ status: string }>(`${service.url}/flows/api/runs/${keyed}`),
-      ({ status }) => status !== 'Running',
+      () => getJson<{ waitingFor: object[] }>(`${service.url}/flows/api/runs/${later}`),
+      ({ waitingFor }) => waitingFor.length > 0,
     );
+    await deploy(flow('after'));
+    await fetch(`${service.url}/flows/api/runs/${later}/signals/go`, { method: 'POST' });
+    await ended(later);
+    const { code, stdout } = await save(later);
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout).expected).toMatchObject({
+      requests: { 'each.0.call': [{ body: 'after' }], 'each.1.call': [{ body: 'after' }] },
+      outputs: { note: 'after' },
+    });
+  });
+
+  it('says which masked field makes it do something else than the run', async () => {
+    const known = { type: 'NoOp', runAfter: { late: { when: 'trigger.body.key.startsWith("PROJECT-")' } } };
+    const steps = { late: { type: 'NoOp' }, known };
+    await deploy({ id: KEYED_ID, name: 'keyed', version: '1', triggers: BY_HAND, steps });
+    const keyed = await start(KEYED_ID, { key: 'PROJECT-17' });
+    await ended(keyed);
     const masked = await save(keyed);
     expect(masked.code).toBe(1);
     expect(masked.stderr).toContain('masked: trigger.body.key\n');
@@ -215,7 +229,27 @@ describe('a run that is saved as a test', () => {
 });
 
 const KEYED_ID = '3ea15277-9f40-4c31-8d84-613b1f4f5d43';
-const WHEN = 'trigger.body.key.startsWith("PROJECT-")';
+const LATER_ID = '3ea15277-9f40-4c31-8d84-613b1f4f5d44';
+const BY_HAND = { byHand: { type: 'manual' } };
+const json = { 'content-type': 'application/json' };
+
+async function deploy(manifest: { readonly id: string; readonly [field: string]: unknown }): Promise<void> {
+  const put = { method: 'PUT', headers: json, body: JSON.stringify(manifest) };
+  const response = await fetch(`${service.url}/flows/api/flows/${manifest.id}?allow=caution`, put);
+  expect(response.status, await response.text()).toBe(200);
+}
+
+async function start(flowId: string, body: unknown): Promise<string> {
+  const post = { method: 'POST', headers: json, body: JSON.stringify(body) };
+  const response = await fetch(`${service.url}/flows/api/flows/${flowId}/trigger`, post);
+  return ((await response.json()) as { runId: string }).runId;
+}
+
+const ended = (runId: string) =>
+  eventually(
+    () => getJson<{ status: string }>(`${service.url}/flows/api/runs/${runId}`),
+    ({ status }) => status !== 'Running',
+  );
 
 describe('what is no test', () => {
   it('ends with 2, and is named', async () => {
@@ -235,9 +269,11 @@ describe('what is no test', () => {
   });
 
   it('is a run in flight, a run that there is not, and anything else', async () => {
-    const response = await fetch(`${service.url}/flows/api/flows/${ASKING_ID}/trigger`, { method: 'POST' });
-    const { runId } = (await response.json()) as { runId: string };
-    expect(await save(runId)).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('is in flight') });
+    expect(await save(await start(ASKING_ID, null))).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining('is in flight'),
+    });
     expect(await save(ASKING_ID)).toMatchObject({ code: 2, stderr: expect.stringContaining('There is no run') });
     expect(await save('orders')).toMatchObject({ code: 2, stderr: expect.stringContaining('not the id of a run') });
   });
