@@ -42,9 +42,6 @@ const MAX_PATH_CHARACTERS = 200;
 export async function ingress(app: FastifyInstance, services: IngressServices): Promise<void> {
   const receiving = { services, receive: receiver(services), budget: bodyBudget(services.maxBodyBytesInFlight) };
 
-  // No line of a delivery is logged under the number of its request, and a logger of its own costs a microsecond.
-  app.setChildLoggerFactory((logger) => logger);
-
   // A stopping server waits for every answer.
   app.addHook('preClose', async () => services.answers.end());
 
