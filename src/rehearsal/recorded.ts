@@ -29,7 +29,7 @@ interface RecordedEnd {
 /** A run with more steps is not rehearsed: its values would fill the memory. */
 const MAX_STEPS = 500;
 const MAX_RUNS = 50;
-const LIMITS = { valueBytes: 1_048_576, answerBytes: 8_388_608 };
+const LIMITS = { valueBytes: 1_048_576, answerBytes: 4_194_304 };
 
 type RecordedStore = Pick<Store, 'findRun' | 'pageSteps' | 'findLineage'>;
 

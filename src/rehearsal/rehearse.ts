@@ -45,12 +45,12 @@ export interface Rehearser {
   rehearse(request: RehearsalRequest): Promise<FlowRehearsal[] | undefined>;
 }
 
-/** All of them together. */
-const TIME_LIMIT_MS = 60_000;
+/** All of them together. A proxy in front waits for an answer for a minute. */
+const TIME_LIMIT_MS = 50_000;
 /** Of one simulated run. */
-const MAX_ATTEMPTS = 5000;
+const MAX_ATTEMPTS = 2000;
 /** Runs that a store in memory takes before the next one is opened: it keeps them all. */
-const RUNS_A_STORE = 50;
+const RUNS_A_STORE = 20;
 const PAGE = 100;
 
 export function createRehearser(services: RehearserServices): Rehearser {
@@ -150,7 +150,7 @@ async function judgeDelivery(
   const { runId, triggerKey } = own;
   const trigger = before.triggerOf(triggerKey);
   if (trigger === undefined) return { runId, skipped: 'its trigger is not deployed any more' };
-  const next = after.triggerOf(triggerKey, trigger);
+  const next = after.reachedAs(trigger);
   const gates = await judgeBoth({ ...record, ...own }, trigger, next);
   const [one, other] = [gates.before, gates.after];
   const unknown = 'why' in one ? [`gates: ${one.why}`] : 'why' in other ? [`gates: ${other.why}`] : [];
@@ -231,15 +231,21 @@ class Stage {
     return [this.#flow, ...this.#flows].map(({ hash }) => hash).join(' ');
   }
 
-  /** By its key, or where another took the place of one, by the slug. */
-  triggerOf(triggerKey: string | null, former?: PreparedTrigger): PreparedTrigger | undefined {
+  triggerOf(triggerKey: string | null): PreparedTrigger | undefined {
+    return this.#all().find(({ trigger }) => trigger.triggerKey === triggerKey);
+  }
+
+  /** The one that publishers reach who were given the URL of a former one. */
+  reachedAs({ trigger: { triggerKey, inputs } }: PreparedTrigger): PreparedTrigger | undefined {
+    const slug = inputs.webhookSlug?.toLowerCase();
+    if (slug === undefined) return this.triggerOf(triggerKey);
+    return this.#all().find(({ trigger }) => trigger.inputs.webhookSlug?.toLowerCase() === slug);
+  }
+
+  #all(): readonly PreparedTrigger[] {
     const { gates: preparer, defaultMode } = this.#services;
     this.#triggers ??= createTriggerTable({ flows: [deployedAnew(this.#flow)], preparer, defaultMode }).list();
-    const slug = former?.trigger.inputs.webhookSlug?.toLowerCase();
-    return (
-      this.#triggers.find(({ trigger }) => trigger.triggerKey === triggerKey) ??
-      this.#triggers.find(({ trigger }) => slug !== undefined && trigger.inputs.webhookSlug?.toLowerCase() === slug)
-    );
+    return this.#triggers;
   }
 
   async run(

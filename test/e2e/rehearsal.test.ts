@@ -237,6 +237,7 @@ describe('a rehearsed deploy', () => {
   it.each([
     ['would be refused', { webhookHmacKey: 'env:SECRET_OLD' }, ['accepted -> refused: signature_mismatch', 3]],
     ['would be let in', { webhookHmacKey: 'env:SECRET_OLD' }, ['refused: signature_mismatch -> accepted', 1]],
+    ['would come to nobody', { webhookSlug: 'elsewhere' }, ['accepted -> refused: unknown_flow', 3]],
     ['would be filtered', { webhookWhen: 'body.total < 80' }, ['accepted -> filtered by webhookWhen', 1]],
     [
       'would be let in by another mode',

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
+import { parseJson } from '../../src/model/json.ts';
 import { answersFrom } from '../../src/rehearsal/answered.ts';
 import { delivered, FLOW_ID, loaded, SECRET, START, simulatorOf } from './flows.ts';
 
@@ -17,6 +18,7 @@ const CALL = {
 };
 const answer200 = { output: { status: 200, headers: { 'content-type': 'application/json' }, body: { id: 'A1' } } };
 
+const SECRET_OF_DELIVERY = 'of-the-delivery';
 const open: (() => Promise<void>)[] = [];
 afterEach(async () => {
   for (const close of open.splice(0)) await close();
@@ -57,6 +59,58 @@ describe('a simulated run', () => {
       body: { total: 7 },
     });
     expect(JSON.stringify({ run, calls })).not.toContain(SECRET);
+  });
+
+  it.each([
+    [
+      'of a URL that is a secret',
+      { url: 'env:PEER', query: { page: 2 } },
+      { url: '[secret env:PEER]?page=2', method: 'GET', body: null },
+    ],
+    [
+      'of a credential that an earlier answer gave',
+      {
+        url: 'https://a.example/x',
+        headers: { authorization: `Bearer \${trigger.body.token}` },
+        query: { token: `\${trigger.body.token}` },
+      },
+      { url: 'https://a.example/x?token=[credential]', headers: { authorization: '[credential]' } },
+    ],
+    [
+      'signed by a key that is written out',
+      { url: 'https://a.example/x', method: 'POST', body: 1, signing: { scheme: 'StandardWebhooks', key: SECRET } },
+      {
+        headers: {
+          'webhook-id': '[run]:call',
+          'webhook-timestamp': '[time]',
+          'webhook-signature': 'v1,[signed with [secret]]',
+        },
+      },
+    ],
+    [
+      'that forwards what came, as it came',
+      { url: 'https://a.example/x', method: 'PUT', forwardBody: true, forwardHeaders: ['x-kind'] },
+      { body: { token: SECRET_OF_DELIVERY, exact: parseJson('1.10') }, headers: { 'x-kind': 'order' } },
+    ],
+    [
+      'with text of another type',
+      {
+        url: 'https://a.example/x',
+        method: 'POST',
+        body: 'a=1',
+        headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      },
+      { body: 'a=1' },
+    ],
+  ])('shows a request %s', async (_, inputs, request) => {
+    const simulator = await simulated(loaded({ call: { type: 'HttpRequest', inputs } }));
+    const body = Buffer.from(`{"token":"${SECRET_OF_DELIVERY}","exact":1.10}`);
+    const headers = { 'x-kind': 'order' };
+    const trigger = { key: 'hook', body, contentType: 'application/json', headers };
+    const { calls, run } = await simulator.run({ trigger, triggerType: 'webhook', at: START, answer: () => undefined });
+    expect(run.steps.call?.error).toBeNull();
+    expect(calls[0]?.request).toMatchObject(request);
+    expect(JSON.stringify(calls)).not.toContain(SECRET);
   });
 
   it('never makes up an answer: what follows from an unknown one is not there, whatever time limits there are', async () => {
