@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { mapStrings } from '../expressions/json-path.ts';
 import { defineHandler, type HandlerResult, type StepContext, type StepHandler } from '../flows/handlers/handler.ts';
 import { type HttpRequestInputs, httpRequestInputs } from '../flows/handlers/http-inputs.ts';
 import { judgePoll } from '../flows/handlers/http-poll.ts';
@@ -74,8 +75,8 @@ function answeredStep({ type, secretInputs }: StepHandler, { answer }: Outside):
     type,
     inputs: z.custom<Json>(),
     secretInputs,
-    run: ({ inputs: input, runId, stepKey, attempt }) =>
-      resultOf(answer({ runId, stepKey, attempt, type, input, request: null })),
+    run: ({ inputs, runId, stepKey, attempt }) =>
+      resultOf(answer({ runId, stepKey, attempt, type, input: mapStrings(inputs, shownUrl), request: null })),
   });
 }
 

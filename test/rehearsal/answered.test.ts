@@ -153,14 +153,14 @@ describe('a simulated run', () => {
     let isCalled = false;
     const send = defineHandler({
       type: 'SendMail',
-      inputs: z.strictObject({ to: z.email(), key: z.string().length(21) }),
-      secretInputs: ['key'],
+      inputs: z.strictObject({ to: z.email(), key: z.string().length(21), url: z.url() }),
+      secretInputs: ['key', 'url'],
       run: () => {
         isCalled = true;
         return { kind: 'succeeded', output: null };
       },
     });
-    const steps = { mail: { type: 'SendMail', inputs: { to: `\${trigger.body.to}`, key: 'env:MAIL' } } };
+    const steps = { mail: { type: 'SendMail', inputs: { to: `\${trigger.body.to}`, key: 'env:MAIL', url: 'env:URL' } } };
     const simulator = await simulated(loaded(steps, { own: [send] }));
     const answer = answersFrom({ mail: [{ error: { code: 'bounced', message: 'No such box.', retryable: false } }] });
     const { run, calls } = await simulator.run({ ...delivered({ to: 'a@example.com' }), answer });
@@ -170,7 +170,7 @@ describe('a simulated run', () => {
         path: 'mail',
         attempt: 1,
         type: 'SendMail',
-        input: { to: 'a@example.com', key: '[secret env:MAIL]' },
+        input: { to: 'a@example.com', key: '[secret env:MAIL]', url: '[secret env:URL]' },
         request: null,
       },
     ]);
