@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
@@ -166,20 +167,17 @@ class LogReconciler implements Reconciler {
       await end(now);
       return Math.max(every, Math.min(pauseMs, HOUR_MS));
     }
+    const before = state;
+    const note = (noted: ReconcileState) => {
+      state = noted;
+      const until = clock.now() + LEASE_MS;
+      return store.renewReconciliation({ ...lease, until, state: noted as unknown as Json });
+    };
     try {
-      const ended = await runRound(
-        this.#roundOf(job, {
-          prepared,
-          state,
-          note: (noted) => {
-            state = noted;
-            const until = clock.now() + LEASE_MS;
-            return store.renewReconciliation({ ...lease, until, state: noted as unknown as Json });
-          },
-        }),
-        this.#services,
-      );
-      this.#tell(job, state, ended.state);
+      // From when on it concerns the trigger is known before anything is asked: a crash must not move that.
+      if (!isDeepStrictEqual(taken.state, state) && !(await note(state))) throw new LeaseLostError();
+      const ended = await runRound(this.#roundOf(job, { prepared, state, note }), this.#services);
+      this.#tell(job, before, ended.state);
       state = ended.state;
       // What is left is fetched at once, by whichever process; a log that is away may be back soon.
       const isAway = state.failure?.kind === 'unavailable';
