@@ -23,7 +23,6 @@ export interface Judgement {
 }
 
 const NONE: readonly Reason[] = [];
-const NO_EVIDENCE: Evidence = {};
 const NO_FACTS: JsonObject = {};
 
 /** Of a delivery that no gate was asked about. */
@@ -32,7 +31,7 @@ export const CLEAN: Judgement = {
   reason: null,
   violations: NONE,
   detail: null,
-  evidence: NO_EVIDENCE,
+  evidence: {},
   gateResults: [],
 };
 
@@ -60,7 +59,8 @@ export async function runGates(gates: readonly Gate[], delivery: Delivery, mode:
   const isEnforced = mode === 'Enforce';
   const failures: Failed[] = [];
   const gateResults: GateResult[] = [];
-  let evidence = NO_EVIDENCE;
+  let evidence: Evidence = {};
+  let isFound = false;
   for (const gate of gates) {
     if (failures.length > 0 && (isEnforced || gate.isExpensive === true)) {
       gateResults.push(resultWithoutVerdict(gate.name, 'not evaluated'));
@@ -70,7 +70,10 @@ export async function runGates(gates: readonly Gate[], delivery: Delivery, mode:
     const asked = ask(gate, delivery, known);
     // Not awaited where it is there: the built-in gates answer at once.
     const verdict = asked instanceof Promise ? await asked : asked;
-    if (verdict.evidence !== undefined) evidence = merge(evidence, verdict.evidence);
+    if (verdict.evidence !== undefined) {
+      evidence = isFound ? merge(evidence, verdict.evidence) : { ...verdict.evidence };
+      isFound = true;
+    }
     if (!verdict.passed) failures.push(verdict);
     gateResults.push(resultOf(gate.name, verdict, delivery));
   }
@@ -158,7 +161,6 @@ function isVerdict(given: Verdict | undefined | null): given is Verdict {
 }
 
 function merge(evidence: Evidence, found: Evidence): Evidence {
-  if (evidence === NO_EVIDENCE) return found;
   const merged = { ...evidence, ...found };
   if (evidence.facts === undefined || found.facts === undefined) return merged;
   return { ...merged, facts: { ...evidence.facts, ...found.facts } };

@@ -58,6 +58,28 @@ describe('runGates', () => {
     });
   });
 
+  it('keeps what a gate writes into its evidence from every other delivery', async () => {
+    const own: Evidence = { scheme: 'Own' };
+    const careless = (name: string): Gate => ({
+      name,
+      check(_delivery, evidence) {
+        const isClean = !('isVerified' in evidence);
+        Object.assign(evidence, { isVerified: true });
+        return isClean ? { passed: true, evidence: own } : fail('signature_mismatch');
+      },
+    });
+    const [first, second] = await Promise.all(
+      ['first', 'second'].map((name) => runGates([careless(name)], sampleDelivery(), 'Enforce')),
+    );
+    expect([first?.refusal, second?.refusal]).toEqual([null, null]);
+    await runGates(
+      [{ name: 'finds', check: () => ({ passed: true, evidence: own }) }, careless('writes')],
+      sampleDelivery(),
+      'Enforce',
+    );
+    expect(own).toEqual({ scheme: 'Own' });
+  });
+
   it('tells what every gate did and found, those that were not asked too', async () => {
     const evidence: Evidence = {
       replaySkewMs: 5,
