@@ -1,7 +1,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import fc from 'fast-check';
 import { expect, onTestFinished, test } from 'vitest';
-import { prepareBatch, rememberInBatch } from '../../src/store/sqlite/batch.ts';
+import { prepareBatch, rememberInBatches } from '../../src/store/sqlite/batch.ts';
 
 function aTable() {
   const db = new SqliteDatabase(':memory:');
@@ -18,13 +18,13 @@ function aTable() {
   return {
     db,
     run: prepareBatch(db, 'BEGIN IMMEDIATE'),
-    remembered: rememberInBatch(db, { tables: ['words'], find: read }),
+    remembered: rememberInBatches(db, { tables: ['words'], find: read }),
     read,
     reads: () => reads,
   };
 }
 
-test('what a batch asks again is read once', () => {
+test('what batches ask again is read once', () => {
   const { db, run, remembered, reads } = aTable();
   db.exec("INSERT INTO words VALUES ('a', 'one')");
   const ask = (key: string) => () => remembered(key);
@@ -34,7 +34,11 @@ test('what a batch asks again is read once', () => {
     'one',
     null,
   ]);
+  run([ask('a'), ask('b')]);
   expect(reads()).toBe(2);
+  run([() => db.exec("UPDATE words SET word = 'two'"), ask('a')]);
+  expect(run([ask('a')])).toEqual([{ isFulfilled: true, value: 'two' }]);
+  expect(reads()).toBe(3);
 });
 
 test('outside of a batch everything is read', () => {

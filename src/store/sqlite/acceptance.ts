@@ -55,7 +55,7 @@ import type {
   SharedAcceptance,
   SharedResult,
 } from '../store.ts';
-import { rememberInBatch } from './batch.ts';
+import { rememberInBatches } from './batch.ts';
 import { DELIVERY, prepareInsertDelivery, type SentDelivery, sentDelivery } from './deliveries.ts';
 import type { StoreOptions } from './messages.ts';
 import { hashOfDigest, type NameIndexes, type NonceIndex } from './nonce-index.ts';
@@ -273,7 +273,7 @@ function prepareFlowRows(db: Database): FlowRows {
     `SELECT revision, is_enabled = 1 AND draining_since IS NULL AND deleted_at IS NULL AS isOpen
     FROM flows WHERE id = ?`,
   );
-  const flowOf = rememberInBatch(db, {
+  const flowOf = rememberInBatches(db, {
     tables: ['flows'],
     find: (flowId) => {
       const flow = find.get(flowId);
@@ -284,7 +284,7 @@ function prepareFlowRows(db: Database): FlowRows {
 }
 
 function prepareAcceptanceRows(db: Database, { indexes }: WriterState): AcceptanceRows<AcceptCall> {
-  const triggerKeys = rememberInBatch(db, {
+  const triggerKeys = rememberInBatches(db, {
     tables: ['former_trigger_keys', 'nonce_headers'],
     find: (flowId, triggerKey) => decideNow(listTriggerKeys(portOf(db), [{ flowId, triggerKey }]))[0] ?? [],
   });

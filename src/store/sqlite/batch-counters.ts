@@ -19,6 +19,8 @@ export class BatchCounters {
   readonly tables: CountTables;
   #counted: Parameters<Count>[] = [];
   #isCounting = false;
+  /** Whether the last batch was stored. */
+  #isCommitted = false;
 
   constructor(db: Database) {
     this.#db = db;
@@ -43,7 +45,8 @@ export class BatchCounters {
   }
 
   begin(): void {
-    this.undo(0);
+    if (!this.#isCommitted) this.undo(0);
+    this.#isCommitted = false;
     this.#isCounting = true;
   }
 
@@ -71,7 +74,8 @@ export class BatchCounters {
     else this.tables.add(collected);
   }
 
-  end(): void {
+  end(isCommitted: boolean): void {
+    this.#isCommitted = isCommitted;
     this.#isCounting = false;
   }
 

@@ -32,6 +32,7 @@ export function prepareBatch(
   const { counters: counts } = portOf(db);
 
   function inTransaction(jobs: readonly Job[], runOne: (job: Job) => Settled): Settled[] {
+    let isCommitted = false;
     try {
       begin.run();
       counts.begin();
@@ -39,6 +40,7 @@ export function prepareBatch(
       counts.write();
       const from = performance.now();
       commit.run();
+      isCommitted = true;
       onCommitted((performance.now() - from) / 1000);
       return settled;
     } catch (error) {
@@ -47,7 +49,7 @@ export function prepareBatch(
       if (error instanceof JobError) throw error;
       return jobs.map(() => ({ isFulfilled: false, error }));
     } finally {
-      counts.end();
+      counts.end(isCommitted);
     }
   }
 
@@ -101,10 +103,10 @@ interface LookUp<Value> {
 }
 
 /**
- * Makes a look-up that reads each value once per batch, for tables that rarely change, because consecutive acceptances
- * read the same rows. Only this connection writes, and a trigger clears the cache when it writes to the table.
+ * Makes a look-up that batches read each value of once, for tables that rarely change, because all acceptances read the
+ * same rows. Only this connection writes, and a trigger clears the cache when it writes to the table.
  */
-export function rememberInBatch<Value>(db: Database, { tables, find }: LookUp<Value>): (...key: string[]) => Value {
+export function rememberInBatches<Value>(db: Database, { tables, find }: LookUp<Value>): (...key: string[]) => Value {
   const { counters } = portOf(db);
   const known = new Map<string, Value>();
   const forget = () => known.clear();
