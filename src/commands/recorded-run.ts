@@ -124,7 +124,13 @@ function runIn(output: Json): string[] {
 
 /** Whole numbers stay as they are, however large. */
 async function ask<Answer>(client: ServiceClient, path: string): Promise<Answer> {
-  return parseJson(await (await client.open(path)).text()) as Answer;
+  const response = await client.open(path);
+  try {
+    return parseJson(await response.text()) as Answer;
+  } catch (error) {
+    const why = error instanceof SyntaxError ? 'is not JSON' : 'was cut off';
+    throw new CommandError(`${response.url}: the answer ${why}; is it a Sluice service?`);
+  }
 }
 
 /** The bytes of its delivery where they are kept: a step may send them on. */

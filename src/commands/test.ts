@@ -36,9 +36,12 @@ export function testCommand(): Command {
 async function test(names: readonly string[], options: TestOptions): Promise<void> {
   const { settings, extensions } = await openContext(options.manifests);
   const { handlers } = extensions;
-  const { flows, issues } = await readTestedFlows(settings.manifests, handlers);
+  // A variable of the environment wins in the settings, and an option over both.
+  const manifests = options.manifests ?? settings.manifests;
+  const { flows, issues } = await readTestedFlows(manifests, handlers);
   const outcomes: { readonly file: string; readonly outcome: RunTestFile }[] = [];
-  for (const { path, isNamed } of await filesOf(names, settings.manifests)) {
+  const places = names.length === 0 ? [folderAround(manifests)] : names;
+  for (const { path, isNamed } of await filesOf(places)) {
     const outcome = await runFile(path, {
       tested: { flows, handlers, openStore: openScratchStore },
       isNamed,
@@ -47,7 +50,7 @@ async function test(names: readonly string[], options: TestOptions): Promise<voi
     if (outcome !== undefined) outcomes.push({ file: relative(process.cwd(), path), outcome });
   }
   if (outcomes.length === 0)
-    throw new CommandError(`There is no test in ${folderAround(settings.manifests)}; sluice test save makes one`);
+    throw new CommandError(`There is no test in ${places.join(', ')}; sluice test save makes one`);
   for (const issue of issues) printError(`${formatIssue(issue)}\n`);
   if (options.json)
     printJson(outcomes.map(({ file, outcome: { kind, ...rest } }) => ({ file, result: kind, ...rest })));
@@ -63,15 +66,23 @@ interface TestPath {
   readonly isNamed: boolean;
 }
 
-async function filesOf(names: readonly string[], manifests: string): Promise<TestPath[]> {
+async function filesOf(places: readonly string[]): Promise<TestPath[]> {
   const found = new Map<string, TestPath>();
-  for (const name of names.length === 0 ? [folderAround(manifests)] : names) {
-    const path = resolve(name);
+  for (const place of places) {
+    const path = resolve(place);
     const isFolder = (await stat(path).catch(() => undefined))?.isDirectory() === true;
-    const paths = isFolder ? await findTestFiles(path) : [path];
+    const paths = isFolder ? await filesIn(path) : [path];
     for (const each of paths) found.set(each, { path: each, isNamed: !isFolder });
   }
   return [...found.values()];
+}
+
+async function filesIn(folder: string): Promise<string[]> {
+  try {
+    return await findTestFiles(folder);
+  } catch (error) {
+    throw new CommandError(`${folder}: cannot be read: ${codeOf(error)}`);
+  }
 }
 
 /** Where tests are looked for; never in the whole file system. */
@@ -89,17 +100,24 @@ interface FileOptions extends Pick<TestOptions, 'update'> {
 /** Undefined for a file of another tool. */
 async function runFile(path: string, { tested, isNamed, update }: FileOptions): Promise<RunTestFile | undefined> {
   const failed = (message: string): RunTestFile => ({ kind: 'error', problems: [{ path: '', message }] });
-  const read = await readTestFile(path).catch((error: NodeJS.ErrnoException) =>
-    failed(`cannot be read: ${error.code ?? error.message}`),
-  );
+  const read = await readTestFile(path).catch((error: unknown) => failed(`cannot be read: ${codeOf(error)}`));
   if (read === undefined) return isNamed ? failed('is not a saved test') : undefined;
   if ('kind' in read) return read;
   if ('problems' in read) return { kind: 'error', problems: read.problems };
   const result = await runTest(read.test, tested);
   // With an answer that is not known, the test would from now on expect that nothing follows.
   if (result.kind !== 'differs' || update !== true || result.lacking.length > 0) return result;
-  await writeFile(path, writeSavedTest({ ...read.test, expected: result.actual }));
+  try {
+    await writeFile(path, writeSavedTest({ ...read.test, expected: result.actual }));
+  } catch (error) {
+    return failed(`cannot be written: ${codeOf(error)}`);
+  }
   return { kind: 'updated', differences: result.differences };
+}
+
+function codeOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return 'code' in error ? String(error.code) : error.message;
 }
 
 const MEANINGS: Readonly<Record<RunTestFile['kind'], string>> = {

@@ -31,8 +31,12 @@ export async function readTestedFlows(
   const flows: LoadedFlow[] = [];
   const issues: ManifestIssue[] = [];
   for (const file of files.names) {
-    const bytes = await readRegularFile(file, MAX_MANIFEST_BYTES);
-    const { flow, errors } = readTestedFlow(bytes.toString('utf8'), file, handlers);
+    const text = await readRegularFile(file, MAX_MANIFEST_BYTES).then(String, (error: NodeJS.ErrnoException) => error);
+    if (typeof text !== 'string') {
+      issues.push({ severity: 'error', file, path: '', message: `cannot be read: ${text.code ?? text.message}` });
+      continue;
+    }
+    const { flow, errors } = readTestedFlow(text, file, handlers);
     issues.push(...errors);
     if (flow !== undefined) flows.push(flow);
   }

@@ -179,6 +179,13 @@ describe('a run that is saved as a test', () => {
     expect((await sluice('test')).code).toBe(0);
   }, 60_000);
 
+  it('is run through the folder that is named, whatever the environment says', async () => {
+    const env = { SLUICE_MANIFESTS: 'manifests' };
+    const none = await runCli(workspace, ['test', 'orders.test.json', '--manifests', 'none'], { env });
+    expect(none).toMatchObject({ code: 2, stdout: expect.stringContaining('flow no manifest has this id') });
+    expect(none.stderr).toContain('none: cannot be read: ENOENT');
+  });
+
   it('has the inputs that its steps took from a later revision', async () => {
     const after = (text: string) => ({
       ask: { type: 'WaitForSignal', inputs: { signalName: 'go' } },

@@ -160,7 +160,9 @@ describe('a simulated run', () => {
         return { kind: 'succeeded', output: null };
       },
     });
-    const steps = { mail: { type: 'SendMail', inputs: { to: `\${trigger.body.to}`, key: 'env:MAIL', url: 'env:URL' } } };
+    const steps = {
+      mail: { type: 'SendMail', inputs: { to: `\${trigger.body.to}`, key: 'env:MAIL', url: 'env:URL' } },
+    };
     const simulator = await simulated(loaded(steps, { own: [send] }));
     const answer = answersFrom({ mail: [{ error: { code: 'bounced', message: 'No such box.', retryable: false } }] });
     const { run, calls } = await simulator.run({ ...delivered({ to: 'a@example.com' }), answer });
