@@ -360,13 +360,19 @@ function flowNames(most: number): FlowNames {
   };
 }
 
+/** The labels with the name of their flow, which of nearly every flow is its own. */
+function named<Label extends string>(labels: FlowLabels<Label>, nameOf: FlowNames): FlowLabels<Label> {
+  const flow = nameOf(labels.flow);
+  return flow === labels.flow ? labels : { ...labels, flow };
+}
+
 function flowCounter<Label extends string>(
   nameOf: FlowNames,
   config: CounterConfiguration<Label | 'flow'>,
 ): FlowCounter<Label> {
   const counter = new Counter(config);
   return {
-    inc: (labels, value) => counter.inc({ ...labels, flow: nameOf(labels.flow) }, value),
+    inc: (labels, value) => counter.inc(named(labels, nameOf), value),
     get: () => counter.get(),
   };
 }
@@ -376,7 +382,7 @@ function flowHistogram<Label extends string>(
   config: HistogramConfiguration<Label | 'flow'>,
 ): FlowHistogram<Label> {
   const histogram = new Histogram(config);
-  return { observe: (labels, value) => histogram.observe({ ...labels, flow: nameOf(labels.flow) }, value) };
+  return { observe: (labels, value) => histogram.observe(named(labels, nameOf), value) };
 }
 
 function flowGauge(nameOf: FlowNames, config: GaugeConfiguration<'flow'>): FlowGauge {
