@@ -49,11 +49,11 @@ const MOST_SETTLED = 20_000;
 /** What this process knows of one trigger's log. */
 interface Job {
   readonly name: TriggerName;
-  readonly log: string;
+  log: string;
   /** By the wall clock. */
   dueAt: number;
   isStarting: boolean;
-  running: Promise<void> | undefined;
+  isRunning: boolean;
   readonly settled: LRUCache<string, true>;
 }
 
@@ -67,6 +67,8 @@ class LogReconciler implements Reconciler {
   /** Each once: it may have signed in. */
   readonly #sources = new WeakMap<PreparedTrigger, Source>();
   readonly #stopping = new AbortController();
+  /** Under way, those of triggers that are gone too. */
+  readonly #looks = new Set<Promise<void>>();
   #timer: NodeJS.Timeout | undefined;
   #isActive = false;
 
@@ -93,12 +95,14 @@ class LogReconciler implements Reconciler {
       const known = this.#jobs.get(key);
       if (known?.log === log) {
         // A clock that was set back must not keep it from looking.
-        known.dueAt = Math.min(known.dueAt, now + HOUR_MS, now + Math.max(everyMs(prepared), LOOK_AGAIN_MS));
+        known.dueAt = Math.min(known.dueAt, now + Math.max(everyMs(prepared), HOUR_MS));
         continue;
       }
-      const settled = new LRUCache<string, true>({ max: MOST_SETTLED });
-      const fresh = { name: { flowId, triggerKey }, log, dueAt: now, isStarting: true, settled };
-      this.#jobs.set(key, { ...fresh, running: known?.running });
+      const settled = known?.settled ?? new LRUCache<string, true>({ max: MOST_SETTLED });
+      settled.clear();
+      const beginning = { log, dueAt: now, isStarting: true };
+      if (known !== undefined) Object.assign(known, beginning);
+      else this.#jobs.set(key, { name: { flowId, triggerKey }, isRunning: false, settled, ...beginning });
     }
     for (const key of this.#jobs.keys()) if (!present.has(key)) this.#jobs.delete(key);
     this.#runDue();
@@ -108,24 +112,27 @@ class LogReconciler implements Reconciler {
     this.#isActive = false;
     clearTimeout(this.#timer);
     this.#stopping.abort();
-    await Promise.all([...this.#jobs.values()].map(({ running }) => running));
+    await Promise.all(this.#looks);
   }
 
   #runDue(): void {
     if (!this.#isActive) return;
     const now = this.#services.clock.now();
     const jobs = [...this.#jobs.values()].sort((one, other) => one.dueAt - other.dueAt);
-    let free = MOST_AT_ONCE - jobs.filter(({ running }) => running !== undefined).length;
+    let free = MOST_AT_ONCE - this.#looks.size;
     for (const job of jobs) {
       if (free === 0 || job.dueAt > now) break;
-      if (job.running !== undefined) continue;
+      if (job.isRunning) continue;
       free -= 1;
-      job.running = this.#look(job).finally(() => {
-        job.running = undefined;
+      job.isRunning = true;
+      const look = this.#look(job).finally(() => {
+        job.isRunning = false;
+        this.#looks.delete(look);
         this.#runDue();
       });
+      this.#looks.add(look);
     }
-    const waiting = jobs.filter(({ running }) => running === undefined).map(({ dueAt }) => dueAt);
+    const waiting = jobs.filter(({ isRunning }) => !isRunning).map(({ dueAt }) => dueAt);
     const delayMs = free === 0 || waiting.length === 0 ? LONGEST_SLEEP_MS : Math.min(...waiting) - now;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.sync(), Math.min(Math.max(0, delayMs), LONGEST_SLEEP_MS)).unref();
@@ -134,10 +141,12 @@ class LogReconciler implements Reconciler {
   /** Never rejects. */
   async #look(job: Job): Promise<void> {
     const { clock, logger } = this.#services;
+    const { log } = job;
     const now = clock.now();
     try {
       const waitMs = await this.#lookOnce(job, now);
-      job.dueAt = now + waitMs;
+      // A deploy may have named another log meanwhile, which is due.
+      if (job.log === log) job.dueAt = now + waitMs;
     } catch (error) {
       job.dueAt = clock.now() + RETRY_MS;
       if (this.#stopping.signal.aborted || error instanceof LeaseLostError) return;
@@ -160,7 +169,7 @@ class LogReconciler implements Reconciler {
     const taken = await store.takeReconciliation({ ...lease, until: now + LEASE_MS, now, lastBefore: now - sinceMs });
     if (taken === undefined) return Math.min(every, LOOK_AGAIN_MS);
     job.isStarting = false;
-    let state = stateOf(taken.state, { log: job.log, now });
+    let state = stateOf(taken.state, { log: logOf(prepared), now });
     const end = (lastAt: number) => store.endReconciliation({ ...lease, lastAt, state: state as unknown as Json });
     const pauseMs = (state.notBefore ?? 0) - now;
     if ((pauseMs > 0 && pauseMs <= HOUR_MS) || admissionTo(prepared, this.#services) === 'disabled') {

@@ -42,7 +42,8 @@ export type ReconcileState = Readonly<z.output<typeof stateSchema>>;
 /** What is stored, if it is about the same log; else a beginning. */
 export function stateOf(stored: Json, { log, now }: { readonly log: string; readonly now: number }): ReconcileState {
   const { data } = stateSchema.safeParse(stored);
-  if (data?.log === log) return data;
+  // A clock that was fast has written what is still to come.
+  if (data?.log === log) return { ...data, since: Math.min(data.since, now) };
   const refused = { revision: 0, items: [] };
   return { since: now, log, settledTo: null, notBefore: null, failure: null, gap: data?.gap ?? null, refused };
 }

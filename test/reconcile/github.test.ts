@@ -95,6 +95,18 @@ describe('a delivery that GitHub sent in vain', () => {
     ]);
   });
 
+  it('is fetched after a deploy that names events in another way, too', async () => {
+    const service = await started();
+    const inputs = { webhookEventId: "headers['x-github-delivery'] + '!'" };
+    await service.write(manifestOf(github.baseUrl, { inputs, more: { version: '2' } }));
+    await service.app.reload();
+    await service.looks(github);
+    await github.deliver({ n: 1 });
+    await eventually(service.runs, oneRun);
+    await service.looks(github);
+    expect(await service.runs()).toHaveLength(1);
+  });
+
   it('is held while its flow starts no runs', async () => {
     const service = await started({ inputs: { webhookHoldDeliveries: true } });
     await fetch(`${service.url}/flows/api/flows/${FLOW_ID}/disable`, { method: 'POST' });

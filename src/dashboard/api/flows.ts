@@ -53,6 +53,16 @@ const triggerSchema = z.object({
     .nullable()
     .optional()
     .describe('Which deliveries share a run, and how long it waits for them. null if each has a run of its own.'),
+  reconcile: z
+    .object({
+      from: z.string(),
+      every: z.string().describe('ISO 8601 duration.'),
+      lookback: z.string().describe('ISO 8601 duration.'),
+      acceptUnsigned: z.boolean(),
+    })
+    .nullable()
+    .optional()
+    .describe('The log of the publisher that is asked for deliveries that never arrived. null if none is.'),
   mode: z.enum(ENFORCEMENT_MODES).optional().describe('The mode in force.'),
   holdsDeliveries: z
     .boolean()
@@ -115,7 +125,7 @@ const flowSchema = z
     triggers: z
       .array(triggerSchema)
       .describe(
-        'In manifest order; only webhooks have slug, url, scheme, grade, eventId, coalesce, mode and sendCommand.',
+        'In manifest order; only webhooks have slug, url, scheme, grade, eventId, coalesce, reconcile, mode and sendCommand.',
       ),
     runs: runCountsSchema,
   })
@@ -337,6 +347,7 @@ function webhookView(record: FlowRecord, triggerKey: string, context: FlowViewCo
     captured: prepared.grade === null ? null : CAPTURED[prepared.grade],
     eventId: eventIdView(prepared),
     coalesce: prepared.trigger.coalesce ?? null,
+    reconcile: reconcileView(prepared),
     mode: prepared.mode,
     holdsDeliveries: holdsDeliveries(prepared, record),
     ...sharedWith(prepared, context),
@@ -395,6 +406,12 @@ function whatToCheck(
     'The kinds of events that you need are selected there, and one has happened since: most publishers can send a test.',
     'The publisher’s own log of deliveries says what became of its attempts. None means that it sends nothing; an error of connection, TLS or DNS means that it does not reach this service.',
   ];
+}
+
+function reconcileView({ trigger: { reconcile } }: PreparedTrigger) {
+  if (reconcile === undefined) return null;
+  const { from, every, lookback, acceptUnsigned = false } = reconcile;
+  return { from, every, lookback, acceptUnsigned };
 }
 
 function eventIdView({ eventIdentity }: PreparedTrigger) {

@@ -339,6 +339,7 @@ function Webhook({
     captured,
     eventId,
     coalesce,
+    reconcile,
     mode,
     lastDeliveryAt,
     toCheck,
@@ -382,6 +383,12 @@ function Webhook({
             </>
           ))}
           .
+        </p>
+      )}
+      {reconcile === null || reconcile === undefined ? null : (
+        <p class="muted">
+          Deliveries that never arrived are fetched from {reconcile.from} (asked every <code>{reconcile.every}</code>)
+          {reconcile.acceptUnsigned ? '; what is not signed is taken too.' : '.'}
         </p>
       )}
       {coalesce === null || coalesce === undefined ? null : (
