@@ -160,6 +160,7 @@ async function judgeDelivery(
   }
   const isStopped = [one, other].some((outcome) => !('why' in outcome) && !outcome.starts);
   if (runId === null || isStopped) return { runId, differences: [], unknown };
+  if (record.isHeld === true) return { runId, skipped: 'it is held, and its run has not begun' };
   const recorded = await readRecorded(runId, store, ({ flowId, revision }) => {
     return catalog.find(flowId)?.record.revision === revision;
   });

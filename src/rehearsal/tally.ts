@@ -118,8 +118,14 @@ export function isOfContents({ kind }: Pick<DifferenceGroup, 'kind'>): boolean {
 
 /** What of a difference makes a group: not the values, which each delivery has its own of. */
 function whatOf({ kind, changes }: Difference): string[] {
-  if (kind === 'request') return [...new Set(changes.map(({ path }) => path.replace(/\[\d+\]/g, '[*]')))];
+  if (kind === 'request') return [...new Set(changes.map(placeOf))];
   return changes.map(({ before, after }) => `${textOf(before)} -> ${textOf(after)}`);
+}
+
+function placeOf({ path, before, after }: Change): string {
+  if (path !== '') return path.replace(/\[\d+\]/g, '[*]');
+  if (after === undefined) return 'not sent any more';
+  return before === undefined ? 'sent anew' : 'another one';
 }
 
 function textOf(value: Json | undefined): string {
