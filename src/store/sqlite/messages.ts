@@ -52,7 +52,8 @@ export interface Failure {
 
 export type ToThread =
   | { readonly kind: 'open'; readonly path: string; readonly role: ThreadRole; readonly options: StoreOptions }
-  | { readonly kind: 'calls'; readonly calls: readonly Call[]; readonly bytes: Uint8Array }
+  /** Without bytes where no call has a body. */
+  | { readonly kind: 'calls'; readonly calls: readonly Call[]; readonly bytes?: Uint8Array }
   /** To the reader: copy the log into the database file while the writer commits. */
   | { readonly kind: 'checkpoint' }
   /** To the writer: the reader has done so. */

@@ -61,7 +61,7 @@ function open({ path, role, options }: Extract<ToThread, { kind: 'open' }>): voi
 interface Service {
   /** It made the database. */
   readonly isNew?: boolean;
-  take(calls: readonly Call[], bytes: Uint8Array): void;
+  take(calls: readonly Call[], bytes?: Uint8Array): void;
   /** The reader's part of a checkpoint. */
   checkpoint?(): void;
   /** The writer's part, once the reader has done its. */
@@ -225,6 +225,8 @@ interface CallQueueOptions {
   readonly takeCommitSeconds?: () => number | undefined;
 }
 
+const NO_BYTES = new Uint8Array();
+
 interface QueuedCall {
   readonly id: number;
   readonly job: Job;
@@ -244,7 +246,7 @@ class CallQueue {
     this.#options = options;
   }
 
-  take(calls: readonly Call[], bytes: Uint8Array): void {
+  take(calls: readonly Call[], bytes: Uint8Array = NO_BYTES): void {
     let offset = 0;
     for (const [id, name, args, bodyBytes] of calls) {
       const run = this.#options.runs[name];
