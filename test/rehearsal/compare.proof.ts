@@ -62,7 +62,7 @@ describe('two runs of one delivery', () => {
         const [one, other] = [await run(flowOf(rows), answerBy(rows)), await run(flowOf(rows), answerBy(rows))];
         expect(compareRuns(one, other)).toEqual([]);
       }),
-      { numRuns: 25 },
+      { numRuns: 60 },
     );
   });
 
@@ -83,7 +83,7 @@ describe('two runs of one delivery', () => {
         expect([...places]).toEqual(isCalled ? [`request ${key}`] : []);
         for (const { changes } of found) expect(changes.map(({ path }) => path)).toEqual(['url']);
       }),
-      { numRuns: 25 },
+      { numRuns: 60 },
     );
   });
 });
