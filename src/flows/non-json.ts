@@ -27,6 +27,13 @@ export function problemOfJson(value: unknown, name: string, maxBytes: number): J
   return found && { kind: 'notJson', message: `${formatPath([name, ...found.path.toReversed()])} is ${found.what}` };
 }
 
+/** How many bytes a value has as JSON. It is not walked to its end where it has more than `maxBytes`. */
+export function bytesOfJson(value: unknown, maxBytes: number): number {
+  const walk: Walk = { bytes: 0, maxBytes };
+  find(value, 0, walk);
+  return walk.bytes;
+}
+
 interface Walk {
   bytes: number;
   readonly maxBytes: number;

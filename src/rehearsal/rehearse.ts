@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { StoreUnavailableError } from '../errors.ts';
-import { type Catalog, deployedAnew } from '../flows/catalog.ts';
+import { type Catalog, type DeployedFlow, deployedAnew } from '../flows/catalog.ts';
 import type { HandlerTable } from '../flows/handlers/index.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
 import type { DeliveryRecord } from '../model/delivery.ts';
@@ -14,7 +14,7 @@ import type { Answer, AnswerCall, Call, Request } from './calls.ts';
 import { compareRuns, departureOf } from './compare.ts';
 import { judgeBoth } from './gate-outcomes.ts';
 import { type RecordedRun, readRecorded } from './recorded.ts';
-import { type FlowRehearsal, type Judged, tallyOf, withoutIndexes } from './tally.ts';
+import { type ExampleRoom, type FlowRehearsal, type Judged, Tally, withoutIndexes } from './tally.ts';
 
 interface RehearserServices {
   readonly store: Pick<Store, 'listDeliveries' | 'findDelivery' | 'findRun' | 'pageSteps' | 'findLineage'>;
@@ -49,8 +49,12 @@ export interface Rehearser {
 const TIME_LIMIT_MS = 50_000;
 /** Of one simulated run. */
 const MAX_ATTEMPTS = 2000;
-/** Runs that a store in memory takes before the next one is opened: it keeps them all. */
-const RUNS_A_STORE = 20;
+/** Of one simulated run: far more than a recorded one may have, and what the service can hold next to its work. */
+const MAX_RUN_BYTES = 16 * 1024 * 1024;
+/** What a store in memory takes before the next one is opened: it keeps every run. */
+const A_STORE = { runs: 20, bytes: 16 * 1024 * 1024 };
+/** Of the examples of all flows. */
+const MAX_EXAMPLE_CHARACTERS = 4_000_000;
 const PAGE = 100;
 
 export function createRehearser(services: RehearserServices): Rehearser {
@@ -61,9 +65,10 @@ export function createRehearser(services: RehearserServices): Rehearser {
       isBusy = true;
       try {
         const endsAt = performance.now() + TIME_LIMIT_MS;
+        const room = { characters: MAX_EXAMPLE_CHARACTERS };
         const rehearsed: FlowRehearsal[] = [];
         for (const flow of request.flows) {
-          const one = await rehearseFlow(flow, { ...request, endsAt }, services);
+          const one = await rehearseFlow(flow, { ...request, endsAt, room }, services);
           if (one !== undefined) rehearsed.push(one);
         }
         return rehearsed;
@@ -74,7 +79,7 @@ export function createRehearser(services: RehearserServices): Rehearser {
   };
 }
 
-type Asked = RehearsalRequest & { readonly endsAt: number };
+type Asked = RehearsalRequest & { readonly endsAt: number; readonly room: ExampleRoom };
 
 async function rehearseFlow(
   after: LoadedFlow,
@@ -82,29 +87,41 @@ async function rehearseFlow(
   services: RehearserServices,
 ): Promise<FlowRehearsal | undefined> {
   const { id, name } = after.manifest;
-  const deployed = services.catalog.find(id);
+  const inForce = asOfNow(services.catalog);
+  const loadedIn = (flowId: string) => inForce(flowId)?.loaded;
+  const deployed = inForce(id);
   if (deployed === undefined) return undefined;
-  const inForce = (flowId: string) => services.catalog.find(flowId)?.loaded;
   const next = new Map(request.flows.map((flow) => [flow.manifest.id, flow]));
   const stages = [
-    new Stage(deployed.loaded, inForce, services),
-    new Stage(after, (flowId) => next.get(flowId) ?? inForce(flowId), services),
+    new Stage(deployed.loaded, loadedIn, services),
+    new Stage(after, (flowId) => next.get(flowId) ?? loadedIn(flowId), services),
   ] as const;
   if (stages[0].fingerprint === stages[1].fingerprint) return undefined;
   const given = Object.hasOwn(request.answers, id) ? answersFrom(request.answers[id] ?? {}) : () => undefined;
-  const judged: Judged[] = [];
+  const tally = new Tally(request.room);
   let isStopped = false;
   try {
     for await (const record of deliveriesOf(id, request.deliveries, services.store)) {
       const milliseconds = request.endsAt - performance.now();
       isStopped = milliseconds <= 0 || !request.isWanted();
       if (isStopped) break;
-      judged.push(await judge(record, { id, stages, given, milliseconds }, services));
+      tally.add(await judge(record, { id, stages, inForce, given, milliseconds }, services));
     }
   } finally {
     for (const stage of stages) await stage.close();
   }
-  return tallyOf(judged, { flowId: id, name, revision: deployed.record.revision, isStopped });
+  return tally.result({ flowId: id, name, revision: deployed.record.revision, isStopped });
+}
+
+type InForce = (flowId: string) => DeployedFlow | undefined;
+
+/** The flows as they are deployed when they are first asked for: a deploy meanwhile changes no side of a comparison. */
+function asOfNow(catalog: RehearserServices['catalog']): InForce {
+  const found = new Map<string, DeployedFlow | undefined>();
+  return (flowId) => {
+    if (!found.has(flowId)) found.set(flowId, catalog.find(flowId));
+    return found.get(flowId);
+  };
 }
 
 /** The newest of a flow, oldest of them last. */
@@ -126,6 +143,7 @@ async function* deliveriesOf(flowId: string, count: number, store: RehearserServ
 interface Rehearsed {
   readonly id: string;
   readonly stages: readonly [before: Stage, after: Stage];
+  readonly inForce: InForce;
   readonly given: AnswerCall;
   readonly milliseconds: number;
 }
@@ -143,8 +161,8 @@ async function judge(record: DeliveryRecord, rehearsed: Rehearsed, services: Reh
 
 async function judgeDelivery(
   record: DeliveryRecord,
-  { id, stages: [before, after], given, milliseconds }: Rehearsed,
-  { store, catalog }: RehearserServices,
+  { id, stages: [before, after], inForce, given, milliseconds }: Rehearsed,
+  { store }: RehearserServices,
 ): Promise<Omit<Judged, 'deliveryId' | 'receivedAt'>> {
   const own = ofFlow(record, id);
   const { runId, triggerKey } = own;
@@ -162,10 +180,10 @@ async function judgeDelivery(
   if (runId === null || isStopped) return { runId, differences: [], unknown };
   if (record.isHeld === true) return { runId, skipped: 'it is held, and its run has not begun' };
   const recorded = await readRecorded(runId, store, ({ flowId, revision }) => {
-    return catalog.find(flowId)?.record.revision === revision;
+    return inForce(flowId)?.record.revision === revision;
   });
   if (typeof recorded === 'string') return { runId, skipped: recorded };
-  const limits = { steps: MAX_ATTEMPTS, milliseconds };
+  const limits = { steps: MAX_ATTEMPTS, milliseconds, bytes: MAX_RUN_BYTES };
   const got: Got[] = [];
   const was = await before.run(recorded, recorded.run.triggerKey, {
     limits,
@@ -182,7 +200,7 @@ async function judgeDelivery(
     answer: (call) => answerAgain(call, got) ?? given(call),
   });
   if (was.stoppedBy !== null || is.stoppedBy !== null)
-    return { runId, skipped: 'it takes too many steps, or too long' };
+    return { runId, skipped: 'it takes too many steps, too much memory, or too long' };
   const unanswered = [...new Set([...was.unanswered, ...is.unanswered])].map(withoutIndexes);
   return { runId, differences: compareRuns(was, is), unknown: [...unknown, ...unanswered] };
 }
@@ -220,6 +238,7 @@ class Stage {
   #triggers: readonly PreparedTrigger[] | undefined;
   #open: { readonly store: Store; readonly simulator: Awaited<ReturnType<typeof createAnsweredSimulator>> } | undefined;
   #runs = 0;
+  #bytes = 0;
 
   constructor(flow: LoadedFlow, find: (flowId: string) => LoadedFlow | undefined, services: RehearserServices) {
     this.#flow = flow;
@@ -254,16 +273,20 @@ class Stage {
     triggerKey: string,
     given: Pick<Parameters<Simulator['run']>[0], 'answer' | 'limits'>,
   ): Promise<AnsweredRun> {
-    if (this.#runs % RUNS_A_STORE === 0) await this.close();
-    this.#runs += 1;
+    if (this.#runs >= A_STORE.runs || this.#bytes >= A_STORE.bytes) await this.close();
     this.#open ??= await this.#start();
     const own = { ...trigger, key: triggerKey };
-    return this.#open.simulator.run({ ...given, trigger: own, triggerType, at, signals, awaiting });
+    const run = await this.#open.simulator.run({ ...given, trigger: own, triggerType, at, signals, awaiting });
+    this.#runs += 1;
+    this.#bytes += run.bytes + trigger.body.byteLength;
+    return run;
   }
 
   async close(): Promise<void> {
     await this.#open?.store.close();
     this.#open = undefined;
+    this.#runs = 0;
+    this.#bytes = 0;
   }
 
   async #start() {

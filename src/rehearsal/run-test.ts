@@ -40,7 +40,7 @@ export type TestResult =
   | { readonly kind: 'error'; readonly problems: readonly TestProblem[] };
 
 /** Far more than a run of a test does: a flow that comes so far has a mistake. */
-const LIMITS: SimulationLimits = { steps: 100_000, milliseconds: 60_000 };
+const LIMITS: SimulationLimits = { steps: 100_000, milliseconds: 60_000, bytes: 512 * 1024 * 1024 };
 
 /** Runs the flow of a test with its answers, and compares. Nothing leaves the process, and no time passes. */
 export async function runTest(test: SavedTest, tested: TestedFlows): Promise<TestResult> {
@@ -51,8 +51,12 @@ export async function runTest(test: SavedTest, tested: TestedFlows): Promise<Tes
   if (isFiltered(test.trigger, flow)) return compared(test, { ...NOTHING, end: 'filtered' }, []);
   const run = await simulate(test, { ...tested, flow });
   if (run.stoppedBy !== null) {
-    const { steps, milliseconds } = tested.limits ?? LIMITS;
-    const most = run.stoppedBy === 'steps' ? `${steps} attempts of steps` : `${milliseconds / 1000} s`;
+    const { steps, milliseconds, bytes } = tested.limits ?? LIMITS;
+    const most = {
+      steps: `${steps} attempts of steps`,
+      milliseconds: `${milliseconds / 1000} s`,
+      bytes: `${bytes} bytes of inputs and outputs`,
+    }[run.stoppedBy];
     return { kind: 'error', problems: [{ path: '', message: `does not end: it was stopped after ${most}` }] };
   }
   return compared(test, outcomeOf(run, flow), lackingIn(run));

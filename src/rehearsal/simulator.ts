@@ -5,6 +5,7 @@ import { createAttempt, type Followed } from '../flows/attempt.ts';
 import { createCatalog } from '../flows/catalog.ts';
 import type { HandlerTable } from '../flows/handlers/index.ts';
 import { createLeases, LEASE_MS } from '../flows/leases.ts';
+import { bytesOfJson } from '../flows/non-json.ts';
 import { createReport } from '../flows/report.ts';
 import { createRunStep, type RanStep, type RunStep } from '../flows/run-step.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
@@ -41,6 +42,8 @@ export interface SimulationLimits {
   /** Attempts of steps. */
   readonly steps: number;
   readonly milliseconds: number;
+  /** What its attempts take and leave, as JSON: all of it is in the memory. */
+  readonly bytes: number;
 }
 
 /**
@@ -73,6 +76,8 @@ export interface Simulation {
   readonly unanswered: readonly string[];
   /** The limit that ended it; null where none did. */
   readonly stoppedBy: keyof SimulationLimits | null;
+  /** What its attempts took and left, as JSON; not counted without limits. */
+  readonly bytes: number;
 }
 
 export interface SimulatorServices {
@@ -189,6 +194,7 @@ class Course {
   /** Paths of steps, in the order of their first attempts. */
   readonly #begun = new Map<string, number>();
   #steps = 0;
+  #bytes = 0;
   #stoppedBy: keyof SimulationLimits | null = null;
 
   constructor(runId: string, { limits, awaiting }: Pick<SimulatedStart, 'limits' | 'awaiting'>) {
@@ -221,11 +227,20 @@ class Course {
       this.#awaited.delete(path);
       if (!this.#begun.has(path)) this.#begun.set(path, this.#begun.size);
       const ran = await runStep(claim, signal, watch);
+      if (ran !== undefined && this.#isTooLarge(ran)) return { input: null, result: NEVER };
       if (ran?.result.kind === 'waiting' && ran.result.signalName !== null) {
         this.#awaited.set(path, { runId: claim.runId, name: ran.result.signalName });
       }
       return ran && { ...ran, result: this.#resultOf(path, ran, clock.now()) };
     };
+  }
+
+  #isTooLarge(ran: RanStep): boolean {
+    if (this.#limits === undefined) return false;
+    const { bytes } = this.#limits;
+    this.#bytes += bytesOfJson(ran, bytes - this.#bytes);
+    if (this.#bytes > bytes) this.#stoppedBy ??= 'bytes';
+    return this.#bytes > bytes;
   }
 
   /** Takes the first signal that can be sent now. */
@@ -288,7 +303,8 @@ class Course {
     const run = runs.get(this.#runId);
     if (run === undefined) throw new Error('the run was not simulated');
     const steps = reached.map(({ path, step }) => ({ path, step }));
-    return { run, steps, waits: this.#waits, unanswered: this.#unanswered, stoppedBy: this.#stoppedBy };
+    const [unanswered, stoppedBy, bytes] = [this.#unanswered, this.#stoppedBy, this.#bytes];
+    return { run, steps, waits: this.#waits, unanswered, stoppedBy, bytes };
   }
 
   #ranks(prefix: string, graph: Graph): (stepKey: string) => number {

@@ -62,48 +62,65 @@ const MAX_NAMED = 5;
 const MAX_EXAMPLES = 3;
 const MAX_DIFFERENCES = 10;
 const MAX_VALUE_CHARACTERS = 2000;
+/** A path of a request has keys of a body, which may be long. */
+const MAX_PLACE_CHARACTERS = 200;
 
 /** `each.*.call` of `each.0.call`. */
 export function withoutIndexes(path: string): string {
   return path.replace(/\.\d+(?=\.)/g, '.*').replace(/#\d+(?=\/)/g, '');
 }
 
-/** Counts what the rehearsals of deliveries found. */
-export function tallyOf(
-  judged: readonly Judged[],
-  about: Pick<FlowRehearsal, 'flowId' | 'name' | 'revision' | 'isStopped'>,
-): FlowRehearsal {
-  const byGroup = new Map<string, Group>();
-  const skips = new Map<string, string[]>();
-  const unknowns = new Map<string, string[]>();
-  let same = 0;
-  for (const { differences = [], unknown = [], skipped, ...delivery } of judged) {
-    if (skipped !== undefined) note(skips, skipped, delivery.deliveryId);
-    for (const what of new Set(unknown)) note(unknowns, what, delivery.deliveryId);
-    const [first] = differences;
-    if (first !== undefined) putInGroup(byGroup, first, { ...delivery, differences });
-    else if (skipped === undefined) same += 1;
-  }
-  const groups = [...byGroup.values()].map((group) => ({ ...group, count: group.deliveryIds.length }));
-  return {
-    ...about,
-    deliveries: judged.length,
-    same,
-    differing: groups.reduce((sum, { count }) => sum + count, 0),
-    groups: groups.sort((one, other) => other.count - one.count),
-    skipped: countsOf(skips),
-    unknown: countsOf(unknowns),
-  };
+/** Room for the examples of all flows that are rehearsed together; what is left of it. */
+export interface ExampleRoom {
+  characters: number;
 }
 
-function putInGroup(groups: Map<string, Group>, first: Difference, { differences, ...about }: Example): void {
-  const [at, what] = [withoutIndexes(first.at), whatOf(first)];
-  const key = JSON.stringify([first.kind, at, what]);
-  const group = groups.get(key) ?? { kind: first.kind, at, what, deliveryIds: [], examples: [] };
-  groups.set(key, group);
-  group.deliveryIds.push(about.deliveryId);
-  if (group.examples.length === MAX_EXAMPLES) return;
-  group.examples.push({ ...about, differences: differences.slice(0, MAX_DIFFERENCES).map(cutDifference) });
+/** Counts what the rehearsals of deliveries found. It keeps nothing large of them, however many there are. */
+export class Tally {
+  readonly #room: ExampleRoom;
+  readonly #groups = new Map<string, Group>();
+  readonly #skips = new Map<string, string[]>();
+  readonly #unknowns = new Map<string, string[]>();
+  #deliveries = 0;
+  #same = 0;
+
+  constructor(room: ExampleRoom) {
+    this.#room = room;
+  }
+
+  add({ differences = [], unknown = [], skipped, ...delivery }: Judged): void {
+    this.#deliveries += 1;
+    if (skipped !== undefined) note(this.#skips, skipped, delivery.deliveryId);
+    for (const what of new Set(unknown)) note(this.#unknowns, what, delivery.deliveryId);
+    const [first] = differences;
+    if (first !== undefined) this.#putInGroup(first, { ...delivery, differences });
+    else if (skipped === undefined) this.#same += 1;
+  }
+
+  result(about: Pick<FlowRehearsal, 'flowId' | 'name' | 'revision' | 'isStopped'>): FlowRehearsal {
+    const groups = [...this.#groups.values()].map((group) => ({ ...group, count: group.deliveryIds.length }));
+    return {
+      ...about,
+      deliveries: this.#deliveries,
+      same: this.#same,
+      differing: groups.reduce((sum, { count }) => sum + count, 0),
+      groups: groups.sort((one, other) => other.count - one.count),
+      skipped: countsOf(this.#skips),
+      unknown: countsOf(this.#unknowns),
+    };
+  }
+
+  #putInGroup(first: Difference, { differences, ...about }: Example): void {
+    const [at, what] = [withoutIndexes(first.at), whatOf(first)];
+    const key = JSON.stringify([first.kind, at, what]);
+    const group = this.#groups.get(key) ?? { kind: first.kind, at, what, deliveryIds: [], examples: [] };
+    this.#groups.set(key, group);
+    group.deliveryIds.push(about.deliveryId);
+    if (group.examples.length === MAX_EXAMPLES || this.#room.characters <= 0) return;
+    const example = { ...about, differences: differences.slice(0, MAX_DIFFERENCES).map(cutDifference) };
+    this.#room.characters -= JSON.stringify(example).length;
+    group.examples.push(example);
+  }
 }
 
 type Group = Omit<DifferenceGroup, 'count' | 'deliveryIds' | 'examples'> & {
@@ -119,11 +136,11 @@ export function isOfContents({ kind }: Pick<DifferenceGroup, 'kind'>): boolean {
 /** What of a difference makes a group: not the values, which each delivery has its own of. */
 function whatOf({ kind, changes }: Difference): string[] {
   if (kind === 'request') return [...new Set(changes.map(placeOf))];
-  return changes.map(({ before, after }) => `${textOf(before)} -> ${textOf(after)}`);
+  return changes.map(({ before, after }) => cutText(`${textOf(before)} -> ${textOf(after)}`, MAX_VALUE_CHARACTERS));
 }
 
 function placeOf({ path, before, after }: Change): string {
-  if (path !== '') return path.replace(/\[\d+\]/g, '[*]');
+  if (path !== '') return cutText(path.replace(/\[\d+\]/g, '[*]'), MAX_PLACE_CHARACTERS);
   if (after === undefined) return 'not sent any more';
   return before === undefined ? 'sent anew' : 'another one';
 }
@@ -139,7 +156,7 @@ function cutDifference({ changes, ...difference }: Difference): Difference {
 
 function cutChange({ path, before, after }: Change): Change {
   return {
-    path,
+    path: cutText(path, MAX_PLACE_CHARACTERS),
     ...(before !== undefined && { before: cut(before) }),
     ...(after !== undefined && { after: cut(after) }),
   };
@@ -148,7 +165,12 @@ function cutChange({ path, before, after }: Change): Change {
 /** A large value as the beginning of its text. */
 function cut(value: Json): Json {
   const text = JSON.stringify(value);
-  return text.length <= MAX_VALUE_CHARACTERS ? value : `${text.slice(0, MAX_VALUE_CHARACTERS)}…`;
+  return text.length <= MAX_VALUE_CHARACTERS ? value : cutText(text, MAX_VALUE_CHARACTERS);
+}
+
+/** A copy: a slice would hold the whole text. */
+function cutText(text: string, characters: number): string {
+  return text.length <= characters ? text : Buffer.from(`${text.slice(0, characters)}…`).toString();
 }
 
 function note(lists: Map<string, string[]>, what: string, deliveryId: string): void {

@@ -238,10 +238,13 @@ describe('a simulated run', () => {
     };
     const simulator = await simulated(loaded(steps));
     const start = { ...delivered(Array.from({ length: 50 }, () => 0)), answer: () => undefined };
-    const few = await simulator.run({ ...start, limits: { steps: 10, milliseconds: 60_000 } });
+    const few = await simulator.run({ ...start, limits: { steps: 10, milliseconds: 60_000, bytes: 100_000 } });
     expect(few).toMatchObject({ stoppedBy: 'steps', run: { status: 'Running' } });
-    const none = await simulator.run({ ...start, limits: { steps: 1000, milliseconds: -1 } });
+    const none = await simulator.run({ ...start, limits: { steps: 1000, milliseconds: -1, bytes: 100_000 } });
     expect(none).toMatchObject({ stoppedBy: 'milliseconds' });
+    const small = await simulator.run({ ...start, limits: { steps: 1000, milliseconds: 60_000, bytes: 1000 } });
+    expect(small).toMatchObject({ stoppedBy: 'bytes', run: { status: 'Running' } });
+    expect(small.steps.length).toBeLessThan(50);
     expect((await simulator.run(start)).run.status).toBe('Succeeded');
   });
 

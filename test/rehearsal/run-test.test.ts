@@ -143,7 +143,10 @@ describe('a test', () => {
   it('is stopped where its flow never ends', async () => {
     const flow = loaded({ each: { type: 'ForEach', forEach: [1, 2, 3, 4], steps: { a: { type: 'NoOp' } } } });
     const tested = { flows: [flow.flow], handlers: flow.handlers, openStore: openScratchStore };
-    const result = await runTest(saved({ answers: {} }), { ...tested, limits: { steps: 3, milliseconds: 60_000 } });
+    const result = await runTest(saved({ answers: {} }), {
+      ...tested,
+      limits: { steps: 3, milliseconds: 60_000, bytes: 10_000 },
+    });
     const message = 'does not end: it was stopped after 3 attempts of steps';
     expect(result).toEqual({ kind: 'error', problems: [{ path: '', message }] });
   });

@@ -56,7 +56,7 @@ const rehearsalSchema = z
                 differences: z.array(differenceSchema),
               }),
             )
-            .describe('The first of them in full; empty without the scope read.'),
+            .describe('The first of them in full; empty without the scope read, or where there are very many.'),
         }),
       )
       .describe('Differing deliveries by their first difference, the most frequent first.'),
@@ -118,12 +118,8 @@ export const rehearsalRoutes: ApiRoutes = (app, { deployment, rehearser, isStopp
       const given = parseJson(bodyText(request));
       const { flows, issues } = await deployment.parseAll(JSON.stringify(ownOf(given, 'manifests')));
       if (issues.some(({ severity }) => severity === 'error')) return refuse(reply, issues);
-      let isGone = false;
-      reply.raw.once('close', () => {
-        isGone = true;
-      });
       const answers = (ownOf(given, 'answers') ?? {}) as Parameters<typeof rehearser.rehearse>[0]['answers'];
-      const isWanted = () => !isGone && !isStopping();
+      const isWanted = () => !reply.raw.destroyed && !isStopping();
       const rehearsed = await rehearser.rehearse({ flows, deliveries, answers, isWanted });
       if (rehearsed === undefined) {
         throw new HttpError('rehearsal_running', 'Another deploy is rehearsed now; try again when it has ended');
