@@ -132,12 +132,18 @@ async function judge(
   return first;
 }
 
-/** What an unverified original stored counts here too, although it stands against no verified delivery. */
+/**
+ * What an unverified original stored counts here too, although it stands against no verified delivery. Where nothing is verified,
+ * it has no event: then its bytes tell.
+ */
 async function isKnown(reception: TriggeredReception, { store, clock }: FetchedServices): Promise<boolean> {
   const { delivery, trigger, judgement, body } = reception;
   const { flowId, triggerKey } = trigger.trigger;
   const said = body && judgeByExpressions({ delivery, trigger, judgement, body });
-  const name: DeliveryNames = { eventId: said?.eventId, nonce: judgement.evidence.nonce };
+  const { evidence } = judgement;
+  const isUnverified = trigger.schemeName !== null && evidence.isVerified !== true;
+  const nonce = evidence.nonce ?? (isUnverified ? trigger.nameDelivery(delivery, evidence) : undefined);
+  const name: DeliveryNames = { eventId: said?.eventId, nonce };
   const [isAccepted] = await store.areAccepted({ flowId, triggerKey, at: Math.floor(clock.ledger()), names: [name] });
   return isAccepted === true;
 }

@@ -96,6 +96,7 @@ export function createAskLog({ egressAllow, hosts, now }: AskServices): AskLog {
     } catch (error) {
       if (error instanceof LogError) throw error;
       const code = codeOf(error);
+      if (signal.aborted) throw error;
       turn.end(endOfError(code, { isTimeUp: time.aborted, seconds: ANSWER_SECONDS, signal }));
       if (code === 'EgressRefusedError') throw new LogError('not_permitted', messageOf(error));
       if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE')

@@ -55,6 +55,7 @@ interface Job {
   isStarting: boolean;
   isRunning: boolean;
   readonly settled: LRUCache<string, true>;
+  readonly troubled: LRUCache<string, true>;
 }
 
 export function createReconciler(services: ReconcilerServices): Reconciler {
@@ -98,11 +99,11 @@ class LogReconciler implements Reconciler {
         known.dueAt = Math.min(known.dueAt, now + Math.max(everyMs(prepared), HOUR_MS));
         continue;
       }
-      const settled = known?.settled ?? new LRUCache<string, true>({ max: MOST_SETTLED });
-      settled.clear();
+      known?.settled.clear();
+      const [settled, troubled] = [rememberedIds(), rememberedIds()];
       const beginning = { log, dueAt: now, isStarting: true };
       if (known !== undefined) Object.assign(known, beginning);
-      else this.#jobs.set(key, { name: { flowId, triggerKey }, isRunning: false, settled, ...beginning });
+      else this.#jobs.set(key, { name: { flowId, triggerKey }, isRunning: false, settled, troubled, ...beginning });
     }
     for (const key of this.#jobs.keys()) if (!present.has(key)) this.#jobs.delete(key);
     this.#runDue();
@@ -202,14 +203,15 @@ class LogReconciler implements Reconciler {
   #roundOf(job: Job, { prepared, state, note }: Pick<Round, 'prepared' | 'state' | 'note'>): Round {
     const { reconcile } = prepared.trigger;
     if (reconcile === undefined) throw new Error('A trigger without a log is to be reconciled.');
-    const { name, settled } = job;
+    const { name, settled, troubled } = job;
     return {
       name,
       prepared,
       source: this.#sourceOf(prepared, reconcile),
       secrets: reconcileValues(reconcile),
       state,
-      settled: { has: (id) => settled.has(id), add: (id) => settled.set(id, true) },
+      settled: idsIn(settled),
+      troubled: idsIn(troubled),
       signal: this.#stopping.signal,
       note,
     };
@@ -233,6 +235,12 @@ class LogReconciler implements Reconciler {
     if (failure === null && before.failure !== null) logger.info(name, 'the log of a publisher can be asked again');
   }
 }
+
+const rememberedIds = () => new LRUCache<string, true>({ max: MOST_SETTLED });
+const idsIn = (ids: LRUCache<string, true>) => ({
+  has: (id: string) => ids.has(id),
+  add: (id: string) => ids.set(id, true),
+});
 
 function everyMs({ trigger }: PreparedTrigger): number {
   return durationMs(trigger.reconcile?.every ?? '') ?? HOUR_MS;

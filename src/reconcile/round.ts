@@ -33,10 +33,17 @@ export interface Round {
   readonly secrets: readonly string[];
   readonly state: ReconcileState;
   /** Ids that need no further look, as far as this process remembers. */
-  readonly settled: { has(id: string): boolean; add(id: string): unknown };
+  readonly settled: Ids;
+  /** Ids whose contents could not be had: they are asked for after all others. */
+  readonly troubled: Ids;
   readonly signal: AbortSignal;
   /** Stores the state and goes on asking; false where another process asks now. */
   note(state: ReconcileState): Promise<boolean>;
+}
+
+interface Ids {
+  has(id: string): boolean;
+  add(id: string): unknown;
 }
 
 interface RoundEnd {
@@ -115,13 +122,13 @@ function refusedOnes({ flow }: PreparedTrigger, { refused }: ReconcileState) {
   return refused.revision === flow.record.revision ? [] : refused.items;
 }
 
-/** What was sent and is not known, the oldest first: no more of it than one look fetches, and the first of the rest. */
+/** What was sent and is not known, the oldest first, what could not be had last: no more of it than one look fetches, and the oldest of the rest. */
 async function listLost(
   round: Round,
   window: Window,
   services: RoundServices,
 ): Promise<{ readonly lost: readonly SourceItem[]; readonly isWhole: boolean }> {
-  const { source, prepared, state, settled } = round;
+  const { source, prepared, state, settled, troubled } = round;
   const again = new Set(refusedOnes(prepared, state).map(({ id }) => id));
   const refused = new Set(again.size > 0 ? [] : state.refused.items.map(({ id }) => id));
   let lost: readonly SourceItem[] = [];
@@ -129,14 +136,15 @@ async function listLost(
   let next: SourceRequest | undefined = source.list(window);
   let pages = 0;
   for (; next !== undefined && pages < MOST_PAGES; pages += 1) {
-    const page = source.read(await askWith(round, next, services), window);
+    const answer = await askWith(round, next, services);
+    const page = understood(() => source.read(answer, window));
     const asked = page.items.filter(({ id, sentAt }) => {
       const isAsked = again.has(id) || (sentAt >= window.from && sentAt <= window.until && !refused.has(id));
       return isAsked && !settled.has(id);
     });
     firstAt ??= page.items[0]?.sentAt;
     const isNewestFirst = (firstAt ?? 0) >= (page.items.at(-1)?.sentAt ?? 0);
-    lost = oldestOf(lost, await withoutAccepted(asked, round, services), isNewestFirst);
+    lost = oldestOf(lost, await withoutAccepted(asked, round, services), { isNewestFirst, troubled });
     next = page.next;
     if (!(await round.note(state))) throw new LeaseLostError();
   }
@@ -147,15 +155,18 @@ async function listLost(
 function oldestOf(
   known: readonly SourceItem[],
   listed: readonly SourceItem[],
-  isNewestFirst: boolean,
+  { isNewestFirst, troubled }: { readonly isNewestFirst: boolean; readonly troubled: Ids },
 ): readonly SourceItem[] {
   // Many are sent within the second that a log tells: then its own order counts.
   const all = isNewestFirst ? [...listed.toReversed(), ...known] : [...known, ...listed];
+  const isLast = ({ id }: SourceItem) => Number(troubled.has(id));
   const byId = new Map<string, SourceItem>();
-  for (const item of all.sort((one, other) => one.sentAt - other.sentAt)) {
+  for (const item of all.sort((one, other) => isLast(one) - isLast(other) || one.sentAt - other.sentAt)) {
     if (!byId.has(item.id)) byId.set(item.id, item);
   }
-  return [...byId.values()].slice(0, MOST_FETCHED + 1);
+  const lost = [...byId.values()];
+  const left = lost.slice(MOST_FETCHED).sort((one, other) => one.sentAt - other.sentAt);
+  return [...lost.slice(0, MOST_FETCHED), ...left.slice(0, 1)];
 }
 
 /** Another process asks now: what this one found is its business no more. */
@@ -231,11 +242,12 @@ async function fetchAll(
   services: RoundServices,
 ): Promise<RoundEnd> {
   const { pause = sleep, clock } = services;
-  const { prepared, settled, signal } = round;
+  const { prepared, settled, troubled, signal } = round;
   const { revision } = prepared.flow.record;
   let state: ReconcileState = { ...round.state, notBefore: null, refused: { revision, items: keptRefused(round) } };
   let openFrom = Number.POSITIVE_INFINITY;
   let failed: { readonly error: unknown; readonly inARow: number } | undefined;
+  let done = 0;
   for (const item of lost.slice(0, MOST_FETCHED)) {
     const { id, sentAt } = item;
     await pause(PACE_MS, signal);
@@ -246,10 +258,13 @@ async function fetchAll(
     if (outcome.kind === 'failed') {
       if (failureOf(outcome.error) === undefined) throw outcome.error;
       failed = { error: outcome.error, inARow: (failed?.inARow ?? 0) + 1 };
-      openFrom = Math.min(openFrom, sentAt);
       if (failed.inARow === MOST_FAILED || isOfAll(outcome.error)) break;
+      troubled.add(id);
+      openFrom = Math.min(openFrom, sentAt);
+      done += 1;
       continue;
     }
+    done += 1;
     failed = failed && { ...failed, inARow: 0 };
     if (outcome.kind === 'not now') openFrom = Math.min(openFrom, sentAt);
     if (outcome.kind === 'settled') settled.add(id);
@@ -264,8 +279,7 @@ async function fetchAll(
       if (!(await round.note(state))) throw new LeaseLostError();
     }
   }
-  const left = lost[MOST_FETCHED];
-  if (left !== undefined) openFrom = Math.min(openFrom, left.sentAt);
+  for (const { sentAt } of lost.slice(done)) openFrom = Math.min(openFrom, sentAt);
   if (failed !== undefined) {
     const { told, waitMs } = failureOf(failed.error) ?? { told: undefined, waitMs: undefined };
     const since = round.state.failure?.kind === told?.kind ? round.state.failure?.since : undefined;
@@ -278,7 +292,7 @@ async function fetchAll(
     state = { ...state, failure: isWhole ? null : tooMany(round.state, clock.now()) };
   }
   const settledTo = Math.min(window.until, openFrom - 1);
-  return { state: { ...state, settledTo }, isDone: left === undefined };
+  return { state: { ...state, settledTo }, isDone: lost.length <= MOST_FETCHED };
 }
 
 /** Of a publisher that says it was answered, or says nothing: somebody else may have been. */
@@ -301,6 +315,16 @@ function isOfAll(error: unknown): boolean {
   return error instanceof LogError && !['not_found', 'not_understood', 'unavailable'].includes(error.failure);
 }
 
+/** Whatever a publisher answers, it ends no more than this look at it: one nested too deep, for example. */
+function understood<Value>(read: () => Value): Value {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof SourceError) throw error;
+    throw new SourceError(`its answer cannot be read: ${error instanceof Error ? error.name : 'unknown'}`);
+  }
+}
+
 /** What became of one entry; where it is refused, why. */
 type EntryOutcome =
   | Exclude<FetchedOutcome, { kind: 'refused' }>
@@ -312,12 +336,14 @@ async function fetchOne(item: SourceItem, round: Round, services: RoundServices)
   try {
     detail = item.detail && (await askWith(round, item.detail, services));
   } catch (error) {
-    if (error instanceof LogError && error.failure === 'not_found') return FORGOTTEN;
+    if (!(error instanceof LogError)) throw error;
+    if (error.failure === 'not_found') return FORGOTTEN;
+    if (error.failure === 'not_understood') return { kind: 'refused', reason: `the log ${error.message}` };
     throw error;
   }
   let sent: SentDelivery;
   try {
-    sent = source.sent(item, detail);
+    sent = understood(() => source.sent(item, detail));
   } catch (error) {
     // It will be no other one at the next look.
     if (error instanceof SourceError && error.retryAfterMs === undefined)

@@ -163,14 +163,17 @@ describe('what cannot be verified', () => {
     expect(await service.runs()).toHaveLength(1);
   });
 
-  it('is not fetched where a lenient mode accepted it unverified when it came', async () => {
-    const inputs = { webhookEnforcementMode: 'Audit' as const, webhookHmacKey: 'another key of enough bytes' };
-    const service = await started({ inputs: { ...inputs, webhookNonceHeader: 'X-GitHub-Delivery' } });
-    github.target = service.hook;
-    await github.deliver({ n: 1 });
-    await service.looks(github);
-    expect(await service.runs()).toHaveLength(1);
-  });
+  it.each([[{}], [{ webhookNonceHeader: 'X-GitHub-Delivery' }]])(
+    'starts no second run where a lenient mode accepted it unverified when it came: %j',
+    async (nonce) => {
+      const inputs = { webhookEnforcementMode: 'Audit' as const, webhookHmacKey: 'another key of enough bytes' };
+      const service = await started({ inputs: { ...inputs, ...nonce } });
+      github.target = service.hook;
+      await github.deliver({ n: 1 });
+      await service.looks(github);
+      expect(await service.runs()).toHaveLength(1);
+    },
+  );
 });
 
 describe('a gap', () => {
@@ -231,6 +234,19 @@ describe('a log that cannot be asked', () => {
     const before = github.asked.length;
     await new Promise((passed) => setTimeout(passed, 2500));
     expect(github.asked.length).toBe(before);
+  });
+
+  it('holds up no other delivery where the contents of some cannot be had or read', async () => {
+    const service = await started();
+    const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+    github.answersToDetails.push(
+      ...[{ status: 200, body: '{' }, { status: 404 }, { status: 200, body: `{"request":{"payload":${deep}}}` }],
+      ...[{ status: 500 }, { status: 500 }, { status: 500 }],
+    );
+    for (let n = 0; n < 7; n += 1) await github.deliver({ n });
+    await eventually(service.runs, ({ length }) => length === 4);
+    const [item] = await attentionOf(service);
+    expect(item?.message).toMatch(/^7 deliveries .* 4 were fetched .* 3 could not be accepted/);
   });
 
   it('goes on where an answer broke off in the middle of a gap', async () => {

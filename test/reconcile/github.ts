@@ -32,6 +32,8 @@ export interface FakeGithub {
   readonly asked: string[];
   /** What the log answers next instead, oldest first. */
   readonly answers: { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string }[];
+  /** The same of the contents of single deliveries. */
+  readonly answersToDetails: FakeGithub['answers'];
   target: string | undefined;
   deliver(payload: unknown, event?: string): Promise<Sent>;
   /** Sends what it once sent, as it was. */
@@ -48,6 +50,7 @@ export async function fakeGithub(options: FakeOptions): Promise<FakeGithub> {
   const sent: Sent[] = [];
   const asked: string[] = [];
   const answers: FakeGithub['answers'] = [];
+  const answersToDetails: FakeGithub['answers'] = [];
   let shown = (payload: unknown) => payload;
   const server = createServer((request, response) => {
     asked.push(`${request.method} ${request.url}`);
@@ -55,7 +58,8 @@ export async function fakeGithub(options: FakeOptions): Promise<FakeGithub> {
       response.writeHead(status, { 'content-type': 'application/json; charset=utf-8', ...headers });
       response.end(typeof body === 'string' ? body : JSON.stringify(body, null, 2));
     };
-    const special = answers.shift();
+    const isDetail = /deliveries\/\d/.test(request.url ?? '');
+    const special = (isDetail ? answersToDetails.shift() : undefined) ?? answers.shift();
     if (special !== undefined) return answer(special.status, special.body ?? '{}', special.headers);
     if (request.headers.authorization !== `Bearer ${token}`) return answer(401, { message: 'Bad credentials' });
     const url = new URL(request.url ?? '/', base());
@@ -105,6 +109,7 @@ export async function fakeGithub(options: FakeOptions): Promise<FakeGithub> {
     sent,
     asked,
     answers,
+    answersToDetails,
     target: options.target,
     async deliver(payload, event = 'push') {
       const guid = randomUUID();

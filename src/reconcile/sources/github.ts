@@ -6,7 +6,7 @@ import { type SentDelivery, type Source, type SourceAnswer, SourceError, type So
 type GithubConfig = Extract<Reconcile, { from: 'github' }>;
 
 const PAGE_SIZE = 100;
-const STATUS_CHARACTERS = 80;
+const [GUID_CHARACTERS, STATUS_CHARACTERS] = [200, 80];
 
 /** About the way that it came, not about the delivery. */
 const OF_TRANSPORT = new Set(['connection', 'content-length', 'host', 'transfer-encoding']);
@@ -38,7 +38,13 @@ export function githubSource({ repo, org, hook, token, baseUrl = 'https://api.gi
         const { guid, event, status, status_code: code, delivered_at: deliveredAt, ...entry } = objectIn(each);
         const id = idIn(entry.id);
         const sentAt = typeof deliveredAt === 'string' ? Date.parse(deliveredAt) : Number.NaN;
-        if (typeof guid !== 'string' || guid === '' || id === undefined || Number.isNaN(sentAt)) {
+        if (
+          typeof guid !== 'string' ||
+          guid === '' ||
+          guid.length > GUID_CHARACTERS ||
+          id === undefined ||
+          Number.isNaN(sentAt)
+        ) {
           throw new SourceError('GitHub listed a delivery without id, guid or time');
         }
         const known = { 'x-github-delivery': guid, ...(typeof event === 'string' && { 'x-github-event': event }) };
