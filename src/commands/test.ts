@@ -1,4 +1,4 @@
-import { stat, writeFile } from 'node:fs/promises';
+import { access, constants, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, relative, resolve } from 'node:path';
 import { Command } from 'commander';
 import { formatIssue } from '../manifest/issues.ts';
@@ -108,7 +108,7 @@ async function runFile(path: string, { tested, isNamed, update }: FileOptions): 
   // With an answer that is not known, the test would from now on expect that nothing follows.
   if (result.kind !== 'differs' || update !== true || result.lacking.length > 0) return result;
   try {
-    await writeFile(path, writeSavedTest({ ...read.test, expected: result.actual }));
+    await replaceFile(path, writeSavedTest({ ...read.test, expected: result.actual }));
   } catch (error) {
     return failed(`cannot be written: ${codeOf(error)}`);
   }
@@ -118,6 +118,21 @@ async function runFile(path: string, { tested, isNamed, update }: FileOptions): 
 function codeOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return 'code' in error ? String(error.code) : error.message;
+}
+
+/** Writes all of a file or nothing, which a full disk or a stop must not cut; a link stays one. */
+async function replaceFile(path: string, text: string): Promise<void> {
+  const target = await realpath(path);
+  await access(target, constants.W_OK);
+  const { mode } = await stat(target);
+  const written = `${target}.${process.pid}.tmp`;
+  try {
+    await writeFile(written, text, { flag: 'wx', mode });
+    await rename(written, target);
+  } catch (error) {
+    await rm(written, { force: true });
+    throw error;
+  }
 }
 
 const MEANINGS: Readonly<Record<RunTestFile['kind'], string>> = {

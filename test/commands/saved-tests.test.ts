@@ -1,6 +1,6 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { readFile, writeFile } from 'node:fs/promises';
+import { link, lstat, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -185,6 +185,24 @@ describe('a run that is saved as a test', () => {
     expect(none).toMatchObject({ code: 2, stdout: expect.stringContaining('flow no manifest has this id') });
     expect(none.stderr).toContain('none: cannot be read: ENOENT');
   });
+
+  it('is replaced as a whole, through a link to where that leads, or not at all', async () => {
+    await mkdir(path('kept'));
+    const { expected: _, ...test } = JSON.parse(saved.stdout);
+    await writeFile(path('kept/real.test.json'), JSON.stringify({ ...test, expected: {} }), { mode: 0o640 });
+    await link(path('kept/real.test.json'), path('kept/former.json'));
+    await symlink('kept/real.test.json', path('linked.test.json'));
+    const updated = await sluice('test', 'linked.test.json', '--update');
+    expect(updated).toMatchObject({ code: 0, stdout: expect.stringContaining('updated  linked.test.json') });
+    expect((await lstat(path('linked.test.json'))).isSymbolicLink()).toBe(true);
+    expect((await stat(path('kept/real.test.json'))).mode & 0o777).toBe(0o640);
+    expect(JSON.parse(await readFile(path('kept/real.test.json'), 'utf8')).expected.end).toBe('Succeeded');
+    // Another name of the former bytes still has them: they were not written over, where a stop would leave a half.
+    expect(JSON.parse(await readFile(path('kept/former.json'), 'utf8')).expected).toEqual({});
+    expect((await readdir(path('kept'))).sort()).toEqual(['former.json', 'real.test.json']);
+    await rm(path('kept'), { recursive: true });
+    await rm(path('linked.test.json'));
+  }, 60_000);
 
   it('has the inputs that its steps took from a later revision', async () => {
     const after = (text: string) => ({
