@@ -39,7 +39,7 @@ type SimulatedSignal = readonly [name: string, body: Json, path?: string];
 
 /** A simulation ends where it is when one of them is reached. */
 export interface SimulationLimits {
-  /** Attempts of steps. */
+  /** Attempts of steps, and by themselves the steps that loops and sub-runs bring, most of which may be skipped. */
   readonly steps: number;
   readonly milliseconds: number;
   /** What its attempts take and leave, as JSON: all of it is in the memory. */
@@ -117,6 +117,13 @@ export async function createSimulator(services: SimulatorServices): Promise<Simu
   const runStep = createRunStep({ ...services, catalog, clock, logger, random: HALF });
   // Where steps are limited, which of them is next is for a claim to say.
   const isLimited = [flow, ...flows].some(({ manifest: { id } }) => catalog.find(id)?.prepared.isLimited === true);
+  const graphOf = async (run: Pick<RunDetail, 'flowId' | 'revision'>) =>
+    (await catalog.pinned(run.flowId, run.revision)).graph;
+  const broughtBy = async (claim: Claim, result: RanStep['result']): Promise<number> => {
+    if (result.kind === 'runFlow') return sizeOf(catalog.find(result.flowId)?.loaded.manifest.steps);
+    if (result.kind !== 'loop') return 0;
+    return result.items.length * sizeOf(stepAt(await graphOf(claim), claim.stepKey)?.steps);
+  };
   let last: Course | undefined;
   return {
     pathOf: (runId, stepKey) => last?.pathOf(runId, stepKey) ?? stepKey,
@@ -134,7 +141,7 @@ export async function createSimulator(services: SimulatorServices): Promise<Simu
         sourceRunId: null,
         traceparent: null,
       });
-      const course = new Course(run.id, { limits, awaiting });
+      const course = new Course(run.id, { limits, awaiting, broughtBy });
       last = course;
       await store.accept({ run });
       const attempt = createAttempt({
@@ -173,9 +180,16 @@ export async function createSimulator(services: SimulatorServices): Promise<Simu
         if (next === null || (await store.findRun(run.id))?.status !== 'Running') break;
         clock.at = Math.max(clock.at, next);
       }
-      return course.seen(store, async ({ flowId, revision }) => (await catalog.pinned(flowId, revision)).graph);
+      return course.seen(store, graphOf);
     },
   };
+}
+
+const sizeOf = (graph: Graph = {}) => Object.keys(graph).length;
+
+interface CourseOptions extends Pick<SimulatedStart, 'limits' | 'awaiting'> {
+  /** Counts the steps of a loop that begins, or of a run that a step starts. */
+  readonly broughtBy: (claim: Claim, result: RanStep['result']) => Promise<number>;
 }
 
 /** What is noted of one simulated run. */
@@ -185,6 +199,7 @@ class Course {
   readonly #left: string[] = [];
   readonly #limits: SimulatedStart['limits'];
   readonly #awaiting: SimulatedStart['awaiting'];
+  readonly #broughtBy: CourseOptions['broughtBy'];
   readonly #endsAt: number;
   readonly #prefixes: Map<string, string>;
   readonly #waits: Wait[] = [];
@@ -194,11 +209,14 @@ class Course {
   /** Paths of steps, in the order of their first attempts. */
   readonly #begun = new Map<string, number>();
   #steps = 0;
+  /** Steps of loops and sub-runs: all of them get a row, whatever becomes of them. */
+  #brought = 0;
   #bytes = 0;
   #stoppedBy: keyof SimulationLimits | null = null;
 
-  constructor(runId: string, { limits, awaiting }: Pick<SimulatedStart, 'limits' | 'awaiting'>) {
+  constructor(runId: string, { limits, awaiting, broughtBy }: CourseOptions) {
     this.#runId = runId;
+    this.#broughtBy = broughtBy;
     this.#limits = limits;
     this.#awaiting = awaiting;
     this.#endsAt = performance.now() + (limits?.milliseconds ?? Number.POSITIVE_INFINITY);
@@ -227,12 +245,21 @@ class Course {
       this.#awaited.delete(path);
       if (!this.#begun.has(path)) this.#begun.set(path, this.#begun.size);
       const ran = await runStep(claim, signal, watch);
-      if (ran !== undefined && this.#isTooLarge(ran)) return { input: null, result: NEVER };
+      if (ran !== undefined && (this.#isTooLarge(ran) || (await this.#bringsTooMany(claim, ran)))) {
+        return { input: null, result: NEVER };
+      }
       if (ran?.result.kind === 'waiting' && ran.result.signalName !== null) {
         this.#awaited.set(path, { runId: claim.runId, name: ran.result.signalName });
       }
       return ran && { ...ran, result: this.#resultOf(path, ran, clock.now()) };
     };
+  }
+
+  async #bringsTooMany(claim: Claim, { result }: RanStep): Promise<boolean> {
+    if (this.#limits === undefined) return false;
+    this.#brought += await this.#broughtBy(claim, result);
+    if (this.#brought > this.#limits.steps) this.#stoppedBy ??= 'steps';
+    return this.#brought > this.#limits.steps;
   }
 
   #isTooLarge(ran: RanStep): boolean {

@@ -248,6 +248,23 @@ describe('a simulated run', () => {
     expect((await simulator.run(start)).run.status).toBe('Succeeded');
   });
 
+  it('begins no loop and no sub-run that brings more steps than it may try', async () => {
+    const one = { type: 'Transform', inputs: { value: 1 } };
+    const skipped = { type: 'NoOp', runAfter: { one: { when: 'false' } } };
+    const wide = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`s${index}`, skipped]));
+    const loop = { type: 'ForEach', forEach: `\${trigger.body}`, steps: { one, ...wide } };
+    const limits = { steps: 100, milliseconds: 60_000, bytes: 1_000_000 };
+    const start = { ...delivered([1, 2, 3, 4, 5]), answer: () => undefined, limits };
+    const looping = await (await simulated(loaded({ loop }))).run(start);
+    expect(looping).toMatchObject({ stoppedBy: 'steps', steps: [{ path: 'loop' }] });
+    const sub = loaded({ one, ...wide }, { id: FLOW_ID.replace(/10$/, '11') });
+    const go = { type: 'RunFlow', inputs: { flow: sub.flow.manifest.id } };
+    const each = { type: 'ForEach', forEach: `\${trigger.body}`, steps: { go } };
+    const { stoppedBy, steps } = await (await simulated(loaded({ each }), [sub.flow])).run(start);
+    expect(stoppedBy).toBe('steps');
+    expect(steps.length).toBeLessThan(100);
+  });
+
   it('gives an answer that has a request to that request alone, and none by the name of a prototype', () => {
     const request = { method: 'GET', url: 'https://a.example/', headers: {}, body: null };
     const answer = answersFrom({ go: [{ request, output: 1 }] });
