@@ -156,11 +156,14 @@ export async function createSimulator(services: SimulatorServices): Promise<Simu
       const leasedUntil = () => clock.at + LEASE_MS;
       const lease = () => ({ holder: holderOf(SOLE_OWNER, randomUUID()), leasedUntil: leasedUntil(), limit: 100 });
       const follow = async (claim: Claim): Promise<void> => {
-        const followed = await attempt(leases.hold(claim, leasedUntil()), () => (isLimited ? {} : { lease: lease() }));
+        await slots.take();
+        const held = leases.hold(claim, leasedUntil());
+        const followed = await attempt(held, () => (isLimited ? {} : { lease: lease() })).finally(slots.leave);
         if (followed === undefined) return;
         course.note(claim, followed);
         await Promise.all(followed.claims.map(follow));
       };
+      const slots = slotsFor(ATTEMPTS_AT_ONCE);
       const left = [...signals];
       const pathOf = ({ runId, stepKey }: Claim) => course.pathOf(runId, stepKey);
       while (!course.isStopped) {
@@ -190,6 +193,26 @@ const sizeOf = (graph: Graph = {}) => Object.keys(graph).length;
 interface CourseOptions extends Pick<SimulatedStart, 'limits' | 'awaiting'> {
   /** Counts the steps of a loop that begins, or of a run that a step starts. */
   readonly broughtBy: (claim: Claim, result: RanStep['result']) => Promise<number>;
+}
+
+/** Each holds what its expressions read, which may be the whole body of a delivery. */
+const ATTEMPTS_AT_ONCE = 16;
+
+/** Lets so many go on at once, in the order in which they came. */
+function slotsFor(count: number): { take(): Promise<void>; leave(): void } {
+  let free = count;
+  const waiting: (() => void)[] = [];
+  return {
+    async take() {
+      if (free === 0) await new Promise<void>((resolve) => waiting.push(resolve));
+      else free -= 1;
+    },
+    leave() {
+      const next = waiting.shift();
+      if (next === undefined) free += 1;
+      else next();
+    },
+  };
 }
 
 /** What is noted of one simulated run. */

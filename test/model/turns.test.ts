@@ -25,3 +25,23 @@ it('gives the event loop to others every few ms of work, and not before', async 
   await turn();
   expect(others).toBe(1);
 });
+
+it('gives it to others also between those that wait at once', async () => {
+  let now = 0;
+  vi.spyOn(performance, 'now').mockImplementation(() => now);
+  const turn = inTurns();
+  let rounds = 0;
+  let isDone = false;
+  const count = () => {
+    rounds += 1;
+    if (!isDone) setImmediate(count);
+  };
+  setImmediate(count);
+  const work = async () => {
+    await turn();
+    now += 5;
+  };
+  await Promise.all(Array.from({ length: 20 }, work));
+  isDone = true;
+  expect(rounds).toBeGreaterThanOrEqual(18);
+});
