@@ -7,6 +7,8 @@ type GithubConfig = Extract<Reconcile, { from: 'github' }>;
 
 const PAGE_SIZE = 100;
 const GUID_CHARACTERS = 200;
+/** Each is looked up: an answer of many mebibytes must not keep the store busy for minutes. */
+const MOST_ON_PAGE = 10 * PAGE_SIZE;
 
 /** About the way that it came, not about the delivery. */
 const OF_TRANSPORT = new Set(['connection', 'content-length', 'host', 'transfer-encoding']);
@@ -34,6 +36,7 @@ export function githubSource({ repo, org, hook, token, baseUrl = 'https://api.gi
     list: () => get(page),
     read({ json, headers }, { since }) {
       if (!Array.isArray(json)) throw new SourceError('GitHub answered with no list of deliveries');
+      if (json.length > MOST_ON_PAGE) throw new SourceError(`GitHub listed ${json.length} deliveries on one page`);
       const items = json.map((each): SourceItem => {
         const { guid, event, status, status_code: code, delivered_at: deliveredAt, ...entry } = objectIn(each);
         const id = idIn(entry.id);
