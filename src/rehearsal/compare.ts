@@ -84,7 +84,10 @@ function at(path: string, one: Seen, other: Seen): Difference[] {
   if (!isIn || !isInOther) {
     // What an answer that is not known leads to may be this.
     if (!(isIn ? other : one).isWhole) return [];
-    return [{ kind: 'step', at: path, changes: [statusChange(one.steps.get(path), other.steps.get(path))] }];
+    const [before, after] = [one, other].map(
+      ({ steps }) => steps.get(path) ?? (steps.has(path) ? 'not known' : undefined),
+    );
+    return [{ kind: 'step', at: path, changes: [statusChange(before, after)] }];
   }
   const [status, otherStatus] = [one.steps.get(path), other.steps.get(path)];
   const isKnown = status !== undefined && otherStatus !== undefined;
