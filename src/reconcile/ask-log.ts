@@ -4,7 +4,7 @@ import { originOf } from '../flows/host-limits.ts';
 import type { Hosts } from '../flows/hosts.ts';
 import { loadOnce } from '../flows/load-once.ts';
 import { sendTraced } from '../flows/traced-request.ts';
-import { MASK } from '../manifest/mask.ts';
+import { MASK, maskerOf } from '../manifest/mask.ts';
 import { HOUR_MS } from '../model/clock.ts';
 import { parseJson } from '../model/json.ts';
 import type { SourceAnswer, SourceRequest } from './source.ts';
@@ -150,8 +150,7 @@ function reasonIn(text: string, secrets: readonly string[]): string {
     return '';
   }
   if (typeof message !== 'string') return '';
-  const masked = secrets.reduce((left, secret) => (secret === '' ? left : left.replaceAll(secret, MASK)), message);
-  return `: ${masked.slice(0, MESSAGE_CHARACTERS)}`;
+  return `: ${String(maskerOf(secrets)(message)).slice(0, MESSAGE_CHARACTERS)}`;
 }
 
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));

@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { compileEventId } from '../expressions/delivery-expressions.ts';
 import { ArrivingBody } from '../expressions/trigger-body.ts';
+import { maskerOf } from '../manifest/mask.ts';
 import { HOUR_MS } from '../model/clock.ts';
 import type { Delivery } from '../model/delivery.ts';
 import { durationMs } from '../model/duration.ts';
@@ -68,7 +69,7 @@ export async function runRound(round: Round, services: RoundServices): Promise<R
     const { lost, isWhole } = await listLost(round, window, services);
     return await fetchAll(lost, { ...round, window, isWhole }, services);
   } catch (error) {
-    const failure = failureOf(error);
+    const failure = failureOf(error, round);
     if (failure === undefined) throw error;
     const now = clock.now();
     const { failure: before } = round.state;
@@ -79,15 +80,20 @@ export async function runRound(round: Round, services: RoundServices): Promise<R
 }
 
 /** Undefined for what is no fault of the log's. */
-function failureOf(error: unknown) {
+function failureOf(error: unknown, round: Round) {
   if (error instanceof LogError) {
     const { failure: kind, message, waitMs } = error;
-    return { kind, told: { kind, message }, waitMs };
+    return { kind, told: { kind, message: masked(message, round) }, waitMs };
   }
   if (!(error instanceof SourceError)) return undefined;
   const { message, retryAfterMs: waitMs } = error;
   const kind = waitMs === undefined ? 'not_understood' : 'rate_limited';
-  return { kind, told: { kind, message }, waitMs };
+  return { kind, told: { kind, message: masked(message, round) }, waitMs };
+}
+
+/** What is kept and told of an answer: a log may repeat what it was asked with. */
+function masked(text: string, { secrets, source }: Pick<Round, 'secrets' | 'source'>): string {
+  return String(maskerOf([...secrets, ...Object.values(signedIn.get(source)?.headers ?? {})])(text));
 }
 
 interface Window {
@@ -244,7 +250,7 @@ async function fetchAll(
       error,
     }));
     if (outcome.kind === 'failed') {
-      if (failureOf(outcome.error) === undefined) throw outcome.error;
+      if (failureOf(outcome.error, round) === undefined) throw outcome.error;
       failed = { error: outcome.error, inARow: (failed?.inARow ?? 0) + 1 };
       openFrom = Math.min(openFrom, sentAt);
       if (failed.inARow === MOST_FAILED || isOfAll(outcome.error)) break;
@@ -254,7 +260,7 @@ async function fetchAll(
     if (outcome.kind === 'not now') openFrom = Math.min(openFrom, sentAt);
     if (outcome.kind === 'settled') settled.add(id);
     if (outcome.kind === 'accepted' || outcome.kind === 'refused') {
-      const found = { sentAt, at: clock.now(), cause: item.failure ?? NOT_SEEN };
+      const found = { sentAt, at: clock.now(), cause: causeOf(item, round) };
       const refusedFor = outcome.kind === 'refused' ? outcome.reason : undefined;
       state = { ...state, gap: widened(state.gap, { ...found, refusedFor }) };
       if (refusedFor !== undefined) {
@@ -267,7 +273,7 @@ async function fetchAll(
   const left = lost[MOST_FETCHED];
   if (left !== undefined) openFrom = Math.min(openFrom, left.sentAt);
   if (failed !== undefined) {
-    const { told, waitMs } = failureOf(failed.error) ?? { told: undefined, waitMs: undefined };
+    const { told, waitMs } = failureOf(failed.error, round) ?? { told: undefined, waitMs: undefined };
     const since = round.state.failure?.kind === told?.kind ? round.state.failure?.since : undefined;
     state = {
       ...state,
@@ -283,6 +289,11 @@ async function fetchAll(
 
 /** Of a publisher that says it was answered, or says nothing: somebody else may have been. */
 const NOT_SEEN = 'never arrived here';
+const CAUSE_CHARACTERS = 80;
+
+function causeOf({ failure = NOT_SEEN }: SourceItem, round: Round): string {
+  return masked(failure, round).slice(0, CAUSE_CHARACTERS);
+}
 
 function tooMany({ failure }: ReconcileState, now: number): ReconcileState['failure'] {
   const kind = 'not_understood';
@@ -321,7 +332,7 @@ async function fetchOne(item: SourceItem, round: Round, services: RoundServices)
   } catch (error) {
     // It will be no other one at the next look.
     if (error instanceof SourceError && error.retryAfterMs === undefined)
-      return { kind: 'refused', reason: error.message };
+      return { kind: 'refused', reason: masked(error.message, round) };
     throw error;
   }
   return acceptFetched(name, sent, services);

@@ -77,6 +77,28 @@ it.each(['X-Api-Key', 'X-Own'])('never repeats a token that an answer repeats, s
   expect(String(logged)).not.toContain(TOKEN);
 });
 
+it.each<[string, (bare: string) => FakeAnswer]>([
+  ['in a message', (bare) => refused(401, `bad: ${bare}, ${encodeURIComponent(bare)}, ${btoa(bare)}`)],
+  [
+    'as the host of the next page',
+    (bare) => json([], { link: `<https://${bare.toLowerCase()}.example/>; rel="next"` }),
+  ],
+])('never repeats the credential alone of an authorization that an answer repeats %s', async (_, answer) => {
+  const bare = 'a-token-0123456789-of-the-api';
+  let asked = 0;
+  const log = await serveApi(() => (asked++ === 0 ? json([]) : answer(bare)));
+  const service = await reconciledWith({
+    ...{ from: 'list', url: `${log.url}/sent`, requestHeaders: { Authorization: `Bearer ${bare}` } },
+    ...{ items: 'response.body', id: 'item.id', time: 'item.at', next: 'link' },
+  });
+  const told = await eventually(
+    () => service.get<{ kind: string }[]>('/flows/api/attention'),
+    (items) => items.some(({ kind }) => kind === 'reconcile_failing'),
+  );
+  const all = `${JSON.stringify(told)}${service.logged.join()}${JSON.stringify(await service.app.store.listReconciliations())}`;
+  for (const form of [bare, bare.slice(0, 10), btoa(bare)]) expect(all).not.toContain(form);
+});
+
 it('signs in again where what it signed in with is refused', async () => {
   const tokens: string[] = [];
   const log = await serveApi(({ url, headers }) => {

@@ -6,7 +6,6 @@ import { type SentDelivery, type Source, type SourceAnswer, SourceError, type So
 type GithubConfig = Extract<Reconcile, { from: 'github' }>;
 
 const PAGE_SIZE = 100;
-const STATUS_CHARACTERS = 80;
 
 /** About the way that it came, not about the delivery. */
 const OF_TRANSPORT = new Set(['connection', 'content-length', 'host', 'transfer-encoding']);
@@ -43,7 +42,7 @@ export function githubSource({ repo, org, hook, token, baseUrl = 'https://api.gi
         }
         const known = { 'x-github-delivery': guid, ...(typeof event === 'string' && { 'x-github-event': event }) };
         const hasArrived = typeof code === 'number' && code >= 200 && code < 300;
-        const failure = hasArrived || typeof status !== 'string' ? {} : { failure: status.slice(0, STATUS_CHARACTERS) };
+        const failure = hasArrived || typeof status !== 'string' ? {} : { failure: status };
         return { id: guid, sentAt, headers: known, detail: get(`${deliveries}/${id}`), ...failure };
       });
       const cursor = nextCursor(headers.link);

@@ -150,8 +150,9 @@ function headersReader(written: PagedList['headers']): (value: Value) => SourceI
 
 const SHOWN_CHARACTERS = 100;
 
-/** A text of the answer as a person is told of it. */
-const shown = (text: string) => JSON.stringify(text.slice(0, SHOWN_CHARACTERS));
+/** A text of the answer as a person is told of it: whole or not at all, because no mask finds one half of a secret. */
+const shown = (text: string) =>
+  text.length <= SHOWN_CHARACTERS ? JSON.stringify(text) : `a text of ${text.length} characters`;
 
 /** Without those that are null: an item need not have them all. */
 function headersOf(entries: readonly (readonly [name: string, value: Json])[]): SourceItem['headers'] {

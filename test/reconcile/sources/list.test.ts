@@ -226,6 +226,11 @@ describe('an answer', () => {
     expect(() => read({}, JSON.stringify(body))).toThrow(SourceError);
   });
 
+  it('is told of without a part of a long text, which could be half of a credential', () => {
+    const next = `https://${'a'.repeat(60)}.${'b'.repeat(60)}.example/`;
+    expect(() => read({ next: 'response.body.next' }, { events: [], next })).toThrow('is at a text of 137 characters');
+  });
+
   it('may have no items', () => {
     expect(read({}, { events: [] })).toEqual({ items: [] });
   });
