@@ -71,9 +71,10 @@ export function widened(gap: Gap | null, { sentAt, at, cause, refusedFor }: Foun
   const before = isSame
     ? gap
     : { count: 0, from: sentAt, to: sentAt, foundAt: at, lastAt: at, causes: {}, refused: 0, refusedFor: null };
-  const isNamed = Object.hasOwn(before.causes, cause) || Object.keys(before.causes).length < MOST_CAUSES;
-  const named = isNamed ? cause : 'other';
-  const causes = { ...before.causes, [named]: (before.causes[named] ?? 0) + 1 };
+  // A publisher may name one as every object has a property.
+  const counts = new Map(Object.entries(before.causes));
+  const named = counts.has(cause) || counts.size < MOST_CAUSES ? cause : 'other';
+  const causes = Object.fromEntries(counts.set(named, (counts.get(named) ?? 0) + 1));
   const isAccepted = refusedFor === undefined;
   return {
     ...before,
