@@ -105,6 +105,16 @@ describe('the bytes of a value', () => {
     expect(first).toBe('{"n":1.0,"big":12345678901234567890,"text":"\\u00e4 \\"x\\" "}');
   });
 
+  it.each([
+    ['a long text', `"${'x\\\\\\"'.repeat(4_000_000)}"`],
+    ['as deep as its sender likes', `${'[ '.repeat(1_000_000)}${']'.repeat(1_000_000)}`],
+    ['of millions of values', `[${'1, '.repeat(2_000_000)}1]`],
+  ])('are found where it is %s', (_, sent) => {
+    const [first] = exactTexts(`{"a": {"payload": 0}, "payload" : 0, "payload" : ${sent}\n}`, ['payload'], null);
+    // Not `toBe`: a difference of so many characters takes minutes to show.
+    expect(first === sent.replaceAll(' ', '')).toBe(true);
+  });
+
   it('are also those of Rails, which escapes what HTML could misread', () => {
     expect(exactTexts('{"p":"<a&b>"}', ['p'], '<a&b>')).toEqual(['"<a&b>"', '"\\u003ca\\u0026b\\u003e"']);
   });
