@@ -92,6 +92,8 @@ function problemOfListUrl(given: string): string | undefined {
     return 'has braces around something else than since, until, and :seconds or :milliseconds behind these; write %7B and %7D for braces';
   }
   if (!/^https?:\/\//i.test(filled) || !URL.canParse(filled)) return 'is not an absolute http or https URL';
+  // The credentials would go to another host at each look, or nowhere.
+  if (/^[^/]*\/\/[^/?#\\]*\{/.test(given)) return 'has an end of the window in its host or port';
   const { username, password, hash } = new URL(filled);
   if (username !== '' || password !== '') return 'has user information in it; requestHeaders takes an authorization';
   if (credentialsOf(filled).length > 0)

@@ -55,6 +55,8 @@ describe('a source of what was missed', () => {
       ['https://u:p@a.example/', 'has user information in it'],
       ['https://a.example/?api_key=k', 'has a credential in it'],
       ['https://a.example/#top', 'has a fragment'],
+      ['https://a.example:{since:seconds}/', 'has an end of the window in its host or port'],
+      ['https://{until:seconds}.example?a=b', 'has an end of the window in its host or port'],
     ].map(([url = '', message = '']): [JsonObject, string, string] => [{ ...list, url }, 'url', message]),
     [{ ...list, items: 'item.x' }, 'items', '"item" is not known; expressions over an answer read response'],
     [
