@@ -1,4 +1,5 @@
 import { createEgress } from '../flows/handlers/egress.ts';
+import { retryAfterMs } from '../flows/handlers/http-request.ts';
 import { endOfAnswer, endOfError } from '../flows/handlers/http-turns.ts';
 import { originOf } from '../flows/host-limits.ts';
 import type { Hosts } from '../flows/hosts.ts';
@@ -133,8 +134,8 @@ function jsonIn(
 
 /** How long the publisher asks to wait: `Retry-After`, or a limit that is used up and its reset in seconds since the epoch. */
 function pauseOf({ headers }: Answer, now: number): number | undefined {
-  const after = headers['retry-after']?.trim() ?? '';
-  if (/^\d{1,6}$/.test(after)) return Math.min(Number(after) * 1000, LONGEST_PAUSE_MS);
+  const after = retryAfterMs(headers['retry-after'], now);
+  if (after !== undefined) return Math.min(after, LONGEST_PAUSE_MS);
   const reset = headers['x-ratelimit-reset'] ?? '';
   if (headers['x-ratelimit-remaining'] !== '0' || !/^\d{1,12}$/.test(reset)) return undefined;
   return Math.min(Math.max(Number(reset) * 1000 - now, 1000), LONGEST_PAUSE_MS);

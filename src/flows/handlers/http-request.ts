@@ -460,7 +460,7 @@ function decodeBody(bytes: Uint8Array, contentType: string | undefined): Json {
 }
 
 /** Milliseconds from `now` to wait for, by a Retry-After in seconds or as a date; undefined if it is neither. */
-function retryAfterMs(header: string | undefined, now: number): number | undefined {
+export function retryAfterMs(header: string | undefined, now: number): number | undefined {
   if (header === undefined) return undefined;
   const text = header.trim();
   if (/^\d{1,10}$/.test(text)) return Number(text) * 1000;
