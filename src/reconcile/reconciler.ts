@@ -52,8 +52,10 @@ interface Job {
   /** By the wall clock. */
   dueAt: number;
   isStarting: boolean;
-  running: Promise<void> | undefined;
+  /** When the trigger was first seen to name it. */
+  readonly since: number;
   readonly settled: LRUCache<string, true>;
+  readonly refused: LRUCache<string, number>;
 }
 
 export function createReconciler(services: ReconcilerServices): Reconciler {
@@ -63,6 +65,8 @@ export function createReconciler(services: ReconcilerServices): Reconciler {
 class LogReconciler implements Reconciler {
   readonly #services: ReconcilerServices;
   readonly #jobs = new Map<string, Job>();
+  /** By trigger: what looks at the log of before a deploy ends before another is looked at. */
+  readonly #looks = new Map<string, Promise<void>>();
   /** Each once: it may have signed in. */
   readonly #sources = new WeakMap<PreparedTrigger, Source>();
   readonly #stopping = new AbortController();
@@ -96,8 +100,9 @@ class LogReconciler implements Reconciler {
         continue;
       }
       const settled = new LRUCache<string, true>({ max: MOST_SETTLED });
-      const fresh = { name: { flowId, triggerKey }, log, dueAt: now, isStarting: true, settled };
-      this.#jobs.set(key, { ...fresh, running: known?.running });
+      const refused = new LRUCache<string, number>({ max: MOST_SETTLED });
+      const name = { flowId, triggerKey };
+      this.#jobs.set(key, { name, log, dueAt: now, since: now, isStarting: true, settled, refused });
     }
     for (const key of this.#jobs.keys()) if (!present.has(key)) this.#jobs.delete(key);
     this.#runDue();
@@ -107,25 +112,26 @@ class LogReconciler implements Reconciler {
     this.#isActive = false;
     clearTimeout(this.#timer);
     this.#stopping.abort();
-    await Promise.all([...this.#jobs.values()].map(({ running }) => running));
+    await Promise.all(this.#looks.values());
   }
 
   #runDue(): void {
     if (!this.#isActive) return;
     const now = this.#services.clock.now();
-    const jobs = [...this.#jobs.values()].sort((one, other) => one.dueAt - other.dueAt);
-    let free = MOST_AT_ONCE - jobs.filter(({ running }) => running !== undefined).length;
-    for (const job of jobs) {
-      if (free === 0 || job.dueAt > now) break;
-      if (job.running !== undefined) continue;
+    const jobs = [...this.#jobs].sort(([, one], [, other]) => one.dueAt - other.dueAt);
+    let free = MOST_AT_ONCE - this.#looks.size;
+    for (const [key, job] of jobs) {
+      if (free <= 0 || job.dueAt > now) break;
+      if (this.#looks.has(key)) continue;
       free -= 1;
-      job.running = this.#look(job).finally(() => {
-        job.running = undefined;
+      const look = this.#look(job).finally(() => {
+        this.#looks.delete(key);
         this.#runDue();
       });
+      this.#looks.set(key, look);
     }
-    const waiting = jobs.filter(({ running }) => running === undefined).map(({ dueAt }) => dueAt);
-    const delayMs = free === 0 || waiting.length === 0 ? LONGEST_SLEEP_MS : Math.min(...waiting) - now;
+    const waiting = jobs.filter(([key]) => !this.#looks.has(key)).map(([, { dueAt }]) => dueAt);
+    const delayMs = free <= 0 || waiting.length === 0 ? LONGEST_SLEEP_MS : Math.min(...waiting) - now;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.sync(), Math.min(Math.max(0, delayMs), LONGEST_SLEEP_MS)).unref();
   }
@@ -159,7 +165,7 @@ class LogReconciler implements Reconciler {
     const taken = await store.takeReconciliation({ ...lease, until: now + LEASE_MS, now, lastBefore: now - sinceMs });
     if (taken === undefined) return Math.min(every, LOOK_AGAIN_MS);
     job.isStarting = false;
-    let state = stateOf(taken.state, { log: job.log, now });
+    let state = stateOf(taken.state, { log: job.log, since: job.since, now });
     const end = (lastAt: number) => store.endReconciliation({ ...lease, lastAt, state: state as unknown as Json });
     const pauseMs = (state.notBefore ?? 0) - now;
     if ((pauseMs > 0 && pauseMs <= HOUR_MS) || admissionTo(prepared, this.#services) === 'disabled') {
@@ -195,7 +201,7 @@ class LogReconciler implements Reconciler {
   #roundOf(job: Job, { prepared, state, note }: Pick<Round, 'prepared' | 'state' | 'note'>): Round {
     const { reconcile } = prepared.trigger;
     if (reconcile === undefined) throw new Error('A trigger without a log is to be reconciled.');
-    const { name, settled } = job;
+    const { name, settled, refused } = job;
     return {
       name,
       prepared,
@@ -203,6 +209,11 @@ class LogReconciler implements Reconciler {
       secrets: reconcileValues(reconcile),
       state,
       settled: { has: (id) => settled.has(id), add: (id) => settled.set(id, true) },
+      refused,
+      isCurrent: () => {
+        const current = findTrigger(name, this.#services.triggers());
+        return current === prepared || (current !== undefined && logOf(current) === job.log);
+      },
       signal: this.#stopping.signal,
       note,
     };
