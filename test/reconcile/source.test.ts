@@ -78,6 +78,11 @@ describe('the log of GitHub', () => {
     );
   });
 
+  it('is not understood where a page has far more than was asked for', () => {
+    const page = Array.from({ length: 1001 }, () => entry());
+    expect(() => source.read(answer(page), window)).toThrow('GitHub listed 1001 deliveries on one page');
+  });
+
   it.each([{}, { request: null }, { request: { headers: null, payload: null } }])(
     'is not understood where the contents are gone: %j',
     (value) => {

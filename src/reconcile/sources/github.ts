@@ -6,6 +6,8 @@ import { type SentDelivery, type Source, type SourceAnswer, SourceError, type So
 type GithubConfig = Extract<Reconcile, { from: 'github' }>;
 
 const PAGE_SIZE = 100;
+/** Each is looked up: an answer of many mebibytes must not keep the store busy for minutes. */
+const MOST_ON_PAGE = 10 * PAGE_SIZE;
 
 /** About the way that it came, not about the delivery. */
 const OF_TRANSPORT = new Set(['connection', 'content-length', 'host', 'transfer-encoding']);
@@ -33,6 +35,7 @@ export function githubSource({ repo, org, hook, token, baseUrl = 'https://api.gi
     list: () => get(page),
     read({ json, headers }, { since }) {
       if (!Array.isArray(json)) throw new SourceError('GitHub answered with no list of deliveries');
+      if (json.length > MOST_ON_PAGE) throw new SourceError(`GitHub listed ${json.length} deliveries on one page`);
       const items = json.map((each): SourceItem => {
         const { guid, event, status, status_code: code, delivered_at: deliveredAt, ...entry } = objectIn(each);
         const id = idIn(entry.id);
