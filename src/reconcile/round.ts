@@ -304,7 +304,8 @@ async function fetchAll(
   } else {
     state = { ...state, failure: isWhole ? null : tooMany(round.state, clock.now()) };
   }
-  const settledTo = Math.min(window.until, openFrom - 1);
+  // What was on the pages that are left may be older than all that was listed.
+  const settledTo = isWhole ? Math.min(window.until, openFrom - 1) : state.settledTo;
   // What cannot be had now cannot be had a moment later: the rest waits for the next look.
   return { state: { ...state, settledTo }, isDone: leftFrom === Number.POSITIVE_INFINITY || isBroken || !hasMoved };
 }

@@ -24,6 +24,7 @@ interface Given {
   readonly lookback?: string;
   readonly state?: ReconcileState;
   readonly ask?: RoundServices['ask'];
+  readonly isEndless?: boolean;
   /** After how many fetched deliveries the trigger names another log, or the process ends. */
   readonly untilOther?: number;
   readonly untilKilled?: number;
@@ -50,7 +51,7 @@ function looking() {
         windows.push(window);
         return { method: 'GET', url: 'https://api.example.com/', headers: {} };
       },
-      read: () => ({ items }),
+      read: (_, window) => ({ items, ...(given.isEndless === true && { next: source.list(window) }) }),
       sent: (each, detail) => {
         fetched.push(each.id);
         return sent(each, detail);
@@ -142,6 +143,16 @@ describe('a look with more than it fetches', () => {
   it('is not followed at once where nothing is taken now', async () => {
     const sent = () => ({ headers: {}, bodies: [Buffer.from('{}')] as const });
     expect(await (await looking()({ items: many(1200), sent })).ended).toMatchObject({ isDone: true });
+  });
+
+  it('settles nothing where not all pages were listed, so that the next look says so too', async () => {
+    const { ended } = await looking()({
+      items: many(3),
+      isEndless: true,
+      state: { ...BEGUN, settledTo: NOW - HOUR_MS },
+    });
+    const { state } = await ended;
+    expect(state).toMatchObject({ settledTo: NOW - HOUR_MS, failure: { kind: 'not_understood' }, gap: { refused: 3 } });
   });
 
   it('holds a bounded number of bytes, and at least one delivery', async () => {
