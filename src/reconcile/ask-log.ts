@@ -99,6 +99,8 @@ export function createAskLog({ egressAllow, hosts, now }: AskServices): AskLog {
       const code = codeOf(error);
       if (signal.aborted) throw error;
       turn.end(endOfError(code, { isTimeUp: time.aborted, seconds: ANSWER_SECONDS, signal }));
+      // The service stops: that is no fault of the log's.
+      if (signal.aborted) throw error;
       if (code === 'EgressRefusedError') throw new LogError('not_permitted', messageOf(error));
       if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE')
         throw new LogError('not_understood', `answered more than ${MAX_BYTES} bytes`);

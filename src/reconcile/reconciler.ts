@@ -53,9 +53,11 @@ interface Job {
   /** By the wall clock. */
   dueAt: number;
   isStarting: boolean;
-  isRunning: boolean;
+  /** When the trigger was first seen to name it. */
+  readonly since: number;
   readonly settled: LRUCache<string, true>;
   readonly troubled: LRUCache<string, true>;
+  readonly refused: LRUCache<string, number>;
 }
 
 export function createReconciler(services: ReconcilerServices): Reconciler {
@@ -65,11 +67,11 @@ export function createReconciler(services: ReconcilerServices): Reconciler {
 class LogReconciler implements Reconciler {
   readonly #services: ReconcilerServices;
   readonly #jobs = new Map<string, Job>();
+  /** By trigger: what looks at the log of before a deploy ends before another is looked at. */
+  readonly #looks = new Map<string, Promise<void>>();
   /** Each once: it may have signed in. */
   readonly #sources = new WeakMap<PreparedTrigger, Source>();
   readonly #stopping = new AbortController();
-  /** Under way, those of triggers that are gone too. */
-  readonly #looks = new Set<Promise<void>>();
   #timer: NodeJS.Timeout | undefined;
   #isActive = false;
 
@@ -99,11 +101,10 @@ class LogReconciler implements Reconciler {
         known.dueAt = Math.min(known.dueAt, now + Math.max(everyMs(prepared), HOUR_MS));
         continue;
       }
-      known?.settled.clear();
       const [settled, troubled] = [rememberedIds(), rememberedIds()];
-      const beginning = { log, dueAt: now, isStarting: true };
-      if (known !== undefined) Object.assign(known, beginning);
-      else this.#jobs.set(key, { name: { flowId, triggerKey }, isRunning: false, settled, troubled, ...beginning });
+      const refused = new LRUCache<string, number>({ max: MOST_SETTLED });
+      const name = { flowId, triggerKey };
+      this.#jobs.set(key, { name, log, dueAt: now, since: now, isStarting: true, settled, troubled, refused });
     }
     for (const key of this.#jobs.keys()) if (!present.has(key)) this.#jobs.delete(key);
     this.#runDue();
@@ -113,28 +114,26 @@ class LogReconciler implements Reconciler {
     this.#isActive = false;
     clearTimeout(this.#timer);
     this.#stopping.abort();
-    await Promise.all(this.#looks);
+    await Promise.all(this.#looks.values());
   }
 
   #runDue(): void {
     if (!this.#isActive) return;
     const now = this.#services.clock.now();
-    const jobs = [...this.#jobs.values()].sort((one, other) => one.dueAt - other.dueAt);
+    const jobs = [...this.#jobs].sort(([, one], [, other]) => one.dueAt - other.dueAt);
     let free = MOST_AT_ONCE - this.#looks.size;
-    for (const job of jobs) {
-      if (free === 0 || job.dueAt > now) break;
-      if (job.isRunning) continue;
+    for (const [key, job] of jobs) {
+      if (free <= 0 || job.dueAt > now) break;
+      if (this.#looks.has(key)) continue;
       free -= 1;
-      job.isRunning = true;
       const look = this.#look(job).finally(() => {
-        job.isRunning = false;
-        this.#looks.delete(look);
+        this.#looks.delete(key);
         this.#runDue();
       });
-      this.#looks.add(look);
+      this.#looks.set(key, look);
     }
-    const waiting = jobs.filter(({ isRunning }) => !isRunning).map(({ dueAt }) => dueAt);
-    const delayMs = free === 0 || waiting.length === 0 ? LONGEST_SLEEP_MS : Math.min(...waiting) - now;
+    const waiting = jobs.filter(([key]) => !this.#looks.has(key)).map(([, { dueAt }]) => dueAt);
+    const delayMs = free <= 0 || waiting.length === 0 ? LONGEST_SLEEP_MS : Math.min(...waiting) - now;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.sync(), Math.min(Math.max(0, delayMs), LONGEST_SLEEP_MS)).unref();
   }
@@ -170,7 +169,7 @@ class LogReconciler implements Reconciler {
     const taken = await store.takeReconciliation({ ...lease, until: now + LEASE_MS, now, lastBefore: now - sinceMs });
     if (taken === undefined) return Math.min(every, LOOK_AGAIN_MS);
     job.isStarting = false;
-    let state = stateOf(taken.state, { log: logOf(prepared), now });
+    let state = stateOf(taken.state, { log: job.log, since: job.since, now });
     const end = (lastAt: number) => store.endReconciliation({ ...lease, lastAt, state: state as unknown as Json });
     const pauseMs = (state.notBefore ?? 0) - now;
     if ((pauseMs > 0 && pauseMs <= HOUR_MS) || admissionTo(prepared, this.#services) === 'disabled') {
@@ -203,7 +202,7 @@ class LogReconciler implements Reconciler {
   #roundOf(job: Job, { prepared, state, note }: Pick<Round, 'prepared' | 'state' | 'note'>): Round {
     const { reconcile } = prepared.trigger;
     if (reconcile === undefined) throw new Error('A trigger without a log is to be reconciled.');
-    const { name, settled, troubled } = job;
+    const { name, settled, troubled, refused } = job;
     return {
       name,
       prepared,
@@ -212,6 +211,11 @@ class LogReconciler implements Reconciler {
       state,
       settled: idsIn(settled),
       troubled: idsIn(troubled),
+      refused,
+      isCurrent: () => {
+        const current = findTrigger(name, this.#services.triggers());
+        return current === prepared || (current !== undefined && logOf(current) === job.log);
+      },
       signal: this.#stopping.signal,
       note,
     };

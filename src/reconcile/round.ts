@@ -1,8 +1,9 @@
+import { hash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { compileEventId } from '../expressions/delivery-expressions.ts';
 import { ArrivingBody } from '../expressions/trigger-body.ts';
 import { maskerOf } from '../manifest/mask.ts';
-import { HOUR_MS } from '../model/clock.ts';
+import { DAY_MS, HOUR_MS } from '../model/clock.ts';
 import type { Delivery } from '../model/delivery.ts';
 import { durationMs } from '../model/duration.ts';
 import type { DeliveryNames } from '../store/store.ts';
@@ -10,12 +11,15 @@ import { CLEAN } from '../webhooks/pipeline.ts';
 import type { PreparedTrigger } from '../webhooks/triggers.ts';
 import { acceptFetched, type FetchedOutcome, type FetchedServices, type TriggerName } from './accept-fetched.ts';
 import { type AskLog, LogError } from './ask-log.ts';
+import { type Lost, oldestOf } from './lost.ts';
 import {
+  reading,
   type SentDelivery,
   type Source,
   type SourceAnswer,
   SourceError,
   type SourceItem,
+  type SourcePage,
   type SourceRequest,
 } from './source.ts';
 import { type ReconcileState, widened } from './state.ts';
@@ -37,7 +41,11 @@ export interface Round {
   readonly settled: Ids;
   /** Ids whose contents could not be had: they are asked for after all others. */
   readonly troubled: Ids;
+  /** The revision under which an id was refused, as far as this process remembers. */
+  readonly refused: { get(id: string): number | undefined; set(id: string, revision: number): unknown };
   readonly signal: AbortSignal;
+  /** Whether the trigger still names this log: what another one holds is none of its business. */
+  isCurrent(): boolean;
   /** Stores the state and goes on asking; false where another process asks now. */
   note(state: ReconcileState): Promise<boolean>;
 }
@@ -58,12 +66,15 @@ const GRACE_MS = 30_000;
 const OVERLAP_MS = HOUR_MS;
 /** Bounds of one look: 20 000 deliveries on pages of a hundred. */
 const MOST_PAGES = 200;
-/** Deliveries that one look fetches, and how many a second: a publisher's limits are for others too. */
-const [MOST_FETCHED, PACE_MS] = [1000, 20];
+/** Between two that are fetched: a publisher's limits are for others too. */
+const PACE_MS = 20;
 const ASKED_AT_ONCE = 500;
 /** Entries in a row whose contents cannot be had: then it is the log that cannot. */
 const MOST_FAILED = 3;
 const MOST_REFUSED = 500;
+const MOST_ID_CHARACTERS = 200;
+/** A publisher's request has less: our own server takes 16 KiB. */
+const MOST_HEADER_CHARACTERS = 65_536;
 
 /**
  * Lists what the publisher sent, asks which of it was never accepted, and accepts that, oldest first. Each acceptance is durable
@@ -73,8 +84,7 @@ export async function runRound(round: Round, services: RoundServices): Promise<R
   const { clock } = services;
   try {
     const window = windowOf(round, clock.now());
-    const { lost, isWhole } = await listLost(round, window, services);
-    return await fetchAll(lost, { ...round, window, isWhole }, services);
+    return await fetchAll(await listLost(round, window, services), { ...round, window }, services);
   } catch (error) {
     const failure = failureOf(error, round);
     if (failure === undefined) throw error;
@@ -112,7 +122,9 @@ interface Window {
 }
 
 function windowOf({ prepared, source, state }: Round, now: number): Window {
-  const lookbackMs = durationMs(prepared.trigger.reconcile?.lookback ?? '') ?? 0;
+  const knownMs = (prepared.eventIdentity?.days ?? 0) * DAY_MS - HOUR_MS;
+  // What was sent earlier may no longer be known: its name was kept from its arrival on, and by another clock.
+  const lookbackMs = Math.min(durationMs(prepared.trigger.reconcile?.lookback ?? '') ?? 0, knownMs);
   const until = now - (source.graceMs ?? GRACE_MS);
   // A clock that was set back must not keep it from looking.
   const settledTo = Math.min(state.settledTo ?? state.since, until);
@@ -128,51 +140,39 @@ function refusedOnes({ flow }: PreparedTrigger, { refused }: ReconcileState) {
   return refused.revision === flow.record.revision ? [] : refused.items;
 }
 
-/** What was sent and is not known, the oldest first, what could not be had last: no more of it than one look fetches, and the oldest of the rest. */
 async function listLost(
   round: Round,
   window: Window,
   services: RoundServices,
-): Promise<{ readonly lost: readonly SourceItem[]; readonly isWhole: boolean }> {
+): Promise<Lost & { readonly isWhole: boolean }> {
   const { source, prepared, state, settled, troubled } = round;
   const again = new Set(refusedOnes(prepared, state).map(({ id }) => id));
-  const refused = new Set(again.size > 0 ? [] : state.refused.items.map(({ id }) => id));
-  let lost: readonly SourceItem[] = [];
+  const known = new Set(again.size > 0 ? [] : state.refused.items.map(({ id }) => id));
+  const isRefused = (id: string) => known.has(id) || round.refused.get(id) === prepared.flow.record.revision;
+  let lost: Lost = { items: [], leftFrom: Number.POSITIVE_INFINITY };
   let firstAt: number | undefined;
-  let next: SourceRequest | undefined = source.list(window);
+  let next: SourceRequest | undefined = reading(() => source.list(window));
   let pages = 0;
   for (; next !== undefined && pages < MOST_PAGES; pages += 1) {
     const answer = await askWith(round, next, services);
-    const page = understood(() => source.read(answer, window));
+    const page = withShortIds(reading(() => source.read(answer, window)));
     const asked = page.items.filter(({ id, sentAt }) => {
-      const isAsked = again.has(id) || (sentAt >= window.from && sentAt <= window.until && !refused.has(id));
+      const isAsked = again.has(id) || (sentAt >= window.from && sentAt <= window.until && !isRefused(id));
       return isAsked && !settled.has(id);
     });
     firstAt ??= page.items[0]?.sentAt;
     const isNewestFirst = (firstAt ?? 0) >= (page.items.at(-1)?.sentAt ?? 0);
     lost = oldestOf(lost, await withoutAccepted(asked, round, services), { isNewestFirst, troubled });
     next = page.next;
-    if (!(await round.note(state))) throw new LeaseLostError();
+    if (!round.isCurrent() || !(await round.note(state))) throw new LeaseLostError();
   }
-  return { lost, isWhole: next === undefined };
+  return { ...lost, isWhole: next === undefined };
 }
 
-/** Pages may hold contents: those of a long outage must not fill the memory. */
-function oldestOf(
-  known: readonly SourceItem[],
-  listed: readonly SourceItem[],
-  { isNewestFirst, troubled }: { readonly isNewestFirst: boolean; readonly troubled: Ids },
-): readonly SourceItem[] {
-  // Many are sent within the second that a log tells: then its own order counts.
-  const all = isNewestFirst ? [...listed.toReversed(), ...known] : [...known, ...listed];
-  const isLast = ({ id }: SourceItem) => Number(troubled.has(id));
-  const byId = new Map<string, SourceItem>();
-  for (const item of all.sort((one, other) => isLast(one) - isLast(other) || one.sentAt - other.sentAt)) {
-    if (!byId.has(item.id)) byId.set(item.id, item);
-  }
-  const lost = [...byId.values()];
-  const left = lost.slice(MOST_FETCHED).sort((one, other) => one.sentAt - other.sentAt);
-  return [...lost.slice(0, MOST_FETCHED), ...left.slice(0, 1)];
+/** What is remembered of each item is short, whatever a log names it. */
+function withShortIds({ items, ...page }: SourcePage): SourcePage {
+  const short = (id: string) => (id.length <= MOST_ID_CHARACTERS ? id : hash('sha256', id));
+  return { ...page, items: items.map((item) => ({ ...item, id: short(item.id) })) };
 }
 
 /** Another process asks now: what this one found is its business no more. */
@@ -227,7 +227,16 @@ function prepareNames(prepared: PreparedTrigger): (item: SourceItem) => Delivery
   const compiled = eventIdentity === undefined ? '' : compileEventId(eventIdentity.expression);
   const readsBody = typeof compiled === 'string' || compiled.expression.roots.has('body');
   const nonceHeader = trigger.inputs.webhookNonceHeader?.trim().toLowerCase();
-  return ({ headers, content, sentAt }) => {
+  return (item) => {
+    try {
+      return reading(() => namesOf(item));
+    } catch {
+      // Its contents say why when it is fetched, and the others go on.
+      return {};
+    }
+  };
+
+  function namesOf({ headers, content, sentAt }: SourceItem): DeliveryNames {
     const body = Buffer.from(content === undefined ? '' : JSON.stringify(content));
     const arriving = new ArrivingBody(body, 'application/json');
     const isReadable = !readsBody || content !== undefined;
@@ -239,24 +248,30 @@ function prepareNames(prepared: PreparedTrigger): (item: SourceItem) => Delivery
       ...{ id: '', receivedAt: sentAt, method: 'POST', path: '/', requestUrl: '', headers, body, clientIp: '' },
     };
     return { eventId: said?.eventId, nonce: nameDelivery(delivery, CLEAN.evidence) };
-  };
+  }
 }
 
 async function fetchAll(
-  lost: readonly SourceItem[],
-  { window, isWhole, ...round }: Round & { readonly window: Window; readonly isWhole: boolean },
+  { items: lost, leftFrom, isWhole }: Awaited<ReturnType<typeof listLost>>,
+  { window, ...round }: Round & { readonly window: Window },
   services: RoundServices,
 ): Promise<RoundEnd> {
   const { pause = sleep, clock } = services;
   const { prepared, settled, troubled, signal } = round;
   const { revision } = prepared.flow.record;
-  let state: ReconcileState = { ...round.state, notBefore: null, refused: { revision, items: keptRefused(round) } };
-  let openFrom = Number.POSITIVE_INFINITY;
+  let state: ReconcileState = {
+    ...round.state,
+    notBefore: null,
+    settledTo: settledBefore(round),
+    refused: { revision, items: keptRefused(round) },
+  };
+  let openFrom = leftFrom;
+  let [isBroken, hasMoved] = [false, false];
   let failed: { readonly error: unknown; readonly inARow: number } | undefined;
-  let done = 0;
-  for (const item of lost.slice(0, MOST_FETCHED)) {
+  for (const item of lost) {
     const { id, sentAt } = item;
     await pause(PACE_MS, signal);
+    if (!round.isCurrent()) throw new LeaseLostError();
     const outcome = await fetchOne(item, round, services).catch((error: unknown) => ({
       kind: 'failed' as const,
       error,
@@ -264,13 +279,13 @@ async function fetchAll(
     if (outcome.kind === 'failed') {
       if (failureOf(outcome.error, round) === undefined) throw outcome.error;
       failed = { error: outcome.error, inARow: (failed?.inARow ?? 0) + 1 };
-      if (failed.inARow === MOST_FAILED || isOfAll(outcome.error)) break;
-      troubled.add(id);
       openFrom = Math.min(openFrom, sentAt);
-      done += 1;
+      isBroken = failed.inARow === MOST_FAILED || isOfAll(outcome.error);
+      if (isBroken) break;
+      troubled.add(id);
       continue;
     }
-    done += 1;
+    if (outcome.kind !== 'not now') hasMoved = true;
     failed = failed && { ...failed, inARow: 0 };
     if (outcome.kind === 'not now') openFrom = Math.min(openFrom, sentAt);
     if (outcome.kind === 'settled') settled.add(id);
@@ -281,11 +296,11 @@ async function fetchAll(
       if (refusedFor !== undefined) {
         const items = [...state.refused.items, { id, sentAt }].slice(-MOST_REFUSED);
         state = { ...state, refused: { revision, items } };
+        round.refused.set(id, revision);
       } else settled.add(id);
       if (!(await round.note(state))) throw new LeaseLostError();
     }
   }
-  for (const { sentAt } of lost.slice(done)) openFrom = Math.min(openFrom, sentAt);
   if (failed !== undefined) {
     const { told, waitMs } = failureOf(failed.error, round) ?? { told: undefined, waitMs: undefined };
     const since = round.state.failure?.kind === told?.kind ? round.state.failure?.since : undefined;
@@ -297,8 +312,10 @@ async function fetchAll(
   } else {
     state = { ...state, failure: isWhole ? null : tooMany(round.state, clock.now()) };
   }
-  const settledTo = Math.min(window.until, openFrom - 1);
-  return { state: { ...state, settledTo }, isDone: lost.length <= MOST_FETCHED };
+  // What was on the pages that are left may be older than all that was listed.
+  const settledTo = isWhole ? Math.min(window.until, openFrom - 1) : state.settledTo;
+  // What cannot be had now cannot be had a moment later: the rest waits for the next look.
+  return { state: { ...state, settledTo }, isDone: leftFrom === Number.POSITIVE_INFINITY || isBroken || !hasMoved };
 }
 
 /** Of a publisher that says it was answered, or says nothing: somebody else may have been. */
@@ -315,6 +332,12 @@ function tooMany({ failure }: ReconcileState, now: number): ReconcileState['fail
   return { kind, message, since: failure?.kind === kind ? failure.since : now };
 }
 
+/** Until all is tried that an earlier revision refused: a look that ends before finds the rest in its window. */
+function settledBefore({ prepared, state }: Round): number | null {
+  const refusedAt = refusedOnes(prepared, state).map(({ sentAt }) => sentAt - 1);
+  return state.settledTo === null ? null : Math.min(state.settledTo, ...refusedAt);
+}
+
 /** Those of before stay refused until another revision tries them. */
 function keptRefused({ prepared, state: { refused } }: Round): ReconcileState['refused']['items'] {
   return refused.revision === prepared.flow.record.revision ? refused.items : [];
@@ -324,16 +347,6 @@ function keptRefused({ prepared, state: { refused } }: Round): ReconcileState['r
 function isOfAll(error: unknown): boolean {
   if (error instanceof SourceError) return error.retryAfterMs !== undefined;
   return error instanceof LogError && !['not_found', 'not_understood', 'unavailable'].includes(error.failure);
-}
-
-/** Whatever a publisher answers, it ends no more than this look at it: one nested too deep, for example. */
-function understood<Value>(read: () => Value): Value {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof SourceError) throw error;
-    throw new SourceError(`its answer cannot be read: ${error instanceof Error ? error.name : 'unknown'}`);
-  }
 }
 
 /** What became of one entry; where it is refused, why. */
@@ -349,21 +362,25 @@ async function fetchOne(item: SourceItem, round: Round, services: RoundServices)
   } catch (error) {
     if (!(error instanceof LogError)) throw error;
     if (error.failure === 'not_found') return FORGOTTEN;
-    if (error.failure === 'not_understood') return { kind: 'refused', reason: `the log ${error.message}` };
+    if (error.failure === 'not_understood')
+      return { kind: 'refused', reason: masked(`the log ${error.message}`, round) };
     throw error;
   }
   let sent: SentDelivery;
   try {
-    sent = understood(() => source.sent(item, detail));
+    sent = reading(() => source.sent(item, detail));
   } catch (error) {
     // It will be no other one at the next look.
     if (error instanceof SourceError && error.retryAfterMs === undefined)
       return { kind: 'refused', reason: masked(error.message, round) };
     throw error;
   }
+  const size = Object.entries(sent.headers).reduce((sum, [header, value]) => sum + header.length + value.length, 0);
+  if (size > MOST_HEADER_CHARACTERS) return OVERLONG;
   return acceptFetched(name, sent, services);
 }
 
+const OVERLONG = { kind: 'refused', reason: `it has more than ${MOST_HEADER_CHARACTERS} bytes of headers` } as const;
 const FORGOTTEN = { kind: 'refused', reason: 'the log no longer has it' } as const;
 
 const sleep = async (ms: number, signal: AbortSignal) => {

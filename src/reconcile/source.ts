@@ -99,3 +99,13 @@ export class SourceError extends Error {
     this.retryAfterMs = retryAfterMs;
   }
 }
+
+/** Calls a source. What no publisher answers, such as lists within lists a million deep, is a fault of the answer too. */
+export function reading<Result>(read: () => Result): Result {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof SourceError) throw error;
+    throw new SourceError(`cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}

@@ -40,12 +40,28 @@ const stateSchema = z.object({
 export type ReconcileState = Readonly<z.output<typeof stateSchema>>;
 
 /** What is stored, if it is about the same log; else a beginning. */
-export function stateOf(stored: Json, { log, now }: { readonly log: string; readonly now: number }): ReconcileState {
+export function stateOf(
+  stored: Json,
+  { log, since, now }: { readonly log: string; readonly since: number; readonly now: number },
+): ReconcileState {
   const { data } = stateSchema.safeParse(stored);
-  // A clock that was fast has written what is still to come.
-  if (data?.log === log) return { ...data, since: Math.min(data.since, now) };
+  if (data?.log === log) return ofThePast(data, now);
   const refused = { revision: 0, items: [] };
-  return { since: now, log, settledTo: null, notBefore: null, failure: null, gap: data?.gap ?? null, refused };
+  return {
+    since: Math.min(since, now),
+    log,
+    settledTo: null,
+    notBefore: null,
+    failure: null,
+    gap: data?.gap ?? null,
+    refused,
+  };
+}
+
+/** A clock that was ahead once must not keep a log from being asked until it is so late. */
+function ofThePast(state: ReconcileState, now: number): ReconcileState {
+  const { since, settledTo } = state;
+  return { ...state, since: Math.min(since, now), settledTo: settledTo !== null && settledTo > now ? null : settledTo };
 }
 
 /** What an operator is told of a trigger's log; undefined for what no release wrote. */

@@ -120,6 +120,24 @@ describe('a delivery that GitHub sent in vain', () => {
   });
 });
 
+describe('a deploy while a log is looked at', () => {
+  it('takes nothing more of the log of before, and asks the new one', async () => {
+    const service = await started();
+    const other = await fakeGithub({ secret: SECRET, target: undefined });
+    ends.push(() => other.close());
+    for (let n = 0; n < 100; n += 1) await github.deliver({ n });
+    await eventually(service.runs, oneRun);
+    await service.write(manifestOf(other.baseUrl, { more: { version: '2' } }));
+    await service.app.reload();
+    await service.looks(other, 2);
+    const before = github.asked.length;
+    expect((await service.runs()).length).toBeLessThan(100);
+    await other.deliver({ n: 1 });
+    await service.looks(other, 2);
+    expect(github.asked).toHaveLength(before);
+  });
+});
+
 describe('what cannot be verified', () => {
   const changed = (payload: unknown) => ({ ...(payload as object), n: 2 });
 
@@ -223,9 +241,13 @@ describe('a log that cannot be asked', () => {
     );
   });
 
-  it('is not asked before the time that it names', async () => {
+  it.each([
+    ['in seconds', () => '3600'],
+    ['in more seconds than make sense', () => '99999999'],
+    ['as a date', () => new Date(Date.now() + 3_600_000).toUTCString()],
+  ])('is not asked before the time that it names %s', async (_, retryAfter) => {
     const service = await started();
-    github.answers.push({ status: 429, headers: { 'retry-after': '3600' } });
+    github.answers.push({ status: 429, headers: { 'retry-after': retryAfter() } });
     await service.looks(github, 1);
     await eventually(
       async () => (await service.app.store.listReconciliations())[0]?.state,
@@ -246,7 +268,10 @@ describe('a log that cannot be asked', () => {
     for (let n = 0; n < 7; n += 1) await github.deliver({ n });
     await eventually(service.runs, ({ length }) => length === 4);
     const told = /^7 deliveries .* 4 were fetched .* 3 could not be accepted/;
-    await eventually(() => attentionOf(service), ([item]) => told.test(item?.message ?? ''));
+    await eventually(
+      () => attentionOf(service),
+      ([item]) => told.test(item?.message ?? ''),
+    );
   });
 
   it('goes on where an answer broke off in the middle of a gap', async () => {

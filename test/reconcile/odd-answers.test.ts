@@ -1,5 +1,6 @@
 import { afterEach, expect, it } from 'vitest';
 import { eventually } from '../e2e/service.ts';
+import { serve } from '../flows/handlers/loopback-server.ts';
 import { type FakeAnswer, json, refused, serveApi } from './fakes/fake-api.ts';
 import { FLOW_ID, reconcilingFolder, startReconciling } from './reconciling.ts';
 
@@ -97,6 +98,28 @@ it.each<[string, (bare: string) => FakeAnswer]>([
   );
   const all = `${JSON.stringify(told)}${service.logged.join()}${JSON.stringify(await service.app.store.listReconciliations())}`;
   for (const form of [bare, bare.slice(0, 10), btoa(bare)]) expect(all).not.toContain(form);
+});
+
+it('is not said to be away where the service stops while it is asked', async () => {
+  const { origin, received } = await serve((_, response) => {
+    if (received.length === 1) response.end('[]');
+  });
+  const { app, close, logged } = await reconciledWith({
+    ...{ from: 'list', url: `${origin}/sent`, items: 'response.body', id: 'item.id', time: 'item.at' },
+  });
+  await eventually(
+    async () => received,
+    ({ length }) => length === 2,
+  );
+  const { endReconciliation } = app.store;
+  let state: unknown;
+  app.store.endReconciliation = (ended) => {
+    state = ended.state;
+    return endReconciliation.call(app.store, ended);
+  };
+  await close();
+  expect(state).toMatchObject({ failure: null });
+  expect(logged.join()).not.toContain('cannot be asked');
 });
 
 it('signs in again where what it signed in with is refused', async () => {

@@ -7,8 +7,15 @@ it('keeps a gap whose causes have the names of what every object has', () => {
     (widest, cause) => widened(widest, { ...found, cause }),
     null,
   );
-  const state = { ...stateOf(null, { log: 'a', now: 0 }), settledTo: 7, gap };
+  const state = { ...stateOf(null, { log: 'a', since: 0, now: 0 }), settledTo: 7, gap };
   const stored = JSON.parse(JSON.stringify(state));
-  expect(stateOf(stored, { log: 'a', now: 9 })).toMatchObject({ since: 0, settledTo: 7 });
+  expect(stateOf(stored, { log: 'a', since: 9, now: 9 })).toMatchObject({ since: 0, settledTo: 7 });
   expect(readReconcileState(stored)?.gap).toMatchObject({ count: 4, causes: { constructor: 2, toString: 1 } });
+});
+
+it('asks for what is sent from now on where a clock was ahead when it began, and for all since it did where that was later', () => {
+  const begun = stateOf(null, { log: 'a', since: 900, now: 900 });
+  expect(stateOf(begun, { log: 'a', since: 5, now: 10 })).toMatchObject({ since: 10, settledTo: null });
+  const looked = { ...begun, since: 3, settledTo: 900 };
+  expect(stateOf(looked, { log: 'a', since: 5, now: 10 })).toMatchObject({ since: 3, settledTo: null });
 });
