@@ -1,0 +1,38 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { runCli } from './cli.ts';
+import { createWorkspace, githubManifest, type Service, startService, type Workspace } from './service.ts';
+
+const TOKENS = [
+  { name: 'ci', token: 'ci-of-the-shop-4f1c9d7ab2e8', scopes: ['deploy'] },
+  { name: 'reader', token: 'reader-of-the-shop-9a8b7c6d', scopes: ['read'] },
+];
+
+let workspace: Workspace;
+let service: Service;
+beforeAll(async () => {
+  workspace = await createWorkspace();
+  const tokens = join(workspace.folder, 'tokens.json');
+  await writeFile(tokens, JSON.stringify(TOKENS));
+  await workspace.writeManifest('push.json', githubManifest());
+  service = await startService(workspace, { SLUICE_TOKENS: tokens });
+}, 60_000);
+afterAll(async () => {
+  await service.stop('SIGTERM');
+  await workspace.remove();
+});
+
+const check = (token: string) =>
+  runCli(workspace, ['check', '--against', service.url, '--token', token, '--rehearse', '5', '--json']);
+
+it('checks and rehearses for a token that may deploy and read nothing', async () => {
+  const { code, stdout } = await check('ci-of-the-shop-4f1c9d7ab2e8');
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({ outcomes: [{ action: 'unchanged' }], notInFolder: [], rehearsals: [] });
+});
+
+it('does not for one that may not deploy', async () => {
+  const { code, stderr } = await check('reader-of-the-shop-9a8b7c6d');
+  expect({ code, stderr }).toMatchObject({ code: 2, stderr: expect.stringContaining('needs the scope deploy') });
+});
