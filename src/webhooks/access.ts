@@ -101,7 +101,7 @@ export function entranceOf(
   return {
     mode,
     isShared: inputs.webhookShared === true,
-    unsignedFrom: scheme === undefined ? undefined : unsignedLog(trigger),
+    unsignedFrom: unsignedLog(trigger, scheme !== undefined),
     addresses: { trustedProxies, forwardedHeaderDepth },
     gates: {
       ip: passingAddresses(inputs),
@@ -119,11 +119,16 @@ export function entranceOf(
   };
 }
 
-/** Names the log by what is asked; how often, and by which token, is another matter. */
-function unsignedLog({ reconcile }: WebhookTrigger): string | undefined {
-  if (reconcile?.acceptUnsigned !== true) return undefined;
+/**
+ * The log of which is accepted what nothing verifies, and what the gate of addresses would not have let in. Named by what is
+ * asked; how often, and by which token, is another matter.
+ */
+function unsignedLog({ reconcile, inputs }: WebhookTrigger, isVerified: boolean): string | undefined {
+  if (reconcile === undefined) return undefined;
+  const isOpened = isVerified ? reconcile.acceptUnsigned === true : passingAddresses(inputs) !== undefined;
+  if (!isOpened) return undefined;
   const secret = new Set(reconcileSecrets(reconcile).map(({ path }) => formatPath(path)));
-  const { every, lookback, ...log } = reconcile;
+  const { every, lookback, acceptUnsigned, ...log } = reconcile;
   return JSON.stringify(mapStrings(log as Json, (text, path) => (secret.has(formatPath(path)) ? '' : text)));
 }
 
@@ -184,9 +189,9 @@ function unsignedReasons(before: Entrance, after: Entrance): readonly AccessReas
   const [was, is] = [before.unsignedFrom, after.unsignedFrom];
   if (was === is || before.mode !== 'Enforce' || after.mode !== 'Enforce' || before.gates === undefined) return [];
   if (after.gates === undefined) return [];
-  const text = 'What the log of its publisher holds is accepted without a signature.';
+  const text = 'What the log of its publisher holds is accepted although nothing verifies it.';
   if (is !== undefined) return [{ aspect: 'reconcile', access: 'wider', text }];
-  return [{ aspect: 'reconcile', access: 'narrower', text: 'What the log of its publisher holds needs a signature.' }];
+  return [{ aspect: 'reconcile', access: 'narrower', text: 'What the log of its publisher holds has to be verified.' }];
 }
 
 /** The gates, or the mode, by which two triggers let in what the other does not; empty where they are the same to everybody. */

@@ -154,7 +154,12 @@ describe('access', () => {
     expect(accessBetween(undefined, { acceptUnsigned: true }, { ...SIGNED, webhookEventId: 'body.id' })).toBe('wider');
   });
 
-  it('is the same where nothing is verified anyway', () => {
-    expect(accessBetween({}, { acceptUnsigned: true }, { webhookIpAllowList: ['192.0.2.1'] })).toBe('same');
+  it('is wider where a log opens a way around the addresses that alone let in', () => {
+    const addresses = { webhookIpAllowList: ['192.0.2.1'], webhookEventId: 'body.id' };
+    expect(accessBetween(undefined, {}, addresses)).toBe('wider');
+    expect(accessBetween({}, { hook: 8 }, addresses)).toBe('wider');
+    expect(accessBetween({}, { acceptUnsigned: true }, addresses)).toBe('same');
+    expect(accessBetween({}, undefined, addresses)).toBe('narrower');
+    expect(accessBetween(undefined, {}, { webhookEventId: 'body.id' })).toBe('same');
   });
 });

@@ -259,15 +259,22 @@ const coalesceChanged: ChangeRule = (change) =>
     ];
   });
 
+/** Where the credentials of a log are sent. */
+const PLACES = ['baseUrl', 'loginUrl', 'url', 'shop'];
+
 const reconcileChanged: ChangeRule = (change) =>
   keptTriggers(change).flatMap(({ key, before, after }) => {
     const [one, other] = [before, after].map((trigger) => (trigger.type === 'webhook' ? trigger.reconcile : undefined));
     if (isSame(jsonOf(one) ?? null, jsonOf(other) ?? null)) return [];
     const isOpened = other?.acceptUnsigned === true && one?.acceptUnsigned !== true;
+    const isMoved =
+      one !== undefined &&
+      other !== undefined &&
+      PLACES.some((field) => Reflect.get(one, field) !== Reflect.get(other, field));
     return [
       findingAt(['triggers', key, 'reconcile'], {
         rule: 'reconcile-changed',
-        class: isOpened ? 'caution' : 'safe',
+        class: isOpened || isMoved ? 'caution' : 'safe',
         before: jsonOf(one),
         after: jsonOf(other),
         message: `How \`${key}\` asks its publisher for what was lost ${one === undefined ? 'is new' : 'changed'}.`,
@@ -276,7 +283,7 @@ const reconcileChanged: ChangeRule = (change) =>
             ? 'Deliveries that do not arrive are lost from now on. Runs in flight are not affected.'
             : `What is sent after the deploy and does not arrive is fetched${
                 isOpened ? ', and accepted although no signature of it is verified' : ''
-              }. Runs in flight are not affected.`,
+              }${isMoved ? ', from another place, which is sent the credentials' : ''}. Runs in flight are not affected.`,
       }),
     ];
   });
