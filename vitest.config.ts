@@ -6,12 +6,12 @@ const postgres = 'test/postgres/**/*.test.ts';
 const onEitherDatabase = [
   'test/{flows,webhooks,deploys,dashboard,review,telemetry,e2e,reconcile}/*.test.ts',
   'test/publishers/{asana,meta}.test.ts',
-  'test/{publishers/no-oracle,flows/any-run}.proof.ts',
+  'test/{publishers/no-oracle,flows/any-run,deploys/isolation,dashboard/event-stream,e2e/read-again,e2e/mcp}.proof.ts',
   'test/api-secrets.test.ts',
 ];
 const onSqliteAlone = [
   // They are about its file, about what a start without PostgreSQL loads, and about the page, which knows no database.
-  'test/e2e/{lost-database,start,start-modules}.test.ts',
+  'test/e2e/start-modules.test.ts',
   'test/dashboard/page.test.ts',
   // It counts the modules of the service on SQLite.
   'test/webhooks/accept-path.test.ts',
