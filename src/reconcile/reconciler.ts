@@ -49,7 +49,7 @@ const MOST_SETTLED = 20_000;
 /** What this process knows of one trigger's log. */
 interface Job {
   readonly name: TriggerName;
-  log: string;
+  readonly log: string;
   /** By the wall clock. */
   dueAt: number;
   isStarting: boolean;
@@ -141,12 +141,9 @@ class LogReconciler implements Reconciler {
   /** Never rejects. */
   async #look(job: Job): Promise<void> {
     const { clock, logger } = this.#services;
-    const { log } = job;
     const now = clock.now();
     try {
-      const waitMs = await this.#lookOnce(job, now);
-      // A deploy may have named another log meanwhile, which is due.
-      if (job.log === log) job.dueAt = now + waitMs;
+      job.dueAt = now + (await this.#lookOnce(job, now));
     } catch (error) {
       job.dueAt = clock.now() + RETRY_MS;
       if (this.#stopping.signal.aborted || error instanceof LeaseLostError) return;
