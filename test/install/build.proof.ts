@@ -44,6 +44,7 @@ const SOURCES = {
   'index.ts': 'export {};',
   'testing.ts': 'export {};',
   'commands/program.ts': 'export {};',
+  'expressions/order-key.ts': 'export {};',
   'store/sqlite/worker.ts': `export { word } from '../../words.ts';`,
   'dashboard/web/main.tsx': 'export {};',
   'dashboard/web/styles/a.css': 'a {}',
