@@ -148,7 +148,7 @@ async function readTrigger(
   });
   if (body !== undefined) return { contentType, headers, body };
   throw new CommandError(
-    `The body that started the run ${id} is no longer stored byte for byte, and cannot be made again`,
+    `The body that started the run ${id} is no longer stored byte for byte, and cannot be restored`,
   );
 }
 

@@ -3,7 +3,7 @@ import { renderChange } from './render-outcomes.ts';
 
 type Differing = Extract<TestResult, { kind: 'differs' }>;
 
-/** A test that was written anew is told with what was different. */
+/** What was different is told of a test that was updated, too. */
 export type RunTestFile = TestResult | ({ readonly kind: 'updated' } & Pick<Differing, 'differences'>);
 
 /** What a test came to: the kind and the name, then a line or more for each difference. */

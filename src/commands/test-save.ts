@@ -28,12 +28,7 @@ export function saveCommand(): Command {
   const command = new Command('save')
     .description('Print a run as a test: what started it, what its calls were answered, and what it did')
     .argument('<run>', 'id of a run that ended')
-    .option(
-      '--keep <names>',
-      'fields that are no credentials although their names look like it, such as key',
-      names,
-      [],
-    );
+    .option('--keep <names>', 'fields whose names look like credentials but are not, such as key', names, []);
   return withService(command)
     .addHelpText(
       'after',
@@ -59,7 +54,8 @@ async function save(runId: string, options: SaveOptions): Promise<void> {
   const differences = diffSnapshots(did, { end, path });
   if (differences.length === 0) return;
   const lines = differences.flatMap(renderDifference);
-  const hint = masked.length === 0 ? '' : 'If that is for a masked field that is no credential, name it with --keep.\n';
+  const hint =
+    masked.length === 0 ? '' : 'If a masked field caused that and is not a credential, name it with --keep.\n';
   printError(`The test does not do what the run did:\n${lines.join('\n')}\n${hint}`);
   process.exitCode = 1;
 }
