@@ -117,8 +117,8 @@ function saysJson(mediaType: string): boolean {
 // It keeps nothing from one text to the next.
 const UTF_8 = new TextDecoder('utf-8', { fatal: true });
 
-/** A byte order mark in front is dropped. */
-function decodeUtf8(body: Uint8Array): string | undefined {
+/** Undefined for what is not UTF-8; a byte order mark in front is dropped. */
+export function decodeUtf8(body: Uint8Array): string | undefined {
   try {
     return UTF_8.decode(body);
   } catch {

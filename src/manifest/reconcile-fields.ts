@@ -8,6 +8,14 @@ const duration = z.string().refine(isInRange, {
   error: 'is not an ISO 8601 duration from PT1S to P31D, such as PT15M or P2D',
 });
 
+/** About the way that a message takes, not about what is sent. */
+export const TRANSPORT_HEADERS: ReadonlySet<string> = new Set([
+  'connection',
+  'content-length',
+  'host',
+  'transfer-encoding',
+]);
+
 /** A value that may be a secret: it is read as those of steps are. */
 export const secret = z.string().min(1);
 

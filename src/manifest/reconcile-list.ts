@@ -3,7 +3,7 @@ import { compileExpression, ExpressionError } from '../expressions/compile.ts';
 import type { Reader } from '../expressions/context.ts';
 import { HEADER_NAME } from '../model/delivery.ts';
 import { credentialsOf } from './mask.ts';
-import { type ReconcileRule, reconcileFields } from './reconcile-fields.ts';
+import { type ReconcileRule, reconcileFields, TRANSPORT_HEADERS } from './reconcile-fields.ts';
 
 /** What the URL of a list takes for an end of the window: RFC 3339, or a count since 1970. */
 export const WINDOW_PLACE = /\{(since|until)(?::(seconds|milliseconds))?\}/g;
@@ -17,14 +17,6 @@ const url = z.string().superRefine((given, context) => {
   const message = problemOfListUrl(given);
   if (message !== undefined) context.addIssue({ code: 'custom', message });
 });
-
-/** About the way that a message takes, not about what is sent. */
-export const TRANSPORT_HEADERS: ReadonlySet<string> = new Set([
-  'connection',
-  'content-length',
-  'host',
-  'transfer-encoding',
-]);
 
 const headerName = z
   .string()

@@ -178,7 +178,8 @@ export function isNestedDeeper(json: string, levels: number): boolean {
   return false;
 }
 
-function endOfString(json: string, start: number): number {
+/** Where the text that begins there has its closing quotation mark; past the end where it has none. */
+export function endOfString(json: string, start: number): number {
   let index = start + 1;
   while (index < json.length && json[index] !== '"') index += json[index] === '\\' ? 2 : 1;
   return index;

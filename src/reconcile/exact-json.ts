@@ -1,4 +1,4 @@
-import type { Json } from '../model/json.ts';
+import { endOfString, type Json } from '../model/json.ts';
 
 /**
  * Texts that the value at a path of keys of a JSON document may have had where a publisher wrote it without white space, the
@@ -37,25 +37,16 @@ function startOfValue(json: string, start: number, key: string): number | undefi
 
 /** The end of the value that begins there, in a text that is known to be JSON. */
 function endOf(json: string, start: number): number {
-  if (json[start] === '"') return endOfText(json, start);
+  if (json[start] === '"') return endOfString(json, start) + 1;
   let depth = 0;
   for (let at = start; at < json.length; at += 1) {
     const character = json[at] ?? '';
-    if (character === '"') at = endOfText(json, at) - 1;
+    if (character === '"') at = endOfString(json, at);
     else if (character === '{' || character === '[') depth += 1;
     else if (character === '}' || character === ']') {
       depth -= 1;
       if (depth <= 0) return depth === 0 ? at + 1 : at;
     } else if (depth === 0 && (character === ',' || SPACE.has(character))) return at;
-  }
-  return json.length;
-}
-
-function endOfText(json: string, start: number): number {
-  for (let at = start + 1; at < json.length; at += 1) {
-    const character = json[at];
-    if (character === '"') return at + 1;
-    if (character === '\\') at += 1;
   }
   return json.length;
 }
@@ -72,7 +63,7 @@ function withoutSpace(json: string, start: number, end: number): string {
   const kept: string[] = [];
   let from = start;
   for (let at = start; at < end; ) {
-    if (json[at] === '"') at = endOfText(json, at);
+    if (json[at] === '"') at = endOfString(json, at) + 1;
     else if (SPACE.has(json[at] ?? '')) {
       kept.push(json.slice(from, at));
       from = afterSpace(json, at);

@@ -76,9 +76,11 @@ export type AnswerTable = Readonly<Record<string, readonly GivenAnswer[]>>;
 export function answersFrom(table: AnswerTable): AnswerCall {
   return ({ path, attempt, request }) => {
     const given = Object.hasOwn(table, path) ? table[path]?.[attempt - 1] : undefined;
-    const isForIt = given?.request === undefined || isSame(asJson(given.request), asJson(request));
+    const isForIt = given?.request === undefined || isSameRequest(given.request, request);
     return isForIt ? given : undefined;
   };
 }
 
-const asJson = (request: Request | null) => request as Json;
+export function isSameRequest(one: Request | null, other: Request | null): boolean {
+  return isSame(one as Json, other as Json);
+}

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { mapStrings } from '../expressions/json-path.ts';
+import { decodeUtf8 } from '../expressions/trigger-body.ts';
 import { defineHandler, type HandlerResult, type StepContext, type StepHandler } from '../flows/handlers/handler.ts';
 import { type HttpRequestInputs, httpRequestInputs } from '../flows/handlers/http-inputs.ts';
 import { judgePoll } from '../flows/handlers/http-poll.ts';
@@ -189,20 +190,12 @@ function signatureOf({ signing }: HttpRequestInputs, id: string): [string, strin
 }
 
 function bodyOf(body: Uint8Array | string, contentType: string | undefined): Json {
-  const text = typeof body === 'string' ? body : textOf(body);
+  const text = typeof body === 'string' ? body : decodeUtf8(body);
   if (text === undefined) return Buffer.from(body).toString('base64');
   if (!/\bjson\b/i.test(contentType ?? '')) return text;
   try {
     return parseJson(text);
   } catch {
     return text;
-  }
-}
-
-function textOf(bytes: Uint8Array): string | undefined {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch {
-    return undefined;
   }
 }

@@ -4,13 +4,13 @@ import { type Catalog, type DeployedFlow, deployedAnew } from '../flows/catalog.
 import type { HandlerTable } from '../flows/handlers/index.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
 import type { DeliveryRecord } from '../model/delivery.ts';
-import { isSame, type Json } from '../model/json.ts';
+import { isSame } from '../model/json.ts';
 import { type EnforcementMode, subFlowsOf } from '../model/manifest.ts';
 import type { Store } from '../store/store.ts';
 import type { GatePreparer } from '../webhooks/gates/index.ts';
 import { createTriggerTable, type PreparedTrigger } from '../webhooks/triggers.ts';
-import { type AnsweredRun, type AnswerTable, answersFrom, createAnsweredSimulator } from './answered.ts';
-import type { Answer, AnswerCall, Call, Request } from './calls.ts';
+import { type AnsweredRun, type AnswerTable, answersFrom, createAnsweredSimulator, isSameRequest } from './answered.ts';
+import type { Answer, AnswerCall, Call } from './calls.ts';
 import { compareRuns, departureOf } from './compare.ts';
 import { judgeBoth } from './gate-outcomes.ts';
 import { type RecordedRun, readRecorded } from './recorded.ts';
@@ -217,11 +217,9 @@ interface Got {
 function answerAgain({ path, attempt, type, input, request }: Call, got: readonly Got[]): Answer | undefined {
   return got.find(({ call }) => {
     const isOfStep = call.path === path && call.attempt === attempt && call.type === type;
-    return isOfStep && (request === null ? isSame(call.input, input) : isSame(asJson(call.request), asJson(request)));
+    return isOfStep && (request === null ? isSame(call.input, input) : isSameRequest(call.request, request));
   })?.answer;
 }
-
-const asJson = (request: Request | null) => request as Json;
 
 /** What a delivery became at one of the flows that it came to. */
 function ofFlow({ flowId, triggerKey, runId, shares = [] }: DeliveryRecord, id: string) {

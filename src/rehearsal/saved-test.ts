@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
+import { decodeUtf8 } from '../expressions/trigger-body.ts';
 import { MAX_DEPTH } from '../expressions/values.ts';
 import { parseWith } from '../manifest/issues.ts';
 import { isJsonObject, isNestedDeeper, type Json, type JsonObject, own, parseJson } from '../model/json.ts';
@@ -110,12 +111,8 @@ export function triggerOf({ key, contentType, headers, body, text, base64 }: Sav
 /** A body as a file has it: JSON, else text, else base64. */
 export function savedBody(bytes: Uint8Array): Pick<SavedTest['trigger'], 'body' | 'text' | 'base64'> {
   if (bytes.byteLength === 0) return {};
-  let text: string;
-  try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch {
-    return { base64: Buffer.from(bytes).toString('base64') };
-  }
+  const text = decodeUtf8(bytes);
+  if (text === undefined) return { base64: Buffer.from(bytes).toString('base64') };
   // What is nested deeper is an error to expressions, and could not be written again.
   if (isNestedDeeper(text, MAX_DEPTH)) return { text };
   try {

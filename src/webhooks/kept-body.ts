@@ -1,3 +1,4 @@
+import { endOfString } from '../model/json.ts';
 import { REDACTED } from './headers.ts';
 import { BUILT_IN_SCHEMES } from './schemes/publishers/index.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
@@ -45,10 +46,10 @@ function withoutMembers(body: Buffer, names: ReadonlySet<string>): Buffer {
   let kept = '';
   let from = 0;
   for (let at = text.indexOf('"'); at !== -1; ) {
-    const end = endOfString(text, at);
+    const end = behindString(text, at);
     const value = valueBehind(text, end);
     if (value !== undefined && names.has(unescaped(text.slice(at, end)))) {
-      const valueEnd = text[value] === '"' ? endOfString(text, value) : endOfWord(text, value);
+      const valueEnd = text[value] === '"' ? behindString(text, value) : endOfWord(text, value);
       kept += `${text.slice(from, value)}"${REDACTED}"`;
       from = valueEnd;
       at = text.indexOf('"', valueEnd);
@@ -58,12 +59,8 @@ function withoutMembers(body: Buffer, names: ReadonlySet<string>): Buffer {
 }
 
 /** Behind the quotation mark that ends it. */
-function endOfString(text: string, start: number): number {
-  for (let at = start + 1; at < text.length; at += 1) {
-    if (text[at] === '\\') at += 1;
-    else if (text[at] === '"') return at + 1;
-  }
-  return text.length;
+function behindString(text: string, start: number): number {
+  return Math.min(endOfString(text, start) + 1, text.length);
 }
 
 function endOfWord(text: string, start: number): number {

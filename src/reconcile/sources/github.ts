@@ -1,4 +1,5 @@
 import type { Reconcile } from '../../manifest/reconcile.ts';
+import { TRANSPORT_HEADERS } from '../../manifest/reconcile-fields.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import { exactTexts } from '../exact-json.ts';
 import { type SentDelivery, type Source, type SourceAnswer, SourceError, type SourceItem } from '../source.ts';
@@ -9,9 +10,6 @@ const PAGE_SIZE = 100;
 const GUID_CHARACTERS = 200;
 /** Each is looked up: an answer of many mebibytes must not keep the store busy for minutes. */
 const MOST_ON_PAGE = 10 * PAGE_SIZE;
-
-/** About the way that it came, not about the delivery. */
-const OF_TRANSPORT = new Set(['connection', 'content-length', 'host', 'transfer-encoding']);
 
 /**
  * The deliveries of one webhook, newest first, and the request of each as GitHub made it: docs.github.com/rest/repos/webhooks
@@ -72,7 +70,7 @@ function sentDelivery(known: SourceItem['headers'], detail: SourceAnswer | undef
     throw new SourceError('GitHub no longer has the payload of the delivery');
   }
   const sent = Object.entries(objectIn(given ?? null)).flatMap(([name, value]) =>
-    typeof value === 'string' && !OF_TRANSPORT.has(name.toLowerCase()) ? [[name.toLowerCase(), value]] : [],
+    typeof value === 'string' && !TRANSPORT_HEADERS.has(name.toLowerCase()) ? [[name.toLowerCase(), value]] : [],
   );
   const headers: Record<string, string> = { 'content-type': 'application/json', ...Object.fromEntries(sent), ...known };
   const isForm = headers['content-type']?.startsWith('application/x-www-form-urlencoded') === true;

@@ -2,7 +2,8 @@ import { Budget } from '../../expressions/budget.ts';
 import { type CompiledExpression, compileExpression, ExpressionError } from '../../expressions/compile.ts';
 import { nameIn } from '../../expressions/delivery-expressions.ts';
 import { kindOf } from '../../expressions/values.ts';
-import { LINK, TRANSPORT_HEADERS, WINDOW_PLACE } from '../../manifest/reconcile-list.ts';
+import { TRANSPORT_HEADERS } from '../../manifest/reconcile-fields.ts';
+import { LINK, WINDOW_PLACE } from '../../manifest/reconcile-list.ts';
 import { HEADER_NAME } from '../../model/delivery.ts';
 import { isExactNumber, isJsonArray, isJsonObject, type Json, parseJson } from '../../model/json.ts';
 import {
