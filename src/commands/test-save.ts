@@ -55,7 +55,7 @@ async function save(runId: string, options: SaveOptions): Promise<void> {
   if (differences.length === 0) return;
   const lines = differences.flatMap(renderDifference);
   const hint =
-    masked.length === 0 ? '' : 'If a masked field caused that and is not a credential, name it with --keep.\n';
+    masked.length === 0 ? '' : 'If that is for a masked field that is no credential, name it with --keep.\n';
   printError(`The test does not do what the run did:\n${lines.join('\n')}\n${hint}`);
   process.exitCode = 1;
 }
