@@ -54,8 +54,7 @@ async function save(runId: string, options: SaveOptions): Promise<void> {
   const differences = diffSnapshots(did, { end, path });
   if (differences.length === 0) return;
   const lines = differences.flatMap(renderDifference);
-  const hint =
-    masked.length === 0 ? '' : 'If that is for a masked field that is no credential, name it with --keep.\n';
+  const hint = masked.length === 0 ? '' : 'If that is for a masked field that is no credential, name it with --keep.\n';
   printError(`The test does not do what the run did:\n${lines.join('\n')}\n${hint}`);
   process.exitCode = 1;
 }
