@@ -20,7 +20,7 @@ import type { Runtime } from './flows/runtime.ts';
 import type { ServiceClock } from './model/clock.ts';
 import { createRehearser } from './rehearsal/rehearse.ts';
 import { createReviewer } from './review/review.ts';
-import { openSimulationStore } from './store/open-store.ts';
+import { openSimulationStore } from './store/offline.ts';
 import type { Store } from './store/store.ts';
 import type { LiveEvents } from './telemetry/events.ts';
 import type { Metrics } from './telemetry/metrics.ts';

@@ -13,7 +13,7 @@ import { runTest } from './rehearsal/run-test.ts';
 import type { SimulatedRun } from './rehearsal/simulated-run.ts';
 import { createSimulator, type SimulatedStart } from './rehearsal/simulator.ts';
 import { findTestFiles, readTestedFlows, readTestFile } from './rehearsal/test-files.ts';
-import { openSqliteStore } from './store/sqlite/client.ts';
+import { openSimulationStore } from './store/offline.ts';
 
 /** Replaces a step type: yields the step's output, or a result as a handler does. An error fails the step. */
 export type Stub = (context: StepContext<Json>) => Json | HandlerResult | Promise<Json | HandlerResult>;
@@ -56,7 +56,7 @@ export async function runFlow(manifest: unknown, options: RunFlowOptions = {}): 
   const handlers = tableOf(options);
   const flow = parse(manifest, handlers, options);
   const flows = (options.flows ?? []).map((each) => parse(each, handlers, options));
-  const store = await openSqliteStore({ path: ':memory:' });
+  const store = await openSimulationStore();
   try {
     const simulator = await createSimulator({ store, flow, flows, handlers, readSecret: secretsOf(options) });
     return (await simulator.run(startOf(flow, options))).run;
@@ -153,7 +153,6 @@ export async function testFiles(folder: string, options: TestFilesOptions = {}):
   const handlers = handlerTable(types);
   const { flows, issues } = await readTestedFlows(manifests, handlers);
   if (issues.length > 0) throw new Error(`The manifests cannot be run:\n${issues.map(formatIssue).join('\n')}`);
-  const openStore = () => openSqliteStore({ path: ':memory:' });
   const cases: TestCase[] = [];
   for (const file of await findTestFiles(folder)) {
     const read = await readTestFile(file);
@@ -161,7 +160,9 @@ export async function testFiles(folder: string, options: TestFilesOptions = {}):
     const name = relative(folder, file);
     const run = async () => {
       const result =
-        'test' in read ? await runTest(read.test, { flows, handlers, openStore }) : { kind: 'error' as const, ...read };
+        'test' in read
+          ? await runTest(read.test, { flows, handlers, openStore: openSimulationStore })
+          : { kind: 'error' as const, ...read };
       if (result.kind === 'same') return;
       const message = renderTest(name, result);
       const actual = result.kind === 'differs' ? result.actual : undefined;

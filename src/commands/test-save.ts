@@ -11,7 +11,7 @@ import { endOf } from '../rehearsal/compare.ts';
 import { runTest } from '../rehearsal/run-test.ts';
 import { type SavedTest, writeSavedTest } from '../rehearsal/saved-test.ts';
 import { readTestedFlow } from '../rehearsal/test-files.ts';
-import { openScratchStore } from '../store/offline.ts';
+import { openSimulationStore } from '../store/offline.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, openContext, reporting, withService } from './context.ts';
 import { type RecordedRun, readRecordedRun } from './recorded-run.ts';
@@ -71,7 +71,7 @@ interface Revisions {
 }
 
 async function withExpectations(run: SavedRun, revisions: Revisions): Promise<SavedTest> {
-  const result = await runTest({ ...run, expected: {} }, { ...revisions, openStore: openScratchStore });
+  const result = await runTest({ ...run, expected: {} }, { ...revisions, openStore: openSimulationStore });
   if (result.kind === 'differs' && result.lacking.length === 0) return { ...run, expected: result.actual };
   const problems = result.kind === 'error' ? result.problems : result.kind === 'differs' ? result.lacking : [];
   throw new CommandError(

@@ -5,7 +5,7 @@ import { formatIssue } from '../manifest/issues.ts';
 import { runTest, type TestedFlows } from '../rehearsal/run-test.ts';
 import { writeSavedTest } from '../rehearsal/saved-test.ts';
 import { findTestFiles, readTestedFlows, readTestFile } from '../rehearsal/test-files.ts';
-import { openScratchStore } from '../store/offline.ts';
+import { openSimulationStore } from '../store/offline.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, openContext, printJson, reporting } from './context.ts';
 import { type RunTestFile, renderTest } from './render-test.ts';
@@ -43,7 +43,7 @@ async function test(names: readonly string[], options: TestOptions): Promise<voi
   const places = names.length === 0 ? [folderAround(manifests)] : names;
   for (const { path, isNamed } of await filesOf(places)) {
     const outcome = await runFile(path, {
-      tested: { flows, handlers, openStore: openScratchStore },
+      tested: { flows, handlers, openStore: openSimulationStore },
       isNamed,
       ...options,
     });

@@ -38,7 +38,8 @@ export async function migrateStore(
   return migrate({ url: directUrl, schema, grantTo });
 }
 
-/** Opens an empty store that nothing of outlives the process, for what is only simulated. */
-export async function openScratchStore(): Promise<Store> {
-  return (await import('./sqlite/client.ts')).openSqliteStore({ path: ':memory:' });
+/** An empty store in the memory of this thread, for simulations: see `openMemoryStore` of SQLite. */
+export async function openSimulationStore(): Promise<Store> {
+  // Loaded only here: a service that rehearses nothing has no database in its own thread.
+  return (await import('./sqlite/memory.ts')).openMemoryStore();
 }

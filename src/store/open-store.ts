@@ -22,12 +22,6 @@ export async function openStore(options: OpenStoreOptions): Promise<Store> {
   );
 }
 
-/** An empty store in the memory of this thread, for simulations: see `openMemoryStore` of SQLite. */
-export async function openSimulationStore(): Promise<Store> {
-  // Loaded only here: a service that rehearses nothing has no database in its own thread.
-  return (await import('./sqlite/memory.ts')).openMemoryStore();
-}
-
 async function openBackend(options: OpenStoreOptions): Promise<Store> {
   if (options.kind === 'sqlite') return openSqliteStore(options);
   // Loaded only here: its driver costs a service on SQLite start and memory.

@@ -226,6 +226,9 @@ describe('a gap', () => {
 });
 
 describe('a log that cannot be asked', () => {
+  const lastLook = async ({ app }: Pick<Service, 'app'>) =>
+    (await app.store.listReconciliations())[0]?.lastAt ?? Number.POSITIVE_INFINITY;
+
   it('needs attention until it can be, and the token is nowhere in it', async () => {
     const service = await started({ reconcile: { token: 'ghp_wrong_token' } });
     github.answers.push({ status: 401, body: '{"message":"Bad credentials: ghp_wrong_token"}' });
@@ -245,7 +248,7 @@ describe('a log that cannot be asked', () => {
     ['in seconds', () => '3600'],
     ['in more seconds than make sense', () => '99999999'],
     ['as a date', () => new Date(Date.now() + 3_600_000).toUTCString()],
-  ])('is not asked before the time that it names %s', async (_, retryAfter) => {
+  ])('is not asked before the time that it names %s, nor by the next process', async (_, retryAfter) => {
     const service = await started();
     github.answers.push({ status: 429, headers: { 'retry-after': retryAfter() } });
     await service.looks(github, 1);
@@ -253,9 +256,15 @@ describe('a log that cannot be asked', () => {
       async () => (await service.app.store.listReconciliations())[0]?.state,
       (state) => (state as { notBefore: number | null }).notBefore !== null,
     );
-    const before = github.asked.length;
-    await new Promise((passed) => setTimeout(passed, 2500));
-    expect(github.asked.length).toBe(before);
+    const [asked, lastAt] = [github.asked.length, await lastLook(service)];
+    await service.close();
+    const again = await startReconciling(service.folder);
+    ends.push(again.close);
+    await eventually(
+      () => lastLook(again),
+      (looked) => looked > lastAt,
+    );
+    expect(github.asked).toHaveLength(asked);
   });
 
   it('holds up no other delivery where the contents of some cannot be had or read', async () => {

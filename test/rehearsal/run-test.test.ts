@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import { runTest } from '../../src/rehearsal/run-test.ts';
 import type { SavedTest } from '../../src/rehearsal/saved-test.ts';
-import { openScratchStore } from '../../src/store/offline.ts';
+import { openSimulationStore } from '../../src/store/offline.ts';
 import { FLOW_ID, loaded, SECRET } from './flows.ts';
 
 const ok = { output: { status: 200, headers: {}, body: { id: 'A1' } } };
@@ -33,7 +33,7 @@ const run = (test: SavedTest, flow = loaded(STEPS), others: readonly ReturnType<
   runTest(test, {
     flows: [flow, ...others].map((each) => each.flow),
     handlers: flow.handlers,
-    openStore: openScratchStore,
+    openStore: openSimulationStore,
   });
 
 /** What a flow does, by a test that expects nothing yet. */
@@ -142,7 +142,7 @@ describe('a test', () => {
 
   it('is stopped where its flow never ends', async () => {
     const flow = loaded({ each: { type: 'ForEach', forEach: [1, 2, 3, 4], steps: { a: { type: 'NoOp' } } } });
-    const tested = { flows: [flow.flow], handlers: flow.handlers, openStore: openScratchStore };
+    const tested = { flows: [flow.flow], handlers: flow.handlers, openStore: openSimulationStore };
     const result = await runTest(saved({ answers: {} }), {
       ...tested,
       limits: { steps: 3, milliseconds: 60_000, bytes: 10_000 },
