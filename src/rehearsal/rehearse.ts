@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import { StoreUnavailableError } from '../errors.ts';
+import { formatPath } from '../expressions/json-path.ts';
 import { type Catalog, type DeployedFlow, deployedAnew } from '../flows/catalog.ts';
 import type { HandlerTable } from '../flows/handlers/index.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
@@ -14,7 +15,9 @@ import type { Answer, AnswerCall, Call } from './calls.ts';
 import { compareRuns, departureOf } from './compare.ts';
 import { judgeBoth } from './gate-outcomes.ts';
 import { type RecordedRun, readRecorded } from './recorded.ts';
+import type { TestProblem } from './saved-test.ts';
 import { type ExampleRoom, type FlowRehearsal, type Judged, Tally, withoutIndexes } from './tally.ts';
+import { problemOfPath } from './unknown-names.ts';
 
 interface RehearserServices {
   readonly store: Pick<Store, 'listDeliveries' | 'findDelivery' | 'findRun' | 'pageSteps' | 'findLineage'>;
@@ -43,6 +46,8 @@ export interface RehearsalRequest {
 export interface Rehearser {
   /** Of flows that are deployed and change, or run one that does; undefined while another one is rehearsed. */
   rehearse(request: RehearsalRequest): Promise<FlowRehearsal[] | undefined>;
+  /** Answers for flows and steps that there are neither now nor after the deploy. */
+  unknownAnswers(request: Pick<RehearsalRequest, 'flows' | 'answers'>): TestProblem[];
 }
 
 /** All of them together. A proxy in front waits for an answer for a minute. */
@@ -75,6 +80,26 @@ export function createRehearser(services: RehearserServices): Rehearser {
       } finally {
         isBusy = false;
       }
+    },
+    unknownAnswers({ flows, answers }) {
+      const inForce = asOfNow(services.catalog);
+      const deployed = (flowId: string) => inForce(flowId)?.loaded;
+      const next = new Map(flows.map((flow) => [flow.manifest.id, flow]));
+      const coming = (flowId: string) => next.get(flowId) ?? deployed(flowId);
+      return Object.entries(answers).flatMap(([id, table]): TestProblem[] => {
+        const found = [coming, deployed].flatMap((find) => {
+          const flow = find(id);
+          return flow === undefined ? [] : [{ flow, flows: [flow, ...startedBy(flow, find)] }];
+        });
+        if (found.length === 0) {
+          return [{ path: formatPath(['answers', id]), message: 'no manifest and no deployed flow has this id' }];
+        }
+        return Object.keys(table).flatMap((path) => {
+          const [message, ...others] = found.map(({ flow, flows: known }) => problemOfPath(path, flow, known));
+          if (message === undefined || others.includes(undefined)) return [];
+          return [{ path: formatPath(['answers', id, path]), message }];
+        });
+      });
     },
   };
 }

@@ -14,7 +14,7 @@ import type { Call } from './calls.ts';
 import { endOf } from './compare.ts';
 import { type SavedTest, type TestProblem, triggerOf } from './saved-test.ts';
 import type { ReachedStep, SimulationLimits } from './simulator.ts';
-import { problemsOf } from './test-problems.ts';
+import { problemsOf } from './unknown-names.ts';
 
 /** What tests are run with. */
 export interface TestedFlows {

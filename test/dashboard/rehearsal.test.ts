@@ -90,6 +90,16 @@ it.each([
   ['no manifests', {}, /body\.manifests/],
   ['too many deliveries', { manifests: [CHANGED], deliveries: 1001 }, /body\.deliveries/],
   ['answers of another form', { manifests: [CHANGED], answers: { [ORDERS_ID]: { charge: {} } } }, /body\.answers/],
+  [
+    'answers of a flow that is nowhere',
+    { manifests: [CHANGED], answers: { orders: { charge: [] } } },
+    /^body\.answers\.orders: no manifest and no deployed flow/,
+  ],
+  [
+    'answers of a step that no revision has',
+    { manifests: [CHANGED], answers: { [ORDERS_ID]: { charg: [] } } },
+    /^body\.answers\.\S+\.charg: the flow has no step "charg"; did you mean "charge"\?/,
+  ],
   ['a manifest of another form', { manifests: ['orders'] }, /body\.manifests|manifest/],
 ])('refuses %s by name', async (_, body, message) => {
   const answer = await rehearse(ALL, body);
@@ -104,7 +114,11 @@ it('takes names of prototypes for what they are', async () => {
     headers: { authorization: `Bearer ${ALL}` },
     body: text,
   });
-  expect({ status: answer.statusCode, body: answer.json() }).toMatchObject({ status: 200 });
+  const { statusCode, message } = answer.json();
+  expect(statusCode).toBe(400);
+  for (const name of ['__proto__', `${ORDERS_ID}.__proto__`, `${ORDERS_ID}.constructor`]) {
+    expect(message).toContain(`${name}: `);
+  }
 });
 
 it('says where gates cannot be judged again, and compares what follows', async () => {

@@ -91,6 +91,9 @@ const rehearsalBody = z.strictObject({
     ),
 });
 
+/** Characters of what is wrong with the names of answers. */
+const MOST_SAID = 2000;
+
 /** Says before a deploy what it would change for deliveries that came. */
 export const rehearsalRoutes: ApiRoutes = (app, { deployment, rehearser, isStopping }) => {
   app.post(
@@ -119,6 +122,11 @@ export const rehearsalRoutes: ApiRoutes = (app, { deployment, rehearser, isStopp
       const { flows, issues } = await deployment.parseAll(JSON.stringify(ownOf(given, 'manifests')));
       if (issues.some(({ severity }) => severity === 'error')) return refuse(reply, issues);
       const answers = (ownOf(given, 'answers') ?? {}) as Parameters<typeof rehearser.rehearse>[0]['answers'];
+      const unknown = rehearser.unknownAnswers({ flows, answers });
+      if (unknown.length > 0) {
+        const lines = unknown.map(({ path, message }) => `body.${path}: ${message}`);
+        throw new HttpError('invalid_request', lines.join('; ').slice(0, MOST_SAID));
+      }
       const isWanted = () => !reply.raw.destroyed && !isStopping();
       const rehearsed = await rehearser.rehearse({ flows, deliveries, answers, isWanted });
       if (rehearsed === undefined) {

@@ -30,7 +30,7 @@ export function problemsOf(
 }
 
 /** Why a path names no step; undefined where it does. */
-function problemOfPath(path: string, flow: LoadedFlow, flows: readonly LoadedFlow[]): string | undefined {
+export function problemOfPath(path: string, flow: LoadedFlow, flows: readonly LoadedFlow[]): string | undefined {
   const [first = '', ...rest] = path.split('/');
   const { steps, onFailure } = flow.manifest;
   if (rest.length === 0) return problemOfKey(first, steps);
