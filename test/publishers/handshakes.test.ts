@@ -19,7 +19,7 @@ const slugOf = ({ scheme, name }: Known, mode: EnforcementMode) => `${scheme}-${
 let gateway: Gateway;
 beforeAll(async () => {
   const pairs = known.flatMap((it) => MODES.map((mode) => [slugOf(it, mode), inputsOf(it, mode)]));
-  gateway = await startGateway({ triggers: Object.fromEntries(pairs) });
+  gateway = await startGateway({ keepsAll: true, triggers: Object.fromEntries(pairs) });
 });
 afterAll(() => stopGateway(gateway));
 

@@ -12,7 +12,10 @@ const slugOf = (sdk: Sdk) => `sdk-${SDKS.indexOf(sdk)}`;
 
 let gateway: Gateway;
 beforeAll(async () => {
-  gateway = await startGateway({ triggers: Object.fromEntries(SDKS.map((sdk) => [slugOf(sdk), inputsOf(sdk)])) });
+  gateway = await startGateway({
+    keepsAll: true,
+    triggers: Object.fromEntries(SDKS.map((sdk) => [slugOf(sdk), inputsOf(sdk)])),
+  });
 });
 afterAll(() => stopGateway(gateway));
 

@@ -32,7 +32,7 @@ beforeAll(async () => {
     webhookEnforcementMode,
   });
   const triggers = Object.fromEntries(MODES.map((mode) => [mode, inputsOf(mode)]));
-  gateway = await startGateway({ triggers, extensions: { fetchFromPublisher } });
+  gateway = await startGateway({ keepsAll: true, triggers, extensions: { fetchFromPublisher } });
 });
 afterAll(() => stopGateway(gateway));
 beforeEach(() => {

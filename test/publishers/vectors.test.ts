@@ -13,7 +13,7 @@ beforeAll(async () => {
   // What publishers answer, in place of what they would: certificates, and 200 to a confirmation.
   const fetchFromPublisher = (url: string) =>
     url.includes('Action=ConfirmSubscription') ? Promise.resolve('') : certificateAt(url);
-  gateway = await startGateway({ triggers, extensions: { fetchFromPublisher } });
+  gateway = await startGateway({ keepsAll: true, triggers, extensions: { fetchFromPublisher } });
 });
 afterAll(() => stopGateway(gateway));
 
