@@ -2,6 +2,7 @@ import { access, constants, realpath, rename, rm, stat, writeFile } from 'node:f
 import { dirname, relative, resolve } from 'node:path';
 import { Command } from 'commander';
 import { formatIssue } from '../manifest/issues.ts';
+import { codeOf } from '../model/error-kind.ts';
 import { runTest, type TestedFlows } from '../rehearsal/run-test.ts';
 import { writeSavedTest } from '../rehearsal/saved-test.ts';
 import { findTestFiles, readTestedFlows, readTestFile } from '../rehearsal/test-files.ts';
@@ -113,11 +114,6 @@ async function runFile(path: string, { tested, isNamed, update }: FileOptions): 
     return failed(`cannot be written: ${codeOf(error)}`);
   }
   return { kind: 'updated', differences: result.differences };
-}
-
-function codeOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  return 'code' in error ? String(error.code) : error.message;
 }
 
 /** Writes all of a file or nothing, which a full disk or a stop must not cut; a link stays one. */

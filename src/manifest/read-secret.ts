@@ -1,5 +1,6 @@
 import { lstatSync, realpathSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path';
+import { codeOf } from '../model/error-kind.ts';
 import { NotAFileError, readRegularFileSync } from './read-file.ts';
 
 /** Resolves `env:NAME` or `file:PATH`. The error names the variable or the path, never a value. */
@@ -58,10 +59,6 @@ function readFile(path: string, baseFolder: string) {
     if (error instanceof NotAFileError) return { error: `${path} ${error.message}` };
     return { error: `the file ${path} cannot be read: ${codeOf(error)}` };
   }
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
 }
 
 /** Which secrets of the process a manifest may reference that did not come from the folder of manifests. */

@@ -16,3 +16,10 @@ export function kindOfError(message: string): string {
     ? kind
     : `${kind.slice(0, MAX_CHARACTERS).replace(/[\ud800-\udbff]$/, '')}${ANYTHING}`;
 }
+
+/** The code of a fault, or of what caused it, or else its name: a message may hold a path, a request or a secret. */
+export function codeOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'unknown';
+  if ('code' in error && typeof error.code === 'string') return error.code;
+  return error.name === 'Error' && error.cause instanceof Error ? codeOf(error.cause) : error.name;
+}

@@ -7,6 +7,7 @@ import { loadOnce } from '../flows/load-once.ts';
 import { sendTraced } from '../flows/traced-request.ts';
 import { MASK, maskerOf } from '../manifest/mask.ts';
 import { HOUR_MS } from '../model/clock.ts';
+import { codeOf } from '../model/error-kind.ts';
 import { parseJson } from '../model/json.ts';
 import type { SourceAnswer, SourceRequest } from './source.ts';
 
@@ -158,9 +159,3 @@ function reasonIn(text: string, secrets: readonly string[]): string {
 }
 
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
-
-function codeOf(error: unknown): string {
-  if (!(error instanceof Error)) return 'unknown';
-  const code = 'code' in error ? String(error.code) : error.name;
-  return error.cause instanceof Error && code === 'Error' ? codeOf(error.cause) : code;
-}

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import { LRUCache } from 'lru-cache';
 import type { Agent } from 'undici';
+import { codeOf } from '../../model/error-kind.ts';
 import { type Json, parseJson } from '../../model/json.ts';
 import type { RunTrigger, StepErrorCode } from '../../model/run.ts';
 import type { Hosts } from '../hosts.ts';
@@ -293,12 +294,6 @@ function refusalOf(egress: ReturnType<typeof createEgress>, { hostname }: URL): 
   } catch (error) {
     return error;
   }
-}
-
-/** The code of a network fault; its message could hold the whole request. */
-function codeOf(error: unknown): string {
-  if (!(error instanceof Error)) return 'unknown';
-  return 'code' in error && typeof error.code === 'string' ? error.code : error.name;
 }
 
 export interface HttpRequest {

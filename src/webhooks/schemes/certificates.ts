@@ -2,6 +2,7 @@ import { type KeyObject, X509Certificate } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../model/clock.ts';
 import type { Delivery } from '../../model/delivery.ts';
+import { codeOf } from '../../model/error-kind.ts';
 import { readPublicKey } from './scheme-keys.ts';
 import type { CertificateSource, SignatureSpec } from './spec.ts';
 import { bodyReader, headerOf, textOf } from './values.ts';
@@ -131,11 +132,6 @@ export function createCertificates({ fetch, clock }: CertificatesOptions): Certi
 /** What is believed of a certificate depends on whether those for tests count. */
 function entryOf({ spec, isSandbox }: PublishersCertificate, url: string): string {
   return JSON.stringify([spec.name, isSandbox, url]);
-}
-
-function codeOf(error: unknown): string {
-  const { code, name } = Object(error) as { code?: unknown; name?: unknown };
-  return typeof code === 'string' ? code : String(name ?? 'Error');
 }
 
 /** The URL of the certificate that the delivery names, if it is one of the publisher's; undefined for any other. */

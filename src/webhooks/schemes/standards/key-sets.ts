@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../../model/clock.ts';
+import { codeOf } from '../../../model/error-kind.ts';
 import { parseJson } from '../values.ts';
 import { keysOfSet, type VerifyingKey } from './verifying-keys.ts';
 
@@ -139,9 +140,4 @@ export function createKeySets({ fetch, clock, onNewKey }: KeySetsOptions): KeySe
 function fingerprintOf({ key }: VerifyingKey): string {
   const der = key.export({ type: 'spki', format: 'der' });
   return createHash('sha256').update(der).digest('hex').slice(0, 8);
-}
-
-function codeOf(error: unknown): string {
-  const { code, name } = Object(error) as { code?: unknown; name?: unknown };
-  return typeof code === 'string' ? code : String(name ?? 'Error');
 }
