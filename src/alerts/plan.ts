@@ -143,7 +143,7 @@ const RESOLVE_AFTER_MS = 15_000;
 export function planAlerts(situation: Situation): Planned {
   const { state, targets, now } = situation;
   const alerts = alertsNow(situation);
-  const told = new Map(targets.map(({ name }) => [name, toldOf(state.targets[name], alerts)] as const));
+  const told = new Map(targets.map(({ name }) => [name, toldOf(stateOf(name, state), alerts)] as const));
   for (const cause of situation.toldDirectly ?? []) {
     const ended = { ...newAlert(cause, cause.since, undefined), goneAt: now, resolvedAt: now };
     alerts.set(cause.key, ended);
@@ -159,7 +159,7 @@ export function planAlerts(situation: Situation): Planned {
   const untold = new Set<string>();
   const states = targets.map((target): [string, TargetState] => {
     const known = told.get(target.name) ?? new Map<string, Told>();
-    let { sentAt = null, runId = null } = state.targets[target.name] ?? {};
+    let { sentAt = null, runId = null } = stateOf(target.name, state) ?? {};
     const changes = changesFor(target, { ...situation, alerts, known, texts });
     const isDue = sentAt === null || isPast(sentAt, target.intervalSeconds * 1000, now);
     const sent = !isDue ? [] : isProgram(target) ? changes.slice(0, MOST_CHANGES).map((each) => [each]) : [changes];
@@ -196,7 +196,7 @@ export function countWaiting(
   { state, repeatMs, now }: Pick<Situation, 'state' | 'repeatMs' | 'now'>,
 ): number {
   const alerts = new Map(Object.entries(state.alerts));
-  const known = toldOf(state.targets[target.name], alerts);
+  const known = toldOf(stateOf(target.name, state), alerts);
   return changesFor(target, { alerts, known, repeatMs, now }).length;
 }
 
@@ -260,6 +260,11 @@ function happenedAgain(known: Alert, { severity }: Cause, incident: Incident | u
   const { firstCount, allLink } = known.happened;
   const happened = { ...factsOf(incident), count: known.happened.count + incident.count, firstCount, allLink };
   return { ...known, happened, goneAt: null };
+}
+
+/** Of a target that was told before; any word may be its name. */
+function stateOf(name: string, { targets }: AlertState): TargetState | undefined {
+  return Object.hasOwn(targets, name) ? targets[name] : undefined;
 }
 
 /** A target that is new knows of all that is over. */

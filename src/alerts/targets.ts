@@ -95,6 +95,8 @@ const targetSchema = z.discriminatedUnion(
   `is not one of ${TARGET_TYPES.join(', ')}`,
 );
 
+const NO_NAME = 'is not a name of 1 to 64 letters, digits or any of ._-';
+
 const fileSchema = z.strictObject({
   $schema: z.string().optional(),
   /** Where people reach the page, without a slash at its end. */
@@ -104,10 +106,7 @@ const fileSchema = z.strictObject({
     .optional(),
   /** The same thing is told again after this time at the earliest. */
   repeatSeconds: z.number().min(60).max(604_800).default(3600),
-  targets: z.record(
-    z.string().regex(/^[\w.-]{1,64}$/, 'is not a name of 1 to 64 letters, digits or any of ._-'),
-    targetSchema,
-  ),
+  targets: z.record(z.string().regex(/^[\w.-]{1,64}$/, NO_NAME), targetSchema),
 });
 
 /** Who is told, and how; secrets as written, so mostly as references. */
@@ -145,6 +144,8 @@ export function readAlerts(given: unknown, readSecret: SecretReader): ParsedAler
 }
 
 function checkAlerts(given: unknown, readSecret: SecretReader): ParsedAlerts {
+  // It is no key of a record: the target would be told nothing, without a word.
+  if (Object.hasOwn(Object(Object(given).targets), '__proto__')) return { lines: [`targets.__proto__ ${NO_NAME}`] };
   const parsed = parseWith(fileSchema, withKinds(given));
   if ('problems' in parsed) {
     return { lines: parsed.problems.map(({ path, message }) => `${path.join('.') || 'the file'} ${message}`) };

@@ -119,6 +119,13 @@ describe('what people are told', () => {
     ]);
   });
 
+  it.each(['constructor', 'toString', '__proto__'])('reaches a target of the name %s as any other', (name) => {
+    const { look, waiting } = watching(target({ name }));
+    expect(waiting(name)).toBe(0);
+    expect(look(0, { happened: [incident('a')] })).toEqual([{ name, lines: ['firing: A run of a failed'] }]);
+    expect(look(5 * SECOND, { happened: [incident('a')] })).toEqual([]);
+  });
+
   it('is gathered into one message in the interval of a target, each cause with its name', () => {
     const { look, waiting } = watching();
     expect(look(0, { happened: [incident('a')] })).toHaveLength(1);

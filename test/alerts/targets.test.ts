@@ -101,6 +101,11 @@ describe('a file of alerts', () => {
     ],
     ['no addressee', { a: { ...mail, to: [] } }, ['targets.a.to is empty']],
     ['a name with blanks', { 'a b': { type: 'slack', url: 'env:SLACK' } }, [expect.stringContaining('targets.a b')]],
+    [
+      'a name that would be lost',
+      JSON.parse('{"__proto__": {"type": "slack", "url": "env:SLACK"}}'),
+      ['targets.__proto__ is not a name of 1 to 64 letters, digits or any of ._-'],
+    ],
   ])('is refused for %s, without quoting a secret', (_what, targets, lines) => {
     const found = linesOf(targets);
     expect(found).toEqual(lines);
