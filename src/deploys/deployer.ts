@@ -1,18 +1,16 @@
 import type { Logger } from 'pino';
-import { formatPath } from '../expressions/json-path.ts';
 import type { DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
-import { chainText, refusedChain, subFlowsIn } from '../manifest/sub-flows.ts';
 import type { DeployOutcome, Finding, Override } from '../model/finding.ts';
-import { type ManifestSource, subFlowsOf } from '../model/manifest.ts';
+import type { ManifestSource } from '../model/manifest.ts';
 import { serially } from '../model/serially.ts';
 import { inTurns } from '../model/turns.ts';
-import type { DeployedRevision, FlowRecord, Store } from '../store/store.ts';
+import type { DeployedRevision, Store } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
 import { widest } from '../webhooks/access.ts';
-import { sharingBy, type WhyApart } from '../webhooks/sharing.ts';
-import { findReplaced, flowIdChanged } from './changes/index.ts';
-import { type AccessChange, accessChangeOf, formerRoute, knownRoutes, NO_CHANGE, type Route } from './deploy-access.ts';
+import { flowIdChanged } from './changes/index.ts';
+import { formerRoute, NO_CHANGE, type Route } from './deploy-access.ts';
+import { type DeployFolder, type FolderOptions, folderOf, type ReplacedFlow } from './deploy-folder.ts';
 import { busyRefusal, earlierText, planDeploy } from './deploy-plan.ts';
 import {
   claimsOf,
@@ -84,12 +82,8 @@ function toldOf(outcomes: readonly DeployOutcome[], { actor, reason, isFirst }: 
     .map((outcome) => ({ ...outcome, actor, reason }));
 }
 
-interface DeployOptions extends Deployed {
+interface DeployOptions extends Deployed, Omit<FolderOptions, 'former'> {
   readonly allow: readonly Override[];
-  /** All flows that there are to be: a deployed one without a manifest may be the old id of a new one. */
-  readonly isWholeFolder: boolean;
-  /** Ids of flows besides that have a manifest, which cannot be read. */
-  readonly unreadable?: ReadonlySet<string> | undefined;
   readonly source: ManifestSource;
 }
 
@@ -426,148 +420,4 @@ function logTold({ flowId, name, action, revision, routes, findings, actor }: To
   const about = { flowId, name, revision, actor };
   if (wider.length > 0) logEvent(logger, 'AccessWidened', { ...about, routes: wider });
   for (const { path, message } of findings.filter(isChangedSecret)) logger.warn({ ...about, path }, message);
-}
-
-/** What the flows of one deploy mean for those that are deployed. */
-interface DeployFolder {
-  /** The flow that this one replaces under a new id. */
-  replacedBy(flow: LoadedFlow): ReplacedFlow | undefined;
-  /** What there is once these are deployed. */
-  after(deploying: readonly LoadedFlow[]): FlowsAfter;
-  /** What it does to who gets in that the flow takes the place of its revision in force. */
-  accessOf(flow: LoadedFlow, inForce: LoadedFlow | undefined): AccessChange;
-}
-
-interface FlowsAfter {
-  /** Why the flow cannot have the slugs that it wants; undefined where it can. Ignores the flow it replaces. */
-  clashOf(flow: LoadedFlow, replacedId: string | undefined): string | undefined;
-  /** Why a flow that its runs start is missing, or starts this one in turn; undefined where all is well. */
-  lackOf(flow: LoadedFlow): string | undefined;
-}
-
-/** A deployed flow that another one replaces. */
-interface ReplacedFlow {
-  readonly id: string;
-  readonly name: string;
-  readonly because: 'slug' | 'name';
-}
-
-function folderOf(
-  flows: readonly LoadedFlow[],
-  { catalog, gates, settings }: Pick<DeployerServices, 'catalog' | 'gates' | 'settings'>,
-  {
-    isWholeFolder,
-    unreadable = new Set(),
-    former,
-  }: Pick<DeployOptions, 'isWholeFolder' | 'unreadable'> & { readonly former: ReadonlyMap<string, Route> },
-): DeployFolder {
-  const ids = new Set([...unreadable, ...flows.map(({ manifest }) => manifest.id)]);
-  const before = catalog.list();
-  const deployed = before.map(({ loaded }) => identityOf(loaded));
-  // Of one manifest alone it cannot be told which others are gone, but a disabled flow may be there to be replaced.
-  const gone = before.filter(({ record }) => !ids.has(record.id) && (isWholeFolder || !record.isEnabled));
-  const goneIds = new Set(gone.map(({ record }) => record.id));
-  const known = knownRoutes(before, former);
-  const entrances = { preparer: gates, defaultMode: settings.enforcementMode };
-  return {
-    accessOf: (after, revision) => accessChangeOf({ after, before: revision, known, gates: entrances }),
-    replacedBy(flow) {
-      const found = findReplaced({ next: identityOf(flow), deployed, goneIds });
-      const name = deployed.find(({ id }) => id === found?.id)?.name;
-      return found && name !== undefined ? { ...found, name } : undefined;
-    },
-    after: (deploying) => flowsAfter(deploying, { before: catalog.list(), whyApart: sharingBy(entrances) }),
-  };
-}
-
-/** By name and id: each of perhaps thousands of flows asks. */
-function flowsAfter(
-  deploying: readonly LoadedFlow[],
-  { before, whyApart }: { readonly before: readonly DeployedFlow[]; readonly whyApart: WhyApart },
-): FlowsAfter {
-  const former = new Map(before.map(({ record, loaded }) => [record.id, loaded]));
-  const next = new Map([...former, ...deploying.map((flow) => [flow.manifest.id, flow] as const)]);
-  const owners = new Map<string, FlowRecord[]>();
-  for (const { record } of before) {
-    const flow = next.get(record.id);
-    for (const name of flow === undefined ? [] : takenNames([flow])) listed(owners, name).push(record);
-  }
-  const subFlows = onceEach((flowId) => subFlowsOf(next.get(flowId)?.manifest.steps ?? {}));
-  const callers = new Map<string, string[]>();
-  for (const id of next.keys()) for (const flowId of subFlows(id)) listed(callers, flowId).push(id);
-  /** A chain that is too long because the flow now runs one that it did not run: of a flow above it, which may not change. */
-  const lengthenedChain = (flowId: string) => {
-    const steps = former.get(flowId)?.manifest.steps;
-    // Nothing runs a flow that was not deployed.
-    if (steps === undefined || isSubset(subFlows(flowId), subFlowsOf(steps))) return undefined;
-    const above = new Set([flowId]);
-    for (const id of above) for (const caller of callers.get(id) ?? []) above.add(caller);
-    for (const id of above) {
-      const chain = former.has(id) ? refusedChain(id, subFlows) : undefined;
-      if (chain?.flowIds.includes(flowId) === true) return chain;
-    }
-    return undefined;
-  };
-  return {
-    clashOf(flow, replacedId) {
-      const isOther = ({ id }: FlowRecord) => id !== flow.manifest.id && id !== replacedId;
-      for (const [name, isShared] of claimsOf(flow)) {
-        for (const owner of owners.get(name)?.filter(isOther) ?? []) {
-          const other = next.get(owner.id);
-          if (!isShared || other === undefined || claimsOf(other).get(name) !== true) {
-            return (
-              `The slug "${name}" belongs to the deployed flow "${owner.name}" (${owner.id}); remove it there, ` +
-              'before or in the same deploy, or disable that flow first.'
-            );
-          }
-          const [one, another] = [flow, other].map((each) => triggerAt(each, name));
-          const why = one === undefined || another === undefined ? undefined : whyApart(one, another);
-          if (why === undefined) continue;
-          return (
-            `The slug "${name}" ${why}. The other is the deployed flow "${owner.name}" (${owner.id}); ` +
-            'deploy both together, by PUT flows, so that their gates stay the same.'
-          );
-        }
-      }
-      return undefined;
-    },
-    lackOf({ manifest: { id, onFailure, steps } }) {
-      const lack = (what: string, flowId: string) =>
-        `${what} the flow ${flowId}, which is not deployed; deploy that flow before or in the same deploy.`;
-      if (onFailure !== undefined && !next.has(onFailure)) return lack('Its onFailure names', onFailure);
-      const lacking = subFlowsIn(steps).find(({ flowId }) => !next.has(flowId));
-      if (lacking !== undefined) return lack(`\`${formatPath(lacking.path)}\` names`, lacking.flowId);
-      const chain = refusedChain(id, subFlows) ?? lengthenedChain(id);
-      return chain && `It ${chainText(chain, (flowId) => next.get(flowId)?.manifest.name ?? flowId)}.`;
-    },
-  };
-}
-
-function listed<Value>(lists: Map<string, Value[]>, key: string): Value[] {
-  const list = lists.get(key) ?? [];
-  lists.set(key, list);
-  return list;
-}
-
-function onceEach<Value>(find: (key: string) => Value): (key: string) => Value {
-  const found = new Map<string, Value>();
-  return (key) => {
-    const value = found.get(key) ?? find(key);
-    found.set(key, value);
-    return value;
-  };
-}
-
-function isSubset(some: readonly string[], all: readonly string[]): boolean {
-  return some.every((each) => all.includes(each));
-}
-
-function triggerAt({ webhooks }: LoadedFlow, slug: string) {
-  return webhooks.find(({ inputs }) => inputs.webhookSlug?.toLowerCase() === slug);
-}
-
-/** A slug that others may have too says nothing of whose place a flow takes. */
-function identityOf({ manifest: { id, name }, webhooks }: LoadedFlow) {
-  const own = webhooks.filter(({ inputs }) => inputs.webhookShared !== true);
-  return { id, name, slugs: own.flatMap(({ inputs }) => inputs.webhookSlug ?? []) };
 }
