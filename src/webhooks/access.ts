@@ -1,24 +1,18 @@
 import { isDeepStrictEqual } from 'node:util';
 import { formatPath, mapStrings } from '../expressions/json-path.ts';
 import { meaningOf } from '../manifest/body-schema.ts';
-import { isReference } from '../manifest/read-secret.ts';
 import { reconcileSecrets } from '../manifest/secrets.ts';
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Access } from '../model/finding.ts';
 import type { Json } from '../model/json.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
+import { compareSignatures, type Difference, type SignatureRule, signatureRule } from './access-by-signature.ts';
 import type { GateSettings } from './gate.ts';
 import type { GatePreparer } from './gates/index.ts';
 import { passingAddresses } from './gates/ip.ts';
 import { countsPerIp, limitOf, type RateLimit, unverifiedLimitOf } from './gates/rate-limit.ts';
 import { type ReplayRule, replayRule } from './gates/replay.ts';
-import { allowsSha1, isRequired, type SignatureSettings, usesSha1 } from './gates/signature.ts';
-import { keysInForce, learnsKey } from './keys-in-force.ts';
 import { type AddressSet, includesAddresses } from './networks/addresses.ts';
-import { hasPart } from './schemes/layout.ts';
-import { resolveScheme } from './schemes/resolve.ts';
-import type { SignatureSpec, SignatureVerifier } from './schemes/spec.ts';
-import type { StandardRule } from './schemes/standards/standard.ts';
 import { type EventIdentity, eventIdentityOf } from './trigger-expressions.ts';
 
 /** What decides who gets in through one webhook trigger, with all settings and defaults filled in. */
@@ -55,31 +49,6 @@ type EntranceGates = { readonly [Name in keyof Rules]: Rules[Name] | undefined }
 interface OperatorGates {
   readonly names: readonly string[];
   readonly trigger: Pick<WebhookTrigger, 'flowId' | 'triggerKey' | 'inputs'> & { readonly schema: unknown };
-}
-
-interface SignatureRule {
-  readonly scheme: string;
-  /** Each of them alone is enough; none where the gate refuses everything. */
-  readonly ways: readonly SignatureWay[];
-}
-
-/** One key and how signatures are verified with it. */
-interface SignatureWay {
-  readonly by: SignatureSpec | SignatureVerifier | StandardRule;
-  /** What of the trigger's fields the verification reads besides. */
-  readonly requiresTimestamp: boolean;
-  readonly allowsSha1: boolean;
-  readonly isSandbox: boolean;
-  readonly url: string | undefined;
-  /** Only code knows what a verifier does with a previous key, so there both count as one. */
-  readonly keys: readonly KeyIdentity[];
-}
-
-/** A key is the same by its value, or by where it comes from: a rotation behind a reference is no other key. */
-interface KeyIdentity {
-  readonly value: string | undefined;
-  readonly reference: string | undefined;
-  readonly learnedBy: string | undefined;
 }
 
 /** The description of a trigger that is in force, or would be. */
@@ -264,8 +233,6 @@ function reasonsOf(before: Entrance, after: Entrance): readonly AccessReason[] {
 function goesByAddress({ ip, unverifiedRateLimit, rateLimit }: EntranceGates): boolean {
   return ip !== undefined || unverifiedRateLimit !== undefined || rateLimit?.isPerIp === true;
 }
-
-type Difference = readonly [AccessReason['access'], string];
 
 function compareAspect<Name extends keyof Rules>(
   aspect: Name,
@@ -494,167 +461,4 @@ function compareReplays(before: ReplayRule, after: ReplayRule): Difference[] {
     found.push(['wider', `Deliveries are told apart by ${nonceText(after)}, and were by ${nonceText(before)}.`]);
   }
   return found;
-}
-
-function signatureRule(trigger: WebhookTrigger, settings: SignatureSettings): SignatureRule | undefined {
-  const { inputs } = trigger;
-  const scheme = resolveScheme(settings.schemes, inputs, trigger.keys);
-  if (scheme === undefined) return undefined;
-  const url = inputs.webhookPublicUrl ?? settings.publicUrl;
-  const identity = (role: keyof WebhookTrigger['keys'], value: string | undefined): KeyIdentity => {
-    const [own, legacy] =
-      role === 'current'
-        ? [inputs.webhookHmacKey, inputs.webhookSecret]
-        : [inputs.webhookHmacKeyPrevious, inputs.webhookSecretPrevious];
-    const written = own ?? legacy ?? '';
-    return { value, reference: isReference(written) ? written : undefined, learnedBy: undefined };
-  };
-  if (scheme.kind === 'verifier') {
-    const { verifier } = scheme;
-    const { current, previous } = keysInForce(trigger, verifier, settings.learnedKeys);
-    const keys = [identity('current', current), identity('previous', previous)];
-    return {
-      scheme: verifier.name,
-      ways: [{ by: verifier, requiresTimestamp: false, allowsSha1: false, isSandbox: false, url, keys }],
-    };
-  }
-  if (scheme.kind === 'standard') {
-    const { name, rule, readsUrl } = scheme.standard;
-    const { current, previous } = trigger.keys;
-    const fetched = { value: undefined, reference: rule.keySetUrl, learnedBy: undefined };
-    const configured = [
-      identity('current', current),
-      ...(previous === undefined ? [] : [identity('previous', previous)]),
-    ];
-    const keys = rule.keySetUrl === undefined ? (current === undefined ? [] : configured) : [fetched];
-    const common = { by: rule, requiresTimestamp: rule.requiresTimestamp, allowsSha1: false, isSandbox: false };
-    return { scheme: name, ways: keys.map((key) => ({ ...common, url: readsUrl ? url : undefined, keys: [key] })) };
-  }
-  const { spec, previousSpec = spec } = scheme;
-  if (usesSha1(spec) && !allowsSha1(inputs, settings)) return { scheme: spec.name, ways: [] };
-  const way = (by: SignatureSpec, key: KeyIdentity): SignatureWay => ({
-    by,
-    requiresTimestamp: isRequired(by, inputs.webhookRequireTimestamp === true),
-    allowsSha1: (usesSha1(by) || by.algorithmField !== undefined) && allowsSha1(inputs, settings),
-    isSandbox: by.certificate?.sandbox !== undefined && inputs.webhookSandbox === true,
-    url: [by, by.requestForm].some(
-      (form) => form && hasPart(form.signs, 'url', 'path', 'query', 'target', 'host', 'built'),
-    )
-      ? url
-      : undefined,
-    keys: [key],
-  });
-  const { current, previous } = keysInForce(trigger, spec, settings.learnedKeys);
-  const learnedBy =
-    trigger.keys.current === undefined && learnsKey(spec, inputs)
-      ? JSON.stringify([trigger.flowId, trigger.triggerKey, spec.name])
-      : undefined;
-  // Without a current key no previous one is read.
-  if (current === undefined && learnedBy === undefined) return { scheme: spec.name, ways: [] };
-  return {
-    scheme: spec.name,
-    ways: [
-      way(spec, { ...identity('current', current), learnedBy }),
-      ...(previous === undefined ? [] : [way(previousSpec, identity('previous', previous))]),
-    ],
-  };
-}
-
-function compareSignatures(before: SignatureRule, after: SignatureRule): Difference[] {
-  const fresh = after.ways.filter((way) => !before.ways.some((other) => admits(other, way)));
-  if (fresh.length > 0) {
-    if (before.ways.length === 0) return [['wider', 'Signatures pass, and none could before.']];
-    const isForeign = fresh.some((way) => !before.ways.some((other) => haveSameKeys(other, way)));
-    const text = isForeign ? 'A key verifies deliveries that did not before.' : 'Signatures are read in another way.';
-    return [['wider', before.scheme === after.scheme ? text : `${text} The scheme is ${after.scheme}.`]];
-  }
-  const lost = before.ways.filter((way) => !after.ways.some((other) => admits(other, way)));
-  if (lost.length === 0) return [];
-  return [['narrower', after.ways.length === 0 ? 'No signature can pass.' : 'Fewer signatures pass.']];
-}
-
-/** Whether all that passes the one way passes the outer one. */
-function admits(outer: SignatureWay, way: SignatureWay): boolean {
-  return (
-    haveSameKeys(outer, way) &&
-    admitsForm(outer.by, way.by) &&
-    (way.requiresTimestamp || !outer.requiresTimestamp) &&
-    (outer.allowsSha1 || !way.allowsSha1) &&
-    (outer.isSandbox || !way.isSandbox) &&
-    outer.url === way.url
-  );
-}
-
-function haveSameKeys(one: SignatureWay, other: SignatureWay): boolean {
-  return one.keys.length === other.keys.length && one.keys.every((key, at) => isSameKey(key, other.keys[at]));
-}
-
-function isSameKey(one: KeyIdentity, other: KeyIdentity | undefined): boolean {
-  const isSame = (a: string | undefined, b: string | undefined) => a !== undefined && a === b;
-  if (one.learnedBy !== undefined || other?.learnedBy !== undefined) {
-    // Who learns may come to know any key; one that is configured is known.
-    if (isSame(one.learnedBy, other?.learnedBy)) return true;
-    return other?.learnedBy === undefined && isSame(one.value, other?.value);
-  }
-  return (
-    isSame(one.reference, other?.reference) ||
-    isSame(one.value, other?.value) ||
-    (one.value === undefined && one.reference === undefined && isDeepStrictEqual(one, other))
-  );
-}
-
-/** Of segments in one header, any that is accepted may be the signature; without that only the same ones compare. */
-function admitsForm(outer: SignatureWay['by'], way: SignatureWay['by']): boolean {
-  if ('standard' in outer && 'standard' in way) return admitsRule(outer, way);
-  if (!('signs' in outer && 'signs' in way)) return isDeepStrictEqual(outer, way);
-  const [{ multiValue: all, ...rest }, { multiValue: some, ...other }] = [readForm(outer), readForm(way)];
-  if (isDeepStrictEqual({ ...rest, all }, { ...other, all: some })) return true;
-  if (all?.acceptsMultiple !== true) return false;
-  if (some === undefined || !isDeepStrictEqual(rest, other)) return false;
-  const isSplitAlike =
-    all.delimiter === some.delimiter &&
-    all.setDelimiter === some.setDelimiter &&
-    all.keyValueSeparator === some.keyValueSeparator &&
-    all.isTrimmed === some.isTrimmed;
-  return isSplitAlike && some.valueKeys.every((key) => all.valueKeys.includes(key));
-}
-
-/** A rule that asks for more admits less. What every delivery is compared with has to be the same. */
-function admitsRule(outer: StandardRule, way: StandardRule): boolean {
-  if ((outer.keyEncoding ?? 'utf8') !== (way.keyEncoding ?? 'utf8')) return false;
-  const isNoStricter = (one: string | undefined, other: string | undefined) => one === undefined || one === other;
-  if (outer.standard === 'Jwt' && way.standard === 'Jwt') {
-    const isSamePlace = outer.header.toLowerCase() === way.header.toLowerCase();
-    const isSameForm = isDeepStrictEqual(
-      [outer.carrier, outer.time, outer.urlHash],
-      [way.carrier, way.time, way.urlHash],
-    );
-    return (
-      isSamePlace &&
-      isSameForm &&
-      outer.requiredClaims.every((claim) => way.requiredClaims.includes(claim)) &&
-      outer.prefix.toLowerCase() === way.prefix.toLowerCase() &&
-      isNoStricter(outer.issuer, way.issuer) &&
-      isNoStricter(outer.audience, way.audience) &&
-      isNoStricter(outer.bodyHashClaim, way.bodyHashClaim)
-    );
-  }
-  if (outer.standard !== 'HttpMessageSignatures' || way.standard !== 'HttpMessageSignatures') return false;
-  return isNoStricter(outer.keyId, way.keyId) && outer.components.every((it) => way.components.includes(it));
-}
-
-/** A spec as it is read: headers and what comes before their values in any case, what is empty as what is absent, keys in any order. */
-function readForm(spec: SignatureSpec) {
-  const { headers, prefix = '', headerValuePrefix = '', multiValue } = spec;
-  return {
-    ...spec,
-    headers: headers.map(({ signature, furtherSignatures = [], timestamp, deliveryId }) =>
-      [[signature], furtherSignatures, [timestamp], [deliveryId]].map((names) =>
-        names.map((name) => name?.toLowerCase()),
-      ),
-    ),
-    prefix,
-    headerValuePrefix: headerValuePrefix.toLowerCase(),
-    multiValue: multiValue && { ...multiValue, valueKeys: multiValue.valueKeys.toSorted() },
-  };
 }
