@@ -103,6 +103,7 @@ async function start(folder: string, options: GatewayOptions): Promise<Gateway> 
     await writeFile(join(folder, 'manifests', `${name}.json`), JSON.stringify(manifest));
   }
   let now = NOW;
+  // Those that it starts with never go off.
   if (options.keepsAll === true) vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   const logged: string[] = [];
   const logger = pino({ level: 'trace' }, { write: (line) => logged.push(line) });
@@ -123,6 +124,7 @@ async function start(folder: string, options: GatewayOptions): Promise<Gateway> 
     ...(extensions === undefined ? {} : { extensions }),
   });
   const url = await app.listen();
+  if (options.keepsAll === true) vi.useRealTimers();
   const agent = new Agent({ keepAlive: true });
   const get = async (path: string) => (await exchange(`${url}${path}`, { agent, sent: { method: 'GET' } })).text;
   return {
