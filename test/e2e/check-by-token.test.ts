@@ -16,7 +16,7 @@ beforeAll(async () => {
   const tokens = join(workspace.folder, 'tokens.json');
   await writeFile(tokens, JSON.stringify(TOKENS));
   await workspace.writeManifest('push.json', githubManifest());
-  service = await startService(workspace, { SLUICE_TOKENS: tokens });
+  service = await startService(workspace, { SLUICE_TOKENS: tokens, SLUICE_STORE_KEY: 'the key of the store' });
 }, 60_000);
 afterAll(async () => {
   await service.stop('SIGTERM');
@@ -27,8 +27,8 @@ const check = (token: string) =>
   runCli(workspace, ['check', '--against', service.url, '--token', token, '--rehearse', '5', '--json']);
 
 it('checks and rehearses for a token that may deploy and read nothing', async () => {
-  const { code, stdout } = await check('ci-of-the-shop-4f1c9d7ab2e8');
-  expect(code).toBe(0);
+  const { code, stdout, stderr } = await check('ci-of-the-shop-4f1c9d7ab2e8');
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   expect(JSON.parse(stdout)).toMatchObject({ outcomes: [{ action: 'unchanged' }], notInFolder: [], rehearsals: [] });
 });
 
