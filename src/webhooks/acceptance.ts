@@ -18,7 +18,7 @@ import type {
 } from '../store/store.ts';
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import { signatureGate } from './gates/signature.ts';
-import { runHeaders } from './headers.ts';
+import { keptHeaders } from './headers.ts';
 import { recordOf, type TriggeredReception } from './record.ts';
 import { eventLifeMs, limitsOf, type Said } from './trigger-expressions.ts';
 import { holdsDeliveries, type PreparedTrigger } from './triggers.ts';
@@ -146,9 +146,13 @@ function acceptanceOf(
   const runId = services.newId();
   const body = reception.body ?? new ArrivingBody(delivery.body, delivery.headers['content-type']);
   const said = judgeByExpressions({ ...reception, body });
-  const record = recordOf({ ...reception, said, body }, { statusCode: 200, runId }, services);
+  const { shown, ofRun: headers } = keptHeaders(
+    delivery.headers,
+    trigger.headersRead.names,
+    trigger.headersRead.secret,
+  );
+  const record = recordOf({ ...reception, said, body, shown }, { statusCode: 200, runId }, services);
   const at = services.clock.now();
-  const headers = runHeaders(delivery.headers, trigger.headersRead.secret);
   const coalesce = coalesceClaim(reception, said?.coalesceKey);
   const arrival = coalesce && { ...coalesce, at, bytes: bytesOf(delivery.body, headers) };
   const key = trigger.trigger.triggerKey;

@@ -109,29 +109,47 @@ function headersNamedIn(steps: Graph): string[] {
   ];
 }
 
-/**
- * Headers as they are kept of a delivery and shown: the values of those that are known to hold no credential, or that the
- * gates read (`read`), names alone of the others and of those that the trigger knows to be secret (`secret`). Long values are cut, and at most a hundred headers kept.
- */
-export function shownHeaders(
-  headers: Readonly<Record<string, string>>,
-  read: ReadonlySet<string> = NONE,
-  secret: ReadonlySet<string> = NONE,
-): Record<string, string> {
-  return mapHeaders(headers, (name, { isShown, isOfScheme, isCredential }) => {
-    return !secret.has(name) && (isShown || ((isOfScheme || read.has(name)) && !isCredential));
-  });
+/** Headers of a delivery as they are kept: one object where both are the same, as they are of nearly every publisher. */
+export interface KeptHeaders {
+  /** With its record, and in views. */
+  readonly shown: Readonly<Record<string, string>>;
+  /** With its run: a flow may read any, under names that only its author knows, but for those that look like a credential. */
+  readonly ofRun: Readonly<Record<string, string>>;
 }
 
 /**
- * Headers as a run keeps them: a flow may read any, under names that only its author knows, but for those that look like
- * a credential. Views show fewer.
+ * Shown are the values of those headers that are known to hold no credential, or that the gates read (`read`), and the names alone
+ * of the others and of those that the trigger knows to be secret (`secret`). Long values are cut, and at most a hundred headers kept.
  */
-export function runHeaders(
+export function keptHeaders(
   headers: Readonly<Record<string, string>>,
+  read: ReadonlySet<string> = NONE,
   secret: ReadonlySet<string> = NONE,
-): Record<string, string> {
-  return mapHeaders(headers, (name, { isCredential }) => !isCredential && !secret.has(name));
+): KeptHeaders {
+  const shown: Record<string, string> = {};
+  let ofRun = shown;
+  const names = Object.keys(headers);
+  const count = Math.min(names.length, MAX_HEADERS);
+  for (let at = 0; at < count; at += 1) {
+    const name = names[at] ?? '';
+    const { isShown, isOfScheme, isCredential } = kindOf(name);
+    const isSecret = secret.has(name);
+    const mayShow = !isSecret && (isShown || ((isOfScheme || read.has(name)) && !isCredential));
+    const mayRead = !isSecret && !isCredential;
+    const value = mayShow || mayRead ? cut(headers[name] ?? '') : REDACTED;
+    if (mayShow !== mayRead && ofRun === shown) ofRun = { ...shown };
+    set(shown, name, mayShow ? value : REDACTED);
+    if (ofRun !== shown) set(ofRun, name, mayRead ? value : REDACTED);
+  }
+  return { shown, ofRun };
+}
+
+export function shownHeaders(...given: Parameters<typeof keptHeaders>): KeptHeaders['shown'] {
+  return keptHeaders(...given).shown;
+}
+
+export function runHeaders(headers: Readonly<Record<string, string>>): KeptHeaders['ofRun'] {
+  return keptHeaders(headers).ofRun;
 }
 
 const NONE: ReadonlySet<string> = new Set();
@@ -140,21 +158,10 @@ function anyOf(patterns: readonly RegExp[]): RegExp {
   return new RegExp(patterns.map(({ source }) => source).join('|'));
 }
 
-function mapHeaders(
-  headers: Readonly<Record<string, string>>,
-  keeps: (name: string, kind: NameKind) => boolean,
-): Record<string, string> {
-  const kept: Record<string, string> = {};
-  const names = Object.keys(headers);
-  const count = Math.min(names.length, MAX_HEADERS);
-  for (let at = 0; at < count; at += 1) {
-    const name = names[at] ?? '';
-    const value = keeps(name, kindOf(name)) ? cut(headers[name] ?? '') : REDACTED;
-    // An assignment would set the prototype.
-    if (name === '__proto__') Object.defineProperty(kept, name, { value, enumerable: true });
-    else kept[name] = value;
-  }
-  return kept;
+function set(kept: Record<string, string>, name: string, value: string): void {
+  // An assignment would set the prototype.
+  if (name === '__proto__') Object.defineProperty(kept, name, { value, enumerable: true });
+  else kept[name] = value;
 }
 
 /** What the name of a header says of it, whatever the trigger. */

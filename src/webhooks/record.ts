@@ -11,7 +11,7 @@ import type { Store } from '../store/store.ts';
 import { type LiveEvents, logEvent } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { isOfGate, REASONS, refused, type WebhookAnswer } from './answers.ts';
-import { headerKeys, shownHeaders } from './headers.ts';
+import { headerKeys, type KeptHeaders, shownHeaders } from './headers.ts';
 import { type Judgement, refusedFor, withUnasked } from './pipeline.ts';
 import type { Said } from './trigger-expressions.ts';
 import type { PreparedTrigger, UnservedAddress } from './triggers.ts';
@@ -36,6 +36,8 @@ export interface Reception {
   readonly said?: Said | undefined;
   /** The body as far as it was looked at; absent where no one has. */
   readonly body?: ArrivingBody | undefined;
+  /** Its headers as they are shown; absent where they were not read yet. */
+  readonly shown?: KeptHeaders['shown'] | undefined;
 }
 
 /** A reception whose delivery found its trigger. */
@@ -52,10 +54,11 @@ interface Answered extends Pick<DeliveryRecord, 'statusCode' | 'runId'> {
  * first failure in pipeline order, even if the answer had another cause.
  */
 export function recordOf(
-  { delivery, trigger, unserved, sharing, judgement, startedAt, reconciledFrom, said, body }: Omit<Reception, 'span'>,
+  reception: Omit<Reception, 'span'>,
   { statusCode, runId, isDuplicate = false }: Answered,
   { clock, defaultMode }: { readonly clock: Clock; readonly defaultMode: EnforcementMode },
 ): DeliveryRecord {
+  const { delivery, trigger, unserved, sharing, judgement, startedAt, reconciledFrom, said, body } = reception;
   const { refusal, reason, violations } = judgement;
   const mode = trigger?.mode ?? defaultMode;
   // A lenient mode accepts a replay, and only the store can tell that it is one.
@@ -82,7 +85,7 @@ export function recordOf(
     bodyBytes: refusal === 'body_too_large' ? announcedBytes(delivery) : delivery.body.byteLength,
     // Someone with a captured delivery may send a repetition for ever, and must not fill the disk with it.
     body: runId === null && refusal !== 'body_too_large' && !isDuplicate ? delivery.body : null,
-    headers: shownHeaders(delivery.headers, trigger?.headersRead.names, trigger?.headersRead.secret),
+    headers: reception.shown ?? shownHeaders(delivery.headers, trigger?.headersRead.names, trigger?.headersRead.secret),
     processingMs: clock.monotonic() - startedAt,
     runId,
     usedPreviousKey: judgement.evidence.usedPreviousKey ?? false,
