@@ -18,8 +18,14 @@ type Unstored = Exclude<keyof DeliveryRecord, FieldOf<(typeof DELIVERY_COLUMNS)[
 
 export type DeliveryRow = Readonly<Record<(typeof DELIVERY_COLUMNS)[number], Value>>;
 
-/** Does not compile while a field of a delivery has no column. */
-export function deliveryRow(record: [Unstored] extends [never] ? DeliveryRecord : Unstored): DeliveryRow {
+/**
+ * Does not compile while a field of a delivery has no column. Without its headers where they are those of its run (`ofRun`),
+ * which has them.
+ */
+export function deliveryRow(
+  record: [Unstored] extends [never] ? DeliveryRecord : Unstored,
+  ofRun?: NewRun['trigger']['headers'],
+): DeliveryRow {
   return {
     id: record.id,
     flow_id: record.flowId,
@@ -38,7 +44,7 @@ export function deliveryRow(record: [Unstored] extends [never] ? DeliveryRecord 
     processing_ms: record.processingMs,
     run_id: record.runId,
     used_previous_key: record.usedPreviousKey,
-    headers: JSON.stringify(record.headers),
+    headers: record.headers === ofRun ? null : JSON.stringify(record.headers),
     gate_results: record.gateResults === undefined ? null : JSON.stringify(record.gateResults.map(shortResult)),
     request_url: record.requestUrl ?? null,
     body_key: record.bodyKey ?? null,
@@ -171,10 +177,21 @@ export function valuesOf<Column extends string>(
   columns: readonly Column[],
   row: Readonly<Record<Column, Value>>,
 ): SentValue[] {
-  return listOf(columns, (column) => {
+  const values: SentValue[] = [];
+  addValues(values, columns, row);
+  return values;
+}
+
+/** The same, behind what the list has. */
+export function addValues<Column extends string>(
+  values: unknown[],
+  columns: readonly Column[],
+  row: Readonly<Record<Column, Value>>,
+): void {
+  for (const column of columns) {
     const value: Value = row[column];
-    return typeof value === 'boolean' ? Number(value) : value;
-  });
+    values.push(typeof value === 'boolean' ? Number(value) : value);
+  }
 }
 
 /** Where a list of values has which column. */

@@ -6,12 +6,12 @@ import { parseArgs } from 'node:util';
 import type { Database } from 'better-sqlite3';
 import { createIdSource } from '../../src/model/ids.ts';
 import { holderOf, SOLE_OWNER, tokenOf } from '../../src/model/runtime-keys.ts';
-import { sentAcceptance } from '../../src/store/sqlite/acceptance.ts';
 import { type Job, prepareBatch } from '../../src/store/sqlite/batch.ts';
 import { openWriter } from '../../src/store/sqlite/connection.ts';
 import { keepLogBounded } from '../../src/store/sqlite/deliveries.ts';
 import { openIndexes, withIndexing } from '../../src/store/sqlite/nonce-index.ts';
 import { operations, prepareRuns } from '../../src/store/sqlite/operations.ts';
+import { sentAcceptance } from '../../src/store/sqlite/sent-acceptance.ts';
 import type { Acceptance } from '../../src/store/store.ts';
 import { aDelivery, aRun, deployOf, graphOf } from '../store/samples.ts';
 

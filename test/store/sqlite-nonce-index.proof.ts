@@ -3,12 +3,13 @@ import SqliteDatabase from 'better-sqlite3';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { removalVerbs } from '../../src/store/decisions/removal.ts';
-import { prepareNonces, sentNonce } from '../../src/store/sqlite/acceptance.ts';
+import { prepareNonces } from '../../src/store/sqlite/acceptance.ts';
 import { prepareBatch, type Settled } from '../../src/store/sqlite/batch.ts';
 import { migrate } from '../../src/store/sqlite/connection.ts';
 import { migrations } from '../../src/store/sqlite/migrations/index.ts';
 import { openIndexes, warmIndexes, withIndexing } from '../../src/store/sqlite/nonce-index.ts';
 import { membersOf } from '../../src/store/sqlite/port.ts';
+import { sentNonce } from '../../src/store/sqlite/sent-acceptance.ts';
 import { aNonce } from './samples.ts';
 
 describe('the index of nonces', () => {

@@ -1,6 +1,5 @@
 import type { Database } from 'better-sqlite3';
 import type { RunStatus } from '../../model/manifest.ts';
-import { type SearchKeyRow, searchKeyRows } from '../../model/text.ts';
 import {
   type AcceptanceRows,
   accept,
@@ -28,131 +27,30 @@ import { orderRows } from '../decisions/order-rows.ts';
 import type { Held } from '../decisions/release.ts';
 import { acceptShared, type SharedCall } from '../decisions/shared-acceptance.ts';
 import { insertPins, pinRows } from '../decisions/sub-run-rows.ts';
-import { eventDigest, nonceAlias, nonceDigest } from '../digest.ts';
-import {
-  bodyDigestOf,
-  INPUT_COLUMNS,
-  listOf,
-  placesOf,
-  RUN_COLUMNS,
-  type RunRow,
-  runRow,
-  type SentValue,
-  STEP_COLUMNS,
-  stepRows,
-  valuesOf,
-} from '../new-rows.ts';
-import type {
-  Acceptance,
-  AcceptResult,
-  BirthLease,
-  CoalesceClaim,
-  EventClaim,
-  HoldResult,
-  NewRun,
-  NonceClaim,
-  Pins,
-  SharedAcceptance,
-  SharedResult,
-} from '../store.ts';
+import { eventDigest } from '../digest.ts';
+import { INPUT_COLUMNS, RUN_COLUMNS, type RunRow, type SentValue } from '../new-rows.ts';
+import type { AcceptResult, HoldResult, Pins, SharedResult } from '../store.ts';
 import { rememberInBatches } from './batch.ts';
-import { DELIVERY, prepareInsertDelivery, type SentDelivery, sentDelivery } from './deliveries.ts';
+import { DELIVERY, prepareInsertDelivery, type SentDelivery } from './deliveries.ts';
 import type { StoreOptions } from './messages.ts';
 import { hashOfDigest, type NameIndexes, type NonceIndex } from './nonce-index.ts';
 import { portOf } from './port.ts';
+import {
+  ownStepColumns,
+  RUN,
+  receivedAcceptance,
+  type SentAcceptance,
+  type SentEvent,
+  type SentNonce,
+  type SentRun,
+  type SentShared,
+} from './sent-acceptance.ts';
 
 export const acceptanceOperations = {
   accept: { thread: 'writer', prepare: prepareAccept },
   acceptShared: { thread: 'writer', prepare: prepareAcceptShared },
   holdDelivery: { thread: 'writer', prepare: prepareHoldDelivery },
 } as const;
-
-// No other process has the database, so that no lease needs an owner.
-const ownStepColumns = STEP_COLUMNS.filter((column) => column !== 'lease_owner');
-
-/** A run as it is sent to the writer, without its body. Rows are made by the caller's thread, which has more time. */
-type SentRun = readonly [
-  row: readonly SentValue[],
-  steps: readonly (readonly SentValue[])[],
-  keys: readonly SearchKeyRow[],
-  /** Flows that its steps run, and the revisions of those already pinned. */
-  subFlows: NewRun['subFlows'],
-  pins: NewRun['pins'],
-  order: NewRun['order'],
-  deliveriesOf: NewRun['deliveriesOf'],
-];
-
-const RUN = placesOf(RUN_COLUMNS);
-
-function sentRun(
-  run: NewRun,
-  { idempotencyKey = null, lease }: { idempotencyKey?: string | null; lease?: BirthLease | undefined } = {},
-): SentRun {
-  return [
-    valuesOf(RUN_COLUMNS, runRow(run, idempotencyKey)),
-    listOf(stepRows(run, lease), (step) => valuesOf(ownStepColumns, step)),
-    searchKeyRows(run.searchKeys),
-    run.subFlows,
-    run.pins,
-    run.order,
-    run.deliveriesOf,
-  ];
-}
-
-/** With its digests, which are made by the caller's thread. */
-interface SentNonce extends NonceClaim {
-  readonly name: string;
-  readonly alias: string | null;
-}
-
-export function sentNonce(trigger: Pick<Candidate, 'flowId' | 'triggerKey'>, nonce: NonceClaim): SentNonce {
-  return { ...nonce, name: nonceDigest(trigger, nonce), alias: nonceAlias(trigger, nonce) };
-}
-
-/** With its digest, as a nonce. */
-interface SentEvent extends EventClaim {
-  readonly name: string;
-}
-
-/** An acceptance as it is sent to the writer, without its body. */
-type SentAcceptance = readonly [
-  run: SentRun,
-  delivery: SentDelivery | undefined,
-  nonce: SentNonce | undefined,
-  verifiedBy: string | null,
-  bodySha256: string,
-  isFiltered: boolean,
-  event: SentEvent | undefined,
-  coalesce: CoalesceClaim | undefined,
-];
-
-export function sentAcceptance(acceptance: Acceptance, lease?: BirthLease): SentAcceptance {
-  const { delivery, nonce, verifiedBy, idempotencyKey, event, coalesce, run } = acceptance;
-  const sent = sentRun(run, { idempotencyKey: idempotencyKey ?? null, lease });
-  return [
-    sent,
-    delivery && withoutShared(sentDelivery({ ...delivery, runId: run.id }), sent),
-    nonce && sentNonce(run, nonce),
-    verifiedBy ?? null,
-    bodyDigestOf(acceptance),
-    acceptance.isFiltered === true,
-    event && { ...event, name: eventDigest(run, event.id) },
-    coalesce,
-  ];
-}
-
-/** Headers are stored once, with the run, where the delivery shows all of them. */
-function withoutShared(delivery: SentDelivery, [run]: SentRun): SentDelivery {
-  const [row, ...others] = delivery;
-  return row[DELIVERY.headers] === run[RUN.trigger_headers] ? [row.with(DELIVERY.headers, null), ...others] : delivery;
-}
-
-/** A delivery to several triggers as it is sent to the writer, without its body. */
-type SentShared = readonly (readonly [sent: SentAcceptance, start: SharedAcceptance['start']])[];
-
-export function sentShared(members: readonly SharedAcceptance[]): SentShared {
-  return listOf(members, ({ acceptance, start, lease }) => [sentAcceptance(acceptance, lease), start] as const);
-}
 
 /** An acceptance in the writer, with the rows to store. */
 interface AcceptCall extends Candidate {
@@ -165,23 +63,19 @@ interface AcceptCall extends Candidate {
 }
 
 function callOf(sent: SentAcceptance, body: Uint8Array): AcceptCall {
-  const [run, delivery, nonce, verifiedBy, bodySha256, isFiltered, event, coalesce] = sent;
+  const { run, delivery, coalesce, ...received } = receivedAcceptance(sent);
   const [row, , , subFlows, pins, order] = run;
   const [flowId, revision] = [row[RUN.flow_id] as string, row[RUN.revision] as number];
   const triggerKey = row[RUN.trigger_key] as string;
   return {
+    ...received,
     runId: row[RUN.id] as string,
     flowId,
     triggerKey,
     revision,
     hasDelivery: delivery !== undefined,
     redeliveredFrom: delivery === undefined ? null : (delivery[0][DELIVERY.redelivered_from] as string | null),
-    nonce,
     idempotencyKey: row[RUN.idempotency_key] as string | null,
-    bodySha256,
-    event,
-    verifiedBy,
-    isFiltered,
     coalescing: coalesce && coalescingOf({ flowId, triggerKey, order }, coalesce, arrivalOf(run, delivery, body)),
     groups: undefined,
     subFlows,

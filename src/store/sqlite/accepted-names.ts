@@ -4,8 +4,9 @@ import { decideNow } from '../decisions/decision.ts';
 import { listTriggerKeys } from '../decisions/nonce-names.ts';
 import { eventDigest } from '../digest.ts';
 import type { AcceptedQuery } from '../store.ts';
-import { prepareEvents, prepareNonces, sentNonce, type WriterState } from './acceptance.ts';
+import { prepareEvents, prepareNonces, type WriterState } from './acceptance.ts';
 import { portOf } from './port.ts';
+import { sentNonce } from './sent-acceptance.ts';
 
 /** By the writer, whose memory has the newest names. */
 export function prepareAreAccepted(

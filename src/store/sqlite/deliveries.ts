@@ -25,7 +25,7 @@ export const deliveryOperations = {
 export type SentDelivery = readonly [
   row: readonly SentValue[],
   keys: readonly SearchKeyRow[],
-  shares?: readonly DeliveryShare[],
+  shares?: readonly DeliveryShare[] | undefined,
 ];
 
 export const DELIVERY = placesOf(DELIVERY_COLUMNS);

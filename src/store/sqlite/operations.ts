@@ -10,12 +10,13 @@ import { type Port, sql } from '../decisions/port.ts';
 import type { Answer, Given } from '../decisions/verb.ts';
 import { verbsWith } from '../decisions/verbs.ts';
 import type { HoldResult, LargeRunInput, RunInput, SharedResult, StorageMeasure, Store } from '../store.ts';
-import { acceptanceOperations, sentAcceptance, sentShared, type WriterState } from './acceptance.ts';
+import { acceptanceOperations, type WriterState } from './acceptance.ts';
 import { prepareAreAccepted } from './accepted-names.ts';
 import { deliveryOperations, sentDelivery } from './deliveries.ts';
 import { forgetRunKeys, RUN_KEY_TABLES } from './key-index.ts';
 import type { Member, OperationName, StoreOptions, ThreadRole } from './messages.ts';
 import { membersOf, portOf } from './port.ts';
+import { sentAcceptance, sentShared } from './sent-acceptance.ts';
 import { dispatchOperations } from './turns.ts';
 
 /** How a value crosses threads: packed in one, unpacked in the other. */
