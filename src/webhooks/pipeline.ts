@@ -260,11 +260,24 @@ function factsOf(gate: string, evidence: Evidence, { receivedAt }: Delivery): Js
   if (nonce !== undefined) {
     told.nonce = cut(nonce.value);
     // As a person reads it: what decides is the time of the ledger.
-    told.nonceExpiresAt = new Date(receivedAt + nonce.lifeMs).toISOString();
+    told.nonceExpiresAt = isoTime(receivedAt + nonce.lifeMs);
   }
   for (const [name, value] of Object.entries(evidence.facts?.[gate] ?? NO_FACTS))
     if (value !== undefined) told[name] = cut(value);
   return told;
+}
+
+/** The second that was told last: writing a date took a twelfth of a judgement, and most deliveries share a second. */
+const lastSecond = { second: Number.NaN, text: '' };
+
+function isoTime(at: number): string {
+  const ms = Math.trunc(at);
+  const second = Math.floor(ms / 1000);
+  if (second !== lastSecond.second) {
+    lastSecond.text = new Date(second * 1000).toISOString().slice(0, -'000Z'.length);
+    lastSecond.second = second;
+  }
+  return `${lastSecond.text}${String(ms - second * 1000).padStart(3, '0')}Z`;
 }
 
 function cut(value: Json): Json {

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Reason } from '../../src/model/delivery.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
@@ -199,6 +200,20 @@ describe('runGates', () => {
       expect(JSON.stringify(judgement)).not.toContain('canary');
     },
   );
+
+  it('writes when a nonce ends as a date does, whatever was written before', async () => {
+    const times = fc.array(fc.double({ min: -1e15, max: 8e15, noNaN: true }), { minLength: 1, maxLength: 4 });
+    await fc.assert(
+      fc.asyncProperty(times, fc.integer({ min: 0, max: 2000 }), async (starts, lifeMs) => {
+        const nonce = { header: '', value: 'n', digest: 'n', isOfBody: true, lifeMs };
+        const gate: Gate = { name: 'replay', check: () => ({ passed: true, evidence: { nonce } }) };
+        for (const receivedAt of starts) {
+          const { gateResults } = await runGates([gate], { ...sampleDelivery(), receivedAt }, 'Enforce');
+          expect(gateResults[0]?.facts.nonceExpiresAt).toBe(new Date(receivedAt + lifeMs).toISOString());
+        }
+      }),
+    );
+  });
 
   it.each([
     undefined,

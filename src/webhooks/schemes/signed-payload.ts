@@ -312,7 +312,8 @@ const DEFAULT_PORTS: Readonly<Record<string, string>> = { https: '443', wss: '44
 
 /** The URL without its fragment, which is never sent and so never signed. Nothing is normalised: every byte counts. */
 export function withoutFragment(url: string): string {
-  return url.split('#', 1).join('');
+  const at = url.indexOf('#');
+  return at === -1 ? url : url.slice(0, at);
 }
 
 /**
