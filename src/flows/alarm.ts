@@ -43,8 +43,8 @@ export function createAlarm({ clock, logger, isFit, ask, waitMs, failure }: Alar
   let asking: Promise<void> | undefined;
   let timer: { readonly handle: NodeJS.Timeout; readonly ringsAt: number; readonly isPause: boolean } | undefined;
 
-  const sleep = (ms: number, isPause = false) => {
-    const ringsAt = clock.now() + ms;
+  const sleep = (ms: number, now: number, isPause = false) => {
+    const ringsAt = now + ms;
     // A timer that rings early costs one question; setting it again for every step would cost more.
     if (timer !== undefined && (timer.isPause || timer.ringsAt <= ringsAt)) return;
     clearTimeout(timer?.handle);
@@ -76,7 +76,7 @@ export function createAlarm({ clock, logger, isFit, ask, waitMs, failure }: Alar
           const ms = waitMs(failures);
           clearTimeout(timer?.handle);
           timer = undefined;
-          if (isActive) sleep(ms, true);
+          if (isActive) sleep(ms, clock.now(), true);
           logger[levelOfRetry(error, 'error')]({ err: error, waitMs: ms }, failure);
           throw error;
         },
@@ -89,12 +89,12 @@ export function createAlarm({ clock, logger, isFit, ask, waitMs, failure }: Alar
   };
   const ring = () => {
     if (!isActive || asking !== undefined || timer?.isPause === true) return;
-    if (!isFit()) {
-      sleep(UNFIT_MS);
-      return;
-    }
-    const ms = dueAt - clock.now();
-    if (ms > 0) sleep(Math.min(ms, LONGEST_SLEEP_MS));
+    // Nothing is known to be due, and what is not known has its timer: most steps ring for nothing.
+    if (timer !== undefined && dueAt === Number.POSITIVE_INFINITY) return;
+    const mayAsk = isFit();
+    const now = clock.now();
+    if (!mayAsk) sleep(UNFIT_MS, now);
+    else if (dueAt > now) sleep(Math.min(dueAt - now, LONGEST_SLEEP_MS), now);
     else begin()?.catch(() => {});
   };
 

@@ -89,10 +89,18 @@ async function runAndStore(lease: Lease, onRan: OnRan, services: AttemptServices
     if (!isStarted) report.stepStarted(claim);
     isStarted = true;
   };
-  const noting = createNoting(claim, services);
-  const run = () => services.runStep(claim, lease.signal, { started, prepared: noting.expect });
-  const tried =
-    claim.stop === null ? await withStore(lease, services, () => traced(claim, run)).finally(noting.stop) : undefined;
+  let noting: ReturnType<typeof createNoting> | undefined;
+  const prepared: RunWatch['prepared'] = (known) => {
+    noting ??= createNoting(claim, services);
+    noting.expect(known);
+  };
+  const run = () => services.runStep(claim, lease, { started, prepared });
+  let tried: RanStep | undefined;
+  try {
+    if (claim.stop === null) tried = await withStore(lease, services, () => traced(claim, run));
+  } finally {
+    if (noting !== undefined) await noting.stop();
+  }
   const ran = tried ?? stopped(lease);
   const durationMs = clock.monotonic() - startedAt;
   const { lease: next, isLast } = onRan(ran.result);
@@ -183,13 +191,13 @@ async function leftToOthers(lease: Lease, services: AttemptServices): Promise<bo
 
 /** The steps that were leased as they became due, as claims. */
 function claimsOf(
-  { claim, signal }: Lease,
+  lease: Lease,
   { leased = [] }: Advance,
   { next, startedAt }: { next: BirthLease; startedAt: number },
 ): readonly Claim[] {
   // The run was told to stop while the outcome was stored: what follows is ended, not tried.
-  const stop = stopOf(signal) ?? null;
-  return leased.map((step) => firstClaim({ ...claim, ...step, startedAt, stop }, next));
+  const stop = stopOf(lease) ?? null;
+  return leased.map((step) => firstClaim({ ...lease.claim, ...step, startedAt, stop }, next));
 }
 
 /** The claim of a first attempt under a lease that was given with the step: it could begin when that was committed. */
@@ -245,9 +253,9 @@ function followedBy(result: StepResult, advance: Advance): Pick<Followed, 'nextD
 }
 
 /** The end of a step whose run was told to stop. Throws where something else aborted it. */
-function stopped({ claim, signal }: Lease): RanStep {
-  const stop = claim.stop ?? stopOf(signal);
-  if (stop === undefined) throw signal.reason;
+function stopped(lease: Lease): RanStep {
+  const stop = lease.claim.stop ?? stopOf(lease);
+  if (stop === undefined) throw lease.reason;
   return { input: null, result: { kind: 'failed', error: STOP_ERRORS[stop] } };
 }
 
@@ -267,14 +275,14 @@ async function withStore<T>(lease: Lease, services: AttemptServices, call: () =>
       if (error instanceof StoreUnavailableError && error.isForGood) throw error;
       failingSince ??= clock.monotonic();
       const waitMs = backoffMs(STORE_BACKOFF, failures, random);
-      if (!lease.signal.aborted && !isRefused) {
+      if (!lease.aborted && !isRefused) {
         logger[levelOfRetry(error, 'error')](
           { err: error, runId, stepKey, waitMs },
           'the store failed while a step runs; trying again',
         );
         await pause(waitMs, lease.signal);
       }
-      if (lease.signal.aborted || isRefused) throw error;
+      if (lease.aborted || isRefused) throw error;
       isRefused = clock.monotonic() - failingSince >= LEASE_MS && (await answers(store));
     }
   }

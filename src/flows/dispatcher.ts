@@ -195,12 +195,12 @@ class StepDispatcher implements Dispatcher {
 
   /** Whether due steps wait for a slot: then no step gets one before its turn, unless steps are quick. */
   get #hasWaiting(): boolean {
-    return this.#waiting.since <= this.#services.clock.now();
+    return this.#waiting.since !== Number.POSITIVE_INFINITY;
   }
 
   /** Whether one of them has waited for so long that no new run may overtake it. */
   get #isLate(): boolean {
-    return this.#services.clock.now() - this.#waiting.since >= LATE_MS;
+    return this.#hasWaiting && this.#services.clock.now() - this.#waiting.since >= LATE_MS;
   }
 
   /** Whether a notice of due steps finds a free slot; while none does, due steps are claimed without one. */
@@ -331,23 +331,25 @@ class StepDispatcher implements Dispatcher {
       this.#claims.ring();
       return { lease: reserved?.lease, isLast: reserved === undefined && this.#isLast(claim, result) };
     };
-    const attempting = claim.isUnwritten === true ? this.#begin(lease, slot, after) : Promise.resolve(true);
-    void attempting
-      .then((isBegun) => (isBegun ? this.#attempt(lease, onRan) : this.#putBack(lease)))
-      .then((followed) => {
-        ran();
-        if (followed !== undefined) this.#leases.release(lease);
-        else if (this.#leases.giveUp(lease)) this.#beginnings.watch(lease.claim);
-        // Another step may have waited for this one to end.
-        const mayBeNext = wasLimited || this.#isLimited(flowId) || (this.#waiting.isKept && reserved === undefined);
-        if (mayBeNext) this.#claims.expect(0);
-        if (followed !== undefined) this.#follow(flowId, followed);
-        if (reserved !== undefined && followed !== undefined) {
-          this.#workSoon(followed.claims, reserved.lease, this.#hasWaiting ? turnEndsAt : this.#turnEnd());
-        }
-        reserved?.release();
-        this.#claims.ring();
-      });
+    const end = (followed: Followed | undefined) => {
+      ran();
+      if (followed !== undefined) this.#leases.release(lease);
+      else if (this.#leases.giveUp(lease)) this.#beginnings.watch(lease.claim);
+      // Another step may have waited for this one to end.
+      const mayBeNext = wasLimited || this.#isLimited(flowId) || (this.#waiting.isKept && reserved === undefined);
+      if (mayBeNext) this.#claims.expect(0);
+      if (followed !== undefined) this.#follow(flowId, followed);
+      if (reserved !== undefined && followed !== undefined) {
+        this.#workSoon(followed.claims, reserved.lease, this.#hasWaiting ? turnEndsAt : this.#turnEnd());
+      }
+      reserved?.release();
+      this.#claims.ring();
+    };
+    const see = async () => {
+      const isBegun = await (claim.isUnwritten === true ? this.#begin(lease, slot, after) : true);
+      end(await (isBegun ? this.#attempt(lease, onRan) : this.#putBack(lease)));
+    };
+    void see();
   }
 
   /** A step that was leased as it became due may wait for its slot; one that was claimed has its own. */
@@ -366,7 +368,8 @@ class StepDispatcher implements Dispatcher {
       await after;
       return true;
     }
-    const [isReady] = await Promise.all([slot.isReady, after]);
+    const isReady = await slot.isReady;
+    await after;
     const startedAt = this.#services.clock.now();
     // Much may have come in between: a process that hung, a step that runs alone, a limit for the flow, a stop.
     if (!isReady || lease.leasedUntil <= startedAt || !this.#mayLease(lease.claim.flowId)) {
@@ -374,7 +377,7 @@ class StepDispatcher implements Dispatcher {
       slot.leave();
       return false;
     }
-    const stop = stopOf(lease.signal) ?? lease.claim.stop;
+    const stop = stopOf(lease) ?? lease.claim.stop;
     lease.claim = { ...lease.claim, startedAt, attemptStartedAt: startedAt, stop };
     this.#watch(lease.claim);
     return true;

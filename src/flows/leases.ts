@@ -19,17 +19,52 @@ class RunStopped extends Error {
   }
 }
 
-export function stopOf({ reason }: AbortSignal): RunStop | undefined {
+export function stopOf({ reason }: Pick<Abortable, 'reason'>): RunStop | undefined {
   return reason instanceof RunStopped ? reason.stop : undefined;
 }
 
-/** This process' hold on one attempt. */
-export interface Lease {
-  claim: Claim;
-  /** Aborts when the lease is lost or the process stops waiting. */
+/** What may be aborted; it says whether and why, as an `AbortSignal` does, before anyone needs one. */
+export interface Abortable {
+  readonly aborted: boolean;
+  readonly reason: unknown;
+  /** Made for the first who asks: next to no step does. */
   readonly signal: AbortSignal;
+}
+
+/** This process' hold on one attempt. Aborts when it is lost or the process stops waiting. */
+export class Lease implements Abortable {
+  claim: Claim;
   /** As far as this process knows; milliseconds since the Unix epoch. */
   leasedUntil: number;
+  #reason: Error | undefined;
+  #controller: AbortController | undefined;
+
+  constructor(claim: Claim, leasedUntil: number) {
+    this.claim = claim;
+    this.leasedUntil = leasedUntil;
+  }
+
+  get aborted(): boolean {
+    return this.#reason !== undefined;
+  }
+
+  get reason(): Error | undefined {
+    return this.#reason;
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#reason !== undefined) this.#controller.abort(this.#reason);
+    }
+    return this.#controller.signal;
+  }
+
+  /** The first reason is kept. */
+  abort(reason: Error): void {
+    this.#reason ??= reason;
+    this.#controller?.abort(this.#reason);
+  }
 }
 
 /** The attempts that run in this process. */
@@ -80,7 +115,7 @@ const RENEWAL_MS = LEASE_MS / 3;
 const RETURN_AGAIN_MS = 1000;
 
 export function createLeases({ store, clock, logger }: LeaseServices): Leases {
-  const held = new Map<Lease, AbortController>();
+  const held = new Set<Lease>();
   const givenUp = new Set<Lease>();
   let onLeft: (() => void) | undefined;
   let abortReason: Error | undefined;
@@ -92,12 +127,12 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
     const leasedUntil = clock.now() + LEASE_MS;
     // The clock was fast when these were extended last: left alone they would last until the false time.
     const tooLong = [...givenUp].filter((lease) => lease.leasedUntil > leasedUntil);
-    const leases = [...held.keys(), ...tooLong];
+    const leases = [...held, ...tooLong];
     if (leases.length === 0) return;
     const lost = new Set(await store.renewLeases({ tokens: leases.map(({ claim }) => claim.token), leasedUntil }));
     for (const lease of leases) {
       if (!lost.has(lease.claim.token)) lease.leasedUntil = leasedUntil;
-      else if (!givenUp.delete(lease)) held.get(lease)?.abort(new Error('its lease was lost'));
+      else if (!givenUp.delete(lease) && held.has(lease)) lease.abort(new Error('its lease was lost'));
     }
   };
   const renewAndLog = () => {
@@ -120,10 +155,9 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
 
   return {
     hold(claim, leasedUntil) {
-      const controller = new AbortController();
-      const lease: Lease = { claim, signal: controller.signal, leasedUntil };
-      held.set(lease, controller);
-      if (abortReason !== undefined) controller.abort(abortReason);
+      const lease = new Lease(claim, leasedUntil);
+      held.add(lease);
+      if (abortReason !== undefined) lease.abort(abortReason);
       return lease;
     },
     release: leave,
@@ -141,7 +175,7 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
     },
     putBack: returns.putBack,
     endReturns: returns.end,
-    tokens: () => [...held.keys(), ...givenUp].map(({ claim }) => claim.token),
+    tokens: () => [...held, ...givenUp].map(({ claim }) => claim.token),
     startRenewing() {
       renewal ??= setInterval(renewAndLog, RENEWAL_MS).unref();
     },
@@ -165,15 +199,15 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
     },
     renew,
     hasLapsed(now) {
-      for (const lease of held.keys()) if (lease.leasedUntil <= now) return true;
+      for (const lease of held) if (lease.leasedUntil <= now) return true;
       return false;
     },
     stopRun(runId, stop) {
-      for (const [{ claim }, controller] of held) if (claim.runId === runId) controller.abort(new RunStopped(stop));
+      for (const lease of held) if (lease.claim.runId === runId) lease.abort(new RunStopped(stop));
     },
     abort(reason) {
       abortReason = new Error(reason);
-      for (const controller of held.values()) controller.abort(abortReason);
+      for (const lease of held) lease.abort(abortReason);
     },
   };
 }

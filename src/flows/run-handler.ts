@@ -9,6 +9,7 @@ import { MAX_BYTES } from '../model/run.ts';
 import type { Claim } from '../store/store.ts';
 import { type HandlerResult, type StepContext, type StepHandler, startTimeLimit } from './handlers/handler.ts';
 import { hostWaitIn } from './handlers/http-turns.ts';
+import type { Abortable } from './leases.ts';
 import { InternalFaultError } from './load-once.ts';
 import { problemOfJson } from './non-json.ts';
 import { StepFailure } from './step-failure.ts';
@@ -20,7 +21,7 @@ interface HandlerTask {
   readonly isFailureHandled: boolean;
   readonly resolved: ResolvedInputs;
   readonly claim: Claim;
-  readonly signal: AbortSignal;
+  readonly lease: Abortable;
   readonly readRunInput: ReadRunInput;
 }
 
@@ -33,26 +34,26 @@ interface HandlerServices {
 const ABORTED = Symbol('aborted');
 
 /**
- * Parses the inputs and runs the handler under the step's time limit. Yields undefined if the signal aborts first. If a
+ * Parses the inputs and runs the handler under the step's time limit. Yields undefined if its lease aborts first. If a
  * handler continues after its signal aborted, its result is ignored. Throws `StepFailure`, and errors of the store.
  */
 export function runHandler(
   task: HandlerTask,
   services: HandlerServices,
 ): HandlerResult | undefined | Promise<HandlerResult | undefined> {
-  const { signal } = task;
+  const { lease } = task;
   const inputs = parseInputs(task.handler, task.resolved);
-  if (signal.aborted) return undefined;
+  if (lease.aborted) return undefined;
   const secondsLeft = timeLeft(task, services);
   if (secondsLeft !== undefined && secondsLeft <= 0) return timedOut(task);
-  const limit = secondsLeft === undefined ? undefined : startTimeLimit(secondsLeft, signal);
-  const own = limit?.signal ?? signal;
+  const limit = secondsLeft === undefined ? undefined : startTimeLimit(secondsLeft, lease.signal);
+  const ends = limit ?? lease;
   let waiting: Promise<HandlerResult | undefined> | undefined;
   try {
-    const running = start(contextOf(task, services, { inputs, signal: own }), task.handler);
+    const running = start(contextOf(task, services, { inputs, ends }), task.handler);
     // A handler that does not wait is not waited for.
     if (!(running instanceof Promise)) return checked(running);
-    waiting = waitFor(running, { task, signal: own }).finally(() => limit?.end());
+    waiting = waitFor(running, { task, signal: ends.signal }).finally(() => limit?.end());
     return waiting;
   } finally {
     if (waiting === undefined) limit?.end();
@@ -65,7 +66,7 @@ async function waitFor(
 ): Promise<HandlerResult | undefined> {
   const result = await Promise.race([running, whenAborted(signal)]);
   if (result !== ABORTED) return checked(result);
-  return task.signal.aborted ? undefined : timedOut(task);
+  return task.lease.aborted ? undefined : timedOut(task);
 }
 
 /**
@@ -116,7 +117,7 @@ function start(context: StepContext, handler: StepHandler): Promise<HandlerResul
 function contextOf(
   { claim, resolved, readRunInput, isFailureHandled }: HandlerTask,
   { logger, clock }: HandlerServices,
-  { inputs, signal }: { readonly inputs: unknown; readonly signal: AbortSignal },
+  { inputs, ends }: { readonly inputs: unknown; readonly ends: Pick<Abortable, 'signal'> },
 ): StepContext {
   const { flowId, runId, stepKey, attempt } = claim;
   let own: Logger | undefined;
@@ -138,7 +139,9 @@ function contextOf(
     now: () => clock.now(),
     isFailureHandled,
     resumed: claim.resumed,
-    signal,
+    get signal() {
+      return ends.signal;
+    },
   };
 }
 

@@ -15,6 +15,7 @@ import { inputOfLoop, type LoopStart, startOfLoop } from './handlers/for-each.ts
 import type { HandlerResult, StepHandler } from './handlers/handler.ts';
 import type { HandlerTable } from './handlers/index.ts';
 import { type RunFlowInputs, runFlow } from './handlers/run-flow.ts';
+import type { Abortable } from './leases.ts';
 import type { PreparedInputs, PreparedRevision, PreparedStep } from './prepared-revision.ts';
 import { parseInputs, runHandler } from './run-handler.ts';
 import { beginAnew, MissingSecretError, secretWaitIn, waitForSecret } from './secret-wait.ts';
@@ -39,11 +40,11 @@ export interface RanStep {
 }
 
 /**
- * Evaluates the conditions of a claimed step, then tries it once. Yields undefined if the signal aborts first; rejects
+ * Evaluates the conditions of a claimed step, then tries it once. Yields undefined if its lease aborts first; rejects
  * with `StoreUnavailableError` if the store cannot be read, which is not the step's fault. Anything else is the step's
  * result. The watch is told that it started unless a condition skips the step.
  */
-export type RunStep = (claim: Claim, signal: AbortSignal, watch?: RunWatch) => Promise<RanStep | undefined>;
+export type RunStep = (claim: Claim, lease: Abortable, watch?: RunWatch) => Promise<RanStep | undefined>;
 
 /** Who is told how far a step has come. */
 export interface RunWatch {
@@ -77,10 +78,8 @@ const MAX_LONE_DEATHS = 3;
 export function createRunStep(services: RunStepServices): RunStep {
   const { catalog } = services;
   const openInput = createRunInputs(services);
-  const run = async (
-    given: Claim,
-    { signal, watch, readRunInput }: { signal: AbortSignal; watch?: RunWatch | undefined; readRunInput: ReadRunInput },
-  ): Promise<RanStep | undefined> => {
+  return async (given, lease, watch) => {
+    const { read: readRunInput, release } = openInput(given, lease);
     let step: PreparedStep | undefined;
     let condition: ConditionResult | undefined;
     let prepared: Prepared | undefined;
@@ -107,7 +106,7 @@ export function createRunStep(services: RunStepServices): RunStep {
       if (step.items !== undefined) ended = startOfLoop(definition, prepared.resolved.value, claim.stepKey);
       else {
         const { handler, resolved } = prepared;
-        const task = { handler, resolved, step: definition, isFailureHandled, claim, signal, readRunInput };
+        const task = { handler, resolved, step: definition, isFailureHandled, claim, lease, readRunInput };
         const running =
           handler === runFlow ? runSubFlow({ ...prepared, definition, claim }, services) : runHandler(task, services);
         if (running instanceof Promise) watch?.prepared(() => inputOf(prepared));
@@ -115,7 +114,7 @@ export function createRunStep(services: RunStepServices): RunStep {
       }
     } catch (error) {
       if (error instanceof StoreUnavailableError) throw error;
-      if (signal.aborted && error === signal.reason) return undefined;
+      if (lease.aborted && error === lease.reason) return undefined;
       if (error instanceof MissingSecretError) {
         const { flowId, runId, stepKey, resumed } = claim;
         const about = { flowId, runId, stepKey, why: error.message };
@@ -128,6 +127,8 @@ export function createRunStep(services: RunStepServices): RunStep {
         const { flowId, runId, stepKey } = claim;
         services.logger.error({ err: error, flowId, runId, stepKey }, 'a fault of Sluice itself ended an attempt');
       }
+    } finally {
+      release();
     }
     if (ended === undefined) return undefined;
     const { value, secrets } = prepared?.resolved ?? { value: null, secrets: [] };
@@ -141,15 +142,6 @@ export function createRunStep(services: RunStepServices): RunStep {
       ...(condition === undefined ? {} : { evaluationTrace: condition.trace }),
       result,
     };
-  };
-
-  return async (claim, signal, watch) => {
-    const input = openInput(claim, signal);
-    try {
-      return await run(claim, { signal, watch, readRunInput: input.read });
-    } finally {
-      input.release();
-    }
   };
 }
 

@@ -83,7 +83,7 @@ export class Slots {
 
   /** Whether each slot is left several times a second. */
   get isQuick(): boolean {
-    return this.#left.count >= this.#all;
+    return this.#isQuickAt(this.#left.count);
   }
 
   /**
@@ -92,8 +92,10 @@ export class Slots {
    */
   leasable(flowId: string): number {
     if (this.#isAlone) return 0;
-    if (!this.isQuick) return Math.max(this.free - this.#kept, this.#flows.has(flowId) ? 0 : Math.min(1, this.free));
-    const most = this.#all + Math.min(MOST_QUEUED, this.#left.count * SPANS_QUEUED);
+    const left = this.#left.count;
+    if (!this.#isQuickAt(left))
+      return Math.max(this.free - this.#kept, this.#flows.has(flowId) ? 0 : Math.min(1, this.free));
+    const most = this.#all + Math.min(MOST_QUEUED, left * SPANS_QUEUED);
     return Math.max(0, most - this.#running - this.#queued - this.#reserved);
   }
 
@@ -226,6 +228,10 @@ export class Slots {
   close(): void {
     this.#isClosed = true;
     this.#sendAway();
+  }
+
+  #isQuickAt(left: number): boolean {
+    return left >= this.#all;
   }
 
   #changed(): void {

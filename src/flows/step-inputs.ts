@@ -13,6 +13,7 @@ import { MAX_BYTES, type RunTrigger } from '../model/run.ts';
 import { graphOfScope, scopesAround } from '../model/runtime-keys.ts';
 import type { Claim, LargeRunInput, RunInput, Store } from '../store/store.ts';
 import type { StepHandler } from './handlers/handler.ts';
+import type { Abortable } from './leases.ts';
 import { problemOfJson } from './non-json.ts';
 import { freezeJson, NO_CONTEXT, type PreparedInputs, type PreparedRevision } from './prepared-revision.ts';
 import { MissingSecretError } from './secret-wait.ts';
@@ -195,9 +196,9 @@ export function createRunInputs({
 }: {
   readonly store: Pick<Store, 'readRunInput'>;
   readonly catalog: { pinned(flowId: string, revision: number): Graphed | Promise<Graphed> };
-}): (claim: Claim, signal: AbortSignal) => AttemptInput {
+}): (claim: Claim, lease: Abortable) => AttemptInput {
   const shared = new SharedBytes(SHARED_BYTES);
-  return (claim, signal) => {
+  return (claim, lease) => {
     const { flowId, revision, runId, stepKey } = claim;
     let known: { readonly keys: ReadonlySet<string>; readonly input: RunInput } | undefined;
     let held = 0;
@@ -213,7 +214,7 @@ export function createRunInputs({
         maxBytes = bytesOf(found);
         // An attempt releases what it holds before it waits for more; otherwise attempts could deadlock.
         release();
-        held = await shared.take(maxBytes, signal);
+        held = await shared.take(maxBytes, lease.signal);
       }
     };
     return {

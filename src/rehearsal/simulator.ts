@@ -260,14 +260,14 @@ class Course {
   }
 
   watched(runStep: RunStep, clock: { now(): number }): RunStep {
-    return async (claim, signal, watch) => {
+    return async (claim, lease, watch) => {
       this.#steps += 1;
       if (this.#steps > (this.#limits?.steps ?? Number.POSITIVE_INFINITY)) this.#stoppedBy ??= 'steps';
       if (this.isStopped) return { input: null, result: NEVER };
       const path = this.pathOf(claim.runId, claim.stepKey);
       this.#awaited.delete(path);
       if (!this.#begun.has(path)) this.#begun.set(path, this.#begun.size);
-      const ran = await runStep(claim, signal, watch);
+      const ran = await runStep(claim, lease, watch);
       if (ran !== undefined && (this.#isTooLarge(ran) || (await this.#bringsTooMany(claim, ran)))) {
         return { input: null, result: NEVER };
       }

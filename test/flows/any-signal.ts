@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { createCatalog } from '../../src/flows/catalog.ts';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { Lease } from '../../src/flows/leases.ts';
 import { createRunStep, type RunStep } from '../../src/flows/run-step.ts';
 import type { Json } from '../../src/model/json.ts';
 import type { Graph } from '../../src/model/manifest.ts';
@@ -201,7 +202,7 @@ class Story {
       input: null,
       result: { kind: 'failed', error: { code: 'cancelled', message: '', retryable: false } },
     } as const;
-    const ran = claim.stop === null ? await runStep(claim, new AbortController().signal) : stopped;
+    const ran = claim.stop === null ? await runStep(claim, new Lease(claim, 0)) : stopped;
     if (ran === undefined) throw new Error('nothing aborted it');
     this.#told.push(`end ${stepKey} ${JSON.stringify(ran.result)} at ${clock.monotonic()}`);
     await store.advance({ token, runId, stepKey, at: clock.now(), ...ran });

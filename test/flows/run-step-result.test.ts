@@ -1,11 +1,12 @@
 import { describe, expect, it, vi } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import type { StepHandler } from '../../src/flows/handlers/handler.ts';
+import { Lease } from '../../src/flows/leases.ts';
 import { InternalFaultError } from '../../src/flows/load-once.ts';
 import type { StepDefinition } from '../../src/model/manifest.ts';
 import type { Claim } from '../../src/store/store.ts';
 import { cel, FLOW_ID, START } from './fixture.ts';
-import { fail, handlerOf, retry, succeed, tryStep, useStore } from './try-step.ts';
+import { CLAIM, fail, handlerOf, retry, succeed, tryStep, useStore } from './try-step.ts';
 
 useStore();
 
@@ -145,13 +146,13 @@ describe('an attempt', () => {
   });
 
   it.each([undefined, 60])('yields nothing when it is aborted, with a time limit of %s s', async (timeoutSeconds) => {
-    const controller = new AbortController();
+    const lease = new Lease(CLAIM, 0);
     const handler = handlerOf(({ signal }) => {
-      controller.abort(new Error('the process stops'));
+      lease.abort(new Error('the process stops'));
       expect(signal.aborted).toBe(true);
       return new Promise(() => {});
     });
-    const { ran } = await tryStep({ handler, step: { timeoutSeconds }, signal: controller.signal });
+    const { ran } = await tryStep({ handler, step: { timeoutSeconds }, lease });
     expect(ran).toBeUndefined();
   });
 
@@ -159,7 +160,9 @@ describe('an attempt', () => {
     const handler = handlerOf(() => {
       throw new Error('it began');
     });
-    expect((await tryStep({ handler, signal: AbortSignal.abort() })).ran).toBeUndefined();
+    const lease = new Lease(CLAIM, 0);
+    lease.abort(new Error('the process stops'));
+    expect((await tryStep({ handler, lease })).ran).toBeUndefined();
   });
 
   it('fails the step if its type has no handler any more', async () => {

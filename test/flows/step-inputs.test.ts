@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import type { Reference } from '../../src/expressions/context.ts';
+import { Lease } from '../../src/flows/leases.ts';
 import { createRunInputs } from '../../src/flows/step-inputs.ts';
 import type { Graph } from '../../src/model/manifest.ts';
 import type { Claim, Store } from '../../src/store/store.ts';
@@ -25,8 +26,7 @@ function opened(outputBytes: number) {
     catalog: { pinned: async () => ({ graph }) },
   });
   const claim = (stepKey: string) => ({ flowId: 'f', revision: 1, runId: 'r', stepKey }) as Claim;
-  const signal = new AbortController().signal;
-  return { asked, open: (stepKey = 'b', own = signal) => open(claim(stepKey), own) };
+  return { asked, open: (stepKey = 'b', lease = new Lease(claim(stepKey), 0)) => open(lease.claim, lease), claim };
 }
 
 it('reads the steps that are named, of the own scope and those around it, and all where a name is worked out', async () => {
@@ -80,14 +80,14 @@ it('holds nothing while it waits for more, so that no two attempts wait for each
   await Promise.all(attempts.map(twice));
 });
 
-it('gives up when its signal aborts, and leaves its turn to the next', async () => {
-  const { open } = opened(16 * MIB);
+it('gives up when its lease aborts, and leaves its turn to the next', async () => {
+  const { open, claim } = opened(16 * MIB);
   const holding = [open(), open()];
   for (const { read } of holding) await read([named('a')]);
-  const stop = new AbortController();
-  const aborted = open('b', stop.signal).read([named('a')]);
+  const lease = new Lease(claim('b'), 0);
+  const aborted = open('b', lease).read([named('a')]);
   const next = open().read([named('a')]);
-  stop.abort(new Error('stopped'));
+  lease.abort(new Error('stopped'));
   await expect(aborted).rejects.toThrow('stopped');
   holding[0]?.release();
   await next;

@@ -8,6 +8,7 @@ import {
   type StepHandler,
 } from '../../src/flows/handlers/handler.ts';
 import { handlerTable } from '../../src/flows/handlers/index.ts';
+import { Lease } from '../../src/flows/leases.ts';
 import { createRunStep } from '../../src/flows/run-step.ts';
 import type { JsonObject } from '../../src/model/json.ts';
 import type { StepDefinition } from '../../src/model/manifest.ts';
@@ -42,7 +43,7 @@ interface Given {
   readonly step?: Partial<StepDefinition>;
   readonly claim?: Partial<Claim>;
   readonly runInput?: RunInput | Error;
-  readonly signal?: AbortSignal;
+  readonly lease?: Lease;
 }
 
 export const RUN_INPUT: RunInput = {
@@ -56,8 +57,31 @@ export const RUN_INPUT: RunInput = {
   steps: { first: { status: 'Succeeded', output: { n: 3 }, error: null } },
 };
 
+/** Of the first attempt at the step. */
+export const CLAIM: Claim = {
+  token: 't',
+  runId: 'run-1',
+  flowId: FLOW_ID,
+  revision: 1,
+  stepKey: 'only',
+  stepType: 'Own',
+  attempt: 1,
+  interruptions: 0,
+  loneDeaths: 0,
+  aloneMs: null,
+  triggerKey: 'hook',
+  traceparent: null,
+  dueAt: START,
+  startedAt: START,
+  attemptBase: 0,
+  attemptStartedAt: START,
+  resumed: null,
+  loop: null,
+  stop: null,
+};
+
 /** Tries a step of a flow that is really deployed; only reading the run is given. */
-export async function tryStep({ handler, step, claim, runInput = RUN_INPUT, signal }: Given) {
+export async function tryStep({ handler, step, claim, runInput = RUN_INPUT, lease = new Lease(CLAIM, 0) }: Given) {
   const clock = fakeClock();
   const catalog = createCatalog(store, clock);
   const { record } = await catalog.deploy(loadedFlow(manifestOf({ only: stepOf('Own', step) }), [handler]));
@@ -80,31 +104,7 @@ export async function tryStep({ handler, step, claim, runInput = RUN_INPUT, sign
     logger: log.logger,
     random: () => 0.5,
   };
-  const ran = await createRunStep(services)(
-    {
-      token: 't',
-      runId: 'run-1',
-      flowId: FLOW_ID,
-      revision: record.revision,
-      stepKey: 'only',
-      stepType: 'Own',
-      attempt: 1,
-      interruptions: 0,
-      loneDeaths: 0,
-      aloneMs: null,
-      triggerKey: 'hook',
-      traceparent: null,
-      dueAt: START,
-      startedAt: START,
-      attemptBase: 0,
-      attemptStartedAt: START,
-      resumed: null,
-      loop: null,
-      stop: null,
-      ...claim,
-    },
-    signal ?? new AbortController().signal,
-  );
+  const ran = await createRunStep(services)({ ...CLAIM, revision: record.revision, ...claim }, lease);
   return { ran, reads, log };
 }
 
