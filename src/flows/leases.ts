@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
+import { Places } from '../model/places.ts';
 import { STOP_ERRORS } from '../model/run.ts';
 import type { Claim, RunStop, Store } from '../store/store.ts';
 import { toBegunAttempt } from './beginnings.ts';
@@ -36,6 +37,8 @@ export class Lease implements Abortable {
   claim: Claim;
   /** As far as this process knows; milliseconds since the Unix epoch. */
   leasedUntil: number;
+  /** Among those that are held. */
+  place = -1;
   #reason: Error | undefined;
   #controller: AbortController | undefined;
 
@@ -115,7 +118,7 @@ const RENEWAL_MS = LEASE_MS / 3;
 const RETURN_AGAIN_MS = 1000;
 
 export function createLeases({ store, clock, logger }: LeaseServices): Leases {
-  const held = new Set<Lease>();
+  const held = new Places<Lease>();
   const givenUp = new Set<Lease>();
   let onLeft: (() => void) | undefined;
   let abortReason: Error | undefined;
@@ -127,12 +130,12 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
     const leasedUntil = clock.now() + LEASE_MS;
     // The clock was fast when these were extended last: left alone they would last until the false time.
     const tooLong = [...givenUp].filter((lease) => lease.leasedUntil > leasedUntil);
-    const leases = [...held, ...tooLong];
+    const leases = [...held.items(), ...tooLong];
     if (leases.length === 0) return;
     const lost = new Set(await store.renewLeases({ tokens: leases.map(({ claim }) => claim.token), leasedUntil }));
     for (const lease of leases) {
       if (!lost.has(lease.claim.token)) lease.leasedUntil = leasedUntil;
-      else if (!givenUp.delete(lease) && held.has(lease)) lease.abort(new Error('its lease was lost'));
+      else if (!givenUp.delete(lease) && held.at(lease.place) === lease) lease.abort(new Error('its lease was lost'));
     }
   };
   const renewAndLog = () => {
@@ -149,14 +152,14 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
   };
 
   const leave = (lease: Lease) => {
-    held.delete(lease);
+    held.take(lease.place);
     if (held.size === 0) onLeft?.();
   };
 
   return {
     hold(claim, leasedUntil) {
       const lease = new Lease(claim, leasedUntil);
-      held.add(lease);
+      lease.place = held.add(lease);
       if (abortReason !== undefined) lease.abort(abortReason);
       return lease;
     },
@@ -175,7 +178,7 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
     },
     putBack: returns.putBack,
     endReturns: returns.end,
-    tokens: () => [...held, ...givenUp].map(({ claim }) => claim.token),
+    tokens: () => [...held.items(), ...givenUp].map(({ claim }) => claim.token),
     startRenewing() {
       renewal ??= setInterval(renewAndLog, RENEWAL_MS).unref();
     },
@@ -199,15 +202,14 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
     },
     renew,
     hasLapsed(now) {
-      for (const lease of held) if (lease.leasedUntil <= now) return true;
-      return false;
+      return held.items().some((lease) => lease.leasedUntil <= now);
     },
     stopRun(runId, stop) {
-      for (const lease of held) if (lease.claim.runId === runId) lease.abort(new RunStopped(stop));
+      for (const lease of held.items()) if (lease.claim.runId === runId) lease.abort(new RunStopped(stop));
     },
     abort(reason) {
       abortReason = new Error(reason);
-      for (const lease of held) lease.abort(abortReason);
+      for (const lease of held.items()) lease.abort(abortReason);
     },
   };
 }

@@ -199,7 +199,7 @@ export class Slots {
     const isReady = new Promise<boolean>((resolve) => {
       const timer = setTimeout(() => end(false), SPAN_MS).unref();
       end = (mayRun) => {
-        if (!flow.queue.delete(step)) return;
+        if (!flow.leave(step)) return;
         clearTimeout(timer);
         this.#queued -= 1;
         if (mayRun) slot = this.take(flowId);
@@ -207,8 +207,8 @@ export class Slots {
         resolve(mayRun);
       };
     });
-    const step: QueuedStep = { since: this.#clock.monotonic(), end };
-    flow.queue.add(step);
+    const step: QueuedStep = { since: this.#clock.monotonic(), end, hasLeft: false };
+    flow.join(step);
     this.#queued += 1;
     return {
       isReady,
@@ -244,7 +244,7 @@ export class Slots {
   }
 
   #sendAway(): void {
-    for (const { queue } of this.#flows.values()) for (const step of queue) step.end(false);
+    for (const flow of this.#flows.values()) for (const step of flow.all()) step.end(false);
   }
 
   #flowOf(flowId: string): FlowSteps {
@@ -254,7 +254,7 @@ export class Slots {
   }
 
   #forgetIdle(flow: FlowSteps): void {
-    if (flow.running === 0 && flow.queue.size === 0 && flow.reserved === 0) this.#flows.delete(flow.key);
+    if (flow.running === 0 && flow.queued === 0 && flow.reserved === 0) this.#flows.delete(flow.key);
   }
 
   #begin(flow: FlowSteps): void {
@@ -280,8 +280,8 @@ export class Slots {
 
   #fill(): void {
     while (this.#queued > 0) {
-      const mayRun = [...this.#flows.values()].filter((flow) => flow.queue.size > 0 && this.#hasFree(flow));
-      const [first] = this.#rotation.next(mayRun)?.queue ?? [];
+      const mayRun = [...this.#flows.values()].filter((flow) => flow.queued > 0 && this.#hasFree(flow));
+      const first = this.#rotation.next(mayRun)?.first;
       if (first === undefined) return;
       first.end(true);
     }
@@ -290,6 +290,7 @@ export class Slots {
 
 interface QueuedStep {
   readonly since: number;
+  hasLeft: boolean;
   end(mayRun: boolean): void;
 }
 
@@ -298,7 +299,9 @@ class FlowSteps implements Waiter {
   readonly key: string;
   /** Only the store limits a flow, and steps of a limited one are not queued here. */
   readonly limit = Number.POSITIVE_INFINITY;
-  readonly queue = new Set<QueuedStep>();
+  /** In order of arrival. One that has left goes when it would be the first; no Set, for the reason of `Places`. */
+  readonly #queue: QueuedStep[] = [];
+  queued = 0;
   running = 0;
   reserved = 0;
 
@@ -307,8 +310,29 @@ class FlowSteps implements Waiter {
   }
 
   get since(): number {
-    const [first] = this.queue;
-    return first?.since ?? 0;
+    return this.first?.since ?? 0;
+  }
+
+  get first(): QueuedStep | undefined {
+    return this.#queue[0];
+  }
+
+  join(step: QueuedStep): void {
+    this.#queue.push(step);
+    this.queued += 1;
+  }
+
+  /** Yields whether it was queued until now. */
+  leave(step: QueuedStep): boolean {
+    if (step.hasLeft) return false;
+    step.hasLeft = true;
+    this.queued -= 1;
+    while (this.#queue[0]?.hasLeft === true) this.#queue.shift();
+    return true;
+  }
+
+  all(): QueuedStep[] {
+    return this.#queue.filter(({ hasLeft }) => !hasLeft);
   }
 }
 

@@ -87,6 +87,7 @@ const PLAIN_WORD = /^[A-Z]?[a-z]*([-_][A-Z]?[a-z]+)*$/;
  * it takes is linear in the text, see `searchFor`.
  */
 export function maskerOf(secrets: readonly string[]): Masker {
+  if (secrets.length === 0) return asItIs;
   const key = JSON.stringify(secrets);
   const known = maskers.get(key);
   if (known !== undefined) return known;
@@ -95,9 +96,11 @@ export function maskerOf(secrets: readonly string[]): Masker {
   return made;
 }
 
+const asItIs: Masker = (value) => value;
+
 function compile(secrets: readonly string[]): Masker {
   const texts = [...new Set(secrets.flatMap(textsOf))];
-  if (texts.length === 0) return (value) => value;
+  if (texts.length === 0) return asItIs;
   const search = searchFor(texts);
   const mask = (text: string) => maskText(text, search);
   return (value) => mapStrings(value, mask, mask);

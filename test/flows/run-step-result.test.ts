@@ -156,6 +156,27 @@ describe('an attempt', () => {
     expect(ran).toBeUndefined();
   });
 
+  it('makes a signal only for a handler that asks, and for a copy of its context too', async () => {
+    const lease = new Lease(CLAIM, 0);
+    const made = vi.spyOn(globalThis, 'AbortController');
+    await tryStep({ handler: succeed, lease });
+    expect(made).not.toHaveBeenCalled();
+    const handler = handlerOf((context) => {
+      const { signal, logger } = { ...context };
+      expect(signal).toBe(context.signal);
+      expect(signal.aborted).toBe(false);
+      expect(logger).toBe(context.logger);
+      return { kind: 'succeeded', output: null };
+    });
+    expect((await tryStep({ handler, lease })).ran?.result).toMatchObject({ kind: 'succeeded' });
+    expect(made).toHaveBeenCalledOnce();
+    made.mockRestore();
+    expect(lease.signal.aborted).toBe(false);
+    lease.abort(new Error('first'));
+    lease.abort(new Error('second'));
+    expect(lease.signal.reason).toMatchObject({ message: 'first' });
+  });
+
   it('does not begin once it is aborted', async () => {
     const handler = handlerOf(() => {
       throw new Error('it began');

@@ -2,6 +2,7 @@ import { createRequire } from 'node:module';
 import { Worker } from 'node:worker_threads';
 import { StoreUnavailableError } from '../../errors.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
+import { Places } from '../../model/places.ts';
 import { SOLE_OWNER } from '../../model/runtime-keys.ts';
 import type { ChainKey } from '../activity-chain.ts';
 import { SHARE_MS, SharedCommits } from '../shared-commits.ts';
@@ -210,12 +211,11 @@ class StoreThread {
   /** A released thread serves other stores: nothing more is sent to it, and it is not ended. */
   #state: 'held' | 'released' | 'ended' = 'held';
   readonly #isDone: Promise<void>;
-  readonly #waiting = new Map<number, WaitingCall>();
+  readonly #waiting = new Places<WaitingCall>();
   #opening: Waiting | undefined;
   #calls: OutgoingCall[] = [];
   readonly #sending = new SharedCommits(() => this.#flush(maxSentBytes));
   #sentBytes = 0;
-  #lastId = 0;
   #isClosing = false;
   /** Why the thread fails every call from now on: the database file is gone or malformed. */
   #loss: Failure | undefined;
@@ -259,9 +259,8 @@ class StoreThread {
   ): Promise<unknown> {
     if (this.#end !== undefined) return Promise.reject(unavailable(this.#end, true));
     return new Promise((resolve, reject) => {
-      this.#lastId += 1;
-      this.#waiting.set(this.#lastId, { resolve, reject, bytes: body?.byteLength ?? 0 });
-      this.#calls.push({ call: [this.#lastId, name, args, body?.byteLength], body });
+      const id = this.#waiting.add({ resolve, reject, bytes: body?.byteLength ?? 0 });
+      this.#calls.push({ call: [id, name, args, body?.byteLength], body });
       this.#sending.expect(shareMs, this.#calls.length);
     });
   }
@@ -314,8 +313,7 @@ class StoreThread {
 
   #rejectAll(error: Error): void {
     this.#opening?.reject(unavailable(error));
-    for (const { reject } of this.#waiting.values()) reject(unavailable(error));
-    this.#waiting.clear();
+    for (const { reject } of this.#waiting.takeAll()) reject(unavailable(error));
     this.#calls = [];
   }
 
@@ -375,8 +373,7 @@ class StoreThread {
   }
 
   #settle([id, value, failure]: Answer): void {
-    const waiting = this.#waiting.get(id);
-    this.#waiting.delete(id);
+    const waiting = this.#waiting.take(id);
     this.#sentBytes -= waiting?.bytes ?? 0;
     const refused = this.#loss ?? failure;
     if (refused !== undefined) waiting?.reject(unavailable(toError(refused), this.#loss !== undefined));
