@@ -6,12 +6,13 @@ import { advance } from '../decisions/follow.ts';
 import type { RunnableRevision } from '../decisions/revisions.ts';
 import { revisionOf } from '../decisions/revisions.ts';
 import type { FoundRun, RunReads, RunWrites } from '../decisions/rows.ts';
-import { SURVIVED } from '../decisions/step-rows.ts';
 import { toJson } from '../json-columns.ts';
 import type { Advance, BirthLease, StepOutcome } from '../store.ts';
 import { uuidOf } from '../uuids.ts';
+import { givenTable } from './arrays.ts';
 import { partsOf } from './counters.ts';
-import { jsonRows, type Part, type Row, type Sql, sendTogether } from './sql.ts';
+import { KINDS, type Kind } from './outcome-rows.ts';
+import { type Part, type Row, type Sql, sendTogether } from './sql.ts';
 
 export interface AdvanceCall {
   readonly outcome: StepOutcome;
@@ -173,9 +174,6 @@ function readsOf(runs: KnownRuns): Answers<RunReads> {
   };
 }
 
-/** Rows of one kind, which are written together. */
-type Kind = 'ended' | 'endedFirst' | 'notedFirst' | 'skipped' | 'inserted' | 'runEnded';
-
 /** Collects what outcomes write, for one statement, and changes the runs as it will. */
 class Writes {
   /** Of the rows that are kept. */
@@ -217,10 +215,11 @@ class Writes {
 
   send(sql: Sql): void {
     const parts = [...this.#kept].flatMap(([kind, rows]): Part[] => {
-      let name: string | undefined;
-      return PARTS[kind].map((part) => (bind) => {
-        name ??= bind(jsonRows(rows));
-        return part(name);
+      const { types, parts } = KINDS[kind];
+      let given: string | undefined;
+      return parts.map((part) => (bind) => {
+        given ??= givenTable(types, rows, bind);
+        return part(given);
       });
     });
     sendTogether(sql, [...parts, ...partsOf(sql.counts, sql.slot)]);
@@ -315,78 +314,3 @@ class Writes {
 }
 
 const NO_TRACE: Row = { is_traced: false };
-
-const GIVEN_STEP = 's.run_id = given.run_id AND s.step_key = given.step_key';
-const GIVEN_ATTEMPT = 'a.run_id = given.run_id AND a.step_key = given.step_key AND a.attempt = given.attempt';
-const KEPT_TRACE =
-  'evaluation_trace = CASE WHEN given.is_traced THEN given.evaluation_trace ELSE s.evaluation_trace END';
-
-const endedRows = (rows: string) => `jsonb_to_recordset(${rows}) AS given (
-  run_id uuid, step_key text, status text, retry_at bigint, uncounted integer, attempt integer, attempt_status text, due_at bigint,
-  started_at bigint, completed_at bigint, input text, output text, error text, inputs_revision integer, is_traced boolean, evaluation_trace text
-)`;
-
-const endSteps = (rows: string) => `
-  UPDATE sluice.steps s SET status = given.status, due_at = given.retry_at,
-    completed_at = CASE WHEN given.retry_at IS NULL THEN given.completed_at END, lease_token = NULL, wait = NULL,
-    signal_name = NULL, input = given.input, output = given.output, error = given.error,
-    inputs_revision = given.inputs_revision, ${KEPT_TRACE},
-    attempt_base = s.attempt_base + s.interruptions + given.uncounted, ${SURVIVED}
-  FROM ${endedRows(rows)} WHERE ${GIVEN_STEP}`;
-
-const endFirstSteps = (rows: string) => `
-  UPDATE sluice.steps s SET status = given.status, due_at = given.retry_at,
-    completed_at = CASE WHEN given.retry_at IS NULL THEN given.completed_at END, lease_token = NULL, attempt_count = 1,
-    attempt_base = given.uncounted, started_at = given.started_at, input = given.input, output = given.output, error = given.error,
-    inputs_revision = given.inputs_revision, ${KEPT_TRACE}
-  FROM ${endedRows(rows)} WHERE ${GIVEN_STEP}`;
-
-const skippedRows = (rows: string) => `jsonb_to_recordset(${rows}) AS given (
-  run_id uuid, step_key text, attempt integer, skip_reason text, completed_at bigint, is_traced boolean,
-  evaluation_trace text
-)`;
-
-type PartOfRows = (rows: string) => string;
-
-/** What the kinds write, given the name of the parameter that has the rows; as in `decisions/step-rows.ts`, but many at once. */
-const PARTS: Readonly<Record<Kind, readonly PartOfRows[]>> = {
-  ended: [
-    endSteps,
-    (rows) => `
-      UPDATE sluice.attempts a SET status = given.attempt_status, input = given.input, output = given.output,
-        error = given.error, completed_at = given.completed_at, inputs_revision = given.inputs_revision
-      FROM ${endedRows(rows)} WHERE ${GIVEN_ATTEMPT}`,
-  ],
-  endedFirst: [endFirstSteps],
-  notedFirst: [
-    endFirstSteps,
-    (rows) => `
-      INSERT INTO sluice.attempts (run_id, step_key, attempt, due_at, started_at, status, input, output, error,
-        completed_at, inputs_revision)
-      SELECT run_id, step_key, 1, due_at, started_at, attempt_status, input, output, error, completed_at, inputs_revision
-      FROM ${endedRows(rows)}`,
-  ],
-  skipped: [
-    (rows) => `
-      UPDATE sluice.steps s SET status = 'Skipped', due_at = NULL, lease_token = NULL, skip_reason = given.skip_reason,
-        completed_at = given.completed_at, attempt_count = greatest(0, attempt_count - 1),
-        started_at = CASE WHEN attempt_count <= 1 THEN NULL ELSE started_at END, ${KEPT_TRACE}
-      FROM ${skippedRows(rows)} WHERE ${GIVEN_STEP}`,
-    (rows) => `DELETE FROM sluice.attempts a USING ${skippedRows(rows)} WHERE ${GIVEN_ATTEMPT}`,
-  ],
-  inserted: [
-    (rows) => `
-      INSERT INTO sluice.steps (run_id, flow_id, step_key, step_type, status, due_at, lease_token, lease_owner,
-        started_at, skip_reason, completed_at)
-      SELECT * FROM jsonb_to_recordset(${rows}) AS given (
-        run_id uuid, flow_id text, step_key text, step_type text, status text, due_at bigint, lease_token text,
-        lease_owner text, started_at bigint, skip_reason text, completed_at bigint
-      )`,
-  ],
-  runEnded: [
-    (rows) => `
-      UPDATE sluice.runs r SET status = given.status, completed_at = given.completed_at
-      FROM jsonb_to_recordset(${rows}) AS given (run_id uuid, status text, completed_at bigint)
-      WHERE r.id = given.run_id`,
-  ],
-};

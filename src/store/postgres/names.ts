@@ -1,4 +1,5 @@
-import { jsonRows, type Sql } from './sql.ts';
+import { givenTable } from './arrays.ts';
+import type { Row, Sql, SqlValue } from './sql.ts';
 
 /** A row of a table that has one row for each name, whoever stores it first. */
 export interface NameRow {
@@ -62,14 +63,19 @@ const TABLES = {
  * In the order of the keys, so that transactions that want the same names never block each other. A row that may expire
  * is locked and stays as it is: whether it still counts is decided call by call.
  */
-function insertOf({ name, key, columns, expires }: NameTable): string {
-  const names = Object.keys(columns);
-  const typed = Object.entries(columns).map(([column, type]) => `${column} ${type}`);
-  return `
-    INSERT INTO sluice.${name} AS stored (${key}, ${names.join(', ')}) SELECT digest, ${names.join(', ')}
-    FROM jsonb_to_recordset($1) AS given (digest uuid, ${typed.join(', ')}) ORDER BY digest
+function insertOf({ name, key, columns, expires }: NameTable, rows: readonly NameRow[]): [string, SqlValue[]] {
+  const names = Object.keys(columns).join(', ');
+  const values: SqlValue[] = [];
+  const given = givenTable(
+    { digest: 'uuid', ...columns },
+    rows as readonly (NameRow & Row)[],
+    (value) => `$${values.push(value)}`,
+  );
+  const text = `
+    INSERT INTO sluice.${name} AS stored (${key}, ${names}) SELECT digest, ${names} FROM ${given} ORDER BY digest
     ON CONFLICT (${key}) ${expires ? 'DO UPDATE SET run_id = stored.run_id WHERE false' : 'DO NOTHING'}
     RETURNING ${key} AS digest`;
+  return [text, values];
 }
 
 /**
@@ -78,21 +84,19 @@ function insertOf({ name, key, columns, expires }: NameTable): string {
  */
 export class Names<Row extends NameRow> {
   readonly #table: NameTable;
-  readonly #insert: string;
   readonly #stored = new Map<string, Row>();
   readonly #known = new Map<string, Row>();
   readonly #kept = new Set<string>();
 
   constructor(table: keyof typeof TABLES) {
     this.#table = TABLES[table];
-    this.#insert = insertOf(this.#table);
   }
 
   async take(sql: Sql, rows: readonly Row[]): Promise<void> {
     const firsts = new Map<string, Row>();
     for (const row of rows) if (!firsts.has(row.digest)) firsts.set(row.digest, row);
     for (let wanted = [...firsts.values()]; wanted.length > 0; ) {
-      const taken = await sql.all<Pick<NameRow, 'digest'>>(this.#insert, [jsonRows(wanted)]);
+      const taken = await sql.all<Pick<NameRow, 'digest'>>(...insertOf(this.#table, wanted));
       const digests = new Set(taken.map(({ digest }) => digest));
       for (const row of wanted) if (digests.has(row.digest)) this.#stored.set(row.digest, row);
       const others = wanted.filter(({ digest }) => !digests.has(digest));
@@ -137,6 +141,6 @@ export class Names<Row extends NameRow> {
     if (gone.length === 0) return;
     const { name, key } = this.#table;
     sql.later(`DELETE FROM sluice.${name} WHERE ${key} = ANY($1)`, [gone]);
-    if (changed.length > 0) sql.later(this.#insert, [jsonRows(changed)]);
+    if (changed.length > 0) sql.later(...insertOf(this.#table, changed));
   }
 }

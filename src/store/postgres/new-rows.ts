@@ -15,17 +15,19 @@ import {
   stepRows,
 } from '../new-rows.ts';
 import type { BirthLease, NewRun } from '../store.ts';
-import { givenRows, TABLES } from '../tables.ts';
+import { SQL_TYPES, TABLES } from '../tables.ts';
+import { givenTable } from './arrays.ts';
 import { partsOf } from './counters.ts';
-import { jsonRows, type Part, type Row, type Sql, sendTogether } from './sql.ts';
+import { type Part, type Row, type Sql, sendTogether } from './sql.ts';
 
-const deliveryColumns = [...DELIVERY_COLUMNS, 'kept_bytes'];
+/** A row with the bytes of its body, where it has one. */
+type RowWithBody = Readonly<Record<string, Row[string] | Uint8Array>>;
 
 /** Collects the deliveries and runs that one transaction inserts, and inserts all of them at once. */
 export class NewRows {
   readonly #sql: Sql;
-  readonly #deliveries = new Rows();
-  readonly #runs = new Rows();
+  readonly #deliveries: RowWithBody[] = [];
+  readonly #runs: RowWithBody[] = [];
   readonly #steps: Row[] = [];
   readonly #pins: Row[] = [];
   readonly #shares: Row[] = [];
@@ -44,7 +46,7 @@ export class NewRows {
     const sharesBytes = shares.reduce((sum, share) => sum + bytesOf(share), 0);
     const keptBytes = bytesOf(row) + bytesOfKeys(keys) + sharesBytes + (body?.byteLength ?? 0) + ROW_BYTES;
     this.#shares.push(...shares);
-    this.#deliveries.add({ ...row, kept_bytes: keptBytes }, body);
+    this.#deliveries.push({ ...row, kept_bytes: keptBytes, body });
     this.addKeys('delivery', delivery.id, delivery.searchKeys);
     const { violations } = row;
     const isRedelivered = row.redelivered_from !== null;
@@ -56,7 +58,7 @@ export class NewRows {
     run: NewRun,
     { idempotencyKey = null, lease }: { idempotencyKey?: string | null; lease?: BirthLease | undefined },
   ) {
-    this.#runs.add(runRow(run, idempotencyKey), run.trigger.body);
+    this.#runs.push({ ...runRow(run, idempotencyKey), trigger_body: run.trigger.body });
     this.#steps.push(...stepRows(run, lease));
     this.addKeys('run', run.id, run.searchKeys);
     for (const [flowId, revision] of Object.entries(run.pins ?? {})) {
@@ -75,51 +77,17 @@ export class NewRows {
   /** Sends all that was collected; what is sent later sees it. */
   write(): void {
     const parts = [
-      ...(this.#deliveries.isEmpty
-        ? []
-        : [insertWithBodies('deliveries', { columns: deliveryColumns, body: 'body', rows: this.#deliveries })]),
-      ...(this.#runs.isEmpty
-        ? []
-        : [insertWithBodies('runs', { columns: RUN_COLUMNS, body: 'trigger_body', rows: this.#runs })]),
-      ...(this.#steps.length === 0 ? [] : [insertRows('steps', STEP_COLUMNS, this.#steps)]),
-      ...(this.#pins.length === 0 ? [] : [insertRows('run_pins', ['run_id', 'flow_id', 'revision'], this.#pins)]),
-      ...(this.#keys.delivery.length === 0
-        ? []
-        : [insertRows('delivery_keys', ['delivery_id', 'name', 'folded', 'value'], this.#keys.delivery)]),
-      ...(this.#shares.length === 0 ? [] : [insertRows('delivery_shares', SHARE_COLUMNS, this.#shares)]),
-      ...(this.#keys.run.length === 0
-        ? []
-        : [insertRows('run_keys', ['run_id', 'name', 'folded', 'value'], this.#keys.run)]),
+      ...insertRows(INSERTS.deliveries, this.#deliveries),
+      ...insertRows(INSERTS.runs, this.#runs),
+      ...insertRows(INSERTS.steps, this.#steps),
+      ...insertRows(INSERTS.run_pins, this.#pins),
+      ...insertRows(INSERTS.delivery_keys, this.#keys.delivery),
+      ...insertRows(INSERTS.delivery_shares, this.#shares),
+      ...insertRows(INSERTS.run_keys, this.#keys.run),
       ...partsOf(this.#sql.counts, this.#sql.slot),
     ];
     sendTogether(this.#sql, parts);
     for (const [runId, from] of this.#copies) copyDeliveries(this.#sql.port, runId, from);
-  }
-}
-
-/** Rows that travel as JSON, and their bodies as one string of bytes in which each row names its own. */
-class Rows {
-  readonly #rows: Row[] = [];
-  readonly #bodies: Uint8Array[] = [];
-  #bytes = 0;
-
-  get isEmpty(): boolean {
-    return this.#rows.length === 0;
-  }
-
-  add(row: Row, body: Uint8Array | null): void {
-    this.#rows.push({ ...row, body_at: body === null ? null : this.#bytes + 1, body_length: body?.byteLength ?? null });
-    if (body === null) return;
-    this.#bodies.push(body);
-    this.#bytes += body.byteLength;
-  }
-
-  get json(): string {
-    return jsonRows(this.#rows);
-  }
-
-  get bodies(): Uint8Array {
-    return Buffer.concat(this.#bodies);
   }
 }
 
@@ -134,23 +102,31 @@ function bytesOfKeys(keys: readonly SearchKeyRow[]): number {
   return keys.flat().reduce<number>((sum, text) => sum + Buffer.byteLength(text ?? ''), 0);
 }
 
-/** What inserts rows, whose columns have the types that their table has. */
-function insertRows(table: keyof typeof TABLES, columns: readonly string[], rows: readonly Row[]): Part {
-  const names = columns.join(', ');
-  return (bind) => `
-    INSERT INTO sluice.${table} (${names})
-    SELECT ${names} FROM jsonb_to_recordset(${bind(jsonRows(rows))}) ${givenRows(TABLES[table].columns, columns)}`;
+interface Insert {
+  readonly table: keyof typeof TABLES;
+  /** The columns that are written, and their types. */
+  readonly types: Readonly<Record<string, string>>;
 }
 
-/** The same with bodies, in the column that is named. */
-function insertWithBodies(
-  table: keyof typeof TABLES,
-  { columns, body, rows }: { columns: readonly string[]; body: string; rows: Rows },
-): Part {
-  const names = columns.join(', ');
-  const given = givenRows(TABLES[table].columns, columns).slice(0, -1);
-  return (bind) => `
-    INSERT INTO sluice.${table} (${names}, ${body})
-    SELECT ${names}, substring(${bind(rows.bodies)}::bytea FROM body_at FOR body_length)
-    FROM jsonb_to_recordset(${bind(rows.json)}) ${given}, body_at integer, body_length integer)`;
+function insertOf(table: keyof typeof TABLES, columns: readonly string[]): Insert {
+  // What a run was started by has columns of its own here.
+  const known: Readonly<Record<string, keyof typeof SQL_TYPES>> = { ...TABLES[table].columns, trigger_body: 'bytes' };
+  return { table, types: Object.fromEntries(columns.map((name) => [name, SQL_TYPES[known[name] ?? 'text']])) };
+}
+
+const INSERTS = {
+  deliveries: insertOf('deliveries', [...DELIVERY_COLUMNS, 'kept_bytes', 'body']),
+  runs: insertOf('runs', [...RUN_COLUMNS, 'trigger_body']),
+  steps: insertOf('steps', STEP_COLUMNS),
+  run_pins: insertOf('run_pins', ['run_id', 'flow_id', 'revision']),
+  delivery_keys: insertOf('delivery_keys', ['delivery_id', 'name', 'folded', 'value']),
+  delivery_shares: insertOf('delivery_shares', SHARE_COLUMNS),
+  run_keys: insertOf('run_keys', ['run_id', 'name', 'folded', 'value']),
+} as const;
+
+/** What inserts the rows; nothing where there are none. */
+function insertRows({ table, types }: Insert, rows: readonly RowWithBody[]): Part[] {
+  if (rows.length === 0) return [];
+  const names = Object.keys(types).join(', ');
+  return [(bind) => `INSERT INTO sluice.${table} (${names}) SELECT ${names} FROM ${givenTable(types, rows, bind)}`];
 }
