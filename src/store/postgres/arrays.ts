@@ -9,7 +9,8 @@ type Given = Readonly<Record<string, Value>>;
 const OIDS = { bytea: 17, text: 25 } as const;
 const HEADER_BYTES = 20;
 const LENGTH_BYTES = 4;
-const MOST_BYTES_OF_A_UNIT = 3;
+const NULL_LENGTH = -1;
+const ROOM = ' '.repeat(LENGTH_BYTES);
 
 /**
  * Makes rows a table of a statement that is called `given`: an array for each column, whose types are SQL's. As JSON the
@@ -27,45 +28,57 @@ export function givenTable(
     return `(SELECT ${values.join(', ')}) AS given`;
   }
   const arrays = names.map((name) => {
-    const element = types[name] === 'bytea' ? 'bytea' : 'text';
-    return `${bind(arrayOf(element, rows, name))}::${element}[]`;
+    const values = rows.map((row) => row[name] ?? null);
+    return types[name] === 'bytea' ? `${bind(bytesArray(values))}::bytea[]` : `${bind(textArray(values))}::text[]`;
   });
   const columns = names.map((name) => `${name}::${types[name]} AS ${name}`);
   return `(SELECT ${columns.join(', ')} FROM unnest(${arrays.join(', ')}) AS sent (${names.join(', ')})) AS given`;
 }
 
 /** A column as PostgreSQL sends and takes arrays in binary form: nothing in it is escaped, so nothing is parsed. */
-function arrayOf(element: keyof typeof OIDS, rows: readonly Given[], name: string): Buffer {
-  const values: (string | Uint8Array | null)[] = [];
-  let most = HEADER_BYTES;
-  for (const row of rows) {
-    const value = sentOf(row[name]);
-    values.push(value);
-    most += LENGTH_BYTES + (typeof value === 'string' ? value.length * MOST_BYTES_OF_A_UNIT : (value?.byteLength ?? 0));
+function textArray(values: readonly Value[]): Buffer {
+  const texts = values.map((value) => (value === null ? null : String(value)));
+  // One write for all of them, with room for the length of each.
+  const all = ROOM + texts.join(ROOM);
+  const bytes = Buffer.byteLength(all);
+  if (bytes !== all.length || all.includes('\0')) {
+    // Half of a surrogate pair becomes the same character when the text is written.
+    return arrayOf(
+      OIDS.text,
+      texts.map((text) => (text === null ? null : Buffer.from(text.replaceAll('\0', '\ufffd')))),
+    );
   }
-  const array = Buffer.allocUnsafe(most);
-  const hasNull = values.includes(null) ? 1 : 0;
-  const dimensions = 1;
-  const firstIndex = 1;
-  let at = 0;
-  for (const field of [dimensions, hasNull, OIDS[element], values.length, firstIndex])
-    at = array.writeInt32BE(field, at);
-  for (const value of values) {
-    const begin = at + LENGTH_BYTES;
-    let length = -1;
-    if (typeof value === 'string') length = array.write(value, begin);
-    else if (value !== null) {
-      array.set(value, begin);
-      length = value.byteLength;
-    }
-    array.writeInt32BE(length, at);
-    at = begin + Math.max(0, length);
-  }
-  return array.subarray(0, at);
+  const array = begin(OIDS.text, values.length, bytes);
+  array.write(all, HEADER_BYTES, 'latin1');
+  let at = HEADER_BYTES;
+  for (const text of texts) at = array.writeInt32BE(text?.length ?? NULL_LENGTH, at) + (text?.length ?? 0);
+  return array;
 }
 
-function sentOf(value: Value): string | Uint8Array | null {
-  if (value === null || value === undefined || value instanceof Uint8Array) return value ?? null;
-  // Half of a surrogate pair becomes the same character when the text is written.
-  return typeof value === 'string' ? value.replaceAll('\0', '\ufffd') : String(value);
+function bytesArray(values: readonly Value[]): Buffer {
+  return arrayOf(
+    OIDS.bytea,
+    values.map((value) => (value instanceof Uint8Array ? value : null)),
+  );
+}
+
+function arrayOf(oid: number, values: readonly (Uint8Array | null)[]): Buffer {
+  const bytes = values.reduce((sum, value) => sum + LENGTH_BYTES + (value?.byteLength ?? 0), 0);
+  const array = begin(oid, values.length, bytes);
+  let at = HEADER_BYTES;
+  for (const value of values) {
+    at = array.writeInt32BE(value?.byteLength ?? NULL_LENGTH, at);
+    if (value === null) continue;
+    array.set(value, at);
+    at += value.byteLength;
+  }
+  return array;
+}
+
+/** One dimension that begins at 1, and may have nulls. */
+function begin(oid: number, length: number, bytes: number): Buffer {
+  const array = Buffer.allocUnsafe(HEADER_BYTES + bytes);
+  let at = 0;
+  for (const field of [1, 1, oid, length, 1]) at = array.writeInt32BE(field, at);
+  return array;
 }
