@@ -152,7 +152,8 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
   };
 
   const leave = (lease: Lease) => {
-    held.take(lease.place);
+    // Its place may be another's by now.
+    if (held.at(lease.place) === lease) held.take(lease.place);
     if (held.size === 0) onLeft?.();
   };
 
