@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { dayAt, watchFrom } from './rhythm-model.ts';
 import { arrivalsOf, randomOf, SENDERS } from './traffic.ts';
 
-const SEEDS = Number(process.env.SLUICE_TEST_SEEDS ?? 2);
+const SEEDS = Number(process.env.TEST_SEEDS ?? 2);
 
 /** The same ones each time: of months with bursts of deliveries, some have a silence that nobody could tell from an outage. */
 const FIRST_SEED = 1;

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { createWorkspace, eventually, FLOW_ID, getJson, type Service, startService } from './service.ts';
 
-const KILLS = Number(process.env.SLUICE_PROOF_KILLS ?? 20);
+const KILLS = Number(process.env.TEST_KILLS ?? 20);
 
 const manifestOf = (version: number) => ({
   id: FLOW_ID,

@@ -7,7 +7,7 @@ import type { RunStatus } from '../../src/model/manifest.ts';
 import type { StepDetail } from '../../src/store/store.ts';
 import { createWorkspace, FLOW_ID } from './service.ts';
 
-const KILLS = Number(process.env.SLUICE_KILL_POINTS ?? 1000);
+const KILLS = Number(process.env.TEST_KILL_POINTS ?? 1000);
 const MOMENTS = ['before', 'during', 'after'] as const;
 /** A life of two runs makes about sixty writes; later ones come true where a life takes up what others left. */
 const WRITES = 48;

@@ -8,7 +8,7 @@ import { afterAll } from 'vitest';
 export const PRESENT = resolve(import.meta.dirname, '../..');
 
 /** The release to upgrade from: a folder with its `dist/` and its packages; else this build stands for it. */
-const FROM = process.env.SLUICE_UPGRADE_FROM;
+const FROM = process.env.TEST_UPGRADE_FROM;
 
 type Change = 'expand' | 'contract';
 

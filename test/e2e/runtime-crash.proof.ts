@@ -5,8 +5,8 @@ import { expect, it, onTestFinished } from 'vitest';
 import { createWorkspace, eventually, FLOW_ID, getJson, githubManifest, startService } from './service.ts';
 
 /** Another seed kills at other points; the seed is printed where the proof fails. More kills take a second each. */
-const SEED = Number(process.env.SLUICE_CRASH_SEED ?? 20_261_121);
-const KILLS = Number(process.env.SLUICE_CRASH_KILLS ?? 60);
+const SEED = Number(process.env.TEST_CRASH_SEED ?? 20_261_121);
+const KILLS = Number(process.env.TEST_CRASH_KILLS ?? 60);
 const RUNS_A_ROUND = 6;
 
 interface Attempt {

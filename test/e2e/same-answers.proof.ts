@@ -8,11 +8,11 @@ import { askAnything, type Known } from './same-answers-questions.ts';
 import { createWorkspace, type Service, startService } from './service.ts';
 
 /** Another seed tells other stories; it is printed, and so is the story that fails. */
-const SEED = Number(process.env.SLUICE_MODEL_SEED ?? 20_261_122);
-const STORIES = Number(process.env.SLUICE_SAME_STORIES ?? 300);
+const SEED = Number(process.env.TEST_MODEL_SEED ?? 20_261_122);
+const STORIES = Number(process.env.TEST_SAME_STORIES ?? 300);
 
 it('answers every request the same on SQLite and on PostgreSQL, through random stories', async () => {
-  console.info(`seed ${SEED}, ${STORIES} stories (SLUICE_MODEL_SEED, SLUICE_SAME_STORIES)`);
+  console.info(`seed ${SEED}, ${STORIES} stories (TEST_MODEL_SEED, TEST_SAME_STORIES)`);
   const { start, restart, others } = await prepare();
   const pair = openPair(await start());
   // One after the other: what is deployed within a millisecond has no order.

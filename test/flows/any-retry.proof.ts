@@ -4,11 +4,11 @@ import { anyStory, live } from './any-retry.ts';
 import { openStore } from './fixture.ts';
 
 /** Another seed tells other stories; it is printed, and fast-check names the story that fails. */
-const SEED = Number(process.env.SLUICE_MODEL_SEED ?? 20_261_121);
-const STORIES = Number(process.env.SLUICE_MODEL_STORIES ?? 3_000);
+const SEED = Number(process.env.TEST_MODEL_SEED ?? 20_261_121);
+const STORIES = Number(process.env.TEST_MODEL_STORIES ?? 3_000);
 
 it('keeps what the rules say through thousands of random retries, failures, handlers, cancels, signals and kills', async () => {
-  console.info(`seed ${SEED}, ${STORIES} stories (SLUICE_MODEL_SEED, SLUICE_MODEL_STORIES)`);
+  console.info(`seed ${SEED}, ${STORIES} stories (TEST_MODEL_SEED, TEST_MODEL_STORIES)`);
   const store = await openStore();
   let number = 0;
   await fc.assert(

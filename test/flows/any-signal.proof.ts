@@ -5,11 +5,11 @@ import { anySignalStory, liveWithSignals } from './any-signal.ts';
 import { openStore } from './fixture.ts';
 
 /** Another seed tells other stories; it is printed, and fast-check names the story that fails. */
-const SEED = Number(process.env.SLUICE_MODEL_SEED ?? 20_261_122);
-const STORIES = Number(process.env.SLUICE_MODEL_STORIES ?? 2_000);
+const SEED = Number(process.env.TEST_MODEL_SEED ?? 20_261_122);
+const STORIES = Number(process.env.TEST_MODEL_STORIES ?? 2_000);
 
 it('hands every signal to one step, once, through thousands of random waits, limits, retries, cancels and kills', async () => {
-  console.info(`seed ${SEED}, ${STORIES} stories (SLUICE_MODEL_SEED, SLUICE_MODEL_STORIES)`);
+  console.info(`seed ${SEED}, ${STORIES} stories (TEST_MODEL_SEED, TEST_MODEL_STORIES)`);
   const store = await openStore();
   let number = 0;
   await fc.assert(

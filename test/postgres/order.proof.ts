@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 /** Another seed kills others at other times; it is printed. */
-const SEED = Number(process.env.SLUICE_MODEL_SEED ?? 20_261_127);
+const SEED = Number(process.env.TEST_MODEL_SEED ?? 20_261_127);
 const KEYS = 50;
 const EVENTS_OF_KEY = 20;
 
@@ -52,7 +52,7 @@ function numbers(seed: number): () => number {
 }
 
 test('1000 events of 50 keys run one at a time in order, through kills of three replicas', async () => {
-  console.info(`seed ${SEED} (SLUICE_MODEL_SEED)`);
+  console.info(`seed ${SEED} (TEST_MODEL_SEED)`);
   const random = numbers(SEED);
   const { calls, url } = await watchCalls();
   const call = (at: Call['at'], after?: string) => ({

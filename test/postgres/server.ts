@@ -19,11 +19,11 @@ declare module 'vitest' {
   }
 }
 
-/** Gives the tests a PostgreSQL: the one that `SLUICE_TEST_POSTGRES` names, else one of their own until they end. */
+/** Gives the tests a PostgreSQL: the one that `TEST_POSTGRES` names, else one of their own until they end. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const prefix = `test_${randomUUID().slice(0, 8)}_`;
   project.provide('schemaPrefix', prefix);
-  const given = process.env.SLUICE_TEST_POSTGRES;
+  const given = process.env.TEST_POSTGRES;
   if (given !== undefined && given !== '') {
     project.provide('postgresUrl', given);
     return () => dropSchemas(given, prefix);

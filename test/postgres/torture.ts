@@ -13,7 +13,7 @@ interface Torture {
 }
 
 /** How long each torture of a proof goes on; its last round is always finished. */
-export const TORTURE_SECONDS = Number(process.env.SLUICE_TORTURE_SECONDS ?? 60);
+export const TORTURE_SECONDS = Number(process.env.TEST_TORTURE_SECONDS ?? 60);
 
 const STEPS = {
   first: { type: 'NoOp' },

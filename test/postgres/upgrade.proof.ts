@@ -34,7 +34,7 @@ test('replicas that are replaced one by one, by a later release and back, refuse
         }
         const isWhole = (versions: string[]) => versions.length === 2 && new Set(versions).size === 1;
         const [version] = await eventually(() => versionsOf(first), isWhole);
-        if (process.env.SLUICE_UPGRADE_FROM === undefined) expect(version === before).toBe(build === earlier);
+        if (process.env.TEST_UPGRADE_FROM === undefined) expect(version === before).toBe(build === earlier);
       }
     },
   });
@@ -90,6 +90,6 @@ test(`two replicas start at once on an empty database and on one of an earlier r
     }
     const [before = [], after = []] = versions;
     expect(after.slice(0, before.length)).toEqual(before);
-    if (process.env.SLUICE_UPGRADE_FROM === undefined) expect(after).toHaveLength(before.length + 1);
+    if (process.env.TEST_UPGRADE_FROM === undefined) expect(after).toHaveLength(before.length + 1);
   }
 });

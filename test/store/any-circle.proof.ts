@@ -7,8 +7,8 @@ import { newPaths } from './files.ts';
 import { openKind } from './stores.ts';
 
 /** Another seed tells other stories; it is printed, and fast-check names the story that fails. */
-const SEED = Number(process.env.SLUICE_MODEL_SEED ?? 20_261_127);
-const STORIES = Number(process.env.SLUICE_CIRCLE_STORIES ?? 150);
+const SEED = Number(process.env.TEST_MODEL_SEED ?? 20_261_127);
+const STORIES = Number(process.env.TEST_CIRCLE_STORIES ?? 150);
 
 const newPath = newPaths();
 const STORES: readonly (readonly [name: string, open: () => Promise<readonly Store[]>, share: number])[] = [
@@ -18,7 +18,7 @@ const STORES: readonly (readonly [name: string, open: () => Promise<readonly Sto
 
 it.each(STORES)('%s lets no set of runs wait for itself for ever', async (_, open, share) => {
   const stories = Math.ceil(STORIES * share);
-  console.info(`seed ${SEED}, ${stories} stories (SLUICE_MODEL_SEED, SLUICE_CIRCLE_STORIES)`);
+  console.info(`seed ${SEED}, ${stories} stories (TEST_MODEL_SEED, TEST_CIRCLE_STORIES)`);
   const stores = await open();
   await deployCircles(stores[0] as Store);
   let number = 0;

@@ -6,8 +6,8 @@ import { anyOrderStory, deployOrderedFlows, liveInOrder } from './any-order.ts';
 import { openKind } from './stores.ts';
 
 /** Another seed tells other stories; it is printed, and fast-check names the story that fails. */
-const SEED = Number(process.env.SLUICE_MODEL_SEED ?? 20_261_127);
-const STORIES = Number(process.env.SLUICE_MODEL_STORIES ?? 1_000);
+const SEED = Number(process.env.TEST_MODEL_SEED ?? 20_261_127);
+const STORIES = Number(process.env.TEST_MODEL_STORIES ?? 1_000);
 
 const STORES: readonly (readonly [name: string, open: () => Promise<Store>, share: number])[] = [
   ['SQLite', () => openKind('log in memory', ':memory:'), 1],
@@ -18,7 +18,7 @@ it.each(STORES)(
   '%s lets the first run of each key run, and nobody else, as plain queues would',
   async (_, open, share) => {
     const stories = Math.ceil(STORIES * share);
-    console.info(`seed ${SEED}, ${stories} stories (SLUICE_MODEL_SEED, SLUICE_MODEL_STORIES)`);
+    console.info(`seed ${SEED}, ${stories} stories (TEST_MODEL_SEED, TEST_MODEL_STORIES)`);
     const store = await open();
     await deployOrderedFlows(store);
     let number = 0;
