@@ -114,45 +114,73 @@ function start(context: StepContext, handler: StepHandler): Promise<HandlerResul
   }
 }
 
-/** Of a context: what its getters make something of. */
-const LATER = Symbol('made when it is asked for');
+/** A base class whose instance is what its constructor is given. */
+const Itself = function itself(given: object) {
+  return given;
+} as unknown as new (
+  given: object,
+) => object;
 
-interface Later {
-  readonly [LATER]: {
-    readonly ends: Pick<Abortable, 'signal'>;
-    readonly services: HandlerServices;
-    readonly about: Pick<Claim, 'flowId' | 'runId' | 'stepKey'>;
-    logger: Logger | undefined;
-  };
+interface Sources {
+  readonly lease: Pick<Abortable, 'signal'>;
+  readonly parent: Logger;
+  readonly about: Pick<Claim, 'flowId' | 'runId' | 'stepKey'>;
+}
+
+/** What a context makes its logger and its signal of: no handler, and nothing that prints a context, sees it. */
+class Later extends Itself {
+  readonly #lease: Sources['lease'];
+  readonly #parent: Logger;
+  readonly #about: Sources['about'];
+  #logger: Logger | undefined;
+
+  constructor(context: object, { lease, parent, about }: Sources) {
+    super(context);
+    this.#lease = lease;
+    this.#parent = parent;
+    this.#about = about;
+  }
+
+  /** Of a context, or of an object that was made with one as its prototype. */
+  static #of(context: object): Later {
+    return #lease in context ? context : Later.#of(Object.getPrototypeOf(context));
+  }
+
+  static loggerOf(context: object): Logger {
+    const later = Later.#of(context);
+    const { flowId, runId, stepKey } = later.#about;
+    later.#logger ??= later.#parent.child({ flowId, runId, stepKey });
+    return later.#logger;
+  }
+
+  static signalOf(context: object): AbortSignal {
+    return Later.#of(context).#lease.signal;
+  }
 }
 
 // Most handlers log nothing, and a child logger costs as much as the rest of a small step. The getters are the same for all
 // contexts: with getters of its own each had a hidden class of its own, and V8 kept a tenth of what a step allocates until
 // the next full collection.
-const LOGGER: PropertyDescriptor & ThisType<Later> = {
+const LOGGER: PropertyDescriptor & ThisType<object> = {
   enumerable: true,
   get() {
-    const { services, about, logger } = this[LATER];
-    const { flowId, runId, stepKey } = about;
-    const own = logger ?? services.logger.child({ flowId, runId, stepKey });
-    this[LATER].logger = own;
-    return own;
+    return Later.loggerOf(this);
   },
 };
-const SIGNAL: PropertyDescriptor & ThisType<Later> = {
+const SIGNAL: PropertyDescriptor & ThisType<object> = {
   enumerable: true,
   get() {
-    return this[LATER].ends.signal;
+    return Later.signalOf(this);
   },
 };
 
 function contextOf(
   { claim, resolved, readRunInput, isFailureHandled }: HandlerTask,
-  services: HandlerServices,
+  { logger, clock }: HandlerServices,
   { inputs, ends }: { readonly inputs: unknown; readonly ends: Pick<Abortable, 'signal'> },
 ): StepContext {
   const { flowId, runId, stepKey, attempt } = claim;
-  const context: Later & Omit<StepContext, 'logger' | 'signal'> & Partial<StepContext> = {
+  const context: Omit<StepContext, 'logger' | 'signal'> & Partial<StepContext> = {
     inputs,
     flowId,
     runId,
@@ -162,11 +190,11 @@ function contextOf(
     secretReferences: resolved.references,
     trigger: async () => (await readRunInput([])).trigger,
     mask: (text) => String(maskerOf(resolved.secrets)(text)),
-    now: () => services.clock.now(),
+    now: () => clock.now(),
     isFailureHandled,
     resumed: claim.resumed,
-    [LATER]: { ends, services, about: claim, logger: undefined },
   };
+  new Later(context, { lease: ends, parent: logger, about: { flowId, runId, stepKey } });
   Object.defineProperty(context, 'logger', LOGGER);
   Object.defineProperty(context, 'signal', SIGNAL);
   return context as StepContext;

@@ -27,11 +27,3 @@ it('a lease that leaves twice takes no other with it', () => {
   expect(second.aborted).toBe(true);
   expect(second.signal.aborted).toBe(true);
 });
-
-it('a signal that is asked for late is aborted for the first reason', () => {
-  const lease = leases().hold(claim('run'), 1);
-  lease.abort(new Error('first'));
-  lease.abort(new Error('second'));
-  expect(lease.signal.reason).toEqual(new Error('first'));
-  expect(lease.reason).toBe(lease.signal.reason);
-});

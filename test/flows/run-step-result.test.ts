@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import { describe, expect, it, vi } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import type { StepHandler } from '../../src/flows/handlers/handler.ts';
@@ -175,6 +176,21 @@ describe('an attempt', () => {
     lease.abort(new Error('first'));
     lease.abort(new Error('second'));
     expect(lease.signal.reason).toMatchObject({ message: 'first' });
+  });
+
+  it('shows who prints its context nothing of the process', async () => {
+    const lease = new Lease({ ...CLAIM, token: 'token-of-the-lease' }, 0);
+    let [printed, keys]: [string, (string | symbol)[]] = ['', []];
+    const handler = handlerOf((context) => {
+      printed = inspect(context, { depth: null, showHidden: true });
+      keys = Reflect.ownKeys(context);
+      expect(Object.create(context).logger).toBe(context.logger);
+      return { kind: 'succeeded', output: null };
+    });
+    expect((await tryStep({ handler, lease })).ran?.result).toMatchObject({ kind: 'succeeded' });
+    expect(printed).toContain(FLOW_ID);
+    expect(printed).not.toContain('token-of-the-lease');
+    expect(keys.filter((key) => typeof key === 'symbol')).toEqual([]);
   });
 
   it('does not begin once it is aborted', async () => {
