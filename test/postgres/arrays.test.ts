@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { storable } from '../../src/model/text.ts';
-import { givenTable } from '../../src/store/postgres/arrays.ts';
+import { givenForm } from '../../src/store/postgres/arrays.ts';
 import { runSql } from './schemas.ts';
 
 const types = {
@@ -25,11 +25,13 @@ const rowsOf = fc.record({
   body: orNull(fc.uint8Array({ maxLength: 40 })),
 });
 
-async function read(rows: readonly object[]) {
+type Given = Parameters<ReturnType<typeof givenForm>>[1];
+
+async function read(rows: Given) {
   const values: unknown[] = [];
-  const given = givenTable(
+  const given = givenForm([rows])(
     types,
-    rows as never,
+    rows,
     (value) => `$${values.push(typeof value === 'string' ? storable(value) : value)}`,
   );
   const names = Object.keys(types).map((name) => (name === 'body' ? "encode(body, 'hex') AS body" : name));
@@ -57,4 +59,20 @@ test('what a row does not name is null', async () => {
   expect(first).toEqual({ id: null, name: 'a', count: null, share: null, is_kept: null, body: null });
   expect(second).toEqual({ id: null, name: null, count: 2, share: null, is_kept: null, body: null });
   expect(await read([{ name: 'a' }])).toEqual([first]);
+});
+
+test('a statement has one of two texts, whichever of its lists have more rows than one', () => {
+  const [one, many] = [[{ name: 'a' }], [{ name: 'a' }, { name: 'b' }]];
+  const texts = [
+    [one, many],
+    [many, one],
+    [many, many],
+    [one, one],
+  ].map((lists) => {
+    const form = givenForm(lists);
+    return lists.map((rows) => form({ name: 'text' }, rows, () => '$'));
+  });
+  const [first, second, third, ofOne] = texts;
+  expect([second, third]).toEqual([first, first]);
+  expect(ofOne).not.toEqual(first);
 });

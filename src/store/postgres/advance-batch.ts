@@ -9,9 +9,9 @@ import type { FoundRun, RunReads, RunWrites } from '../decisions/rows.ts';
 import { toJson } from '../json-columns.ts';
 import type { Advance, BirthLease, StepOutcome } from '../store.ts';
 import { uuidOf } from '../uuids.ts';
-import { givenTable } from './arrays.ts';
+import { givenForm } from './arrays.ts';
 import { partsOf } from './counters.ts';
-import { KINDS, type Kind } from './outcome-rows.ts';
+import { KINDS, KINDS_IN_ORDER, type Kind } from './outcome-rows.ts';
 import { type Part, type Row, type Sql, sendTogether } from './sql.ts';
 
 export interface AdvanceCall {
@@ -214,11 +214,15 @@ class Writes {
   }
 
   send(sql: Sql): void {
-    const parts = [...this.#kept].flatMap(([kind, rows]): Part[] => {
+    const table = givenForm(this.#kept.values());
+    // In one order, so that there are few texts.
+    const parts = KINDS_IN_ORDER.flatMap((kind): Part[] => {
+      const rows = this.#kept.get(kind);
+      if (rows === undefined) return [];
       const { types, parts } = KINDS[kind];
       let given: string | undefined;
       return parts.map((part) => (bind) => {
-        given ??= givenTable(types, rows, bind);
+        given ??= table(types, rows, bind);
         return part(given);
       });
     });

@@ -12,28 +12,34 @@ const LENGTH_BYTES = 4;
 const NULL_LENGTH = -1;
 const ROOM = ' '.repeat(LENGTH_BYTES);
 
+/** Makes rows a table of a statement that is called `given`; `types` are its columns and what SQL calls them. */
+type GivenForm = (types: Readonly<Record<string, string>>, rows: readonly Given[], bind: Bind) => string;
+type Bind = (value: SqlValue) => string;
+
 /**
- * Makes rows a table of a statement that is called `given`: an array for each column, whose types are SQL's. As JSON the
- * same rows take PostgreSQL more than twice as long to read. One row is a parameter for each value.
+ * How one statement gets its rows: as a parameter for each value where no list has more than one, else all as arrays.
+ * PostgreSQL keeps each text with its plan, so a form for each list would be too many.
  */
-export function givenTable(
-  types: Readonly<Record<string, string>>,
-  rows: readonly Given[],
-  bind: (value: SqlValue) => string,
-): string {
+export function givenForm(lists: Iterable<readonly Given[]>): GivenForm {
+  for (const { length } of lists) if (length > 1) return givenTable;
+  return givenRow;
+}
+
+const givenRow: GivenForm = (types, [row], bind) => {
+  const values = Object.keys(types).map((name) => `${bind(row?.[name] ?? null)}::${types[name]} AS ${name}`);
+  return `(SELECT ${values.join(', ')}) AS given`;
+};
+
+/** An array for each column: as JSON the same rows take PostgreSQL more than twice as long to read. */
+const givenTable: GivenForm = (types, rows, bind) => {
   const names = Object.keys(types);
-  const [first, second] = rows;
-  if (first !== undefined && second === undefined) {
-    const values = names.map((name) => `${bind(first[name] ?? null)}::${types[name]} AS ${name}`);
-    return `(SELECT ${values.join(', ')}) AS given`;
-  }
   const arrays = names.map((name) => {
     const values = rows.map((row) => row[name] ?? null);
     return types[name] === 'bytea' ? `${bind(bytesArray(values))}::bytea[]` : `${bind(textArray(values))}::text[]`;
   });
   const columns = names.map((name) => `${name}::${types[name]} AS ${name}`);
   return `(SELECT ${columns.join(', ')} FROM unnest(${arrays.join(', ')}) AS sent (${names.join(', ')})) AS given`;
-}
+};
 
 /** A column as PostgreSQL sends and takes arrays in binary form: nothing in it is escaped, so nothing is parsed. */
 function textArray(values: readonly Value[]): Buffer {

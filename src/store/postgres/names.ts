@@ -1,4 +1,4 @@
-import { givenTable } from './arrays.ts';
+import { givenForm } from './arrays.ts';
 import type { Row, Sql, SqlValue } from './sql.ts';
 
 /** A row of a table that has one row for each name, whoever stores it first. */
@@ -66,7 +66,7 @@ const TABLES = {
 function insertOf({ name, key, columns, expires }: NameTable, rows: readonly NameRow[]): [string, SqlValue[]] {
   const names = Object.keys(columns).join(', ');
   const values: SqlValue[] = [];
-  const given = givenTable(
+  const given = givenForm([rows as readonly (NameRow & Row)[]])(
     { digest: 'uuid', ...columns },
     rows as readonly (NameRow & Row)[],
     (value) => `$${values.push(value)}`,

@@ -16,7 +16,7 @@ import {
 } from '../new-rows.ts';
 import type { BirthLease, NewRun } from '../store.ts';
 import { SQL_TYPES, TABLES } from '../tables.ts';
-import { givenTable } from './arrays.ts';
+import { givenForm } from './arrays.ts';
 import { partsOf } from './counters.ts';
 import { type Part, type Row, type Sql, sendTogether } from './sql.ts';
 
@@ -76,17 +76,22 @@ export class NewRows {
 
   /** Sends all that was collected; what is sent later sees it. */
   write(): void {
-    const parts = [
-      ...insertRows(INSERTS.deliveries, this.#deliveries),
-      ...insertRows(INSERTS.runs, this.#runs),
-      ...insertRows(INSERTS.steps, this.#steps),
-      ...insertRows(INSERTS.run_pins, this.#pins),
-      ...insertRows(INSERTS.delivery_keys, this.#keys.delivery),
-      ...insertRows(INSERTS.delivery_shares, this.#shares),
-      ...insertRows(INSERTS.run_keys, this.#keys.run),
-      ...partsOf(this.#sql.counts, this.#sql.slot),
-    ];
-    sendTogether(this.#sql, parts);
+    const lists = [
+      [INSERTS.deliveries, this.#deliveries],
+      [INSERTS.runs, this.#runs],
+      [INSERTS.steps, this.#steps],
+      [INSERTS.run_pins, this.#pins],
+      [INSERTS.delivery_keys, this.#keys.delivery],
+      [INSERTS.delivery_shares, this.#shares],
+      [INSERTS.run_keys, this.#keys.run],
+    ] as const;
+    const given = givenForm(lists.map(([, rows]) => rows));
+    const inserts = lists.flatMap(([{ table, types }, rows]): Part[] => {
+      const names = Object.keys(types).join(', ');
+      const insert = `INSERT INTO sluice.${table} (${names}) SELECT ${names} FROM `;
+      return rows.length === 0 ? [] : [(bind) => insert + given(types, rows, bind)];
+    });
+    sendTogether(this.#sql, [...inserts, ...partsOf(this.#sql.counts, this.#sql.slot)]);
     for (const [runId, from] of this.#copies) copyDeliveries(this.#sql.port, runId, from);
   }
 }
@@ -123,10 +128,3 @@ const INSERTS = {
   delivery_shares: insertOf('delivery_shares', SHARE_COLUMNS),
   run_keys: insertOf('run_keys', ['run_id', 'name', 'folded', 'value']),
 } as const;
-
-/** What inserts the rows; nothing where there are none. */
-function insertRows({ table, types }: Insert, rows: readonly RowWithBody[]): Part[] {
-  if (rows.length === 0) return [];
-  const names = Object.keys(types).join(', ');
-  return [(bind) => `INSERT INTO sluice.${table} (${names}) SELECT ${names} FROM ${givenTable(types, rows, bind)}`];
-}

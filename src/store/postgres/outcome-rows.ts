@@ -124,3 +124,5 @@ export const KINDS: Readonly<Record<Kind, KindOfRows>> = {
     ],
   },
 };
+
+export const KINDS_IN_ORDER = Object.keys(KINDS) as Kind[];
