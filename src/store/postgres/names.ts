@@ -66,13 +66,10 @@ const TABLES = {
 function insertOf({ name, key, columns, expires }: NameTable, rows: readonly NameRow[]): [string, SqlValue[]] {
   const names = Object.keys(columns).join(', ');
   const values: SqlValue[] = [];
-  const given = givenForm([rows as readonly (NameRow & Row)[]])(
-    { digest: 'uuid', ...columns },
-    rows as readonly (NameRow & Row)[],
-    (value) => `$${values.push(value)}`,
-  );
+  const given = rows as readonly (NameRow & Row)[];
+  const table = givenForm([given])({ digest: 'uuid', ...columns }, given, (value) => `$${values.push(value)}`);
   const text = `
-    INSERT INTO sluice.${name} AS stored (${key}, ${names}) SELECT digest, ${names} FROM ${given} ORDER BY digest
+    INSERT INTO sluice.${name} AS stored (${key}, ${names}) SELECT digest, ${names} FROM ${table} ORDER BY digest
     ON CONFLICT (${key}) ${expires ? 'DO UPDATE SET run_id = stored.run_id WHERE false' : 'DO NOTHING'}
     RETURNING ${key} AS digest`;
   return [text, values];
