@@ -108,6 +108,15 @@ export async function deliveriesOf({ url }: Service, count: number): Promise<See
   return found.toReversed();
 }
 
+/** The first delivery in the log that is so, once there is one; senders choose how many they make of what they tell. */
+export async function deliveryThat(service: Service, isSo: (delivery: SeenDelivery) => boolean): Promise<SeenDelivery> {
+  const found = await eventually(
+    () => deliveriesOf(service, 1),
+    (deliveries) => deliveries.some(isSo),
+  );
+  return found.find(isSo) as SeenDelivery;
+}
+
 /** A run once it has ended. */
 export function endedRun({ url }: Service, runId: string | null): Promise<SeenRun> {
   return eventually(
