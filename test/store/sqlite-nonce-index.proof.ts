@@ -23,6 +23,29 @@ describe('the index of nonces', () => {
     expect(again.map(answerOf)).toEqual(Array.from({ length: 300 }, (_, n) => `n${n}`));
   });
 
+  test('takes in about as many as come, so that no batch has to do much more than others', () => {
+    const { claim, batch, indexed } = aLedger(200);
+    const grown = Array.from({ length: 18 }, (_, part) => {
+      const before = Number(indexed());
+      for (let n = 0; n < 50; n += 1) batch([() => claim(`n${part * 50 + n}`)]);
+      return Number(indexed()) - before;
+    });
+    expect(Math.max(...grown)).toBeLessThan(110);
+    expect(indexed()).toBeGreaterThan(600);
+  });
+
+  test('lets a thirty-second of what is alive come together, so that its pages take several at once', () => {
+    const { claim, batch, db } = aLedger(5);
+    const indexedTo = db.prepare<[], number>('SELECT indexed_to FROM nonce_index_state').pluck();
+    const rounds = new Set<number | undefined>();
+    for (let n = 0; n < 3200; n += 1) {
+      batch([() => claim(`n${n}`)]);
+      if (n >= 1600) rounds.add(indexedTo.get());
+    }
+    expect(rounds.size).toBeGreaterThan(10);
+    expect(rounds.size).toBeLessThan(60);
+  });
+
   test('clears out what was purged', () => {
     const { claim, batch, purge, indexed } = aLedger(20);
     for (let n = 0; n < 200; n += 1) batch([() => claim(`old${n}`, { expiresAt: 10 })]);
@@ -105,8 +128,8 @@ describe('the index of nonces', () => {
       { weight: 1, arbitrary: fc.record({ restarts: fc.constant(true) }) },
     );
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 9 }), fc.array(turn, { maxLength: 60 }), (tailSize, turns) => {
-        play(tailSize, turns);
+      fc.property(fc.integer({ min: 1, max: 9 }), fc.array(turn, { maxLength: 60 }), (least, turns) => {
+        play(least, turns);
       }),
       { numRuns: 300 },
     );
@@ -123,8 +146,8 @@ interface Turn {
 }
 
 /** Plays turns against the ledger and against a map, and compares every answer. */
-function play(tailSize: number, turns: readonly Turn[]): void {
-  const ledger = aLedger(tailSize);
+function play(least: number, turns: readonly Turn[]): void {
+  const ledger = aLedger(least);
   let { claim, batch, purge } = ledger;
   let now = 1;
   let alive = new Map<number, { runId: string; expiresAt: number }>();
@@ -161,7 +184,7 @@ function play(tailSize: number, turns: readonly Turn[]): void {
 }
 
 /** Nonces in a database of their own, claimed in batches as the writer runs them. */
-function aLedger(tailSize: number) {
+function aLedger(least: number) {
   const db: Database = new SqliteDatabase(':memory:');
   onTestFinished(() => {
     db.close();
@@ -169,7 +192,7 @@ function aLedger(tailSize: number) {
   migrate(db, migrations);
   db.exec('CREATE TABLE unsound (n REFERENCES flows (id) DEFERRABLE INITIALLY DEFERRED)');
   const restart = () => {
-    const indexes = openIndexes(db, tailSize);
+    const indexes = openIndexes(db, least);
     const nonces = prepareNonces(db, indexes.nonces);
     const purge = membersOf(removalVerbs({})).purgeNonces.prepare(db);
     return {

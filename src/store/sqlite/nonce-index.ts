@@ -7,11 +7,13 @@ const buckets = 1024;
 const hashBits = 48;
 const bucketSize = 2 ** hashBits / buckets;
 
-/** Nonces that wait in memory before they are indexed: enough that each index page takes several at once. */
-const defaultTailSize = 65_536;
-
-/** A row has two names at most: see `NonceName`. */
-const NAMES = 2;
+/**
+ * Names that wait in memory before they are indexed: a fixed part of those that are alive, so that each page of the index, of 200 of
+ * them, takes several at once. With ten million nonces a delivery writes 0.3 pages of it then, and 1.0 with 65 536 at any size.
+ */
+const TAIL_PART = 1 / 32;
+/** So many at least and at most; one takes 58 bytes. */
+const TAIL_SIZES = { least: 65_536, most: 262_144 } as const;
 
 /** What such an index is of: its table, whose rows have a `hash`, and the tables of the index itself. */
 const NONCES = { rows: 'nonces', alias: 'alias', index: 'nonce_index' } as const;
@@ -28,6 +30,8 @@ interface Round {
   readonly clearsBelow: number | undefined;
   /** The first bucket that is not done. */
   bucket: number;
+  /** How many entries this round should have indexed by now and has not; below 0 where it is ahead. */
+  owed: number;
 }
 
 /**
@@ -55,8 +59,9 @@ interface IndexStep {
  * transaction as `indexed_to`.
  */
 export class NonceIndex {
-  readonly #tail: Map<number, number[]>[] = Array.from({ length: buckets }, () => new Map());
-  readonly #tailSize: number;
+  /** Rows by hash; a list only where several have it, which is rare, because a list takes as much as all else. */
+  readonly #tail: Map<number, number | number[]>[] = Array.from({ length: buckets }, () => new Map());
+  readonly #least: number;
   readonly #readIndex: Statement<[hash: number, before: number], number>;
   readonly #readOldest: Statement<[], number | null>;
   readonly #writeBucket: (bucket: number, round: Round) => number;
@@ -70,8 +75,8 @@ export class NonceIndex {
   #firstAdded = 0;
   #round: Round | undefined;
 
-  constructor(db: Database, { of = NONCES, tailSize = defaultTailSize }: { of?: Indexed; tailSize?: number } = {}) {
-    this.#tailSize = tailSize;
+  constructor(db: Database, { of = NONCES, least = TAIL_SIZES.least }: { of?: Indexed; least?: number } = {}) {
+    this.#least = least;
     const { indexedTo, newest } = readState(db, of);
     this.#lastSeq = Math.max(indexedTo, newest);
     const tail = db.prepare<[number], { hash: number; alias: string | null; seq: number }>(
@@ -107,7 +112,7 @@ export class NonceIndex {
 
   /** Numbers of rows that may be of this nonce, the newest first: who sends equal bytes often has many of them. */
   *find(nonceHash: number): Generator<number> {
-    const recent = this.#tail[bucketOf(nonceHash)]?.get(nonceHash) ?? [];
+    const recent = this.#recent(nonceHash);
     for (let place = recent.length - 1; place >= 0; place -= 1) yield recent[place] ?? 0;
     for (let before = Number.MAX_SAFE_INTEGER; ; ) {
       const found = this.#readIndex.all(nonceHash, before);
@@ -117,17 +122,19 @@ export class NonceIndex {
     }
   }
 
-  /** Starts a batch of `count` calls; yields the indexing to do with them, if there is any. */
-  begin(count: number): IndexStep | undefined {
+  /** Starts a batch; yields the indexing to do as its last call, if there is any. */
+  begin(): IndexStep | undefined {
     this.#added = [];
     this.#firstAdded = this.#lastSeq + 1;
-    if (this.#round === undefined && this.#held < this.#tailSize) return undefined;
-    this.#round ??= { lastSeq: this.#lastSeq, clearsBelow: this.#purgedBelow(), bucket: 0 };
+    this.#round ??= this.#startRound();
     const round = this.#round;
+    if (round === undefined) return undefined;
     let next = round.bucket;
     return {
       run: () => {
-        next = this.#index(round, 2 * NAMES * count);
+        // One more than came, so that the round ends.
+        round.owed += this.#added.length + 1;
+        next = this.#index(round);
       },
       committed: () => this.#forget(round, next),
     };
@@ -140,12 +147,20 @@ export class NonceIndex {
     this.#added = [];
   }
 
-  /**
-   * Indexes whole buckets until `wanted` entries are done, faster than entries are added; yields the first bucket not done.
-   */
-  #index(round: Round, wanted: number): number {
+  /** A round as soon as enough wait in memory; it goes at the pace of what comes, so that no batch does much more than others. */
+  #startRound(): Round | undefined {
+    if (this.#held < this.#least) return undefined;
+    const oldest = this.#readOldest.get() ?? undefined;
+    const alive = oldest === undefined ? 0 : this.#lastSeq - oldest + 1;
+    if (this.#held < Math.min(alive * TAIL_PART, TAIL_SIZES.most)) return undefined;
+    const isClearing = oldest !== undefined && oldest - this.#clearedBelow >= alive * CLEARED_PART;
+    return { lastSeq: this.#lastSeq, clearsBelow: isClearing ? oldest : undefined, bucket: 0, owed: 0 };
+  }
+
+  /** Indexes whole buckets until nothing is owed; yields the first bucket not done. */
+  #index(round: Round): number {
     let { bucket } = round;
-    for (let done = 0; bucket < buckets && done <= wanted; bucket += 1) done += this.#writeBucket(bucket, round);
+    for (; bucket < buckets && round.owed > 0; bucket += 1) round.owed -= this.#writeBucket(bucket, round);
     if (bucket === buckets) this.#finish(round.lastSeq);
     return bucket;
   }
@@ -160,16 +175,14 @@ export class NonceIndex {
     this.#round = undefined;
   }
 
-  /** The oldest row that is alive, if enough before it was purged since the last time. */
-  #purgedBelow(): number | undefined {
-    const oldest = this.#readOldest.get() ?? undefined;
-    if (oldest === undefined) return undefined;
-    const alive = this.#lastSeq - oldest + 1;
-    return oldest - this.#clearedBelow >= alive * CLEARED_PART ? oldest : undefined;
+  /** Rows of this hash that wait in memory, the oldest first. */
+  #recent(nonceHash: number): readonly number[] {
+    const found = this.#tail[bucketOf(nonceHash)]?.get(nonceHash) ?? [];
+    return typeof found === 'number' ? [found] : found;
   }
 
   #drop(bucket: number, nonceHash: number, isGone: (seq: number) => boolean): void {
-    const seqs = this.#tail[bucket]?.get(nonceHash) ?? [];
+    const seqs = this.#recent(nonceHash);
     const left = seqs.filter((seq) => !isGone(seq));
     this.#held -= seqs.length - left.length;
     if (left.length > 0) this.#tail[bucket]?.set(nonceHash, left);
@@ -178,17 +191,18 @@ export class NonceIndex {
 
   #entriesOf(bucket: number, lastSeq: number): [hash: number, seq: number][] {
     const entries: [number, number][] = [];
-    for (const [nonceHash, seqs] of this.#tail[bucket] ?? []) {
-      for (const seq of seqs) if (seq <= lastSeq) entries.push([nonceHash, seq]);
+    for (const nonceHash of this.#tail[bucket]?.keys() ?? []) {
+      for (const seq of this.#recent(nonceHash)) if (seq <= lastSeq) entries.push([nonceHash, seq]);
     }
     return entries.sort(([a], [b]) => a - b);
   }
 
   #hold(nonceHash: number, seq: number): void {
     const tail = this.#tail[bucketOf(nonceHash)];
-    const seqs = tail?.get(nonceHash);
-    if (seqs === undefined) tail?.set(nonceHash, [seq]);
-    else seqs.push(seq);
+    const held = tail?.get(nonceHash);
+    if (held === undefined) tail?.set(nonceHash, seq);
+    else if (typeof held === 'number') tail?.set(nonceHash, [held, seq]);
+    else held.push(seq);
     this.#held += 1;
   }
 }
@@ -254,8 +268,10 @@ export interface NameIndexes {
   readonly events: NonceIndex;
 }
 
-export function openIndexes(db: Database, tailSize = defaultTailSize): NameIndexes {
-  return { nonces: new NonceIndex(db, { tailSize }), events: new NonceIndex(db, { of: EVENTS, tailSize }) };
+/** `least` names wait in memory before an index takes them. */
+export function openIndexes(db: Database, least?: number): NameIndexes {
+  const given = least === undefined ? {} : { least };
+  return { nonces: new NonceIndex(db, given), events: new NonceIndex(db, { of: EVENTS, ...given }) };
 }
 
 /** Gives each batch its share of the indexing of names and search keys, and tells of names how the batch ended. */
@@ -269,7 +285,7 @@ export function withIndexing(
     const keys = keyIndexing(jobs.length);
     const given = keys === undefined ? [...jobs] : [...jobs, keys];
     const steps = [nonces, events].map((index) => {
-      const step = index.begin(jobs.length);
+      const step = index.begin();
       return { index, step, at: step === undefined ? undefined : given.push(step.run) - 1 };
     });
     const settled = runBatch(given);
