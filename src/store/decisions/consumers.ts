@@ -178,7 +178,7 @@ function* readForwarding(
   const looked = wholeDeliveries(yield* port.all<Committed>(behind(from, order)));
   const wanted: Wanted[] = [];
   let upTo: ForwardingPlace = from;
-  let before: Pick<Committed, 'at' | 'deliveryId'> = { at: from.position, deliveryId };
+  let before: Pick<Committed, 'at' | 'deliveryId'> = { at: from.position, deliveryId: from.deliveryId };
   for (const each of looked) {
     upTo = placeBehind(upTo, each);
     if (
