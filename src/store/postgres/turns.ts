@@ -33,7 +33,8 @@ const makeRotation = () => new Rotation();
 /**
  * Leases the steps that must run alone, one at a time, before all others; else lets flows take turns until the limit is
  * reached or nothing more may run. Looks, locks and leases until a look finds nothing more to take: rows that another
- * replica locked are skipped, so that replicas take different ones at once.
+ * replica locked are skipped, so that replicas take different ones at once. Where more is known to be due than it may
+ * take, it ends without another look: under load that read is dear, and the next claim begins with one.
  */
 async function claimDue(sql: Sql, request: Given<'claimDue'>): Promise<Answer<'claimDue'>> {
   const { now, limit, keptForIdle: kept = 0 } = request;
@@ -50,13 +51,16 @@ async function claimDue(sql: Sql, request: Given<'claimDue'>): Promise<Answer<'c
       if (alone.length > 0) return { claims: alone, nextDueAt: now, isKept: false };
     }
     const { nextDueAt, isKept } = leftBy({ ...seen, nextLapse }, now, { left, kept });
-    const taken = left > 0 ? await take(sql, { flows: await limited.lock(seen), now, left, kept }) : [];
+    const flows = left > 0 ? await limited.lock(seen) : [];
+    const taken = await take(sql, { flows, now, left, kept });
     if (taken.length === 0) {
       const nextAt = Math.min(nextDueAt ?? Number.POSITIVE_INFINITY, seen.suspectAt ?? Number.POSITIVE_INFINITY);
       const isLocked = left > 0 && nextAt <= now;
       return { claims, nextDueAt: isLocked ? now + ASK_AGAIN_MS : Number.isFinite(nextAt) ? nextAt : null, isKept };
     }
     claims.push(...(await leaseSteps(sql, taken, request)));
+    const dueAt = taken.length === left ? leftBy({ flows, nextLapse }, now, { left: 0, kept }).nextDueAt : null;
+    if (dueAt !== null && dueAt <= now) return { claims, nextDueAt: dueAt, isKept: false };
   }
 }
 
@@ -86,7 +90,8 @@ async function take(sql: Sql, { flows: all, now, left: limit, kept }: Turn): Pro
     .slice(0, limit)
     .map(({ flow }) => flow);
   const queues = flows.flatMap((flow) => flow.queues.filter((queue) => queue.dueAt <= now && !isFull(flow, queue)));
-  const chunk = Math.min(limit, Math.ceil(limit / Math.max(1, queues.length)) + 1);
+  // One more than their share, so that it is known whether more are due.
+  const chunk = Math.ceil(limit / Math.max(1, queues.length)) + 1;
   const rows = await lockRows(sql, queues, { now, chunk });
   const taken: DueStep[] = [];
   while (taken.length < limit) {
@@ -100,9 +105,9 @@ async function take(sql: Sql, { flows: all, now, left: limit, kept }: Turn): Pro
       takeTurn(rotation, flow, row.stepType);
     }
     const first = own?.rows[0];
+    queue.dueAt = first?.dueAt ?? Number.POSITIVE_INFINITY;
     // The queue may have more that are older than those of the others.
     if (first === undefined && own?.isWhole === false) break;
-    queue.dueAt = first?.dueAt ?? Number.POSITIVE_INFINITY;
   }
   return taken;
 }
