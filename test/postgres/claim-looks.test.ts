@@ -29,7 +29,7 @@ async function waitingSince(dueAts: readonly number[], flowOf = (_n: number) => 
       port: {
         ...sql.port,
         all(query) {
-          if (query.strings.some((text) => text.includes('waiting_flows'))) looks += 1;
+          if (query.strings.some((text) => text.includes('WITH RECURSIVE'))) looks += 1;
           return sql.port.all(query);
         },
       },
