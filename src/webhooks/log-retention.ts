@@ -10,7 +10,7 @@ interface LogRetentionServices {
   readonly retentionDays: number;
 }
 
-// A hundred rows or 2 MiB of file take a few milliseconds.
+// A hundred rows or so many pages of file take a few milliseconds.
 const ROWS_A_CHUNK = 100;
 const PAGES_A_CHUNK = 512;
 

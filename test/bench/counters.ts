@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
+import { PAGE_BYTES } from '../../src/store/sqlite/connection.ts';
 
 // What the kernel counts of processes and of the machine: /proc, on Linux alone.
 
@@ -67,7 +68,7 @@ export const writtenBetween = (before: Io, after: Io) =>
   Math.min(after.passed - before.passed, after.dirtied - before.dirtied);
 
 /** A frame of the write-ahead log: its header and a page. */
-const FRAME_BYTES = 24 + 4096;
+const FRAME_BYTES = 24 + PAGE_BYTES;
 
 /** Pages that the thread that writes to the database has appended to its log; null for a process without one. */
 export function pagesLogged(pid: number): number | null {

@@ -7,7 +7,7 @@ import type { Database } from 'better-sqlite3';
 import { createIdSource } from '../../src/model/ids.ts';
 import { holderOf, SOLE_OWNER, tokenOf } from '../../src/model/runtime-keys.ts';
 import { type Job, prepareBatch } from '../../src/store/sqlite/batch.ts';
-import { openWriter } from '../../src/store/sqlite/connection.ts';
+import { openWriter, PAGE_BYTES } from '../../src/store/sqlite/connection.ts';
 import { keepLogBounded } from '../../src/store/sqlite/deliveries.ts';
 import { openIndexes, withIndexing } from '../../src/store/sqlite/nonce-index.ts';
 import { operations, prepareRuns } from '../../src/store/sqlite/operations.ts';
@@ -39,10 +39,9 @@ const deliveries = commits * size;
 const each = (value: number, digits: number) => (value / deliveries).toFixed(digits);
 
 const DAY_MS = 86_400_000;
-const PAGE = 4096;
-const RESTART_FRAMES = (16 * 1024 * 1024) / PAGE;
+const RESTART_FRAMES = (16 * 1024 * 1024) / PAGE_BYTES;
 const [WAL_HEADER, FRAME_HEADER] = [32, 24];
-const FRAME = FRAME_HEADER + PAGE;
+const FRAME = FRAME_HEADER + PAGE_BYTES;
 const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
 const holder = holderOf(SOLE_OWNER, randomUUID());
 let now = Date.now();
@@ -215,7 +214,7 @@ timed.close();
 const statements = [...texts.values()].reduce((sum, { count }) => sum + count, 0);
 console.log(`${deliveries} deliveries of ${values.body} bytes with a run of one step, ${size} a commit; for each:`);
 console.log(
-  `${each(statements, 2)} statements, ${each(pages, 2)} pages of 4 KB (${(pages / commits).toFixed(1)} a commit)`,
+  `${each(statements, 2)} statements, ${each(pages, 2)} pages of 2 KB (${(pages / commits).toFixed(1)} a commit)`,
 );
 console.log(`${each(bytes, 0)} bytes stored, ${each(micros, 1)} µs of the writer's CPU`);
 
@@ -225,7 +224,7 @@ function printDetail(db: Database): void {
   const owners = db.prepare<[], { name: string; pageno: number }>('SELECT name, pageno FROM dbstat').all();
   for (const { name, pageno } of owners) {
     const sum = sums.get(name) ?? { pages: 0, bytes: 0 };
-    sums.set(name, { pages: sum.pages + (writes.get(pageno) ?? 0), bytes: sum.bytes + PAGE });
+    sums.set(name, { pages: sum.pages + (writes.get(pageno) ?? 0), bytes: sum.bytes + PAGE_BYTES });
   }
   for (const [name, sum] of [...sums].sort(([, one], [, other]) => other.pages - one.pages).slice(0, 24)) {
     const perCommit = (sum.pages / commits).toFixed(2);

@@ -138,14 +138,14 @@ describe('the schema', () => {
     expect(readFileSync(path).equals(before)).toBe(true);
   });
 
-  test('has pages of 4 KiB and can give space back; every connection waits for the disk', () => {
+  test('has pages of 2 KiB and can give space back; every connection waits for the disk', () => {
     const path = newPath();
     const writer = openWriter(path);
     onTestFinished(() => writer.close());
     const reader = openReader(path);
     onTestFinished(() => reader.close());
     const both = (name: string) => [writer, reader].map(({ db }) => db.pragma(name, { simple: true }));
-    expect(both('page_size')).toEqual([4096, 4096]);
+    expect(both('page_size')).toEqual([2048, 2048]);
     expect(both('auto_vacuum')).toEqual([2, 2]);
     expect(both('journal_mode')).toEqual(['wal', 'wal']);
     expect(both('synchronous')).toEqual([2, 2]);

@@ -17,6 +17,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
+import { PAGE_BYTES } from '../../src/store/sqlite/connection.ts';
 import type { Store } from '../../src/store/store.ts';
 import { newPaths } from './files.ts';
 import { acceptanceOf, aDelivery, id, runIds } from './samples.ts';
@@ -221,7 +222,7 @@ describe('a start', () => {
 
   test.each([1, 2, 3, 5, 8, 13])('names the file and what to do where its page %i is malformed', async (page) => {
     const path = await closed();
-    overwrite(path, Buffer.alloc(4096 - 100, 'x'), page === 1 ? 100 : (page - 1) * 4096);
+    overwrite(path, Buffer.alloc(PAGE_BYTES - 100, 'x'), page === 1 ? 100 : (page - 1) * PAGE_BYTES);
     const onLost = vi.fn();
     const start = async () => {
       const store = await openSqliteStore({ path, onLost });

@@ -203,11 +203,14 @@ function refuseWhereOpen(file: string): void {
   }
 }
 
+/** Of a new database; one that exists keeps its own. */
+export const PAGE_BYTES = 2048;
+
 function configure(db: Database): void {
   if (db.pragma('page_count', { simple: true }) === 0) {
-    // Both work only before the first table exists. A commit of one delivery logs 87 KB in pages of 4 KiB and 151 in those
-    // of 8, of 14 deliveries 222 and 297.
-    db.pragma('page_size = 4096');
+    // Both work only before the first table exists. A commit of one delivery of 2 KB logs 47 KB in pages of 2 KiB and 87
+    // in those of 4, of 14 deliveries 154 and 221. Pages of 1 KiB log less still, for 5 % more of the writer's CPU.
+    db.pragma(`page_size = ${PAGE_BYTES}`);
     db.pragma('auto_vacuum = INCREMENTAL');
   }
   db.pragma('journal_mode = WAL');
