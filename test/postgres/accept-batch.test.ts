@@ -7,10 +7,10 @@ import { createConnections } from '../../src/store/postgres/connections.ts';
 import { Statements } from '../../src/store/postgres/sql.ts';
 import type { Acceptance } from '../../src/store/store.ts';
 import { acceptanceOf, aDelivery, aNonce, aRun, deployOf, flowId, graphOf, id, T0 } from '../store/samples.ts';
-import { newSchema, openStore, runSql, storeOptions } from './schemas.ts';
+import { borrowSchema, openStore, runSql, storeOptions } from './schemas.ts';
 
 async function open() {
-  const schema = newSchema();
+  const schema = borrowSchema();
   const store = await openStore({ schema });
   onTestFinished(() => store.close());
   const connections = createConnections({ ...storeOptions(schema), replica: 'test' });

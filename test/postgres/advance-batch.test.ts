@@ -5,10 +5,10 @@ import { createConnections } from '../../src/store/postgres/connections.ts';
 import { operations } from '../../src/store/postgres/operations.ts';
 import type { Claim, StepOutcome, StepResult } from '../../src/store/store.ts';
 import { claimAll, deployOf, failed, graphOf, id, minute, retryAt, startRun, succeeded, T0 } from '../store/samples.ts';
-import { newSchema, openStore, runSql, storeOptions } from './schemas.ts';
+import { borrowSchema, openStore, runSql, storeOptions } from './schemas.ts';
 
 async function open() {
-  const schema = newSchema();
+  const schema = borrowSchema();
   const store = await openStore({ schema });
   onTestFinished(() => store.close());
   const connections = createConnections({ ...storeOptions(schema), replica: 'test' });

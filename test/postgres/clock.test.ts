@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import pino from 'pino';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { buildApp } from '../../src/app.ts';
-import { newSchema, runSql } from './schemas.ts';
+import { borrowSchema, runSql } from './schemas.ts';
 
 const HOUR = 3_600_000;
 const FLOW_ID = '0b7c9d10-0000-4000-8000-000000000001';
@@ -22,7 +22,7 @@ const manifest = {
 
 /** Replicas of one service, each on a machine whose clock is so far ahead of that of the database. */
 async function replicas(...aheadMs: number[]) {
-  const databaseSchema = newSchema();
+  const databaseSchema = borrowSchema();
   const folder = await mkdtemp(join(tmpdir(), 'sluice-clock-'));
   onTestFinished(() => rm(folder, { recursive: true }));
   await writeFile(join(folder, 'orders.json'), JSON.stringify(manifest));

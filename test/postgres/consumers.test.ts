@@ -2,14 +2,14 @@ import pg from 'pg';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { acceptanceOf, id, T0 } from '../store/samples.ts';
-import { openReplicas, runSql } from './schemas.ts';
+import { borrowSchema, openReplicas, runSql } from './schemas.ts';
 
 const MADE = 0x019aa0000000;
 const opened = { name: 'ada', flowId: null, triggerKey: null, since: MADE, at: T0, idleBefore: 0, most: 3 };
 const page = { name: 'ada', limit: 100, bytes: 1_000_000 };
 
 async function openOne() {
-  const { schema, stores } = await openReplicas(['one']);
+  const { schema, stores } = await openReplicas(['one'], borrowSchema());
   const [store] = stores as [Store];
   return { schema, store };
 }

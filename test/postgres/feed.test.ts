@@ -4,7 +4,7 @@ import { afterEach, describe, expect, inject, test, vi } from 'vitest';
 import { openPostgresStore } from '../../src/store/postgres/client.ts';
 import type { Change, Store } from '../../src/store/store.ts';
 import { deployOf, flowId, graphOf, T0 } from '../store/samples.ts';
-import { openReplicas, runSql, storeOptions } from './schemas.ts';
+import { borrowSchema, openReplicas, runSql, storeOptions } from './schemas.ts';
 
 const flowChanged: Change = { kind: 'flow', flowId };
 const keyLearned: Change = { kind: 'key', flowId };
@@ -20,7 +20,7 @@ async function until(reader: AsyncIterator<Change>, wanted: Change): Promise<voi
 }
 
 async function twoReplicas() {
-  const { schema, stores } = await openReplicas(['one', 'two']);
+  const { schema, stores } = await openReplicas(['one', 'two'], borrowSchema());
   const [one, two] = stores as [Store, Store];
   return { schema, one, two };
 }
@@ -112,7 +112,7 @@ describe('what other replicas change', () => {
   });
 
   test('in a transaction that was under way at the last look is found by the next', async () => {
-    const { schema, stores } = await openReplicas(['one']);
+    const { schema, stores } = await openReplicas(['one'], borrowSchema());
     const [one] = stores as [Store];
     const client = new pg.Client({ connectionString: inject('postgresUrl') });
     await client.connect();

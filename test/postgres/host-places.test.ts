@@ -5,7 +5,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { buildApp, type SluiceApp } from '../../src/app.ts';
 import { createWorkspace } from '../e2e/service.ts';
 import { serve } from '../flows/handlers/loopback-server.ts';
-import { openReplicas } from './schemas.ts';
+import { borrowSchema, openReplicas } from './schemas.ts';
 
 const FLOW_ID = randomUUID();
 
@@ -23,7 +23,7 @@ it.each([
     underWay -= 1;
     response.end();
   });
-  const { stores } = await openReplicas(['one', 'two']);
+  const { stores } = await openReplicas(['one', 'two'], borrowSchema());
   const apps: SluiceApp[] = [];
   for (const store of stores) {
     const workspace = await createWorkspace();

@@ -8,7 +8,7 @@ import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { buildApp } from '../../src/app.ts';
 import { RunNotices } from '../../src/store/postgres/run-notices.ts';
 import type { Change, Store } from '../../src/store/store.ts';
-import { dropSchema, openReplicas } from './schemas.ts';
+import { borrowSchema, openReplicas } from './schemas.ts';
 
 const FLOW_ID = '0b7c9d10-0000-4000-8000-000000000001';
 const MANIFEST = {
@@ -22,13 +22,10 @@ const MANIFEST = {
 /** Two services on one new schema; yields their addresses. */
 async function twoServices(): Promise<[string, string]> {
   const databaseUrl = inject('postgresUrl');
-  const databaseSchema = `live_${randomUUID().replaceAll('-', '')}`;
+  const databaseSchema = borrowSchema();
   const folder = await mkdtemp(join(tmpdir(), 'sluice-live-'));
   await writeFile(join(folder, 'orders.json'), JSON.stringify(MANIFEST));
-  onTestFinished(async () => {
-    await rm(folder, { recursive: true });
-    await dropSchema(databaseSchema, databaseUrl);
-  });
+  onTestFinished(() => rm(folder, { recursive: true }));
   const start = async (replicaName: string) => {
     const shared = { databaseUrl, databaseSchema, manifests: folder, host: '127.0.0.1', port: 0, drainSeconds: 0 };
     const app = await buildApp({ settings: { ...shared, replicaName }, logger: pino({ level: 'silent' }) });
@@ -74,7 +71,7 @@ test('a page on one replica sees a run that another executes', async () => {
 
 describe('what replicas tell each other of runs', () => {
   test('reaches one that watches, and no other', async () => {
-    const { stores } = await openReplicas(['one', 'two', 'three']);
+    const { stores } = await openReplicas(['one', 'two', 'three'], borrowSchema());
     const [one, two, three] = stores as [Store, Store, Store];
     const next = async (store: Store) => {
       for await (const change of store.changes) if (change.kind === 'runs') return change;

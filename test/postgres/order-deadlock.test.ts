@@ -3,10 +3,10 @@ import type { Store } from '../../src/store/store.ts';
 import { openCircle } from '../store/circles.ts';
 import { finish, id } from '../store/samples.ts';
 import { asking } from '../store/sub-run-samples.ts';
-import { openReplicas } from './schemas.ts';
+import { borrowSchema, openReplicas } from './schemas.ts';
 
 test('of two replicas that would close a circle of waits together, one refuses', async () => {
-  const { stores } = await openReplicas(['one', 'two']);
+  const { stores } = await openReplicas(['one', 'two'], borrowSchema());
   const [one, two] = stores as [Store, Store];
   for (let round = 0; round < 15; round += 1) {
     const from = 1 + 10 * round;

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { endAndPurgeBoth } from '../store/sub-run-samples.ts';
-import { newSchema, openStore, runSql } from './schemas.ts';
+import { borrowSchema, openStore, runSql } from './schemas.ts';
 
 test('retention leaves no row of a run, nor of the run that it started', async () => {
-  const schema = newSchema();
+  const schema = borrowSchema();
   const store = await openStore({ schema });
   await endAndPurgeBoth(store);
   await store.close();

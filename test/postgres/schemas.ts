@@ -69,6 +69,13 @@ export async function returnSchema(schema: string): Promise<void> {
   emptied.push(schema);
 }
 
+/** The name of an empty schema that a test has until it ends, and leaves its tables as they are. */
+export function borrowSchema(): string {
+  const schema = takeSchema();
+  onTestFinished(() => returnSchema(schema));
+  return schema;
+}
+
 /** Every value in a schema and in its jobs; bytes as characters, as SQLite has them in its file. */
 export async function textOf(schema: string): Promise<string> {
   const tables = await runSql('SELECT schemaname, tablename FROM pg_tables WHERE schemaname = ANY($1)', [
@@ -110,8 +117,10 @@ async function emptySchema(schema: string): Promise<void> {
 }
 
 /** Opens a store for each name on one schema, as replicas do; they close when the test ends. */
-export async function openReplicas(names: readonly string[]): Promise<{ schema: string; stores: Store[] }> {
-  const schema = newSchema();
+export async function openReplicas(
+  names: readonly string[],
+  schema = newSchema(),
+): Promise<{ schema: string; stores: Store[] }> {
   const stores: Store[] = [];
   for (const replica of names) {
     stores.push((await openPostgresStore({ ...storeOptions(schema), replica })) as unknown as Store);
