@@ -71,15 +71,23 @@ export interface Case {
   readonly settings?: SignatureSettings;
 }
 
-/** What the signature gate of such a trigger says. */
-export async function judge({ inputs, key, previousKey, settings }: Case, delivery: Delivery): Promise<Verdict> {
+let usual: SignatureSettings | undefined;
+
+/** The signature gate of such a trigger, to judge any number of deliveries. */
+export function judgeOf({ inputs, key, previousKey, settings }: Case): (delivery: Delivery) => Promise<Verdict> {
   const trigger = triggerOf(inputs, {
     ...(key === undefined ? {} : { current: key }),
     ...(previousKey === undefined ? {} : { previous: previousKey }),
   });
-  const gate = signatureGate.prepare(trigger, settings ?? settingsOf());
+  usual ??= settingsOf();
+  const gate = signatureGate.prepare(trigger, settings ?? usual);
   if (gate === undefined) throw new Error('the trigger has no signature gate');
-  return gate.check(delivery, {} satisfies Evidence);
+  return async (delivery) => gate.check(delivery, {} satisfies Evidence);
+}
+
+/** What the signature gate of such a trigger says. */
+export async function judge(trigger: Case, delivery: Delivery): Promise<Verdict> {
+  return judgeOf(trigger)(delivery);
 }
 
 export function builtIn(name: string): SignatureSpec {
