@@ -19,7 +19,14 @@ export function kindOfError(message: string): string {
 
 /** The code of a fault, or of what caused it, or else its name: a message may hold a path, a request or a secret. */
 export function codeOf(error: unknown): string {
-  if (!(error instanceof Error)) return 'unknown';
-  if ('code' in error && typeof error.code === 'string') return error.code;
-  return error.name === 'Error' && error.cause instanceof Error ? codeOf(error.cause) : error.name;
+  const seen = new Set<unknown>();
+  let cause = error;
+  while (cause instanceof Error) {
+    if ('code' in cause && typeof cause.code === 'string') return cause.code;
+    seen.add(cause);
+    // A cause of its own, at whatever distance, leads no further.
+    if (cause.name !== 'Error' || !(cause.cause instanceof Error) || seen.has(cause.cause)) return cause.name;
+    cause = cause.cause;
+  }
+  return 'unknown';
 }
