@@ -16,7 +16,7 @@ import { thisMachineOr, watchConnections } from './connections.ts';
 import { createActivityRetention, keepDeploys } from './dashboard/activity.ts';
 import { listAttention } from './dashboard/api/attention.ts';
 import { unreadiness } from './dashboard/api/service.ts';
-import type { DashboardServices } from './dashboard/services.ts';
+import { type DashboardServices, knownBaseUrl } from './dashboard/services.ts';
 import { createDeployment, type Deployment } from './deploys/deployment.ts';
 import { createFlowSwitch } from './deploys/flow-switch.ts';
 import { createHolding } from './deploys/holding.ts';
@@ -331,7 +331,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const running = { metrics, newId, live, catalog, triggers, deployment, runtime, holding, flowSwitch, refresh };
   const { fastify, services } = createServer({ ...parts, ...running, phase, prepareServer, dashboard });
   const connections = watchSockets(fastify, parts);
-  const alerts = watchOf(parts, { catalog, newId, live, announce: engine.announce, services });
+  const alerts = watchOf(parts, { catalog, newId, live, announce: engine.announce, services, fastify });
   const tell = async (deploys: Parameters<AlertWatch['deployTold']>[0] & Parameters<typeof keepDeploys>[0]) => {
     await keepDeploys(deploys, { ...parts, newId });
     await alerts.deployTold(deploys);
@@ -454,6 +454,7 @@ function eventsOfOthers(store: Store): Parameters<typeof createLiveEvents>[0] {
 
 type RunningAlerts = Pick<Parameters<typeof createAlertWatch>[0], 'catalog' | 'newId' | 'live' | 'announce'> & {
   services: DashboardServices;
+  fastify: FastifyInstance;
 };
 
 function watchOf(parts: Parts, running: RunningAlerts): RenewableWatch {
@@ -466,10 +467,9 @@ function watchOf(parts: Parts, running: RunningAlerts): RenewableWatch {
 function alertsOf(
   parts: Parts,
   alerts: AlertSettings | undefined,
-  { services, ...running }: RunningAlerts,
+  { services, fastify, ...running }: RunningAlerts,
 ): AlertWatch {
   const { settings, extensions, store } = parts;
-  const { publicUrl } = settings;
   if (alerts === undefined || alerts.targets.length === 0) return noAlerts(store);
   return createAlertWatch({
     ...parts,
@@ -480,7 +480,7 @@ function alertsOf(
     service: settings.serviceName,
     send: extensions.sendAlert,
     rules: extensions.rules.folder,
-    pageUrl: alerts.pageUrl ?? publicUrl?.replace(/\/\/[^/]*@/, '//') ?? `http://${settings.host}:${settings.port}`,
+    pageUrl: () => alerts.pageUrl ?? knownBaseUrl(fastify, services),
     concerns: () => listAttention(services),
     unready: () => unreadiness(services),
     replica: isPostgres(settings.databaseUrl) ? `The replica ${store.replica}` : settings.serviceName,

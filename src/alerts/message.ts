@@ -30,7 +30,7 @@ export interface AlertMessage {
   /** One line that says it all, or how much there is. */
   readonly text: string;
   /** Where to look, as an absolute URL. */
-  readonly link?: string | undefined;
+  readonly link?: string | null | undefined;
   readonly lines: readonly { readonly text: string; readonly link?: string | null | undefined }[];
   /** Further ones that have no line. */
   readonly more: number;

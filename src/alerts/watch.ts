@@ -58,8 +58,8 @@ interface WatchServices {
   readonly newId: () => string;
   /** What the service is called. */
   readonly service: string;
-  /** Where people reach the page, without a slash at its end. */
-  readonly pageUrl: string;
+  /** Where people reach the page, without a slash at its end; undefined while that is not known. */
+  readonly pageUrl: () => string | undefined;
   readonly concerns: () => Promise<readonly Concern[]>;
   /** Why this process should get no requests; undefined if it should. Rejects if the store is unavailable. */
   readonly unready: () => Promise<{ readonly reason: string; readonly message: string } | undefined>;
@@ -349,8 +349,10 @@ class Watch {
     };
   }
 
-  #urlOf({ link }: Pick<Change, 'link'>): string {
-    return `${this.#services.pageUrl}${link ?? '/flows'}`;
+  #urlOf({ link }: Pick<Change, 'link'>): string | null {
+    const page = this.#services.pageUrl();
+    // Null, not absent: the flow of the alerts reads it.
+    return page === undefined ? null : `${page}${link ?? '/flows'}`;
   }
 
   /** Tells directly: what makes a process unready is mostly that its store is away, and with it every run. */

@@ -121,13 +121,23 @@ export type ApiRoutes = (app: DashboardApp, services: DashboardServices) => void
 
 /** Where this process is reached from outside: the operator's setting without its password, else the listener. */
 export function baseUrlOf(app: Pick<DashboardApp, 'server'>, services: DashboardServices): string {
-  return services.publicUrl?.replace(/\/\/[^/]*@/, '//') ?? listenerUrl(app, services);
+  return services.publicUrl?.replace(/\/\/[^/]*@/, '//') ?? listenerUrl(services, portOf(app, services));
 }
 
-/** Port 0 becomes the port of the socket; a wildcard address becomes a name that can be called. */
-function listenerUrl(app: Pick<DashboardApp, 'server'>, { listener }: DashboardServices): string {
+/** The same; undefined while the system has not chosen the port yet. */
+export function knownBaseUrl(app: Pick<DashboardApp, 'server'>, services: DashboardServices): string | undefined {
+  const isKnown = services.publicUrl !== undefined || portOf(app, services) !== 0;
+  return isKnown ? baseUrlOf(app, services) : undefined;
+}
+
+/** Port 0 becomes the port of the socket. */
+function portOf(app: Pick<DashboardApp, 'server'>, { listener }: DashboardServices): number {
   const address = app.server.address();
-  const port = typeof address === 'object' && address !== null ? address.port : listener.port;
+  return typeof address === 'object' && address !== null ? address.port : listener.port;
+}
+
+/** A wildcard address becomes a name that can be called. */
+function listenerUrl({ listener }: DashboardServices, port: number): string {
   const host = listener.host === '0.0.0.0' || listener.host === '::' ? 'localhost' : listener.host;
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }

@@ -50,6 +50,8 @@ interface Watched {
   unready: { reason: string; message: string } | undefined;
   concerns: typeof failingThings;
   looks: number;
+  /** It is known where the page is. */
+  hasPage: boolean;
   /** The flow whose runs fail is no longer deployed. */
   isGone: boolean;
 }
@@ -70,7 +72,7 @@ function watching({ store, clock = fakeClock(), targets = OPS, replica = 'Sluice
     return { kind: 'succeeded', output: null } as const;
   };
   const handlers = handlerTable([...builtInHandlers({ egressAllow: [] }), createSendAlertHandler(send)]);
-  const kept = { store, clock, sent, log, unready: undefined, concerns: [], looks: 0, isGone: false };
+  const kept = { store, clock, sent, log, unready: undefined, concerns: [], looks: 0, hasPage: true, isGone: false };
   const watched: Omit<Watched, 'watch'> = kept;
   const catalog = createCatalog(store, clock);
   const orders = { record: { id: flowId, name: 'Orders' } } as ReturnType<typeof catalog.find>;
@@ -86,7 +88,7 @@ function watching({ store, clock = fakeClock(), targets = OPS, replica = 'Sluice
     logger: log.logger,
     newId: createIdSource(),
     service: 'Sluice',
-    pageUrl: 'https://ops.example.com',
+    pageUrl: () => (watched.hasPage ? 'https://ops.example.com' : undefined),
     concerns: async () => {
       watched.looks += 1;
       return watched.concerns;
@@ -205,6 +207,19 @@ describe('a watch', () => {
     await watched.watch.deployTold(refused);
     expect(await messagesIn(store)).toMatchObject([
       { text: expect.stringContaining('firing warning: A deploy of Orders was refused: A run is in flight.') },
+    ]);
+  });
+
+  it('has no link while it is not known where the page is', async () => {
+    const store = await openStore();
+    const watched = watching({ store });
+    watched.hasPage = false;
+    await watched.watch.prepare();
+    await failRun(store);
+    watched.watch.start();
+    await looksOf(watched);
+    expect(await messagesIn(store)).toMatchObject([
+      { text: expect.stringContaining('A run of Orders failed'), link: null },
     ]);
   });
 
@@ -484,7 +499,10 @@ describe('an alert', () => {
 });
 
 describe('a service with alerts', () => {
-  it('tells a real receiver, and says what became of it', async () => {
+  it.each([
+    ['at its public address', 'https://ops.example.com'],
+    ['at the port that the system chose', undefined],
+  ])('tells a real receiver where to look, %s, and says what became of it', async (_, publicUrl) => {
     const bodies: { path: string; text: string }[] = [];
     const server = createServer((request, response) => {
       let body = '';
@@ -515,7 +533,7 @@ describe('a service with alerts', () => {
       settings: {
         port: 0,
         egressAllow: ['127.0.0.1'],
-        publicUrl: 'https://ops.example.com',
+        ...(publicUrl !== undefined && { publicUrl }),
         serviceName: 'shop',
         alerts: {
           targets: {
@@ -529,7 +547,7 @@ describe('a service with alerts', () => {
       logger: pino({ level: 'trace' }, { write: (line: string) => lines.push(line) }),
     });
     onTestFinished(() => app.close());
-    await app.listen();
+    const address = await app.listen();
     const trigger = { method: 'POST', url: `/flows/api/flows/${orders}/trigger`, payload: {} } as const;
     const { runId } = (await app.fastify.inject(trigger)).json();
     await eventually(
@@ -540,7 +558,7 @@ describe('a service with alerts', () => {
       {
         path: '/canary-path-0123',
         text: expect.stringMatching(
-          `^shop: firing error: A run of Orders failed at book: no stock \\(.*\\) <https://ops.example.com/flows/runs/${runId}\\|open>$`,
+          `^shop: firing error: A run of Orders failed at book: no stock \\(.*\\) <${publicUrl ?? address}/flows/runs/${runId}\\|open>$`,
         ),
       },
     ]);
