@@ -23,7 +23,7 @@ import { createHolding } from './deploys/holding.ts';
 import { createNeedsReader, type NeedsReader } from './deploys/needs.ts';
 import { createPayloadWatch } from './drift/payload-watch.ts';
 import { createRhythmWatch } from './drift/rhythm-watch.ts';
-import { levelOfRetry, ManifestsError, untilStored } from './errors.ts';
+import { levelOfRetry, ManifestsError, StoreUnavailableError, untilStored } from './errors.ts';
 import { type Catalog, createCatalog } from './flows/catalog.ts';
 import { followChanges, syncSchedules } from './flows/changes.ts';
 import type { Engine } from './flows/engine.ts';
@@ -238,7 +238,7 @@ function openStoreOf(
       onBack: (awayMs) => logger.warn({ awayMs: Math.round(awayMs) }, 'the database is back'),
     });
   }
-  return openStore({
+  const opened = openStore({
     ...target,
     ...bounds,
     sealer,
@@ -248,6 +248,10 @@ function openStoreOf(
     ...(onFatal === undefined ? {} : { onFatal }),
     // The process goes on: while it runs, an operator can still rescue the lost file.
     onLost: (error) => logger.fatal({ err: error }, 'the database file is gone or damaged; every delivery gets 503'),
+  });
+  return opened.catch((error: unknown) => {
+    if (!(error instanceof StoreUnavailableError)) throw error;
+    throw new StoreUnavailableError(`${error.message} (${variable})`, { cause: error, isForGood: error.isForGood });
   });
 }
 

@@ -71,9 +71,22 @@ describe('a start that cannot have what its settings name says in one line what 
     expect(code).toBe(1);
   });
 
+  it.each([
+    ['a folder', '/', 'it is a folder; name a file'],
+    ['a device', '/dev/null', 'it is a device, a pipe or a socket; name a file'],
+    ['a place that takes no folder', '/proc/sluice/sluice.db', 'ENOENT'],
+  ])('where the database is %s', async (_, path, reason) => {
+    const { code, stderr } = await start({ SLUICE_DATABASE_URL: `sqlite:${path}` });
+    expect(stderr).toContain(`the database ${path} cannot be opened: ${reason}`);
+    expect(stderr).toMatch(/^.* \(SLUICE_DATABASE_URL\)\n$/);
+    expect(code).toBe(1);
+  });
+
   it('where a file is in the place of the folder', async () => {
     const { code, stderr } = await start({}, (folder) => writeFile(join(folder, 'data'), ''));
-    expect(stderr).toMatch(/^the database \S+ cannot be opened: .*; a file is where its folder should be\n$/);
+    expect(stderr).toMatch(
+      /^the database \S+ cannot be opened: .*; a file is where its folder should be \(SLUICE_DATABASE_URL\)\n$/,
+    );
     expect(code).toBe(1);
   });
 });

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -157,7 +157,8 @@ describe('the schema', () => {
 describe('a file that is not a database of ours', () => {
   test.each<[string, (path: string) => void, string]>([
     ['a file of something else', (path) => writeFileSync(path, 'x'.repeat(5000)), 'file is not a database'],
-    ['a folder', (path) => mkdirSync(path), 'unable to open database file'],
+    ['a folder', (path) => mkdirSync(path), 'it is a folder; name a file'],
+    ['a pipe', (path) => execFileSync('mkfifo', [path]), 'it is a device, a pipe or a socket; name a file'],
     [
       'a database of another program, which stays as it is',
       (path) => inspect(path, (db) => db.exec('CREATE TABLE theirs (n)')),
@@ -170,6 +171,16 @@ describe('a file that is not a database of ours', () => {
     const before = statSync(path).isFile() ? readFileSync(path) : undefined;
     await expect(openSqliteStore({ path })).rejects.toThrow(`the database ${path} cannot be opened: ${reason}`);
     if (before !== undefined) expect(readFileSync(path).equals(before)).toBe(true);
+  });
+
+  test.runIf(existsSync('/proc/self'))('a device is refused before anything is written next to it', async () => {
+    await expect(openSqliteStore({ path: '/dev/null' })).rejects.toThrow('/dev/null cannot be opened: it is a device');
+    expect(existsSync('/dev/null.lock')).toBe(false);
+  });
+
+  test.runIf(existsSync('/proc/self'))('a place where no folder can be made is refused by name', async () => {
+    for (const path of ['/proc/sluice/sluice.db', '/proc/self/a/b/sluice.db', '/proc/sluice.db'])
+      await expect(openSqliteStore({ path })).rejects.toThrow(`the database ${path} cannot be opened: ENOENT`);
   });
 
   test('a folder that cannot be made is refused by name', async () => {

@@ -60,7 +60,8 @@ function openMemory(): WriterConnection {
 
 function openFile(path: string, { isCopied = false, onMigrating }: WriterOptions): WriterConnection {
   const named = resolve(path);
-  mkdirSync(dirname(named), { recursive: true, mode: 0o700 });
+  makeFolder(dirname(named));
+  refuseOtherThanFile(named);
   refuseLostContents(named);
   createPrivately(named);
   const db = new SqliteDatabase(named);
@@ -99,6 +100,27 @@ function openFile(path: string, { isCopied = false, onMigrating }: WriterOptions
     db.close();
     throw error;
   }
+}
+
+/** One by one: where no folder can be made, as in /proc, Node's own way to make several never ends (22 to 26). */
+function makeFolder(folder: string): void {
+  if (existsSync(folder) || dirname(folder) === folder) return;
+  makeFolder(dirname(folder));
+  try {
+    mkdirSync(folder, { mode: 0o700 });
+  } catch (error) {
+    // Another process was faster.
+    if (sqliteCode(error) !== 'EEXIST') throw error;
+  }
+}
+
+/** Before anything is written next to it. */
+function refuseOtherThanFile(named: string): void {
+  const found = statSync(named, { throwIfNoEntry: false });
+  if (found === undefined || found.isFile()) return;
+  throw new Error(
+    `it is ${found.isDirectory() ? 'a folder' : 'a device, a pipe or a socket'}; name a file, which is made where there is none`,
+  );
 }
 
 /**
@@ -249,7 +271,7 @@ export function damageOf(error: unknown, path: string): Error | undefined {
 /** What to do about an error of a code. */
 const CURES = [
   {
-    codes: /^(EACCES|EPERM|EROFS|SQLITE_CANTOPEN|SQLITE_PERM|SQLITE_READONLY)/,
+    codes: /^(EACCES|ENOENT|EPERM|EROFS|SQLITE_CANTOPEN|SQLITE_PERM|SQLITE_READONLY)/,
     cure: 'the account that runs Sluice must be able to write this file and its folder',
   },
   { codes: /^(EEXIST|ENOTDIR)$/, cure: 'a file is where its folder should be' },
