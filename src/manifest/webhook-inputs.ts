@@ -230,7 +230,7 @@ const fields = {
       error: 'is not an ISO 8601 duration from PT1M to P31D, such as PT2H or P1D, and not "off"',
     })
     .describe(
-      'Longest usual time between two deliveries, as an ISO 8601 duration such as PT2H: a longer silence needs attention; learned by default, and not watched if "off".',
+      'Longest usual time between two deliveries, as an ISO 8601 duration such as PT2H: a longer silence needs attention; learned by default, and not watched if "off" or in the mode Off.',
     ),
   webhookHoldDeliveries: z
     .boolean()

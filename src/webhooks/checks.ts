@@ -73,6 +73,7 @@ export function webhookChecks(
       checkWeaknesses(subject, reports);
       checkCoverage(subject, reports);
       checkReplay(subject, defaultMode, reports);
+      checkExpectation(inputs, defaultMode, reports);
       checkEventId(subject, reports);
       problems.push(...reconcileProblems(trigger, scheme, inputs.webhookEnforcementMode ?? defaultMode));
       checkHandshakes(subject, reports);
@@ -311,6 +312,17 @@ function checkReplay(
     'webhookReplayToleranceSeconds',
     `is 0 and no webhookNonceHeader is named: a captured delivery of ${name} starts a run each time it is sent again; set it, for example to 300${suffix}`,
   );
+}
+
+/** Off judges no silence: see docs/alerts.md. */
+function checkExpectation(
+  { webhookExpectEvery, webhookEnforcementMode: mode }: WebhookInputs,
+  defaultMode: EnforcementMode,
+  { warning }: TriggerReports,
+): void {
+  if (webhookExpectEvery === undefined || webhookExpectEvery.toLowerCase() === 'off') return;
+  if ((mode ?? defaultMode) !== 'Off') return;
+  warning('webhookExpectEvery', 'has no effect in the mode Off: a silence is told in Audit and Enforce alone');
 }
 
 /** It is the trigger's word: what the scheme signs is taken without asking. */

@@ -195,6 +195,27 @@ describe('webhookChecks', () => {
     },
   );
 
+  it.each<[WebhookInputs, EnforcementMode, boolean]>([
+    [{ webhookExpectEvery: 'PT2H' }, 'Off', true],
+    [{ webhookExpectEvery: 'PT2H', webhookEnforcementMode: 'Off' }, 'Enforce', true],
+    [{ webhookExpectEvery: 'PT2H' }, 'Audit', false],
+    [{ webhookExpectEvery: 'PT2H', webhookEnforcementMode: 'Audit' }, 'Off', false],
+    [{ webhookExpectEvery: 'OFF' }, 'Off', false],
+    [{}, 'Off', false],
+  ])('warn that no silence of %o is told where the mode is %s unless set: %s', (inputs, mode, isWarned) => {
+    const told = check(inputs, {}, mode).filter(({ path }) => path === `${PATH}webhookExpectEvery`);
+    expect(told).toEqual(
+      isWarned
+        ? [
+            expect.objectContaining({
+              severity: 'warning',
+              message: expect.stringContaining('no effect in the mode Off'),
+            }),
+          ]
+        : [],
+    );
+  });
+
   it('say nothing of SHA-1 where it is switched on, for all or for the trigger', () => {
     const old = { ...KEY, webhookSignatureScheme: 'GitHubLegacy' };
     expect(check(old, { allowLegacySha1: true })).toEqual([]);

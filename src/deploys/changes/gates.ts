@@ -309,7 +309,7 @@ function bodySchema({ webhookBodySchema: before }: WebhookInputs, { webhookBodyS
 function expectation(_: WebhookInputs, { webhookExpectEvery: after }: WebhookInputs): FieldVerdict {
   if (after === undefined) return verdict('same', 'A silence needs attention once it is longer than is usual.');
   if (after.toLowerCase() === 'off') return verdict('same', 'No silence of the trigger needs attention any more.');
-  return verdict('same', `A silence of more than ${after} needs attention.`);
+  return verdict('same', `A silence of more than ${after} needs attention, unless the mode is Off.`);
 }
 
 function filter({ webhookWhen: before }: WebhookInputs, { webhookWhen: after }: WebhookInputs): FieldVerdict {
