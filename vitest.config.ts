@@ -6,7 +6,8 @@ const postgres = 'test/postgres/**/*.test.ts';
 const onEitherDatabase = [
   'test/{flows,webhooks,deploys,dashboard,review,telemetry,e2e,reconcile}/*.test.ts',
   'test/publishers/{asana,meta}.test.ts',
-  'test/{publishers/no-oracle,flows/any-run,deploys/isolation,dashboard/event-stream,e2e/read-again,e2e/mcp,reconcile/github}.proof.ts',
+  'test/{publishers/no-oracle,flows/any-run,deploys/isolation,dashboard/event-stream,reconcile/github}.proof.ts',
+  'test/e2e/{internal-fault,keys,learned-key,mcp,read-again,rehearsal}.proof.ts',
   'test/api-secrets.test.ts',
 ];
 const onSqliteAlone = [

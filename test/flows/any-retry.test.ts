@@ -12,6 +12,6 @@ it('keeps what the rules say, whatever fails, is handled, retried, cancelled or 
       await live(store, number, story);
     }),
     // What fails is shown as it is: the proof of the same name makes it small.
-    { numRuns: 50, endOnFailure: true },
+    { numRuns: 15, endOnFailure: true },
   );
 });

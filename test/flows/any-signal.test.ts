@@ -13,6 +13,6 @@ it('hands every signal to one step, once, whatever times out, fails, is retried,
       await liveWithSignals(store, id(number), story);
     }),
     // What fails is shown as it is: the proof of the same name makes it small.
-    { numRuns: 50, endOnFailure: true },
+    { numRuns: 15, endOnFailure: true },
   );
 });

@@ -125,29 +125,6 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
   runSuites(name, open, [...accepting, ...running, lifetime]);
 }
 
-/** What the kinds of one backend do, where they differ in nothing but how they keep deliveries. */
-export function acceptingConformance(name: string, open: () => Promise<Store>): void {
-  runSuites(name, open, [
-    learnedKeys,
-    holds,
-    acceptance,
-    nonces,
-    nonceNames,
-    ledgerTime,
-    idempotency,
-    filters,
-    shared,
-    events,
-    coalescing,
-    deliveries,
-    payloads,
-    rhythms,
-    reconciliations,
-    searchKeys,
-    keys,
-  ]);
-}
-
 /** What is accepted is accepted alike while others are accepted in the same turn. */
 export function companyConformance(name: string, open: () => Promise<Store>): void {
   const suites = [acceptance, nonces, nonceNames, idempotency, filters, shared, events, coalescing, holds];

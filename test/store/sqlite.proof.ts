@@ -1,5 +1,5 @@
 import { openMemoryStore } from '../../src/store/sqlite/memory.ts';
-import { storeConformance } from './conformance.ts';
+import { companyConformance, storeConformance } from './conformance.ts';
 import { newPaths } from './files.ts';
 import { KINDS_OF_STORES, openKind } from './stores.ts';
 
@@ -14,3 +14,5 @@ for (const [index, kind] of KINDS_OF_STORES.entries()) {
 }
 
 storeConformance("SQLite in the caller's thread", async () => openMemoryStore());
+
+companyConformance('SQLite in memory', () => openKind('log in the database', ':memory:'));
