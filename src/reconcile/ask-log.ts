@@ -9,6 +9,7 @@ import { MASK, maskerOf } from '../manifest/mask.ts';
 import { HOUR_MS } from '../model/clock.ts';
 import { codeOf } from '../model/error-kind.ts';
 import { parseJson } from '../model/json.ts';
+import { serially } from '../model/serially.ts';
 import type { SourceAnswer, SourceRequest } from './source.ts';
 
 /** Why a log cannot be asked. The first need a person; the others may pass. */
@@ -27,8 +28,15 @@ export class LogError extends Error {
   }
 }
 
-/** Asks as a step would: from addresses that steps may call, in turn with them, and not while the circuit of the host is open. */
-export type AskLog = (request: SourceRequest, asking: Asking) => Promise<SourceAnswer>;
+/**
+ * Asks as a step would: from addresses that steps may call, in turn with them, and not while the circuit of the host is open.
+ * What `use` makes of the answer is all that may be kept of it: of long answers there is one at a time.
+ */
+export type AskLog = <Result>(
+  request: SourceRequest,
+  asking: Asking,
+  use: (answer: SourceAnswer) => Result | Promise<Result>,
+) => Promise<Result>;
 
 interface Asking {
   /** Whom the host takes the request to be from. */
@@ -46,6 +54,8 @@ interface AskServices {
 
 // GitHub caps payloads at 25 MB: docs.github.com/webhooks/webhook-events-and-payloads, read 2026-11.
 const MAX_BYTES = 33_554_432;
+/** As text and as JSON an answer takes several times its length; a page of a hundred is mostly shorter than this. */
+const LONG_BYTES = 2_097_152;
 const [ANSWER_SECONDS, MOST_WAIT_MS] = [30, 10_000];
 /** A reset that is further ahead is a mistake, or means another clock. */
 const LONGEST_PAUSE_MS = HOUR_MS;
@@ -53,12 +63,16 @@ const MESSAGE_CHARACTERS = 200;
 
 export function createAskLog({ egressAllow, hosts, now }: AskServices): AskLog {
   const egress = createEgress(egressAllow);
+  const longAnswers = oneAtATime();
   // Loaded for the first request: most services have no such trigger.
   const openAgent = loadOnce(async () => {
     const { Agent } = await import('undici');
     return new Agent({ connect: { lookup: egress.lookup }, maxResponseSize: MAX_BYTES });
   });
-  const exchange = async ({ url: text, method, headers, body }: SourceRequest, signal: AbortSignal) => {
+  const exchange = async (
+    { url: text, method, headers, body }: SourceRequest,
+    { signal, onLong }: { readonly signal: AbortSignal; readonly onLong: () => Promise<void> },
+  ) => {
     const url = new URL(text);
     const request = { url, method, headers: new Map([['user-agent', 'sluice'], ...Object.entries(headers)]) };
     const tracing = { mask: () => MASK, redirects: 0, isExpected: () => false, errorType: codeOf };
@@ -73,10 +87,10 @@ export function createAskLog({ egressAllow, hosts, now }: AskServices): AskLog {
         signal,
       });
       const given = Object.entries(answer.headers).map(([name, value]) => [name, [value].flat().join(', ')]);
-      return { status: answer.statusCode, headers: Object.fromEntries(given), text: await answer.body.text() };
+      return { status: answer.statusCode, headers: Object.fromEntries(given), text: await textOf(answer.body, onLong) };
     });
   };
-  return async (request, { caller, secrets, signal }) => {
+  const answerTo = async (request: SourceRequest, { caller, secrets, signal }: Asking, turnOfLong: LongTurn) => {
     const origin = originOf(new URL(request.url));
     try {
       egress.checkLiteral(new URL(request.url).hostname);
@@ -90,7 +104,8 @@ export function createAskLog({ egressAllow, hosts, now }: AskServices): AskLog {
     if (turn.kind === 'wait') throw new LogError('unavailable', turn.message);
     const time = AbortSignal.timeout(ANSWER_SECONDS * 1000);
     try {
-      const answer = await exchange(request, AbortSignal.any([signal, time]));
+      const either = AbortSignal.any([signal, time]);
+      const answer = await exchange(request, { signal: either, onLong: () => turnOfLong.take(either) });
       const { status } = answer;
       const waitMs = pauseOf(answer, now());
       turn.end(endOfAnswer({ status, retryAfterMs: waitMs, isExpected: false, isProbe: turn.probed !== undefined }));
@@ -99,6 +114,8 @@ export function createAskLog({ egressAllow, hosts, now }: AskServices): AskLog {
       if (error instanceof LogError) throw error;
       const code = codeOf(error);
       if (signal.aborted) throw error;
+      // The host has done nothing wrong.
+      if (turnOfLong.isAwaited) throw new LogError('unavailable', LONG_AT_ONCE);
       turn.end(endOfError(code, { isTimeUp: time.aborted, seconds: ANSWER_SECONDS, signal }));
       // The service stops: that is no fault of the log's.
       if (signal.aborted) throw error;
@@ -109,6 +126,67 @@ export function createAskLog({ egressAllow, hosts, now }: AskServices): AskLog {
     } finally {
       turn.end({ kind: 'none' });
     }
+  };
+  return async (request, asking, use) => {
+    const turnOfLong = longAnswers();
+    try {
+      return await use(await answerTo(request, asking, turnOfLong));
+    } finally {
+      turnOfLong.end();
+    }
+  };
+}
+
+const LONG_AT_ONCE = `answers with more than ${LONG_BYTES} bytes while other logs do; asked again soon`;
+
+/** Awaits `onLong` before it holds more than a short answer. */
+async function textOf(body: AsyncIterable<Uint8Array>, onLong: () => Promise<void>): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    const wasLong = bytes > LONG_BYTES;
+    bytes += chunk.byteLength;
+    if (bytes > LONG_BYTES && !wasLong) await onLong();
+    chunks.push(chunk);
+  }
+  return new TextDecoder().decode(Buffer.concat(chunks));
+}
+
+/** The turn of one request among those whose answers are long. */
+interface LongTurn {
+  readonly isAwaited: boolean;
+  /** Rejects when the signal aborts. */
+  take(signal: AbortSignal): Promise<void>;
+  end(): void;
+}
+
+function oneAtATime(): () => LongTurn {
+  const queue = serially();
+  return () => {
+    let end = () => {};
+    const ended = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    let isAwaited = false;
+    const take = async (signal: AbortSignal) => {
+      signal.throwIfAborted();
+      isAwaited = true;
+      await new Promise<void>((resolve, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+        void queue.run(() => {
+          resolve();
+          return ended;
+        });
+      });
+      isAwaited = false;
+    };
+    return {
+      take,
+      end: () => end(),
+      get isAwaited() {
+        return isAwaited;
+      },
+    };
   };
 }
 

@@ -9,7 +9,7 @@ export interface Lost {
 
 const MOST_FETCHED = 1000;
 /** Contents that one look holds: of a long outage, the rest is left for the next look. */
-const MOST_KEPT_BYTES = 67_108_864;
+const MOST_KEPT_BYTES = 16_777_216;
 
 /** Pages may hold contents: those of a long outage must not fill the memory. */
 export function oldestOf(

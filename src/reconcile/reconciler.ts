@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
+import { originOf } from '../flows/host-limits.ts';
 import type { Reconcile } from '../manifest/reconcile.ts';
 import { reconcileValues } from '../manifest/secrets.ts';
 import { HOUR_MS, MINUTE_MS } from '../model/clock.ts';
@@ -42,14 +43,16 @@ const LOOK_AGAIN_MS = 15_000;
 /** A process that starts again and again does not ask each time. */
 const RESTARTED_MS = 10_000;
 const RETRY_MS = 5000;
-/** Logs that are asked at once. */
-const MOST_AT_ONCE = 4;
+/** Logs that are asked at once, and those of one host: a slow one leaves places to others. */
+const [MOST_AT_ONCE, MOST_OF_HOST] = [8, 2];
 const MOST_SETTLED = 20_000;
 
 /** What this process knows of one trigger's log. */
 interface Job {
   readonly name: TriggerName;
   readonly log: string;
+  /** The origin that is asked. */
+  readonly host: string;
   /** By the wall clock. */
   dueAt: number;
   isStarting: boolean;
@@ -68,7 +71,7 @@ class LogReconciler implements Reconciler {
   readonly #services: ReconcilerServices;
   readonly #jobs = new Map<string, Job>();
   /** By trigger: what looks at the log of before a deploy ends before another is looked at. */
-  readonly #looks = new Map<string, Promise<void>>();
+  readonly #looks = new Map<string, { readonly host: string; readonly ended: Promise<void> }>();
   /** Each once: it may have signed in. */
   readonly #sources = new WeakMap<PreparedTrigger, Source>();
   readonly #stopping = new AbortController();
@@ -104,7 +107,8 @@ class LogReconciler implements Reconciler {
       const [settled, troubled] = [rememberedIds(), rememberedIds()];
       const refused = new LRUCache<string, number>({ max: MOST_SETTLED });
       const name = { flowId, triggerKey };
-      this.#jobs.set(key, { name, log, dueAt: now, since: now, isStarting: true, settled, troubled, refused });
+      const host = hostOf(this.#sourceOf(prepared, reconcile), now);
+      this.#jobs.set(key, { name, log, host, dueAt: now, since: now, isStarting: true, settled, troubled, refused });
     }
     for (const key of this.#jobs.keys()) if (!present.has(key)) this.#jobs.delete(key);
     this.#runDue();
@@ -114,7 +118,7 @@ class LogReconciler implements Reconciler {
     this.#isActive = false;
     clearTimeout(this.#timer);
     this.#stopping.abort();
-    await Promise.all(this.#looks.values());
+    await Promise.all([...this.#looks.values()].map(({ ended }) => ended));
   }
 
   #runDue(): void {
@@ -124,18 +128,25 @@ class LogReconciler implements Reconciler {
     let free = MOST_AT_ONCE - this.#looks.size;
     for (const [key, job] of jobs) {
       if (free <= 0 || job.dueAt > now) break;
-      if (this.#looks.has(key)) continue;
+      if (this.#looks.has(key) || this.#isFull(job.host)) continue;
       free -= 1;
-      const look = this.#look(job).finally(() => {
+      const ended = this.#look(job).finally(() => {
         this.#looks.delete(key);
         this.#runDue();
       });
-      this.#looks.set(key, look);
+      this.#looks.set(key, { host: job.host, ended });
     }
-    const waiting = jobs.filter(([key]) => !this.#looks.has(key)).map(([, { dueAt }]) => dueAt);
+    // What waits for a place is looked at when one is free.
+    const waiting = jobs
+      .filter(([key, { host }]) => !this.#looks.has(key) && !this.#isFull(host))
+      .map(([, { dueAt }]) => dueAt);
     const delayMs = free <= 0 || waiting.length === 0 ? LONGEST_SLEEP_MS : Math.min(...waiting) - now;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.sync(), Math.min(Math.max(0, delayMs), LONGEST_SLEEP_MS)).unref();
+  }
+
+  #isFull(host: string): boolean {
+    return [...this.#looks.values()].filter((look) => look.host === host).length >= MOST_OF_HOST;
   }
 
   /** Never rejects. */
@@ -234,6 +245,15 @@ class LogReconciler implements Reconciler {
       logger.warn({ ...name, failure: failure.kind, why: failure.message }, 'the log of a publisher cannot be asked');
     }
     if (failure === null && before.failure !== null) logger.info(name, 'the log of a publisher can be asked again');
+  }
+}
+
+function hostOf(source: Source, now: number): string {
+  try {
+    return originOf(new URL(source.list({ since: now, until: now }).url));
+  } catch {
+    // Its look says why it cannot be asked.
+    return '';
   }
 }
 

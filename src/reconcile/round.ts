@@ -154,16 +154,18 @@ async function listLost(
   let next: SourceRequest | undefined = reading(() => source.list(window));
   let pages = 0;
   for (; next !== undefined && pages < MOST_PAGES; pages += 1) {
-    const answer = await askWith(round, next, services);
-    const page = withShortIds(reading(() => source.read(answer, window)));
-    const asked = page.items.filter(({ id, sentAt }) => {
-      const isAsked = again.has(id) || (sentAt >= window.from && sentAt <= window.until && !isRefused(id));
-      return isAsked && !settled.has(id);
-    });
-    firstAt ??= page.items[0]?.sentAt;
-    const isNewestFirst = (firstAt ?? 0) >= (page.items.at(-1)?.sentAt ?? 0);
-    lost = oldestOf(lost, await withoutAccepted(asked, round, services), { isNewestFirst, troubled });
-    next = page.next;
+    const use = async (answer: SourceAnswer) => {
+      const page = withShortIds(reading(() => source.read(answer, window)));
+      const asked = page.items.filter(({ id, sentAt }) => {
+        const isAsked = again.has(id) || (sentAt >= window.from && sentAt <= window.until && !isRefused(id));
+        return isAsked && !settled.has(id);
+      });
+      firstAt ??= page.items[0]?.sentAt;
+      const isNewestFirst = (firstAt ?? 0) >= (page.items.at(-1)?.sentAt ?? 0);
+      lost = oldestOf(lost, await withoutAccepted(asked, round, services), { isNewestFirst, troubled });
+      return page.next;
+    };
+    next = await askWith(round, next, { services, use });
     if (!round.isCurrent() || !(await round.note(state))) throw new LeaseLostError();
   }
   return { ...lost, isWhole: next === undefined };
@@ -181,14 +183,19 @@ export class LeaseLostError extends Error {}
 /** Headers that a source's sign-in gave, for as long as they may be used. */
 const signedIn = new WeakMap<Source, { readonly headers: SourceRequest['headers']; readonly until: number }>();
 
-async function askWith(round: Round, request: SourceRequest, services: RoundServices): Promise<SourceAnswer> {
+async function askWith<Result>(
+  round: Round,
+  request: SourceRequest,
+  { services, use }: { readonly services: RoundServices; readonly use: (answer: SourceAnswer) => Promise<Result> },
+): Promise<Result> {
   const { source, name, secrets, signal } = round;
   const { ask, clock } = services;
   const asking = { caller: `reconcile ${name.flowId}/${name.triggerKey}`, secrets, signal };
-  if (source.signIn === undefined) return ask(request, asking);
+  if (source.signIn === undefined) return ask(request, asking, use);
   let known = signedIn.get(source);
   if (known === undefined || known.until <= clock.monotonic()) {
-    const { headers, lifeMs } = source.signIn.read(await ask(source.signIn.request(), asking));
+    const { signIn } = source;
+    const { headers, lifeMs } = await ask(signIn.request(), asking, (answer) => signIn.read(answer));
     known = { headers, until: clock.monotonic() + lifeMs };
     signedIn.set(source, known);
   }
@@ -197,6 +204,7 @@ async function askWith(round: Round, request: SourceRequest, services: RoundServ
     return await ask(
       { ...request, headers: { ...request.headers, ...known.headers } },
       { ...asking, secrets: [...secrets, ...given] },
+      use,
     );
   } catch (error) {
     // It may have been withdrawn before its time: the next look signs in anew.
@@ -355,10 +363,10 @@ type EntryOutcome =
   | { readonly kind: 'refused'; readonly reason: string };
 
 async function fetchOne(item: SourceItem, round: Round, services: RoundServices): Promise<EntryOutcome> {
-  const { source, name } = round;
-  let detail: SourceAnswer | undefined;
+  if (item.detail === undefined) return acceptEntry(item, undefined, { round, services });
   try {
-    detail = item.detail && (await askWith(round, item.detail, services));
+    const use = (detail: SourceAnswer) => acceptEntry(item, detail, { round, services });
+    return await askWith(round, item.detail, { services, use });
   } catch (error) {
     if (!(error instanceof LogError)) throw error;
     if (error.failure === 'not_found') return FORGOTTEN;
@@ -366,6 +374,14 @@ async function fetchOne(item: SourceItem, round: Round, services: RoundServices)
       return { kind: 'refused', reason: masked(`the log ${error.message}`, round) };
     throw error;
   }
+}
+
+async function acceptEntry(
+  item: SourceItem,
+  detail: SourceAnswer | undefined,
+  { round, services }: { readonly round: Round; readonly services: RoundServices },
+): Promise<EntryOutcome> {
+  const { source, name } = round;
   let sent: SentDelivery;
   try {
     sent = reading(() => source.sent(item, detail));

@@ -25,10 +25,15 @@ async function asking(answer: (page: number) => FakeAnswer, header = 'X-Api-Key'
   return { ...service, log };
 }
 
-async function reconciledWith(reconcile: object) {
-  const log = { every: 'PT1S', lookback: 'P1D', ...reconcile };
-  const hook = { type: 'webhook', inputs: { webhookSlug: 'hook', webhookEventId: 'body.id' }, reconcile: log };
-  const place = await reconcilingFolder({ id: FLOW_ID, version: '1', triggers: { hook }, steps: {} });
+/** A service with a trigger for each log. */
+async function reconciledWith(...logs: readonly object[]) {
+  const triggers = logs.map((given, at) => {
+    const reconcile = { every: 'PT1S', lookback: 'P1D', ...given };
+    const inputs = { webhookSlug: `hook${at}`, webhookEventId: 'body.id' };
+    return [`hook${at}`, { type: 'webhook', inputs, reconcile }];
+  });
+  const manifest = { id: FLOW_ID, version: '1', triggers: Object.fromEntries(triggers), steps: {} };
+  const place = await reconcilingFolder(manifest);
   ends.push(place.remove);
   const service = await startReconciling(place.folder);
   ends.push(service.close);
@@ -52,6 +57,21 @@ it('does not ask another host for the next page', async () => {
   const { logged } = await asking(() => json([], { link: `<${other.url}/sent?page=1>; rel="next"` }));
   await eventually(async () => logged, isTold('the credentials are not sent there'));
   expect(other.received).toEqual([]);
+});
+
+it('asks other hosts while one takes its time with all that is asked of it', async () => {
+  const slow = await serve(() => {});
+  const other = await serveApi(() => json([]));
+  const list = (url: string, place: number) => ({
+    ...{ from: 'list', url: `${url}/sent${place}?since={since}`, requestHeaders: { 'X-Api-Key': TOKEN } },
+    ...{ items: 'response.body', id: 'item.id', time: 'item.at', body: 'item.body' },
+  });
+  await reconciledWith(...Array.from({ length: 12 }, (_, place) => list(slow.origin, place)), list(other.url, 0));
+  await eventually(
+    async () => other.received,
+    ({ length }) => length > 1,
+  );
+  expect(slow.received).toHaveLength(2);
 });
 
 it('follows no redirect', async () => {

@@ -1,8 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import type { Json } from '../../src/model/json.ts';
 import { LogError } from '../../src/reconcile/ask-log.ts';
 import { LeaseLostError, type Round, type RoundServices, runRound } from '../../src/reconcile/round.ts';
-import { type Source, SourceError, type SourceItem } from '../../src/reconcile/source.ts';
+import {
+  type Source,
+  type SourceAnswer,
+  SourceError,
+  type SourceItem,
+  type SourceRequest,
+} from '../../src/reconcile/source.ts';
 import { type ReconcileState, stateOf } from '../../src/reconcile/state.ts';
 import type { PreparedTrigger } from '../../src/webhooks/triggers.ts';
 
@@ -23,12 +28,14 @@ interface Given {
   readonly days?: number;
   readonly lookback?: string;
   readonly state?: ReconcileState;
-  readonly ask?: RoundServices['ask'];
+  readonly ask?: (request: SourceRequest) => Promise<SourceAnswer>;
   readonly isEndless?: boolean;
   /** After how many fetched deliveries the trigger names another log, or the process ends. */
   readonly untilOther?: number;
   readonly untilKilled?: number;
 }
+
+const EMPTY: SourceAnswer = { status: 200, headers: {}, text: '[]', json: [] };
 
 const refuse: Source['sent'] = () => {
   throw new SourceError('it is none');
@@ -68,12 +75,12 @@ function looking() {
       },
     };
     const services = {
-      ask: given.ask ?? (async () => ({ status: 200, headers: {}, text: '[]', json: [] as Json })),
+      ask: async (request, _, use) => use(await (given.ask?.(request) ?? EMPTY)),
       clock: { now: () => NOW, monotonic: () => 0, ledger: () => NOW },
       store: { areAccepted: async ({ names }: { names: readonly unknown[] }) => names.map(() => false) },
       triggers: () => ({ list: () => [] }),
       pause: async () => {},
-    } as unknown as RoundServices;
+    } as Pick<RoundServices, 'ask'> as RoundServices;
     const ended = runRound(round, services);
     return { fetched, noted, windows, ended };
   };
@@ -156,7 +163,7 @@ describe('a look with more than it fetches', () => {
   });
 
   it('holds a bounded number of bytes, and at least one delivery', async () => {
-    const content = 'x'.repeat(30_000_000);
+    const content = 'x'.repeat(7_000_000);
     const { ended, fetched } = await looking()({ items: many(5, () => ({ content })) });
     expect(await ended).toMatchObject({ isDone: false, state: { settledTo: NOW - HOUR_MS + 1 } });
     expect(fetched).toEqual(['i0', 'i1']);
