@@ -1,8 +1,9 @@
 import { parentPort } from 'node:worker_threads';
 import type { Database } from 'better-sqlite3';
 import { type Job, prepareBatch, type Settled } from './batch.ts';
-import { damageOf, type FileWatch, keepLogInMemory, openReader, openWriter, sqliteCode } from './connection.ts';
+import { damageOf, keepLogInMemory, openReader, openWriter, sqliteCode } from './connection.ts';
 import { keepLogBounded } from './deliveries.ts';
+import type { FileWatch } from './file-watch.ts';
 import {
   type Answer,
   type Call,
