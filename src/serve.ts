@@ -28,7 +28,7 @@ import { print, printError } from './telemetry/terminal.ts';
 import { startTracing } from './telemetry/tracing.ts';
 import { createTurnLines } from './telemetry/turn-lines.ts';
 import { commandHere } from './version.ts';
-import { webhookLines } from './webhooks/checks.ts';
+import { webhookLines } from './webhooks/webhook-lines.ts';
 
 /** What a stop may take after the grace period of steps: closing sockets, the store and the trace exporter. */
 const STOP_MARGIN_MS = 15_000;

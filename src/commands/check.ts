@@ -23,8 +23,8 @@ import { bodySealer } from '../store/sealed-body.ts';
 import type { Inspection } from '../store/store.ts';
 import { storeKeys } from '../store/store-keys.ts';
 import { print } from '../telemetry/terminal.ts';
-import { webhookLines } from '../webhooks/checks.ts';
 import { createTriggerTable } from '../webhooks/triggers.ts';
+import { webhookLines } from '../webhooks/webhook-lines.ts';
 import { checkSummary } from './check-summary.ts';
 import {
   allowOption,

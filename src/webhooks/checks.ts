@@ -7,18 +7,16 @@ import type { Gate } from './gate.ts';
 import type { GatePreparer } from './gates/index.ts';
 import { allowsSha1, type SignatureSettings, usesSha1 } from './gates/signature.ts';
 import { handsOverKey } from './keys-in-force.ts';
-import { missingKey, stateOf } from './learned-keys.ts';
 import { findPreset, presetConcern } from './networks/presets.ts';
 import { reconcileProblems } from './reconcile-checks.ts';
 import { describeSchemes } from './scheme-descriptions.ts';
 import { unreadFields } from './scheme-fields.ts';
 import { coversBody, hasPart, isInPlace, layoutOf, nameOf, openBoundaries, strategyOf } from './schemes/layout.ts';
 import { findScheme, namedScheme, type ResolvedScheme, type SchemeRegistry } from './schemes/resolve.ts';
-import { CAPTURED, type Conversation, GRADES, type SignatureSpec } from './schemes/spec.ts';
+import type { Conversation, SignatureSpec } from './schemes/spec.ts';
 import { searchKeyProblems } from './search-keys.ts';
 import { checkStandard } from './standard-checks.ts';
 import { eventIdentityOf } from './trigger-expressions.ts';
-import { type PreparedTrigger, pathOfWebhook, type TriggerTable } from './triggers.ts';
 import { weaknessesOf } from './weaknesses.ts';
 
 type Field = keyof WebhookInputs;
@@ -101,90 +99,6 @@ function checkRespond(
   if (scheme !== undefined && mode === 'Enforce') return;
   const why = scheme === undefined ? 'no signature is checked' : `the mode is ${mode}`;
   warning('webhookRespond', `answers everybody who knows the URL with what the step says: ${why}`);
-}
-
-/** More are only counted: the page lists all. */
-const MAX_LISTED = 20;
-
-/** Each webhook with its URL, what is signed of its deliveries, and what is not enforced: what a start and `check` say. */
-export function webhookLines(table: TriggerTable, baseUrl: string): string[] {
-  const webhooks = table.list();
-  const more = webhooks.length - MAX_LISTED;
-  const listed = webhooks.slice(0, MAX_LISTED).map((webhook) => webhookLine(webhook, table, baseUrl));
-  const grades = GRADES.filter((grade) => webhooks.some((webhook) => webhook.grade === grade));
-  return [
-    ...(webhooks.length === 0 ? [] : ['Webhooks:', ...listed]),
-    ...(more > 0 ? [`  and ${more} more, listed on the page`] : []),
-    ...grades.map((grade) => `  Coverage ${grade}: ${CAPTURED[grade]}`),
-    ...enforcementSummary(webhooks),
-  ];
-}
-
-function webhookLine(webhook: PreparedTrigger, table: TriggerTable, baseUrl: string): string {
-  const { trigger, schemeName, mode, grade } = webhook;
-  const path = pathOfWebhook(webhook, table);
-  const url = path === null ? 'no URL, because it has no webhookSlug' : `${baseUrl}${path}`;
-  const coverage = grade === null ? '' : `, coverage ${grade}`;
-  return `  ${trigger.flowName}: ${url} (${schemeName ?? 'no signature scheme'}, ${mode}${coverage})`;
-}
-
-/** A line for what webhook triggers let pass or have nothing to refuse by, and one for keys that were learnt. */
-export function enforcementSummary(triggers: readonly PreparedTrigger[]): string[] {
-  if (triggers.length === 0) return ['There are no webhook triggers'];
-  const further = [...learnedSummary(triggers), ...sharedKeySummary(triggers), ...eventSummary(triggers)];
-  const open = triggers
-    .map((trigger) => ({ trigger, why: whyNotEnforced(trigger) }))
-    .filter(({ why }) => why.length > 0);
-  if (open.length === 0) return [`All webhook triggers are enforced (${triggers.length})`, ...further];
-  const named = open.map(
-    ({ trigger: { trigger }, why }) => `${trigger.flowName}/${trigger.triggerKey}: ${why.join(', ')}`,
-  );
-  return [
-    `Webhook triggers that are not enforced (${open.length} of ${triggers.length}): ${named.join('; ')}`,
-    ...further,
-  ];
-}
-
-/** Which triggers believe a key that no manifest shows. */
-function learnedSummary(triggers: readonly PreparedTrigger[]): string[] {
-  const learned = triggers.filter(({ keySlot }) => keySlot?.isInUse === true && stateOf(keySlot) === 'learned');
-  const named = learned.map(({ trigger, schemeName }) => `${trigger.flowName}/${trigger.triggerKey} (${schemeName})`);
-  return named.length === 0 ? [] : [`Keys learned in a handshake: ${named.join(', ')}`];
-}
-
-/** Which triggers start one run for each event, and by what. */
-function eventSummary(triggers: readonly PreparedTrigger[]): string[] {
-  const named = triggers.flatMap(({ trigger, eventIdentity }) =>
-    eventIdentity === undefined ? [] : [`${trigger.flowName}/${trigger.triggerKey} (${eventIdentity.expression})`],
-  );
-  return named.length === 0 ? [] : [`One run for each event, by its id: ${named.join(', ')}`];
-}
-
-/**
- * Nonces belong to one trigger: a delivery captured at one passes once at another with the same key, unless the scheme
- * signs the URL.
- */
-function sharedKeySummary(triggers: readonly PreparedTrigger[]): string[] {
-  const groups = new Map<string, string[]>();
-  for (const { trigger, schemeName, mayReadQuery, keys } of triggers) {
-    if (schemeName === null || mayReadQuery || keys.current === undefined) continue;
-    const group = JSON.stringify([schemeName, keys.current]);
-    groups.set(group, [...(groups.get(group) ?? []), `${trigger.flowName}/${trigger.triggerKey}`]);
-  }
-  const shared = [...groups.values()].filter((names) => names.length > 1).map((names) => names.join(' and '));
-  if (shared.length === 0) return [];
-  const consequence = 'a delivery captured at one of them is valid once at each of the others';
-  return [`Webhook triggers that share a key: ${shared.join('; ')}; ${consequence}`];
-}
-
-/** Empty if the trigger refuses deliveries that it cannot verify. */
-function whyNotEnforced({ trigger, mode, schemeName, lacksKey, keySlot }: PreparedTrigger): string[] {
-  const named = trigger.inputs.webhookSignatureScheme;
-  const why: string[] = [];
-  if (mode !== 'Enforce') why.push(`mode ${mode}`);
-  if (schemeName === null) why.push(named === undefined ? 'no signature scheme' : `unrecognised scheme "${named}"`);
-  if (lacksKey) why.push(missingKey(keySlot));
-  return why;
 }
 
 function checkSchemeName(inputs: WebhookInputs, schemes: SchemeRegistry, { skipped }: TriggerReports): void {

@@ -9,7 +9,7 @@ import { vi } from 'vitest';
 import type { Extensions } from '../../src/config/api.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
-import { enforcementSummary } from '../../src/webhooks/checks.ts';
+import { enforcementSummary } from '../../src/webhooks/webhook-lines.ts';
 import { buildApp } from '../database.ts';
 
 /** What is sent, as it goes onto the wire: fetch would add headers of its own and refuse others. */
