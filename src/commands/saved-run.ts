@@ -1,8 +1,10 @@
+import { isDeepStrictEqual } from 'node:util';
 import { formatPath, type JsonPath, mapStrings } from '../expressions/json-path.ts';
+import { MAX_DEPTH } from '../expressions/values.ts';
 import { builtInHandlers } from '../flows/handlers/index.ts';
 import { CREDENTIAL_NAME, credentialsOf, MASK, maskerOf, maskUrl, queryOf } from '../manifest/mask.ts';
 import { URL_ENCODED_FORM } from '../model/form.ts';
-import { isJsonObject, type Json, type JsonObject, own } from '../model/json.ts';
+import { isJsonObject, isNestedDeeper, type Json, type JsonObject, own, parseJson } from '../model/json.ts';
 import type { StepErrorCode } from '../model/run.ts';
 import { SAYS_NOTHING } from '../rehearsal/recorded.ts';
 import { type SavedTest, savedBody } from '../rehearsal/saved-test.ts';
@@ -25,12 +27,12 @@ export function stepsByPath({ steps, derived }: Pick<RecordedRun, 'steps' | 'der
 
 /**
  * What a test has of a run, and the places that were masked: texts whose name says that they are a credential, but for the
- * names to keep, and the same texts wherever else they are.
+ * names to keep, and the same texts wherever else they are. `unread` are the places whose content has no names to read.
  */
 export function savedRun(
   recorded: RecordedRun,
   keep: ReadonlySet<string>,
-): { readonly run: SavedRun; readonly masked: readonly string[] } {
+): { readonly run: SavedRun; readonly masked: readonly string[]; readonly unread: readonly string[] } {
   const { flowName, flowId, triggerKey, triggerType, startedAt, contentType, headers } = recorded;
   const steps = stepsByPath(recorded);
   const kept = Object.entries(headers)
@@ -42,18 +44,30 @@ export function savedRun(
     .map((step) => [step.path, answersOf(step)] as const)
     .filter(([, given]) => given.length > 0);
   const credentials = new Credentials(keep);
-  const trigger = credentials.without(['trigger'], savedBody(recorded.body), contentType);
-  const given = credentials.without([], { answers: Object.fromEntries(answers), signals: signalsOf(steps) });
+  const body = savedBody(recorded.body);
+  const trigger = credentials.without(['trigger'], body, contentType);
+  const unread = [
+    ...(body.base64 === undefined ? [] : ['trigger.base64']),
+    ...(body.text === undefined || isForm(contentType) ? [] : ['trigger.text']),
+  ];
+  const given = answers.map(([path, each]): [string, typeof each] => [
+    path,
+    each.map((answer, at) => credentials.without(['answers', path, at], answer)),
+  ]);
+  const signals = signalsOf(steps).map(({ body, ...signal }, at) => ({
+    ...signal,
+    ...credentials.without(['signals', at], { body }),
+  }));
   const run = {
     sluiceTest: 1,
     name: `${flowName}, ${secondOf(startedAt)}`,
     flow: flowId,
     startedAt,
     trigger: { ...about, ...credentials.withoutRepeats({ headers: about.headers, ...trigger }) },
-    answers: credentials.withoutRepeats(given.answers),
-    signals: given.signals.map((signal) => ({ ...signal, ...credentials.withoutRepeats({ body: signal.body }) })),
+    answers: credentials.withoutRepeats(Object.fromEntries(given)),
+    signals: signals.map((signal) => ({ ...signal, ...credentials.withoutRepeats({ body: signal.body }) })),
   } as const;
-  return { run, masked: credentials.places };
+  return { run, masked: credentials.places, unread };
 }
 
 const builtIn = new Set(builtInHandlers({ egressAllow: [] }).map(({ type }) => type));
@@ -114,12 +128,32 @@ function signalsOf(steps: readonly PlacedStep[]): SavedTest['signals'] {
     });
 }
 
+/** The object or list that a text is the JSON of. */
+function heldJson(text: string): Json | undefined {
+  if (!/^\s*[[{]/.test(text) || isNestedDeeper(text, MAX_DEPTH)) return undefined;
+  try {
+    return parseJson(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isForm(contentType: string | null | undefined): boolean {
+  return contentType?.toLowerCase().startsWith(URL_ENCODED_FORM) === true;
+}
+
 /** Whether a text is a secret also where no name says so, and not a word that is there by chance. */
 function isRare(text: string): boolean {
   return text.length >= 16 || (text.length >= 8 && /\d/.test(text));
 }
 
-/** Finds credentials by their names. */
+/** Pairs of a name and its value, as an API lists the headers of a message. */
+const NAMES_VALUE = ['name', 'key'];
+
+/**
+ * Finds credentials by their names: the texts under a name that is one's, at any depth; those of a form; the value of a
+ * pair whose name is a text; and the same in JSON that a text holds.
+ */
 class Credentials {
   readonly places: string[] = [];
   readonly #keep: ReadonlySet<string>;
@@ -129,13 +163,15 @@ class Credentials {
     this.#keep = keep;
   }
 
-  /** The value without them, at any depth; in a text, those of its fields if it is a form. */
+  /** The fields without them. */
   without<Value extends object>(place: JsonPath, value: Value, contentType?: string | null): Value {
-    const isForm = contentType?.toLowerCase().startsWith(URL_ENCODED_FORM) === true;
     const masked = mapStrings(value as unknown as Json, (text, path) => {
       const at = [...place, ...path];
-      if (isForm && path.length === 1 && path[0] === 'text') return this.#withoutFields(at, text);
-      return this.#isCredential(path) ? this.#masked(at, text, MASK) : this.#withoutQuery(at, text);
+      if (isForm(contentType) && path.length === 1 && path[0] === 'text') return this.#withoutFields(at, text);
+      // The first name is the field's own.
+      return this.#isCredential(value as unknown as Json, path, 1)
+        ? this.#masked(at, text, MASK)
+        : this.#within(at, text);
     });
     return masked as unknown as Value;
   }
@@ -146,9 +182,13 @@ class Credentials {
     return mapStrings(value as unknown as Json, (text) => String(mask(text))) as unknown as Value;
   }
 
-  #isCredential(path: JsonPath): boolean {
-    const name = path.findLast((key) => typeof key === 'string');
-    return name !== undefined && this.#isNamedSo(String(name));
+  #isCredential(value: Json, path: JsonPath, from: number): boolean {
+    if (path.slice(from).some((key) => typeof key === 'string' && this.#isNamedSo(key))) return true;
+    if (String(path.at(-1)).toLowerCase() !== 'value') return false;
+    const pair = path.slice(0, -1).reduce<unknown>((at, key) => Reflect.get(Object(at), key), value);
+    return Object.entries(Object(pair)).some(
+      ([key, name]) => NAMES_VALUE.includes(key.toLowerCase()) && typeof name === 'string' && this.#isNamedSo(name),
+    );
   }
 
   #isNamedSo(name: string): boolean {
@@ -168,9 +208,27 @@ class Credentials {
       if (name === undefined) return value;
       const plain = new URLSearchParams(`${name}=${value}`);
       const [[key, decoded] = [name, value]] = plain;
-      return this.#isNamedSo(key) ? `${name}=${this.#masked([...at, key], decoded, MASK)}` : `${name}=${value}`;
+      return this.#isNamedSo(key)
+        ? `${name}=${this.#masked([...at, key], decoded, MASK)}`
+        : `${name}=${this.#withinField([...at, key], { value, decoded })}`;
     });
     return fields.join('&');
+  }
+
+  /** As it was written, unless something in it is masked. */
+  #withinField(at: JsonPath, { value, decoded }: { readonly value: string; readonly decoded: string }): string {
+    const masked = this.#within(at, decoded);
+    return masked === decoded ? value : encodeURIComponent(masked);
+  }
+
+  #within(at: JsonPath, text: string): string {
+    const held = heldJson(text);
+    if (held === undefined) return this.#withoutQuery(at, text);
+    const masked = mapStrings(held, (inner, path) => {
+      const place = [...at, ...path];
+      return this.#isCredential(held, path, 0) ? this.#masked(place, inner, MASK) : this.#within(place, inner);
+    });
+    return isDeepStrictEqual(masked, held) ? text : JSON.stringify(masked);
   }
 
   #withoutQuery(at: JsonPath, text: string): string {

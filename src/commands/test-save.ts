@@ -32,7 +32,7 @@ export function saveCommand(): Command {
   return withService(command)
     .addHelpText(
       'after',
-      '\nSecrets are masked, and so is every field whose name looks like a credential. Exits with 0 if the test does what the\n' +
+      '\nSecrets are masked, and so is all text under a name that looks like a credential. Exits with 0 if the test does what the\n' +
         'run did, with 1 if it does something else, and with 2 if nothing could be saved.',
     )
     .action(reporting(save));
@@ -43,12 +43,13 @@ async function save(runId: string, options: SaveOptions): Promise<void> {
   const { settings, extensions } = await openContext();
   const client = await clientOf(options, settings);
   const recorded = await readRecordedRun(client, runId);
-  const { run, masked } = savedRun(recorded, new Set(options.keep));
+  const { run, masked, unread } = savedRun(recorded, new Set(options.keep));
   const { unknown, ...revisions } = await readRevisions(client, recorded, extensions.handlers);
   const test = await withExpectations(run, revisions);
   print(writeSavedTest(test));
   if (unknown.length > 0) printError(`not known here, so that their secrets are not either: ${unknown.join(', ')}\n`);
   if (masked.length > 0) printError(`masked: ${[...new Set(masked)].join(', ')}\n`);
+  if (unread.length > 0) printError(`neither JSON nor a form, so kept as it came: ${unread.join(', ')}\n`);
   const did = { end: recorded.status, path: pathOf(recorded) };
   const { end = '', path = {} } = test.expected;
   const differences = diffSnapshots(did, { end, path });

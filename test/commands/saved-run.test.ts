@@ -68,6 +68,37 @@ describe('a credential', () => {
       null,
       { body: { url: 'https://a.example/x?token=***&page=***' } },
     ],
+    [
+      'a field under it',
+      `{"credentials":{"user":"x1","value":["${SECRET}"]}}`,
+      null,
+      { body: { credentials: { user: '***', value: ['***'] } } },
+    ],
+    [
+      'the value of a pair',
+      `{"headers":[{"name":"Authorization","value":"${SECRET}"},{"name":"Date","value":"today"}]}`,
+      null,
+      {
+        body: {
+          headers: [
+            { name: 'Authorization', value: '***' },
+            { name: 'Date', value: 'today' },
+          ],
+        },
+      },
+    ],
+    [
+      'JSON in a text',
+      JSON.stringify({ Message: JSON.stringify({ token: SECRET, n: 1, in: JSON.stringify([{ pin: 'x' }]) }) }),
+      null,
+      { body: { Message: '{"token":"***","n":1,"in":"[{\\"pin\\":\\"***\\"}]"}' } },
+    ],
+    [
+      'JSON in a form',
+      `a=%7b%7d&payload=${encodeURIComponent(JSON.stringify({ token: SECRET }))}`,
+      'application/x-www-form-urlencoded',
+      { text: `a=%7b%7d&payload=${encodeURIComponent('{"token":"***"}')}` },
+    ],
     ['a form', `a=1&token=${SECRET}&b=%C3%A9`, 'application/x-www-form-urlencoded', { text: 'a=1&token=***&b=%C3%A9' }],
     [
       'a form, encoded',
@@ -79,7 +110,43 @@ describe('a credential', () => {
     const { run, masked } = save(recorded(body, { contentType: contentType ?? 'application/json' }));
     expect(run.trigger).toMatchObject(Object(expected));
     expect(JSON.stringify(run)).not.toContain(SECRET);
-    expect(masked).toHaveLength(1);
+    expect(masked.length).toBeGreaterThan(0);
+  });
+
+  it('is told with its place, so that nobody has to guess what was masked', () => {
+    const body = {
+      login: { pin: 'a1' },
+      auth: { by: 'b1' },
+      pairs: [{ name: 'token', value: 'c1' }],
+      text: '{"pwd":"d1"}',
+    };
+    const { masked } = save(recorded(JSON.stringify(body)));
+    expect(masked).toEqual([
+      'trigger.body.login.pin',
+      'trigger.body.auth.by',
+      'trigger.body.pairs[].value',
+      'trigger.body.text.pwd',
+    ]);
+  });
+
+  it.each<[string, Partial<RecordedRun>, string[]]>([
+    ['<token>x</token>', { contentType: 'application/xml' }, ['trigger.text']],
+    ['token=x', { contentType: 'application/x-www-form-urlencoded' }, []],
+    ['{"a":1}', {}, []],
+    ['', {}, []],
+  ])('is not looked for in %s, which is told', (body, about, unread) => {
+    expect(save(recorded(body, about)).unread).toEqual(unread);
+  });
+
+  it('is not looked for in bytes that are no text, which is told', () => {
+    expect(save(recorded(Uint8Array.of(0xff, 0xfe))).unread).toEqual(['trigger.base64']);
+  });
+
+  it('is no step, nor what the file itself calls a field', () => {
+    const steps = [step('get_token', [{ output: { status: 200, body: 'ok' } }])];
+    const { run, masked } = save(recorded('{"n":1}', { steps }));
+    expect(run.answers).toEqual({ get_token: [{ output: { status: 200, body: 'ok' } }] });
+    expect(masked).toEqual([]);
   });
 
   it('stays where its name is to be kept, or where nothing but its name looks like one', () => {
