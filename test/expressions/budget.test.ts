@@ -63,7 +63,7 @@ describe('what an expression costs', () => {
         expect(once).toBeGreaterThan(size / 64);
         expect(stepsOf(source, make(size * 2))).toBeLessThanOrEqual(once * 2 + 10);
       }),
-      { numRuns: 4 },
+      { numRuns: 2 },
     );
   });
 

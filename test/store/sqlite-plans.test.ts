@@ -18,31 +18,41 @@ defineFunctions(db);
 migrate(db, migrations);
 afterAll(() => db.close());
 
+/** What was asked of the database since this was emptied. */
+const asked: { sql: string; values: unknown[] }[] = [];
+const watched = new Proxy(db, {
+  get: (target, member) =>
+    member === 'prepare'
+      ? (sql: string) => watch(target.prepare(sql), (values) => asked.push({ sql, values }))
+      : Reflect.get(target, member),
+});
+const prepared = new Map<OperationName, (...given: unknown[]) => unknown>();
+
 /** What an operation asks of the database, as the planner would do it: it has no statistics, as in every service. */
 function plansOf(name: OperationName, ...args: unknown[]): string[] {
   const operation = operations[name];
   if (operation.thread !== 'reader') throw new Error(`${name} writes`);
-  return plansIn((watched) => {
-    const run = operation.prepare(watched) as (...given: unknown[]) => unknown;
-    run(...args);
+  const run = prepared.get(name) ?? (operation.prepare(watched) as (...given: unknown[]) => unknown);
+  prepared.set(name, run);
+  return plansIn(() => run(...args));
+}
+
+function plansIn(ask: () => void): string[] {
+  asked.length = 0;
+  ask();
+  return asked.flatMap(({ sql, values }) => {
+    const plan = plans.get(sql) ?? explain(sql, values);
+    plans.set(sql, plan);
+    return plan;
   });
 }
 
-function plansIn(ask: (watched: SqliteDatabase.Database) => void): string[] {
-  const asked: { sql: string; values: unknown[] }[] = [];
-  const watched = new Proxy(db, {
-    get: (target, member) =>
-      member === 'prepare'
-        ? (sql: string) => watch(target.prepare(sql), (values) => asked.push({ sql, values }))
-        : Reflect.get(target, member),
-  });
-  ask(watched);
-  return asked.flatMap(({ sql, values }) =>
-    db
-      .prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`)
-      .all(...values)
-      .map(({ detail }) => detail),
-  );
+/** Without statistics a statement has one plan, whatever its values. */
+const plans = new Map<string, readonly string[]>();
+
+function explain(sql: string, values: readonly unknown[]): string[] {
+  const steps = db.prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`).all(...values);
+  return steps.map(({ detail }) => detail);
 }
 
 function watch(statement: SqliteDatabase.Statement, note: (values: unknown[]) => void): SqliteDatabase.Statement {
@@ -215,7 +225,7 @@ describe('the next turn of a flow', () => {
       INSERT INTO steps (run_id, flow_id, step_key, step_type, status, due_at)
       VALUES ('${id(10)}', '${flowId}', 'a', 'NoOp', 'Pending', ${T0}),
         ('${id(10)}', '${flowId}', 'b', 'Delay', 'Running', ${T0 + 1})`);
-    const plans = plansIn((watched) => {
+    const plans = plansIn(() => {
       const claim = prepareTurns(watched);
       claim({ owner: 'me', now: T0, leasedUntil: T0 + 1, limit: 1 }, () => ({}) as Claim);
     });
@@ -241,7 +251,7 @@ describe('what every start and every claim asks', () => {
     db.exec(`
       INSERT INTO steps (run_id, flow_id, step_key, step_type, status, due_at, lease_token)
       VALUES ('${id(10)}', '${flowId}', 'a', 'NoOp', 'Running', ${T0}, 'held')`);
-    const plans = plansIn((watched) => {
+    const plans = plansIn(() => {
       membersOf(leaseVerbs).recover.prepare(watched)({ owner: 'me', now: T0 });
       dispatchOperations.claimDue.prepare(watched)({ owner: 'me', now: T0, leasedUntil: T0 + 1, limit: 1 });
     });
@@ -259,14 +269,14 @@ describe('removal', () => {
       INSERT INTO removed_runs VALUES ('${id(10)}'), ('${id(11)}');
       INSERT INTO steps (run_id, flow_id, step_key, step_type, status)
       SELECT run_id, '${flowId}', 'a', 'NoOp', 'Succeeded' FROM removed_runs`);
-    const plans = plansIn((watched) => {
+    const plans = plansIn(() => {
       expect(removal.purgeRuns.prepare(watched)({ before: T0, maxRows: 100 })).toMatchObject({ rows: 2 });
     });
     expect(plans.filter((plan) => large.test(plan) || plan.includes('TEMP B-TREE'))).toEqual([]);
   });
 
   it('finds what is old by an index, and what belongs to it by its keys', () => {
-    const plans = plansIn((watched) => {
+    const plans = plansIn(() => {
       db.exec('BEGIN');
       const given = { before: T0 + 1, limit: 100 };
       expect(removal.purgeRuns.prepare(watched)({ before: T0 + 1, maxRows: 100 })).toMatchObject({ runs: 2 });
