@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
-import { enforcementSummary } from '../../src/webhooks/webhook-lines.ts';
 import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
 import { createTriggerTable } from '../../src/webhooks/triggers.ts';
+import { enforcementSummary } from '../../src/webhooks/webhook-lines.ts';
 import { deployedFlow, sampleSettings, sampleTrigger } from './samples.ts';
 
 const KEY = { webhookHmacKey: '7d5e0c9f41a86b23' };
