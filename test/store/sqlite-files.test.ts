@@ -9,6 +9,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import { openReader, openWriter } from '../../src/store/sqlite/connection.ts';
+import { inspectDatabase } from '../../src/store/sqlite/inspect.ts';
 import { migrations } from '../../src/store/sqlite/migrations/index.ts';
 import { newPaths } from './files.ts';
 import { acceptanceOf, aNonce, claimAll, deployOf, flowId, graphOf, id, runIds, T0 } from './samples.ts';
@@ -176,6 +177,8 @@ describe('a file that is not a database of ours', () => {
   test.runIf(existsSync('/proc/self'))('a device is refused before anything is written next to it', async () => {
     await expect(openSqliteStore({ path: '/dev/null' })).rejects.toThrow('/dev/null cannot be opened: it is a device');
     expect(existsSync('/dev/null.lock')).toBe(false);
+    // A pipe would keep a reader for ever.
+    expect(() => inspectDatabase('/dev/null')).toThrow('/dev/null cannot be read: it is a device');
   });
 
   test.runIf(existsSync('/proc/self'))('a place where no folder can be made is refused by name', async () => {

@@ -114,13 +114,11 @@ function makeFolder(folder: string): void {
   }
 }
 
-/** Before anything is written next to it. */
-function refuseOtherThanFile(named: string): void {
+/** Before it is opened, which may wait for ever, and before anything is written next to it. */
+export function refuseOtherThanFile(named: string): void {
   const found = statSync(named, { throwIfNoEntry: false });
   if (found === undefined || found.isFile()) return;
-  throw new Error(
-    `it is ${found.isDirectory() ? 'a folder' : 'a device, a pipe or a socket'}; name a file, which is made where there is none`,
-  );
+  throw new Error(`it is ${found.isDirectory() ? 'a folder' : 'a device, a pipe or a socket'}; name a file`);
 }
 
 /**

@@ -6,7 +6,7 @@ import { decideNow } from '../decisions/decision.ts';
 import { inspectionOf } from '../decisions/inspection.ts';
 import { checkHistory } from '../schema-history.ts';
 import type { Inspection } from '../store.ts';
-import { appliedMigrations, defineFunctions, newestOf, sqliteCode } from './connection.ts';
+import { appliedMigrations, defineFunctions, newestOf, refuseOtherThanFile, sqliteCode } from './connection.ts';
 import { migrations } from './migrations/index.ts';
 import { openPort, portOf } from './port.ts';
 
@@ -32,6 +32,7 @@ export function openInspected(path: string, chainKey?: ChainKey): Database {
   if (!existsSync(file)) throw new Error(`the database ${path} cannot be read: there is no such file`);
   let db: Database | undefined;
   try {
+    refuseOtherThanFile(file);
     db = new SqliteDatabase(file, { readonly: true, fileMustExist: true });
     requireSchema(db);
     defineFunctions(db);
