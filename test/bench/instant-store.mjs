@@ -5,8 +5,11 @@ import { pino } from 'pino';
 import { buildApp } from '../../dist/app.js';
 import { firstClaim } from '../../dist/flows/attempt.js';
 import { holderOf } from '../../dist/model/runtime-keys.js';
+import { balanceYoungGeneration, prepareNode } from '../../dist/prepare-node.js';
 import { openStore } from '../../dist/store/open-store.js';
 
+// As the service itself does.
+prepareNode();
 const unbounded = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
 const store = await openStore({
   kind: 'sqlite',
@@ -44,5 +47,7 @@ const app = await buildApp({
   logger: pino({ level: 'warn' }),
   store: instantStore,
 });
-process.stdout.write(`${await app.listen()}\n`);
+const url = await app.listen();
+balanceYoungGeneration();
+process.stdout.write(`${url}\n`);
 process.on('SIGTERM', () => app.close().then(() => process.exit(0)));
