@@ -157,8 +157,8 @@ function preparePing(db: Database): () => void {
   };
 }
 
-/** Free pages to keep for new rows. */
-const SPARE_PAGES = 2048;
+/** Free pages to keep for new rows: 8 MiB of a new database. */
+const SPARE_PAGES = 4096;
 
 function prepareReleaseSpace(db: Database): Member<'releaseSpace'> {
   const free = db.prepare<[], number>('PRAGMA freelist_count').pluck();
