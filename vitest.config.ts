@@ -5,9 +5,10 @@ import { defineConfig } from 'vitest/config';
 const postgres = 'test/postgres/**/*.test.ts';
 const onEitherDatabase = [
   'test/{flows,webhooks,deploys,dashboard,review,telemetry,e2e,reconcile}/*.test.ts',
-  'test/publishers/{asana,meta}.test.ts',
-  'test/{publishers/no-oracle,flows/any-run,deploys/isolation,dashboard/event-stream,reconcile/github}.proof.ts',
-  'test/e2e/{internal-fault,keys,learned-key,mcp,read-again,rehearsal}.proof.ts',
+  'test/publishers/meta.test.ts',
+  'test/{publishers/{asana,no-oracle},flows/any-run,deploys/{isolation,two-processes},dashboard/event-stream}.proof.ts',
+  'test/reconcile/{github,odd-answers}.proof.ts',
+  'test/e2e/{check-by-token,internal-fault,keys,learned-key,mcp,read-again,rehearsal,stray-errors}.proof.ts',
   'test/api-secrets.test.ts',
 ];
 const onSqliteAlone = [
