@@ -59,10 +59,11 @@ describe('a replica whose clock is more than 5 s off that of the database', () =
     ['ahead', 5001],
     ['behind', -5001],
   ])('and %s takes no step, ends no run and fires no tick, until it is right again', async (_how, behindMs) => {
-    const { trigger, steps, ended, database, called, pass } = await openReplica();
+    const { trigger, steps, ended, log, database, called, pass } = await openReplica();
     expect((await ended(await trigger())).status).toBe('Succeeded');
     database.behindMs = behindMs;
     await pass(5000);
+    await until(() => log.lines.some(({ msg }) => String(msg).includes('the clock of this machine is wrong')));
     called.length = 0;
     const runId = await trigger();
     for (let beats = 0; beats < 24; beats += 1) await pass(5000);
@@ -95,6 +96,7 @@ describe('a replica whose database a newer release has changed', () => {
     await until(() => ends.length === 1);
     database.misfit = 'it has schema version 9';
     await pass(5000);
+    await until(() => log.lines.some(({ msg }) => String(msg).includes('takes no steps')));
     called.length = 0;
     const waiting = await trigger();
     await pass(5000);
