@@ -144,7 +144,7 @@ export function readAlerts(given: unknown, readSecret: SecretReader): ParsedAler
 }
 
 function checkAlerts(given: unknown, readSecret: SecretReader): ParsedAlerts {
-  // Records of zod drop this key: the target would be told nothing, and nobody would know.
+  // A zod record drops this key without an error: the target would get no alert, and nobody would know why.
   if (Object.hasOwn(Object(Object(given).targets), '__proto__')) return { lines: [`targets.__proto__ ${NO_NAME}`] };
   const parsed = parseWith(fileSchema, withKinds(given));
   if ('problems' in parsed) {

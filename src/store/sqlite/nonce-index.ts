@@ -75,7 +75,7 @@ export class NonceIndex {
   #firstAdded = 0;
   #round: Round | undefined;
 
-  constructor(db: Database, { of = NONCES, least = TAIL_SIZES.least }: { of?: Indexed; least?: number } = {}) {
+  constructor(db: Database, of: Indexed, least: number) {
     this.#least = least;
     const { indexedTo, newest } = readState(db, of);
     this.#lastSeq = Math.max(indexedTo, newest);
@@ -269,9 +269,8 @@ export interface NameIndexes {
 }
 
 /** `least` names wait in memory before an index takes them. */
-export function openIndexes(db: Database, least?: number): NameIndexes {
-  const given = least === undefined ? {} : { least };
-  return { nonces: new NonceIndex(db, given), events: new NonceIndex(db, { of: EVENTS, ...given }) };
+export function openIndexes(db: Database, least: number = TAIL_SIZES.least): NameIndexes {
+  return { nonces: new NonceIndex(db, NONCES, least), events: new NonceIndex(db, EVENTS, least) };
 }
 
 /** Gives each batch its share of the indexing of names and search keys, and tells of names how the batch ended. */
