@@ -15,8 +15,6 @@ const onSqliteAlone = [
   // They are about its file, about what a start without PostgreSQL loads, and about the page, which knows no database.
   'test/e2e/start-modules.test.ts',
   'test/dashboard/page.test.ts',
-  // It counts the modules of the service on SQLite.
-  'test/webhooks/accept-path.test.ts',
 ];
 export default defineConfig({
   test: {

@@ -1,9 +1,17 @@
-// Prints how large the code is, in the numbers that tend to grow unseen. It judges nothing and never fails a build.
+// Prints how large the code is, in the numbers that tend to grow unseen, and fails where one exceeds its budget.
+import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { parseAst } from 'rolldown/parseAst';
 
 const root = resolve(import.meta.dirname, '..');
+
+/**
+ * The most that each figure may be, and where it is meant to end: budgets.json, or the file named as the first argument.
+ * A change that exceeds a budget is changed itself: only the project's owner raises one. A change that lowers a figure
+ * lowers its budget too.
+ */
+const budgets = JSON.parse(readFileSync(process.argv[2] ?? join(import.meta.dirname, 'budgets.json'), 'utf8'));
 const modules = new Map(
   readdirSync(join(root, 'src'), { recursive: true })
     .filter((file) => /\.tsx?$/.test(file))
@@ -91,19 +99,41 @@ function columnFiles() {
   return new Set([...recipe.matchAll(/`(src\/[^`]+)`/g)].map(([, file]) => file)).size;
 }
 
+/** All that is neither a feature nor the mission itself: schemes, gates and addresses of publishers. */
+const NO_KERNEL = ['src/features', 'src/webhooks/schemes', 'src/webhooks/gates', 'src/webhooks/networks'];
+
+/** What a bench of the built service prints: the modules that take part in something. */
+function walked(bench) {
+  return JSON.parse(execFileSync(process.execPath, [join(root, 'test/bench', bench)], { encoding: 'utf8' }));
+}
+
 const lines = linesOf([...modules.keys()]);
 const exported = [...modules.values()].reduce((sum, module) => sum + exportsOf(module), 0);
 const small = smallFiles();
 const rows = [
   ['lines of src, with the page', lines],
+  ['lines of the kernel', lines - linesOf(NO_KERNEL.flatMap(within))],
   ['lines of src/store', linesOf(within('src/store'))],
   ['lines of files of one name in both stores', linesOf(twins())],
   ['modules', modules.size],
+  ['modules from a request to its 200', walked('accept-path.mjs').length],
+  ['lines from a request to the end of its steps', linesOf(walked('spine.mjs'))],
   ['exports per 1 000 lines', ((exported * 1000) / lines).toFixed(1)],
   ['members of the store', verbs()],
   ['files touched by the column recipe', columnFiles()],
   ['settings', settings()],
   ['files under 60 lines, one importer next to them', small.length],
 ];
-for (const [name, value] of rows) process.stdout.write(`${name.padEnd(48)}${String(value).padStart(7)}\n`);
+const figures = new Map(rows);
+for (const [name, value] of figures) {
+  const budget = budgets[name];
+  const said = budget === undefined ? '' : `  at most ${budget.most}, goal ${budget.goal}`;
+  process.stdout.write(`${name.padEnd(48)}${String(value).padStart(7)}${said}\n`);
+}
 for (const file of small) process.stdout.write(`  ${file}\n`);
+for (const [name, { most }] of Object.entries(budgets)) {
+  // A budget whose figure has gone or is not a number is not kept either.
+  if (figures.get(name) <= most) continue;
+  process.stderr.write(`${name}: ${figures.get(name)} exceeds its budget of ${most}\n`);
+  process.exitCode = 1;
+}
