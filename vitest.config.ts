@@ -16,13 +16,16 @@ const onSqliteAlone = [
   'test/e2e/start-modules.test.ts',
   'test/dashboard/page.test.ts',
 ];
+const setupFiles = 'test/set-up.ts';
 export default defineConfig({
   test: {
+    globalSetup: 'test/print-seed.ts',
     projects: [
       // One module registry for all files of a worker: loading the service anew for each took half of the time.
       {
         test: {
           name: 'fast',
+          setupFiles,
           include: ['test/**/*.test.ts'],
           exclude: [postgres],
           testTimeout: 20_000,
@@ -32,6 +35,7 @@ export default defineConfig({
       {
         test: {
           name: 'postgres',
+          setupFiles,
           include: [postgres],
           globalSetup: 'test/postgres/server.ts',
           testTimeout: 20_000,
@@ -41,6 +45,7 @@ export default defineConfig({
       {
         test: {
           name: 'proof',
+          setupFiles,
           include: ['test/**/*.proof.ts'],
           globalSetup: 'test/postgres/server.ts',
           testTimeout: 600_000,
@@ -50,6 +55,7 @@ export default defineConfig({
       {
         test: {
           name: 'proof-postgres',
+          setupFiles,
           include: onEitherDatabase,
           exclude: onSqliteAlone,
           provide: { database: 'postgres' },

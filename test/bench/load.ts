@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { chanceOf } from '../chance.ts';
 
 /** One load over loopback; every request carries an `X-GitHub-Delivery` of its own, a random GUID as GitHub's are. */
 export interface Load {
@@ -86,6 +87,9 @@ async function runWrk(load: Load): Promise<Figures> {
   }
 }
 
+/** Each load of a process has delivery ids of its own. */
+const loads = chanceOf('loads of wrk');
+
 function wrkScript({ headers: given, body, closes }: Load): string {
   const headers = { ...given, ...(closes === true ? { connection: 'close' } : {}) };
   const table = Object.entries(headers).map(([name, value]) => `  ["${name}"] = "${value}",`);
@@ -96,7 +100,7 @@ local headers = {
 ${table.join('\n')}
 }
 local random = math.random
-math.randomseed(${Math.floor(Math.random() * 2 ** 31)})
+math.randomseed(${loads.below(2 ** 31)})
 function request()
   headers["x-github-delivery"] = string.format("%04x%04x-%04x-4%03x-%04x-%06x%06x", random(0, 65535), random(0, 65535),
     random(0, 65535), random(0, 4095), random(32768, 49151), random(0, 16777215), random(0, 16777215))

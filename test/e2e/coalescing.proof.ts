@@ -1,5 +1,6 @@
-import { createHmac, randomInt } from 'node:crypto';
+import { createHmac } from 'node:crypto';
 import { afterEach, describe, expect, inject, it } from 'vitest';
+import { type Chance, chanceOf, SEED } from '../chance.ts';
 import { dropSchema, takeSchema } from '../postgres/schemas.ts';
 import {
   createWorkspace,
@@ -33,17 +34,6 @@ const cleanups: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean();
 });
-
-/** A number from 0 on below another, always the same ones for a seed: mulberry32. */
-function randomOf(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
-  };
-}
 
 interface Sent {
   readonly n: number;
@@ -112,14 +102,16 @@ async function startAll(workspace: Workspace, variables: readonly Record<string,
   return services;
 }
 
-/** Sends, holds, deploys and kills as the seed says; then sends again what got no answer. */
+/** Sends, holds, deploys and kills as chance has it; then sends again what got no answer. */
 async function round(
   services: readonly Service[],
-  { random, next, runs }: { random: (below: number) => number; next: () => Sent; runs: Map<Sent, string> },
+  { kills: { below, pick }, next, runs }: { kills: Chance; next: () => Sent; runs: Map<Sent, string> },
 ): Promise<Sent[]> {
   const unanswered: Sent[] = [];
-  const killAt = 20 + random(150);
-  const [holdAt, openAt, deployAt] = [random(killAt), random(killAt), random(killAt)];
+  // All drawn before the first request: how fast the service answers changes none of it.
+  const killAt = 20 + below(150);
+  const [holdAt, openAt, deployAt] = [below(killAt), below(killAt), below(killAt)];
+  const [version, killed] = [`${below(1e9)}`, pick(services)];
   let count = 0;
   await Promise.all(
     Array.from({ length: SENDERS }, async (_, sender) => {
@@ -129,11 +121,11 @@ async function round(
         if (count === holdAt) void command(service, 'disable', { hold: true });
         if (count === openAt) void command(service, 'enable');
         if (count === deployAt) {
-          const body = JSON.stringify(manifestOf(`${random(1e9)}`));
+          const body = JSON.stringify(manifestOf(version));
           const put = { method: 'PUT', headers: { 'content-type': 'application/json' }, body };
           void fetch(`${service.url}/flows/api/flows/${FLOW_ID}`, put).catch(() => undefined);
         }
-        if (count === killAt) services[random(services.length)]?.child.kill('SIGKILL');
+        if (count === killAt) killed.child.kill('SIGKILL');
         const sent = next();
         const runId = await runOf(service, sent);
         if (runId !== undefined) runs.set(sent, runId);
@@ -147,10 +139,10 @@ async function round(
   return unanswered;
 }
 
-describe.each(Object.entries(DATABASES))('on %s', (_name, variables) => {
+describe.each(Object.entries(DATABASES))('on %s', (database, variables) => {
   it('each delivery is in one run, with others of its key, wherever processes are killed', async () => {
-    const seed = Number(process.env.SEED ?? randomInt(2 ** 31));
-    const random = randomOf(seed);
+    const kills = chanceOf(`kills of coalesced deliveries on ${database}`);
+    const skus = chanceOf(`keys of coalesced deliveries on ${database}`);
     const schema = takeSchema();
     const workspace = await createWorkspace();
     cleanups.push(
@@ -162,12 +154,12 @@ describe.each(Object.entries(DATABASES))('on %s', (_name, variables) => {
     let sentCount = 0;
     const next = (): Sent => {
       sentCount += 1;
-      return { n: sentCount, sku: random(SKUS) };
+      return { n: sentCount, sku: skus.below(SKUS) };
     };
     for (let n = 0; n < ROUNDS; n += 1) {
       const services = await startAll(workspace, variables(schema));
       await command(services[0] as Service, 'enable');
-      const unanswered = await round(services, { random, next, runs });
+      const unanswered = await round(services, { kills, next, runs });
       await Promise.all(services.map((service) => service.stop('SIGKILL')));
       const [again] = await startAll(workspace, variables(schema).slice(0, 1));
       if (again === undefined) throw new Error('Nothing was started.');
@@ -199,7 +191,7 @@ describe.each(Object.entries(DATABASES))('on %s', (_name, variables) => {
       () => getJson<unknown[]>(`${service.url}/flows/api/runs/active`),
       (active) => active.length === 0,
     );
-    const about = `SEED=${seed}`;
+    const about = `TEST_SEED=${SEED}`;
     const found = new Map<number, string>();
     const all = await allRuns(service);
     for (const { id, status } of all) {

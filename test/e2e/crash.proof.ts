@@ -1,5 +1,6 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { afterEach, expect, it } from 'vitest';
+import { chanceOf } from '../chance.ts';
 import {
   createWorkspace,
   eventually,
@@ -146,11 +147,12 @@ it('starts one run for each event, however often it is signed anew and wherever 
     runOf.set(id, runId);
   };
   const events: string[] = [];
+  const { below } = chanceOf('kills of events that are told again');
   for (let round = 0; round < 6; round += 1) {
     const service = await startService(workspace, env);
     const ids = Array.from({ length: 12 }, () => randomUUID());
     events.push(...ids);
-    const killAfter = 5 + Math.floor(Math.random() * 60);
+    const killAfter = 5 + below(60);
     let count = 0;
     const sender = async (attempt: number) => {
       for (const id of ids) {

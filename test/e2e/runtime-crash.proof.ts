@@ -2,10 +2,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
+import { chanceOf, SEED } from '../chance.ts';
 import { createWorkspace, eventually, FLOW_ID, getJson, githubManifest, startService } from './service.ts';
 
-/** Another seed kills at other points; the seed is printed where the proof fails. More kills take a second each. */
-const SEED = Number(process.env.TEST_CRASH_SEED ?? 20_261_121);
+/** More kills take a second each. */
 const KILLS = Number(process.env.TEST_CRASH_KILLS ?? 60);
 const RUNS_A_ROUND = 6;
 
@@ -26,17 +26,6 @@ interface Listed {
   id: string;
   status: string;
   steps: Step[];
-}
-
-/** mulberry32: enough to choose points of time, and the same on every machine. */
-function randomOf(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
 }
 
 /** Refuses the first call of every step, so that each is tried again. */
@@ -94,7 +83,7 @@ function isBlamed({ steps }: Listed): boolean {
 }
 
 it('ends every run once, with consistent attempts, wherever the process is killed', async () => {
-  const random = randomOf(SEED);
+  const { next } = chanceOf('kills of the runtime');
   const { url, calls } = await flakyServer();
   const workspace = await createWorkspace();
   onTestFinished(() => workspace.remove());
@@ -114,7 +103,7 @@ it('ends every run once, with consistent attempts, wherever the process is kille
         acknowledged.push(((await response.json()) as { runId: string }).runId);
       }),
     );
-    await wait(Math.floor(random() ** 2 * 500));
+    await wait(Math.floor(next() ** 2 * 500));
     await service.stop('SIGKILL');
     await starting;
   }
@@ -123,19 +112,19 @@ it('ends every run once, with consistent attempts, wherever the process is kille
     () => getJson<Listed[]>(`${service.url}/flows/api/runs/active`),
     (active) => active.length === 0,
   );
-  expect(acknowledged.length, `seed ${SEED}`).toBeGreaterThan(KILLS / 2);
+  expect(acknowledged.length, `TEST_SEED=${SEED}`).toBeGreaterThan(KILLS / 2);
   let blamed = 0;
   for (const runId of acknowledged) {
     const run = await getJson<Listed>(`${service.url}/flows/api/runs/${runId}`);
     if (isBlamed(run)) {
-      expect(run.status, `seed ${SEED}, run ${runId}`).toBe('Failed');
+      expect(run.status, `TEST_SEED=${SEED}, run ${runId}`).toBe('Failed');
       blamed += 1;
       continue;
     }
-    expect(run.status, `seed ${SEED}, run ${runId}`).toBe('Succeeded');
+    expect(run.status, `TEST_SEED=${SEED}, run ${runId}`).toBe('Succeeded');
     expect(run.steps.find(({ stepKey }) => stepKey === 'last')?.output).toEqual([2, 4, 6]);
     for (const step of run.steps) {
-      const about = `seed ${SEED}, run ${runId}, step ${step.stepKey}`;
+      const about = `TEST_SEED=${SEED}, run ${runId}, step ${step.stepKey}`;
       expect(step.status, about).toBe(step.stepKey === 'never' ? 'Skipped' : 'Succeeded');
       expect(step.attempts, about).toHaveLength(step.attemptCount);
       expect(step.attempts.filter(({ status }) => status === 'Succeeded').length, about).toBe(
@@ -148,6 +137,6 @@ it('ends every run once, with consistent attempts, wherever the process is kille
     }
     for (const index of [0, 1, 2]) expect(calls.get(`${runId}:each.${index}.call`)).toBeGreaterThan(1);
   }
-  expect(blamed, `seed ${SEED}`).toBeLessThan(acknowledged.length / 4);
+  expect(blamed, `TEST_SEED=${SEED}`).toBeLessThan(acknowledged.length / 4);
   await service.stop('SIGTERM');
 });

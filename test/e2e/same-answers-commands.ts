@@ -1,5 +1,6 @@
+import type { Chance } from '../chance.ts';
 import { bodyOf, type Command, deliver, handOver, nameOf, redeliver, why } from './same-answers-deliveries.ts';
-import { type Chance, clayOf, FLOWS, UNKNOWN_ID } from './same-answers-flows.ts';
+import { clayOf, FLOWS, UNKNOWN_ID } from './same-answers-flows.ts';
 import { type Ask, JSON_TYPE, type Pair, post, postJson } from './same-answers-pair.ts';
 import { idLike, recent, TEXTS } from './same-answers-questions.ts';
 

@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto';
-import { type Chance, FLOWS, SECRETS, UNKNOWN_ID } from './same-answers-flows.ts';
+import type { Chance } from '../chance.ts';
+import { FLOWS, SECRETS, UNKNOWN_ID } from './same-answers-flows.ts';
 import { JSON_TYPE, type Pair, post, postJson } from './same-answers-pair.ts';
 import { idLike, type Known, recent, TEXTS } from './same-answers-questions.ts';
 

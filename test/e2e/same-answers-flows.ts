@@ -1,31 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { type Chance, chanceOf } from '../chance.ts';
 import { OWN_IDS } from './same-answers-labels.ts';
-
-/** Chance with a seed: the same numbers in every run. */
-export interface Chance {
-  below(count: number): number;
-  pick<Value>(values: readonly Value[]): Value;
-  /** Once in so many times. */
-  once(inTimes: number): boolean;
-}
-
-/** Mulberry32: small, and good enough to choose by. */
-export function chanceOf(seed: number): Chance {
-  let state = seed >>> 0;
-  const next = () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-  const below = (count: number) => Math.floor(next() * count);
-  return {
-    below,
-    pick: <Value>(values: readonly Value[]) => values[below(values.length)] as Value,
-    once: (inTimes) => below(inTimes) === 0,
-  };
-}
 
 const idOf = (number: number) => `${OWN_IDS}${String(number).padStart(12, '0')}`;
 
@@ -302,7 +278,12 @@ const callsTo = (receiver: string): object => ({
 
 /** The flows that both services start with, the called before their callers. */
 export function manifests(receiver: string): readonly object[] {
-  return [...STANDING, callsTo(receiver), clayOf(chanceOf(1), FLOWS.clay), clayOf(chanceOf(2), FLOWS.stone)];
+  return [
+    ...STANDING,
+    callsTo(receiver),
+    clayOf(chanceOf('the first clay'), FLOWS.clay),
+    clayOf(chanceOf('the first stone'), FLOWS.stone),
+  ];
 }
 
 const NAMES = ['clay', 'Ton', 'ton', 'e\u0301', 'é', '😀', 'a_b', 'a%b', 'İ', 'ß'];

@@ -1,4 +1,5 @@
-import { type Chance, FLOWS, UNKNOWN_ID } from './same-answers-flows.ts';
+import type { Chance } from '../chance.ts';
+import { FLOWS, UNKNOWN_ID } from './same-answers-flows.ts';
 import type { Ask, Pair } from './same-answers-pair.ts';
 
 /** What stories know of both services: labels of what they made, and times between two stories. */

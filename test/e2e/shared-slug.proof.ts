@@ -1,5 +1,6 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { afterEach, expect, inject, it, onTestFinished } from 'vitest';
+import { chanceOf } from '../chance.ts';
 import { dropSchema } from '../postgres/schemas.ts';
 import {
   createWorkspace,
@@ -81,6 +82,8 @@ function databaseOf(name: (typeof DATABASES)[number][0]): Record<string, string>
 it.each(DATABASES)(
   'starts the runs of all flows of a slug or none, once, wherever a process is killed, on %s',
   async (database, size) => {
+    const kills = chanceOf(`kills on a shared slug on ${database}`);
+    const bodies = chanceOf(`bodies for a shared slug on ${database}`);
     const workspace = await createWorkspace();
     workspaces.push(workspace);
     for (const flow of FLOWS) await workspace.writeManifest(`${flow}.json`, manifestOf(flow));
@@ -100,13 +103,13 @@ it.each(DATABASES)(
     for (let round = 0; round < ROUNDS; round += 1) {
       const services = await start();
       const [killed] = services;
-      const killAfter = 10 + Math.floor(Math.random() * 120);
+      const killAfter = 10 + kills.below(120);
       let count = 0;
       await Promise.all(
         Array.from({ length: 12 }, async (_, publisher) => {
           const service = services[publisher % size] ?? killed;
           while (count <= killAfter + 12) {
-            const [delivery, isFor] = [randomUUID(), Math.random() < 0.5];
+            const [delivery, isFor] = [randomUUID(), bodies.once(2)];
             sent.set(delivery, { isFor });
             count += 1;
             if (count === killAfter) killed.child.kill('SIGKILL');

@@ -4,6 +4,7 @@ import { type AdvanceAnswer, type AdvanceCall, advanceAll } from '../../src/stor
 import { createConnections } from '../../src/store/postgres/connections.ts';
 import { operations } from '../../src/store/postgres/operations.ts';
 import type { Claim, StepOutcome, StepResult } from '../../src/store/store.ts';
+import { chanceOf } from '../chance.ts';
 import { claimAll, deployOf, failed, graphOf, id, minute, retryAt, startRun, succeeded, T0 } from '../store/samples.ts';
 import { borrowSchema, openStore, runSql, storeOptions } from './schemas.ts';
 
@@ -69,25 +70,21 @@ interface Held extends Pick<Claim, 'token' | 'runId' | 'stepKey'> {
 }
 
 describe('a batch of outcomes', () => {
-  test.each([1, 2, 3])('leads to what they lead to one after the other: %i', async (seed) => {
+  test.each([1, 2, 3])('leads to what they lead to one after the other: %i', async (number) => {
     const [one, other] = [await open(), await open()];
     for (let n = 0; n < 9; n += 1) {
       for (const { store } of [one, other]) await startRun(store, GRAPH, { id: id(100 + n) });
     }
-    let random = seed;
-    const next = (below: number) => {
-      random = (random * 48_271) % 2_147_483_647;
-      return random % below;
-    };
+    const { once, pick } = chanceOf(`outcomes of batch ${number}`);
     let leased: Held[] = [];
     for (let round = 0; round < 12; round += 1) {
       const at = T0 + round;
       const claims = await Promise.all([one, other].map(({ store }) => claimAll(store, at)));
       const plans = [...(claims[0] ?? []), ...leased].map((held) => ({
         ...{ runId: held.runId, stepKey: held.stepKey, startedAt: 'attempt' in held ? undefined : held.startedAt },
-        result: (RESULTS[next(RESULTS.length)] ?? failed)(at),
-        lease: next(3) === 0 ? { holder: `me~${round}`, leasedUntil: T0 + minute, limit: 1 } : undefined,
-        evaluationTrace: next(4) === 0 ? { round } : undefined,
+        result: pick(RESULTS)(at),
+        lease: once(3) ? { holder: `me~${round}`, leasedUntil: T0 + minute, limit: 1 } : undefined,
+        evaluationTrace: once(4) ? { round } : undefined,
       }));
       const callsOf = (own: readonly Held[]): AdvanceCall[] =>
         plans.map(({ runId, stepKey, result, lease, evaluationTrace, startedAt }) => {

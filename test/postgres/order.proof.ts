@@ -4,8 +4,9 @@ import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { chanceOf } from '../chance.ts';
 import { eventually } from '../e2e/service.ts';
-import { createCluster, isTaken, type Replica } from './cluster.ts';
+import { createCluster, isTaken } from './cluster.ts';
 import { runSql } from './schemas.ts';
 import { type OwnPostgres, startPostgres } from './server.ts';
 
@@ -15,8 +16,6 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** Another seed kills others at other times; it is printed. */
-const SEED = Number(process.env.TEST_MODEL_SEED ?? 20_261_127);
 const KEYS = 50;
 const EVENTS_OF_KEY = 20;
 
@@ -43,17 +42,9 @@ async function watchCalls() {
   return { calls, url: `http://127.0.0.1:${(watcher.address() as AddressInfo).port}/` };
 }
 
-function numbers(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
-
 test('1000 events of 50 keys run one at a time in order, through kills of three replicas', async () => {
-  console.info(`seed ${SEED} (TEST_MODEL_SEED)`);
-  const random = numbers(SEED);
+  const kill = chanceOf('kills of replicas with keys in order');
+  const choose = chanceOf('replicas that events are sent to');
   const { calls, url } = await watchCalls();
   const call = (at: Call['at'], after?: string) => ({
     type: 'HttpRequest',
@@ -78,8 +69,8 @@ test('1000 events of 50 keys run one at a time in order, through kills of three 
   let kills = 0;
   const killing = (async () => {
     while (!isDone) {
-      await wait(300 + random() * 2000);
-      const replica = cluster.replicas[Math.floor(random() * 3)] as Replica;
+      await wait(300 + kill.next() * 2000);
+      const replica = kill.pick(cluster.replicas);
       await replica.stop('SIGKILL');
       kills += 1;
       await replica.start();
@@ -90,7 +81,7 @@ test('1000 events of 50 keys run one at a time in order, through kills of three 
     Array.from({ length: KEYS }, async (_, index) => {
       for (let n = 1; n <= EVENTS_OF_KEY; n += 1) {
         const key = `key ${index}`;
-        while (!(await isTaken(cluster.replicas[Math.floor(random() * 3)]?.service, `${key}/${n}`, { key, n }))) {
+        while (!(await isTaken(choose.pick(cluster.replicas).service, `${key}/${n}`, { key, n }))) {
           await wait(50);
         }
       }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect, inject, onTestFinished, test } from 'vitest';
+import { chanceOf } from '../chance.ts';
 import { createWorkspace, eventually, getJson, type Service, startService, type Workspace } from '../e2e/service.ts';
 import { dropSchema } from '../postgres/schemas.ts';
 import { type FakeGithub, fakeGithub } from './github.ts';
@@ -7,18 +8,7 @@ import { manifestOf, SECRET } from './reconciling.ts';
 
 const LOST = 100;
 const KILLS = 8;
-const SEEDS = Array.from({ length: 2 }, () => Math.floor(Math.random() * 2 ** 31));
-
-/** Numbers from 0 up to 1: mulberry32. */
-function randomOf(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
+const ROUNDS = ['first', 'second'];
 
 interface Replica {
   service: Service | undefined;
@@ -128,10 +118,10 @@ test('deliveries that fail while the service is off have their runs soon after i
   expect(gaps[0]?.message).toMatch(new RegExp(`^${LOST} deliveries to shop/github did not arrive`));
 });
 
-test.each(SEEDS)(
-  'a service that is killed again and again while it fetches doubles nothing (seed %i)',
-  async (seed) => {
-    const random = randomOf(seed);
+test.each(ROUNDS)(
+  'a service that is killed again and again while it fetches doubles nothing (%s round)',
+  async (round) => {
+    const { below } = chanceOf(`kills of one that reconciles, ${round} round`);
     const { github, replicas } = await prepare(['only']);
     const [replica] = replicas as [Replica];
     await replica.start();
@@ -140,15 +130,15 @@ test.each(SEEDS)(
     for (let n = 0; n < LOST; n += 1) await github.deliver({ n });
     for (let kill = 0; kill < KILLS; kill += 1) {
       await replica.start();
-      await asked(github, 1 + Math.floor(random() * 20));
+      await asked(github, 1 + below(20));
       await replica.kill();
     }
     await expectEachOnce(github, await replica.start());
   },
 );
 
-test.each(SEEDS)('two replicas of which one is killed again and again double nothing (seed %i)', async (seed) => {
-  const random = randomOf(seed);
+test.each(ROUNDS)('two replicas of which one is killed again and again double nothing (%s round)', async (round) => {
+  const { below, once } = chanceOf(`kills of two that reconcile, ${round} round`);
   const { github, replicas } = await prepare(['one', 'two']);
   const [one, two] = replicas as [Replica, Replica];
   await Promise.all([one.start(), two.start()]);
@@ -157,8 +147,8 @@ test.each(SEEDS)('two replicas of which one is killed again and again double not
   for (let n = 0; n < LOST; n += 1) await github.deliver({ n });
   for (let kill = 0; kill < KILLS; kill += 1) {
     await Promise.all([one.start(), two.start()]);
-    await asked(github, 1 + Math.floor(random() * 20));
-    await (random() < 0.5 ? one : two).kill();
+    await asked(github, 1 + below(20));
+    await (once(2) ? one : two).kill();
   }
   await expectEachOnce(github, await one.start());
 });
