@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
-import { type AddressInfo, createServer as createSocketServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
@@ -12,14 +11,23 @@ import { type Service, startService, type Workspace } from '../e2e/service.ts';
 export const EXAMPLES = ['stripe-fulfilment', 'github-ci', 'slack-command', 'shopify-erp', 'fan-out'] as const;
 export type Example = (typeof EXAMPLES)[number];
 
-/** A port that no one listened on a moment ago. */
+/** Below the ports that the system gives away, some for each process: no other test takes one before it is listened on. */
+let nextPort = 12_000 + (process.pid % 1000) * 20;
+
 async function freePort(): Promise<number> {
-  const server = createSocketServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
+  for (;;) {
+    const port = nextPort;
+    nextPort += 1;
+    const server = createServer().listen(port, '127.0.0.1');
+    const isFree = await once(server, 'listening').then(
+      () => true,
+      () => false,
+    );
+    if (!isFree) continue;
+    server.close();
+    await once(server, 'close');
+    return port;
+  }
 }
 
 interface Copy extends Workspace {

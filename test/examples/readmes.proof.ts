@@ -67,8 +67,7 @@ describe.each(EXAMPLES)('the example %s', (name) => {
     expect(code).toBe(0);
   });
 
-  // A port that was free a moment ago may be taken by another test.
-  it('does what its README shows', { retry: 1 }, async () => {
+  it('does what its README shows', async () => {
     const example = await copyExample(name);
     let told = run(example, join(example.examples, 'start.mjs'), name);
     const said = (part: string) => eventually(told, (all) => all.some((line) => line.includes(part)));

@@ -1,3 +1,4 @@
+import { eventually } from '../e2e/service.ts';
 import { acceptance } from '../store/conformance/acceptance.ts';
 import { coalescingSuite } from '../store/conformance/coalescing.ts';
 import { events } from '../store/conformance/events.ts';
@@ -6,9 +7,25 @@ import { holds } from '../store/conformance/holds.ts';
 import { idempotency } from '../store/conformance/idempotency.ts';
 import { nonces } from '../store/conformance/nonces.ts';
 import { companyConformance, runSuites, storeConformance } from '../store/conformance.ts';
-import { openEmpty } from './schemas.ts';
+import { openEmpty, runSql } from './schemas.ts';
 
-storeConformance('PostgreSQL', openEmpty);
+/** Every transaction that is under way on the server ends, those of other tests too: behind them nothing is forwarded. */
+async function othersEnd(): Promise<void> {
+  const [now] = await runSql('SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS next');
+  await eventually(
+    () => runSql('SELECT pg_snapshot_xmin(pg_current_snapshot()) >= $1::xid8 AS ended', [now?.next]),
+    ([row]) => row?.ended === true,
+  );
+}
+
+storeConformance('PostgreSQL', async () => {
+  const store = await openEmpty();
+  return {
+    ...store,
+    openConsumer: (consumer) => othersEnd().then(() => store.openConsumer(consumer)),
+    readForwarding: (query) => othersEnd().then(() => store.readForwarding(query)),
+  };
+});
 companyConformance('PostgreSQL', openEmpty);
 
 const accepting = [acceptance, nonces, idempotency, filters, events, coalescingSuite, holds];

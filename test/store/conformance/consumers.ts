@@ -65,8 +65,7 @@ async function endAll(store: Store) {
 }
 
 export function consumers({ test }: StoreUnderTest): void {
-  // On PostgreSQL a transaction that another test has under way on the server holds back what is forwarded.
-  describe('consumers', { retry: 4 }, () => {
+  describe('consumers', () => {
     test('one gets deliveries in the order of their commits, with body and headers, and none twice', async (store) => {
       await store.openConsumer(opened);
       for (const n of [3, 1, 2]) await store.accept(acceptanceOf(n));
