@@ -114,6 +114,32 @@ const CYCLES: readonly (readonly [file: string, statement: string])[] = [
   ['src/review/type-c.ts', "import type { A } from './type-a.ts';\nexport type C = { a?: A };"],
 ];
 
+/** What makes a test's result differ from run to run, or hides that it does. */
+const UNREPEATABLE: readonly (readonly [file: string, statement: string])[] = [
+  ['test/flows/a.test.ts', 'export const drawn = Math.random();'],
+  ['test/e2e/a.proof.ts', 'export const drawn = [1, 2].map(Math.random);'],
+  ['test/bench/a.ts', "export const drawn = Math['random']();"],
+  ['test/a.ts', 'export const { random } = Math;'],
+  ['test/flows/a.test.ts', "it('r', { retry: 1 }, () => {});"],
+  ['test/flows/a.test.ts', "it.each([1])('r', { timeout: 1, retry: { count: 2 } }, async () => {});"],
+  ['test/store/a.ts', "describe('r', { retry: 4 }, () => {});"],
+  ['test/store/a.ts', 'vi.setConfig({ retry: 2 });'],
+  ['vitest.config.ts', 'export default defineConfig({ test: { projects: [{ test: { retry: 1 } }] } });'],
+  ['test/a.ts', "it.skip('r', () => {});"],
+  ['test/a.ts', "describe.only('r', () => {});"],
+  ['test/a.ts', "test.skip.each([1])('r', () => {});"],
+  ['test/a.ts', "it.todo('r');"],
+  ['test/a.ts', "it.fails('r', () => {});"],
+  ['test/a.ts', 'export const suite = missing ? describe.skip : describe;'],
+];
+
+const REPEATABLE: readonly (readonly [file: string, statement: string])[] = [
+  ['src/flows/runtime.ts', 'export const drawn = Math.random();'],
+  ['test/a.ts', "it('r', () => run({ retry: { maxAttempts: 3 } }));"],
+  ['test/a.ts', "it.each([{ retry: 3 }])('r', () => {});"],
+  ['test/a.ts', "describe.skipIf(missing)('r', () => {});"],
+];
+
 interface Diagnostic {
   readonly category: string;
   readonly location: { readonly path: string };
@@ -123,7 +149,7 @@ let folder: string;
 let diagnostics: readonly Diagnostic[];
 
 /** Rules that name one file are tested on that file. */
-const NAMED = new Set(['src/manifest/load.ts', 'src/store/open-store.ts', 'src/store/copy.ts']);
+const NAMED = new Set(['src/manifest/load.ts', 'src/store/open-store.ts', 'src/store/copy.ts', 'vitest.config.ts']);
 /** Each statement gets a file of its own in the same folder. */
 const plantedAs = (rows: typeof FORBIDDEN, prefix: string) =>
   rows.map(([original, statement], index) => {
@@ -132,6 +158,8 @@ const plantedAs = (rows: typeof FORBIDDEN, prefix: string) =>
   });
 const forbidden = plantedAs(FORBIDDEN, 'forbidden');
 const allowed = plantedAs(ALLOWED, 'allowed');
+const unrepeatable = plantedAs(UNREPEATABLE, 'unrepeatable');
+const repeatable = plantedAs(REPEATABLE, 'repeatable');
 
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'sluice-fence-'));
@@ -139,15 +167,16 @@ beforeAll(() => {
     mkdirSync(dirname(join(folder, file)), { recursive: true });
     writeFileSync(join(folder, file), text);
   };
-  copyFileSync(join(ROOT, '.biome.json'), join(folder, '.biome.json'));
-  for (const { file, statement } of [...forbidden, ...allowed]) plant(file, `${statement}\n`);
+  const planted = [...forbidden, ...allowed, ...unrepeatable, ...repeatable];
+  for (const { file, statement } of planted) plant(file, `${statement}\n`);
+  for (const file of ['.biome.json', 'test/repeatable.grit']) copyFileSync(join(ROOT, file), join(folder, file));
   for (const [file, statement] of CYCLES) plant(file, `${statement}\n`);
   diagnostics = lint();
 }, 60_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 function lint(): Diagnostic[] {
-  const rules = ['--only=style/noRestrictedImports', '--only=suspicious/noImportCycles'];
+  const rules = ['--only=style/noRestrictedImports', '--only=suspicious/noImportCycles', '--only=plugin'];
   const options = ['lint', '--vcs-enabled=false', '--reporter=json', '--max-diagnostics=none', ...rules, '.'];
   try {
     return JSON.parse(execFileSync(BIOME, options, { cwd: folder, encoding: 'utf8', stdio: 'pipe' })).diagnostics;
@@ -166,6 +195,14 @@ it.each(forbidden)('refuses in $original: $statement', ({ file }) => {
 
 it.each(allowed)('allows in $original: $statement', ({ file }) => {
   expect(reported('noRestrictedImports')).not.toContain(file);
+});
+
+it.each(unrepeatable)('refuses in $original: $statement', ({ file }) => {
+  expect(reported('plugin')).toContain(file);
+});
+
+it.each(repeatable)('allows in $original: $statement', ({ file }) => {
+  expect(reported('plugin')).not.toContain(file);
 });
 
 it.each(CYCLES)('refuses the cycle through %s', (file) => {

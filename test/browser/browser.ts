@@ -10,8 +10,8 @@ const executablePath = process.env.CHROMIUM_PATH ?? PLACES.find((path) => exists
 
 /** A suite that needs a Chromium: skipped, and its name says why, where there is none. */
 export function describeInBrowser(name: string, suite: () => void): void {
-  if (executablePath === undefined) describe.skip(`${name} (no Chromium here; name one in CHROMIUM_PATH)`, suite);
-  else describe(name, suite);
+  const isMissing = executablePath === undefined;
+  describe.skipIf(isMissing)(isMissing ? `${name} (no Chromium here; name one in CHROMIUM_PATH)` : name, suite);
 }
 
 /** Quiet, and as alone as it can be: the page under test is all that it may talk to. */

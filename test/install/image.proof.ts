@@ -44,7 +44,7 @@ async function firstProcess(info: Readable): Promise<number> {
   throw new Error(`bubblewrap ended: ${told}`);
 }
 
-(reason === undefined ? describe : describe.skip)(`the image${reason === undefined ? '' : ` (${reason})`}`, () => {
+describe.skipIf(reason !== undefined)(`the image${reason === undefined ? '' : ` (${reason})`}`, () => {
   let images: Image[];
   let image: Image;
   let outside: string;
