@@ -1,7 +1,8 @@
 import { defineConfig } from 'vitest/config';
+import { GATE } from './test/gate.ts';
 
-// `fast` and `postgres` are `npm test`; `proof` holds the long ones: crash points, floods, a browser. `proof-postgres` runs
-// what `fast` runs on SQLite, see test/database.ts.
+// `fast` and `postgres` are `npm test`; `proof` holds the long ones: crash points, floods, a browser; `gate` is those of them
+// that each change must pass. `proof-postgres` runs what `fast` runs on SQLite, see test/database.ts.
 const postgres = 'test/postgres/**/*.test.ts';
 const onEitherDatabase = [
   'test/{flows,webhooks,deploys,dashboard,review,telemetry,e2e,reconcile}/*.test.ts',
@@ -47,6 +48,16 @@ export default defineConfig({
           name: 'proof',
           setupFiles,
           include: ['test/**/*.proof.ts'],
+          globalSetup: 'test/postgres/server.ts',
+          testTimeout: 600_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        test: {
+          name: 'gate',
+          setupFiles,
+          include: Object.values(GATE).flatMap((names) => names.map((name) => `test/${name}.proof.ts`)),
           globalSetup: 'test/postgres/server.ts',
           testTimeout: 600_000,
           hookTimeout: 60_000,

@@ -5,6 +5,7 @@ import { REASON_CODES, type Reason } from '../src/model/delivery.ts';
 import { STEP_ERROR_CODES } from '../src/model/run.ts';
 import { EVENTS } from '../src/telemetry/events.ts';
 import { isOfGate, REASONS } from '../src/webhooks/answers.ts';
+import { GATE } from './gate.ts';
 
 const ROOT = resolve(import.meta.dirname, '..');
 const DECISIONS = join(ROOT, 'docs/adr');
@@ -92,6 +93,17 @@ describe('the architecture', () => {
       .split('\n')
       .flatMap((line) => /^(\S+\.ts|\S+\/)(?: \S+\.ts)* {2,}/.exec(line)?.[0].trim().split(' ') ?? []);
     expect(rooms.filter((room) => !first.includes(room))).toEqual([]);
+  });
+});
+
+describe('the gate', () => {
+  const text = readFileSync(join(ROOT, 'CONTRIBUTING.md'), 'utf8');
+  const rows = text.slice(text.indexOf('### The gate'), text.indexOf('[test/gate.ts]')).split('\n');
+
+  it.each(Object.entries(GATE))('has the proofs that CONTRIBUTING.md names for %s', (subject, proofs) => {
+    const row = rows.find((line) => line.includes(`${subject}:`) && line.includes('| gate |')) ?? '';
+    expect([...row.matchAll(/`([^`]+)`/g)].map(([, name]) => name)).toEqual([...proofs]);
+    expect(proofs.filter((name) => !existsSync(join(ROOT, `test/${name}.proof.ts`)))).toEqual([]);
   });
 });
 

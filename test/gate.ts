@@ -1,0 +1,44 @@
+/**
+ * The proofs of the gate, `.ci/run`, by what they hold; all others are in `npm run proof:all`. A proof is here because one of
+ * the four promises, PostgreSQL, or a page rests on it, and no quicker test holds its rule. CONTRIBUTING.md has this table.
+ */
+export const GATE = {
+  'promise 1': [
+    'e2e/crash',
+    'e2e/kill-points',
+    'e2e/shared-slug',
+    'e2e/coalescing',
+    'e2e/lost-database',
+    'e2e/learned-key',
+    'store/sqlite-lost-file',
+    'store/sqlite-nonce-index',
+    'webhooks/replay-attacks',
+    'set-clock',
+    'reconcile/reconcile',
+  ],
+  'promise 2': [
+    'attacks/attacks',
+    'webhooks/manifest-mutations',
+    'webhooks/lenient-modes',
+    'deploys/isolation',
+    'publishers/asana',
+    'e2e/sign-on',
+  ],
+  'promise 3': ['publishers/no-oracle', 'e2e/evidence', 'e2e/mcp'],
+  'promise 4': ['deploys/changes/oracle', 'deploys/two-processes', 'e2e/deploy-crash', 'e2e/deploy'],
+  PostgreSQL: ['postgres/two-stores', 'postgres/two-stores-deploys', 'postgres/replicas', 'postgres/two-runtimes', 'postgres/copy'],
+  'a page each': [
+    'browser/overview',
+    'browser/deliveries',
+    'browser/flows',
+    'browser/runs',
+    'browser/deploy',
+    'browser/schedules',
+    'browser/publishers',
+    'browser/hosts-and-keys',
+    'browser/activity',
+    'browser/shell',
+    'browser/trouble',
+  ],
+  'the product': ['install/tarball', 'install/npm-start', 'e2e/start', 'e2e/upgrade'],
+} as const;
