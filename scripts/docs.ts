@@ -394,6 +394,8 @@ The run is committed first, then the request waits for the step, on whichever re
 be missing: \`status\` (200 to 299; 200), \`headers\` (\`content-type\`, \`content-language\` and \`cache-control\`; others are left out), \`body\` (a text, or
 JSON).
 
+- The content type is JSON (\`application/json\`, or another that ends in \`+json\`), \`text/plain\` or \`text/csv\`, always in UTF-8. XML is sent as
+  \`text/plain\`: browsers run scripts in XML, and the endpoint has one origin with the dashboard. Any other type is no answer.
 - Where the step is late, fails or is skipped, the publisher gets the fixed answer (the ids, or \`webhookResponse\`), and the run goes on. So it
   does where the output is none of that, or larger than 256 KiB: any other status would have the publisher send again what is committed. The
   attention list has \`answer_unfit\` then.

@@ -1,5 +1,6 @@
-import type { IncomingMessage, Server } from 'node:http';
+import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
+import { INERT_HEADERS } from './model/inert-content.ts';
 import { addressGroup, compileAddresses } from './webhooks/networks/addresses.ts';
 
 /**
@@ -12,20 +13,34 @@ const MAX_SOCKETS_OF_ONE_ADDRESS = 1024;
 const STOP_RECEIVE_MS = 2000;
 const SWEEP_MS = 50;
 
-const STOPPING = JSON.stringify({
-  statusCode: 503,
-  error: 'Service Unavailable',
-  message: 'The service is stopping; send it again',
-  reason: 'store_unavailable',
-});
-const STOPPING_ANSWER = [
-  'HTTP/1.1 503 Service Unavailable',
-  'content-type: application/json; charset=utf-8',
-  `content-length: ${Buffer.byteLength(STOPPING)}`,
-  'connection: close',
-  '',
-  STOPPING,
-].join('\r\n');
+/** The bytes of an answer on a connection that has no request to answer. */
+function closingAnswer(statusCode: number, message: string, reason?: string): string {
+  const error = STATUS_CODES[statusCode] ?? 'Error';
+  const body = JSON.stringify({ statusCode, error, message, reason });
+  return [
+    `HTTP/1.1 ${statusCode} ${error}`,
+    'content-type: application/json; charset=utf-8',
+    ...Object.entries(INERT_HEADERS).map(([name, value]) => `${name}: ${value}`),
+    `content-length: ${Buffer.byteLength(body)}`,
+    'connection: close',
+    '',
+    body,
+  ].join('\r\n');
+}
+
+const STOPPING_ANSWER = closingAnswer(503, 'The service is stopping; send it again', 'store_unavailable');
+const MALFORMED_ANSWER = closingAnswer(400, 'Client Error');
+const UNREADABLE_ANSWERS: Readonly<Record<string, string>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: closingAnswer(408, 'Client Timeout'),
+  HPE_HEADER_OVERFLOW: closingAnswer(431, 'Exceeded maximum allowed HTTP header size'),
+};
+
+/** Answers bytes that Node cannot read as a request: nobody knows which path they are for. */
+export function answerUnreadable({ code = '' }: NodeJS.ErrnoException, socket: Socket): void {
+  if (code === 'ECONNRESET' || socket.destroyed) return;
+  if (socket.writable) socket.write(UNREADABLE_ANSWERS[code] ?? MALFORMED_ANSWER);
+  socket.destroy();
+}
 
 interface Connections {
   /**

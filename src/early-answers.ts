@@ -3,7 +3,9 @@ import { createServer, type IncomingMessage, type RequestListener, type Server, 
 import type { Logger } from 'pino';
 import { maskedPlace } from './config/database.ts';
 import type { Settings } from './config/settings-schema.ts';
+import { answerUnreadable } from './connections.ts';
 import { ListenError } from './listening.ts';
+import { INERT_HEADERS } from './model/inert-content.ts';
 import { DELIVERY_HEADER } from './webhooks/answers.ts';
 
 /** Answers HTTP for a start that has no database yet. */
@@ -60,6 +62,7 @@ export function createEarlyAnswers({ settings, logger }: { settings: Settings; l
 
 async function listen({ host, port }: Settings, answer: RequestListener): Promise<Server> {
   const server = createServer({ headersTimeout: 10_000, requestTimeout: 30_000 }, answer);
+  server.on('clientError', answerUnreadable);
   try {
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject);
@@ -98,6 +101,7 @@ function answer(
     response.writeHead(statusCode, {
       'content-type': 'application/json; charset=utf-8',
       connection: 'close',
+      ...INERT_HEADERS,
       ...(deliveryId !== undefined && { [DELIVERY_HEADER]: deliveryId }),
     });
     response.end(JSON.stringify(body));

@@ -6,6 +6,7 @@ import { dashboardAccess } from './config/credentials.ts';
 import { isPostgres } from './config/database.ts';
 import type { PreparedExtensions } from './config/extensions.ts';
 import type { Settings } from './config/settings-schema.ts';
+import { answerUnreadable } from './connections.ts';
 import { dashboard } from './dashboard/dashboard.ts';
 import type { DashboardServices } from './dashboard/services.ts';
 import { createLogins } from './dashboard/session.ts';
@@ -18,6 +19,7 @@ import type { Catalog } from './flows/catalog.ts';
 import type { RefreshFlow } from './flows/engine.ts';
 import type { Runtime } from './flows/runtime.ts';
 import type { ServiceClock } from './model/clock.ts';
+import { INERT_HEADERS } from './model/inert-content.ts';
 import { createRehearser } from './rehearsal/rehearse.ts';
 import { createReviewer } from './review/review.ts';
 import { openSimulationStore } from './store/offline.ts';
@@ -170,7 +172,8 @@ function bareServer(logger: Logger): FastifyInstance {
     return503OnClosing: false,
     routerOptions: { maxParamLength: 256 },
     // What the router itself cannot read, such as a malformed URL, gets an answer of the usual shape.
-    frameworkErrors: errorHandler,
+    frameworkErrors: (error, request, reply) => void errorHandler(error, request, reply.headers(INERT_HEADERS)),
+    clientErrorHandler: answerUnreadable,
   }) as unknown as FastifyInstance;
   fastify.setErrorHandler(errorHandler);
   return fastify;

@@ -21,12 +21,14 @@ test('a start that migrates is alive, not ready for that reason, and refuses del
       status: response.status,
       body: await response.json(),
       deliveryId: response.headers.get('sluice-delivery'),
+      policy: response.headers.get('content-security-policy'),
     };
   };
-  expect(await ask('/health/live')).toEqual({ status: 200, body: { status: 'live' }, deliveryId: null });
+  const policy = "default-src 'none'; sandbox";
+  expect(await ask('/health/live')).toEqual({ status: 200, body: { status: 'live' }, deliveryId: null, policy });
   const message = 'The database is being migrated: 0002-more';
   expect(await ask('/health/ready')).toMatchObject({ status: 503, body: { reason: 'migrating', message } });
   const delivered = await ask('/flows/api/webhook/push', { method: 'POST', body: 'x'.repeat(1_000_000) });
-  expect(delivered).toMatchObject({ status: 503, body: { reason: 'store_unavailable' } });
+  expect(delivered).toMatchObject({ status: 503, body: { reason: 'store_unavailable' }, policy });
   expect(delivered.deliveryId).toMatch(/^[0-9a-f-]{36}$/);
 });

@@ -3,6 +3,7 @@ import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-
 import { isLoopbackHost } from '../config/settings.ts';
 import { errorHandler, HttpError, notFoundHandler } from '../errors.ts';
 import { loadOnce } from '../flows/load-once.ts';
+import { INERT_HEADERS, isOfReceiveEndpoint } from '../model/inert-content.ts';
 import { type AccessRecord, createAccessRecord } from './access-record.ts';
 import { decorateActor, READING_METHODS, recordActivity, refuseBuiltIn, requireScope } from './activity.ts';
 import { activityRoutes } from './api/activity.ts';
@@ -96,8 +97,10 @@ export function dashboard(services: DashboardServices): FastifyPluginAsync {
     app.setSerializerCompiler(serializerCompiler);
     app.setErrorHandler(errorHandler);
     // As a hook, so that refusals carry the headers too.
-    app.addHook('onRequest', async (_request, reply) => {
+    app.addHook('onRequest', async (request, reply) => {
       reply.headers(SECURITY_HEADERS);
+      // The receive endpoint does not answer what its route does not match.
+      if (isOfReceiveEndpoint(request.url)) reply.headers(INERT_HEADERS);
     });
     // Bodies stay bytes: only the routes that take one know its type.
     app.removeAllContentTypeParsers();

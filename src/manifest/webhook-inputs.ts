@@ -3,6 +3,7 @@ import type { JsonPath } from '../expressions/json-path.ts';
 import { DAY_MS, MINUTE_MS } from '../model/clock.ts';
 import { HEADER_NAME } from '../model/delivery.ts';
 import { durationMs } from '../model/duration.ts';
+import { INERT_TYPES, inertType } from '../model/inert-content.ts';
 import type { JsonObject } from '../model/json.ts';
 import { ENFORCEMENT_MODES, GUID, SIGNATURE_CHOICES } from '../model/manifest.ts';
 import { type BodySchema, compileBodySchema, parseBodySchema } from './body-schema.ts';
@@ -60,8 +61,11 @@ const COMPONENT = /^(?:@?[a-z0-9*_.-]+)(?:;[a-z]+(?:="[\x20\x21\x23-\x5b\x5d-\x7
 const response = z.strictObject({
   contentType: z
     .string()
-    .regex(MEDIA_TYPE, { error: 'is not a media type, such as text/xml' })
-    .describe('Content type of the answer.'),
+    .regex(MEDIA_TYPE, { error: 'is not a media type, such as application/json', abort: true })
+    .refine((given) => inertType(given) !== undefined, {
+      error: `is a type that browsers may run, on the origin of the dashboard; accepted are ${INERT_TYPES}`,
+    })
+    .describe(`Content type of the answer: ${INERT_TYPES}. The body is sent in UTF-8, without other parameters.`),
   body: z.string().describe('Body of the answer.'),
 });
 

@@ -2,6 +2,7 @@ import type { JsonPath } from '../expressions/json-path.ts';
 import { didYouMean, errorAt, gateWarningAt, type Problem, warningAt } from '../manifest/issues.ts';
 import type { ManifestRules } from '../manifest/load.ts';
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
+import { inertType } from '../model/inert-content.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { Gate } from './gate.ts';
 import type { GatePreparer } from './gates/index.ts';
@@ -68,6 +69,7 @@ export function webhookChecks(
       checkSet(trigger, gates, reports);
       checkSharing(inputs, reports);
       checkRespond(subject, defaultMode, reports);
+      checkResponse(inputs, reports);
       checkWeaknesses(subject, reports);
       checkCoverage(subject, reports);
       checkReplay(subject, defaultMode, reports);
@@ -99,6 +101,14 @@ function checkRespond(
   if (scheme !== undefined && mode === 'Enforce') return;
   const why = scheme === undefined ? 'no signature is checked' : `the mode is ${mode}`;
   warning('webhookRespond', `answers everybody who knows the URL with what the step says: ${why}`);
+}
+
+/** A publisher may read the body by its type. */
+function checkResponse({ webhookResponse }: WebhookInputs, { warning }: TriggerReports): void {
+  const { contentType } = webhookResponse ?? {};
+  if (contentType === undefined || !/^[^;]*xml/i.test(contentType)) return;
+  const sent = inertType(contentType);
+  if (sent !== undefined) warning('webhookResponse', `is sent as ${sent}, because browsers run scripts in XML`);
 }
 
 function checkSchemeName(inputs: WebhookInputs, schemes: SchemeRegistry, { skipped }: TriggerReports): void {

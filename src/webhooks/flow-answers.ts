@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
 import { isObject } from '../manifest/json-text.ts';
 import type { Clock } from '../model/clock.ts';
+import { INERT_TYPES, inertType, PLAIN_TEXT } from '../model/inert-content.ts';
 import type { Json } from '../model/json.ts';
 import type { Store } from '../store/store.ts';
 import type { LiveEvent, LiveEvents } from '../telemetry/events.ts';
@@ -195,6 +196,9 @@ export function answerOf(output: unknown): Omit<WebhookAnswer, 'deliveryId'> | s
   const isText = typeof body === 'string' || body === undefined || body === null;
   const text = isText ? (body ?? '') : JSON.stringify(body);
   if (WITHOUT_BODY.has(status) && text !== '') return `an answer with the status ${status} has no body`;
-  const contentType = type ?? (isText ? 'text/plain; charset=utf-8' : JSON_TYPE);
+  const contentType = inertType(type ?? (isText ? PLAIN_TEXT : JSON_TYPE));
+  if (contentType === undefined) {
+    return `its header content-type names a type that browsers may run, or none; accepted are ${INERT_TYPES}`;
+  }
   return { statusCode: status, contentType, body: String(text), headers: others };
 }

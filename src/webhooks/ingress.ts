@@ -1,6 +1,7 @@
 import type { Attributes, Span } from '@opentelemetry/api';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Delivery } from '../model/delivery.ts';
+import { INERT_HEADERS } from '../model/inert-content.ts';
 import { startReceiveSpan, tagAnswer } from '../telemetry/tracing.ts';
 import { bodyStopped, DELIVERY_HEADER, malformedHost, methodNotAllowed, type WebhookAnswer } from './answers.ts';
 import type { FlowAnswers } from './flow-answers.ts';
@@ -80,7 +81,7 @@ async function answer(request: IngressRequest, reply: FastifyReply, receiving: R
   try {
     write(reply, await answerTo(request, reply, receiving));
   } catch (error) {
-    reply.send(error);
+    reply.headers(INERT_HEADERS).send(error);
   }
 }
 
@@ -159,11 +160,10 @@ function requestAttributes(
   };
 }
 
-const HEADERS = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
-
 function write(reply: FastifyReply, answer: WebhookAnswer): void {
-  reply.code(answer.statusCode).headers(HEADERS).type(answer.contentType);
+  reply.code(answer.statusCode).header('cache-control', 'no-store').type(answer.contentType);
   if (answer.deliveryId !== undefined) reply.header(DELIVERY_HEADER, answer.deliveryId);
   if (answer.headers !== undefined) reply.headers(answer.headers);
-  reply.send(answer.body);
+  // Last: no header of an answer replaces them.
+  reply.headers(INERT_HEADERS).send(answer.body);
 }

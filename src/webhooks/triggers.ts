@@ -4,6 +4,7 @@ import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow, NamedManifest, UnservedTrigger } from '../manifest/load.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Delivery } from '../model/delivery.ts';
+import { asInert } from '../model/inert-content.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { FlowRecord, KeyRole } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
@@ -365,7 +366,8 @@ function prepare(
     keepBody: prepareKeptBody(resolved),
     mayReadQuery: mayReadQuery(resolved),
     holdsDeliveries: inputs.webhookHoldDeliveries ?? holdDeliveries,
-    acceptedResponse: inputs.webhookResponse ?? scheme?.acceptedResponse,
+    // A revision may have been stored before active types were refused.
+    acceptedResponse: inputs.webhookResponse === undefined ? scheme?.acceptedResponse : asInert(inputs.webhookResponse),
     judgeByExpressions: prepareExpressions(trigger, resolved),
     eventIdentity: eventIdentityOf(trigger, resolved),
     searchKeys: prepareSearchKeys(trigger, resolved),

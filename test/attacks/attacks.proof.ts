@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { dropSchema, takeSchema } from '../postgres/schemas.ts';
+import { ACTIVE_CONTENT } from './active-content.ts';
 import type { Attack } from './attack.ts';
 import { COST } from './cost.ts';
 import { HARMS } from './lost-database.ts';
@@ -36,6 +37,7 @@ describe.each(Object.entries(DATABASES))('on %s', (_name, variables) => {
     ['one run', ONE_RUN],
     ['no input costs more than linear time, no stranger stops others', COST],
     ['who gets in', WHO_GETS_IN],
+    ['what others wrote is never active content', ACTIVE_CONTENT],
   ] as const)('%s', (_promise, attacks: readonly Attack[]) => {
     test.each(attacks)('$rule: an attacker $attack', async ({ run }) => {
       await run(target);

@@ -54,6 +54,7 @@ const FLOWS = {
     webhookEventId: 'body.id',
   },
   coalesced: { webhookEnforcementMode: 'Audit', webhookNonceHeader: 'X-GitHub-Delivery' },
+  echoing: { webhookEnforcementMode: 'Off', webhookRespond: { step: 'only', withinSeconds: 25 } },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 export type Slug = keyof typeof FLOWS;
 
@@ -65,6 +66,12 @@ const COALESCE: Readonly<Partial<Record<Slug, object>>> = {
     maxSeconds: 7200,
     collect: 3,
   },
+};
+
+/** A flow whose sender writes the output of its step, as a host that is called could. */
+const STEPS: Readonly<Partial<Record<Slug, object>>> = {
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: an expression of a manifest.
+  echoing: { only: { type: 'Transform', inputs: { value: '${trigger.body}' } } },
 };
 
 export const idOf = (slug: Slug) =>
@@ -159,7 +166,7 @@ export async function startTarget(database: Readonly<Record<string, string>> = {
       },
       byHand: { type: 'manual' },
     },
-    steps: { only: { type: 'NoOp' } },
+    steps: STEPS[slug] ?? { only: { type: 'NoOp' } },
     ...others,
   });
   for (const slug of Object.keys(FLOWS) as Slug[]) await workspace.writeManifest(`${slug}.json`, manifest(slug));

@@ -177,6 +177,10 @@ describe('a delivery that', () => {
     const response = await send(row, at);
     expect(response.statusCode).toBe(row.status);
     if (row.reason !== undefined) expect(response.json().reason).toBe(row.reason);
+    expect(response.headers).toMatchObject({
+      'content-security-policy': "default-src 'none'; sandbox",
+      'x-content-type-options': 'nosniff',
+    });
     fits(row.status, response.json());
   });
 

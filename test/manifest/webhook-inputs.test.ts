@@ -82,7 +82,7 @@ describe('refuses', () => {
     [
       'more than that',
       'webhookResponse',
-      { contentType: 'a/b', body: '', status: 201 },
+      { contentType: 'text/plain', body: '', status: 201 },
       'webhookResponse.status: is not',
     ],
     ['a line break', 'webhookResponse', { contentType: 'a/b\r\nx: y', body: '' }, 'webhookResponse.contentType: is no'],
@@ -90,6 +90,22 @@ describe('refuses', () => {
   ])('%s in %s', (_rule, field, value, issue) => {
     expect(issuesWith({ [field]: value })).toEqual([expect.stringContaining(`error ${PATH}.${issue}`)]);
   });
+});
+
+test.each([
+  'text/html',
+  'Text/HTML; charset=utf-8',
+  'application/xhtml+xml',
+  'image/svg+xml',
+  'application/pdf',
+  'a/b',
+])('a webhookResponse of the type %s is refused', (contentType) => {
+  expect(issuesWith({ webhookResponse: { contentType, body: '' } })).toEqual([
+    expect.stringContaining(
+      `error ${PATH}.webhookResponse.contentType: is a type that browsers may run, on the origin of the dashboard; ` +
+        'accepted are JSON, text/plain and text/csv',
+    ),
+  ]);
 });
 
 it('never tells the value of a secret field', () => {

@@ -110,6 +110,18 @@ describe('a trigger with webhookRespond', () => {
     expect(item.message).toContain('replying/hook, which got the fixed one: its status is none from 200 to 299');
   });
 
+  it('gives the fixed answer in place of a page, and attention says so', async () => {
+    const page = { headers: { 'content-type': 'text/html' }, body: '<script>alert(1)</script>' };
+    const gateway = await open(
+      { reply: reply(page) },
+      { webhookResponse: { contentType: 'text/plain', body: 'Working on it' } },
+    );
+    expect(await gateway.deliver('hook', push({}))).toMatchObject({ status: 200, text: 'Working on it' });
+    const attention = JSON.parse(await gateway.get('/flows/api/attention'));
+    const item = attention.find(({ kind }: { kind: string }) => kind === 'answer_unfit');
+    expect(item.message).toContain('a type that browsers may run, or none; accepted are JSON, text/plain and text/csv');
+  });
+
   it('never waits for a duplicate, a filtered or a held delivery', async () => {
     const gateway = await open(
       { wait: never, reply: { ...reply(HELLO), runAfter: { wait: ['Succeeded'] } } },
@@ -241,8 +253,40 @@ describe('the output of a step', () => {
     [{ headers: { 'content-type': 7 } }, 'no text of one line'],
     [{ headers: { 'content-language': 'x'.repeat(1025) } }, 'of at most 1024 characters'],
     [{ status: 205, body: 'lost' }, 'has no body'],
+    [{ status: 302, headers: { location: 'https://elsewhere.example' } }, 'none from 200 to 299'],
+    [{ headers: { 'content-type': 'text/html' }, body: '<script>' }, 'a type that browsers may run'],
+    [{ headers: { 'content-type': '' } }, 'a type that browsers may run, or none'],
+    [{ headers: { 'content-type': ['text/plain', 'text/html'] } }, 'no text of one line'],
+    [{ headers: { 'content-type': 'text/plain', 'Content-Type': 'text/html' } }, 'a type that browsers may run'],
   ])('%j is no answer', (output, why) => {
     expect(answerOf(output)).toContain(why);
+  });
+
+  it('is sent as plain text if it is XML, and in UTF-8 whatever charset it names', () => {
+    const typeOf = (type: string) => answerOf({ headers: { 'content-type': type }, body: '<a/>' });
+    expect(typeOf('text/xml')).toMatchObject({ contentType: 'text/plain; charset=utf-8', body: '<a/>' });
+    expect(typeOf('text/csv; charset=utf-7')).toMatchObject({ contentType: 'text/csv; charset=utf-8' });
+  });
+
+  it.each([
+    'access-control-allow-origin',
+    'clear-site-data',
+    'content-disposition',
+    'content-encoding',
+    'content-location',
+    'content-security-policy',
+    'link',
+    'location',
+    'refresh',
+    'report-to',
+    'service-worker-allowed',
+    'set-cookie',
+    'sourcemap',
+    'x-content-type-options',
+  ])('sets no header that acts in a browser: %s', (name) => {
+    expect(answerOf({ headers: { [name]: 'x', 'Cache-Control': 'no-store' } })).toMatchObject({
+      headers: { 'cache-control': 'no-store' },
+    });
   });
 
   it('is an answer without any of its parts', () => {

@@ -197,6 +197,50 @@ describe.each(['Off', 'Audit', 'Enforce'] as const)('under %s', (mode) => {
   });
 });
 
+describe('no answer of the receive endpoint is active content', () => {
+  let service: Running;
+  beforeAll(async () => {
+    service = await start({ enforcementMode: 'Enforce' });
+  });
+  afterAll(() => service.close());
+
+  const request = (line: string, headers = 'host: localhost\r\n') =>
+    `${line} HTTP/1.1\r\n${headers}connection: close\r\n\r\n`;
+  it.each<[string, number, string | string[]]>([
+    ['a refusal', 401, post('/flows/api/webhook/push', { 'content-length': '0' })],
+    ['an unknown slug', 404, post('/flows/api/webhook/nobody', { 'content-length': '0' })],
+    ['no slug', 404, post('/flows/api/webhook', { 'content-length': '0' })],
+    ['an empty slug', 404, request('GET /flows/api/webhook/')],
+    ['more than a slug', 404, request('GET /flows/api/webhook/push/more?a')],
+    ['a slug that is too long', 404, request(`GET /flows/api/webhook/${'x'.repeat(300)}`)],
+    ['a body above the cap', 413, post('/flows/api/webhook/push', { 'content-length': '9999' })],
+    ['a body for another path above the cap', 413, post('/flows/api/webhook/a/b', { 'content-length': '9999999' })],
+    ['GET', 405, request('GET /flows/api/webhook/push')],
+    ['HEAD', 405, request('HEAD /flows/api/webhook/push')],
+    ['OPTIONS', 405, request('OPTIONS /flows/api/webhook/push')],
+    ['OPTIONS that asks', 200, request('OPTIONS /flows/api/webhook/push', 'host: a\r\nwebhook-request-origin: a\r\n')],
+    ['PUT', 405, request('PUT /flows/api/webhook/push')],
+    ['TRACE', 405, request('TRACE /flows/api/webhook/push')],
+    ['PROPFIND', 404, request('PROPFIND /flows/api/webhook/push')],
+    ['a host that is none', 400, request('POST /flows/api/webhook/push', 'host: a b\r\n')],
+    ['a path that cannot be read', 400, request('GET /flows/api/webhook/%zz')],
+    ['an absolute URL', 405, request('GET http://localhost/flows/api/webhook/push')],
+    ['an escaped path', 405, request('GET /flows/api/%77ebhook/push')],
+    ['a line that cannot be read', 400, 'POST /flows/api/webhook/push HTTP\r\n\r\n'],
+    ['a method that nobody knows', 400, request('NOTHING /flows/api/webhook/push')],
+    ['a header that cannot be read', 400, request('GET /flows/api/webhook/push', 'host: a\r\n b c\r\n: d\r\n')],
+    ['a URL that is too long', 431, request(`GET /flows/api/webhook/push?${'x'.repeat(20_000)}`)],
+  ])('%s: %s', async (_, status, sent) => {
+    const [head = ''] = (await raw(service.url, [sent].flat())).toLowerCase().split('\r\n\r\n');
+    expect(head).toMatch(new RegExp(`^http/1.1 ${status} `));
+    const headers = head.split('\r\n').filter((line) => /^content-sec|^x-content/.test(line));
+    expect(headers.sort()).toEqual([
+      "content-security-policy: default-src 'none'; sandbox",
+      'x-content-type-options: nosniff',
+    ]);
+  });
+});
+
 // It reaches into the file of SQLite.
 it.skipIf(isOnPostgres())(
   'answers 503 when the store cannot take a delivery, and accepts the retry with the same nonce',
@@ -403,6 +447,8 @@ describe('a stop', () => {
     ]);
     await fetch(`${service.url}/health/live`);
     await service.app.close();
-    for (const { answer } of halves) expect(await answer).toMatch(/^HTTP\/1\.1 503 [\s\S]*"reason":/);
+    for (const { answer } of halves) {
+      expect(await answer).toMatch(/^HTTP\/1\.1 503 [\s\S]*default-src 'none'; sandbox[\s\S]*"reason":/);
+    }
   });
 });

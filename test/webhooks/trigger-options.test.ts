@@ -35,6 +35,14 @@ describe('webhookResponse', () => {
     expect([refused.status, JSON.parse(refused.text).reason]).toEqual([401, 'signature_missing']);
   });
 
+  it('is sent as plain text if it is XML, and the load says so', async () => {
+    const xml = { contentType: 'application/xml', body: '<ok/>' };
+    const gateway = await open({ hook: { ...GITHUB, webhookResponse: xml } });
+    const accepted = await gateway.deliver('hook', await push('{}'));
+    expect([accepted.headers['content-type'], accepted.text]).toEqual(['text/plain; charset=utf-8', '<ok/>']);
+    expect(gateway.warnings.join()).toContain('is sent as text/plain; charset=utf-8, because browsers run scripts in');
+  });
+
   it('goes before what the scheme’s publisher reads, and is the answer to an acknowledged duplicate too', async () => {
     const teams: WebhookInputs = {
       webhookSignatureScheme: 'MicrosoftTeams',

@@ -154,6 +154,12 @@ describe('createTriggerTable', () => {
     expect(only({})?.acceptedResponse).toBeUndefined();
   });
 
+  it('answers as plain text where a stored revision names a type that browsers run', () => {
+    const page = { contentType: 'text/html', body: '<script>alert(1)</script>' };
+    const sent = { contentType: 'text/plain; charset=utf-8', body: page.body };
+    expect(only({ webhookResponse: page })?.acceptedResponse).toEqual(sent);
+  });
+
   it('knows the handshakes of the trigger’s publisher', () => {
     expect(only({ webhookSignatureScheme: 'Slack', webhookHmacKey: 'k' })?.handshakes.length).toBeGreaterThan(0);
     expect(only({})?.handshakes).toEqual([]);

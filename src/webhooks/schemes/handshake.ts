@@ -1,5 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Reason } from '../../model/delivery.ts';
+import { asInert } from '../../model/inert-content.ts';
 
 /**
  * A request by which a publisher tests an endpoint. It is answered instead of being accepted: it starts no run and uses
@@ -93,7 +94,9 @@ export function recogniseHandshake(
   try {
     const refusal = handshake.refuse?.(request);
     if (refusal !== undefined) return { name, answer: undefined, refusal };
-    const answer = handshake.answer(request);
+    const given = handshake.answer(request);
+    // It may repeat what was sent, and operators write handshakes too.
+    const answer = given && asInert(given);
     if (handshake.visits !== undefined) return { name, answer, visit: { url: handshake.visits(request) } };
     return handshake.offeredKey === undefined
       ? { name, answer }

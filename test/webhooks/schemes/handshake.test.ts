@@ -24,6 +24,20 @@ async function answerTo({ scheme, request, key, verifyToken }: KnownHandshake) {
   });
 }
 
+it('is answered as plain text where an operator’s code names a type that browsers run', () => {
+  const answer = { statusCode: 200, contentType: 'text/html', body: '<script>alert(1)</script>' };
+  const own: Handshake = {
+    ...{ name: 'challenge', method: 'POST', needsVerification: false },
+    recognises: () => true,
+    answer: () => answer,
+  };
+  const request: HandshakeRequest = {
+    ...{ method: 'POST', headers: {}, query: new URLSearchParams(), body: Buffer.alloc(0), isVerified: false },
+    keys: { current: undefined, previous: undefined },
+  };
+  expect(answerHandshake([own], request)).toEqual({ ...answer, contentType: 'text/plain; charset=utf-8' });
+});
+
 describe('the known handshakes', () => {
   it.each(HANDSHAKES.filter((it) => it.expect.status === 200 && it.request !== undefined))(
     'answers $scheme $name as documented',
