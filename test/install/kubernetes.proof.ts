@@ -61,7 +61,10 @@ const EVERYTHING = {
   podAnnotations: { a: 'b' },
   priorityClassName: 'high',
   service: { port: 8080, annotations: { a: 'b' } },
-  ingress: { enabled: true, className: 'nginx', annotations: { a: 'b' }, tlsSecretName: 'tls' },
+  ingress: {
+    ...{ enabled: true, className: 'nginx', annotations: { a: 'b' }, tlsSecretName: 'tls' },
+    dashboard: { host: 'sluice.example.com', annotations: { auth: 'c' }, tlsSecretName: 'dashboard-tls' },
+  },
   networkPolicy: {
     ingressFrom: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'ingress' } } }],
     metricsFrom: [{ podSelector: { matchLabels: { app: 'prometheus' } } }],
@@ -70,6 +73,19 @@ const EVERYTHING = {
   serviceMonitor: { enabled: true, labels: { release: 'prometheus' } },
 };
 
+interface Ingress {
+  readonly spec: {
+    readonly rules: readonly {
+      readonly host: string;
+      readonly http: {
+        readonly paths: readonly {
+          readonly path: string;
+          readonly backend: { readonly service: { readonly name: string } };
+        }[];
+      };
+    }[];
+  };
+}
 interface Env {
   readonly name: string;
   readonly value?: string;
@@ -149,6 +165,7 @@ suite(`the chart${typeof tools === 'string' ? ` (${tools})` : ''}`, () => {
     ['a digest that is none', { image: { digest: 'sha256:abc' } }],
     ['a scope that there is not', { tokens: [{ name: 'a', key: 'b', scopes: ['admin'] }] }],
     ['a path that opens the metrics', { ingress: { enabled: true, path: '/' } }],
+    ['a dashboard on the host for publishers too', { ingress: { path: '/flows', dashboard: { host: 'a.example' } } }],
     ['a proxy that is no address', { trustedProxies: ['everybody'] }],
     ['manifests that are not JSON', { manifests: { 'order.yaml': '{}' } }],
   ])('refuses %s', (_, values) => {
@@ -157,6 +174,33 @@ suite(`the chart${typeof tools === 'string' ? ` (${tools})` : ''}`, () => {
       1,
       expect.stringContaining("values don't meet the specifications of the schema"),
     ]);
+  });
+
+  it('keeps the dashboard and the receive endpoint on different hosts if the dashboard has one', () => {
+    const objects = render(EVERYTHING);
+    const routes = objects
+      .filter(({ kind }) => kind === 'Ingress')
+      .flatMap((ingress) => (ingress as unknown as Ingress).spec.rules)
+      .flatMap(({ host, http }) => http.paths.map(({ path, backend }) => `${host}${path} to ${backend.service.name}`));
+    expect(routes).toEqual([
+      'hooks.example.com/flows/api/webhook/ to sluice',
+      'sluice.example.com/flows to sluice',
+      'sluice.example.com/flows/api/webhook to sluice-nowhere',
+    ]);
+    const nowhere = find<{ spec: object }>(objects, 'Service', 'sluice-nowhere');
+    expect(nowhere.spec).not.toHaveProperty('selector');
+    const dashboard = find<{ metadata: object; spec: object }>(objects, 'Ingress', 'sluice-dashboard');
+    expect(dashboard).toMatchObject({
+      metadata: { annotations: { auth: 'c' } },
+      spec: { ingressClassName: 'nginx', tls: [{ hosts: ['sluice.example.com'], secretName: 'dashboard-tls' }] },
+    });
+    expect(render({ ingress: { enabled: true } }).map(({ metadata }) => metadata.name)).not.toContain('sluice-nowhere');
+  });
+
+  it('refuses one host for both if the dashboard is to have its own', () => {
+    const ingress = { enabled: true, host: 'a.example', dashboard: { host: 'A.example' } };
+    const { status, stderr } = run(helm, 'template', 'sluice', CHART, '--values', valuesFile({ ingress }));
+    expect([status, stderr]).toEqual([1, expect.stringContaining('the dashboard needs a host of its own')]);
   });
 
   it('writes values as they are given', () => {
