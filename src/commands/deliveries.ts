@@ -41,7 +41,7 @@ export function deliveriesCommand(): Command {
     .option('--rejected', 'those that failed a gate or were refused')
     .option('--accepted', 'all others')
     .option('--held', 'those whose runs start when their flow does again')
-    .option('--outcome <name>', 'with this outcome: duplicate, filtered, coalesced or unevaluated')
+    .option('--outcome <name>', 'with this outcome: duplicate, filtered, coalesced, unevaluated or givenUp')
     .option('--search <text>', 'part of an id, an address, a scheme, a reason, a detail or a search key')
     .option('--key <name:value>', 'with this search key, such as order:SO-1010');
   return withService(withPaging(withSpan(command))).action(reporting(listDeliveries));
@@ -71,6 +71,7 @@ export function resultOf({ statusCode, runId, held, outcome, reason, mode }: Ser
   const why = reason === null ? '' : `: ${reason}`;
   if (statusCode >= 400) return `refused${why}`;
   if (held) return `held${why}`;
+  if (outcome === 'givenUp') return 'given up';
   if (outcome !== null) return `${outcome === 'unevaluated' ? 'accepted, unevaluated' : outcome}${why}`;
   if (runId === null) return `no run${why}`;
   return reason === null ? 'accepted' : `accepted in ${mode} mode${why}`;

@@ -29,7 +29,7 @@ interface Status {
   readonly runs: Figures<'succeeded' | 'failed' | 'cancelled' | 'running' | 'skipped'> | null;
   /** What became of what was accepted; each null with the delivery log in memory. */
   readonly books: Readonly<
-    Record<'accepted' | 'reconciled' | 'unaccounted' | (typeof FATES)[number], number | null>
+    Record<'accepted' | 'reconciled' | 'unaccounted' | 'givenUp' | (typeof FATES)[number], number | null>
   > | null;
   /** Deliveries that all flows hold. */
   readonly held: number | null;
@@ -185,7 +185,7 @@ function booksText(books: Status['books']): string {
     (name) => `${books[name]} ${name === 'runs' && books.runs === 1 ? 'run' : name}`,
   );
   const fetched = books.reconciled ? ` (${books.reconciled} reconciled)` : '';
-  return `books: ${books.accepted} accepted${fetched} = ${parts.join(' + ') || 0}; ${books.unaccounted} unaccounted`;
+  return `books: ${books.accepted} accepted${fetched} = ${parts.join(' + ') || 0}; ${books.unaccounted} unaccounted${books.givenUp ? `; ${books.givenUp} given up` : ''}`;
 }
 
 function figuresText(what: string, figures: Figures<string> | null): string {

@@ -52,9 +52,10 @@ export type Reason = (typeof REASON_CODES)[number];
 /**
  * What else became of a delivery than a run of its own or a refusal. `duplicate`: it repeats what started another run.
  * `filtered`: an expression of its trigger keeps it from starting one. `coalesced`: it joined the run of another.
- * `unevaluated`: it started one although such an expression could not be evaluated.
+ * `unevaluated`: it started one although such an expression could not be evaluated. `givenUp`: it never arrived, and the log
+ * of its publisher had it and could not be made to tell its contents; it was never answered, and its status code is 0.
  */
-export const DELIVERY_OUTCOMES = ['duplicate', 'filtered', 'coalesced', 'unevaluated'] as const;
+export const DELIVERY_OUTCOMES = ['duplicate', 'filtered', 'coalesced', 'unevaluated', 'givenUp'] as const;
 export type DeliveryOutcome = (typeof DELIVERY_OUTCOMES)[number];
 
 /** A header's name as HTTP allows it: RFC 9110, section 5.6.2. */

@@ -7,16 +7,16 @@ import { originOf } from '../flows/host-limits.ts';
 import type { Reconcile } from '../manifest/reconcile.ts';
 import { reconcileValues } from '../manifest/secrets.ts';
 import { HOUR_MS, MINUTE_MS } from '../model/clock.ts';
-import { durationMs } from '../model/duration.ts';
 import type { Json } from '../model/json.ts';
 import type { Store } from '../store/store.ts';
 import { admissionTo } from '../webhooks/acceptance.ts';
 import type { PreparedTrigger } from '../webhooks/triggers.ts';
 import { findTrigger, type TriggerName } from './accept-fetched.ts';
-import { LeaseLostError, type Round, type RoundServices, runRound } from './round.ts';
+import { everyMs, LeaseLostError, type Round, type RoundServices, runRound } from './round.ts';
 import type { Source } from './source.ts';
 import { sourceOf } from './sources/index.ts';
 import { type ReconcileState, stateOf } from './state.ts';
+import { isSoon } from './undecided.ts';
 
 /** Asks publishers what they sent, and accepts what never arrived. */
 export interface Reconciler {
@@ -198,7 +198,7 @@ class LogReconciler implements Reconciler {
       state = ended.state;
       // What is left is fetched at once, by whichever process; a log that is away may be back soon.
       const isAway = state.failure?.kind === 'unavailable';
-      const nextMs = ended.isDone ? (isAway ? Math.min(every, MINUTE_MS) : every) : 0;
+      const nextMs = ended.isDone ? (isAway || isSoon(state) ? Math.min(every, MINUTE_MS) : every) : 0;
       await end(now - every + nextMs);
       return nextMs;
     } catch (error) {
@@ -241,6 +241,8 @@ class LogReconciler implements Reconciler {
     const { failure, gap } = after;
     if (gap !== null && gap.lastAt !== before.gap?.lastAt)
       logger.warn({ ...name, ...gap }, 'deliveries that were lost were fetched');
+    if (gap !== null && gap.givenUp > (before.gap?.foundAt === gap.foundAt ? before.gap.givenUp : 0))
+      logger.warn({ ...name, givenUp: gap.givenUp }, 'deliveries that the log of a publisher had were given up');
     if (failure !== null && failure.kind !== before.failure?.kind) {
       logger.warn({ ...name, failure: failure.kind, why: failure.message }, 'the log of a publisher cannot be asked');
     }
@@ -262,10 +264,6 @@ const idsIn = (ids: LRUCache<string, true>) => ({
   has: (id: string) => ids.has(id),
   add: (id: string) => ids.set(id, true),
 });
-
-function everyMs({ trigger }: PreparedTrigger): number {
-  return durationMs(trigger.reconcile?.every ?? '') ?? HOUR_MS;
-}
 
 /** Names the log and what tells its events apart: where either changed, nothing is known of the time before. */
 function logOf({ trigger: { reconcile }, eventIdentity }: PreparedTrigger): string {

@@ -24,6 +24,14 @@ interface FakeOptions {
   readonly contentType?: 'application/json' | 'application/x-www-form-urlencoded';
 }
 
+/** A right one where it has no status; `isCut`: the connection ends in the middle of it. */
+export interface SpoiltAnswer {
+  readonly status?: number;
+  readonly body?: string;
+  readonly contentType?: string;
+  readonly isCut?: boolean;
+}
+
 /** GitHub, as far as its webhooks and their log go: it sends each delivery once and never again by itself. */
 export interface FakeGithub {
   readonly baseUrl: string;
@@ -34,6 +42,8 @@ export interface FakeGithub {
   readonly answers: { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string }[];
   /** The same of the contents of single deliveries. */
   readonly answersToDetails: FakeGithub['answers'];
+  /** The same of the contents of the delivery with that id, apart from all others; the last one stays. */
+  readonly spoilt: Map<number, SpoiltAnswer[]>;
   target: string | undefined;
   deliver(payload: unknown, event?: string): Promise<Sent>;
   /** Sends what it once sent, as it was. */
@@ -51,6 +61,11 @@ export async function fakeGithub(options: FakeOptions): Promise<FakeGithub> {
   const asked: string[] = [];
   const answers: FakeGithub['answers'] = [];
   const answersToDetails: FakeGithub['answers'] = [];
+  const spoilt: FakeGithub['spoilt'] = new Map();
+  const spoiltAnswer = (id: number): SpoiltAnswer | undefined => {
+    const queue = spoilt.get(id) ?? [];
+    return queue.length > 1 ? queue.shift() : queue[0];
+  };
   let shown = (payload: unknown) => payload;
   const server = createServer((request, response) => {
     asked.push(`${request.method} ${request.url}`);
@@ -68,6 +83,16 @@ export async function fakeGithub(options: FakeOptions): Promise<FakeGithub> {
     if (id !== undefined) {
       const found = sent.find((each) => each.id === Number(id));
       if (found === undefined) return answer(404, { message: 'Not Found' });
+      const bad = spoiltAnswer(found.id);
+      if (bad?.isCut === true) {
+        response.writeHead(200, { 'content-type': 'application/json', 'content-length': '1000' });
+        response.write('{"id": 1, ');
+        setImmediate(() => response.destroy());
+        return;
+      }
+      if (bad?.status !== undefined) {
+        return answer(bad.status, bad.body ?? '', { 'content-type': bad.contentType ?? 'application/json' });
+      }
       const request = { headers: found.headers, payload: shown(found.payload) };
       return answer(200, {
         ...listed(found),
@@ -110,6 +135,7 @@ export async function fakeGithub(options: FakeOptions): Promise<FakeGithub> {
     asked,
     answers,
     answersToDetails,
+    spoilt,
     target: options.target,
     async deliver(payload, event = 'push') {
       const guid = randomUUID();

@@ -3,7 +3,7 @@ import { expect, inject, onTestFinished, test } from 'vitest';
 import { chanceOf } from '../chance.ts';
 import { createWorkspace, eventually, getJson, type Service, startService, type Workspace } from '../e2e/service.ts';
 import { dropSchema } from '../postgres/schemas.ts';
-import { type FakeGithub, fakeGithub } from './github.ts';
+import { type FakeGithub, fakeGithub, type SpoiltAnswer } from './github.ts';
 import { manifestOf, SECRET } from './reconciling.ts';
 
 const LOST = 100;
@@ -54,7 +54,8 @@ async function prepare(names: readonly string[], reconcile: object = {}) {
     if (names.length > 1) await dropSchema(schema, url).catch(() => {});
   });
   await workspace.writeManifest('shop.json', manifestOf(github.baseUrl, { reconcile }));
-  return { github, replicas };
+  const write = (baseUrl: string) => workspace.writeManifest('shop.json', manifestOf(baseUrl, { reconcile }));
+  return { github, replicas, write };
 }
 
 const asked = async ({ asked: requests }: FakeGithub, count: number) => {
@@ -152,3 +153,76 @@ test.each(ROUNDS)('two replicas of which one is killed again and again double no
   }
   await expectEachOnce(github, await one.start());
 });
+
+const BAD: readonly SpoiltAnswer[] = [
+  ...[400, 404, 406, 409, 410, 418, 451, 500, 502].map((status) => ({ status, body: '{"message":"no"}' })),
+  ...[
+    { status: 200, body: '{"id": 1, "request": {"pay' },
+    { status: 200, body: '' },
+    { status: 200, body: 'null' },
+  ],
+  ...[{ status: 200, body: '[]' }, { status: 200, body: '<html></html>', contentType: 'text/html' }, { isCut: true }],
+  ...[{ status: 200, body: '{"guid": "another", "request": {"headers": {}, "payload": {}}}' }, { status: 301 }],
+];
+const [SPOILT, NEVER] = [40, 7];
+
+interface Kept {
+  readonly outcome: string | null;
+  readonly detail: string | null;
+  readonly runId: string | null;
+}
+
+test.each([
+  [1, ['only']],
+  [2, ['one', 'two']],
+] as const)(
+  'every lost delivery has a run or is given up with one record, whatever is answered and killed (seed %i, %j)',
+  async (seed, names) => {
+    const { below, pick } = chanceOf(`bad answers, ${names.join(' and ')}, ${seed}`);
+    const { github, replicas, write } = await prepare(names);
+    const other = await fakeGithub({ secret: SECRET, target: undefined });
+    onTestFinished(() => other.close());
+    const startAll = () => Promise.all(replicas.map((replica) => replica.start()));
+    const killAll = () => Promise.all(replicas.map((replica) => replica.kill()));
+    const killSome = async (log: FakeGithub, kills: number, most: number) => {
+      for (let kill = 0; kill < kills; kill += 1) {
+        await startAll();
+        await asked(log, 1 + below(most));
+        await pick(replicas).kill();
+      }
+    };
+    await startAll();
+    await asked(github, 1);
+    await killAll();
+    for (let n = 0; n < SPOILT; n += 1) {
+      const { id } = await github.deliver({ n });
+      const times = n < NEVER ? 1 : below(4);
+      const bad = Array.from({ length: times }, () => pick(BAD));
+      if (times > 0) github.spoilt.set(id, n < NEVER ? bad : [...bad, {}]);
+    }
+    await killSome(github, 4, 30);
+    const [service] = (await startAll()) as [Service, ...Service[]];
+    await eventually(
+      () => runsOf(service),
+      ({ length }) => length >= SPOILT - NEVER,
+    );
+    await asked(github, 3);
+    expect(await getJson(`${service.url}/flows/api/books`)).toMatchObject({ runs: SPOILT - NEVER, givenUp: 0 });
+    await killAll();
+    await write(other.baseUrl);
+    await killSome(other, 3, 2);
+    const [last] = (await startAll()) as [Service, ...Service[]];
+    const books = () => getJson<{ givenUp: number }>(`${last.url}/flows/api/books`);
+    await eventually(books, ({ givenUp }) => givenUp >= NEVER);
+    await asked(other, 3);
+    const runs = SPOILT - NEVER;
+    expect(await books()).toMatchObject({ accepted: runs, runs, reconciled: runs, givenUp: NEVER, unaccounted: 0 });
+    const records = await getJson<Kept[]>(`${last.url}/flows/api/webhooks/recent?take=500`);
+    const givenUp = records.filter(({ outcome }) => outcome === 'givenUp');
+    expect(records).toHaveLength(SPOILT);
+    const guids = github.sent.slice(0, NEVER).map(({ guid }) => guid);
+    expect(guids.map((guid) => givenUp.filter(({ detail }) => detail?.includes(guid)).length)).toEqual(
+      guids.map(() => 1),
+    );
+  },
+);

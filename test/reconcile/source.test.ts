@@ -83,6 +83,12 @@ describe('the log of GitHub', () => {
     expect(() => source.read(answer(page), window)).toThrow('GitHub listed 1001 deliveries on one page');
   });
 
+  it('is not understood where the contents are those of another delivery', () => {
+    const [item] = source.read(answer([entry()]), window).items;
+    const other = answer({ guid: 'another', request: { headers: {}, payload: {} } });
+    expect(() => item && source.sent(item, other)).toThrow('GitHub answered with another delivery');
+  });
+
   it.each([{}, { request: null }, { request: { headers: null, payload: null } }])(
     'is not understood where the contents are gone: %j',
     (value) => {

@@ -16,7 +16,7 @@ const booksSchema = z
     until: field.time(),
     isCut: z.boolean().describe('`since` is later than asked: what was before may have been deleted by retention.'),
     accepted: figure(
-      'Deliveries that were answered with 2xx, without handshakes, and those that were fetched; the sum of the figures below but for reconciled.',
+      'Deliveries that were answered with 2xx, without handshakes, and those that were fetched; the sum of the figures below but for reconciled and givenUp.',
     ),
     runs: figure('Those that started a run.'),
     held: figure('Those whose run starts once their flow does.'),
@@ -28,6 +28,9 @@ const booksSchema = z
       'Of all those: deliveries that did not arrive, and were fetched from the log of their publisher.',
     ),
     unaccounted: figure('Those of which nothing of that is true: 0, or something is lost.'),
+    givenUp: figure(
+      'Deliveries that were not accepted: the log of their publisher had them, and they could not be fetched; the outcome of their records is givenUp.',
+    ),
   })
   .meta({ id: 'Books' });
 
@@ -77,6 +80,7 @@ const UNKNOWN: Readonly<Record<keyof Books, null>> = {
   coalesced: null,
   reconciled: null,
   unaccounted: null,
+  givenUp: null,
 };
 
 /** What a scrape is told of, and how long: counting costs a look at each delivery. */

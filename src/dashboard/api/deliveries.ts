@@ -49,7 +49,7 @@ export const deliverySchema = z
       .enum(DELIVERY_OUTCOMES)
       .nullable()
       .describe(
-        '`duplicate`: it repeats what started the run. `filtered`: webhookWhen of its trigger was false, so it started none. `coalesced`: it joined the run of another delivery. `unevaluated`: it started a run, because an expression of its trigger failed. null for all others.',
+        '`duplicate`: it repeats what started the run. `filtered`: webhookWhen of its trigger was false, so it started none. `coalesced`: it joined the run of another delivery. `unevaluated`: it started a run, because an expression of its trigger failed. `givenUp`: it never arrived, and could not be fetched from the log of its publisher; its status code is 0. null for all others.',
       ),
     runs: z
       .array(

@@ -1,7 +1,8 @@
 import { DAY_MS, MINUTE_MS } from '../../model/clock.ts';
 import { printable } from '../../model/text.ts';
 import type { AskFailure } from '../../reconcile/ask-log.ts';
-import { type Gap, readReconcileState } from '../../reconcile/state.ts';
+import { type Gap, readReconcileState, type Undecided } from '../../reconcile/state.ts';
+import { GIVEN_UP_AFTER_DAYS } from '../../reconcile/undecided.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { counted, type Finding, iso, type Situation } from './situation.ts';
 
@@ -19,18 +20,22 @@ const FOR_A_PERSON: ReadonlySet<string> = new Set<AskFailure>([
   'not_understood',
 ]);
 
-/** Deliveries that were lost and fetched, and logs of publishers that cannot be asked: one item of each for a trigger. */
+/**
+ * Deliveries that were lost and fetched, logs of publishers that cannot be asked, and deliveries that such a log has and that
+ * cannot be fetched so far: one item of each for a trigger.
+ */
 export function reconciledItems({ reconciliations, downtimes, triggers, now }: Reconciled): Finding[] {
   return triggers.flatMap((prepared): Finding[] => {
     const { flowId, triggerKey, reconcile } = prepared.trigger;
     const row = reconciliations.find((each) => each.flowId === flowId && each.triggerKey === triggerKey);
     const state = row && readReconcileState(row.state);
     if (reconcile === undefined || state === undefined) return [];
-    const { gap, failure } = state;
+    const { gap, failure, undecided } = state;
     const isTold = failure !== null && (FOR_A_PERSON.has(failure.kind) || now - failure.since >= AWAY_MS);
     return [
       ...(gap === null || now - gap.lastAt >= TOLD_MS ? [] : [gapItem(gap, prepared, downtimes)]),
       ...(isTold ? [failureItem(failure, prepared)] : []),
+      ...(undecided.some(({ since }) => now - since >= AWAY_MS) ? [undecidedItem(undecided, prepared)] : []),
     ];
   });
 }
@@ -39,18 +44,20 @@ const named = ({ trigger: { flowName, triggerKey } }: PreparedTrigger) => `${flo
 const place = ({ trigger: { flowId, triggerKey } }: PreparedTrigger) => ({ flowId, triggerKey });
 
 function gapItem(gap: Gap, prepared: PreparedTrigger, downtimes: Reconciled['downtimes']): Finding {
-  const { count, refused, refusedFor, from, to, foundAt, lastAt } = gap;
+  const { count, refused, refusedFor, givenUp, from, to, foundAt, lastAt } = gap;
   const causes = Object.entries(gap.causes).map(([cause, number]) => `${number} ${printable(cause)}`);
   const down = downtimes.find(({ startedAt, endedAt }) => startedAt < endedAt && startedAt <= to && endedAt >= from);
   const why =
     down === undefined ? [] : [`no process of the service ran from ${iso(down.startedAt)} to ${iso(down.endedAt)}`];
   const left = refused === 0 ? '' : `; ${refused} could not be accepted, the last for ${printable(refusedFor ?? '')}`;
+  const never =
+    givenUp === 0 ? '' : `; ${counted(givenUp, 'was', 'were')} given up, because the log did not tell the contents`;
   const message =
-    `${counted(count + refused, 'delivery', 'deliveries')} to ${named(prepared)} did not arrive (sent from ${iso(from)} to ${iso(to)}: ` +
-    `${[...causes, ...why].join(', ')}). ${counted(count, 'was', 'were')} fetched from the log of the publisher and accepted${left}`;
+    `${counted(count + refused + givenUp, 'delivery', 'deliveries')} to ${named(prepared)} did not arrive (sent from ${iso(from)} to ${iso(to)}: ` +
+    `${[...causes, ...why].join(', ')}). ${counted(count, 'was', 'were')} fetched from the log of the publisher and accepted${left}${never}`;
   return {
     kind: 'deliveries_missed',
-    ...(refused > 0 && { severity: 'error' as const }),
+    ...(refused + givenUp > 0 && { severity: 'error' as const }),
     message,
     link: `/flows/deliveries?flowId=${prepared.trigger.flowId}&since=${iso(foundAt)}&until=${iso(lastAt + MINUTE_MS)}`,
     ...place(prepared),
@@ -70,5 +77,22 @@ function failureItem(
     link: `/flows/flows/${prepared.trigger.flowId}`,
     ...place(prepared),
     about: 'reconcile',
+  };
+}
+
+function undecidedItem(undecided: readonly Undecided[], prepared: PreparedTrigger): Finding {
+  const { flowId, reconcile } = prepared.trigger;
+  const from = Math.min(...undecided.map(({ sentAt }) => sentAt));
+  // Each is put at the end when it is asked for.
+  const why = undecided.at(-1)?.why ?? '';
+  return {
+    kind: 'reconcile_failing',
+    message:
+      `${counted(undecided.length, 'lost delivery', 'lost deliveries')} to ${named(prepared)} could not be fetched from ` +
+      `${reconcile?.from} so far (the first was sent at ${iso(from)}; the last answer: ${printable(why)}). Each is asked for again, ` +
+      `and given up ${GIVEN_UP_AFTER_DAYS} days after lookback`,
+    link: `/flows/flows/${flowId}`,
+    ...place(prepared),
+    about: 'undecided',
   };
 }

@@ -158,6 +158,7 @@ const OUTCOMES: readonly string[] = [
   'filtered',
   'coalesced',
   'unevaluated',
+  'givenUp',
 ] satisfies readonly NonNullable<Api['Delivery']['outcome']>[];
 
 /** All that narrows a list but its time. */

@@ -91,6 +91,7 @@ type JudgedDelivery = Pick<Api['Delivery'], 'rejected' | 'statusCode' | 'reason'
 const FILTERED = 'Accepted; webhookWhen of its trigger is false for it, so no run started';
 const JOINED = 'Accepted; it joined the run of another delivery';
 const UNEVALUATED = 'Its run started, but an expression of its trigger could not be evaluated';
+const GIVEN_UP = 'It never arrived, and could not be fetched from the log of its publisher';
 const HELD = 'Accepted; its run starts once the flow is enabled or resumed';
 
 /** The result of a delivery. One that failed a gate but was accepted anyway is neither good nor bad. */
@@ -102,6 +103,7 @@ export function deliveryLook({
   held,
 }: JudgedDelivery): Look & { readonly title?: string } {
   if (outcome === 'filtered') return { tone: 'quiet', icon: 'skip', text: 'Filtered', title: FILTERED };
+  if (outcome === 'givenUp') return { tone: 'bad', icon: 'cross', text: 'Given up', title: GIVEN_UP };
   if (outcome === 'duplicate') {
     return { tone: 'quiet', icon: 'replay', text: 'Duplicate', title: 'Answered with the run of the first delivery' };
   }

@@ -380,9 +380,10 @@ function ownOf<Value>(table: Readonly<Record<string, Value>>, name: string): Val
 }
 
 /** Whether anything that was accepted is missing. */
-function lost({ unaccounted }: Api['Books']): string {
+function lost({ unaccounted, givenUp }: Api['Books']): string {
   if (unaccounted === null) return 'Not known: the delivery log is kept in memory';
-  return unaccounted === 0 ? '0 unaccounted' : `${format.count(unaccounted)} unaccounted`;
+  const never = givenUp === null || givenUp === 0 ? '' : `, ${format.count(givenUp)} given up`;
+  return `${format.count(unaccounted)} unaccounted${never}`;
 }
 
 /** What became of what was accepted: "12 accepted = 11 runs + 1 held"; figures of nothing are left out, but for runs. */

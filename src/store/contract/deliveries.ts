@@ -231,7 +231,7 @@ interface DeliveryLogStore {
   releaseSpace(request: { pages: number }): Promise<number>;
 }
 
-/** Deliveries that were accepted: each is in exactly one of the figures after the first, but for `reconciled`. */
+/** Deliveries that were accepted: each is in exactly one of the figures after the first, but for `reconciled` and `givenUp`. */
 export interface Books {
   readonly accepted: number;
   readonly runs: number;
@@ -245,6 +245,8 @@ export interface Books {
   readonly reconciled: number;
   /** Nothing is stored of what they were accepted for. */
   readonly unaccounted: number;
+  /** Deliveries that were never accepted: the logs of their publishers had them, and they could not be fetched. */
+  readonly givenUp: number;
 }
 
 /** `since` and `until` are about the arrival. */

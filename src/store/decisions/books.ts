@@ -16,10 +16,13 @@ const isDiscarded = fixed(`strpos(first.detail, '${DETAILS.discarded}') = 1`);
  * its run may be kept: what repeats one from before the span is a duplicate, and the books of that time have the first.
  */
 function* countBooks(port: Port, span: Given<'countBooks'>): Decision<Books> {
-  const conditions = [
+  const within = [
     yield* idsWithin(port, span),
     filter.within('received_at', span),
     filter.among('flow_id', span.flowIds),
+  ];
+  const conditions = [
+    ...within,
     sql`status_code BETWEEN 200 AND 299`,
     sql`run_id IS NOT NULL OR strpos(coalesce(detail, ''), ${DETAILS.handshake}) <> 1`,
   ];
@@ -29,7 +32,8 @@ function* countBooks(port: Port, span: Given<'countBooks'>): Decision<Books> {
       count(*) FILTER (WHERE fate = 'filtered') AS filtered,
       count(*) FILTER (WHERE fate = 'duplicate') AS duplicates,
       count(*) FILTER (WHERE fate = 'coalesced') AS coalesced,
-      count(*) FILTER (WHERE is_reconciled) AS reconciled, count(*) FILTER (WHERE fate IS NULL) AS unaccounted
+      count(*) FILTER (WHERE is_reconciled) AS reconciled, count(*) FILTER (WHERE fate IS NULL) AS unaccounted,
+      (SELECT count(*) FROM sluice.deliveries ${where([...within, sql`outcome = 'givenUp'`])}) AS "givenUp"
     FROM (
       SELECT strpos(coalesce(d.detail, ''), ${DETAILS.reconciled}) = 1 AS is_reconciled, CASE
           WHEN r.delivery_id = d.id THEN 'run'

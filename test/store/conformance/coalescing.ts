@@ -226,6 +226,7 @@ export function coalescingSuite({ test }: StoreUnderTest): void {
         coalesced: 1,
         reconciled: 0,
         unaccounted: 0,
+        givenUp: 0,
       });
     });
 

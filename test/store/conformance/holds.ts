@@ -69,7 +69,7 @@ export function holds({ test }: StoreUnderTest): void {
   });
 
   describe('the books', () => {
-    const rest = { filtered: 0, duplicates: 0, coalesced: 0, reconciled: 0, unaccounted: 0 };
+    const rest = { filtered: 0, duplicates: 0, coalesced: 0, reconciled: 0, unaccounted: 0, givenUp: 0 };
     const NONE = { accepted: 0, runs: 0, held: 0, discarded: 0, ...rest };
     const books = (store: Store, since = T0, until = T0 + minute) => store.countBooks({ since, until });
 
@@ -99,6 +99,14 @@ export function holds({ test }: StoreUnderTest): void {
       await resume(store);
       await release(store);
       expect(await books(store)).toEqual({ ...NONE, accepted: 3, runs: 1, discarded: 1, duplicates: 1 });
+    });
+
+    test('count what was given up apart from all that was accepted', async (store) => {
+      const never = { statusCode: 0, rejected: true, runId: null, outcome: 'givenUp', body: null, bodyBytes: 0 } as const;
+      for (const n of [1, 2]) await store.recordDelivery(aDelivery({ id: id(n), receivedAt: T0, ...never }));
+      await store.recordDelivery(aDelivery({ id: id(3), receivedAt: T0 + minute, ...never }));
+      expect(await books(store)).toEqual({ ...NONE, givenUp: 2 });
+      expect(await store.countBooks({ since: T0, until: T0 + minute, flowIds: ['another'] })).toEqual(NONE);
     });
 
     test('count what has neither a run nor another place as unaccounted for', async (store) => {

@@ -86,6 +86,7 @@ function Filters({ flows }: { flows: Resource<readonly Api['Flow'][]> }) {
           { value: 'filtered', text: 'Filtered: no run' },
           { value: 'coalesced', text: 'Joined the run of another' },
           { value: 'unevaluated', text: 'An expression failed' },
+          { value: 'givenUp', text: 'Given up: never fetched' },
         ]}
       />
       <SelectFilter

@@ -148,7 +148,7 @@ function FactsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
             <SharedRun key={share.flowId} share={share} />,
           ] as const,
       ),
-    ['Response', String(statusCode)],
+    ['Response', statusCode === 0 ? 'none' : String(statusCode)],
     ['Reason', <ReasonText key="r" reason={reason} />],
     ['Mode', <ModePill key="m" mode={mode} />],
     ['Scheme', scheme ?? 'none'],

@@ -91,8 +91,8 @@ function BooksPanel() {
         {(counted) => (
           <p class="verdict">
             <Pill
-              tone={counted.unaccounted === 0 ? 'good' : counted.unaccounted === null ? 'quiet' : 'bad'}
-              icon={counted.unaccounted === 0 ? 'check' : 'warn'}
+              tone={counted.unaccounted === null ? 'quiet' : isWhole(counted) ? 'good' : 'bad'}
+              icon={isWhole(counted) ? 'check' : 'warn'}
             >
               {words.lost(counted)}
             </Pill>
@@ -103,6 +103,8 @@ function BooksPanel() {
     </Panel>
   );
 }
+
+const isWhole = ({ unaccounted, givenUp }: Api['Books']) => unaccounted === 0 && givenUp === 0;
 
 const HOUR_MS = 3_600_000;
 
