@@ -6,6 +6,7 @@ import { createAlertSender, createSendAlertHandler } from '../src/alerts/send.ts
 import { describeSettings } from '../src/config/settings-schema.ts';
 import { builtInHandlers } from '../src/flows/handlers/index.ts';
 import { manifestJsonSchema } from '../src/manifest/schema.ts';
+import { type DocsTable, WEBHOOK_ROWS } from '../src/manifest/webhook-fields.ts';
 import { comparisonPage, readComparison, withComparison } from './compared.ts';
 import { publisherPages } from './publisher-pages.ts';
 
@@ -75,23 +76,21 @@ function fieldTable({ properties = {}, required = [] }: Schema, only = Object.ke
   return table(['field', 'type', 'default', 'meaning'], rows);
 }
 
-/** The fields of a webhook trigger by what they configure: title, fields by the beginning of their names. */
-const WEBHOOK_GROUPS: readonly (readonly [string, RegExp])[] = [
-  ['Endpoint and answers', /^webhook(Slug|EnforcementMode|PublicUrl|DuplicateResponse|Response|HoldDeliveries)$/],
-  ['Signature and keys', /^webhook(SignatureScheme|HmacKey|Secret|LearnKey|AllowSha1|VerifyToken)/],
-  ['Schemes `Jwt` and `HttpMessageSignatures`', /^webhook(Jw|RequiredComponents|SignatureKeyId)/],
-  ['Replay', /^webhook(ReplayTolerance|NonceHeader|RequireTimestamp|Timestamp)/],
-  ['Rate limit', /^webhookRateLimit/],
-  ['Addresses', /^webhookIp/],
-  ['Body schema', /^webhookBodySchema$/],
-  ['Scheme `Custom`', /./],
-];
+/** The tables of the fields of a webhook trigger, in their order. */
+const WEBHOOK_TABLES: Readonly<Record<DocsTable, string>> = {
+  endpoint: 'Endpoint and answers',
+  signature: 'Signature and keys',
+  standards: 'Schemes `Jwt` and `HttpMessageSignatures`',
+  replay: 'Replay',
+  rateLimit: 'Rate limit',
+  addresses: 'Addresses',
+  bodySchema: 'Body schema',
+  custom: 'Scheme `Custom`',
+};
 
 function webhookTables(inputs: Schema): string {
-  let left = Object.keys(inputs.properties ?? {});
-  const sections = WEBHOOK_GROUPS.map(([title, pattern]) => {
-    const fields = left.filter((name) => pattern.test(name));
-    left = left.filter((name) => !fields.includes(name));
+  const sections = Object.entries(WEBHOOK_TABLES).map(([table, title]) => {
+    const fields = Object.entries(WEBHOOK_ROWS).flatMap(([field, { docs }]) => (docs === table ? [field] : []));
     return `**${title}**\n\n${fieldTable(inputs, fields)}`;
   });
   return sections.join('\n\n');

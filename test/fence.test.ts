@@ -15,6 +15,8 @@ const FORBIDDEN: readonly (readonly [file: string, statement: string])[] = [
   ['src/expressions/cel/compile.ts', "import type { Store } from '../../store/store.ts';"],
   ['src/manifest/parse.ts', "import { readFileSync } from 'node:fs';"],
   ['src/manifest/parse.ts', "import type { Store } from '../store/store.ts';"],
+  ['src/manifest/fields/keys.ts', "import { handsOverKey } from '../../webhooks/keys-in-force.ts';"],
+  ['src/manifest/fields/keys.ts', "import type { Trigger } from '../schema.ts';"],
   ['src/manifest/checks/deep/webhook.ts', "import { resolveScheme } from '../../../webhooks/schemes/resolve.ts';"],
   ['src/telemetry/metrics.ts', "import type { Catalog } from '../flows/catalog.ts';"],
   ['src/store/sealed.ts', "import { openSqliteStore } from './sqlite/client.ts';"],
@@ -83,6 +85,8 @@ const FORBIDDEN: readonly (readonly [file: string, statement: string])[] = [
 const ALLOWED: readonly (readonly [file: string, statement: string])[] = [
   ['src/model/run.ts', "import type { Json } from './json.ts';"],
   ['src/expressions/compile.ts', "import type { Json } from '../model/json.ts';"],
+  ['src/manifest/webhook-fields.ts', "import { keyFields } from './fields/keys.ts';"],
+  ['src/manifest/fields/keys.ts', "import { DEFAULT_COMPONENTS } from '../../model/manifest.ts';"],
   ['src/manifest/load.ts', "import { readFile } from 'node:fs/promises';"],
   ['src/store/store.ts', "import type { AcceptedRun } from './contract/runs.ts';"],
   ['src/store/decisions/follow.ts', "import { planNext } from '../../model/planner.ts';"],

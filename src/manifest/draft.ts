@@ -5,7 +5,7 @@ import type { Edge, StepDefinition } from '../model/manifest.ts';
 import { didYouMean, errorAt, gateWarningAt, isWithin, type Problem, parseWith } from './issues.ts';
 import { isObject } from './json-text.ts';
 import { MANIFEST_PARTS, STEP_KEY, type Trigger } from './schema.ts';
-import { WEBHOOK_FIELDS } from './webhook-inputs.ts';
+import { WEBHOOK_FIELDS } from './webhook-fields.ts';
 
 /**
  * What of a manifest fits the schema. A field that does not is missing here and has its problem, so that a mistake in one

@@ -4,7 +4,7 @@ import { maskUrl } from './mask.ts';
 import { isReference } from './read-secret.ts';
 import type { Manifest } from './schema.ts';
 import { graphSecrets, reconcileSecrets } from './secrets.ts';
-import { WEBHOOK_FIELDS } from './webhook-inputs.ts';
+import { WEBHOOK_FIELDS } from './webhook-fields.ts';
 
 type WithSecrets = Pick<Manifest, 'triggers' | 'steps'>;
 

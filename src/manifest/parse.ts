@@ -16,13 +16,8 @@ import { checkSearchKeys } from './search-keys.ts';
 import { graphSecrets, snapshotOf } from './secrets.ts';
 import { subFlowsIn } from './sub-flows.ts';
 import { checkTriggerExpressions } from './trigger-expressions.ts';
-import {
-  checkGates,
-  resolveTrigger,
-  WEBHOOK_FIELDS,
-  type WebhookInputs,
-  type WebhookTrigger,
-} from './webhook-inputs.ts';
+import { WEBHOOK_FIELDS, WEBHOOK_ROWS } from './webhook-fields.ts';
+import { checkGates, resolveTrigger, type WebhookInputs, type WebhookTrigger } from './webhook-inputs.ts';
 
 /** A manifest that may be deployed. */
 export interface LoadedFlow {
@@ -348,31 +343,9 @@ function brokenFields(triggerKey: string, broken: ReadonlySet<string>): string[]
 }
 
 /** Replaces fields that do not fit while the others are judged: values that any gate can work with. */
-const PLAIN_INPUTS: WebhookInputs = {
-  webhookSignatureScheme: 'Generic',
-  webhookSignatureHeader: 'X-Signature',
-  webhookSignatureMultiValueDelimiter: ',',
-  webhookSignatureKeyValueSeparator: '=',
-  webhookSignatureValueKey: 'v1',
-  webhookSignedPayloadStrategy: 'ColonDelimited',
-  webhookSignedPayloadDelimiter: ':',
-  webhookSignedPayloadVersion: 'v0',
-  webhookHmacKey: 'env:KEY',
-  webhookTimestampHeader: 'X-Timestamp',
-  webhookTimestampValueKey: 't',
-  webhookReplayToleranceSeconds: 300,
-  webhookNonceHeader: 'X-Id',
-  webhookRateLimitUnverifiedPermitsPerSecond: 1,
-  webhookRateLimitUnverifiedBurstSize: 1,
-  webhookRateLimitPermitsPerSecond: 1,
-  webhookRateLimitBurstSize: 1,
-  webhookIpAllowList: ['192.0.2.1'],
-  webhookIpDenyList: ['192.0.2.2'],
-  webhookIpAllowListPreset: 'private',
-  webhookIpAllowListPresets: ['private'],
-  webhookBodySchema: {},
-  webhookPublicUrl: 'https://example.com/',
-};
+const PLAIN_INPUTS = Object.entries(WEBHOOK_ROWS).flatMap(([field, { plain }]) =>
+  plain === undefined ? [] : [[field, plain] as const],
+);
 
 function withoutFields(
   webhook: WebhookTrigger,
@@ -385,7 +358,7 @@ function withoutFields(
   const isLost = (field: keyof WebhookInputs) => lost.has(pathOf(field));
   const { inputs, keys, verifyToken } = webhook;
   const fitting = Object.entries(inputs).filter(([field]) => !lost.has(pathOf(field)));
-  const plain = Object.entries(PLAIN_INPUTS).filter(([field]) => lost.has(pathOf(field)) && filled.has(pathOf(field)));
+  const plain = PLAIN_INPUTS.filter(([field]) => lost.has(pathOf(field)) && filled.has(pathOf(field)));
   return {
     ...webhook,
     inputs: Object.fromEntries([...fitting, ...plain]),

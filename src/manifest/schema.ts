@@ -14,8 +14,9 @@ import {
   type TriggerType,
 } from '../model/manifest.ts';
 import { type Coalesce, coalesceSchema } from './coalesce.ts';
+import { anyCase } from './fields/values.ts';
 import { type Reconcile, reconcileSchema } from './reconcile.ts';
-import { anyCase, type WebhookInputs, webhookInputsSchema } from './webhook-inputs.ts';
+import { type WebhookInputs, webhookInputsSchema } from './webhook-fields.ts';
 
 // setTimeout takes at most 2^31 - 1 milliseconds and fires at once beyond.
 const MAX_TIMEOUT_SECONDS = 2_147_483;

@@ -6,7 +6,7 @@ import { CREDENTIAL_NAME, credentialsOf, MASK, maskUrl } from './mask.ts';
 import { isReference, resolveSecret, type SecretReader, type UnreadSecret } from './read-secret.ts';
 import { RECONCILE_RULES, type Reconcile } from './reconcile.ts';
 import type { Manifest, Trigger } from './schema.ts';
-import { WEBHOOK_FIELDS } from './webhook-inputs.ts';
+import { WEBHOOK_FIELDS } from './webhook-fields.ts';
 
 /** The secret inputs of each step type, as paths with `*` for any key. */
 type SecretInputs = (stepType: string) => readonly string[];

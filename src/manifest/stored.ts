@@ -6,7 +6,8 @@ import type { LoadedFlow, ManifestRules, UnservedTrigger } from './parse.ts';
 import { resolveReconcile } from './reconcile-secrets.ts';
 import type { Manifest } from './schema.ts';
 import { reconcileSecrets, referencesIn } from './secrets.ts';
-import { resolveTrigger, WEBHOOK_FIELDS } from './webhook-inputs.ts';
+import { WEBHOOK_FIELDS } from './webhook-fields.ts';
+import { resolveTrigger } from './webhook-inputs.ts';
 
 interface StoredRevision {
   readonly name: string;

@@ -2,7 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { formatPath, mapStrings } from '../expressions/json-path.ts';
 import { meaningOf } from '../manifest/body-schema.ts';
 import { reconcileSecrets } from '../manifest/secrets.ts';
-import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
+import { WEBHOOK_ROWS } from '../manifest/webhook-fields.ts';
+import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Access } from '../model/finding.ts';
 import type { Json } from '../model/json.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
@@ -184,18 +185,9 @@ function comparable(gates: EntranceGates | undefined): EntranceGates | undefined
 }
 
 /** Fields that are each trigger's own where several share a slug. */
-const MAY_DIFFER: ReadonlySet<string> = new Set<keyof WebhookInputs>([
-  'webhookWhen',
-  'webhookEventId',
-  'webhookEventIdDays',
-  'webhookHoldDeliveries',
-  'webhookRespond',
-  'webhookHmacKey',
-  'webhookHmacKeyPrevious',
-  'webhookSecret',
-  'webhookSecretPrevious',
-  'webhookVerifyToken',
-]);
+const MAY_DIFFER: ReadonlySet<string> = new Set(
+  Object.entries(WEBHOOK_ROWS).flatMap(([field, { isOwnOnSharedSlug }]) => (isOwnOnSharedSlug ? [field] : [])),
+);
 
 export function widest(each: readonly Access[]): Access {
   if (each.includes('wider')) return 'wider';
@@ -343,82 +335,12 @@ const NO_GATES: EntranceGates = {
 
 const BUILT_IN: ReadonlySet<string> = new Set(Object.keys(COMPARISONS));
 
-/** Which part of an entrance each field of a webhook trigger decides, by itself or with others. A new field has to say. */
-const FIELDS: { readonly [Field in keyof WebhookInputs]-?: readonly Aspect[] | 'route' | 'answer' } = {
-  webhookSlug: 'route',
-  webhookHmacKey: ['signature'],
-  webhookHmacKeyPrevious: ['signature'],
-  webhookSecret: ['signature'],
-  webhookSecretPrevious: ['signature'],
-  webhookLearnKey: ['signature'],
-  // An unknown name gives no gate, and without a scheme nothing is counted as verified.
-  webhookSignatureScheme: ['signature', 'unverifiedRateLimit', 'eventId'],
-  webhookAllowSha1: ['signature'],
-  webhookSandbox: ['signature'],
-  // Opens nothing but the handshake by which a publisher registers the URL.
-  webhookVerifyToken: 'answer',
-  webhookSignatureHeader: ['signature'],
-  webhookFurtherSignatureHeaders: ['signature'],
-  webhookSignatureForm: ['signature'],
-  webhookKeyEncoding: ['signature'],
-  webhookSignedPayload: ['signature'],
-  webhookTimestampField: ['signature'],
-  webhookTimestampUnit: ['signature'],
-  webhookDeliveryIdHeader: ['signature'],
-  webhookSignatureAlgorithm: ['signature'],
-  webhookSignatureEncoding: ['signature'],
-  webhookSignaturePrefix: ['signature'],
-  webhookSignatureMultiValueDelimiter: ['signature'],
-  webhookSignatureKeyValueSeparator: ['signature'],
-  webhookSignatureValueKey: ['signature'],
-  webhookHeaderValuePrefix: ['signature'],
-  webhookAcceptMultipleSignatures: ['signature'],
-  webhookAcceptedVersions: ['signature'],
-  webhookSignedPayloadStrategy: ['signature'],
-  webhookSignedPayloadDelimiter: ['signature'],
-  webhookSignedPayloadVersion: ['signature'],
-  webhookCustomStrategyName: ['signature'],
-  webhookTimestampHeader: ['signature', 'replay'],
-  webhookTimestampValueKey: ['signature'],
-  webhookJwksUrl: ['signature'],
-  webhookJwtIssuer: ['signature'],
-  webhookJwtAudience: ['signature'],
-  webhookJwtBodyHashClaim: ['signature'],
-  webhookRequiredComponents: ['signature'],
-  webhookSignatureKeyId: ['signature'],
-  webhookRequireTimestamp: ['signature', 'replay'],
-  webhookReplayToleranceSeconds: ['replay'],
-  webhookNonceHeader: ['replay'],
-  webhookRateLimitPermitsPerSecond: ['rateLimit'],
-  webhookRateLimitBurstSize: ['rateLimit'],
-  webhookRateLimitPerIp: ['rateLimit'],
-  webhookRateLimitUnverifiedPermitsPerSecond: ['unverifiedRateLimit'],
-  webhookRateLimitUnverifiedBurstSize: ['unverifiedRateLimit'],
-  webhookIpAllowList: ['ip'],
-  webhookIpDenyList: ['ip'],
-  webhookIpAllowListPreset: ['ip'],
-  webhookIpAllowListPresets: ['ip'],
-  webhookBodySchema: ['bodySchema'],
-  webhookEnforcementMode: ['mode'],
-  webhookPublicUrl: ['signature'],
-  webhookDuplicateResponse: 'answer',
-  // Keeps runs from starting; who gets in stays the same.
-  webhookWhen: 'answer',
-  webhookEventId: ['eventId'],
-  webhookEventIdDays: ['eventId'],
-  webhookShared: ['shared'],
-  // Watches what comes; who gets in stays the same.
-  webhookExpectEvery: 'answer',
-  webhookHoldDeliveries: 'answer',
-  webhookRespond: 'answer',
-  webhookResponse: 'answer',
-};
-
 /** The fields that decide a part of an entrance. */
 export function fieldsOf(aspect: Aspect): string[] {
-  return Object.entries(FIELDS).flatMap(([field, parts]) =>
-    typeof parts !== 'string' && parts.includes(aspect) ? [field] : [],
-  );
+  return Object.entries(WEBHOOK_ROWS).flatMap(([field, { decides }]) => {
+    const parts: readonly Aspect[] = typeof decides === 'string' ? [] : decides;
+    return parts.includes(aspect) ? [field] : [];
+  });
 }
 
 const limitText = ({ permitsPerSecond, burstSize }: RateLimit) =>

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { references } from '../../scripts/docs.ts';
 import { describeSettings } from '../../src/config/settings-schema.ts';
-import { WEBHOOK_FIELDS } from '../../src/manifest/webhook-inputs.ts';
+import { WEBHOOK_FIELDS } from '../../src/manifest/webhook-fields.ts';
 import { PAGES, ROOT } from './pages.ts';
 
 describe('the references made from schemas and data', () => {

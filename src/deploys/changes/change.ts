@@ -1,18 +1,13 @@
 import { formatPath, type JsonPath, mapStrings } from '../../expressions/json-path.ts';
 import type { Manifest, Trigger } from '../../manifest/schema.ts';
-import type { WebhookInputs } from '../../manifest/webhook-inputs.ts';
+import type { FieldDefaults, WebhookInputs } from '../../manifest/webhook-fields.ts';
 import type { Finding, LiveFlow } from '../../model/finding.ts';
 import { isSame, type Json } from '../../model/json.ts';
-import type { Edge, EnforcementMode, Graph, StepDefinition } from '../../model/manifest.ts';
+import type { Edge, Graph, StepDefinition } from '../../model/manifest.ts';
 
 /** What the service sets where a manifest says nothing, and how long it keeps runs. */
-export interface ServiceSettings {
+export interface ServiceSettings extends FieldDefaults {
   readonly runRetentionDays: number;
-  readonly enforcementMode: EnforcementMode;
-  readonly replayToleranceSeconds: number;
-  readonly rateLimitPermitsPerSecond?: number | undefined;
-  readonly rateLimitBurstSize?: number | undefined;
-  readonly rateLimitPerIp?: boolean | undefined;
 }
 
 /** Two revisions of a flow and what is live of it, as the rules look at them. */

@@ -1,4 +1,4 @@
-import { WEBHOOK_FIELDS, type WebhookInputs } from '../../manifest/webhook-inputs.ts';
+import { learnsKey, WEBHOOK_FIELDS, type WebhookInputs } from '../../manifest/webhook-fields.ts';
 import type { Finding } from '../../model/finding.ts';
 import { type ChangeRule, findingAt, type WebhookPair, webhookPairs } from './change.ts';
 
@@ -51,11 +51,6 @@ function keyFinding(pair: WebhookPair, field: SecretField): KeyFinding {
 /** The present name of a key wins over its legacy name, empty or not. */
 function keyOf({ webhookHmacKey, webhookSecret }: WebhookInputs): string | undefined {
   return webhookHmacKey ?? webhookSecret;
-}
-
-/** As the gate has it; that the scheme hands a key over was made sure of when the manifest was read. */
-export function learnsKey(inputs: WebhookInputs): boolean {
-  return inputs.webhookLearnKey === true && keyOf(inputs) === undefined;
 }
 
 function previousOf({ webhookHmacKeyPrevious, webhookSecretPrevious }: WebhookInputs): string | undefined {

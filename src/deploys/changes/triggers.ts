@@ -1,5 +1,6 @@
 import { differences } from '../../manifest/diff.ts';
 import type { CronTrigger, Manifest, Trigger } from '../../manifest/schema.ts';
+import { learnsKey } from '../../manifest/webhook-fields.ts';
 import type { Finding } from '../../model/finding.ts';
 import { isSame } from '../../model/json.ts';
 import {
@@ -13,7 +14,7 @@ import {
   webhookPairs,
 } from './change.ts';
 import { gatesChanged } from './gates.ts';
-import { learnsKey, secretsChanged } from './secrets.ts';
+import { secretsChanged } from './secrets.ts';
 
 const triggerRemoved: ChangeRule = (change) => {
   const renames = renamedTriggers(change);

@@ -1,0 +1,31 @@
+import { field } from './row.ts';
+import { text } from './values.ts';
+import { verdict } from './verdicts.ts';
+
+export const filterFields = {
+  webhookWhen: field({
+    schema: text.describe(
+      'CEL condition over body and headers: where it is false, the answer is 200 and no run starts.',
+    ),
+    holds: 'value',
+    // Keeps runs from starting; who gets in stays the same.
+    decides: 'answer',
+    readBy: 'every scheme',
+    docs: 'custom',
+    change: {
+      rule: (before, after) => {
+        if (after === undefined) return verdict('same', 'Every accepted delivery starts a run.');
+        const others =
+          before === undefined ? 'Until now every accepted delivery started one.' : 'Others may than before.';
+        return verdict('same', `Only deliveries for which it is true start a run. ${others}`);
+      },
+      edits: {
+        same: [
+          [undefined, 'body.n > 1'],
+          ['body.n > 1', 'body.n > 2'],
+        ],
+      },
+    },
+    isOwnOnSharedSlug: true,
+  }),
+};

@@ -1,0 +1,95 @@
+import { z } from 'zod';
+import { addressFields } from './fields/addresses.ts';
+import { bodySchemaFields } from './fields/body-schema.ts';
+import { customFields } from './fields/custom.ts';
+import { endpointFields, responseFields, slugFields } from './fields/endpoint.ts';
+import { eventIdentityFields } from './fields/event-identity.ts';
+import { filterFields } from './fields/filter.ts';
+import { holdFields } from './fields/hold.ts';
+import { keyFields } from './fields/keys.ts';
+import { rateLimitFields } from './fields/rate-limit.ts';
+import { replayFields } from './fields/replay.ts';
+import { respondFields } from './fields/respond.ts';
+import { rhythmFields } from './fields/rhythm.ts';
+import { fieldsOf, type Held, type Row } from './fields/row.ts';
+import { sharingFields } from './fields/sharing.ts';
+import { tokenFields } from './fields/tokens.ts';
+
+export { learnsKey } from './fields/keys.ts';
+export type {
+  DocsTable,
+  Effect,
+  EntrancePart,
+  FieldDefaults,
+  FieldEdits,
+  FieldVerdict,
+  SchemeTrait,
+} from './fields/row.ts';
+
+/**
+ * Every field of a webhook trigger, one row each, in the order of the schema and of snapshots.
+ *
+ * To add a field, write its row in a module of its feature and add the group here: no other file names all fields. The row
+ * says everything about it: a column that it leaves out does not compile, and tests run its examples. A rule that reads
+ * other fields names them by `Reads`.
+ */
+const rows = fieldsOf([
+  slugFields,
+  keyFields,
+  customFields,
+  tokenFields,
+  replayFields,
+  rateLimitFields,
+  addressFields,
+  bodySchemaFields,
+  endpointFields,
+  filterFields,
+  eventIdentityFields,
+  sharingFields,
+  rhythmFields,
+  holdFields,
+  respondFields,
+  responseFields,
+]);
+
+type Rows = typeof rows;
+type Schemas = { readonly [Field in keyof Rows]: Rows[Field]['schema'] };
+
+const schemas = Object.fromEntries(Object.entries(rows).map(([field, { schema }]) => [field, schema])) as Schemas;
+
+export const webhookInputsSchema = z.strictObject(schemas).partial();
+
+/** The `webhook*` fields of a webhook trigger, in canonical spelling. */
+export type WebhookInputs = ReadonlyFields<z.output<typeof webhookInputsSchema>>;
+
+export type WebhookField = keyof Rows;
+
+type ReadonlyFields<Fields> = {
+  readonly [Field in keyof Fields]: Fields[Field] extends string[] | undefined
+    ? readonly string[] | undefined
+    : Fields[Field];
+};
+
+/** All fields by name; one that a trigger leaves out reads as undefined. */
+export type AllInputs = { readonly [Field in WebhookField]-?: WebhookInputs[Field] | undefined };
+
+export type WebhookRow<Field extends WebhookField> = Row<WebhookInputs[Field], unknown, AllInputs>;
+
+/** The rows by field. What a rule reads of a trigger has to be there, by name and by type. */
+export const WEBHOOK_ROWS: { readonly [Field in WebhookField]: WebhookRow<Field> } = rows;
+
+type Holding<Kind extends Held> = {
+  [Field in keyof Rows]: Rows[Field]['holds'] extends Kind ? Field : never;
+}[keyof Rows];
+
+const all = Object.keys(rows) as WebhookField[];
+const holding = <Kind extends Held>(kind: Kind) =>
+  all.filter((field): field is Holding<Kind> => WEBHOOK_ROWS[field].holds === kind);
+
+export const WEBHOOK_FIELDS = {
+  all: all as readonly string[],
+  /** Fields that hold a secret. */
+  secret: holding('secret'),
+  /** Fields in which a reference to a secret is read. */
+  reference: [...holding('secret'), ...holding('reference'), ...holding('file')],
+} as const;
