@@ -3,6 +3,7 @@ import { databaseTarget } from '../config/database.ts';
 import type { Settings } from '../config/settings-schema.ts';
 import { type KeyView, keyView, reportKeys } from '../keys/key-report.ts';
 import { maskUrl } from '../manifest/mask.ts';
+import { sameTrigger } from '../model/trigger-name.ts';
 import { inspectStore } from '../store/offline.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { createTriggerTable } from '../webhooks/triggers.ts';
@@ -77,9 +78,7 @@ async function readKeys(flow: string | undefined, settings: Settings): Promise<r
         ({ flowId, inputs }) => wanted === undefined || [flowId, inputs.webhookSlug?.toLowerCase()].includes(wanted),
       );
     if (wanted !== undefined && named.length === 0) throw new CommandError(`There is no webhook "${flow}"`);
-    return reports
-      .filter((report) => named.some((it) => it.flowId === report.flowId && it.triggerKey === report.triggerKey))
-      .map(keyView);
+    return reports.filter((report) => named.some((it) => sameTrigger(it, report))).map(keyView);
   } finally {
     await inspection.close();
   }

@@ -6,6 +6,7 @@ import { DAY_MS, deletionGuard, HOUR_MS, MINUTE_MS, type ServiceClock } from '..
 import { durationMs } from '../model/duration.ts';
 import type { Json } from '../model/json.ts';
 import { firstIdAt } from '../model/payload.ts';
+import { triggerMapKey } from '../model/trigger-name.ts';
 import type { ArrivalHour, Store } from '../store/store.ts';
 import { createSweeper, type Sweeper } from '../sweeper.ts';
 import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
@@ -132,7 +133,7 @@ export function createRhythmWatch(services: WatchServices): Sweeper {
   });
 }
 
-const nameOf = ({ trigger: { flowId, triggerKey } }: PreparedTrigger) => JSON.stringify([flowId, triggerKey]);
+const nameOf = ({ trigger }: PreparedTrigger) => triggerMapKey(trigger);
 
 /** The ledger stands still while no process has the store, so that the clock gets ahead of it by as much. */
 async function noteDowntimes({ store, clock }: WatchServices): Promise<Span[]> {
@@ -159,7 +160,7 @@ async function refusedTriggers({ store, clock }: WatchServices): Promise<Readonl
     recentSince: since,
   })) {
     if (!rejected || !isCountedRefusal(reason)) continue;
-    const name = JSON.stringify([flowId, triggerKey]);
+    const name = triggerMapKey({ flowId, triggerKey });
     counts.set(name, (counts.get(name) ?? 0) + count);
   }
   return new Set([...counts].flatMap(([name, count]) => (count >= LEAST_REFUSALS ? [name] : [])));

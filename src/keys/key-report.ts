@@ -1,5 +1,6 @@
 import { isReference } from '../manifest/read-secret.ts';
 import { type Clock, DAY_MS } from '../model/clock.ts';
+import { sameTrigger } from '../model/trigger-name.ts';
 import type { KeyFigures, KeyRole, KeyUser, Store } from '../store/store.ts';
 import { fingerprintOf } from '../webhooks/key-names.ts';
 import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
@@ -72,7 +73,7 @@ export async function reportKeys(services: ReportServices, flowId?: string): Pro
   for (const prepared of triggers.list()) {
     const { trigger } = prepared;
     if (flowId !== undefined && trigger.flowId !== flowId) continue;
-    const own = figures.filter((each) => each.flowId === trigger.flowId && each.triggerKey === trigger.triggerKey);
+    const own = figures.filter((each) => sameTrigger(each, trigger));
     const known = figuresOf(prepared, own, now);
     const { advice, previous } = known;
     const isAsked = (advice?.kind === 'in_use' || advice?.kind === 'not_switched') && asked < ASKED_TRIGGERS;

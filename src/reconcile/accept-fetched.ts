@@ -3,6 +3,7 @@ import { ArrivingBody } from '../expressions/trigger-body.ts';
 import { type RefreshFlow, START_TRIES } from '../flows/engine.ts';
 import { type Delivery, HEADER_NAME, type Reason } from '../model/delivery.ts';
 import { isStorable } from '../model/text.ts';
+import { sameTrigger, type TriggerName } from '../model/trigger-name.ts';
 import type { DeliveryNames, Store } from '../store/store.ts';
 import { type AcceptanceServices, acceptDelivery, admissionTo, judgeByExpressions } from '../webhooks/acceptance.ts';
 import { isHandshake } from '../webhooks/handshakes.ts';
@@ -30,13 +31,8 @@ export type FetchedOutcome =
   /** It may be accepted later: the flow takes no deliveries now, or what verifies it cannot be had. */
   | { readonly kind: 'not now' };
 
-export interface TriggerName {
-  readonly flowId: string;
-  readonly triggerKey: string;
-}
-
-export function findTrigger({ flowId, triggerKey }: TriggerName, triggers: TriggerTable): PreparedTrigger | undefined {
-  return triggers.list().find(({ trigger }) => trigger.flowId === flowId && trigger.triggerKey === triggerKey);
+export function findTrigger(name: TriggerName, triggers: TriggerTable): PreparedTrigger | undefined {
+  return triggers.list().find(({ trigger }) => sameTrigger(trigger, name));
 }
 
 /**

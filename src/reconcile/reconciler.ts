@@ -8,10 +8,11 @@ import type { Reconcile } from '../manifest/reconcile.ts';
 import { reconcileValues } from '../manifest/secrets.ts';
 import { HOUR_MS, MINUTE_MS } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
+import { type TriggerName, triggerMapKey } from '../model/trigger-name.ts';
 import type { Store } from '../store/store.ts';
 import { admissionTo } from '../webhooks/acceptance.ts';
 import type { PreparedTrigger } from '../webhooks/triggers.ts';
-import { findTrigger, type TriggerName } from './accept-fetched.ts';
+import { findTrigger } from './accept-fetched.ts';
 import { everyMs, LeaseLostError, type Round, type RoundServices, runRound } from './round.ts';
 import type { Source } from './source.ts';
 import { sourceOf } from './sources/index.ts';
@@ -95,7 +96,7 @@ class LogReconciler implements Reconciler {
     for (const prepared of triggers().list()) {
       const { reconcile, flowId, triggerKey } = prepared.trigger;
       if (reconcile === undefined) continue;
-      const key = `${flowId}/${triggerKey}`;
+      const key = triggerMapKey(prepared.trigger);
       present.add(key);
       const log = logOf(prepared);
       const known = this.#jobs.get(key);

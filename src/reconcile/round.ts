@@ -6,10 +6,11 @@ import { maskerOf } from '../manifest/mask.ts';
 import { DAY_MS, HOUR_MS } from '../model/clock.ts';
 import type { Delivery } from '../model/delivery.ts';
 import { durationMs } from '../model/duration.ts';
+import type { TriggerName } from '../model/trigger-name.ts';
 import type { DeliveryNames, Store } from '../store/store.ts';
 import { CLEAN } from '../webhooks/pipeline.ts';
 import type { PreparedTrigger } from '../webhooks/triggers.ts';
-import { acceptFetched, type FetchedOutcome, type FetchedServices, type TriggerName } from './accept-fetched.ts';
+import { acceptFetched, type FetchedOutcome, type FetchedServices } from './accept-fetched.ts';
 import { type AskFailure, type AskLog, LogError } from './ask-log.ts';
 import { type Lost, oldestOf } from './lost.ts';
 import {

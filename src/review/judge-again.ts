@@ -1,6 +1,7 @@
 import { isMalformedJson } from '../expressions/trigger-body.ts';
 import { isMasked, MASK, queryOf } from '../manifest/mask.ts';
 import type { Delivery, DeliveryRecord, Reason } from '../model/delivery.ts';
+import { sameTrigger } from '../model/trigger-name.ts';
 import type { SignatureSettings } from '../webhooks/gates/signature.ts';
 import { REDACTED } from '../webhooks/headers.ts';
 import { dryRunGates, type Judgement } from '../webhooks/pipeline.ts';
@@ -23,9 +24,7 @@ type Restored =
 /** The trigger that a stored delivery would go to now. */
 export function triggerOf(record: DeliveryRecord, triggers: TriggerTable): PreparedTrigger | undefined {
   if (record.flowId !== null) {
-    return triggers
-      .list()
-      .find(({ trigger }) => trigger.flowId === record.flowId && trigger.triggerKey === record.triggerKey);
+    return triggers.list().find(({ trigger }) => sameTrigger(trigger, record));
   }
   // A delivery that found no trigger may find one by now.
   return triggers.find(addressOf(record));

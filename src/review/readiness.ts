@@ -1,5 +1,6 @@
 import type { Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
+import { sameTrigger } from '../model/trigger-name.ts';
 import type { DeliveryGroup } from '../store/store.ts';
 import type { EventName } from '../telemetry/events.ts';
 import { isOfGate, REASONS } from '../webhooks/answers.ts';
@@ -61,7 +62,7 @@ const GATE_BY_EVENT: Readonly<Partial<Record<EventName, string>>> = {
 /** Under Enforce a delivery stops at the first failure; what later gates would have said is then not known. */
 function judgeReadiness(prepared: PreparedTrigger, groups: readonly DeliveryGroup[]): Readiness {
   const { trigger, mode } = prepared;
-  const own = groups.filter(({ flowId, triggerKey }) => flowId === trigger.flowId && triggerKey === trigger.triggerKey);
+  const own = groups.filter((group) => sameTrigger(group, trigger));
   // Reasons of the receive endpoint itself refuse in every mode: Enforce changes nothing about them.
   const failed = own.filter(({ violations }) => violations.some(isOfGate));
   const total = sum(own);

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Json } from '../model/json.ts';
-import type { FlowDeploy, NewRun, NonceClaim } from './store.ts';
+import type { TriggerName } from '../model/trigger-name.ts';
+import type { FlowDeploy, NonceClaim } from './store.ts';
 
 /**
  * Names texts from outside by 128 bits of SHA-256, in the form of a UUID, so that texts of any length fit into an index.
@@ -12,10 +13,8 @@ export function digestOf(...texts: readonly string[]): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`;
 }
 
-type Trigger = Pick<NewRun, 'flowId' | 'triggerKey'>;
-
 /** An unverified nonce has names of its own, so that it takes the place of no verified one. */
-const scopeOf = ({ flowId, triggerKey }: Trigger, isVerified: boolean) => [
+const scopeOf = ({ flowId, triggerKey }: TriggerName, isVerified: boolean) => [
   flowId,
   triggerKey,
   isVerified ? 'verified' : 'unverified',
@@ -23,7 +22,7 @@ const scopeOf = ({ flowId, triggerKey }: Trigger, isVerified: boolean) => [
 
 /** Names a nonce by what tells deliveries apart while its header is named. */
 export function nonceDigest(
-  trigger: Trigger,
+  trigger: TriggerName,
   { header, value, isVerified }: Pick<NonceClaim, 'header' | 'value' | 'isVerified'>,
 ): string {
   return digestOf(...scopeOf(trigger, isVerified), header, value);
@@ -31,14 +30,14 @@ export function nonceDigest(
 
 /** Names the nonce of a header by the signed bytes; null where no header is named, since its own name does then. */
 export function nonceAlias(
-  trigger: Trigger,
+  trigger: TriggerName,
   { header, digest, isVerified }: Pick<NonceClaim, 'header' | 'digest' | 'isVerified'>,
 ): string | null {
   return header === '' ? null : digestOf(...scopeOf(trigger, isVerified), header, 'signed bytes', digest);
 }
 
 /** Names an event of a trigger. */
-export function eventDigest({ flowId, triggerKey }: Trigger, id: string): string {
+export function eventDigest({ flowId, triggerKey }: TriggerName, id: string): string {
   return digestOf(flowId, triggerKey, 'event', id);
 }
 

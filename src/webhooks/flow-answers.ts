@@ -4,6 +4,7 @@ import { isObject } from '../manifest/json-text.ts';
 import type { Clock } from '../model/clock.ts';
 import { INERT_TYPES, inertType, PLAIN_TEXT } from '../model/inert-content.ts';
 import type { Json } from '../model/json.ts';
+import { triggerMapKey } from '../model/trigger-name.ts';
 import type { Store } from '../store/store.ts';
 import type { LiveEvent, LiveEvents } from '../telemetry/events.ts';
 import { JSON_TYPE, type WebhookAnswer } from './answers.ts';
@@ -81,7 +82,7 @@ export function createFlowAnswers({ store, live, clock, logger }: AnswerServices
     if (isStep || type === 'run.completed' || type === 'run.changed') own.look();
   };
   const note = ({ flowId, triggerKey, stepKey, runId }: Asked, why: string) => {
-    const name = JSON.stringify([flowId, triggerKey]);
+    const name = triggerMapKey({ flowId, triggerKey });
     const count = (unfit.get(name)?.count ?? 0) + 1;
     unfit.delete(name);
     unfit.set(name, { flowId, triggerKey, stepKey, runId, why, count, lastAt: clock.now() });

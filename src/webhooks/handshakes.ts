@@ -1,6 +1,7 @@
 import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
 import type { Clock } from '../model/clock.ts';
 import { DETAILS, type Delivery, type Reason } from '../model/delivery.ts';
+import { triggerMapKey } from '../model/trigger-name.ts';
 import { isUnverified, REASONS, refused, type WebhookAnswer } from './answers.ts';
 import type { Evidence } from './gate.ts';
 import { answerInTime, failureOf } from './gates/operator-gate.ts';
@@ -133,7 +134,7 @@ function handshakeLog(clock: Clock): HandshakeServices['isWorthKeeping'] {
   const buckets = new Map<string, ReturnType<typeof fullBucket>>();
   return ({ trigger: { trigger }, judgement }) => {
     if (judgement.evidence.isVerified === true) return true;
-    const key = `${trigger.flowId}|${trigger.triggerKey}`;
+    const key = triggerMapKey(trigger);
     const now = clock.monotonic();
     const known = buckets.get(key) ?? fullBucket(KEPT_HANDSHAKES, now);
     const { bucket, retryAfterMs } = takePermit(known, KEPT_HANDSHAKES, now);

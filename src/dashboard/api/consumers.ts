@@ -5,6 +5,7 @@ import { HttpError } from '../../errors.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import { timeIn } from '../../model/ids.ts';
 import { firstIdAt } from '../../model/payload.ts';
+import { sameTrigger } from '../../model/trigger-name.ts';
 import type { Consumer, ForwardedDelivery, ForwardingPlace } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
 import { field, isoTime, outcomeSchema, unknownConsumer } from '../answer.ts';
@@ -145,7 +146,7 @@ export const consumerRoutes: ApiRoutes = (app, services) => {
         throw new HttpError('too_many_consumers', `There are ${MOST_CONSUMERS} consumers; delete one first`);
       }
       const { consumer } = opened;
-      if (consumer.flowId === flowId && consumer.triggerKey === triggerKey) return consumerView(consumer);
+      if (sameTrigger(consumer, { flowId, triggerKey })) return consumerView(consumer);
       throw new HttpError(
         'consumer_differs',
         `The consumer ${name} gets the deliveries of ${subjectOf(consumer)}; use another name, or delete it first`,

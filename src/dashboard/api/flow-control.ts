@@ -5,6 +5,7 @@ import { HttpError } from '../../errors.ts';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import { type DeployedFlow, whyUnreadable } from '../../flows/catalog.ts';
 import { DETAILS } from '../../model/delivery.ts';
+import { sameTrigger } from '../../model/trigger-name.ts';
 import { runHeaders } from '../../webhooks/headers.ts';
 import { actorOf } from '../activity.ts';
 import {
@@ -274,7 +275,7 @@ const learnedKeyRoute: ApiRoutes = (app, services) => {
       const found = services
         .triggers()
         .list()
-        .find(({ trigger }) => trigger.flowId === flowId && trigger.triggerKey === triggerKey);
+        .find(({ trigger }) => sameTrigger(trigger, { flowId, triggerKey }));
       if (found === undefined) {
         throw new HttpError('unknown_trigger', `The flow has no webhook trigger ${JSON.stringify(triggerKey)}`);
       }

@@ -3,6 +3,7 @@ import type { Holding } from '../../deploys/holding.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import { ALERT_FLOW_ID, type Edge, ENFORCEMENT_MODES, type Graph, TRIGGER_TYPES } from '../../model/manifest.ts';
+import { sameTrigger } from '../../model/trigger-name.ts';
 import type { DeliveryCount, FlowRecord, RhythmRow, RunCount } from '../../store/store.ts';
 import { commandHere } from '../../version.ts';
 import { missingKey, stateOf } from '../../webhooks/learned-keys.ts';
@@ -334,7 +335,7 @@ function runCountsView(flowId: string, { kept, ended, since }: RunCounts): z.out
 function webhookView(record: FlowRecord, triggerKey: string, context: FlowViewContext) {
   const { baseUrl, triggers } = context;
   const { id: flowId } = record;
-  const isThis = ({ trigger }: PreparedTrigger) => trigger.flowId === flowId && trigger.triggerKey === triggerKey;
+  const isThis = ({ trigger }: PreparedTrigger) => sameTrigger(trigger, { flowId, triggerKey });
   const prepared = triggers.list().find(isThis);
   if (prepared === undefined) return undefined;
   const slug = prepared.trigger.inputs.webhookSlug ?? null;
@@ -370,12 +371,10 @@ function sharedWith({ trigger: { flowId, inputs } }: PreparedTrigger, { triggers
 
 /** A delivery that came a moment ago is counted before it is looked at. */
 function arrivalView(prepared: PreparedTrigger, url: string | null, { rhythms, deliveries }: FlowViewContext) {
-  const { flowId, triggerKey } = prepared.trigger;
-  const isOwn = (each: { flowId: string | null; triggerKey: string | null }) =>
-    each.flowId === flowId && each.triggerKey === triggerKey;
-  const lastAt = rhythms.find(isOwn)?.lastAt ?? null;
+  const { trigger } = prepared;
+  const lastAt = rhythms.find((each) => sameTrigger(each, trigger))?.lastAt ?? null;
   if (lastAt !== null) return { lastDeliveryAt: isoTime(lastAt) };
-  const own = deliveries.filter(isOwn);
+  const own = deliveries.filter((each) => sameTrigger(each, trigger));
   if (own.some(({ rejected }) => !rejected)) return {};
   const refused = own.reduce((sum, { count }) => sum + count, 0);
   return { lastDeliveryAt: null, toCheck: whatToCheck(prepared, { url, refused }) };

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { readsOfTrigger, timeOf } from '../../drift/payload-watch.ts';
 import { PATH_TYPES, PATH_USES, type PathDrift, type PathType } from '../../model/payload.ts';
+import { sameTrigger } from '../../model/trigger-name.ts';
 import type { PathCount } from '../../store/store.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { field, isoTime, unknownId } from '../answer.ts';
@@ -122,7 +123,7 @@ export async function listDrifts({
   return found.flatMap(({ flowId, triggerKey, drifts }) => {
     const prepared = triggers()
       .list()
-      .find(({ trigger }) => trigger.flowId === flowId && trigger.triggerKey === triggerKey);
+      .find(({ trigger }) => sameTrigger(trigger, { flowId, triggerKey }));
     if (prepared === undefined) return [];
     const read = new Set(readsOfTrigger(prepared).reads.map(({ text }) => text));
     const own = drifts.filter(({ path }) => read.has(path));

@@ -2,6 +2,7 @@ import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
 import type { Json } from '../../model/json.ts';
 import type { EnforcementMode } from '../../model/manifest.ts';
+import { sameTrigger } from '../../model/trigger-name.ts';
 import type { DeliveryCount } from '../../store/store.ts';
 import {
   counted,
@@ -74,10 +75,10 @@ export function risingRefusals({ deliveries, triggers, flows, rhythms, now }: Si
   return countRefusals(deliveries).flatMap(({ flowId, triggerKey, reason, recent, before }): Finding[] => {
     const usual = Math.round((before / (LOOK_BACK_HOURS - RECENT_HOURS + 1)) * RECENT_HOURS);
     if (recent < RISING_COUNT || recent < usual * RISING_FACTOR) return [];
-    if (began.some((each) => each.flowId === flowId && each.triggerKey === triggerKey)) return [];
+    if (began.some((each) => sameTrigger(each, { flowId, triggerKey }))) return [];
     const place = flowId === null ? '' : `${nameOf(flowId, flows)}${triggerKey === null ? '' : `/${triggerKey}`}`;
     const to = place === '' ? '' : ` to ${place}`;
-    const found = triggers.find(({ trigger }) => trigger.flowId === flowId && trigger.triggerKey === triggerKey);
+    const found = triggers.find(({ trigger }) => sameTrigger(trigger, { flowId, triggerKey }));
     const isChosen = isChosenFor(reason, found?.mode);
     const passed = isChosen ? `; all were accepted, because its mode is ${found?.mode}` : '';
     const ofFlow = flowId === null ? '' : `flowId=${flowId}&`;

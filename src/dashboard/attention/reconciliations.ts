@@ -1,5 +1,6 @@
 import { DAY_MS, MINUTE_MS } from '../../model/clock.ts';
 import { printable } from '../../model/text.ts';
+import { sameTrigger } from '../../model/trigger-name.ts';
 import type { AskFailure } from '../../reconcile/ask-log.ts';
 import { type Gap, readReconcileState, type Undecided } from '../../reconcile/state.ts';
 import { GIVEN_UP_AFTER_DAYS } from '../../reconcile/undecided.ts';
@@ -26,8 +27,8 @@ const FOR_A_PERSON: ReadonlySet<string> = new Set<AskFailure>([
  */
 export function reconciledItems({ reconciliations, downtimes, triggers, now }: Reconciled): Finding[] {
   return triggers.flatMap((prepared): Finding[] => {
-    const { flowId, triggerKey, reconcile } = prepared.trigger;
-    const row = reconciliations.find((each) => each.flowId === flowId && each.triggerKey === triggerKey);
+    const { reconcile } = prepared.trigger;
+    const row = reconciliations.find((each) => sameTrigger(each, prepared.trigger));
     const state = row && readReconcileState(row.state);
     if (reconcile === undefined || state === undefined) return [];
     const { gap, failure, undecided } = state;

@@ -1,4 +1,5 @@
 import type { RhythmFinding } from '../../drift/rhythm-watch.ts';
+import { sameTrigger } from '../../model/trigger-name.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { happened, isChosenFor } from './deliveries.ts';
 import { type Finding, iso, lasting, type Situation } from './situation.ts';
@@ -10,8 +11,7 @@ const EVENT_CHARACTERS = 60;
 /** Triggers that are silent, began to refuse, or have another volume than usual: one item of each kind. */
 export function rhythmItems({ rhythms, triggers, now }: Pick<Situation, 'rhythms' | 'triggers' | 'now'>): Finding[] {
   return triggers.flatMap((prepared): Finding[] => {
-    const { flowId, triggerKey } = prepared.trigger;
-    const own = rhythms.find((each) => each.flowId === flowId && each.triggerKey === triggerKey);
+    const own = rhythms.find((each) => sameTrigger(each, prepared.trigger));
     const found = (own?.found ?? []) as unknown as readonly RhythmFinding[];
     const silences = found.filter((each) => each.kind === 'trigger_silent');
     const others = found.filter((each) => each.kind !== 'trigger_silent');

@@ -1,5 +1,6 @@
 import type { CountedType, PathDrift } from '../../model/payload.ts';
 import type { StepError } from '../../model/run.ts';
+import type { TriggerName } from '../../model/trigger-name.ts';
 
 /** What deliveries to triggers had at the paths that their flows read. No value of a delivery is kept. */
 export interface PayloadStore {
@@ -24,11 +25,6 @@ export interface PayloadStore {
   listPathDrifts(): Promise<(TriggerName & { readonly drifts: readonly PathDrift[] })[]>;
   /** Deletes at most `limit` counts of hours before, and the oldest beyond `maxRows`; yields how many. */
   purgePathCounts(purge: { beforeHour: number; maxRows: number; limit: number }): Promise<number>;
-}
-
-interface TriggerName {
-  readonly flowId: string;
-  readonly triggerKey: string;
 }
 
 interface SampleQuery extends TriggerName {

@@ -1,4 +1,5 @@
 import type { Json } from '../../model/json.ts';
+import type { TriggerName } from '../../model/trigger-name.ts';
 
 /** Which process asks a trigger's publisher what it sent, and what came of it. */
 export interface ReconciliationStore {
@@ -12,11 +13,6 @@ export interface ReconciliationStore {
   /** Notes what came of it, and lets others ask; false where another process asks now, and then nothing is noted. */
   endReconciliation(end: ReconciliationEnd): Promise<boolean>;
   listReconciliations(): Promise<ReconciliationRow[]>;
-}
-
-interface TriggerName {
-  readonly flowId: string;
-  readonly triggerKey: string;
 }
 
 interface ReconciliationLease extends TriggerName {

@@ -1,4 +1,5 @@
 import type { Json } from '../../model/json.ts';
+import type { TriggerName } from '../../model/trigger-name.ts';
 
 /** When verified deliveries come to triggers, and what was found missing. */
 export interface RhythmStore {
@@ -25,11 +26,6 @@ export interface RhythmStore {
   noteDowntime(downtime: Downtime & { readonly keptSince: number }): Promise<void>;
   /** Deliveries of one trigger by the hour and the reason, but for redeliveries, from one hour to another. */
   listRefusalHours(query: TriggerName & { readonly fromHour: number; readonly toHour: number }): Promise<RefusalHour[]>;
-}
-
-interface TriggerName {
-  readonly flowId: string;
-  readonly triggerKey: string;
 }
 
 interface ArrivalQuery extends TriggerName {

@@ -1,13 +1,12 @@
 import { DAY_MS } from '../../model/clock.ts';
+import { sameTrigger, type TriggerName } from '../../model/trigger-name.ts';
 import { eventDigest, nonceAlias, nonceDigest } from '../digest.ts';
-import type { NewRun, NonceClaim } from '../store.ts';
+import type { NonceClaim } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { type Port, Rows, sql } from './port.ts';
 
 /** A trigger under which the deliveries of a trigger may have been accepted: itself first. */
-export interface TriggerKey {
-  readonly flowId: string;
-  readonly triggerKey: string;
+export interface TriggerKey extends TriggerName {
   /** The newest nonce that counts; null where all do. */
   readonly lastSeq: number | null;
   /** What was stored before this instant counts; null where all does. */
@@ -55,9 +54,7 @@ export function digestOfEventRow(row: Readonly<Record<string, unknown>>): string
   return eventDigest({ flowId: String(row.flow_id), triggerKey: String(row.trigger_key) }, String(row.event_id));
 }
 
-type Trigger = Pick<NewRun, 'flowId' | 'triggerKey'>;
-
-export interface NonceCall extends Trigger {
+export interface NonceCall extends TriggerName {
   readonly nonce: NonceClaim | undefined;
 }
 
@@ -94,7 +91,7 @@ export function newHeader({ nonce }: NonceCall, [own]: readonly TriggerKey[]): N
   return isKnown === true ? undefined : { header, until: expiresAt + DAY_MS };
 }
 
-export function keepHeaders(port: Port, headers: readonly (Trigger & NamedHeader)[]): void {
+export function keepHeaders(port: Port, headers: readonly (TriggerName & NamedHeader)[]): void {
   const rows = headers.map(({ flowId, triggerKey, header, until }) => ({
     flow_id: flowId,
     trigger_key: triggerKey,
@@ -123,7 +120,7 @@ export function nonceExpiry({ expiresAt, isAsked }: Pick<NonceClaim, 'expiresAt'
  */
 export function* listTriggerKeys(
   port: Port,
-  triggers: readonly Trigger[],
+  triggers: readonly TriggerName[],
 ): Decision<readonly (readonly TriggerKey[])[]> {
   const given = new Rows(
     triggers.map(({ flowId, triggerKey }, place) => ({ place, own_flow: flowId, own_key: triggerKey })),
@@ -153,8 +150,7 @@ export function* listTriggerKeys(
     const ofTrigger = keys[place] ?? [];
     const last = ofTrigger.at(-1);
     // Where it is both former and later, the first of its rows says that all counts.
-    const isSame = last?.triggerKey === key.triggerKey && last.flowId === key.flowId;
-    const current = isSame ? last : { ...key, headers: [] };
+    const current = last !== undefined && sameTrigger(last, key) ? last : { ...key, headers: [] };
     if (current !== last) ofTrigger.push(current);
     if (header !== null && until !== null) current.headers.push({ header, until });
   }

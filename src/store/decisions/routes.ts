@@ -1,17 +1,16 @@
 import type { ManifestSnapshot } from '../../model/manifest.ts';
-import type { FlowRecord, NewRun, PlannedDeploy } from '../store.ts';
+import { sameTrigger, type TriggerName } from '../../model/trigger-name.ts';
+import type { FlowRecord, PlannedDeploy } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { fixed, type Port, Rows, sql } from './port.ts';
 import { newestRevision } from './revisions.ts';
 import type { Verbs } from './verb.ts';
 
-type Trigger = Pick<NewRun, 'flowId' | 'triggerKey'>;
-
 /** Where a slug led before it leads where a deploy says, if that is another trigger. */
 interface Handover {
   readonly slug: string;
-  readonly from: Trigger;
-  readonly to: Trigger;
+  readonly from: TriggerName;
+  readonly to: TriggerName;
 }
 
 /** What of a stored manifest says where slugs lead. */
@@ -51,11 +50,11 @@ export function* listHandovers(port: Port, deploys: readonly PlannedDeploy[]): D
     [...slugsOf(snapshot)].map(([slug, triggerKey]) => ({ slug, to: { flowId: id, triggerKey } })),
   );
   if (wanted.length === 0) return [];
-  const rows = yield* port.all<Trigger & { slug: string }>(sql`
+  const rows = yield* port.all<TriggerName & { slug: string }>(sql`
     SELECT slug, flow_id AS "flowId", trigger_key AS "triggerKey" FROM sluice.routes
     WHERE slug = ANY (${[...new Set(wanted.map(({ slug }) => slug))]}) ORDER BY slug FOR UPDATE`);
   return rows.flatMap(({ slug, ...from }) =>
-    wanted.filter((each) => each.slug === slug && !isSame(from, each.to)).map(({ to }) => ({ slug, from, to })),
+    wanted.filter((each) => each.slug === slug && !sameTrigger(from, each.to)).map(({ to }) => ({ slug, from, to })),
   );
 }
 
@@ -77,7 +76,7 @@ function* joinedAt(
   const after = new Map([...deployed, ...changed.map(({ id, snapshot }) => [id, snapshot] as const)]);
   for (const handover of handovers) {
     const { slug, from, to } = handover;
-    const shares = (of: ReadonlyMap<string, ManifestSnapshot>, { flowId, triggerKey }: Trigger) =>
+    const shares = (of: ReadonlyMap<string, ManifestSnapshot>, { flowId, triggerKey }: TriggerName) =>
       isSharing(of.get(flowId) ?? null, { slug, triggerKey });
     if (!shares(after, from) || !shares(after, to)) taken.push(handover);
     else if (!shares(deployed, from) || !shares(deployed, to)) joined.push(handover);
@@ -124,10 +123,6 @@ export function* keepFormerTriggers(
     const isOther = Object.hasOwn(triggers, from.triggerKey) && slugsOf(newest?.snapshot ?? {}).get(slug) === undefined;
     if (isOther) endFormer(port, { flowId: from.flowId, keys: [from.triggerKey], at });
   }
-}
-
-function isSame(one: Trigger, other: Trigger): boolean {
-  return one.flowId === other.flowId && one.triggerKey === other.triggerKey;
 }
 
 function inheritFormer(port: Port, { from, to }: Pick<Handover, 'from' | 'to'>, what: 'all' | 'nonces'): void {

@@ -1,5 +1,6 @@
 import { StoreUnavailableError } from '../../errors.ts';
 import { searchKeyRows } from '../../model/text.ts';
+import { sameTrigger } from '../../model/trigger-name.ts';
 import {
   type AcceptanceRows,
   accept,
@@ -390,9 +391,8 @@ class ClaimedNames {
     const keys = this.triggerKeysOf(call);
     if (this.#headers.size === 0) return keys;
     return keys.map((key) => {
-      const isOf = ({ flowId, triggerKey }: { flowId: string; triggerKey: string }) =>
-        flowId === key.flowId && triggerKey === key.triggerKey;
-      return { ...key, headers: [...key.headers, ...[...this.#headers.values()].filter(isOf)] };
+      const own = [...this.#headers.values()].filter((used) => sameTrigger(used, key));
+      return { ...key, headers: [...key.headers, ...own] };
     });
   }
 

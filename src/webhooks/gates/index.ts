@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { triggerMapKey } from '../../model/trigger-name.ts';
 import { type Gate, GateConfigurationError, type GatePlugin, type Verdict, type WebhookTrigger } from '../gate.ts';
 import { type KeepBody, prepareKeptBody } from '../kept-body.ts';
 import { type ResolvedScheme, resolveScheme } from '../schemes/resolve.ts';
@@ -111,10 +112,9 @@ export interface GatePreparer {
 
 export function gatePreparer(chain: GateChain, settings: SignatureSettings): GatePreparer {
   const prepared = new WeakMap<WebhookTrigger, TriggerGates>();
-  const nameOf = ({ flowId, triggerKey }: WebhookTrigger) => JSON.stringify([flowId, triggerKey]);
   let served = new Map<string, WebhookTrigger>();
   const sameInForce = (trigger: WebhookTrigger) => {
-    const other = served.get(nameOf(trigger));
+    const other = served.get(triggerMapKey(trigger));
     return other !== undefined && isDeepStrictEqual(other, trigger) ? prepared.get(other) : undefined;
   };
   return {
@@ -127,7 +127,7 @@ export function gatePreparer(chain: GateChain, settings: SignatureSettings): Gat
     },
     inForce(triggers) {
       for (const plugin of chain) plugin.inForce?.(triggers, settings);
-      served = new Map(triggers.map((trigger) => [nameOf(trigger), trigger]));
+      served = new Map(triggers.map((trigger) => [triggerMapKey(trigger), trigger]));
     },
     isSigned: ({ inputs, keys }) => resolveScheme(settings.schemes, inputs, keys) !== undefined,
     under: (others) => gatePreparer(chain, { ...settings, ...others }),
