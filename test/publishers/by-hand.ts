@@ -1,6 +1,6 @@
 import { createHmac, generateKeyPairSync, sign as signAsymmetric } from 'node:crypto';
 import { validateSignature } from '@line/bot-sdk';
-import { discord, paddleWebhooks, sendGrid } from './packages.ts';
+import { discord, paddleWebhooks, sendGrid } from '../oracles/publishers.ts';
 import type { Sdk, Signed } from './sdks.ts';
 
 const BODY = '{"text":"hello Zoë 🎉","type":2,"amount":4200}';

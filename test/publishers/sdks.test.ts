@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { signDelivery } from '../../src/webhooks/schemes/sign.ts';
+import { askBolt, askRivet } from '../oracles/publishers.ts';
 import { type Answered, type Gateway, startGateway, stopGateway } from './gateway.ts';
-import { askBolt, askRivet } from './packages.ts';
 import { SDKS, type Sdk, type Signed } from './sdks.ts';
 import { PUBLISHED_SCHEMES, VECTORS } from './vectors.ts';
 

@@ -3,8 +3,6 @@ import { LinearWebhookClient } from '@linear/sdk/webhooks';
 import { sign as octokitSign, verify as octokitVerify } from '@octokit/webhooks-methods';
 import { Webhook as StandardWebhook } from 'standardwebhooks';
 import { Webhook as SvixWebhook } from 'svix';
-import { builtIn } from '../webhooks/schemes/fixtures.ts';
-import { BY_HAND } from './by-hand.ts';
 import {
   adyenHmac,
   askRivet,
@@ -20,7 +18,9 @@ import {
   squareHmac,
   stripe,
   twilio,
-} from './packages.ts';
+} from '../oracles/publishers.ts';
+import { builtIn } from '../webhooks/schemes/fixtures.ts';
+import { BY_HAND } from './by-hand.ts';
 
 /** A delivery on its way to the URL, signed or about to be. Header names are lower case. */
 export interface Signed {
