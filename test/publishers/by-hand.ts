@@ -1,6 +1,5 @@
 import { createHmac, generateKeyPairSync, sign as signAsymmetric } from 'node:crypto';
-import { validateSignature } from '@line/bot-sdk';
-import { discord, paddleWebhooks, sendGrid } from '../oracles/publishers.ts';
+import { discord, paddleWebhooks, sendGrid, verifyLine } from '../oracles/publishers.ts';
 import type { Sdk, Signed } from './sdks.ts';
 
 const BODY = '{"text":"hello Zoë 🎉","type":2,"amount":4200}';
@@ -124,7 +123,7 @@ export const BY_HAND: readonly Sdk[] = [
       'x-line-signature': createHmac('sha256', key).update(body).digest('base64'),
     })),
     sdk: '@line/bot-sdk',
-    verify: ({ headers, body }, key) => validateSignature(body, key, headers['x-line-signature'] ?? ''),
+    verify: ({ headers, body }, key) => verifyLine(body, key, headers['x-line-signature'] ?? ''),
   },
   byHand('Trello', 'trello secret', ({ body, url }, { key }) => ({
     'x-trello-webhook': createHmac('sha1', key).update(`${body}${url}`).digest('base64'),

@@ -17,6 +17,9 @@ function rowOfRecipe(): string {
   return row;
 }
 
+/** Linked, as the packages of the root. */
+const ORACLES = join(ROOT, 'test/oracles/node_modules');
+
 let tree: string;
 beforeAll(async () => {
   tree = await mkdtemp(join(tmpdir(), 'sluice-recipe-'));
@@ -31,9 +34,10 @@ beforeAll(async () => {
     'vitest.config.ts',
     'tsconfig.json',
   ]) {
-    await cp(join(ROOT, name), join(tree, name), { recursive: true });
+    await cp(join(ROOT, name), join(tree, name), { recursive: true, filter: (path) => path !== ORACLES });
   }
-  for (const name of ['node_modules', 'dist']) await symlink(join(ROOT, name), join(tree, name));
+  for (const name of ['node_modules', 'dist', 'test/oracles/node_modules'])
+    await symlink(join(ROOT, name), join(tree, name));
   const rows = await readFile(join(tree, ROWS), 'utf8');
   await writeFile(join(tree, ROWS), rows.replace(/\n\];\n/, `\n${rowOfRecipe()}];\n`));
 });

@@ -1,8 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { LinearWebhookClient } from '@linear/sdk/webhooks';
-import { sign as octokitSign, verify as octokitVerify } from '@octokit/webhooks-methods';
-import { Webhook as StandardWebhook } from 'standardwebhooks';
-import { Webhook as SvixWebhook } from 'svix';
+import { sign as octokitSign, verify as octokitVerify } from '../oracles/octokit.ts';
 import {
   adyenHmac,
   askRivet,
@@ -10,8 +7,10 @@ import {
   boxUtils,
   boxWebhooks,
   hubSpot,
+  LinearWebhookClient,
   legacyOctokit,
   Mailgun,
+  SvixWebhook,
   shopify,
   shopifyRuntime,
   squareHelper,
@@ -19,6 +18,7 @@ import {
   stripe,
   twilio,
 } from '../oracles/publishers.ts';
+import { Webhook as StandardWebhook } from '../oracles/standard-webhooks.ts';
 import { builtIn } from '../webhooks/schemes/fixtures.ts';
 import { BY_HAND } from './by-hand.ts';
 

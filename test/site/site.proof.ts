@@ -7,12 +7,12 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, extname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { describeInBrowser, expectNoHindrance, launchBrowser } from '../browser/browser.ts';
 import { commandsOf, follow } from '../docs/console.ts';
 import { ROOT } from '../docs/pages.ts';
 import { createWorkspace, startService } from '../e2e/service.ts';
+import type { Browser, Page } from '../oracles/chromium.ts';
 
 let site: string;
 

@@ -1,7 +1,7 @@
-import { sign } from '@octokit/webhooks-methods';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
+import { sign } from '../oracles/octokit.ts';
 import { type Gateway, type Sent, startGateway, stopGateway } from '../publishers/gateway.ts';
 
 const KEY = 'a key of enough bytes';

@@ -2,9 +2,9 @@ import { createHmac } from 'node:crypto';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { Webhook } from 'standardwebhooks';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { createHttpRequestHandler } from '../../../src/flows/handlers/http-request.ts';
+import { Webhook } from '../../oracles/standard-webhooks.ts';
 import { call } from './call.ts';
 import { serve } from './loopback-server.ts';
 

@@ -7,6 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { JsonObject } from '../../../src/model/json.ts';
 import { signedPayload } from '../../../src/webhooks/schemes/signed-payload.ts';
 import { bodyReader } from '../../../src/webhooks/schemes/values.ts';
+import { SnsValidator } from '../../oracles/sns.ts';
 import {
   PAYPAL_PRIVATE_KEY,
   PAYPAL_URL,
@@ -146,9 +147,10 @@ describe('a message of Amazon SNS', () => {
       answer(Object.assign(Readable.from([SNS_CERTIFICATE]), { statusCode: 200 }));
       return { on: () => {} };
     };
-    const Validator = require('sns-validator');
     const accepts = (message: JsonObject) =>
-      new Promise((resolve) => new Validator().validate({ ...message }, (error: unknown) => resolve(error === null)));
+      new Promise((resolve) =>
+        new SnsValidator().validate({ ...message }, (error: unknown) => resolve(error === null)),
+      );
     for (const version of ['1', '2']) {
       const message = notification({ SignatureVersion: version });
       expect([await accepts(message), (await judgeSns(message)).passed]).toEqual([true, true]);

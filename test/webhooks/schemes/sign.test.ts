@@ -1,11 +1,11 @@
 import { createHmac } from 'node:crypto';
-import { sign as octokitSign, verify as octokitVerify } from '@octokit/webhooks-methods';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Verdict } from '../../../src/webhooks/gate.ts';
 import { coversBody, hasPart } from '../../../src/webhooks/schemes/layout.ts';
 import { type SignedDelivery, type SigningRequest, signDelivery } from '../../../src/webhooks/schemes/sign.ts';
 import type { SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
+import { sign as octokitSign, verify as octokitVerify } from '../../oracles/octokit.ts';
 import {
   bodyFor,
   builtIn,

@@ -1,0 +1,3 @@
+import './installed.ts';
+
+export { sign, verify } from '@octokit/webhooks-methods';

@@ -1,0 +1,3 @@
+import './installed.ts';
+
+export { parser } from '@prometheus-io/lezer-promql';

@@ -1,0 +1,3 @@
+import './installed.ts';
+
+export { Webhook } from 'standardwebhooks';
