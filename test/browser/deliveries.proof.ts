@@ -145,7 +145,7 @@ describeInBrowser('deliveries', () => {
       const { id } = await newest('reason=signature_mismatch');
       const page = await open(path.replace('NEWEST', id));
       await page.getByText('Signature does not match').first().waitFor({ state: 'attached' });
-      await expect.poll(() => page.locator('.skeleton').count(), { timeout: 10_000 }).toBe(0);
+      await page.locator('.skeleton').first().waitFor({ state: 'detached' });
       await expectNoHindrance(page);
     },
   );

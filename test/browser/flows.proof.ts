@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { FLOW_ID, GITHUB_SECRET, getJson, githubManifest } from '../e2e/service.ts';
+import { eventually, FLOW_ID, GITHUB_SECRET, getJson, githubManifest } from '../e2e/service.ts';
 import { describeInBrowser, expectNoHindrance, hindrances, useBrowser } from './browser.ts';
 import { deliver, MANIFESTS, MANUAL_ID } from './deliver.ts';
 
@@ -131,9 +131,10 @@ describeInBrowser('flows', () => {
     await page.getByText('Held', { exact: true }).waitFor();
     await page.getByText('starts once the flow is enabled or resumed').waitFor();
     await fetch(`${service().url}/flows/api/flows/${SHOP_ID}/resume`, { method: 'POST' });
-    await expect
-      .poll(async () => (await getJson<{ held: boolean }>(`${service().url}/flows/api/webhooks/${deliveryId}`)).held)
-      .toBe(false);
+    await eventually(
+      () => getJson<{ held: boolean }>(`${service().url}/flows/api/webhooks/${deliveryId}`),
+      ({ held }) => !held,
+    );
     await page.reload();
     await page.getByText('Accepted', { exact: true }).waitFor();
   });

@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../eventually.ts';
 import { UNKNOWN_ID } from './fixture.ts';
 import {
   ALL,
@@ -160,7 +161,7 @@ describe('a plan of whoever is limited to flows', () => {
     expect((await deploy('canary-moved', '2')).status).toBe(200);
     const begun = JSON.parse((await asReader('POST', `${api}/runs/cancel`, { plan: false, token: plan.token })).body);
     const rowOf = async () => JSON.parse((await asReader('GET', `${api}/activity?id=${begun.interventionId}`)).body)[0];
-    await vi.waitFor(async () => expect(await rowOf()).toMatchObject({ outcome: 'done', details: { done: '0' } }));
+    expect(await eventually(rowOf, ({ outcome }) => outcome === 'done')).toMatchObject({ details: { done: '0' } });
     expect(await service.dashboard.store.findRun(runId)).toMatchObject({ status: 'Running', cancelRequestedAt: null });
   });
 });

@@ -1,6 +1,7 @@
-import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import type { StepResult } from '../../src/store/store.ts';
+import { eventually } from '../eventually.ts';
 import { HOOK_ONLY_ID, ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
 
 let dashboard: TestDashboard;
@@ -44,11 +45,10 @@ const succeeded: StepResult = { kind: 'succeeded', output: null };
 
 async function carryOut(action: string, token: string, given: object = {}) {
   const started = await post(`/runs/${action}`, { plan: false, token, ...given });
-  return vi.waitFor(async () => {
-    const [found] = (await ask('GET', `/activity?id=${started.interventionId}`)).answer;
-    expect(found.outcome).not.toBe('unknown');
-    return found;
-  });
+  return eventually(
+    async () => (await ask('GET', `/activity?id=${started.interventionId}`)).answer[0],
+    ({ outcome }) => outcome !== 'unknown',
+  );
 }
 const statusOf = async (runId: string) => (await ask('GET', `/runs/${runId}`)).answer.status;
 const interventions = async () => (await ask('GET', '/activity?take=500')).answer;

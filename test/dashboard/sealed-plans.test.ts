@@ -1,6 +1,7 @@
-import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { Credentials } from '../../src/config/credentials.ts';
 import { HOUR_MS } from '../../src/model/clock.ts';
+import { eventually } from '../eventually.ts';
 import { ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 
 const ONE = { name: 'one', token: 'one-4f1c9d7ab2e80000', scopes: ['read', 'operate'] } as const;
@@ -59,6 +60,11 @@ async function planned() {
   return { run, token: token as string, unplanned: await startRun() };
 }
 
+const isCancelled = (run: string) =>
+  eventually(
+    () => statusOf(run),
+    (status) => status === 'Cancelled',
+  );
 const refused = { status: 400, answer: { message: expect.stringContaining('a plan that you asked for here') } };
 
 describe('the token of a plan', () => {
@@ -67,7 +73,7 @@ describe('the token of a plan', () => {
     expect(await post('/runs/cancel', { plan: false, token }, { by: OTHER })).toMatchObject(refused);
     expect(await statusOf(run)).toBe('Running');
     expect((await post('/runs/cancel', { plan: false, token })).status).toBe(200);
-    await vi.waitFor(async () => expect(await statusOf(run)).toBe('Cancelled'));
+    await isCancelled(run);
   });
 
   const headOf = (token: string) => JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString());
@@ -108,7 +114,7 @@ describe('the token of a plan', () => {
     expect(await post('/runs/cancel', { plan: false, token }, { at: await start() })).toMatchObject(refused);
     const replica = await start({ store: { ...dashboard.store, close: async () => {} } });
     expect((await post('/runs/cancel', { plan: false, token }, { at: replica })).status).toBe(200);
-    await vi.waitFor(async () => expect(await statusOf(run)).toBe('Cancelled'));
+    await isCancelled(run);
   });
 
   it('is good for a day', async () => {

@@ -9,6 +9,7 @@ import { StoreUnavailableError } from '../../src/errors.ts';
 import type { Change, Changes, Store } from '../../src/store/store.ts';
 import { buildApp, openEmptyStore } from '../database.ts';
 import { createWorkspace, FLOW_ID, type Workspace } from '../e2e/service.ts';
+import { eventually, until } from '../eventually.ts';
 
 /** Two services on one store: `here` does not hear of what is done `there` unless a test says so. */
 /** Nothing of what others change is told, as on SQLite. */
@@ -263,7 +264,7 @@ describe('what another process changed', () => {
     expect((await ask(there, 'PUT', `/flows/${other.id}`, { ...other, triggers })).status).toBe(200);
     expect((await ask(here, 'POST', '/webhook/fresh', {})).status).toBe(404);
     say({ kind: 'flow', flowId: other.id });
-    await vi.waitFor(() => expect(here.triggers().find('fresh')).toBeDefined());
+    await until(() => here.triggers().find('fresh') !== undefined);
     expect((await ask(here, 'POST', '/webhook/fresh', {})).status).toBe(200);
   });
 
@@ -274,7 +275,7 @@ describe('what another process changed', () => {
     await deliver();
     await ask(there, 'DELETE', `/flows/${FLOW_ID}/drain`);
     say({ kind: 'flow', flowId: FLOW_ID });
-    await vi.waitFor(async () => expect(await runs()).toHaveLength(1));
+    await eventually(runs, ({ length }) => length > 0);
     expect(await deliver()).toMatchObject({ status: 200 });
     expect(await runs()).toHaveLength(2);
   });

@@ -5,9 +5,17 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { databaseEnvironment, dropDatabases } from '../database.ts';
+import { eventually, type Patience } from '../eventually.ts';
+
+export { eventually };
 
 export const GITHUB_SECRET = "It's a Secret to Everybody";
 export const FLOW_ID = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10';
+
+const MANY_RUNS: Patience = {
+  seconds: 60,
+  because: 'hundreds of runs may be in flight, some of which a kill interrupted',
+};
 
 /** A manifest with one GitHub trigger whose key is literal, and the steps given. */
 export function githubManifest(overrides: { inputs?: object; steps?: object; flow?: object } = {}): object {
@@ -103,13 +111,13 @@ export async function startService(
   };
 }
 
-/** Asks until `isThere` likes the answer; bounded by the test's own time limit. */
-export async function eventually<T>(ask: () => Promise<T>, isThere: (answer: T) => boolean): Promise<T> {
-  for (;;) {
-    const answer = await ask();
-    if (isThere(answer)) return answer;
-    await new Promise((again) => setTimeout(again, 25));
-  }
+/** Waits until no run is in flight: what is counted after that stays as it is. */
+export async function noneInFlight({ url }: Pick<Service, 'url'>, patience: Patience = MANY_RUNS): Promise<void> {
+  await eventually(
+    () => getJson<{ id: string; status: string }[]>(`${url}/flows/api/runs/active`),
+    (active) => active.length === 0,
+    patience,
+  );
 }
 
 export async function getJson<T>(url: string): Promise<T> {

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { setImmediate } from 'node:timers/promises';
 import { pino } from 'pino';
 import { afterEach, beforeEach, onTestFinished, vi } from 'vitest';
 import { z } from 'zod';
@@ -21,6 +20,9 @@ import type { Graph, StepDefinition } from '../../src/model/manifest.ts';
 import type { RunDetail, StepDetail, Store } from '../../src/store/store.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { openEmptyStore } from '../database.ts';
+import { until } from '../eventually.ts';
+
+export { until };
 
 export const FLOW_ID = '0b7c9d10-0000-4000-8000-000000000001';
 export const START = Date.parse('2026-03-01T12:00:00Z');
@@ -74,11 +76,6 @@ export function recordingLogger() {
   const logger = pino({ level: 'trace' }, { write: (line: string) => lines.push(JSON.parse(line)) });
   const events = (...names: string[]) => lines.filter(({ eventName }) => names.includes(String(eventName)));
   return { lines, logger, events };
-}
-
-/** Lets the store's thread and all promises go on until something is true. */
-export async function until(isTrue: () => boolean): Promise<void> {
-  while (!isTrue()) await setImmediate();
 }
 
 export function manifestOf(steps: Graph, change: Partial<Manifest> = {}): Manifest {
@@ -191,12 +188,11 @@ export async function openFlowService(options: FlowServiceOptions = {}): Promise
       if (result.kind !== 'started') throw new Error(`the run was not started: ${result.kind}`);
       return result.runId;
     },
-    ended: async (runId) => {
-      for (;;) {
-        const run = await store.findRun(runId);
-        if (run !== undefined && run.status !== 'Running') return run;
-      }
-    },
+    ended: async (runId) =>
+      (await until(
+        () => store.findRun(runId),
+        (run) => run !== undefined && run.status !== 'Running',
+      )) as RunDetail,
     steps: async (runId) => {
       const steps = (await store.listSteps(runId)) ?? [];
       return Object.fromEntries(steps.map((step) => [step.stepKey, step]));

@@ -1,15 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { Json } from '../../src/model/json.ts';
+import type { StepDetail } from '../../src/store/store.ts';
 import { cel, type FlowService, openFlowService, ownHandler, START, stepOf, until } from './fixture.ts';
 
 const behind = (key: string) => ({ runAfter: { [key]: { statuses: ['Succeeded'] as const } } });
 
 /** Waits until the step waits: it is due later, or for a signal. */
 async function waiting(service: FlowService, runId: string, stepKey: string) {
-  for (;;) {
-    const step = (await service.steps(runId))[stepKey];
-    if (step?.status === 'Pending' && step.attemptCount > 0) return step;
-  }
+  const waits = (step?: StepDetail) => step?.status === 'Pending' && step.attemptCount > 0;
+  return (await until(async () => (await service.steps(runId))[stepKey], waits)) as StepDetail;
 }
 
 /** Moves the clock on and lets what fell due start. */

@@ -19,6 +19,7 @@ import { StoreUnavailableError } from '../../src/errors.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import { PAGE_BYTES } from '../../src/store/sqlite/connection.ts';
 import type { Store } from '../../src/store/store.ts';
+import { eventually } from '../eventually.ts';
 import { newPaths } from './files.ts';
 import { acceptanceOf, aDelivery, id, runIds } from './samples.ts';
 
@@ -115,10 +116,13 @@ describe('an open database whose file is touched', () => {
       stamps.add(stampOf());
     }
     // A checkpoint that is still to come would write its own stamp over that of the copy.
-    await vi.waitFor(async () => {
-      await store.ping();
-      expect(stampOf()).toBe(reader.pragma('user_version', { simple: true }));
-    });
+    await eventually(
+      async () => {
+        await store.ping();
+        return { inFile: stampOf(), last: reader.pragma('user_version', { simple: true }) };
+      },
+      ({ inFile, last }) => inFile === last,
+    );
     expect(onLost).not.toHaveBeenCalled();
     overwrite(path, readFileSync(`${path}.backup`));
     await expect(store.ping()).rejects.toThrow('was overwritten while it was in use');

@@ -6,6 +6,7 @@ import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
 import { buildApp, deliveryStores } from '../database.ts';
 import { createWorkspace, FLOW_ID, GITHUB_SECRET, type Workspace } from '../e2e/service.ts';
+import { eventually } from '../eventually.ts';
 import { FakeClock } from './samples.ts';
 
 const BODY = '{"order":1}';
@@ -146,7 +147,11 @@ describe.each(lenient)('under $mode, with the log in $deliveryStore, a marked de
     expect((await get('/flows/api/webhooks/recent'))[0]).toMatchObject({ id, held: true });
     expect(hints).toEqual([expect.stringMatching(/^The signature matches without the trailing newline: /)]);
     await post(`/flows/api/flows/${FLOW_ID}/enable`, '');
-    await expect.poll(() => get('/flows/api/runs')).toHaveLength(1);
+    await eventually(
+      () => get('/flows/api/runs'),
+      ({ length }) => length > 0,
+    );
+    expect(await get('/flows/api/runs')).toHaveLength(1);
     expect((await get(`/flows/api/webhooks/${id}`)).held).toBe(false);
     expect((await get(`/flows/api/webhooks/${id}`)).hints).toEqual([
       expect.stringMatching(/^The signature matches without the trailing newline: /),

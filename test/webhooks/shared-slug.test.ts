@@ -2,6 +2,7 @@ import { createHmac } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
+import { eventually } from '../eventually.ts';
 import { type Gateway, type Sent, startGateway, stopGateway } from '../publishers/gateway.ts';
 
 const KEY = 'a key of enough bytes';
@@ -161,7 +162,11 @@ describe('a delivery to a slug that two flows share', () => {
     expect(await gateway.countRuns()).toBe(1);
     expect(await gateway.get('/metrics')).toContain(`sluice_deliveries_held{flow="${SECOND}"} 1`);
     await post(gateway, `/flows/api/flows/${SECOND}/enable`);
-    await expect.poll(() => gateway.countRuns()).toBe(2);
+    await eventually(
+      () => gateway.countRuns(),
+      (runs) => runs > 1,
+    );
+    expect(await gateway.countRuns()).toBe(2);
     const held = JSON.parse(await gateway.get(`/flows/api/runs/${answer.runs[1].runId}`));
     expect(held).toMatchObject({ flowId: SECOND, deliveryId: answer.deliveryId });
   });
