@@ -246,7 +246,7 @@ async function sendTwice(target: object, env: Record<string, string> = {}): Prom
   });
   const handler = createSendAlertHandler(sender);
   const runId = createIdSource(() => 1_700_000_000_123)();
-  for (const at of [Date.now(), Date.now() + 3_600_000]) {
+  for (const at of [1_790_000_000_000, 1_790_003_600_000]) {
     const context = { inputs: { target: 'ops', ...message }, runId, idempotencyKey: `${runId}:send`, now: () => at };
     const result = await handler.run({ ...context, signal: new AbortController().signal } as unknown as StepContext);
     expect(result.kind).toBe('succeeded');

@@ -1,6 +1,5 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { setImmediate } from 'node:timers/promises';
 import pino from 'pino';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type AlertSender, createSendAlertHandler } from '../../src/alerts/send.ts';
@@ -13,7 +12,7 @@ import { createIdSource } from '../../src/model/ids.ts';
 import { ALERT_FLOW_ID } from '../../src/model/manifest.ts';
 import type { StepResult, Store } from '../../src/store/store.ts';
 import { createWorkspace, eventually } from '../e2e/service.ts';
-import { type FakeClock, fakeClock, openStore, recordingLogger } from '../flows/fixture.ts';
+import { type FakeClock, fakeClock, openStore, recordingLogger, until } from '../flows/fixture.ts';
 import { claimAll, failed, finish, flowId, graphOf, id, startRun, succeeded, T0 } from '../store/samples.ts';
 
 const OPS = { ops: { type: 'slack', url: 'https://hooks.example.com/canary-path-0123' } };
@@ -104,8 +103,8 @@ function watching({ store, clock = fakeClock(), targets = OPS, replica = 'Sluice
 /** Lets whole looks pass. */
 async function looksOf(...watches: readonly Watched[]): Promise<void> {
   for (const watched of watches) {
-    const until = watched.looks + 3;
-    while (watched.looks < until) await setImmediate();
+    const before = watched.looks;
+    await until(() => watched.looks >= before + 3);
   }
 }
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { eventually, startService } from '../e2e/service.ts';
+import { eventually, startService, written } from '../e2e/service.ts';
 import type { Attack } from './attack.ts';
 import { github, idOf, LOGIN, type Slug, type Target, TOKENS } from './target.ts';
 
@@ -209,7 +209,7 @@ export const WHO_GETS_IN: readonly Attack[] = [
       await target.workspace.writeManifest('push.json', target.manifest('push', { webhookEnforcementMode: 'Off' }));
       await target.restart();
       expect(await target.send('push', github(undefined, {}, 'wrong'))).toMatchObject({ status: 401 });
-      expect(target.service().output()).toContain('access');
+      await written(target.service(), 'access');
       await target.workspace.writeManifest('push.json', target.manifest('push'));
     },
   },

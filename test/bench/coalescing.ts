@@ -95,6 +95,7 @@ async function measure(name: string, coalesce: object | undefined): Promise<void
     await eventually(
       () => getJson<unknown[]>(`${service.url}/flows/api/runs?status=Running&take=1`),
       (active) => active.length === 0,
+      { seconds: 600, because: 'all deliveries have their runs by then, on any machine' },
     );
     const ended = (performance.now() - from) / 1000;
     const used = (await cpuSeconds(service)) - cpu;

@@ -225,7 +225,7 @@ describeInBrowser('runs', () => {
     held = undefined;
     await page.locator('.title-line').getByText('Succeeded').waitFor();
     await page.locator('.gantt-bar.slot:not(.open)[title^="Waited for a slot"]').waitFor();
-    expect(await page.locator('.gantt-bar.slot[title]').count()).toBe(1);
+    await page.locator('.gantt-bar.slot[title]').waitFor({ state: 'attached' });
     await page.getByRole('button', { name: /^second/ }).click();
     await page
       .getByRole('complementary')

@@ -55,7 +55,7 @@ describeInBrowser('a service in trouble', () => {
     await page.getByRole('alert').getByText('The service is not ready.').waitFor();
     unlock();
     await page.getByText('The service is not ready.').waitFor({ state: 'detached' });
-    expect(await page.getByRole('button', { name: 'Paused' }).count()).toBe(1);
+    await page.getByRole('button', { name: 'Paused' }).waitFor();
   });
 
   it('says that the process does not answer, until it does', async () => {

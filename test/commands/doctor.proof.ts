@@ -26,6 +26,7 @@ test('doctor looks at the database of a running service, and names damage, what 
   expect(await run([])).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('no such file') });
 
   const store = await openSqliteStore({ path });
+  // The command is a process with the clock of the machine.
   for (let n = 1; n <= 200; n += 1) {
     await store.accept(acceptanceOf(n, { nonce: aNonce({ value: `nonce ${n}`, expiresAt: Date.now() + 3_600_000 }) }));
   }

@@ -5,6 +5,7 @@ import type { Credentials } from '../../src/config/credentials.ts';
 import type { DashboardServices } from '../../src/dashboard/services.ts';
 import { createLogins } from '../../src/dashboard/session.ts';
 import { clientAddressReader } from '../../src/webhooks/read-delivery.ts';
+import { eventually } from '../eventually.ts';
 import { CANARIES, NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 
 const api = '/flows/api';
@@ -142,7 +143,10 @@ describe('a person whom the proxy in front signed in', () => {
     const stream = ask(`${api}/events/stream`, grouped('everybody'));
     const other = ask(`${api}/events/stream`, grouped('shop'));
     // A stream answers when it ends: that it has begun is seen in the metric.
-    while ((await ask('/metrics', grouped('everybody'))).body.match(/sluice_event_readers 2\b/) === null);
+    await eventually(
+      async () => (await ask('/metrics', grouped('everybody'))).body,
+      (metrics) => /sluice_event_readers 2\b/.test(metrics),
+    );
     logins.credentials.replace({
       ...access,
       groups: (access.groups ?? []).filter(({ group }) => group !== 'everybody'),

@@ -59,7 +59,10 @@ export async function follow(commands: readonly Command[], { folder, host = '' }
     const execute = () =>
       text(spawn('sh', ['-c', here], { cwd: folder, env, stdio: ['ignore', 'pipe', 'inherit'] }).stdout);
     const isList = /^npx sluice (runs|deliveries)\b/.test(command);
-    const printed = await eventually(execute, (said) => !isList || shapeOf(said) === shapeOf(output));
+    const printed = await eventually(execute, (said) => !isList || shapeOf(said) === shapeOf(output), {
+      seconds: 60,
+      because: 'each try starts a process, and runs of the page take seconds',
+    });
     expect(shapeOf(printed), command).toBe(shapeOf(output));
     id = new RegExp(`(?:"runId":"|^)(${ID})`, 'm').exec(printed)?.[1] ?? id;
   }

@@ -37,7 +37,7 @@ it('fires cron by the right time again after the clock of the process was days a
   let service = await start();
   onTestFinished(() => void service.child.kill('SIGKILL'));
 
-  /** Runs whose start is so many days from now, give or take half of one. */
+  /** Runs whose start is so many days from now by the machine's clock, which is the right one, give or take half of one. */
   const runsAt = async (days: number): Promise<number> => {
     // Asking for the schedules has the scheduler look at the clock; else it does so within a minute.
     await getJson(`${service.url}/flows/api/schedules`);

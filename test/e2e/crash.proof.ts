@@ -3,10 +3,10 @@ import { afterEach, expect, it } from 'vitest';
 import { chanceOf } from '../chance.ts';
 import {
   createWorkspace,
-  eventually,
   GITHUB_SECRET,
   getJson,
   githubManifest,
+  noneInFlight,
   type Service,
   startService,
   type Workspace,
@@ -101,10 +101,7 @@ it('loses no answered delivery and starts none twice, wherever the process is ki
       expect([200, 409]).toContain(first.status);
       expect((await post(again, delivery)).status, 'sent once more it is known').toBe(409);
     }
-    await eventually(
-      () => getJson<Listed[]>(`${again.url}/flows/api/runs/active`),
-      (active) => active.length === 0,
-    );
+    await noneInFlight(again);
     await again.stop('SIGKILL');
   }
   const service = await startService(workspace, env);
@@ -123,7 +120,7 @@ it('loses no answered delivery and starts none twice, wherever the process is ki
   await service.stop('SIGTERM');
 });
 
-/** Signed anew at each attempt, as the publisher does. */
+/** Signed anew at each attempt, as the publisher does; the service is a process with the clock of the machine. */
 function tell(service: Service, id: string, attempt: number): Promise<Response> {
   const body = JSON.stringify({ id });
   const at = Math.floor(Date.now() / 1000) - attempt;
@@ -173,10 +170,7 @@ it('starts one run for each event, however often it is signed anew and wherever 
   }
   const service = await startService(workspace, env);
   for (const id of events) await told(service, id, 7);
-  await eventually(
-    () => getJson<Listed[]>(`${service.url}/flows/api/runs/active`),
-    (active) => active.length === 0,
-  );
+  await noneInFlight(service);
   const runs = await allRuns(service);
   expect(runs.map(({ id }) => id).sort(), 'each event has one run').toEqual([...runOf.values()].sort());
   const books = await getJson<Record<string, number>>(`${service.url}/flows/api/books`);
@@ -203,10 +197,7 @@ it('answers everything it took when it is told to stop under load, and loses not
     if (runId === undefined) continue;
     expect((await post(again, delivery)).status).toBe(409);
   }
-  await eventually(
-    () => getJson<Listed[]>(`${again.url}/flows/api/runs/active`),
-    (active) => active.length === 0,
-  );
+  await noneInFlight(again);
   const committed = (await allRuns(again)).length;
   const acknowledged = [...answers.values()].filter((runId) => runId !== undefined).length;
   expect(committed, 'nothing was taken without an answer').toBe(acknowledged);

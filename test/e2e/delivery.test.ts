@@ -12,6 +12,7 @@ import {
   type Service,
   startService,
   type Workspace,
+  written,
 } from './service.ts';
 
 interface Listed {
@@ -123,6 +124,9 @@ describe.each(['Off', 'Audit', 'Enforce'] as const)('the built service under %s'
     const metrics = await (await fetch(`${service.url}/metrics`)).text();
     const counted = /^webhook_rejected_total\{.*reason="signature_mismatch".*\} (\d+)$/m.exec(metrics)?.[1];
     expect(counted).toBe(mode === 'Off' ? undefined : '2');
+    // What comes last is written last.
+    const { answer } = await post(service, payload, await signed(payload));
+    await written(service, String(answer.runId));
     const isLogged = service.output().includes('"eventId":4001');
     expect(isLogged).toBe(mode !== 'Off');
     expect(service.output()).toContain('"eventId":4007');

@@ -186,6 +186,7 @@ describe.each(['sqlite', 'postgres'])('sluice listen --forward, on %s', (databas
     await eventually(
       async () => target.keys().at(-1),
       (last) => last === ids.at(-1),
+      { seconds: 60, because: 'the command is killed and starts again, five times' },
     );
     isDone = true;
     await forwarding?.stop('SIGINT');

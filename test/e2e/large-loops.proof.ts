@@ -18,6 +18,8 @@ export default defineConfig({
   ],
 });
 `;
+const A_GIGABYTE = { seconds: 240, because: 'up to a gigabyte is written, step by step' };
+
 const cel = (expression: string) => `\${${expression}}`;
 const STEPS = {
   each: {
@@ -71,11 +73,11 @@ it.each([
       getJson<{ total: number }>(`${service.url}/flows/api/runs/${runId}/iterations?loop=each&take=1`);
     const newest = () => getJson<{ status: string }[]>(`${service.url}/flows/api/runs?take=1`);
     for (const share of [0.2, 0.6, 0.99]) {
-      await eventually(begun, ({ total }) => total >= items * share);
+      await eventually(begun, ({ total }) => total >= items * share, A_GIGABYTE);
       await service.stop('SIGKILL');
       service = await start();
     }
-    await eventually(newest, ([run]) => run !== undefined && run.status !== 'Running');
+    await eventually(newest, ([run]) => run !== undefined && run.status !== 'Running', A_GIGABYTE);
     expect(await outline()).toMatchObject({ run: { status }, loops: [{ ended: items, failed: 0 }] });
 
     const base = `${service.url}/flows/api/runs/${runId}`;
@@ -114,6 +116,7 @@ it('a run of sixty large children is read beside others under a small heap', asy
   await eventually(
     () => getJson<Outline>(`${base}/${runId}/outline`),
     ({ run }) => run.status !== 'Running',
+    A_GIGABYTE,
   );
   const answers = await Promise.all(
     Array.from({ length: 50 }, async () => (await (await fetch(`${base}/${runId}`)).text()).length),

@@ -1,6 +1,6 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createWorkspace, startService, type Workspace } from './service.ts';
+import { createWorkspace, startService, type Workspace, written } from './service.ts';
 
 const SETTINGS = { SLUICE_ENFORCEMENT_MODE: 'Enforce', SLUICE_STORE_KEY: 'the key of the store' };
 const BODY = '{"events":[]}';
@@ -37,7 +37,7 @@ it('has stored a learned key when the answer leaves: it outlives a process that 
   expect([answer.status, answer.headers.get('x-hook-secret')]).toEqual([200, secret]);
 
   const service = await startService(workspace, SETTINGS);
-  expect(service.output()).toContain('Keys learned in a handshake: asana/tasks (Asana)');
+  await written(service, 'Keys learned in a handshake: asana/tasks (Asana)');
   expect(await deliver(service.url, secret)).toBe(200);
   expect(await deliver(service.url, 'another secret')).toBe(401);
   await service.stop('SIGTERM');

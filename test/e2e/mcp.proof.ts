@@ -134,10 +134,11 @@ beforeAll(async () => {
   await deliver({ id: { of: BODY }, name: { of: BODY } });
   await deliver({ id: 'three' }, 'a wrong key');
   await api('POST', `/flows/${WAITING_ID}/trigger`, { name: BODY });
+  // An hour ago by the clock of the machine, which the service has.
   await api('PUT', '/webhooks/consumers/laptop', { since: new Date(Date.now() - 3_600_000).toISOString() });
   await eventually(
     async () => (await api('GET', '/runs?status=Failed')) as unknown[],
-    (failed) => failed.length === 3,
+    (failed) => failed.length >= 3,
   );
   ids.runs = ((await api('GET', '/runs')) as { id: string }[]).map(({ id }) => id);
   ids.deliveries = ((await api('GET', '/webhooks/recent')) as { id: string }[]).map(({ id }) => id);

@@ -76,6 +76,7 @@ it('tells of a field that a publisher renamed, with the first delivery that lack
   const items = await eventually(
     () => getJson<{ kind: string; severity: string; message: string; link: string }[]>(`${url}/flows/api/attention`),
     (all) => all.some(({ kind }) => kind === 'payload_drift'),
+    { seconds: 45, because: 'what came is looked at now and then' },
   );
   expect(items.filter(({ kind }) => kind === 'payload_drift')).toEqual([
     {

@@ -4,7 +4,15 @@ import { rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { createWorkspace, eventually, FLOW_ID, type Service, startService, type Workspace } from './service.ts';
+import {
+  createWorkspace,
+  eventually,
+  FLOW_ID,
+  type Service,
+  startService,
+  type Workspace,
+  written,
+} from './service.ts';
 
 let workspace: Workspace;
 let service: Service;
@@ -99,7 +107,7 @@ describe('.env', () => {
     await rm(inFolder('.env'));
     expect(await reload()).toBe(200);
     expect(await deliver('of the environment')).toBe(200);
-    expect(service.output()).toContain('the variables could not be read again; they stay as they were');
+    await written(service, 'the variables could not be read again; they stay as they were');
   });
 });
 
@@ -148,6 +156,6 @@ describe('targets of alerts', () => {
     await writeFile(inFolder('alerts.json'), '{');
     expect(await reload()).toBe(409);
     expect(await names()).toEqual(['two']);
-    expect(service.output()).toContain('the former credentials and targets of alerts stay in force');
+    await written(service, 'the former credentials and targets of alerts stay in force');
   });
 });

@@ -88,7 +88,8 @@ export async function startService(
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const lines: string[] = [];
-  const exited = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
+  // Not `exit`: what it wrote last may arrive after that.
+  const exited = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>;
   const url = await new Promise<string>((found, failed) => {
     for (const stream of [child.stdout, child.stderr]) {
       createInterface({ input: stream }).on('line', (line) => {
@@ -109,6 +110,11 @@ export async function startService(
       return { code, signal: by };
     },
   };
+}
+
+/** Waits until the service has written a text: it arrives on a way of its own, and so after the answer to a request. */
+export async function written({ output }: Pick<Service, 'output'>, text: string): Promise<void> {
+  await eventually(output, (all) => all.includes(text));
 }
 
 /** Waits until no run is in flight: what is counted after that stays as it is. */

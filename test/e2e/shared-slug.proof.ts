@@ -4,10 +4,10 @@ import { chanceOf } from '../chance.ts';
 import { dropSchema } from '../postgres/schemas.ts';
 import {
   createWorkspace,
-  eventually,
   GITHUB_SECRET,
   getJson,
   githubManifest,
+  noneInFlight,
   type Service,
   startService,
   type Workspace,
@@ -134,10 +134,7 @@ it.each(DATABASES)(
     }
     const services = await start();
     const [service] = services;
-    await eventually(
-      () => getJson<Run[]>(`${service.url}/flows/api/runs/active`),
-      (active) => active.length === 0,
-    );
+    await noneInFlight(service);
     const runs = await allRuns(service);
     const known = new Set(runs.map(({ id }) => id));
     for (const { accepted } of sent.values()) {

@@ -42,7 +42,7 @@ it('calls three services at once, each until it has the order, and never twice f
     (shown) => shown.status !== 'Running',
   );
   expect(run).toMatchObject({ status: 'Succeeded' });
-  expect(service.output()).toContain('SO-1010: invoice 7, reservation 7');
+  await eventually(service.output, (text) => text.includes('SO-1010: invoice 7, reservation 7'));
   expect([...new Set(fake.asked.map(({ path }) => path))].sort()).toEqual(paths);
   const reservations = fake.asked.filter(({ path }) => path === '/reservations');
   expect(reservations).toHaveLength(2);

@@ -11,6 +11,8 @@ interface Listed {
   readonly waitingFor: readonly { readonly for: string }[];
 }
 
+const STARTS_A_COMMAND = { seconds: 60, because: 'each question starts the command line' };
+
 it('builds a push to main, and deploys only what somebody approves, however often the service dies meanwhile', async () => {
   const example = await copyExample('github-ci');
   const key = await variableOf(example, 'GITHUB_WEBHOOK_SECRET');
@@ -39,12 +41,14 @@ it('builds a push to main, and deploys only what somebody approves, however ofte
     eventually(
       async () => JSON.parse(await sluice('runs', '--waiting', 'signal', '--since', '1h', '--json')) as Listed[],
       (runs) => runs.some(({ id }) => id === runId),
+      STARTS_A_COMMAND,
     );
   const endOf = async (runId: string) =>
     (
       await eventually(
         () => listed(runId),
         (run) => run?.status !== 'Running',
+        STARTS_A_COMMAND,
       )
     )?.status;
 

@@ -29,7 +29,11 @@ it('takes orders while the ERP is away, and books every one of them once when it
     return body;
   };
   const runs = () => getJson<Listed[]>(`${service.url}/flows/api/runs?take=100`);
-  const allAre = (isSo: (run: Listed) => boolean) => eventually(runs, (listed) => listed.every(isSo));
+  const allAre = (isSo: (run: Listed) => boolean) =>
+    eventually(runs, (listed) => listed.every(isSo), {
+      seconds: 120,
+      because: 'a host that was away is asked again after half a minute',
+    });
   const sluice = (...args: string[]) => runCli(example, args);
 
   await order('#1');
@@ -38,7 +42,10 @@ it('takes orders while the ERP is away, and books every one of them once when it
   const id = randomUUID();
   const { runId } = await order('#2', id);
   for (const name of ['#3', '#4']) await order(name);
-  await eventually(runs, (listed) => listed.filter(({ status }) => status === 'Failed').length === 3);
+  await eventually(runs, (listed) => listed.filter(({ status }) => status === 'Failed').length >= 3, {
+    seconds: 60,
+    because: 'each is tried several times',
+  });
   // After ten failures in a row Sluice asks no more: these fail no more, they wait.
   for (const name of ['#5', '#6']) await order(name);
   await allAre(({ status, waitingFor }) => status !== 'Running' || waitingFor.some((wait) => wait.for === 'host'));

@@ -10,6 +10,7 @@ const endOf = (service: Service, runId: string) =>
   eventually(
     () => getJson<{ status: string }>(`${service.url}/flows/api/runs/${runId}`),
     ({ status }) => status !== 'Running',
+    { seconds: 60, because: 'events wait for those before them, one of which is sent again after a pause' },
   );
 
 it('fulfils the events of an order one at a time in the order of their arrival, through a kill, each of them once', async () => {

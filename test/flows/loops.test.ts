@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import type { Json } from '../../src/model/json.ts';
 import type { Graph, StepDefinition } from '../../src/model/manifest.ts';
-import { cel, openStarted, ownHandler, stepOf } from './fixture.ts';
+import { cel, openStarted, ownHandler, stepOf, until } from './fixture.ts';
 
 const loop = (forEach: Json, steps: Graph, change: Partial<StepDefinition> = {}) =>
   stepOf('ForEach', { forEach, steps, ...change });
@@ -168,7 +168,7 @@ describe('a loop', () => {
       },
     );
     const runId = await service.trigger();
-    while (running < 3) await service.store.ping();
+    await until(() => running >= 3);
     expect(Object.keys(await service.steps(runId))).toHaveLength(4);
     release();
     await service.ended(runId);

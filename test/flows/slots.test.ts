@@ -55,9 +55,9 @@ describe('while every slot is taken', () => {
     await service.deploy({ wait });
     await service.runtime.start();
     const waiting = await service.trigger();
-    while (
-      (await service.steps(waiting)).wait?.status !== 'Pending' ||
-      (await service.steps(waiting)).wait?.input === null
+    await until(
+      () => service.steps(waiting),
+      ({ wait: step }) => step?.status === 'Pending' && step.input !== null,
     );
     await service.deploy({ a: stepOf('Gate') });
     await service.trigger();

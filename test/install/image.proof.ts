@@ -143,10 +143,12 @@ describe.skipIf(reason !== undefined)(`the image${reason === undefined ? '' : ` 
         if (typeof status === 'string') throw new Error(status);
         return status === 0;
       },
+      { seconds: 60, because: 'each question starts a process in the image, on a machine that starts the service too' },
     );
     await eventually(
       async () => container.exec('node', '/app/health.mjs', 'ready').status,
       (status) => status === 0,
+      { seconds: 60, because: 'each question starts a process in the image' },
     );
     const sent = container.exec('node', '/app/dist/cli.js', 'send', 'github-push', '--to', 'http://127.0.0.1:3000');
     expect(sent, sent.stdout).toMatchObject({ status: 0, stdout: expect.stringContaining('200') });
