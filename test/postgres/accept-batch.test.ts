@@ -6,17 +6,20 @@ import { acceptAll } from '../../src/store/postgres/acceptance.ts';
 import { createConnections } from '../../src/store/postgres/connections.ts';
 import { Statements } from '../../src/store/postgres/sql.ts';
 import type { Acceptance } from '../../src/store/store.ts';
+import { eventually } from '../eventually.ts';
 import { acceptanceOf, aDelivery, aNonce, aRun, deployOf, flowId, graphOf, id, T0 } from '../store/samples.ts';
 import { borrowSchema, openStore, runSql, storeOptions } from './schemas.ts';
 
 async function open() {
   const schema = borrowSchema();
-  const store = await openStore({ schema });
+  const applicationName = `batch-${schema}`.slice(0, 50);
+  const store = await openStore({ schema, applicationName });
   onTestFinished(() => store.close());
   const connections = createConnections({ ...storeOptions(schema), replica: 'test' });
   onTestFinished(() => connections.close());
   return {
     schema,
+    applicationName,
     store,
     acceptTogether: (acceptances: readonly Acceptance[]) =>
       connections.transact('accept', (sql) =>
@@ -83,11 +86,14 @@ describe('a batch of acceptances', () => {
   });
 
   test('judges replays that come at once in one transaction, and stores their records in one', async () => {
-    const { store } = await open();
+    const { store, applicationName } = await open();
     await store.accept(acceptanceOf(1, { nonce: aNonce({ value: 'known' }) }));
     const query = vi.spyOn(pg.Client.prototype, 'query');
     onTestFinished(() => query.mockRestore());
-    const begun = () => query.mock.calls.filter(([text]) => (text as unknown) === 'BEGIN').length;
+    // Of this store alone: the spy sees every connection of the process.
+    const isOwn = (client: unknown) => JSON.stringify(Object(client).connectionParameters).includes(applicationName);
+    const begun = () =>
+      query.mock.calls.filter(([text], at) => (text as unknown) === 'BEGIN' && isOwn(query.mock.contexts[at])).length;
     const replays = Array.from({ length: 100 }, (_, n) =>
       acceptanceOf(n + 2, { nonce: aNonce({ value: 'known' }), idempotencyKey: `key ${n}` }),
     );
@@ -261,8 +267,8 @@ async function locksAwaited(client: pg.Client, expected: number): Promise<void> 
   const waiting = `SELECT count(*)::integer AS count FROM pg_locks AS waiting
     JOIN pg_locks AS held USING (locktype, classid, objid, objsubid)
     WHERE NOT waiting.granted AND held.pid = pg_backend_pid() AND held.granted AND locktype = 'advisory'`;
-  for (;;) {
-    const { rows } = await client.query<{ count: number }>(waiting);
-    if (rows[0]?.count === expected) return;
-  }
+  await eventually(
+    async () => (await client.query<{ count: number }>(waiting)).rows[0]?.count ?? 0,
+    (count) => count >= expected,
+  );
 }

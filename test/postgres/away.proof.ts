@@ -20,6 +20,8 @@ async function status(replica: Replica, path: string): Promise<number> {
   return response.status;
 }
 
+const FINDS_OUT = { seconds: 30, because: 'a database that says nothing is away after several seconds' };
+
 const READY = '/health/ready';
 
 /** What the log says, warnings and worse, in their order. */
@@ -43,6 +45,7 @@ describe.each([
       await eventually(
         async () => publishers.taken.length,
         (now) => now >= length + more,
+        FINDS_OUT,
       );
     };
     await takes(20);
@@ -50,6 +53,7 @@ describe.each([
     await eventually(
       () => status(replica, READY),
       (code) => code === 503,
+      FINDS_OUT,
     );
     // At once from here on: nothing waits for the database again.
     const answers = Array.from({ length: 50 }, () => status(replica, '/flows/api/runs'));
@@ -59,6 +63,7 @@ describe.each([
     await eventually(
       () => status(replica, READY),
       (code) => code === 200,
+      FINDS_OUT,
     );
     await takes(20);
     await publishers.stop();

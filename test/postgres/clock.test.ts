@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import pino from 'pino';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { buildApp } from '../../src/app.ts';
+import { createServiceClock } from '../../src/model/clock.ts';
 import { borrowSchema, runSql } from './schemas.ts';
 
 const HOUR = 3_600_000;
@@ -29,6 +30,9 @@ async function replicas(...aheadMs: number[]) {
   const shared = { databaseUrl: inject('postgresUrl'), databaseSchema, manifests: folder };
   const started = aheadMs.map(async (ms, index) => {
     const machine = { aheadMs: ms };
+    // They follow the clock of the database, which no test sets.
+    const own = { now: () => Date.now() + machine.aheadMs, monotonic: () => performance.now() };
+    const clock = createServiceClock(own);
     const app = await buildApp({
       settings: {
         ...shared,
@@ -38,7 +42,7 @@ async function replicas(...aheadMs: number[]) {
         port: 0,
         drainSeconds: 0,
       },
-      clock: { now: () => Date.now() + machine.aheadMs, monotonic: () => performance.now() },
+      clock,
       logger: pino({ level: 'silent' }),
     });
     onTestFinished(() => app.close());
@@ -51,7 +55,7 @@ async function replicas(...aheadMs: number[]) {
       const sent = { method: 'POST', url: '/flows/api/webhook/orders', headers: { 'x-id': id }, body: {} } as const;
       return (await app.fastify.inject(sent)).statusCode;
     };
-    return { machine, ask, deliver };
+    return { machine, own, clock, ask, deliver };
   });
   // One after the other, so that each deploys what the first did.
   const running: Awaited<(typeof started)[number]>[] = [];
@@ -83,13 +87,17 @@ test('a replica whose clock is 25 h ahead takes nothing, is not ready, and says 
 
 test('replicas whose clocks differ by a few seconds store the time of the database', async () => {
   const { running, times } = await replicas(-4000, 4000);
-  const before = Date.now();
-  for (const [index, { deliver }] of running.entries()) expect(await deliver(`${index}`)).toBe(200);
-  const after = Date.now();
-  for (const at of await times()) {
-    // The offset is known to half of what a question to the database took.
-    expect(at).toBeGreaterThan(before - 2000);
-    expect(at).toBeLessThan(after + 2000);
+  const known: number[] = [];
+  for (const { machine, own, clock, deliver } of running) {
+    const [from, offset] = [own.now(), clock.clockOffsetMs()];
+    expect(await deliver(`${machine.aheadMs}`)).toBe(200);
+    const [until, refined] = [own.now(), clock.clockOffsetMs()];
+    // How near it is to the truth, service-clock.test.ts says: to half of what a question took.
+    expect(Math.sign(offset)).toBe(Math.sign(machine.aheadMs));
+    const at = (await times()).find((each) => !known.includes(each)) ?? 0;
+    known.push(at);
+    expect(at).toBeGreaterThanOrEqual(Math.floor(from - Math.max(offset, refined)));
+    expect(at).toBeLessThanOrEqual(until - Math.min(offset, refined));
   }
 });
 

@@ -1,6 +1,8 @@
+import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
+import { eventually } from '../eventually.ts';
 import { acceptanceOf, id, T0 } from '../store/samples.ts';
 import { borrowSchema, openReplicas, runSql } from './schemas.ts';
 
@@ -17,8 +19,12 @@ async function openOne() {
 const idsFrom = async (store: Store) =>
   (await store.readForwarding(page))?.deliveries.map(({ deliveryId }) => deliveryId);
 
-/** A transaction of another test on the server may be under way, behind which nothing is sent. */
-const untilOthersEnd = (store: Store) => expect.poll(() => idsFrom(store), { timeout: 15_000 });
+/** Waits for these deliveries: a transaction of another test on the server may be under way, behind which nothing is sent. */
+const untilThere = (store: Store, ids: readonly string[]) =>
+  eventually(
+    () => idsFrom(store),
+    (found) => isDeepStrictEqual(found, ids),
+  );
 
 async function drain(store: Store): Promise<void> {
   const { consumer, upTo } = (await store.readForwarding(page)) ?? {};
@@ -60,18 +66,18 @@ test('a delivery that is committed late is not left out, and what was committed 
   await store.accept(acceptanceOf(1));
   const late = await beginRun(schema, 2);
   await store.accept(acceptanceOf(3));
-  await untilOthersEnd(store).toEqual([id(1)]);
+  await untilThere(store, [id(1)]);
   await drain(store);
   expect(await idsFrom(store)).toEqual([]);
   await late.end();
-  await untilOthersEnd(store).toEqual([id(2), id(3)]);
+  await untilThere(store, [id(2), id(3)]);
 });
 
 test('a delivery that joins a run and is committed late is not left out, nor what was committed meanwhile', async () => {
   const { schema, store } = await openOne();
   await store.openConsumer(opened);
   await store.accept(acceptanceOf(1));
-  await untilOthersEnd(store).toEqual([id(1)]);
+  await untilThere(store, [id(1)]);
   await drain(store);
   const late = await beginJoin(schema, { n: 3, runId: id(1001), place: 2 });
   await store.accept(acceptanceOf(4));
@@ -79,7 +85,7 @@ test('a delivery that joins a run and is committed late is not left out, nor wha
   await meanwhile.end();
   expect(await idsFrom(store)).toEqual([]);
   await late.end();
-  await untilOthersEnd(store).toEqual([id(3), id(4), id(2)]);
+  await untilThere(store, [id(3), id(4), id(2)]);
   await drain(store);
   expect(await idsFrom(store)).toEqual([]);
 });
@@ -89,7 +95,7 @@ test('one that begins while a delivery is being committed gets it', async () => 
   const late = await beginRun(schema, 1);
   await store.openConsumer({ ...opened, since: T0 });
   await late.end();
-  await untilOthersEnd(store).toEqual([id(1)]);
+  await untilThere(store, [id(1)]);
 });
 
 test.each([1, 2])(
@@ -99,16 +105,22 @@ test.each([1, 2])(
     await store.openConsumer(opened);
     const numbers = Array.from({ length: sent }, (_, n) => n + 1);
     for (const n of numbers) await store.accept(acceptanceOf(n));
-    await untilOthersEnd(store).toEqual(numbers.map((n) => id(n)));
+    await untilThere(
+      store,
+      numbers.map((n) => id(n)),
+    );
     await drain(store);
     await runSql(`UPDATE "${schema}".runs SET xid = xid + 1000000000`);
     await runSql(`UPDATE "${schema}".consumers SET position = position + 1000000000`);
     await store.accept(acceptanceOf(sent + 1));
     expect(await store.openConsumer(opened)).toMatchObject({ isNew: false });
     // What was sent in the last ten minutes is sent again, rather than nothing that was not.
-    await untilOthersEnd(store).toEqual([...numbers, sent + 1].map((n) => id(n)));
+    await untilThere(
+      store,
+      [...numbers, sent + 1].map((n) => id(n)),
+    );
     await drain(store);
     await store.accept(acceptanceOf(sent + 2));
-    await untilOthersEnd(store).toEqual([id(sent + 2)]);
+    await untilThere(store, [id(sent + 2)]);
   },
 );

@@ -3,6 +3,7 @@ import pg from 'pg';
 import { afterEach, describe, expect, inject, test, vi } from 'vitest';
 import { openPostgresStore } from '../../src/store/postgres/client.ts';
 import type { Change, Store } from '../../src/store/store.ts';
+import { eventually } from '../eventually.ts';
 import { deployOf, flowId, graphOf, T0 } from '../store/samples.ts';
 import { borrowSchema, openReplicas, runSql, storeOptions } from './schemas.ts';
 
@@ -11,7 +12,7 @@ const keyLearned: Change = { kind: 'key', flowId };
 const key = { flowId, triggerKey: 'asana', scheme: 'Asana', secret: new Uint8Array([1]), learnedAt: T0 };
 
 /** Takes changes until one is as wanted. */
-async function until(reader: AsyncIterator<Change>, wanted: Change): Promise<void> {
+async function taken(reader: AsyncIterator<Change>, wanted: Change): Promise<void> {
   for (;;) {
     const { value, done } = await reader.next();
     if (done === true) throw new Error(`the changes ended without ${JSON.stringify(wanted)}`);
@@ -30,12 +31,11 @@ const channelOf = (schema: string) =>
 
 /** Ends the connections that listen for changes of the schema, so that they are made again. */
 async function endListeners(schema: string): Promise<void> {
-  for (let ended = 0; ended === 0; ) {
-    const rows = await runSql('SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE query = $1', [
-      `LISTEN "${channelOf(schema)}"`,
-    ]);
-    ended = rows.length;
-  }
+  const ending = 'SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE query = $1';
+  await eventually(
+    () => runSql(ending, [`LISTEN "${channelOf(schema)}"`]),
+    ({ length }) => length > 0,
+  );
 }
 
 afterEach(() => {
@@ -47,38 +47,38 @@ describe('what other replicas change', () => {
     vi.useFakeTimers({ toFake: ['performance'] });
     const { schema, one, two } = await twoReplicas();
     await one.deployFlow(deployOf(graphOf({ a: [] })));
-    await until(two.changes[Symbol.asyncIterator](), flowChanged);
+    await taken(two.changes[Symbol.asyncIterator](), flowChanged);
     await runSql(`ALTER TABLE "${schema}".changes RENAME TO hidden`);
     vi.advanceTimersByTime(31_000);
     two.changes[Symbol.asyncIterator]();
     expect(two.changes.unseenMs()).toBeGreaterThanOrEqual(31_000);
     await runSql(`ALTER TABLE "${schema}".hidden RENAME TO changes`);
     // Each reader has the rows looked at; the clock goes on a little with each try.
-    const hasLooked = () => two.changes[Symbol.asyncIterator]() && two.changes.unseenMs() < 31_000;
-    await vi.waitUntil(hasLooked, { timeout: 15_000 });
+    const unseenMs = () => two.changes[Symbol.asyncIterator]() && two.changes.unseenMs();
+    await eventually(unseenMs, (ms) => ms < 31_000);
   });
 
   test('reaches every reader, whichever member changed it', async () => {
     const { one, two } = await twoReplicas();
     const readers = [two.changes[Symbol.asyncIterator](), two.changes[Symbol.asyncIterator]()];
     await one.deployFlow(deployOf(graphOf({ a: [] })));
-    for (const reader of readers) await until(reader, flowChanged);
+    for (const reader of readers) await taken(reader, flowChanged);
     await one.learnKey(key);
-    for (const reader of readers) await until(reader, keyLearned);
+    for (const reader of readers) await taken(reader, keyLearned);
     await one.setFlowEnabled({ flowId, isEnabled: false, at: T0 });
-    for (const reader of readers) await until(reader, flowChanged);
+    for (const reader of readers) await taken(reader, flowChanged);
     await one.setFlowDraining({ flowId, isDraining: true, at: T0 });
-    for (const reader of readers) await until(reader, flowChanged);
+    for (const reader of readers) await taken(reader, flowChanged);
   });
 
   test('is told by a notice with the commit, which every reader hears', async () => {
     const { schema, one, two } = await twoReplicas();
     const reader = two.changes[Symbol.asyncIterator]();
     await one.deployFlow(deployOf(graphOf({ a: [] })));
-    await until(reader, flowChanged);
+    await taken(reader, flowChanged);
     // No row says so, and no look at them would find it.
     await runSql('SELECT pg_notify($1, $2)', [channelOf(schema), JSON.stringify({ kind: 'flow', flowId: 'noticed' })]);
-    await until(reader, { kind: 'flow', flowId: 'noticed' });
+    await taken(reader, { kind: 'flow', flowId: 'noticed' });
     const client = new pg.Client({ connectionString: inject('postgresUrl') });
     const payloads: unknown[] = [];
     const heard = new Promise<void>((resolve) => {
@@ -98,17 +98,17 @@ describe('what other replicas change', () => {
   test('before the reader listened, but after the store was opened, is not missed', async () => {
     const { one, two } = await twoReplicas();
     await one.deployFlow(deployOf(graphOf({ a: [] })));
-    await until(two.changes[Symbol.asyncIterator](), flowChanged);
+    await taken(two.changes[Symbol.asyncIterator](), flowChanged);
   });
 
   test('while its connection is lost is found by the rows', async () => {
     const { schema, one, two } = await twoReplicas();
     const reader = two.changes[Symbol.asyncIterator]();
     await one.deployFlow(deployOf(graphOf({ a: [] })));
-    await until(reader, flowChanged);
+    await taken(reader, flowChanged);
     await endListeners(schema);
     await one.learnKey(key);
-    await until(reader, keyLearned);
+    await taken(reader, keyLearned);
   });
 
   test('in a transaction that was under way at the last look is found by the next', async () => {
@@ -121,11 +121,11 @@ describe('what other replicas change', () => {
     const two = await openPostgresStore({ ...storeOptions(schema), replica: 'two' });
     const reader = two.changes[Symbol.asyncIterator]();
     await one.learnKey(key);
-    await until(reader, keyLearned);
+    await taken(reader, keyLearned);
     await client.query('COMMIT');
     await client.end();
     await endListeners(schema);
-    await until(reader, { kind: 'flow', flowId: 'late' });
+    await taken(reader, { kind: 'flow', flowId: 'late' });
     await two.close();
   });
 

@@ -3,6 +3,7 @@ import { openPostgresStore, type PostgresStoreOptions } from '../../src/store/po
 import { migrate } from '../../src/store/postgres/migrate.ts';
 import { migrations } from '../../src/store/postgres/migrations/index.ts';
 import type { Store } from '../../src/store/store.ts';
+import { eventually } from '../eventually.ts';
 import { graphOf, minute, startRun, T0 } from '../store/samples.ts';
 import { newSchema, openReplicas, runSql, storeOptions } from './schemas.ts';
 
@@ -149,13 +150,17 @@ describe('of two processes with one name', () => {
 
   test('the second does not start while the first is alive, and says what to set', async () => {
     const schema = newSchema();
-    const one = await open(schema, { applicationName: 'name' });
+    const applicationName = `name-${schema}`.slice(0, 50);
+    const one = await open(schema, { applicationName });
     // The lock is taken again with the next connection.
     await runSql('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1', [
-      'name/changes',
+      `${applicationName}/changes`,
     ]);
-    let answer: unknown;
-    while ((await isNameFree(schema)) === true) await one.ping();
+    let answer = '';
+    await eventually(
+      () => isNameFree(schema),
+      (isFree) => isFree !== true,
+    );
     void open(schema).then(
       () => {
         answer = 'it started';
@@ -164,8 +169,13 @@ describe('of two processes with one name', () => {
         answer = error.message;
       },
     );
-    while (answer === undefined) await one.beat(beat);
-    expect(answer).toBe('another running process is called one; give each replica its own SLUICE_REPLICA_NAME');
+    const beatOn = async () => {
+      await one.beat(beat);
+      return answer;
+    };
+    expect(await eventually(beatOn, (told) => told !== '', WAITS_FOR_BEATS)).toBe(
+      'another running process is called one; give each replica its own SLUICE_REPLICA_NAME',
+    );
     expect(await one.beat(beat)).toMatchObject({ replicas: 1, died: [] });
     await one.close();
   });
@@ -195,6 +205,8 @@ describe('of two processes with one name', () => {
     await second.close();
   });
 });
+
+const WAITS_FOR_BEATS = { seconds: 40, because: 'a start waits for 15 s until it knows that the other one lives' };
 
 /** Whether no process that lives has the lock of the name `one`. */
 async function isNameFree(schema: string): Promise<unknown> {

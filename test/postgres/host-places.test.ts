@@ -4,6 +4,7 @@ import pino from 'pino';
 import { expect, it, onTestFinished } from 'vitest';
 import { buildApp, type SluiceApp } from '../../src/app.ts';
 import { createWorkspace } from '../e2e/service.ts';
+import { eventually } from '../eventually.ts';
 import { serve } from '../flows/handlers/loopback-server.ts';
 import { borrowSchema, openReplicas } from './schemas.ts';
 
@@ -45,7 +46,10 @@ it.each([
   const request = { flowId: FLOW_ID, triggerKey: 'byHand', triggerType: 'manual', ...body } as const;
   await Promise.all(Array.from({ length: 6 }, (_, at) => apps[at % 2]?.engine.triggerFlow(request)));
   const [store] = stores;
-  while ((await store?.listRuns({ skip: 0, take: 1, status: 'Running' }))?.items.length !== 0) await setImmediate();
+  await eventually(
+    async () => (await store?.listRuns({ skip: 0, take: 1, status: 'Running' }))?.items,
+    (running) => running?.length === 0,
+  );
   expect(received).toHaveLength(6);
   expect(most).toBe(1);
 });

@@ -8,6 +8,7 @@ import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { buildApp } from '../../src/app.ts';
 import { RunNotices } from '../../src/store/postgres/run-notices.ts';
 import type { Change, Store } from '../../src/store/store.ts';
+import { until } from '../eventually.ts';
 import { borrowSchema, openReplicas } from './schemas.ts';
 
 const FLOW_ID = '0b7c9d10-0000-4000-8000-000000000001';
@@ -83,10 +84,14 @@ describe('what replicas tell each other of runs', () => {
     void heard.then((value) => {
       change = value;
     });
-    while (change === undefined) {
-      for (const id of ids) one.runChanged(id);
-      await one.ping();
-    }
+    await until(
+      async () => {
+        for (const id of ids) one.runChanged(id);
+        await one.ping();
+        return change;
+      },
+      (told) => told !== undefined,
+    );
     expect(change).toEqual({ kind: 'runs', runIds: ids });
     two.watchRuns(false);
     await three.close();
@@ -97,9 +102,7 @@ describe('what replicas tell each other of runs', () => {
     const sent: { kind: string; runIds?: readonly string[] }[] = [];
     const own = new RunNotices((notice) => sent.push(notice));
     onTestFinished(() => own.close());
-    const sentOnce = async () => {
-      while (sent.length === 0) await wait(5);
-    };
+    const sentOnce = () => until(() => sent.length > 0);
     return { own, sent, sentOnce };
   }
 
@@ -134,7 +137,7 @@ describe('what replicas tell each other of runs', () => {
     own.changed('a');
     own.heard({ kind: 'watch', by: 'other' });
     own.changed('b');
-    while (sent.length < 2) await wait(5);
+    await until(() => sent.length > 1);
     expect(sent[1]).toMatchObject({ runIds: ['b'] });
   });
 });

@@ -118,7 +118,7 @@ test('a replica that hung, and whose name another one has by now, ends when it w
   await Promise.all([one.start(), hung.start()]);
   await expect(successor.start()).rejects.toThrow('give each replica its own SLUICE_REPLICA_NAME');
   const { child, output } = hung.service as Service;
-  const ended = once(child, 'exit');
+  const ended = once(child, 'close');
   child.kill('SIGSTOP');
   onTestFinished(() => void child.kill('SIGCONT'));
   await successor.start();

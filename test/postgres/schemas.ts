@@ -113,7 +113,13 @@ async function emptySchema(schema: string): Promise<void> {
     "SELECT tablename AS name FROM pg_tables WHERE schemaname = $1 AND tablename <> 'schema_migrations'",
     [schema],
   );
-  await runSql(tables.map(({ name }) => `DELETE FROM ${pg.escapeIdentifier(schema)}.${name}`).join(';'));
+  const names = tables.map(({ name }) => `${pg.escapeIdentifier(schema)}.${name}`);
+  // What a killed process had sent may still be under way, and would show up in the next test: the lock waits for it.
+  await runSql(
+    [`LOCK TABLE ${names.join(', ')} IN SHARE ROW EXCLUSIVE MODE`, ...names.map((name) => `DELETE FROM ${name}`)].join(
+      ';',
+    ),
+  );
 }
 
 /** Opens a store for each name on one schema, as replicas do; they close when the test ends. */

@@ -84,7 +84,8 @@ async function start(databaseUrl: string): Promise<Started> {
   });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += String(chunk)));
-  const exited = once(child, 'exit').then(([code]) => code as number | null);
+  // Not `exit`: what it wrote last may arrive after that.
+  const exited = once(child, 'close').then(([code]) => code as number | null);
   onTestFinished(async () => {
     child.kill('SIGKILL');
     await exited;
@@ -173,5 +174,5 @@ test('a database that goes when the service begins to listen does not end it', {
   await way.mend();
   await eventually(() => service.status('/health/ready'), is(200));
   expect(await service.deliver()).toMatchObject({ status: 200 });
-  expect(service.output()).toContain('Sluice listens');
+  await eventually(service.output, (text) => text.includes('Sluice listens'));
 });

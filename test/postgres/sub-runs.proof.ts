@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
+import { eventually } from '../eventually.ts';
 import { cel, FLOW_ID, openFlowService, stepOf } from '../flows/fixture.ts';
 import { openReplicas, runSql } from './schemas.ts';
 
@@ -32,10 +33,12 @@ async function twoRuntimes() {
 
 /** Every run of a schema, when none is in flight any more. */
 async function allEnded(store: Store) {
-  for (;;) {
-    const { items } = await store.listRuns({ status: 'Running', skip: 0, take: 1 });
-    if (items.length === 0) return (await store.listRuns({ skip: 0, take: 5000 })).items;
-  }
+  await eventually(
+    () => store.listRuns({ status: 'Running', skip: 0, take: 1, includeTotal: true }),
+    ({ items }) => items.length === 0,
+    { seconds: 60, because: 'hundreds of runs are in flight' },
+  );
+  return (await store.listRuns({ skip: 0, take: 5000 })).items;
 }
 
 describe('two replicas', () => {

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import type { Store } from '../../src/store/store.ts';
+import { eventually } from '../eventually.ts';
 import { FLOW_ID, type FlowServiceOptions, openFlowService, START, stepOf, until } from '../flows/fixture.ts';
 import { openReplicas, runSql } from './schemas.ts';
 
@@ -112,13 +113,14 @@ describe('two replicas that run steps', () => {
     await one.deploy({ a: stepOf('NoOp') });
     await one.runtime.start();
     // Its claim has found that nothing waits: from here on steps are leased as they become due.
-    while (
-      !(await one.trigger().then(
-        () => true,
-        (error) => error instanceof StoreUnavailableError,
-      ))
-    )
-      await store.ping();
+    await eventually(
+      () =>
+        one.trigger().then(
+          () => 'leased to nobody',
+          (error: Error) => error,
+        ),
+      (lost) => lost instanceof StoreUnavailableError,
+    );
     expect((await one.steps(runId)).a).toMatchObject({ status: 'Running', attemptCount: 0 });
     one.clock.pass(5000);
     expect((await one.ended(runId)).status).toBe('Succeeded');
@@ -162,7 +164,10 @@ describe('two replicas that run steps', () => {
     const runIds = await Promise.all([one.trigger(), one.trigger()]);
     const dueAt = async (now: number) => (await first.measureBacklog({ now, most: 9 })).dueSteps;
     // None is due before: neither one that has not been left yet, nor one that was left for a shorter time.
-    while ((await dueAt(START + 4999)) > 0 || (await dueAt(START + 5000)) < runIds.length) await one.store.ping();
+    await eventually(
+      async () => [await dueAt(START + 4999), await dueAt(START + 5000)],
+      ([before, then = 0]) => before === 0 && then >= runIds.length,
+    );
     two.clock.pass(5000);
     await two.runtime.start();
     for (const runId of runIds) {
@@ -198,9 +203,12 @@ describe('two replicas that run steps', () => {
     for (const each of [one, two]) await each.deploy({ a: stepOf('Count') });
     await one.runtime.start();
     const runId = await one.trigger();
-    while (hanging.length === 0) await one.store.ping();
+    await until(() => hanging.length > 0);
     // Marked as begun, as every step that runs for more than a moment.
-    while ((await one.steps(runId)).a?.attemptCount !== 1) await one.store.ping();
+    await eventually(
+      () => one.steps(runId),
+      ({ a }) => a?.attemptCount === 1,
+    );
     await two.runtime.start();
     await runSql(`UPDATE "${schema}".replicas SET seen_at = 0 WHERE name = 'one'`);
     expect(await two.store.beat(beat)).toMatchObject({ died: [{ name: 'one', steps: 1 }] });

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import type { PlannedDeploy, ScheduleRecord } from '../../src/store/store.ts';
+import { eventually } from '../eventually.ts';
 import { aRun, deployOf, graphOf, id, PLAN, T0 } from '../store/samples.ts';
 import { running } from '../store/sub-run-samples.ts';
 import { newSchema, openEmpty, openStore, runSql } from './schemas.ts';
@@ -40,7 +41,7 @@ describe('two services with schemas of their own in one database', () => {
     const waiting = own.applyDeploys([planned('flow', two, { basedOn: 1 })]);
     const waits = () =>
       runSql(`SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%"${schema}".flows%'`);
-    while ((await waits()).length === 0);
+    await eventually(waits, ({ length }) => length > 0);
     await other.applyDeploys([planned('flow', three, { basedOn: 1 })]);
     expect(await other.findFlow('flow')).toMatchObject({ revision: 2 });
     await holder.query('ROLLBACK');

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import type { Acceptance, AcceptResult } from '../../src/store/store.ts';
+import { eventually } from '../eventually.ts';
 import { aDelivery, aNonce, aRun, deployOf, graphOf, id, minute, PLAN, runIdOf, T0 } from '../store/samples.ts';
 import { openEmpty, openStore } from './schemas.ts';
 
@@ -63,10 +64,10 @@ async function blockRuns() {
   return {
     /** Resolves when so many transactions wait for it, or for one that does. */
     async waitedFor(expected: number) {
-      for (;;) {
-        const { rows } = await client.query<{ count: number }>(waiting);
-        if (rows[0]?.count === expected) return;
-      }
+      await eventually(
+        async () => (await client.query<{ count: number }>(waiting)).rows[0]?.count ?? 0,
+        (count) => count >= expected,
+      );
     },
     open: () => client.query('ROLLBACK'),
   };

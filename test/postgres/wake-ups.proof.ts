@@ -9,6 +9,7 @@ import { migrate } from '../../src/store/postgres/migrate.ts';
 import { workerSchemaOf } from '../../src/store/postgres/sql.ts';
 import { WakeUps, withoutConsole } from '../../src/store/postgres/wake-ups.ts';
 import type { Store, Wakeable } from '../../src/store/store.ts';
+import { eventually, until } from '../eventually.ts';
 import { openFlowService, START, stepOf } from '../flows/fixture.ts';
 import { graphOf, startRun, T0 } from '../store/samples.ts';
 import { newSchema, openReplicas, openStore, runSql, storeOptions } from './schemas.ts';
@@ -58,9 +59,7 @@ function wakeableOf(answer: () => boolean | Promise<boolean> = () => true) {
   return { ...wakeable, woken, count: () => count };
 }
 
-async function until(isTrue: () => Promise<boolean>): Promise<void> {
-  while (!(await isTrue())) await wait(10);
-}
+const noneLeft = ({ length }: readonly unknown[]) => length === 0;
 
 describe('a step that falls due', () => {
   test('on a replica without a free slot is run by one with, before the next beat', async () => {
@@ -82,7 +81,7 @@ describe('a step that falls due', () => {
     for (const each of [one, two]) await each.deploy({ a: stepOf('Count') });
     await one.runtime.start();
     await one.trigger();
-    await until(async () => hanging.length === 1);
+    await until(() => hanging.length === 1);
     await two.runtime.start();
     const runIds = await Promise.all(Array.from({ length: 5 }, () => one.trigger()));
     for (const runId of runIds) expect((await two.ended(runId)).status).toBe('Succeeded');
@@ -101,7 +100,8 @@ describe('a step that falls due', () => {
     two.onDue(other);
     for (let count = 1; count <= 8; count += 1) {
       await makeDue();
-      await until(async () => other.count() >= count && (await listJobs()).length === 0);
+      await until(() => other.count() >= count);
+      await eventually(listJobs, noneLeft);
     }
     expect(full.count()).toBe(0);
   });
@@ -117,6 +117,7 @@ describe('a step that falls due', () => {
     onTestFinished(() => third.close());
     await two.close();
     third.onDue(later);
+    // The engine's clock is the database's, which nothing sets.
     const dueAt = Date.now() + 700;
     await runSql(`UPDATE "${schema}".steps SET due_at = $1`, [dueAt]);
     await later.woken;
@@ -195,11 +196,14 @@ describe('wake-ups', () => {
     three.onDue(other);
     await makeDue();
     // An answer that failed: unheard, it would end the process.
-    await until(async () => lines.some((line) => line.startsWith('the engine ended')));
+    await eventually(
+      () => lines,
+      (told) => told.some((line) => line.startsWith('the engine ended')),
+    );
     await runSql(`ALTER SCHEMA "${name}_away" RENAME TO "${name}"`);
-    await until(async () => (await listJobs()).length === 0);
+    await eventually(listJobs, noneLeft);
     await makeDue();
-    await until(async () => other.count() > 1);
+    await until(() => other.count() > 1);
   });
 
   test('go on after every connection was cut', async () => {
@@ -216,7 +220,7 @@ describe('wake-ups', () => {
     ]);
     const before = other.count();
     await startRun(three, graphOf({ a: [] }), { id: randomUUID() });
-    await until(async () => other.count() > before);
+    await until(() => other.count() > before);
   });
 
   test('begin as soon as the database is there', async () => {
@@ -239,7 +243,10 @@ describe('wake-ups', () => {
     const other = wakeableOf();
     wakeUps.start(other);
     await makeDue();
-    await until(async () => lines.some((line) => line.includes('ECONNREFUSED')));
+    await eventually(
+      () => lines,
+      (told) => told.some((line) => line.includes('ECONNREFUSED')),
+    );
     await new Promise<void>((resolve) => proxy.listen(port, '127.0.0.1', resolve));
     await other.woken;
     await wakeUps.close();
@@ -343,12 +350,11 @@ describe('a minute that is over', () => {
     }
     const worker = workerSchemaOf(schema);
     const known = () => runSql(`SELECT identifier FROM "${worker}"._private_known_crontabs`);
-    await until(async () => (await known()).length > 0);
-    expect(await known()).toEqual([{ identifier: 'minute' }]);
+    expect(await eventually(known, ({ length }) => length > 0)).toEqual([{ identifier: 'minute' }]);
     // As the engine's cron adds it.
     await runSql(`SELECT "${worker}".add_job('minute', job_key => 'minute')`);
-    await until(async () => told > 0);
-    await until(async () => (await runSql(`SELECT 1 FROM "${worker}".jobs`)).length === 0);
+    await until(() => told > 0);
+    await eventually(() => runSql(`SELECT * FROM "${worker}".jobs`), noneLeft);
   });
 
   test('has one process begin its housekeeping, and again only when its time is over', async () => {
@@ -389,7 +395,10 @@ test('what is printed while the engine runs, as it prints itself, is a line of t
   // The engine asks for a slot before it takes a job.
   const hasSlot = async () => console.error('as the engine prints');
   store.onDue({ ...wakeableOf(), hasSlot });
-  await until(async () => lines.includes('as the engine prints'));
+  await eventually(
+    () => lines,
+    (told) => told.includes('as the engine prints'),
+  );
   expect(printed).not.toHaveBeenCalled();
 });
 
