@@ -70,6 +70,7 @@ export const deliver: Command = async (pair, chance, known) => {
       : [chance.once(6) ? SECRETS.SECRET_OLD : SECRETS.SECRET_GITHUB, 'x-hub-signature-256'];
   const hmac = createHmac('sha256', chance.once(8) ? 'forged' : key).update(body);
   const signature = slug === 'audit' ? hmac.digest('base64') : `sha256=${hmac.digest('hex')}`;
+  // The services are processes with the clock of the machine.
   const now = Math.floor(Date.now() / 1000);
   const headers: Record<string, string> = {
     ...(type !== undefined && { 'content-type': type }),

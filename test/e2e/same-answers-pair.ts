@@ -1,5 +1,5 @@
 import { Agent, type IncomingHttpHeaders, request as send } from 'node:http';
-import { setTimeout as wait } from 'node:timers/promises';
+import { eventually } from '../eventually.ts';
 import { filledIn, jsonOf, labelled, logOf, type Side, TIME, UUID } from './same-answers-labels.ts';
 import type { Service } from './service.ts';
 
@@ -60,9 +60,6 @@ interface RawAnswer {
   readonly text: string;
 }
 
-/** How long steps, releases and their figures may take on a busy machine until the stores agree. */
-const PATIENCE_MS = 20_000;
-
 export function openPair(services: readonly Service[]): Pair {
   const sides: readonly Side[] = services.map((service) => ({ service, values: new Map(), labels: new Map() }));
   const agent = new Agent({ keepAlive: true });
@@ -76,13 +73,11 @@ export function openPair(services: readonly Service[]): Pair {
   };
   /** Asks until the answers are as wanted, and throws what is wrong with them if they never are. */
   const askUntil = async (ask: Ask, problemOf: (answers: readonly RawAnswer[]) => string | undefined) => {
-    const end = Date.now() + PATIENCE_MS;
-    for (;;) {
-      const problem = problemOf(await askBoth(ask));
-      if (problem === undefined) return;
-      if (Date.now() > end) throw new Error(problem);
-      await wait(5);
-    }
+    await eventually(
+      async () => problemOf(await askBoth(ask)),
+      (problem) => problem === undefined,
+      { seconds: 20, because: 'steps, releases and their figures take so long on a busy machine' },
+    );
   };
   const answerOf = (): Answer => {
     const [{ status, text } = { status: 0, text: '' }] = last;

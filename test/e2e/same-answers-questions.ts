@@ -16,6 +16,8 @@ export interface Known {
   readonly arrivals: string[];
   /** ISO 8601: nothing happened in the millisecond. */
   readonly pauses: string[];
+  /** Minutes since the epoch, whose figures are not the same in both services; no pause is in them. */
+  readonly mixedMinutes: Set<number>;
   /** Nonces, idempotency keys and search keys that were used. */
   readonly used: string[];
 }

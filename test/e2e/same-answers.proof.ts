@@ -30,6 +30,7 @@ it('answers every request the same on SQLite and on PostgreSQL, through random s
     starts: [],
     arrivals: [],
     pauses: [],
+    mixedMinutes: new Set(),
     used: [],
   };
   let number = 0;
@@ -97,10 +98,12 @@ async function prepare(): Promise<{
 
 /** One command, what follows from it, and some questions. */
 async function tell(pair: Pair, chance: Chance, known: Known): Promise<void> {
-  await passMinute();
-  known.pauses.push(new Date(await nextMillisecond()).toISOString());
+  await passHour();
+  const begunAt = await nextMillisecond();
+  known.pauses.push(new Date(begunAt).toISOString());
   await commandOf(chance)(pair, chance, known);
   await settle(pair);
+  forgetMixedMinutes(known, minuteOf(begunAt), minuteOf(Date.now()));
   await learn(pair, 'runs?take=10', known.runs, { place: 'startedAt', times: known.starts });
   await learn(pair, 'webhooks/recent?take=3', known.deliveries, { place: 'receivedAt', times: known.arrivals });
   if (chance.once(4)) await learn(pair, 'activity?take=1', known.interventions);
@@ -138,9 +141,24 @@ async function look(pair: Pair): Promise<void> {
   pair.compareLogs();
 }
 
-/** Figures are counted by the minute: nothing happens while one service may still be in the minute before. */
-async function passMinute(): Promise<void> {
-  while (Date.now() % 60_000 > 59_500) await new Promise((later) => setTimeout(later, 10));
+// The services are processes with the machine's clock, and so is PostgreSQL: they cannot be given a time.
+const minuteOf = (at: number) => Math.floor(at / 60_000);
+const HOUR_MS = 3_600_000;
+const LONGEST_STORY_MS = 60_000;
+
+/**
+ * Figures are counted by the minute. What was done by a story that began in one minute and ended in a later one may be in
+ * another minute for each service: no question names a time in these.
+ */
+function forgetMixedMinutes({ pauses, mixedMinutes }: Known, first: number, last: number): void {
+  for (let minute = first; first < last && minute <= last; minute += 1) mixedMinutes.add(minute);
+  const kept = pauses.filter((pause) => !mixedMinutes.has(minuteOf(Date.parse(pause))));
+  pauses.splice(0, pauses.length, ...kept);
+}
+
+/** Charts count by the hour: no story begins so late that it may end in the next. */
+async function passHour(): Promise<void> {
+  while (Date.now() % HOUR_MS > HOUR_MS - LONGEST_STORY_MS) await new Promise((later) => setTimeout(later, 100));
 }
 
 /** What the last story did is over, whatever clock it was measured by. */
