@@ -86,7 +86,7 @@ describe('a delivery that GitHub sent in vain', () => {
       },
     });
     for (const payload of [{ n: 1 }, { m: 2 }, { n: 3 }]) await github.deliver(payload);
-    await eventually(service.deliveries, ({ length }) => length === 3);
+    await eventually(service.deliveries, ({ length }) => length >= 3);
     await service.looks(github);
     expect(await service.runs()).toHaveLength(2);
     const refused = (await service.deliveries()).filter(({ runId }) => runId === null);
@@ -111,7 +111,7 @@ describe('a delivery that GitHub sent in vain', () => {
     const service = await started({ inputs: { webhookHoldDeliveries: true } });
     await fetch(`${service.url}/flows/api/flows/${FLOW_ID}/disable`, { method: 'POST' });
     await github.deliver({ n: 1 });
-    await eventually(service.deliveries, ({ length }) => length === 1);
+    await eventually(service.deliveries, oneRun);
     expect(await service.runs()).toEqual([]);
     await fetch(`${service.url}/flows/api/flows/${FLOW_ID}/enable`, { method: 'POST' });
     await eventually(service.runs, oneRun);
@@ -125,10 +125,12 @@ describe('a deploy while a log is looked at', () => {
     const service = await started();
     const other = await fakeGithub({ secret: SECRET, target: undefined });
     ends.push(() => other.close());
+    const release = github.holdAfter(10);
     for (let n = 0; n < 100; n += 1) await github.deliver({ n });
-    await eventually(service.runs, ({ length }) => length > 0);
+    await eventually(service.runs, oneRun);
     await service.write(manifestOf(other.baseUrl, { more: { version: '2' } }));
     await service.app.reload();
+    release();
     await service.looks(other, 2);
     const before = github.asked.length;
     expect((await service.runs()).length).toBeLessThan(100);
@@ -202,7 +204,7 @@ describe('a gap', () => {
     for (let n = 0; n < 35; n += 1) lost.push(await github.deliver({ n }));
     const service = await startReconciling(first.folder);
     ends.push(service.close);
-    await eventually(service.runs, ({ length }) => length === 35);
+    await eventually(service.runs, ({ length }) => length >= 35);
     await service.looks(github);
     expect(await service.runs()).toHaveLength(35);
     const order = (await service.deliveries()).map(({ headers }) => headers['x-github-delivery']);
@@ -287,7 +289,7 @@ describe('a log that cannot be asked', () => {
     const service = await started();
     github.answers.push({ status: 200, body: '[' }, { status: 500 });
     for (let n = 0; n < 3; n += 1) await github.deliver({ n });
-    await eventually(service.runs, ({ length }) => length === 3);
+    await eventually(service.runs, ({ length }) => length >= 3);
     await service.looks(github);
     expect(await service.runs()).toHaveLength(3);
   });

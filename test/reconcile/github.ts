@@ -1,5 +1,5 @@
 import { createHmac, randomUUID } from 'node:crypto';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /** A delivery as GitHub lists it: docs.github.com/rest/repos/webhooks, read 2026-11. */
@@ -38,6 +38,10 @@ export interface FakeGithub {
   readonly sent: readonly Sent[];
   /** Requests to the log, as method and path. */
   readonly asked: string[];
+  /** How often the log was asked for its newest deliveries: each look begins so, when the one before has settled all it found. */
+  readonly looks: number;
+  /** Answers the contents of so many more deliveries, and no others until what it yields is called. */
+  holdAfter(count: number): () => void;
   /** What the log answers next instead, oldest first. */
   readonly answers: { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string }[];
   /** The same of the contents of single deliveries. */
@@ -67,8 +71,15 @@ export async function fakeGithub(options: FakeOptions): Promise<FakeGithub> {
     return queue.length > 1 ? queue.shift() : queue[0];
   };
   let shown = (payload: unknown) => payload;
+  let left = Number.POSITIVE_INFINITY;
+  let held = Promise.resolve();
   const server = createServer((request, response) => {
     asked.push(`${request.method} ${request.url}`);
+    const isDetail = /deliveries\/\d/.test(request.url ?? '');
+    if (isDetail && left-- <= 0) return void held.then(() => respond(request, response));
+    respond(request, response);
+  });
+  const respond = (request: IncomingMessage, response: ServerResponse) => {
     const answer = (status: number, body: unknown, headers: Record<string, string> = {}) => {
       response.writeHead(status, { 'content-type': 'application/json; charset=utf-8', ...headers });
       response.end(typeof body === 'string' ? body : JSON.stringify(body, null, 2));
@@ -111,7 +122,7 @@ export async function fakeGithub(options: FakeOptions): Promise<FakeGithub> {
     const isMore = last !== undefined && last.id > 1;
     const link = `<${base()}${url.pathname}?per_page=${size}&cursor=${last?.id}>; rel="next"`;
     answer(200, page.map(listed), isMore ? { link } : {});
-  });
+  };
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   const base = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 
@@ -133,6 +144,20 @@ export async function fakeGithub(options: FakeOptions): Promise<FakeGithub> {
     baseUrl: base(),
     sent,
     asked,
+    get looks() {
+      return asked.filter((request) => request.includes('deliveries?') && !request.includes('cursor=')).length;
+    },
+    holdAfter(count) {
+      let release = () => {};
+      left = count;
+      held = new Promise((resolve) => {
+        release = () => {
+          left = Number.POSITIVE_INFINITY;
+          resolve();
+        };
+      });
+      return () => release();
+    },
     answers,
     answersToDetails,
     spoilt,

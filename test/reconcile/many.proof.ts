@@ -17,16 +17,21 @@ it('fetches more than one look does, the oldest first, once each', async () => {
       async () => log.received,
       ({ length }) => length > 0,
     );
+    // The service goes by the clock of the machine, so that its timers and its time agree.
     const now = Math.ceil(Date.now() / 1000);
     for (let index = 0; index < 1250; index += 1) {
       events.push({ id: `evt_${index}`, type: 'invoice.paid', created: now + Math.floor(index / 200) });
     }
     const books = () => service.get<{ accepted: number; runs: number }>('/flows/api/books');
-    await eventually(books, ({ runs }) => runs >= events.length);
+    await eventually(books, ({ runs }) => runs >= events.length, {
+      seconds: 120,
+      because: 'more than one look fetches them, one after the other',
+    });
     const seen = log.received.length;
     await eventually(
       async () => log.received.length,
       (requests) => requests > seen + 30,
+      { seconds: 60, because: 'it is two whole looks of thirteen pages, one a second' },
     );
     expect(await books()).toMatchObject({ accepted: 1250, runs: 1250 });
     const newest = await service.get<{ searchKeys: { event: string } }[]>('/flows/api/runs?take=500');

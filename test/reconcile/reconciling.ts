@@ -77,13 +77,12 @@ export async function startReconciling(folder: string, settings: SettingsInput =
     get,
     runs: () => get<{ id: string; deliveryId: string }[]>('/flows/api/runs?take=500'),
     deliveries: () => get<Delivered[]>('/flows/api/webhooks/recent?take=500'),
-    /** Resolves after the log was asked so many times from now on, and all that it found is settled. */
+    /** Resolves when so many looks at the log have begun: the second says that what the first found is settled. */
     async looks(github: FakeGithub, times = 2) {
-      const isList = (request: string) => request.includes('deliveries?');
-      const before = github.asked.filter(isList).length;
+      const before = github.looks;
       await eventually(
-        async () => github.asked.filter(isList).length,
-        (lists) => lists >= before + times,
+        () => github.looks,
+        (looks) => looks >= before + times,
       );
     },
     close: () => app.close(),
