@@ -129,12 +129,16 @@ isThere(`Alertmanager${program === undefined ? ' (not here; name one in ALERTMAN
   });
 
   it('sends that they are resolved, which starts another run', async () => {
+    // Alertmanager has the clock of the machine.
     const endsAt = new Date();
     await alert({ ...slow('web-1'), endsAt }, { ...slow('web-2'), endsAt });
     const isResolved = ({ triggerBody }: { triggerBody: unknown }) =>
       (triggerBody as { status: string }).status === 'resolved';
     const runs = await eventually(
-      async () => Promise.all((await deliveriesOf(service, 2)).map(({ runId }) => endedRun(service, runId))),
+      async () => {
+        const started = (await deliveriesOf(service, 2)).filter(({ runId }) => runId !== null);
+        return Promise.all(started.map(({ runId }) => endedRun(service, runId)));
+      },
       (all) => all.some(isResolved),
     );
     const what = { stepKey: 'what', output: 'resolved: p99 above 2 s' };
