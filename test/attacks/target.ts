@@ -104,8 +104,6 @@ export interface Target {
   runsOf(slug: Slug): Promise<number>;
   /** The page's cookie after a login with a token. */
   logIn(who: Who): Promise<string>;
-  /** Processor seconds that the process has used: work done, however busy the machine is. */
-  cpuSeconds(): Promise<number>;
   restart(signal?: NodeJS.Signals): Promise<void>;
 }
 
@@ -140,6 +138,7 @@ export function stripe(
   body = JSON.stringify({ type: 'charge.succeeded', id: randomUUID() }),
   key = GITHUB_SECRET,
 ): Delivery {
+  // The service is a process with the clock of the machine.
   const at = Math.floor(Date.now() / 1000);
   const signature = createHmac('sha256', key).update(`${at}.${body}`).digest('hex');
   return { body, headers: { 'content-type': 'application/json', 'stripe-signature': `t=${at},v1=${signature}` } };
@@ -230,11 +229,6 @@ export async function startTarget(database: Readonly<Record<string, string>> = {
         redirect: 'manual',
       });
       return (response.headers.get('set-cookie') ?? '').split(';')[0] ?? '';
-    },
-    async cpuSeconds() {
-      const headers = { authorization: `Bearer ${TOKENS.reader}` };
-      const text = await (await fetch(`${service.url}/metrics`, { headers })).text();
-      return Number(/^process_cpu_seconds_total (\S+)$/m.exec(text)?.[1]);
     },
     async restart(signal = 'SIGTERM') {
       await service.stop(signal);

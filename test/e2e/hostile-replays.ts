@@ -71,7 +71,10 @@ async function onlyOnce(target: Target, genuine: Delivery, forged: readonly Deli
   expect(await target.runsOf(genuine.slug)).toBe(before + 1);
 }
 
-/** One captured delivery sent again in every other way that its signature allows. */
+/**
+ * One captured delivery sent again in every other way that its signature allows. Times are those of the machine, whose clock
+ * the service has.
+ */
 export const REPLAYS: readonly Attack[] = [
   {
     title: 'a StandardWebhooks delivery under the other family of headers, or with a further id beside them',

@@ -49,8 +49,6 @@ export interface Target {
   runsOf(slug: string): Promise<number>;
   /** Waits until the runs of the flow have ended, and yields them. */
   endedRuns(slug: string): Promise<readonly { id: string; status: string }[]>;
-  /** Processor seconds that the process has used: work done, however busy the machine is. */
-  cpuSeconds(): Promise<number>;
 }
 
 /** One flow per slug; the ids are fixed so that their runs can be counted. */
@@ -143,10 +141,6 @@ export async function startTarget(
           ({ items }) => items.every(({ status }) => status !== 'Running'),
         )
       ).items,
-    async cpuSeconds() {
-      const metrics = await (await fetch(`${service.url}/metrics`)).text();
-      return Number(/^process_cpu_seconds_total (\S+)$/m.exec(metrics)?.[1]);
-    },
     releaseSockets() {
       for (const socket of sockets) socket.destroy();
       sockets.clear();
