@@ -102,7 +102,12 @@ describe('two replicas', () => {
     };
     for (const service of services) await service.deploy(steps);
     const id = await two.trigger(Array.from({ length: 1000 }, (_, n) => n));
-    expect(await one.ended(id)).toMatchObject({ status: 'Succeeded' });
+    const ended = await eventually(
+      () => one.store.findRun(id),
+      (found) => found?.status !== 'Running',
+      { seconds: 240, because: 'it waits for a thousand others' },
+    );
+    expect(ended).toMatchObject({ status: 'Succeeded' });
     expect((await one.store.listRuns({ flowId: LAST, skip: 0, take: 1, includeTotal: true })).total).toBe(1000);
   });
 });

@@ -79,6 +79,7 @@ const looked = async (github: FakeGithub) => {
   await eventually(
     () => github.looks,
     (looks) => looks >= before + 2,
+    { seconds: 120, because: 'a look asks for every page of a hundred deliveries' },
   );
 };
 
@@ -87,7 +88,7 @@ async function expectEachOnce(github: FakeGithub, { url }: Service) {
   await eventually(
     () => runsOf({ url } as Service),
     ({ length }) => length >= github.sent.length,
-    { seconds: 60, because: 'the database is that of a process that was killed in the middle of it' },
+    { seconds: 240, because: 'a log that a killed process was asking is free when its lease ends' },
   );
   github.target = `${url}/flows/api/webhook/shop`;
   for (const lost of github.sent) expect(await github.redeliver(lost)).toBe(200);
@@ -121,6 +122,7 @@ test('deliveries that fail while the service is off have their runs soon after i
   await eventually(
     () => runsOf(service),
     ({ length }) => length >= LOST,
+    { seconds: 120, because: 'a hundred are fetched and accepted one after the other' },
   );
   expect(await runsOf(service)).toHaveLength(LOST);
   const gaps = async () =>
