@@ -28,7 +28,8 @@ const schemes = createSchemeRegistry({
     { name: 'Short', headerName: 'X-Short', algorithm: 'sha1', encoding: 'hexLower', signedPayloadStrategy: 'RawBody' },
   ],
 });
-const SCHEMES = listSchemes(schemes).map(({ name }) => name);
+const KNOWN = listSchemes(schemes);
+const SCHEMES = KNOWN.map(({ name }) => name);
 
 /** The schemes that have each trait. */
 const SCHEMES_WITH: Readonly<Record<SchemeTrait, readonly string[]>> = {
@@ -61,6 +62,15 @@ function readersOf(field: WebhookField): readonly string[] {
   const readers = [...asks, ...readBy.flatMap((trait) => SCHEMES_WITH[trait])];
   return SCHEMES.filter((name) => readers.includes(name));
 }
+
+/** One scheme of each kind, and all that read a field which others do not. */
+const SAMPLES = [
+  ...new Set([
+    ...new Map(KNOWN.map(({ kind, name }) => [kind, name])).values(),
+    ...Object.values(SCHEMES_WITH).flat(),
+    ...Object.values(ASKING),
+  ]),
+];
 
 const check = webhookChecks(gatePreparer(gateChain(), sampleSettings({ schemes })));
 /** The errors about fields that are not read. */
@@ -97,7 +107,7 @@ describe.each(FIELDS)('%s', (field) => {
   const at = `triggers.webhook.inputs.${field}`;
 
   it('is an error that names the scheme that does not read it, and those that do', () => {
-    for (const scheme of SCHEMES) {
+    for (const scheme of SAMPLES) {
       const inputs: WebhookInputs = { [field]: value, ...named(scheme) };
       const isRead = readers.includes(scheme);
       const problem = `${at}: is not read by ${scheme}; schemes that read it: ${readers.join(', ')}`;
@@ -106,7 +116,7 @@ describe.each(FIELDS)('%s', (field) => {
   });
 
   it('changes nothing of a scheme that does not read it', () => {
-    for (const scheme of SCHEMES.filter((name) => !readers.includes(name))) {
+    for (const scheme of SAMPLES.filter((name) => !readers.includes(name))) {
       const [before, after] = [named(scheme), { ...named(scheme), [field]: value }];
       expect(resolveScheme(schemes, after), scheme).toEqual(resolveScheme(schemes, before));
     }
