@@ -15,7 +15,8 @@ it('tells any two lists of texts apart, however they are cut, and whatever is in
       const isSame = JSON.stringify(one) === JSON.stringify(other);
       expect(digestOf(...one) === digestOf(...other)).toBe(isSame);
     }),
-    { numRuns: 2000 },
+    // Texts that are the same in UTF-8.
+    { numRuns: 200, examples: [[['\ud800'], ['\udfff']]] },
   );
   fc.assert(
     fc.property(text(), text(), text(), (a, b, c) => {
