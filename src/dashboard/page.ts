@@ -16,7 +16,7 @@ const ONE_YEAR_SECONDS = 31_536_000;
 
 /** The page: one HTML shell for every address below `/flows` that is not part of the API, and the files that it loads. */
 export const pageRoutes: ApiRoutes = (app, { serviceName }) => {
-  const assets = readPageAssets();
+  const assets = pageAssets();
   const shell = assets === undefined ? undefined : shellOf(assets, escapeHtml(serviceName));
 
   const sendShell = async (request: FastifyRequest, reply: FastifyReply) => {
@@ -180,7 +180,14 @@ const STATIC_IMPORT = /(?:^|[;\n}])\s*(?:import|export)\s*(?:[\w*{}\s,$]+from\s*
 const require = createRequire(import.meta.url);
 const PAGE_FOLDER = join(dirname(require.resolve('#package.json')), 'dist/page');
 
-/** Reads the built page; undefined where it was not built. */
+/** The built page, read once in a process; undefined where it was not built. */
+function pageAssets(): PageAssets | undefined {
+  read ??= { assets: readPageAssets() };
+  return read.assets;
+}
+
+let read: { readonly assets: PageAssets | undefined } | undefined;
+
 function readPageAssets(): PageAssets | undefined {
   if (!existsSync(join(PAGE_FOLDER, ENTRY))) return undefined;
   const names = readdirSync(PAGE_FOLDER).filter((name) => Object.hasOwn(TYPES, extensionOf(name)));
