@@ -96,14 +96,17 @@ describe('a search', () => {
 });
 
 describe('a page from the nearer end', () => {
+  const all: string[] = [];
+  beforeAll(async () => {
+    for (let from = 0; from <= SEARCHED_ROWS; from += 500) {
+      all.push(...(await runs({ flowId, skip: from, take: 500 })));
+    }
+    expect(new Set(all).size).toBe(SEARCHED_ROWS + 1);
+  });
+
   it.each([0, 1, 4_000, 6_000, SEARCHED_ROWS - 3, SEARCHED_ROWS, SEARCHED_ROWS + 5])(
     'is the same after %i',
     async (skip) => {
-      const all = [];
-      for (let from = 0; from <= SEARCHED_ROWS; from += 500) {
-        all.push(...(await runs({ flowId, skip: from, take: 500 })));
-      }
-      expect(new Set(all).size).toBe(SEARCHED_ROWS + 1);
       expect(await runs({ flowId, skip, take: 7 })).toEqual(all.slice(skip, skip + 7));
     },
   );
