@@ -3,13 +3,13 @@ import { createConnections } from '../../src/store/postgres/connections.ts';
 import { operations } from '../../src/store/postgres/operations.ts';
 import type { Sql } from '../../src/store/postgres/sql.ts';
 import { acceptanceOf, aRun, deployOf, flowId, graphOf, id, minute, T0 } from '../store/samples.ts';
-import { newSchema, openStore, storeOptions } from './schemas.ts';
+import { borrowSchema, openStore, storeOptions } from './schemas.ts';
 
 const otherId = '6f2b1c1e-2222-4222-8333-444455556666';
 
 /** Runs with a step that is due then, and a function that claims and counts how often it looks at what waits. */
 async function waitingSince(dueAts: readonly number[], flowOf = (_n: number) => flowId) {
-  const schema = newSchema();
+  const schema = borrowSchema();
   const store = await openStore({ schema });
   onTestFinished(() => store.close());
   const connections = createConnections({ ...storeOptions(schema), replica: 'test' });
