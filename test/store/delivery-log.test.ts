@@ -18,8 +18,6 @@ const UNBOUNDED = { maxRows: 1e6, maxBytes: 1e9 };
 
 describe.each([
   ['a file', true, false],
-  ['memory', false, false],
-  ['memory, next to a file', true, true],
   ['memory, next to memory', false, true],
 ])('the delivery log', (place, isFile, inMemory) => {
   const openBounded = (bounds: Omit<Log, 'inMemory'> = UNBOUNDED) =>
