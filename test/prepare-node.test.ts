@@ -15,7 +15,7 @@ const LOADED = `
   prepareNode();
   balanceYoungGeneration();
   const kept = [];
-  for (let at = 0; at < 300; at += 1) {
+  for (let at = 0; at < 200; at += 1) {
     kept[at % 16] = Array.from({ length: 20_000 }, (_, index) => ({ index }));
     await turn();
   }

@@ -25,6 +25,9 @@ it.each([1, 2, 3])('causes that lead round in a circle of %i end', (length) => {
 
 it('a chain of causes longer than the stack is followed to its end', () => {
   let error: Error = coded;
+  const frames = Error.stackTraceLimit;
+  Error.stackTraceLimit = 0;
   for (let depth = 0; depth < 50_000; depth += 1) error = new Error('again', { cause: error });
+  Error.stackTraceLimit = frames;
   expect(codeOf(error)).toBe('ECONNREFUSED');
 });
