@@ -102,55 +102,6 @@ describe.each(['drain', 'disable'])('while a flow cannot start runs because of %
     expect((await deliver(app, 'n-2')).answer).not.toHaveProperty('held');
   });
 
-  it('the metrics name it from the first delivery that is held on', async () => {
-    const app = await start();
-    const metrics = async () => (await app.fastify.inject('/metrics')).body;
-    await act(app, how);
-    await act(app, again);
-    expect(await metrics()).not.toContain('sluice_deliveries_held{');
-    await act(app, how);
-    await deliver(app, 'n-1');
-    await act(app, again);
-    await released(app, 1);
-    await eventually(metrics, (text) => text.includes(`sluice_deliveries_held{flow="${FLOW_ID}"} 0`));
-  });
-
-  it('gates judge as usual, and nonces count', async () => {
-    const app = await start();
-    await act(app, how);
-    expect((await deliver(app, 'n-1', { key: 'wrong' })).status).toBe(401);
-    await deliver(app, 'n-1');
-    expect(await deliver(app, 'n-1')).toMatchObject({ status: 409, answer: { reason: 'nonce_replayed' } });
-    expect(await get(app, flowUrl)).toMatchObject({ held: 1 });
-  });
-
-  it('an idempotency key that is known names the held run', async () => {
-    const app = await start();
-    await act(app, how);
-    const headers = { 'idempotency-key': 'once' };
-    const first = await deliver(app, 'n-1', { headers });
-    expect((await deliver(app, 'n-2', { headers, body: 'n-1' })).answer).toMatchObject({
-      runId: first.answer.runId,
-      duplicate: true,
-    });
-    expect(await deliver(app, 'n-3', { headers })).toMatchObject({
-      status: 409,
-      answer: { reason: 'idempotency_conflict' },
-    });
-  });
-
-  it('held deliveries survive a restart, in their order', async () => {
-    const app = await start();
-    await act(app, how);
-    const ids: string[] = [];
-    for (let n = 0; n < 5; n += 1) ids.push((await deliver(app, `n-${n}`)).answer.runId);
-    const next = await start();
-    expect(await get(next, flowUrl)).toMatchObject({ held: 5 });
-    await act(next, again);
-    const runs = await released(next, 5);
-    expect(runs.map(({ id }) => id).reverse()).toEqual(ids);
-  });
-
   it('who closes the flow says whether it holds, whatever its trigger says, until it is open or closed anew', async () => {
     const app = await start({}, { webhookHoldDeliveries: false });
     await act(app, how, { hold: true, reason: 'the shop is being moved' });
@@ -166,10 +117,61 @@ describe.each(['drain', 'disable'])('while a flow cannot start runs because of %
     await act(restarted, how, { hold: false });
     expect(await deliver(restarted, 'delivery-3')).toMatchObject({ status: 403 });
   });
+});
+
+describe('while a flow is disabled', () => {
+  it('the metrics name it from the first delivery that is held on', async () => {
+    const app = await start();
+    const metrics = async () => (await app.fastify.inject('/metrics')).body;
+    await act(app, 'disable');
+    await act(app, 'enable');
+    expect(await metrics()).not.toContain('sluice_deliveries_held{');
+    await act(app, 'disable');
+    await deliver(app, 'n-1');
+    await act(app, 'enable');
+    await released(app, 1);
+    await eventually(metrics, (text) => text.includes(`sluice_deliveries_held{flow="${FLOW_ID}"} 0`));
+  });
+
+  it('gates judge as usual, and nonces count', async () => {
+    const app = await start();
+    await act(app, 'disable');
+    expect((await deliver(app, 'n-1', { key: 'wrong' })).status).toBe(401);
+    await deliver(app, 'n-1');
+    expect(await deliver(app, 'n-1')).toMatchObject({ status: 409, answer: { reason: 'nonce_replayed' } });
+    expect(await get(app, flowUrl)).toMatchObject({ held: 1 });
+  });
+
+  it('an idempotency key that is known names the held run', async () => {
+    const app = await start();
+    await act(app, 'disable');
+    const headers = { 'idempotency-key': 'once' };
+    const first = await deliver(app, 'n-1', { headers });
+    expect((await deliver(app, 'n-2', { headers, body: 'n-1' })).answer).toMatchObject({
+      runId: first.answer.runId,
+      duplicate: true,
+    });
+    expect(await deliver(app, 'n-3', { headers })).toMatchObject({
+      status: 409,
+      answer: { reason: 'idempotency_conflict' },
+    });
+  });
+
+  it('held deliveries survive a restart, in their order', async () => {
+    const app = await start();
+    await act(app, 'disable');
+    const ids: string[] = [];
+    for (let n = 0; n < 5; n += 1) ids.push((await deliver(app, `n-${n}`)).answer.runId);
+    const next = await start();
+    expect(await get(next, flowUrl)).toMatchObject({ held: 5 });
+    await act(next, 'enable');
+    const runs = await released(next, 5);
+    expect(runs.map(({ id }) => id).reverse()).toEqual(ids);
+  });
 
   it('a flow that holds nothing refuses', async () => {
     const app = await start({ holdDeliveries: false });
-    await act(app, how);
+    await act(app, 'disable');
     expect(await deliver(app, 'n-1')).toMatchObject({ status: 403, answer: { reason: 'flow_disabled' } });
   });
 });
