@@ -17,7 +17,8 @@ const onSqliteAlone = [
   'test/e2e/start-modules.test.ts',
   'test/dashboard/page.test.ts',
 ];
-const setupFiles = 'test/set-up.ts';
+const setUp = 'test/set-up.ts';
+const setUpWithPostgres = [setUp, 'test/postgres/server-setup.ts'];
 export default defineConfig({
   test: {
     globalSetup: 'test/print-seed.ts',
@@ -26,7 +27,7 @@ export default defineConfig({
       {
         test: {
           name: 'fast',
-          setupFiles,
+          setupFiles: setUp,
           include: ['test/**/*.test.ts'],
           exclude: [postgres, '**/node_modules/**'],
           testTimeout: 20_000,
@@ -36,10 +37,9 @@ export default defineConfig({
       {
         test: {
           name: 'postgres',
-          setupFiles,
+          setupFiles: setUpWithPostgres,
           include: [postgres],
           globalSetup: 'test/postgres/server.ts',
-          setupFiles: 'test/postgres/server-setup.ts',
           testTimeout: 20_000,
           isolate: false,
         },
@@ -47,10 +47,9 @@ export default defineConfig({
       {
         test: {
           name: 'proof',
-          setupFiles,
+          setupFiles: setUpWithPostgres,
           include: ['test/**/*.proof.ts'],
           globalSetup: 'test/postgres/server.ts',
-          setupFiles: 'test/postgres/server-setup.ts',
           testTimeout: 600_000,
           hookTimeout: 60_000,
         },
@@ -58,7 +57,7 @@ export default defineConfig({
       {
         test: {
           name: 'gate',
-          setupFiles,
+          setupFiles: setUpWithPostgres,
           include: Object.values(GATE).flatMap((names) => names.map((name) => `test/${name}.proof.ts`)),
           globalSetup: 'test/postgres/server.ts',
           testTimeout: 600_000,
@@ -68,12 +67,11 @@ export default defineConfig({
       {
         test: {
           name: 'proof-postgres',
-          setupFiles,
+          setupFiles: setUpWithPostgres,
           include: onEitherDatabase,
           exclude: onSqliteAlone,
           provide: { database: 'postgres' },
           globalSetup: 'test/postgres/server.ts',
-          setupFiles: 'test/postgres/server-setup.ts',
           testTimeout: 600_000,
           hookTimeout: 60_000,
         },

@@ -26,7 +26,13 @@ export const GATE = {
   ],
   'promise 3': ['publishers/no-oracle', 'e2e/evidence', 'e2e/mcp'],
   'promise 4': ['deploys/changes/oracle', 'deploys/two-processes', 'e2e/deploy-crash', 'e2e/deploy'],
-  PostgreSQL: ['postgres/two-stores', 'postgres/two-stores-deploys', 'postgres/replicas', 'postgres/two-runtimes', 'postgres/copy'],
+  PostgreSQL: [
+    'postgres/two-stores',
+    'postgres/two-stores-deploys',
+    'postgres/replicas',
+    'postgres/two-runtimes',
+    'postgres/copy',
+  ],
   'a page each': [
     'browser/overview',
     'browser/deliveries',

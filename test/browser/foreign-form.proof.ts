@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import {
   createWorkspace,
@@ -11,6 +10,7 @@ import {
   startService,
   type Workspace,
 } from '../e2e/service.ts';
+import type { Browser, BrowserContext, Page } from '../oracles/chromium.ts';
 import { describeInBrowser, launchBrowser } from './browser.ts';
 
 const TOKEN = 'the-token-of-operators';
