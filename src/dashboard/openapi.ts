@@ -113,9 +113,13 @@ interface RequestBody {
   >;
 }
 
-/** Each registered shape comes once for input and once for output; those that no operation uses are dropped. */
+/**
+ * Each registered shape comes once for input and once for output; those that no operation uses are dropped. The others come
+ * in the order of their first use: that in which modules register them changes with any import.
+ */
 function dropUnused(document: Document): Document {
-  const schemas: Record<string, unknown> = 'components' in document ? (document.components?.schemas ?? {}) : {};
+  if (!('components' in document)) return document;
+  const schemas: Record<string, unknown> = document.components?.schemas ?? {};
   const used = new Set<string>();
   const follow = (part: unknown): void => {
     for (const [, name = ''] of JSON.stringify(part).matchAll(/"#\/components\/schemas\/([^"]+)"/g)) {
@@ -125,8 +129,8 @@ function dropUnused(document: Document): Document {
     }
   };
   follow(document.paths);
-  for (const name of Object.keys(schemas)) if (!used.has(name)) delete schemas[name];
-  return document;
+  const kept = Object.fromEntries([...used].map((name) => [name, schemas[name]]));
+  return { ...document, components: { ...document.components, schemas: kept } } as Document;
 }
 
 const EXAMPLE_ID = '0199a2b4-7c1e-7d3a-9b52-3f0f8d1c2a10';
