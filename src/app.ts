@@ -13,23 +13,21 @@ import { accessSettings, createFingerprint, haveStepType } from './config/finger
 import { type Environment, readSettings, SettingsError, settingsWarnings } from './config/settings.ts';
 import type { Settings, SettingsInput } from './config/settings-schema.ts';
 import { thisMachineOr, watchConnections } from './connections.ts';
-import { createActivityRetention, keepDeploys } from './dashboard/activity.ts';
+import { keepDeploys } from './dashboard/activity.ts';
 import { listAttention } from './dashboard/api/attention.ts';
 import { unreadiness } from './dashboard/api/service.ts';
-import { type DashboardServices, knownBaseUrl } from './dashboard/services.ts';
+import { type DashboardServices, type Host, knownBaseUrl, type RunningPart } from './dashboard/services.ts';
 import { createDeployment, type Deployment } from './deploys/deployment.ts';
 import { createFlowSwitch } from './deploys/flow-switch.ts';
 import { createHolding } from './deploys/holding.ts';
 import { createNeedsReader, type NeedsReader } from './deploys/needs.ts';
-import { createPayloadWatch } from './drift/payload-watch.ts';
-import { createRhythmWatch } from './drift/rhythm-watch.ts';
 import { levelOfRetry, ManifestsError, StoreUnavailableError, untilStored } from './errors.ts';
+import { serviceParts } from './features/service.ts';
 import { type Catalog, createCatalog } from './flows/catalog.ts';
 import { followChanges, syncSchedules } from './flows/changes.ts';
 import type { Engine } from './flows/engine.ts';
 import { createRuntime, type Persist, type Runtime } from './flows/runtime.ts';
 import type { Scheduler } from './flows/scheduler.ts';
-import { createKeyKeeper } from './keys/key-keeper.ts';
 import { listen } from './listening.ts';
 import { formatIssue } from './manifest/issues.ts';
 import { loadManifests, type ManifestFolder } from './manifest/load.ts';
@@ -49,7 +47,6 @@ import { createMetrics, type Metrics } from './telemetry/metrics.ts';
 import { version } from './version.ts';
 import { createKeyNames } from './webhooks/key-names.ts';
 import { createLearnedKeys } from './webhooks/learned-keys.ts';
-import { createLogRetention } from './webhooks/log-retention.ts';
 import { clientAddressReader } from './webhooks/read-delivery.ts';
 import type { NewKey } from './webhooks/schemes/standards/key-sets.ts';
 import { createTriggersInForce, type TriggersInForce, type TriggerTable } from './webhooks/triggers.ts';
@@ -157,7 +154,6 @@ async function build(options: AppOptions): Promise<SluiceApp> {
   metrics.buildInfo.set({ version, node: process.version, database, service: settings.serviceName }, 1);
   const open = () => openStoreOf(settings, { ...options, folder, logger, sealer, metrics });
   const store = options.store ?? (await untilBack(open, options));
-  const logRetention = createLogRetention({ store, clock, logger, retentionDays: settings.deliveryRetentionDays });
   try {
     // Before anything that has a time is stored.
     const sentAt = clock.monotonic();
@@ -173,7 +169,6 @@ async function build(options: AppOptions): Promise<SluiceApp> {
       manifestFolder,
       manifests,
       store,
-      logRetention,
       learnedKeys,
       cluster,
       alerts,
@@ -285,7 +280,6 @@ interface Parts {
   readonly manifestFolder: string;
   readonly manifests: ManifestFolder;
   readonly store: Store;
-  readonly logRetention: Sweeper;
   readonly learnedKeys: ReturnType<typeof createLearnedKeys>;
   /** What the last heartbeat found. */
   readonly cluster: { replicas: number };
@@ -318,11 +312,9 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const triggers = inForce.current;
   const deployment = deploymentOf(parts, { needs, catalog, triggers: inForce });
   const { refresh } = deployment;
-  const started = await deployment.start(parts.manifests);
-  const keyKeeper = createKeyKeeper({ ...parts, triggers });
-  const payloadWatch = createPayloadWatch({ ...parts, triggers });
-  const rhythmWatch = createRhythmWatch({ ...parts, triggers, catalog });
-  const sweepers = [parts.logRetention, createActivityRetention(parts), payloadWatch, rhythmWatch, keyKeeper];
+  const warnings = await deployment.start(parts.manifests);
+  const host = { store, clock, logger, newId, live, triggers, catalog, settings, engine: () => runtime.engine };
+  const { sweepers, tellTriggers } = startParts(host);
   const runtime = runtimeOf(parts, { catalog, metrics, newId, live, refresh, sweepers });
   const { engine, scheduler } = runtime;
   const holding = createHolding({ store, catalog, engine, clock, logger, metrics });
@@ -333,7 +325,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const persist = persistUnless(() => phase.isLeaving, logger);
   const { prepareServer, dashboard } = parts.options;
   const running = { metrics, newId, live, catalog, triggers, deployment, runtime, holding, flowSwitch, refresh };
-  const { fastify, services } = createServer({ ...parts, ...running, phase, prepareServer, dashboard });
+  const { fastify, services } = createServer({ ...parts, ...running, serviceParts, phase, prepareServer, dashboard });
   const connections = watchSockets(fastify, parts);
   const alerts = watchOf(parts, { catalog, newId, live, announce: engine.announce, services, fastify });
   const tell = async (deploys: Parameters<AlertWatch['deployTold']>[0] & Parameters<typeof keepDeploys>[0]) => {
@@ -362,7 +354,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     catalog,
     engine,
     scheduler,
-    warnings: [...settingsWarnings(settings), ...parts.manifests.issues.map(formatIssue), ...started],
+    warnings: [...settingsWarnings(settings), ...parts.manifests.issues.map(formatIssue), ...warnings],
     triggers,
     reload: () => deployment.reloadAndLog(),
     async listen() {
@@ -374,12 +366,12 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
       await runtime.start(persist);
       await persist(holding.start);
       const noteTriggers = () => {
-        keyKeeper.note();
+        tellTriggers();
         reconciler.sync();
         void syncSchedules(scheduler, logger);
       };
       stops.push(inForce.onRenewed(noteTriggers));
-      keyKeeper.note();
+      tellTriggers();
       stops.push(followChanges({ ...parts, changes: store.changes, refresh, scheduler, live }));
       if (parts.options.watch === true) stops.push(deployment.watch());
       alerts.start();
@@ -390,6 +382,16 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     close() {
       closing ??= stop();
       return closing;
+    },
+  };
+}
+
+function startParts(host: Host): { readonly sweepers: readonly Sweeper[]; tellTriggers(): void } {
+  const started = serviceParts.map(({ start }): RunningPart => start?.(host) ?? {});
+  return {
+    sweepers: started.flatMap(({ sweeper = [] }) => sweeper),
+    tellTriggers() {
+      for (const { onTriggers } of started) onTriggers?.();
     },
   };
 }

@@ -1,4 +1,3 @@
-import { createPrivateKey } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import Fastify, { type FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
@@ -51,6 +50,7 @@ interface Phase {
 
 /** What answers HTTP requests: publishers' deliveries, and the dashboard. */
 interface ServerParts {
+  readonly serviceParts: DashboardServices['parts'];
   /** Called with the server before it gets any route. */
   readonly prepareServer: ((fastify: FastifyInstance) => void) | undefined;
   /** Replaces some of what the dashboard works with. */
@@ -109,6 +109,8 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     maxBodyBytesInFlight: Math.max(BODIES_IN_FLIGHT_BYTES, 4 * settings.maxBodyBytes),
   });
   const services: DashboardServices = {
+    parts: parts.serviceParts,
+    settings,
     store,
     engine,
     control,
@@ -141,12 +143,10 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     isLeaving: () => parts.phase.isLeaving,
     isStarting: () => parts.phase.isStarting,
     kept: keptBy(settings),
-    stepConcurrency: settings.stepConcurrency,
     access,
     logins: access.kind === 'credentials' ? createLogins(access, { store, clock }) : undefined,
     listener: settings,
     publicUrl: settings.publicUrl,
-    evidenceKey: settings.evidenceKey === undefined ? undefined : createPrivateKey(settings.evidenceKey),
     handlers: [...extensions.handlers.values()],
     schemes: describeSchemes(extensions.gates.settings.schemes),
     alerts: () => parts.alerts.current(),

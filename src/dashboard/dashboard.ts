@@ -6,35 +6,7 @@ import { loadOnce } from '../flows/load-once.ts';
 import { INERT_HEADERS, isOfReceiveEndpoint } from '../model/inert-content.ts';
 import { type AccessRecord, createAccessRecord } from './access-record.ts';
 import { decorateActor, READING_METHODS, recordActivity, refuseBuiltIn, requireScope } from './activity.ts';
-import { activityRoutes } from './api/activity.ts';
-import { alertRoutes } from './api/alerts.ts';
-import { attentionRoutes } from './api/attention.ts';
-import { bookRoutes } from './api/books.ts';
-import { consumerRoutes } from './api/consumers.ts';
-import { deliveryRoutes } from './api/deliveries.ts';
-import { deliveryReviewRoutes } from './api/delivery-review.ts';
-import { deployRoutes } from './api/deploys.ts';
-import { eventStreamRoute } from './api/event-stream.ts';
-import { evidenceRoutes } from './api/evidence.ts';
-import { figureRoutes } from './api/figures.ts';
-import { flowControlRoutes } from './api/flow-control.ts';
-import { flowRoutes } from './api/flows.ts';
-import { handlerAndSchemeRoutes } from './api/handlers-and-schemes.ts';
-import { hostRoutes } from './api/hosts.ts';
-import { keyRoutes } from './api/keys.ts';
-import { pathRoutes } from './api/paths.ts';
-import { rehearsalRoutes } from './api/rehearsal.ts';
-import { replicaRoutes } from './api/replicas.ts';
-import { revisionRoutes } from './api/revisions.ts';
-import { runBulkRoutes } from './api/run-bulk.ts';
-import { runControlRoutes } from './api/run-control.ts';
-import { runFailureRoutes } from './api/run-failures.ts';
-import { runHistoryRoutes } from './api/run-history.ts';
-import { runOutlineRoutes } from './api/run-outline.ts';
-import { runRoutes } from './api/runs.ts';
-import { scheduleRoutes } from './api/schedules.ts';
-import { healthRoutes, metricsRoute } from './api/service.ts';
-import { stepRoutes } from './api/steps.ts';
+import { healthRoutes } from './api/service.ts';
 import { type Authentication, createAuthentication } from './auth.ts';
 import { docsRoutes } from './docs/page.ts';
 import { compileValidator } from './input.ts';
@@ -54,38 +26,6 @@ const SECURITY_HEADERS = {
   'cross-origin-resource-policy': 'same-origin',
   'cache-control': 'no-store',
 };
-
-const apiRoutes = [
-  consumerRoutes,
-  deliveryRoutes,
-  deliveryReviewRoutes,
-  evidenceRoutes,
-  figureRoutes,
-  bookRoutes,
-  runRoutes,
-  runFailureRoutes,
-  runHistoryRoutes,
-  runOutlineRoutes,
-  stepRoutes,
-  runControlRoutes,
-  runBulkRoutes,
-  scheduleRoutes,
-  flowRoutes,
-  flowControlRoutes,
-  deployRoutes,
-  rehearsalRoutes,
-  revisionRoutes,
-  pathRoutes,
-  handlerAndSchemeRoutes,
-  attentionRoutes,
-  activityRoutes,
-  keyRoutes,
-  metricsRoute,
-  eventStreamRoute,
-  replicaRoutes,
-  hostRoutes,
-  alertRoutes,
-];
 
 /**
  * Everything that the process answers except the receive endpoint, as a Fastify plugin. Its hooks, parsers and error
@@ -163,7 +103,8 @@ function addGuarded(app: FastifyInstance, { services, openApi, authentication }:
   app.addHook('preHandler', hideOthers(services));
   app.setNotFoundHandler(refuseOtherMethods(app));
   const typed = app.withTypeProvider<ZodTypeProvider>();
-  for (const addRoutes of [...apiRoutes, docsRoutes(openApi), pageRoutes]) addRoutes(typed, services);
+  const ofParts = services.parts.flatMap(({ routes = [] }) => routes);
+  for (const addRoutes of [...ofParts, docsRoutes(openApi), pageRoutes]) addRoutes(typed, services);
 }
 
 interface KnownRoute {

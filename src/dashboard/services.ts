@@ -1,4 +1,3 @@
-import type { KeyObject } from 'node:crypto';
 import type {
   FastifyBaseLogger,
   FastifyInstance,
@@ -10,6 +9,7 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Logger } from 'pino';
 import type { AlertSettings } from '../alerts/targets.ts';
 import type { DashboardAccess } from '../config/credentials.ts';
+import type { Settings } from '../config/settings-schema.ts';
 import type { Deployment } from '../deploys/deployment.ts';
 import type { FlowSwitch } from '../deploys/flow-switch.ts';
 import type { Holding } from '../deploys/holding.ts';
@@ -23,6 +23,7 @@ import type { ServiceClock } from '../model/clock.ts';
 import type { Rehearser } from '../rehearsal/rehearse.ts';
 import type { createReviewer } from '../review/review.ts';
 import type { Store } from '../store/store.ts';
+import type { Sweeper } from '../sweeper.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { FlowAnswers } from '../webhooks/flow-answers.ts';
@@ -34,6 +35,9 @@ import type { Logins } from './session.ts';
 
 /** What the dashboard needs of the rest of the process. */
 export interface DashboardServices {
+  /** All parts of the service, in the order of their routes in the API's document. */
+  readonly parts: readonly ServicePart[];
+  readonly settings: Settings;
   readonly store: Store;
   readonly catalog: Pick<Catalog, 'find' | 'list' | 'pinned' | 'unreadable'>;
   readonly deployment: Pick<Deployment, 'parse' | 'parseAll' | 'parseRevision' | 'deploy' | 'delete' | 'reload'>;
@@ -60,7 +64,6 @@ export interface DashboardServices {
     | 'diskFreeBytes'
     | 'clusterDeadReplicas'
     | 'purgeAgeSeconds'
-    | 'deliveriesUnaccounted'
     | 'webhookRejected'
     | 'logins'
     | 'eventReaders'
@@ -77,8 +80,6 @@ export interface DashboardServices {
   readonly logger: Logger;
   /** Whether the delivery log is in the database, and how many days both it and the runs, or the runs, are kept. */
   readonly kept: { readonly hasLog: boolean; readonly days: number; readonly runDays: number };
-  /** Steps that run at once. */
-  readonly stepConcurrency: number;
   /** Tells clients that log in apart; must not trust anything that a client can write. */
   readonly senderAddress: ClientAddressReader;
   /** Resolves after so many milliseconds; slows failed logins down. */
@@ -101,8 +102,6 @@ export interface DashboardServices {
   readonly answers: Pick<FlowAnswers, 'unfit'>;
   readonly handlers: readonly Pick<StepHandler, 'type' | 'inputs' | 'secretInputs'>[];
   readonly schemes: readonly SchemeDescription[];
-  /** Signs evidence; private, Ed25519. */
-  readonly evidenceKey: KeyObject | undefined;
   /** Version of Sluice itself. */
   readonly version: string;
 }
@@ -118,6 +117,50 @@ export type DashboardApp = FastifyInstance<
 
 /** Adds the routes of one resource. */
 export type ApiRoutes = (app: DashboardApp, services: DashboardServices) => void;
+
+/** What a part may use of the process while it runs. */
+export interface Host {
+  readonly store: Store;
+  readonly clock: ServiceClock;
+  readonly logger: Logger;
+  readonly newId: () => string;
+  readonly live: LiveEvents;
+  /** The table in force; a deploy puts a new one in its place. */
+  readonly triggers: () => TriggerTable;
+  readonly catalog: Catalog;
+  /** There once every part has started. */
+  readonly engine: () => Engine;
+  readonly settings: Settings;
+}
+
+/** A gauge together with what measures it. */
+interface MeasuredGauge {
+  readonly name: string;
+  readonly help: string;
+  /** Makes the function that is called before each scrape. If it rejects, the gauge keeps its last number. */
+  readonly measure: (services: DashboardServices) => () => Promise<number>;
+}
+
+/** What a part does in the background. */
+export interface RunningPart {
+  /** Works every minute while the service runs; of several replicas, one at a time. */
+  readonly sweeper?: Sweeper;
+  /** Called when the service listens, and after each change of the triggers. */
+  readonly onTriggers?: () => void;
+}
+
+/**
+ * What a feature, or a room of the kernel, adds to the service. `features/service.ts` lists the parts, and the composition
+ * root hands that list in: nothing else names them.
+ */
+export interface ServicePart {
+  readonly name: string;
+  readonly routes?: readonly ApiRoutes[];
+  readonly gauges?: readonly MeasuredGauge[];
+  readonly start?: (host: Host) => RunningPart;
+}
+
+export const servicePart = (part: ServicePart): ServicePart => part;
 
 /** Where this process is reached from outside: the operator's setting without its password, else the listener. */
 export function baseUrlOf(app: Pick<DashboardApp, 'server'>, services: DashboardServices): string {

@@ -47,13 +47,12 @@ export interface Metrics {
   /** From the time a cron trigger fell due to its run's start. */
   readonly scheduleLagMs: Histogram;
   readonly commitSeconds: Histogram;
-  /** These six are set whenever the metrics are read. */
+  /** These five are set whenever the metrics are read. */
   readonly databaseFileBytes: Gauge;
   readonly databaseWalBytes: Gauge;
   readonly diskFreeBytes: Gauge;
   readonly clusterDeadReplicas: Gauge;
   readonly purgeAgeSeconds: Gauge;
-  readonly deliveriesUnaccounted: Gauge;
   readonly buildInfo: Gauge<'version' | 'node' | 'database' | 'service'>;
   /** Set whenever the metrics are read. */
   readonly ready: Gauge;
@@ -138,6 +137,11 @@ export function createMetrics(): Metrics {
   };
 }
 
+/** A gauge that a part of the service measures. */
+export function gaugeIn(registry: Registry, described: Pick<GaugeConfiguration<never>, 'name' | 'help'>): Gauge {
+  return new Gauge({ ...described, registers: [registry] });
+}
+
 function storeMetrics(registers: Registry[]) {
   return {
     commitSeconds: new Histogram({
@@ -169,13 +173,6 @@ function storeMetrics(registers: Registry[]) {
     purgeAgeSeconds: new Gauge({
       name: 'sluice_purge_age_seconds',
       help: 'Seconds for which the oldest nonce has been past its end; retention keeps it below 120.',
-      registers,
-    }),
-    deliveriesUnaccounted: new Gauge({
-      name: 'sluice_deliveries_unaccounted',
-      help:
-        'Accepted deliveries of the last ten minutes without a run and neither held, discarded nor a repetition, counted ' +
-        'from the tables once a minute; NaN where the delivery log is kept in memory.',
       registers,
     }),
     buildInfo: new Gauge({

@@ -3,12 +3,12 @@ import { z } from 'zod';
 import { SCOPES } from '../../config/tokens.ts';
 import { HttpError } from '../../errors.ts';
 import { interventionView, OUTCOMES, verifyActivity } from '../../review/activity.ts';
-import { actorOf } from '../activity.ts';
+import { actorOf, createActivityRetention } from '../activity.ts';
 import { field, listOf, toList } from '../answer.ts';
 import { scopesOf } from '../credentials.ts';
 import { IN_ORDER, PAGING, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 import { canSee, type Sight, sightOf } from '../sight.ts';
 
 export const interventionSchema = z
@@ -69,7 +69,7 @@ const actorSchema = z
   .meta({ id: 'Actor' });
 
 /** Who did what, when and why; and who asks. */
-export const activityRoutes: ApiRoutes = (app, services) => {
+const activityRoutes: ApiRoutes = (app, services) => {
   const { store } = services;
   app.get(
     '/flows/api/actor',
@@ -155,3 +155,9 @@ async function refuseOthers(
     `${name} is limited to some flows; name one of them, or a run, delivery or schedule of one, as target`,
   );
 }
+
+export const activity = servicePart({
+  name: 'activity',
+  routes: [activityRoutes],
+  start: (host) => ({ sweeper: createActivityRetention(host) }),
+});

@@ -5,7 +5,7 @@ import { SEVERITIES } from '../../model/attention.ts';
 import { RUN_STATUSES } from '../../model/manifest.ts';
 import { field, isoTime } from '../answer.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes } from '../services.ts';
+import { type ApiRoutes, servicePart } from '../services.ts';
 
 export const alertTargetSchema = z
   .object({
@@ -27,7 +27,7 @@ export const alertTargetSchema = z
   .meta({ id: 'AlertTarget' });
 
 /** Whether anybody is told, and whether it arrives. */
-export const alertRoutes: ApiRoutes = (app, { alerts, store, clock }) => {
+const alertRoutes: ApiRoutes = (app, { alerts, store, clock }) => {
   app.get(
     '/flows/api/alerts',
     route('service', {
@@ -63,3 +63,5 @@ export const alertRoutes: ApiRoutes = (app, { alerts, store, clock }) => {
     },
   );
 };
+
+export const alerts = servicePart({ name: 'alerts', routes: [alertRoutes] });

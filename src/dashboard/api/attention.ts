@@ -16,7 +16,7 @@ import { failedRuns, keylessRuns, longSteps, schedules, slotWaits, stoppedOrders
 import { alertsNotInForce, notStored, storageItems } from '../attention/service.ts';
 import { type AttentionItem, type Finding, readSituation, type Situation } from '../attention/situation.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 import { type Sight, sightOf } from '../sight.ts';
 import { openCircuits } from './hosts.ts';
 import { rotationConcerns } from './keys.ts';
@@ -35,7 +35,7 @@ export const attentionSchema = z
   .meta({ id: 'Attention' });
 
 /** What an operator should look at now. */
-export const attentionRoutes: ApiRoutes = (app, services) => {
+const attentionRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/attention',
     route('service', {
@@ -145,3 +145,5 @@ export function attentionTo(situation: Situation): AttentionItem[] {
   ];
   return found.map(itemOf).sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity));
 }
+
+export const attention = servicePart({ name: 'attention', routes: [attentionRoutes] });

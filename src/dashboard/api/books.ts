@@ -4,7 +4,7 @@ import type { Books, TimeSpan } from '../../store/store.ts';
 import { field, isoTime } from '../answer.ts';
 import { IN_ORDER, SPAN } from '../input.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 import { limitOf } from '../sight.ts';
 
 const figure = (meaning: string) =>
@@ -42,7 +42,7 @@ export interface BookAnswers {
 type BookServices = Pick<DashboardServices, 'store' | 'clock' | 'kept'>;
 
 /** Whether anything that was accepted is missing. */
-export const bookRoutes: ApiRoutes = (app, services) => {
+const bookRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/books',
     route('deliveries', {
@@ -88,7 +88,7 @@ const WATCHED_MS = 10 * MINUTE_MS;
 const COUNTED_EVERY_MS = MINUTE_MS;
 
 /** Makes what a scrape asks: how many deliveries of the last ten minutes are unaccounted for, as of a minute ago at most. */
-export function createUnaccounted(services: BookServices): () => Promise<number> {
+function createUnaccounted(services: BookServices): () => Promise<number> {
   let last: { readonly at: number; readonly count: Promise<number> } | undefined;
   return () => {
     const now = services.clock.monotonic();
@@ -105,3 +105,17 @@ export function createUnaccounted(services: BookServices): () => Promise<number>
     return last.count;
   };
 }
+
+export const books = servicePart({
+  name: 'books',
+  routes: [bookRoutes],
+  gauges: [
+    {
+      name: 'sluice_deliveries_unaccounted',
+      help:
+        'Accepted deliveries of the last ten minutes without a run and neither held, discarded nor a repetition, counted ' +
+        'from the tables once a minute; NaN where the delivery log is kept in memory.',
+      measure: createUnaccounted,
+    },
+  ],
+});

@@ -11,7 +11,7 @@ import { shownHeaders } from '../../webhooks/headers.ts';
 import { field, isoTime, outcomeSchema, unknownConsumer } from '../answer.ts';
 import { COMMAND, parameter, parseJsonBody } from '../input.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 import { type Sight, sees, sightOf } from '../sight.ts';
 
 export const consumerSchema = z
@@ -69,7 +69,7 @@ const MAX_DELIVERIES = 100;
 const BYTES = 4 * 1024 * 1024;
 
 /** Consumers that have deliveries forwarded, each with a cursor that survives both sides' restarts. */
-export const consumerRoutes: ApiRoutes = (app, services) => {
+const consumerRoutes: ApiRoutes = (app, services) => {
   const { store, clock } = services;
   app.get(
     '/flows/api/webhooks/consumers',
@@ -357,3 +357,5 @@ async function goneOf({ deliveryId, flowId }: Consumer, { store, clock, kept }: 
   const atMost = buckets.reduce((sum, { accepted }) => sum + accepted, 0);
   return atMost === 0 ? null : { since: isoTime(since), until: isoTime(until), atMost };
 }
+
+export const consumers = servicePart({ name: 'consumers', routes: [consumerRoutes] });

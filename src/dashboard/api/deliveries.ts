@@ -6,10 +6,11 @@ import { DELIVERY_OUTCOMES, type DeliveryRecord, REASON_CODES, SHARE_OUTCOMES } 
 import { ENFORCEMENT_MODES, RUN_STATUSES } from '../../model/manifest.ts';
 import type { DeliveryFilter } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
+import { createLogRetention } from '../../webhooks/log-retention.ts';
 import { field, isoTime, listOf, toList } from '../answer.ts';
 import { IN_ORDER, PAGING, parameter, SPAN, withNamedKey } from '../input.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 import { limitOf, type Sight, sightOf } from '../sight.ts';
 
 /** How much of a body an answer shows. */
@@ -110,7 +111,7 @@ export function deliveryFilter<Filter extends DeliveryFilter>(
 const recentQuery = z.strictObject({ ...DELIVERY_FILTER, ...PAGING }).refine(...IN_ORDER);
 
 /** The delivery log. */
-export const deliveryRoutes: ApiRoutes = (app, services) => {
+const deliveryRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/webhooks/recent',
     route('deliveries', {
@@ -176,3 +177,11 @@ function bodyView(body: Uint8Array | null, bodyBytes: number) {
     return { body: Buffer.from(shown).toString('base64'), bodyEncoding: 'base64' as const, bodyTruncated };
   }
 }
+
+export const deliveries = servicePart({
+  name: 'deliveries',
+  routes: [deliveryRoutes],
+  start: ({ settings, ...host }) => ({
+    sweeper: createLogRetention({ ...host, retentionDays: settings.deliveryRetentionDays }),
+  }),
+});

@@ -9,7 +9,7 @@ import { field, isoTimeOrNull, unknownId } from '../answer.ts';
 import { COMMAND, documentedBody, IN_ORDER, parameter, parseJsonBody, WHY } from '../input.ts';
 import { route, textAnswer } from '../route.ts';
 import { createSealedPlans, planToken } from '../sealed-plans.ts';
-import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 import { flowsOfDelivery, limitOf, type Sight, sees, sightOf } from '../sight.ts';
 import { deliveryIn, deliverySchema, deliveryView, reasonSchema } from './deliveries.ts';
 
@@ -134,7 +134,7 @@ const manyBody = z
   .refine(...IN_ORDER);
 
 /** Single deliveries in full; dry runs and redelivery. */
-export const deliveryReviewRoutes: ApiRoutes = (app, services) => {
+const deliveryReviewRoutes: ApiRoutes = (app, services) => {
   const { store, reviewer, clock } = services;
 
   app.get(
@@ -358,3 +358,5 @@ function readinessView(readiness: Readiness): z.output<typeof readinessSchema> {
     })),
   };
 }
+
+export const review = servicePart({ name: 'review', routes: [deliveryReviewRoutes] });

@@ -9,7 +9,7 @@ import { actorOf, type RouteAccess, reasonOf } from '../activity.ts';
 import { errorSchema, field, outcomeSchema, unknownId } from '../answer.ts';
 import { bodyText, documentedBody, ID_PARAMS, parameter, WHY } from '../input.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 import { findingSchema, findingView, findRevision } from './revisions.ts';
 
 const deployOutcomeSchema = z
@@ -166,7 +166,7 @@ function deployedBy(request: FastifyRequest) {
 }
 
 /** Deploys manifests without a restart. */
-export const deployRoutes: ApiRoutes = (app, services) => {
+const deployRoutes: ApiRoutes = (app, services) => {
   reloadRoute(app, services);
   deployTogetherRoute(app, services);
   restoreRoute(app, services);
@@ -406,3 +406,5 @@ function outcomeView(outcome: DeployOutcome): z.output<typeof deployOutcomeSchem
   const routes = outcome.routes.map(({ reasons, ...route }) => ({ ...route, reasons: [...reasons] }));
   return { ...outcome, routes, findings: outcome.findings.map(findingView) };
 }
+
+export const deploys = servicePart({ name: 'deploys', routes: [deployRoutes] });

@@ -9,7 +9,7 @@ import { unknownId } from '../answer.ts';
 import { parameter } from '../input.ts';
 import { route, textAnswer } from '../route.ts';
 import { createServiceWatch, type ServiceWatch } from '../service-watch.ts';
-import type { ApiRoutes } from '../services.ts';
+import { type ApiRoutes, servicePart } from '../services.ts';
 import { canSee, type Sight, sightOf } from '../sight.ts';
 
 /** The readers of the event stream, and what they may take of the process together. */
@@ -182,7 +182,7 @@ function toldOf(event: LiveEvent, sight: Sight, watch: ServiceWatch): SentEvent 
 const HEARTBEAT_MS = 15_000;
 
 /** Events of runs, steps and deliveries, and how the service does, as Server-Sent Events. */
-export const eventStreamRoute: ApiRoutes = (app, services) => {
+const eventStreamRoute: ApiRoutes = (app, services) => {
   const { logins } = services;
   const streams = createEventStreams({
     ...services,
@@ -250,3 +250,5 @@ export const eventStreamRoute: ApiRoutes = (app, services) => {
     },
   );
 };
+
+export const eventStream = servicePart({ name: 'event-stream', routes: [eventStreamRoute] });

@@ -1,3 +1,4 @@
+import { createPrivateKey } from 'node:crypto';
 import { z } from 'zod';
 import { type EvidencePart, evidenceSchema, sealEvidence } from '../../evidence/evidence.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
@@ -5,7 +6,7 @@ import { interventionView } from '../../review/activity.ts';
 import { isoTime, unknownId } from '../answer.ts';
 import { parameter } from '../input.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 import { sightOf } from '../sight.ts';
 import { deliveryIn, deliveryView } from './deliveries.ts';
 import { adviceView } from './delivery-review.ts';
@@ -16,8 +17,10 @@ import { findGraph, MAX_STEPS, stepPage } from './steps.ts';
 const MAX_INTERVENTIONS = 500;
 
 /** What a third party needs to verify that a delivery arrived as stored, and what followed. */
-export const evidenceRoutes: ApiRoutes = (app, services) => {
-  const { store, clock, version, evidenceKey } = services;
+const evidenceRoutes: ApiRoutes = (app, services) => {
+  const { store, clock, version, settings } = services;
+  // Private, Ed25519.
+  const key = settings.evidenceKey === undefined ? undefined : createPrivateKey(settings.evidenceKey);
 
   app.get(
     '/flows/api/webhooks/:deliveryId/evidence',
@@ -37,7 +40,7 @@ export const evidenceRoutes: ApiRoutes = (app, services) => {
       if (found === undefined) throw unknownId('delivery', deliveryId);
       const record = deliveryIn(sightOf(request, services), found);
       const subject = { deliveryId, runId: record.runId, createdAt: isoTime(clock.now()), version };
-      const bundle = sealEvidence(subject, await partsOf(record, services), evidenceKey);
+      const bundle = sealEvidence(subject, await partsOf(record, services), key);
       void reply.header('content-disposition', `attachment; filename="evidence-${deliveryId}.json"`);
       return reply.type('application/json; charset=utf-8').send(Buffer.from(bundle) as never);
     },
@@ -77,3 +80,5 @@ async function partsOf(record: DeliveryRecord, services: DashboardServices): Pro
   );
   return parts;
 }
+
+export const evidence = servicePart({ name: 'evidence', routes: [evidenceRoutes] });

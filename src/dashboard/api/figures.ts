@@ -7,7 +7,7 @@ import type { BucketRange, RunBucket, RunCount, TimeSpan } from '../../store/sto
 import { field, isoTime } from '../answer.ts';
 import { BUILT_IN, LOOK_BACK_HOURS, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes } from '../services.ts';
+import { type ApiRoutes, servicePart } from '../services.ts';
 import { limitOf, sees, sightOf } from '../sight.ts';
 import { DELIVERY_FILTER, deliveryFilter, reasonSchema } from './deliveries.ts';
 import { RUN_FILTER, runFilter } from './runs.ts';
@@ -106,7 +106,7 @@ export interface FigureAnswers {
 }
 
 /** Runs and deliveries in figures, from counters: an answer costs the same however many there were. */
-export const figureRoutes: ApiRoutes = (app, services) => {
+const figureRoutes: ApiRoutes = (app, services) => {
   runStatsRoute(app, services);
   runTimeseriesRoute(app, services);
   deliveryStatsRoute(app, services);
@@ -314,3 +314,5 @@ function runBuckets(range: BucketRange, counted: readonly RunBucket[]): z.output
 export function sumOf(counts: readonly RunCount[], ...statuses: RunCount['status'][]): number {
   return counts.reduce((sum, { status, count }) => (statuses.includes(status) ? sum + count : sum), 0);
 }
+
+export const figures = servicePart({ name: 'figures', routes: [figureRoutes] });

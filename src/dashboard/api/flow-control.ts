@@ -20,12 +20,12 @@ import {
 } from '../answer.ts';
 import { documentedBody, ID_PARAMS, MAX_REASON, parameter, parseJsonBody, WHY } from '../input.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes } from '../services.ts';
+import { type ApiRoutes, servicePart } from '../services.ts';
 import { type Sight, sees, sightOf } from '../sight.ts';
 import { closingBody, findFlow } from './flows.ts';
 
 /** Commands to a deployed flow: start a run, drain, forget a key. */
-export const flowControlRoutes: ApiRoutes = (app, services) => {
+const flowControlRoutes: ApiRoutes = (app, services) => {
   triggerRoute(app, services);
   drainRoutes(app, services);
   discardRoute(app, services);
@@ -285,3 +285,5 @@ const learnedKeyRoute: ApiRoutes = (app, services) => {
     },
   );
 };
+
+export const hold = servicePart({ name: 'hold', routes: [flowControlRoutes] });

@@ -12,7 +12,7 @@ import { holdsDeliveries, type PreparedTrigger, pathOfWebhook, type TriggerTable
 import { field, isoTime, isoTimeOrNull, listOf, toList, unknownId } from '../answer.ts';
 import { BUILT_IN, COMMAND, ID_PARAMS, IN_ORDER, isWithin, PAGING, parseJsonBody, SPAN } from '../input.ts';
 import { route } from '../route.ts';
-import { type ApiRoutes, baseUrlOf, type DashboardApp, type DashboardServices } from '../services.ts';
+import { type ApiRoutes, baseUrlOf, type DashboardApp, type DashboardServices, servicePart } from '../services.ts';
 import { flowsIn, type Sight, sees, sightOf } from '../sight.ts';
 import { sumOf } from './figures.ts';
 
@@ -143,7 +143,7 @@ export interface FlowAnswers {
 }
 
 /** Deployed flows; switching them on and off. */
-export const flowRoutes: ApiRoutes = (app, services) => {
+const flowRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/flows',
     route('flows', {
@@ -460,3 +460,5 @@ function labelOf({ statuses, when }: Edge): string {
 function text(raw: string): string {
   return raw.replace(/[^\w .,()/=+-]/g, (character) => `#${character.codePointAt(0)};`);
 }
+
+export const flows = servicePart({ name: 'flows', routes: [flowRoutes] });

@@ -6,7 +6,7 @@ import type { SchemeDescription } from '../../webhooks/scheme-descriptions.ts';
 import { CERTAINTIES, GRADES } from '../../webhooks/schemes/spec.ts';
 import { field } from '../answer.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes } from '../services.ts';
+import { type ApiRoutes, servicePart } from '../services.ts';
 
 const handlerSchema = z
   .object({
@@ -103,7 +103,7 @@ const copied = ({ clickPath, inputs, presets, ...more }: NonNullable<SchemeDescr
 });
 
 /** What a manifest may name. */
-export const handlerAndSchemeRoutes: ApiRoutes = (app, services) => {
+const handlerAndSchemeRoutes: ApiRoutes = (app, services) => {
   handlerRoute(app, services);
   schemeRoute(app, services);
   schemaRoute(app, services);
@@ -179,3 +179,5 @@ const schemeRoute: ApiRoutes = (app, services) => {
     async () => schemes,
   );
 };
+
+export const schemes = servicePart({ name: 'schemes', routes: [handlerAndSchemeRoutes] });

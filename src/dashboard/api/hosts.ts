@@ -5,7 +5,7 @@ import type { HostState } from '../../flows/hosts.ts';
 import { field, isoTime, outcomeSchema } from '../answer.ts';
 import { parameter } from '../input.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes } from '../services.ts';
+import { type ApiRoutes, servicePart } from '../services.ts';
 
 const openFields = {
   openSince: field.time().nullable(),
@@ -47,7 +47,7 @@ export const hostSchema = z
   .meta({ id: 'Host' });
 
 /** The hosts that HttpRequest steps call. */
-export const hostRoutes: ApiRoutes = (app, { hosts, clock }) => {
+const hostRoutes: ApiRoutes = (app, { hosts, clock }) => {
   app.get(
     '/flows/api/hosts',
     route('service', {
@@ -137,3 +137,5 @@ export function openCircuits({ hosts, now }: { readonly hosts: readonly HostStat
     return [{ kind: 'circuit_open' as const, message, link, flowId: null }];
   });
 }
+
+export const hosts = servicePart({ name: 'hosts', routes: [hostRoutes] });

@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import { createKeyKeeper } from '../../keys/key-keeper.ts';
 import { type KeyReport, keyView, reportKeys } from '../../keys/key-report.ts';
 import { field } from '../answer.ts';
 import { parameter } from '../input.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes } from '../services.ts';
+import { type ApiRoutes, servicePart } from '../services.ts';
 import { sees, sightOf } from '../sight.ts';
 
 export const keySchema = z
@@ -37,7 +38,7 @@ export const keySchema = z
   .meta({ id: 'Key' });
 
 /** The keys that deliveries are verified with. */
-export const keyRoutes: ApiRoutes = (app, services) => {
+const keyRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/keys',
     route('flows', {
@@ -72,3 +73,12 @@ export function rotationConcerns(keys: readonly KeyReport[]) {
     return [{ kind: CONCERNS[advice], ...(isOver && { severity: 'info' as const }), message, ...where }];
   });
 }
+
+export const keys = servicePart({
+  name: 'keys',
+  routes: [keyRoutes],
+  start: (host) => {
+    const keeper = createKeyKeeper(host);
+    return { sweeper: keeper, onTriggers: keeper.note };
+  },
+});

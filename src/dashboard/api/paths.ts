@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { readsOfTrigger, timeOf } from '../../drift/payload-watch.ts';
+import { createPayloadWatch, readsOfTrigger, timeOf } from '../../drift/payload-watch.ts';
 import { PATH_TYPES, PATH_USES, type PathDrift, type PathType } from '../../model/payload.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
 import type { PathCount } from '../../store/store.ts';
@@ -7,7 +7,7 @@ import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { field, isoTime, unknownId } from '../answer.ts';
 import { ID_PARAMS } from '../input.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 
 const type = z.enum(PATH_TYPES);
 
@@ -48,7 +48,7 @@ export const pathSchema = z
 type Path = z.output<typeof pathSchema>;
 
 /** What a flow reads of its deliveries, and whether they have it. */
-export const pathRoutes: ApiRoutes = (app, services) => {
+const pathRoutes: ApiRoutes = (app, services) => {
   const { store, catalog, triggers } = services;
   app.get(
     '/flows/api/flows/:id/paths',
@@ -166,3 +166,9 @@ export function driftItems(all: readonly TriggerDrifts[]) {
     ];
   });
 }
+
+export const drift = servicePart({
+  name: 'drift',
+  routes: [pathRoutes],
+  start: (host) => ({ sweeper: createPayloadWatch(host) }),
+});

@@ -8,7 +8,7 @@ import { actorOf } from '../activity.ts';
 import { field, isoTime } from '../answer.ts';
 import { bodyText, documentedBody, parseJsonBody } from '../input.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes } from '../services.ts';
+import { type ApiRoutes, servicePart } from '../services.ts';
 import { EXAMPLE_MANIFEST, invalidSchema, manifestShape, refuse } from './deploys.ts';
 
 const countedSchema = z.object({
@@ -95,7 +95,7 @@ const rehearsalBody = z.strictObject({
 const MOST_SAID = 2000;
 
 /** Says before a deploy what it would change for deliveries that came. */
-export const rehearsalRoutes: ApiRoutes = (app, { deployment, rehearser, isStopping }) => {
+const rehearsalRoutes: ApiRoutes = (app, { deployment, rehearser, isStopping }) => {
   app.post(
     '/flows/api/flows/rehearse',
     {
@@ -166,3 +166,5 @@ function rehearsalView({ groups, ...rehearsal }: FlowRehearsal, readsAll: boolea
 function countedView({ deliveryIds, ...counted }: FlowRehearsal['skipped'][number]) {
   return { ...counted, deliveryIds: [...deliveryIds] };
 }
+
+export const rehearsal = servicePart({ name: 'rehearsal', routes: [rehearsalRoutes] });

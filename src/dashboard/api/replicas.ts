@@ -4,7 +4,7 @@ import { CLOCK_SETTLED_MS, CLOCK_UNFIT_MS, HOUR_MS } from '../../model/clock.ts'
 import type { DeadReplica, Replica } from '../../store/store.ts';
 import { field, isoTime } from '../answer.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 
 export const replicaSchema = z
   .object({
@@ -19,7 +19,7 @@ export const replicaSchema = z
   .meta({ id: 'Replica' });
 
 /** The processes that share the database. */
-export const replicaRoutes: ApiRoutes = (app, { store, clock }) => {
+const replicaRoutes: ApiRoutes = (app, { store, clock }) => {
   app.get(
     '/flows/api/replicas',
     route('service', {
@@ -153,3 +153,5 @@ export function replicaItems(replicas: readonly Replica[]) {
     })),
   ];
 }
+
+export const replicas = servicePart({ name: 'replicas', routes: [replicaRoutes] });

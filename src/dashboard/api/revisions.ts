@@ -8,7 +8,7 @@ import type { RevisionRecord, RevisionSummary } from '../../store/store.ts';
 import { field, isoTime, listOf, toList, unknownId } from '../answer.ts';
 import { ID_PARAMS, IN_ORDER, PAGING, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 
 const classSchema = z.enum(FINDING_CLASSES);
 
@@ -104,7 +104,7 @@ export interface RevisionAnswers {
 }
 
 /** The revisions of a flow. */
-export const revisionRoutes: ApiRoutes = (app, services) => {
+const revisionRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/flows/:id/revisions',
     route('flows', {
@@ -195,3 +195,5 @@ export function findingView(finding: Finding): z.output<typeof findingSchema> {
   const { recipe, ...rest } = finding;
   return recipe === undefined ? rest : { ...rest, recipe: { ...recipe, steps: [...recipe.steps] } };
 }
+
+export const revisions = servicePart({ name: 'revisions', routes: [revisionRoutes] });

@@ -13,7 +13,7 @@ import { field, isoTime } from '../answer.ts';
 import { COMMAND, IN_ORDER, parseJsonBody } from '../input.ts';
 import { route } from '../route.ts';
 import { createSealedPlans, MAX_PLANNED, planToken, type SealedPlans } from '../sealed-plans.ts';
-import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 import { sightOf } from '../sight.ts';
 import { RUN_FILTER, runFilter, runSchema, runViews } from './runs.ts';
 
@@ -81,7 +81,7 @@ const OPERATIONS: Readonly<Record<BulkAction, { readonly operationId: string; re
 };
 
 /** Commands to many runs: each is planned first, and exactly its plan can be carried out. */
-export const runBulkRoutes: ApiRoutes = (app, services) => {
+const runBulkRoutes: ApiRoutes = (app, services) => {
   const bulk = createBulk(services);
   app.addHook('onClose', () => bulk.stop());
   const plans = createSealedPlans(services);
@@ -185,3 +185,5 @@ function progressOf({ done, leftOut }: BulkProgress): Record<string, string> {
   const reasons = leftOut.map((group) => `${MESSAGES[group.reason]}: ${group.count}`).join('; ');
   return { done: String(done), leftOut: count === 0 ? '0' : `${count} (${reasons})` };
 }
+
+export const bulk = servicePart({ name: 'bulk', routes: [runBulkRoutes] });

@@ -16,7 +16,7 @@ import {
 } from '../answer.ts';
 import { COMMAND, IN_ORDER, isWithin, PAGING, parameter, parseJsonBody, SPAN } from '../input.ts';
 import { route } from '../route.ts';
-import type { ApiRoutes, DashboardApp, DashboardServices } from '../services.ts';
+import { type ApiRoutes, type DashboardApp, type DashboardServices, servicePart } from '../services.ts';
 import { sees, sightOf } from '../sight.ts';
 
 const params = z.object({ jobId: z.string().max(400) });
@@ -47,7 +47,7 @@ const previewSchema = z.object({
 });
 
 /** Cron triggers: when they fire, and changes that survive a restart. */
-export const scheduleRoutes: ApiRoutes = (app, services) => {
+const scheduleRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/schedules',
     route('schedules', {
@@ -206,3 +206,5 @@ function scheduleView(schedule: Schedule, { catalog }: DashboardServices): z.out
     flowIsEnabled: flow?.record.isEnabled ?? false,
   };
 }
+
+export const schedules = servicePart({ name: 'schedules', routes: [scheduleRoutes] });

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { differencesOf } from '../../config/fingerprint.ts';
 import { StoreUnavailableError } from '../../errors.ts';
+import { gaugeIn } from '../../telemetry/metrics.ts';
 import { errorSchema } from '../answer.ts';
 import { route, textAnswer } from '../route.ts';
-import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { createUnaccounted } from './books.ts';
+import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 import { deadReplicas, sharingReplicas, type Unfit, unfitReplica } from './replicas.ts';
 
 /** For supervisors and load balancers; needs no credentials, because those have none. */
@@ -96,11 +96,16 @@ function lostSecrets({ catalog }: Pick<DashboardServices, 'catalog'>): Unfit | u
 const NAMED_FLOWS = 5;
 
 /** What Prometheus scrapes. */
-export const metricsRoute: ApiRoutes = (app, services) => {
+const metricsRoute: ApiRoutes = (app, services) => {
   const { registry, ready, clusterReplicas, clusterDeadReplicas, clusterDifferences } = services.metrics;
-  const { databaseFileBytes, databaseWalBytes, diskFreeBytes, purgeAgeSeconds, deliveriesUnaccounted } =
-    services.metrics;
-  const countUnaccounted = createUnaccounted(services);
+  const { databaseFileBytes, databaseWalBytes, diskFreeBytes, purgeAgeSeconds } = services.metrics;
+  const measurements = services.parts.flatMap(({ gauges = [] }) =>
+    gauges.map(({ measure, ...described }) => {
+      const gauge = gaugeIn(registry, described);
+      const read = measure(services);
+      return async () => gauge.set(await read());
+    }),
+  );
   app.get(
     '/metrics',
     route('service', {
@@ -128,9 +133,10 @@ export const metricsRoute: ApiRoutes = (app, services) => {
         const end = storage.oldestNonceEnd ?? Number.POSITIVE_INFINITY;
         purgeAgeSeconds.set(Math.max(0, services.clock.ledger() - end) / 1000);
       }
-      const unaccounted = await countUnaccounted().catch(() => undefined);
-      if (unaccounted !== undefined) deliveriesUnaccounted.set(unaccounted);
+      await Promise.allSettled(measurements.map((measure) => measure()));
       return reply.type(registry.contentType).send(await registry.metrics());
     },
   );
 };
+
+export const metrics = servicePart({ name: 'metrics', routes: [metricsRoute] });

@@ -1,6 +1,7 @@
-import type { RhythmFinding } from '../../drift/rhythm-watch.ts';
+import { createRhythmWatch, type RhythmFinding } from '../../drift/rhythm-watch.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
+import { servicePart } from '../services.ts';
 import { happened, isChosenFor } from './deliveries.ts';
 import { type Finding, iso, lasting, type Situation } from './situation.ts';
 
@@ -76,3 +77,5 @@ function itemOf(found: Exclude<RhythmFinding, Silence>, prepared: PreparedTrigge
     about: 'refusals',
   };
 }
+
+export const rhythm = servicePart({ name: 'rhythm', start: (host) => ({ sweeper: createRhythmWatch(host) }) });

@@ -109,7 +109,7 @@ export const LONG_SLOT_WAIT_MS = 10_000;
 const LONG_STEP_MS = 60_000;
 
 export async function readSituation(services: DashboardServices): Promise<Situation> {
-  const { store, catalog, scheduler, triggers, clock, stepConcurrency: concurrency } = services;
+  const { store, catalog, scheduler, triggers, clock, settings } = services;
   const now = clock.now();
   const since = now - LOOK_BACK_HOURS * HOUR_MS;
   const [
@@ -149,7 +149,7 @@ export async function readSituation(services: DashboardServices): Promise<Situat
     store.countUnevaluated(since),
     store.reportOrders({ since }),
   ]);
-  const slots = { ...waits, concurrency };
+  const slots = { ...waits, concurrency: settings.stepConcurrency };
   const alertTargets = services.alerts()?.targets.length ?? 0;
   const dead = deadReplicas(services);
   const known = {
