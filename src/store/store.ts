@@ -12,6 +12,7 @@ import type { ReconciliationStore } from './contract/reconciliations.ts';
 import type { ReplicaStore } from './contract/replicas.ts';
 import type { RhythmStore } from './contract/rhythms.ts';
 import type { RunStore } from './contract/runs.ts';
+import type { Members, StorePart } from './part.ts';
 
 export type * from './contract/activity.ts';
 export type * from './contract/alerts.ts';
@@ -68,6 +69,8 @@ export interface Store
   measureStorage(): Promise<StorageMeasure>;
   /** Resolves when the store can write, rejects with `StoreUnavailableError` when it cannot. */
   ping(): Promise<void>;
+  /** The verbs of a part, which must be in `features/store.ts`. */
+  of<Part extends StorePart>(part: Part): Members<Part>;
   /** Finishes what was called before, then releases files and threads. Idempotent. */
   close(): Promise<void>;
 }

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { DAY_MS, MINUTE_MS } from '../../model/clock.ts';
-import type { Books, TimeSpan } from '../../store/store.ts';
+import { type Books, bookStore } from '../../store/decisions/books.ts';
+import type { TimeSpan } from '../../store/store.ts';
 import { field, isoTime } from '../answer.ts';
 import { IN_ORDER, SPAN } from '../input.ts';
 import { route } from '../route.ts';
@@ -66,7 +67,7 @@ async function readBooks(
   const wanted = asked.since ?? until - DAY_MS;
   const since = Math.min(until, Math.max(wanted, now - kept.days * DAY_MS));
   const span = { since: isoTime(since), until: isoTime(until), isCut: since > wanted };
-  const books = kept.hasLog ? await store.countBooks({ since, until, flowIds }) : UNKNOWN;
+  const books = kept.hasLog ? await store.of(bookStore).countBooks({ since, until, flowIds }) : UNKNOWN;
   return { ...span, ...books };
 }
 

@@ -220,33 +220,10 @@ interface DeliveryLogStore {
    * because the filter is finer, those are counted that a list with the filter has.
    */
   deliveryTimeseries(query: DeliveryFilter & BucketRange): Promise<DeliveryBucket[]>;
-  /**
-   * What became of the deliveries that were accepted in that time, of these flows alone where they are given, counted from
-   * their records. Handshakes are none.
-   */
-  countBooks(query: TimeSpan & { readonly flowIds?: readonly string[] | undefined }): Promise<Books>;
   /** Deletes at most `limit` older records; yields how many. Their counts stay in the stats. Held deliveries stay. */
   purgeDeliveries(purge: { before: number; limit: number }): Promise<number>;
   /** Returns at most so many free pages to the file system if many are free; yields how many. */
   releaseSpace(request: { pages: number }): Promise<number>;
-}
-
-/** Deliveries that were accepted: each is in exactly one of the figures after the first, but for `reconciled` and `givenUp`. */
-export interface Books {
-  readonly accepted: number;
-  readonly runs: number;
-  readonly held: number;
-  readonly discarded: number;
-  readonly filtered: number;
-  readonly duplicates: number;
-  /** They joined the runs of others. */
-  readonly coalesced: number;
-  /** Of all these: they were fetched from the logs of their publishers. */
-  readonly reconciled: number;
-  /** Nothing is stored of what they were accepted for. */
-  readonly unaccounted: number;
-  /** Deliveries that were never accepted: the logs of their publishers had them, and they could not be fetched. */
-  readonly givenUp: number;
 }
 
 /** `since` and `until` are about the arrival. */

@@ -1,11 +1,34 @@
 import { DETAILS } from '../../model/delivery.ts';
 import { firstIdAt } from '../../model/payload.ts';
-import type { Books } from '../store.ts';
+import type { TimeSpan } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { idsWithin } from './deliveries.ts';
 import { filter, where } from './lists.ts';
+import { storePart } from './part.ts';
 import { fixed, type Port, sql } from './port.ts';
-import type { Given, Verbs } from './verb.ts';
+
+/** Deliveries that were accepted: each is in exactly one of the figures after the first, but for `reconciled` and `givenUp`. */
+export interface Books {
+  readonly accepted: number;
+  readonly runs: number;
+  readonly held: number;
+  readonly discarded: number;
+  readonly filtered: number;
+  readonly duplicates: number;
+  /** They joined the runs of others. */
+  readonly coalesced: number;
+  /** Of all these: they were fetched from the logs of their publishers. */
+  readonly reconciled: number;
+  /** Nothing is stored of what they were accepted for. */
+  readonly unaccounted: number;
+  /** Deliveries that were never accepted: the logs of their publishers had them, and they could not be fetched. */
+  readonly givenUp: number;
+}
+
+interface BooksQuery extends TimeSpan {
+  /** Of these flows alone. */
+  readonly flowIds?: readonly string[] | undefined;
+}
 
 /** In the words of its index. */
 const isDiscarded = fixed(`strpos(first.detail, '${DETAILS.discarded}') = 1`);
@@ -15,7 +38,7 @@ const isDiscarded = fixed(`strpos(first.detail, '${DETAILS.discarded}') = 1`);
  * not started, or never will, is looked up last: hardly any delivery is left until then. An event is known for longer than
  * its run may be kept: what repeats one from before the span is a duplicate, and the books of that time have the first.
  */
-function* countBooks(port: Port, span: Given<'countBooks'>): Decision<Books> {
+function* countBooks(port: Port, span: BooksQuery): Decision<Books> {
   const within = [
     yield* idsWithin(port, span),
     filter.within('received_at', span),
@@ -55,4 +78,10 @@ function* countBooks(port: Port, span: Given<'countBooks'>): Decision<Books> {
   return books;
 }
 
-export const bookVerbs: Verbs<'countBooks'> = { countBooks: { access: 'log', decide: countBooks } };
+export const bookStore = storePart({
+  name: 'books',
+  verbs: {
+    /** What became of the deliveries that were accepted in that time, counted from their records. Handshakes are none. */
+    countBooks: { access: 'log', decide: countBooks },
+  },
+});

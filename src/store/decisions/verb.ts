@@ -3,7 +3,10 @@ import type { Decision } from './decision.ts';
 import type { Port } from './port.ts';
 
 /** The members of the store that are one transaction each. */
-export type VerbName = Exclude<keyof Store, 'close' | 'changes' | 'runChanged' | 'watchRuns' | 'onDue' | 'replica'>;
+export type VerbName = Exclude<
+  keyof Store,
+  'close' | 'changes' | 'runChanged' | 'watchRuns' | 'onDue' | 'replica' | 'of'
+>;
 
 /** What a member of the store is called with, if that is one value. */
 export type Given<Name extends VerbName> = Parameters<Store[Name]>[0];

@@ -1,7 +1,7 @@
+import { storeParts } from '../../features/store.ts';
 import { acceptanceVerbs } from './acceptance.ts';
 import { activityVerbs } from './activity.ts';
 import { alertVerbs } from './alerts.ts';
-import { bookVerbs } from './books.ts';
 import { type CommitOrder, consumerVerbs } from './consumers.ts';
 import { deliveryVerbs } from './deliveries.ts';
 import { deployVerbs } from './deploys.ts';
@@ -15,6 +15,7 @@ import { leaseVerbs } from './leases.ts';
 import type { KeyIndex } from './lists.ts';
 import { releaseOrder } from './order.ts';
 import { orderVerbs } from './order-views.ts';
+import { verbsOfParts } from './part.ts';
 import { payloadVerbs } from './payloads.ts';
 import { reconciliationVerbs } from './reconciliations.ts';
 import { heldVerbs } from './release.ts';
@@ -50,8 +51,8 @@ interface OwnTables extends OwnRows {
   readonly commitOrder: CommitOrder;
 }
 
-/** All members that are said once, for a backend with these tables of its own. */
-export const verbsWith = ({ runKeys, commitOrder, ...ownRows }: OwnTables) => ({
+/** The kernel's members that are said once, for a backend with these tables of its own. */
+const kernelVerbs = ({ runKeys, commitOrder, ...ownRows }: OwnTables) => ({
   ...flowVerbs,
   ...scheduleVerbs,
   ...learnedKeyVerbs,
@@ -69,7 +70,6 @@ export const verbsWith = ({ runKeys, commitOrder, ...ownRows }: OwnTables) => ({
   ...orderVerbs,
   ...stepVerbs,
   ...figureVerbs(runKeys),
-  ...bookVerbs,
   ...consumerVerbs(commitOrder),
   ...activityVerbs,
   ...alertVerbs,
@@ -79,3 +79,12 @@ export const verbsWith = ({ runKeys, commitOrder, ...ownRows }: OwnTables) => ({
   ...reconciliationVerbs,
   ...hostVerbs,
 });
+
+/**
+ * All members that are said once, those of the parts included. Only the kernel's have a type here: callers get the others
+ * from `Store.of`.
+ */
+export function verbsWith(own: OwnTables): ReturnType<typeof kernelVerbs> {
+  const kernel = kernelVerbs(own);
+  return { ...kernel, ...verbsOfParts(storeParts, kernel) };
+}

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { DeliveryRecord } from '../../model/delivery.ts';
+import { handlesOf } from '../part.ts';
 import { SHARE_MS } from '../shared-commits.ts';
 import type { AcceptResult, SharedResult, Store, Wakeable } from '../store.ts';
 import { acceptAll, type GivenAcceptance, type GivenShared, isAlone } from './acceptance.ts';
@@ -58,6 +59,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   let closing: Promise<void> | undefined;
   return {
     ...members,
+    of: handlesOf(members),
     beat: (given) =>
       members.beat(given).catch((error: unknown) => {
         if (error instanceof NameTakenError) options.onFatal?.(error);
@@ -101,7 +103,7 @@ async function joinOthers(connections: Connections, changes: Feed): Promise<numb
 
 type OpenedStore = Pick<
   Store,
-  keyof typeof operations | 'changes' | 'runChanged' | 'watchRuns' | 'onDue' | 'replica' | 'close'
+  keyof typeof operations | 'changes' | 'runChanged' | 'watchRuns' | 'onDue' | 'replica' | 'of' | 'close'
 >;
 
 function membersOf(connections: Connections): Pick<Store, keyof typeof operations> {

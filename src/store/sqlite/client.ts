@@ -5,6 +5,7 @@ import type { DeliveryRecord } from '../../model/delivery.ts';
 import { Places } from '../../model/places.ts';
 import { SOLE_OWNER } from '../../model/runtime-keys.ts';
 import type { ChainKey } from '../activity-chain.ts';
+import { handlesOf } from '../part.ts';
 import { SHARE_MS, SharedCommits } from '../shared-commits.ts';
 import type { Acceptance, SharedAcceptance, StepOutcome, Store } from '../store.ts';
 import {
@@ -115,6 +116,7 @@ export async function openSqliteStore(opened: SqliteStoreOptions): Promise<Store
   ) as Pick<Store, OperationName>;
   return {
     ...members,
+    of: handlesOf(members),
     ...soleReplica({
       name: replica,
       hasClosed,

@@ -1,5 +1,6 @@
 import { StoreUnavailableError } from '../../errors.ts';
 import { inTurns } from '../../model/turns.ts';
+import { handlesOf } from '../part.ts';
 import type { Store } from '../store.ts';
 import { prepareBatch } from './batch.ts';
 import { memberOf, UNBOUNDED } from './client.ts';
@@ -53,6 +54,7 @@ export function openMemoryStore(): Store {
   });
   return {
     ...members,
+    of: handlesOf(members),
     ...soleReplica({ name: 'memory', hasClosed, keepTime: members.keepTime, countRunning: async () => 0 }),
     async close() {
       isClosed = true;

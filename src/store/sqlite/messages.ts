@@ -21,7 +21,16 @@ export interface StoreOptions {
 /** The members of the store that are one transaction each. */
 export type OperationName = Exclude<
   keyof Store,
-  'close' | 'changes' | 'runChanged' | 'watchRuns' | 'onDue' | 'replica' | 'beat' | 'beginHousekeeping' | 'listReplicas'
+  | 'close'
+  | 'changes'
+  | 'runChanged'
+  | 'watchRuns'
+  | 'onDue'
+  | 'replica'
+  | 'of'
+  | 'beat'
+  | 'beginHousekeeping'
+  | 'listReplicas'
 >;
 
 /** What a member does in its thread, inside its transaction, as a `Job` of a batch. */

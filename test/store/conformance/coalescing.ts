@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 import { dueAtOf } from '../../../src/model/coalescing.ts';
+import { bookStore } from '../../../src/store/decisions/books.ts';
 import type { Acceptance, CoalesceClaim, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -51,7 +52,7 @@ async function deliveriesOf(store: Store, runId: string): Promise<string[]> {
 }
 
 const joined = { kind: 'coalesced', runId: id(1001), isReplay: false, startsNow: false };
-const books = (store: Store) => store.countBooks({ since: T0, until: T0 + 60 * minute });
+const books = (store: Store) => store.of(bookStore).countBooks({ since: T0, until: T0 + 60 * minute });
 
 export function coalescingSuite({ test }: StoreUnderTest): void {
   describe('deliveries of one key', () => {

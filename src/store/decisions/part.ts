@@ -1,0 +1,39 @@
+import type { StorePart } from '../part.ts';
+import type { Decision } from './decision.ts';
+import type { Port } from './port.ts';
+import type { FlowChange } from './verb.ts';
+
+/** A verb of a part, said once for every backend. Its arguments and its answer are what `decide` takes and returns. */
+type WrittenVerb = {
+  decide(port: Port, ...given: never[]): Decision<unknown>;
+} & (
+  | {
+      /** `log`: reads the delivery log, which only the connection that writes may see. */
+      readonly access: 'read' | 'log';
+    }
+  | {
+      readonly access: 'write';
+      /** What other processes must hear of it; null if they keep nothing of what it writes. See `Announced`. */
+      readonly changes: null | ((given: never, answer: never) => readonly FlowChange[]);
+    }
+);
+
+interface WrittenPart extends StorePart {
+  readonly verbs: Readonly<Record<string, WrittenVerb>>;
+}
+
+export const storePart = <const Part extends WrittenPart>(part: Part): Part => part;
+
+/** The verbs of all parts. Throws if two have one name, or one has the name of a member of the kernel. */
+export function verbsOfParts(parts: readonly StorePart[], kernel: object): StorePart['verbs'] {
+  const verbs: Record<string, StorePart['verbs'][string]> = {};
+  for (const part of parts) {
+    for (const [name, verb] of Object.entries(part.verbs)) {
+      if (Object.hasOwn(kernel, name) || Object.hasOwn(verbs, name)) {
+        throw new Error(`The store has a member ${name} already; the part ${part.name} needs another name for it.`);
+      }
+      verbs[name] = verb;
+    }
+  }
+  return verbs;
+}
