@@ -1,7 +1,6 @@
 import { activity } from '../dashboard/api/activity.ts';
 import { alerts } from '../dashboard/api/alerts.ts';
 import { attention } from '../dashboard/api/attention.ts';
-import { books } from '../dashboard/api/books.ts';
 import { consumers } from '../dashboard/api/consumers.ts';
 import { deliveries } from '../dashboard/api/deliveries.ts';
 import { review } from '../dashboard/api/delivery-review.ts';
@@ -24,6 +23,7 @@ import { schedules } from '../dashboard/api/schedules.ts';
 import { metrics } from '../dashboard/api/service.ts';
 import { rhythm } from '../dashboard/attention/rhythms.ts';
 import type { ServicePart } from '../dashboard/services.ts';
+import { books } from './books/service.ts';
 
 /** What the service is made of. The API's document has their routes in this order. */
 export const serviceParts: readonly ServicePart[] = [

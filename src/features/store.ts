@@ -1,5 +1,5 @@
-import { bookStore } from '../store/decisions/books.ts';
 import type { StorePart } from '../store/part.ts';
+import { bookStore } from './books/store.ts';
 
 /** What features add to the store. */
 export const storeParts: readonly StorePart[] = [bookStore];

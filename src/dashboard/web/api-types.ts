@@ -1,8 +1,8 @@
 import type { z } from 'zod';
+import type { BookAnswers } from '../../features/books/service.ts';
 import type { interventionSchema } from '../api/activity.ts';
 import type { alertTargetSchema } from '../api/alerts.ts';
 import type { attentionSchema } from '../api/attention.ts';
-import type { BookAnswers } from '../api/books.ts';
 import type { consumerSchema } from '../api/consumers.ts';
 import type { deliverySchema } from '../api/deliveries.ts';
 import type { DeliveryReviewAnswers } from '../api/delivery-review.ts';

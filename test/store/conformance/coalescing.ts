@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
+import { bookStore } from '../../../src/features/books/store.ts';
 import { dueAtOf } from '../../../src/model/coalescing.ts';
-import { bookStore } from '../../../src/store/decisions/books.ts';
 import type { Acceptance, CoalesceClaim, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {

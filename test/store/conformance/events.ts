@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
-import { bookStore } from '../../../src/store/decisions/books.ts';
+import { bookStore } from '../../../src/features/books/store.ts';
 import type { Acceptance } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {

@@ -1,5 +1,5 @@
 import { describe, expect } from 'vitest';
-import { bookStore } from '../../../src/store/decisions/books.ts';
+import { bookStore } from '../../../src/features/books/store.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {

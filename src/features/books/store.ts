@@ -1,11 +1,11 @@
 import { DETAILS } from '../../model/delivery.ts';
 import { firstIdAt } from '../../model/payload.ts';
-import type { TimeSpan } from '../store.ts';
-import type { Decision } from './decision.ts';
-import { idsWithin } from './deliveries.ts';
-import { filter, where } from './lists.ts';
-import { storePart } from './part.ts';
-import { fixed, type Port, sql } from './port.ts';
+import type { Decision } from '../../store/decisions/decision.ts';
+import { idsWithin } from '../../store/decisions/deliveries.ts';
+import { filter, where } from '../../store/decisions/lists.ts';
+import { storePart } from '../../store/decisions/part.ts';
+import { fixed, type Port, sql } from '../../store/decisions/port.ts';
+import type { TimeSpan } from '../../store/store.ts';
 
 /** Deliveries that were accepted: each is in exactly one of the figures after the first, but for `reconciled` and `givenUp`. */
 export interface Books {

@@ -1,12 +1,12 @@
 import { z } from 'zod';
+import { field, isoTime } from '../../dashboard/answer.ts';
+import { IN_ORDER, SPAN } from '../../dashboard/input.ts';
+import { route } from '../../dashboard/route.ts';
+import { type ApiRoutes, type DashboardServices, servicePart } from '../../dashboard/services.ts';
+import { limitOf } from '../../dashboard/sight.ts';
 import { DAY_MS, MINUTE_MS } from '../../model/clock.ts';
-import { type Books, bookStore } from '../../store/decisions/books.ts';
 import type { TimeSpan } from '../../store/store.ts';
-import { field, isoTime } from '../answer.ts';
-import { IN_ORDER, SPAN } from '../input.ts';
-import { route } from '../route.ts';
-import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
-import { limitOf } from '../sight.ts';
+import { type Books, bookStore } from './store.ts';
 
 const figure = (meaning: string) =>
   field.integer().nullable().describe(`${meaning} null where the delivery log is kept in memory.`);
