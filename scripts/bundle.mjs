@@ -81,6 +81,8 @@ export async function bundlePage(work) {
     cwd: root,
     input: { main: join(source, 'main.tsx') },
     platform: 'browser',
+    // Features have parts of the page outside of its folder.
+    tsconfig: join(source, 'tsconfig.json'),
   });
   const { output } = await bundled.generate({
     dir: target,

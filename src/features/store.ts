@@ -1,5 +1,5 @@
 import type { StorePart } from '../store/part.ts';
-import { bookStore } from './books/store.ts';
+import { booksStore } from './books/store.ts';
 
 /** What features add to the store. */
-export const storeParts: readonly StorePart[] = [bookStore];
+export const storeParts: readonly StorePart[] = [booksStore];

@@ -1,5 +1,4 @@
 import type { z } from 'zod';
-import type { BookAnswers } from '../../features/books/service.ts';
 import type { interventionSchema } from '../api/activity.ts';
 import type { alertTargetSchema } from '../api/alerts.ts';
 import type { attentionSchema } from '../api/attention.ts';
@@ -35,7 +34,6 @@ import type { Graph } from './graph/graph.ts';
 export interface Api
   extends DeliveryReviewAnswers,
     DeployAnswers,
-    BookAnswers,
     FigureAnswers,
     FlowAnswers,
     RehearsalAnswers,

@@ -20,8 +20,6 @@ export const words = {
   signatureOf,
   sentence,
   stoppedDeliveries,
-  books,
-  lost,
 };
 
 type Reason = NonNullable<Api['Delivery']['reason']>;
@@ -377,24 +375,6 @@ function spelledOut(name: string): string {
 
 function ownOf<Value>(table: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(table, name) ? table[name] : undefined;
-}
-
-/** Whether anything that was accepted is missing. */
-function lost({ unaccounted, givenUp }: Api['Books']): string {
-  if (unaccounted === null) return 'Not known: the delivery log is kept in memory';
-  const never = givenUp === null || givenUp === 0 ? '' : `, ${format.count(givenUp)} given up`;
-  return `${format.count(unaccounted)} unaccounted${never}`;
-}
-
-/** What became of what was accepted: "12 accepted = 11 runs + 1 held"; figures of nothing are left out, but for runs. */
-function books({ accepted, runs, held, discarded, filtered, duplicates, coalesced, reconciled }: Api['Books']): string {
-  if (accepted === null) return '';
-  const figures = { held, discarded, filtered, duplicates, coalesced };
-  const others = Object.entries(figures).flatMap(([name, count]) =>
-    count === null || count === 0 ? [] : [`${format.count(count)} ${name}`],
-  );
-  const fetched = reconciled === null || reconciled === 0 ? '' : ` (${format.count(reconciled)} reconciled)`;
-  return `${format.count(accepted)} accepted${fetched} = ${[`${format.counted(runs ?? 0, 'run')}`, ...others].join(' + ')}`;
 }
 
 /** What may become of deliveries to a flow while it starts no runs; undefined where it has no webhook. A drain holds them. */

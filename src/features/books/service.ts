@@ -6,7 +6,7 @@ import { type ApiRoutes, type DashboardServices, servicePart } from '../../dashb
 import { limitOf } from '../../dashboard/sight.ts';
 import { DAY_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { TimeSpan } from '../../store/store.ts';
-import { type Books, bookStore } from './store.ts';
+import { type Books, booksStore } from './store.ts';
 
 const figure = (meaning: string) =>
   field.integer().nullable().describe(`${meaning} null where the delivery log is kept in memory.`);
@@ -67,7 +67,7 @@ async function readBooks(
   const wanted = asked.since ?? until - DAY_MS;
   const since = Math.min(until, Math.max(wanted, now - kept.days * DAY_MS));
   const span = { since: isoTime(since), until: isoTime(until), isCut: since > wanted };
-  const books = kept.hasLog ? await store.of(bookStore).countBooks({ since, until, flowIds }) : UNKNOWN;
+  const books = kept.hasLog ? await store.of(booksStore).countBooks({ since, until, flowIds }) : UNKNOWN;
   return { ...span, ...books };
 }
 

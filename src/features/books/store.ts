@@ -78,7 +78,7 @@ function* countBooks(port: Port, span: BooksQuery): Decision<Books> {
   return books;
 }
 
-export const bookStore = storePart({
+export const booksStore = storePart({
   name: 'books',
   verbs: {
     /** What became of the deliveries that were accepted in that time, counted from their records. Handshakes are none. */

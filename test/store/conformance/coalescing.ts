@@ -1,5 +1,5 @@
 import { describe, expect } from 'vitest';
-import { bookStore } from '../../../src/features/books/store.ts';
+import { booksStore } from '../../../src/features/books/store.ts';
 import { dueAtOf } from '../../../src/model/coalescing.ts';
 import type { Acceptance, CoalesceClaim, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -52,7 +52,7 @@ async function deliveriesOf(store: Store, runId: string): Promise<string[]> {
 }
 
 const joined = { kind: 'coalesced', runId: id(1001), isReplay: false, startsNow: false };
-const books = (store: Store) => store.of(bookStore).countBooks({ since: T0, until: T0 + 60 * minute });
+const books = (store: Store) => store.of(booksStore).countBooks({ since: T0, until: T0 + 60 * minute });
 
 export function coalescingSuite({ test }: StoreUnderTest): void {
   describe('deliveries of one key', () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
-import { bookStore } from '../../../src/features/books/store.ts';
+import { booksStore } from '../../../src/features/books/store.ts';
 import type { Acceptance } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -168,7 +168,7 @@ export function events({ test }: StoreUnderTest): void {
         store.recordDelivery(aDelivery({ id: id(n), receivedAt: T0, runId, outcome: 'duplicate' }));
       await record(1, `${before.slice(0, 8)}-${before.slice(8)}-7000-8000-000000000001`);
       await record(2, 'ffffffff-0000-7000-8000-000000000001');
-      const books = await store.of(bookStore).countBooks({ since: T0 - day, until: T0 + day });
+      const books = await store.of(booksStore).countBooks({ since: T0 - day, until: T0 + day });
       expect(books).toMatchObject({ accepted: 2, duplicates: 1, unaccounted: 1 });
     });
 

@@ -1,5 +1,5 @@
 import { describe, expect } from 'vitest';
-import { bookStore } from '../../../src/features/books/store.ts';
+import { booksStore } from '../../../src/features/books/store.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -94,7 +94,7 @@ export function filters({ test }: StoreUnderTest): void {
       await store.accept(acceptanceOf(1, { isFiltered }));
       await store.accept(acceptanceOf(2, { idempotencyKey: 'key' }));
       await store.accept(acceptanceOf(3, { idempotencyKey: 'key' }));
-      const books = await store.of(bookStore).countBooks({ since: T0, until: T0 + minute });
+      const books = await store.of(booksStore).countBooks({ since: T0, until: T0 + minute });
       const none = { held: 0, discarded: 0, coalesced: 0, reconciled: 0, unaccounted: 0, givenUp: 0 };
       expect(books).toEqual({ ...none, accepted: 3, runs: 1, filtered: 1, duplicates: 1 });
       const listed = async (outcome: 'filtered' | 'duplicate') =>

@@ -1,5 +1,5 @@
 import { describe, expect } from 'vitest';
-import { bookStore } from '../../../src/features/books/store.ts';
+import { booksStore } from '../../../src/features/books/store.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -96,11 +96,11 @@ export function flowLimits({ seeded }: StoreUnderTest): void {
         expect(stats).toEqual({ counts: { ip_denied: 1 }, accepted: 1, rejected: 1, total: 2 });
         expect(await store.deliveryStats({ since, flowIds: [OTHER, THIRD] })).toMatchObject({ accepted: 2, total: 3 });
       }
-      expect(await store.of(bookStore).countBooks({ ...span, flowIds: [OTHER] })).toMatchObject({
+      expect(await store.of(booksStore).countBooks({ ...span, flowIds: [OTHER] })).toMatchObject({
         accepted: 1,
         runs: 1,
       });
-      expect(await store.of(bookStore).countBooks({ ...span, flowIds: [] })).toMatchObject({ accepted: 0, runs: 0 });
+      expect(await store.of(booksStore).countBooks({ ...span, flowIds: [] })).toMatchObject({ accepted: 0, runs: 0 });
     });
   });
 }

@@ -1,5 +1,5 @@
 import { describe, expect } from 'vitest';
-import { bookStore } from '../../../src/features/books/store.ts';
+import { booksStore } from '../../../src/features/books/store.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -72,7 +72,7 @@ export function holds({ test }: StoreUnderTest): void {
   describe('the books', () => {
     const rest = { filtered: 0, duplicates: 0, coalesced: 0, reconciled: 0, unaccounted: 0, givenUp: 0 };
     const NONE = { accepted: 0, runs: 0, held: 0, discarded: 0, ...rest };
-    const books = (store: Store, since = T0, until = T0 + minute) => store.of(bookStore).countBooks({ since, until });
+    const books = (store: Store, since = T0, until = T0 + minute) => store.of(booksStore).countBooks({ since, until });
 
     test('say of each accepted delivery what became of it, and of nothing else', async (store) => {
       expect(await books(store)).toEqual(NONE);
@@ -107,7 +107,7 @@ export function holds({ test }: StoreUnderTest): void {
       for (const n of [1, 2]) await store.recordDelivery(aDelivery({ id: id(n), receivedAt: T0, ...never }));
       await store.recordDelivery(aDelivery({ id: id(3), receivedAt: T0 + minute, ...never }));
       expect(await books(store)).toEqual({ ...NONE, givenUp: 2 });
-      expect(await store.of(bookStore).countBooks({ since: T0, until: T0 + minute, flowIds: ['another'] })).toEqual(NONE);
+      expect(await store.of(booksStore).countBooks({ since: T0, until: T0 + minute, flowIds: ['another'] })).toEqual(NONE);
     });
 
     test('count what has neither a run nor another place as unaccounted for', async (store) => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
-import { bookStore } from '../../../src/features/books/store.ts';
+import { booksStore } from '../../../src/features/books/store.ts';
 import type { Acceptance, SharedAcceptance, SharedFate, SharedResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { acceptanceOf, aDelivery, aNonce, aRun, deployOf, graphOf, id, minute, PLAN, runIds, T0 } from '../samples.ts';
@@ -80,7 +80,7 @@ export function shared({ test }: StoreUnderTest): void {
       expect(kept).toMatchObject({ flowId: 'flow a', runId: runOf(1, 'flow a'), rejected: false });
       expect(kept?.shares).toEqual(runs.map(({ kind, ...share }) => ({ ...share, outcome: null })));
       expect(Buffer.from(kept?.body ?? []).toString()).toBe('{}');
-      expect(await store.of(bookStore).countBooks({})).toMatchObject({ accepted: 1, runs: 1, unaccounted: 0 });
+      expect(await store.of(booksStore).countBooks({})).toMatchObject({ accepted: 1, runs: 1, unaccounted: 0 });
     });
 
     test('is found under each of their flows, and no other', async (store) => {
@@ -132,7 +132,7 @@ export function shared({ test }: StoreUnderTest): void {
       const result = await store.acceptShared(sent(1, both, { isFiltered: true }));
       expect(fatesOf(result)).toEqual([fate('flow a', 'filtered'), fate('flow b', 'filtered')]);
       expect(await store.findDelivery(id(1))).toMatchObject({ outcome: 'filtered', runId: null });
-      expect(await store.of(bookStore).countBooks({})).toMatchObject({ accepted: 1, filtered: 1, unaccounted: 0 });
+      expect(await store.of(booksStore).countBooks({})).toMatchObject({ accepted: 1, filtered: 1, unaccounted: 0 });
     });
 
     test('tells of an event that one of them knows: only the others start a run', async (store) => {
@@ -177,7 +177,7 @@ export function shared({ test }: StoreUnderTest): void {
       await store.setFlowDraining({ flowId: 'flow b', isDraining: false, at: T0 });
       const { runs } = await store.releaseHeld({ flowId: 'flow b', limit: 9, at: T0 + 1 });
       expect(runs.map((run) => run.id)).toEqual([runOf(1, 'flow b')]);
-      expect(await store.of(bookStore).countBooks({})).toMatchObject({ accepted: 1, runs: 1, held: 0, unaccounted: 0 });
+      expect(await store.of(booksStore).countBooks({})).toMatchObject({ accepted: 1, runs: 1, held: 0, unaccounted: 0 });
     });
 
     test('does not say that it was discarded where one of its runs started', async (store) => {
@@ -268,7 +268,7 @@ export function shared({ test }: StoreUnderTest): void {
         }),
         { numRuns: 60 },
       );
-      expect(await store.of(bookStore).countBooks({})).toMatchObject({ unaccounted: 0 });
+      expect(await store.of(booksStore).countBooks({})).toMatchObject({ unaccounted: 0 });
     });
 
     test('is gone under each flow when its record is', async (store) => {

@@ -1,11 +1,10 @@
-import { useState } from 'preact/hooks';
-import { withQuery } from '../address.ts';
+import { pageParts } from '../../../features/page.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
 import { type Column, Segments, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Panel, Total } from '../kit/page.tsx';
-import { Icon, Pill, RunPill, RunWhy, StatusPill } from '../kit/pill.tsx';
+import { Icon, RunPill, RunWhy, StatusPill } from '../kit/pill.tsx';
 import { Message, Time } from '../kit/time.tsx';
 import type { Look } from '../looks.ts';
 import { useResource } from '../resource.ts';
@@ -44,7 +43,7 @@ export function OverviewPage() {
         <ReasonsPanel />
         <InFlightPanel />
       </div>
-      <BooksPanel />
+      {pageParts.map(({ name, overview: OwnPanel }) => (OwnPanel === undefined ? null : <OwnPanel key={name} />))}
       {seesService ? <AlertsPanel /> : null}
       <ConsumersPanel />
       {seesService ? <ReplicasPanel /> : null}
@@ -80,33 +79,6 @@ function ReasonsPanel() {
     </Panel>
   );
 }
-
-/** Counted when the page is opened: counting looks at each delivery. */
-function BooksPanel() {
-  const [since] = useState(() => Date.now() - HOUR_MS);
-  const books = useResource<Api['Books']>(withQuery('/books', { since }));
-  return (
-    <Panel title="Is anything lost?" aside="1 hour">
-      <Loaded of={books} lines={1}>
-        {(counted) => (
-          <p class="verdict">
-            <Pill
-              tone={counted.unaccounted === null ? 'quiet' : isWhole(counted) ? 'good' : 'bad'}
-              icon={isWhole(counted) ? 'check' : 'warn'}
-            >
-              {words.lost(counted)}
-            </Pill>
-            <span>{words.books(counted)}</span>
-          </p>
-        )}
-      </Loaded>
-    </Panel>
-  );
-}
-
-const isWhole = ({ unaccounted, givenUp }: Api['Books']) => unaccounted === 0 && givenUp === 0;
-
-const HOUR_MS = 3_600_000;
 
 function InFlightPanel() {
   const runs = useResource<PageOf<Api['Run']>>(`/runs?status=Running&includeTotal=true&take=${SHOWN_RUNS}`, {

@@ -1,0 +1,45 @@
+// Writes the lists of features, one for each face: `npm run features`. A folder of src/features is in the list of each face
+// that it has a file of. Lists keep their order, because people see it: in the API's document, on the page. New ones are last.
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+
+/** What the file of a face exports, behind the name of its folder: `rhythm`, `rhythmStore`, `rhythmPage`. */
+const FACES = { service: '', store: 'Store', page: 'Page' };
+
+const folder = resolve(process.argv[2] ?? '.', 'src/features');
+const features = readdirSync(folder, { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .sort((a, b) => (a.name < b.name ? -1 : 1));
+
+for (const [face, suffix] of Object.entries(FACES)) {
+  const list = join(folder, `${face}.ts`);
+  const text = readFileSync(list, 'utf8');
+  const written = listed(text, face, suffix);
+  if (written !== text) writeFileSync(list, written);
+}
+
+function listed(text, face, suffix) {
+  const imported = /^import \{ \w+ \} from '\.\/[\w-]+\/\w+\.tsx?';\n/gm;
+  const array = /\[\n?([^\]]*?),?\n?\];\n$/;
+  const before = (array.exec(text)?.[1] ?? '').split(',').map((name) => name.trim());
+  const formerly = [...text.matchAll(/^import \{ (\w+) \} from '\.\//gm)].map(([, name]) => name);
+  const now = features.flatMap(({ name }) => {
+    const file = ['ts', 'tsx']
+      .map((ending) => `${name}/${face}.${ending}`)
+      .find((each) => existsSync(join(folder, each)));
+    return file === undefined
+      ? []
+      : [{ file, part: name.replace(/-(.)/g, (_, letter) => letter.toUpperCase()) + suffix }];
+  });
+  const parts = now.map(({ part }) => part);
+  const kept = before.filter((name) => name !== '' && (!formerly.includes(name) || parts.includes(name)));
+  const names = [...kept, ...parts.filter((part) => !kept.includes(part))];
+  const imports = now.map(({ file, part }) => `import { ${part} } from './${file}';\n`).join('');
+  const line = `[${names.join(', ')}];\n`;
+  const declared = text.replace(imported, '').replace(array, '');
+  const own = declared.slice(declared.lastIndexOf('\nexport ') + 1).length;
+  const together = own + line.length <= 121 ? line : `[\n${names.map((name) => `  ${name},\n`).join('')}];\n`;
+  const end = declared.lastIndexOf('import ');
+  const behind = declared.indexOf('\n', end) + 1;
+  return declared.slice(0, behind) + imports + declared.slice(behind) + together;
+}

@@ -1,0 +1,55 @@
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { createWorkspace, GITHUB_SECRET, getJson, githubManifest, startService } from '../e2e/service.ts';
+import { sign } from '../oracles/octokit.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+
+/** Features that the mission needs; at most eight. */
+const NEEDED: readonly string[] = [];
+
+const names = readdirSync(join(ROOT, 'src/features'), { withFileTypes: true }).flatMap((entry) =>
+  entry.isDirectory() && !NEEDED.includes(entry.name) ? [entry.name] : [],
+);
+
+/** Features that add a route: without them it is not there. */
+const ROUTES: Readonly<Record<string, string>> = { books: '/flows/api/books' };
+
+let tree: string;
+beforeAll(() => {
+  tree = mkdtempSync(join(tmpdir(), 'sluice-features-'));
+  for (const name of ['src', 'scripts', 'docs', 'dist', 'package.json', 'package-lock.json', 'tsconfig.json']) {
+    cpSync(join(ROOT, name), join(tree, name), { recursive: true, filter: (path) => !path.includes('compile-cache') });
+  }
+  symlinkSync(join(ROOT, 'node_modules'), join(tree, 'node_modules'));
+});
+afterAll(() => rmSync(tree, { recursive: true, force: true }));
+
+/** Deletes a feature of the copy, which has all others; then compiles and bundles service, command line and page. */
+function buildWithout(name: string): void {
+  const features = join(tree, 'src/features');
+  rmSync(features, { recursive: true });
+  cpSync(join(ROOT, 'src/features'), features, { recursive: true });
+  rmSync(join(features, name), { recursive: true });
+  execFileSync(process.execPath, ['scripts/features.mjs'], { cwd: tree });
+  execFileSync(process.execPath, ['scripts/build.mjs'], { cwd: tree, stdio: 'pipe', encoding: 'utf8' });
+}
+
+test.each(names)('without %s all else is built, and a signed delivery starts its run', async (name) => {
+  buildWithout(name);
+  const workspace = await createWorkspace();
+  onTestFinished(workspace.remove);
+  await workspace.writeManifest('push.json', githubManifest());
+  const { url, stop } = await startService(workspace, {}, tree);
+  onTestFinished(() => void stop('SIGKILL'));
+  const body = '{"ref":"refs/heads/main"}';
+  const headers = { 'x-hub-signature-256': await sign(GITHUB_SECRET, body), 'x-github-delivery': 'one' };
+  const { status } = await fetch(`${url}/flows/api/webhook/push`, { method: 'POST', headers, body });
+  expect(status).toBe(200);
+  expect(await getJson(`${url}/flows/api/webhooks/recent`)).toMatchObject([{ statusCode: 200, violations: [] }]);
+  const route = ROUTES[name];
+  if (route !== undefined) expect((await fetch(url + route)).status).toBe(404);
+});
