@@ -4,6 +4,7 @@ import { isProgram } from '../alerts/targets.ts';
 import { databaseTarget } from '../config/database.ts';
 import { type EnvFile, readEnvFile } from '../config/env-file.ts';
 import { describeSettings } from '../config/settings-schema.ts';
+import { commandParts } from '../features/command.ts';
 import type { Override } from '../model/finding.ts';
 import { migrateStore } from '../store/offline.ts';
 import { print } from '../telemetry/terminal.ts';
@@ -15,7 +16,6 @@ import { copyCommand } from './copy.ts';
 import { deliveriesCommand } from './deliveries.ts';
 import { deployCommand, drainCommand } from './deploy.ts';
 import { doctorCommand } from './doctor.ts';
-import { evidenceCommand } from './evidence.ts';
 import { writeFirstFlow } from './first-flow.ts';
 import { flowsCommand } from './flows.ts';
 import { keysCommand } from './keys.ts';
@@ -88,8 +88,9 @@ export function commandLine(): Command {
     .addCommand(migrateCommand())
     .addCommand(sendCommand())
     .addCommand(listenCommand())
-    .addCommand(replayCommand())
-    .addCommand(evidenceCommand())
+    .addCommand(replayCommand());
+  for (const make of commandParts.flatMap(({ commands }) => commands)) program.addCommand(make());
+  program
     .addCommand(mcpCommand())
     .addCommand(keysCommand())
     .addCommand(activityCommand())

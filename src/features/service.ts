@@ -6,7 +6,6 @@ import { deliveries } from '../dashboard/api/deliveries.ts';
 import { review } from '../dashboard/api/delivery-review.ts';
 import { deploys } from '../dashboard/api/deploys.ts';
 import { eventStream } from '../dashboard/api/event-stream.ts';
-import { evidence } from '../dashboard/api/evidence.ts';
 import { figures } from '../dashboard/api/figures.ts';
 import { hold } from '../dashboard/api/flow-control.ts';
 import { flows } from '../dashboard/api/flows.ts';
@@ -24,6 +23,7 @@ import { metrics } from '../dashboard/api/service.ts';
 import { rhythm } from '../dashboard/attention/rhythms.ts';
 import type { ServicePart } from '../dashboard/services.ts';
 import { books } from './books/service.ts';
+import { evidence } from './evidence/service.ts';
 
 /** What the service is made of. The API's document has their routes in this order. */
 export const serviceParts: readonly ServicePart[] = [

@@ -2,10 +2,11 @@ import { createPublicKey, type KeyObject } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { Command } from 'commander';
-import { keyName, verifyEvidence } from '../evidence/evidence.ts';
-import { print, printError } from '../telemetry/terminal.ts';
-import { CommandError, reporting, withService } from './context.ts';
-import { clientOf, isId, type ServiceOptions } from './service-client.ts';
+import { CommandError, reporting, withService } from '../../commands/context.ts';
+import type { CommandPart } from '../../commands/part.ts';
+import { clientOf, isId, type ServiceOptions } from '../../commands/service-client.ts';
+import { print, printError } from '../../telemetry/terminal.ts';
+import { keyName, verifyEvidence } from './bundle.ts';
 
 interface FetchOptions extends ServiceOptions {
   readonly output?: string;
@@ -16,7 +17,7 @@ interface VerifyOptions {
   readonly extract?: string;
 }
 
-export function evidenceCommand(): Command {
+function evidence(): Command {
   const command = new Command('evidence')
     .description('Fetch a delivery and its run as one signed file, or verify such a file')
     .argument('<deliveryId>', 'id of the delivery')
@@ -96,3 +97,5 @@ function publicKeyIn(pem: string, file: string): KeyObject {
   }
   throw new CommandError(`${file} is not an Ed25519 public key as PEM`);
 }
+
+export const evidenceCommand: CommandPart = { name: 'evidence', commands: [evidence] };

@@ -1,18 +1,18 @@
 import { createPrivateKey } from 'node:crypto';
 import { z } from 'zod';
-import { type EvidencePart, evidenceSchema, sealEvidence } from '../../evidence/evidence.ts';
+import { isoTime, unknownId } from '../../dashboard/answer.ts';
+import { deliveryIn, deliveryView } from '../../dashboard/api/deliveries.ts';
+import { adviceView } from '../../dashboard/api/delivery-review.ts';
+import { manifestView } from '../../dashboard/api/revisions.ts';
+import { controlView, runView, triggerView } from '../../dashboard/api/runs.ts';
+import { findGraph, MAX_STEPS, stepPage } from '../../dashboard/api/steps.ts';
+import { parameter } from '../../dashboard/input.ts';
+import { route } from '../../dashboard/route.ts';
+import { type ApiRoutes, type DashboardServices, servicePart } from '../../dashboard/services.ts';
+import { sightOf } from '../../dashboard/sight.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import { interventionView } from '../../review/activity.ts';
-import { isoTime, unknownId } from '../answer.ts';
-import { parameter } from '../input.ts';
-import { route } from '../route.ts';
-import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
-import { sightOf } from '../sight.ts';
-import { deliveryIn, deliveryView } from './deliveries.ts';
-import { adviceView } from './delivery-review.ts';
-import { manifestView } from './revisions.ts';
-import { controlView, runView, triggerView } from './runs.ts';
-import { findGraph, MAX_STEPS, stepPage } from './steps.ts';
+import { type EvidencePart, evidenceSchema, sealEvidence } from './bundle.ts';
 
 const MAX_INTERVENTIONS = 500;
 

@@ -3,9 +3,16 @@ import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { keyName, sealEvidence, verifyEvidence } from '../../src/evidence/evidence.ts';
-import { runCli } from './cli.ts';
-import { createWorkspace, eventually, githubManifest, type Service, startService, type Workspace } from './service.ts';
+import { keyName, sealEvidence, verifyEvidence } from '../../../src/features/evidence/bundle.ts';
+import { runCli } from '../../e2e/cli.ts';
+import {
+  createWorkspace,
+  eventually,
+  githubManifest,
+  type Service,
+  startService,
+  type Workspace,
+} from '../../e2e/service.ts';
 
 const { publicKey, privateKey } = generateKeyPairSync('ed25519');
 const PRIVATE_PEM = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();

@@ -1,6 +1,6 @@
 import { createHash, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
 import { z } from 'zod';
-import { CONTENT_MARK } from '../model/text.ts';
+import { CONTENT_MARK } from '../../model/text.ts';
 
 const FORMAT = 'sluice-evidence-v1';
 
