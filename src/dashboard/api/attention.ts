@@ -25,7 +25,8 @@ import { deadReplicaItems, replicaItems } from './replicas.ts';
 
 export const attentionSchema = z
   .object({
-    kind: z.enum(ATTENTION_KINDS),
+    // A kind that no rule gives does not compile.
+    kind: z.enum(ATTENTION_KINDS satisfies readonly Given[]),
     severity: z.enum(SEVERITIES),
     message: field.content(z.string()),
     link: z.string().describe('Path of the page that shows it.'),
@@ -101,6 +102,12 @@ function itemOf(found: Finding): AttentionItem {
   return { ...found, severity, flowId, triggerKey };
 }
 
+const STORE_AWAY = {
+  kind: 'store_unavailable',
+  message: 'The store is not writable. Deliveries get 503 until it is; the log says why',
+  link: '/health/ready',
+} as const satisfies Finding;
+
 /** If the store is unavailable, that is the answer. */
 async function askStore(
   services: DashboardServices,
@@ -111,38 +118,45 @@ async function askStore(
     return attentionTo(narrow(situation));
   } catch (error) {
     if (!(error instanceof StoreUnavailableError)) throw error;
-    const message = 'The store is not writable. Deliveries get 503 until it is; the log says why';
-    return [{ kind: 'store_unavailable', message, link: '/health/ready' }];
+    return [STORE_AWAY];
   }
 }
 
+/** Among items of one severity, those of an earlier rule come first. */
+const RULES = [
+  alertsNotInForce,
+  failedRuns,
+  openCircuits,
+  slotWaits,
+  longSteps,
+  ({ replicas }: Situation) => replicaItems(replicas),
+  ({ dead }: Situation) => deadReplicaItems(dead),
+  ({ storage }: Situation) => storageItems(storage),
+  schedules,
+  rhythmItems,
+  reconciledItems,
+  risingRefusals,
+  ({ drifts }: Situation) => driftItems(drifts),
+  failedExpressions,
+  unfitAnswers,
+  stoppedOrders,
+  keylessRuns,
+  disabledFlows,
+  heldDeliveries,
+  ({ flows }: Situation) => closedFlows(flows),
+  unreadableFlows,
+  (situation: Situation) => situation.triggers.flatMap((trigger) => triggerItems(trigger, situation)),
+  ({ keys }: Situation) => rotationConcerns(keys),
+] as const satisfies readonly ((situation: Situation) => readonly Finding[])[];
+
+type Given =
+  | ReturnType<(typeof RULES)[number]>[number]['kind']
+  | Awaited<ReturnType<typeof notStored>>[number]['kind']
+  | (typeof STORE_AWAY)['kind'];
+
 /** The most severe first. */
 export function attentionTo(situation: Situation): AttentionItem[] {
-  const found: Finding[] = [
-    ...alertsNotInForce(situation),
-    ...failedRuns(situation),
-    ...openCircuits(situation),
-    ...slotWaits(situation),
-    ...longSteps(situation),
-    ...replicaItems(situation.replicas),
-    ...deadReplicaItems(situation.dead),
-    ...storageItems(situation.storage),
-    ...schedules(situation),
-    ...rhythmItems(situation),
-    ...reconciledItems(situation),
-    ...risingRefusals(situation),
-    ...driftItems(situation.drifts),
-    ...failedExpressions(situation),
-    ...unfitAnswers(situation),
-    ...stoppedOrders(situation),
-    ...keylessRuns(situation),
-    ...disabledFlows(situation),
-    ...heldDeliveries(situation),
-    ...closedFlows(situation.flows),
-    ...unreadableFlows(situation),
-    ...situation.triggers.flatMap((trigger) => triggerItems(trigger, situation)),
-    ...rotationConcerns(situation.keys),
-  ];
+  const found = RULES.flatMap((rule): readonly Finding[] => rule(situation));
   return found.map(itemOf).sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity));
 }
 

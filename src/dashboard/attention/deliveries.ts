@@ -69,33 +69,35 @@ export function isChosenFor(reason: Reason, mode: EnforcementMode | undefined): 
 }
 
 /** What began within a day is told from the third one on, as `refusals_began`. */
-export function risingRefusals({ deliveries, triggers, flows, rhythms, now }: Situation): Finding[] {
+export function risingRefusals({ deliveries, triggers, flows, rhythms, now }: Situation): Finding<'refusals_rising'>[] {
   const began = rhythms.filter(({ found }) => found.some((each) => kindOf(each) === 'refusals_began'));
   const since = startOf(now, RECENT_HOURS - 1);
-  return countRefusals(deliveries).flatMap(({ flowId, triggerKey, reason, recent, before }): Finding[] => {
-    const usual = Math.round((before / (LOOK_BACK_HOURS - RECENT_HOURS + 1)) * RECENT_HOURS);
-    if (recent < RISING_COUNT || recent < usual * RISING_FACTOR) return [];
-    if (began.some((each) => sameTrigger(each, { flowId, triggerKey }))) return [];
-    const place = flowId === null ? '' : `${nameOf(flowId, flows)}${triggerKey === null ? '' : `/${triggerKey}`}`;
-    const to = place === '' ? '' : ` to ${place}`;
-    const found = triggers.find(({ trigger }) => sameTrigger(trigger, { flowId, triggerKey }));
-    const isChosen = isChosenFor(reason, found?.mode);
-    const passed = isChosen ? `; all were accepted, because its mode is ${found?.mode}` : '';
-    const ofFlow = flowId === null ? '' : `flowId=${flowId}&`;
-    return [
-      {
-        kind: 'refusals_rising',
-        ...(isChosen && { severity: 'info' }),
-        message: `${recent} deliveries${to} ${WHAT_HAPPENED[reason]} (since ${since}; normally ${usual})${passed}`,
-        link: `/flows/deliveries?${ofFlow}reason=${reason}&since=${since}`,
-        flowId,
-        triggerKey,
-      },
-    ];
-  });
+  return countRefusals(deliveries).flatMap(
+    ({ flowId, triggerKey, reason, recent, before }): Finding<'refusals_rising'>[] => {
+      const usual = Math.round((before / (LOOK_BACK_HOURS - RECENT_HOURS + 1)) * RECENT_HOURS);
+      if (recent < RISING_COUNT || recent < usual * RISING_FACTOR) return [];
+      if (began.some((each) => sameTrigger(each, { flowId, triggerKey }))) return [];
+      const place = flowId === null ? '' : `${nameOf(flowId, flows)}${triggerKey === null ? '' : `/${triggerKey}`}`;
+      const to = place === '' ? '' : ` to ${place}`;
+      const found = triggers.find(({ trigger }) => sameTrigger(trigger, { flowId, triggerKey }));
+      const isChosen = isChosenFor(reason, found?.mode);
+      const passed = isChosen ? `; all were accepted, because its mode is ${found?.mode}` : '';
+      const ofFlow = flowId === null ? '' : `flowId=${flowId}&`;
+      return [
+        {
+          kind: 'refusals_rising',
+          ...(isChosen && { severity: 'info' }),
+          message: `${recent} deliveries${to} ${WHAT_HAPPENED[reason]} (since ${since}; normally ${usual})${passed}`,
+          link: `/flows/deliveries?${ofFlow}reason=${reason}&since=${since}`,
+          flowId,
+          triggerKey,
+        },
+      ];
+    },
+  );
 }
 
-export function unfitAnswers({ unfit, flows }: Situation): Finding[] {
+export function unfitAnswers({ unfit, flows }: Situation): Finding<'answer_unfit'>[] {
   return unfit.map(({ flowId, triggerKey, stepKey, runId, count, why }) => {
     const message = `The step ${stepKey} gave no answer for ${counted(count, 'delivery', 'deliveries')} to ${nameOf(flowId, flows)}/${triggerKey}, which got the fixed one: ${why}`;
     return { kind: 'answer_unfit', message, link: `/flows/runs/${runId}`, flowId, triggerKey };
@@ -105,7 +107,7 @@ export function unfitAnswers({ unfit, flows }: Situation): Finding[] {
 const kindOf = (found: Json) =>
   typeof found === 'object' && found !== null && 'kind' in found ? found.kind : undefined;
 
-export function failedExpressions({ unevaluated, flows, now }: Situation): Finding[] {
+export function failedExpressions({ unevaluated, flows, now }: Situation): Finding<'expression_failed'>[] {
   return unevaluated.map(({ flowId, triggerKey, count }) => {
     const [deliveries, their] = count === 1 ? ['1 delivery', 'its run'] : [`${count} deliveries`, 'their runs'];
     const message =
@@ -136,8 +138,8 @@ function countRefusals(deliveries: Situation['deliveries']): Refusals[] {
   return [...counted.values()];
 }
 
-export function disabledFlows({ deliveries, flows, now }: Situation): Finding[] {
-  return flows.flatMap(({ record }): Finding[] => {
+export function disabledFlows({ deliveries, flows, now }: Situation): Finding<'deliveries_to_disabled_flow'>[] {
+  return flows.flatMap(({ record }): Finding<'deliveries_to_disabled_flow'>[] => {
     const count = deliveries.reduce(
       (sum, each) => sum + (each.flowId === record.id && each.reason === 'flow_disabled' ? each.count : 0),
       0,
@@ -152,7 +154,11 @@ export function disabledFlows({ deliveries, flows, now }: Situation): Finding[] 
 }
 
 /** Nothing starts or deletes them by itself. */
-export function heldDeliveries({ held: all, flows, now }: Situation): Finding[] {
+export function heldDeliveries({
+  held: all,
+  flows,
+  now,
+}: Situation): Finding<'deliveries_held' | 'deliveries_held_long'>[] {
   return all.map(({ flowId, held, oldestAt }) => {
     const count = held === 1 ? '1 accepted delivery' : `${held} accepted deliveries`;
     const message =

@@ -9,7 +9,7 @@ import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { type Finding, iso, nameOf, type Situation } from './situation.ts';
 
 /** One for each manifest of the folder, for each other flow that lacks something, and for each trigger of the rest. */
-export function unreadableFlows({ flows, unreadable, lacking, apart }: Situation): Finding[] {
+export function unreadableFlows({ flows, unreadable, lacking, apart }: Situation): Finding<'manifest_unreadable'>[] {
   const item = (message: string, link: string, about: Pick<Finding, 'flowId' | 'triggerKey' | 'about'> = {}) =>
     ({ kind: 'manifest_unreadable', message, link, ...about }) as const;
   const ofFolder = unreadable.map((manifest) => {
@@ -45,7 +45,10 @@ export function unreadableFlows({ flows, unreadable, lacking, apart }: Situation
   return [...ofFolder, ...others, ...ofSteps, ...ofSlugs];
 }
 
-export function triggerItems(prepared: PreparedTrigger, { now, newKeys }: Situation): Finding[] {
+export function triggerItems(
+  prepared: PreparedTrigger,
+  { now, newKeys }: Situation,
+): Finding<'trigger_not_enforced' | 'preset_doubtful' | 'key_set_changed'>[] {
   const { trigger, mode } = prepared;
   const { flowId, triggerKey } = trigger;
   const name = `${trigger.flowName}/${triggerKey}`;

@@ -25,8 +25,13 @@ const FOR_A_PERSON: ReadonlySet<string> = new Set<AskFailure>([
  * Deliveries that were lost and fetched, logs of publishers that cannot be asked, and deliveries that such a log has and that
  * cannot be fetched so far: one item of each for a trigger.
  */
-export function reconciledItems({ reconciliations, downtimes, triggers, now }: Reconciled): Finding[] {
-  return triggers.flatMap((prepared): Finding[] => {
+export function reconciledItems({
+  reconciliations,
+  downtimes,
+  triggers,
+  now,
+}: Reconciled): Finding<'deliveries_missed' | 'reconcile_failing'>[] {
+  return triggers.flatMap((prepared): Finding<'deliveries_missed' | 'reconcile_failing'>[] => {
     const { reconcile } = prepared.trigger;
     const row = reconciliations.find((each) => sameTrigger(each, prepared.trigger));
     const state = row && readReconcileState(row.state);
@@ -44,7 +49,11 @@ export function reconciledItems({ reconciliations, downtimes, triggers, now }: R
 const named = ({ trigger: { flowName, triggerKey } }: PreparedTrigger) => `${flowName}/${triggerKey}`;
 const place = ({ trigger: { flowId, triggerKey } }: PreparedTrigger) => ({ flowId, triggerKey });
 
-function gapItem(gap: Gap, prepared: PreparedTrigger, downtimes: Reconciled['downtimes']): Finding {
+function gapItem(
+  gap: Gap,
+  prepared: PreparedTrigger,
+  downtimes: Reconciled['downtimes'],
+): Finding<'deliveries_missed'> {
   const { count, refused, refusedFor, givenUp, from, to, foundAt, lastAt } = gap;
   const causes = Object.entries(gap.causes).map(([cause, number]) => `${number} ${printable(cause)}`);
   const down = downtimes.find(({ startedAt, endedAt }) => startedAt < endedAt && startedAt <= to && endedAt >= from);
@@ -69,7 +78,7 @@ function gapItem(gap: Gap, prepared: PreparedTrigger, downtimes: Reconciled['dow
 function failureItem(
   failure: { readonly message: string; readonly since: number },
   prepared: PreparedTrigger,
-): Finding {
+): Finding<'reconcile_failing'> {
   const { message, since } = failure;
   const { reconcile } = prepared.trigger;
   return {
@@ -81,7 +90,7 @@ function failureItem(
   };
 }
 
-function undecidedItem(undecided: readonly Undecided[], prepared: PreparedTrigger): Finding {
+function undecidedItem(undecided: readonly Undecided[], prepared: PreparedTrigger): Finding<'reconcile_failing'> {
   const { flowId, reconcile } = prepared.trigger;
   const from = Math.min(...undecided.map(({ sentAt }) => sentAt));
   // Each is put at the end when it is asked for.

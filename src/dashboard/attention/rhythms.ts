@@ -10,8 +10,12 @@ const NAMED_EVENTS = 3;
 const EVENT_CHARACTERS = 60;
 
 /** Triggers that are silent, began to refuse, or have another volume than usual: one item of each kind. */
-export function rhythmItems({ rhythms, triggers, now }: Pick<Situation, 'rhythms' | 'triggers' | 'now'>): Finding[] {
-  return triggers.flatMap((prepared): Finding[] => {
+export function rhythmItems({
+  rhythms,
+  triggers,
+  now,
+}: Pick<Situation, 'rhythms' | 'triggers' | 'now'>): Finding<RhythmFinding['kind']>[] {
+  return triggers.flatMap((prepared): Finding<RhythmFinding['kind']>[] => {
     const own = rhythms.find((each) => sameTrigger(each, prepared.trigger));
     const found = (own?.found ?? []) as unknown as readonly RhythmFinding[];
     const silences = found.filter((each) => each.kind === 'trigger_silent');
@@ -25,7 +29,11 @@ type Silence = Extract<RhythmFinding, { kind: 'trigger_silent' }>;
 const place = ({ trigger: { flowId, triggerKey } }: PreparedTrigger) => ({ flowId, triggerKey });
 const named = ({ trigger: { flowName, triggerKey } }: PreparedTrigger) => `${flowName}/${triggerKey}`;
 
-function silenceItem(silences: readonly Silence[], prepared: PreparedTrigger, now: number): Finding[] {
+function silenceItem(
+  silences: readonly Silence[],
+  prepared: PreparedTrigger,
+  now: number,
+): Finding<'trigger_silent'>[] {
   const [first, ...others] = silences.toSorted((one, other) => one.from - other.from);
   if (first === undefined) return [];
   const { event, lastAt, from, everyMs } = first;
@@ -56,7 +64,10 @@ function silenceItem(silences: readonly Silence[], prepared: PreparedTrigger, no
 /** A sender chose it. */
 const eventName = (event: string) => JSON.stringify(event.slice(0, EVENT_CHARACTERS));
 
-function itemOf(found: Exclude<RhythmFinding, Silence>, prepared: PreparedTrigger): Finding {
+function itemOf(
+  found: Exclude<RhythmFinding, Silence>,
+  prepared: PreparedTrigger,
+): Finding<'volume_broken' | 'refusals_began'> {
   const { flowId } = prepared.trigger;
   if (found.kind === 'volume_broken') {
     const { from, to, count, usual } = found;

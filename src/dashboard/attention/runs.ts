@@ -28,7 +28,7 @@ const LEAST_KNOWN = 5;
 const TAKEN_SHARE = 0.9;
 
 /** A flow that its own manifest limits waits on purpose; the others make one item, because one setting frees them. */
-export function slotWaits({ slots, flows, now }: Situation): Finding[] {
+export function slotWaits({ slots, flows, now }: Situation): Finding<'steps_waiting_for_slot'>[] {
   const item = (severity: Severity, waits: readonly SlotWait[], why: string) => {
     const most = waits.reduce((one, other) => (other.count > one.count ? other : one));
     const name = nameOf(most.flowId, flows);
@@ -56,8 +56,8 @@ export function slotWaits({ slots, flows, now }: Situation): Finding[] {
 }
 
 /** Compared with what is known of the step: a flow of long steps is left alone. */
-export function longSteps({ longSteps: all, flows, now }: Situation): Finding[] {
-  return all.flatMap(({ flowId, runId, stepKey, startedAt, known, longestMs }): Finding[] => {
+export function longSteps({ longSteps: all, flows, now }: Situation): Finding<'step_running_long'>[] {
+  return all.flatMap(({ flowId, runId, stepKey, startedAt, known, longestMs }): Finding<'step_running_long'>[] => {
     if (known < LEAST_KNOWN || now - startedAt < longestMs * UNUSUAL_FACTOR) return [];
     const usual = `in the ${known} newest runs in which it succeeded it took at most ${lasting(longestMs)}`;
     const message = `The step ${stepKey} of ${nameOf(flowId, flows)} has been running longer than usual, for ${lasting(now - startedAt)}: ${usual}`;
@@ -86,7 +86,7 @@ function whyNoSlot({ running, concurrency, alone }: Situation['slots']): string 
   return `only ${taken}, so more slots would not help; check the log and the load of CPU and disk`;
 }
 
-export function failedRuns({ ended, flows, now }: Situation): Finding[] {
+export function failedRuns({ ended, flows, now }: Situation): Finding<'failed_runs' | 'alerts_not_delivered'>[] {
   const failed = ended.filter(({ status }) => status === 'Failed' || status === 'TimedOut');
   return [...new Set(failed.map(({ flowId }) => flowId))].map((flowId) => {
     const count = failed.reduce((sum, each) => sum + (each.flowId === flowId ? each.count : 0), 0);
@@ -105,8 +105,8 @@ function runs(count: number): string {
   return count === 1 ? '1 run' : `${count} runs`;
 }
 
-export function schedules({ schedules: all, now }: Situation): Finding[] {
-  return all.flatMap((schedule): Finding[] => {
+export function schedules({ schedules: all, now }: Situation): Finding<'schedule_paused' | 'schedule_overdue'>[] {
+  return all.flatMap((schedule): Finding<'schedule_paused' | 'schedule_overdue'>[] => {
     const name = `${schedule.flowName}/${schedule.triggerKey}`;
     const { nextAt, lastAt, isPaused, isDraining, flowId, triggerKey } = schedule;
     const where = { link: '/flows/schedules', flowId, triggerKey };
@@ -126,7 +126,7 @@ export function schedules({ schedules: all, now }: Situation): Finding[] {
   });
 }
 
-export function stoppedOrders({ orders, flows }: Situation): Finding[] {
+export function stoppedOrders({ orders, flows }: Situation): Finding<'order_stopped'>[] {
   return orders.stopped.map(({ runId, flowId, key, waiting }) => {
     const of = key === null ? 'of runs without a key' : `“${printable(key)}”`;
     const waits = waiting === 0 ? 'the next one will wait' : `${counted(waiting, 'run')} wait`;
@@ -137,7 +137,7 @@ export function stoppedOrders({ orders, flows }: Situation): Finding[] {
   });
 }
 
-export function keylessRuns({ orders, flows, now }: Situation): Finding[] {
+export function keylessRuns({ orders, flows, now }: Situation): Finding<'order_keyless'>[] {
   return orders.keyless.map(({ flowId, count, runId, problem }) => {
     const message =
       `${counted(count, 'run')} of ${nameOf(flowId, flows)} got no key from \`serialize\` ` +

@@ -5,7 +5,7 @@ import type { DashboardServices } from '../services.ts';
 import type { Finding, Situation } from './situation.ts';
 
 /** Deliveries that could not be stored have no record: only a counter of this process has them. */
-export async function notStored({ metrics }: DashboardServices): Promise<Finding[]> {
+export async function notStored({ metrics }: DashboardServices): Promise<Finding<'deliveries_not_stored'>[]> {
   const { values } = await metrics.webhookRejected.get();
   const count = values.reduce(
     (sum, { labels, value }) => (labels.reason === 'store_unavailable' ? sum + value : sum),
@@ -25,10 +25,14 @@ const LOW_DISK_BYTES = GIB;
 const LARGE_DATABASE_BYTES = 20 * GIB;
 
 /** What is told of the disk is what can be asked: PostgreSQL does not tell how much of its disk is free. */
-export function storageItems({ fileBytes, walBytes, freeBytes }: StorageMeasure): Finding[] {
+export function storageItems({
+  fileBytes,
+  walBytes,
+  freeBytes,
+}: StorageMeasure): Finding<'disk_low' | 'database_large'>[] {
   const taken = fileBytes + (walBytes ?? 0);
   const link = '/metrics';
-  const items: Finding[] = [];
+  const items: Finding<'disk_low' | 'database_large'>[] = [];
   if (freeBytes !== null && freeBytes < LOW_DISK_BYTES) {
     const message = `The disk of the database has ${inGib(freeBytes)} left: when it is full, deliveries get 503. Make room, or keep runs for fewer days`;
     items.push({ kind: 'disk_low', message, link });
@@ -45,7 +49,7 @@ export function storageItems({ fileBytes, walBytes, freeBytes }: StorageMeasure)
 
 const inGib = (bytes: number) => `${(bytes / GIB).toFixed(1)} GiB`;
 
-export function alertsNotInForce({ alertTargets, flows }: Situation): Finding[] {
+export function alertsNotInForce({ alertTargets, flows }: Situation): Finding<'alerts_not_in_force'>[] {
   const flow = flows.find(({ record }) => record.id === ALERT_FLOW_ID);
   if (alertTargets === 0 || (flow !== undefined && startsRuns(flow.record))) return [];
   const closed = flow?.record.isEnabled === false ? 'disabled; enable it' : 'being drained; resume it';

@@ -28,8 +28,8 @@ import { deadReplicas, sharingReplicas } from '../api/replicas.ts';
 import type { DashboardServices } from '../services.ts';
 
 /** What a rule found. */
-export interface Finding {
-  readonly kind: AttentionKind;
+export interface Finding<Kind extends AttentionKind = AttentionKind> {
+  readonly kind: Kind;
   /** Where it is not the usual one of its kind. */
   readonly severity?: Severity;
   /** One sentence. */
