@@ -57,12 +57,9 @@ export interface DashboardServices {
     Metrics,
     | 'registry'
     | 'ready'
-    | 'clusterReplicas'
-    | 'clusterDifferences'
     | 'databaseFileBytes'
     | 'databaseWalBytes'
     | 'diskFreeBytes'
-    | 'clusterDeadReplicas'
     | 'purgeAgeSeconds'
     | 'webhookRejected'
     | 'logins'
@@ -138,7 +135,7 @@ interface MeasuredGauge {
   readonly name: string;
   readonly help: string;
   /** Makes the function that is called before each scrape. If it rejects, the gauge keeps its last number. */
-  readonly measure: (services: DashboardServices) => () => Promise<number>;
+  readonly measure: (services: DashboardServices) => () => number | Promise<number>;
 }
 
 /** What a part does in the background. */

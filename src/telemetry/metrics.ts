@@ -47,19 +47,14 @@ export interface Metrics {
   /** From the time a cron trigger fell due to its run's start. */
   readonly scheduleLagMs: Histogram;
   readonly commitSeconds: Histogram;
-  /** These five are set whenever the metrics are read. */
+  /** These four are set whenever the metrics are read. */
   readonly databaseFileBytes: Gauge;
   readonly databaseWalBytes: Gauge;
   readonly diskFreeBytes: Gauge;
-  readonly clusterDeadReplicas: Gauge;
   readonly purgeAgeSeconds: Gauge;
   readonly buildInfo: Gauge<'version' | 'node' | 'database' | 'service'>;
   /** Set whenever the metrics are read. */
   readonly ready: Gauge;
-  /** Set whenever the metrics are read; the same number in every replica. */
-  readonly clusterReplicas: Gauge;
-  /** Secrets, settings and extensions; set whenever the metrics are read. */
-  readonly clusterDifferences: Gauge;
 }
 
 const LATENCY_MS_BUCKETS = [0.5, 1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000];
@@ -119,16 +114,6 @@ export function createMetrics(): Metrics {
       help: '1 while /health/ready answers 200, else 0.',
       registers,
     }),
-    clusterReplicas: new Gauge({
-      name: 'sluice_cluster_replicas',
-      help: 'Live replicas, as of the last heartbeat of this one; 1 on SQLite.',
-      registers,
-    }),
-    clusterDifferences: new Gauge({
-      name: 'sluice_cluster_differences',
-      help: 'Secrets, settings and extensions that differ between replicas; the attention list names them.',
-      registers,
-    }),
     stepsInFlight: new Gauge({
       name: 'sluice_steps_in_flight',
       help: 'Running steps.',
@@ -163,11 +148,6 @@ function storeMetrics(registers: Registry[]) {
     diskFreeBytes: new Gauge({
       name: 'sluice_disk_free_bytes',
       help: 'Free bytes of the disk that the database file is on; NaN on PostgreSQL, which does not tell.',
-      registers,
-    }),
-    clusterDeadReplicas: new Gauge({
-      name: 'sluice_cluster_dead_replicas',
-      help: 'Replicas that died in the last hour and did not come back under their name; 0 on SQLite.',
       registers,
     }),
     purgeAgeSeconds: new Gauge({

@@ -154,4 +154,27 @@ export function replicaItems(replicas: readonly Replica[]) {
   ];
 }
 
-export const replicas = servicePart({ name: 'replicas', routes: [replicaRoutes] });
+export const replicas = servicePart({
+  name: 'replicas',
+  routes: [replicaRoutes],
+  gauges: [
+    {
+      name: 'sluice_cluster_replicas',
+      help: 'Live replicas, as of the last heartbeat of this one; 1 on SQLite.',
+      measure:
+        ({ heartbeat }) =>
+        () =>
+          heartbeat?.state().replicas ?? 1,
+    },
+    {
+      name: 'sluice_cluster_dead_replicas',
+      help: 'Replicas that died in the last hour and did not come back under their name; 0 on SQLite.',
+      measure: (services) => () => deadReplicas(services).length,
+    },
+    {
+      name: 'sluice_cluster_differences',
+      help: 'Secrets, settings and extensions that differ between replicas; the attention list names them.',
+      measure: (services) => async () => differencesOf(await sharingReplicas(services)).length,
+    },
+  ],
+});

@@ -1,11 +1,10 @@
 import { z } from 'zod';
-import { differencesOf } from '../../config/fingerprint.ts';
 import { StoreUnavailableError } from '../../errors.ts';
 import { gaugeIn } from '../../telemetry/metrics.ts';
 import { errorSchema } from '../answer.ts';
 import { route, textAnswer } from '../route.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
-import { deadReplicas, sharingReplicas, type Unfit, unfitReplica } from './replicas.ts';
+import { type Unfit, unfitReplica } from './replicas.ts';
 
 /** For supervisors and load balancers; needs no credentials, because those have none. */
 export const healthRoutes: ApiRoutes = (app, services) => {
@@ -97,8 +96,7 @@ const NAMED_FLOWS = 5;
 
 /** What Prometheus scrapes. */
 const metricsRoute: ApiRoutes = (app, services) => {
-  const { registry, ready, clusterReplicas, clusterDeadReplicas, clusterDifferences } = services.metrics;
-  const { databaseFileBytes, databaseWalBytes, diskFreeBytes, purgeAgeSeconds } = services.metrics;
+  const { registry, ready, databaseFileBytes, databaseWalBytes, diskFreeBytes, purgeAgeSeconds } = services.metrics;
   const measurements = services.parts.flatMap(({ gauges = [] }) =>
     gauges.map(({ measure, ...described }) => {
       const gauge = gaugeIn(registry, described);
@@ -120,11 +118,7 @@ const metricsRoute: ApiRoutes = (app, services) => {
       // Prometheus does not read /health/ready, so an alert needs the answer as a number.
       const unready = await readinessSoon(services);
       ready.set(unready === undefined ? 1 : 0);
-      clusterReplicas.set(services.heartbeat?.state().replicas ?? 1);
-      clusterDeadReplicas.set(deadReplicas(services).length);
-      // While the store is away the last number stays, and sluice_ready says that it is away.
-      const replicas = await sharingReplicas(services).catch(() => undefined);
-      if (replicas !== undefined) clusterDifferences.set(differencesOf(replicas).length);
+      // While the store is away the last numbers stay, and sluice_ready says that it is away.
       const storage = await services.store.measureStorage().catch(() => undefined);
       if (storage !== undefined) {
         databaseFileBytes.set(storage.fileBytes);
