@@ -1,7 +1,10 @@
-import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { INERT_HEADERS } from './model/inert-content.ts';
 import { addressGroup, compileAddresses } from './webhooks/networks/addresses.ts';
+
+// Not imported: see webhooks/answers.ts.
+const { STATUS_CODES } = process.getBuiltinModule('node:http');
 
 /**
  * Sockets that one address may hold open at once; an IPv6 /64 counts as one. No publisher comes near this; without it one

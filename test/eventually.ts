@@ -16,7 +16,7 @@ const ASK_AGAIN_MS = 25;
 /** Of each end of an answer. */
 const SHOWN_CHARACTERS = 4000;
 
-type Ask<T> = () => T | Promise<T>;
+type Ask<T> = () => T | PromiseLike<T>;
 type IsThere<T> = (answer: T) => boolean;
 
 /**
@@ -61,9 +61,13 @@ async function askAgain<T>(
   }
 }
 
+/** A request that Fastify injects is sent by its `then`. */
+const isThenable = <T>(given: T | PromiseLike<T>): given is PromiseLike<T> =>
+  typeof (given as Partial<PromiseLike<T>> | null | undefined)?.then === 'function';
+
 /** Undefined where the time is up before the answer is there. */
-async function answeredBy<T>(end: number, given: T | Promise<T>): Promise<{ answer: T } | undefined> {
-  if (!(given instanceof Promise)) return { answer: given };
+async function answeredBy<T>(end: number, given: T | PromiseLike<T>): Promise<{ answer: T } | undefined> {
+  if (!isThenable(given)) return { answer: given };
   const over = new AbortController();
   const timeIsUp = wait(Math.max(end - performance.now(), 1), undefined, { signal: over.signal });
   // It is given up once the answer is there.

@@ -188,7 +188,7 @@ const NAMED = new Set([
 const plantedAs = (rows: typeof FORBIDDEN, prefix: string) =>
   rows.map(([original, statement], index) => {
     const own = join(dirname(original), `${prefix}-${index}${extname(original)}`);
-    return { original, statement, file: prefix === 'allowed' && NAMED.has(original) ? original : own };
+    return { original, statement, file: prefix !== 'forbidden' && NAMED.has(original) ? original : own };
   });
 const forbidden = plantedAs(FORBIDDEN, 'forbidden');
 const allowed = plantedAs(ALLOWED, 'allowed');

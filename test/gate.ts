@@ -18,13 +18,14 @@ export const GATE = {
   ],
   'promise 2': [
     'attacks/attacks',
+    'browser/foreign-form',
     'webhooks/manifest-mutations',
     'webhooks/lenient-modes',
     'deploys/isolation',
     'publishers/asana',
     'e2e/sign-on',
   ],
-  'promise 3': ['publishers/no-oracle', 'e2e/evidence', 'e2e/mcp'],
+  'promise 3': ['publishers/no-oracle', 'features/evidence/evidence', 'e2e/mcp'],
   'promise 4': ['deploys/changes/oracle', 'deploys/two-processes', 'e2e/deploy-crash', 'e2e/deploy'],
   PostgreSQL: [
     'postgres/two-stores',
@@ -46,5 +47,5 @@ export const GATE = {
     'browser/shell',
     'browser/trouble',
   ],
-  'the product': ['install/tarball', 'install/npm-start', 'e2e/start', 'e2e/upgrade'],
+  'the product': ['install/tarball', 'install/npm-start', 'e2e/start', 'e2e/upgrade', 'features/features'],
 } as const;

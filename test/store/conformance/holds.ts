@@ -103,11 +103,20 @@ export function holds({ test }: StoreUnderTest): void {
     });
 
     test('count what was given up apart from all that was accepted', async (store) => {
-      const never = { statusCode: 0, rejected: true, runId: null, outcome: 'givenUp', body: null, bodyBytes: 0 } as const;
+      const never = {
+        statusCode: 0,
+        rejected: true,
+        runId: null,
+        outcome: 'givenUp',
+        body: null,
+        bodyBytes: 0,
+      } as const;
       for (const n of [1, 2]) await store.recordDelivery(aDelivery({ id: id(n), receivedAt: T0, ...never }));
       await store.recordDelivery(aDelivery({ id: id(3), receivedAt: T0 + minute, ...never }));
       expect(await books(store)).toEqual({ ...NONE, givenUp: 2 });
-      expect(await store.of(booksStore).countBooks({ since: T0, until: T0 + minute, flowIds: ['another'] })).toEqual(NONE);
+      expect(await store.of(booksStore).countBooks({ since: T0, until: T0 + minute, flowIds: ['another'] })).toEqual(
+        NONE,
+      );
     });
 
     test('count what has neither a run nor another place as unaccounted for', async (store) => {

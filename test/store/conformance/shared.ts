@@ -177,7 +177,12 @@ export function shared({ test }: StoreUnderTest): void {
       await store.setFlowDraining({ flowId: 'flow b', isDraining: false, at: T0 });
       const { runs } = await store.releaseHeld({ flowId: 'flow b', limit: 9, at: T0 + 1 });
       expect(runs.map((run) => run.id)).toEqual([runOf(1, 'flow b')]);
-      expect(await store.of(booksStore).countBooks({})).toMatchObject({ accepted: 1, runs: 1, held: 0, unaccounted: 0 });
+      expect(await store.of(booksStore).countBooks({})).toMatchObject({
+        accepted: 1,
+        runs: 1,
+        held: 0,
+        unaccounted: 0,
+      });
     });
 
     test('does not say that it was discarded where one of its runs started', async (store) => {
