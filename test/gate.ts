@@ -14,7 +14,6 @@ export const GATE = {
     'store/sqlite-nonce-index',
     'webhooks/replay-attacks',
     'set-clock',
-    'reconcile/reconcile',
   ],
   'promise 2': [
     'attacks/attacks',
