@@ -495,21 +495,20 @@ async function askAgain(progress: Progress, fetching: Fetching): Promise<void> {
     lost = oldestOf(lost, missed, { isNewestFirst: false, troubled: { has: () => false } });
     return listed.size < ids.size;
   };
-  let why = 'the log does not list it';
-  let isMissing = true;
+  let [why, unlisted]: [string, 'missing' | 'no list' | undefined] = ['the log does not list it', 'missing'];
   try {
     const times = due.map(({ sentAt }) => sentAt);
     const window = { since: Math.floor(Math.min(...times) / 1000) * 1000, until: Math.max(...times) + 1000 };
     const isWhole = await readPages({ ...round, state: progress.state }, window, { services, use });
-    if (!isWhole) [why, isMissing] = [`it is on none of the first ${MOST_PAGES} pages of the log`, false];
+    if (!isWhole) [why, unlisted] = [`it is on none of the first ${MOST_PAGES} pages of the log`, undefined];
   } catch (error) {
     const failure = failureOf(error, round);
     if (failure === undefined) throw error;
     progress.waitMs = failure.waitMs ?? progress.waitMs;
-    [why, isMissing] = [`the log ${failure.told.message}`, false];
+    [why, unlisted] = [`the log ${failure.told.message}`, 'no list'];
   }
   for (const each of due.filter(({ id }) => !listed.has(id))) {
-    const failed = { ...each, why, isMissing, now: clock.now(), everyMs: everyMs(round.prepared) };
+    const failed = { ...each, why, unlisted, now: clock.now(), everyMs: everyMs(round.prepared) };
     progress.state = withUndecided(progress.state, failed) ?? progress.state;
   }
   if (!(await round.note(progress.state))) throw new LeaseLostError();

@@ -23,27 +23,27 @@ interface Failed {
   readonly why: string;
   readonly now: number;
   readonly everyMs: number;
-  /** No list has it. */
-  readonly isMissing?: boolean;
+  /** No list has it, or its list could not be had: that is no try, so later pages do not wait for the faults of earlier ones. */
+  readonly unlisted?: 'missing' | 'no list' | undefined;
 }
 
 /** Notes that a delivery was asked for in vain; undefined where no more can be kept. */
 export function withUndecided(state: ReconcileState, failed: Failed): ReconcileState | undefined {
-  const { id, sentAt, cause, names, why, now, everyMs, isMissing = false } = failed;
+  const { id, sentAt, cause, names, why, now, everyMs, unlisted } = failed;
   const before = state.undecided.find((each) => each.id === id);
   if (before === undefined && state.undecided.length >= MOST_UNDECIDED) return undefined;
-  const tries = (before?.tries ?? 0) + 1;
-  // Soon once, since most faults pass; then each time twice as late.
-  const laterMs = Math.min(everyMs * 2 ** Math.max(0, tries - 2), Math.max(everyMs, HOUR_MS));
+  const tries = (before?.tries ?? 0) + (unlisted === 'no list' ? 0 : 1);
   const entry: Undecided = {
     ...(before ?? { id, sentAt, cause, names: storedNames(names), since: now, record: null }),
-    ...{ tries, why, nextAt: now + (tries === 1 ? soonMs(everyMs) : laterMs) },
-    missingSince: isMissing ? (before?.missingSince ?? now) : null,
+    ...{ tries, why, nextAt: now + (unlisted === 'no list' ? 0 : laterMs(tries, everyMs)) },
+    missingSince: unlisted === 'missing' ? (before?.missingSince ?? now) : null,
   };
   return { ...state, undecided: [...state.undecided.filter((each) => each.id !== id), entry] };
 }
 
-const soonMs = (everyMs: number) => Math.min(everyMs, MINUTE_MS);
+// Soon once, since most faults pass; then each time twice as late.
+const laterMs = (tries: number, everyMs: number) =>
+  tries === 1 ? Math.min(everyMs, MINUTE_MS) : Math.min(everyMs * 2 ** (tries - 2), Math.max(everyMs, HOUR_MS));
 
 export function withoutUndecided(state: ReconcileState, id: string): ReconcileState {
   return state.undecided.some((each) => each.id === id)
