@@ -23,7 +23,7 @@ interface Failed {
   readonly why: string;
   readonly now: number;
   readonly everyMs: number;
-  /** No list has it, or its list could not be had: that is no try, so later pages do not wait for the faults of earlier ones. */
+  /** No list has it, or its list could not be had: it stays due, so later pages do not wait for the faults of earlier ones. */
   readonly unlisted?: 'missing' | 'no list' | undefined;
 }
 
@@ -32,7 +32,7 @@ export function withUndecided(state: ReconcileState, failed: Failed): ReconcileS
   const { id, sentAt, cause, names, why, now, everyMs, unlisted } = failed;
   const before = state.undecided.find((each) => each.id === id);
   if (before === undefined && state.undecided.length >= MOST_UNDECIDED) return undefined;
-  const tries = (before?.tries ?? 0) + (unlisted === 'no list' ? 0 : 1);
+  const tries = (before?.tries ?? 0) + 1;
   const entry: Undecided = {
     ...(before ?? { id, sentAt, cause, names: storedNames(names), since: now, record: null }),
     ...{ tries, why, nextAt: now + (unlisted === 'no list' ? 0 : laterMs(tries, everyMs)) },
