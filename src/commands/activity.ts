@@ -15,6 +15,7 @@ import type { Inspection } from '../store/store.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, printJson, readCommandSettings, reporting, withService } from './context.ts';
 import { type PagingOptions, secondOf, withPaging } from './lists.ts';
+import type { CommandPart } from './part.ts';
 import {
   askList,
   clientOf,
@@ -36,7 +37,7 @@ interface VerifyOptions extends ServiceOptions {
   readonly json?: true;
 }
 
-export function activityCommand(): Command {
+function makeActivity(): Command {
   const command = new Command('activity')
     .description('List who did what, when and why, newest first, or verify that the list was not changed')
     .option('--actor <name>', 'of this token or user')
@@ -162,3 +163,5 @@ function chainPoint(text: string): ChainPoint {
   }
   return { seq: Number(seq), hash };
 }
+
+export const activityCommand: CommandPart = { name: 'activity', commands: [makeActivity] };

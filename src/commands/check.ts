@@ -36,6 +36,7 @@ import {
   reporting,
   withCredentials,
 } from './context.ts';
+import type { CommandPart } from './part.ts';
 import {
   askRehearsal,
   concludeRehearsal,
@@ -76,7 +77,7 @@ interface CheckOptions {
   readonly token?: string;
 }
 
-export function checkCommand(): Command {
+function checkCommand(): Command {
   const command = new Command('check')
     .description('Check a folder of manifests as the service does at start, and show what a deploy would do')
     .argument('[folder]', 'the folder; default: the manifests folder of the settings')
@@ -411,3 +412,5 @@ function startLines(flows: readonly DeployedFlow[], { settings, extensions }: Co
   });
   return [...settingsWarnings(settings), ...webhookLines(triggers, maskUrl(settings.publicUrl ?? ''))];
 }
+
+export const checkPart: CommandPart = { name: 'check', commands: [checkCommand] };

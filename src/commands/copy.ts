@@ -6,6 +6,7 @@ import { processEnvironment } from '../config/settings.ts';
 import type { CopyReport } from '../store/copy.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, readCommandSettings, reporting } from './context.ts';
+import type { CommandPart } from './part.ts';
 
 interface CopyOptions {
   readonly from: string;
@@ -13,7 +14,7 @@ interface CopyOptions {
   readonly schema?: string;
 }
 
-export function copyCommand(): Command {
+function makeCopy(): Command {
   return new Command('copy')
     .description('Copy a whole database to an empty one, from SQLite to PostgreSQL or back')
     .requiredOption('--from <database>', 'sqlite:PATH or postgres://…')
@@ -94,3 +95,5 @@ function progressLines(): (report: CopyReport) => void {
     last = report;
   };
 }
+
+export const copyCommand: CommandPart = { name: 'copy', commands: [makeCopy] };

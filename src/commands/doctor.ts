@@ -11,6 +11,7 @@ import { examineStore } from '../store/offline.ts';
 import type { DueKind, Examination, ExaminedContents } from '../store/store.ts';
 import { print } from '../telemetry/terminal.ts';
 import { CommandError, printJson, readCommandSettings, reporting } from './context.ts';
+import type { CommandPart } from './part.ts';
 
 /** What was looked at, and whether somebody should look closer. */
 interface Check {
@@ -24,7 +25,7 @@ interface DoctorOptions {
   readonly json?: true;
 }
 
-export function doctorCommand(): Command {
+function makeDoctor(): Command {
   return new Command('doctor')
     .description(
       'Look at the database and the settings: damage, sizes, what waits, what retention deletes, disk, limits',
@@ -187,3 +188,5 @@ function ageOf(ms: number): string {
   if (hours >= 2) return `${hours} h`;
   return minutes >= 2 ? `${minutes} min` : `${seconds} s`;
 }
+
+export const doctorCommand: CommandPart = { name: 'doctor', commands: [makeDoctor] };

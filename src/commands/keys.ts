@@ -10,6 +10,7 @@ import { createTriggerTable } from '../webhooks/triggers.ts';
 import { restoreDeployed } from './check.ts';
 import { CommandError, openContext, printJson, readCommandSettings, reporting, withService } from './context.ts';
 import { secondOf } from './lists.ts';
+import type { CommandPart } from './part.ts';
 import { clientOf, findWebhooks, NoAnswerError, type ServiceOptions } from './service-client.ts';
 import { table } from './table.ts';
 
@@ -18,7 +19,7 @@ interface KeysOptions extends ServiceOptions {
   readonly json?: true;
 }
 
-export function keysCommand(): Command {
+function makeKeys(): Command {
   const command = new Command('keys')
     .description('List the keys of webhooks: when each last verified a delivery, how often, and which can be removed')
     .option('--flow <slugOrId>', 'only the webhook with this slug, or those of the flow with this GUID')
@@ -96,3 +97,5 @@ function row({ flowName, triggerKey, role, reference, fingerprint, lastVerifiedA
   const cells = [`${flowName}/${triggerKey}`, role, reference ?? '-', fingerprint ?? 'not shown', last];
   return [...cells, String(last24Hours), String(count)];
 }
+
+export const keysCommand: CommandPart = { name: 'keys', commands: [makeKeys] };

@@ -4,6 +4,8 @@ import { printable } from '../model/text.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, positive, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
 import { type Forwarding, forward } from './forward.ts';
+import type { CommandPart } from './part.ts';
+import { replayCommand } from './replay.ts';
 import {
   createServiceClient,
   findWebhooks,
@@ -23,7 +25,7 @@ interface ListenOptions extends ServiceOptions {
   readonly json?: true;
 }
 
-export function listenCommand(): Command {
+function listenCommand(): Command {
   const command = new Command('listen')
     .description('Show deliveries and their verdicts as they arrive at a running service')
     .argument('[slugOrId]', 'slug of a trigger, or GUID of a flow; default: all webhooks')
@@ -191,3 +193,5 @@ function renderDelivery(event: DeliveryEvent, delivery: DeliveryDetail | undefin
 function tell(line: string): void {
   printError(`${line}\n`);
 }
+
+export const forwardingCommand: CommandPart = { name: 'forwarding', commands: [listenCommand, replayCommand] };

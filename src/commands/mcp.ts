@@ -14,13 +14,14 @@ import {
   type ServiceDocument,
 } from './agent-tools.ts';
 import { CommandError, reporting, withService } from './context.ts';
+import type { CommandPart } from './part.ts';
 import { clientOf, type ServiceClient, type ServiceOptions } from './service-client.ts';
 
 interface McpOptions extends ServiceOptions {
   readonly bodies?: true;
 }
 
-export function mcpCommand(): Command {
+function makeMcp(): Command {
   const command = new Command('mcp')
     .description(
       'Let an agent read a service, and carry out plans, over the Model Context Protocol on stdin and stdout',
@@ -157,3 +158,5 @@ function createPlans(): Plans {
     },
   };
 }
+
+export const mcpCommand: CommandPart = { name: 'mcp', commands: [makeMcp] };

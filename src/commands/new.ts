@@ -27,6 +27,7 @@ import {
   urlOf,
   writeManifests,
 } from './new-manifest.ts';
+import type { CommandPart } from './part.ts';
 import { atTerminal, type Choice, type Person } from './person.ts';
 import { Mistake, type Publisher, publisherNamed, readPublishers } from './publishers.ts';
 
@@ -42,7 +43,7 @@ interface NewOptions {
   readonly from?: FromOptions['from'];
 }
 
-export function newCommand(): Command {
+function newCommand(): Command {
   return new Command('new')
     .description(
       'Write a manifest for a publisher’s webhook, and print what to enter at the publisher; asks on a terminal',
@@ -335,3 +336,5 @@ function plainText(markdown: string, slug: string): string {
     .replace(/\[([^\]]+)\]\([^)]+\)/g, '$1')
     .replace(/<(https?:[^>]+)>/g, '$1');
 }
+
+export const newPart: CommandPart = { name: 'new', commands: [newCommand] };

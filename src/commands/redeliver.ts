@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, positive, printJson, reporting, withService } from './context.ts';
 import { doToEach } from './each.ts';
+import type { CommandPart } from './part.ts';
 import { clientOf, flowIdOf, listPath, type ServiceClient, type ServiceOptions } from './service-client.ts';
 import { table } from './table.ts';
 import { isoTimeOf, type SpanOptions, withSpan } from './time.ts';
@@ -30,7 +31,7 @@ interface Redelivery {
 /** The most that the API takes at once. */
 const MOST = 500;
 
-export function redeliverCommand(): Command {
+function redeliverCommand(): Command {
   const command = new Command('redeliver')
     .description('Judge refused or filtered deliveries again, as of the time they arrived, and accept those that pass')
     .argument('[deliveries...]', 'ids of deliveries')
@@ -121,3 +122,5 @@ function textOf({ outcome, reason, message, runId }: Redelivery): string {
   if (isRefused) return reason === null ? message : `${reason}: ${message}`;
   return `${message}${runId === null ? '' : `; its run is ${runId}`}`;
 }
+
+export const reviewCommand: CommandPart = { name: 'review', commands: [redeliverCommand] };

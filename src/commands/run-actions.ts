@@ -4,6 +4,7 @@ import type { InterventionView } from '../review/activity.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, positive, printJson, reporting, withService } from './context.ts';
 import { doToEach } from './each.ts';
+import type { CommandPart } from './part.ts';
 import {
   failedSteps,
   isFiltered,
@@ -44,7 +45,7 @@ export const retryCommand = () =>
 export const cancelCommand = () =>
   actionCommand({ name: 'cancel', description: 'Cancel runs: at once, or when their running steps stop', act: cancel });
 
-export function releaseOrderCommand(): Command {
+function releaseOrderCommand(): Command {
   const command = new Command('release-order')
     .description('Let the next runs of a key start, although these have failed and hold it (serializeOnFailure: stop)')
     .argument('<runs...>', 'ids of runs')
@@ -187,3 +188,5 @@ async function waitUntilEnded(client: ServiceClient, interventionId: string): Pr
 function progress({ details: { planned = '?', done = '0', leftOut = '0' } }: InterventionView): string {
   return `${done} of ${planned}${leftOut === '0' ? '' : `, left out: ${leftOut}`}`;
 }
+
+export const bulkCommand: CommandPart = { name: 'bulk', commands: [retryCommand, cancelCommand, releaseOrderCommand] };

@@ -6,6 +6,7 @@ import { BUILT_IN_SCHEMES } from '../webhooks/schemes/publishers/index.ts';
 import { CAPTURED } from '../webhooks/schemes/spec.ts';
 import { CommandError, openContext, printJson, reporting } from './context.ts';
 import { meant, namesLike } from './lists.ts';
+import type { CommandPart } from './part.ts';
 import { table } from './table.ts';
 import { vectorsOf } from './vectors.ts';
 
@@ -14,7 +15,7 @@ interface SchemesOptions {
   readonly vectors?: true;
 }
 
-export function schemesCommand(): Command {
+function schemesCommand(): Command {
   return new Command('schemes')
     .description('List the signature schemes that a trigger may name, and what each signature covers')
     .argument('[name]', 'a scheme or publisher, or the beginning of its name')
@@ -129,3 +130,5 @@ function titleOf({ name, aliases }: SchemeDescription): string {
   const more = aliases.length > 2 ? `, … (${aliases.length} more names)` : '';
   return `${[name, ...(more === '' ? aliases : [])].join(', ')}${more}`;
 }
+
+export const schemesPart: CommandPart = { name: 'schemes', commands: [schemesCommand] };

@@ -9,6 +9,7 @@ import { findTestFiles, readTestedFlows, readTestFile } from '../rehearsal/test-
 import { openSimulationStore } from '../store/offline.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, openContext, printJson, reporting } from './context.ts';
+import type { CommandPart } from './part.ts';
 import { type RunTestFile, renderTest } from './render-test.ts';
 import { saveCommand } from './test-save.ts';
 
@@ -18,7 +19,7 @@ interface TestOptions {
   readonly json?: true;
 }
 
-export function testCommand(): Command {
+function testCommand(): Command {
   return new Command('test')
     .description('Run saved tests through the manifests: compare what each run would do now with what is expected')
     .argument('[files...]', 'tests, or folders of them; default: every *.test.json beside the folder of manifests')
@@ -145,3 +146,5 @@ function summaryOf(outcomes: readonly { readonly outcome: RunTestFile }[]): stri
   });
   return `${outcomes.length} ${outcomes.length === 1 ? 'test' : 'tests'}: ${counts.join(', ')}.`;
 }
+
+export const rehearsalCommand: CommandPart = { name: 'rehearsal', commands: [testCommand] };

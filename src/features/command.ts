@@ -1,5 +1,58 @@
+import { activityCommand } from '../commands/activity.ts';
+import { alertsCommand } from '../commands/alert.ts';
+import { checkPart } from '../commands/check.ts';
+import { copyCommand } from '../commands/copy.ts';
+import { deliveriesPart } from '../commands/deliveries.ts';
+import { deployPart, drainPart } from '../commands/deploy.ts';
+import { doctorCommand } from '../commands/doctor.ts';
+import { flowsPart } from '../commands/flows.ts';
+import { keysCommand } from '../commands/keys.ts';
+import { forwardingCommand } from '../commands/listen.ts';
+import { mcpCommand } from '../commands/mcp.ts';
+import { migratePart } from '../commands/migrate.ts';
+import { newPart } from '../commands/new.ts';
 import type { CommandPart } from '../commands/part.ts';
+import { reviewCommand } from '../commands/redeliver.ts';
+import { restorePart } from '../commands/restore.ts';
+import { bulkCommand } from '../commands/run-actions.ts';
+import { runsPart } from '../commands/runs.ts';
+import { schemaPart } from '../commands/schema.ts';
+import { schemesPart } from '../commands/schemes.ts';
+import { sendPart } from '../commands/send.ts';
+import { signalPart } from '../commands/signal.ts';
+import { statusPart } from '../commands/status.ts';
+import { switchPart } from '../commands/switch.ts';
+import { rehearsalCommand } from '../commands/test.ts';
+import { whyPart } from '../commands/why.ts';
 import { evidenceCommand } from './evidence/command.ts';
 
-/** What features add to the command line, in the order of its help. */
-export const commandParts: readonly CommandPart[] = [evidenceCommand];
+/** What the command line is made of besides `serve`, in the order of its help. */
+export const commandParts: readonly CommandPart[] = [
+  checkPart,
+  rehearsalCommand,
+  deployPart,
+  restorePart,
+  drainPart,
+  switchPart,
+  flowsPart,
+  statusPart,
+  whyPart,
+  deliveriesPart,
+  runsPart,
+  bulkCommand,
+  signalPart,
+  reviewCommand,
+  copyCommand,
+  newPart,
+  migratePart,
+  sendPart,
+  forwardingCommand,
+  evidenceCommand,
+  mcpCommand,
+  keysCommand,
+  activityCommand,
+  doctorCommand,
+  alertsCommand,
+  schemesPart,
+  schemaPart,
+];
