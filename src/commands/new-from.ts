@@ -165,18 +165,17 @@ function variablesIn(flows: readonly LoadedFlow[]): ReadonlySet<string> {
 }
 
 function flowOf(
-  { name, verifiedBy, inputs, key }: ImportedTrigger,
+  { name, verifiedBy, inputs }: ImportedTrigger,
   slug: string,
   { variables, ...options }: FromOptions & { readonly variables: ReadonlySet<string> },
 ): NewFlow {
   const own = `${variableOf(slug)}_KEY`;
   let free = own;
   for (let count = 2; variables.has(`env:${free}`.toLowerCase()); count += 1) free = `${own}_${count}`;
-  const variable = key?.variable ?? free;
   return {
     name: options.name ?? name,
     slug,
-    key: verifiedBy === undefined ? undefined : (options.key ?? `env:${variable}`),
+    key: verifiedBy === undefined ? undefined : (options.key ?? `env:${free}`),
     mode: options.mode === undefined ? (inputs?.webhookEnforcementMode ?? 'Enforce') : modeNamed(options.mode),
     forward: options.forward,
   };
@@ -264,6 +263,5 @@ function linesOn({ trigger, flow, manifest, file, warnings }: Written, settings:
 function keyText(reference: string, { key }: ImportedTrigger, flow: NewFlow): string {
   const place = placeOfReference(reference);
   if (reference !== flow.key) return place;
-  if (key?.variable !== undefined) return `the code reads it from ${key.variable}: put it ${place}`;
   return key?.at === undefined ? `${place}; the file does not have it` : `${key.at} of the file, ${place}`;
 }

@@ -63,12 +63,9 @@ function newCommand(): Command {
     .option('--no-generate-key', 'do not ask whether to')
     .option('--name <name>', 'name of the flow; default: named after the publisher')
     .option('--manifests <folder>', 'the folder to write to; default: the manifests folder of the settings')
-    .argument('[file]', 'with --from: the export, or the code; - for standard input')
+    .argument('[file]', 'with --from: the export; - for standard input')
     .addOption(
-      new Option(
-        '--from <kind>',
-        'read the triggers from an export of another service, or from code that verifies',
-      ).choices(IMPORTED_KINDS),
+      new Option('--from <kind>', 'read the triggers from an export of another service').choices(IMPORTED_KINDS),
     )
     .addHelpText(
       'after',

@@ -28,8 +28,6 @@ export interface ImportedTrigger {
 export interface ImportedKey {
   /** Where the value is, such as `config.auth.webhook_secret_key`; undefined where the file does not have it. */
   readonly at?: string | undefined;
-  /** The variable that the code reads it from. */
-  readonly variable?: string | undefined;
 }
 
 /** A file that is not what it was said to be. */

@@ -1,27 +1,25 @@
-import { importCode } from './code.ts';
 import { readHookdeck } from './hookdeck.ts';
 import { type Imported, NotReadable } from './imported.ts';
 import { readN8n } from './n8n.ts';
 import { readNgrok } from './ngrok.ts';
 import { readSvix } from './svix.ts';
 
-/** What `new --from` reads: exports of these services, or code. */
-export const IMPORTED_KINDS = ['hookdeck', 'svix', 'n8n', 'ngrok', 'code'] as const;
+/** What `new --from` reads: exports of these services. */
+export const IMPORTED_KINDS = ['hookdeck', 'svix', 'n8n', 'ngrok'] as const;
 export type ImportedKind = (typeof IMPORTED_KINDS)[number];
 
 /** How the document of an export is read. */
-const EXPORTS: Readonly<Record<Exclude<ImportedKind, 'code'>, (document: unknown) => Imported>> = {
+const EXPORTS: Readonly<Record<ImportedKind, (document: unknown) => Imported>> = {
   hookdeck: readHookdeck,
   svix: readSvix,
   n8n: readN8n,
   ngrok: readNgrok,
 };
 
-/** Reads JSON or YAML as an export, and any other text as code that verifies. Throws `NotReadable`. */
+/** Reads JSON or YAML as an export. Throws `NotReadable`. */
 export async function readImport(kind: ImportedKind, text: string): Promise<Imported> {
-  if (kind === 'code') return importCode(text);
   const document = await documentIn(text);
-  if (document === undefined) return importCode(text);
+  if (document === undefined) throw new NotReadable('is neither JSON nor YAML');
   const found = EXPORTS[kind](document);
   if (found.triggers.length > MOST_TRIGGERS)
     throw new NotReadable(`has ${found.triggers.length} triggers, and at most ${MOST_TRIGGERS} are taken over at once`);
