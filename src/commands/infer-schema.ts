@@ -4,6 +4,7 @@ import { parseBody } from '../expressions/trigger-body.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, positive, reporting, withService } from './context.ts';
+import type { CommandPart } from './part.ts';
 import { clientOf, findWebhooks, type ServiceClient, type ServiceOptions } from './service-client.ts';
 
 interface InferOptions extends ServiceOptions {
@@ -12,7 +13,7 @@ interface InferOptions extends ServiceOptions {
 }
 
 /** `sluice schema infer`. */
-export function inferCommand(): Command {
+function inferCommand(): Command {
   const command = new Command('infer')
     .description('Propose a webhookBodySchema from the stored accepted deliveries of a webhook')
     .argument('<slugOrId>', 'slug of a trigger, or GUID of a flow')
@@ -124,3 +125,8 @@ function isObject(value: Json): value is JsonObject {
 function isArray(value: Json): value is readonly Json[] {
   return Array.isArray(value);
 }
+
+export const inferSchemaCommand: CommandPart = {
+  name: 'infer-schema',
+  additions: { schema: (schema) => schema.addCommand(inferCommand()) },
+};

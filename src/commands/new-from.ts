@@ -2,9 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
+import { type Command, Option } from 'commander';
 import type { Settings } from '../config/settings-schema.ts';
 import { type ImportedTrigger, NotReadable, quoted } from '../imports/imported.ts';
-import { type ImportedKind, readImport } from '../imports/index.ts';
+import { IMPORTED_KINDS, type ImportedKind, readImport } from '../imports/index.ts';
 import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
 import { isReference } from '../manifest/read-secret.ts';
@@ -13,7 +14,8 @@ import { GUID } from '../model/manifest.ts';
 import { printable } from '../model/text.ts';
 import { print } from '../telemetry/terminal.ts';
 import { commandHere } from '../version.ts';
-import { CommandError, openContext } from './context.ts';
+import { CommandError, openContext, reporting } from './context.ts';
+import { type NewOptions, writeNew } from './new.ts';
 import {
   flowsIn,
   forwardingTo,
@@ -31,22 +33,33 @@ import {
   urlOf,
   writeManifests,
 } from './new-manifest.ts';
+import type { CommandPart } from './part.ts';
 import { type Publisher, readPublishers } from './publishers.ts';
 
-export interface FromOptions {
+interface FromOptions extends NewOptions {
   readonly from: ImportedKind;
-  readonly publisher?: string;
-  readonly slug?: string;
-  readonly key?: string;
-  readonly mode?: string;
-  readonly name?: string;
-  readonly forward?: string;
-  readonly generateKey?: boolean;
-  readonly manifests?: string;
+}
+
+/** Adds `--from` to `new`. */
+function addFrom(command: Command): void {
+  command
+    .argument('[file]', 'with --from: the export; - for standard input')
+    .addOption(
+      new Option('--from <kind>', 'read the triggers from an export of another service').choices(IMPORTED_KINDS),
+    )
+    .addHelpText('after', 'With --from, exits with 1 if something of the file has no place here.')
+    .action(
+      reporting(async (file: string | undefined, options: NewOptions & Partial<FromOptions>, own: Command) => {
+        const { from } = options;
+        if (from !== undefined) return writeImported(file, { ...options, from });
+        if (file === undefined) return writeNew(options, own);
+        throw new CommandError(`new: "${file}" is read with --from ${IMPORTED_KINDS.join('|')}`);
+      }),
+    );
 }
 
 /** A manifest for each trigger of an export, or none; the exit code says whether all of it was taken over. */
-export async function writeImported(path: string | undefined, options: FromOptions): Promise<void> {
+async function writeImported(path: string | undefined, options: FromOptions): Promise<void> {
   if (path === undefined) throw new CommandError('--from: name the file with the export, or - for standard input');
   const mistake = mistakeIn(options);
   if (mistake !== undefined) throw new CommandError(mistake);
@@ -265,3 +278,5 @@ function keyText(reference: string, { key }: ImportedTrigger, flow: NewFlow): st
   if (reference !== flow.key) return place;
   return key?.at === undefined ? `${place}; the file does not have it` : `${key.at} of the file, ${place}`;
 }
+
+export const importsCommand: CommandPart = { name: 'imports', additions: { new: addFrom } };

@@ -36,7 +36,11 @@ export function commandLine(): Command {
       'file with variables, for every command; variables that are already set win; default: .env, if it exists',
     )
     .addCommand(serveCommand());
-  for (const make of commandParts.flatMap(({ commands }) => commands)) program.addCommand(make());
+  for (const make of commandParts.flatMap(({ commands = [] }) => commands)) program.addCommand(make());
+  for (const [name, addTo] of commandParts.flatMap(({ additions = {} }) => Object.entries(additions))) {
+    const command = program.commands.find((each) => each.name() === name);
+    if (command !== undefined) addTo(command);
+  }
   for (const command of program.commands) command.configureHelp({ showGlobalOptions: true });
   return program;
 }

@@ -6,7 +6,6 @@ import { print } from '../telemetry/terminal.ts';
 import { PRESETS } from '../webhooks/networks/presets.ts';
 import { describeSchemes } from '../webhooks/scheme-descriptions.ts';
 import { openContext, reporting } from './context.ts';
-import { inferCommand } from './infer-schema.ts';
 import type { CommandPart } from './part.ts';
 
 function schemaCommand(): Command {
@@ -15,7 +14,6 @@ function schemaCommand(): Command {
       'Print the JSON Schema of manifests for editors, including step types and schemes of the config module',
     )
     .option('-o, --output <file>', 'write it to this file instead')
-    .addCommand(inferCommand())
     .action(
       reporting(async ({ output }: { output?: string }) => {
         const text = schemaText((await openContext()).extensions);

@@ -1,8 +1,13 @@
 import { createHash, createPrivateKey, createPublicKey } from 'node:crypto';
+import type { Command } from 'commander';
 import { decodeForm } from '../model/form.ts';
 import { coversBody } from '../webhooks/schemes/layout.ts';
+import { BUILT_IN_SCHEMES } from '../webhooks/schemes/publishers/index.ts';
 import { randomKey, type SignedDelivery, signDelivery } from '../webhooks/schemes/sign.ts';
 import { jsonSample, type PublisherSpec, type SignatureSpec } from '../webhooks/schemes/spec.ts';
+import { printJson, reporting } from './context.ts';
+import type { CommandPart } from './part.ts';
+import { findSchemes, printSchemes, type SchemesOptions } from './schemes.ts';
 
 /** A request as the publisher of a scheme would send it, or as it never would, and whether it is to be accepted. */
 interface KnownRequest {
@@ -24,6 +29,21 @@ interface KnownRequest {
 const NOW = 1_700_000_000;
 const TOLERANCE = 300;
 const URL_CALLED = 'https://hooks.example.com/flows/api/webhook/in';
+
+interface VectorsOptions extends SchemesOptions {
+  readonly vectors?: true;
+}
+
+/** Adds `--vectors` to `schemes`. */
+function addVectors(command: Command): void {
+  command.option('--vectors', 'print known requests of each, signed with keys of Sluice’s own, as JSON').action(
+    reporting(async (name: string | undefined, { vectors, ...options }: VectorsOptions) => {
+      if (!vectors) return printSchemes(name, options);
+      const wanted = new Set((await findSchemes(name)).map((scheme) => scheme.name));
+      printJson(BUILT_IN_SCHEMES.filter((spec) => wanted.has(spec.name)).flatMap(vectorsOf));
+    }),
+  );
+}
 
 /** Known requests of a scheme; none where only the publisher has the key, or the key form decides. */
 export function vectorsOf(spec: PublisherSpec): KnownRequest[] {
@@ -102,3 +122,5 @@ function keyOf(spec: SignatureSpec, which: string): { readonly signs: string; re
   }[spec.keyEncoding ?? 'utf8'];
   return { signs: text, verifies: text };
 }
+
+export const vectorsCommand: CommandPart = { name: 'vectors', additions: { schemes: addVectors } };

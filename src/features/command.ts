@@ -6,11 +6,13 @@ import { deliveriesPart } from '../commands/deliveries.ts';
 import { deployPart, drainPart } from '../commands/deploy.ts';
 import { doctorCommand } from '../commands/doctor.ts';
 import { flowsPart } from '../commands/flows.ts';
+import { inferSchemaCommand } from '../commands/infer-schema.ts';
 import { keysCommand } from '../commands/keys.ts';
 import { forwardingCommand } from '../commands/listen.ts';
 import { mcpCommand } from '../commands/mcp.ts';
 import { migratePart } from '../commands/migrate.ts';
 import { newPart } from '../commands/new.ts';
+import { importsCommand } from '../commands/new-from.ts';
 import type { CommandPart } from '../commands/part.ts';
 import { reviewCommand } from '../commands/redeliver.ts';
 import { restorePart } from '../commands/restore.ts';
@@ -23,6 +25,7 @@ import { signalPart } from '../commands/signal.ts';
 import { statusPart } from '../commands/status.ts';
 import { switchPart } from '../commands/switch.ts';
 import { rehearsalCommand } from '../commands/test.ts';
+import { vectorsCommand } from '../commands/vectors.ts';
 import { whyPart } from '../commands/why.ts';
 import { evidenceCommand } from './evidence/command.ts';
 
@@ -44,6 +47,7 @@ export const commandParts: readonly CommandPart[] = [
   reviewCommand,
   copyCommand,
   newPart,
+  importsCommand,
   migratePart,
   sendPart,
   forwardingCommand,
@@ -54,5 +58,7 @@ export const commandParts: readonly CommandPart[] = [
   doctorCommand,
   alertsCommand,
   schemesPart,
+  vectorsCommand,
   schemaPart,
+  inferSchemaCommand,
 ];
