@@ -1,19 +1,77 @@
 import { readFile } from 'node:fs/promises';
-import { isObject } from '../manifest/json-text.ts';
+import type { Command } from 'commander';
+import { canonicalKeys, isObject, readJson } from '../manifest/json-text.ts';
 import { isJsonObject, type Json, parseJson } from '../model/json.ts';
 import { type FlowRehearsal, isOfContents } from '../rehearsal/tally.ts';
-import { CommandError } from './context.ts';
+import { type CheckOptions, check, isUrl, type SentManifest, withoutMark } from './check.ts';
+import { CommandError, positive, reporting } from './context.ts';
 import type { Conclusion } from './render-outcomes.ts';
 import type { ServiceClient } from './service-client.ts';
 
+interface RehearseOptions extends CheckOptions {
+  /** So many deliveries of each flow. */
+  readonly rehearse?: number;
+  readonly answers?: string;
+}
+
+/** Adds `--rehearse` to `check`. */
+export function addRehearsal(command: Command): void {
+  command
+    .option(
+      '--rehearse <count>',
+      'with the URL of a service: run so many of the newest deliveries of each flow through the deployed and the new ' +
+        'revision, with recorded answers, and show what differs',
+      positive,
+    )
+    .option('--answers <file>', 'with --rehearse: JSON with answers for calls that no run has an answer to')
+    .addHelpText('after', 'With --rehearse it is at least 1 if a delivery would go another way.')
+    .action(reporting(checkRehearsed));
+}
+
+async function checkRehearsed(
+  folder: string | undefined,
+  { rehearse: deliveries, answers: file, ...options }: RehearseOptions,
+): Promise<void> {
+  if (deliveries === undefined) {
+    if (file !== undefined) throw new CommandError('--answers needs --rehearse');
+    return check(folder, options);
+  }
+  if (!isUrl(options.against))
+    throw new CommandError('--rehearse needs --against with the URL of a service: it has the deliveries');
+  const given = file === undefined ? {} : await readAnswers(file);
+  await check(folder, options, async (client, manifests) => {
+    const answers = byFlowId(given, manifests);
+    const rehearsals = await askRehearsal(client, manifests.map(withoutMark), { deliveries, answers });
+    return {
+      json: { rehearsals },
+      text: rehearsals.map(renderRehearsal),
+      // More people read it than may read deliveries.
+      summary: rehearsals.map(withoutContents).map(renderRehearsal),
+      conclude: (deploy) => concludeRehearsal(rehearsals, deploy),
+    };
+  });
+}
+
+function byFlowId(answers: GivenAnswers, manifests: readonly SentManifest[]): GivenAnswers {
+  const ids = new Map(manifests.map(({ id, text }) => [nameIn(text), id]));
+  return Object.fromEntries(
+    Object.entries(answers).map(([flow, table]) => [ids.get(flow) ?? flow.toLowerCase(), table]),
+  );
+}
+
+function nameIn(text: string): string | undefined {
+  const { name } = canonicalKeys(readJson(text).value).value as { name?: unknown };
+  return typeof name === 'string' ? name : undefined;
+}
+
 /** As the service answers it. */
-export type RehearsedFlow = FlowRehearsal;
+type RehearsedFlow = FlowRehearsal;
 
 /** By id or name of the flow, and by path of the step. */
-export type GivenAnswers = Readonly<Record<string, Json>>;
+type GivenAnswers = Readonly<Record<string, Json>>;
 
 /** Asks a service to rehearse a deploy of these manifests, which are JSON. */
-export async function askRehearsal(
+async function askRehearsal(
   client: ServiceClient,
   manifests: readonly string[],
   { deliveries, answers }: { readonly deliveries: number; readonly answers: GivenAnswers },
@@ -24,7 +82,7 @@ export async function askRehearsal(
   throw new CommandError('The answer is not the result of a rehearsal; is it a Sluice service of this release?');
 }
 
-export async function readAnswers(file: string): Promise<GivenAnswers> {
+async function readAnswers(file: string): Promise<GivenAnswers> {
   const text = await readFile(file, 'utf8').catch((error: Error) => {
     throw new CommandError(`--answers ${file}: cannot be read: ${error.message}`);
   });
@@ -42,7 +100,7 @@ function parsed(text: string, file: string): Json {
 }
 
 /** The worse of what a deploy would do, and of what the rehearsal found. */
-export function concludeRehearsal(rehearsals: readonly RehearsedFlow[], deploy: Conclusion): Conclusion {
+function concludeRehearsal(rehearsals: readonly RehearsedFlow[], deploy: Conclusion): Conclusion {
   const differing = sum(rehearsals, ({ differing: count }) => count);
   const isStopped = rehearsals.some((each) => each.isStopped);
   const code = deploy.code === 0 && (differing > 0 || isStopped) ? 1 : deploy.code;
@@ -59,7 +117,7 @@ export function concludeRehearsal(rehearsals: readonly RehearsedFlow[], deploy: 
 const OTHER_WAY = 'a deploy changes what deliveries lead to';
 
 /** What may be shown to who may not read deliveries. */
-export function withoutContents({ groups, ...rehearsal }: RehearsedFlow): RehearsedFlow {
+function withoutContents({ groups, ...rehearsal }: RehearsedFlow): RehearsedFlow {
   return {
     ...rehearsal,
     groups: groups.map((group) => ({ ...group, what: isOfContents(group) ? [] : group.what, examples: [] })),
@@ -70,7 +128,7 @@ const MOST_NAMED = 3;
 const MOST_GROUPS = 20;
 
 /** A report for reviewers, as that of a deploy. */
-export function renderRehearsal(rehearsal: RehearsedFlow): string {
+function renderRehearsal(rehearsal: RehearsedFlow): string {
   const { name, flowId, revision, deliveries, same, differing, groups, skipped, unknown, isStopped } = rehearsal;
   if (deliveries === 0 && !isStopped) return `Rehearsal of ${name} (${flowId}): no delivery of it is stored.`;
   const rest = deliveries - same - differing;

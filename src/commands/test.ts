@@ -10,6 +10,7 @@ import { openSimulationStore } from '../store/offline.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, openContext, printJson, reporting } from './context.ts';
 import type { CommandPart } from './part.ts';
+import { addRehearsal } from './rehearsal.ts';
 import { type RunTestFile, renderTest } from './render-test.ts';
 import { saveCommand } from './test-save.ts';
 
@@ -147,4 +148,8 @@ function summaryOf(outcomes: readonly { readonly outcome: RunTestFile }[]): stri
   return `${outcomes.length} ${outcomes.length === 1 ? 'test' : 'tests'}: ${counts.join(', ')}.`;
 }
 
-export const rehearsalCommand: CommandPart = { name: 'rehearsal', commands: [testCommand] };
+export const rehearsalCommand: CommandPart = {
+  name: 'rehearsal',
+  commands: [testCommand],
+  additions: { check: addRehearsal },
+};
