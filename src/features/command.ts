@@ -12,7 +12,6 @@ import { forwardingCommand } from '../commands/listen.ts';
 import { mcpCommand } from '../commands/mcp.ts';
 import { migratePart } from '../commands/migrate.ts';
 import { newPart } from '../commands/new.ts';
-import { importsCommand } from '../commands/new-from.ts';
 import type { CommandPart } from '../commands/part.ts';
 import { reviewCommand } from '../commands/redeliver.ts';
 import { restorePart } from '../commands/restore.ts';
@@ -28,6 +27,7 @@ import { rehearsalCommand } from '../commands/test.ts';
 import { vectorsCommand } from '../commands/vectors.ts';
 import { whyPart } from '../commands/why.ts';
 import { evidenceCommand } from './evidence/command.ts';
+import { importsCommand } from './imports/command.ts';
 
 /** What the command line is made of besides `serve`, in the order of its help. */
 export const commandParts: readonly CommandPart[] = [

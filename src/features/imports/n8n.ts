@@ -1,5 +1,5 @@
-import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
-import { GUID } from '../model/manifest.ts';
+import type { WebhookInputs } from '../../manifest/webhook-inputs.ts';
+import { GUID } from '../../model/manifest.ts';
 import { areAddresses } from './addresses.ts';
 import {
   type Imported,

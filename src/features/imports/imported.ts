@@ -1,7 +1,7 @@
-import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
-import { plainName } from '../model/plain-name.ts';
-import { printable } from '../model/text.ts';
-import { BUILT_IN_SCHEMES } from '../webhooks/schemes/publishers/index.ts';
+import type { WebhookInputs } from '../../manifest/webhook-inputs.ts';
+import { plainName } from '../../model/plain-name.ts';
+import { printable } from '../../model/text.ts';
+import { BUILT_IN_SCHEMES } from '../../webhooks/schemes/publishers/index.ts';
 
 /** What was found in a file of another service. */
 export interface Imported {

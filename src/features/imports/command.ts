@@ -3,19 +3,8 @@ import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
-import type { Settings } from '../config/settings-schema.ts';
-import { type ImportedTrigger, NotReadable, quoted } from '../imports/imported.ts';
-import { IMPORTED_KINDS, type ImportedKind, readImport } from '../imports/index.ts';
-import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
-import type { LoadedFlow } from '../manifest/load.ts';
-import { isReference } from '../manifest/read-secret.ts';
-import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
-import { GUID } from '../model/manifest.ts';
-import { printable } from '../model/text.ts';
-import { print } from '../telemetry/terminal.ts';
-import { commandHere } from '../version.ts';
-import { CommandError, openContext, reporting } from './context.ts';
-import { type NewOptions, writeNew } from './new.ts';
+import { CommandError, openContext, reporting } from '../../commands/context.ts';
+import { type NewOptions, writeNew } from '../../commands/new.ts';
 import {
   flowsIn,
   forwardingTo,
@@ -32,9 +21,20 @@ import {
   refuseMistakes,
   urlOf,
   writeManifests,
-} from './new-manifest.ts';
-import type { CommandPart } from './part.ts';
-import { type Publisher, readPublishers } from './publishers.ts';
+} from '../../commands/new-manifest.ts';
+import type { CommandPart } from '../../commands/part.ts';
+import { type Publisher, readPublishers } from '../../commands/publishers.ts';
+import type { Settings } from '../../config/settings-schema.ts';
+import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
+import type { LoadedFlow } from '../../manifest/load.ts';
+import { isReference } from '../../manifest/read-secret.ts';
+import type { WebhookInputs } from '../../manifest/webhook-inputs.ts';
+import { GUID } from '../../model/manifest.ts';
+import { printable } from '../../model/text.ts';
+import { print } from '../../telemetry/terminal.ts';
+import { commandHere } from '../../version.ts';
+import { type ImportedTrigger, NotReadable, quoted } from './imported.ts';
+import { IMPORTED_KINDS, type ImportedKind, readImport } from './index.ts';
 
 interface FromOptions extends NewOptions {
   readonly from: ImportedKind;

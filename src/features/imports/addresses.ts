@@ -1,4 +1,4 @@
-import { compileAddresses } from '../webhooks/networks/addresses.ts';
+import { compileAddresses } from '../../webhooks/networks/addresses.ts';
 
 /** Whether the trigger's lists of addresses take every one of the entries. */
 export function areAddresses(entries: readonly unknown[]): entries is readonly string[] {

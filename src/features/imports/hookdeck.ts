@@ -1,4 +1,4 @@
-import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
+import type { WebhookInputs } from '../../manifest/webhook-inputs.ts';
 import {
   type Imported,
   type ImportedKey,
