@@ -9,7 +9,6 @@ import { flowsPart } from '../commands/flows.ts';
 import { inferSchemaCommand } from '../commands/infer-schema.ts';
 import { keysCommand } from '../commands/keys.ts';
 import { forwardingCommand } from '../commands/listen.ts';
-import { mcpCommand } from '../commands/mcp.ts';
 import { migratePart } from '../commands/migrate.ts';
 import { newPart } from '../commands/new.ts';
 import type { CommandPart } from '../commands/part.ts';
@@ -28,6 +27,7 @@ import { vectorsCommand } from '../commands/vectors.ts';
 import { whyPart } from '../commands/why.ts';
 import { evidenceCommand } from './evidence/command.ts';
 import { importsCommand } from './imports/command.ts';
+import { mcpCommand } from './mcp/command.ts';
 
 /** What the command line is made of besides `serve`, in the order of its help. */
 export const commandParts: readonly CommandPart[] = [

@@ -1,6 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type AgentTool, agentTools, documentSchema, type ServiceDocument } from '../../src/commands/agent-tools.ts';
-import { startDashboard, type TestDashboard, UNKNOWN_ID } from '../dashboard/fixture.ts';
+import {
+  type AgentTool,
+  agentTools,
+  documentSchema,
+  type ServiceDocument,
+} from '../../../src/features/mcp/agent-tools.ts';
+import { startDashboard, type TestDashboard, UNKNOWN_ID } from '../../dashboard/fixture.ts';
 
 let dashboard: TestDashboard;
 let document: ServiceDocument;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { asData, fitted, withoutContent } from '../../src/commands/agent-answer.ts';
-import type { Schema } from '../../src/commands/agent-tools.ts';
+import { asData, fitted, withoutContent } from '../../../src/features/mcp/agent-answer.ts';
+import type { Schema } from '../../../src/features/mcp/agent-tools.ts';
 
 const OWN = { type: 'string' };
 const CONTENT = { type: 'string', 'x-sluice-content': true };

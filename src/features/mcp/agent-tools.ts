@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { listPath } from './service-client.ts';
+import { listPath } from '../../commands/service-client.ts';
 
 /** A JSON Schema. */
 export type Schema = Readonly<Record<string, unknown>>;

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { CONTENT_MARK, printable } from '../model/text.ts';
+import { CONTENT_MARK, printable } from '../../model/text.ts';
 import type { Schema, ServiceDocument } from './agent-tools.ts';
 
 /** Stands for what is left out. */

@@ -2,8 +2,11 @@ import { randomBytes } from 'node:crypto';
 import type { CallToolResult } from '@modelcontextprotocol/server';
 import { Command } from 'commander';
 import { z } from 'zod';
-import { CONTENT_MARK } from '../model/text.ts';
-import { version } from '../version.ts';
+import { CommandError, reporting, withService } from '../../commands/context.ts';
+import type { CommandPart } from '../../commands/part.ts';
+import { clientOf, type ServiceClient, type ServiceOptions } from '../../commands/service-client.ts';
+import { CONTENT_MARK } from '../../model/text.ts';
+import { version } from '../../version.ts';
 import { asData, fitted, withoutContent } from './agent-answer.ts';
 import {
   type AgentTool,
@@ -13,9 +16,6 @@ import {
   documentSchema,
   type ServiceDocument,
 } from './agent-tools.ts';
-import { CommandError, reporting, withService } from './context.ts';
-import type { CommandPart } from './part.ts';
-import { clientOf, type ServiceClient, type ServiceOptions } from './service-client.ts';
 
 interface McpOptions extends ServiceOptions {
   readonly bodies?: true;
