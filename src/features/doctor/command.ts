@@ -1,17 +1,17 @@
 import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Command } from 'commander';
-import { type DatabaseTarget, databaseTarget, maskedPlace } from '../config/database.ts';
-import { fewOpenFiles, openFileLimit } from '../config/open-files.ts';
-import { isLoopbackHost, settingsWarnings } from '../config/settings.ts';
-import type { Settings } from '../config/settings-schema.ts';
-import { DAY_MS } from '../model/clock.ts';
-import { ACTIVITY_DAYS } from '../review/activity.ts';
-import { examineStore } from '../store/offline.ts';
-import type { DueKind, Examination, ExaminedContents } from '../store/store.ts';
-import { print } from '../telemetry/terminal.ts';
-import { CommandError, printJson, readCommandSettings, reporting } from './context.ts';
-import type { CommandPart } from './part.ts';
+import { CommandError, printJson, readCommandSettings, reporting } from '../../commands/context.ts';
+import type { CommandPart } from '../../commands/part.ts';
+import { type DatabaseTarget, databaseTarget, maskedPlace } from '../../config/database.ts';
+import { fewOpenFiles, openFileLimit } from '../../config/open-files.ts';
+import { isLoopbackHost, settingsWarnings } from '../../config/settings.ts';
+import type { Settings } from '../../config/settings-schema.ts';
+import { DAY_MS } from '../../model/clock.ts';
+import { ACTIVITY_DAYS } from '../../review/activity.ts';
+import { examineStore } from '../../store/offline.ts';
+import type { DueKind, Examination, ExaminedContents } from '../../store/store.ts';
+import { print } from '../../telemetry/terminal.ts';
 
 /** What was looked at, and whether somebody should look closer. */
 interface Check {

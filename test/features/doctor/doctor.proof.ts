@@ -1,10 +1,10 @@
 import { closeSync, openSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { openSqliteStore } from '../../src/store/sqlite/client.ts';
-import { runCli } from '../e2e/cli.ts';
-import { createWorkspace } from '../e2e/service.ts';
-import { acceptanceOf, aNonce } from '../store/samples.ts';
+import { openSqliteStore } from '../../../src/store/sqlite/client.ts';
+import { runCli } from '../../e2e/cli.ts';
+import { createWorkspace } from '../../e2e/service.ts';
+import { acceptanceOf, aNonce } from '../../store/samples.ts';
 
 interface Check {
   readonly check: string;
