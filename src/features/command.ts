@@ -1,7 +1,6 @@
 import { activityCommand } from '../commands/activity.ts';
 import { alertsCommand } from '../commands/alert.ts';
 import { checkPart } from '../commands/check.ts';
-import { copyCommand } from '../commands/copy.ts';
 import { deliveriesPart } from '../commands/deliveries.ts';
 import { deployPart, drainPart } from '../commands/deploy.ts';
 import { flowsPart } from '../commands/flows.ts';
@@ -24,6 +23,7 @@ import { switchPart } from '../commands/switch.ts';
 import { rehearsalCommand } from '../commands/test.ts';
 import { vectorsCommand } from '../commands/vectors.ts';
 import { whyPart } from '../commands/why.ts';
+import { copyCommand } from './copy/command.ts';
 import { doctorCommand } from './doctor/command.ts';
 import { evidenceCommand } from './evidence/command.ts';
 import { importsCommand } from './imports/command.ts';
