@@ -1,12 +1,19 @@
 import { Command } from 'commander';
-import { isObject } from '../manifest/json-text.ts';
-import { isMasked } from '../manifest/mask.ts';
-import { printable } from '../model/text.ts';
-import { print, printError } from '../telemetry/terminal.ts';
-import { REDACTED } from '../webhooks/headers.ts';
-import { CommandError, readCommandSettings, reporting, serviceUrl, TO, withCredentials } from './context.ts';
+import {
+  CommandError,
+  readCommandSettings,
+  reporting,
+  serviceUrl,
+  TO,
+  withCredentials,
+} from '../../commands/context.ts';
+import { type Credentials, createServiceClient, listFlows, type ServiceClient } from '../../commands/service-client.ts';
+import { isObject } from '../../manifest/json-text.ts';
+import { isMasked } from '../../manifest/mask.ts';
+import { printable } from '../../model/text.ts';
+import { print, printError } from '../../telemetry/terminal.ts';
+import { REDACTED } from '../../webhooks/headers.ts';
 import { OF_THE_CONNECTION, post } from './post.ts';
-import { type Credentials, createServiceClient, listFlows, type ServiceClient } from './service-client.ts';
 
 interface ReplayOptions extends Credentials {
   readonly from?: string;

@@ -1,14 +1,14 @@
 import { validateHeaderValue } from 'node:http';
 import { hostname, userInfo } from 'node:os';
 import { setTimeout as wait } from 'node:timers/promises';
-import { isObject } from '../manifest/json-text.ts';
-import { HOUR_MS } from '../model/clock.ts';
-import { printable } from '../model/text.ts';
-import { print, printError } from '../telemetry/terminal.ts';
-import { CommandError } from './context.ts';
+import { CommandError } from '../../commands/context.ts';
+import { NoAnswerError, RefusedError, type ServiceClient } from '../../commands/service-client.ts';
+import { isoTimeOf } from '../../commands/time.ts';
+import { isObject } from '../../manifest/json-text.ts';
+import { HOUR_MS } from '../../model/clock.ts';
+import { printable } from '../../model/text.ts';
+import { print, printError } from '../../telemetry/terminal.ts';
 import { OF_THE_CONNECTION, post } from './post.ts';
-import { NoAnswerError, RefusedError, type ServiceClient } from './service-client.ts';
-import { isoTimeOf } from './time.ts';
 
 export interface Forwarding {
   /** Where deliveries are sent. */

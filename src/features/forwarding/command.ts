@@ -1,11 +1,14 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
-import { printable } from '../model/text.ts';
-import { print, printError } from '../telemetry/terminal.ts';
-import { CommandError, positive, readCommandSettings, reporting, serviceUrl, withService } from './context.ts';
-import { type Forwarding, forward } from './forward.ts';
-import type { CommandPart } from './part.ts';
-import { replayCommand } from './replay.ts';
+import {
+  CommandError,
+  positive,
+  readCommandSettings,
+  reporting,
+  serviceUrl,
+  withService,
+} from '../../commands/context.ts';
+import type { CommandPart } from '../../commands/part.ts';
 import {
   createServiceClient,
   findWebhooks,
@@ -13,8 +16,12 @@ import {
   isId,
   type ServiceClient,
   type ServiceOptions,
-} from './service-client.ts';
-import { time } from './time.ts';
+} from '../../commands/service-client.ts';
+import { time } from '../../commands/time.ts';
+import { printable } from '../../model/text.ts';
+import { print, printError } from '../../telemetry/terminal.ts';
+import { type Forwarding, forward } from './forward.ts';
+import { replayCommand } from './replay.ts';
 
 interface ListenOptions extends ServiceOptions {
   readonly flow?: string;
