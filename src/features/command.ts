@@ -19,7 +19,6 @@ import { sendPart } from '../commands/send.ts';
 import { signalPart } from '../commands/signal.ts';
 import { statusPart } from '../commands/status.ts';
 import { switchPart } from '../commands/switch.ts';
-import { rehearsalCommand } from '../commands/test.ts';
 import { vectorsCommand } from '../commands/vectors.ts';
 import { whyPart } from '../commands/why.ts';
 import { copyCommand } from './copy/command.ts';
@@ -28,6 +27,7 @@ import { evidenceCommand } from './evidence/command.ts';
 import { forwardingCommand } from './forwarding/command.ts';
 import { importsCommand } from './imports/command.ts';
 import { mcpCommand } from './mcp/command.ts';
+import { rehearsalCommand } from './rehearsal/command.ts';
 
 /** What the command line is made of besides `serve`, in the order of its help. */
 export const commandParts: readonly CommandPart[] = [

@@ -1,15 +1,15 @@
 import { isDeepStrictEqual } from 'node:util';
-import { formatPath, type JsonPath, mapStrings } from '../expressions/json-path.ts';
-import { MAX_DEPTH } from '../expressions/values.ts';
-import { builtInHandlers } from '../flows/handlers/index.ts';
-import { CREDENTIAL_NAME, credentialsOf, MASK, maskerOf, maskUrl, queryOf } from '../manifest/mask.ts';
-import { URL_ENCODED_FORM } from '../model/form.ts';
-import { isJsonObject, isNestedDeeper, type Json, type JsonObject, own, parseJson } from '../model/json.ts';
-import type { StepErrorCode } from '../model/run.ts';
-import { SAYS_NOTHING } from '../rehearsal/recorded.ts';
-import { type SavedTest, savedBody } from '../rehearsal/saved-test.ts';
-import { mayHoldSecret, REDACTED } from '../webhooks/headers.ts';
-import { secondOf } from './lists.ts';
+import { secondOf } from '../../commands/lists.ts';
+import { formatPath, type JsonPath, mapStrings } from '../../expressions/json-path.ts';
+import { MAX_DEPTH } from '../../expressions/values.ts';
+import { builtInHandlers } from '../../flows/handlers/index.ts';
+import { CREDENTIAL_NAME, credentialsOf, MASK, maskerOf, maskUrl, queryOf } from '../../manifest/mask.ts';
+import { URL_ENCODED_FORM } from '../../model/form.ts';
+import { isJsonObject, isNestedDeeper, type Json, type JsonObject, own, parseJson } from '../../model/json.ts';
+import type { StepErrorCode } from '../../model/run.ts';
+import { SAYS_NOTHING } from '../../rehearsal/recorded.ts';
+import { type SavedTest, savedBody } from '../../rehearsal/saved-test.ts';
+import { mayHoldSecret, REDACTED } from '../../webhooks/headers.ts';
 import type { RecordedRun, RecordedStep } from './recorded-run.ts';
 
 /** A test but for what is expected of it. */

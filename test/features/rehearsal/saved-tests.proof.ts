@@ -5,7 +5,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type CliResult, runCli } from '../e2e/cli.ts';
+import { type CliResult, runCli } from '../../e2e/cli.ts';
 import {
   createWorkspace,
   eventually,
@@ -16,7 +16,7 @@ import {
   type Service,
   startService,
   type Workspace,
-} from '../e2e/service.ts';
+} from '../../e2e/service.ts';
 
 const API_TOKEN = 'Bearer of-the-shop-0123456789';
 const SESSION = 'session-of-the-shop-9876543210';

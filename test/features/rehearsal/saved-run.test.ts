@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { RecordedRun, RecordedStep } from '../../src/commands/recorded-run.ts';
-import { savedRun } from '../../src/commands/saved-run.ts';
-import type { Json } from '../../src/model/json.ts';
+import type { RecordedRun, RecordedStep } from '../../../src/features/rehearsal/recorded-run.ts';
+import { savedRun } from '../../../src/features/rehearsal/saved-run.ts';
+import type { Json } from '../../../src/model/json.ts';
 
 const FLOW_ID = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10';
 

@@ -1,9 +1,9 @@
-import { parseBody } from '../expressions/trigger-body.ts';
-import { isJsonObject, isSame, type Json, own, parseJson } from '../model/json.ts';
-import { RUN_FLOW, type RunStatus, type RunTriggerType, type StepStatus } from '../model/manifest.ts';
-import type { StepError } from '../model/run.ts';
-import { CommandError } from './context.ts';
-import { listPath, type ServiceClient } from './service-client.ts';
+import { CommandError } from '../../commands/context.ts';
+import { listPath, type ServiceClient } from '../../commands/service-client.ts';
+import { parseBody } from '../../expressions/trigger-body.ts';
+import { isJsonObject, isSame, type Json, own, parseJson } from '../../model/json.ts';
+import { RUN_FLOW, type RunStatus, type RunTriggerType, type StepStatus } from '../../model/manifest.ts';
+import type { StepError } from '../../model/run.ts';
 
 /** A run that ended, with all that a service has of it. */
 export interface RecordedRun {

@@ -1,5 +1,5 @@
-import type { TestResult } from '../rehearsal/run-test.ts';
-import { renderChange } from './render-outcomes.ts';
+import { renderChange } from '../../commands/render-outcomes.ts';
+import type { TestResult } from '../../rehearsal/run-test.ts';
 
 type Differing = Extract<TestResult, { kind: 'differs' }>;
 

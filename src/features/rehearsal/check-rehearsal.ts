@@ -1,12 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
-import { canonicalKeys, isObject, readJson } from '../manifest/json-text.ts';
-import { isJsonObject, type Json, parseJson } from '../model/json.ts';
-import { type FlowRehearsal, isOfContents } from '../rehearsal/tally.ts';
-import { type CheckOptions, check, isUrl, type SentManifest, withoutMark } from './check.ts';
-import { CommandError, positive, reporting } from './context.ts';
-import type { Conclusion } from './render-outcomes.ts';
-import type { ServiceClient } from './service-client.ts';
+import { type CheckOptions, check, isUrl, type SentManifest, withoutMark } from '../../commands/check.ts';
+import { CommandError, positive, reporting } from '../../commands/context.ts';
+import type { Conclusion } from '../../commands/render-outcomes.ts';
+import type { ServiceClient } from '../../commands/service-client.ts';
+import { canonicalKeys, isObject, readJson } from '../../manifest/json-text.ts';
+import { isJsonObject, type Json, parseJson } from '../../model/json.ts';
+import { type FlowRehearsal, isOfContents } from '../../rehearsal/tally.ts';
 
 interface RehearseOptions extends CheckOptions {
   /** So many deliveries of each flow. */

@@ -1,16 +1,16 @@
 import { access, constants, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, relative, resolve } from 'node:path';
 import { Command } from 'commander';
-import { formatIssue } from '../manifest/issues.ts';
-import { codeOf } from '../model/error-kind.ts';
-import { runTest, type TestedFlows } from '../rehearsal/run-test.ts';
-import { writeSavedTest } from '../rehearsal/saved-test.ts';
-import { findTestFiles, readTestedFlows, readTestFile } from '../rehearsal/test-files.ts';
-import { openSimulationStore } from '../store/offline.ts';
-import { print, printError } from '../telemetry/terminal.ts';
-import { CommandError, openContext, printJson, reporting } from './context.ts';
-import type { CommandPart } from './part.ts';
-import { addRehearsal } from './rehearsal.ts';
+import { CommandError, openContext, printJson, reporting } from '../../commands/context.ts';
+import type { CommandPart } from '../../commands/part.ts';
+import { formatIssue } from '../../manifest/issues.ts';
+import { codeOf } from '../../model/error-kind.ts';
+import { runTest, type TestedFlows } from '../../rehearsal/run-test.ts';
+import { writeSavedTest } from '../../rehearsal/saved-test.ts';
+import { findTestFiles, readTestedFlows, readTestFile } from '../../rehearsal/test-files.ts';
+import { openSimulationStore } from '../../store/offline.ts';
+import { print, printError } from '../../telemetry/terminal.ts';
+import { addRehearsal } from './check-rehearsal.ts';
 import { type RunTestFile, renderTest } from './render-test.ts';
 import { saveCommand } from './test-save.ts';
 

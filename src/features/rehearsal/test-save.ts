@@ -1,23 +1,23 @@
 import { Command } from 'commander';
 import { z } from 'zod';
-import { defineHandler, type StepHandler } from '../flows/handlers/handler.ts';
-import { type HandlerTable, handlerTable } from '../flows/handlers/index.ts';
-import { diffSnapshots } from '../manifest/diff.ts';
-import { formatIssue } from '../manifest/issues.ts';
-import type { LoadedFlow } from '../manifest/load.ts';
-import type { Graph, StepDefinition } from '../model/manifest.ts';
-import { stepAt } from '../model/runtime-keys.ts';
-import { endOf } from '../rehearsal/compare.ts';
-import { runTest } from '../rehearsal/run-test.ts';
-import { type SavedTest, writeSavedTest } from '../rehearsal/saved-test.ts';
-import { readTestedFlow } from '../rehearsal/test-files.ts';
-import { openSimulationStore } from '../store/offline.ts';
-import { print, printError } from '../telemetry/terminal.ts';
-import { CommandError, openContext, reporting, withService } from './context.ts';
+import { CommandError, openContext, reporting, withService } from '../../commands/context.ts';
+import { clientOf, isId, type ServiceClient, type ServiceOptions } from '../../commands/service-client.ts';
+import { defineHandler, type StepHandler } from '../../flows/handlers/handler.ts';
+import { type HandlerTable, handlerTable } from '../../flows/handlers/index.ts';
+import { diffSnapshots } from '../../manifest/diff.ts';
+import { formatIssue } from '../../manifest/issues.ts';
+import type { LoadedFlow } from '../../manifest/load.ts';
+import type { Graph, StepDefinition } from '../../model/manifest.ts';
+import { stepAt } from '../../model/runtime-keys.ts';
+import { endOf } from '../../rehearsal/compare.ts';
+import { runTest } from '../../rehearsal/run-test.ts';
+import { type SavedTest, writeSavedTest } from '../../rehearsal/saved-test.ts';
+import { readTestedFlow } from '../../rehearsal/test-files.ts';
+import { openSimulationStore } from '../../store/offline.ts';
+import { print, printError } from '../../telemetry/terminal.ts';
 import { type RecordedRun, readRecordedRun } from './recorded-run.ts';
 import { renderDifference } from './render-test.ts';
 import { type SavedRun, savedRun, stepsByPath } from './saved-run.ts';
-import { clientOf, isId, type ServiceClient, type ServiceOptions } from './service-client.ts';
 
 interface SaveOptions extends ServiceOptions {
   readonly keep: readonly string[];
