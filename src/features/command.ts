@@ -5,7 +5,6 @@ import { deliveriesPart } from '../commands/deliveries.ts';
 import { deployPart, drainPart } from '../commands/deploy.ts';
 import { flowsPart } from '../commands/flows.ts';
 import { inferSchemaCommand } from '../commands/infer-schema.ts';
-import { keysCommand } from '../commands/keys.ts';
 import { migratePart } from '../commands/migrate.ts';
 import { newPart } from '../commands/new.ts';
 import type { CommandPart } from '../commands/part.ts';
@@ -26,6 +25,7 @@ import { doctorCommand } from './doctor/command.ts';
 import { evidenceCommand } from './evidence/command.ts';
 import { forwardingCommand } from './forwarding/command.ts';
 import { importsCommand } from './imports/command.ts';
+import { keysCommand } from './keys/command.ts';
 import { mcpCommand } from './mcp/command.ts';
 import { rehearsalCommand } from './rehearsal/command.ts';
 

@@ -1,18 +1,25 @@
 import { Command } from 'commander';
-import { databaseTarget } from '../config/database.ts';
-import type { Settings } from '../config/settings-schema.ts';
-import { type KeyView, keyView, reportKeys } from '../keys/key-report.ts';
-import { maskUrl } from '../manifest/mask.ts';
-import { sameTrigger } from '../model/trigger-name.ts';
-import { inspectStore } from '../store/offline.ts';
-import { print, printError } from '../telemetry/terminal.ts';
-import { createTriggerTable } from '../webhooks/triggers.ts';
-import { restoreDeployed } from './check.ts';
-import { CommandError, openContext, printJson, readCommandSettings, reporting, withService } from './context.ts';
-import { secondOf } from './lists.ts';
-import type { CommandPart } from './part.ts';
-import { clientOf, findWebhooks, NoAnswerError, type ServiceOptions } from './service-client.ts';
-import { table } from './table.ts';
+import { restoreDeployed } from '../../commands/check.ts';
+import {
+  CommandError,
+  openContext,
+  printJson,
+  readCommandSettings,
+  reporting,
+  withService,
+} from '../../commands/context.ts';
+import { secondOf } from '../../commands/lists.ts';
+import type { CommandPart } from '../../commands/part.ts';
+import { clientOf, findWebhooks, NoAnswerError, type ServiceOptions } from '../../commands/service-client.ts';
+import { table } from '../../commands/table.ts';
+import { databaseTarget } from '../../config/database.ts';
+import type { Settings } from '../../config/settings-schema.ts';
+import { type KeyView, keyView, reportKeys } from '../../keys/key-report.ts';
+import { maskUrl } from '../../manifest/mask.ts';
+import { sameTrigger } from '../../model/trigger-name.ts';
+import { inspectStore } from '../../store/offline.ts';
+import { print, printError } from '../../telemetry/terminal.ts';
+import { createTriggerTable } from '../../webhooks/triggers.ts';
 
 interface KeysOptions extends ServiceOptions {
   readonly flow?: string;
