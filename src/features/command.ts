@@ -1,4 +1,3 @@
-import { activityCommand } from '../commands/activity.ts';
 import { alertsCommand } from '../commands/alert.ts';
 import { checkPart } from '../commands/check.ts';
 import { deliveriesPart } from '../commands/deliveries.ts';
@@ -20,6 +19,7 @@ import { statusPart } from '../commands/status.ts';
 import { switchPart } from '../commands/switch.ts';
 import { vectorsCommand } from '../commands/vectors.ts';
 import { whyPart } from '../commands/why.ts';
+import { activityCommand } from './activity/command.ts';
 import { copyCommand } from './copy/command.ts';
 import { doctorCommand } from './doctor/command.ts';
 import { evidenceCommand } from './evidence/command.ts';

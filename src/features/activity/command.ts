@@ -1,21 +1,7 @@
 import { Command, InvalidArgumentError } from 'commander';
-import { databaseTarget } from '../config/database.ts';
-import type { Settings } from '../config/settings-schema.ts';
-import { maskUrl } from '../manifest/mask.ts';
-import {
-  type ActivityVerdict,
-  type ChainPoint,
-  type InterventionView,
-  interventionView,
-  verifyActivity,
-} from '../review/activity.ts';
-import { inspectStore } from '../store/offline.ts';
-import { bodySealer } from '../store/sealed-body.ts';
-import type { Inspection } from '../store/store.ts';
-import { print, printError } from '../telemetry/terminal.ts';
-import { CommandError, printJson, readCommandSettings, reporting, withService } from './context.ts';
-import { type PagingOptions, secondOf, withPaging } from './lists.ts';
-import type { CommandPart } from './part.ts';
+import { CommandError, printJson, readCommandSettings, reporting, withService } from '../../commands/context.ts';
+import { type PagingOptions, secondOf, withPaging } from '../../commands/lists.ts';
+import type { CommandPart } from '../../commands/part.ts';
 import {
   askList,
   clientOf,
@@ -23,8 +9,22 @@ import {
   NoAnswerError,
   type ServiceClient,
   type ServiceOptions,
-} from './service-client.ts';
-import { type SpanOptions, withSpan } from './time.ts';
+} from '../../commands/service-client.ts';
+import { type SpanOptions, withSpan } from '../../commands/time.ts';
+import { databaseTarget } from '../../config/database.ts';
+import type { Settings } from '../../config/settings-schema.ts';
+import { maskUrl } from '../../manifest/mask.ts';
+import {
+  type ActivityVerdict,
+  type ChainPoint,
+  type InterventionView,
+  interventionView,
+  verifyActivity,
+} from '../../review/activity.ts';
+import { inspectStore } from '../../store/offline.ts';
+import { bodySealer } from '../../store/sealed-body.ts';
+import type { Inspection } from '../../store/store.ts';
+import { print, printError } from '../../telemetry/terminal.ts';
 
 interface ListOptions extends ServiceOptions, SpanOptions, PagingOptions {
   readonly actor?: string;

@@ -1,13 +1,13 @@
 import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
-import { verifyActivity } from '../../src/review/activity.ts';
-import { bodySealer } from '../../src/store/sealed-body.ts';
-import { openSqliteStore } from '../../src/store/sqlite/client.ts';
-import type { Store } from '../../src/store/store.ts';
-import { runCli } from '../e2e/cli.ts';
-import { createWorkspace } from '../e2e/service.ts';
-import { flowId, id, T0 } from '../store/samples.ts';
+import { verifyActivity } from '../../../src/review/activity.ts';
+import { bodySealer } from '../../../src/store/sealed-body.ts';
+import { openSqliteStore } from '../../../src/store/sqlite/client.ts';
+import type { Store } from '../../../src/store/store.ts';
+import { runCli } from '../../e2e/cli.ts';
+import { createWorkspace } from '../../e2e/service.ts';
+import { flowId, id, T0 } from '../../store/samples.ts';
 
 const SECRET = 'the key of the store under test';
 
