@@ -1,10 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
-import type { InterventionView } from '../review/activity.ts';
-import { print, printError } from '../telemetry/terminal.ts';
-import { CommandError, positive, printJson, reporting, withService } from './context.ts';
-import { doToEach } from './each.ts';
-import type { CommandPart } from './part.ts';
+import { CommandError, positive, printJson, reporting, withService } from '../../commands/context.ts';
+import { doToEach } from '../../commands/each.ts';
+import type { CommandPart } from '../../commands/part.ts';
 import {
   failedSteps,
   isFiltered,
@@ -15,10 +13,18 @@ import {
   runRow,
   type ServedRun,
   withRunFilter,
-} from './runs.ts';
-import { askList, clientOf, RefusedError, type ServiceClient, type ServiceOptions } from './service-client.ts';
-import { table } from './table.ts';
-import { isoTimeOf } from './time.ts';
+} from '../../commands/runs.ts';
+import {
+  askList,
+  clientOf,
+  RefusedError,
+  type ServiceClient,
+  type ServiceOptions,
+} from '../../commands/service-client.ts';
+import { table } from '../../commands/table.ts';
+import { isoTimeOf } from '../../commands/time.ts';
+import type { InterventionView } from '../../review/activity.ts';
+import { print, printError } from '../../telemetry/terminal.ts';
 
 interface ActionOptions extends ServiceOptions, RunFilterOptions {
   readonly limit?: number;
