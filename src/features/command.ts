@@ -7,7 +7,6 @@ import { inferSchemaCommand } from '../commands/infer-schema.ts';
 import { migratePart } from '../commands/migrate.ts';
 import { newPart } from '../commands/new.ts';
 import type { CommandPart } from '../commands/part.ts';
-import { reviewCommand } from '../commands/redeliver.ts';
 import { restorePart } from '../commands/restore.ts';
 import { runsPart } from '../commands/runs.ts';
 import { schemaPart } from '../commands/schema.ts';
@@ -28,6 +27,7 @@ import { importsCommand } from './imports/command.ts';
 import { keysCommand } from './keys/command.ts';
 import { mcpCommand } from './mcp/command.ts';
 import { rehearsalCommand } from './rehearsal/command.ts';
+import { reviewCommand } from './review/command.ts';
 
 /** What the command line is made of besides `serve`, in the order of its help. */
 export const commandParts: readonly CommandPart[] = [

@@ -1,11 +1,17 @@
 import { Command } from 'commander';
-import { print, printError } from '../telemetry/terminal.ts';
-import { CommandError, positive, printJson, reporting, withService } from './context.ts';
-import { doToEach } from './each.ts';
-import type { CommandPart } from './part.ts';
-import { clientOf, flowIdOf, listPath, type ServiceClient, type ServiceOptions } from './service-client.ts';
-import { table } from './table.ts';
-import { isoTimeOf, type SpanOptions, withSpan } from './time.ts';
+import { CommandError, positive, printJson, reporting, withService } from '../../commands/context.ts';
+import { doToEach } from '../../commands/each.ts';
+import type { CommandPart } from '../../commands/part.ts';
+import {
+  clientOf,
+  flowIdOf,
+  listPath,
+  type ServiceClient,
+  type ServiceOptions,
+} from '../../commands/service-client.ts';
+import { table } from '../../commands/table.ts';
+import { isoTimeOf, type SpanOptions, withSpan } from '../../commands/time.ts';
+import { print, printError } from '../../telemetry/terminal.ts';
 
 interface RedeliverOptions extends ServiceOptions, SpanOptions {
   readonly flow?: string;
