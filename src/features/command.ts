@@ -1,4 +1,3 @@
-import { alertsCommand } from '../commands/alert.ts';
 import { checkPart } from '../commands/check.ts';
 import { deliveriesPart } from '../commands/deliveries.ts';
 import { deployPart, drainPart } from '../commands/deploy.ts';
@@ -18,6 +17,7 @@ import { switchPart } from '../commands/switch.ts';
 import { vectorsCommand } from '../commands/vectors.ts';
 import { whyPart } from '../commands/why.ts';
 import { activityCommand } from './activity/command.ts';
+import { alertsCommand } from './alerts/command.ts';
 import { bulkCommand } from './bulk/command.ts';
 import { copyCommand } from './copy/command.ts';
 import { doctorCommand } from './doctor/command.ts';

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { Command } from 'commander';
-import { isProgram } from '../alerts/targets.ts';
-import { print } from '../telemetry/terminal.ts';
-import { CommandError, openContext, reporting } from './context.ts';
-import type { CommandPart } from './part.ts';
+import { isProgram } from '../../alerts/targets.ts';
+import { CommandError, openContext, reporting } from '../../commands/context.ts';
+import type { CommandPart } from '../../commands/part.ts';
+import { print } from '../../telemetry/terminal.ts';
 
 /** What concerns those who are told of failures. */
 function alertCommand(): Command {
