@@ -14,7 +14,6 @@ import { sendPart } from '../commands/send.ts';
 import { signalPart } from '../commands/signal.ts';
 import { statusPart } from '../commands/status.ts';
 import { switchPart } from '../commands/switch.ts';
-import { vectorsCommand } from '../commands/vectors.ts';
 import { whyPart } from '../commands/why.ts';
 import { activityCommand } from './activity/command.ts';
 import { alertsCommand } from './alerts/command.ts';
@@ -28,6 +27,7 @@ import { keysCommand } from './keys/command.ts';
 import { mcpCommand } from './mcp/command.ts';
 import { rehearsalCommand } from './rehearsal/command.ts';
 import { reviewCommand } from './review/command.ts';
+import { vectorsCommand } from './vectors/command.ts';
 
 /** What the command line is made of besides `serve`, in the order of its help. */
 export const commandParts: readonly CommandPart[] = [
