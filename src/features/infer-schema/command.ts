@@ -1,11 +1,11 @@
 import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
-import { parseBody } from '../expressions/trigger-body.ts';
-import type { Json, JsonObject } from '../model/json.ts';
-import { print, printError } from '../telemetry/terminal.ts';
-import { CommandError, positive, reporting, withService } from './context.ts';
-import type { CommandPart } from './part.ts';
-import { clientOf, findWebhooks, type ServiceClient, type ServiceOptions } from './service-client.ts';
+import { CommandError, positive, reporting, withService } from '../../commands/context.ts';
+import type { CommandPart } from '../../commands/part.ts';
+import { clientOf, findWebhooks, type ServiceClient, type ServiceOptions } from '../../commands/service-client.ts';
+import { parseBody } from '../../expressions/trigger-body.ts';
+import type { Json, JsonObject } from '../../model/json.ts';
+import { print, printError } from '../../telemetry/terminal.ts';
 
 interface InferOptions extends ServiceOptions {
   readonly count: number;
