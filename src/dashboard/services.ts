@@ -31,6 +31,7 @@ import type { ClientAddressReader } from '../webhooks/read-delivery.ts';
 import type { SchemeDescription } from '../webhooks/scheme-descriptions.ts';
 import type { KeySets } from '../webhooks/schemes/standards/key-sets.ts';
 import type { TriggerTable } from '../webhooks/triggers.ts';
+import type { AttentionRules } from './attention/rules.ts';
 import type { Logins } from './session.ts';
 
 /** What the dashboard needs of the rest of the process. */
@@ -154,6 +155,7 @@ export interface ServicePart {
   readonly name: string;
   readonly routes?: readonly ApiRoutes[];
   readonly gauges?: readonly MeasuredGauge[];
+  readonly attention?: AttentionRules;
   readonly start?: (host: Host) => RunningPart;
 }
 

@@ -20,6 +20,7 @@ import { bulk } from '../dashboard/api/run-bulk.ts';
 import { runs } from '../dashboard/api/run-parts.ts';
 import { schedules } from '../dashboard/api/schedules.ts';
 import { metrics } from '../dashboard/api/service.ts';
+import { reconcile } from '../dashboard/attention/reconciliations.ts';
 import { rhythm } from '../dashboard/attention/rhythms.ts';
 import type { ServicePart } from '../dashboard/services.ts';
 import { books } from './books/service.ts';
@@ -52,4 +53,5 @@ export const serviceParts: readonly ServicePart[] = [
   hosts,
   alerts,
   rhythm,
+  reconcile,
 ];

@@ -2,6 +2,9 @@
 export const SEVERITIES = ['error', 'warning', 'info'] as const;
 export type Severity = (typeof SEVERITIES)[number];
 
+/** Kinds of items, each with its usual severity. */
+export type AttentionKinds = Readonly<Record<string, Severity>>;
+
 /**
  * What an operator should look at: the kinds of items in the attention list, each with its usual severity. An item may
  * have another one where its kind covers several cases.
@@ -46,6 +49,6 @@ export const ATTENTION = {
   replica_died: 'warning',
   disk_low: 'error',
   database_large: 'info',
-} as const satisfies Readonly<Record<string, Severity>>;
+} as const satisfies AttentionKinds;
 export type AttentionKind = keyof typeof ATTENTION;
 export const ATTENTION_KINDS = Object.keys(ATTENTION) as [AttentionKind, ...AttentionKind[]];

@@ -30,7 +30,7 @@ describe('hosts that are not called', () => {
       host('https://d.example.com', { circuits: [], waitingSteps: 5 }),
     ];
     const item = { kind: 'circuit_open', flowId: null };
-    expect(openCircuits({ hosts, now: NOW })).toEqual([
+    expect(openCircuits(hosts, { now: NOW })).toEqual([
       {
         ...item,
         message:

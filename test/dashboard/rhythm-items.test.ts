@@ -3,8 +3,8 @@ import { rhythmItems } from '../../src/dashboard/attention/rhythms.ts';
 import { NOW, ORDERS_ID } from './fixture.ts';
 
 const HOUR = 3_600_000;
-type Situation = Parameters<typeof rhythmItems>[0];
-type Found = Situation['rhythms'][number]['found'];
+type Found = Parameters<typeof rhythmItems>[0][number]['found'];
+type Situation = Parameters<typeof rhythmItems>[1];
 
 const silence = { kind: 'trigger_silent', lastAt: NOW - 3 * HOUR, from: NOW - 3 * HOUR, everyMs: null, event: null };
 const began = { kind: 'refusals_began', since: NOW - HOUR, count: 3, reason: 'signature_mismatch' };
@@ -13,7 +13,7 @@ function itemsOf(found: Found, { mode = 'Enforce', inputs = {} } = {}) {
   const own = { flowId: ORDERS_ID, triggerKey: 'shop' };
   const trigger = { ...own, flowName: 'orders', inputs };
   const triggers = [{ trigger, mode }] as unknown as Situation['triggers'];
-  return rhythmItems({ rhythms: [{ ...own, lastAt: null, found }], triggers, now: NOW });
+  return rhythmItems([{ ...own, lastAt: null, found }], { triggers, now: NOW });
 }
 const messagesOf = (...given: Parameters<typeof itemsOf>) => itemsOf(...given).map(({ message }) => message);
 
@@ -62,5 +62,5 @@ it('tells a volume with what is usual', () => {
 
 it('says nothing of a trigger that is no longer there', () => {
   const rhythms = [{ flowId: ORDERS_ID, triggerKey: 'gone', lastAt: null, found: [silence] }];
-  expect(rhythmItems({ rhythms, triggers: [], now: NOW })).toEqual([]);
+  expect(rhythmItems(rhythms, { triggers: [], now: NOW })).toEqual([]);
 });

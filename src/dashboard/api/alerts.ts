@@ -1,11 +1,13 @@
 import { z } from 'zod';
 import { type AlertState, countWaiting, NO_ALERTS } from '../../alerts/plan.ts';
 import { ALERT_KINDS, TARGET_TYPES } from '../../alerts/targets.ts';
+import { startsRuns } from '../../flows/catalog.ts';
 import { SEVERITIES } from '../../model/attention.ts';
-import { RUN_STATUSES } from '../../model/manifest.ts';
+import { ALERT_FLOW_ID, RUN_STATUSES } from '../../model/manifest.ts';
 import { field, isoTime } from '../answer.ts';
+import type { Finding, Situation } from '../attention/situation.ts';
 import { route } from '../route.ts';
-import { type ApiRoutes, servicePart } from '../services.ts';
+import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 
 export const alertTargetSchema = z
   .object({
@@ -64,4 +66,18 @@ const alertRoutes: ApiRoutes = (app, { alerts, store, clock }) => {
   );
 };
 
-export const alerts = servicePart({ name: 'alerts', routes: [alertRoutes] });
+function alertsNotInForce(
+  { flows }: Situation,
+  { alerts: settings }: Pick<DashboardServices, 'alerts'>,
+): Finding<'alerts_not_in_force'>[] {
+  const flow = flows.find(({ record }) => record.id === ALERT_FLOW_ID);
+  const targets = settings()?.targets ?? [];
+  if (targets.length === 0 || (flow !== undefined && startsRuns(flow.record))) return [];
+  const closed = flow?.record.isEnabled === false ? 'disabled; enable it' : 'being drained; resume it';
+  const why =
+    flow === undefined ? 'the flow that tells them is not deployed' : `the flow ${flow.record.name} is ${closed}`;
+  const message = `Nobody is told of anything, though SLUICE_ALERTS names targets: ${why}`;
+  return [{ kind: 'alerts_not_in_force', message, link: `/flows/flows/${ALERT_FLOW_ID}` }];
+}
+
+export const alerts = servicePart({ name: 'alerts', routes: [alertRoutes], attention: alertsNotInForce });

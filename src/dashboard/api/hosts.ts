@@ -3,6 +3,7 @@ import { HttpError } from '../../errors.ts';
 import { circuitText, isNotable, type OpenCircuit } from '../../flows/circuit.ts';
 import type { HostState } from '../../flows/hosts.ts';
 import { field, isoTime, outcomeSchema } from '../answer.ts';
+import type { Finding, Situation } from '../attention/situation.ts';
 import { parameter } from '../input.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, servicePart } from '../services.ts';
@@ -124,8 +125,8 @@ function openView(origin: string, circuit: OpenCircuit) {
  * What operators are told about hosts with open circuits. A host that nothing waits for is reported until its first
  * try, because its failures were failures of steps.
  */
-export function openCircuits({ hosts, now }: { readonly hosts: readonly HostState[]; readonly now: number }) {
-  return hosts.flatMap(({ origin, circuits: [circuit], waitingSteps }) => {
+export function openCircuits(all: readonly HostState[], { now }: Pick<Situation, 'now'>): Finding<'circuit_open'>[] {
+  return all.flatMap(({ origin, circuits: [circuit], waitingSteps }) => {
     if (circuit === undefined || !isNotable(circuit)) return [];
     if (waitingSteps === 0 && circuit.until <= now) return [];
     const waits = waitingSteps === 1 ? '1 step waits' : `${waitingSteps} steps wait`;
@@ -138,4 +139,8 @@ export function openCircuits({ hosts, now }: { readonly hosts: readonly HostStat
   });
 }
 
-export const hosts = servicePart({ name: 'hosts', routes: [hostRoutes] });
+export const hosts = servicePart({
+  name: 'hosts',
+  routes: [hostRoutes],
+  attention: async (situation, services) => openCircuits(await services.hosts.list(), situation),
+});

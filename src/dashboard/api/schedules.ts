@@ -14,6 +14,7 @@ import {
   toList,
   unknownSchedule,
 } from '../answer.ts';
+import { type Finding, iso, type Situation } from '../attention/situation.ts';
 import { COMMAND, IN_ORDER, isWithin, PAGING, parameter, parseJsonBody, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, type DashboardApp, type DashboardServices, servicePart } from '../services.ts';
@@ -207,4 +208,32 @@ function scheduleView(schedule: Schedule, { catalog }: DashboardServices): z.out
   };
 }
 
-export const schedules = servicePart({ name: 'schedules', routes: [scheduleRoutes] });
+/** A due schedule fires within seconds; after this long something is wrong. */
+const OVERDUE_AFTER_MS = 120_000;
+
+async function scheduleItems(
+  { now }: Pick<Situation, 'now'>,
+  { scheduler }: Pick<DashboardServices, 'scheduler'>,
+): Promise<Finding<'schedule_paused' | 'schedule_overdue'>[]> {
+  const all = await scheduler.list();
+  return all.flatMap((schedule): Finding<'schedule_paused' | 'schedule_overdue'>[] => {
+    const name = `${schedule.flowName}/${schedule.triggerKey}`;
+    const { nextAt, lastAt, isPaused, isDraining, flowId, triggerKey } = schedule;
+    const where = { link: '/flows/schedules', flowId, triggerKey };
+    // A flow that is being drained misses its ticks on purpose.
+    if (isDraining) return [];
+    if (isPaused) {
+      const missed = lastAt === null ? undefined : nextTicks(schedule, lastAt, 1)[0];
+      if (missed === undefined || missed > now) {
+        return [{ kind: 'schedule_paused', message: `The schedule ${name} is paused`, ...where }];
+      }
+      const message = `The schedule ${name} is paused and would have fired at ${iso(missed)}`;
+      return [{ kind: 'schedule_paused', severity: 'warning', message, ...where }];
+    }
+    if (nextAt === null || nextAt >= now - OVERDUE_AFTER_MS) return [];
+    const message = `The schedule ${name} was due at ${iso(nextAt)} and has not fired`;
+    return [{ kind: 'schedule_overdue', message, ...where }];
+  });
+}
+
+export const schedules = servicePart({ name: 'schedules', routes: [scheduleRoutes], attention: scheduleItems });

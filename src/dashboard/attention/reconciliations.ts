@@ -4,10 +4,10 @@ import { sameTrigger } from '../../model/trigger-name.ts';
 import type { AskFailure } from '../../reconcile/ask-log.ts';
 import { type Gap, readReconcileState, type Undecided } from '../../reconcile/state.ts';
 import { GIVEN_UP_AFTER_DAYS } from '../../reconcile/undecided.ts';
+import type { Downtime } from '../../store/store.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
+import { type DashboardServices, servicePart } from '../services.ts';
 import { counted, type Finding, iso, type Situation } from './situation.ts';
-
-type Reconciled = Pick<Situation, 'reconciliations' | 'downtimes' | 'triggers' | 'now'>;
 
 /** A gap is told for so long after the last delivery of it was fetched. */
 const TOLD_MS = DAY_MS;
@@ -25,12 +25,11 @@ const FOR_A_PERSON: ReadonlySet<string> = new Set<AskFailure>([
  * Deliveries that were lost and fetched, logs of publishers that cannot be asked, and deliveries that such a log has and that
  * cannot be fetched so far: one item of each for a trigger.
  */
-export function reconciledItems({
-  reconciliations,
-  downtimes,
-  triggers,
-  now,
-}: Reconciled): Finding<'deliveries_missed' | 'reconcile_failing'>[] {
+async function reconciledItems(
+  { triggers, now }: Situation,
+  { store }: Pick<DashboardServices, 'store'>,
+): Promise<Finding<'deliveries_missed' | 'reconcile_failing'>[]> {
+  const [reconciliations, downtimes] = await Promise.all([store.listReconciliations(), store.listDowntimes()]);
   return triggers.flatMap((prepared): Finding<'deliveries_missed' | 'reconcile_failing'>[] => {
     const { reconcile } = prepared.trigger;
     const row = reconciliations.find((each) => sameTrigger(each, prepared.trigger));
@@ -49,11 +48,7 @@ export function reconciledItems({
 const named = ({ trigger: { flowName, triggerKey } }: PreparedTrigger) => `${flowName}/${triggerKey}`;
 const place = ({ trigger: { flowId, triggerKey } }: PreparedTrigger) => ({ flowId, triggerKey });
 
-function gapItem(
-  gap: Gap,
-  prepared: PreparedTrigger,
-  downtimes: Reconciled['downtimes'],
-): Finding<'deliveries_missed'> {
+function gapItem(gap: Gap, prepared: PreparedTrigger, downtimes: readonly Downtime[]): Finding<'deliveries_missed'> {
   const { count, refused, refusedFor, givenUp, from, to, foundAt, lastAt } = gap;
   const causes = Object.entries(gap.causes).map(([cause, number]) => `${number} ${printable(cause)}`);
   const down = downtimes.find(({ startedAt, endedAt }) => startedAt < endedAt && startedAt <= to && endedAt >= from);
@@ -106,3 +101,5 @@ function undecidedItem(undecided: readonly Undecided[], prepared: PreparedTrigge
     about: 'undecided',
   };
 }
+
+export const reconcile = servicePart({ name: 'reconcile', attention: reconciledItems });

@@ -1,5 +1,6 @@
 import { createRhythmWatch, type RhythmFinding } from '../../drift/rhythm-watch.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
+import type { RhythmRow } from '../../store/store.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { servicePart } from '../services.ts';
 import { happened, isChosenFor } from './deliveries.ts';
@@ -10,11 +11,10 @@ const NAMED_EVENTS = 3;
 const EVENT_CHARACTERS = 60;
 
 /** Triggers that are silent, began to refuse, or have another volume than usual: one item of each kind. */
-export function rhythmItems({
-  rhythms,
-  triggers,
-  now,
-}: Pick<Situation, 'rhythms' | 'triggers' | 'now'>): Finding<RhythmFinding['kind']>[] {
+export function rhythmItems(
+  rhythms: readonly RhythmRow[],
+  { triggers, now }: Pick<Situation, 'triggers' | 'now'>,
+): Finding<RhythmFinding['kind']>[] {
   return triggers.flatMap((prepared): Finding<RhythmFinding['kind']>[] => {
     const own = rhythms.find((each) => sameTrigger(each, prepared.trigger));
     const found = (own?.found ?? []) as unknown as readonly RhythmFinding[];
@@ -86,7 +86,12 @@ function itemOf(
     link: `/flows/deliveries?flowId=${flowId}&reason=${reason}&since=${iso(since)}`,
     ...place(prepared),
     about: 'refusals',
+    insteadOf: 'refusals_rising',
   };
 }
 
-export const rhythm = servicePart({ name: 'rhythm', start: (host) => ({ sweeper: createRhythmWatch(host) }) });
+export const rhythm = servicePart({
+  name: 'rhythm',
+  attention: async (situation, { store }) => rhythmItems(await store.listRhythms(), situation),
+  start: (host) => ({ sweeper: createRhythmWatch(host) }),
+});

@@ -1,30 +1,17 @@
 import type { DeployedFlow } from '../../flows/catalog.ts';
-import type { Schedule } from '../../flows/scheduler.ts';
-import { type KeyReport, reportKeys } from '../../keys/key-report.ts';
 import type { UnreadableManifest } from '../../manifest/load.ts';
 import type { AttentionKind, Severity } from '../../model/attention.ts';
 import { HOUR_MS } from '../../model/clock.ts';
 import type {
-  DeadReplica,
   DeliveryCount,
-  Downtime,
   LongStep,
-  OrderReport,
-  ReconciliationRow,
-  Replica,
-  RhythmRow,
   RunCount,
   SlotWaits,
   StorageMeasure,
-  Store,
   UnevaluatedCount,
 } from '../../store/store.ts';
-import type { UnfitAnswers } from '../../webhooks/flow-answers.ts';
 import type { NewKey } from '../../webhooks/schemes/standards/key-sets.ts';
 import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
-import type { openCircuits } from '../api/hosts.ts';
-import { listDrifts, type TriggerDrifts } from '../api/paths.ts';
-import { deadReplicas, sharingReplicas } from '../api/replicas.ts';
 import type { DashboardServices } from '../services.ts';
 
 /** What a rule found. */
@@ -43,6 +30,8 @@ export interface Finding<Kind extends AttentionKind = AttentionKind> {
   readonly triggerKey?: string | null;
   /** Tells it from others of its kind with the same flow and trigger, the same while it lasts; the link where not given. */
   readonly about?: string;
+  /** It says more than findings of this kind about the same trigger, which are left out. */
+  readonly insteadOf?: AttentionKind;
 }
 
 /** Something that an operator should look at, and where. */
@@ -52,9 +41,11 @@ export interface AttentionItem extends Finding {
   readonly triggerKey: string | null;
 }
 
-/** What the rules judge, read at one instant. */
-export interface Situation extends Pick<Parameters<typeof openCircuits>[0], 'hosts'> {
+/** What several rules judge, read at one instant. */
+export interface Situation {
   readonly now: number;
+  /** 24 hours before: what is counted by time, is counted from here. */
+  readonly since: number;
   readonly flows: readonly DeployedFlow[];
   readonly triggers: readonly PreparedTrigger[];
   /** Slugs that are shared by triggers which may not share them now. */
@@ -63,39 +54,19 @@ export interface Situation extends Pick<Parameters<typeof openCircuits>[0], 'hos
   readonly unreadable: readonly UnreadableManifest[];
   /** Of flows with steps that wait for a secret, what the first one found lacks. */
   readonly lacking: readonly { readonly flowId: string; readonly runId: string; readonly why: string }[];
-  readonly schedules: readonly Schedule[];
   /** Runs that ended in the last 24 hours, counted from a whole hour. */
   readonly ended: readonly RunCount[];
   /** Deliveries of the same hours; `recent` are those of this hour and the one before. */
   readonly deliveries: readonly DeliveryCount[];
-  /** How many deliveries each flow holds. */
-  readonly held: Awaited<ReturnType<Store['listHeld']>>;
   /** Steps that have been due for `LONG_SLOT_WAIT_MS`, and how many may run at once. */
   readonly slots: SlotWaits & { readonly concurrency: number };
   /** Steps that have run for `LONG_STEP_MS`. */
   readonly longSteps: readonly LongStep[];
-  /** Empty where this process has the store for itself. */
-  readonly replicas: readonly Replica[];
-  readonly dead: readonly DeadReplica[];
   readonly storage: StorageMeasure;
-  readonly keys: readonly KeyReport[];
-  readonly drifts: readonly TriggerDrifts[];
   /** Keys that appeared in publishers' key sets, as this process knows them. */
   readonly newKeys: readonly NewKey[];
-  /** When triggers had their last deliveries, and what was found unusual. */
-  readonly rhythms: readonly RhythmRow[];
-  /** What came of asking publishers for lost deliveries. */
-  readonly reconciliations: readonly ReconciliationRow[];
-  /** Times in which no process had the store. */
-  readonly downtimes: readonly Downtime[];
   /** Deliveries of the last 24 hours of which an expression of their trigger could not be evaluated. */
   readonly unevaluated: readonly UnevaluatedCount[];
-  /** Keys that failed runs hold, and runs of the last 24 hours without a key. */
-  readonly orders: OrderReport;
-  /** Answers of the last 24 hours that steps were to give, and gave none that fits. */
-  readonly unfit: readonly UnfitAnswers[];
-  /** Targets that are to be told. */
-  readonly alertTargets: number;
 }
 
 export const LOOK_BACK_HOURS = 24;
@@ -109,74 +80,34 @@ export const LONG_SLOT_WAIT_MS = 10_000;
 const LONG_STEP_MS = 60_000;
 
 export async function readSituation(services: DashboardServices): Promise<Situation> {
-  const { store, catalog, scheduler, triggers, clock, settings } = services;
+  const { store, catalog, triggers, clock, settings } = services;
   const now = clock.now();
   const since = now - LOOK_BACK_HOURS * HOUR_MS;
-  const [
-    ended,
-    deliveries,
-    held,
-    schedules,
-    waits,
-    longSteps,
-    hosts,
-    replicas,
-    keys,
-    drifts,
-    rhythms,
-    reconciliations,
-    downtimes,
-    storage,
-    lacking,
-    unevaluated,
-    orders,
-  ] = await Promise.all([
+  const [ended, deliveries, waits, longSteps, storage, lacking, unevaluated] = await Promise.all([
     store.countEndedRuns(since),
     store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
-    store.listHeld(),
-    scheduler.list(),
     store.listSlotWaits({ now, dueBefore: now - LONG_SLOT_WAIT_MS }),
     store.listLongSteps({ startedBefore: now - LONG_STEP_MS }),
-    services.hosts.list(),
-    sharingReplicas(services),
-    reportKeys({ ...services, triggers: triggers() }),
-    listDrifts(services),
-    store.listRhythms(),
-    store.listReconciliations(),
-    store.listDowntimes(),
     store.measureStorage(),
     listSecretWaits(services),
     store.countUnevaluated(since),
-    store.reportOrders({ since }),
   ]);
-  const slots = { ...waits, concurrency: settings.stepConcurrency };
-  const alertTargets = services.alerts()?.targets.length ?? 0;
-  const dead = deadReplicas(services);
-  const known = {
+  return {
+    now,
+    since,
+    flows: catalog.list(),
+    triggers: triggers().list(),
+    apart: triggers().apart(),
     unreadable: catalog.unreadable(),
-    dead,
     storage,
     ended,
     deliveries,
-    held,
-    schedules,
-    slots,
+    slots: { ...waits, concurrency: settings.stepConcurrency },
     longSteps,
-    hosts,
-    replicas,
-    keys,
-    drifts,
     newKeys: services.keySets.listNew(),
-    rhythms,
-    reconciliations,
-    downtimes,
     lacking,
     unevaluated,
-    orders,
-    unfit: services.answers.unfit(since),
-    alertTargets,
   };
-  return { now, flows: catalog.list(), triggers: triggers().list(), apart: triggers().apart(), ...known };
 }
 
 /** Runs that are looked at for their flows. */
