@@ -19,6 +19,7 @@ import type { StepHandler } from '../flows/handlers/handler.ts';
 import type { Heartbeat } from '../flows/heartbeat.ts';
 import type { Hosts } from '../flows/hosts.ts';
 import type { Scheduler } from '../flows/scheduler.ts';
+import type { AttentionKind, AttentionKinds } from '../model/attention.ts';
 import type { ServiceClock } from '../model/clock.ts';
 import type { Rehearser } from '../rehearsal/rehearse.ts';
 import type { createReviewer } from '../review/review.ts';
@@ -31,7 +32,7 @@ import type { ClientAddressReader } from '../webhooks/read-delivery.ts';
 import type { SchemeDescription } from '../webhooks/scheme-descriptions.ts';
 import type { KeySets } from '../webhooks/schemes/standards/key-sets.ts';
 import type { TriggerTable } from '../webhooks/triggers.ts';
-import type { AttentionRules } from './attention/rules.ts';
+import type { Finding, Situation } from './attention/finding.ts';
 import type { Logins } from './session.ts';
 
 /** What the dashboard needs of the rest of the process. */
@@ -139,6 +140,19 @@ interface MeasuredGauge {
   readonly measure: (services: DashboardServices) => () => number | Promise<number>;
 }
 
+type FindAttention<Kind extends AttentionKind> = (
+  situation: Situation,
+  services: DashboardServices,
+) => readonly Finding<Kind>[] | Promise<readonly Finding<Kind>[]>;
+
+/** The rules of a part that gives these kinds. One that they never give does not compile. */
+export function rulesFor<Kinds extends AttentionKinds, Kind extends keyof Kinds & AttentionKind>(
+  _kinds: [keyof Kinds] extends [Kind] ? Kinds : never,
+  find: FindAttention<Kind>,
+): FindAttention<AttentionKind> {
+  return find;
+}
+
 /** What a part does in the background. */
 export interface RunningPart {
   /** Works every minute while the service runs; of several replicas, one at a time. */
@@ -155,7 +169,8 @@ export interface ServicePart {
   readonly name: string;
   readonly routes?: readonly ApiRoutes[];
   readonly gauges?: readonly MeasuredGauge[];
-  readonly attention?: AttentionRules;
+  /** What operators should look at. It reads by itself what the situation has not. */
+  readonly attention?: FindAttention<AttentionKind>;
   readonly start?: (host: Host) => RunningPart;
 }
 

@@ -21,10 +21,10 @@ import { runs } from '../dashboard/api/run-parts.ts';
 import { schedules } from '../dashboard/api/schedules.ts';
 import { metrics } from '../dashboard/api/service.ts';
 import { reconcile } from '../dashboard/attention/reconciliations.ts';
-import { rhythm } from '../dashboard/attention/rhythms.ts';
 import type { ServicePart } from '../dashboard/services.ts';
 import { books } from './books/service.ts';
 import { evidence } from './evidence/service.ts';
+import { rhythm } from './rhythm/service.ts';
 
 /** What the service is made of. The API's document has their routes in this order. */
 export const serviceParts: readonly ServicePart[] = [

@@ -1,3 +1,5 @@
+import { attentionKinds } from '../features/attention.ts';
+
 /** From the worst. `info` needs no action: nobody is called for it. */
 export const SEVERITIES = ['error', 'warning', 'info'] as const;
 export type Severity = (typeof SEVERITIES)[number];
@@ -5,11 +7,7 @@ export type Severity = (typeof SEVERITIES)[number];
 /** Kinds of items, each with its usual severity. */
 export type AttentionKinds = Readonly<Record<string, Severity>>;
 
-/**
- * What an operator should look at: the kinds of items in the attention list, each with its usual severity. An item may
- * have another one where its kind covers several cases.
- */
-export const ATTENTION = {
+const KERNEL = {
   store_unavailable: 'error',
   deliveries_not_stored: 'error',
   alerts_not_delivered: 'error',
@@ -21,9 +19,6 @@ export const ATTENTION = {
   step_running_long: 'warning',
   schedule_overdue: 'error',
   schedule_paused: 'info',
-  trigger_silent: 'warning',
-  volume_broken: 'warning',
-  refusals_began: 'warning',
   deliveries_missed: 'warning',
   reconcile_failing: 'warning',
   refusals_rising: 'warning',
@@ -50,5 +45,14 @@ export const ATTENTION = {
   disk_low: 'error',
   database_large: 'info',
 } as const satisfies AttentionKinds;
-export type AttentionKind = keyof typeof ATTENTION;
+
+type Given = typeof KERNEL | (typeof attentionKinds)[number];
+type KindsOf<Kinds> = Kinds extends AttentionKinds ? keyof Kinds & string : never;
+export type AttentionKind = KindsOf<Given>;
+
+/**
+ * What an operator should look at: the kinds of items in the attention list, each with its usual severity. An item may
+ * have another one where its kind covers several cases.
+ */
+export const ATTENTION: Readonly<Record<AttentionKind, Severity>> = Object.assign({}, KERNEL, ...attentionKinds);
 export const ATTENTION_KINDS = Object.keys(ATTENTION) as [AttentionKind, ...AttentionKind[]];

@@ -5,7 +5,7 @@ import { startsRuns } from '../../flows/catalog.ts';
 import { SEVERITIES } from '../../model/attention.ts';
 import { ALERT_FLOW_ID, RUN_STATUSES } from '../../model/manifest.ts';
 import { field, isoTime } from '../answer.ts';
-import type { Finding, Situation } from '../attention/situation.ts';
+import type { Finding, Situation } from '../attention/finding.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 

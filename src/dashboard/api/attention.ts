@@ -1,12 +1,20 @@
 import { z } from 'zod';
 import { StoreUnavailableError } from '../../errors.ts';
 import { ATTENTION, ATTENTION_KINDS, SEVERITIES } from '../../model/attention.ts';
+import { HOUR_MS } from '../../model/clock.ts';
 import { field } from '../answer.ts';
 import { disabledFlows, failedExpressions, risingRefusals } from '../attention/deliveries.ts';
+import {
+  type AttentionItem,
+  type Finding,
+  LONG_SLOT_WAIT_MS,
+  LOOK_BACK_HOURS,
+  RECENT_HOURS,
+  type Situation,
+} from '../attention/finding.ts';
 import { closedFlows, triggerItems, unreadableFlows } from '../attention/flows.ts';
 import { failedRuns, longSteps, slotWaits } from '../attention/runs.ts';
 import { notStored, storageItems } from '../attention/service.ts';
-import { type AttentionItem, type Finding, readSituation, type Situation } from '../attention/situation.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 import { type Sight, sightOf } from '../sight.ts';
@@ -107,6 +115,59 @@ async function askStore(
     if (!(error instanceof StoreUnavailableError)) throw error;
     return [itemOf(STORE_AWAY)];
   }
+}
+
+/** A step that ran for less needs nobody. */
+const LONG_STEP_MS = 60_000;
+
+async function readSituation(services: DashboardServices): Promise<Situation> {
+  const { store, catalog, triggers, clock, settings } = services;
+  const now = clock.now();
+  const since = now - LOOK_BACK_HOURS * HOUR_MS;
+  const [ended, deliveries, waits, longSteps, storage, lacking, unevaluated] = await Promise.all([
+    store.countEndedRuns(since),
+    store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
+    store.listSlotWaits({ now, dueBefore: now - LONG_SLOT_WAIT_MS }),
+    store.listLongSteps({ startedBefore: now - LONG_STEP_MS }),
+    store.measureStorage(),
+    listSecretWaits(services),
+    store.countUnevaluated(since),
+  ]);
+  return {
+    now,
+    since,
+    flows: catalog.list(),
+    triggers: triggers().list(),
+    apart: triggers().apart(),
+    unreadable: catalog.unreadable(),
+    storage,
+    ended,
+    deliveries,
+    slots: { ...waits, concurrency: settings.stepConcurrency },
+    longSteps,
+    newKeys: services.keySets.listNew(),
+    lacking,
+    unevaluated,
+  };
+}
+
+/** Runs that are looked at for their flows. */
+const SECRET_WAITS = 200;
+
+async function listSecretWaits({
+  store,
+  clock,
+}: Pick<DashboardServices, 'store' | 'clock'>): Promise<Situation['lacking']> {
+  // One that is due again is about to look.
+  const dueBefore = clock.now() - HOUR_MS;
+  const { items } = await store.listRuns({ skip: 0, take: SECRET_WAITS, waiting: { kind: 'secret', dueBefore } });
+  const firsts = new Map(items.map(({ id, flowId }) => [flowId, id]));
+  if (firsts.size === 0) return [];
+  const { waits } = await store.describeRuns({ running: [...firsts.values()], ended: [], dueBefore });
+  return [...firsts].flatMap(([flowId, runId]) => {
+    const wait = waits.find((each) => each.runId === runId && each.lacking !== null);
+    return wait === undefined ? [] : [{ flowId, runId, why: `${wait.stepKey}: ${wait.lacking}` }];
+  });
 }
 
 /** Among items of one severity, those of an earlier rule come first, and those of the parts last. */

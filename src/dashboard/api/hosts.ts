@@ -3,7 +3,7 @@ import { HttpError } from '../../errors.ts';
 import { circuitText, isNotable, type OpenCircuit } from '../../flows/circuit.ts';
 import type { HostState } from '../../flows/hosts.ts';
 import { field, isoTime, outcomeSchema } from '../answer.ts';
-import type { Finding, Situation } from '../attention/situation.ts';
+import type { Finding, Situation } from '../attention/finding.ts';
 import { parameter } from '../input.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, servicePart } from '../services.ts';

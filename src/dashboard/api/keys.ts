@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { createKeyKeeper } from '../../keys/key-keeper.ts';
 import { type KeyReport, keyView, reportKeys } from '../../keys/key-report.ts';
 import { field } from '../answer.ts';
-import type { Finding } from '../attention/situation.ts';
+import type { Finding } from '../attention/finding.ts';
 import { parameter } from '../input.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, servicePart } from '../services.ts';

@@ -14,7 +14,7 @@ import {
   toList,
   unknownSchedule,
 } from '../answer.ts';
-import { type Finding, iso, type Situation } from '../attention/situation.ts';
+import { type Finding, iso, type Situation } from '../attention/finding.ts';
 import { COMMAND, IN_ORDER, isWithin, PAGING, parameter, parseJsonBody, SPAN } from '../input.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, type DashboardApp, type DashboardServices, servicePart } from '../services.ts';

@@ -1,5 +1,5 @@
 import type { DashboardServices } from '../services.ts';
-import { counted, type Finding, nameOf, type Situation } from './situation.ts';
+import { counted, type Finding, nameOf, type Situation } from './finding.ts';
 
 /** Answers of the last 24 hours that steps were to give, and gave none that fits. */
 export function unfitAnswers(

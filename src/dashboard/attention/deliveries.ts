@@ -3,7 +3,7 @@ import type { Reason } from '../../model/delivery.ts';
 import type { EnforcementMode } from '../../model/manifest.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
 import type { DeliveryCount } from '../../store/store.ts';
-import { type Finding, iso, LOOK_BACK_HOURS, nameOf, RECENT_HOURS, type Situation, startOf } from './situation.ts';
+import { type Finding, iso, LOOK_BACK_HOURS, nameOf, RECENT_HOURS, type Situation, startOf } from './finding.ts';
 
 /** At least this many refusals in the recent hours, and this many times the usual number, need attention. */
 const RISING_COUNT = 20;

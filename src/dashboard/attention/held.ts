@@ -1,6 +1,6 @@
 import { DAY_MS } from '../../model/clock.ts';
 import type { DashboardServices } from '../services.ts';
-import { type Finding, iso, nameOf, type Situation } from './situation.ts';
+import { type Finding, iso, nameOf, type Situation } from './finding.ts';
 
 /** Longer than a drain or an outage of what a flow calls. */
 const LONG_HELD_MS = 7 * DAY_MS;

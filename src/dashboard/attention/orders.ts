@@ -1,7 +1,7 @@
 import { printable } from '../../model/text.ts';
 import type { OrderReport } from '../../store/store.ts';
 import type { DashboardServices } from '../services.ts';
-import { counted, type Finding, iso, nameOf, type Situation } from './situation.ts';
+import { counted, type Finding, iso, nameOf, type Situation } from './finding.ts';
 
 /** Keys that failed runs hold, and runs without a key. */
 export async function orderItems(situation: Situation, { store }: Pick<DashboardServices, 'store'>) {

@@ -7,7 +7,7 @@ import { GIVEN_UP_AFTER_DAYS } from '../../reconcile/undecided.ts';
 import type { Downtime } from '../../store/store.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { type DashboardServices, servicePart } from '../services.ts';
-import { counted, type Finding, iso, type Situation } from './situation.ts';
+import { counted, type Finding, iso, type Situation } from './finding.ts';
 
 /** A gap is told for so long after the last delivery of it was fetched. */
 const TOLD_MS = DAY_MS;

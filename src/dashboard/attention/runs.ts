@@ -10,7 +10,7 @@ import {
   nameOf,
   type Situation,
   startOf,
-} from './situation.ts';
+} from './finding.ts';
 
 /** A step that is unusual took this many times the longest of those known, of so many at least. */
 const UNUSUAL_FACTOR = 3;

@@ -1,5 +1,5 @@
 import type { DashboardServices } from '../services.ts';
-import type { Finding, Situation } from './situation.ts';
+import type { Finding, Situation } from './finding.ts';
 
 /** Deliveries that could not be stored have no record: only a counter of this process has them. */
 export async function notStored({ metrics }: DashboardServices): Promise<Finding<'deliveries_not_stored'>[]> {

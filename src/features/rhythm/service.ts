@@ -1,10 +1,11 @@
-import { createRhythmWatch, type RhythmFinding } from '../../drift/rhythm-watch.ts';
+import { happened, isChosenFor } from '../../dashboard/attention/deliveries.ts';
+import { type Finding, iso, lasting, type Situation } from '../../dashboard/attention/finding.ts';
+import { rulesFor, servicePart } from '../../dashboard/services.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
 import type { RhythmRow } from '../../store/store.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
-import { servicePart } from '../services.ts';
-import { happened, isChosenFor } from './deliveries.ts';
-import { type Finding, iso, lasting, type Situation } from './situation.ts';
+import { rhythmAttention } from './attention.ts';
+import { createRhythmWatch, type RhythmFinding } from './rhythm-watch.ts';
 
 /** Kinds of events that are named; more have one cause. */
 const NAMED_EVENTS = 3;
@@ -92,6 +93,8 @@ function itemOf(
 
 export const rhythm = servicePart({
   name: 'rhythm',
-  attention: async (situation, { store }) => rhythmItems(await store.listRhythms(), situation),
+  attention: rulesFor(rhythmAttention, async (situation, { store }) =>
+    rhythmItems(await store.listRhythms(), situation),
+  ),
   start: (host) => ({ sweeper: createRhythmWatch(host) }),
 });

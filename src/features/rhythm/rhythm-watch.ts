@@ -1,15 +1,15 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { StoreUnavailableError } from '../errors.ts';
-import { type Catalog, startsRuns } from '../flows/catalog.ts';
-import { DAY_MS, deletionGuard, HOUR_MS, MINUTE_MS, type ServiceClock } from '../model/clock.ts';
-import { durationMs } from '../model/duration.ts';
-import type { Json } from '../model/json.ts';
-import { firstIdAt } from '../model/payload.ts';
-import { triggerMapKey } from '../model/trigger-name.ts';
-import type { ArrivalHour, Store } from '../store/store.ts';
-import { createSweeper, type Sweeper } from '../sweeper.ts';
-import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
+import { StoreUnavailableError } from '../../errors.ts';
+import { type Catalog, startsRuns } from '../../flows/catalog.ts';
+import { DAY_MS, deletionGuard, HOUR_MS, MINUTE_MS, type ServiceClock } from '../../model/clock.ts';
+import { durationMs } from '../../model/duration.ts';
+import type { Json } from '../../model/json.ts';
+import { firstIdAt } from '../../model/payload.ts';
+import { triggerMapKey } from '../../model/trigger-name.ts';
+import type { ArrivalHour, Store } from '../../store/store.ts';
+import { createSweeper, type Sweeper } from '../../sweeper.ts';
+import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
 import {
   findRefusalsBegan,
   isCountedRefusal,

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { rhythmItems } from '../../src/dashboard/attention/rhythms.ts';
-import { NOW, ORDERS_ID } from './fixture.ts';
+import { rhythmItems } from '../../../src/features/rhythm/service.ts';
+import { NOW, ORDERS_ID } from '../../dashboard/fixture.ts';
 
 const HOUR = 3_600_000;
 type Found = Parameters<typeof rhythmItems>[0][number]['found'];

@@ -1,11 +1,11 @@
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createRhythmWatch, type RhythmFinding } from '../../src/drift/rhythm-watch.ts';
-import { firstIdAt } from '../../src/model/payload.ts';
-import type { Store } from '../../src/store/store.ts';
-import { openEmptyStore } from '../database.ts';
-import { acceptanceOf, aDelivery, aRun, deployOf, flowId, graphOf } from '../store/samples.ts';
-import { DAY, HOUR, MINUTE, MONDAY } from './traffic.ts';
+import { createRhythmWatch, type RhythmFinding } from '../../../src/features/rhythm/rhythm-watch.ts';
+import { firstIdAt } from '../../../src/model/payload.ts';
+import type { Store } from '../../../src/store/store.ts';
+import { openEmptyStore } from '../../database.ts';
+import { DAY, HOUR, MINUTE, MONDAY } from '../../drift/traffic.ts';
+import { acceptanceOf, aDelivery, aRun, deployOf, flowId, graphOf } from '../../store/samples.ts';
 
 const logger = pino({ level: 'silent' });
 type Watched = Parameters<typeof createRhythmWatch>[0];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { findRefusalsBegan } from '../../src/drift/refusals.ts';
+import { findRefusalsBegan } from '../../../src/features/rhythm/refusals.ts';
 
 const HOUR = 3_600_000;
 const NOW = 500_000 * HOUR + 1;

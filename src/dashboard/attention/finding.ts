@@ -12,7 +12,6 @@ import type {
 } from '../../store/store.ts';
 import type { NewKey } from '../../webhooks/schemes/standards/key-sets.ts';
 import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
-import type { DashboardServices } from '../services.ts';
 
 /** What a rule found. */
 export interface Finding<Kind extends AttentionKind = AttentionKind> {
@@ -75,59 +74,6 @@ export const RECENT_HOURS = 2;
 
 /** A free slot takes a due step within milliseconds; what is due for this long waits for other steps to end. */
 export const LONG_SLOT_WAIT_MS = 10_000;
-
-/** A step that ran for less needs nobody. */
-const LONG_STEP_MS = 60_000;
-
-export async function readSituation(services: DashboardServices): Promise<Situation> {
-  const { store, catalog, triggers, clock, settings } = services;
-  const now = clock.now();
-  const since = now - LOOK_BACK_HOURS * HOUR_MS;
-  const [ended, deliveries, waits, longSteps, storage, lacking, unevaluated] = await Promise.all([
-    store.countEndedRuns(since),
-    store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
-    store.listSlotWaits({ now, dueBefore: now - LONG_SLOT_WAIT_MS }),
-    store.listLongSteps({ startedBefore: now - LONG_STEP_MS }),
-    store.measureStorage(),
-    listSecretWaits(services),
-    store.countUnevaluated(since),
-  ]);
-  return {
-    now,
-    since,
-    flows: catalog.list(),
-    triggers: triggers().list(),
-    apart: triggers().apart(),
-    unreadable: catalog.unreadable(),
-    storage,
-    ended,
-    deliveries,
-    slots: { ...waits, concurrency: settings.stepConcurrency },
-    longSteps,
-    newKeys: services.keySets.listNew(),
-    lacking,
-    unevaluated,
-  };
-}
-
-/** Runs that are looked at for their flows. */
-const SECRET_WAITS = 200;
-
-async function listSecretWaits({
-  store,
-  clock,
-}: Pick<DashboardServices, 'store' | 'clock'>): Promise<Situation['lacking']> {
-  // One that is due again is about to look.
-  const dueBefore = clock.now() - HOUR_MS;
-  const { items } = await store.listRuns({ skip: 0, take: SECRET_WAITS, waiting: { kind: 'secret', dueBefore } });
-  const firsts = new Map(items.map(({ id, flowId }) => [flowId, id]));
-  if (firsts.size === 0) return [];
-  const { waits } = await store.describeRuns({ running: [...firsts.values()], ended: [], dueBefore });
-  return [...firsts].flatMap(([flowId, runId]) => {
-    const wait = waits.find((each) => each.runId === runId && each.lacking !== null);
-    return wait === undefined ? [] : [{ flowId, runId, why: `${wait.stepKey}: ${wait.lacking}` }];
-  });
-}
 
 export const counted = (count: number, one: string, many = `${one}s`) =>
   count === 1 ? `1 ${one}` : `${count} ${many}`;

@@ -1,6 +1,13 @@
-import { findVolumeBreak, isSilent, KEPT_DAYS, learnRhythm, type Rhythm, type Span } from '../../src/drift/rhythm.ts';
-import type { ArrivalHour } from '../../src/store/store.ts';
-import { DAY, HOUR, hoursOf, MINUTE, MONDAY } from './traffic.ts';
+import {
+  findVolumeBreak,
+  isSilent,
+  KEPT_DAYS,
+  learnRhythm,
+  type Rhythm,
+  type Span,
+} from '../../../src/features/rhythm/rhythm.ts';
+import type { ArrivalHour } from '../../../src/store/store.ts';
+import { DAY, HOUR, hoursOf, MINUTE, MONDAY } from '../../drift/traffic.ts';
 
 interface Alarms {
   /** From the last delivery to the first look that called it a silence. */

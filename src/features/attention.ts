@@ -1,0 +1,4 @@
+import { rhythmAttention } from './rhythm/attention.ts';
+
+/** Kinds of attention items that features give. The rules stand in their parts of the service. */
+export const attentionKinds = [rhythmAttention];
