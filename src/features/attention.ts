@@ -1,4 +1,5 @@
+import { hostsAttention } from './hosts/attention.ts';
 import { rhythmAttention } from './rhythm/attention.ts';
 
 /** Kinds of attention items that features give. The rules stand in their parts of the service. */
-export const attentionKinds = [rhythmAttention];
+export const attentionKinds = [rhythmAttention, hostsAttention];

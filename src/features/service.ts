@@ -10,7 +10,6 @@ import { figures } from '../dashboard/api/figures.ts';
 import { hold } from '../dashboard/api/flow-control.ts';
 import { flows } from '../dashboard/api/flows.ts';
 import { schemes } from '../dashboard/api/handlers-and-schemes.ts';
-import { hosts } from '../dashboard/api/hosts.ts';
 import { keys } from '../dashboard/api/keys.ts';
 import { drift } from '../dashboard/api/paths.ts';
 import { rehearsal } from '../dashboard/api/rehearsal.ts';
@@ -24,6 +23,7 @@ import { reconcile } from '../dashboard/attention/reconciliations.ts';
 import type { ServicePart } from '../dashboard/services.ts';
 import { books } from './books/service.ts';
 import { evidence } from './evidence/service.ts';
+import { hosts } from './hosts/service.ts';
 import { rhythm } from './rhythm/service.ts';
 
 /** What the service is made of. The API's document has their routes in this order. */

@@ -14,7 +14,6 @@ const KERNEL = {
   alerts_not_in_force: 'error',
   failed_runs: 'error',
   order_stopped: 'error',
-  circuit_open: 'warning',
   steps_waiting_for_slot: 'warning',
   step_running_long: 'warning',
   schedule_overdue: 'error',

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import type { hostSchema } from '../../features/hosts/service.ts';
 import type { interventionSchema } from '../api/activity.ts';
 import type { alertTargetSchema } from '../api/alerts.ts';
 import type { attentionSchema } from '../api/attention.ts';
@@ -11,7 +12,6 @@ import type { FigureAnswers } from '../api/figures.ts';
 import type { drainSchema } from '../api/flow-control.ts';
 import type { FlowAnswers } from '../api/flows.ts';
 import type { schemeSchema } from '../api/handlers-and-schemes.ts';
-import type { hostSchema } from '../api/hosts.ts';
 import type { keySchema } from '../api/keys.ts';
 import type { pathSchema } from '../api/paths.ts';
 import type { RehearsalAnswers } from '../api/rehearsal.ts';

@@ -1,12 +1,13 @@
 import { z } from 'zod';
+import { field, isoTime, outcomeSchema } from '../../dashboard/answer.ts';
+import type { Finding, Situation } from '../../dashboard/attention/finding.ts';
+import { parameter } from '../../dashboard/input.ts';
+import { route } from '../../dashboard/route.ts';
+import { type ApiRoutes, rulesFor, servicePart } from '../../dashboard/services.ts';
 import { HttpError } from '../../errors.ts';
 import { circuitText, isNotable, type OpenCircuit } from '../../flows/circuit.ts';
 import type { HostState } from '../../flows/hosts.ts';
-import { field, isoTime, outcomeSchema } from '../answer.ts';
-import type { Finding, Situation } from '../attention/finding.ts';
-import { parameter } from '../input.ts';
-import { route } from '../route.ts';
-import { type ApiRoutes, servicePart } from '../services.ts';
+import { hostsAttention } from './attention.ts';
 
 const openFields = {
   openSince: field.time().nullable(),
@@ -142,5 +143,7 @@ export function openCircuits(all: readonly HostState[], { now }: Pick<Situation,
 export const hosts = servicePart({
   name: 'hosts',
   routes: [hostRoutes],
-  attention: async (situation, services) => openCircuits(await services.hosts.list(), situation),
+  attention: rulesFor(hostsAttention, async (situation, services) =>
+    openCircuits(await services.hosts.list(), situation),
+  ),
 });

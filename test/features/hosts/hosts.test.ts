@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { openCircuits } from '../../src/dashboard/api/hosts.ts';
-import type { HostState } from '../../src/flows/hosts.ts';
-import { NOW, startDashboard } from './fixture.ts';
+import { openCircuits } from '../../../src/features/hosts/service.ts';
+import type { HostState } from '../../../src/flows/hosts.ts';
+import { NOW, startDashboard } from '../../dashboard/fixture.ts';
 
 const open = {
   ...({ state: 'open', caller: null, why: 'failed', since: NOW, failures: 10, lastError: 'ECONNREFUSED' } as const),
