@@ -9,12 +9,14 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Logger } from 'pino';
 import type { AlertSettings } from '../alerts/targets.ts';
 import type { DashboardAccess } from '../config/credentials.ts';
+import type { PreparedExtensions } from '../config/extensions.ts';
 import type { Settings } from '../config/settings-schema.ts';
+import type { ToldDeploy } from '../deploys/deployer.ts';
 import type { Deployment } from '../deploys/deployment.ts';
 import type { FlowSwitch } from '../deploys/flow-switch.ts';
 import type { Holding } from '../deploys/holding.ts';
 import type { Catalog } from '../flows/catalog.ts';
-import type { Engine, RunControl } from '../flows/engine.ts';
+import type { Engine, RefreshFlow, RunControl } from '../flows/engine.ts';
 import type { StepHandler } from '../flows/handlers/handler.ts';
 import type { Heartbeat } from '../flows/heartbeat.ts';
 import type { Hosts } from '../flows/hosts.ts';
@@ -127,9 +129,18 @@ export interface Host {
   /** The table in force; a deploy puts a new one in its place. */
   readonly triggers: () => TriggerTable;
   readonly catalog: Catalog;
-  /** There once every part has started. */
-  readonly engine: () => Engine;
   readonly settings: Settings;
+  readonly extensions: PreparedExtensions;
+  readonly metrics: Metrics;
+  readonly refresh: RefreshFlow;
+  /** Who is told of alerts now. */
+  readonly alerts: { current: () => AlertSettings | undefined };
+  /** These are there once every part has started. */
+  readonly engine: () => Engine;
+  readonly holding: () => Holding;
+  readonly dashboard: () => DashboardServices;
+  /** Where people reach the page, without a slash at its end; undefined while that is not known. */
+  readonly pageUrl: () => string | undefined;
 }
 
 /** A gauge together with what measures it. */
@@ -157,8 +168,18 @@ export function rulesFor<Kinds extends AttentionKinds, Kind extends keyof Kinds 
 export interface RunningPart {
   /** Works every minute while the service runs; of several replicas, one at a time. */
   readonly sweeper?: Sweeper;
+  /** Called when the service listens, before any step runs. Called again where it rejects with `StoreUnavailableError`. */
+  readonly prepare?: () => Promise<void>;
   /** Called when the service listens, and after each change of the triggers. */
   readonly onTriggers?: () => void;
+  /** Called once the steps run. */
+  readonly begin?: () => void;
+  /** Awaited before those who deployed are answered; never rejects. */
+  readonly onDeploys?: (deploys: readonly ToldDeploy[]) => Promise<void>;
+  /** Called when the settings were read again. */
+  readonly onSettings?: (settings: Settings) => void;
+  /** Called before the service stops to accept; resolves when nothing of the part runs any more. */
+  readonly stop?: () => Promise<void>;
 }
 
 /**

@@ -1,13 +1,18 @@
 import { z } from 'zod';
 import { type AlertState, countWaiting, NO_ALERTS } from '../../alerts/plan.ts';
-import { ALERT_KINDS, TARGET_TYPES } from '../../alerts/targets.ts';
+import { renewableWatch } from '../../alerts/renewable.ts';
+import { ALERT_KINDS, type AlertSettings, TARGET_TYPES } from '../../alerts/targets.ts';
+import { type AlertWatch, createAlertWatch, noAlerts } from '../../alerts/watch.ts';
+import { isPostgres } from '../../config/database.ts';
 import { startsRuns } from '../../flows/catalog.ts';
 import { SEVERITIES } from '../../model/attention.ts';
 import { ALERT_FLOW_ID, RUN_STATUSES } from '../../model/manifest.ts';
 import { field, isoTime } from '../answer.ts';
 import type { Finding, Situation } from '../attention/finding.ts';
 import { route } from '../route.ts';
-import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
+import { type ApiRoutes, type DashboardServices, type Host, servicePart } from '../services.ts';
+import { listAttention } from './attention.ts';
+import { unreadiness } from './service.ts';
 
 export const alertTargetSchema = z
   .object({
@@ -80,4 +85,38 @@ function alertsNotInForce(
   return [{ kind: 'alerts_not_in_force', message, link: `/flows/flows/${ALERT_FLOW_ID}` }];
 }
 
-export const alerts = servicePart({ name: 'alerts', routes: [alertRoutes], attention: alertsNotInForce });
+function watchOf(alerts: AlertSettings | undefined, host: Host): AlertWatch {
+  const { settings, extensions, store } = host;
+  if (alerts === undefined || alerts.targets.length === 0) return noAlerts(store);
+  return createAlertWatch({
+    ...host,
+    // Replicas tell each other of every run while one of them has such a listener.
+    live: isPostgres(settings.databaseUrl) ? undefined : host.live,
+    alerts,
+    service: settings.serviceName,
+    send: extensions.sendAlert,
+    rules: extensions.rules.folder,
+    announce: (...given) => host.engine().announce(...given),
+    pageUrl: () => alerts.pageUrl ?? host.pageUrl(),
+    concerns: () => listAttention(host.dashboard()),
+    unready: () => unreadiness(host.dashboard()),
+    replica: isPostgres(settings.databaseUrl) ? `The replica ${store.replica}` : settings.serviceName,
+  });
+}
+
+export const alerts = servicePart({
+  name: 'alerts',
+  routes: [alertRoutes],
+  attention: alertsNotInForce,
+  start: (host) => {
+    const watch = renewableWatch(host.settings.alerts, { make: (given) => watchOf(given, host), logger: host.logger });
+    host.alerts.current = watch.current;
+    return {
+      prepare: watch.prepare,
+      begin: watch.start,
+      onDeploys: watch.deployTold,
+      onSettings: (settings) => void watch.renew(settings.alerts),
+      stop: watch.stop,
+    };
+  },
+});

@@ -1,12 +1,13 @@
 import { DAY_MS, MINUTE_MS } from '../../model/clock.ts';
 import { printable } from '../../model/text.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
-import type { AskFailure } from '../../reconcile/ask-log.ts';
+import { type AskFailure, createAskLog } from '../../reconcile/ask-log.ts';
+import { createReconciler, type Reconciler } from '../../reconcile/reconciler.ts';
 import { type Gap, readReconcileState, type Undecided } from '../../reconcile/state.ts';
 import { GIVEN_UP_AFTER_DAYS } from '../../reconcile/undecided.ts';
 import type { Downtime } from '../../store/store.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
-import { type DashboardServices, servicePart } from '../services.ts';
+import { type DashboardServices, type Host, servicePart } from '../services.ts';
 import { counted, type Finding, iso, type Situation } from './finding.ts';
 
 /** A gap is told for so long after the last delivery of it was fetched. */
@@ -102,4 +103,26 @@ function undecidedItem(undecided: readonly Undecided[], prepared: PreparedTrigge
   };
 }
 
-export const reconcile = servicePart({ name: 'reconcile', attention: reconciledItems });
+/** Made once all that it works with is there. */
+function reconcilerOf({ settings, extensions, clock, ...host }: Host): Reconciler {
+  const { enforcementMode: defaultMode, publicUrl, maxBodyBytes, egressAllow } = settings;
+  const ask = createAskLog({ egressAllow, hosts: extensions.hosts, now: clock.now });
+  const own = { clock, defaultMode, publicUrl, maxBodyBytes, ask, engine: host.engine(), holding: host.holding() };
+  return createReconciler({ ...host, ...own });
+}
+
+export const reconcile = servicePart({
+  name: 'reconcile',
+  attention: reconciledItems,
+  start: (host) => {
+    let reconciler: Reconciler | undefined;
+    return {
+      onTriggers: () => reconciler?.sync(),
+      begin() {
+        reconciler = reconcilerOf(host);
+        reconciler.start();
+      },
+      stop: async () => reconciler?.stop(),
+    };
+  },
+});
