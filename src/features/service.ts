@@ -19,11 +19,11 @@ import { bulk } from '../dashboard/api/run-bulk.ts';
 import { runs } from '../dashboard/api/run-parts.ts';
 import { schedules } from '../dashboard/api/schedules.ts';
 import { metrics } from '../dashboard/api/service.ts';
-import { reconcile } from '../dashboard/attention/reconciliations.ts';
 import type { ServicePart } from '../dashboard/services.ts';
 import { books } from './books/service.ts';
 import { evidence } from './evidence/service.ts';
 import { hosts } from './hosts/service.ts';
+import { reconcile } from './reconcile/service.ts';
 import { rhythm } from './rhythm/service.ts';
 
 /** What the service is made of. The API's document has their routes in this order. */

@@ -18,8 +18,6 @@ const KERNEL = {
   step_running_long: 'warning',
   schedule_overdue: 'error',
   schedule_paused: 'info',
-  deliveries_missed: 'warning',
-  reconcile_failing: 'warning',
   refusals_rising: 'warning',
   payload_drift: 'warning',
   expression_failed: 'warning',
