@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
 /** What the file of a face exports, behind the name of its folder: `rhythm`, `rhythmStore`, `rhythmPage`. */
-const FACES = { service: '', store: 'Store', command: 'Command', page: 'Page' };
+const FACES = { service: '', attention: 'Attention', store: 'Store', command: 'Command', page: 'Page' };
 
 const folder = resolve(process.argv[2] ?? '.', 'src/features');
 const features = readdirSync(folder, { withFileTypes: true })
@@ -40,6 +40,6 @@ function listed(text, face, suffix) {
   const own = declared.slice(declared.lastIndexOf('\nexport ') + 1).length;
   const together = own + line.length <= 121 ? line : `[\n${names.map((name) => `  ${name},\n`).join('')}];\n`;
   const end = declared.lastIndexOf('import ');
-  const behind = declared.indexOf('\n', end) + 1;
+  const behind = end === -1 ? 0 : declared.indexOf('\n', end) + 1;
   return declared.slice(0, behind) + imports + declared.slice(behind) + together;
 }

@@ -2,9 +2,7 @@ import { relative, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import pino, { type Logger } from 'pino';
-import { type RenewableWatch, renewableWatch } from './alerts/renewable.ts';
 import type { AlertSettings } from './alerts/targets.ts';
-import { type AlertWatch, createAlertWatch, noAlerts } from './alerts/watch.ts';
 import type { Extensions } from './config/api.ts';
 import { credentialsOf, listCredentials } from './config/credentials.ts';
 import { databaseTarget, isPostgres, maskedPlace } from './config/database.ts';
@@ -13,9 +11,6 @@ import { accessSettings, createFingerprint, haveStepType } from './config/finger
 import { type Environment, readSettings, SettingsError, settingsWarnings } from './config/settings.ts';
 import type { Settings, SettingsInput } from './config/settings-schema.ts';
 import { thisMachineOr, watchConnections } from './connections.ts';
-import { keepDeploys } from './dashboard/activity.ts';
-import { listAttention } from './dashboard/api/attention.ts';
-import { unreadiness } from './dashboard/api/service.ts';
 import { type DashboardServices, type Host, knownBaseUrl, type RunningPart } from './dashboard/services.ts';
 import { createDeployment, type Deployment } from './deploys/deployment.ts';
 import { createFlowSwitch } from './deploys/flow-switch.ts';
@@ -34,8 +29,6 @@ import { loadManifests, type ManifestFolder } from './manifest/load.ts';
 import { type Clock, createServiceClock, type ServiceClock } from './model/clock.ts';
 import type { Override } from './model/finding.ts';
 import { createIdSource } from './model/ids.ts';
-import { createAskLog } from './reconcile/ask-log.ts';
-import { createReconciler, type Reconciler } from './reconcile/reconciler.ts';
 import { createServer } from './server.ts';
 import { openStore, type StoreBounds } from './store/open-store.ts';
 import { type BodySealer, bodySealer } from './store/sealed-body.ts';
@@ -313,27 +306,27 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   const deployment = deploymentOf(parts, { needs, catalog, triggers: inForce });
   const { refresh } = deployment;
   const warnings = await deployment.start(parts.manifests);
-  const host = { store, clock, logger, newId, live, triggers, catalog, settings, engine: () => runtime.engine };
-  const { sweepers, tellTriggers } = startParts(host);
-  const runtime = runtimeOf(parts, { catalog, metrics, newId, live, refresh, sweepers });
+  const host: Host = {
+    ...{ ...parts, newId, live, triggers, catalog, refresh },
+    engine: () => runtime.engine,
+    holding: () => holding,
+    dashboard: () => services,
+    pageUrl: () => knownBaseUrl(fastify, services),
+  };
+  const running = startParts(host);
+  const runtime = runtimeOf(parts, { catalog, metrics, newId, live, refresh, sweepers: running.sweepers });
   const { engine, scheduler } = runtime;
   const holding = createHolding({ store, catalog, engine, clock, logger, metrics });
   deployment.onRefreshed(holding.refresh);
-  const reconciler = reconcilerOf(parts, { metrics, newId, live, catalog, triggers, engine, holding, refresh });
   const flowSwitch = createFlowSwitch({ store, catalog, holding });
   const phase = { isStarting: false, isLeaving: false, isStopping: false };
   const persist = persistUnless(() => phase.isLeaving, logger);
   const { prepareServer, dashboard } = parts.options;
-  const running = { metrics, newId, live, catalog, triggers, deployment, runtime, holding, flowSwitch, refresh };
-  const { fastify, services } = createServer({ ...parts, ...running, serviceParts, phase, prepareServer, dashboard });
+  const working = { newId, live, catalog, triggers, deployment, runtime, holding, flowSwitch, refresh };
+  const { fastify, services } = createServer({ ...parts, ...working, serviceParts, phase, prepareServer, dashboard });
   const connections = watchSockets(fastify, parts);
-  const alerts = watchOf(parts, { catalog, newId, live, announce: engine.announce, services, fastify });
-  const tell = async (deploys: Parameters<AlertWatch['deployTold']>[0] & Parameters<typeof keepDeploys>[0]) => {
-    await keepDeploys(deploys, { ...parts, newId });
-    await alerts.deployTold(deploys);
-  };
-  deployment.onReload(() => readSettingsAgain(parts, { logins: services.logins, alerts }));
-  await Promise.all([deployment.onTold(tell), noteCredentials(parts, services.logins)]);
+  deployment.onReload(() => readSettingsAgain(parts, { logins: services.logins, onSettings: running.onSettings }));
+  await Promise.all([deployment.onTold(running.onDeploys), noteCredentials(parts, services.logins)]);
   const stops: (() => unknown)[] = [];
   const stop = async () => {
     phase.isLeaving = true;
@@ -341,7 +334,7 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
     const drainMs = isPostgres(settings.databaseUrl) ? settings.drainSeconds * 1000 : 0;
     if (drainMs > 0 && fastify.server.listening) await wait(drainMs);
     phase.isStopping = true;
-    await Promise.all([...stops.map((each) => each()), alerts.stop(), reconciler.stop()]);
+    await Promise.all([...stops.map((each) => each()), running.stop()]);
     await connections.sweepUntil(fastify.close());
     await holding.stop();
     await runtime.stop(settings.shutdownGraceSeconds * 1000);
@@ -362,20 +355,18 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
       phase.isStarting = true;
       const url = await listen(fastify, settings);
       // Before any step runs, so that failures of steps left by the last process are reported too.
-      await persist(alerts.prepare);
+      await persist(running.prepare);
       await runtime.start(persist);
       await persist(holding.start);
       const noteTriggers = () => {
-        tellTriggers();
-        reconciler.sync();
+        running.onTriggers();
         void syncSchedules(scheduler, logger);
       };
       stops.push(inForce.onRenewed(noteTriggers));
-      tellTriggers();
+      running.onTriggers();
       stops.push(followChanges({ ...parts, changes: store.changes, refresh, scheduler, live }));
       if (parts.options.watch === true) stops.push(deployment.watch());
-      alerts.start();
-      reconciler.start();
+      running.begin();
       phase.isStarting = false;
       return url;
     },
@@ -386,12 +377,28 @@ async function assemble(parts: Parts): Promise<SluiceApp> {
   };
 }
 
-function startParts(host: Host): { readonly sweepers: readonly Sweeper[]; tellTriggers(): void } {
+/** What all parts do in the background, in the order of the parts. */
+function startParts(host: Host): Required<Omit<RunningPart, 'sweeper'>> & { readonly sweepers: readonly Sweeper[] } {
   const started = serviceParts.map(({ start }): RunningPart => start?.(host) ?? {});
   return {
     sweepers: started.flatMap(({ sweeper = [] }) => sweeper),
-    tellTriggers() {
+    async prepare() {
+      for (const { prepare } of started) await prepare?.();
+    },
+    onTriggers() {
       for (const { onTriggers } of started) onTriggers?.();
+    },
+    begin() {
+      for (const { begin } of started) begin?.();
+    },
+    async onDeploys(deploys) {
+      for (const { onDeploys } of started) await onDeploys?.(deploys);
+    },
+    onSettings(settings) {
+      for (const { onSettings } of started) onSettings?.(settings);
+    },
+    async stop() {
+      await Promise.all(started.map(({ stop }) => stop?.()));
     },
   };
 }
@@ -414,7 +421,7 @@ function noteCredentials({ store, clock }: Parts, logins: DashboardServices['log
 /** Who was taken off the list is out at once. A mistake leaves the former credentials and targets of alerts in force. */
 function readSettingsAgain(
   { options, logger }: Parts,
-  { logins, alerts }: Pick<DashboardServices, 'logins'> & { readonly alerts: RenewableWatch },
+  { logins, onSettings }: Pick<DashboardServices, 'logins'> & { readonly onSettings: (settings: Settings) => void },
 ): void {
   try {
     options.readVariables?.();
@@ -426,7 +433,7 @@ function readSettingsAgain(
     // The service goes on listening where it does. If no credential is left, nobody gets in any more.
     const environment = { ...options.environment, SLUICE_HOST: '127.0.0.1' };
     const settings = readSettings(environment, options.settings);
-    void alerts.renew(settings.alerts);
+    onSettings(settings);
     // A dashboard without credentials stays as it is: its routes ask for none.
     if (logins === undefined) return;
     const credentials = credentialsOf(settings);
@@ -456,54 +463,6 @@ function eventsOfOthers(store: Store): Parameters<typeof createLiveEvents>[0] {
     onRun: (runId) => store.runChanged(runId),
     onWatched: (isWatched) => store.watchRuns(isWatched),
   };
-}
-
-type RunningAlerts = Pick<Parameters<typeof createAlertWatch>[0], 'catalog' | 'newId' | 'live' | 'announce'> & {
-  services: DashboardServices;
-  fastify: FastifyInstance;
-};
-
-function watchOf(parts: Parts, running: RunningAlerts): RenewableWatch {
-  const { settings, logger } = parts;
-  const watch = renewableWatch(settings.alerts, { make: (alerts) => alertsOf(parts, alerts, running), logger });
-  parts.alerts.current = watch.current;
-  return watch;
-}
-
-function alertsOf(
-  parts: Parts,
-  alerts: AlertSettings | undefined,
-  { services, fastify, ...running }: RunningAlerts,
-): AlertWatch {
-  const { settings, extensions, store } = parts;
-  if (alerts === undefined || alerts.targets.length === 0) return noAlerts(store);
-  return createAlertWatch({
-    ...parts,
-    ...running,
-    // Replicas tell each other of every run while one of them has such a listener.
-    live: isPostgres(settings.databaseUrl) ? undefined : running.live,
-    alerts,
-    service: settings.serviceName,
-    send: extensions.sendAlert,
-    rules: extensions.rules.folder,
-    pageUrl: () => alerts.pageUrl ?? knownBaseUrl(fastify, services),
-    concerns: () => listAttention(services),
-    unready: () => unreadiness(services),
-    replica: isPostgres(settings.databaseUrl) ? `The replica ${store.replica}` : settings.serviceName,
-  });
-}
-
-function reconcilerOf(
-  parts: Parts,
-  running: Pick<
-    Parameters<typeof createReconciler>[0],
-    'metrics' | 'newId' | 'live' | 'catalog' | 'triggers' | 'engine' | 'holding' | 'refresh'
-  >,
-): Reconciler {
-  const { settings, extensions, clock } = parts;
-  const { enforcementMode: defaultMode, publicUrl, maxBodyBytes, egressAllow } = settings;
-  const ask = createAskLog({ egressAllow, hosts: extensions.hosts, now: clock.now });
-  return createReconciler({ ...parts, ...running, defaultMode, publicUrl, maxBodyBytes, ask });
 }
 
 function runtimeOf(

@@ -9,28 +9,31 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Logger } from 'pino';
 import type { AlertSettings } from '../alerts/targets.ts';
 import type { DashboardAccess } from '../config/credentials.ts';
+import type { PreparedExtensions } from '../config/extensions.ts';
 import type { Settings } from '../config/settings-schema.ts';
+import type { ToldDeploy } from '../deploys/deployer.ts';
 import type { Deployment } from '../deploys/deployment.ts';
 import type { FlowSwitch } from '../deploys/flow-switch.ts';
 import type { Holding } from '../deploys/holding.ts';
 import type { Catalog } from '../flows/catalog.ts';
-import type { Engine, RunControl } from '../flows/engine.ts';
+import type { Engine, RefreshFlow, RunControl } from '../flows/engine.ts';
 import type { StepHandler } from '../flows/handlers/handler.ts';
 import type { Heartbeat } from '../flows/heartbeat.ts';
 import type { Hosts } from '../flows/hosts.ts';
 import type { Scheduler } from '../flows/scheduler.ts';
+import type { AttentionKind, AttentionKinds } from '../model/attention.ts';
 import type { ServiceClock } from '../model/clock.ts';
-import type { Rehearser } from '../rehearsal/rehearse.ts';
-import type { createReviewer } from '../review/review.ts';
 import type { Store } from '../store/store.ts';
 import type { Sweeper } from '../sweeper.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { FlowAnswers } from '../webhooks/flow-answers.ts';
-import type { ClientAddressReader } from '../webhooks/read-delivery.ts';
+import type { ClientAddressReader, DeliveryReading } from '../webhooks/read-delivery.ts';
+import type { ReceiverServices } from '../webhooks/receive.ts';
 import type { SchemeDescription } from '../webhooks/scheme-descriptions.ts';
 import type { KeySets } from '../webhooks/schemes/standards/key-sets.ts';
 import type { TriggerTable } from '../webhooks/triggers.ts';
+import type { Finding, Situation } from './attention/finding.ts';
 import type { Logins } from './session.ts';
 
 /** What the dashboard needs of the rest of the process. */
@@ -51,8 +54,11 @@ export interface DashboardServices {
   /** The publishers' key sets. */
   readonly keySets: Pick<KeySets, 'listNew'>;
   readonly live: Pick<LiveEvents, 'subscribe'>;
-  readonly reviewer: ReturnType<typeof createReviewer>;
-  readonly rehearser: Rehearser;
+  /** What receives deliveries. */
+  readonly receiver: ReceiverServices & DeliveryReading;
+  /** Opens an empty store in memory, which lets others have the event loop. */
+  readonly openSimulationStore: () => Promise<Store>;
+  readonly extensions: PreparedExtensions;
   readonly metrics: Pick<
     Metrics,
     | 'registry'
@@ -125,9 +131,18 @@ export interface Host {
   /** The table in force; a deploy puts a new one in its place. */
   readonly triggers: () => TriggerTable;
   readonly catalog: Catalog;
-  /** There once every part has started. */
-  readonly engine: () => Engine;
   readonly settings: Settings;
+  readonly extensions: PreparedExtensions;
+  readonly metrics: Metrics;
+  readonly refresh: RefreshFlow;
+  /** Who is told of alerts now. */
+  readonly alerts: { current: () => AlertSettings | undefined };
+  /** These are there once every part has started. */
+  readonly engine: () => Engine;
+  readonly holding: () => Holding;
+  readonly dashboard: () => DashboardServices;
+  /** Where people reach the page, without a slash at its end; undefined while that is not known. */
+  readonly pageUrl: () => string | undefined;
 }
 
 /** A gauge together with what measures it. */
@@ -138,12 +153,35 @@ interface MeasuredGauge {
   readonly measure: (services: DashboardServices) => () => number | Promise<number>;
 }
 
+type FindAttention<Kind extends AttentionKind> = (
+  situation: Situation,
+  services: DashboardServices,
+) => readonly Finding<Kind>[] | Promise<readonly Finding<Kind>[]>;
+
+/** The rules of a part that gives these kinds. One that they never give does not compile. */
+export function rulesFor<Kinds extends AttentionKinds, Kind extends keyof Kinds & AttentionKind>(
+  _kinds: [keyof Kinds] extends [Kind] ? Kinds : never,
+  find: FindAttention<Kind>,
+): FindAttention<AttentionKind> {
+  return find;
+}
+
 /** What a part does in the background. */
 export interface RunningPart {
   /** Works every minute while the service runs; of several replicas, one at a time. */
   readonly sweeper?: Sweeper;
+  /** Called when the service listens, before any step runs. Called again where it rejects with `StoreUnavailableError`. */
+  readonly prepare?: () => Promise<void>;
   /** Called when the service listens, and after each change of the triggers. */
   readonly onTriggers?: () => void;
+  /** Called once the steps run. */
+  readonly begin?: () => void;
+  /** Awaited before those who deployed are answered; never rejects. */
+  readonly onDeploys?: (deploys: readonly ToldDeploy[]) => Promise<void>;
+  /** Called when the settings were read again. */
+  readonly onSettings?: (settings: Settings) => void;
+  /** Called before the service stops to accept; resolves when nothing of the part runs any more. */
+  readonly stop?: () => Promise<void>;
 }
 
 /**
@@ -154,6 +192,8 @@ export interface ServicePart {
   readonly name: string;
   readonly routes?: readonly ApiRoutes[];
   readonly gauges?: readonly MeasuredGauge[];
+  /** What operators should look at. It reads by itself what the situation has not. */
+  readonly attention?: FindAttention<AttentionKind>;
   readonly start?: (host: Host) => RunningPart;
 }
 

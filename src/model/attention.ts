@@ -1,28 +1,21 @@
+import { attentionKinds } from '../features/attention.ts';
+
 /** From the worst. `info` needs no action: nobody is called for it. */
 export const SEVERITIES = ['error', 'warning', 'info'] as const;
 export type Severity = (typeof SEVERITIES)[number];
 
-/**
- * What an operator should look at: the kinds of items in the attention list, each with its usual severity. An item may
- * have another one where its kind covers several cases.
- */
-export const ATTENTION = {
+/** Kinds of items, each with its usual severity. */
+export type AttentionKinds = Readonly<Record<string, Severity>>;
+
+const KERNEL = {
   store_unavailable: 'error',
   deliveries_not_stored: 'error',
   alerts_not_delivered: 'error',
   alerts_not_in_force: 'error',
   failed_runs: 'error',
   order_stopped: 'error',
-  circuit_open: 'warning',
   steps_waiting_for_slot: 'warning',
   step_running_long: 'warning',
-  schedule_overdue: 'error',
-  schedule_paused: 'info',
-  trigger_silent: 'warning',
-  volume_broken: 'warning',
-  refusals_began: 'warning',
-  deliveries_missed: 'warning',
-  reconcile_failing: 'warning',
   refusals_rising: 'warning',
   payload_drift: 'warning',
   expression_failed: 'warning',
@@ -46,6 +39,15 @@ export const ATTENTION = {
   replica_died: 'warning',
   disk_low: 'error',
   database_large: 'info',
-} as const satisfies Readonly<Record<string, Severity>>;
-export type AttentionKind = keyof typeof ATTENTION;
+} as const satisfies AttentionKinds;
+
+type Given = typeof KERNEL | (typeof attentionKinds)[number];
+type KindsOf<Kinds> = Kinds extends AttentionKinds ? keyof Kinds & string : never;
+export type AttentionKind = KindsOf<Given>;
+
+/**
+ * What an operator should look at: the kinds of items in the attention list, each with its usual severity. An item may
+ * have another one where its kind covers several cases.
+ */
+export const ATTENTION: Readonly<Record<AttentionKind, Severity>> = Object.assign({}, KERNEL, ...attentionKinds);
 export const ATTENTION_KINDS = Object.keys(ATTENTION) as [AttentionKind, ...AttentionKind[]];

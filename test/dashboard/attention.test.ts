@@ -1,42 +1,73 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { attentionTo } from '../../src/dashboard/api/attention.ts';
+import { rotationConcerns } from '../../src/dashboard/api/keys.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
+import { serviceParts } from '../../src/features/service.ts';
 import { HOOK_ONLY_ID, NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 
 const HOUR_MS = 3_600_000;
 const GIB = 1_073_741_824;
 type Situation = Parameters<typeof attentionTo>[0];
-type AttentionItem = ReturnType<typeof attentionTo>[number];
+type Services = Parameters<typeof attentionTo>[1];
+type AttentionItem = Awaited<ReturnType<typeof attentionTo>>[number];
+/** What the rules are told, and what they ask for. */
+interface Asked extends Situation {
+  readonly held: Awaited<ReturnType<Services['store']['listHeld']>>;
+  readonly orders: Awaited<ReturnType<Services['store']['reportOrders']>>;
+  readonly schedules: Awaited<ReturnType<Services['scheduler']['list']>>;
+  readonly replicas: Awaited<ReturnType<Services['store']['listReplicas']>>;
+  readonly dead: readonly { readonly name: string; readonly at: number; readonly steps: number }[];
+  readonly rhythms: Awaited<ReturnType<Services['store']['listRhythms']>>;
+}
 
 const slots: Situation['slots'] = { running: 64, alone: null, waits: [], concurrency: 64 };
-const calm: Situation = {
+const calm: Asked = {
   now: NOW,
+  since: NOW - 24 * HOUR_MS,
   flows: [],
   triggers: [],
   apart: [],
-  unfit: [],
   schedules: [],
   ended: [],
   deliveries: [],
   held: [],
   slots,
   longSteps: [],
-  hosts: [],
   replicas: [],
   dead: [],
   storage: { fileBytes: 0, walBytes: 0, freeBytes: null, oldestNonceEnd: null },
-  keys: [],
-  drifts: [],
   rhythms: [],
-  reconciliations: [],
-  downtimes: [],
   unevaluated: [],
   orders: { stopped: [], keyless: [] },
-  alertTargets: 0,
   unreadable: [],
   newKeys: [],
   lacking: [],
 };
+/** Services that know no more than what is asked of them. */
+const servicesOf = (asked: Asked) =>
+  ({
+    parts: serviceParts,
+    settings: {},
+    clock: { now: () => NOW },
+    triggers: () => ({ list: () => [] }),
+    alerts: () => undefined,
+    answers: { unfit: () => [] },
+    scheduler: { list: async () => asked.schedules },
+    hosts: { list: async () => [] },
+    heartbeat: { state: () => ({ dead: asked.dead }) },
+    catalog: { list: () => [] },
+    store: {
+      listHeld: async () => asked.held,
+      reportOrders: async () => asked.orders,
+      listReplicas: async () => asked.replicas,
+      listRhythms: async () => asked.rhythms,
+      listReconciliations: async () => [],
+      listDowntimes: async () => [],
+      listPathDrifts: async () => [],
+      listKeyFigures: async () => [],
+      listKeyUsers: async () => [],
+    },
+  }) as unknown as Services;
 const told = { storeKey: null, secrets: {}, settings: { SLUICE_PUBLIC_URL: 'a' }, extensions: [] };
 const replica = {
   name: 'one',
@@ -85,7 +116,7 @@ const delivered = {
   usedPreviousKey: 0,
 };
 const failed = { flowId: ORDERS_ID, status: 'Failed', count: 2 } as const;
-const rotated: Situation['keys'][number] = {
+const rotated: Parameters<typeof rotationConcerns>[0][number] = {
   ...{
     flowId: ORDERS_ID,
     flowName: 'orders',
@@ -99,7 +130,7 @@ const rotated: Situation['keys'][number] = {
 const onFlow = { message: 'what there is to say', link: `/flows/flows/${ORDERS_ID}?view=keys` };
 
 describe('what needs a look', () => {
-  it.each<[rule: string, situation: Partial<Situation>, items: Partial<AttentionItem>[]]>([
+  it.each<[rule: string, asked: Partial<Asked>, items: Partial<AttentionItem>[]]>([
     ['nothing where all is well', { schedules: [schedule], replicas: [replica] }, []],
     [
       'a step that runs three times as long as it ever took',
@@ -454,55 +485,6 @@ describe('what needs a look', () => {
       [{ kind: 'trigger_not_enforced', severity: 'warning' }],
     ],
     [
-      'nothing about keys that are not rotated, or of which nothing is known yet',
-      {
-        keys: [
-          { ...rotated, role: 'current' },
-          { ...rotated, advice: 'wait' },
-        ],
-      },
-      [],
-    ],
-    [
-      'a previous key that is still in use, and the more the fresher that is',
-      {
-        keys: [
-          { ...rotated, advice: 'in_use' },
-          { ...rotated, advice: 'in_use', recent: 0 },
-        ],
-      },
-      [
-        { ...onFlow, kind: 'previous_key_in_use', severity: 'warning' },
-        { ...onFlow, kind: 'previous_key_in_use', severity: 'info' },
-      ],
-    ],
-    [
-      'a publisher that still signs with the previous key alone, and replicas with different keys',
-      {
-        keys: [
-          { ...rotated, advice: 'not_switched' },
-          { ...rotated, advice: 'keys_differ' },
-        ],
-      },
-      [
-        { ...onFlow, kind: 'current_key_unused', severity: 'warning' },
-        { ...onFlow, kind: 'keys_differ', severity: 'warning' },
-      ],
-    ],
-    [
-      'a previous key that may go',
-      {
-        keys: [
-          { ...rotated, advice: 'may_go' },
-          { ...rotated, advice: 'same_key' },
-        ],
-      },
-      [
-        { ...onFlow, kind: 'previous_key_unused', severity: 'info' },
-        { ...onFlow, kind: 'previous_key_unused', severity: 'info' },
-      ],
-    ],
-    [
       'no repetitions that triggers acknowledge',
       { deliveries: [{ ...delivered, reason: 'nonce_replayed', rejected: false }] },
       [],
@@ -534,6 +516,13 @@ describe('what needs a look', () => {
       'no rising refusals of a trigger whose refusals began within a day: that is told already',
       {
         deliveries: [delivered],
+        triggers: [
+          {
+            trigger: { flowId: ORDERS_ID, triggerKey: 'shop', flowName: 'orders', inputs: {} },
+            mode: 'Enforce',
+            schemeName: 'GitHub',
+          },
+        ] as unknown as Situation['triggers'],
         rhythms: [
           {
             ...{ flowId: ORDERS_ID, triggerKey: 'shop', lastAt: null },
@@ -541,14 +530,64 @@ describe('what needs a look', () => {
           },
         ],
       },
-      [],
+      [{ kind: 'refusals_began' }],
     ],
     ['no refusals that are few', { deliveries: [{ ...delivered, count: 19, recent: 19 }] }, []],
     ['no refusals that are as many as ever', { deliveries: [{ ...delivered, count: 500, recent: 60 }] }, []],
     ['no deliveries that passed', { deliveries: [{ ...delivered, reason: null, rejected: false }] }, []],
-  ])('names %s', (_rule, situation, items) => {
-    expect(attentionTo({ ...calm, ...situation })).toEqual(items.map((item) => expect.objectContaining(item)));
+  ])('names %s', async (_rule, asked, items) => {
+    const all = { ...calm, ...asked };
+    expect(await attentionTo(all, servicesOf(all))).toEqual(items.map((item) => expect.objectContaining(item)));
   });
+});
+
+it.each<[rule: string, keys: Parameters<typeof rotationConcerns>[0], items: Partial<AttentionItem>[]]>([
+  [
+    'nothing about keys that are not rotated, or of which nothing is known yet',
+    [
+      { ...rotated, role: 'current' },
+      { ...rotated, advice: 'wait' },
+    ],
+    [],
+  ],
+  [
+    'a previous key that is still in use, and the more the fresher that is',
+    [
+      { ...rotated, advice: 'in_use' },
+      { ...rotated, advice: 'in_use', recent: 0 },
+    ],
+    [
+      { ...onFlow, kind: 'previous_key_in_use', severity: 'warning' },
+      { ...onFlow, kind: 'previous_key_in_use', severity: 'info' },
+    ],
+  ],
+  [
+    'a publisher that still signs with the previous key alone, and replicas with different keys',
+    [
+      { ...rotated, advice: 'not_switched' },
+      { ...rotated, advice: 'keys_differ' },
+    ],
+    [
+      { ...onFlow, kind: 'current_key_unused', severity: 'warning' },
+      { ...onFlow, kind: 'keys_differ', severity: 'warning' },
+    ],
+  ],
+  [
+    'a previous key that may go',
+    [
+      { ...rotated, advice: 'may_go' },
+      { ...rotated, advice: 'same_key' },
+    ],
+    [
+      { ...onFlow, kind: 'previous_key_unused', severity: 'info' },
+      { ...onFlow, kind: 'previous_key_unused', severity: 'info' },
+    ],
+  ],
+])('names %s', async (_rule, keys, items) => {
+  const parts = [{ name: 'keys', attention: () => rotationConcerns(keys) }];
+  expect(await attentionTo(calm, { ...servicesOf(calm), parts })).toEqual(
+    items.map((item) => expect.objectContaining(item)),
+  );
 });
 
 describe('GET /flows/api/attention', () => {

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { SCOPES } from '../../config/tokens.ts';
 import { HttpError } from '../../errors.ts';
 import { interventionView, OUTCOMES, verifyActivity } from '../../review/activity.ts';
-import { actorOf, createActivityRetention } from '../activity.ts';
+import { actorOf, createActivityRetention, keepDeploys } from '../activity.ts';
 import { field, listOf, toList } from '../answer.ts';
 import { scopesOf } from '../credentials.ts';
 import { IN_ORDER, PAGING, parameter, SPAN } from '../input.ts';
@@ -159,5 +159,8 @@ async function refuseOthers(
 export const activity = servicePart({
   name: 'activity',
   routes: [activityRoutes],
-  start: (host) => ({ sweeper: createActivityRetention(host) }),
+  start: (host) => ({
+    sweeper: createActivityRetention(host),
+    onDeploys: (deploys) => keepDeploys(deploys, host),
+  }),
 });

@@ -1,11 +1,18 @@
 import { z } from 'zod';
 import { type AlertState, countWaiting, NO_ALERTS } from '../../alerts/plan.ts';
-import { ALERT_KINDS, TARGET_TYPES } from '../../alerts/targets.ts';
+import { renewableWatch } from '../../alerts/renewable.ts';
+import { ALERT_KINDS, type AlertSettings, TARGET_TYPES } from '../../alerts/targets.ts';
+import { type AlertWatch, createAlertWatch, noAlerts } from '../../alerts/watch.ts';
+import { isPostgres } from '../../config/database.ts';
+import { startsRuns } from '../../flows/catalog.ts';
 import { SEVERITIES } from '../../model/attention.ts';
-import { RUN_STATUSES } from '../../model/manifest.ts';
+import { ALERT_FLOW_ID, RUN_STATUSES } from '../../model/manifest.ts';
 import { field, isoTime } from '../answer.ts';
+import type { Finding, Situation } from '../attention/finding.ts';
 import { route } from '../route.ts';
-import { type ApiRoutes, servicePart } from '../services.ts';
+import { type ApiRoutes, type DashboardServices, type Host, servicePart } from '../services.ts';
+import { listAttention } from './attention.ts';
+import { unreadiness } from './service.ts';
 
 export const alertTargetSchema = z
   .object({
@@ -64,4 +71,52 @@ const alertRoutes: ApiRoutes = (app, { alerts, store, clock }) => {
   );
 };
 
-export const alerts = servicePart({ name: 'alerts', routes: [alertRoutes] });
+function alertsNotInForce(
+  { flows }: Situation,
+  { alerts: settings }: Pick<DashboardServices, 'alerts'>,
+): Finding<'alerts_not_in_force'>[] {
+  const flow = flows.find(({ record }) => record.id === ALERT_FLOW_ID);
+  const targets = settings()?.targets ?? [];
+  if (targets.length === 0 || (flow !== undefined && startsRuns(flow.record))) return [];
+  const closed = flow?.record.isEnabled === false ? 'disabled; enable it' : 'being drained; resume it';
+  const why =
+    flow === undefined ? 'the flow that tells them is not deployed' : `the flow ${flow.record.name} is ${closed}`;
+  const message = `Nobody is told of anything, though SLUICE_ALERTS names targets: ${why}`;
+  return [{ kind: 'alerts_not_in_force', message, link: `/flows/flows/${ALERT_FLOW_ID}` }];
+}
+
+function watchOf(alerts: AlertSettings | undefined, host: Host): AlertWatch {
+  const { settings, extensions, store } = host;
+  if (alerts === undefined || alerts.targets.length === 0) return noAlerts(store);
+  return createAlertWatch({
+    ...host,
+    // Replicas tell each other of every run while one of them has such a listener.
+    live: isPostgres(settings.databaseUrl) ? undefined : host.live,
+    alerts,
+    service: settings.serviceName,
+    send: extensions.sendAlert,
+    rules: extensions.rules.folder,
+    announce: (...given) => host.engine().announce(...given),
+    pageUrl: () => alerts.pageUrl ?? host.pageUrl(),
+    concerns: () => listAttention(host.dashboard()),
+    unready: () => unreadiness(host.dashboard()),
+    replica: isPostgres(settings.databaseUrl) ? `The replica ${store.replica}` : settings.serviceName,
+  });
+}
+
+export const alerts = servicePart({
+  name: 'alerts',
+  routes: [alertRoutes],
+  attention: alertsNotInForce,
+  start: (host) => {
+    const watch = renewableWatch(host.settings.alerts, { make: (given) => watchOf(given, host), logger: host.logger });
+    host.alerts.current = watch.current;
+    return {
+      prepare: watch.prepare,
+      begin: watch.start,
+      onDeploys: watch.deployTold,
+      onSettings: (settings) => void watch.renew(settings.alerts),
+      stop: watch.stop,
+    };
+  },
+});

@@ -1,32 +1,27 @@
 import { z } from 'zod';
 import { StoreUnavailableError } from '../../errors.ts';
 import { ATTENTION, ATTENTION_KINDS, SEVERITIES } from '../../model/attention.ts';
+import { HOUR_MS } from '../../model/clock.ts';
 import { field } from '../answer.ts';
+import { disabledFlows, failedExpressions, risingRefusals } from '../attention/deliveries.ts';
 import {
-  disabledFlows,
-  failedExpressions,
-  heldDeliveries,
-  risingRefusals,
-  unfitAnswers,
-} from '../attention/deliveries.ts';
+  type AttentionItem,
+  type Finding,
+  LONG_SLOT_WAIT_MS,
+  LOOK_BACK_HOURS,
+  RECENT_HOURS,
+  type Situation,
+} from '../attention/finding.ts';
 import { closedFlows, triggerItems, unreadableFlows } from '../attention/flows.ts';
-import { reconciledItems } from '../attention/reconciliations.ts';
-import { rhythmItems } from '../attention/rhythms.ts';
-import { failedRuns, keylessRuns, longSteps, schedules, slotWaits, stoppedOrders } from '../attention/runs.ts';
-import { alertsNotInForce, notStored, storageItems } from '../attention/service.ts';
-import { type AttentionItem, type Finding, readSituation, type Situation } from '../attention/situation.ts';
+import { failedRuns, longSteps, slotWaits } from '../attention/runs.ts';
+import { notStored, storageItems } from '../attention/service.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 import { type Sight, sightOf } from '../sight.ts';
-import { openCircuits } from './hosts.ts';
-import { rotationConcerns } from './keys.ts';
-import { driftItems } from './paths.ts';
-import { deadReplicaItems, replicaItems } from './replicas.ts';
 
 export const attentionSchema = z
   .object({
-    // A kind that no rule gives does not compile.
-    kind: z.enum(ATTENTION_KINDS satisfies readonly Given[]),
+    kind: z.enum(ATTENTION_KINDS),
     severity: z.enum(SEVERITIES),
     message: field.content(z.string()),
     link: z.string().describe('Path of the page that shows it.'),
@@ -67,7 +62,7 @@ export function listAttentionSince(services: DashboardServices, ms: number): Pro
 }
 
 async function readAttention(services: DashboardServices): Promise<AttentionItem[]> {
-  return [...(await notStored(services)), ...(await askStore(services))].map(itemOf);
+  return [...(await notStored(services)).map(itemOf), ...(await askStore(services))];
 }
 
 /** Whether an item is about a flow that somebody may see, or about the database without which nothing is seen. */
@@ -78,7 +73,7 @@ export const isInSight = (
 
 async function readAttentionIn(sight: Sight, services: DashboardServices): Promise<AttentionItem[]> {
   const found = await askStore(services, (situation) => narrowed(situation, sight));
-  return found.map(itemOf).filter((item) => isInSight(item, sight));
+  return found.filter((item) => isInSight(item, sight));
 }
 
 const ASK_WHO_SEES_ALL = 'whoever sees all flows is told why';
@@ -112,52 +107,94 @@ const STORE_AWAY = {
 async function askStore(
   services: DashboardServices,
   narrow: (situation: Situation) => Situation = (whole) => whole,
-): Promise<Finding[]> {
+): Promise<AttentionItem[]> {
   try {
     const [situation] = await Promise.all([readSituation(services), services.store.ping()]);
-    return attentionTo(narrow(situation));
+    return await attentionTo(narrow(situation), services);
   } catch (error) {
     if (!(error instanceof StoreUnavailableError)) throw error;
-    return [STORE_AWAY];
+    return [itemOf(STORE_AWAY)];
   }
 }
 
-/** Among items of one severity, those of an earlier rule come first. */
+/** A step that ran for less needs nobody. */
+const LONG_STEP_MS = 60_000;
+
+async function readSituation(services: DashboardServices): Promise<Situation> {
+  const { store, catalog, triggers, clock, settings } = services;
+  const now = clock.now();
+  const since = now - LOOK_BACK_HOURS * HOUR_MS;
+  const [ended, deliveries, waits, longSteps, storage, lacking, unevaluated] = await Promise.all([
+    store.countEndedRuns(since),
+    store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
+    store.listSlotWaits({ now, dueBefore: now - LONG_SLOT_WAIT_MS }),
+    store.listLongSteps({ startedBefore: now - LONG_STEP_MS }),
+    store.measureStorage(),
+    listSecretWaits(services),
+    store.countUnevaluated(since),
+  ]);
+  return {
+    now,
+    since,
+    flows: catalog.list(),
+    triggers: triggers().list(),
+    apart: triggers().apart(),
+    unreadable: catalog.unreadable(),
+    storage,
+    ended,
+    deliveries,
+    slots: { ...waits, concurrency: settings.stepConcurrency },
+    longSteps,
+    newKeys: services.keySets.listNew(),
+    lacking,
+    unevaluated,
+  };
+}
+
+/** Runs that are looked at for their flows. */
+const SECRET_WAITS = 200;
+
+async function listSecretWaits({
+  store,
+  clock,
+}: Pick<DashboardServices, 'store' | 'clock'>): Promise<Situation['lacking']> {
+  // One that is due again is about to look.
+  const dueBefore = clock.now() - HOUR_MS;
+  const { items } = await store.listRuns({ skip: 0, take: SECRET_WAITS, waiting: { kind: 'secret', dueBefore } });
+  const firsts = new Map(items.map(({ id, flowId }) => [flowId, id]));
+  if (firsts.size === 0) return [];
+  const { waits } = await store.describeRuns({ running: [...firsts.values()], ended: [], dueBefore });
+  return [...firsts].flatMap(([flowId, runId]) => {
+    const wait = waits.find((each) => each.runId === runId && each.lacking !== null);
+    return wait === undefined ? [] : [{ flowId, runId, why: `${wait.stepKey}: ${wait.lacking}` }];
+  });
+}
+
+/** Among items of one severity, those of an earlier rule come first, and those of the parts last. */
 const RULES = [
-  alertsNotInForce,
   failedRuns,
-  openCircuits,
   slotWaits,
   longSteps,
-  ({ replicas }: Situation) => replicaItems(replicas),
-  ({ dead }: Situation) => deadReplicaItems(dead),
-  ({ storage }: Situation) => storageItems(storage),
-  schedules,
-  rhythmItems,
-  reconciledItems,
+  storageItems,
   risingRefusals,
-  ({ drifts }: Situation) => driftItems(drifts),
   failedExpressions,
-  unfitAnswers,
-  stoppedOrders,
-  keylessRuns,
   disabledFlows,
-  heldDeliveries,
   ({ flows }: Situation) => closedFlows(flows),
   unreadableFlows,
   (situation: Situation) => situation.triggers.flatMap((trigger) => triggerItems(trigger, situation)),
-  ({ keys }: Situation) => rotationConcerns(keys),
 ] as const satisfies readonly ((situation: Situation) => readonly Finding[])[];
 
-type Given =
-  | ReturnType<(typeof RULES)[number]>[number]['kind']
-  | Awaited<ReturnType<typeof notStored>>[number]['kind']
-  | (typeof STORE_AWAY)['kind'];
+const isSameTrigger = (one: AttentionItem, other: AttentionItem) =>
+  one.flowId === other.flowId && one.triggerKey === other.triggerKey;
 
 /** The most severe first. */
-export function attentionTo(situation: Situation): AttentionItem[] {
-  const found = RULES.flatMap((rule): readonly Finding[] => rule(situation));
-  return found.map(itemOf).sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity));
+export async function attentionTo(situation: Situation, services: DashboardServices): Promise<AttentionItem[]> {
+  const own = RULES.flatMap((rule): readonly Finding[] => rule(situation));
+  const ofParts = await Promise.all(services.parts.map(({ attention: find }) => find?.(situation, services) ?? []));
+  const found = [...own, ...ofParts.flat()].map(itemOf);
+  return found
+    .filter((each) => !found.some((other) => other.insteadOf === each.kind && isSameTrigger(other, each)))
+    .sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity));
 }
 
 export const attention = servicePart({ name: 'attention', routes: [attentionRoutes] });

@@ -8,6 +8,7 @@ import type { DeliveryFilter } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
 import { createLogRetention } from '../../webhooks/log-retention.ts';
 import { field, isoTime, listOf, toList } from '../answer.ts';
+import { unfitAnswers } from '../attention/answers.ts';
 import { IN_ORDER, PAGING, parameter, SPAN, withNamedKey } from '../input.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
@@ -181,6 +182,7 @@ function bodyView(body: Uint8Array | null, bodyBytes: number) {
 export const deliveries = servicePart({
   name: 'deliveries',
   routes: [deliveryRoutes],
+  attention: unfitAnswers,
   start: ({ settings, ...host }) => ({
     sweeper: createLogRetention({ ...host, retentionDays: settings.deliveryRetentionDays }),
   }),

@@ -18,6 +18,7 @@ import {
   outcomeSchema,
   unknownId,
 } from '../answer.ts';
+import { heldDeliveries } from '../attention/held.ts';
 import { documentedBody, ID_PARAMS, MAX_REASON, parameter, parseJsonBody, WHY } from '../input.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, servicePart } from '../services.ts';
@@ -286,4 +287,4 @@ const learnedKeyRoute: ApiRoutes = (app, services) => {
   );
 };
 
-export const hold = servicePart({ name: 'hold', routes: [flowControlRoutes] });
+export const hold = servicePart({ name: 'hold', routes: [flowControlRoutes], attention: heldDeliveries });

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { createKeyKeeper } from '../../keys/key-keeper.ts';
 import { type KeyReport, keyView, reportKeys } from '../../keys/key-report.ts';
 import { field } from '../answer.ts';
+import type { Finding } from '../attention/finding.ts';
 import { parameter } from '../input.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, servicePart } from '../services.ts';
@@ -65,7 +66,7 @@ const CONCERNS = {
 } as const;
 
 /** What an operator should know of keys that are being rotated. */
-export function rotationConcerns(keys: readonly KeyReport[]) {
+export function rotationConcerns(keys: readonly KeyReport[]): Finding<(typeof CONCERNS)[keyof typeof CONCERNS]>[] {
   return keys.flatMap(({ advice, message, flowId, triggerKey, recent }) => {
     if (advice === null || advice === 'wait' || message === null) return [];
     const isOver = advice === 'in_use' && recent === 0;
@@ -77,6 +78,8 @@ export function rotationConcerns(keys: readonly KeyReport[]) {
 export const keys = servicePart({
   name: 'keys',
   routes: [keyRoutes],
+  attention: async (_situation, services) =>
+    rotationConcerns(await reportKeys({ ...services, triggers: services.triggers() })),
   start: (host) => {
     const keeper = createKeyKeeper(host);
     return { sweeper: keeper, onTriggers: keeper.note };

@@ -109,13 +109,13 @@ function driftView({ firstAt, firstId, event: _event, path: _path, ...drift }: P
 }
 
 /** A trigger whose deliveries have no longer what its flow reads. */
-export interface TriggerDrifts {
+interface TriggerDrifts {
   readonly prepared: PreparedTrigger;
   readonly drifts: readonly PathDrift[];
 }
 
 /** Those of paths that the flows in force still read. */
-export async function listDrifts({
+async function listDrifts({
   store,
   triggers,
 }: Pick<DashboardServices, 'store' | 'triggers'>): Promise<TriggerDrifts[]> {
@@ -143,7 +143,7 @@ const CALLED = {
 } as const satisfies Record<PathType, string>;
 
 /** One item for each trigger: paths that change together have one cause, which the first of them shows. */
-export function driftItems(all: readonly TriggerDrifts[]) {
+function driftItems(all: readonly TriggerDrifts[]) {
   return all.flatMap(({ prepared: { trigger }, drifts }) => {
     const [first, ...others] = drifts.toSorted((one, other) => (one.firstId < other.firstId ? -1 : 1));
     if (first === undefined) return [];
@@ -170,5 +170,6 @@ export function driftItems(all: readonly TriggerDrifts[]) {
 export const drift = servicePart({
   name: 'drift',
   routes: [pathRoutes],
+  attention: async (_situation, services) => driftItems(await listDrifts(services)),
   start: (host) => ({ sweeper: createPayloadWatch(host) }),
 });

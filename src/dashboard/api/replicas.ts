@@ -49,7 +49,7 @@ function replicaView(replica: Replica, self: string): z.output<typeof replicaSch
 }
 
 /** The replicas that share the store with this one, itself included; none where it has the store for itself. */
-export async function sharingReplicas({
+async function sharingReplicas({
   heartbeat,
   store,
   clock,
@@ -109,16 +109,13 @@ export function unfitReplica({
 const DEAD_TOLD_MS = HOUR_MS;
 
 /** Those that died in the last hour. */
-export function deadReplicas({
-  heartbeat,
-  clock,
-}: Pick<DashboardServices, 'heartbeat' | 'clock'>): readonly DeadReplica[] {
+function deadReplicas({ heartbeat, clock }: Pick<DashboardServices, 'heartbeat' | 'clock'>): readonly DeadReplica[] {
   const { dead = [] } = heartbeat?.state() ?? {};
   return dead.filter(({ at }) => clock.now() - at < DEAD_TOLD_MS);
 }
 
 /** What an operator should look at of those. */
-export function deadReplicaItems(dead: readonly DeadReplica[]) {
+function deadReplicaItems(dead: readonly DeadReplica[]) {
   return dead.map(({ name, at, steps }) => ({
     kind: 'replica_died' as const,
     about: name,
@@ -135,7 +132,7 @@ function clockDistance(offsetMs: number): string {
 }
 
 /** What an operator should look at. */
-export function replicaItems(replicas: readonly Replica[]) {
+function replicaItems(replicas: readonly Replica[]) {
   const item = { link: '/flows/api/replicas' };
   const doubtful = replicas.filter(({ clockOffsetMs }) => Math.abs(clockOffsetMs) > CLOCK_DOUBTFUL_MS);
   return [
@@ -157,6 +154,10 @@ export function replicaItems(replicas: readonly Replica[]) {
 export const replicas = servicePart({
   name: 'replicas',
   routes: [replicaRoutes],
+  attention: async (_situation, services) => [
+    ...replicaItems(await sharingReplicas(services)),
+    ...deadReplicaItems(deadReplicas(services)),
+  ],
   gauges: [
     {
       name: 'sluice_cluster_replicas',

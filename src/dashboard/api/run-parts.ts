@@ -1,3 +1,4 @@
+import { orderItems } from '../attention/orders.ts';
 import { servicePart } from '../services.ts';
 import { runControlRoutes } from './run-control.ts';
 import { runFailureRoutes } from './run-failures.ts';
@@ -9,4 +10,5 @@ import { stepRoutes } from './steps.ts';
 export const runs = servicePart({
   name: 'runs',
   routes: [runRoutes, runFailureRoutes, runHistoryRoutes, runOutlineRoutes, stepRoutes, runControlRoutes],
+  attention: orderItems,
 });

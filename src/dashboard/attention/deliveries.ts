@@ -1,22 +1,9 @@
-import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
+import { HOUR_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
-import type { Json } from '../../model/json.ts';
 import type { EnforcementMode } from '../../model/manifest.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
 import type { DeliveryCount } from '../../store/store.ts';
-import {
-  counted,
-  type Finding,
-  iso,
-  LOOK_BACK_HOURS,
-  nameOf,
-  RECENT_HOURS,
-  type Situation,
-  startOf,
-} from './situation.ts';
-
-/** Longer than a drain or an outage of what a flow calls. */
-const LONG_HELD_MS = 7 * DAY_MS;
+import { type Finding, iso, LOOK_BACK_HOURS, nameOf, RECENT_HOURS, type Situation, startOf } from './finding.ts';
 
 /** At least this many refusals in the recent hours, and this many times the usual number, need attention. */
 const RISING_COUNT = 20;
@@ -68,15 +55,12 @@ export function isChosenFor(reason: Reason, mode: EnforcementMode | undefined): 
   return mode !== undefined && mode !== 'Enforce' && !IN_EVERY_MODE.includes(reason);
 }
 
-/** What began within a day is told from the third one on, as `refusals_began`. */
-export function risingRefusals({ deliveries, triggers, flows, rhythms, now }: Situation): Finding<'refusals_rising'>[] {
-  const began = rhythms.filter(({ found }) => found.some((each) => kindOf(each) === 'refusals_began'));
+export function risingRefusals({ deliveries, triggers, flows, now }: Situation): Finding<'refusals_rising'>[] {
   const since = startOf(now, RECENT_HOURS - 1);
   return countRefusals(deliveries).flatMap(
     ({ flowId, triggerKey, reason, recent, before }): Finding<'refusals_rising'>[] => {
       const usual = Math.round((before / (LOOK_BACK_HOURS - RECENT_HOURS + 1)) * RECENT_HOURS);
       if (recent < RISING_COUNT || recent < usual * RISING_FACTOR) return [];
-      if (began.some((each) => sameTrigger(each, { flowId, triggerKey }))) return [];
       const place = flowId === null ? '' : `${nameOf(flowId, flows)}${triggerKey === null ? '' : `/${triggerKey}`}`;
       const to = place === '' ? '' : ` to ${place}`;
       const found = triggers.find(({ trigger }) => sameTrigger(trigger, { flowId, triggerKey }));
@@ -96,16 +80,6 @@ export function risingRefusals({ deliveries, triggers, flows, rhythms, now }: Si
     },
   );
 }
-
-export function unfitAnswers({ unfit, flows }: Situation): Finding<'answer_unfit'>[] {
-  return unfit.map(({ flowId, triggerKey, stepKey, runId, count, why }) => {
-    const message = `The step ${stepKey} gave no answer for ${counted(count, 'delivery', 'deliveries')} to ${nameOf(flowId, flows)}/${triggerKey}, which got the fixed one: ${why}`;
-    return { kind: 'answer_unfit', message, link: `/flows/runs/${runId}`, flowId, triggerKey };
-  });
-}
-
-const kindOf = (found: Json) =>
-  typeof found === 'object' && found !== null && 'kind' in found ? found.kind : undefined;
 
 export function failedExpressions({ unevaluated, flows, now }: Situation): Finding<'expression_failed'>[] {
   return unevaluated.map(({ flowId, triggerKey, count }) => {
@@ -150,21 +124,5 @@ export function disabledFlows({ deliveries, flows, now }: Situation): Finding<'d
     const message = `${refused} refused because the flow is disabled (since ${since})`;
     const link = `/flows/deliveries?flowId=${record.id}&reason=flow_disabled&since=${since}`;
     return [{ kind: 'deliveries_to_disabled_flow', message, link }];
-  });
-}
-
-/** Nothing starts or deletes them by itself. */
-export function heldDeliveries({
-  held: all,
-  flows,
-  now,
-}: Situation): Finding<'deliveries_held' | 'deliveries_held_long'>[] {
-  return all.map(({ flowId, held, oldestAt }) => {
-    const count = held === 1 ? '1 accepted delivery' : `${held} accepted deliveries`;
-    const message =
-      `${count} of ${nameOf(flowId, flows)} ${held === 1 ? 'waits' : 'wait'} for the flow to be enabled or resumed, the oldest since ${iso(oldestAt)}; ` +
-      'start their runs, or discard them with a reason';
-    const link = `/flows/deliveries?flowId=${flowId}&outcome=held`;
-    return { kind: oldestAt < now - LONG_HELD_MS ? 'deliveries_held_long' : 'deliveries_held', message, link };
   });
 }

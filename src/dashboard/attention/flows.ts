@@ -6,7 +6,7 @@ import { subFlowsOf } from '../../model/manifest.ts';
 import { presetConcerns } from '../../webhooks/checks.ts';
 import { missingKey } from '../../webhooks/learned-keys.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
-import { type Finding, iso, nameOf, type Situation } from './situation.ts';
+import { type Finding, iso, nameOf, type Situation } from './finding.ts';
 
 /** One for each manifest of the folder, for each other flow that lacks something, and for each trigger of the rest. */
 export function unreadableFlows({ flows, unreadable, lacking, apart }: Situation): Finding<'manifest_unreadable'>[] {

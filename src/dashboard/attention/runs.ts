@@ -1,24 +1,16 @@
-import { nextTicks } from '../../flows/scheduler.ts';
 import { keptForIdle } from '../../flows/slots.ts';
 import type { Severity } from '../../model/attention.ts';
-import { HOUR_MS } from '../../model/clock.ts';
 import { ALERT_FLOW_ID } from '../../model/manifest.ts';
-import { printable } from '../../model/text.ts';
 import type { SlotWait } from '../../store/store.ts';
 import {
-  counted,
   type Finding,
-  iso,
   LONG_SLOT_WAIT_MS,
   LOOK_BACK_HOURS,
   lasting,
   nameOf,
   type Situation,
   startOf,
-} from './situation.ts';
-
-/** A due schedule fires within seconds; after this long something is wrong. */
-const OVERDUE_AFTER_MS = 120_000;
+} from './finding.ts';
 
 /** A step that is unusual took this many times the longest of those known, of so many at least. */
 const UNUSUAL_FACTOR = 3;
@@ -103,45 +95,4 @@ export function failedRuns({ ended, flows, now }: Situation): Finding<'failed_ru
 
 function runs(count: number): string {
   return count === 1 ? '1 run' : `${count} runs`;
-}
-
-export function schedules({ schedules: all, now }: Situation): Finding<'schedule_paused' | 'schedule_overdue'>[] {
-  return all.flatMap((schedule): Finding<'schedule_paused' | 'schedule_overdue'>[] => {
-    const name = `${schedule.flowName}/${schedule.triggerKey}`;
-    const { nextAt, lastAt, isPaused, isDraining, flowId, triggerKey } = schedule;
-    const where = { link: '/flows/schedules', flowId, triggerKey };
-    // A flow that is being drained misses its ticks on purpose.
-    if (isDraining) return [];
-    if (isPaused) {
-      const missed = lastAt === null ? undefined : nextTicks(schedule, lastAt, 1)[0];
-      if (missed === undefined || missed > now) {
-        return [{ kind: 'schedule_paused', message: `The schedule ${name} is paused`, ...where }];
-      }
-      const message = `The schedule ${name} is paused and would have fired at ${iso(missed)}`;
-      return [{ kind: 'schedule_paused', severity: 'warning', message, ...where }];
-    }
-    if (nextAt === null || nextAt >= now - OVERDUE_AFTER_MS) return [];
-    const message = `The schedule ${name} was due at ${iso(nextAt)} and has not fired`;
-    return [{ kind: 'schedule_overdue', message, ...where }];
-  });
-}
-
-export function stoppedOrders({ orders, flows }: Situation): Finding<'order_stopped'>[] {
-  return orders.stopped.map(({ runId, flowId, key, waiting }) => {
-    const of = key === null ? 'of runs without a key' : `“${printable(key)}”`;
-    const waits = waiting === 0 ? 'the next one will wait' : `${counted(waiting, 'run')} wait`;
-    const message =
-      `A failed run of ${nameOf(flowId, flows)} holds the key ${of}, so no other run of it starts: ${waits}. ` +
-      'Retry the run, or release its order';
-    return { kind: 'order_stopped', message, link: `/flows/runs/${runId}`, flowId, about: runId };
-  });
-}
-
-export function keylessRuns({ orders, flows, now }: Situation): Finding<'order_keyless'>[] {
-  return orders.keyless.map(({ flowId, count, runId, problem }) => {
-    const message =
-      `${counted(count, 'run')} of ${nameOf(flowId, flows)} got no key from \`serialize\` ` +
-      `(since ${iso(now - LOOK_BACK_HOURS * HOUR_MS)}), and all of them run one at a time. The newest: ${printable(problem)}`;
-    return { kind: 'order_keyless', message, link: `/flows/runs/${runId}`, flowId, about: 'keyless' };
-  });
 }

@@ -1,8 +1,5 @@
-import { startsRuns } from '../../flows/catalog.ts';
-import { ALERT_FLOW_ID } from '../../model/manifest.ts';
-import type { StorageMeasure } from '../../store/store.ts';
 import type { DashboardServices } from '../services.ts';
-import type { Finding, Situation } from './situation.ts';
+import type { Finding, Situation } from './finding.ts';
 
 /** Deliveries that could not be stored have no record: only a counter of this process has them. */
 export async function notStored({ metrics }: DashboardServices): Promise<Finding<'deliveries_not_stored'>[]> {
@@ -26,10 +23,8 @@ const LARGE_DATABASE_BYTES = 20 * GIB;
 
 /** What is told of the disk is what can be asked: PostgreSQL does not tell how much of its disk is free. */
 export function storageItems({
-  fileBytes,
-  walBytes,
-  freeBytes,
-}: StorageMeasure): Finding<'disk_low' | 'database_large'>[] {
+  storage: { fileBytes, walBytes, freeBytes },
+}: Situation): Finding<'disk_low' | 'database_large'>[] {
   const taken = fileBytes + (walBytes ?? 0);
   const link = '/metrics';
   const items: Finding<'disk_low' | 'database_large'>[] = [];
@@ -48,13 +43,3 @@ export function storageItems({
 }
 
 const inGib = (bytes: number) => `${(bytes / GIB).toFixed(1)} GiB`;
-
-export function alertsNotInForce({ alertTargets, flows }: Situation): Finding<'alerts_not_in_force'>[] {
-  const flow = flows.find(({ record }) => record.id === ALERT_FLOW_ID);
-  if (alertTargets === 0 || (flow !== undefined && startsRuns(flow.record))) return [];
-  const closed = flow?.record.isEnabled === false ? 'disabled; enable it' : 'being drained; resume it';
-  const why =
-    flow === undefined ? 'the flow that tells them is not deployed' : `the flow ${flow.record.name} is ${closed}`;
-  const message = `Nobody is told of anything, though SLUICE_ALERTS names targets: ${why}`;
-  return [{ kind: 'alerts_not_in_force', message, link: `/flows/flows/${ALERT_FLOW_ID}` }];
-}

@@ -1,0 +1,30 @@
+import { printable } from '../../model/text.ts';
+import type { OrderReport } from '../../store/store.ts';
+import type { DashboardServices } from '../services.ts';
+import { counted, type Finding, iso, nameOf, type Situation } from './finding.ts';
+
+/** Keys that failed runs hold, and runs without a key. */
+export async function orderItems(situation: Situation, { store }: Pick<DashboardServices, 'store'>) {
+  const orders = await store.reportOrders({ since: situation.since });
+  return [...stoppedOrders(orders, situation), ...keylessRuns(orders, situation)];
+}
+
+function stoppedOrders(orders: OrderReport, { flows }: Situation): Finding<'order_stopped'>[] {
+  return orders.stopped.map(({ runId, flowId, key, waiting }) => {
+    const of = key === null ? 'of runs without a key' : `“${printable(key)}”`;
+    const waits = waiting === 0 ? 'the next one will wait' : `${counted(waiting, 'run')} wait`;
+    const message =
+      `A failed run of ${nameOf(flowId, flows)} holds the key ${of}, so no other run of it starts: ${waits}. ` +
+      'Retry the run, or release its order';
+    return { kind: 'order_stopped', message, link: `/flows/runs/${runId}`, flowId, about: runId };
+  });
+}
+
+function keylessRuns(orders: OrderReport, { flows, since }: Situation): Finding<'order_keyless'>[] {
+  return orders.keyless.map(({ flowId, count, runId, problem }) => {
+    const message =
+      `${counted(count, 'run')} of ${nameOf(flowId, flows)} got no key from \`serialize\` ` +
+      `(since ${iso(since)}), and all of them run one at a time. The newest: ${printable(problem)}`;
+    return { kind: 'order_keyless', message, link: `/flows/runs/${runId}`, flowId, about: 'keyless' };
+  });
+}

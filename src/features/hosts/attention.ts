@@ -1,0 +1,3 @@
+export const hostsAttention = {
+  circuit_open: 'warning',
+} as const;

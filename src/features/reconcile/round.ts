@@ -1,0 +1,617 @@
+import { hash } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
+import { compileEventId } from '../../expressions/delivery-expressions.ts';
+import { ArrivingBody } from '../../expressions/trigger-body.ts';
+import { maskerOf } from '../../manifest/mask.ts';
+import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
+import type { Delivery } from '../../model/delivery.ts';
+import { durationMs } from '../../model/duration.ts';
+import type { TriggerName } from '../../model/trigger-name.ts';
+import type { DeliveryNames, Store } from '../../store/store.ts';
+import { CLEAN } from '../../webhooks/pipeline.ts';
+import type { PreparedTrigger } from '../../webhooks/triggers.ts';
+import { acceptFetched, type FetchedOutcome, type FetchedServices } from './accept-fetched.ts';
+import { type AskFailure, type AskLog, LogError } from './ask-log.ts';
+import { type Lost, oldestOf } from './lost.ts';
+import {
+  reading,
+  type SentWindow,
+  type Source,
+  type SourceAnswer,
+  SourceError,
+  type SourceItem,
+  type SourcePage,
+  type SourceRequest,
+} from './source.ts';
+import { type ReconcileState, type Undecided, widened } from './state.ts';
+import {
+  dueAgain,
+  givenUpBefore,
+  isGone,
+  recordOfGivenUp,
+  storedNames,
+  withoutUndecided,
+  withUndecided,
+} from './undecided.ts';
+
+export interface RoundServices extends FetchedServices {
+  readonly store: FetchedServices['store'] & Pick<Store, 'findDelivery'>;
+  /** What accepts a delivery that was fetched. */
+  readonly accept?: typeof acceptFetched | undefined;
+  readonly ask: AskLog;
+  /** Resolves after so many milliseconds; rejects when the signal aborts. */
+  readonly pause?: ((ms: number, signal: AbortSignal) => Promise<void>) | undefined;
+}
+
+/** One look at a trigger's log. */
+export interface Round {
+  readonly name: TriggerName;
+  readonly prepared: PreparedTrigger;
+  readonly source: Source;
+  readonly secrets: readonly string[];
+  readonly state: ReconcileState;
+  /** Ids that need no further look, as far as this process remembers. */
+  readonly settled: Ids;
+  /** Ids whose contents could not be had and that the state has no place for: they are asked for after all others. */
+  readonly troubled: Ids;
+  /** The revision under which an id was refused, as far as this process remembers. */
+  readonly refused: { get(id: string): number | undefined; set(id: string, revision: number): unknown };
+  readonly signal: AbortSignal;
+  /** Whether the trigger still names this log: what another one holds is none of its business. */
+  isCurrent(): boolean;
+  /** Stores the state and goes on asking; false where another process asks now. */
+  note(state: ReconcileState): Promise<boolean>;
+}
+
+interface Ids {
+  has(id: string): boolean;
+  add(id: string): unknown;
+}
+
+interface RoundEnd {
+  readonly state: ReconcileState;
+  /** All that was found is settled. */
+  readonly isDone: boolean;
+}
+
+const GRACE_MS = 30_000;
+/** So far each look goes back behind the last one: what a log tells late is found. */
+const OVERLAP_MS = HOUR_MS;
+/** Bounds of one look: 20 000 deliveries on pages of a hundred. */
+const MOST_PAGES = 200;
+/** Between two that are fetched: a publisher's limits are for others too. */
+const PACE_MS = 20;
+const ASKED_AT_ONCE = 500;
+/** Entries in a row whose contents cannot be had: then it is the log that cannot. Fewer where it is away or refuses. */
+const [MOST_FAILED, MOST_AWAY] = [20, 3];
+const AWAY: ReadonlySet<string> = new Set<AskFailure>(['unavailable', 'refused', 'not_permitted']);
+const MOST_REFUSED = 500;
+const MOST_ID_CHARACTERS = 200;
+/** A publisher's request has less: our own server takes 16 KiB. */
+const MOST_HEADER_CHARACTERS = 65_536;
+
+/**
+ * Lists what the publisher sent, asks which of it was never accepted, and accepts that, oldest first. Each acceptance is durable
+ * before the next one begins: whatever ends the look, the next one finds what is left by its names.
+ */
+export async function runRound(given: Round, services: RoundServices): Promise<RoundEnd> {
+  const { clock } = services;
+  let round = given;
+  try {
+    const isOld = isOlderThan(givenUpBefore(clock.now(), spansOf(round.prepared)));
+    const over = round.state.undecided.filter(
+      (each) => each.record !== null || isOld(each) || isGone(each, clock.now()),
+    );
+    round = { ...round, state: await giveUp(over, round, services) };
+    const window = windowOf(round, clock.now());
+    return await fetchAll(await listLost(round, window, services), { ...round, window }, services);
+  } catch (error) {
+    const failure = failureOf(error, round);
+    if (failure === undefined) throw error;
+    const notBefore = failure.waitMs === undefined ? null : clock.now() + failure.waitMs;
+    const told = sinceFirst(failure.told, round.state, clock.now());
+    return { state: { ...round.state, failure: told, notBefore }, isDone: true };
+  }
+}
+
+const isOlderThan = (before: number) => (sent: { readonly sentAt: number }) => sent.sentAt < before;
+
+type LookFailure = NonNullable<ReturnType<typeof failureOf>>;
+type Failure = NonNullable<ReconcileState['failure']>;
+
+/** Since when it fails so. */
+function sinceFirst(told: Omit<Failure, 'since'>, { failure }: ReconcileState, now: number): Failure {
+  return { ...told, since: failure?.kind === told.kind ? failure.since : now };
+}
+
+/** Undefined for what is no fault of the log's. */
+function failureOf(error: unknown, round: Round) {
+  if (error instanceof LogError) {
+    const { failure: kind, message, waitMs } = error;
+    return { kind, told: { kind, message: masked(message, round) }, waitMs };
+  }
+  if (!(error instanceof SourceError)) return undefined;
+  const { message, retryAfterMs: waitMs } = error;
+  const kind = waitMs === undefined ? 'not_understood' : 'rate_limited';
+  return { kind, told: { kind, message: masked(message, round) }, waitMs };
+}
+
+/** What is kept and told of an answer: a log may repeat what it was asked with. */
+function masked(text: string, { secrets, source }: Pick<Round, 'secrets' | 'source'>): string {
+  return String(maskerOf([...secrets, ...Object.values(signedIn.get(source)?.headers ?? {})])(text));
+}
+
+interface Window {
+  /** What the log is asked for. */
+  readonly since: number;
+  readonly until: number;
+  /** What was sent before is settled, but for what was refused. */
+  readonly from: number;
+}
+
+/** How far back a trigger looks, and how long what it accepted is known: its name was kept from its arrival on, by another clock. */
+function spansOf({ eventIdentity, trigger }: PreparedTrigger): {
+  readonly lookbackMs: number;
+  readonly knownMs: number;
+} {
+  const knownMs = (eventIdentity?.days ?? 0) * DAY_MS - HOUR_MS;
+  return { lookbackMs: Math.min(durationMs(trigger.reconcile?.lookback ?? '') ?? 0, knownMs), knownMs };
+}
+
+function windowOf({ prepared, source, state }: Round, now: number): Window {
+  const { lookbackMs, knownMs } = spansOf(prepared);
+  const until = now - (source.graceMs ?? GRACE_MS);
+  // A clock that was set back must not keep it from looking.
+  const settledTo = Math.min(state.settledTo ?? state.since, until);
+  const earliest = Math.max(now - lookbackMs, state.since, settledTo - OVERLAP_MS);
+  // What was once listed and left is not lost for its age: it is fetched, or given up with a record.
+  const left = Math.max(state.openFrom ?? Number.POSITIVE_INFINITY, now - knownMs, state.since);
+  // Logs tell whole seconds.
+  const from = Math.floor(Math.min(earliest, left) / 1000) * 1000;
+  const refused = refusedOnes(prepared, state).map(({ sentAt }) => sentAt);
+  // A window that ends before it begins is an error to a publisher: a look within the first moments asks for an empty one.
+  return { from, since: Math.min(until, from, Math.max(now - lookbackMs, Math.min(from, ...refused))), until };
+}
+
+/** Refused under an earlier revision: this one may take them. */
+function refusedOnes({ flow }: PreparedTrigger, { refused }: ReconcileState) {
+  return refused.revision === flow.record.revision ? [] : refused.items;
+}
+
+interface Listed extends Lost {
+  /** Why not all was listed; undefined where it was. */
+  readonly failure: LookFailure | undefined;
+}
+
+async function listLost(round: Round, window: Window, services: RoundServices): Promise<Listed> {
+  const { prepared, state, settled, troubled } = round;
+  const again = new Set(refusedOnes(prepared, state).map(({ id }) => id));
+  const known = new Set(again.size > 0 ? [] : state.refused.items.map(({ id }) => id));
+  for (const { id } of state.undecided) known.add(id);
+  const isRefused = (id: string) => known.has(id) || round.refused.get(id) === prepared.flow.record.revision;
+  let lost: Lost = { items: [], leftFrom: Number.POSITIVE_INFINITY };
+  let firstAt: number | undefined;
+  const use = async (page: SourcePage) => {
+    const asked = page.items.filter(({ id, sentAt }) => {
+      const isAsked = again.has(id) || (sentAt >= window.from && sentAt <= window.until && !isRefused(id));
+      return isAsked && !settled.has(id);
+    });
+    firstAt ??= page.items[0]?.sentAt;
+    const isNewestFirst = (firstAt ?? 0) >= (page.items.at(-1)?.sentAt ?? 0);
+    lost = oldestOf(lost, await withoutAccepted(asked, round, services), { isNewestFirst, troubled });
+    return true;
+  };
+  let pages = 0;
+  const counted = (page: SourcePage) => {
+    pages += 1;
+    return use(page);
+  };
+  try {
+    const isWhole = await readPages(round, window, { services, use: counted });
+    return { ...lost, failure: isWhole ? undefined : TOO_MANY };
+  } catch (error) {
+    // A page that is bad again and again must not keep the others from being fetched; after the first time, their order counts.
+    if (pages === 0 || state.failure === null || isOfAll(error)) throw error;
+    const failure = failureOf(error, round);
+    if (failure === undefined) throw error;
+    return { ...lost, failure };
+  }
+}
+
+/** Reads page after page while `use` wants more; yields whether it read all that it was to. */
+async function readPages(
+  round: Round,
+  window: SentWindow,
+  { services, use }: { readonly services: RoundServices; readonly use: (page: SourcePage) => Promise<boolean> },
+): Promise<boolean> {
+  const { source, state } = round;
+  let next: SourceRequest | undefined = reading(() => source.list(window));
+  for (let pages = 0; next !== undefined; pages += 1) {
+    if (pages === MOST_PAGES) return false;
+    next = await askWith(round, next, {
+      services,
+      use: async (answer) => {
+        const page = withShortIds(reading(() => source.read(answer, window)));
+        return (await use(page)) ? page.next : undefined;
+      },
+    });
+    if (!round.isCurrent() || !(await round.note(state))) throw new LeaseLostError();
+  }
+  return true;
+}
+
+/** What is remembered of each item is short, whatever a log names it. */
+function withShortIds({ items, ...page }: SourcePage): SourcePage {
+  const short = (id: string) => (id.length <= MOST_ID_CHARACTERS ? id : hash('sha256', id));
+  return { ...page, items: items.map((item) => ({ ...item, id: short(item.id) })) };
+}
+
+/** Another process asks now: what this one found is its business no more. */
+export class LeaseLostError extends Error {}
+
+/** Headers that a source's sign-in gave, for as long as they may be used. */
+const signedIn = new WeakMap<Source, { readonly headers: SourceRequest['headers']; readonly until: number }>();
+
+async function askWith<Result>(
+  round: Round,
+  request: SourceRequest,
+  { services, use }: { readonly services: RoundServices; readonly use: (answer: SourceAnswer) => Promise<Result> },
+): Promise<Result> {
+  const { source, name, secrets, signal } = round;
+  const { ask, clock } = services;
+  const asking = { caller: `reconcile ${name.flowId}/${name.triggerKey}`, secrets, signal };
+  if (source.signIn === undefined) return ask(request, asking, use);
+  let known = signedIn.get(source);
+  if (known === undefined || known.until <= clock.monotonic()) {
+    const { signIn } = source;
+    const { headers, lifeMs } = await ask(signIn.request(), asking, (answer) => signIn.read(answer));
+    known = { headers, until: clock.monotonic() + lifeMs };
+    signedIn.set(source, known);
+  }
+  const given = Object.values(known.headers);
+  try {
+    return await ask(
+      { ...request, headers: { ...request.headers, ...known.headers } },
+      { ...asking, secrets: [...secrets, ...given] },
+      use,
+    );
+  } catch (error) {
+    // It may have been withdrawn before its time: the next look signs in anew.
+    if (error instanceof LogError && error.failure === 'refused') signedIn.delete(source);
+    throw error;
+  }
+}
+
+/** What no accepted delivery has the name of. */
+async function withoutAccepted(
+  items: readonly SourceItem[],
+  { name, prepared }: Round,
+  { store, clock }: RoundServices,
+): Promise<SourceItem[]> {
+  const nameOf = prepareNames(prepared);
+  const lost: SourceItem[] = [];
+  for (let at = 0; at < items.length; at += ASKED_AT_ONCE) {
+    const some = items.slice(at, at + ASKED_AT_ONCE);
+    const accepted = await store.areAccepted({ ...name, at: Math.floor(clock.ledger()), names: some.map(nameOf) });
+    lost.push(...some.filter((_, place) => accepted[place] !== true));
+  }
+  return lost;
+}
+
+/** The names of an item as far as they can be read from its page: the rest is asked once its contents are there. */
+function prepareNames(prepared: PreparedTrigger): (item: SourceItem) => DeliveryNames {
+  const { eventIdentity, judgeByExpressions, nameDelivery, trigger } = prepared;
+  const compiled = eventIdentity === undefined ? '' : compileEventId(eventIdentity.expression);
+  const readsBody = typeof compiled === 'string' || compiled.expression.roots.has('body');
+  const nonceHeader = trigger.inputs.webhookNonceHeader?.trim().toLowerCase();
+  return (item) => {
+    try {
+      return reading(() => namesOf(item));
+    } catch {
+      // Its contents say why when it is fetched, and the others go on.
+      return {};
+    }
+  };
+
+  function namesOf({ headers, content, sentAt }: SourceItem): DeliveryNames {
+    const body = Buffer.from(content === undefined ? '' : JSON.stringify(content));
+    const arriving = new ArrivingBody(body, 'application/json');
+    const isReadable = !readsBody || content !== undefined;
+    const said = isReadable
+      ? judgeByExpressions?.(headers, arriving, { verifiedHeaders: undefined, isVerified: true })
+      : undefined;
+    if (nonceHeader === undefined || !Object.hasOwn(headers, nonceHeader)) return { eventId: said?.eventId };
+    const delivery: Delivery = {
+      ...{ id: '', receivedAt: sentAt, method: 'POST', path: '/', requestUrl: '', headers, body, clientIp: '' },
+    };
+    return { eventId: said?.eventId, nonce: nameDelivery(delivery, CLEAN.evidence) };
+  }
+}
+
+/** How far a look has come. */
+interface Progress {
+  state: ReconcileState;
+  /** When the first delivery was sent that is left for the next look. */
+  openFrom: number;
+  hasMoved: boolean;
+  /** Why the last one could not be had, and how many in a row could not. */
+  failed: LookFailure | undefined;
+  inARow: number;
+  /** How many in a row for which the log was away, or refused the token. */
+  awayInARow: number;
+  /** How long the publisher asked to wait. */
+  waitMs: number | undefined;
+  isBroken: boolean;
+}
+
+async function fetchAll(
+  { items, leftFrom, failure }: Listed,
+  { window, ...round }: Round & { readonly window: Window },
+  services: RoundServices,
+): Promise<RoundEnd> {
+  const { clock } = services;
+  const { prepared, state: before } = round;
+  const isOld = isOlderThan(givenUpBefore(clock.now(), spansOf(prepared)));
+  const begun: ReconcileState = {
+    ...before,
+    notBefore: null,
+    settledTo: settledBefore(round),
+    refused: { revision: prepared.flow.record.revision, items: keptRefused(round) },
+  };
+  const old = items.filter(isOld).map((item) => tooOld(item, round, clock.now()));
+  const progress: Progress = {
+    state: old.length === 0 ? begun : await giveUp(old, { ...round, state: begun }, services),
+    ...{ openFrom: leftFrom, hasMoved: old.length > 0, failed: undefined, inARow: 0, awayInARow: 0 },
+    ...{ waitMs: failure?.waitMs, isBroken: false },
+  };
+  const fetched = items.filter((item) => !isOld(item));
+  const left = await fetchEach(fetched, progress, { round, services });
+  progress.openFrom = left.reduce((first, { sentAt }) => Math.min(first, sentAt), progress.openFrom);
+  const { isBroken, failed } = progress;
+  const told = (isBroken ? failed : failure)?.told;
+  if (!isBroken) await askAgain(progress, { round, services });
+  const { state, hasMoved, waitMs } = progress;
+  // What was not listed this time may still be there.
+  const unlistedFrom = failure === undefined ? null : before.openFrom;
+  const openFrom = Math.min(progress.openFrom, unlistedFrom ?? Number.POSITIVE_INFINITY);
+  // What was on the pages that are left may be older than all that was listed.
+  const settledTo = failure === undefined ? Math.min(window.until, openFrom - 1) : state.settledTo;
+  return {
+    state: {
+      ...state,
+      settledTo,
+      openFrom: openFrom === Number.POSITIVE_INFINITY ? null : openFrom,
+      failure: told === undefined ? null : sinceFirst(told, before, clock.now()),
+      notBefore: waitMs === undefined ? null : clock.now() + waitMs,
+    },
+    // What cannot be had now cannot be had a moment later: the rest waits for the next look.
+    isDone: leftFrom === Number.POSITIVE_INFINITY || isBroken || !hasMoved,
+  };
+}
+
+interface Fetching {
+  readonly round: Round;
+  readonly services: RoundServices;
+}
+
+/** Yields those that it did not come to. */
+async function fetchEach(
+  items: readonly SourceItem[],
+  progress: Progress,
+  fetching: Fetching,
+): Promise<readonly SourceItem[]> {
+  const { round, services } = fetching;
+  const { pause = sleep } = services;
+  for (const [place, item] of items.entries()) {
+    await pause(PACE_MS, round.signal);
+    if (!round.isCurrent()) throw new LeaseLostError();
+    const outcome = await fetchOne(item, round, services).catch((error: unknown) => ({
+      kind: 'failed' as const,
+      error,
+    }));
+    if (outcome.kind === 'failed') await noteFailed(item, outcome.error, { progress, ...fetching });
+    else await noteDecided(item, outcome, { progress, ...fetching });
+    if (progress.isBroken) return items.slice(place + 1);
+  }
+  return [];
+}
+
+/** Only the contents of a delivery decide it for good: it is asked for again, after all others. */
+async function noteFailed(
+  item: SourceItem,
+  error: unknown,
+  { progress, round, services: { clock } }: Fetching & { readonly progress: Progress },
+): Promise<void> {
+  const failure = failureOf(error, round);
+  if (failure === undefined) throw error;
+  progress.failed = failure;
+  progress.waitMs = failure.waitMs ?? progress.waitMs;
+  progress.inARow += 1;
+  progress.awayInARow = AWAY.has(failure.kind) ? progress.awayInARow + 1 : 0;
+  progress.isBroken = isOfAll(error) || progress.awayInARow >= MOST_AWAY || progress.inARow >= MOST_FAILED;
+  const state = withUndecided(progress.state, {
+    ...entryOf(item, round),
+    ...{ why: failure.told.message, now: clock.now(), everyMs: everyMs(round.prepared) },
+  });
+  if (state === undefined) {
+    progress.openFrom = Math.min(progress.openFrom, item.sentAt);
+    round.troubled.add(item.id);
+  }
+  progress.state = state ?? progress.state;
+  if (!(await round.note(progress.state))) throw new LeaseLostError();
+}
+
+async function noteDecided(
+  item: SourceItem,
+  outcome: FetchedOutcome,
+  { progress, round, services: { clock } }: Fetching & { readonly progress: Progress },
+): Promise<void> {
+  const { id, sentAt } = item;
+  Object.assign(progress, { inARow: 0, awayInARow: 0 });
+  if (outcome.kind === 'not now') {
+    if (!isUndecided(id, progress.state)) progress.openFrom = Math.min(progress.openFrom, sentAt);
+    return;
+  }
+  progress.hasMoved = true;
+  const wasUndecided = isUndecided(id, progress.state);
+  progress.state = withoutUndecided(progress.state, id);
+  if (outcome.kind !== 'refused') round.settled.add(id);
+  if (outcome.kind === 'settled' && !wasUndecided) return;
+  if (outcome.kind !== 'settled') {
+    const found = { sentAt, at: clock.now(), cause: causeOf(item, round) };
+    const refusedFor = outcome.kind === 'refused' ? outcome.reason : undefined;
+    const gap = widened(progress.state.gap, { ...found, became: outcome.kind, refusedFor });
+    progress.state = { ...progress.state, gap };
+  }
+  if (outcome.kind === 'refused') {
+    const { revision, items } = progress.state.refused;
+    const refused = { revision, items: [...items, { id, sentAt }].slice(-MOST_REFUSED) };
+    progress.state = { ...progress.state, refused };
+    round.refused.set(id, revision);
+  }
+  if (!(await round.note(progress.state))) throw new LeaseLostError();
+}
+
+const isUndecided = (id: string, { undecided }: ReconcileState) => undecided.some((each) => each.id === id);
+
+/** Asks for some of those whose contents could not be had before: all that is new was asked for first. */
+async function askAgain(progress: Progress, fetching: Fetching): Promise<void> {
+  const { round, services } = fetching;
+  const { clock } = services;
+  const due = dueAgain(progress.state, clock.now());
+  if (due.length === 0) return;
+  // They failed before: many of them in a row say nothing of the log.
+  Object.assign(progress, { inARow: Number.NEGATIVE_INFINITY, awayInARow: 0 });
+  const ids = new Set(due.map(({ id }) => id));
+  const listed = new Map<string, SourceItem>();
+  let lost: Lost = { items: [], leftFrom: Number.POSITIVE_INFINITY };
+  const use = async ({ items }: SourcePage) => {
+    const asked = items.filter(({ id }) => ids.has(id) && !listed.has(id));
+    for (const item of asked) listed.set(item.id, { id: item.id, sentAt: item.sentAt, headers: {} });
+    const missed = await withoutAccepted(asked, round, services);
+    for (const { id } of asked.filter((item) => !missed.includes(item))) {
+      progress.state = withoutUndecided(progress.state, id);
+    }
+    lost = oldestOf(lost, missed, { isNewestFirst: false, troubled: { has: () => false } });
+    return listed.size < ids.size;
+  };
+  let [why, unlisted]: [string, 'missing' | 'no list' | undefined] = ['the log does not list it', 'missing'];
+  try {
+    const times = due.map(({ sentAt }) => sentAt);
+    const window = { since: Math.floor(Math.min(...times) / 1000) * 1000, until: Math.max(...times) + 1000 };
+    const isWhole = await readPages({ ...round, state: progress.state }, window, { services, use });
+    if (!isWhole) [why, unlisted] = [`it is on none of the first ${MOST_PAGES} pages of the log`, undefined];
+  } catch (error) {
+    const failure = failureOf(error, round);
+    if (failure === undefined) throw error;
+    progress.waitMs = failure.waitMs ?? progress.waitMs;
+    [why, unlisted] = [`the log ${failure.told.message}`, 'no list'];
+  }
+  for (const each of due.filter(({ id }) => !listed.has(id))) {
+    const failed = { ...each, why, unlisted, now: clock.now(), everyMs: everyMs(round.prepared) };
+    progress.state = withUndecided(progress.state, failed) ?? progress.state;
+  }
+  if (!(await round.note(progress.state))) throw new LeaseLostError();
+  await fetchEach(lost.items, progress, fetching);
+}
+
+/** Gives deliveries up, each with one record, whatever ends the process in between: the state has the id of the record first. */
+async function giveUp(over: readonly Undecided[], round: Round, services: RoundServices): Promise<ReconcileState> {
+  let { state } = round;
+  if (over.length === 0) return state;
+  const { store, clock, newId } = services;
+  const { name, prepared } = round;
+  const noted = async () => {
+    if (!(await round.note(state))) throw new LeaseLostError();
+  };
+  const names = over.map((each) => each.names);
+  const accepted = await store.areAccepted({ ...name, at: Math.floor(clock.ledger()), names });
+  const lost = over.filter((each, place) => accepted[place] !== true || each.record !== null);
+  const marked = lost.map((each) => ({ ...each, record: each.record ?? { id: newId(), at: clock.now() } }));
+  const ids = new Set(over.map(({ id }) => id));
+  const others = state.undecided.filter(({ id }) => !ids.has(id));
+  state = { ...state, undecided: [...others, ...marked] };
+  await noted();
+  for (const each of marked) {
+    const known = await store.findDelivery(each.record.id);
+    if (known === undefined)
+      await store.recordDelivery(recordOfGivenUp({ ...each, id: masked(each.id, round) }, prepared));
+    const found = { sentAt: each.sentAt, at: clock.now(), cause: each.cause, became: 'givenUp' as const };
+    state = { ...withoutUndecided(state, each.id), gap: widened(state.gap, found) };
+    await noted();
+  }
+  return state;
+}
+
+function entryOf(item: SourceItem, round: Round) {
+  const { id, sentAt } = item;
+  return { id, sentAt, cause: causeOf(item, round), names: prepareNames(round.prepared)(item) };
+}
+
+function tooOld(item: SourceItem, round: Round, now: number): Undecided {
+  const { names, ...entry } = entryOf(item, round);
+  const asked = { since: now, tries: 0, why: 'it was not asked for in time', nextAt: now };
+  return { ...entry, ...asked, names: storedNames(names), missingSince: null, record: null };
+}
+
+/** Of a publisher that says it was answered, or says nothing: somebody else may have been. */
+const NOT_SEEN = 'never arrived here';
+const CAUSE_CHARACTERS = 80;
+
+function causeOf({ failure = NOT_SEEN }: SourceItem, round: Round): string {
+  return masked(failure, round).slice(0, CAUSE_CHARACTERS);
+}
+
+const TOO_MANY: LookFailure = {
+  kind: 'not_understood',
+  told: {
+    kind: 'not_understood',
+    message: `has more than ${MOST_PAGES} pages for this time; shorten lookback, or look more often`,
+  },
+  waitMs: undefined,
+};
+
+/** Until all is tried that an earlier revision refused: a look that ends before finds the rest in its window. */
+function settledBefore({ prepared, state }: Round): number | null {
+  const refusedAt = refusedOnes(prepared, state).map(({ sentAt }) => sentAt - 1);
+  return state.settledTo === null ? null : Math.min(state.settledTo, ...refusedAt);
+}
+
+/** Those of before stay refused until another revision tries them. */
+function keptRefused({ prepared, state: { refused } }: Round): ReconcileState['refused']['items'] {
+  return refused.revision === prepared.flow.record.revision ? refused.items : [];
+}
+
+/** It would be the same for every other entry. */
+function isOfAll(error: unknown): boolean {
+  if (error instanceof SourceError) return error.retryAfterMs !== undefined;
+  return error instanceof LogError && error.failure === 'rate_limited';
+}
+
+async function fetchOne(item: SourceItem, round: Round, services: RoundServices): Promise<FetchedOutcome> {
+  if (item.detail === undefined) return acceptEntry(item, undefined, { round, services });
+  const use = (detail: SourceAnswer) => acceptEntry(item, detail, { round, services });
+  return askWith(round, item.detail, { services, use });
+}
+
+async function acceptEntry(
+  item: SourceItem,
+  detail: SourceAnswer | undefined,
+  { round, services }: Fetching,
+): Promise<FetchedOutcome> {
+  const { source, name } = round;
+  const sent = reading(() => source.sent(item, detail));
+  const size = Object.entries(sent.headers).reduce((sum, [header, value]) => sum + header.length + value.length, 0);
+  if (size > MOST_HEADER_CHARACTERS) {
+    throw new SourceError(`told more than ${MOST_HEADER_CHARACTERS} bytes of headers`);
+  }
+  return (services.accept ?? acceptFetched)(name, sent, services);
+}
+
+export function everyMs({ trigger }: PreparedTrigger): number {
+  return durationMs(trigger.reconcile?.every ?? '') ?? HOUR_MS;
+}
+
+const sleep = async (ms: number, signal: AbortSignal) => {
+  await wait(ms, undefined, { signal });
+};

@@ -1,0 +1,22 @@
+import type { Reconcile } from '../../../manifest/reconcile.ts';
+import type { Source } from '../source.ts';
+import { githubSource } from './github.ts';
+import { graphSource } from './graph.ts';
+import { listSource } from './list.ts';
+import { shopifySource } from './shopify.ts';
+import { stripeSource } from './stripe.ts';
+
+type Sources = { readonly [From in Reconcile['from']]: (config: Extract<Reconcile, { from: From }>) => Source };
+
+const SOURCES: Sources = {
+  github: githubSource,
+  stripe: stripeSource,
+  shopify: shopifySource,
+  graph: graphSource,
+  list: listSource,
+};
+
+/** The log that a trigger names; its secrets are read. */
+export function sourceOf(config: Reconcile): Source {
+  return (SOURCES[config.from] as (config: Reconcile) => Source)(config);
+}

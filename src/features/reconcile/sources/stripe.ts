@@ -1,0 +1,25 @@
+import type { Reconcile } from '../../../manifest/reconcile.ts';
+import type { Source } from '../source.ts';
+import { listSource } from './list.ts';
+
+type StripeConfig = Extract<Reconcile, { from: 'stripe' }>;
+
+/**
+ * The events of the last 30 days that some endpoint has not answered with 2xx, newest first: docs.stripe.com/api/events/list and
+ * docs.stripe.com/webhooks/process-undelivered-events, read 2026-11. Their data is as it was when they were created, and never
+ * the bytes that were signed.
+ */
+export function stripeSource({ token, types = [], baseUrl = 'https://api.stripe.com' }: StripeConfig): Source {
+  const window = 'created[gte]={since:seconds}&created[lte]={until:seconds}';
+  const ofTypes = types.map((type) => `&types[]=${type}`).join('');
+  return listSource({
+    url: `${baseUrl.replace(/\/$/, '')}/v1/events?limit=100&delivery_success=false&${window}${ofTypes}`,
+    requestHeaders: { authorization: `Bearer ${token}` },
+    items: 'response.body.data',
+    id: 'item.id',
+    time: 'item.created',
+    nextQuery: {
+      starting_after: 'response.body.has_more ? response.body.data[size(response.body.data) - 1].id : ""',
+    },
+  });
+}

@@ -1,0 +1,98 @@
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
+import type { DeliveryRecord } from '../../model/delivery.ts';
+import { printable } from '../../model/text.ts';
+import type { DeliveryNames } from '../../store/store.ts';
+import type { PreparedTrigger } from '../../webhooks/triggers.ts';
+import type { ReconcileState, Undecided } from './state.ts';
+
+/** Only its contents decide a delivery for good, so what cannot be had is asked for until it is so much older than `lookback`. */
+export const GIVEN_UP_AFTER_DAYS = 3;
+/** One answer without it may be wrong: so long no list has to have a delivery before the log counts as having lost it. */
+const GONE_AFTER_MS = DAY_MS;
+/** The state has them all, and is written with every delivery that is fetched. */
+export const MOST_UNDECIDED = 500;
+/** So many are asked for again by one look, which has a publisher's limits to keep. */
+const MOST_ASKED_AGAIN = 50;
+const LONGEST_NAMES = 1000;
+
+interface Failed {
+  readonly id: string;
+  readonly sentAt: number;
+  readonly cause: string;
+  readonly names: DeliveryNames;
+  readonly why: string;
+  readonly now: number;
+  readonly everyMs: number;
+  /** No list has it, or its list could not be had: it stays due, so later pages do not wait for the faults of earlier ones. */
+  readonly unlisted?: 'missing' | 'no list' | undefined;
+}
+
+/** Notes that a delivery was asked for in vain; undefined where no more can be kept. */
+export function withUndecided(state: ReconcileState, failed: Failed): ReconcileState | undefined {
+  const { id, sentAt, cause, names, why, now, everyMs, unlisted } = failed;
+  const before = state.undecided.find((each) => each.id === id);
+  if (before === undefined && state.undecided.length >= MOST_UNDECIDED) return undefined;
+  const tries = (before?.tries ?? 0) + 1;
+  const entry: Undecided = {
+    ...(before ?? { id, sentAt, cause, names: storedNames(names), since: now, record: null }),
+    ...{ tries, why, nextAt: now + (unlisted === 'no list' ? 0 : laterMs(tries, everyMs)) },
+    missingSince: unlisted === 'missing' ? (before?.missingSince ?? now) : null,
+  };
+  return { ...state, undecided: [...state.undecided.filter((each) => each.id !== id), entry] };
+}
+
+// Soon once, since most faults pass; then each time twice as late.
+const laterMs = (tries: number, everyMs: number) =>
+  tries === 1 ? Math.min(everyMs, MINUTE_MS) : Math.min(everyMs * 2 ** (tries - 2), Math.max(everyMs, HOUR_MS));
+
+export function withoutUndecided(state: ReconcileState, id: string): ReconcileState {
+  return state.undecided.some((each) => each.id === id)
+    ? { ...state, undecided: state.undecided.filter((each) => each.id !== id) }
+    : state;
+}
+
+/** Those to ask for now, the longest due first. */
+export function dueAgain({ undecided }: ReconcileState, now: number): Undecided[] {
+  const due = undecided.filter(({ nextAt, record }) => nextAt <= now && record === null);
+  return due.sort((one, other) => one.nextAt - other.nextAt).slice(0, MOST_ASKED_AGAIN);
+}
+
+/** Whether one is to be asked for the second time: then the next look comes sooner. */
+export function isSoon({ undecided, failure }: ReconcileState): boolean {
+  return failure === null && undecided.some(({ tries }) => tries === 1);
+}
+
+/** Before when a delivery was sent that is given up. */
+export function givenUpBefore(now: number, { lookbackMs, knownMs }: { lookbackMs: number; knownMs: number }): number {
+  return now - Math.min(lookbackMs + GIVEN_UP_AFTER_DAYS * DAY_MS, knownMs);
+}
+
+export function isGone({ missingSince }: Undecided, now: number): boolean {
+  return missingSince !== null && now - missingSince >= GONE_AFTER_MS;
+}
+
+export function storedNames({ eventId, nonce }: DeliveryNames): Undecided['names'] {
+  const names = {
+    ...(eventId !== undefined && { eventId }),
+    ...(nonce !== undefined && { nonce: { header: nonce.header, value: nonce.value } }),
+  };
+  // The log is asked about one with longer names, as long as it has it.
+  return JSON.stringify(names).length > LONGEST_NAMES ? {} : names;
+}
+
+/** The record of a delivery that is given up: it started nothing, and the books count it. */
+export function recordOfGivenUp(
+  { id, sentAt, since, tries, why, record }: Undecided,
+  { trigger, mode, schemeName }: PreparedTrigger,
+): DeliveryRecord {
+  if (record === null) throw new Error('A delivery that is not given up is to be recorded so.');
+  const asked = `asked for ${tries === 1 ? 'once' : `${tries} times`}, first at ${new Date(since).toISOString()}`;
+  const sent = `${trigger.reconcile?.from} sent ${printable(id)} at ${new Date(sentAt).toISOString()}`;
+  return {
+    ...{ id: record.id, flowId: trigger.flowId, triggerKey: trigger.triggerKey, receivedAt: record.at },
+    ...{ clientIp: '0.0.0.0', mode, scheme: schemeName, rejected: true, enforced: false, statusCode: 0 },
+    ...{ reason: null, violations: [], detail: `given up: ${sent}; ${asked}: ${printable(why)}` },
+    ...{ bodyBytes: 0, body: null, headers: {}, processingMs: 0, runId: null, usedPreviousKey: false },
+    outcome: 'givenUp',
+  };
+}

@@ -1,0 +1,100 @@
+import { happened, isChosenFor } from '../../dashboard/attention/deliveries.ts';
+import { type Finding, iso, lasting, type Situation } from '../../dashboard/attention/finding.ts';
+import { rulesFor, servicePart } from '../../dashboard/services.ts';
+import { sameTrigger } from '../../model/trigger-name.ts';
+import type { RhythmRow } from '../../store/store.ts';
+import type { PreparedTrigger } from '../../webhooks/triggers.ts';
+import { rhythmAttention } from './attention.ts';
+import { createRhythmWatch, type RhythmFinding } from './rhythm-watch.ts';
+
+/** Kinds of events that are named; more have one cause. */
+const NAMED_EVENTS = 3;
+const EVENT_CHARACTERS = 60;
+
+/** Triggers that are silent, began to refuse, or have another volume than usual: one item of each kind. */
+export function rhythmItems(
+  rhythms: readonly RhythmRow[],
+  { triggers, now }: Pick<Situation, 'triggers' | 'now'>,
+): Finding<RhythmFinding['kind']>[] {
+  return triggers.flatMap((prepared): Finding<RhythmFinding['kind']>[] => {
+    const own = rhythms.find((each) => sameTrigger(each, prepared.trigger));
+    const found = (own?.found ?? []) as unknown as readonly RhythmFinding[];
+    const silences = found.filter((each) => each.kind === 'trigger_silent');
+    const others = found.filter((each) => each.kind !== 'trigger_silent');
+    return [...silenceItem(silences, prepared, now), ...others.map((each) => itemOf(each, prepared))];
+  });
+}
+
+type Silence = Extract<RhythmFinding, { kind: 'trigger_silent' }>;
+
+const place = ({ trigger: { flowId, triggerKey } }: PreparedTrigger) => ({ flowId, triggerKey });
+const named = ({ trigger: { flowName, triggerKey } }: PreparedTrigger) => `${flowName}/${triggerKey}`;
+
+function silenceItem(
+  silences: readonly Silence[],
+  prepared: PreparedTrigger,
+  now: number,
+): Finding<'trigger_silent'>[] {
+  const [first, ...others] = silences.toSorted((one, other) => one.from - other.from);
+  if (first === undefined) return [];
+  const { event, lastAt, from, everyMs } = first;
+  const what = event === null ? 'no delivery' : `no delivery of the event ${eventName(event)}`;
+  const since = lastAt === null ? 'none ever came' : `the last came at ${iso(lastAt)}`;
+  const why =
+    everyMs === null
+      ? 'it was never silent for so long at this time of the week'
+      : `its manifest expects one at least every ${prepared.trigger.inputs.webhookExpectEvery}`;
+  const missing = others.flatMap((each) => each.event ?? []);
+  const names = missing.slice(0, NAMED_EVENTS).map(eventName).join(', ');
+  const left = missing.length - NAMED_EVENTS;
+  const more = missing.length === 0 ? '' : `; nor any of ${names}${left > 0 ? ` and ${left} more` : ''}`;
+  const message =
+    `${named(prepared)} has had ${what} for ${lasting(now - from)} (${since}): ${why}${more}. ` +
+    'Check at the publisher that its webhook is on and what it says of its attempts';
+  return [
+    {
+      kind: 'trigger_silent',
+      message,
+      link: `/flows/flows/${prepared.trigger.flowId}`,
+      ...place(prepared),
+      about: 'silent',
+    },
+  ];
+}
+
+/** A sender chose it. */
+const eventName = (event: string) => JSON.stringify(event.slice(0, EVENT_CHARACTERS));
+
+function itemOf(
+  found: Exclude<RhythmFinding, Silence>,
+  prepared: PreparedTrigger,
+): Finding<'volume_broken' | 'refusals_began'> {
+  const { flowId } = prepared.trigger;
+  if (found.kind === 'volume_broken') {
+    const { from, to, count, usual } = found;
+    const deliveries = count === 1 ? '1 delivery' : `${count} deliveries`;
+    const message = `${named(prepared)} had ${deliveries} from ${iso(from)} to ${iso(to)}; about ${usual} are usual then`;
+    const link = `/flows/deliveries?flowId=${flowId}&since=${iso(from)}&until=${iso(to)}`;
+    return { kind: 'volume_broken', message, link, ...place(prepared), about: 'volume' };
+  }
+  const { count, reason, since } = found;
+  const isChosen = isChosenFor(reason, prepared.mode);
+  const what = isChosen ? `failed a gate and were accepted, because its mode is ${prepared.mode}` : 'were refused';
+  return {
+    kind: 'refusals_began',
+    ...(isChosen && { severity: 'info' as const }),
+    message: `${count} deliveries to ${named(prepared)} ${what} (since ${iso(since)}; none in the 7 days before). Most of them ${happened(reason)}`,
+    link: `/flows/deliveries?flowId=${flowId}&reason=${reason}&since=${iso(since)}`,
+    ...place(prepared),
+    about: 'refusals',
+    insteadOf: 'refusals_rising',
+  };
+}
+
+export const rhythm = servicePart({
+  name: 'rhythm',
+  attention: rulesFor(rhythmAttention, async (situation, { store }) =>
+    rhythmItems(await store.listRhythms(), situation),
+  ),
+  start: (host) => ({ sweeper: createRhythmWatch(host) }),
+});
