@@ -6,7 +6,6 @@ import { flowsPart } from '../dashboard/web/flows/flow-page.tsx';
 import { keysPage } from '../dashboard/web/flows/keys-panel.tsx';
 import { driftPage } from '../dashboard/web/flows/payload-panel.tsx';
 import { rehearsalPage } from '../dashboard/web/flows/rehearsal.tsx';
-import { hostsPage } from '../dashboard/web/hosts/hosts-page.tsx';
 import { alertsPage } from '../dashboard/web/overview/alerts-panel.tsx';
 import { consumersPage } from '../dashboard/web/overview/consumers-panel.tsx';
 import { figuresPage } from '../dashboard/web/overview/figures.tsx';
@@ -19,6 +18,7 @@ import { runsPart } from '../dashboard/web/runs/runs-page.tsx';
 import { schedulesPage } from '../dashboard/web/schedules/schedules-page.tsx';
 import { booksPage } from './books/page.tsx';
 import { evidencePage } from './evidence/page.tsx';
+import { hostsPage } from './hosts/page.tsx';
 
 /** What the page is made of: navigation, panels and views have this order. */
 export const pageParts: readonly PagePart[] = [
