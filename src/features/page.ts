@@ -1,4 +1,3 @@
-import { activityPage } from '../dashboard/web/activity/activity-page.tsx';
 import { deliveriesPart } from '../dashboard/web/deliveries/deliveries-page.tsx';
 import { reviewPage } from '../dashboard/web/deliveries/review.tsx';
 import { deployPagePage } from '../dashboard/web/flows/deploy-page.tsx';
@@ -16,6 +15,7 @@ import { publishersPagePage } from '../dashboard/web/publishers/publisher-page.t
 import { bulkPage } from '../dashboard/web/runs/bulk.tsx';
 import { runsPart } from '../dashboard/web/runs/runs-page.tsx';
 import { schedulesPage } from '../dashboard/web/schedules/schedules-page.tsx';
+import { activityPage } from './activity/page.tsx';
 import { booksPage } from './books/page.tsx';
 import { evidencePage } from './evidence/page.tsx';
 import { hostsPage } from './hosts/page.tsx';

@@ -1,15 +1,23 @@
-import { ALL_FLOWS, lists, skipOf, withQuery } from '../address.ts';
-import type { Api, PageOf } from '../api-types.ts';
-import { format } from '../format.ts';
-import { type Column, NoMatch, Pager, SearchFilter, SelectFilter, SpanFilter, Table } from '../kit/list.tsx';
-import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
-import { Pill } from '../kit/pill.tsx';
-import { Time } from '../kit/time.tsx';
-import { LOOKS } from '../looks.ts';
-import { allActions, type PagePart } from '../part.ts';
-import { useResource } from '../resource.ts';
-import { useQuery } from '../router.ts';
-import { ACTIONS, words } from '../words.ts';
+import { ALL_FLOWS, lists, skipOf, withQuery } from '../../dashboard/web/address.ts';
+import type { Api, PageOf } from '../../dashboard/web/api-types.ts';
+import { format } from '../../dashboard/web/format.ts';
+import {
+  type Column,
+  NoMatch,
+  Pager,
+  SearchFilter,
+  SelectFilter,
+  SpanFilter,
+  Table,
+} from '../../dashboard/web/kit/list.tsx';
+import { Empty, Loaded, Page, Total } from '../../dashboard/web/kit/page.tsx';
+import { Pill } from '../../dashboard/web/kit/pill.tsx';
+import { Time } from '../../dashboard/web/kit/time.tsx';
+import { LOOKS } from '../../dashboard/web/looks.ts';
+import { allActions, type PagePart } from '../../dashboard/web/part.ts';
+import { useResource } from '../../dashboard/web/resource.ts';
+import { useQuery } from '../../dashboard/web/router.ts';
+import { ACTIONS, words } from '../../dashboard/web/words.ts';
 
 type Intervention = Api['Intervention'];
 
