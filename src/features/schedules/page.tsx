@@ -1,19 +1,19 @@
 import { useEffect, useId, useState } from 'preact/hooks';
-import { skipOf, withQuery } from '../address.ts';
-import { ask, messageOf } from '../api.ts';
-import type { Api, PageOf } from '../api-types.ts';
-import { format } from '../format.ts';
-import { Pager } from '../kit/list.tsx';
-import { FormDialog, toast, type Why } from '../kit/overlays.tsx';
-import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
-import { Icon, Pill } from '../kit/pill.tsx';
-import { Time } from '../kit/time.tsx';
-import type { Look } from '../looks.ts';
-import type { PagePart } from '../part.ts';
-import { useResource } from '../resource.ts';
-import { useQuery } from '../router.ts';
-import { may } from '../scopes.ts';
-import { actions } from './schedules-words.ts';
+import { skipOf, withQuery } from '../../dashboard/web/address.ts';
+import { ask, messageOf } from '../../dashboard/web/api.ts';
+import type { Api, PageOf } from '../../dashboard/web/api-types.ts';
+import { format } from '../../dashboard/web/format.ts';
+import { Pager } from '../../dashboard/web/kit/list.tsx';
+import { FormDialog, toast, type Why } from '../../dashboard/web/kit/overlays.tsx';
+import { Empty, Loaded, Page, Total } from '../../dashboard/web/kit/page.tsx';
+import { Icon, Pill } from '../../dashboard/web/kit/pill.tsx';
+import { Time } from '../../dashboard/web/kit/time.tsx';
+import type { Look } from '../../dashboard/web/looks.ts';
+import type { PagePart } from '../../dashboard/web/part.ts';
+import { useResource } from '../../dashboard/web/resource.ts';
+import { useQuery } from '../../dashboard/web/router.ts';
+import { may } from '../../dashboard/web/scopes.ts';
+import { actions } from './page-words.ts';
 
 const TAKE = 100;
 
