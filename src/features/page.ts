@@ -11,13 +11,13 @@ import { figuresPage } from '../dashboard/web/overview/figures.tsx';
 import { overviewPart } from '../dashboard/web/overview/overview-page.tsx';
 import { replicasPage } from '../dashboard/web/overview/replicas-panel.tsx';
 import type { PagePart } from '../dashboard/web/part.ts';
-import { publishersPagePage } from '../dashboard/web/publishers/publisher-page.tsx';
 import { bulkPage } from '../dashboard/web/runs/bulk.tsx';
 import { runsPart } from '../dashboard/web/runs/runs-page.tsx';
 import { activityPage } from './activity/page.tsx';
 import { booksPage } from './books/page.tsx';
 import { evidencePage } from './evidence/page.tsx';
 import { hostsPage } from './hosts/page.tsx';
+import { publishersPagePage } from './publishers-page/page.tsx';
 import { schedulesPage } from './schedules/page.tsx';
 
 /** What the page is made of: navigation, panels and views have this order. */
