@@ -7,7 +7,6 @@ import { driftPage } from '../dashboard/web/flows/payload-panel.tsx';
 import { rehearsalPage } from '../dashboard/web/flows/rehearsal.tsx';
 import { figuresPage } from '../dashboard/web/overview/figures.tsx';
 import { overviewPart } from '../dashboard/web/overview/overview-page.tsx';
-import { replicasPage } from '../dashboard/web/overview/replicas-panel.tsx';
 import type { PagePart } from '../dashboard/web/part.ts';
 import { bulkPage } from '../dashboard/web/runs/bulk.tsx';
 import { runsPart } from '../dashboard/web/runs/runs-page.tsx';
@@ -18,6 +17,7 @@ import { consumersPage } from './consumers/page.tsx';
 import { evidencePage } from './evidence/page.tsx';
 import { hostsPage } from './hosts/page.tsx';
 import { publishersPagePage } from './publishers-page/page.tsx';
+import { replicasPage } from './replicas/page.tsx';
 import { schedulesPage } from './schedules/page.tsx';
 
 /** What the page is made of: navigation, panels and views have this order. */
