@@ -1,12 +1,12 @@
-import type { Api } from '../api-types.ts';
-import { format } from '../format.ts';
-import { Table } from '../kit/list.tsx';
-import { Empty, Loaded, Panel } from '../kit/page.tsx';
-import { Pill } from '../kit/pill.tsx';
-import { Time } from '../kit/time.tsx';
-import type { PagePart } from '../part.ts';
-import { useResource } from '../resource.ts';
-import { words } from '../words.ts';
+import type { Api } from '../../dashboard/web/api-types.ts';
+import { format } from '../../dashboard/web/format.ts';
+import { Table } from '../../dashboard/web/kit/list.tsx';
+import { Empty, Loaded, Panel } from '../../dashboard/web/kit/page.tsx';
+import { Pill } from '../../dashboard/web/kit/pill.tsx';
+import { Time } from '../../dashboard/web/kit/time.tsx';
+import type { PagePart } from '../../dashboard/web/part.ts';
+import { useResource } from '../../dashboard/web/resource.ts';
+import { words } from '../../dashboard/web/words.ts';
 
 type Path = Api['Path'];
 
