@@ -2,7 +2,6 @@ import { deliveriesPart } from '../dashboard/web/deliveries/deliveries-page.tsx'
 import { reviewPage } from '../dashboard/web/deliveries/review.tsx';
 import { deployPagePage } from '../dashboard/web/flows/deploy-page.tsx';
 import { flowsPart } from '../dashboard/web/flows/flow-page.tsx';
-import { rehearsalPage } from '../dashboard/web/flows/rehearsal.tsx';
 import { figuresPage } from '../dashboard/web/overview/figures.tsx';
 import { overviewPart } from '../dashboard/web/overview/overview-page.tsx';
 import type { PagePart } from '../dashboard/web/part.ts';
@@ -17,6 +16,7 @@ import { evidencePage } from './evidence/page.tsx';
 import { hostsPage } from './hosts/page.tsx';
 import { keysPage } from './keys/page.tsx';
 import { publishersPagePage } from './publishers-page/page.tsx';
+import { rehearsalPage } from './rehearsal/page.tsx';
 import { replicasPage } from './replicas/page.tsx';
 import { schedulesPage } from './schedules/page.tsx';
 

@@ -1,11 +1,11 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ask } from '../api.ts';
-import type { Api } from '../api-types.ts';
-import { format } from '../format.ts';
-import { Failure } from '../kit/page.tsx';
-import { Icon, Pill } from '../kit/pill.tsx';
-import type { PagePart } from '../part.ts';
-import { Side } from './revisions-panel.tsx';
+import { ask } from '../../dashboard/web/api.ts';
+import type { Api } from '../../dashboard/web/api-types.ts';
+import { Side } from '../../dashboard/web/flows/revisions-panel.tsx';
+import { format } from '../../dashboard/web/format.ts';
+import { Failure } from '../../dashboard/web/kit/page.tsx';
+import { Icon, Pill } from '../../dashboard/web/kit/pill.tsx';
+import type { PagePart } from '../../dashboard/web/part.ts';
 
 const DELIVERIES = 200;
 
