@@ -1,17 +1,17 @@
 import { useEffect, useState } from 'preact/hooks';
-import { lists, splitAddress } from '../address.ts';
-import { ask } from '../api.ts';
-import type { Api, PageOf } from '../api-types.ts';
-import { format } from '../format.ts';
-import { FormDialog, type Why } from '../kit/overlays.tsx';
-import { Failure, Skeleton } from '../kit/page.tsx';
-import { Icon, StatusPill } from '../kit/pill.tsx';
-import { Time } from '../kit/time.tsx';
-import type { PagePart } from '../part.ts';
-import { useAnswer } from '../resource.ts';
-import { useQuery } from '../router.ts';
-import { may } from '../scopes.ts';
-import { actions } from './bulk-words.ts';
+import { lists, splitAddress } from '../../dashboard/web/address.ts';
+import { ask } from '../../dashboard/web/api.ts';
+import type { Api, PageOf } from '../../dashboard/web/api-types.ts';
+import { format } from '../../dashboard/web/format.ts';
+import { FormDialog, type Why } from '../../dashboard/web/kit/overlays.tsx';
+import { Failure, Skeleton } from '../../dashboard/web/kit/page.tsx';
+import { Icon, StatusPill } from '../../dashboard/web/kit/pill.tsx';
+import { Time } from '../../dashboard/web/kit/time.tsx';
+import type { PagePart } from '../../dashboard/web/part.ts';
+import { useAnswer } from '../../dashboard/web/resource.ts';
+import { useQuery } from '../../dashboard/web/router.ts';
+import { may } from '../../dashboard/web/scopes.ts';
+import { actions } from './page-words.ts';
 
 type Action = Api['BulkAction'];
 
