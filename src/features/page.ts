@@ -2,7 +2,6 @@ import { deliveriesPart } from '../dashboard/web/deliveries/deliveries-page.tsx'
 import { reviewPage } from '../dashboard/web/deliveries/review.tsx';
 import { deployPagePage } from '../dashboard/web/flows/deploy-page.tsx';
 import { flowsPart } from '../dashboard/web/flows/flow-page.tsx';
-import { figuresPage } from '../dashboard/web/overview/figures.tsx';
 import { overviewPart } from '../dashboard/web/overview/overview-page.tsx';
 import type { PagePart } from '../dashboard/web/part.ts';
 import { runsPart } from '../dashboard/web/runs/runs-page.tsx';
@@ -13,6 +12,7 @@ import { bulkPage } from './bulk/page.tsx';
 import { consumersPage } from './consumers/page.tsx';
 import { driftPage } from './drift/page.tsx';
 import { evidencePage } from './evidence/page.tsx';
+import { figuresPage } from './figures/page.tsx';
 import { hostsPage } from './hosts/page.tsx';
 import { keysPage } from './keys/page.tsx';
 import { publishersPagePage } from './publishers-page/page.tsx';
