@@ -1,5 +1,4 @@
 import { deliveriesPart } from '../dashboard/web/deliveries/deliveries-page.tsx';
-import { reviewPage } from '../dashboard/web/deliveries/review.tsx';
 import { deployPagePage } from '../dashboard/web/flows/deploy-page.tsx';
 import { flowsPart } from '../dashboard/web/flows/flow-page.tsx';
 import { overviewPart } from '../dashboard/web/overview/overview-page.tsx';
@@ -18,6 +17,7 @@ import { keysPage } from './keys/page.tsx';
 import { publishersPagePage } from './publishers-page/page.tsx';
 import { rehearsalPage } from './rehearsal/page.tsx';
 import { replicasPage } from './replicas/page.tsx';
+import { reviewPage } from './review/page.tsx';
 import { schedulesPage } from './schedules/page.tsx';
 
 /** What the page is made of: navigation, panels and views have this order. */

@@ -1,13 +1,13 @@
-import { withQuery } from '../address.ts';
-import type { Api } from '../api-types.ts';
-import { format } from '../format.ts';
-import { Segments } from '../kit/list.tsx';
-import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
-import { ModePill, Pill } from '../kit/pill.tsx';
-import { Time } from '../kit/time.tsx';
-import { useResource } from '../resource.ts';
-import { useQuery } from '../router.ts';
-import { words } from '../words.ts';
+import { withQuery } from '../../dashboard/web/address.ts';
+import type { Api } from '../../dashboard/web/api-types.ts';
+import { format } from '../../dashboard/web/format.ts';
+import { Segments } from '../../dashboard/web/kit/list.tsx';
+import { Empty, Loaded, Page, Panel } from '../../dashboard/web/kit/page.tsx';
+import { ModePill, Pill } from '../../dashboard/web/kit/pill.tsx';
+import { Time } from '../../dashboard/web/kit/time.tsx';
+import { useResource } from '../../dashboard/web/resource.ts';
+import { useQuery } from '../../dashboard/web/router.ts';
+import { words } from '../../dashboard/web/words.ts';
 
 /** One trigger: the verdict, and what each of its gates refused or would have. */
 export function ReadinessPanel({ readiness, title }: { readiness: Api['Readiness']; title?: string }) {

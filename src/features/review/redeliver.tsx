@@ -1,13 +1,21 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ask, messageOf } from '../api.ts';
-import type { Api } from '../api-types.ts';
-import { format } from '../format.ts';
-import { Dialog, DialogFoot, FormDialog, ReasonField, toast, type Why, whyOf } from '../kit/overlays.tsx';
-import { Failure, Skeleton } from '../kit/page.tsx';
-import { Pill } from '../kit/pill.tsx';
-import { LOOKS } from '../looks.ts';
-import { useAnswer } from '../resource.ts';
-import { words } from '../words.ts';
+import { ask, messageOf } from '../../dashboard/web/api.ts';
+import type { Api } from '../../dashboard/web/api-types.ts';
+import { format } from '../../dashboard/web/format.ts';
+import {
+  Dialog,
+  DialogFoot,
+  FormDialog,
+  ReasonField,
+  toast,
+  type Why,
+  whyOf,
+} from '../../dashboard/web/kit/overlays.tsx';
+import { Failure, Skeleton } from '../../dashboard/web/kit/page.tsx';
+import { Pill } from '../../dashboard/web/kit/pill.tsx';
+import { LOOKS } from '../../dashboard/web/looks.ts';
+import { useAnswer } from '../../dashboard/web/resource.ts';
+import { words } from '../../dashboard/web/words.ts';
 
 const LIMIT = 500;
 

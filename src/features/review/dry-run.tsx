@@ -1,11 +1,11 @@
 import { useId, useState } from 'preact/hooks';
-import { ask } from '../api.ts';
-import type { Api } from '../api-types.ts';
-import { Dialog, DialogFoot } from '../kit/overlays.tsx';
-import { Failure } from '../kit/page.tsx';
-import { Icon, Pill } from '../kit/pill.tsx';
-import { words } from '../words.ts';
-import { GateResults, Hints } from './gate-results.tsx';
+import { ask } from '../../dashboard/web/api.ts';
+import type { Api } from '../../dashboard/web/api-types.ts';
+import { GateResults, Hints } from '../../dashboard/web/deliveries/gate-results.tsx';
+import { Dialog, DialogFoot } from '../../dashboard/web/kit/overlays.tsx';
+import { Failure } from '../../dashboard/web/kit/page.tsx';
+import { Icon, Pill } from '../../dashboard/web/kit/pill.tsx';
+import { words } from '../../dashboard/web/words.ts';
 import { headerLines } from './header-lines.ts';
 
 interface DryRunProps {
