@@ -1,5 +1,4 @@
 import { deliveriesPart } from '../dashboard/web/deliveries/deliveries-page.tsx';
-import { deployPagePage } from '../dashboard/web/flows/deploy-page.tsx';
 import { flowsPart } from '../dashboard/web/flows/flow-page.tsx';
 import { overviewPart } from '../dashboard/web/overview/overview-page.tsx';
 import type { PagePart } from '../dashboard/web/part.ts';
@@ -9,6 +8,7 @@ import { alertsPage } from './alerts/page.tsx';
 import { booksPage } from './books/page.tsx';
 import { bulkPage } from './bulk/page.tsx';
 import { consumersPage } from './consumers/page.tsx';
+import { deployPagePage } from './deploy-page/page.tsx';
 import { driftPage } from './drift/page.tsx';
 import { evidencePage } from './evidence/page.tsx';
 import { figuresPage } from './figures/page.tsx';
