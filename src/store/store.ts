@@ -8,7 +8,6 @@ import type { FlowStore } from './contract/flows.ts';
 import type { HostStore } from './contract/hosts.ts';
 import type { KeyStore } from './contract/keys.ts';
 import type { PayloadStore } from './contract/payloads.ts';
-import type { ReconciliationStore } from './contract/reconciliations.ts';
 import type { ReplicaStore } from './contract/replicas.ts';
 import type { RhythmStore } from './contract/rhythms.ts';
 import type { RunStore } from './contract/runs.ts';
@@ -25,7 +24,6 @@ export type * from './contract/flows.ts';
 export type * from './contract/hosts.ts';
 export type * from './contract/keys.ts';
 export type * from './contract/payloads.ts';
-export type * from './contract/reconciliations.ts';
 export type * from './contract/replicas.ts';
 export type * from './contract/rhythms.ts';
 export type * from './contract/runs.ts';
@@ -49,7 +47,6 @@ export interface Store
     KeyStore,
     PayloadStore,
     RhythmStore,
-    ReconciliationStore,
     HostStore,
     ReplicaStore {
   /**

@@ -1,3 +1,4 @@
+import { reconcileStore } from '../../src/features/reconcile/store.ts';
 import type { JsonObject } from '../../src/model/json.ts';
 import type { Graph } from '../../src/model/manifest.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
@@ -207,8 +208,8 @@ async function fill(store: Store): Promise<void> {
     hours: [{ event: 'pä"sh', hour: 5, count: 3, firstAt: T0, lastAt: T0 + 1, longestGapMs: 1 }],
   });
   const asking = { flowId, triggerKey: 'github', owner: 'a' };
-  await store.takeReconciliation({ ...asking, until: T0 + minute, now: T0, lastBefore: T0 });
-  await store.endReconciliation({ ...asking, lastAt: T0, state: { settledTo: T0 } });
+  await store.of(reconcileStore).takeReconciliation({ ...asking, until: T0 + minute, now: T0, lastBefore: T0 });
+  await store.of(reconcileStore).endReconciliation({ ...asking, lastAt: T0, state: { settledTo: T0 } });
   await store.noteDowntime({ startedAt: T0, endedAt: T0 + 5, offsetMs: 7, keptSince: 0 });
   const target = { type: 'run', id: id(103) } as const;
   const details = { stepKey: 'a' };
@@ -226,7 +227,7 @@ export type Reads = Pick<
   Extract<keyof Store, `list${string}` | `find${string}` | `read${string}` | `count${string}`>
 > &
   Pick<Store, 'outlineSteps' | 'pageSteps' | 'deliveryStats' | 'deliveryTimeseries' | 'runTimeseries'> &
-  Pick<Store, 'summariseDeliveries' | 'isSessionEnded'>;
+  Pick<Store, 'of' | 'summariseDeliveries' | 'isSessionEnded'>;
 
 const sorted = (rows: readonly unknown[]) => rows.map((row) => JSON.stringify(row)).sort();
 
@@ -272,7 +273,7 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
     watch: await store.readPayloadWatch({ flowId, triggerKey: 'github' }),
     drifts: await store.listPathDrifts(),
     circuits: await store.listCircuits(),
-    reconciliations: await store.listReconciliations(),
+    reconciliations: await store.of(reconcileStore).listReconciliations(),
     alerts: await store.readAlerts({ limit: 9 }),
     keyFigures: await store.listKeyFigures({ recentSince: T0 }),
     details: await Promise.all(runs.items.map((run) => ofRun(run.id))),

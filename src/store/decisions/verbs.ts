@@ -17,7 +17,6 @@ import { releaseOrder } from './order.ts';
 import { orderVerbs } from './order-views.ts';
 import { verbsOfParts } from './part.ts';
 import { payloadVerbs } from './payloads.ts';
-import { reconciliationVerbs } from './reconciliations.ts';
 import { heldVerbs } from './release.ts';
 import { type OwnRows, removalVerbs } from './removal.ts';
 import { retryStep } from './retry.ts';
@@ -76,7 +75,6 @@ const kernelVerbs = ({ runKeys, commitOrder, ...ownRows }: OwnTables) => ({
   ...keyVerbs,
   ...payloadVerbs,
   ...rhythmVerbs,
-  ...reconciliationVerbs,
   ...hostVerbs,
 });
 
