@@ -1,6 +1,7 @@
 import { hostsAttention } from './hosts/attention.ts';
 import { reconcileAttention } from './reconcile/attention.ts';
 import { rhythmAttention } from './rhythm/attention.ts';
+import { schedulesAttention } from './schedules/attention.ts';
 
 /** Kinds of attention items that features give. The rules stand in their parts of the service. */
-export const attentionKinds = [rhythmAttention, hostsAttention, reconcileAttention];
+export const attentionKinds = [rhythmAttention, hostsAttention, reconcileAttention, schedulesAttention];

@@ -1,7 +1,6 @@
 import { activity } from '../dashboard/api/activity.ts';
 import { alerts } from '../dashboard/api/alerts.ts';
 import { attention } from '../dashboard/api/attention.ts';
-import { consumers } from '../dashboard/api/consumers.ts';
 import { deliveries } from '../dashboard/api/deliveries.ts';
 import { review } from '../dashboard/api/delivery-review.ts';
 import { deploys } from '../dashboard/api/deploys.ts';
@@ -15,16 +14,17 @@ import { drift } from '../dashboard/api/paths.ts';
 import { rehearsal } from '../dashboard/api/rehearsal.ts';
 import { replicas } from '../dashboard/api/replicas.ts';
 import { revisions } from '../dashboard/api/revisions.ts';
-import { bulk } from '../dashboard/api/run-bulk.ts';
 import { runs } from '../dashboard/api/run-parts.ts';
-import { schedules } from '../dashboard/api/schedules.ts';
 import { metrics } from '../dashboard/api/service.ts';
 import type { ServicePart } from '../dashboard/services.ts';
 import { books } from './books/service.ts';
+import { bulk } from './bulk/service.ts';
+import { consumers } from './consumers/service.ts';
 import { evidence } from './evidence/service.ts';
 import { hosts } from './hosts/service.ts';
 import { reconcile } from './reconcile/service.ts';
 import { rhythm } from './rhythm/service.ts';
+import { schedules } from './schedules/service.ts';
 
 /** What the service is made of. The API's document has their routes in this order. */
 export const serviceParts: readonly ServicePart[] = [

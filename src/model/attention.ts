@@ -16,8 +16,6 @@ const KERNEL = {
   order_stopped: 'error',
   steps_waiting_for_slot: 'warning',
   step_running_long: 'warning',
-  schedule_overdue: 'error',
-  schedule_paused: 'info',
   refusals_rising: 'warning',
   payload_drift: 'warning',
   expression_failed: 'warning',

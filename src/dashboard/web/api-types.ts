@@ -1,9 +1,11 @@
 import type { z } from 'zod';
+import type { RunBulkAnswers } from '../../features/bulk/service.ts';
+import type { consumerSchema } from '../../features/consumers/service.ts';
 import type { hostSchema } from '../../features/hosts/service.ts';
+import type { scheduleSchema } from '../../features/schedules/service.ts';
 import type { interventionSchema } from '../api/activity.ts';
 import type { alertTargetSchema } from '../api/alerts.ts';
 import type { attentionSchema } from '../api/attention.ts';
-import type { consumerSchema } from '../api/consumers.ts';
 import type { deliverySchema } from '../api/deliveries.ts';
 import type { DeliveryReviewAnswers } from '../api/delivery-review.ts';
 import type { DeployAnswers } from '../api/deploys.ts';
@@ -17,12 +19,10 @@ import type { pathSchema } from '../api/paths.ts';
 import type { RehearsalAnswers } from '../api/rehearsal.ts';
 import type { replicaSchema } from '../api/replicas.ts';
 import type { findingSchema, RevisionAnswers } from '../api/revisions.ts';
-import type { RunBulkAnswers } from '../api/run-bulk.ts';
 import type { RunFailures } from '../api/run-failures.ts';
 import type { RunHistoryAnswers } from '../api/run-history.ts';
 import type { RunOutlineAnswers } from '../api/run-outline.ts';
 import type { runSchema, triggerSchema } from '../api/runs.ts';
-import type { scheduleSchema } from '../api/schedules.ts';
 import type { stepSchema } from '../api/steps.ts';
 import type { Graph } from './graph/graph.ts';
 

@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { StoreUnavailableError } from '../../src/errors.ts';
-import type { StepResult } from '../../src/store/store.ts';
-import { eventually } from '../eventually.ts';
-import { HOOK_ONLY_ID, ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
+import { StoreUnavailableError } from '../../../src/errors.ts';
+import type { StepResult } from '../../../src/store/store.ts';
+import { HOOK_ONLY_ID, ORDERS_ID, startDashboard, type TestDashboard } from '../../dashboard/fixture.ts';
+import { eventually } from '../../eventually.ts';
 
 let dashboard: TestDashboard;
 

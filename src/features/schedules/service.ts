@@ -1,7 +1,4 @@
 import { z } from 'zod';
-import { HttpError } from '../../errors.ts';
-import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
-import { MANIFEST_PARTS } from '../../manifest/schema.ts';
 import {
   builtInFlow,
   field,
@@ -13,12 +10,22 @@ import {
   outcomeSchema,
   toList,
   unknownSchedule,
-} from '../answer.ts';
-import { type Finding, iso, type Situation } from '../attention/finding.ts';
-import { COMMAND, IN_ORDER, isWithin, PAGING, parameter, parseJsonBody, SPAN } from '../input.ts';
-import { route } from '../route.ts';
-import { type ApiRoutes, type DashboardApp, type DashboardServices, servicePart } from '../services.ts';
-import { sees, sightOf } from '../sight.ts';
+} from '../../dashboard/answer.ts';
+import { type Finding, iso, type Situation } from '../../dashboard/attention/finding.ts';
+import { COMMAND, IN_ORDER, isWithin, PAGING, parameter, parseJsonBody, SPAN } from '../../dashboard/input.ts';
+import { route } from '../../dashboard/route.ts';
+import {
+  type ApiRoutes,
+  type DashboardApp,
+  type DashboardServices,
+  rulesFor,
+  servicePart,
+} from '../../dashboard/services.ts';
+import { sees, sightOf } from '../../dashboard/sight.ts';
+import { HttpError } from '../../errors.ts';
+import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
+import { MANIFEST_PARTS } from '../../manifest/schema.ts';
+import { schedulesAttention } from './attention.ts';
 
 const params = z.object({ jobId: z.string().max(400) });
 
@@ -236,4 +243,8 @@ async function scheduleItems(
   });
 }
 
-export const schedules = servicePart({ name: 'schedules', routes: [scheduleRoutes], attention: scheduleItems });
+export const schedules = servicePart({
+  name: 'schedules',
+  routes: [scheduleRoutes],
+  attention: rulesFor(schedulesAttention, scheduleItems),
+});

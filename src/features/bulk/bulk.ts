@@ -1,12 +1,12 @@
 import type { Logger } from 'pino';
-import { StoreUnavailableError } from '../errors.ts';
-import type { Clock } from '../model/clock.ts';
-import { ALERT_FLOW_ID, type RunStatus } from '../model/manifest.ts';
-import { unhandledFailures, wire } from '../model/planner.ts';
-import type { Run } from '../model/run.ts';
-import type { RunFilter, Store } from '../store/store.ts';
-import { type Catalog, startsRuns } from './catalog.ts';
-import type { Engine, RunControl } from './engine.ts';
+import { StoreUnavailableError } from '../../errors.ts';
+import { type Catalog, startsRuns } from '../../flows/catalog.ts';
+import type { Engine, RunControl } from '../../flows/engine.ts';
+import type { Clock } from '../../model/clock.ts';
+import { ALERT_FLOW_ID, type RunStatus } from '../../model/manifest.ts';
+import { unhandledFailures, wire } from '../../model/planner.ts';
+import type { Run } from '../../model/run.ts';
+import type { RunFilter, Store } from '../../store/store.ts';
 
 export const BULK_ACTIONS = ['cancel', 'retry', 'rerun'] as const;
 export type BulkAction = (typeof BULK_ACTIONS)[number];

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { DAY_MS } from '../../src/model/clock.ts';
-import { ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
+import { DAY_MS } from '../../../src/model/clock.ts';
+import { ORDERS_ID, startDashboard, type TestDashboard } from '../../dashboard/fixture.ts';
 
 const HOOK = {
   id: '3c1f0d9a-7b2e-4c55-8f10-6a9d2b7e4f01',

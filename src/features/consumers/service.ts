@@ -1,6 +1,11 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { field, isoTime, outcomeSchema, unknownConsumer } from '../../dashboard/answer.ts';
+import { COMMAND, parameter, parseJsonBody } from '../../dashboard/input.ts';
+import { route } from '../../dashboard/route.ts';
+import { type ApiRoutes, type DashboardServices, servicePart } from '../../dashboard/services.ts';
+import { type Sight, sees, sightOf } from '../../dashboard/sight.ts';
 import { HttpError } from '../../errors.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import { timeIn } from '../../model/ids.ts';
@@ -8,11 +13,6 @@ import { firstIdAt } from '../../model/payload.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
 import type { Consumer, ForwardedDelivery, ForwardingPlace } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
-import { field, isoTime, outcomeSchema, unknownConsumer } from '../answer.ts';
-import { COMMAND, parameter, parseJsonBody } from '../input.ts';
-import { route } from '../route.ts';
-import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
-import { type Sight, sees, sightOf } from '../sight.ts';
 
 export const consumerSchema = z
   .object({

@@ -1,0 +1,4 @@
+export const schedulesAttention = {
+  schedule_overdue: 'error',
+  schedule_paused: 'info',
+} as const;
