@@ -1,7 +1,6 @@
 import type { ActivityStore } from './contract/activity.ts';
 import type { AlertStore } from './contract/alerts.ts';
 import type { Change } from './contract/changes.ts';
-import type { ConsumerStore } from './contract/consumers.ts';
 import type { DeliveryStore } from './contract/deliveries.ts';
 import type { DispatchStore } from './contract/dispatch.ts';
 import type { FlowStore } from './contract/flows.ts';
@@ -9,14 +8,12 @@ import type { HostStore } from './contract/hosts.ts';
 import type { KeyStore } from './contract/keys.ts';
 import type { PayloadStore } from './contract/payloads.ts';
 import type { ReplicaStore } from './contract/replicas.ts';
-import type { RhythmStore } from './contract/rhythms.ts';
 import type { RunStore } from './contract/runs.ts';
 import type { Members, StorePart } from './part.ts';
 
 export type * from './contract/activity.ts';
 export type * from './contract/alerts.ts';
 export type * from './contract/changes.ts';
-export type * from './contract/consumers.ts';
 export type * from './contract/deliveries.ts';
 export type * from './contract/dispatch.ts';
 export type * from './contract/examination.ts';
@@ -25,7 +22,6 @@ export type * from './contract/hosts.ts';
 export type * from './contract/keys.ts';
 export type * from './contract/payloads.ts';
 export type * from './contract/replicas.ts';
-export type * from './contract/rhythms.ts';
 export type * from './contract/runs.ts';
 
 /**
@@ -38,7 +34,6 @@ export type * from './contract/runs.ts';
  */
 export interface Store
   extends DeliveryStore,
-    ConsumerStore,
     FlowStore,
     DispatchStore,
     RunStore,
@@ -46,7 +41,6 @@ export interface Store
     AlertStore,
     KeyStore,
     PayloadStore,
-    RhythmStore,
     HostStore,
     ReplicaStore {
   /**

@@ -1,4 +1,6 @@
+import { consumersStore } from '../../src/features/consumers/store.ts';
 import { reconcileStore } from '../../src/features/reconcile/store.ts';
+import { rhythmStore } from '../../src/features/rhythm/store.ts';
 import type { JsonObject } from '../../src/model/json.ts';
 import type { Graph } from '../../src/model/manifest.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
@@ -97,7 +99,7 @@ async function fill(store: Store): Promise<void> {
   const circuit = { openedAt: T0 };
   await store.changeCircuit({ queue: 'https://example.com', version: null, next: 3, circuit });
   const consumer = { name: 'ada', flowId: null, triggerKey: null, since: T0, at: T0, idleBefore: 0, most: 1 };
-  await store.openConsumer(consumer);
+  await store.of(consumersStore).openConsumer(consumer);
   await startRun(store, graph, { id: id(1), startedAt: T0 - 1 });
   await store.cancelRun({ runId: id(1), reason: 'ended', at: T0 });
   await store.purgeRuns({ before: T0 + 1, maxRows: 1 });
@@ -195,7 +197,7 @@ async function fill(store: Store): Promise<void> {
     drifts: [{ ...path, was: 'string', now: 'absent', firstAt: T0, before: 30, differing: 3, failed: 0 }],
     counts: [{ ...path, hour: 5, type: 'absent', count: 3, lastId: id(2) }],
   });
-  await store.commitRhythm({
+  await store.of(rhythmStore).commitRhythm({
     ...{
       flowId,
       triggerKey: 'github',
