@@ -19,8 +19,6 @@ import type { RefreshFlow } from './flows/engine.ts';
 import type { Runtime } from './flows/runtime.ts';
 import type { ServiceClock } from './model/clock.ts';
 import { INERT_HEADERS } from './model/inert-content.ts';
-import { createRehearser } from './rehearsal/rehearse.ts';
-import { createReviewer } from './review/review.ts';
 import { openSimulationStore } from './store/offline.ts';
 import type { Store } from './store/store.ts';
 import type { LiveEvents } from './telemetry/events.ts';
@@ -130,13 +128,9 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     deployment,
     flowSwitch,
     holding,
-    reviewer: createReviewer({ ...receiving, settings: extensions.gates.settings }),
-    rehearser: createRehearser({
-      ...receiving,
-      handlers: extensions.handlers,
-      gates: extensions.offlineGates,
-      openStore: openSimulationStore,
-    }),
+    receiver: receiving,
+    openSimulationStore,
+    extensions,
     senderAddress,
     wait: (ms) => wait(ms, undefined, { ref: false }),
     isStopping: () => parts.phase.isStopping,

@@ -2,7 +2,7 @@ import { AssertionError } from 'node:assert';
 import { relative } from 'node:path';
 import { z } from 'zod';
 import { createAlertSender, createSendAlertHandler } from './alerts/send.ts';
-import { renderTest } from './commands/render-test.ts';
+import { renderTest } from './features/rehearsal/render-test.ts';
 import { defineHandler, type HandlerResult, type StepContext, type StepHandler } from './flows/handlers/handler.ts';
 import { builtInHandlers, type HandlerTable, handlerTable } from './flows/handlers/index.ts';
 import { formatIssue, type ManifestIssue } from './manifest/issues.ts';

@@ -31,20 +31,11 @@ import {
   type CommandContext,
   CommandError,
   openContext,
-  positive,
   readCommandSettings,
   reporting,
   withCredentials,
 } from './context.ts';
-import {
-  askRehearsal,
-  concludeRehearsal,
-  type GivenAnswers,
-  type RehearsedFlow,
-  readAnswers,
-  renderRehearsal,
-  withoutContents,
-} from './rehearsal.ts';
+import type { CommandPart } from './part.ts';
 import { type Conclusion, concludeCheck, renderOutcomes } from './render-outcomes.ts';
 import { createServiceClient, listFlows, type ServiceClient } from './service-client.ts';
 
@@ -60,23 +51,33 @@ interface Checked {
   readonly against: string;
   /** What a start with these settings says of them and of its webhooks. A service says it itself. */
   readonly start?: readonly string[];
-  /** Of flows that change, where it was asked for. */
-  readonly rehearsals?: readonly RehearsedFlow[] | undefined;
+  readonly seen?: Seen | undefined;
 }
 
-interface CheckOptions {
+/** What a feature sees of a deploy that a service would do. */
+export interface Seen {
+  /** Members of what `--json` prints. */
+  readonly json: object;
+  readonly text: readonly string[];
+  /** Without what not everybody may read who reads the summary. */
+  readonly summary: readonly string[];
+  /** The worse of what a deploy would do, and of this. */
+  readonly conclude: (deploy: Conclusion) => Conclusion;
+}
+
+/** Looks at manifests that can be deployed to a service. */
+export type Look = (client: ServiceClient, manifests: readonly SentManifest[]) => Promise<Seen>;
+
+export interface CheckOptions {
   readonly against?: string;
   readonly json?: true;
   readonly summary?: string;
-  /** So many deliveries of each flow. */
-  readonly rehearse?: number;
-  readonly answers?: string;
   readonly allow: readonly Override[];
   readonly user?: string;
   readonly token?: string;
 }
 
-export function checkCommand(): Command {
+function checkCommand(): Command {
   const command = new Command('check')
     .description('Check a folder of manifests as the service does at start, and show what a deploy would do')
     .argument('[folder]', 'the folder; default: the manifests folder of the settings')
@@ -86,46 +87,37 @@ export function checkCommand(): Command {
     )
     .option('--json', 'print issues and outcomes as JSON')
     .option('--summary <file>', 'also write the result as Markdown, such as for a comment on a pull request')
-    .option('--rehearse <count>', REHEARSE, positive)
-    .option('--answers <file>', 'with --rehearse: JSON with answers for calls that no run has an answer to')
     .addOption(allowOption('treat as allowed'));
   return withCredentials(command)
     .addHelpText(
       'after',
       '\nThe exit code is 0 if all changes are safe, 1 if there is a caution, and 2 if a change is breaking, a manifest does ' +
-        'not load or the service does not answer. With --rehearse it is at least 1 if a delivery would go another way.',
+        'not load or the service does not answer.',
     )
-    .action(reporting(check));
+    .action(reporting((folder: string | undefined, options: CheckOptions) => check(folder, options)));
 }
 
-const REHEARSE =
-  'with the URL of a service: run so many of the newest deliveries of each flow through the deployed and the new revision, ' +
-  'with recorded answers, and show what differs';
-
-async function check(folder: string | undefined, options: CheckOptions): Promise<void> {
+/** The look is taken at a service alone. */
+export async function check(folder: string | undefined, options: CheckOptions, look?: Look): Promise<void> {
   const { against } = options;
-  const isService = against !== undefined && /^https?:/i.test(against);
-  if (options.rehearse === undefined && options.answers !== undefined)
-    throw new CommandError('--answers needs --rehearse');
-  if (options.rehearse !== undefined && !isService) {
-    throw new CommandError('--rehearse needs --against with the URL of a service: it has the deliveries');
-  }
-  const answers = options.answers === undefined ? {} : await readAnswers(options.answers);
-  const checked = isService
-    ? await checkAgainstService(against, folder, { ...options, given: answers })
+  const checked = isUrl(against)
+    ? await checkAgainstService(against, folder, { ...options, look })
     : await checkAgainstDatabase(folder, options);
   const errors = checked.issues.filter(({ severity }) => severity === 'error').length;
   const deploy = concludeCheck(checked.outcomes, options.allow, errors);
-  const conclusion = checked.rehearsals === undefined ? deploy : concludeRehearsal(checked.rehearsals, deploy);
-  const text = asText(checked, errors, conclusion);
+  const conclusion = checked.seen === undefined ? deploy : checked.seen.conclude(deploy);
+  const text = asText(checked, errors, { ...conclusion, seen: checked.seen?.text });
   if (options.summary !== undefined) {
     // More people read it than may read deliveries.
-    const told = asText({ ...checked, rehearsals: checked.rehearsals?.map(withoutContents) }, errors, conclusion);
+    const told = asText(checked, errors, { ...conclusion, seen: checked.seen?.summary });
     await writeSummary(options.summary, checkSummary({ outcomes: checked.outcomes, errors, text: told, conclusion }));
   }
   print(options.json ? asJson(checked) : text);
   process.exitCode = conclusion.code;
 }
+
+export const isUrl = (against: string | undefined): against is string =>
+  against !== undefined && /^https?:/i.test(against);
 
 async function writeSummary(file: string, text: string): Promise<void> {
   await writeFile(file, text).catch((error: Error) => {
@@ -133,24 +125,25 @@ async function writeSummary(file: string, text: string): Promise<void> {
   });
 }
 
-function asJson({ flows, issues, outcomes, notInFolder, against, start, rehearsals }: Checked): string {
-  return `${JSON.stringify({ against, flows, issues, outcomes, notInFolder, start, rehearsals }, null, 2)}\n`;
+function asJson({ flows, issues, outcomes, notInFolder, against, start, seen }: Checked): string {
+  return `${JSON.stringify({ against, flows, issues, outcomes, notInFolder, start, ...seen?.json }, null, 2)}\n`;
 }
 
-function asText(checked: Checked, errors: number, conclusion: Conclusion): string {
-  const { issues, flows, outcomes, notInFolder, against, start = [], rehearsals = [] } = checked;
+function asText(
+  { issues, flows, outcomes, notInFolder, against, start = [] }: Checked,
+  errors: number,
+  { seen = [], line, ...rest }: Conclusion & { readonly seen?: readonly string[] | undefined },
+): string {
   const summary = `${flows} flows can be deployed, ${errors} errors, ${issues.length - errors} warnings`;
   const found = [...issues.map(formatIssue), `${summary}; compared with ${against}`].join('\n');
   const gone = notInFolder.map(({ id, name }) => `deployed but not in the folder: ${name} (${id}); it stays deployed`);
   const said = start.length === 0 ? [] : [start.join('\n')];
-  const { line, ...rest } = conclusion;
-  const rehearsed = rehearsals.map(renderRehearsal);
-  const told = renderOutcomes(outcomes, { ...rest, line: [...rehearsed, line].join('\n\n') });
+  const told = renderOutcomes(outcomes, { ...rest, line: [...seen, line].join('\n\n') });
   return `${[found, ...gone, ...said, told].join('\n\n')}`;
 }
 
 /** The part of a manifest that matters here: the service checks the rest, with its own secrets, handlers and rules. */
-interface SentManifest {
+export interface SentManifest {
   readonly file: string;
   readonly text: string;
   /** The text of the file, which tells where an issue is. */
@@ -162,7 +155,7 @@ interface SentManifest {
 export async function checkAgainstService(
   url: string,
   folder: string | undefined,
-  options: CheckOptions & { readonly given?: GivenAnswers },
+  options: CheckOptions & { readonly look?: Look | undefined },
 ): Promise<Checked> {
   const settings = await readCommandSettings(folder);
   const client = createServiceClient(url, options, settings);
@@ -178,8 +171,8 @@ export async function checkAgainstService(
   const answer = await putManifests(client, manifests, request);
   if ('outcomes' in answer) {
     const { outcomes, warnings } = answer;
-    const rehearsed = await rehearse(client, manifests, options);
-    return { issues: [...issues, ...warnings], flows: manifests.length, outcomes, notInFolder, against, ...rehearsed };
+    const seen = await options.look?.(client, manifests);
+    return { issues: [...issues, ...warnings], flows: manifests.length, outcomes, notInFolder, against, seen };
   }
   issues.push(...answer.issues);
   // Those that are valid are judged nevertheless.
@@ -188,8 +181,8 @@ export async function checkAgainstService(
   const rest =
     invalid.size === 0 ? { outcomes: [] } : await putManifests(client, valid, { ...request, isWholeFolder: false });
   const outcomes = 'outcomes' in rest ? rest.outcomes : [];
-  const rehearsed = 'outcomes' in rest ? await rehearse(client, valid, options) : {};
-  return { issues, flows: outcomes.length, outcomes, notInFolder, against, ...rehearsed };
+  const seen = 'outcomes' in rest ? await options.look?.(client, valid) : undefined;
+  return { issues, flows: outcomes.length, outcomes, notInFolder, against, seen };
 }
 
 /** None for who may deploy and not read, as a check of pull requests should be: it is not told what else is deployed. */
@@ -198,26 +191,7 @@ async function listReadable(client: ServiceClient): ReturnType<typeof listFlows>
   return status === 403 ? [] : await listFlows(client);
 }
 
-async function rehearse(
-  client: ServiceClient,
-  manifests: readonly SentManifest[],
-  { rehearse: deliveries, given }: CheckOptions & { readonly given?: GivenAnswers },
-): Promise<Pick<Checked, 'rehearsals'>> {
-  if (deliveries === undefined) return {};
-  const texts = manifests.map(withoutMark);
-  const ids = new Map(manifests.map(({ id, text }) => [nameIn(text), id]));
-  const answers = Object.fromEntries(
-    Object.entries(given ?? {}).map(([flow, table]) => [ids.get(flow) ?? flow.toLowerCase(), table]),
-  );
-  return { rehearsals: await askRehearsal(client, texts, { deliveries, answers }) };
-}
-
-function nameIn(text: string): string | undefined {
-  const { name } = canonicalKeys(readJson(text).value).value as { name?: unknown };
-  return typeof name === 'string' ? name : undefined;
-}
-
-const withoutMark = ({ text }: SentManifest) => text.replace(/^\uFEFF/, '');
+export const withoutMark = ({ text }: SentManifest) => text.replace(/^\uFEFF/, '');
 
 export async function readFolder(folder: string): Promise<{ manifests: SentManifest[]; issues: ManifestIssue[] }> {
   const files = await listFiles(folder);
@@ -411,3 +385,5 @@ function startLines(flows: readonly DeployedFlow[], { settings, extensions }: Co
   });
   return [...settingsWarnings(settings), ...webhookLines(triggers, maskUrl(settings.publicUrl ?? ''))];
 }
+
+export const checkPart: CommandPart = { name: 'check', commands: [checkCommand] };

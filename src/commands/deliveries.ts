@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import { print } from '../telemetry/terminal.ts';
 import { printJson, reporting, withService } from './context.ts';
 import { listOrNothing, type PagingOptions, secondOf, withPaging } from './lists.ts';
+import type { CommandPart } from './part.ts';
 import { askList, clientOf, flowIdOf, listFlows, listPath, type ServiceOptions } from './service-client.ts';
 import { type SpanOptions, withSpan } from './time.ts';
 
@@ -33,7 +34,7 @@ export interface ServedDelivery {
 }
 
 /** The deliveries that a running service stored. */
-export function deliveriesCommand(): Command {
+function deliveriesCommand(): Command {
   const command = new Command('deliveries')
     .description('List stored deliveries, newest first, and why they were refused')
     .option('--flow <flow>', 'to the flow with this id or name')
@@ -76,3 +77,5 @@ export function resultOf({ statusCode, runId, held, outcome, reason, mode }: Ser
   if (runId === null) return `no run${why}`;
   return reason === null ? 'accepted' : `accepted in ${mode} mode${why}`;
 }
+
+export const deliveriesPart: CommandPart = { name: 'deliveries', commands: [deliveriesCommand] };

@@ -13,6 +13,7 @@ import {
   serviceUrl,
   withService,
 } from './context.ts';
+import type { CommandPart } from './part.ts';
 import { concludeDeploy, renderDeployed, renderOutcomes } from './render-outcomes.ts';
 import { clientOf, createServiceClient, findFlow, type ServiceClient, type ServiceOptions } from './service-client.ts';
 
@@ -22,7 +23,7 @@ interface DeployCommandOptions extends ServiceOptions {
   readonly json?: true;
 }
 
-export function deployCommand(): Command {
+function deployCommand(): Command {
   const command = new Command('deploy')
     .description('Deploy a folder of manifests to a running service: all flows at once, except those that are refused')
     .argument('[folder]', 'the folder; default: the manifests folder of the settings')
@@ -92,7 +93,7 @@ interface Drain {
 const POLL_MS = 500;
 const NAMED_RUNS = 3;
 
-export function drainCommand(): Command {
+function drainCommand(): Command {
   const command = new Command('drain')
     .description('Drain a flow: its runs finish, and no trigger starts another run until you resume it')
     .argument('<flow>', 'id or name of the flow')
@@ -195,3 +196,7 @@ interface DrainCommand {
 function tell(line: string): void {
   printError(`${line}\n`);
 }
+
+export const deployPart: CommandPart = { name: 'deploy', commands: [deployCommand] };
+
+export const drainPart: CommandPart = { name: 'drain', commands: [drainCommand] };

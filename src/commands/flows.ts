@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { print } from '../telemetry/terminal.ts';
 import { CommandError, printJson, reporting, withService } from './context.ts';
+import type { CommandPart } from './part.ts';
 import { clientOf, findFlow, listFlows, type ServiceOptions } from './service-client.ts';
 import { table } from './table.ts';
 import { isoTimeOf, time } from './time.ts';
@@ -19,7 +20,7 @@ interface DiscardOptions extends ServiceOptions {
 }
 
 /** The flows of a running service. */
-export function flowsCommand(): Command {
+function flowsCommand(): Command {
   const list = new Command('list')
     .description('List the deployed flows')
     .option('--json', 'print the answer of the API');
@@ -81,3 +82,5 @@ async function discardHeld(name: string, { reason, before, ...options }: Discard
   if (typeof message !== 'string') throw new CommandError('The answer is not that of a Sluice service');
   print(`${flow.name}: ${message}; ${left} left\n`);
 }
+
+export const flowsPart: CommandPart = { name: 'flows', commands: [flowsCommand] };

@@ -1,17 +1,15 @@
 import { appendFile, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 import { ENV_FILE } from '../config/env-file.ts';
 import { processEnvironment } from '../config/settings.ts';
 import type { Settings } from '../config/settings-schema.ts';
-import { IMPORTED_KINDS } from '../imports/index.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
 import { isReference } from '../manifest/read-secret.ts';
 import { ENFORCEMENT_MODES, type EnforcementMode } from '../model/manifest.ts';
 import { print } from '../telemetry/terminal.ts';
 import { commandHere } from '../version.ts';
 import { CommandError, openContext, reporting } from './context.ts';
-import { type FromOptions, writeImported } from './new-from.ts';
 import {
   flowsIn,
   forwardLines,
@@ -27,10 +25,11 @@ import {
   urlOf,
   writeManifests,
 } from './new-manifest.ts';
+import type { CommandPart } from './part.ts';
 import { atTerminal, type Choice, type Person } from './person.ts';
 import { Mistake, type Publisher, publisherNamed, readPublishers } from './publishers.ts';
 
-interface NewOptions {
+export interface NewOptions {
   readonly publisher?: string;
   readonly slug?: string;
   readonly key?: string;
@@ -39,10 +38,9 @@ interface NewOptions {
   readonly forward?: string;
   readonly generateKey?: boolean;
   readonly manifests?: string;
-  readonly from?: FromOptions['from'];
 }
 
-export function newCommand(): Command {
+function newCommand(): Command {
   return new Command('new')
     .description(
       'Write a manifest for a publisher’s webhook, and print what to enter at the publisher; asks on a terminal',
@@ -62,24 +60,11 @@ export function newCommand(): Command {
     .option('--no-generate-key', 'do not ask whether to')
     .option('--name <name>', 'name of the flow; default: named after the publisher')
     .option('--manifests <folder>', 'the folder to write to; default: the manifests folder of the settings')
-    .argument('[file]', 'with --from: the export, or the code; - for standard input')
-    .addOption(
-      new Option(
-        '--from <kind>',
-        'read the triggers from an export of another service, or from code that verifies',
-      ).choices(IMPORTED_KINDS),
-    )
-    .addHelpText(
-      'after',
-      '\nNever overwrites a file. Exits with 2 if nothing was written, and with 1 if something of a file given with --from has no place here.',
-    )
+    .addHelpText('after', '\nNever overwrites a file. Exits with 2 if nothing was written.')
     .action(reporting(writeNew));
 }
 
-async function writeNew(imported: string | undefined, options: NewOptions, command: Command): Promise<void> {
-  if (options.from !== undefined) return writeImported(imported, { ...options, from: options.from });
-  if (imported !== undefined)
-    throw new CommandError(`new: "${imported}" is read with --from ${IMPORTED_KINDS.join('|')}`);
+export async function writeNew(options: NewOptions, command: Command): Promise<void> {
   const { envFile = ENV_FILE } = command.optsWithGlobals<{ envFile?: string }>();
   const person = process.stdin.isTTY && process.stdout.isTTY ? await atTerminal() : undefined;
   const written = await writeWebhook(options, { envFile, person });
@@ -335,3 +320,5 @@ function plainText(markdown: string, slug: string): string {
     .replace(/\[([^\]]+)\]\([^)]+\)/g, '$1')
     .replace(/<(https?:[^>]+)>/g, '$1');
 }
+
+export const newPart: CommandPart = { name: 'new', commands: [newCommand] };

@@ -1,7 +1,9 @@
 import type { Command } from 'commander';
 
-/** What a feature adds to the command line. `features/command.ts` lists the parts. */
+/** A part of the command line: a command of the kernel, or what a feature adds. `features/command.ts` lists the parts. */
 export interface CommandPart {
   readonly name: string;
-  readonly commands: readonly (() => Command)[];
+  readonly commands?: readonly (() => Command)[];
+  /** What it adds to commands of others, by their names: options, or commands below them. */
+  readonly additions?: Readonly<Record<string, (command: Command) => void>>;
 }

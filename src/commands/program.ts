@@ -1,40 +1,11 @@
-import { randomUUID } from 'node:crypto';
 import { Command, Option } from 'commander';
-import { isProgram } from '../alerts/targets.ts';
-import { databaseTarget } from '../config/database.ts';
 import { type EnvFile, readEnvFile } from '../config/env-file.ts';
 import { describeSettings } from '../config/settings-schema.ts';
 import { commandParts } from '../features/command.ts';
 import type { Override } from '../model/finding.ts';
-import { migrateStore } from '../store/offline.ts';
 import { print } from '../telemetry/terminal.ts';
 import { version } from '../version.ts';
-import { activityCommand } from './activity.ts';
-import { checkCommand } from './check.ts';
-import { CommandError, openContext, readCommandSettings, reporting } from './context.ts';
-import { copyCommand } from './copy.ts';
-import { deliveriesCommand } from './deliveries.ts';
-import { deployCommand, drainCommand } from './deploy.ts';
-import { doctorCommand } from './doctor.ts';
 import { writeFirstFlow } from './first-flow.ts';
-import { flowsCommand } from './flows.ts';
-import { keysCommand } from './keys.ts';
-import { listenCommand } from './listen.ts';
-import { mcpCommand } from './mcp.ts';
-import { newCommand } from './new.ts';
-import { redeliverCommand } from './redeliver.ts';
-import { replayCommand } from './replay.ts';
-import { restoreCommand } from './restore.ts';
-import { cancelCommand, releaseOrderCommand, retryCommand } from './run-actions.ts';
-import { runsCommand } from './runs.ts';
-import { schemaCommand } from './schema.ts';
-import { schemesCommand } from './schemes.ts';
-import { sendCommand } from './send.ts';
-import { signalCommand } from './signal.ts';
-import { statusCommand } from './status.ts';
-import { disableCommand, enableCommand, holdCommand } from './switch.ts';
-import { testCommand } from './test.ts';
-import { whyCommand } from './why.ts';
 
 /** Runs the command line. A usage error ends the process with code 2. */
 export async function runCommandLine(): Promise<void> {
@@ -64,40 +35,12 @@ export function commandLine(): Command {
       '--env-file <file>',
       'file with variables, for every command; variables that are already set win; default: .env, if it exists',
     )
-    .addCommand(serveCommand())
-    .addCommand(checkCommand())
-    .addCommand(testCommand())
-    .addCommand(deployCommand())
-    .addCommand(restoreCommand())
-    .addCommand(drainCommand())
-    .addCommand(holdCommand())
-    .addCommand(disableCommand())
-    .addCommand(enableCommand())
-    .addCommand(flowsCommand())
-    .addCommand(statusCommand())
-    .addCommand(whyCommand())
-    .addCommand(deliveriesCommand())
-    .addCommand(runsCommand())
-    .addCommand(retryCommand())
-    .addCommand(cancelCommand())
-    .addCommand(releaseOrderCommand())
-    .addCommand(signalCommand())
-    .addCommand(redeliverCommand())
-    .addCommand(copyCommand())
-    .addCommand(newCommand())
-    .addCommand(migrateCommand())
-    .addCommand(sendCommand())
-    .addCommand(listenCommand())
-    .addCommand(replayCommand());
-  for (const make of commandParts.flatMap(({ commands }) => commands)) program.addCommand(make());
-  program
-    .addCommand(mcpCommand())
-    .addCommand(keysCommand())
-    .addCommand(activityCommand())
-    .addCommand(doctorCommand())
-    .addCommand(alertCommand())
-    .addCommand(schemesCommand())
-    .addCommand(schemaCommand());
+    .addCommand(serveCommand());
+  for (const make of commandParts.flatMap(({ commands = [] }) => commands)) program.addCommand(make());
+  for (const [name, addTo] of commandParts.flatMap(({ additions = {} }) => Object.entries(additions))) {
+    const command = program.commands.find((each) => each.name() === name);
+    if (command !== undefined) addTo(command);
+  }
   for (const command of program.commands) command.configureHelp({ showGlobalOptions: true });
   return program;
 }
@@ -171,90 +114,4 @@ function settingsHelp(): string {
     return `  ${variable}\n      ${meaning.replaceAll('`', '')}\n      Accepts ${shown}.`;
   });
   return `\nSettings (environment variables):\n${rows.join('\n')}\n  SLUICE_CONFIG\n      Path of a config module.\n`;
-}
-
-function migrateCommand(): Command {
-  return new Command('migrate')
-    .description('Bring the schema of the PostgreSQL database up to date')
-    .option('--grant <role>', 'grant this role what a service needs, but no right to change the schema')
-    .addHelpText(
-      'after',
-      '\nUses the database of SLUICE_DATABASE_DIRECT_URL, or else of SLUICE_DATABASE_URL. A service migrates when it starts,\n' +
-        'if its role may. If it may not, run this as the owner of the schema before you start a new release.',
-    )
-    .action(reporting(runMigrate));
-}
-
-async function runMigrate({ grant }: { grant?: string }): Promise<void> {
-  const target = databaseTarget(await readCommandSettings(), process.cwd());
-  if (target.kind === 'sqlite') {
-    throw new CommandError(
-      'SLUICE_DATABASE_URL is a SQLite file, which the service brings up to date when it starts; expected postgres://…',
-    );
-  }
-  const ran = await migrateStore(target, grant).catch((error: unknown) => {
-    throw new CommandError(`The database was not changed: ${error instanceof Error ? error.message : String(error)}`);
-  });
-  const done = ran.length === 0 ? 'The schema is up to date.' : `Ran ${ran.join(', ')}. The schema is up to date.`;
-  print(`${done}\n${grant === undefined ? '' : `The role ${grant} may run the service.\n`}`);
-}
-
-/** What concerns those who are told of failures. */
-function alertCommand(): Command {
-  return new Command('alert')
-    .description('Test the alert targets of SLUICE_ALERTS')
-    .addCommand(
-      new Command('test')
-        .description('Send a test message to each target, or to one, and print the answer')
-        .argument('[name]', 'name of a target; default: all')
-        .action(reporting(testAlerts)),
-    );
-}
-
-/** Sends from here and not through the service, so that the file can be tried before the service has it. */
-async function testAlerts(name: string | undefined): Promise<void> {
-  const { settings, extensions } = await openContext();
-  const targets = (settings.alerts?.targets ?? []).filter((target) => name === undefined || target.name === name);
-  if (targets.length === 0) {
-    const names = settings.alerts?.targets.map((target) => target.name).join(', ') ?? '';
-    throw new CommandError(
-      settings.alerts === undefined
-        ? 'SLUICE_ALERTS is not set: failures are not reported'
-        : `SLUICE_ALERTS has no such target; it has ${names === '' ? 'none' : names}`,
-    );
-  }
-  const results = await Promise.all(
-    targets.map(async (target) => {
-      const dedupKey = `test:${randomUUID()}`;
-      const since = new Date().toISOString();
-      const alert = { kind: 'test', severity: 'warning', flow: null, trigger: null, since, dedupKey } as const;
-      const send = (status: 'firing' | 'resolved') =>
-        extensions.sendAlert({
-          target: target.name,
-          message: {
-            text: `${isProgram(target) ? '' : `${settings.serviceName}: `}test message for the target ${target.name}`,
-            link: settings.alerts?.pageUrl,
-            lines: [],
-            more: 0,
-            alert: { ...alert, status },
-          },
-          idempotencyKey: `${dedupKey}:${status}`,
-          now: () => Date.now(),
-          signal: new AbortController().signal,
-        });
-      const fired = await send('firing');
-      // Else what it opened stays open.
-      const result = fired.kind === 'succeeded' && isProgram(target) ? await send('resolved') : fired;
-      const { status = null, answer = '' } = ('output' in result && result.output ? result.output : {}) as {
-        status?: number | null;
-        answer?: string;
-      };
-      const came = [status, answer].filter((part) => part !== null && part !== '').join(' ');
-      const isDelivered = result.kind === 'succeeded';
-      const why = result.kind === 'failed' ? `not delivered: ${result.message}` : 'delivered';
-      print(`${target.name} (${target.type}): ${why}${came === '' ? '' : ` (answer: ${came})`}\n`);
-      return isDelivered;
-    }),
-  );
-  if (results.includes(false)) process.exitCode = 1;
 }

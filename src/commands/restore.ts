@@ -4,6 +4,7 @@ import type { DeployOutcome, Override } from '../model/finding.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { allowOption, positive, printJson, reporting, withService } from './context.ts';
 import { endingRefusals } from './each.ts';
+import type { CommandPart } from './part.ts';
 import { concludeDeploy, renderDeployed, renderOutcomes } from './render-outcomes.ts';
 import {
   clientOf,
@@ -21,7 +22,7 @@ interface RestoreOptions extends ServiceOptions {
   readonly json?: true;
 }
 
-export function restoreCommand(): Command {
+function restoreCommand(): Command {
   const command = new Command('restore')
     .description('Go back to an earlier revision of a flow: its manifest is deployed as a new revision')
     .argument('<flow>', 'name of the flow, or its id, which may be that of a flow that was deleted')
@@ -67,3 +68,5 @@ async function askOutcome(client: ServiceClient, path: string, reason: string | 
     throw error;
   }
 }
+
+export const restorePart: CommandPart = { name: 'restore', commands: [restoreCommand] };

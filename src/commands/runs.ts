@@ -5,6 +5,7 @@ import { WAIT_KINDS, type WaitKind } from '../model/run.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { printJson, reporting, withService } from './context.ts';
 import { listOrNothing, type PagingOptions, secondOf, withPaging } from './lists.ts';
+import type { CommandPart } from './part.ts';
 import {
   askList,
   clientOf,
@@ -91,7 +92,7 @@ export function failedSteps({ graph, steps }: RunOutline): string[] {
 }
 
 /** The runs of a running service. */
-export function runsCommand(): Command {
+function runsCommand(): Command {
   const command = new Command('runs').description('List runs by start time, newest first, and what each waits for');
   withPaging(withRunFilter(command)).option('--group', 'count failures by flow, step, code, host and error instead');
   return withService(command).action(reporting(listRuns));
@@ -226,3 +227,5 @@ export function waitText(wait: RunWait): string {
   const others = steps > 1 ? ` and ${steps - 1} more` : '';
   return `${stepKey === null ? 'the run' : `${stepKey}${others}`} ${does(wait)}${until === null ? '' : `, ${why === null ? next : 'which is tried again'} ${secondOf(until)}`}${why === null ? '' : `: ${why}`}`;
 }
+
+export const runsPart: CommandPart = { name: 'runs', commands: [runsCommand] };

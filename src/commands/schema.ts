@@ -6,15 +6,14 @@ import { print } from '../telemetry/terminal.ts';
 import { PRESETS } from '../webhooks/networks/presets.ts';
 import { describeSchemes } from '../webhooks/scheme-descriptions.ts';
 import { openContext, reporting } from './context.ts';
-import { inferCommand } from './infer-schema.ts';
+import type { CommandPart } from './part.ts';
 
-export function schemaCommand(): Command {
+function schemaCommand(): Command {
   return new Command('schema')
     .description(
       'Print the JSON Schema of manifests for editors, including step types and schemes of the config module',
     )
     .option('-o, --output <file>', 'write it to this file instead')
-    .addCommand(inferCommand())
     .action(
       reporting(async ({ output }: { output?: string }) => {
         const text = schemaText((await openContext()).extensions);
@@ -30,3 +29,5 @@ export function schemaText({ handlers, gates }: Pick<PreparedExtensions, 'handle
   const presets = PRESETS.map(({ name }) => name);
   return `${JSON.stringify(editorSchema({ steps: [...handlers.values()], schemes, presets }), null, 2)}\n`;
 }
+
+export const schemaPart: CommandPart = { name: 'schema', commands: [schemaCommand] };

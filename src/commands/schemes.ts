@@ -2,37 +2,36 @@ import { Command } from 'commander';
 import { beginsWith, plainName } from '../model/plain-name.ts';
 import { print } from '../telemetry/terminal.ts';
 import { describeSchemes, type SchemeDescription } from '../webhooks/scheme-descriptions.ts';
-import { BUILT_IN_SCHEMES } from '../webhooks/schemes/publishers/index.ts';
 import { CAPTURED } from '../webhooks/schemes/spec.ts';
 import { CommandError, openContext, printJson, reporting } from './context.ts';
 import { meant, namesLike } from './lists.ts';
+import type { CommandPart } from './part.ts';
 import { table } from './table.ts';
-import { vectorsOf } from './vectors.ts';
 
-interface SchemesOptions {
+export interface SchemesOptions {
   readonly json?: true;
-  readonly vectors?: true;
 }
 
-export function schemesCommand(): Command {
+function schemesCommand(): Command {
   return new Command('schemes')
     .description('List the signature schemes that a trigger may name, and what each signature covers')
     .argument('[name]', 'a scheme or publisher, or the beginning of its name')
     .option('--json', 'print all details as JSON')
-    .option('--vectors', 'print known requests of each, signed with keys of Sluice’s own, as JSON')
-    .action(reporting(schemes));
+    .action(reporting(printSchemes));
 }
 
-async function schemes(name: string | undefined, { json, vectors }: SchemesOptions): Promise<void> {
-  const { extensions } = await openContext();
-  const all = describeSchemes(extensions.gates.settings.schemes);
-  const found = name === undefined ? all : foundBy(name, all);
-  if (vectors) {
-    const wanted = new Set(found.map((scheme) => scheme.name));
-    printJson(BUILT_IN_SCHEMES.filter((spec) => wanted.has(spec.name)).flatMap(vectorsOf));
-  } else if (json) printJson(found);
+export async function printSchemes(name: string | undefined, { json }: SchemesOptions): Promise<void> {
+  const found = await findSchemes(name);
+  if (json) printJson(found);
   else if (name !== undefined && found[0] !== undefined && found.length === 1) print(card(found[0]));
   else print(schemeTable(found));
+}
+
+/** All, or those that a name means. */
+export async function findSchemes(name: string | undefined): Promise<readonly SchemeDescription[]> {
+  const { extensions } = await openContext();
+  const all = describeSchemes(extensions.gates.settings.schemes);
+  return name === undefined ? all : foundBy(name, all);
 }
 
 const namesOf = ({ name, title, aliases }: SchemeDescription) => [name, ...(title === null ? [] : [title]), ...aliases];
@@ -129,3 +128,5 @@ function titleOf({ name, aliases }: SchemeDescription): string {
   const more = aliases.length > 2 ? `, … (${aliases.length} more names)` : '';
   return `${[name, ...(more === '' ? aliases : [])].join(', ')}${more}`;
 }
+
+export const schemesPart: CommandPart = { name: 'schemes', commands: [schemesCommand] };

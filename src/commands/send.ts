@@ -21,6 +21,7 @@ import type { StandardScheme } from '../webhooks/schemes/standards/standard.ts';
 import { timestampText } from '../webhooks/schemes/values.ts';
 import { type CommandContext, CommandError, openContext, reporting, serviceUrl, TO } from './context.ts';
 import { noSuch } from './lists.ts';
+import type { CommandPart } from './part.ts';
 
 interface SendOptions {
   readonly to?: string;
@@ -36,7 +37,7 @@ interface SendOptions {
   readonly dryRun?: true;
 }
 
-export function sendCommand(): Command {
+function sendCommand(): Command {
   const append = (value: string, before: readonly string[]) => [...before, value];
   return new Command('send')
     .description('Sign a delivery as the publisher would and send it to a webhook trigger of the manifests')
@@ -253,3 +254,5 @@ function givenKey(text: string): string {
   if ('error' in secret) throw new CommandError(`--key: ${secret.error}`);
   return secret.value;
 }
+
+export const sendPart: CommandPart = { name: 'send', commands: [sendCommand] };

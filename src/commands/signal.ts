@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import { print } from '../telemetry/terminal.ts';
 import { CommandError, printJson, reporting, withService } from './context.ts';
 import { endingRefusals } from './each.ts';
+import type { CommandPart } from './part.ts';
 import { clientOf, isId, listPath, type ServiceOptions } from './service-client.ts';
 
 interface SignalOptions extends ServiceOptions {
@@ -15,7 +16,7 @@ interface DeliveredSignal {
   readonly stepKey: string | null;
 }
 
-export function signalCommand(): Command {
+function signalCommand(): Command {
   const command = new Command('signal')
     .description('Send a signal to a run, such as the approval that one of its steps waits for')
     .argument('<run>', 'id of the run')
@@ -55,3 +56,5 @@ function isJson(text: string): boolean {
     return false;
   }
 }
+
+export const signalPart: CommandPart = { name: 'signal', commands: [signalCommand] };

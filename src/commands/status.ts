@@ -3,6 +3,7 @@ import { HOUR_MS, MINUTE_MS } from '../model/clock.ts';
 import { print } from '../telemetry/terminal.ts';
 import { printJson, reporting, withService } from './context.ts';
 import { secondOf } from './lists.ts';
+import type { CommandPart } from './part.ts';
 import {
   clientOf,
   listFlows,
@@ -60,7 +61,7 @@ interface ClosedFlow {
   readonly held: number;
 }
 
-export function statusCommand(): Command {
+function statusCommand(): Command {
   const command = new Command('status')
     .description('Show how a service does: whether it is ready, what needs attention, what came and ran, closed flows')
     .option('--json', 'print it as JSON');
@@ -194,3 +195,5 @@ function figuresText(what: string, figures: Figures<string> | null): string {
   const told = counts.map(([name, number]) => `${number} ${name}`).join(', ');
   return `${what} from ${secondOf(figures.since)} to ${secondOf(figures.until)}: ${told}`;
 }
+
+export const statusPart: CommandPart = { name: 'status', commands: [statusCommand] };

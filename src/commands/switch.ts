@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import { print } from '../telemetry/terminal.ts';
 import { printJson, reporting, withService } from './context.ts';
 import { endingRefusals } from './each.ts';
+import type { CommandPart } from './part.ts';
 import { clientOf, findFlow, type ServedFlow, type ServiceOptions } from './service-client.ts';
 
 interface SwitchOptions extends ServiceOptions {
@@ -20,21 +21,21 @@ const EXIT_CODES =
   '\nExits with 0 if it is done, also if it was before, with 1 if the service refused it, with 2 if there is no such flow or\n' +
   'the service did not answer.';
 
-export function holdCommand(): Command {
+function holdCommand(): Command {
   const command = flowCommand('hold', 'Disable a flow and hold its deliveries: they are accepted, and run later');
   return command.action(
     reporting(endingRefusals((name: string, options: SwitchOptions) => disable(name, { ...options, hold: true }))),
   );
 }
 
-export function disableCommand(): Command {
+function disableCommand(): Command {
   return flowCommand('disable', 'Stop a flow from starting runs; its runs in flight continue')
     .option('--hold', 'accept deliveries meanwhile, and start their runs when the flow is enabled')
     .option('--no-hold', 'refuse deliveries meanwhile; without either, the triggers of the flow say')
     .action(reporting(endingRefusals(disable)));
 }
 
-export function enableCommand(): Command {
+function enableCommand(): Command {
   return flowCommand('enable', 'Let a flow start runs again, those of its held deliveries first').action(
     reporting(endingRefusals(enable)),
   );
@@ -77,3 +78,5 @@ async function enable(name: string, { reason, json, ...options }: SwitchOptions)
   const drain = isDraining ? `; it is still drained, until \`sluice drain ${id} --resume\`` : '';
   print(`${flow.name} (${id}) is enabled${release}${drain}\n`);
 }
+
+export const switchPart: CommandPart = { name: 'switch', commands: [holdCommand, disableCommand, enableCommand] };

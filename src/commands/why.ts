@@ -4,6 +4,7 @@ import { print } from '../telemetry/terminal.ts';
 import { CommandError, printJson, reporting, withService } from './context.ts';
 import { resultOf, type ServedDelivery } from './deliveries.ts';
 import { secondOf } from './lists.ts';
+import type { CommandPart } from './part.ts';
 import { failedSteps, type RunOutline, type ServedRun, waitText } from './runs.ts';
 import { clientOf, isId, type ServiceClient, type ServiceOptions } from './service-client.ts';
 import { table } from './table.ts';
@@ -27,7 +28,7 @@ interface DeliveryDetail extends ServedDelivery {
   readonly repeats: { readonly runId: string; readonly deliveryId: string | null } | null;
 }
 
-export function whyCommand(): Command {
+function whyCommand(): Command {
   const command = new Command('why')
     .description('Explain a delivery or a run: what became of it, which gate or step failed, what it waits for')
     .argument('<id>', 'id of a delivery (the header Sluice-Delivery of its answer) or of a run')
@@ -123,3 +124,5 @@ function originOf({ deliveryId, sourceRunId }: ServedRun): string {
   if (deliveryId !== null) return `, delivery ${deliveryId}`;
   return sourceRunId === null ? '' : `, run ${sourceRunId}`;
 }
+
+export const whyPart: CommandPart = { name: 'why', commands: [whyCommand] };

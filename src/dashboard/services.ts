@@ -24,14 +24,13 @@ import type { Scheduler } from '../flows/scheduler.ts';
 import type { AttentionKind, AttentionKinds } from '../model/attention.ts';
 import type { ServiceClock } from '../model/clock.ts';
 import type { TriggerName } from '../model/trigger-name.ts';
-import type { Rehearser } from '../rehearsal/rehearse.ts';
-import type { createReviewer } from '../review/review.ts';
 import type { Store } from '../store/store.ts';
 import type { Sweeper } from '../sweeper.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { FlowAnswers } from '../webhooks/flow-answers.ts';
-import type { ClientAddressReader } from '../webhooks/read-delivery.ts';
+import type { ClientAddressReader, DeliveryReading } from '../webhooks/read-delivery.ts';
+import type { ReceiverServices } from '../webhooks/receive.ts';
 import type { SchemeDescription } from '../webhooks/scheme-descriptions.ts';
 import type { KeySets } from '../webhooks/schemes/standards/key-sets.ts';
 import type { TriggerTable } from '../webhooks/triggers.ts';
@@ -56,8 +55,11 @@ export interface DashboardServices {
   /** The publishers' key sets. */
   readonly keySets: Pick<KeySets, 'listNew'>;
   readonly live: Pick<LiveEvents, 'subscribe'>;
-  readonly reviewer: ReturnType<typeof createReviewer>;
-  readonly rehearser: Rehearser;
+  /** What receives deliveries. */
+  readonly receiver: ReceiverServices & DeliveryReading;
+  /** Opens an empty store in memory, which lets others have the event loop. */
+  readonly openSimulationStore: () => Promise<Store>;
+  readonly extensions: PreparedExtensions;
   readonly metrics: Pick<
     Metrics,
     | 'registry'

@@ -44,7 +44,7 @@ export interface DeliveryReview extends Advice {
 }
 
 /** What would become of a delivery; nothing was created or used up. */
-interface DryRun extends DeliveryReview {
+export interface DryRun extends DeliveryReview {
   readonly flowId: string;
   readonly triggerKey: string;
   readonly mode: EnforcementMode;

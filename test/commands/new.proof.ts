@@ -311,7 +311,7 @@ describe('sluice new --from', () => {
   it.each([
     ['a file that is not there', ['--from', 'hookdeck', '/nowhere/x.json'], 'ENOENT'],
     ['no file', ['--from', 'hookdeck'], 'name the file'],
-    ['a file without --from', ['x.json'], 'is read with --from hookdeck|svix|n8n|ngrok|code'],
+    ['a file without --from', ['x.json'], 'is read with --from hookdeck|svix|n8n|ngrok'],
     ['a publisher besides', ['--from', 'svix', 'x', '--publisher', 'github'], 'the file says who sends'],
     ['a key to make up', ['--from', 'svix', 'x', '--generate-key'], 'has a key already'],
     ['a key in plain text', ['--from', 'svix', 'x', '--key', SECRET], 'expected env:NAME or file:PATH'],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { vectorsOf } from '../../src/commands/vectors.ts';
+import { vectorsOf } from '../../src/features/vectors/command.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { deliveryOf, judge } from '../webhooks/schemes/fixtures.ts';
 

@@ -2,7 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { schemaOf } from '../../src/commands/infer-schema.ts';
+import { schemaOf } from '../../src/features/infer-schema/command.ts';
 import { compileBodySchema } from '../../src/manifest/body-schema.ts';
 import type { Json } from '../../src/model/json.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';

@@ -4,7 +4,7 @@ import { HOUR_MS } from '../../model/clock.ts';
 import { type DeliveryRecord, GATE_OUTCOMES } from '../../model/delivery.ts';
 import { ENFORCEMENT_MODES, type SignedPayloadStrategy } from '../../model/manifest.ts';
 import type { Readiness } from '../../review/readiness.ts';
-import type { ConfiguredField, DeliveryReview } from '../../review/review.ts';
+import { type ConfiguredField, createReviewer, type DeliveryReview } from '../../review/review.ts';
 import { field, isoTimeOrNull, unknownId } from '../answer.ts';
 import { COMMAND, documentedBody, IN_ORDER, parameter, parseJsonBody, WHY } from '../input.ts';
 import { route, textAnswer } from '../route.ts';
@@ -12,6 +12,10 @@ import { createSealedPlans, planToken } from '../sealed-plans.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 import { flowsOfDelivery, limitOf, type Sight, sees, sightOf } from '../sight.ts';
 import { deliveryIn, deliverySchema, deliveryView, reasonSchema } from './deliveries.ts';
+
+/** Queries about deliveries, and actions on refused ones, by what is in force. */
+export const reviewerOf = ({ receiver, extensions }: DashboardServices) =>
+  createReviewer({ ...receiver, settings: extensions.gates.settings });
 
 const modeSchema = z.enum(ENFORCEMENT_MODES);
 
@@ -135,7 +139,8 @@ const manyBody = z
 
 /** Single deliveries in full; dry runs and redelivery. */
 const deliveryReviewRoutes: ApiRoutes = (app, services) => {
-  const { store, reviewer, clock } = services;
+  const { store, clock } = services;
+  const reviewer = reviewerOf(services);
 
   app.get(
     '/flows/api/webhooks/:deliveryId',
@@ -204,7 +209,7 @@ const deliveryReviewRoutes: ApiRoutes = (app, services) => {
 };
 
 const dryRunRoute: ApiRoutes = (app, services) => {
-  const { reviewer } = services;
+  const reviewer = reviewerOf(services);
   app.post(
     '/flows/api/webhooks/dry-run/:idOrSlug',
     route('deliveries', {
@@ -235,7 +240,8 @@ const dryRunRoute: ApiRoutes = (app, services) => {
 };
 
 const addRedelivery: ApiRoutes = (app, services) => {
-  const { store, reviewer, clock } = services;
+  const { store, clock } = services;
+  const reviewer = reviewerOf(services);
   const plans = createSealedPlans(services);
 
   app.post(
@@ -312,7 +318,8 @@ const seesAll = (sight: Sight | undefined, record: DeliveryRecord) =>
   flowsOfDelivery(record).every((flowId) => sees(sight, flowId));
 
 /** What force could do is possible; whether it should is for a person to say. */
-async function planOf(record: DeliveryRecord, { reviewer }: DashboardServices) {
+async function planOf(record: DeliveryRecord, services: DashboardServices) {
+  const reviewer = reviewerOf(services);
   if (record.runId !== null || (record.statusCode < 400 && record.outcome !== 'filtered')) return null;
   const { outcome, message } = await reviewer.redeliver(record, { isForced: true, isPlan: true });
   return { possible: outcome === 'would be accepted', message };

@@ -3,6 +3,7 @@ import { HttpError } from '../../errors.ts';
 import { MAX_MANIFEST_BYTES } from '../../manifest/load.ts';
 import { isJsonObject, type Json, own, parseJson } from '../../model/json.ts';
 import { DIFFERENCE_KINDS } from '../../rehearsal/compare.ts';
+import { createRehearser } from '../../rehearsal/rehearse.ts';
 import { type FlowRehearsal, isOfContents } from '../../rehearsal/tally.ts';
 import { actorOf } from '../activity.ts';
 import { field, isoTime } from '../answer.ts';
@@ -95,7 +96,15 @@ const rehearsalBody = z.strictObject({
 const MOST_SAID = 2000;
 
 /** Says before a deploy what it would change for deliveries that came. */
-const rehearsalRoutes: ApiRoutes = (app, { deployment, rehearser, isStopping }) => {
+const rehearsalRoutes: ApiRoutes = (app, services) => {
+  const { deployment, extensions, isStopping } = services;
+  const rehearser = createRehearser({
+    ...services,
+    defaultMode: services.settings.enforcementMode,
+    handlers: extensions.handlers,
+    gates: extensions.offlineGates,
+    openStore: services.openSimulationStore,
+  });
   app.post(
     '/flows/api/flows/rehearse',
     {

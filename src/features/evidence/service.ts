@@ -2,7 +2,7 @@ import { createPrivateKey } from 'node:crypto';
 import { z } from 'zod';
 import { isoTime, unknownId } from '../../dashboard/answer.ts';
 import { deliveryIn, deliveryView } from '../../dashboard/api/deliveries.ts';
-import { adviceView } from '../../dashboard/api/delivery-review.ts';
+import { adviceView, reviewerOf } from '../../dashboard/api/delivery-review.ts';
 import { manifestView } from '../../dashboard/api/revisions.ts';
 import { controlView, runView, triggerView } from '../../dashboard/api/runs.ts';
 import { findGraph, MAX_STEPS, stepPage } from '../../dashboard/api/steps.ts';
@@ -48,13 +48,13 @@ const evidenceRoutes: ApiRoutes = (app, services) => {
 };
 
 async function partsOf(record: DeliveryRecord, services: DashboardServices): Promise<EvidencePart[]> {
-  const { store, reviewer } = services;
+  const { store } = services;
   const parts: EvidencePart[] = [];
   const add = (name: string, value: object) => {
     parts.push({ name, mediaType: 'application/json', content: Buffer.from(JSON.stringify(value, null, 2)) });
   };
   const { body, bodyEncoding, bodyTruncated, ...delivery } = deliveryView(record);
-  const { gateResults, signature } = adviceView(await reviewer.review(record));
+  const { gateResults, signature } = adviceView(await reviewerOf(services).review(record));
   add('delivery.json', { ...delivery, gateResults, signature });
   const run = record.runId === null ? undefined : await store.findRun(record.runId);
   // The body of an accepted delivery is kept with its run alone.

@@ -1,0 +1,54 @@
+import { closeSync, openSync, statSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { openSqliteStore } from '../../../src/store/sqlite/client.ts';
+import { runCli } from '../../e2e/cli.ts';
+import { createWorkspace } from '../../e2e/service.ts';
+import { acceptanceOf, aNonce } from '../../store/samples.ts';
+
+interface Check {
+  readonly check: string;
+  readonly status: string;
+  readonly message: string;
+}
+
+test('doctor looks at the database of a running service, and names damage, what waits and dangerous settings', async () => {
+  const workspace = await createWorkspace();
+  onTestFinished(() => workspace.remove());
+  const path = join(workspace.folder, 'data/sluice.db');
+  const run = async (args: readonly string[], env = {}) => {
+    const result = await runCli(workspace, ['doctor', ...args, '--json'], {
+      env: { SLUICE_DATABASE_URL: `sqlite:${path}`, ...env },
+    });
+    const checks: Check[] = result.stdout === '' ? [] : JSON.parse(result.stdout);
+    return { ...result, of: (name: string) => checks.filter(({ check }) => check === name) };
+  };
+  expect(await run([])).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('no such file') });
+
+  const store = await openSqliteStore({ path });
+  // The command is a process with the clock of the machine.
+  for (let n = 1; n <= 200; n += 1) {
+    await store.accept(acceptanceOf(n, { nonce: aNonce({ value: `nonce ${n}`, expiresAt: Date.now() + 3_600_000 }) }));
+  }
+  const well = await run([]);
+  expect(well.of('database')).toMatchObject([{ status: 'ok', message: expect.stringContaining('is whole') }]);
+  expect(well.of('tables')[0]?.message).toMatch(/runs \d/);
+  expect(well.of('oldest run')[0]?.message).toMatch(/ has been in flight for \d+ /);
+  expect(well.of('retention')).toMatchObject([{ status: 'ok', message: expect.stringContaining('0 nonces') }]);
+  // The service goes on.
+  await store.accept(acceptanceOf(201));
+  await store.close();
+
+  const file = openSync(path, 'r+');
+  writeSync(file, Buffer.alloc(8192, 0x5a), 0, 8192, Math.floor(statSync(path).size / 2 / 8192) * 8192);
+  closeSync(file);
+  const damaged = await run([], { SLUICE_HOST: '0.0.0.0', SLUICE_DASHBOARD_TOKEN: 'a token of the test' });
+  expect(damaged.code).toBe(1);
+  expect(damaged.of('database')[0]).toMatchObject({ status: 'error', message: expect.stringContaining('is damaged') });
+  expect(damaged.of('settings').map(({ message }) => message)).toContainEqual(
+    expect.stringMatching(/^SLUICE_ENFORCEMENT_MODE: Off/),
+  );
+  expect((await run(['--quick'])).of('database')).toMatchObject([
+    { status: 'ok', message: expect.stringContaining('not looked for') },
+  ]);
+}, 60_000);
