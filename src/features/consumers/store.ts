@@ -1,34 +1,46 @@
 import { MINUTE_MS } from '../../model/clock.ts';
 import { timeIn } from '../../model/ids.ts';
 import { firstIdAt } from '../../model/payload.ts';
-import type { Consumer, ForwardedDelivery, ForwardingPlace } from '../store.ts';
-import { selectedAs } from '../tables.ts';
-import { uuidOf } from '../uuids.ts';
-import type { Decision } from './decision.ts';
-import { fixed, type Port, type Query, sql } from './port.ts';
-import { inputOf } from './runs.ts';
-import type { Answer, Given, Verbs } from './verb.ts';
+import type { Decision } from '../../store/decisions/decision.ts';
+import { storePart } from '../../store/decisions/part.ts';
+import { type CommitOrder, fixed, type Port, type Query, sql } from '../../store/decisions/port.ts';
+import { inputOf } from '../../store/decisions/runs.ts';
+import { selectedAs } from '../../store/tables.ts';
+import { uuidOf } from '../../store/uuids.ts';
 
-/** How a backend knows the order in which runs, and the deliveries that joined one, were committed. */
-export interface CommitOrder {
-  /** The column of `runs` that grows with it. */
-  readonly column: string;
-  /** A condition on a run `r`: none that will be committed can come before it. It may leave out runs of no delivery. */
-  readonly isSettled: string;
-  /** The place that all which is committed from now on comes behind. */
-  readonly end: string;
-  readonly joins: {
-    /** Where a delivery `j` that joined a run comes among runs. */
-    readonly at: string;
-    /** As `isSettled`, of such a delivery. */
-    readonly isSettled: string;
-    /** What grows from one of them to the next; null where `at` is as good. */
-    readonly number: string | null;
-    /** The number of the last one. */
-    readonly end: string;
-  };
-  /** Makes an order of runs that another database numbered; yields whether there were any. */
-  adopt?(port: Port): Decision<boolean>;
+export interface Consumer {
+  readonly name: string;
+  readonly flowId: string | null;
+  readonly triggerKey: string | null;
+  readonly deliveryId: string;
+  readonly createdAt: number;
+  readonly usedAt: number;
+}
+
+export interface ForwardingPlace {
+  readonly position: number;
+  /** Of the deliveries that joined the run of another, where the store numbers those on their own. */
+  readonly joined: number;
+  readonly deliveryId: string;
+}
+
+export interface Forwarding {
+  readonly consumer: Consumer;
+  readonly deliveries: readonly ForwardedDelivery[];
+  /** Nothing more is to be forwarded before this place. */
+  readonly upTo: ForwardingPlace;
+}
+
+export interface ForwardedDelivery extends ForwardingPlace {
+  readonly runId: string;
+  readonly flowId: string;
+  readonly flowName: string;
+  readonly triggerKey: string;
+  readonly contentType: string | null;
+  /** As the record of the delivery has them; where that is deleted, as the run has them, which keeps more. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly hasRecord: boolean;
+  readonly body: Uint8Array;
 }
 
 /** Looked at for each page: runs of no delivery or of other flows are passed over, and no page takes long. */
@@ -45,16 +57,43 @@ const columns = fixed(
 
 type ConsumerRow = Consumer & Pick<ForwardingPlace, 'joined'> & { readonly position: number | null };
 
-export function consumerVerbs(
-  order: CommitOrder,
-): Verbs<'openConsumer' | 'listConsumers' | 'findConsumer' | 'readForwarding' | 'advanceConsumer' | 'forgetConsumer'> {
-  const [end, lastJoined] = [fixed(order.end), fixed(order.joins.end)];
-  return {
+/**
+ * Consumers that have deliveries forwarded: each has a place in the order in which deliveries were committed,
+ * so that none is left out that is committed late. A delivery is one that started a run, or that joined the run of another;
+ * a held one counts once its run starts.
+ */
+export const consumersStore = storePart({
+  name: 'consumers',
+  verbs: {
+    /**
+     * Yields the consumer of that name, made where there is none: it begins at `since`, and deliveries that were committed
+     * later may be a little older. Consumers that were not used since `idleBefore` are forgotten. `full` where `most` are
+     * there.
+     */
     openConsumer: {
       access: 'write',
       changes: null,
-      *decide(port, { name, flowId, triggerKey, since, at, idleBefore, most }) {
-        if (order.adopt !== undefined && (yield* order.adopt(port))) {
+      *decide(
+        port: Port,
+        {
+          name,
+          flowId,
+          triggerKey,
+          since,
+          at,
+          idleBefore,
+          most,
+        }: {
+          readonly name: string;
+          readonly flowId: string | null;
+          readonly triggerKey: string | null;
+          readonly since: number;
+          readonly at: number;
+          readonly idleBefore: number;
+          readonly most: number;
+        },
+      ): Decision<{ readonly consumer: Consumer; readonly isNew: boolean } | 'full'> {
+        if (port.commitOrder.adopt !== undefined && (yield* port.commitOrder.adopt(port))) {
           yield* port.run(sql`UPDATE sluice.consumers SET position = NULL WHERE position IS NOT NULL`);
         }
         yield* port.run(sql`DELETE FROM sluice.consumers WHERE used_at < ${idleBefore} AND name <> ${name}`);
@@ -63,58 +102,84 @@ export function consumerVerbs(
         if (known !== undefined) return { consumer: toConsumer(known), isNew: false };
         const count = yield* port.get<{ count: number }>(sql`SELECT count(*) AS count FROM sluice.consumers`);
         if ((count?.count ?? 0) >= most) return 'full';
-        const place = yield* placeAt(port, since, order);
+        const place = yield* placeAt(port, since);
         yield* port.run(sql`
-          INSERT INTO sluice.consumers (name, flow_id, trigger_key, delivery_id, position, joined, created_at, used_at)
-          VALUES (${name}, ${flowId}, ${triggerKey}, ${place.deliveryId}, ${place.position}, ${place.joined}, ${at},
-            ${at})
-          ON CONFLICT (name) DO NOTHING`);
+        INSERT INTO sluice.consumers (name, flow_id, trigger_key, delivery_id, position, joined, created_at, used_at)
+        VALUES (${name}, ${flowId}, ${triggerKey}, ${place.deliveryId}, ${place.position}, ${place.joined}, ${at},
+          ${at})
+        ON CONFLICT (name) DO NOTHING`);
         // Another process may have made it at this moment.
         const made = yield* findConsumer(port, name);
         if (made === undefined) throw new Error(`the consumer ${name} could not be made`);
         return { consumer: toConsumer(made), isNew: true };
       },
     },
+    /** By name. */
     listConsumers: {
       access: 'read',
-      *decide(port) {
+      *decide(port: Port): Decision<readonly Consumer[]> {
         const rows = yield* port.all<ConsumerRow>(sql`SELECT ${columns} FROM sluice.consumers AS c ORDER BY c.name`);
         return rows.map(toConsumer);
       },
     },
     findConsumer: {
       access: 'read',
-      *decide(port, name) {
+      *decide(port: Port, name: string): Decision<Consumer | undefined> {
         const row = yield* findConsumer(port, name);
         return row && toConsumer(row);
       },
     },
+    /** What comes after the last delivery of a consumer, in order, with at most `bytes` of bodies but for the first. */
     readForwarding: {
       access: 'log',
-      decide: (port, query) => readForwarding(port, query, order),
+      decide: (
+        port: Port,
+        query: {
+          readonly name: string;
+          readonly limit: number;
+          readonly bytes: number;
+        },
+      ) => readForwarding(port, query),
     },
+    /** Moves a consumer to another place; `outdated` where it is not at `from` any more. */
     advanceConsumer: {
       access: 'write',
       changes: null,
-      *decide(port, { name, from, to, at }) {
+      *decide(
+        port: Port,
+        {
+          name,
+          from,
+          to,
+          at,
+        }: {
+          readonly name: string;
+          /** A delivery's id. */
+          readonly from: string;
+          readonly to: ForwardingPlace;
+          readonly at: number;
+        },
+      ): Decision<'moved' | 'outdated' | 'unknown'> {
+        const { end, joins } = port.commitOrder;
         const moved = yield* port.run(sql`
-          UPDATE sluice.consumers
-          SET delivery_id = ${uuidOf(to.deliveryId)}, position = least(${to.position}, ${end}),
-            joined = least(${to.joined}, ${lastJoined}), used_at = ${at}
-          WHERE name = ${name} AND delivery_id = ${uuidOf(from)}`);
+        UPDATE sluice.consumers
+        SET delivery_id = ${uuidOf(to.deliveryId)}, position = least(${to.position}, ${fixed(end)}),
+          joined = least(${to.joined}, ${fixed(joins.end)}), used_at = ${at}
+        WHERE name = ${name} AND delivery_id = ${uuidOf(from)}`);
         if (moved > 0) return 'moved';
         return (yield* findConsumer(port, name)) === undefined ? 'unknown' : 'outdated';
       },
     },
+    /** Whether there was one. */
     forgetConsumer: {
       access: 'write',
       changes: null,
-      *decide(port, name) {
+      *decide(port: Port, name: string): Decision<boolean> {
         return (yield* port.run(sql`DELETE FROM sluice.consumers WHERE name = ${name}`)) > 0;
       },
     },
-  };
-}
+  },
+});
 
 function findConsumer(port: Port, name: string) {
   return port.get<ConsumerRow>(sql`SELECT ${columns} FROM sluice.consumers AS c WHERE c.name = ${name}`);
@@ -125,7 +190,8 @@ function toConsumer({ position: _, joined: _joined, ...consumer }: ConsumerRow):
 }
 
 /** The place before the first run, and the first delivery of another, that was committed at an instant or later. */
-function* placeAt(port: Port, at: number, { column, end, joins }: CommitOrder): Decision<ForwardingPlace> {
+function* placeAt(port: Port, at: number): Decision<ForwardingPlace> {
+  const { column, end, joins } = port.commitOrder;
   const deliveryId = firstIdAt(at);
   const row = yield* port.get<
     Record<'first' | 'firstJoined', number | null> & Record<'end' | 'lastJoined', number>
@@ -166,16 +232,23 @@ interface Wanted extends Omit<Committed, 'deliveryId' | 'position' | 'joined'>, 
 
 function* readForwarding(
   port: Port,
-  { name, limit, bytes }: Given<'readForwarding'>,
-  order: CommitOrder,
-): Decision<Answer<'readForwarding'>> {
+  {
+    name,
+    limit,
+    bytes,
+  }: {
+    readonly name: string;
+    readonly limit: number;
+    readonly bytes: number;
+  },
+): Decision<Forwarding | undefined> {
   const found = yield* findConsumer(port, name);
   if (found === undefined) return undefined;
   const { position, joined, ...consumer } = found;
   const { deliveryId, flowId, triggerKey } = consumer;
   const from =
-    position === null ? yield* placeAt(port, timeIn(deliveryId) - OVERLAP_MS, order) : { position, joined, deliveryId };
-  const looked = wholeDeliveries(yield* port.all<Committed>(behind(from, order)));
+    position === null ? yield* placeAt(port, timeIn(deliveryId) - OVERLAP_MS) : { position, joined, deliveryId };
+  const looked = wholeDeliveries(yield* port.all<Committed>(behind(from, port.commitOrder)));
   const wanted: Wanted[] = [];
   let upTo: ForwardingPlace = from;
   let before: Pick<Committed, 'at' | 'deliveryId'> = { at: from.position, deliveryId: from.deliveryId };

@@ -1,11 +1,71 @@
 import { DETAILS } from '../../model/delivery.ts';
 import type { Json } from '../../model/json.ts';
 import { FIRST_ID } from '../../model/payload.ts';
-import type { ArrivalHour, Downtime, RefusalHour, RhythmRow } from '../store.ts';
-import { uuidOf } from '../uuids.ts';
-import { readEvent, writtenEvent } from './payloads.ts';
-import { fixed, type Port, Rows, sql } from './port.ts';
-import type { Given, Verbs } from './verb.ts';
+import type { TriggerName } from '../../model/trigger-name.ts';
+import type { Decision } from '../../store/decisions/decision.ts';
+import { storePart } from '../../store/decisions/part.ts';
+import { fixed, type Port, Rows, sql } from '../../store/decisions/port.ts';
+import { readEvent, writtenEvent } from '../../store/decisions/rows.ts';
+import { uuidOf } from '../../store/uuids.ts';
+
+interface ArrivalQuery extends TriggerName {
+  /** Ids of deliveries, or below and above all of them. */
+  readonly after: string;
+  readonly upTo: string;
+  /** Whether they are counted by event too. */
+  readonly byEvent: boolean;
+}
+
+/** What came in one hour. */
+export interface ArrivalHour {
+  /** Null for all of them together. */
+  readonly event: string | null;
+  /** Hours since the Unix epoch. */
+  readonly hour: number;
+  readonly count: number;
+  readonly firstAt: number;
+  readonly lastAt: number;
+  /** Between two that came in this hour. */
+  readonly longestGapMs: number;
+}
+
+export interface Arrivals {
+  readonly hours: readonly ArrivalHour[];
+  /** Whether all were counted by event. */
+  readonly isWhole: boolean;
+  /** The newest delivery of the flow up to `upTo`, whatever became of it; null where there is none. */
+  readonly lastId: string | null;
+}
+
+interface StoredRhythm {
+  /** 0 where there is none. */
+  readonly version: number;
+  /** Deliveries up to this one were counted; below all ids where there is none. */
+  readonly lastId: string;
+  /** As the watch wrote it; null where there is none. */
+  readonly state: Json;
+}
+
+interface RhythmCommit extends TriggerName, StoredRhythm {
+  /** When the newest delivery came; null where none ever did. */
+  readonly lastAt: number | null;
+  /** What needs attention. */
+  readonly found: readonly Json[];
+  readonly hours: readonly ArrivalHour[];
+}
+
+export interface RhythmRow extends TriggerName {
+  readonly lastAt: number | null;
+  readonly found: readonly Json[];
+}
+
+export interface RefusalHour {
+  /** Hours since the Unix epoch. */
+  readonly hour: number;
+  /** Null where they were accepted. */
+  readonly reason: string | null;
+  readonly count: number;
+}
 
 /** Deliveries of a flow that are searched for those of one of its triggers: some 50 ms, and 25 ms with the event of each. */
 const [MOST_COUNTED, MOST_BY_EVENT] = [20_000, 2000];
@@ -24,7 +84,7 @@ const grouped = fixed(`event, received_at / 3600000 AS hour, count(*) AS count, 
   max(CASE WHEN before / 3600000 = received_at / 3600000 AND before <= received_at THEN received_at - before ELSE 0 END)
     AS "longestGapMs"`);
 
-function* countArrivals(port: Port, { flowId, triggerKey, byEvent, ...span }: Given<'countArrivals'>) {
+function* countArrivals(port: Port, { flowId, triggerKey, byEvent, ...span }: ArrivalQuery) {
   const [after, upTo] = [uuidOf(span.after), uuidOf(span.upTo)];
   const all = yield* port.all<HourRow>(sql`
     SELECT ${grouped} FROM (
@@ -65,7 +125,10 @@ function* countArrivals(port: Port, { flowId, triggerKey, byEvent, ...span }: Gi
   return { hours, isWhole: (searched?.rows ?? 0) < MOST_BY_EVENT, lastId: last?.lastId ?? null };
 }
 
-function* purgeArrivalHours(port: Port, { beforeHour, maxRows, limit }: Given<'purgeArrivalHours'>) {
+function* purgeArrivalHours(
+  port: Port,
+  { beforeHour, maxRows, limit }: { beforeHour: number; maxRows: number; limit: number },
+) {
   const key = fixed('flow_id, trigger_key, event, hour');
   const purged = yield* port.run(sql`
     DELETE FROM sluice.arrival_hours WHERE (${key}) IN (
@@ -79,10 +142,7 @@ function* purgeArrivalHours(port: Port, { beforeHour, maxRows, limit }: Given<'p
       SELECT ${key} FROM sluice.arrival_hours ORDER BY hour LIMIT ${Math.min(beyond, limit)})`);
 }
 
-function* commitRhythm(
-  port: Port,
-  { flowId, triggerKey, version, lastId, state, lastAt, found, hours }: Given<'commitRhythm'>,
-) {
+function* commitRhythm(port: Port, { flowId, triggerKey, version, lastId, state, lastAt, found, hours }: RhythmCommit) {
   const [last, stateText, foundText] = [uuidOf(lastId), JSON.stringify(state), JSON.stringify(found)];
   const changes = yield* port.run(
     version === 0
@@ -115,78 +175,68 @@ function* commitRhythm(
   return 'committed' as const;
 }
 
-export const rhythmVerbs: Verbs<
-  | 'countArrivals'
-  | 'readRhythm'
-  | 'listArrivalHours'
-  | 'commitRhythm'
-  | 'listRhythms'
-  | 'purgeArrivalHours'
-  | 'listDowntimes'
-  | 'noteDowntime'
-  | 'listRefusalHours'
-> = {
-  countArrivals: { access: 'log', decide: countArrivals },
-  readRhythm: {
-    access: 'read',
-    *decide(port, { flowId, triggerKey }) {
-      const row = yield* port.get<{ version: number; lastId: string; state: string }>(sql`
+/** When verified deliveries come to triggers, and what was found missing. */
+export const rhythmStore = storePart({
+  name: 'rhythm',
+  verbs: {
+    /**
+     * Deliveries of a trigger that started a run, are held or were filtered: those with `after < id <= upTo`. Repeated ones are left
+     * out, and those that failed a gate. Of a busy flow only the newest 20 000 are counted, and by event the newest 2000.
+     */
+    countArrivals: { access: 'log', decide: countArrivals },
+    readRhythm: {
+      access: 'read',
+      *decide(port: Port, { flowId, triggerKey }: TriggerName): Decision<StoredRhythm> {
+        const row = yield* port.get<{ version: number; lastId: string; state: string }>(sql`
         SELECT version, last_id AS "lastId", state FROM sluice.rhythms
         WHERE flow_id = ${flowId} AND trigger_key = ${triggerKey}`);
-      if (row === undefined) return { version: 0, lastId: FIRST_ID, state: null };
-      return { ...row, state: JSON.parse(row.state) as Json };
+        if (row === undefined) return { version: 0, lastId: FIRST_ID, state: null };
+        return { ...row, state: JSON.parse(row.state) as Json };
+      },
     },
-  },
-  listArrivalHours: {
-    access: 'read',
-    *decide(port, { flowId, triggerKey }) {
-      const rows = yield* port.all<HourRow>(sql`
+    /** What is known of a trigger, by hour. */
+    listArrivalHours: {
+      access: 'read',
+      *decide(port: Port, { flowId, triggerKey }: TriggerName): Decision<ArrivalHour[]> {
+        const rows = yield* port.all<HourRow>(sql`
         SELECT event, hour, count, first_at AS "firstAt", last_at AS "lastAt", longest_gap_ms AS "longestGapMs"
         FROM sluice.arrival_hours WHERE flow_id = ${flowId} AND trigger_key = ${triggerKey}
         ORDER BY event COLLATE "C", hour`);
-      return rows.map(toHour);
+        return rows.map(toHour);
+      },
     },
-  },
-  commitRhythm: { access: 'write', changes: null, decide: commitRhythm },
-  listRhythms: {
-    access: 'read',
-    *decide(port) {
-      const rows = yield* port.all<Omit<RhythmRow, 'found'> & { found: string }>(sql`
+    /**
+     * Adds the hours and replaces the state of the trigger, or does neither: `outdated` if the version changed because another
+     * process was first.
+     */
+    commitRhythm: { access: 'write', changes: null, decide: commitRhythm },
+    /** What is known of all triggers that are watched. */
+    listRhythms: {
+      access: 'read',
+      *decide(port: Port): Decision<RhythmRow[]> {
+        const rows = yield* port.all<Omit<RhythmRow, 'found'> & { found: string }>(sql`
         SELECT flow_id AS "flowId", trigger_key AS "triggerKey", last_at AS "lastAt", found FROM sluice.rhythms
         ORDER BY flow_id COLLATE "C", trigger_key COLLATE "C"`);
-      return rows.map((row) => ({ ...row, found: JSON.parse(row.found) }));
+        return rows.map((row) => ({ ...row, found: JSON.parse(row.found) }));
+      },
     },
-  },
-  purgeArrivalHours: { access: 'write', changes: null, decide: purgeArrivalHours },
-  listDowntimes: {
-    access: 'read',
-    *decide(port) {
-      return yield* port.all<Downtime>(sql`
-        SELECT started_at AS "startedAt", ended_at AS "endedAt", offset_ms AS "offsetMs" FROM sluice.downtimes
-        ORDER BY ended_at`);
-    },
-  },
-  noteDowntime: {
-    access: 'write',
-    changes: null,
-    *decide(port, { startedAt, endedAt, offsetMs, keptSince }) {
-      // The newest one tells by how much the clock was ahead.
-      yield* port.run(sql`DELETE FROM sluice.downtimes WHERE ended_at < ${keptSince} AND started_at < ended_at`);
-      yield* port.run(sql`
-        INSERT INTO sluice.downtimes (ended_at, started_at, offset_ms) VALUES (${endedAt}, ${startedAt}, ${offsetMs})
-        ON CONFLICT DO NOTHING`);
-    },
-  },
-  listRefusalHours: {
-    access: 'log',
-    *decide(port, { flowId, triggerKey, fromHour, toHour }) {
-      // One look-up for each: the hour comes first in the key.
-      const hours = Array.from({ length: toHour - fromHour + 1 }, (_, n) => fromHour + n);
-      return yield* port.all<RefusalHour>(sql`
+    /** Deletes at most `limit` hours before, and the oldest beyond `maxRows`; yields how many. */
+    purgeArrivalHours: { access: 'write', changes: null, decide: purgeArrivalHours },
+    /** Deliveries of one trigger by the hour and the reason, but for redeliveries, from one hour to another. */
+    listRefusalHours: {
+      access: 'log',
+      *decide(
+        port: Port,
+        { flowId, triggerKey, fromHour, toHour }: TriggerName & { readonly fromHour: number; readonly toHour: number },
+      ): Decision<RefusalHour[]> {
+        // One look-up for each: the hour comes first in the key.
+        const hours = Array.from({ length: toHour - fromHour + 1 }, (_, n) => fromHour + n);
+        return yield* port.all<RefusalHour>(sql`
         SELECT hour, CASE WHEN rejected THEN reason END AS reason, sum(count) AS count FROM sluice.delivery_hours
         WHERE hour = ANY(${hours}::bigint[]) AND flow_id = ${flowId} AND trigger_key = ${triggerKey} AND NOT redelivered
           AND (rejected OR (reason = '' AND violations = '[]'))
         GROUP BY 1, 2 ORDER BY 1, 2`);
+      },
     },
   },
-};
+});
