@@ -1,3 +1,5 @@
+import { readdirSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { DashboardAccess } from '../../../src/config/credentials.ts';
 import { ACTIONS } from '../../../src/dashboard/web/words.ts';
@@ -166,6 +168,12 @@ describe('the activity', () => {
   });
 });
 
+/** What the parts of the page call their operations. */
+const SOURCES = resolve(import.meta.dirname, '../../src');
+const WORDS = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' })
+  .filter((file) => file.endsWith('-words.ts'))
+  .map((file) => join(SOURCES, file));
+
 it('has words on the page for every operation that it may list, and for no other', async () => {
   const dashboard = await startDashboard();
   const { paths } = (await dashboard.app.inject('/flows/api/openapi.json')).json();
@@ -174,7 +182,9 @@ it('has words on the page for every operation that it may list, and for no other
     .flatMap(([, methods]) => Object.entries(methods))
     .filter(([method]) => method !== 'get')
     .map(([, { operationId }]) => operationId);
-  expect(Object.keys(ACTIONS).sort()).toEqual(
+  const ofFeatures = await Promise.all(WORDS.map(async (file): Promise<{ actions: object }> => import(file)));
+  const named = [ACTIONS, ...ofFeatures.map(({ actions }) => actions)].flatMap(Object.keys);
+  expect(named.sort()).toEqual(
     [
       ...operations,
       'logIn',
