@@ -23,6 +23,7 @@ import type { Hosts } from '../flows/hosts.ts';
 import type { Scheduler } from '../flows/scheduler.ts';
 import type { AttentionKind, AttentionKinds } from '../model/attention.ts';
 import type { ServiceClock } from '../model/clock.ts';
+import type { TriggerName } from '../model/trigger-name.ts';
 import type { Store } from '../store/store.ts';
 import type { Sweeper } from '../sweeper.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
@@ -166,6 +167,11 @@ export function rulesFor<Kinds extends AttentionKinds, Kind extends keyof Kinds 
   return find;
 }
 
+export interface LastArrival extends TriggerName {
+  /** Null where none ever came. */
+  readonly lastAt: number | null;
+}
+
 /** What a part does in the background. */
 export interface RunningPart {
   /** Works every minute while the service runs; of several replicas, one at a time. */
@@ -194,6 +200,8 @@ export interface ServicePart {
   readonly gauges?: readonly MeasuredGauge[];
   /** What operators should look at. It reads by itself what the situation has not. */
   readonly attention?: FindAttention<AttentionKind>;
+  /** When a delivery last came to triggers, of those that it knows. */
+  readonly arrivals?: (services: DashboardServices) => Promise<readonly LastArrival[]>;
   readonly start?: (host: Host) => RunningPart;
 }
 

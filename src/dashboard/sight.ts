@@ -2,8 +2,8 @@ import type { FastifyRequest } from 'fastify';
 import { HttpError } from '../errors.ts';
 import type { DeployedFlow } from '../flows/catalog.ts';
 import { ALERT_FLOW_ID, GUID } from '../model/manifest.ts';
-import { actorOf, grantsFor } from './activity.ts';
-import { unknownConsumer, unknownId, unknownSchedule } from './answer.ts';
+import { actorOf, grantsFor } from './actors.ts';
+import { unknownId, unknownSchedule } from './answer.ts';
 import type { DashboardServices } from './services.ts';
 
 /*
@@ -12,14 +12,17 @@ import type { DashboardServices } from './services.ts';
  */
 
 /** What a path names; who may not see its flow is told that there is no such thing. */
-type Subject = 'flow' | 'run' | 'delivery' | 'schedule' | 'webhook' | 'consumer';
+type Subject = 'flow' | 'run' | 'delivery' | 'schedule' | 'webhook';
 
 /**
  * - `none`: it tells of no flow, or of flows without their names and contents
  * - `filtered`: its handler leaves out what is not in `sightOf(request)`
  * - `refused`: it is about the whole service
  */
-export type FlowLimit = Subject | 'none' | 'filtered' | 'refused';
+export type FlowLimit = Subject | HideFrom | 'none' | 'filtered' | 'refused';
+
+/** What a path of a feature's own names: the answer about what somebody may not see, that of a name that was never used. */
+export type HideFrom = (params: Params, sight: Sight, services: GuardServices) => Promise<HttpError | undefined>;
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -120,7 +123,8 @@ export function hideOthers(services: GuardServices) {
     if (limit === 'none' || limit === 'filtered' || limit === 'refused') return;
     const sight = sightOf(request, services);
     if (sight === undefined) return;
-    const hidden = await HIDDEN[limit](request.params as Readonly<Record<string, string>>, sight, services);
+    const hide = typeof limit === 'function' ? limit : HIDDEN[limit];
+    const hidden = await hide(request.params as Readonly<Record<string, string>>, sight, services);
     if (hidden !== undefined) throw hidden;
   };
 }
@@ -128,9 +132,7 @@ export function hideOthers(services: GuardServices) {
 type Params = Readonly<Record<string, string>>;
 
 /** The answer about what somebody may not see: that of an id that was never used. */
-const HIDDEN: Readonly<
-  Record<Subject, (params: Params, sight: Sight, services: GuardServices) => Promise<HttpError | undefined>>
-> = {
+const HIDDEN: Readonly<Record<Subject, HideFrom>> = {
   async flow({ id = '' }, sight) {
     return sight.has(id) ? undefined : unknownId('flow', id);
   },
@@ -146,10 +148,6 @@ const HIDDEN: Readonly<
   },
   async schedule({ jobId = '' }, sight) {
     return sight.has(flowOfJob(jobId)) ? undefined : unknownSchedule(jobId);
-  },
-  async consumer({ name = '' }, sight, { store }) {
-    const consumer = await store.findConsumer(name);
-    return consumer !== undefined && sight.has(consumer.flowId) ? undefined : unknownConsumer(name);
   },
   // All that get what is sent there.
   async webhook({ idOrSlug = '' }, sight, { triggers }) {

@@ -23,12 +23,18 @@ export type Members<Part extends StorePart> = { readonly [Name in keyof Part['ve
 export function handlesOf(
   members: Readonly<Record<string, unknown>>,
 ): <Part extends StorePart>(part: Part) => Members<Part> {
-  return ({ name: partName, verbs }) => {
+  const handles = new Map<StorePart, object>();
+  const handleOf = ({ name: partName, verbs }: StorePart) => {
     const own = Object.keys(verbs).map((name) => {
       if (!Object.hasOwn(members, name)) throw new Error(`The part ${partName} is not in the list of store parts.`);
       return [name, members[name]] as const;
     });
+    return Object.fromEntries(own);
+  };
+  return (part) => {
+    const handle = handles.get(part) ?? handleOf(part);
+    handles.set(part, handle);
     // The operations of both backends have no types for names that they do not know: the part has them.
-    return Object.fromEntries(own) as never;
+    return handle as never;
   };
 }

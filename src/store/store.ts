@@ -1,23 +1,19 @@
 import type { ActivityStore } from './contract/activity.ts';
 import type { AlertStore } from './contract/alerts.ts';
 import type { Change } from './contract/changes.ts';
-import type { ConsumerStore } from './contract/consumers.ts';
 import type { DeliveryStore } from './contract/deliveries.ts';
 import type { DispatchStore } from './contract/dispatch.ts';
 import type { FlowStore } from './contract/flows.ts';
 import type { HostStore } from './contract/hosts.ts';
 import type { KeyStore } from './contract/keys.ts';
 import type { PayloadStore } from './contract/payloads.ts';
-import type { ReconciliationStore } from './contract/reconciliations.ts';
 import type { ReplicaStore } from './contract/replicas.ts';
-import type { RhythmStore } from './contract/rhythms.ts';
 import type { RunStore } from './contract/runs.ts';
 import type { Members, StorePart } from './part.ts';
 
 export type * from './contract/activity.ts';
 export type * from './contract/alerts.ts';
 export type * from './contract/changes.ts';
-export type * from './contract/consumers.ts';
 export type * from './contract/deliveries.ts';
 export type * from './contract/dispatch.ts';
 export type * from './contract/examination.ts';
@@ -25,9 +21,7 @@ export type * from './contract/flows.ts';
 export type * from './contract/hosts.ts';
 export type * from './contract/keys.ts';
 export type * from './contract/payloads.ts';
-export type * from './contract/reconciliations.ts';
 export type * from './contract/replicas.ts';
-export type * from './contract/rhythms.ts';
 export type * from './contract/runs.ts';
 
 /**
@@ -40,7 +34,6 @@ export type * from './contract/runs.ts';
  */
 export interface Store
   extends DeliveryStore,
-    ConsumerStore,
     FlowStore,
     DispatchStore,
     RunStore,
@@ -48,8 +41,6 @@ export interface Store
     AlertStore,
     KeyStore,
     PayloadStore,
-    RhythmStore,
-    ReconciliationStore,
     HostStore,
     ReplicaStore {
   /**

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { attentionTo } from '../../src/dashboard/api/attention.ts';
 import { rotationConcerns } from '../../src/dashboard/api/keys.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
+import type { RhythmRow } from '../../src/features/rhythm/store.ts';
 import { serviceParts } from '../../src/features/service.ts';
 import { HOOK_ONLY_ID, NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 
@@ -17,7 +18,7 @@ interface Asked extends Situation {
   readonly schedules: Awaited<ReturnType<Services['scheduler']['list']>>;
   readonly replicas: Awaited<ReturnType<Services['store']['listReplicas']>>;
   readonly dead: readonly { readonly name: string; readonly at: number; readonly steps: number }[];
-  readonly rhythms: Awaited<ReturnType<Services['store']['listRhythms']>>;
+  readonly rhythms: readonly RhythmRow[];
 }
 
 const slots: Situation['slots'] = { running: 64, alone: null, waits: [], concurrency: 64 };
@@ -60,8 +61,10 @@ const servicesOf = (asked: Asked) =>
       listHeld: async () => asked.held,
       reportOrders: async () => asked.orders,
       listReplicas: async () => asked.replicas,
-      listRhythms: async () => asked.rhythms,
-      listReconciliations: async () => [],
+      of: () => ({
+        listRhythms: async () => asked.rhythms,
+        listReconciliations: async () => [],
+      }),
       listDowntimes: async () => [],
       listPathDrifts: async () => [],
       listKeyFigures: async () => [],

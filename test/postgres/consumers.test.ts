@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
 import { expect, inject, onTestFinished, test } from 'vitest';
+import { consumersStore } from '../../src/features/consumers/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { eventually } from '../eventually.ts';
 import { acceptanceOf, id, T0 } from '../store/samples.ts';
@@ -17,7 +18,7 @@ async function openOne() {
 }
 
 const idsFrom = async (store: Store) =>
-  (await store.readForwarding(page))?.deliveries.map(({ deliveryId }) => deliveryId);
+  (await store.of(consumersStore).readForwarding(page))?.deliveries.map(({ deliveryId }) => deliveryId);
 
 /** Waits for these deliveries: a transaction of another test on the server may be under way, behind which nothing is sent. */
 const untilThere = (store: Store, ids: readonly string[]) =>
@@ -27,9 +28,11 @@ const untilThere = (store: Store, ids: readonly string[]) =>
   );
 
 async function drain(store: Store): Promise<void> {
-  const { consumer, upTo } = (await store.readForwarding(page)) ?? {};
+  const { consumer, upTo } = (await store.of(consumersStore).readForwarding(page)) ?? {};
   if (consumer === undefined || upTo === undefined) throw new Error('no consumer');
-  expect(await store.advanceConsumer({ name: 'ada', from: consumer.deliveryId, to: upTo, at: T0 })).toBe('moved');
+  expect(
+    await store.of(consumersStore).advanceConsumer({ name: 'ada', from: consumer.deliveryId, to: upTo, at: T0 }),
+  ).toBe('moved');
 }
 
 /** Begins to insert the run of a delivery, as another replica does; `end` commits it. */
@@ -62,7 +65,7 @@ async function beginJoin(schema: string, { n, runId, place }: { n: number; runId
 
 test('a delivery that is committed late is not left out, and what was committed meanwhile waits for it', async () => {
   const { schema, store } = await openOne();
-  await store.openConsumer(opened);
+  await store.of(consumersStore).openConsumer(opened);
   await store.accept(acceptanceOf(1));
   const late = await beginRun(schema, 2);
   await store.accept(acceptanceOf(3));
@@ -75,7 +78,7 @@ test('a delivery that is committed late is not left out, and what was committed 
 
 test('a delivery that joins a run and is committed late is not left out, nor what was committed meanwhile', async () => {
   const { schema, store } = await openOne();
-  await store.openConsumer(opened);
+  await store.of(consumersStore).openConsumer(opened);
   await store.accept(acceptanceOf(1));
   await untilThere(store, [id(1)]);
   await drain(store);
@@ -93,7 +96,7 @@ test('a delivery that joins a run and is committed late is not left out, nor wha
 test('one that begins while a delivery is being committed gets it', async () => {
   const { schema, store } = await openOne();
   const late = await beginRun(schema, 1);
-  await store.openConsumer({ ...opened, since: T0 });
+  await store.of(consumersStore).openConsumer({ ...opened, since: T0 });
   await late.end();
   await untilThere(store, [id(1)]);
 });
@@ -102,7 +105,7 @@ test.each([1, 2])(
   'a server that counts anew, as after a restore from a dump, leaves nothing out: %i sent',
   async (sent) => {
     const { schema, store } = await openOne();
-    await store.openConsumer(opened);
+    await store.of(consumersStore).openConsumer(opened);
     const numbers = Array.from({ length: sent }, (_, n) => n + 1);
     for (const n of numbers) await store.accept(acceptanceOf(n));
     await untilThere(
@@ -113,7 +116,7 @@ test.each([1, 2])(
     await runSql(`UPDATE "${schema}".runs SET xid = xid + 1000000000`);
     await runSql(`UPDATE "${schema}".consumers SET position = position + 1000000000`);
     await store.accept(acceptanceOf(sent + 1));
-    expect(await store.openConsumer(opened)).toMatchObject({ isNew: false });
+    expect(await store.of(consumersStore).openConsumer(opened)).toMatchObject({ isNew: false });
     // What was sent in the last ten minutes is sent again, rather than nothing that was not.
     await untilThere(
       store,

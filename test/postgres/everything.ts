@@ -1,3 +1,6 @@
+import { consumersStore } from '../../src/features/consumers/store.ts';
+import { reconcileStore } from '../../src/features/reconcile/store.ts';
+import { rhythmStore } from '../../src/features/rhythm/store.ts';
 import type { JsonObject } from '../../src/model/json.ts';
 import type { Graph } from '../../src/model/manifest.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
@@ -96,7 +99,7 @@ async function fill(store: Store): Promise<void> {
   const circuit = { openedAt: T0 };
   await store.changeCircuit({ queue: 'https://example.com', version: null, next: 3, circuit });
   const consumer = { name: 'ada', flowId: null, triggerKey: null, since: T0, at: T0, idleBefore: 0, most: 1 };
-  await store.openConsumer(consumer);
+  await store.of(consumersStore).openConsumer(consumer);
   await startRun(store, graph, { id: id(1), startedAt: T0 - 1 });
   await store.cancelRun({ runId: id(1), reason: 'ended', at: T0 });
   await store.purgeRuns({ before: T0 + 1, maxRows: 1 });
@@ -194,7 +197,7 @@ async function fill(store: Store): Promise<void> {
     drifts: [{ ...path, was: 'string', now: 'absent', firstAt: T0, before: 30, differing: 3, failed: 0 }],
     counts: [{ ...path, hour: 5, type: 'absent', count: 3, lastId: id(2) }],
   });
-  await store.commitRhythm({
+  await store.of(rhythmStore).commitRhythm({
     ...{
       flowId,
       triggerKey: 'github',
@@ -207,8 +210,8 @@ async function fill(store: Store): Promise<void> {
     hours: [{ event: 'pä"sh', hour: 5, count: 3, firstAt: T0, lastAt: T0 + 1, longestGapMs: 1 }],
   });
   const asking = { flowId, triggerKey: 'github', owner: 'a' };
-  await store.takeReconciliation({ ...asking, until: T0 + minute, now: T0, lastBefore: T0 });
-  await store.endReconciliation({ ...asking, lastAt: T0, state: { settledTo: T0 } });
+  await store.of(reconcileStore).takeReconciliation({ ...asking, until: T0 + minute, now: T0, lastBefore: T0 });
+  await store.of(reconcileStore).endReconciliation({ ...asking, lastAt: T0, state: { settledTo: T0 } });
   await store.noteDowntime({ startedAt: T0, endedAt: T0 + 5, offsetMs: 7, keptSince: 0 });
   const target = { type: 'run', id: id(103) } as const;
   const details = { stepKey: 'a' };
@@ -226,7 +229,7 @@ export type Reads = Pick<
   Extract<keyof Store, `list${string}` | `find${string}` | `read${string}` | `count${string}`>
 > &
   Pick<Store, 'outlineSteps' | 'pageSteps' | 'deliveryStats' | 'deliveryTimeseries' | 'runTimeseries'> &
-  Pick<Store, 'summariseDeliveries' | 'isSessionEnded'>;
+  Pick<Store, 'of' | 'summariseDeliveries' | 'isSessionEnded'>;
 
 const sorted = (rows: readonly unknown[]) => rows.map((row) => JSON.stringify(row)).sort();
 
@@ -272,7 +275,7 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
     watch: await store.readPayloadWatch({ flowId, triggerKey: 'github' }),
     drifts: await store.listPathDrifts(),
     circuits: await store.listCircuits(),
-    reconciliations: await store.listReconciliations(),
+    reconciliations: await store.of(reconcileStore).listReconciliations(),
     alerts: await store.readAlerts({ limit: 9 }),
     keyFigures: await store.listKeyFigures({ recentSince: T0 }),
     details: await Promise.all(runs.items.map((run) => ofRun(run.id))),

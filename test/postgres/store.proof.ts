@@ -1,3 +1,4 @@
+import { consumersStore } from '../../src/features/consumers/store.ts';
 import { eventually } from '../e2e/service.ts';
 import { acceptance } from '../store/conformance/acceptance.ts';
 import { coalescingSuite } from '../store/conformance/coalescing.ts';
@@ -20,11 +21,13 @@ async function othersEnd(): Promise<void> {
 
 storeConformance('PostgreSQL', async () => {
   const store = await openEmpty();
-  return {
-    ...store,
-    openConsumer: (consumer) => othersEnd().then(() => store.openConsumer(consumer)),
-    readForwarding: (query) => othersEnd().then(() => store.readForwarding(query)),
-  };
+  const consumers = store.of(consumersStore);
+  const { openConsumer, readForwarding } = consumers;
+  Object.assign(consumers, {
+    openConsumer: (...given: Parameters<typeof openConsumer>) => othersEnd().then(() => openConsumer(...given)),
+    readForwarding: (...given: Parameters<typeof readForwarding>) => othersEnd().then(() => readForwarding(...given)),
+  } satisfies Partial<typeof consumers>);
+  return store;
 });
 companyConformance('PostgreSQL', openEmpty);
 

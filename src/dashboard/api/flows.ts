@@ -4,7 +4,7 @@ import type { DeployedFlow } from '../../flows/catalog.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import { ALERT_FLOW_ID, type Edge, ENFORCEMENT_MODES, type Graph, TRIGGER_TYPES } from '../../model/manifest.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
-import type { DeliveryCount, FlowRecord, RhythmRow, RunCount } from '../../store/store.ts';
+import type { DeliveryCount, FlowRecord, RunCount } from '../../store/store.ts';
 import { commandHere } from '../../version.ts';
 import { missingKey, stateOf } from '../../webhooks/learned-keys.ts';
 import { CAPTURED, GRADES } from '../../webhooks/schemes/spec.ts';
@@ -12,7 +12,14 @@ import { holdsDeliveries, type PreparedTrigger, pathOfWebhook, type TriggerTable
 import { field, isoTime, isoTimeOrNull, listOf, toList, unknownId } from '../answer.ts';
 import { BUILT_IN, COMMAND, ID_PARAMS, IN_ORDER, isWithin, PAGING, parseJsonBody, SPAN } from '../input.ts';
 import { route } from '../route.ts';
-import { type ApiRoutes, baseUrlOf, type DashboardApp, type DashboardServices, servicePart } from '../services.ts';
+import {
+  type ApiRoutes,
+  baseUrlOf,
+  type DashboardApp,
+  type DashboardServices,
+  type LastArrival,
+  servicePart,
+} from '../services.ts';
 import { flowsIn, type Sight, sees, sightOf } from '../sight.ts';
 import { sumOf } from './figures.ts';
 
@@ -259,7 +266,7 @@ interface FlowViewContext {
   readonly sight: Sight | undefined;
   readonly runs: RunCounts;
   readonly holding: Pick<Holding, 'counts'>;
-  readonly rhythms: readonly RhythmRow[];
+  readonly arrivals: readonly LastArrival[];
   /** Deliveries of the last hours. */
   readonly deliveries: readonly DeliveryCount[];
 }
@@ -278,10 +285,10 @@ async function viewContext(
 ): Promise<FlowViewContext> {
   const { store, clock, holding } = services;
   const since = Math.floor((clock.now() - DAY_MS) / HOUR_MS) * HOUR_MS;
-  const [kept, ended, rhythms, deliveries] = await Promise.all([
+  const [kept, ended, arrivals, deliveries] = await Promise.all([
     store.countRuns(),
     store.countEndedRuns(since),
-    store.listRhythms(),
+    Promise.all(services.parts.map((part) => part.arrivals?.(services) ?? [])),
     store.countDeliveries({ since, recentSince: since }),
   ]);
   return {
@@ -290,7 +297,7 @@ async function viewContext(
     holding,
     baseUrl: baseUrlOf(app, services),
     runs: { kept, ended, since },
-    rhythms,
+    arrivals: arrivals.flat(),
     deliveries,
   };
 }
@@ -370,9 +377,9 @@ function sharedWith({ trigger: { flowId, inputs } }: PreparedTrigger, { triggers
 }
 
 /** A delivery that came a moment ago is counted before it is looked at. */
-function arrivalView(prepared: PreparedTrigger, url: string | null, { rhythms, deliveries }: FlowViewContext) {
+function arrivalView(prepared: PreparedTrigger, url: string | null, { arrivals, deliveries }: FlowViewContext) {
   const { trigger } = prepared;
-  const lastAt = rhythms.find((each) => sameTrigger(each, trigger))?.lastAt ?? null;
+  const lastAt = arrivals.find((each) => sameTrigger(each, trigger))?.lastAt ?? null;
   if (lastAt !== null) return { lastDeliveryAt: isoTime(lastAt) };
   const own = deliveries.filter((each) => sameTrigger(each, trigger));
   if (own.some(({ rejected }) => !rejected)) return {};

@@ -5,14 +5,14 @@ import { field, isoTime, outcomeSchema, unknownConsumer } from '../../dashboard/
 import { COMMAND, parameter, parseJsonBody } from '../../dashboard/input.ts';
 import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../../dashboard/services.ts';
-import { type Sight, sees, sightOf } from '../../dashboard/sight.ts';
+import { type HideFrom, type Sight, sees, sightOf } from '../../dashboard/sight.ts';
 import { HttpError } from '../../errors.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import { timeIn } from '../../model/ids.ts';
 import { firstIdAt } from '../../model/payload.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
-import type { Consumer, ForwardedDelivery, ForwardingPlace } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
+import { type Consumer, consumersStore, type ForwardedDelivery, type ForwardingPlace } from './store.ts';
 
 export const consumerSchema = z
   .object({
@@ -81,7 +81,7 @@ const consumerRoutes: ApiRoutes = (app, services) => {
     }),
     async (request) => {
       const sight = sightOf(request, services);
-      const consumers = await store.listConsumers();
+      const consumers = await store.of(consumersStore).listConsumers();
       return consumers.filter(({ flowId }) => sees(sight, flowId)).map(consumerView);
     },
   );
@@ -90,27 +90,28 @@ const consumerRoutes: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/consumers/:name',
     route('deliveries', {
       operationId: 'getConsumer',
-      limit: 'consumer',
+      limit: hideConsumer,
       summary: 'How far a consumer has come',
       params: NAME_PARAMS,
       answer: consumerSchema,
       refusals: [404],
     }),
-    async ({ params: { name } }) => consumerView((await store.findConsumer(name)) ?? unknown(name)),
+    async ({ params: { name } }) => consumerView((await store.of(consumersStore).findConsumer(name)) ?? unknown(name)),
   );
 
   app.delete(
     '/flows/api/webhooks/consumers/:name',
     route('deliveries', {
       operationId: 'deleteConsumer',
-      limit: 'consumer',
+      limit: hideConsumer,
       summary: 'Forgets a consumer and its cursor',
       params: NAME_PARAMS,
       answer: outcomeSchema,
       refusals: [404],
     }),
     async ({ params: { name } }) => {
-      if (await store.forgetConsumer(name)) return { success: true, message: 'The consumer is forgotten' };
+      if (await store.of(consumersStore).forgetConsumer(name))
+        return { success: true, message: 'The consumer is forgotten' };
       return unknown(name);
     },
   );
@@ -134,7 +135,7 @@ const consumerRoutes: ApiRoutes = (app, services) => {
       const at = clock.now();
       const idleBefore = at - IDLE_DAYS * DAY_MS;
       const wanted = { flowId, triggerKey };
-      const opened = await store.openConsumer({
+      const opened = await store.of(consumersStore).openConsumer({
         name,
         ...wanted,
         since: since === undefined ? at : Date.parse(since),
@@ -165,7 +166,7 @@ const forwardingRoutes: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/consumers/:name/deliveries',
     route('deliveries', {
       operationId: 'readConsumer',
-      limit: 'consumer',
+      limit: hideConsumer,
       summary: 'The next deliveries of a consumer, in the order in which they were committed, with their bodies',
       description:
         'Deliveries that started a run, or joined one: a held one comes once its run starts, and one that was refused, filtered or a duplicate never does. Bodies end after 4 MiB, but for a larger one. The answer stays the same until the consumer advances.',
@@ -177,7 +178,7 @@ const forwardingRoutes: ApiRoutes = (app, services) => {
     async (request) => {
       const { name } = request.params;
       const { take } = request.query;
-      const found = await store.readForwarding({ name, limit: take, bytes: BYTES });
+      const found = await store.of(consumersStore).readForwarding({ name, limit: take, bytes: BYTES });
       if (found === undefined) return unknown(name);
       const { consumer, deliveries, upTo } = found;
       const { isLimited, cursorOf } = await cursorsFor(request);
@@ -194,7 +195,7 @@ const forwardingRoutes: ApiRoutes = (app, services) => {
     '/flows/api/webhooks/consumers/:name/advance',
     route('deliveries', {
       operationId: 'advanceConsumer',
-      limit: 'consumer',
+      limit: hideConsumer,
       summary: 'Moves the cursor of a consumer behind a delivery that it has got; is not kept in the activity',
       params: NAME_PARAMS,
       query: z.strictObject({
@@ -209,10 +210,10 @@ const forwardingRoutes: ApiRoutes = (app, services) => {
       parseJsonBody(request, COMMAND);
       const { name } = request.params;
       const { from, to } = request.query;
-      const consumer = (await store.findConsumer(name)) ?? unknown(name);
+      const consumer = (await store.of(consumersStore).findConsumer(name)) ?? unknown(name);
       const { readCursor } = await cursorsFor(request);
       const advance = { name, from: readCursor('from', from).deliveryId, to: readCursor('to', to), at: clock.now() };
-      const moved = await store.advanceConsumer(advance);
+      const moved = await store.of(consumersStore).advanceConsumer(advance);
       if (moved === 'unknown') return unknown(name);
       if (moved === 'moved') {
         return consumerView({ ...consumer, deliveryId: advance.to.deliveryId, usedAt: advance.at });
@@ -220,6 +221,11 @@ const forwardingRoutes: ApiRoutes = (app, services) => {
       throw new HttpError('cursor_moved', `The consumer ${name} is not at ${from} any more: another program moved it`);
     },
   );
+};
+
+const hideConsumer: HideFrom = async ({ name = '' }, sight, { store }) => {
+  const consumer = await store.of(consumersStore).findConsumer(name);
+  return consumer !== undefined && sight.has(consumer.flowId) ? undefined : unknownConsumer(name);
 };
 
 /** Whoever is limited to flows has the deliveries of one of them forwarded, under a name that is not taken for another. */
@@ -232,7 +238,7 @@ async function refuseOthers(
   if (!sight.has(flowId)) {
     throw new HttpError('limited_to_flows', 'You are limited to some flows; name one of them as body.flowId');
   }
-  const known = await store.findConsumer(name);
+  const known = await store.of(consumersStore).findConsumer(name);
   if (known === undefined || sight.has(known.flowId)) return;
   throw new HttpError('consumer_differs', `The consumer ${name} gets other deliveries; use another name`);
 }

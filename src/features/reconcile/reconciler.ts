@@ -17,6 +17,7 @@ import { everyMs, LeaseLostError, type Round, type RoundServices, runRound } fro
 import type { Source } from './source.ts';
 import { sourceOf } from './sources/index.ts';
 import { type ReconcileState, stateOf } from './state.ts';
+import { reconcileStore } from './store.ts';
 import { isSoon } from './undecided.ts';
 
 /** Asks publishers what they sent, and accepts what never arrived. */
@@ -30,8 +31,7 @@ export interface Reconciler {
 }
 
 export interface ReconcilerServices extends RoundServices {
-  readonly store: RoundServices['store'] &
-    Pick<Store, 'takeReconciliation' | 'renewReconciliation' | 'endReconciliation' | 'replica'>;
+  readonly store: RoundServices['store'] & Pick<Store, 'of' | 'replica'>;
   readonly logger: Logger;
 }
 
@@ -175,11 +175,14 @@ class LogReconciler implements Reconciler {
     const every = everyMs(prepared);
     const lease = { ...job.name, owner: store.replica };
     const sinceMs = job.isStarting ? Math.min(every, RESTARTED_MS) : every;
-    const taken = await store.takeReconciliation({ ...lease, until: now + LEASE_MS, now, lastBefore: now - sinceMs });
+    const taken = await store
+      .of(reconcileStore)
+      .takeReconciliation({ ...lease, until: now + LEASE_MS, now, lastBefore: now - sinceMs });
     if (taken === undefined) return Math.min(every, LOOK_AGAIN_MS);
     job.isStarting = false;
     let state = stateOf(taken.state, { log: job.log, since: job.since, now });
-    const end = (lastAt: number) => store.endReconciliation({ ...lease, lastAt, state: state as unknown as Json });
+    const end = (lastAt: number) =>
+      store.of(reconcileStore).endReconciliation({ ...lease, lastAt, state: state as unknown as Json });
     const pauseMs = (state.notBefore ?? 0) - now;
     if ((pauseMs > 0 && pauseMs <= HOUR_MS) || admissionTo(prepared, this.#services) === 'disabled') {
       await end(now);
@@ -189,7 +192,7 @@ class LogReconciler implements Reconciler {
     const note = (noted: ReconcileState) => {
       state = noted;
       const until = clock.now() + LEASE_MS;
-      return store.renewReconciliation({ ...lease, until, state: noted as unknown as Json });
+      return store.of(reconcileStore).renewReconciliation({ ...lease, until, state: noted as unknown as Json });
     };
     try {
       // From when on it concerns the trigger is known before anything is asked: a crash must not move that.

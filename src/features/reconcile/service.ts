@@ -9,6 +9,7 @@ import { type AskFailure, createAskLog } from './ask-log.ts';
 import { reconcileAttention } from './attention.ts';
 import { createReconciler, type Reconciler } from './reconciler.ts';
 import { type Gap, readReconcileState, type Undecided } from './state.ts';
+import { reconcileStore } from './store.ts';
 import { GIVEN_UP_AFTER_DAYS } from './undecided.ts';
 
 /** A gap is told for so long after the last delivery of it was fetched. */
@@ -31,7 +32,10 @@ async function reconciledItems(
   { triggers, now }: Situation,
   { store }: Pick<DashboardServices, 'store'>,
 ): Promise<Finding<'deliveries_missed' | 'reconcile_failing'>[]> {
-  const [reconciliations, downtimes] = await Promise.all([store.listReconciliations(), store.listDowntimes()]);
+  const [reconciliations, downtimes] = await Promise.all([
+    store.of(reconcileStore).listReconciliations(),
+    store.listDowntimes(),
+  ]);
   return triggers.flatMap((prepared): Finding<'deliveries_missed' | 'reconcile_failing'>[] => {
     const { reconcile } = prepared.trigger;
     const row = reconciliations.find((each) => sameTrigger(each, prepared.trigger));

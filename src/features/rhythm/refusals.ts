@@ -1,6 +1,6 @@
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
-import type { RefusalHour } from '../../store/store.ts';
+import type { RefusalHour } from './store.ts';
 
 /** Refusals of a trigger that had none for long. */
 export interface RefusalsBegan {

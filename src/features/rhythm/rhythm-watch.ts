@@ -7,7 +7,7 @@ import { durationMs } from '../../model/duration.ts';
 import type { Json } from '../../model/json.ts';
 import { firstIdAt } from '../../model/payload.ts';
 import { triggerMapKey } from '../../model/trigger-name.ts';
-import type { ArrivalHour, Store } from '../../store/store.ts';
+import type { Store } from '../../store/store.ts';
 import { createSweeper, type Sweeper } from '../../sweeper.ts';
 import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
 import {
@@ -26,6 +26,7 @@ import {
   type Span,
   type VolumeBreak,
 } from './rhythm.ts';
+import { type ArrivalHour, type Arrivals, rhythmStore } from './store.ts';
 
 /** What the watch found of one trigger. */
 export type RhythmFinding =
@@ -44,18 +45,7 @@ export type RhythmFinding =
   | ({ readonly kind: 'volume_broken' } & VolumeBreak);
 
 interface WatchServices {
-  readonly store: Pick<
-    Store,
-    | 'countArrivals'
-    | 'readRhythm'
-    | 'listArrivalHours'
-    | 'commitRhythm'
-    | 'purgeArrivalHours'
-    | 'listDowntimes'
-    | 'noteDowntime'
-    | 'listRefusalHours'
-    | 'countDeliveries'
-  >;
+  readonly store: Pick<Store, 'of' | 'listDowntimes' | 'noteDowntime' | 'countDeliveries'>;
   readonly triggers: () => Pick<TriggerTable, 'list'>;
   readonly catalog: Pick<Catalog, 'find'>;
   readonly clock: ServiceClock;
@@ -124,7 +114,7 @@ export function createRhythmWatch(services: WatchServices): Sweeper {
       const hour = Math.floor(clock.now() / HOUR_MS);
       if (!mayDelete() || hour === purgedHour) return;
       const purge = { beforeHour: hour - KEPT_DAYS * 24, maxRows: MOST_ROWS, limit: ROWS_A_CHUNK };
-      await inChunks(async () => (await store.purgeArrivalHours(purge)) === ROWS_A_CHUNK);
+      await inChunks(async () => (await store.of(rhythmStore).purgeArrivalHours(purge)) === ROWS_A_CHUNK);
       purgedHour = hour;
     },
     failure: 'the rhythm of deliveries could not be looked at; trying again',
@@ -177,14 +167,16 @@ async function lookAt(prepared: PreparedTrigger, look: Look, services: WatchServ
   const { flowId, triggerKey } = prepared.trigger;
   const own = { flowId, triggerKey };
   await setImmediate();
-  const stored = await store.readRhythm(own);
+  const stored = await store.of(rhythmStore).readRhythm(own);
   const now = clock.now();
   const isFirst = stored.version === 0;
   const { state: before, lastAt: lastBefore } = readState(stored.state, now);
   // After the clock was set back, those that came before count as seen only up to now.
   const after = stored.lastId < firstIdAt(now + AHEAD_MS) ? stored.lastId : firstIdAt(now);
   const byEvent = prepared.searchKeys?.event !== undefined && !isFirst;
-  const arrivals = await store.countArrivals({ ...own, after, upTo: firstIdAt(now + AHEAD_MS), byEvent });
+  const arrivals = await store
+    .of(rhythmStore)
+    .countArrivals({ ...own, after, upTo: firstIdAt(now + AHEAD_MS), byEvent });
   const all = arrivals.hours.filter(({ event }) => event === null);
   const lastAt = [...all.map((each) => each.lastAt), ...(lastBefore === null ? [] : [lastBefore])].reduce<
     number | null
@@ -203,7 +195,7 @@ async function lookAt(prepared: PreparedTrigger, look: Look, services: WatchServ
     hours.length === 0 && seenTo === stored.lastId && JSON.stringify(written) === JSON.stringify(stored.state);
   if (isSame && !isFirst) return;
   // Whoever was first has counted them.
-  await store.commitRhythm({
+  await store.of(rhythmStore).commitRhythm({
     ...own,
     version: stored.version,
     lastId: seenTo,
@@ -223,7 +215,7 @@ function readState(stored: Json, now: number): { readonly state: TriggerState; r
 interface Seen {
   readonly now: number;
   readonly isOpen: boolean;
-  readonly arrivals: Awaited<ReturnType<Store['countArrivals']>>;
+  readonly arrivals: Arrivals;
 }
 
 function nextState(
@@ -323,7 +315,7 @@ function expectedEvery({ trigger }: PreparedTrigger): number | 'off' | undefined
 async function historiesOf({ prepared: { trigger }, newHours }: Judged, { store }: WatchServices) {
   const { flowId, triggerKey } = trigger;
   const histories = new Map<string, ArrivalHour[]>();
-  for (const hour of await store.listArrivalHours({ flowId, triggerKey })) {
+  for (const hour of await store.of(rhythmStore).listArrivalHours({ flowId, triggerKey })) {
     const key = keyOf(hour.event);
     histories.set(key, [...(histories.get(key) ?? []), hour]);
   }
@@ -410,6 +402,6 @@ async function refusalsOf({ prepared, now }: Judged, look: Look, { store }: Watc
   const { flowId, triggerKey } = prepared.trigger;
   const hour = Math.floor(now / HOUR_MS);
   const query = { flowId, triggerKey, fromHour: hour - REFUSALS_LOOK_BACK_HOURS, toHour: hour };
-  const began = findRefusalsBegan(await store.listRefusalHours(query), now);
+  const began = findRefusalsBegan(await store.of(rhythmStore).listRefusalHours(query), now);
   return began === undefined ? [] : [{ kind: 'refusals_began', ...began }];
 }

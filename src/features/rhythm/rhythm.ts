@@ -1,5 +1,5 @@
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
-import type { ArrivalHour } from '../../store/store.ts';
+import type { ArrivalHour } from './store.ts';
 
 /** From one instant to another, in milliseconds since the Unix epoch. */
 export interface Span {

@@ -2,10 +2,10 @@ import { happened, isChosenFor } from '../../dashboard/attention/deliveries.ts';
 import { type Finding, iso, lasting, type Situation } from '../../dashboard/attention/finding.ts';
 import { rulesFor, servicePart } from '../../dashboard/services.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
-import type { RhythmRow } from '../../store/store.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { rhythmAttention } from './attention.ts';
 import { createRhythmWatch, type RhythmFinding } from './rhythm-watch.ts';
+import { type RhythmRow, rhythmStore } from './store.ts';
 
 /** Kinds of events that are named; more have one cause. */
 const NAMED_EVENTS = 3;
@@ -94,7 +94,8 @@ function itemOf(
 export const rhythm = servicePart({
   name: 'rhythm',
   attention: rulesFor(rhythmAttention, async (situation, { store }) =>
-    rhythmItems(await store.listRhythms(), situation),
+    rhythmItems(await store.of(rhythmStore).listRhythms(), situation),
   ),
+  arrivals: ({ store }) => store.of(rhythmStore).listRhythms(),
   start: (host) => ({ sweeper: createRhythmWatch(host) }),
 });

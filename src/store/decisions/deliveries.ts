@@ -10,7 +10,6 @@ import type { Decision } from './decision.ts';
 import {
   all,
   filter,
-  type KeyIndex,
   keysOf,
   type ListKeys,
   type RowsRequest,
@@ -19,7 +18,7 @@ import {
   SEARCHED_ROWS,
   toSearchKeys,
 } from './lists.ts';
-import { fixed, type Port, type Query, sql } from './port.ts';
+import { fixed, type KeyIndex, type Port, type Query, sql } from './port.ts';
 import { inputOf, PLACE_OF_RUN } from './runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
@@ -165,13 +164,9 @@ export function* idsWithin(port: Port, { since, until }: TimeSpan): Decision<Que
 const LEAST_ID = '00000000-0000-0000-0000-000000000000';
 const GREATEST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
-function* listDeliveries(
-  port: Port,
-  query: DeliveryQuery,
-  runKeys: readonly KeyIndex[],
-): Decision<Answer<'listDeliveries'>> {
+function* listDeliveries(port: Port, query: DeliveryQuery): Decision<Answer<'listDeliveries'>> {
   const known = (yield* isShared(port, query)) ? undefined : yield* countKept(port, query);
-  return yield* readPage(port, listingWith(runKeys), { ...(yield* requestOf(port, query)), query, known });
+  return yield* readPage(port, listingWith(port.runKeys), { ...(yield* requestOf(port, query)), query, known });
 }
 
 /** Whether records of other flows are of this one too: then its own index does not find all. */
@@ -218,8 +213,8 @@ function* requestOf(port: Port, query: DeliveryFilter): Decision<RowsRequest> {
 }
 
 /** The deliveries that match a filter, as what follows FROM: rows called `found`, with the id of each as `place`. */
-export function* matchingDeliveries(port: Port, query: DeliveryFilter, runKeys: readonly KeyIndex[]): Decision<Query> {
-  return rowsOf(listingWith(runKeys), yield* requestOf(port, query));
+export function* matchingDeliveries(port: Port, query: DeliveryFilter): Decision<Query> {
+  return rowsOf(listingWith(port.runKeys), yield* requestOf(port, query));
 }
 
 /** Whether counts tell apart what a filter names, its time aside. */
@@ -264,8 +259,8 @@ type DeliveryReads = Verbs<
   'countUnevaluated' | 'listDeliveries' | 'findDelivery' | 'findRedelivery' | 'summariseDeliveries'
 >;
 
-export const deliveryVerbs = (runKeys: readonly KeyIndex[]): DeliveryReads => ({
-  listDeliveries: { access: 'log', decide: (port, query) => listDeliveries(port, query, runKeys) },
+export const deliveryVerbs: DeliveryReads = {
+  listDeliveries: { access: 'log', decide: (port, query) => listDeliveries(port, query) },
   findDelivery: {
     access: 'log',
     *decide(port, id) {
@@ -303,4 +298,4 @@ export const deliveryVerbs = (runKeys: readonly KeyIndex[]): DeliveryReads => ({
         ) AS newest GROUP BY flow_id, trigger_key ORDER BY flow_id, trigger_key`);
     },
   },
-});
+};

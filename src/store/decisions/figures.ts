@@ -5,7 +5,7 @@ import { roundDuration } from '../durations.ts';
 import type { RunBucket } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { countsDeliveries, idsWithin, matchingDeliveries } from './deliveries.ts';
-import { all, filter, type KeyIndex, where } from './lists.ts';
+import { all, filter, where } from './lists.ts';
 import { fixed, type Port, type Query, sql } from './port.ts';
 import { isPlain, matchingRuns, PLACE_OF_RUN } from './runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
@@ -29,7 +29,7 @@ type FigureReads = Verbs<
 >;
 
 // What one writer has counted may be negative, where it ended what another began: only sums mean anything.
-export const figureVerbs = (runKeys: readonly KeyIndex[]): FigureReads => ({
+export const figureVerbs: FigureReads = {
   deliveryStats: {
     access: 'log',
     /** Reads whole hours and minutes from counts, and the rest of the first minute from records. */
@@ -73,7 +73,7 @@ export const figureVerbs = (runKeys: readonly KeyIndex[]): FigureReads => ({
   },
   deliveryTimeseries: {
     access: 'log',
-    decide: (port, query) => deliveryTimeseries(port, query, runKeys),
+    decide: (port, query) => deliveryTimeseries(port, query),
   },
   countRuns: {
     access: 'read',
@@ -95,10 +95,10 @@ export const figureVerbs = (runKeys: readonly KeyIndex[]): FigureReads => ({
     access: 'read',
     *decide(port, query) {
       const isFine = query.bucketMs < HOUR_MS || !isPlain(query);
-      return bucketsOf(yield* isFine ? ofRuns(port, query, runKeys) : ofHours(port, query));
+      return bucketsOf(yield* isFine ? ofRuns(port, query) : ofHours(port, query));
     },
   },
-});
+};
 
 interface StatsRow {
   readonly reason: Reason | '';
@@ -122,11 +122,7 @@ function* statsOf(
     ) AS counted GROUP BY reason, rejected`;
 }
 
-function* deliveryTimeseries(
-  port: Port,
-  query: Given<'deliveryTimeseries'>,
-  runKeys: readonly KeyIndex[],
-): Decision<Answer<'deliveryTimeseries'>> {
+function* deliveryTimeseries(port: Port, query: Given<'deliveryTimeseries'>): Decision<Answer<'deliveryTimeseries'>> {
   const { since, until, bucketMs, flowId, flowIds, reason, rejectedOnly, acceptedOnly } = query;
   const filters = [
     filter.equals('flow_id', flowId),
@@ -149,7 +145,7 @@ function* deliveryTimeseries(
       SELECT ${bucketOfUnits('minute', bucketMs, MINUTE_MS)} AS at, ${accepted} FROM sluice.delivery_counts
       WHERE ${all(minutes, ...filters)} GROUP BY 1 ORDER BY 1`);
   }
-  const rows = yield* matchingDeliveries(port, query, runKeys);
+  const rows = yield* matchingDeliveries(port, query);
   return yield* port.all(sql`
     SELECT at, ${accepted} FROM (
       SELECT ${bucketOf('d.received_at', bucketMs)} AS at, d.rejected, 1 AS count
@@ -175,8 +171,8 @@ interface Figures {
 }
 
 /** Buckets below an hour, or of what a finer filter finds: no counts are so fine. */
-function* ofRuns(port: Port, query: Given<'runTimeseries'>, runKeys: readonly KeyIndex[]): Decision<Figures> {
-  const rows = yield* matchingRuns(port, query, runKeys);
+function* ofRuns(port: Port, query: Given<'runTimeseries'>): Decision<Figures> {
+  const rows = yield* matchingRuns(port, query);
   const runs = sql`${rows} /*sqlite: CROSS */ JOIN sluice.runs AS r ON r.${fixed(PLACE_OF_RUN)} = found.place`;
   const at = bucketOf('r.started_at', query.bucketMs);
   const statuses = yield* port.all<StatusRow>(

@@ -3,7 +3,7 @@ import { endOfPrefix, foldSearchValue } from '../../model/text.ts';
 import type { Page, PageQuery, TimeSpan } from '../store.ts';
 import { uuidRange } from '../uuids.ts';
 import type { Decision } from './decision.ts';
-import { type FixedText, fixed, joined, type Port, type Query, sql } from './port.ts';
+import { type FixedText, fixed, joined, type KeyIndex, type Port, type Query, sql } from './port.ts';
 
 /** Conditions of a list's filters; undefined where the filter is not given. */
 export const filter = {
@@ -73,17 +73,6 @@ interface Searched {
   /** Select places of rows that an id between two bounds leads to by an index: these are found however old. */
   readonly byId: readonly ((from: string, to: string) => Query)[];
   readonly byKey: readonly ListKeys[];
-}
-
-/** What finds rows by their search keys; it is called `k`. */
-export interface KeyIndex {
-  readonly table: string;
-  /** The column that says whose key it is. */
-  readonly owner: string;
-  /** What orders the keys of one value so that those of the newest rows come first. */
-  readonly newest: string;
-  /** An order in which a range of values is read and nothing is sorted; without one PostgreSQL may read the whole table. */
-  readonly any?: string;
 }
 
 /** Search keys that lead to rows of a list. */

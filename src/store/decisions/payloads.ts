@@ -4,6 +4,7 @@ import type { DeliverySample, PathCount, PayloadWatch } from '../store.ts';
 import { uuidOf } from '../uuids.ts';
 import type { Decision } from './decision.ts';
 import { fixed, type Port, Rows, sql } from './port.ts';
+import { readEvent, writtenEvent } from './rows.ts';
 import { inputOf } from './runs.ts';
 import type { Given, Verbs } from './verb.ts';
 
@@ -18,10 +19,6 @@ const withResult = fixed(resultOf('newest'));
 const bytesOf = (delivery: string) => fixed(`${resultOf(delivery)} LEFT JOIN ${inputOf('r')}`);
 const withBytes = bytesOf('d');
 const sampledWithBytes = bytesOf('sampled');
-
-/** An event as its column has it; no event is called as none is. */
-export const writtenEvent = (event: string | null) => (event === null ? '' : `=${event}`);
-export const readEvent = (written: string) => (written === '' ? null : written.slice(1));
 
 interface SampleRow extends Omit<DeliverySample, 'headers' | 'body' | 'failure'> {
   readonly headers: string;

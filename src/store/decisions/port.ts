@@ -1,6 +1,6 @@
 import type { ChainKey } from '../activity-chain.ts';
 import type { Count } from './counts.ts';
-import type { Ask } from './decision.ts';
+import type { Ask, Decision } from './decision.ts';
 
 type Scalar = string | number | boolean | null;
 
@@ -43,8 +43,44 @@ export interface Port {
   kept<Value>(make: () => Value): Value;
   /** What is made of this port when it is first asked for, one for each function. */
   own<Value>(make: (port: Port) => Value): Value;
+  /** What finds runs by their search keys. */
+  readonly runKeys: readonly KeyIndex[];
+  readonly commitOrder: CommitOrder;
   /** The delivery log in the database, where one in memory may hide it. */
   readonly storedLog?: Port;
+}
+
+/** What finds rows by their search keys; it is called `k`. */
+export interface KeyIndex {
+  readonly table: string;
+  /** The column that says whose key it is. */
+  readonly owner: string;
+  /** What orders the keys of one value so that those of the newest rows come first. */
+  readonly newest: string;
+  /** An order in which a range of values is read and nothing is sorted; without one PostgreSQL may read the whole table. */
+  readonly any?: string;
+}
+
+/** How a backend knows the order in which runs, and the deliveries that joined one, were committed. */
+export interface CommitOrder {
+  /** The column of `runs` that grows with it. */
+  readonly column: string;
+  /** A condition on a run `r`: none that will be committed can come before it. It may leave out runs of no delivery. */
+  readonly isSettled: string;
+  /** The place that all which is committed from now on comes behind. */
+  readonly end: string;
+  readonly joins: {
+    /** Where a delivery `j` that joined a run comes among runs. */
+    readonly at: string;
+    /** As `isSettled`, of such a delivery. */
+    readonly isSettled: string;
+    /** What grows from one of them to the next; null where `at` is as good. */
+    readonly number: string | null;
+    /** The number of the last one. */
+    readonly end: string;
+  };
+  /** Makes an order of runs that another database numbered; yields whether there were any. */
+  adopt?(port: Port): Decision<boolean>;
 }
 
 /** Values that are made when they are first asked for, one for each key. */

@@ -339,3 +339,7 @@ export interface RunWrites extends OrderWrites {
     attempt: StepAddress & { readonly attempt: number; readonly dueAt: number; readonly startedAt: number },
   ): void;
 }
+
+/** An event as its column has it; no event is called as none is. */
+export const writtenEvent = (event: string | null) => (event === null ? '' : `=${event}`);
+export const readEvent = (written: string) => (written === '' ? null : written.slice(1));

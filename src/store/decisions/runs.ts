@@ -6,19 +6,9 @@ import { columnsOf, selectedAs } from '../tables.ts';
 import { uuidOf } from '../uuids.ts';
 import { type FailedStepRow, failedStepsOf, groupsOf, runsFailedBy } from './causes.ts';
 import type { Decision } from './decision.ts';
-import {
-  all,
-  filter,
-  type KeyIndex,
-  keysOf,
-  type RowsRequest,
-  readPage,
-  rowsOf,
-  SEARCHED_ROWS,
-  toSearchKeys,
-} from './lists.ts';
+import { all, filter, keysOf, type RowsRequest, readPage, rowsOf, SEARCHED_ROWS, toSearchKeys } from './lists.ts';
 import { waitingRuns } from './order-views.ts';
-import { fixed, type Port, type Query, sql } from './port.ts';
+import { fixed, type KeyIndex, type Port, type Query, sql } from './port.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 import { listDueRuns } from './waiting-steps.ts';
 import { HAS_NO_TURN, IS_COALESCING, WAIT_KIND } from './waits.ts';
@@ -83,7 +73,7 @@ const listingWith = (runKeys: readonly KeyIndex[]) => ({
  */
 const FEW_RUNS = 10_000;
 
-function* listRuns(port: Port, query: RunQuery, runKeys: readonly KeyIndex[]): Decision<Answer<'listRuns'>> {
+function* listRuns(port: Port, query: RunQuery): Decision<Answer<'listRuns'>> {
   const { flowId, status, before, since, until } = query;
   const isTimed = since !== undefined || until !== undefined;
   const isCounted = isPlain(query) && before === undefined && !isTimed;
@@ -102,7 +92,7 @@ function* listRuns(port: Port, query: RunQuery, runKeys: readonly KeyIndex[]): D
   const request = yield* requestOf(port, query, { ofFlow, ofTime });
   return yield* readPage(
     port,
-    { ...listingWith(runKeys), order: isByRevision ? ['revision', 'started_at'] : ['started_at'] },
+    { ...listingWith(port.runKeys), order: isByRevision ? ['revision', 'started_at'] : ['started_at'] },
     {
       ...request,
       query,
@@ -160,18 +150,14 @@ function* requestOf(
 }
 
 /** The runs that match a filter, as what follows FROM: rows called `found`, with the `place` of each run. */
-export function* matchingRuns(port: Port, query: RunFilter, runKeys: readonly KeyIndex[]): Decision<Query> {
+export function* matchingRuns(port: Port, query: RunFilter): Decision<Query> {
   const request = yield* requestOf(port, query, { ofFlow: '/*sqlite: + */', ofTime: '' });
-  return rowsOf({ ...listingWith(runKeys), order: ['started_at'] }, request);
+  return rowsOf({ ...listingWith(port.runKeys), order: ['started_at'] }, request);
 }
 
-function* groupFailures(
-  port: Port,
-  { trend, ...query }: Given<'groupFailures'>,
-  runKeys: readonly KeyIndex[],
-): Decision<Answer<'groupFailures'>> {
+function* groupFailures(port: Port, { trend, ...query }: Given<'groupFailures'>): Decision<Answer<'groupFailures'>> {
   const { cause = {} } = query;
-  const runs = yield* matchingRuns(port, { ...query, cause }, runKeys);
+  const runs = yield* matchingRuns(port, { ...query, cause });
   return groupsOf(yield* port.all<FailedStepRow>(failedStepsOf(runs, cause, place)), trend);
 }
 
@@ -421,9 +407,9 @@ type RunReads = Verbs<
   'listRuns' | 'groupFailures' | 'findRun' | 'findLineage' | 'listSignals' | 'listSteps' | 'readRunInput'
 >;
 
-export const runVerbs = (runKeys: readonly KeyIndex[]): RunReads => ({
-  listRuns: { access: 'read', decide: (port, query) => listRuns(port, query, runKeys) },
-  groupFailures: { access: 'read', decide: (port, query) => groupFailures(port, query, runKeys) },
+export const runVerbs: RunReads = {
+  listRuns: { access: 'read', decide: (port, query) => listRuns(port, query) },
+  groupFailures: { access: 'read', decide: (port, query) => groupFailures(port, query) },
   findRun: { access: 'read', decide: findRun },
   findLineage: { access: 'read', decide: findLineage },
   listSignals: {
@@ -436,4 +422,4 @@ export const runVerbs = (runKeys: readonly KeyIndex[]): RunReads => ({
   },
   listSteps: { access: 'read', decide: listSteps },
   readRunInput: { access: 'read', decide: readRunInput },
-});
+};

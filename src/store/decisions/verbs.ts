@@ -2,7 +2,6 @@ import { storeParts } from '../../features/store.ts';
 import { acceptanceVerbs } from './acceptance.ts';
 import { activityVerbs } from './activity.ts';
 import { alertVerbs } from './alerts.ts';
-import { type CommitOrder, consumerVerbs } from './consumers.ts';
 import { deliveryVerbs } from './deliveries.ts';
 import { deployVerbs } from './deploys.ts';
 import { figureVerbs } from './figures.ts';
@@ -12,17 +11,15 @@ import { hostVerbs } from './hosts.ts';
 import { keyVerbs } from './keys.ts';
 import { learnedKeyVerbs } from './learned-keys.ts';
 import { leaseVerbs } from './leases.ts';
-import type { KeyIndex } from './lists.ts';
+import { downtimeVerbs } from './ledger-time.ts';
 import { releaseOrder } from './order.ts';
 import { orderVerbs } from './order-views.ts';
 import { verbsOfParts } from './part.ts';
 import { payloadVerbs } from './payloads.ts';
-import { reconciliationVerbs } from './reconciliations.ts';
 import { heldVerbs } from './release.ts';
 import { type OwnRows, removalVerbs } from './removal.ts';
 import { retryStep } from './retry.ts';
 import { revisionVerbs } from './revisions.ts';
-import { rhythmVerbs } from './rhythms.ts';
 import { routeVerbs } from './routes.ts';
 import { runRowsOf } from './run-rows.ts';
 import { runVerbs } from './runs.ts';
@@ -45,14 +42,8 @@ const controlVerbs: Verbs<'advance' | 'cancelRun' | 'retryStep' | 'releaseOrder'
   deliverSignal: { access: 'write', changes: null, decide: (port, signal) => deliverSignal(runRowsOf(port), signal) },
 };
 
-interface OwnTables extends OwnRows {
-  /** What finds runs by their search keys. */
-  readonly runKeys: readonly KeyIndex[];
-  readonly commitOrder: CommitOrder;
-}
-
 /** The kernel's members that are said once, for a backend with these tables of its own. */
-const kernelVerbs = ({ runKeys, commitOrder, ...ownRows }: OwnTables) => ({
+const kernelVerbs = (ownRows: OwnRows) => ({
   ...flowVerbs,
   ...scheduleVerbs,
   ...learnedKeyVerbs,
@@ -61,30 +52,28 @@ const kernelVerbs = ({ runKeys, commitOrder, ...ownRows }: OwnTables) => ({
   ...routeVerbs,
   ...acceptanceVerbs,
   ...heldVerbs,
-  ...deliveryVerbs(runKeys),
+  ...deliveryVerbs,
   ...removalVerbs(ownRows),
-  ...runVerbs(runKeys),
+  ...runVerbs,
   ...leaseVerbs,
   ...waitingVerbs,
   ...controlVerbs,
   ...orderVerbs,
   ...stepVerbs,
-  ...figureVerbs(runKeys),
-  ...consumerVerbs(commitOrder),
+  ...figureVerbs,
   ...activityVerbs,
   ...alertVerbs,
   ...keyVerbs,
   ...payloadVerbs,
-  ...rhythmVerbs,
-  ...reconciliationVerbs,
   ...hostVerbs,
+  ...downtimeVerbs,
 });
 
 /**
  * All members that are said once, those of the parts included. Only the kernel's have a type here: callers get the others
  * from `Store.of`.
  */
-export function verbsWith(own: OwnTables): ReturnType<typeof kernelVerbs> {
+export function verbsWith(own: OwnRows): ReturnType<typeof kernelVerbs> {
   const kernel = kernelVerbs(own);
   return { ...kernel, ...verbsOfParts(storeParts, kernel) };
 }

@@ -1,6 +1,4 @@
 import pg from 'pg';
-import type { CommitOrder } from '../decisions/consumers.ts';
-import type { KeyIndex } from '../decisions/lists.ts';
 import { type Port, sql } from '../decisions/port.ts';
 import { verbsWith } from '../decisions/verbs.ts';
 import type { StorageMeasure } from '../store.ts';
@@ -11,38 +9,11 @@ import { replicaOperations } from './replicas.ts';
 import type { Sql } from './sql.ts';
 import { dispatchOperations } from './turns.ts';
 
-const runKeys: readonly KeyIndex[] = [
-  { table: 'sluice.run_keys', owner: 'k.run_id', newest: 'k.run_id DESC', any: 'k.folded' },
-];
-
 const ownOperations: Operations<'ping' | 'releaseSpace' | 'measureStorage'> = {
   ping: { purpose: 'write', run: ping },
   measureStorage: { purpose: 'read', run: measureStorage },
   // PostgreSQL's autovacuum finds free pages, and uses them again.
   releaseSpace: { purpose: 'read', run: async () => 0 },
-};
-
-/** Transactions see what others commit in another order than that of their numbers: a run waits for all before it. */
-const commitOrder: CommitOrder = {
-  column: 'xid',
-  isSettled: 'r.delivery_id IS NOT NULL AND r.xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint',
-  end: 'pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1',
-  joins: {
-    at: 'j.xid',
-    isSettled: 'j.xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint',
-    number: null,
-    end: '0',
-  },
-  // A server that was restored from a dump counts its transactions anew.
-  *adopt(port) {
-    const foreign = yield* port.run(sql`
-      UPDATE sluice.runs SET xid = 0
-      WHERE delivery_id IS NOT NULL AND xid >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint`);
-    const joined = yield* port.run(sql`
-      UPDATE sluice.run_deliveries SET xid = 0
-      WHERE place > 1 AND xid >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint`);
-    return foreign + joined > 0;
-  },
 };
 
 function forgetRuns({ later }: Port, runIds: readonly string[]): void {
@@ -55,7 +26,7 @@ function forgetRedeliveries({ later }: Port, ids: readonly string[]): void {
 
 export const operations = {
   ...ownOperations,
-  ...operationsOf(verbsWith({ runKeys, commitOrder, forgetRuns, forgetRedeliveries })),
+  ...operationsOf(verbsWith({ forgetRuns, forgetRedeliveries })),
   ...acceptanceOperations,
   ...deliveryOperations,
   ...dispatchOperations,

@@ -5,6 +5,7 @@ import type { ChainKey } from '../activity-chain.ts';
 import { CollectedCounts } from '../decisions/counts.ts';
 import { awaited } from '../decisions/decision.ts';
 import { Made, type Port, type Query, Rows, type SqlValue } from '../decisions/port.ts';
+import { commitOrder, runKeys } from './run-order.ts';
 
 export type { SqlValue } from '../decisions/port.ts';
 
@@ -196,6 +197,8 @@ export function sqlOf(client: pg.PoolClient, { statements, later, chainKey, ...g
     later: (asked) => write(ask(asked)),
     count: counts.add,
     chainKey,
+    runKeys,
+    commitOrder,
     kept: (make) => statements.kept.of(make, make),
     own: (make) => own.of(make, () => make(port)),
   };

@@ -1,32 +1,15 @@
 import type { Database } from 'better-sqlite3';
-import type { KeyIndex } from '../decisions/lists.ts';
 import { type Port, sql } from '../decisions/port.ts';
 import type { Job } from './batch.ts';
 
-/** Runs whose search keys enter the index together: 4 ms of the writer's time, and 300 segments for a million runs. */
-const SEGMENT_RUNS = 2048;
-
 /**
- * What finds runs by their search keys: the index, and what is newer than all of it. The names `k.run`, `k.folded` and
- * `k.name` are the same in both.
+ * Runs whose search keys enter the index together: 4 ms of the writer's time, and 300 segments for a million runs.
  *
  * Many keys are random, such as the id of a delivery: in one index of them each acceptance dirties a page of its own,
  * and most of what a commit wrote was that. So keys are only appended, in the order of runs, and enter the index when
  * enough have come together: sorted, as a segment that follows the one before. A search looks into each segment.
  */
-export const RUN_KEY_TABLES: readonly KeyIndex[] = [
-  {
-    table: `(SELECT i.seq AS run, k.value ->> 0 AS name, k.value ->> 1 AS folded
-      FROM run_input_rows i CROSS JOIN json_each(i.search_keys) k WHERE i.seq > (SELECT coalesce(max(last_run), 0) FROM run_key_segments))`,
-    owner: 'k.run',
-    newest: 'k.run DESC',
-  },
-  {
-    table: 'run_key_segments s NATURAL CROSS JOIN run_key_index',
-    owner: 'k.run',
-    newest: 's.segment DESC, k.run DESC',
-  },
-];
+const SEGMENT_RUNS = 2048;
 
 /** Makes the function that indexes the next segment, if enough keys have come together; yields how many runs are left. */
 function prepareIndex(db: Database): () => number {

@@ -3,7 +3,6 @@ import { dirname } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import { StoreUnavailableError } from '../../errors.ts';
 import { parseJson } from '../../model/json.ts';
-import type { CommitOrder } from '../decisions/consumers.ts';
 import { decideNow } from '../decisions/decision.ts';
 import { keepLedgerTime } from '../decisions/ledger-time.ts';
 import { type Port, sql } from '../decisions/port.ts';
@@ -13,7 +12,7 @@ import type { HoldResult, LargeRunInput, RunInput, SharedResult, StorageMeasure,
 import { acceptanceOperations, type WriterState } from './acceptance.ts';
 import { prepareAreAccepted } from './accepted-names.ts';
 import { deliveryOperations, sentDelivery } from './deliveries.ts';
-import { forgetRunKeys, RUN_KEY_TABLES } from './key-index.ts';
+import { forgetRunKeys } from './key-index.ts';
 import type { Member, OperationName, StoreOptions, ThreadRole } from './messages.ts';
 import { membersOf, portOf } from './port.ts';
 import { sentAcceptance, sentShared } from './sent-acceptance.ts';
@@ -86,19 +85,6 @@ type Operation<Name extends OperationName> =
   | { readonly thread: 'writer'; prepare(db: Database, state: WriterState): Run<Name> }
   | { readonly thread: 'reader'; readonly readsLog?: true; prepare(db: Database): Run<Name> };
 
-/** One connection writes, so that runs are committed in the order of their rows. */
-const commitOrder: CommitOrder = {
-  column: 'seq',
-  isSettled: 'true',
-  end: '(SELECT coalesce(max(seq), 0) FROM runs)',
-  joins: {
-    at: 'j.position',
-    isSettled: 'true',
-    number: 'j.joined',
-    end: '(SELECT coalesce(max(joined), 0) FROM run_deliveries)',
-  },
-};
-
 function forgetRuns(port: Port, runIds: readonly string[]): void {
   forgetRunKeys(port, runIds);
   // The numbers of the newest runs are given again once these are gone.
@@ -109,7 +95,7 @@ function forgetRuns(port: Port, runIds: readonly string[]): void {
 }
 
 export const operations: { readonly [Name in OperationName]: Operation<Name> } = {
-  ...membersOf(verbsWith({ runKeys: RUN_KEY_TABLES, commitOrder, forgetRuns })),
+  ...membersOf(verbsWith({ forgetRuns })),
   ping: { thread: 'writer', prepare: preparePing },
   keepTime: {
     thread: 'writer',

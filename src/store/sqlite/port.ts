@@ -8,6 +8,7 @@ import type { Store } from '../store.ts';
 import { BatchCounters } from './batch-counters.ts';
 import { booleansOf, deletesCounts, toSqlite } from './dialect.ts';
 import type { Member, OperationName, ThreadRole } from './messages.ts';
+import { commitOrder, runKeys } from './run-order.ts';
 
 type Row = Record<string, unknown>;
 
@@ -88,6 +89,8 @@ function portTo(db: Database, { schema, count, addCounts, chainKey }: PortOption
     later: (query) => void run(query),
     count,
     chainKey,
+    runKeys,
+    commitOrder,
     kept: (make) => memory.of(make, make),
     own: (make) => own.of(make, () => make(port)),
   };

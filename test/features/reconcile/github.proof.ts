@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { reconcileStore } from '../../../src/features/reconcile/store.ts';
 import { eventually } from '../../e2e/service.ts';
 import { type FakeGithub, fakeGithub } from './github.ts';
 import { FLOW_ID, manifestOf, reconcilingFolder, SECRET, startReconciling } from './reconciling.ts';
@@ -229,7 +230,7 @@ describe('a gap', () => {
 
 describe('a log that cannot be asked', () => {
   const lastLook = async ({ app }: Pick<Service, 'app'>) =>
-    (await app.store.listReconciliations())[0]?.lastAt ?? Number.POSITIVE_INFINITY;
+    (await app.store.of(reconcileStore).listReconciliations())[0]?.lastAt ?? Number.POSITIVE_INFINITY;
 
   it('needs attention until it can be, and the token is nowhere in it', async () => {
     const service = await started({ reconcile: { token: 'ghp_wrong_token' } });
@@ -255,7 +256,7 @@ describe('a log that cannot be asked', () => {
     github.answers.push({ status: 429, headers: { 'retry-after': retryAfter() } });
     await service.looks(github, 1);
     await eventually(
-      async () => (await service.app.store.listReconciliations())[0]?.state,
+      async () => (await service.app.store.of(reconcileStore).listReconciliations())[0]?.state,
       (state) => (state as { notBefore: number | null }).notBefore !== null,
     );
     const [asked, lastAt] = [github.asked.length, await lastLook(service)];

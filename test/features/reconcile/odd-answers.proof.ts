@@ -1,4 +1,5 @@
 import { afterEach, expect, it } from 'vitest';
+import { reconcileStore } from '../../../src/features/reconcile/store.ts';
 import { eventually } from '../../e2e/service.ts';
 import { serve } from '../../flows/handlers/loopback-server.ts';
 import { type FakeAnswer, json, refused, serveApi } from './fakes/fake-api.ts';
@@ -120,7 +121,7 @@ it.each<[string, (bare: string) => FakeAnswer]>([
     () => service.get<{ kind: string }[]>('/flows/api/attention'),
     (items) => items.some(({ kind }) => kind === 'reconcile_failing'),
   );
-  const all = `${JSON.stringify(told)}${service.logged.join()}${JSON.stringify(await service.app.store.listReconciliations())}`;
+  const all = `${JSON.stringify(told)}${service.logged.join()}${JSON.stringify(await service.app.store.of(reconcileStore).listReconciliations())}`;
   for (const form of [bare, bare.slice(0, 10), btoa(bare)]) expect(all).not.toContain(form);
 });
 
@@ -135,12 +136,15 @@ it('is not said to be away where the service stops while it is asked', async () 
     async () => received,
     ({ length }) => length >= 2,
   );
-  const { endReconciliation } = app.store;
+  const rows = app.store.of(reconcileStore);
+  const { endReconciliation } = rows;
   let state: unknown;
-  app.store.endReconciliation = (ended) => {
-    state = ended.state;
-    return endReconciliation.call(app.store, ended);
-  };
+  Object.assign(rows, {
+    endReconciliation: (ended: Parameters<typeof endReconciliation>[0]) => {
+      state = ended.state;
+      return endReconciliation(ended);
+    },
+  });
   await close();
   expect(state).toMatchObject({ failure: null });
   expect(logged.join()).not.toContain('cannot be asked');

@@ -6,7 +6,7 @@ import {
   type Rhythm,
   type Span,
 } from '../../../src/features/rhythm/rhythm.ts';
-import type { ArrivalHour } from '../../../src/store/store.ts';
+import type { ArrivalHour } from '../../../src/features/rhythm/store.ts';
 import { DAY, HOUR, hoursOf, MINUTE, MONDAY } from '../../drift/traffic.ts';
 
 interface Alarms {

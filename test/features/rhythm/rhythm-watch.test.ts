@@ -1,6 +1,7 @@
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createRhythmWatch, type RhythmFinding } from '../../../src/features/rhythm/rhythm-watch.ts';
+import { rhythmStore } from '../../../src/features/rhythm/store.ts';
 import { firstIdAt } from '../../../src/model/payload.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { openEmptyStore } from '../../database.ts';
@@ -75,7 +76,7 @@ async function attack(change: object): Promise<void> {
 }
 
 async function found(): Promise<RhythmFinding[]> {
-  const rows = await store.listRhythms();
+  const rows = await store.of(rhythmStore).listRhythms();
   return rows.flatMap((row) => row.found as unknown as RhythmFinding[]);
 }
 
@@ -118,7 +119,7 @@ describe('a learned rhythm', () => {
     }
     const silences = (await later(4 * HOUR)).filter(({ kind }) => kind === 'trigger_silent');
     expect(silences).toMatchObject([{ lastAt }]);
-    const hours = await store.listArrivalHours({ flowId, triggerKey: 'github' });
+    const hours = await store.of(rhythmStore).listArrivalHours({ flowId, triggerKey: 'github' });
     expect(Math.max(...hours.map((hour) => hour.lastAt))).toBe(lastAt);
   });
 
@@ -185,7 +186,7 @@ it('is counted once by several processes', async () => {
   for (let n = 0; n < 5; n += 1) await deliver();
   await look({ watchers: 3 });
   await look({ watchers: 3 });
-  expect(await store.listArrivalHours({ flowId, triggerKey: 'github' })).toMatchObject([{ count: 5 }]);
+  expect(await store.of(rhythmStore).listArrivalHours({ flowId, triggerKey: 'github' })).toMatchObject([{ count: 5 }]);
 });
 
 it('knows a bounded number of kinds, whatever they are called', async () => {
@@ -198,7 +199,7 @@ it('knows a bounded number of kinds, whatever they are called', async () => {
   now += HOUR;
   for (let n = 0; n < 40; n += 1) await deliver(`other ${n}`);
   await look();
-  const hours = await store.listArrivalHours({ flowId, triggerKey: 'github' });
+  const hours = await store.of(rhythmStore).listArrivalHours({ flowId, triggerKey: 'github' });
   expect(new Set(hours.flatMap(({ event }) => event ?? [])).size).toBe(32);
   expect(hours.filter(({ event }) => event === null).map((hour) => hour.count)).toEqual([42, 40]);
 });

@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { consumersStore } from '../../../src/features/consumers/store.ts';
 import type { Acceptance, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -32,7 +33,7 @@ const opened = {
 const page = { name: opened.name, limit: 100, bytes: 1_000_000 };
 
 async function idsFrom(store: Store, query: Partial<typeof page> = {}) {
-  const found = await store.readForwarding({ ...page, ...query });
+  const found = await store.of(consumersStore).readForwarding({ ...page, ...query });
   return found?.deliveries.map(({ deliveryId }) => deliveryId);
 }
 
@@ -40,12 +41,12 @@ async function idsFrom(store: Store, query: Partial<typeof page> = {}) {
 async function drain(store: Store, query: Partial<typeof page> = {}): Promise<string[]> {
   const ids: string[] = [];
   for (;;) {
-    const { consumer, deliveries, upTo } = (await store.readForwarding({ ...page, ...query })) ?? {};
+    const { consumer, deliveries, upTo } = (await store.of(consumersStore).readForwarding({ ...page, ...query })) ?? {};
     if (consumer === undefined || deliveries === undefined || upTo === undefined) throw new Error('no consumer');
     if (deliveries.length === 0) return ids;
     ids.push(...deliveries.map(({ deliveryId }) => deliveryId));
     const advance = { name: consumer.name, from: consumer.deliveryId, to: upTo, at: T0 };
-    expect(await store.advanceConsumer(advance)).toBe('moved');
+    expect(await store.of(consumersStore).advanceConsumer(advance)).toBe('moved');
   }
 }
 
@@ -67,9 +68,9 @@ async function endAll(store: Store) {
 export function consumers({ test }: StoreUnderTest): void {
   describe('consumers', () => {
     test('one gets deliveries in the order of their commits, with body and headers, and none twice', async (store) => {
-      await store.openConsumer(opened);
+      await store.of(consumersStore).openConsumer(opened);
       for (const n of [3, 1, 2]) await store.accept(acceptanceOf(n));
-      const found = await store.readForwarding(page);
+      const found = await store.of(consumersStore).readForwarding(page);
       expect(found?.deliveries.map(({ deliveryId }) => deliveryId)).toEqual([id(3), id(1), id(2)]);
       const [first] = found?.deliveries ?? [];
       expect({ ...first, body: Buffer.from(first?.body ?? []).toString(), position: 0 }).toEqual({
@@ -91,21 +92,23 @@ export function consumers({ test }: StoreUnderTest): void {
     });
 
     test('a delivery has the headers of its record, which are fewer than those of its run', async (store) => {
-      await store.openConsumer(opened);
+      await store.of(consumersStore).openConsumer(opened);
       const { run } = acceptanceOf(1);
       const headers = { 'x-tenant': 'acme' };
       const delivery = aDelivery({ id: id(1), runId: run.id, headers: { 'x-tenant': '[redacted]' } });
       await store.accept({ delivery, run: { ...run, trigger: { ...run.trigger, headers } } });
-      expect((await store.readForwarding(page))?.deliveries).toMatchObject([
+      expect((await store.of(consumersStore).readForwarding(page))?.deliveries).toMatchObject([
         { headers: { 'x-tenant': '[redacted]' }, hasRecord: true },
       ]);
       await store.purgeDeliveries({ before: T0 + 1, limit: 10 });
-      expect((await store.readForwarding(page))?.deliveries).toMatchObject([{ headers, hasRecord: false }]);
+      expect((await store.of(consumersStore).readForwarding(page))?.deliveries).toMatchObject([
+        { headers, hasRecord: false },
+      ]);
     });
 
     test('each has a place of its own', async (store) => {
-      await store.openConsumer(opened);
-      await store.openConsumer({ ...opened, name: 'bob' });
+      await store.of(consumersStore).openConsumer(opened);
+      await store.of(consumersStore).openConsumer({ ...opened, name: 'bob' });
       await store.accept(acceptanceOf(1));
       expect(await drain(store)).toEqual([id(1)]);
       expect(await drain(store, { name: 'bob' })).toEqual([id(1)]);
@@ -113,20 +116,22 @@ export function consumers({ test }: StoreUnderTest): void {
 
     test('a new one begins at an instant, and one that is there stays where it is', async (store) => {
       await store.accept(acceptanceOf(1));
-      expect(await store.openConsumer({ ...opened, since: MADE + 1 })).toMatchObject({ isNew: true });
+      expect(await store.of(consumersStore).openConsumer({ ...opened, since: MADE + 1 })).toMatchObject({
+        isNew: true,
+      });
       expect(await idsFrom(store)).toEqual([]);
       await store.accept(acceptanceOf(2));
-      expect(await store.openConsumer({ ...opened, since: MADE, at: T0 + 5 })).toMatchObject({
+      expect(await store.of(consumersStore).openConsumer({ ...opened, since: MADE, at: T0 + 5 })).toMatchObject({
         isNew: false,
         consumer: { usedAt: T0 + 5, createdAt: T0 },
       });
       expect(await idsFrom(store)).toEqual([id(2)]);
-      await store.openConsumer({ ...opened, name: 'bob' });
+      await store.of(consumersStore).openConsumer({ ...opened, name: 'bob' });
       expect(await idsFrom(store, { name: 'bob' })).toEqual([id(1), id(2)]);
     });
 
     test('a page has bodies up to a size, and one in any case', async (store) => {
-      await store.openConsumer(opened);
+      await store.of(consumersStore).openConsumer(opened);
       const large = { key: 'github', body: Buffer.alloc(5000, 'x'), contentType: null, headers: {} };
       for (const n of [1, 2, 3]) {
         const { run, ...rest } = acceptanceOf(n);
@@ -138,7 +143,7 @@ export function consumers({ test }: StoreUnderTest): void {
     });
 
     test('one of a trigger passes over what others receive', async (store) => {
-      await store.openConsumer({ ...opened, flowId, triggerKey: 'stripe' });
+      await store.of(consumersStore).openConsumer({ ...opened, flowId, triggerKey: 'stripe' });
       await store.accept(acceptanceOf(1));
       const [delivery, run] = [
         aDelivery({ id: id(2), triggerKey: 'stripe', runId: id(1002) }),
@@ -147,12 +152,12 @@ export function consumers({ test }: StoreUnderTest): void {
       await store.accept({ delivery, run });
       await store.accept(acceptanceOf(3));
       expect(await drain(store)).toEqual([id(2)]);
-      const { upTo, consumer } = (await store.readForwarding(page)) ?? {};
+      const { upTo, consumer } = (await store.of(consumersStore).readForwarding(page)) ?? {};
       expect([upTo?.deliveryId, consumer?.deliveryId]).toEqual([id(3), id(3)]);
     });
 
     test('runs that no delivery started, and deliveries without a run, are not forwarded', async (store) => {
-      await store.openConsumer(opened);
+      await store.of(consumersStore).openConsumer(opened);
       await store.accept({ run: aRun({ id: id(1000), triggerType: 'manual', triggerKey: 'manual' }) });
       await store.recordDelivery(
         aDelivery({ id: id(1), statusCode: 401, rejected: true, reason: 'signature_missing' }),
@@ -162,7 +167,7 @@ export function consumers({ test }: StoreUnderTest): void {
     });
 
     test('a held delivery is forwarded once its run starts', async (store) => {
-      await store.openConsumer(opened);
+      await store.of(consumersStore).openConsumer(opened);
       const { revision } = await store.deployFlow(deployOf(graphOf({ first: [] })));
       await store.setFlowDraining({ flowId, isDraining: true, at: T0 });
       const held = acceptanceOf(1);
@@ -174,14 +179,14 @@ export function consumers({ test }: StoreUnderTest): void {
     });
 
     test('every delivery that joins the run of another is forwarded, in the order of their commits', async (store) => {
-      await store.openConsumer(opened);
+      await store.of(consumersStore).openConsumer(opened);
       await store.accept(joining(5, 'a'));
       await store.accept(joining(9, 'b'));
       expect(await store.accept(joining(4, 'a'))).toMatchObject({ kind: 'coalesced', runId: id(1005) });
       expect(await drain(store)).toEqual([id(5), id(9), id(4)]);
       await store.accept(joining(3, 'b', { body: 'joined', headers: { 'x-own': 'yes' } }));
       await store.accept(joining(2, 'a'));
-      const [first] = (await store.readForwarding(page))?.deliveries ?? [];
+      const [first] = (await store.of(consumersStore).readForwarding(page))?.deliveries ?? [];
       expect({ ...first, body: Buffer.from(first?.body ?? []).toString() }).toMatchObject({
         deliveryId: id(3),
         runId: id(1009),
@@ -194,27 +199,27 @@ export function consumers({ test }: StoreUnderTest): void {
       });
       await store.accept(acceptanceOf(1));
       expect(await drain(store, { limit: 1 })).toEqual([id(3), id(2), id(1)]);
-      await store.openConsumer({ ...opened, name: 'bob' });
+      await store.of(consumersStore).openConsumer({ ...opened, name: 'bob' });
       expect(await drain(store, { name: 'bob', limit: 2 })).toEqual([5, 9, 4, 3, 2, 1].map(id));
-      await store.openConsumer({ ...opened, name: 'eve', flowId, triggerKey: 'stripe' });
+      await store.of(consumersStore).openConsumer({ ...opened, name: 'eve', flowId, triggerKey: 'stripe' });
       expect(await drain(store, { name: 'eve' })).toEqual([]);
     });
 
     test('a new one gets what joins a run from its instant on, and nothing that joined before', async (store) => {
       for (const n of [1, 2]) await store.accept(joining(n, 'a'));
-      await store.openConsumer({ ...opened, since: MADE + 5000 });
+      await store.of(consumersStore).openConsumer({ ...opened, since: MADE + 5000 });
       expect(await drain(store)).toEqual([]);
       // As the ids of what arrives six seconds later.
       const laterId = id(3).replace('-0000-7', '-1770-7');
       const { delivery, run, ...rest } = joining(3, 'a');
       await store.accept({ ...rest, delivery: { ...delivery, id: laterId }, run: { ...run, deliveryId: laterId } });
-      await store.openConsumer({ ...opened, name: 'bob', since: MADE + 5000 });
+      await store.of(consumersStore).openConsumer({ ...opened, name: 'bob', since: MADE + 5000 });
       expect(await drain(store)).toEqual([laterId]);
       expect(await drain(store, { name: 'bob' })).toEqual([laterId]);
     });
 
     test('a page that ends among those that joined leaves none out, whatever their size', async (store) => {
-      await store.openConsumer(opened);
+      await store.of(consumersStore).openConsumer(opened);
       const large = 'x'.repeat(5000);
       for (const n of [6, 5, 4, 3, 2, 1]) await store.accept(joining(n, 'a', { body: large }));
       expect(await idsFrom(store, { bytes: 11_000 })).toEqual([id(6), id(5)]);
@@ -222,7 +227,7 @@ export function consumers({ test }: StoreUnderTest): void {
     });
 
     test('a run that repeats one with several deliveries forwards none of them again', async (store) => {
-      await store.openConsumer(opened);
+      await store.of(consumersStore).openConsumer(opened);
       await store.accept(joining(1, 'a'));
       await store.accept(joining(2, 'a'));
       expect(await drain(store)).toEqual([id(1), id(2)]);
@@ -233,7 +238,7 @@ export function consumers({ test }: StoreUnderTest): void {
     });
 
     test('held deliveries of one run are forwarded once it starts', async (store) => {
-      await store.openConsumer(opened);
+      await store.of(consumersStore).openConsumer(opened);
       const { revision } = await store.deployFlow(deployOf(graphOf({ first: [] })));
       await store.setFlowDraining({ flowId, isDraining: true, at: T0 });
       for (const n of [2, 1]) {
@@ -248,7 +253,7 @@ export function consumers({ test }: StoreUnderTest): void {
 
     test('what joins after the newest that joined were removed is forwarded all the same', async (store) => {
       await store.deployFlow(deployOf(graphOf({ first: [] })));
-      await store.openConsumer(opened);
+      await store.of(consumersStore).openConsumer(opened);
       for (const n of [1, 2, 3]) await store.accept(joining(n, 'a'));
       expect(await drain(store)).toEqual([id(1), id(2), id(3)]);
       for (const claim of await claimAll(store, T0 + minute)) await finish(store, claim, succeeded(), T0 + minute);
@@ -259,7 +264,7 @@ export function consumers({ test }: StoreUnderTest): void {
 
     test('what comes after the newest runs were removed is forwarded all the same', async (store) => {
       await store.deployFlow(deployOf(graphOf({ first: [] })));
-      await store.openConsumer(opened);
+      await store.of(consumersStore).openConsumer(opened);
       for (const n of [1, 2, 3]) await store.accept(acceptanceOf(n));
       expect(await drain(store)).toEqual([id(1), id(2), id(3)]);
       await endAll(store);
@@ -269,31 +274,33 @@ export function consumers({ test }: StoreUnderTest): void {
     });
 
     test('one moves only from where it is', async (store) => {
-      await store.openConsumer(opened);
+      await store.of(consumersStore).openConsumer(opened);
       await store.accept(acceptanceOf(1));
       await store.accept(acceptanceOf(2));
-      const { consumer, deliveries = [] } = (await store.readForwarding(page)) ?? {};
+      const { consumer, deliveries = [] } = (await store.of(consumersStore).readForwarding(page)) ?? {};
       const [first, second] = deliveries;
       if (consumer === undefined || first === undefined || second === undefined) throw new Error('nothing to forward');
       const advance = { name: page.name, from: consumer.deliveryId, to: first, at: T0 };
-      expect(await store.advanceConsumer(advance)).toBe('moved');
-      expect(await store.advanceConsumer({ ...advance, to: second })).toBe('outdated');
-      expect(await store.advanceConsumer({ ...advance, name: 'nobody' })).toBe('unknown');
+      expect(await store.of(consumersStore).advanceConsumer(advance)).toBe('moved');
+      expect(await store.of(consumersStore).advanceConsumer({ ...advance, to: second })).toBe('outdated');
+      expect(await store.of(consumersStore).advanceConsumer({ ...advance, name: 'nobody' })).toBe('unknown');
       expect(await drain(store)).toEqual([id(2)]);
     });
 
     test('those that nobody used for long are forgotten, and there are no more than may be', async (store) => {
-      for (const name of ['a', 'b', 'c']) await store.openConsumer({ ...opened, name });
-      expect(await store.openConsumer({ ...opened, name: 'd' })).toBe('full');
-      expect(await store.openConsumer({ ...opened, name: 'a', at: T0 + 2 * DAY, idleBefore: 0 })).toMatchObject({
+      for (const name of ['a', 'b', 'c']) await store.of(consumersStore).openConsumer({ ...opened, name });
+      expect(await store.of(consumersStore).openConsumer({ ...opened, name: 'd' })).toBe('full');
+      expect(
+        await store.of(consumersStore).openConsumer({ ...opened, name: 'a', at: T0 + 2 * DAY, idleBefore: 0 }),
+      ).toMatchObject({
         isNew: false,
       });
-      await store.openConsumer({ ...opened, name: 'd', at: T0 + 2 * DAY, idleBefore: T0 + DAY });
-      expect((await store.listConsumers()).map(({ name }) => name)).toEqual(['a', 'd']);
-      expect(await store.forgetConsumer('a')).toBe(true);
-      expect(await store.forgetConsumer('a')).toBe(false);
-      expect(await store.findConsumer('a')).toBeUndefined();
-      expect(await store.readForwarding({ ...page, name: 'a' })).toBeUndefined();
+      await store.of(consumersStore).openConsumer({ ...opened, name: 'd', at: T0 + 2 * DAY, idleBefore: T0 + DAY });
+      expect((await store.of(consumersStore).listConsumers()).map(({ name }) => name)).toEqual(['a', 'd']);
+      expect(await store.of(consumersStore).forgetConsumer('a')).toBe(true);
+      expect(await store.of(consumersStore).forgetConsumer('a')).toBe(false);
+      expect(await store.of(consumersStore).findConsumer('a')).toBeUndefined();
+      expect(await store.of(consumersStore).readForwarding({ ...page, name: 'a' })).toBeUndefined();
     });
   });
 }

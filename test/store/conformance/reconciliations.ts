@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { reconcileStore } from '../../../src/features/reconcile/store.ts';
 import type { DeliveryNames, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { acceptanceOf, aNonce, deployOf, flowId, graphOf, minute, PLAN, T0 } from '../samples.ts';
@@ -12,7 +13,7 @@ const take = (
   store: Store,
   who: typeof one,
   { now = T0, lastBefore = now - minute }: { now?: number; lastBefore?: number } = {},
-) => store.takeReconciliation({ ...who, now, until: now + minute, lastBefore });
+) => store.of(reconcileStore).takeReconciliation({ ...who, now, until: now + minute, lastBefore });
 
 export function reconciliations({ test }: StoreUnderTest): void {
   describe('who asks the publisher of a trigger', () => {
@@ -20,18 +21,26 @@ export function reconciliations({ test }: StoreUnderTest): void {
       expect(await take(store, one)).toEqual(nothing);
       expect(await take(store, two)).toBeUndefined();
       expect(
-        await store.takeReconciliation({ ...two, triggerKey: 'other', now: T0, until: T0 + 1, lastBefore: 0 }),
+        await store
+          .of(reconcileStore)
+          .takeReconciliation({ ...two, triggerKey: 'other', now: T0, until: T0 + 1, lastBefore: 0 }),
       ).toEqual(nothing);
       expect(await take(store, two, { now: T0 + minute })).toEqual(nothing);
-      expect(await store.renewReconciliation({ ...one, until: T0 + 2 * minute, state: { lost: 1 } })).toBe(false);
-      expect(await store.endReconciliation({ ...one, lastAt: T0, state: { lost: 1 } })).toBe(false);
-      expect(await store.endReconciliation({ ...two, lastAt: T0 + minute, state: { n: 2 } })).toBe(true);
+      expect(
+        await store.of(reconcileStore).renewReconciliation({ ...one, until: T0 + 2 * minute, state: { lost: 1 } }),
+      ).toBe(false);
+      expect(await store.of(reconcileStore).endReconciliation({ ...one, lastAt: T0, state: { lost: 1 } })).toBe(false);
+      expect(await store.of(reconcileStore).endReconciliation({ ...two, lastAt: T0 + minute, state: { n: 2 } })).toBe(
+        true,
+      );
       expect(await take(store, one, { now: T0 + minute + 1, lastBefore: T0 + minute })).toEqual({ state: { n: 2 } });
     });
 
     test('goes on while it renews its lease, and what it noted is there when it dies', async (store) => {
       await take(store, one);
-      expect(await store.renewReconciliation({ ...one, until: T0 + 3 * minute, state: { n: 1 } })).toBe(true);
+      expect(
+        await store.of(reconcileStore).renewReconciliation({ ...one, until: T0 + 3 * minute, state: { n: 1 } }),
+      ).toBe(true);
       expect(await take(store, two, { now: T0 + 2 * minute })).toBeUndefined();
       expect(await take(store, two, { now: T0 + 3 * minute })).toEqual({ state: { n: 1 } });
     });
@@ -43,7 +52,7 @@ export function reconciliations({ test }: StoreUnderTest): void {
 
     test('is nobody before the time has come, whoever asked last', async (store) => {
       await take(store, one);
-      await store.endReconciliation({ ...one, lastAt: T0, state: null });
+      await store.of(reconcileStore).endReconciliation({ ...one, lastAt: T0, state: null });
       expect(await take(store, two, { now: T0 + minute - 1 })).toBeUndefined();
       expect(await take(store, one, { now: T0 + minute - 1 })).toBeUndefined();
       expect(await take(store, two, { now: T0 + minute })).toEqual(nothing);
@@ -53,16 +62,18 @@ export function reconciliations({ test }: StoreUnderTest): void {
       const ahead = 1000 * minute;
       await take(store, one, { now: T0 + ahead });
       expect(await take(store, two)).toEqual(nothing);
-      await store.endReconciliation({ ...two, lastAt: T0 + ahead, state: null });
+      await store.of(reconcileStore).endReconciliation({ ...two, lastAt: T0 + ahead, state: null });
       expect(await take(store, one)).toEqual(nothing);
     });
 
     test('is listed with when it ended last and what it noted', async (store) => {
-      expect(await store.listReconciliations()).toEqual([]);
+      expect(await store.of(reconcileStore).listReconciliations()).toEqual([]);
       await take(store, one);
-      expect(await store.listReconciliations()).toEqual([{ ...own, lastAt: null, state: null }]);
-      await store.endReconciliation({ ...one, lastAt: T0 + 5, state: { text: 'ä' } });
-      expect(await store.listReconciliations()).toEqual([{ ...own, lastAt: T0 + 5, state: { text: 'ä' } }]);
+      expect(await store.of(reconcileStore).listReconciliations()).toEqual([{ ...own, lastAt: null, state: null }]);
+      await store.of(reconcileStore).endReconciliation({ ...one, lastAt: T0 + 5, state: { text: 'ä' } });
+      expect(await store.of(reconcileStore).listReconciliations()).toEqual([
+        { ...own, lastAt: T0 + 5, state: { text: 'ä' } },
+      ]);
     });
   });
 

@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
+import { type ArrivalHour, rhythmStore } from '../../../src/features/rhythm/store.ts';
 import { FIRST_ID, LAST_ID } from '../../../src/model/payload.ts';
-import type { ArrivalHour } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { acceptanceOf, aDelivery, deployOf, flowId, graphOf, id, T0 } from '../samples.ts';
 
@@ -45,7 +45,7 @@ export function rhythms({ test }: StoreUnderTest): void {
       await store.accept(delivered(4, HOUR + 5));
       await store.accept(delivered(5, 900, { triggerKey: 'other' }));
       const [first, second] = [H0 / HOUR, H0 / HOUR + 1];
-      expect(await store.countArrivals(all)).toEqual({
+      expect(await store.of(rhythmStore).countArrivals(all)).toEqual({
         hours: [
           { event: null, hour: first, count: 3, firstAt: H0 + 10, lastAt: H0 + 700, longestGapMs: 490 },
           { event: null, hour: second, count: 1, firstAt: H0 + HOUR + 5, lastAt: H0 + HOUR + 5, longestGapMs: 0 },
@@ -54,7 +54,9 @@ export function rhythms({ test }: StoreUnderTest): void {
         isWhole: true,
         lastId: id(5),
       });
-      expect((await store.countArrivals({ ...all, after: id(3), byEvent: false })).hours).toHaveLength(1);
+      expect((await store.of(rhythmStore).countArrivals({ ...all, after: id(3), byEvent: false })).hours).toHaveLength(
+        1,
+      );
     });
 
     test('are neither what was refused, nor what repeats, nor what a person sent again', async (store) => {
@@ -67,38 +69,41 @@ export function rhythms({ test }: StoreUnderTest): void {
       await store.accept({ ...passed, delivery: { ...passed.delivery, ...violation } });
       await store.recordDelivery(aDelivery({ id: id(3), runId: id(1002), outcome: 'duplicate' }));
       await store.recordDelivery(aDelivery({ id: id(4), runId: null, detail: 'handshake answered' }));
-      expect(await store.countArrivals(all)).toEqual({ hours: [], isWhole: true, lastId: id(4) });
+      expect(await store.of(rhythmStore).countArrivals(all)).toEqual({ hours: [], isWhole: true, lastId: id(4) });
     });
   });
 
   describe('a rhythm', () => {
     test('is committed by one of two', async (store) => {
-      expect(await store.readRhythm(own)).toEqual({ version: 0, lastId: FIRST_ID, state: null });
+      expect(await store.of(rhythmStore).readRhythm(own)).toEqual({ version: 0, lastId: FIRST_ID, state: null });
       const commit = { ...own, version: 0, lastId: id(3), state: { since: 1 }, lastAt: 7, found: [], hours: [hour()] };
-      expect(await store.commitRhythm(commit)).toBe('committed');
-      expect(await store.commitRhythm(commit)).toBe('outdated');
+      expect(await store.of(rhythmStore).commitRhythm(commit)).toBe('committed');
+      expect(await store.of(rhythmStore).commitRhythm(commit)).toBe('outdated');
       const later = hour({ count: 2, firstAt: 5 * HOUR + 10, lastAt: 5 * HOUR + 90, longestGapMs: 80 });
       const found = [{ kind: 'trigger_silent' }];
       const next = { ...commit, version: 1, lastAt: null, found, hours: [later, hour({ event: 'ä"' })] };
-      expect(await store.commitRhythm(next)).toBe('committed');
-      expect(await store.commitRhythm({ ...next, version: 1 })).toBe('outdated');
-      expect(await store.readRhythm(own)).toEqual({ version: 2, lastId: id(3), state: { since: 1 } });
-      expect(await store.listArrivalHours(own)).toEqual([
+      expect(await store.of(rhythmStore).commitRhythm(next)).toBe('committed');
+      expect(await store.of(rhythmStore).commitRhythm({ ...next, version: 1 })).toBe('outdated');
+      expect(await store.of(rhythmStore).readRhythm(own)).toEqual({ version: 2, lastId: id(3), state: { since: 1 } });
+      expect(await store.of(rhythmStore).listArrivalHours(own)).toEqual([
         { event: null, hour: 5, count: 3, firstAt: 5 * HOUR, lastAt: 5 * HOUR + 90, longestGapMs: 80 },
         hour({ event: 'ä"' }),
       ]);
-      expect(await store.listRhythms()).toEqual([{ ...own, lastAt: null, found }]);
+      expect(await store.of(rhythmStore).listRhythms()).toEqual([{ ...own, lastAt: null, found }]);
     });
 
     test('forgets old hours, and the oldest where there are too many', async (store) => {
       const hours = [1, 2, 3, 4].map((n) => hour({ hour: n }));
-      await store.commitRhythm({ ...own, version: 0, lastId: id(1), state: null, lastAt: null, found: [], hours });
-      const purge = (change: object) => store.purgeArrivalHours({ beforeHour: 3, maxRows: 9, limit: 1, ...change });
+      await store
+        .of(rhythmStore)
+        .commitRhythm({ ...own, version: 0, lastId: id(1), state: null, lastAt: null, found: [], hours });
+      const purge = (change: object) =>
+        store.of(rhythmStore).purgeArrivalHours({ beforeHour: 3, maxRows: 9, limit: 1, ...change });
       expect(await purge({})).toBe(1);
       expect(await purge({})).toBe(1);
       expect(await purge({})).toBe(0);
       expect(await purge({ maxRows: 1 })).toBe(1);
-      expect((await store.listArrivalHours(own)).map((each) => each.hour)).toEqual([4]);
+      expect((await store.of(rhythmStore).listArrivalHours(own)).map((each) => each.hour)).toEqual([4]);
     });
   });
 
@@ -124,10 +129,10 @@ export function rhythms({ test }: StoreUnderTest): void {
       aDelivery({ id: id(4), receivedAt: H0 + HOUR, ...refused, violations, triggerKey: 'other' }),
     );
     const [first, second] = [H0 / HOUR, H0 / HOUR + 1];
-    expect(await store.listRefusalHours({ ...own, fromHour: first, toHour: second })).toEqual([
+    expect(await store.of(rhythmStore).listRefusalHours({ ...own, fromHour: first, toHour: second })).toEqual([
       { hour: first, reason: null, count: 2 },
       { hour: second, reason: 'signature_mismatch', count: 1 },
     ]);
-    expect(await store.listRefusalHours({ ...own, fromHour: second, toHour: second })).toHaveLength(1);
+    expect(await store.of(rhythmStore).listRefusalHours({ ...own, fromHour: second, toHour: second })).toHaveLength(1);
   });
 }
