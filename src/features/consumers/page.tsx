@@ -1,3 +1,4 @@
+import type { z } from 'zod';
 import { ask, messageOf } from '../../dashboard/web/api.ts';
 import type { Api } from '../../dashboard/web/api-types.ts';
 import { type Column, Table } from '../../dashboard/web/kit/list.tsx';
@@ -8,8 +9,9 @@ import type { PagePart } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { may } from '../../dashboard/web/scopes.ts';
 import { actions } from './page-words.ts';
+import type { consumerSchema } from './service.ts';
 
-type Consumer = Api['Consumer'];
+type Consumer = z.output<typeof consumerSchema>;
 
 /** Who has deliveries sent on by `sluice listen --forward`; only where somebody has. */
 function ConsumersPanel() {

@@ -6,9 +6,15 @@ import { Pill } from '../../dashboard/web/kit/pill.tsx';
 import { Time } from '../../dashboard/web/kit/time.tsx';
 import type { PagePart } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
-import { words } from '../../dashboard/web/words.ts';
 
 type Path = Api['Path'];
+
+/** Who needs a path of a delivery. */
+const USES: Readonly<Record<Path['use'], string>> = {
+  required: 'by every run',
+  conditional: 'by some runs',
+  optional: 'if present',
+};
 
 /** What the flow reads of its deliveries, trigger by trigger, and whether they have it. */
 function PayloadPanels({ flowId }: { flowId: string }) {
@@ -48,7 +54,7 @@ function PayloadPanel({ triggerKey, paths }: { triggerKey: string; paths: readon
           { name: 'Path', cell: ({ path, readAt }) => <code title={`read at ${readAt}`}>{path}</code> },
           { name: 'Change', cell: ({ drift }) => <Drift drift={drift} /> },
           ...(hasEvents ? [{ name: 'Event', cell: ({ event }: Path) => event ?? 'any' }] : []),
-          { name: 'Needed', cell: ({ use }) => words.pathUse(use), isMinor: true },
+          { name: 'Needed', cell: ({ use }) => USES[use], isMinor: true },
           { name: 'Found', cell: (path) => <Found path={path} />, align: 'end' },
           { name: 'As', cell: ({ types }) => kindsOf(types), isMinor: true },
           { name: 'Last seen', cell: ({ lastSeenAt }) => <Time at={lastSeenAt} withClock />, isMinor: true },

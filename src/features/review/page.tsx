@@ -11,6 +11,7 @@ import { DryRunButton } from './dry-run.tsx';
 import { actions } from './page-words.ts';
 import { ReadinessPage, ReadinessPanel } from './readiness.tsx';
 import { RedeliverMany, RedeliverOne } from './redeliver.tsx';
+import type { DeliveryReviewAnswers } from './service.ts';
 
 function DeliveriesTools({ flows }: { flows: readonly Api['Flow'][] }) {
   const [query] = useQuery();
@@ -74,7 +75,7 @@ function DryRun({ delivery }: { delivery: Api['DeliveryDetail'] }) {
 }
 
 function ReadinessView({ flow }: { flow: Api['FlowDetail'] }) {
-  const readiness = useResource<readonly Api['Readiness'][]>(
+  const readiness = useResource<readonly DeliveryReviewAnswers['Readiness'][]>(
     withQuery('/webhooks/readiness', { flowId: flow.id, hours: 168 }),
     { refreshOn: ['delivery.received'] },
   );

@@ -1,5 +1,4 @@
 import { withQuery } from '../../dashboard/web/address.ts';
-import type { Api } from '../../dashboard/web/api-types.ts';
 import { format } from '../../dashboard/web/format.ts';
 import { Segments } from '../../dashboard/web/kit/list.tsx';
 import { Empty, Loaded, Page, Panel } from '../../dashboard/web/kit/page.tsx';
@@ -8,9 +7,16 @@ import { Time } from '../../dashboard/web/kit/time.tsx';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { useQuery } from '../../dashboard/web/router.ts';
 import { words } from '../../dashboard/web/words.ts';
+import type { DeliveryReviewAnswers } from './service.ts';
 
 /** One trigger: the verdict, and what each of its gates refused or would have. */
-export function ReadinessPanel({ readiness, title }: { readiness: Api['Readiness']; title?: string }) {
+export function ReadinessPanel({
+  readiness,
+  title,
+}: {
+  readiness: DeliveryReviewAnswers['Readiness'];
+  title?: string;
+}) {
   const { flowId, flowName, triggerKey, mode, total, refused, watchedSince, safeToEnforce, reason, gates } = readiness;
   return (
     <Panel
@@ -46,7 +52,7 @@ export function ReadinessPanel({ readiness, title }: { readiness: Api['Readiness
   );
 }
 
-function Gate({ gate, flowId }: { gate: Api['Readiness']['gates'][number]; flowId: string }) {
+function Gate({ gate, flowId }: { gate: DeliveryReviewAnswers['Readiness']['gates'][number]; flowId: string }) {
   return (
     <li class={gate.isConfigured ? '' : 'muted'}>
       <span class="gate-name">{words.gate(gate.gate)}</span>
@@ -86,10 +92,13 @@ export function ReadinessPage() {
   const [query, changeQuery] = useQuery();
   const asked = query.get('hours');
   const hours = WINDOWS.some(({ value }) => value === asked) ? (asked ?? '24') : '24';
-  const readiness = useResource<readonly Api['Readiness'][]>(withQuery('/webhooks/readiness', { hours }), {
-    refreshOn: ['delivery.received'],
-    keepPrevious: true,
-  });
+  const readiness = useResource<readonly DeliveryReviewAnswers['Readiness'][]>(
+    withQuery('/webhooks/readiness', { hours }),
+    {
+      refreshOn: ['delivery.received'],
+      keepPrevious: true,
+    },
+  );
   return (
     <Page
       title="Safe to enforce?"
