@@ -1,15 +1,15 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { StoreUnavailableError } from '../errors.ts';
-import { formatPath, type OpenPath } from '../expressions/json-path.ts';
-import { pathsRead, typeAt } from '../expressions/payload-paths.ts';
-import { compileKeys } from '../expressions/search-keys.ts';
-import { parseBody } from '../expressions/trigger-body.ts';
-import { type Clock, deletionGuard, HOUR_MS, MINUTE_MS } from '../model/clock.ts';
-import { type CountedType, firstIdAt, type PathDrift, type PathType } from '../model/payload.ts';
-import type { DeliverySample, PathCount, PayloadWatch, Store } from '../store/store.ts';
-import { createSweeper, type Sweeper } from '../sweeper.ts';
-import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
+import { StoreUnavailableError } from '../../errors.ts';
+import { formatPath, type OpenPath } from '../../expressions/json-path.ts';
+import { pathsRead, typeAt } from '../../expressions/payload-paths.ts';
+import { compileKeys } from '../../expressions/search-keys.ts';
+import { parseBody } from '../../expressions/trigger-body.ts';
+import { type Clock, deletionGuard, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
+import { type CountedType, firstIdAt, type PathDrift, type PathType } from '../../model/payload.ts';
+import type { DeliverySample, PathCount, PayloadWatch, Store } from '../../store/store.ts';
+import { createSweeper, type Sweeper } from '../../sweeper.ts';
+import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
 import { type FoundDrift, findDrift } from './path-drift.ts';
 import { joined, keyReads, type PayloadRead, stepReads } from './payload-reads.ts';
 

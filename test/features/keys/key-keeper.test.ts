@@ -1,8 +1,8 @@
 import pino from 'pino';
 import { expect, it } from 'vitest';
-import { createKeyKeeper } from '../../src/keys/key-keeper.ts';
-import type { TriggerTable } from '../../src/webhooks/triggers.ts';
-import { FakeClock } from '../webhooks/samples.ts';
+import { createKeyKeeper } from '../../../src/features/keys/key-keeper.ts';
+import type { TriggerTable } from '../../../src/webhooks/triggers.ts';
+import { FakeClock } from '../../webhooks/samples.ts';
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

@@ -1,8 +1,8 @@
 import type { Logger } from 'pino';
-import { type Clock, DAY_MS, deletionGuard, HOUR_MS } from '../model/clock.ts';
-import type { Store } from '../store/store.ts';
-import { createSweeper, type Sweeper } from '../sweeper.ts';
-import type { TriggerTable } from '../webhooks/triggers.ts';
+import { type Clock, DAY_MS, deletionGuard, HOUR_MS } from '../../model/clock.ts';
+import type { Store } from '../../store/store.ts';
+import { createSweeper, type Sweeper } from '../../sweeper.ts';
+import type { TriggerTable } from '../../webhooks/triggers.ts';
 
 interface KeeperServices {
   readonly store: Pick<Store, 'noteKeys' | 'tidyKeys'>;

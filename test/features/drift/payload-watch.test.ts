@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import pino from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { SluiceApp } from '../../src/app.ts';
-import { createPayloadWatch, timeOf } from '../../src/drift/payload-watch.ts';
-import { buildApp } from '../database.ts';
-import { createWorkspace, eventually, type Workspace } from '../e2e/service.ts';
+import type { SluiceApp } from '../../../src/app.ts';
+import { createPayloadWatch, timeOf } from '../../../src/features/drift/payload-watch.ts';
+import { buildApp } from '../../database.ts';
+import { createWorkspace, eventually, type Workspace } from '../../e2e/service.ts';
 
 const logger = pino({ level: 'silent' });
 const MESSAGE = `order \${trigger.body.order.id} of \${trigger.headers["x-shop"]}`;

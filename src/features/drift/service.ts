@@ -1,13 +1,14 @@
 import { z } from 'zod';
-import { createPayloadWatch, readsOfTrigger, timeOf } from '../../drift/payload-watch.ts';
+import { field, isoTime, unknownId } from '../../dashboard/answer.ts';
+import { ID_PARAMS } from '../../dashboard/input.ts';
+import { route } from '../../dashboard/route.ts';
+import { type ApiRoutes, type DashboardServices, rulesFor, servicePart } from '../../dashboard/services.ts';
 import { PATH_TYPES, PATH_USES, type PathDrift, type PathType } from '../../model/payload.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
 import type { PathCount } from '../../store/store.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
-import { field, isoTime, unknownId } from '../answer.ts';
-import { ID_PARAMS } from '../input.ts';
-import { route } from '../route.ts';
-import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
+import { driftAttention } from './attention.ts';
+import { createPayloadWatch, readsOfTrigger, timeOf } from './payload-watch.ts';
 
 const type = z.enum(PATH_TYPES);
 
@@ -170,6 +171,6 @@ function driftItems(all: readonly TriggerDrifts[]) {
 export const drift = servicePart({
   name: 'drift',
   routes: [pathRoutes],
-  attention: async (_situation, services) => driftItems(await listDrifts(services)),
+  attention: rulesFor(driftAttention, async (_situation, services) => driftItems(await listDrifts(services))),
   start: (host) => ({ sweeper: createPayloadWatch(host) }),
 });

@@ -1,9 +1,9 @@
-import { isReference } from '../manifest/read-secret.ts';
-import { type Clock, DAY_MS } from '../model/clock.ts';
-import { sameTrigger } from '../model/trigger-name.ts';
-import type { KeyFigures, KeyRole, KeyUser, Store } from '../store/store.ts';
-import { fingerprintOf } from '../webhooks/key-names.ts';
-import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
+import { isReference } from '../../manifest/read-secret.ts';
+import { type Clock, DAY_MS } from '../../model/clock.ts';
+import { sameTrigger } from '../../model/trigger-name.ts';
+import type { KeyFigures, KeyRole, KeyUser, Store } from '../../store/store.ts';
+import { fingerprintOf } from '../../webhooks/key-names.ts';
+import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
 import { adviseOn, type KeyAdvice, UNUSED_DAYS } from './key-advice.ts';
 
 /** One key of a trigger, and what it did. */
