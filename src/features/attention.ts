@@ -2,6 +2,7 @@ import { driftAttention } from './drift/attention.ts';
 import { hostsAttention } from './hosts/attention.ts';
 import { keysAttention } from './keys/attention.ts';
 import { reconcileAttention } from './reconcile/attention.ts';
+import { replicasAttention } from './replicas/attention.ts';
 import { rhythmAttention } from './rhythm/attention.ts';
 import { schedulesAttention } from './schedules/attention.ts';
 
@@ -13,4 +14,5 @@ export const attentionKinds = [
   schedulesAttention,
   keysAttention,
   driftAttention,
+  replicasAttention,
 ];

@@ -29,9 +29,6 @@ const KERNEL = {
   trigger_not_enforced: 'warning',
   key_set_changed: 'info',
   preset_doubtful: 'warning',
-  replica_clock: 'warning',
-  replicas_differ: 'warning',
-  replica_died: 'warning',
   disk_low: 'error',
   database_large: 'info',
 } as const satisfies AttentionKinds;

@@ -17,7 +17,7 @@ import type { FlowAnswers } from '../api/flows.ts';
 import type { schemeSchema } from '../api/handlers-and-schemes.ts';
 import type { keySchema } from '../../features/keys/service.ts';
 import type { pathSchema } from '../../features/drift/service.ts';
-import type { replicaSchema } from '../api/replicas.ts';
+import type { replicaSchema } from '../../features/replicas/service.ts';
 import type { findingSchema, RevisionAnswers } from '../api/revisions.ts';
 import type { RunFailures } from '../api/run-failures.ts';
 import type { RunHistoryAnswers } from '../api/run-history.ts';
