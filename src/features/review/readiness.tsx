@@ -1,16 +1,22 @@
-import { withQuery } from '../address.ts';
-import type { Api } from '../api-types.ts';
-import { format } from '../format.ts';
-import { Segments } from '../kit/list.tsx';
-import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
-import { ModePill, Pill } from '../kit/pill.tsx';
-import { Time } from '../kit/time.tsx';
-import { useResource } from '../resource.ts';
-import { useQuery } from '../router.ts';
-import { words } from '../words.ts';
+import { withQuery } from '../../dashboard/web/address.ts';
+import { format } from '../../dashboard/web/format.ts';
+import { Segments } from '../../dashboard/web/kit/list.tsx';
+import { Empty, Loaded, Page, Panel } from '../../dashboard/web/kit/page.tsx';
+import { ModePill, Pill } from '../../dashboard/web/kit/pill.tsx';
+import { Time } from '../../dashboard/web/kit/time.tsx';
+import { useResource } from '../../dashboard/web/resource.ts';
+import { useQuery } from '../../dashboard/web/router.ts';
+import { words } from '../../dashboard/web/words.ts';
+import type { DeliveryReviewAnswers } from './service.ts';
 
 /** One trigger: the verdict, and what each of its gates refused or would have. */
-export function ReadinessPanel({ readiness, title }: { readiness: Api['Readiness']; title?: string }) {
+export function ReadinessPanel({
+  readiness,
+  title,
+}: {
+  readiness: DeliveryReviewAnswers['Readiness'];
+  title?: string;
+}) {
   const { flowId, flowName, triggerKey, mode, total, refused, watchedSince, safeToEnforce, reason, gates } = readiness;
   return (
     <Panel
@@ -46,7 +52,7 @@ export function ReadinessPanel({ readiness, title }: { readiness: Api['Readiness
   );
 }
 
-function Gate({ gate, flowId }: { gate: Api['Readiness']['gates'][number]; flowId: string }) {
+function Gate({ gate, flowId }: { gate: DeliveryReviewAnswers['Readiness']['gates'][number]; flowId: string }) {
   return (
     <li class={gate.isConfigured ? '' : 'muted'}>
       <span class="gate-name">{words.gate(gate.gate)}</span>
@@ -86,10 +92,13 @@ export function ReadinessPage() {
   const [query, changeQuery] = useQuery();
   const asked = query.get('hours');
   const hours = WINDOWS.some(({ value }) => value === asked) ? (asked ?? '24') : '24';
-  const readiness = useResource<readonly Api['Readiness'][]>(withQuery('/webhooks/readiness', { hours }), {
-    refreshOn: ['delivery.received'],
-    keepPrevious: true,
-  });
+  const readiness = useResource<readonly DeliveryReviewAnswers['Readiness'][]>(
+    withQuery('/webhooks/readiness', { hours }),
+    {
+      refreshOn: ['delivery.received'],
+      keepPrevious: true,
+    },
+  );
   return (
     <Page
       title="Safe to enforce?"

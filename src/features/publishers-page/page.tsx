@@ -1,14 +1,22 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import type { Api } from '../api-types.ts';
-import { newGuid } from '../guid.ts';
-import { CodeLine, CopyButton } from '../kit/copy.tsx';
-import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
-import { Icon } from '../kit/pill.tsx';
-import type { PagePart } from '../part.ts';
-import { useResource } from '../resource.ts';
-import { may } from '../scopes.ts';
-import { linksIn, manifestFor, type Publisher, piecesOf, publishersIn, titleOf, urlFor } from './publishers.ts';
+import type { Api } from '../../dashboard/web/api-types.ts';
+import { newGuid } from '../../dashboard/web/guid.ts';
+import { CodeLine, CopyButton } from '../../dashboard/web/kit/copy.tsx';
+import { Empty, Loaded, Page, Panel } from '../../dashboard/web/kit/page.tsx';
+import { Icon } from '../../dashboard/web/kit/pill.tsx';
+import type { PagePart } from '../../dashboard/web/part.ts';
+import {
+  linksIn,
+  manifestFor,
+  type Publisher,
+  piecesOf,
+  publishersIn,
+  titleOf,
+  urlFor,
+} from '../../dashboard/web/publishers/publishers.ts';
+import { useResource } from '../../dashboard/web/resource.ts';
+import { may } from '../../dashboard/web/scopes.ts';
 import { CertaintyPill, PublishersPage } from './publishers-page.tsx';
 
 const TRAIL = [['Flows', '/flows/flows'] as const, ['Publishers', '/flows/publishers'] as const];

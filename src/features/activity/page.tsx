@@ -1,17 +1,27 @@
-import { ALL_FLOWS, lists, skipOf, withQuery } from '../address.ts';
-import type { Api, PageOf } from '../api-types.ts';
-import { format } from '../format.ts';
-import { type Column, NoMatch, Pager, SearchFilter, SelectFilter, SpanFilter, Table } from '../kit/list.tsx';
-import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
-import { Pill } from '../kit/pill.tsx';
-import { Time } from '../kit/time.tsx';
-import { LOOKS } from '../looks.ts';
-import { allActions, type PagePart } from '../part.ts';
-import { useResource } from '../resource.ts';
-import { useQuery } from '../router.ts';
-import { ACTIONS, words } from '../words.ts';
+import type { z } from 'zod';
+import { ALL_FLOWS, lists, skipOf, withQuery } from '../../dashboard/web/address.ts';
+import type { Api, PageOf } from '../../dashboard/web/api-types.ts';
+import { format } from '../../dashboard/web/format.ts';
+import {
+  type Column,
+  NoMatch,
+  Pager,
+  SearchFilter,
+  SelectFilter,
+  SpanFilter,
+  Table,
+} from '../../dashboard/web/kit/list.tsx';
+import { Empty, Loaded, Page, Total } from '../../dashboard/web/kit/page.tsx';
+import { Pill } from '../../dashboard/web/kit/pill.tsx';
+import { Time } from '../../dashboard/web/kit/time.tsx';
+import type { LookRow } from '../../dashboard/web/looks.ts';
+import { allActions, type PagePart } from '../../dashboard/web/part.ts';
+import { useResource } from '../../dashboard/web/resource.ts';
+import { useQuery } from '../../dashboard/web/router.ts';
+import { ACTIONS, words } from '../../dashboard/web/words.ts';
+import type { interventionSchema } from './service.ts';
 
-type Intervention = Api['Intervention'];
+type Intervention = z.output<typeof interventionSchema>;
 
 /** Who changed something, newest first; the address keeps the filters. */
 function ActivityPage() {
@@ -131,8 +141,15 @@ function TargetCell({ target, details, names }: TargetProps) {
   );
 }
 
+const OUTCOMES: Readonly<Record<Intervention['outcome'], LookRow>> = {
+  done: ['good', 'check', 'Done'],
+  refused: ['warn', 'stop', 'Refused'],
+  failed: ['bad', 'cross', 'Failed'],
+  unknown: ['quiet', 'pending', 'Not known'],
+};
+
 function ResultCell({ outcome, statusCode }: Intervention) {
-  const [tone, icon, text] = LOOKS.intervention[outcome];
+  const [tone, icon, text] = OUTCOMES[outcome];
   const title =
     statusCode === null ? 'It is in progress, or the process died before it answered' : `Answered ${statusCode}`;
   return (

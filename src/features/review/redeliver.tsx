@@ -1,13 +1,22 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ask, messageOf } from '../api.ts';
-import type { Api } from '../api-types.ts';
-import { format } from '../format.ts';
-import { Dialog, DialogFoot, FormDialog, ReasonField, toast, type Why, whyOf } from '../kit/overlays.tsx';
-import { Failure, Skeleton } from '../kit/page.tsx';
-import { Pill } from '../kit/pill.tsx';
-import { LOOKS } from '../looks.ts';
-import { useAnswer } from '../resource.ts';
-import { words } from '../words.ts';
+import { ask, messageOf } from '../../dashboard/web/api.ts';
+import type { Api } from '../../dashboard/web/api-types.ts';
+import { format } from '../../dashboard/web/format.ts';
+import {
+  Dialog,
+  DialogFoot,
+  FormDialog,
+  ReasonField,
+  toast,
+  type Why,
+  whyOf,
+} from '../../dashboard/web/kit/overlays.tsx';
+import { Failure, Skeleton } from '../../dashboard/web/kit/page.tsx';
+import { Pill } from '../../dashboard/web/kit/pill.tsx';
+import type { LookRow } from '../../dashboard/web/looks.ts';
+import { useAnswer } from '../../dashboard/web/resource.ts';
+import { words } from '../../dashboard/web/words.ts';
+import type { DeliveryReviewAnswers } from './service.ts';
 
 const LIMIT = 500;
 
@@ -27,7 +36,7 @@ export function RedeliverMany({ filter, flows, onClose }: RedeliverManyProps) {
   const { flowId, reason: refusedFor } = filter;
   const plan = useAnswer(
     () =>
-      ask<{ items: readonly Api['Redelivery'][] }>('/webhooks/redeliver', {
+      ask<{ items: readonly DeliveryReviewAnswers['Redelivery'][] }>('/webhooks/redeliver', {
         method: 'POST',
         body: { plan: true, limit: LIMIT, flowId, reason: refusedFor },
       }),
@@ -63,8 +72,8 @@ export function RedeliverMany({ filter, flows, onClose }: RedeliverManyProps) {
 }
 
 /** How many would be, or were, treated alike; each group with one to look at. */
-function Groups({ items }: { items: readonly Api['Redelivery'][] }) {
-  const groups = new Map<string, Api['Redelivery'][]>();
+function Groups({ items }: { items: readonly DeliveryReviewAnswers['Redelivery'][] }) {
+  const groups = new Map<string, DeliveryReviewAnswers['Redelivery'][]>();
   for (const item of items) {
     const key = `${item.outcome} ${item.reason ?? ''}`;
     groups.set(key, [...(groups.get(key) ?? []), item]);
@@ -111,7 +120,7 @@ function Progress({ work: { done, total, results, state } }: { work: Work }) {
 }
 
 function useWork() {
-  const [results, setResults] = useState<readonly Api['Redelivery'][]>([]);
+  const [results, setResults] = useState<readonly DeliveryReviewAnswers['Redelivery'][]>([]);
   const [state, setState] = useState<'idle' | 'running' | 'done'>('idle');
   const [total, setTotal] = useState(0);
   const isStopped = useRef(false);
@@ -121,7 +130,7 @@ function useWork() {
     },
     [],
   );
-  const start = async (items: readonly Api['Redelivery'][], why: Why) => {
+  const start = async (items: readonly DeliveryReviewAnswers['Redelivery'][], why: Why) => {
     setTotal(items.length);
     setState('running');
     for (const { redeliveredFrom } of items) {
@@ -134,17 +143,26 @@ function useWork() {
   return { results, state, total, done: results.length, start, stop: () => (isStopped.current = true) };
 }
 
-async function redeliver(id: string, body: Why): Promise<Api['Redelivery']> {
+async function redeliver(id: string, body: Why): Promise<DeliveryReviewAnswers['Redelivery']> {
   try {
-    return await ask<Api['Redelivery']>(`/webhooks/${id}/redeliver`, { method: 'POST', body });
+    return await ask<DeliveryReviewAnswers['Redelivery']>(`/webhooks/${id}/redeliver`, { method: 'POST', body });
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
     return { redeliveredFrom: id, outcome: 'not possible', reason: null, message, deliveryId: null, runId: null };
   }
 }
 
-function OutcomePill({ outcome }: { outcome: Api['Redelivery']['outcome'] }) {
-  const [tone, icon, text] = LOOKS.redelivery[outcome];
+const OUTCOMES: Readonly<Record<DeliveryReviewAnswers['Redelivery']['outcome'], LookRow>> = {
+  accepted: ['good', 'check', 'Accepted'],
+  'would be accepted': ['good', 'check', 'Would be accepted'],
+  'accepted before': ['quiet', 'replay', 'Accepted before'],
+  filtered: ['quiet', 'skip', 'Filtered'],
+  refused: ['bad', 'cross', 'Refused'],
+  'not possible': ['quiet', 'off', 'Not possible'],
+};
+
+function OutcomePill({ outcome }: { outcome: DeliveryReviewAnswers['Redelivery']['outcome'] }) {
+  const [tone, icon, text] = OUTCOMES[outcome];
   return (
     <Pill tone={tone} icon={icon}>
       {text}
@@ -166,7 +184,9 @@ export function RedeliverOne({ delivery, onDone, onClose }: RedeliverOneProps) {
   const redeliver = async (why: Why) => {
     try {
       const body = isForced ? { ...why, force: true } : why;
-      announce(await ask<Api['Redelivery']>(`/webhooks/${delivery.id}/redeliver`, { method: 'POST', body }));
+      announce(
+        await ask<DeliveryReviewAnswers['Redelivery']>(`/webhooks/${delivery.id}/redeliver`, { method: 'POST', body }),
+      );
       onDone();
     } catch (error) {
       toast('bad', messageOf(error));
@@ -194,7 +214,7 @@ export function RedeliverOne({ delivery, onDone, onClose }: RedeliverOneProps) {
   );
 }
 
-function Plan({ plan }: { plan: Api['Redelivery'] }) {
+function Plan({ plan }: { plan: DeliveryReviewAnswers['Redelivery'] }) {
   return (
     <p class="plan-line">
       <OutcomePill outcome={plan.outcome} />
@@ -216,17 +236,24 @@ function Force({ isForced, onChange }: { isForced: boolean; onChange: (isForced:
 }
 
 // A plan is made for a filter: the instant that it came in, and of those the one that is meant.
-async function planFor({ id, receivedAt, flowId }: Api['DeliveryDetail']): Promise<Api['Redelivery']> {
+async function planFor({
+  id,
+  receivedAt,
+  flowId,
+}: Api['DeliveryDetail']): Promise<DeliveryReviewAnswers['Redelivery']> {
   const since = new Date(Date.parse(receivedAt)).toISOString();
   const until = new Date(Date.parse(receivedAt) + 1).toISOString();
   const body = { plan: true, since, until, limit: 500, ...(flowId === null ? {} : { flowId }) };
-  const { items } = await ask<{ items: readonly Api['Redelivery'][] }>('/webhooks/redeliver', { method: 'POST', body });
+  const { items } = await ask<{ items: readonly DeliveryReviewAnswers['Redelivery'][] }>('/webhooks/redeliver', {
+    method: 'POST',
+    body,
+  });
   const found = items.find(({ redeliveredFrom }) => redeliveredFrom === id);
   if (found === undefined) throw new Error('The delivery was not refused or has been deleted');
   return found;
 }
 
-function announce({ outcome, message, runId }: Api['Redelivery']): void {
+function announce({ outcome, message, runId }: DeliveryReviewAnswers['Redelivery']): void {
   const link = runId === null ? undefined : { href: `/flows/runs/${runId}`, text: 'See the run' };
   toast(outcome === 'accepted' ? 'good' : 'bad', outcome === 'accepted' ? 'Redelivered and accepted.' : message, link);
 }

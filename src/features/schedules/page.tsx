@@ -1,19 +1,23 @@
 import { useEffect, useId, useState } from 'preact/hooks';
-import { skipOf, withQuery } from '../address.ts';
-import { ask, messageOf } from '../api.ts';
-import type { Api, PageOf } from '../api-types.ts';
-import { format } from '../format.ts';
-import { Pager } from '../kit/list.tsx';
-import { FormDialog, toast, type Why } from '../kit/overlays.tsx';
-import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
-import { Icon, Pill } from '../kit/pill.tsx';
-import { Time } from '../kit/time.tsx';
-import type { Look } from '../looks.ts';
-import type { PagePart } from '../part.ts';
-import { useResource } from '../resource.ts';
-import { useQuery } from '../router.ts';
-import { may } from '../scopes.ts';
-import { actions } from './schedules-words.ts';
+import type { z } from 'zod';
+import { skipOf, withQuery } from '../../dashboard/web/address.ts';
+import { ask, messageOf } from '../../dashboard/web/api.ts';
+import type { PageOf } from '../../dashboard/web/api-types.ts';
+import { format } from '../../dashboard/web/format.ts';
+import { Pager } from '../../dashboard/web/kit/list.tsx';
+import { FormDialog, toast, type Why } from '../../dashboard/web/kit/overlays.tsx';
+import { Empty, Loaded, Page, Total } from '../../dashboard/web/kit/page.tsx';
+import { Icon, Pill } from '../../dashboard/web/kit/pill.tsx';
+import { Time } from '../../dashboard/web/kit/time.tsx';
+import type { Look } from '../../dashboard/web/looks.ts';
+import type { PagePart } from '../../dashboard/web/part.ts';
+import { useResource } from '../../dashboard/web/resource.ts';
+import { useQuery } from '../../dashboard/web/router.ts';
+import { may } from '../../dashboard/web/scopes.ts';
+import { actions } from './page-words.ts';
+import type { scheduleSchema } from './service.ts';
+
+type Schedule = z.output<typeof scheduleSchema>;
 
 const TAKE = 100;
 
@@ -21,7 +25,7 @@ const TAKE = 100;
 function SchedulesPage() {
   const [query] = useQuery();
   const path = withQuery('/schedules', { skip: skipOf(query), take: TAKE, includeTotal: true });
-  const schedules = useResource<PageOf<Api['Schedule']>>(path, { refreshOn: ['run.started'], keepPrevious: true });
+  const schedules = useResource<PageOf<Schedule>>(path, { refreshOn: ['run.started'], keepPrevious: true });
   return (
     <Page title="Schedules" badges={schedules.data === undefined ? null : <Total count={schedules.data.total} />}>
       <div class="panel">
@@ -58,7 +62,7 @@ function NoSchedules() {
 
 const CRON_TRIGGER = '{ "type": "cron", "inputs": { "cronExpression": "0 2 * * *", "timeZone": "Europe/Berlin" } }';
 
-function ScheduleRow({ schedule, refresh }: { schedule: Api['Schedule']; refresh: () => void }) {
+function ScheduleRow({ schedule, refresh }: { schedule: Schedule; refresh: () => void }) {
   const { flowId, flowName, triggerKey, cron, timeZone, nextExecution, lastExecution, paused } = schedule;
   const { changed, manifestCron, flowIsEnabled } = schedule;
   const [isEditing, setEditing] = useState(false);
@@ -156,7 +160,7 @@ const TYPING_MS = 300;
 const COUNT = 5;
 
 interface CronDialogProps {
-  readonly schedule: Api['Schedule'];
+  readonly schedule: Schedule;
   readonly onClose: () => void;
   readonly onChanged: () => void;
 }
@@ -252,10 +256,10 @@ interface Outcome {
   readonly runId?: string;
 }
 
-const pathOf = ({ jobId }: Api['Schedule'], verb: string) => `/schedules/${encodeURIComponent(jobId)}/${verb}`;
+const pathOf = ({ jobId }: Schedule, verb: string) => `/schedules/${encodeURIComponent(jobId)}/${verb}`;
 
 /** Does something to a schedule and says what became of it; whether it was done. */
-async function commandSchedule(schedule: Api['Schedule'], verb: 'pause' | 'resume' | 'trigger'): Promise<boolean> {
+async function commandSchedule(schedule: Schedule, verb: 'pause' | 'resume' | 'trigger'): Promise<boolean> {
   try {
     const { message, runId } = await ask<Outcome>(pathOf(schedule, verb), { method: 'POST' });
     toast('good', message, runId === undefined ? undefined : { href: `/flows/runs/${runId}`, text: 'See the run' });
@@ -266,7 +270,7 @@ async function commandSchedule(schedule: Api['Schedule'], verb: 'pause' | 'resum
   }
 }
 
-async function changeCron(schedule: Api['Schedule'], body: { cronExpression: string } & Why): Promise<boolean> {
+async function changeCron(schedule: Schedule, body: { cronExpression: string } & Why): Promise<boolean> {
   try {
     const { message } = await ask<Outcome>(pathOf(schedule, 'cron'), { method: 'PUT', body });
     toast('good', message);

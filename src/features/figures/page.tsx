@@ -1,12 +1,12 @@
-import { lists } from '../address.ts';
-import type { Api } from '../api-types.ts';
-import { format } from '../format.ts';
-import { Segments } from '../kit/list.tsx';
-import { Empty, Loaded, Panel } from '../kit/page.tsx';
-import type { PagePart } from '../part.ts';
-import { useResource } from '../resource.ts';
-import { useQuery } from '../router.ts';
-import { words } from '../words.ts';
+import { lists } from '../../dashboard/web/address.ts';
+import type { Api } from '../../dashboard/web/api-types.ts';
+import { format } from '../../dashboard/web/format.ts';
+import { Segments } from '../../dashboard/web/kit/list.tsx';
+import { Empty, Loaded, Panel } from '../../dashboard/web/kit/page.tsx';
+import type { PagePart } from '../../dashboard/web/part.ts';
+import { useResource } from '../../dashboard/web/resource.ts';
+import { useQuery } from '../../dashboard/web/router.ts';
+import { words } from '../../dashboard/web/words.ts';
 import { reasonCounts, WINDOWS, windowOf } from './chart-data.ts';
 import { Charts, chartOf, DeliveryBars, ListChart, RunBars, RunChart } from './charts.tsx';
 

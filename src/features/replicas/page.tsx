@@ -1,11 +1,11 @@
-import type { Api } from '../api-types.ts';
-import { format } from '../format.ts';
-import { type Column, Table } from '../kit/list.tsx';
-import { Loaded, Panel, Total } from '../kit/page.tsx';
-import { Time } from '../kit/time.tsx';
-import type { PagePart } from '../part.ts';
-import { useResource } from '../resource.ts';
-import { seesService } from '../scopes.ts';
+import type { Api } from '../../dashboard/web/api-types.ts';
+import { format } from '../../dashboard/web/format.ts';
+import { type Column, Table } from '../../dashboard/web/kit/list.tsx';
+import { Loaded, Panel, Total } from '../../dashboard/web/kit/page.tsx';
+import { Time } from '../../dashboard/web/kit/time.tsx';
+import type { PagePart } from '../../dashboard/web/part.ts';
+import { useResource } from '../../dashboard/web/resource.ts';
+import { seesService } from '../../dashboard/web/scopes.ts';
 
 const REPLICA_COLUMNS: readonly Column<Api['Replica']>[] = [
   { name: 'Replica', cell: ({ name, self }) => (self ? `${name} (this one)` : name) },

@@ -1,19 +1,20 @@
 import { useEffect, useState } from 'preact/hooks';
-import { lists, splitAddress } from '../address.ts';
-import { ask } from '../api.ts';
-import type { Api, PageOf } from '../api-types.ts';
-import { format } from '../format.ts';
-import { FormDialog, type Why } from '../kit/overlays.tsx';
-import { Failure, Skeleton } from '../kit/page.tsx';
-import { Icon, StatusPill } from '../kit/pill.tsx';
-import { Time } from '../kit/time.tsx';
-import type { PagePart } from '../part.ts';
-import { useAnswer } from '../resource.ts';
-import { useQuery } from '../router.ts';
-import { may } from '../scopes.ts';
-import { actions } from './bulk-words.ts';
+import { lists, splitAddress } from '../../dashboard/web/address.ts';
+import { ask } from '../../dashboard/web/api.ts';
+import type { PageOf } from '../../dashboard/web/api-types.ts';
+import { format } from '../../dashboard/web/format.ts';
+import { FormDialog, type Why } from '../../dashboard/web/kit/overlays.tsx';
+import { Failure, Skeleton } from '../../dashboard/web/kit/page.tsx';
+import { Icon, StatusPill } from '../../dashboard/web/kit/pill.tsx';
+import { Time } from '../../dashboard/web/kit/time.tsx';
+import type { PagePart } from '../../dashboard/web/part.ts';
+import { useAnswer } from '../../dashboard/web/resource.ts';
+import { useQuery } from '../../dashboard/web/router.ts';
+import { may } from '../../dashboard/web/scopes.ts';
+import { actions } from './page-words.ts';
+import type { RunBulkAnswers } from './service.ts';
 
-type Action = Api['BulkAction'];
+type Action = RunBulkAnswers['BulkAction'];
 
 /** The most that one plan takes. */
 const LIMIT = 10_000;
@@ -102,11 +103,11 @@ interface DialogProps {
 function BulkDialog({ action, filter, onClose }: DialogProps) {
   const path = `/runs/${action}`;
   const plan = useAnswer(
-    () => ask<Api['RunPlan']>(path, { method: 'POST', body: { ...filter, limit: LIMIT } }),
+    () => ask<RunBulkAnswers['RunPlan']>(path, { method: 'POST', body: { ...filter, limit: LIMIT } }),
     [path, JSON.stringify(filter)],
   );
   const [given, setGiven] = useState<Why>({});
-  const [started, setStarted] = useState<Api['StartedRunPlan']>();
+  const [started, setStarted] = useState<RunBulkAnswers['StartedRunPlan']>();
   const [refused, setRefused] = useState<unknown>();
   const [isSending, setSending] = useState(false);
   const ready = plan.data?.ready ?? 0;
@@ -117,7 +118,7 @@ function BulkDialog({ action, filter, onClose }: DialogProps) {
     setRefused(undefined);
     try {
       const body = { plan: false, token: plan.data?.token, ...why };
-      setStarted(await ask<Api['StartedRunPlan']>(path, { method: 'POST', body }));
+      setStarted(await ask<RunBulkAnswers['StartedRunPlan']>(path, { method: 'POST', body }));
     } catch (error) {
       setRefused(error);
     }
@@ -157,7 +158,13 @@ function BulkDialog({ action, filter, onClose }: DialogProps) {
   );
 }
 
-function Plan({ plan: { total, looked, ready, leftOut, sample }, action }: { plan: Api['RunPlan']; action: Action }) {
+function Plan({
+  plan: { total, looked, ready, leftOut, sample },
+  action,
+}: {
+  plan: RunBulkAnswers['RunPlan'];
+  action: Action;
+}) {
   return (
     <>
       <p>
@@ -204,7 +211,7 @@ const SILENT_POLLS = 40;
 
 interface ProgressProps {
   readonly action: Action;
-  readonly started: Api['StartedRunPlan'];
+  readonly started: RunBulkAnswers['StartedRunPlan'];
   readonly goOn: () => void;
   readonly isSending: boolean;
 }
@@ -242,9 +249,15 @@ function Progress({ action, started: { interventionId, planned }, goOn, isSendin
 }
 
 /** Asks how far it has got until it has ended. */
+/** What the activity says of it. */
+interface Progress {
+  readonly outcome: 'done' | 'refused' | 'failed' | 'unknown';
+  readonly details: Readonly<Record<string, string>>;
+}
+
 function useIntervention(id: string) {
   const [known, setKnown] = useState<{
-    intervention: Api['Intervention'] | undefined;
+    intervention: Progress | undefined;
     error: unknown;
     silentPolls: number;
   }>({
@@ -257,7 +270,7 @@ function useIntervention(id: string) {
     let isCurrent = true;
     const poll = async () => {
       try {
-        const { items } = await ask<PageOf<Api['Intervention']>>(`/activity?id=${id}&includeTotal=true`);
+        const { items } = await ask<PageOf<Progress>>(`/activity?id=${id}&includeTotal=true`);
         const [intervention] = items;
         if (!isCurrent) return;
         setKnown((last) => {

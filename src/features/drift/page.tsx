@@ -1,14 +1,20 @@
-import type { Api } from '../api-types.ts';
-import { format } from '../format.ts';
-import { Table } from '../kit/list.tsx';
-import { Empty, Loaded, Panel } from '../kit/page.tsx';
-import { Pill } from '../kit/pill.tsx';
-import { Time } from '../kit/time.tsx';
-import type { PagePart } from '../part.ts';
-import { useResource } from '../resource.ts';
-import { words } from '../words.ts';
+import type { Api } from '../../dashboard/web/api-types.ts';
+import { format } from '../../dashboard/web/format.ts';
+import { Table } from '../../dashboard/web/kit/list.tsx';
+import { Empty, Loaded, Panel } from '../../dashboard/web/kit/page.tsx';
+import { Pill } from '../../dashboard/web/kit/pill.tsx';
+import { Time } from '../../dashboard/web/kit/time.tsx';
+import type { PagePart } from '../../dashboard/web/part.ts';
+import { useResource } from '../../dashboard/web/resource.ts';
 
 type Path = Api['Path'];
+
+/** Who needs a path of a delivery. */
+const USES: Readonly<Record<Path['use'], string>> = {
+  required: 'by every run',
+  conditional: 'by some runs',
+  optional: 'if present',
+};
 
 /** What the flow reads of its deliveries, trigger by trigger, and whether they have it. */
 function PayloadPanels({ flowId }: { flowId: string }) {
@@ -48,7 +54,7 @@ function PayloadPanel({ triggerKey, paths }: { triggerKey: string; paths: readon
           { name: 'Path', cell: ({ path, readAt }) => <code title={`read at ${readAt}`}>{path}</code> },
           { name: 'Change', cell: ({ drift }) => <Drift drift={drift} /> },
           ...(hasEvents ? [{ name: 'Event', cell: ({ event }: Path) => event ?? 'any' }] : []),
-          { name: 'Needed', cell: ({ use }) => words.pathUse(use), isMinor: true },
+          { name: 'Needed', cell: ({ use }) => USES[use], isMinor: true },
           { name: 'Found', cell: (path) => <Found path={path} />, align: 'end' },
           { name: 'As', cell: ({ types }) => kindsOf(types), isMinor: true },
           { name: 'Last seen', cell: ({ lastSeenAt }) => <Time at={lastSeenAt} withClock />, isMinor: true },

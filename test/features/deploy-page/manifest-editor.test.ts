@@ -4,8 +4,8 @@ import { json } from '@codemirror/lang-json';
 import { ensureSyntaxTree } from '@codemirror/language';
 import { EditorState } from '@codemirror/state';
 import { expect, it } from 'vitest';
-import { completeFrom } from '../../../src/dashboard/web/flows/manifest-editor.ts';
-import type { Schema } from '../../../src/dashboard/web/flows/schema-choices.ts';
+import { completeFrom } from '../../../src/features/deploy-page/manifest-editor.ts';
+import type { Schema } from '../../../src/features/deploy-page/schema-choices.ts';
 
 const schema: Schema = JSON.parse(
   readFileSync(new URL('../../../manifests/manifest.schema.json', import.meta.url), 'utf8'),

@@ -1,13 +1,13 @@
-import { withQuery } from '../address.ts';
-import type { Api } from '../api-types.ts';
-import { format } from '../format.ts';
-import { Table } from '../kit/list.tsx';
-import { Empty, Loaded, Panel } from '../kit/page.tsx';
-import { Icon, Pill } from '../kit/pill.tsx';
-import { Message, Time } from '../kit/time.tsx';
-import type { Look } from '../looks.ts';
-import type { PagePart } from '../part.ts';
-import { useResource } from '../resource.ts';
+import { withQuery } from '../../dashboard/web/address.ts';
+import type { Api } from '../../dashboard/web/api-types.ts';
+import { format } from '../../dashboard/web/format.ts';
+import { Table } from '../../dashboard/web/kit/list.tsx';
+import { Empty, Loaded, Panel } from '../../dashboard/web/kit/page.tsx';
+import { Icon, Pill } from '../../dashboard/web/kit/pill.tsx';
+import { Message, Time } from '../../dashboard/web/kit/time.tsx';
+import type { Look } from '../../dashboard/web/looks.ts';
+import type { PagePart } from '../../dashboard/web/part.ts';
+import { useResource } from '../../dashboard/web/resource.ts';
 
 /** The keys of a flow's webhooks: what each verified, and which may go. */
 function KeysPanel({ flowId }: { flowId: string }) {

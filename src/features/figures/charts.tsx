@@ -1,13 +1,13 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
-import { spanOf, withChanges, withQuery } from '../address.ts';
-import type { Api } from '../api-types.ts';
-import { format } from '../format.ts';
-import { Loaded, Panel } from '../kit/page.tsx';
-import { useResource } from '../resource.ts';
-import { navigate } from '../router.ts';
-import { onColoursChange } from '../theme.ts';
+import { spanOf, withChanges, withQuery } from '../../dashboard/web/address.ts';
+import type { Api } from '../../dashboard/web/api-types.ts';
+import { format } from '../../dashboard/web/format.ts';
+import { Loaded, Panel } from '../../dashboard/web/kit/page.tsx';
+import { useResource } from '../../dashboard/web/resource.ts';
+import { navigate } from '../../dashboard/web/router.ts';
+import { onColoursChange } from '../../dashboard/web/theme.ts';
 import {
   askedOf,
   axisTexts,

@@ -11,7 +11,7 @@ import {
   total,
   windowOf,
   windowOfSpan,
-} from '../../../src/dashboard/web/overview/chart-data.ts';
+} from '../../../src/features/figures/chart-data.ts';
 
 const HOUR = 3_600_000;
 const series = (...rows: number[][]): ChartSeries[] =>

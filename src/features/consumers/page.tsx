@@ -1,15 +1,17 @@
-import { ask, messageOf } from '../api.ts';
-import type { Api } from '../api-types.ts';
-import { type Column, Table } from '../kit/list.tsx';
-import { confirm, toast } from '../kit/overlays.tsx';
-import { Loaded, Panel, Total } from '../kit/page.tsx';
-import { Time } from '../kit/time.tsx';
-import type { PagePart } from '../part.ts';
-import { useResource } from '../resource.ts';
-import { may } from '../scopes.ts';
-import { actions } from './consumers-words.ts';
+import type { z } from 'zod';
+import { ask, messageOf } from '../../dashboard/web/api.ts';
+import type { Api } from '../../dashboard/web/api-types.ts';
+import { type Column, Table } from '../../dashboard/web/kit/list.tsx';
+import { confirm, toast } from '../../dashboard/web/kit/overlays.tsx';
+import { Loaded, Panel, Total } from '../../dashboard/web/kit/page.tsx';
+import { Time } from '../../dashboard/web/kit/time.tsx';
+import type { PagePart } from '../../dashboard/web/part.ts';
+import { useResource } from '../../dashboard/web/resource.ts';
+import { may } from '../../dashboard/web/scopes.ts';
+import { actions } from './page-words.ts';
+import type { consumerSchema } from './service.ts';
 
-type Consumer = Api['Consumer'];
+type Consumer = z.output<typeof consumerSchema>;
 
 /** Who has deliveries sent on by `sluice listen --forward`; only where somebody has. */
 function ConsumersPanel() {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { type Around, choices, type Schema } from '../../../src/dashboard/web/flows/schema-choices.ts';
+import { type Around, choices, type Schema } from '../../../src/features/deploy-page/schema-choices.ts';
 
 const schema: Schema = JSON.parse(
   readFileSync(new URL('../../../manifests/manifest.schema.json', import.meta.url), 'utf8'),

@@ -1,11 +1,13 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ask } from '../api.ts';
-import type { Api } from '../api-types.ts';
-import { format } from '../format.ts';
-import { Failure } from '../kit/page.tsx';
-import { Icon, Pill } from '../kit/pill.tsx';
-import type { PagePart } from '../part.ts';
-import { Side } from './revisions-panel.tsx';
+import { ask } from '../../dashboard/web/api.ts';
+import { Side } from '../../dashboard/web/flows/revisions-panel.tsx';
+import { format } from '../../dashboard/web/format.ts';
+import { Failure } from '../../dashboard/web/kit/page.tsx';
+import { Icon, Pill } from '../../dashboard/web/kit/pill.tsx';
+import type { PagePart } from '../../dashboard/web/part.ts';
+import type { RehearsalAnswers } from './service.ts';
+
+type FlowRehearsal = RehearsalAnswers['Rehearsal'];
 
 const DELIVERIES = 200;
 
@@ -17,7 +19,7 @@ interface RehearsalProps {
 
 /** Runs stored deliveries through the deployed revision and the manifest, when asked, and shows what differs. */
 function Rehearsal({ text, isReady }: RehearsalProps) {
-  const [shown, setShown] = useState<{ readonly of: string; readonly flows: readonly Api['Rehearsal'][] }>();
+  const [shown, setShown] = useState<{ readonly of: string; readonly flows: readonly FlowRehearsal[] }>();
   const [error, setError] = useState<unknown>();
   const [isBusy, setBusy] = useState(false);
   const running = useRef<AbortController>(undefined);
@@ -28,7 +30,7 @@ function Rehearsal({ text, isReady }: RehearsalProps) {
     setBusy(true);
     setError(undefined);
     try {
-      const { flows } = await ask<{ readonly flows: readonly Api['Rehearsal'][] }>('/flows/rehearse', {
+      const { flows } = await ask<{ readonly flows: readonly FlowRehearsal[] }>('/flows/rehearse', {
         method: 'POST',
         // As it was written: another text of its numbers would be another manifest.
         rawBody: `{"deliveries":${DELIVERIES},"manifests":[${text}]}`,
@@ -56,7 +58,7 @@ function Rehearsal({ text, isReady }: RehearsalProps) {
   );
 }
 
-function Result({ flows }: { flows: readonly Api['Rehearsal'][] }) {
+function Result({ flows }: { flows: readonly FlowRehearsal[] }) {
   if (flows.length === 0) return <p>No deployed flow changes by this manifest.</p>;
   return (
     <>
@@ -67,7 +69,7 @@ function Result({ flows }: { flows: readonly Api['Rehearsal'][] }) {
   );
 }
 
-function OfFlow({ flow }: { flow: Api['Rehearsal'] }) {
+function OfFlow({ flow }: { flow: FlowRehearsal }) {
   const { deliveries, same, differing, groups, skipped, unknown, isStopped } = flow;
   if (deliveries === 0 && !isStopped) return <p>No delivery of this flow is stored.</p>;
   return (
@@ -92,7 +94,7 @@ function OfFlow({ flow }: { flow: Api['Rehearsal'] }) {
   );
 }
 
-type GroupAnswer = Api['Rehearsal']['groups'][number];
+type GroupAnswer = FlowRehearsal['groups'][number];
 
 const TITLES = {
   gates: 'Gates',
@@ -147,7 +149,7 @@ function ExampleOf({ example: { deliveryId, differences } }: { example: GroupAns
   );
 }
 
-function Counted({ title, counted }: { title: string; counted: Api['Rehearsal']['skipped'] }) {
+function Counted({ title, counted }: { title: string; counted: FlowRehearsal['skipped'] }) {
   if (counted.length === 0) return null;
   return (
     <>

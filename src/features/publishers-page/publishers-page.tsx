@@ -1,11 +1,11 @@
-import type { Api } from '../api-types.ts';
-import { type Column, NoMatch, SearchFilter, Table } from '../kit/list.tsx';
-import { Loaded, Page, Total } from '../kit/page.tsx';
-import { Pill } from '../kit/pill.tsx';
-import { LOOKS } from '../looks.ts';
-import { useResource } from '../resource.ts';
-import { useQuery } from '../router.ts';
-import { type Publisher, publisherMatches, publishersIn, titleOf } from './publishers.ts';
+import type { Api } from '../../dashboard/web/api-types.ts';
+import { type Column, NoMatch, SearchFilter, Table } from '../../dashboard/web/kit/list.tsx';
+import { Loaded, Page, Total } from '../../dashboard/web/kit/page.tsx';
+import { Pill } from '../../dashboard/web/kit/pill.tsx';
+import { LOOKS } from '../../dashboard/web/looks.ts';
+import { type Publisher, publisherMatches, publishersIn, titleOf } from '../../dashboard/web/publishers/publishers.ts';
+import { useResource } from '../../dashboard/web/resource.ts';
+import { useQuery } from '../../dashboard/web/router.ts';
 
 const COLUMNS: readonly Column<Publisher>[] = [
   { name: 'Publisher', cell: titleOf, sortBy: titleOf },

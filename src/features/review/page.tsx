@@ -1,16 +1,17 @@
 import { useState } from 'preact/hooks';
-import { ALL_FLOWS, withQuery } from '../address.ts';
-import type { Api } from '../api-types.ts';
-import { Loaded } from '../kit/page.tsx';
-import { Icon } from '../kit/pill.tsx';
-import type { PagePart } from '../part.ts';
-import { useResource } from '../resource.ts';
-import { useQuery } from '../router.ts';
-import { may } from '../scopes.ts';
+import { ALL_FLOWS, withQuery } from '../../dashboard/web/address.ts';
+import type { Api } from '../../dashboard/web/api-types.ts';
+import { Loaded } from '../../dashboard/web/kit/page.tsx';
+import { Icon } from '../../dashboard/web/kit/pill.tsx';
+import type { PagePart } from '../../dashboard/web/part.ts';
+import { useResource } from '../../dashboard/web/resource.ts';
+import { useQuery } from '../../dashboard/web/router.ts';
+import { may } from '../../dashboard/web/scopes.ts';
 import { DryRunButton } from './dry-run.tsx';
+import { actions } from './page-words.ts';
 import { ReadinessPage, ReadinessPanel } from './readiness.tsx';
 import { RedeliverMany, RedeliverOne } from './redeliver.tsx';
-import { actions } from './review-words.ts';
+import type { DeliveryReviewAnswers } from './service.ts';
 
 function DeliveriesTools({ flows }: { flows: readonly Api['Flow'][] }) {
   const [query] = useQuery();
@@ -74,7 +75,7 @@ function DryRun({ delivery }: { delivery: Api['DeliveryDetail'] }) {
 }
 
 function ReadinessView({ flow }: { flow: Api['FlowDetail'] }) {
-  const readiness = useResource<readonly Api['Readiness'][]>(
+  const readiness = useResource<readonly DeliveryReviewAnswers['Readiness'][]>(
     withQuery('/webhooks/readiness', { flowId: flow.id, hours: 168 }),
     { refreshOn: ['delivery.received'] },
   );

@@ -1,12 +1,12 @@
 import { useId, useState } from 'preact/hooks';
-import { ask } from '../api.ts';
-import type { Api } from '../api-types.ts';
-import { Dialog, DialogFoot } from '../kit/overlays.tsx';
-import { Failure } from '../kit/page.tsx';
-import { Icon, Pill } from '../kit/pill.tsx';
-import { words } from '../words.ts';
-import { GateResults, Hints } from './gate-results.tsx';
+import { ask } from '../../dashboard/web/api.ts';
+import { GateResults, Hints } from '../../dashboard/web/deliveries/gate-results.tsx';
+import { Dialog, DialogFoot } from '../../dashboard/web/kit/overlays.tsx';
+import { Failure } from '../../dashboard/web/kit/page.tsx';
+import { Icon, Pill } from '../../dashboard/web/kit/pill.tsx';
+import { words } from '../../dashboard/web/words.ts';
 import { headerLines } from './header-lines.ts';
+import type { DeliveryReviewAnswers } from './service.ts';
 
 interface DryRunProps {
   readonly idOrSlug: string;
@@ -31,7 +31,7 @@ export function DryRunButton(delivery: DryRunProps) {
 function DryRunDialog({ idOrSlug, headers, body, onClose }: DryRunProps & { readonly onClose: () => void }) {
   const [headerText, setHeaderText] = useState(() => headerLines.write(headers));
   const [bodyText, setBodyText] = useState(body);
-  const [result, setResult] = useState<{ answer?: Api['DryRun']; error?: unknown }>({});
+  const [result, setResult] = useState<{ answer?: DeliveryReviewAnswers['DryRun']; error?: unknown }>({});
   const ids = { headers: useId(), body: useId() };
   const check = async (event: Event) => {
     event.preventDefault();
@@ -80,7 +80,11 @@ function DryRunDialog({ idOrSlug, headers, body, onClose }: DryRunProps & { read
   );
 }
 
-function DryRunResult({ dryRun: { statusCode, reason, mode, hints, gateResults } }: { dryRun: Api['DryRun'] }) {
+function DryRunResult({
+  dryRun: { statusCode, reason, mode, hints, gateResults },
+}: {
+  dryRun: DeliveryReviewAnswers['DryRun'];
+}) {
   const isRefused = statusCode >= 400;
   const tone = isRefused ? 'bad' : reason === null ? 'good' : 'warn';
   return (
@@ -103,8 +107,8 @@ interface Question {
   readonly bodyText: string;
 }
 
-function dryRun({ idOrSlug, headerText, bodyText }: Question): Promise<Api['DryRun']> {
-  return ask<Api['DryRun']>(`/webhooks/dry-run/${encodeURIComponent(idOrSlug)}`, {
+function dryRun({ idOrSlug, headerText, bodyText }: Question): Promise<DeliveryReviewAnswers['DryRun']> {
+  return ask<DeliveryReviewAnswers['DryRun']>(`/webhooks/dry-run/${encodeURIComponent(idOrSlug)}`, {
     method: 'POST',
     headers: headerLines.read(headerText),
     // As bytes: the browser would give a string a content type of its own.

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { headerLines } from '../../../src/dashboard/web/deliveries/header-lines.ts';
+import { headerLines } from '../../../src/features/review/header-lines.ts';
 
 describe('headers as lines', () => {
   it.each([

@@ -1,11 +1,11 @@
-import type { Api } from '../api-types.ts';
-import { type Column, Table } from '../kit/list.tsx';
-import { Empty, Loaded, Panel } from '../kit/page.tsx';
-import { StatusPill } from '../kit/pill.tsx';
-import { Time } from '../kit/time.tsx';
-import type { PagePart } from '../part.ts';
-import { useResource } from '../resource.ts';
-import { seesService } from '../scopes.ts';
+import type { Api } from '../../dashboard/web/api-types.ts';
+import { type Column, Table } from '../../dashboard/web/kit/list.tsx';
+import { Empty, Loaded, Panel } from '../../dashboard/web/kit/page.tsx';
+import { StatusPill } from '../../dashboard/web/kit/pill.tsx';
+import { Time } from '../../dashboard/web/kit/time.tsx';
+import type { PagePart } from '../../dashboard/web/part.ts';
+import { useResource } from '../../dashboard/web/resource.ts';
+import { seesService } from '../../dashboard/web/scopes.ts';
 
 const ALERT_COLUMNS: readonly Column<Api['AlertTarget']>[] = [
   { name: 'Target', cell: ({ name, type }) => `${name} (${type})` },

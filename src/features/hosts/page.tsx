@@ -1,20 +1,21 @@
 import type { ComponentChild } from 'preact';
 import { useState } from 'preact/hooks';
-import { ask, messageOf } from '../api.ts';
-import type { Api } from '../api-types.ts';
-import { format } from '../format.ts';
-import { type Column, Table } from '../kit/list.tsx';
-import { toast } from '../kit/overlays.tsx';
-import { Empty, Loaded, Page, Panel, Total } from '../kit/page.tsx';
-import { Icon, Pill } from '../kit/pill.tsx';
-import { Time } from '../kit/time.tsx';
-import { LOOKS } from '../looks.ts';
-import type { PagePart } from '../part.ts';
-import { useResource } from '../resource.ts';
-import { may } from '../scopes.ts';
-import { actions } from './hosts-words.ts';
+import type { z } from 'zod';
+import { ask, messageOf } from '../../dashboard/web/api.ts';
+import { format } from '../../dashboard/web/format.ts';
+import { type Column, Table } from '../../dashboard/web/kit/list.tsx';
+import { toast } from '../../dashboard/web/kit/overlays.tsx';
+import { Empty, Loaded, Page, Panel, Total } from '../../dashboard/web/kit/page.tsx';
+import { Icon, Pill } from '../../dashboard/web/kit/pill.tsx';
+import { Time } from '../../dashboard/web/kit/time.tsx';
+import type { LookRow } from '../../dashboard/web/looks.ts';
+import type { PagePart } from '../../dashboard/web/part.ts';
+import { useResource } from '../../dashboard/web/resource.ts';
+import { may } from '../../dashboard/web/scopes.ts';
+import { actions } from './page-words.ts';
+import type { hostSchema } from './service.ts';
 
-type Host = Api['Host'];
+type Host = z.output<typeof hostSchema>;
 
 /** The hosts that steps call: who is not called now, who is called at a limited rate, and what waits. */
 function HostsPage() {
@@ -87,8 +88,15 @@ function OpenCircuit({ host, refresh }: { host: Host; refresh: () => void }) {
   );
 }
 
+const CIRCUITS: Readonly<Record<Host['state'], LookRow>> = {
+  closed: ['good', 'check', 'Called'],
+  open: ['warn', 'stop', 'Not called'],
+  probing: ['warn', 'spinner', 'Trying'],
+  failing: ['warn', 'warn', 'Failing'],
+};
+
 function CircuitPill({ state }: Pick<Host, 'state'>) {
-  const [tone, icon, text] = LOOKS.circuit[state];
+  const [tone, icon, text] = CIRCUITS[state];
   return (
     <Pill tone={tone} icon={icon}>
       {text}
