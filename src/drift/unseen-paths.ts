@@ -2,6 +2,7 @@ import { formatPath, type OpenPath } from '../expressions/json-path.ts';
 import { typeAt } from '../expressions/payload-paths.ts';
 import { compileKeys } from '../expressions/search-keys.ts';
 import { parseBody } from '../expressions/trigger-body.ts';
+import { driftStore } from '../features/drift/store.ts';
 import { prepareRevision } from '../flows/prepared-revision.ts';
 import { type ManifestIssue, nearestName } from '../manifest/issues.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
@@ -18,10 +19,7 @@ const MOST_BYTES = 4 * 1024 * 1024;
  * Warns of paths that a flow reads but that none of its newest stored deliveries had. For a path that only some runs
  * read, it warns only if it looks like a typo: a similar path exists.
  */
-export async function warnOfUnseenPaths(
-  loaded: LoadedFlow,
-  store: Pick<Store, 'sampleDeliveries'>,
-): Promise<ManifestIssue[]> {
+export async function warnOfUnseenPaths(loaded: LoadedFlow, store: Pick<Store, 'of'>): Promise<ManifestIssue[]> {
   const { manifest, source, webhooks, file } = loaded;
   const flow = { loaded, prepared: prepareRevision(manifest, source) };
   const payloads: unknown[] = [];
@@ -34,7 +32,7 @@ export async function warnOfUnseenPaths(
       limit: MOST,
       maxBytes: MOST_BYTES,
     };
-    for (const { headers, body, contentType } of (await store.sampleDeliveries(query)).samples) {
+    for (const { headers, body, contentType } of (await store.of(driftStore).sampleDeliveries(query)).samples) {
       const parsed = body === null ? undefined : parseBody(body, contentType ?? undefined, 'doubles');
       if (parsed !== undefined && 'value' in parsed) payloads.push({ body: parsed.value, headers });
     }

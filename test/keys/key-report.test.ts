@@ -6,6 +6,7 @@ import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
 import type { Extensions } from '../../src/config/api.ts';
+import { keysStore } from '../../src/features/keys/store.ts';
 import { createKeyKeeper } from '../../src/keys/key-keeper.ts';
 import { reportKeys } from '../../src/keys/key-report.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
@@ -321,7 +322,8 @@ it('counts keys of every kind: tokens, public keys, and what an operator’s cod
 });
 
 describe('what is stored of a key', () => {
-  const names = async () => (await app.store.listKeyFigures({ recentSince: 0 })).map(({ keyName }) => keyName);
+  const names = async () =>
+    (await app.store.of(keysStore).listKeyFigures({ recentSince: 0 })).map(({ keyName }) => keyName);
 
   it('tells a reader of the database nothing that a guess could be checked with', async () => {
     await start(

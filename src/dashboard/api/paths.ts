@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { createPayloadWatch, readsOfTrigger, timeOf } from '../../drift/payload-watch.ts';
+import { driftStore, type PathCount } from '../../features/drift/store.ts';
 import { PATH_TYPES, PATH_USES, type PathDrift, type PathType } from '../../model/payload.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
-import type { PathCount } from '../../store/store.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { field, isoTime, unknownId } from '../answer.ts';
 import { ID_PARAMS } from '../input.ts';
@@ -64,7 +64,7 @@ const pathRoutes: ApiRoutes = (app, services) => {
     }),
     async ({ params: { id: flowId } }) => {
       if (catalog.find(flowId) === undefined) throw unknownId('flow', flowId);
-      const [counts, drifts] = await Promise.all([store.sumPathCounts(flowId), listDrifts(services)]);
+      const [counts, drifts] = await Promise.all([store.of(driftStore).sumPathCounts(flowId), listDrifts(services)]);
       const own = triggers()
         .list()
         .filter(({ trigger }) => trigger.flowId === flowId);
@@ -119,7 +119,7 @@ async function listDrifts({
   store,
   triggers,
 }: Pick<DashboardServices, 'store' | 'triggers'>): Promise<TriggerDrifts[]> {
-  const found = await store.listPathDrifts();
+  const found = await store.of(driftStore).listPathDrifts();
   return found.flatMap(({ flowId, triggerKey, drifts }) => {
     const prepared = triggers()
       .list()
