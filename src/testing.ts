@@ -3,16 +3,16 @@ import { relative } from 'node:path';
 import { z } from 'zod';
 import { createAlertSender, createSendAlertHandler } from './alerts/send.ts';
 import { renderTest } from './features/rehearsal/render-test.ts';
+import { runTest } from './features/rehearsal/run-test.ts';
+import type { SimulatedRun } from './features/rehearsal/simulated-run.ts';
+import { createSimulator, type SimulatedStart } from './features/rehearsal/simulator.ts';
+import { findTestFiles, readTestedFlows, readTestFile } from './features/rehearsal/test-files.ts';
 import { defineHandler, type HandlerResult, type StepContext, type StepHandler } from './flows/handlers/handler.ts';
 import { builtInHandlers, type HandlerTable, handlerTable } from './flows/handlers/index.ts';
 import { formatIssue, type ManifestIssue } from './manifest/issues.ts';
 import type { LoadedFlow } from './manifest/load.ts';
 import { readManifest } from './manifest/parse.ts';
 import type { Json } from './model/json.ts';
-import { runTest } from './rehearsal/run-test.ts';
-import type { SimulatedRun } from './rehearsal/simulated-run.ts';
-import { createSimulator, type SimulatedStart } from './rehearsal/simulator.ts';
-import { findTestFiles, readTestedFlows, readTestFile } from './rehearsal/test-files.ts';
 import { openSimulationStore } from './store/offline.ts';
 
 /** Replaces a step type: yields the step's output, or a result as a handler does. An error fails the step. */

@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import { HttpError } from '../errors.ts';
 import { logEvent } from '../telemetry/events.ts';
 import { senderOf } from '../webhooks/read-delivery.ts';
-import { provenActorOf } from './activity.ts';
+import { provenActorOf } from './actors.ts';
 import type { Actor } from './credentials.ts';
 import type { DashboardServices } from './services.ts';
 

@@ -4,7 +4,7 @@ import { HttpError } from '../errors.ts';
 import { addressGroup } from '../webhooks/networks/addresses.ts';
 import { senderOf } from '../webhooks/read-delivery.ts';
 import type { AccessRecord } from './access-record.ts';
-import { setActor } from './activity.ts';
+import { setActor } from './actors.ts';
 import { type Actor, type GivenCredentials, NOTHING_GIVEN } from './credentials.ts';
 import type { DashboardServices } from './services.ts';
 import { cookieNameFor, type Logins } from './session.ts';

@@ -4,7 +4,7 @@ import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-pro
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { REASON_CODES, type Reason } from '../model/delivery.ts';
 import { REASONS } from '../webhooks/answers.ts';
-import { READING_METHODS, scopeOf } from './activity.ts';
+import { READING_METHODS, scopeOf } from './actors.ts';
 import { COMMAND, documentedBody, withShape } from './input.ts';
 
 // Not imported, as in webhooks/answers.ts.

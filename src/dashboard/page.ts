@@ -7,7 +7,7 @@ import { brotliCompress, constants, gzip } from 'node:zlib';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { HttpError } from '../errors.ts';
 import { escapeHtml } from '../model/text.ts';
-import { actorOf, provenActorOf } from './activity.ts';
+import { actorOf, provenActorOf } from './actors.ts';
 import { scopesOf } from './credentials.ts';
 import type { ApiRoutes } from './services.ts';
 import { patternsFor } from './sight.ts';

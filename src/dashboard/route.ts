@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { JsonObject } from '../model/json.ts';
-import type { RouteAccess } from './activity.ts';
+import type { RouteAccess } from './actors.ts';
 import { errorSchema } from './answer.ts';
 import { type CommandBody, documentedBody } from './input.ts';
 import type { Tag } from './openapi.ts';

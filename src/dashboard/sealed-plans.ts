@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { HttpError } from '../errors.ts';
 import { DAY_MS } from '../model/clock.ts';
-import { actorOf } from './activity.ts';
+import { actorOf } from './actors.ts';
 import { isoTime } from './answer.ts';
 import type { DashboardServices } from './services.ts';
 import { patternsFor } from './sight.ts';

@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import { HttpError } from '../errors.ts';
 import type { DeployedFlow } from '../flows/catalog.ts';
 import { ALERT_FLOW_ID, GUID } from '../model/manifest.ts';
-import { actorOf, grantsFor } from './activity.ts';
+import { actorOf, grantsFor } from './actors.ts';
 import { unknownId, unknownSchedule } from './answer.ts';
 import type { DashboardServices } from './services.ts';
 

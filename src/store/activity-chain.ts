@@ -1,6 +1,9 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { ActivityFault, ChainEnds, ChainPlace, ReadRow } from './store.ts';
 
+/** How long interventions are kept. Longer than deliveries and runs: who did something last year may be asked. */
+export const ACTIVITY_DAYS = 365;
+
 /**
  * The activity log is a chain: each row has a hash of what it says and of the hash before it, so that no row can be changed,
  * removed or put in between without breaking a link. With a key only its holder can make hashes; without one the chain

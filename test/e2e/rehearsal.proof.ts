@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { FlowRehearsal } from '../../src/rehearsal/tally.ts';
+import type { FlowRehearsal } from '../../src/features/rehearsal/tally.ts';
 import { runCli } from './cli.ts';
 import {
   createWorkspace,

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import type { LiveEvent, LiveEvents } from '../../telemetry/events.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
-import { actorOf } from '../activity.ts';
+import { actorOf } from '../actors.ts';
 import { unknownId } from '../answer.ts';
 import { parameter } from '../input.ts';
 import { route, textAnswer } from '../route.ts';

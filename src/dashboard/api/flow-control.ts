@@ -7,7 +7,7 @@ import { type DeployedFlow, whyUnreadable } from '../../flows/catalog.ts';
 import { DETAILS } from '../../model/delivery.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
 import { runHeaders } from '../../webhooks/headers.ts';
-import { actorOf } from '../activity.ts';
+import { actorOf } from '../actors.ts';
 import {
   builtInFlow,
   field,

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
 import { SIGNAL_NAME } from '../../model/run.ts';
-import { reasonOf } from '../activity.ts';
 import { builtInFlow, field, flowDisabled, flowUnreadable, outcomeSchema, unknownId } from '../answer.ts';
 import { documentedBody, ID_PARAMS, parameter, readJsonBody, WHY } from '../input.ts';
+import { reasonOf } from '../interventions.ts';
 import { route } from '../route.ts';
 import type { ApiRoutes } from '../services.ts';
 import { STEP_PARAMS } from './steps.ts';

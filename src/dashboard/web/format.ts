@@ -169,3 +169,12 @@ function pair(ms: number, [large, largeName]: Unit, [small, smallName]: Unit): s
   const rest = Math.floor((ms % large) / small);
   return rest === 0 ? `${whole} ${largeName}` : `${whole} ${largeName} ${rest} ${smallName}`;
 }
+
+/** A message split around the times in it, which the API gives in UTC. */
+export function timesIn(message: string): { readonly text: string; readonly ms?: number }[] {
+  return message.split(/(\d{4}-\d\d-\d\dT[\d:.]+Z)/).flatMap((text, index) => {
+    if (text === '') return [];
+    const ms = index % 2 === 1 ? Date.parse(text) : Number.NaN;
+    return [Number.isNaN(ms) ? { text } : { text, ms }];
+  });
+}

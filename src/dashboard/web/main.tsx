@@ -1,45 +1,25 @@
-import { type ComponentType, render } from 'preact';
+import { render } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
-import { ActivityPage } from './activity/activity-page.tsx';
-import { ALL_FLOWS, lists, matchRoute } from './address.ts';
-import { DeliveriesPage } from './deliveries/deliveries-page.tsx';
-import { DeliveryPage } from './deliveries/delivery-page.tsx';
-import { ReadinessPage } from './deliveries/readiness.tsx';
-import { DeployPage } from './flows/deploy-page.tsx';
-import { FlowPage } from './flows/flow-page.tsx';
-import { FlowsPage } from './flows/flows-page.tsx';
+import { pageParts } from '../../features/page.ts';
+import { matchRoute } from './address.ts';
 import { format } from './format.ts';
-import { HostsPage } from './hosts/hosts-page.tsx';
 import { Dialog, Overlays } from './kit/overlays.tsx';
 import { Empty, Page, serviceName } from './kit/page.tsx';
 import { Icon } from './kit/pill.tsx';
 import { startLive, type Trouble, useErrors, useLive, useTrouble } from './live.ts';
-import type { Look } from './looks.ts';
-import { OverviewPage } from './overview/overview-page.tsx';
-import { PublisherPage } from './publishers/publisher-page.tsx';
-import { PublishersPage } from './publishers/publishers-page.tsx';
+import { allPlaces, allRoutes, handIn } from './part.ts';
 import { askEarly } from './resource.ts';
 import { navigate, startRouter, usePath } from './router.ts';
-import { RunPage } from './runs/run-page.tsx';
-import { RunsPage } from './runs/runs-page.tsx';
-import { SchedulesPage } from './schedules/schedules-page.tsx';
 import { seesService } from './scopes.ts';
 import { createState, useShared } from './state.ts';
 import { useTheme } from './theme.ts';
 
-const PLACES: readonly (readonly [text: string, href: string, icon: Look['icon']])[] = [
-  ['Overview', '/flows', 'overview'],
-  ['Deliveries', '/flows/deliveries', 'deliveries'],
-  ['Flows', '/flows/flows', 'flows'],
-  ['Runs', '/flows/runs', 'runs'],
-  ['Schedules', '/flows/schedules', 'schedules'],
-  ...(seesService
-    ? ([
-        ['Hosts', '/flows/hosts', 'hosts'],
-        ['Activity', '/flows/activity', 'activity'],
-      ] as const)
-    : []),
-];
+handIn(pageParts);
+const routes = allRoutes();
+const places = allPlaces();
+const navigation = places.flatMap(({ icon, isOfService = false, ...place }) =>
+  icon === undefined || (isOfService && !seesService) ? [] : [{ ...place, icon }],
+);
 
 function App() {
   return (
@@ -68,7 +48,7 @@ function TopBar() {
         <span>{serviceName}</span>
       </a>
       <nav aria-label="Main">
-        {PLACES.map(([text, href, icon]) => {
+        {navigation.map(({ text, href, icon }) => {
           const isHere = href === '/flows' ? path === href : path === href || path.startsWith(`${href}/`);
           return (
             <a key={href} href={href} aria-current={isHere ? 'page' : undefined}>
@@ -219,58 +199,12 @@ function KeyHelp() {
   );
 }
 
-interface Route {
-  readonly path: string;
-  readonly page: ComponentType<{ params: Readonly<Record<string, string>> }>;
-  /** What the browser's tab says until the page says more. */
-  readonly title: string;
-  /** What the page will ask for first, by the query of its address. */
-  readonly question?: (query: URLSearchParams) => string;
-}
-
-/** Every place of the page; the first that matches is shown. */
-const routes: readonly Route[] = [
-  { path: '/flows', page: OverviewPage, title: 'Overview' },
-  { path: '/flows/deliveries', page: DeliveriesPage, title: 'Deliveries', question: lists.deliveries.path },
-  { path: '/flows/deliveries/readiness', page: ReadinessPage, title: 'Safe to enforce?' },
-  { path: '/flows/deliveries/:id', page: DeliveryPage, title: 'Delivery' },
-  { path: '/flows/flows', page: FlowsPage, title: 'Flows', question: () => ALL_FLOWS },
-  { path: '/flows/flows/new', page: DeployPage, title: 'Deploy a manifest' },
-  { path: '/flows/flows/:id/deploy', page: DeployPage, title: 'Edit and deploy' },
-  { path: '/flows/flows/:id', page: FlowPage, title: 'Flow' },
-  { path: '/flows/publishers', page: PublishersPage, title: 'Publishers', question: () => '/schemes' },
-  { path: '/flows/publishers/:name', page: PublisherPage, title: 'Publisher', question: () => '/schemes' },
-  { path: '/flows/runs', page: RunsPage, title: 'Runs', question: lists.runs.path },
-  { path: '/flows/runs/:id', page: RunPage, title: 'Run' },
-  { path: '/flows/schedules', page: SchedulesPage, title: 'Schedules' },
-  { path: '/flows/hosts', page: HostsPage, title: 'Hosts' },
-  { path: '/flows/activity', page: ActivityPage, title: 'Activity', question: lists.activity.path },
-];
-
 /** Whether the list of keys is shown. */
 const keyHelp = createState(false);
 
-const PLACE_KEYS: Readonly<Record<string, string>> = {
-  o: '/flows',
-  d: '/flows/deliveries',
-  f: '/flows/flows',
-  p: '/flows/publishers',
-  r: '/flows/runs',
-  s: '/flows/schedules',
-  h: '/flows/hosts',
-  a: '/flows/activity',
-};
-
 /** Every key and what it does, as the help shows them. */
 const KEYS: readonly (readonly [keys: string, does: string])[] = [
-  ['g o', 'Overview'],
-  ['g d', 'Deliveries'],
-  ['g f', 'Flows'],
-  ['g p', 'Publishers'],
-  ['g r', 'Runs'],
-  ['g s', 'Schedules'],
-  ['g h', 'Hosts'],
-  ['g a', 'Activity'],
+  ...places.map(({ key, text }) => [`g ${key}`, text] as const),
   ['j  k', 'Next, previous row'],
   ['Enter', 'Open the row'],
   ['/', 'Search'],
@@ -293,8 +227,8 @@ function handleKey(event: KeyboardEvent): boolean {
   const { key, timeStamp } = event;
   const isChord = timeStamp - goSince < CHORD_MS;
   goSince = key === 'g' ? timeStamp : Number.NEGATIVE_INFINITY;
-  const place = isChord ? PLACE_KEYS[key] : undefined;
-  if (place !== undefined) navigate(place);
+  const place = isChord ? places.find((each) => each.key === key) : undefined;
+  if (place !== undefined) navigate(place.href);
   else if (key === '/') return focusSearch();
   else if (key === '?') keyHelp.set(true);
   else if (key === 'j' || key === 'k') return moveRow(key === 'j' ? 1 : -1);

@@ -128,7 +128,7 @@ function outcome(name: GateResult['outcome']): string {
   return OUTCOMES[name];
 }
 
-/** Everything that somebody may do, by the operation of the API that does it. */
+/** What somebody may do without a feature, by the operation of the API that does it. */
 export const ACTIONS: Readonly<Record<string, string>> = {
   deployFlow: 'Deploy a flow',
   deployFlows: 'Deploy flows together',
@@ -143,23 +143,11 @@ export const ACTIONS: Readonly<Record<string, string>> = {
   resumeFlow: 'Resume a flow',
   triggerFlow: 'Start a run',
   forgetLearnedKey: 'Forget a learned key',
-  openConsumer: 'Forward deliveries',
-  deleteConsumer: 'Forget a consumer',
   cancelRun: 'Cancel a run',
-  cancelRuns: 'Cancel many runs',
   releaseOrder: 'Release the order of a run',
   rerunRun: 'Run again',
-  rerunRuns: 'Run many again',
   retryStep: 'Retry a step',
-  retryRuns: 'Retry many runs',
   sendSignal: 'Send a signal',
-  redeliverDelivery: 'Redeliver a delivery',
-  redeliverDeliveries: 'Redeliver several deliveries',
-  pauseSchedule: 'Pause a schedule',
-  resumeSchedule: 'Resume a schedule',
-  triggerSchedule: 'Start a schedule now',
-  closeCircuit: 'Call a host again',
-  changeCron: 'Change when a schedule fires',
   logIn: 'Log in',
   changeSecret: 'Changed a secret behind its reference',
   deployRevision: 'Deployed a revision',

@@ -14,17 +14,17 @@ import { type SpanOptions, withSpan } from '../../commands/time.ts';
 import { databaseTarget } from '../../config/database.ts';
 import type { Settings } from '../../config/settings-schema.ts';
 import { maskUrl } from '../../manifest/mask.ts';
+import { inspectStore } from '../../store/offline.ts';
+import { bodySealer } from '../../store/sealed-body.ts';
+import type { Inspection } from '../../store/store.ts';
+import { print, printError } from '../../telemetry/terminal.ts';
 import {
   type ActivityVerdict,
   type ChainPoint,
   type InterventionView,
   interventionView,
   verifyActivity,
-} from '../../review/activity.ts';
-import { inspectStore } from '../../store/offline.ts';
-import { bodySealer } from '../../store/sealed-body.ts';
-import type { Inspection } from '../../store/store.ts';
-import { print, printError } from '../../telemetry/terminal.ts';
+} from './view.ts';
 
 interface ListOptions extends ServiceOptions, SpanOptions, PagingOptions {
   readonly actor?: string;

@@ -54,4 +54,4 @@ function shown({ accepted, runs, held, discarded, filtered, duplicates, coalesce
   return `${format.count(accepted)} accepted${fetched} = ${[`${format.counted(runs ?? 0, 'run')}`, ...others].join(' + ')}`;
 }
 
-export const booksPage: PagePart = { name: 'books', overview: BooksPanel };
+export const booksPage: PagePart = { name: 'books', at: { overview: BooksPanel } };

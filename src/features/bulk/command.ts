@@ -23,8 +23,8 @@ import {
 } from '../../commands/service-client.ts';
 import { table } from '../../commands/table.ts';
 import { isoTimeOf } from '../../commands/time.ts';
-import type { InterventionView } from '../../review/activity.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
+import type { InterventionView } from '../activity/view.ts';
 
 interface ActionOptions extends ServiceOptions, RunFilterOptions {
   readonly limit?: number;

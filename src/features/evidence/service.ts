@@ -2,7 +2,6 @@ import { createPrivateKey } from 'node:crypto';
 import { z } from 'zod';
 import { isoTime, unknownId } from '../../dashboard/answer.ts';
 import { deliveryIn, deliveryView } from '../../dashboard/api/deliveries.ts';
-import { adviceView, reviewerOf } from '../../dashboard/api/delivery-review.ts';
 import { manifestView } from '../../dashboard/api/revisions.ts';
 import { controlView, runView, triggerView } from '../../dashboard/api/runs.ts';
 import { findGraph, MAX_STEPS, stepPage } from '../../dashboard/api/steps.ts';
@@ -11,7 +10,8 @@ import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../../dashboard/services.ts';
 import { sightOf } from '../../dashboard/sight.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
-import { interventionView } from '../../review/activity.ts';
+import { interventionView } from '../activity/view.ts';
+import { adviceView, reviewerOf } from '../review/service.ts';
 import { type EvidencePart, evidenceSchema, sealEvidence } from './bundle.ts';
 
 const MAX_INTERVENTIONS = 500;

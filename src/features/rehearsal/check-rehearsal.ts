@@ -6,7 +6,7 @@ import type { Conclusion } from '../../commands/render-outcomes.ts';
 import type { ServiceClient } from '../../commands/service-client.ts';
 import { canonicalKeys, isObject, readJson } from '../../manifest/json-text.ts';
 import { isJsonObject, type Json, parseJson } from '../../model/json.ts';
-import { type FlowRehearsal, isOfContents } from '../../rehearsal/tally.ts';
+import { type FlowRehearsal, isOfContents } from './tally.ts';
 
 interface RehearseOptions extends CheckOptions {
   /** So many deliveries of each flow. */

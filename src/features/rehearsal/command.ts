@@ -5,13 +5,13 @@ import { CommandError, openContext, printJson, reporting } from '../../commands/
 import type { CommandPart } from '../../commands/part.ts';
 import { formatIssue } from '../../manifest/issues.ts';
 import { codeOf } from '../../model/error-kind.ts';
-import { runTest, type TestedFlows } from '../../rehearsal/run-test.ts';
-import { writeSavedTest } from '../../rehearsal/saved-test.ts';
-import { findTestFiles, readTestedFlows, readTestFile } from '../../rehearsal/test-files.ts';
 import { openSimulationStore } from '../../store/offline.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
 import { addRehearsal } from './check-rehearsal.ts';
 import { type RunTestFile, renderTest } from './render-test.ts';
+import { runTest, type TestedFlows } from './run-test.ts';
+import { writeSavedTest } from './saved-test.ts';
+import { findTestFiles, readTestedFlows, readTestFile } from './test-files.ts';
 import { saveCommand } from './test-save.ts';
 
 interface TestOptions {

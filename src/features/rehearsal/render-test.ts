@@ -1,5 +1,5 @@
 import { renderChange } from '../../commands/render-outcomes.ts';
-import type { TestResult } from '../../rehearsal/run-test.ts';
+import type { TestResult } from './run-test.ts';
 
 type Differing = Extract<TestResult, { kind: 'differs' }>;
 

@@ -7,10 +7,10 @@ import { CREDENTIAL_NAME, credentialsOf, MASK, maskerOf, maskUrl, queryOf } from
 import { URL_ENCODED_FORM } from '../../model/form.ts';
 import { isJsonObject, isNestedDeeper, type Json, type JsonObject, own, parseJson } from '../../model/json.ts';
 import type { StepErrorCode } from '../../model/run.ts';
-import { SAYS_NOTHING } from '../../rehearsal/recorded.ts';
-import { type SavedTest, savedBody } from '../../rehearsal/saved-test.ts';
 import { mayHoldSecret, REDACTED } from '../../webhooks/headers.ts';
+import { SAYS_NOTHING } from './recorded.ts';
 import type { RecordedRun, RecordedStep } from './recorded-run.ts';
+import { type SavedTest, savedBody } from './saved-test.ts';
 
 /** A test but for what is expected of it. */
 export type SavedRun = Omit<SavedTest, 'expected'>;

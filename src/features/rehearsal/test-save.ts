@@ -9,15 +9,15 @@ import { formatIssue } from '../../manifest/issues.ts';
 import type { LoadedFlow } from '../../manifest/load.ts';
 import type { Graph, StepDefinition } from '../../model/manifest.ts';
 import { stepAt } from '../../model/runtime-keys.ts';
-import { endOf } from '../../rehearsal/compare.ts';
-import { runTest } from '../../rehearsal/run-test.ts';
-import { type SavedTest, writeSavedTest } from '../../rehearsal/saved-test.ts';
-import { readTestedFlow } from '../../rehearsal/test-files.ts';
 import { openSimulationStore } from '../../store/offline.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
+import { endOf } from './compare.ts';
 import { type RecordedRun, readRecordedRun } from './recorded-run.ts';
 import { renderDifference } from './render-test.ts';
+import { runTest } from './run-test.ts';
 import { type SavedRun, savedRun, stepsByPath } from './saved-run.ts';
+import { type SavedTest, writeSavedTest } from './saved-test.ts';
+import { readTestedFlow } from './test-files.ts';
 
 interface SaveOptions extends ServiceOptions {
   readonly keep: readonly string[];

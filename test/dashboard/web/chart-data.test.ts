@@ -8,7 +8,6 @@ import {
   reasonCounts,
   stack,
   stepOf,
-  timesIn,
   total,
   windowOf,
   windowOfSpan,
@@ -148,34 +147,5 @@ describe('why deliveries failed', () => {
       { reason: 'ip_denied', number: 2, percent: 5 },
     ]);
     expect(reasonCounts({})).toEqual([]);
-  });
-});
-
-describe('a message with times in it', () => {
-  it.each([
-    ['nothing here', [{ text: 'nothing here' }]],
-    [
-      'since 2026-11-22T01:00:00Z at most',
-      [{ text: 'since ' }, { text: '2026-11-22T01:00:00Z', ms: Date.UTC(2026, 10, 22, 1) }, { text: ' at most' }],
-    ],
-    ['2026-11-22T01:00:00.5Z', [{ text: '2026-11-22T01:00:00.5Z', ms: Date.UTC(2026, 10, 22, 1) + 500 }]],
-    // It has the letters of a time and is none.
-    ['2026-13-45T01:00:00Z', [{ text: '2026-13-45T01:00:00Z' }]],
-    ['', []],
-  ])('%j is split around them', (message, parts) => {
-    expect(timesIn(message)).toEqual(parts);
-  });
-
-  it('loses no letter', () => {
-    const message = fc.array(fc.oneof(fc.string(), fc.constant('2026-11-22T01:00:00Z')));
-    fc.assert(
-      fc.property(message, (parts) => {
-        expect(
-          timesIn(parts.join(''))
-            .map(({ text }) => text)
-            .join(''),
-        ).toBe(parts.join(''));
-      }),
-    );
   });
 });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { format } from '../../../src/dashboard/web/format.ts';
+import { format, timesIn } from '../../../src/dashboard/web/format.ts';
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
@@ -209,5 +209,34 @@ describe('a time in a field', () => {
 
   it('is empty where there is none', () => {
     expect(format.inputTime(Number.NaN)).toBe('');
+  });
+});
+
+describe('a message with times in it', () => {
+  it.each([
+    ['nothing here', [{ text: 'nothing here' }]],
+    [
+      'since 2026-11-22T01:00:00Z at most',
+      [{ text: 'since ' }, { text: '2026-11-22T01:00:00Z', ms: Date.UTC(2026, 10, 22, 1) }, { text: ' at most' }],
+    ],
+    ['2026-11-22T01:00:00.5Z', [{ text: '2026-11-22T01:00:00.5Z', ms: Date.UTC(2026, 10, 22, 1) + 500 }]],
+    // It has the letters of a time and is none.
+    ['2026-13-45T01:00:00Z', [{ text: '2026-13-45T01:00:00Z' }]],
+    ['', []],
+  ])('%j is split around them', (message, parts) => {
+    expect(timesIn(message)).toEqual(parts);
+  });
+
+  it('loses no letter', () => {
+    const message = fc.array(fc.oneof(fc.string(), fc.constant('2026-11-22T01:00:00Z')));
+    fc.assert(
+      fc.property(message, (parts) => {
+        expect(
+          timesIn(parts.join(''))
+            .map(({ text }) => text)
+            .join(''),
+        ).toBe(parts.join(''));
+      }),
+    );
   });
 });

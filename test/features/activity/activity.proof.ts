@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
-import { verifyActivity } from '../../../src/review/activity.ts';
+import { verifyActivity } from '../../../src/features/activity/view.ts';
 import { bodySealer } from '../../../src/store/sealed-body.ts';
 import { openSqliteStore } from '../../../src/store/sqlite/client.ts';
 import type { Store } from '../../../src/store/store.ts';

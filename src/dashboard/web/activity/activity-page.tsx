@@ -6,6 +6,7 @@ import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import { LOOKS } from '../looks.ts';
+import { allActions, type PagePart } from '../part.ts';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 import { ACTIONS, words } from '../words.ts';
@@ -13,7 +14,7 @@ import { ACTIONS, words } from '../words.ts';
 type Intervention = Api['Intervention'];
 
 /** Who changed something, newest first; the address keeps the filters. */
-export function ActivityPage() {
+function ActivityPage() {
   const [query] = useQuery();
   const activity = useResource<PageOf<Intervention>>(lists.activity.path(query), {
     refreshOn: ['run.started', 'run.completed'],
@@ -21,7 +22,7 @@ export function ActivityPage() {
   });
   const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS);
   const names = new Map((flows.data ?? []).map(({ id, name }) => [id, name]));
-  const actions = Object.entries(ACTIONS).map(([value, text]) => ({ value, text }));
+  const actions = Object.entries({ ...ACTIONS, ...allActions() }).map(([value, text]) => ({ value, text }));
   return (
     <Page title="Activity" badges={activity.data === undefined ? null : <Total count={activity.data.total} />}>
       <search class="filters">
@@ -86,7 +87,7 @@ function WhoCell({ actor }: Intervention) {
 function ActionCell({ action, details, reason }: Intervention) {
   return (
     <>
-      {words.action(action)}
+      {allActions()[action] ?? words.action(action)}
       {shownDetails(details).map(([name, value]) => (
         <span key={name} class="muted break action-detail">
           {`${words.detail(name)}: ${value}`}
@@ -140,3 +141,14 @@ function ResultCell({ outcome, statusCode }: Intervention) {
     </Pill>
   );
 }
+
+function WhoChangedIt({ flow: { id } }: { flow: Api['Flow'] }) {
+  return <a href={withQuery('/flows/activity', { target: id })}>Who changed it</a>;
+}
+
+export const activityPage: PagePart = {
+  name: 'activity',
+  routes: [{ path: '/flows/activity', page: ActivityPage, title: 'Activity', question: lists.activity.path }],
+  place: { text: 'Activity', href: '/flows/activity', key: 'a', icon: 'activity', isOfService: true },
+  at: { flowBadges: WhoChangedIt },
+};

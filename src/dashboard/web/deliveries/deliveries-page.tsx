@@ -1,4 +1,3 @@
-import { useState } from 'preact/hooks';
 import { ALL_FLOWS, isTotalBound, lastPartOf, lists, skipOf } from '../address.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
@@ -15,14 +14,13 @@ import {
   Table,
 } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
-import { DeliveryPill, Icon, ReasonText, StatusPill } from '../kit/pill.tsx';
+import { DeliveryPill, ReasonText, StatusPill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
-import { chartOf, DeliveryBars, ListChart } from '../overview/charts.tsx';
+import { type PagePart, shownAt } from '../part.ts';
 import { type Resource, useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
-import { may } from '../scopes.ts';
 import { REASONS } from '../words.ts';
-import { RedeliverMany } from './redeliver.tsx';
+import { DeliveryPage } from './delivery-page.tsx';
 
 /** Every delivery that was kept, by what the address asks for. */
 export function DeliveriesPage() {
@@ -33,38 +31,15 @@ export function DeliveriesPage() {
     keepPrevious: true,
   });
   const total = deliveries.data?.total;
-  const [isRedelivering, setRedelivering] = useState(false);
   return (
     <Page
       title="Deliveries"
       badges={total === undefined ? null : <Total count={total} isBound={isTotalBound(query, total)} />}
-      actions={
-        <>
-          <a class="button" href="/flows/deliveries/readiness">
-            <Icon name="shield" />
-            Safe to enforce?
-          </a>
-          {may('operate') ? (
-            <button type="button" class="button" onClick={() => setRedelivering(true)}>
-              <Icon name="replay" />
-              Redeliver…
-            </button>
-          ) : null}
-        </>
-      }
+      actions={shownAt('deliveriesTools', { flows: flows.data ?? [] })}
     >
       <Filters flows={flows} />
-      <ListChart>
-        <DeliveryBars {...chartOf(query)} filter={lists.deliveries.filter(query)} />
-      </ListChart>
+      {shownAt('deliveriesChart', {})}
       <DeliveryList flows={flows.data ?? []} deliveries={deliveries} />
-      {isRedelivering ? (
-        <RedeliverMany
-          filter={{ flowId: query.get('flowId') ?? undefined, reason: query.get('reason') ?? undefined }}
-          flows={flows.data ?? []}
-          onClose={() => setRedelivering(false)}
-        />
-      ) : null}
     </Page>
   );
 }
@@ -207,3 +182,12 @@ function RunCell({ runId, runStatus, held }: Api['Delivery']) {
     </a>
   );
 }
+
+export const deliveriesPart: PagePart = {
+  name: 'deliveries',
+  routes: [
+    { path: '/flows/deliveries', page: DeliveriesPage, title: 'Deliveries', question: lists.deliveries.path },
+    { path: '/flows/deliveries/:id', page: DeliveryPage, title: 'Delivery' },
+  ],
+  place: { text: 'Deliveries', href: '/flows/deliveries', key: 'd', icon: 'deliveries' },
+};

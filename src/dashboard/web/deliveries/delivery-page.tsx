@@ -10,18 +10,15 @@ import { Segments } from '../kit/list.tsx';
 import { Loaded, Page, Panel } from '../kit/page.tsx';
 import { DeliveryPill, Icon, ModePill, ReasonText } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
+import { shownAt } from '../part.ts';
 import { useResource } from '../resource.ts';
-import { may } from '../scopes.ts';
 import { words } from '../words.ts';
-import { DryRunButton } from './dry-run.tsx';
 import { GatePanels, Hints } from './gate-results.tsx';
-import { RedeliverOne } from './redeliver.tsx';
 
 /** One delivery: what each gate said of it, what would help, and what it carried. */
 export function DeliveryPage({ params }: { params: { readonly id?: string } }) {
   const { id = '' } = params;
   const delivery = useResource<Api['DeliveryDetail']>(`/webhooks/${encodeURIComponent(id)}`);
-  const [isRedelivering, setRedelivering] = useState(false);
   const { data } = delivery;
   return (
     <Page
@@ -33,39 +30,15 @@ export function DeliveryPage({ params }: { params: { readonly id?: string } }) {
           <CopyButton text={id} label="the id">
             Copy id
           </CopyButton>
-          <a class="button" href={`/flows/api/webhooks/${encodeURIComponent(id)}/evidence`} download>
-            <Icon name="download" />
-            Evidence
-          </a>
-          {data === undefined ? null : <DryRun delivery={data} />}
-          {data?.redelivery?.possible === true && may('operate') ? (
-            <button type="button" class="button primary" onClick={() => setRedelivering(true)}>
-              <Icon name="replay" />
-              Redeliver…
-            </button>
-          ) : null}
+          {shownAt('deliveryTools', { id, delivery: data, refresh: delivery.refresh })}
         </>
       }
     >
       <Loaded of={delivery} lines={12}>
         {(detail) => <Detail delivery={detail} />}
       </Loaded>
-      {isRedelivering && data !== undefined ? (
-        <RedeliverOne delivery={data} onDone={delivery.refresh} onClose={() => setRedelivering(false)} />
-      ) : null}
     </Page>
   );
-}
-
-/** Only for a body that is stored completely as text: the dry run must use exactly what arrived. */
-function DryRun({ delivery }: { delivery: Api['DeliveryDetail'] }) {
-  const { flowId, triggerKey, headers, body, bodyEncoding, bodyTruncated } = delivery;
-  const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS);
-  const triggers = flows.data?.find(({ id }) => id === flowId)?.triggers;
-  const trigger = triggers?.find(({ key, url }) => key === triggerKey && typeof url === 'string');
-  if (flowId === null || trigger === undefined || body === null || bodyEncoding !== 'utf8' || bodyTruncated)
-    return null;
-  return <DryRunButton idOrSlug={trigger.slug ?? flowId} headers={headers} body={body} />;
 }
 
 function Detail({ delivery }: { delivery: Api['DeliveryDetail'] }) {

@@ -7,16 +7,17 @@ import { jsonProblem } from '../json.ts';
 import { ReasonField, toast, type Why, whyOf } from '../kit/overlays.tsx';
 import { Failure, Loaded, Page, Skeleton } from '../kit/page.tsx';
 import { Icon } from '../kit/pill.tsx';
+import { type PagePart, shownAt } from '../part.ts';
 import { manifestFor, type Publisher, publishersIn } from '../publishers/publishers.ts';
 import { useResource } from '../resource.ts';
 import { navigate, useQuery } from '../router.ts';
+import { may } from '../scopes.ts';
 import { type Allowed, allowedWords, DeployPlan, NOTHING_ALLOWED } from './deploy-plan.tsx';
 import type { ManifestEditor, PlacedIssue } from './manifest-editor.ts';
-import { Rehearsal } from './rehearsal.tsx';
 import type { Schema } from './schema-choices.ts';
 
 /** Deploys a manifest: the one of a flow, changed, or a new one. */
-export function DeployPage({ params }: { params: { readonly id?: string } }) {
+function DeployPage({ params }: { params: { readonly id?: string } }) {
   const { id } = params;
   const flow = useResource<Api['FlowDetail']>(id === undefined ? null : `/flows/${encodeURIComponent(id)}`);
   const schema = useResource<Schema>('/manifest-schema');
@@ -125,9 +126,12 @@ function Deploying({ inForce, chosen, schema }: DeployingProps) {
           {plan === undefined ? null : (
             <DeployPlan plan={plan} verb="Deploy" allowed={allowed} onAllow={setAllowed} mayRollBack />
           )}
-          {inForce === undefined ? null : (
-            <Rehearsal text={text} isReady={!checked.isChecking && plan !== undefined && plan.action !== 'unchanged'} />
-          )}
+          {inForce === undefined
+            ? null
+            : shownAt('deploy', {
+                text,
+                isReady: !checked.isChecking && plan !== undefined && plan.action !== 'unchanged',
+              })}
           {plan === undefined && checked.error === undefined ? <Skeleton lines={3} /> : null}
           <ReasonField text={reason} onChange={setReason} />
         </div>
@@ -286,3 +290,30 @@ const sampleFlow = (id: string) => ({
   triggers: { byHand: { type: 'manual' } },
   steps: { greet: { type: 'LogMessage', inputs: { message: 'hello' } } },
 });
+
+function NewLink() {
+  return (
+    <a class="button" href="/flows/flows/new">
+      <Icon name="upload" />
+      Deploy a manifest…
+    </a>
+  );
+}
+
+function EditLink({ flow }: { flow: Api['Flow'] }) {
+  return (
+    <a class="button" href={`/flows/flows/${flow.id}/deploy`}>
+      <Icon name="upload" />
+      Edit and deploy…
+    </a>
+  );
+}
+
+export const deployPagePage: PagePart = {
+  name: 'deploy-page',
+  routes: [
+    { path: '/flows/flows/new', page: DeployPage, title: 'Deploy a manifest' },
+    { path: '/flows/flows/:id/deploy', page: DeployPage, title: 'Edit and deploy' },
+  ],
+  at: { flowsTools: may('deploy') ? NewLink : undefined, flowTools: may('deploy') ? EditLink : undefined },
+};

@@ -1,9 +1,7 @@
 import { useState } from 'preact/hooks';
-import { withQuery } from '../address.ts';
+import { ALL_FLOWS, withQuery } from '../address.ts';
 import { ask, messageOf } from '../api.ts';
 import type { Api } from '../api-types.ts';
-import { DryRunButton } from '../deliveries/dry-run.tsx';
-import { ReadinessPanel } from '../deliveries/readiness.tsx';
 import { format } from '../format.ts';
 import { FlowGraph } from '../graph/flow-graph.tsx';
 import type { Graph } from '../graph/graph.ts';
@@ -15,16 +13,13 @@ import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
 import { Icon, ModePill, Pill, RunPill, RunWhy } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
 import type { Look } from '../looks.ts';
-import { windowOf } from '../overview/chart-data.ts';
-import { RunChart } from '../overview/charts.tsx';
+import { allFlowViews, type FlowView, type PagePart, shownAt } from '../part.ts';
 import { type Resource, useResource } from '../resource.ts';
 import { navigate, useQuery } from '../router.ts';
 import { may } from '../scopes.ts';
 import { words } from '../words.ts';
 import { closing, DiscardDialog, DrainPanel, StartDialog, startDrain } from './flow-actions.tsx';
-import { EnabledPill } from './flows-page.tsx';
-import { KeysPanel } from './keys-panel.tsx';
-import { PayloadPanels } from './payload-panel.tsx';
+import { EnabledPill, FlowsPage } from './flows-page.tsx';
 import { RevisionsPanel } from './revisions-panel.tsx';
 
 /** One flow: its graph, how it is started, what its gates do, and what it did last. */
@@ -45,12 +40,13 @@ export function FlowPage({ params }: { params: { readonly id?: string } }) {
   );
 }
 
-function Badges({ flow: { id, isEnabled, version, revision, drainingSince } }: { flow: Api['Flow'] }) {
+function Badges({ flow }: { flow: Api['Flow'] }) {
+  const { isEnabled, version, revision, drainingSince } = flow;
   return (
     <>
       <EnabledPill isEnabled={isEnabled} isDraining={drainingSince !== null} />
       <span class="muted">{`version ${version}, revision ${revision}`}</span>
-      <a href={withQuery('/flows/activity', { target: id })}>Who changed it</a>
+      {shownAt('flowBadges', { flow })}
     </>
   );
 }
@@ -58,12 +54,7 @@ function Badges({ flow: { id, isEnabled, version, revision, drainingSince } }: {
 function Actions({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => void }) {
   return (
     <>
-      {may('deploy') ? (
-        <a class="button" href={`/flows/flows/${flow.id}/deploy`}>
-          <Icon name="upload" />
-          Edit and deploy…
-        </a>
-      ) : null}
+      {shownAt('flowTools', { flow })}
       {may('operate') ? <OperateActions flow={flow} refresh={refresh} /> : null}
       {may('deploy') ? (
         <button type="button" class="button" onClick={() => deleteFlow(flow)}>
@@ -157,23 +148,14 @@ async function deleteFlow({ id, name, triggers }: Api['Flow']): Promise<void> {
   }
 }
 
-const VIEWS = [
-  { value: 'overview', text: 'Steps and triggers' },
-  { value: 'runs', text: 'Runs' },
-  { value: 'payload', text: 'What it reads' },
-  { value: 'readiness', text: 'Safe to enforce?' },
-  { value: 'keys', text: 'Keys' },
-  { value: 'revisions', text: 'Revisions' },
-  { value: 'manifest', text: 'Manifest' },
-] as const;
-
 /** The address keeps which part is shown. */
 function Detail({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => void }) {
   const [query, changeQuery] = useQuery();
   const hasWebhook = flow.triggers.some(({ type }) => type === 'webhook');
-  const ofWebhooks = ['payload', 'readiness', 'keys'];
-  const views = VIEWS.filter(({ value }) => hasWebhook || !ofWebhooks.includes(value));
-  const view = views.find(({ value }) => value === query.get('view'))?.value ?? 'overview';
+  const views = [...FIRST_VIEWS, ...allFlowViews(), ...LAST_VIEWS].filter(
+    ({ isOfWebhooks = false }) => hasWebhook || !isOfWebhooks,
+  );
+  const { value: shown, view: View } = views.find(({ value }) => value === query.get('view')) ?? OVERVIEW;
   return (
     <>
       {flow.isEnabled ? null : (
@@ -192,74 +174,60 @@ function Detail({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => voi
         <Segments
           label="View"
           choices={views}
-          value={view}
+          value={shown}
           onChange={(value) => changeQuery({ view: value === 'overview' ? undefined : value })}
         />
       </div>
-      <FlowView view={view} flow={flow} refresh={refresh} />
+      <View flow={flow} refresh={refresh} />
     </>
   );
 }
 
 interface ViewProps {
-  readonly view: (typeof VIEWS)[number]['value'];
   readonly flow: Api['FlowDetail'];
   readonly refresh: () => void;
 }
 
-function FlowView({ view, flow, refresh }: ViewProps) {
-  switch (view) {
-    case 'runs':
-      return (
-        <>
-          <RunChart window={windowOf(null).window} flowId={flow.id} />
-          <RecentRuns flowId={flow.id} />
-        </>
-      );
-    case 'payload':
-      return <PayloadPanels flowId={flow.id} />;
-    case 'readiness':
-      return <ReadinessPanels flowId={flow.id} />;
-    case 'keys':
-      return <KeysPanel flowId={flow.id} />;
-    case 'revisions':
-      return <RevisionsPanel flowId={flow.id} inForce={flow.revision} refresh={refresh} />;
-    case 'manifest':
-      return (
-        <Panel title="Manifest" aside={`revision ${flow.revision}, secrets masked`}>
-          <JsonView value={flow.manifest} label="the manifest" />
-        </Panel>
-      );
-    default:
-      return (
-        <>
-          <Panel title="Steps">
-            <FlowGraph graph={readManifest(flow.manifest).steps} />
-          </Panel>
-          <TriggersPanel flow={flow} />
-        </>
-      );
-  }
-}
-
-function ReadinessPanels({ flowId }: { flowId: string }) {
-  const readiness = useResource<readonly Api['Readiness'][]>(withQuery('/webhooks/readiness', { flowId, hours: 168 }), {
-    refreshOn: ['delivery.received'],
-  });
+function Overview({ flow }: ViewProps) {
   return (
-    <Loaded of={readiness} lines={6}>
-      {(triggers) =>
-        triggers.map((trigger) => (
-          <ReadinessPanel
-            key={trigger.triggerKey}
-            readiness={trigger}
-            title={`Is it safe to enforce “${trigger.triggerKey}”? The last 7 days`}
-          />
-        ))
-      }
-    </Loaded>
+    <>
+      <Panel title="Steps">
+        <FlowGraph graph={readManifest(flow.manifest).steps} />
+      </Panel>
+      <TriggersPanel flow={flow} />
+    </>
   );
 }
+
+function Runs({ flow }: ViewProps) {
+  return (
+    <>
+      {shownAt('flowRuns', { flowId: flow.id })}
+      <RecentRuns flowId={flow.id} />
+    </>
+  );
+}
+
+function Revisions({ flow, refresh }: ViewProps) {
+  return <RevisionsPanel flowId={flow.id} inForce={flow.revision} refresh={refresh} />;
+}
+
+function Manifest({ flow }: ViewProps) {
+  return (
+    <Panel title="Manifest" aside={`revision ${flow.revision}, secrets masked`}>
+      <JsonView value={flow.manifest} label="the manifest" />
+    </Panel>
+  );
+}
+
+const OVERVIEW: FlowView = { value: 'overview', text: 'Steps and triggers', view: Overview };
+
+/** Those of features come between them. */
+const FIRST_VIEWS: readonly FlowView[] = [OVERVIEW, { value: 'runs', text: 'Runs', view: Runs }];
+const LAST_VIEWS: readonly FlowView[] = [
+  { value: 'revisions', text: 'Revisions', view: Revisions },
+  { value: 'manifest', text: 'Manifest', view: Manifest },
+];
 
 const NEWEST_RUNS = 20;
 
@@ -360,9 +328,7 @@ function Webhook({
         {grade === null || grade === undefined ? null : <GradePill grade={grade} captured={captured ?? ''} />}
         {mode === undefined ? null : <ModePill mode={mode} />}
         <a href={`/flows/deliveries?flowId=${flowId}`}>Deliveries</a>
-        {url === null || url === undefined ? null : (
-          <DryRunButton idOrSlug={slug ?? flowId} headers={{ 'content-type': 'application/json' }} body="{}" />
-        )}
+        {url === null || url === undefined ? null : shownAt('webhook', { idOrSlug: slug ?? flowId })}
       </p>
       {captured === null || captured === undefined ? null : <p class="muted">{captured}</p>}
       {eventId === null || eventId === undefined ? null : (
@@ -492,3 +458,12 @@ function readManifest(manifest: unknown): ReadManifest {
   const { steps = {}, triggers = {} } = (manifest ?? {}) as Partial<ReadManifest>;
   return { steps, triggers };
 }
+
+export const flowsPart: PagePart = {
+  name: 'flows',
+  routes: [
+    { path: '/flows/flows', page: FlowsPage, title: 'Flows', question: () => ALL_FLOWS },
+    { path: '/flows/flows/:id', page: FlowPage, title: 'Flow' },
+  ],
+  place: { text: 'Flows', href: '/flows/flows', key: 'f', icon: 'flows' },
+};

@@ -5,9 +5,9 @@ import { type Column, NoMatch, SearchFilter, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
 import { Icon, ModePill, Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
+import { shownAt } from '../part.ts';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
-import { may } from '../scopes.ts';
 
 const COLUMNS: readonly Column<Api['Flow']>[] = [
   { name: 'Flow', cell: ({ name }) => name, sortBy: ({ name }) => name },
@@ -58,20 +58,7 @@ export function FlowsPage() {
     <Page
       title="Flows"
       badges={shown === undefined ? null : <Total count={shown.length} />}
-      actions={
-        <>
-          <a class="button" href="/flows/publishers">
-            <Icon name="deliveries" />
-            Publishers
-          </a>
-          {may('deploy') ? (
-            <a class="button" href="/flows/flows/new">
-              <Icon name="upload" />
-              Deploy a manifest…
-            </a>
-          ) : null}
-        </>
-      }
+      actions={shownAt('flowsTools', {})}
     >
       <search class="filters">
         <SearchFilter label="Search by name, id or slug" />

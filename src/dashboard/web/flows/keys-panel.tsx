@@ -6,10 +6,11 @@ import { Empty, Loaded, Panel } from '../kit/page.tsx';
 import { Icon, Pill } from '../kit/pill.tsx';
 import { Message, Time } from '../kit/time.tsx';
 import type { Look } from '../looks.ts';
+import type { PagePart } from '../part.ts';
 import { useResource } from '../resource.ts';
 
 /** The keys of a flow's webhooks: what each verified, and which may go. */
-export function KeysPanel({ flowId }: { flowId: string }) {
+function KeysPanel({ flowId }: { flowId: string }) {
   const keys = useResource<readonly Api['Key'][]>(withQuery('/keys', { flowId }), { refreshOn: ['delivery.received'] });
   return (
     <Panel title="Keys" aside="accepted deliveries that each key verified" isFlush>
@@ -86,3 +87,8 @@ function Advice({ keys }: { keys: readonly Api['Key'][] }) {
     ),
   );
 }
+
+export const keysPage: PagePart = {
+  name: 'keys',
+  flowViews: [{ value: 'keys', text: 'Keys', isOfWebhooks: true, view: ({ flow }) => <KeysPanel flowId={flow.id} /> }],
+};

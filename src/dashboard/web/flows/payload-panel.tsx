@@ -4,13 +4,14 @@ import { Table } from '../kit/list.tsx';
 import { Empty, Loaded, Panel } from '../kit/page.tsx';
 import { Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
+import type { PagePart } from '../part.ts';
 import { useResource } from '../resource.ts';
 import { words } from '../words.ts';
 
 type Path = Api['Path'];
 
 /** What the flow reads of its deliveries, trigger by trigger, and whether they have it. */
-export function PayloadPanels({ flowId }: { flowId: string }) {
+function PayloadPanels({ flowId }: { flowId: string }) {
   const paths = useResource<readonly Path[]>(`/flows/${flowId}/paths`);
   return (
     <Loaded of={paths} lines={6}>
@@ -83,3 +84,15 @@ function Drift({ drift }: { drift: Path['drift'] }) {
     </>
   );
 }
+
+export const driftPage: PagePart = {
+  name: 'drift',
+  flowViews: [
+    {
+      value: 'payload',
+      text: 'What it reads',
+      isOfWebhooks: true,
+      view: ({ flow }) => <PayloadPanels flowId={flow.id} />,
+    },
+  ],
+};

@@ -4,6 +4,7 @@ import type { Api } from '../api-types.ts';
 import { format } from '../format.ts';
 import { Failure } from '../kit/page.tsx';
 import { Icon, Pill } from '../kit/pill.tsx';
+import type { PagePart } from '../part.ts';
 import { Side } from './revisions-panel.tsx';
 
 const DELIVERIES = 200;
@@ -15,7 +16,7 @@ interface RehearsalProps {
 }
 
 /** Runs stored deliveries through the deployed revision and the manifest, when asked, and shows what differs. */
-export function Rehearsal({ text, isReady }: RehearsalProps) {
+function Rehearsal({ text, isReady }: RehearsalProps) {
   const [shown, setShown] = useState<{ readonly of: string; readonly flows: readonly Api['Rehearsal'][] }>();
   const [error, setError] = useState<unknown>();
   const [isBusy, setBusy] = useState(false);
@@ -161,3 +162,5 @@ function Counted({ title, counted }: { title: string; counted: Api['Rehearsal'][
     </>
   );
 }
+
+export const rehearsalPage: PagePart = { name: 'rehearsal', at: { deploy: Rehearsal } };

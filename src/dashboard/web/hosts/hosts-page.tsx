@@ -9,13 +9,15 @@ import { Empty, Loaded, Page, Panel, Total } from '../kit/page.tsx';
 import { Icon, Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import { LOOKS } from '../looks.ts';
+import type { PagePart } from '../part.ts';
 import { useResource } from '../resource.ts';
 import { may } from '../scopes.ts';
+import { actions } from './hosts-words.ts';
 
 type Host = Api['Host'];
 
 /** The hosts that steps call: who is not called now, who is called at a limited rate, and what waits. */
-export function HostsPage() {
+function HostsPage() {
   const hosts = useResource<readonly Host[]>('/hosts', { refreshOn: ['step.completed', 'run.started'] });
   return (
     <Page title="Hosts" badges={hosts.data === undefined ? null : <Total count={hosts.data.length} />}>
@@ -128,3 +130,10 @@ function limitText({ limitPerSecond, limitAtOnce }: Host): string {
   const atOnce = limitAtOnce === null ? [] : [`${limitAtOnce} at once`];
   return [...rate, ...atOnce].join(', ') || 'none';
 }
+
+export const hostsPage: PagePart = {
+  name: 'hosts',
+  routes: [{ path: '/flows/hosts', page: HostsPage, title: 'Hosts' }],
+  place: { text: 'Hosts', href: '/flows/hosts', key: 'h', icon: 'hosts', isOfService: true },
+  actions,
+};

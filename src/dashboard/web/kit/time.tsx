@@ -1,5 +1,4 @@
-import { format } from '../format.ts';
-import { timesIn } from '../overview/chart-data.ts';
+import { format, timesIn } from '../format.ts';
 import { createState, useShared } from '../state.ts';
 
 const TICK_MS = 5000;

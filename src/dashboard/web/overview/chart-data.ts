@@ -127,12 +127,3 @@ export function reasonCounts(counts: Readonly<Record<string, number | undefined>
   const most = met[0]?.number ?? 1;
   return met.map((each) => ({ ...each, percent: (each.number / most) * 100 }));
 }
-
-/** A message split around the times in it, which the API gives in UTC. */
-export function timesIn(message: string): { readonly text: string; readonly ms?: number }[] {
-  return message.split(/(\d{4}-\d\d-\d\dT[\d:.]+Z)/).flatMap((text, index) => {
-    if (text === '') return [];
-    const ms = index % 2 === 1 ? Date.parse(text) : Number.NaN;
-    return [Number.isNaN(ms) ? { text } : { text, ms }];
-  });
-}

@@ -4,13 +4,15 @@ import { type Column, Table } from '../kit/list.tsx';
 import { confirm, toast } from '../kit/overlays.tsx';
 import { Loaded, Panel, Total } from '../kit/page.tsx';
 import { Time } from '../kit/time.tsx';
+import type { PagePart } from '../part.ts';
 import { useResource } from '../resource.ts';
 import { may } from '../scopes.ts';
+import { actions } from './consumers-words.ts';
 
 type Consumer = Api['Consumer'];
 
 /** Who has deliveries sent on by `sluice listen --forward`; only where somebody has. */
-export function ConsumersPanel() {
+function ConsumersPanel() {
   const consumers = useResource<readonly Consumer[]>('/webhooks/consumers', { refreshOn: ['delivery.received'] });
   const flows = useResource<readonly Api['Flow'][]>('/flows');
   const { data, error } = consumers;
@@ -67,3 +69,5 @@ async function forget(name: string, refresh: () => void): Promise<void> {
   }
   refresh();
 }
+
+export const consumersPage: PagePart = { name: 'consumers', at: { overview: ConsumersPanel }, actions };

@@ -1,52 +1,31 @@
-import { pageParts } from '../../../features/page.ts';
 import type { Api, PageOf } from '../api-types.ts';
 import { format } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
-import { type Column, Segments, Table } from '../kit/list.tsx';
-import { Empty, Loaded, Page, Panel, Total } from '../kit/page.tsx';
-import { Icon, RunPill, RunWhy, StatusPill } from '../kit/pill.tsx';
+import { type Column, Table } from '../kit/list.tsx';
+import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
+import { Icon, RunPill, RunWhy } from '../kit/pill.tsx';
 import { Message, Time } from '../kit/time.tsx';
 import type { Look } from '../looks.ts';
+import { type PagePart, shownAt } from '../part.ts';
 import { useResource } from '../resource.ts';
-import { useQuery } from '../router.ts';
-import { seesService } from '../scopes.ts';
-import { words } from '../words.ts';
-import { reasonCounts, WINDOWS, windowOf } from './chart-data.ts';
-import { Charts } from './charts.tsx';
-import { ConsumersPanel } from './consumers-panel.tsx';
 
 /** What comes in, what becomes of it, and what needs a person. */
 export function OverviewPage() {
-  const [query, changeQuery] = useQuery();
-  const window = windowOf(query.get('window'));
   const newest = useResource<readonly Api['Delivery'][]>('/webhooks/recent?take=1', {
     refreshOn: ['delivery.received'],
   });
   const runs = useResource<readonly Api['Run'][]>('/runs?take=1', { refreshOn: ['run.started'] });
   const isNew = newest.data?.length === 0 && runs.data?.length === 0;
   return (
-    <Page
-      title="Overview"
-      actions={
-        <Segments
-          label="Window of the charts"
-          choices={WINDOWS.map(({ value, text }) => ({ value, text }))}
-          value={window.value}
-          onChange={(value) => changeQuery({ window: value === windowOf(null).value ? undefined : value })}
-        />
-      }
-    >
+    <Page title="Overview" actions={shownAt('overviewTools', {})}>
       {isNew ? <Welcome /> : null}
       <AttentionPanel />
-      <Charts window={window.window} />
+      {shownAt('overviewCharts', {})}
       <div class="columns">
-        <ReasonsPanel />
+        {shownAt('overviewColumns', {})}
         <InFlightPanel />
       </div>
-      {pageParts.map(({ name, overview: OwnPanel }) => (OwnPanel === undefined ? null : <OwnPanel key={name} />))}
-      {seesService ? <AlertsPanel /> : null}
-      <ConsumersPanel />
-      {seesService ? <ReplicasPanel /> : null}
+      {shownAt('overview', {})}
     </Page>
   );
 }
@@ -67,15 +46,6 @@ function AttentionPanel() {
   return (
     <Panel title="Needs attention" isFlush>
       <Loaded of={attention}>{(items) => <AttentionList items={items} />}</Loaded>
-    </Panel>
-  );
-}
-
-function ReasonsPanel() {
-  const stats = useResource<Api['DeliveryStats']>('/webhooks/stats?hours=24', { refreshOn: ['delivery.received'] });
-  return (
-    <Panel title="Why deliveries failed a gate" aside="24 hours">
-      <Loaded of={stats}>{(answer) => <ReasonBars stats={answer} />}</Loaded>
     </Panel>
   );
 }
@@ -104,92 +74,6 @@ function InFlightPanel() {
   );
 }
 
-const ALERT_COLUMNS: readonly Column<Api['AlertTarget']>[] = [
-  { name: 'Target', cell: ({ name, type }) => `${name} (${type})` },
-  {
-    name: 'Told of',
-    cell: ({ kinds, severities, flows }) =>
-      `${severities.map((severity) => SEVERITY_WORDS[severity]).join(', ')}: ${kindsText(kinds)}${flows === null ? '' : ` of ${flows.join(', ')}`}`,
-    isMinor: true,
-  },
-  {
-    name: 'Last message',
-    cell: ({ lastMessage }) =>
-      lastMessage === null ? (
-        'None yet'
-      ) : (
-        <a href={`/flows/runs/${lastMessage.runId}`}>
-          <Time at={lastMessage.at} />
-        </a>
-      ),
-    align: 'end',
-  },
-  {
-    name: 'Result',
-    cell: ({ lastMessage }) =>
-      lastMessage === null || lastMessage.status === null ? '' : <StatusPill status={lastMessage.status} />,
-  },
-];
-
-const SEVERITY_WORDS: Readonly<Record<Api['Attention']['severity'], string>> = {
-  error: 'Errors',
-  warning: 'warnings',
-  info: 'notes',
-};
-
-const SHOWN_KINDS = 3;
-
-/** The attention list has many kinds. */
-function kindsText(kinds: Api['AlertTarget']['kinds']): string {
-  const shown = kinds.slice(0, SHOWN_KINDS).join(', ');
-  return kinds.length > SHOWN_KINDS ? `${shown} and ${kinds.length - SHOWN_KINDS} more kinds` : shown;
-}
-
-/** Answers whether anybody is told. */
-function AlertsPanel() {
-  const targets = useResource<readonly Api['AlertTarget'][]>('/alerts', { refreshOn: ['run.completed'] });
-  return (
-    <Panel title="Alerts" isFlush>
-      <Loaded of={targets}>
-        {(list) =>
-          list.length === 0 ? (
-            <Empty icon="info" title="Failures are not reported">
-              <p>
-                Name a file with targets in <code>SLUICE_ALERTS</code>: Slack, Teams, Discord, PagerDuty, Opsgenie, a
-                URL or mail.
-              </p>
-            </Empty>
-          ) : (
-            <Table label="Alerts" columns={ALERT_COLUMNS} rows={list} keyOf={({ name }) => name} />
-          )
-        }
-      </Loaded>
-    </Panel>
-  );
-}
-
-const REPLICA_COLUMNS: readonly Column<Api['Replica']>[] = [
-  { name: 'Replica', cell: ({ name, self }) => (self ? `${name} (this one)` : name) },
-  { name: 'Version', cell: ({ version }) => version, isMinor: true },
-  { name: 'Steps running', cell: ({ stepsRunning }) => format.count(stepsRunning), align: 'end' },
-  { name: 'Started', cell: ({ startedAt }) => <Time at={startedAt} />, align: 'end', isMinor: true },
-  { name: 'Last heartbeat', cell: ({ seenAt }) => <Time at={seenAt} />, align: 'end' },
-];
-
-/** Only where several processes share the database: a single one is what the reader has open. */
-function ReplicasPanel() {
-  const replicas = useResource<readonly Api['Replica'][]>('/replicas', { refreshOn: ['attention.changed'] });
-  const { data, error } = replicas;
-  if (error === undefined && (data === undefined || data.length < 2)) return null;
-  return (
-    <Panel title="Replicas" aside={data === undefined ? undefined : <Total count={data.length} />} isFlush>
-      <Loaded of={replicas}>
-        {(list) => <Table label="Replicas" columns={REPLICA_COLUMNS} rows={list} keyOf={({ name }) => name} />}
-      </Loaded>
-    </Panel>
-  );
-}
-
 /** What to paste into a terminal first. */
 function FirstDelivery({ flows }: { flows: readonly Api['Flow'][] }) {
   const [first] = flows.flatMap(({ triggers }) => triggers.flatMap((trigger) => trigger.sendCommand ?? []));
@@ -211,35 +95,6 @@ function FirstDelivery({ flows }: { flows: readonly Api['Flow'][] }) {
         This page then shows the delivery and its run. <a href="/flows/flows">See all flows</a>
       </p>
     </div>
-  );
-}
-
-/** How often each reason was met with; each leads to the deliveries that it is the reason of. */
-function ReasonBars({ stats }: { stats: Api['DeliveryStats'] }) {
-  const reasons = reasonCounts(stats.counts);
-  if (reasons.length === 0) {
-    return (
-      <Empty icon="shield" title={stats.total === 0 ? 'No deliveries in the last 24 hours' : 'Every delivery passed'}>
-        <p>
-          {stats.total === 0
-            ? 'This panel counts deliveries that fail a gate.'
-            : `${format.count(stats.total)} in the last 24 hours.`}
-        </p>
-      </Empty>
-    );
-  }
-  return (
-    <ul class="reason-bars">
-      {reasons.map(({ reason, number, percent }) => (
-        <li key={reason}>
-          <a href={`/flows/deliveries?reason=${reason}`}>
-            <span class="reason-name">{words.reason(reason)}</span>
-            <span class="reason-count">{format.count(number)}</span>
-            <span class="reason-bar" style={{ width: `${percent}%` }} />
-          </a>
-        </li>
-      ))}
-    </ul>
   );
 }
 
@@ -307,3 +162,9 @@ function AttentionList({ items }: { items: readonly Api['Attention'][] }) {
     </ul>
   );
 }
+
+export const overviewPart: PagePart = {
+  name: 'overview',
+  routes: [{ path: '/flows', page: OverviewPage, title: 'Overview' }],
+  place: { text: 'Overview', href: '/flows', key: 'o', icon: 'overview' },
+};

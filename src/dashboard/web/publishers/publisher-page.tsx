@@ -5,15 +5,16 @@ import { newGuid } from '../guid.ts';
 import { CodeLine, CopyButton } from '../kit/copy.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
 import { Icon } from '../kit/pill.tsx';
+import type { PagePart } from '../part.ts';
 import { useResource } from '../resource.ts';
 import { may } from '../scopes.ts';
 import { linksIn, manifestFor, type Publisher, piecesOf, publishersIn, titleOf, urlFor } from './publishers.ts';
-import { CertaintyPill } from './publishers-page.tsx';
+import { CertaintyPill, PublishersPage } from './publishers-page.tsx';
 
 const TRAIL = [['Flows', '/flows/flows'] as const, ['Publishers', '/flows/publishers'] as const];
 
 /** One publisher: what to do there, a trigger for it, and what its signature covers. */
-export function PublisherPage({ params }: { params: { readonly name?: string } }) {
+function PublisherPage({ params }: { params: { readonly name?: string } }) {
   const schemes = useResource<readonly Api['Scheme'][]>('/schemes');
   const publisher = publishersIn(schemes.data ?? []).find(({ name }) => name === params.name);
   return (
@@ -172,3 +173,22 @@ function Markdown({ text }: { text: string }) {
     </>
   );
 }
+
+function PublishersLink() {
+  return (
+    <a class="button" href="/flows/publishers">
+      <Icon name="deliveries" />
+      Publishers
+    </a>
+  );
+}
+
+export const publishersPagePage: PagePart = {
+  name: 'publishers-page',
+  routes: [
+    { path: '/flows/publishers', page: PublishersPage, title: 'Publishers', question: () => '/schemes' },
+    { path: '/flows/publishers/:name', page: PublisherPage, title: 'Publisher', question: () => '/schemes' },
+  ],
+  place: { text: 'Publishers', href: '/flows/publishers', key: 'p' },
+  at: { flowsTools: PublishersLink },
+};

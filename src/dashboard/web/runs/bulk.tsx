@@ -7,8 +7,11 @@ import { FormDialog, type Why } from '../kit/overlays.tsx';
 import { Failure, Skeleton } from '../kit/page.tsx';
 import { Icon, StatusPill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
+import type { PagePart } from '../part.ts';
 import { useAnswer } from '../resource.ts';
+import { useQuery } from '../router.ts';
 import { may } from '../scopes.ts';
+import { actions } from './bulk-words.ts';
 
 type Action = Api['BulkAction'];
 
@@ -58,7 +61,8 @@ const WORDS: Readonly<Record<Action, ActionWords>> = {
 };
 
 /** What can be done to all runs that the list's filters find. */
-export function BulkActions({ query }: { query: URLSearchParams }) {
+function BulkActions() {
+  const [query] = useQuery();
   const [asked, setAsked] = useState<Action>();
   const status = query.get('status') ?? '';
   const offered = (['cancel', 'retry', 'rerun'] as const).filter((action) => WORDS[action].statuses.includes(status));
@@ -274,3 +278,5 @@ function useIntervention(id: string) {
   }, [id]);
   return known;
 }
+
+export const bulkPage: PagePart = { name: 'bulk', at: { runsTools: BulkActions }, actions };

@@ -19,12 +19,12 @@ import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
 import { RunPill, RunWhy } from '../kit/pill.tsx';
 import { Duration, Time } from '../kit/time.tsx';
 import { LOOKS } from '../looks.ts';
-import { chartOf, ListChart, RunBars } from '../overview/charts.tsx';
+import { type PagePart, shownAt } from '../part.ts';
 import { type Resource, useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 import { WAITS } from '../words.ts';
-import { BulkActions } from './bulk.tsx';
 import { CauseFilters, CauseList } from './causes.tsx';
+import { RunPage } from './run-page.tsx';
 
 const RUN_STATUSES = ['Running', 'Succeeded', 'Failed', 'TimedOut', 'Cancelled', 'Skipped'] as const;
 
@@ -84,7 +84,7 @@ export function RunsPage() {
           <Total count={runs.data.total} isBound={isTotalBound(query, runs.data.total)} />
         )
       }
-      actions={<BulkActions query={query} />}
+      actions={shownAt('runsTools', {})}
     >
       <search class="filters">
         <SearchFilter label="Search by id, search key, flow or trigger" />
@@ -106,9 +106,7 @@ export function RunsPage() {
         />
       </search>
       <CauseFilters />
-      <ListChart>
-        <RunBars {...chartOf(query)} filter={lists.runs.filter(query)} />
-      </ListChart>
+      {shownAt('runsChart', {})}
       {isGrouped ? <CauseList flows={flows.data ?? []} /> : <RunList runs={runs} flows={flows.data ?? []} />}
     </Page>
   );
@@ -170,3 +168,12 @@ function NoRuns({ isFiltered, flows }: { isFiltered: boolean; flows: readonly Ap
     </Empty>
   );
 }
+
+export const runsPart: PagePart = {
+  name: 'runs',
+  routes: [
+    { path: '/flows/runs', page: RunsPage, title: 'Runs', question: lists.runs.path },
+    { path: '/flows/runs/:id', page: RunPage, title: 'Run' },
+  ],
+  place: { text: 'Runs', href: '/flows/runs', key: 'r', icon: 'runs' },
+};

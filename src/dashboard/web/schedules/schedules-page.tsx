@@ -9,14 +9,16 @@ import { Empty, Loaded, Page, Total } from '../kit/page.tsx';
 import { Icon, Pill } from '../kit/pill.tsx';
 import { Time } from '../kit/time.tsx';
 import type { Look } from '../looks.ts';
+import type { PagePart } from '../part.ts';
 import { useResource } from '../resource.ts';
 import { useQuery } from '../router.ts';
 import { may } from '../scopes.ts';
+import { actions } from './schedules-words.ts';
 
 const TAKE = 100;
 
 /** Cron triggers: when they fire, and what may be done about it. */
-export function SchedulesPage() {
+function SchedulesPage() {
   const [query] = useQuery();
   const path = withQuery('/schedules', { skip: skipOf(query), take: TAKE, includeTotal: true });
   const schedules = useResource<PageOf<Api['Schedule']>>(path, { refreshOn: ['run.started'], keepPrevious: true });
@@ -274,3 +276,10 @@ async function changeCron(schedule: Api['Schedule'], body: { cronExpression: str
     return false;
   }
 }
+
+export const schedulesPage: PagePart = {
+  name: 'schedules',
+  routes: [{ path: '/flows/schedules', page: SchedulesPage, title: 'Schedules' }],
+  place: { text: 'Schedules', href: '/flows/schedules', key: 's', icon: 'schedules' },
+  actions,
+};

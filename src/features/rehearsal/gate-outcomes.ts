@@ -1,0 +1,67 @@
+import { ArrivingBody } from '../../expressions/trigger-body.ts';
+import type { DeliveryRecord } from '../../model/delivery.ts';
+import { judgeByExpressions } from '../../webhooks/acceptance.ts';
+import { gateChain } from '../../webhooks/gates/index.ts';
+import { isHandshake } from '../../webhooks/handshakes.ts';
+import { hasSameGates, type PreparedTrigger } from '../../webhooks/triggers.ts';
+import { judgeByGates, restore } from '../review/judge-again.ts';
+
+/** What a trigger does with a delivery, in words; undefined where that cannot be judged again, and then why. */
+type GateOutcome = { readonly outcome: string; readonly starts: boolean } | { readonly why: string };
+
+/** What two triggers do with one delivery. */
+export interface GateOutcomes {
+  readonly before: GateOutcome;
+  readonly after: GateOutcome;
+}
+
+const NOWHERE: GateOutcome = { outcome: 'refused: unknown_flow', starts: false };
+const HANDSHAKE: GateOutcome = { outcome: 'answered as a handshake', starts: false };
+
+/**
+ * Judges a stored delivery as of when it came, by two triggers and without nonces. Where both have the same gates, what
+ * became of it holds for both, and only their expressions are asked.
+ */
+export async function judgeBoth(
+  record: DeliveryRecord,
+  before: PreparedTrigger,
+  after: PreparedTrigger | undefined,
+): Promise<GateOutcomes> {
+  if (after === undefined) return { before: await judge(record, before), after: NOWHERE };
+  if (!hasSameGates(before, after)) return { before: await judge(record, before), after: await judge(record, after) };
+  const outcome = await outcomeAtSameGates(record, before);
+  return { before: outcome, after: outcome };
+}
+
+async function outcomeAtSameGates(record: DeliveryRecord, trigger: PreparedTrigger): Promise<GateOutcome> {
+  const outcome = await judge(record, trigger);
+  if (!('why' in outcome)) return outcome;
+  if (record.runId !== null) return { outcome: 'accepted', starts: true };
+  return { outcome: record.reason === null ? 'accepted' : `refused: ${record.reason}`, starts: false };
+}
+
+async function judge(record: DeliveryRecord, trigger: PreparedTrigger): Promise<GateOutcome> {
+  const { flowId, inputs } = trigger.trigger;
+  const path = `/flows/api/webhook/${encodeURIComponent(inputs.webhookSlug ?? flowId)}`;
+  const url = trigger.endpointOf({ path, requestUrl: `http://localhost${path}` });
+  const restored = restore(record, trigger, url);
+  if ('problem' in restored) return { why: restored.problem };
+  const { delivery, unjudgeable } = restored;
+  if (isHandshake(delivery, trigger)) return HANDSHAKE;
+  if (unjudgeable !== null) return { why: unjudgeable };
+  if (trigger.schemeName !== null && trigger.grade === null) return { why: OWN_CODE };
+  const gates = trigger.gates.filter(({ name }) => BUILT_IN_GATES.has(name));
+  const { judgement, refusal } = await judgeByGates(delivery, { gates, mode: trigger.mode });
+  if (judgement.violations.includes('verification_unavailable')) return { why: TO_BE_FETCHED };
+  if (refusal !== null) return { outcome: `refused: ${refusal}`, starts: false };
+  const body = new ArrivingBody(delivery.body, delivery.headers['content-type']);
+  const said = judgeByExpressions({ delivery, trigger, judgement, body });
+  return said?.isFiltered === true
+    ? { outcome: 'filtered by webhookWhen', starts: false }
+    : { outcome: 'accepted', starts: true };
+}
+
+/** Code of the operator's may call out, so that no gate of theirs is asked. */
+const BUILT_IN_GATES: ReadonlySet<string> = new Set(gateChain().map(({ name }) => name));
+const OWN_CODE = 'cannot be judged again: a verifier of your own code verifies it, which may call out';
+const TO_BE_FETCHED = 'cannot be judged again: what verifies it has to be fetched from its publisher';

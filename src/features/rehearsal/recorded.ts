@@ -1,0 +1,200 @@
+import { mapStrings } from '../../expressions/json-path.ts';
+import { MASK } from '../../manifest/mask.ts';
+import { isExactNumber, isJsonArray, isJsonObject, isSame, type Json, own } from '../../model/json.ts';
+import { RUN_FLOW } from '../../model/manifest.ts';
+import type { RunDetail, StepView, Store } from '../../store/store.ts';
+import type { Answer, Call } from './calls.ts';
+import type { SimulatedStart } from './simulator.ts';
+
+/** What a run and those that it started left, by the paths that a simulation gives their steps. */
+export interface RecordedRun {
+  readonly run: RunDetail;
+  /** Steps that ended, and how. */
+  readonly ends: ReadonlyMap<string, RecordedEnd>;
+  /** No step was cut short by something else than the flow. */
+  readonly isWhole: boolean;
+  readonly signals: NonNullable<SimulatedStart['signals']>;
+  /** Steps that wait for one. */
+  readonly awaiting: ReadonlySet<string>;
+  /** The answer that the run got to a call, if it made this one. */
+  answer(call: Call): Answer | undefined;
+}
+
+interface RecordedEnd {
+  readonly status: StepView['status'];
+  /** Of its error; null without one. */
+  readonly code: string | null;
+}
+
+/** A run with more steps is not rehearsed: its values would fill the memory. */
+const MAX_STEPS = 500;
+const MAX_RUNS = 50;
+const LIMITS = { valueBytes: 1_048_576, answerBytes: 4_194_304 };
+
+type RecordedStore = Pick<Store, 'findRun' | 'pageSteps' | 'findLineage'>;
+
+/**
+ * Yields why a run cannot be rehearsed where it cannot. `isInForce` says whether a revision of a flow is the deployed one: what
+ * its runs called, it would call again.
+ */
+export async function readRecorded(
+  runId: string,
+  store: RecordedStore,
+  isInForce: (run: Pick<RunDetail, 'flowId' | 'revision'>) => boolean,
+): Promise<RecordedRun | string> {
+  const run = await store.findRun(runId);
+  if (run === undefined) return 'its run was removed';
+  if (run.deliveries !== null && run.deliveries > 1) return 'its run has several deliveries';
+  const places: Place[] = [{ runId, prefix: '' }];
+  if (run.status !== 'Running' && run.status !== 'Succeeded') {
+    const lineage = await store.findLineage(runId);
+    const told = lineage?.derived.find(({ triggerType }) => triggerType === 'failure');
+    if (told !== undefined) places.push({ runId: told.id, prefix: '(onFailure)/' });
+  }
+  const steps: RecordedStep[] = [];
+  for (const { runId: id, prefix } of places) {
+    const own = id === runId ? run : await store.findRun(id);
+    const revision = own !== undefined && isInForce(own) ? own.revision : undefined;
+    const page = await store.pageSteps({ runId: id, planned: [], skip: 0, take: MAX_STEPS, limits: LIMITS });
+    const left = MAX_STEPS - steps.length;
+    if ((page?.total ?? 0) > left || places.length > MAX_RUNS) return `its run has more than ${MAX_STEPS} steps`;
+    for (const step of page?.items ?? []) {
+      if (step.runId === undefined) continue;
+      const path = `${prefix}${step.stepKey}`;
+      steps.push({ path, step, revision });
+      if (step.stepType === RUN_FLOW) places.push(...subRunsOf(path, step));
+    }
+  }
+  return { run, ...readSteps(steps, places) };
+}
+
+interface Place {
+  readonly runId: string;
+  readonly prefix: string;
+}
+
+interface RecordedStep {
+  readonly path: string;
+  readonly step: StepView;
+  /** That of its run, where it is in force. */
+  readonly revision: number | undefined;
+}
+
+function subRunsOf(path: string, { attempts, output }: StepView): Place[] {
+  const outputs = [...attempts.map((attempt) => attempt.output), output];
+  const ids = outputs.flatMap((each) => (isJsonObject(each) ? (own(each, 'runId') ?? []) : []));
+  return [...new Set(ids)].flatMap((id, index) =>
+    typeof id === 'string' ? [{ runId: id, prefix: index === 0 ? `${path}/` : `${path}#${index + 1}/` }] : [],
+  );
+}
+
+/** An attempt that ended so says nothing of what it called. */
+export const SAYS_NOTHING: ReadonlySet<string | undefined> = new Set([
+  'cancelled',
+  'internal_error',
+  'interrupted',
+  'interrupted_too_often',
+  'run_timed_out',
+  'secret_unavailable',
+]);
+
+const WAIT = 'WaitForSignal';
+
+interface RecordedCall {
+  /** Undefined where the deployed revision calls so by all means. */
+  readonly input: Json | undefined;
+  readonly answer: Answer;
+}
+
+function readSteps(steps: readonly RecordedStep[], places: readonly Place[]): Omit<RecordedRun, 'run'> {
+  const ends = new Map<string, RecordedEnd>();
+  const calls = new Map<string, readonly (RecordedCall | undefined)[]>();
+  for (const recorded of steps) {
+    const { path, step } = recorded;
+    const { status, error } = step;
+    const hasEnded = status !== 'Pending' && status !== 'Running';
+    if (hasEnded && !SAYS_NOTHING.has(error?.code)) ends.set(path, { status, code: error?.code ?? null });
+    calls.set(path, callsOf(recorded, places));
+  }
+  const signals = steps
+    .filter(({ step }) => step.stepType === WAIT && step.status === 'Succeeded')
+    .sort((one, other) => (one.step.completedAt ?? 0) - (other.step.completedAt ?? 0))
+    .flatMap(({ path, step: { input, output } }) => {
+      const name = isJsonObject(input) ? own(input, 'signalName') : undefined;
+      return typeof name === 'string' ? [[name, output, path] as const] : [];
+    });
+  const awaiting = steps.filter(({ path, step }) => step.stepType === WAIT && !ends.has(path));
+  return {
+    ends,
+    awaiting: new Set(awaiting.map(({ path }) => path)),
+    isWhole: steps.every(({ path }) => ends.has(path)),
+    signals,
+    answer({ path, attempt, input }) {
+      const call = calls.get(path)?.[attempt - 1];
+      const isSameCall = call?.input === undefined || fits(call.input, input);
+      return isSameCall ? call?.answer : undefined;
+    },
+  };
+}
+
+/** By attempt, without those that were cut short by something else; undefined where a value is not whole. */
+function callsOf(
+  { step: { attempts, output, status }, revision }: RecordedStep,
+  places: readonly Place[],
+): (RecordedCall | undefined)[] {
+  const told = attempts.filter(({ status: how, error }) => {
+    return (how === 'Succeeded' || how === 'Failed') && !SAYS_NOTHING.has(error?.code);
+  });
+  return told.map(({ truncated, error, ...attempt }, index) => {
+    if (truncated === true) return undefined;
+    const isLast = index === told.length - 1 && status !== 'Pending' && status !== 'Running';
+    const left = isLast ? output : attempt.output;
+    const isOfRevision = revision !== undefined && attempt.inputsRevision === revision;
+    const input = isOfRevision ? undefined : named(attempt.input, places);
+    if (error === null) return { input, answer: { output: left } };
+    const { code, message, retryable } = error;
+    return { input, answer: { error: { code, message, retryable }, ...(left !== null && { output: left }) } };
+  });
+}
+
+/** As a simulation names its runs. */
+function named(value: Json, places: readonly Place[]): Json {
+  const names = places.map(({ runId, prefix }) => [runId, `[${`run ${prefix.slice(0, -1)}`.trim()}]`] as const);
+  return mapStrings(value, (text) => names.reduce((renamed, [id, name]) => renamed.replaceAll(id, name), text));
+}
+
+/** Whether what is recorded, in which secrets are masked, may be this. */
+export function fits(recorded: Json, value: Json | undefined): boolean {
+  if (value === undefined) return false;
+  if (typeof recorded === 'string') return typeof value === 'string' && fitsText(recorded, value);
+  if (isExactNumber(recorded)) return isSame(recorded, value);
+  if (isJsonArray(recorded)) {
+    return (
+      isJsonArray(value) && recorded.length === value.length && recorded.every((item, at) => fits(item, value[at]))
+    );
+  }
+  if (isJsonObject(recorded)) {
+    if (!isJsonObject(value)) return false;
+    const keys = Object.keys(recorded);
+    return (
+      keys.length === Object.keys(value).length &&
+      keys.every((key) => fits(own(recorded, key) ?? null, own(value, key)))
+    );
+  }
+  return recorded === value;
+}
+
+/** A mask stands for anything. */
+function fitsText(recorded: string, text: string): boolean {
+  if (!recorded.includes(MASK)) return recorded === text;
+  const [first = '', ...others] = recorded.split(MASK);
+  const last = others.pop() ?? '';
+  if (!text.startsWith(first)) return false;
+  let at = first.length;
+  for (const part of others) {
+    const found = text.indexOf(part, at);
+    if (found === -1) return false;
+    at = found + part.length;
+  }
+  return text.length - last.length >= at && text.endsWith(last);
+}

@@ -1,0 +1,67 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { HandlerTable } from '../../flows/handlers/index.ts';
+import type { ManifestIssue } from '../../manifest/issues.ts';
+import { type LoadedFlow, listFiles, MAX_MANIFEST_BYTES } from '../../manifest/load.ts';
+import { readManifest } from '../../manifest/parse.ts';
+import { readRegularFile } from '../../manifest/read-file.ts';
+import { readSavedTest } from './saved-test.ts';
+
+const NOT_READ = 'is not read in a test';
+
+/** Reads a manifest without any secret: none is read, whether it is there or not. Undefined where it has another error. */
+export function readTestedFlow(
+  text: string,
+  file: string,
+  handlers: HandlerTable,
+): { readonly flow: LoadedFlow | undefined; readonly errors: readonly ManifestIssue[] } {
+  const rules = { handlers, readSecret: () => ({ error: NOT_READ }), strict: false, checks: [], sealsSecrets: true };
+  const { flow, issues } = readManifest(text, file, rules);
+  const errors = issues.filter(({ severity, message }) => severity === 'error' && !message.includes(NOT_READ));
+  return { flow: errors.length === 0 ? flow : undefined, errors };
+}
+
+/** The flows of a folder of manifests, and why others are not among them. */
+export async function readTestedFlows(
+  folder: string,
+  handlers: HandlerTable,
+): Promise<{ readonly flows: readonly LoadedFlow[]; readonly issues: readonly ManifestIssue[] }> {
+  const files = await listFiles(folder);
+  if ('error' in files) return { flows: [], issues: [files.error] };
+  const flows: LoadedFlow[] = [];
+  const issues: ManifestIssue[] = [];
+  for (const file of files.names) {
+    const text = await readRegularFile(file, MAX_MANIFEST_BYTES).then(String, (error: NodeJS.ErrnoException) => error);
+    if (typeof text !== 'string') {
+      issues.push({ severity: 'error', file, path: '', message: `cannot be read: ${text.code ?? text.message}` });
+      continue;
+    }
+    const { flow, errors } = readTestedFlow(text, file, handlers);
+    issues.push(...errors);
+    if (flow !== undefined) flows.push(flow);
+  }
+  return { flows, issues };
+}
+
+/** Answers of a run may be large, and so may its test. */
+const MAX_TEST_BYTES = 256 * 1024 * 1024;
+
+export async function readTestFile(path: string): Promise<ReturnType<typeof readSavedTest>> {
+  return readSavedTest((await readRegularFile(path, MAX_TEST_BYTES)).toString('utf8'));
+}
+
+/** Every `*.test.json` in a folder and below, by name; none in `node_modules` or behind a dot or a link. */
+export async function findTestFiles(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true });
+  const found = await Promise.all(
+    entries.map(async (entry) => {
+      const { name } = entry;
+      const path = join(folder, name);
+      if (entry.isFile()) return name.endsWith('.test.json') ? [path] : [];
+      if (!entry.isDirectory() || name === 'node_modules' || name.startsWith('.')) return [];
+      // A folder that may not be read holds no test of ours.
+      return findTestFiles(path).catch(() => []);
+    }),
+  );
+  return found.flat().sort();
+}

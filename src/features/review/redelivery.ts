@@ -1,0 +1,208 @@
+import { StoreUnavailableError } from '../../errors.ts';
+import { ArrivingBody, isMalformedJson } from '../../expressions/trigger-body.ts';
+import { startsRuns } from '../../flows/catalog.ts';
+import { START_TRIES } from '../../flows/engine.ts';
+import { type Delivery, type DeliveryRecord, REASON_CODES, type Reason } from '../../model/delivery.ts';
+import { logEvent } from '../../telemetry/events.ts';
+import { acceptDelivery, acceptShared, judgeByExpressions } from '../../webhooks/acceptance.ts';
+import { isOfGate, REASONS } from '../../webhooks/answers.ts';
+import { isHandshake } from '../../webhooks/handshakes.ts';
+import { hasSameGates, type PreparedTrigger } from '../../webhooks/triggers.ts';
+import {
+  isUnserved,
+  judgeByCurrentTrigger,
+  type ReviewServices,
+  restore,
+  sharingOf,
+  triggerOf,
+} from './judge-again.ts';
+
+/** What became of a delivery without a run that was judged again. */
+export interface Redelivery {
+  /** That delivery. */
+  readonly redeliveredFrom: string;
+  readonly outcome: 'accepted' | 'would be accepted' | 'accepted before' | 'filtered' | 'refused' | 'not possible';
+  readonly reason: Reason | null;
+  readonly message: string;
+  /** The delivery and the run that it became; null where it became none. */
+  readonly deliveryId: string | null;
+  readonly runId: string | null;
+}
+
+export interface RedeliveryOptions {
+  /** Accepts what the gates refuse, and says so in the record; never what was accepted before, nor what no run can read. */
+  readonly isForced: boolean;
+  /** Says what would happen and does nothing. */
+  readonly isPlan: boolean;
+}
+
+const FILTERED = 'the condition webhookWhen of its trigger is false for it, so no run starts';
+
+/** Reasons of gates: those that a person may overrule. */
+const OVERRULED: ReadonlySet<Reason> = new Set(
+  REASON_CODES.filter((reason) => isOfGate(reason) && reason !== 'nonce_replayed'),
+);
+
+/**
+ * Judges a refused or filtered delivery again, as of the time at which it came, by today's trigger, and accepts it if it passes. One
+ * such delivery becomes one run at most, however often and by how many it is asked for.
+ */
+export async function redeliver(
+  record: DeliveryRecord,
+  options: RedeliveryOptions,
+  services: ReviewServices,
+): Promise<Redelivery> {
+  for (let left = START_TRIES; left > 0; left -= 1) {
+    const redelivery = await judgeAndAccept(record, options, services);
+    if (redelivery !== undefined) return redelivery;
+    const flows = [record.flowId, ...(record.shares ?? []).map(({ flowId }) => flowId)];
+    for (const flowId of new Set(flows)) if (flowId !== null) await services.refresh(flowId);
+  }
+  throw new StoreUnavailableError(`the flow of the delivery ${record.id} kept changing while it was judged again`);
+}
+
+/** Undefined where a deploy came in between. */
+async function judgeAndAccept(
+  record: DeliveryRecord,
+  options: RedeliveryOptions,
+  services: ReviewServices,
+): Promise<Redelivery | undefined> {
+  const resultOf = resultsOf(record);
+  // Under a lenient mode a gate may have marked it, and it ran nevertheless.
+  if (record.runId !== null) {
+    const message = 'the delivery was accepted when it arrived and has a run; re-run that run instead';
+    return resultOf('not possible', { message, runId: record.runId });
+  }
+  if (record.statusCode < 400 && record.outcome !== 'filtered') {
+    return resultOf('not possible', { message: 'the delivery was not refused' });
+  }
+  const known = await services.store.findRedelivery(record.id);
+  if (known !== undefined) return resultOf('accepted before', { message: 'it was already redelivered', ...known });
+  const trigger = triggerOf(record, services.triggers());
+  if (trigger === undefined) {
+    return resultOf('refused', { reason: isUnserved(record, services) ? 'flow_unreadable' : 'unknown_flow' });
+  }
+  const restored = restore(record, trigger);
+  if ('problem' in restored) return resultOf('not possible', { message: restored.problem });
+  const { delivery, unjudgeable } = restored;
+  if (isHandshake(delivery, trigger)) {
+    return resultOf('not possible', { message: 'it is a handshake of the publisher, which starts no run' });
+  }
+  const sharing = sharingOf(record, trigger, services.triggers());
+  const current = await judgeByCurrentTrigger(delivery, { trigger, sharing }, services);
+  const triggerNow = triggerOf(record, services.triggers());
+  if (triggerNow === undefined || !hasSameGates(triggerNow, trigger)) return undefined;
+  const { replayedRunId } = current;
+  const isOpen = ({ trigger: { flowId } }: PreparedTrigger) => {
+    const flow = services.catalog.find(flowId);
+    return flow !== undefined && startsRuns(flow.record);
+  };
+  const refusal = (sharing ?? [trigger]).some(isOpen) ? current.refusal : 'flow_disabled';
+  // What was a replay stays one, even when the record of the first has gone by now.
+  const isReplay = replayedRunId !== undefined || record.violations.includes('nonce_replayed');
+  if (isReplay && trigger.mode === 'Enforce') {
+    return resultOf('refused', { reason: 'nonce_replayed', runId: replayedRunId });
+  }
+  const isOverruled = options.isForced && refusal !== null && OVERRULED.has(refusal);
+  if (refusal !== null && !isOverruled) {
+    // That a flow is closed has nothing to do with what the gates say.
+    const isClosed = refusal === 'flow_disabled';
+    const message = isClosed ? undefined : (unjudgeable ?? current.judgement.detail ?? undefined);
+    return resultOf('refused', { reason: refusal, message });
+  }
+  // What force overrules must not hide what no force may: the body is read behind the gates.
+  if (isMalformedJson(delivery.body, delivery.headers['content-type'])) {
+    return resultOf('refused', { reason: 'invalid_json' });
+  }
+  if (options.isPlan) {
+    const body = new ArrivingBody(delivery.body, delivery.headers['content-type']);
+    const isFiltered = (each: PreparedTrigger) =>
+      judgeByExpressions({ delivery, trigger: each, judgement: current.judgement, body })?.isFiltered === true;
+    if ((sharing ?? [trigger]).every(isFiltered)) return resultOf('filtered', { message: FILTERED });
+    const message = isOverruled ? 'only by force: its gates refuse it' : 'it passes every gate';
+    return resultOf('would be accepted', { reason: refusal, message });
+  }
+  return accept(record, { current, delivery, sharing, isForced: isOverruled }, services);
+}
+
+async function accept(
+  record: DeliveryRecord,
+  {
+    current,
+    delivery,
+    sharing,
+    isForced,
+  }: {
+    current: Awaited<ReturnType<typeof judgeByCurrentTrigger>>;
+    delivery: Delivery;
+    sharing: readonly PreparedTrigger[] | undefined;
+    isForced: boolean;
+  },
+  services: ReviewServices,
+): Promise<Redelivery | undefined> {
+  const { trigger, judgement } = current;
+  const deliveryId = services.newId();
+  const how = isForced ? 'redelivered by force' : 'redelivered';
+  const detail = judgement.detail === null ? how : `${how}: ${judgement.detail}`;
+  const redelivery = { receivedAt: services.clock.now(), redeliveredFrom: record.id, detail };
+  const reception = {
+    delivery: { ...delivery, id: deliveryId },
+    trigger,
+    judgement,
+    span: undefined,
+    startedAt: services.clock.monotonic(),
+    redelivery,
+  };
+  const result =
+    sharing === undefined
+      ? await acceptDelivery(reception, services)
+      : await acceptAtAll({ ...reception, sharing }, services);
+  const resultOf = resultsOf(record);
+  if (result.kind === 'outdated') return undefined;
+  if (result.kind === 'replayed') return resultOf('refused', { reason: 'nonce_replayed', runId: result.runId });
+  if (result.kind === 'conflict') return resultOf('refused', { reason: 'idempotency_conflict', runId: result.runId });
+  if (result.kind === 'filtered') return resultOf('filtered', { message: FILTERED });
+  const kept = await services.store.findRedelivery(record.id);
+  if (result.kind === 'duplicate') {
+    return resultOf('accepted before', { message: 'a run was already started for it', runId: result.runId, ...kept });
+  }
+  const { flowId, triggerKey } = trigger.trigger;
+  logEvent(services.logger, 'WebhookDeliveryAccepted', {
+    deliveryId,
+    flowId,
+    triggerKey,
+    clientIp: delivery.clientIp,
+    mode: trigger.mode,
+    scheme: trigger.schemeName,
+    runId: result.runId,
+    bodyBytes: delivery.body.byteLength,
+    redeliveredFrom: record.id,
+    isForced,
+  });
+  return resultOf('accepted', { reason: judgement.reason, message: detail, deliveryId, runId: result.runId });
+}
+
+/** What became of it at the trigger whose run the record has. */
+async function acceptAtAll(...given: Parameters<typeof acceptShared>) {
+  const result = await acceptShared(...given);
+  if (result.kind === 'repeated') return { kind: 'duplicate', runId: result.runId } as const;
+  if (result.kind !== 'shared') return result;
+  const lead = result.fates[result.lead];
+  const { runId } = result;
+  const { kind = 'filtered' } = lead ?? {};
+  if (runId === null || kind === 'filtered' || kind === 'closed') return { kind: 'filtered' } as const;
+  return { kind: kind === 'duplicate' ? 'duplicate' : 'accepted', runId } as const;
+}
+
+type Particulars = { readonly [Name in 'reason' | 'message' | 'deliveryId' | 'runId']?: Redelivery[Name] | undefined };
+
+function resultsOf({ id }: DeliveryRecord) {
+  return (outcome: Redelivery['outcome'], { reason, message, deliveryId, runId }: Particulars): Redelivery => ({
+    redeliveredFrom: id,
+    outcome,
+    reason: reason ?? null,
+    message: message ?? (reason === undefined || reason === null ? outcome : REASONS[reason].message),
+    deliveryId: deliveryId ?? null,
+    runId: runId ?? null,
+  });
+}

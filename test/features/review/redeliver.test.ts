@@ -1,0 +1,227 @@
+import { createHmac, randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import pino from 'pino';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { SluiceApp } from '../../../src/app.ts';
+import type { SettingsInput } from '../../../src/config/settings-schema.ts';
+import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
+import { buildApp, deliveryStores, isOnPostgres } from '../../database.ts';
+import { createWorkspace, FLOW_ID, GITHUB_SECRET, type Workspace } from '../../e2e/service.ts';
+import { FakeClock } from '../../webhooks/samples.ts';
+
+const BODY = '{"canary":"bytes of a refused body"}';
+const HOUR_MS = 3_600_000;
+const LISTED: WebhookInputs = { webhookIpAllowList: ['127.0.0.1'] };
+const UNLISTED: WebhookInputs = { webhookIpAllowList: ['192.0.2.1'] };
+
+let workspace: Workspace;
+let clock: FakeClock;
+const apps: SluiceApp[] = [];
+beforeEach(async () => {
+  workspace = await createWorkspace();
+  clock = new FakeClock();
+});
+afterEach(async () => {
+  for (const app of apps.splice(0)) await app.close();
+  await workspace.remove();
+});
+
+/** The service on the workspace's database with one trigger; another one that ran before is stopped. */
+async function deploy(inputs: WebhookInputs, settings: SettingsInput = {}): Promise<SluiceApp> {
+  for (const app of apps.splice(0)) await app.close();
+  const hook = { webhookSlug: 'hook', webhookSignatureScheme: 'GitHub', webhookHmacKey: GITHUB_SECRET, ...inputs };
+  const triggers = { hook: { type: 'webhook', inputs: hook } };
+  await workspace.writeManifest('hook.json', { id: FLOW_ID, version: randomUUID(), triggers, steps: {} });
+  const app = await buildApp({
+    settings: { enforcementMode: 'Enforce', ...settings },
+    folder: workspace.folder,
+    clock,
+    logger: pino({ level: 'silent' }),
+    allow: ['access'],
+  });
+  await app.fastify.ready();
+  apps.push(app);
+  return app;
+}
+
+const post = async ({ fastify }: SluiceApp, url: string, options: { headers?: object; body?: string } = {}) =>
+  (
+    await fastify.inject({
+      method: 'POST',
+      url,
+      body: options.body ?? '',
+      headers: { 'content-type': 'application/json', ...options.headers },
+    })
+  ).json();
+const get = async ({ fastify }: SluiceApp, url: string) => (await fastify.inject(url)).json();
+const signed = (nonce = 'n-1') => ({
+  body: BODY,
+  headers: {
+    'x-hub-signature-256': `sha256=${createHmac('sha256', GITHUB_SECRET).update(BODY).digest('hex')}`,
+    'x-github-delivery': nonce,
+  },
+});
+const deliver = (app: SluiceApp, delivery = signed()) => post(app, '/flows/api/webhook/hook', delivery);
+const newestId = async (app: SluiceApp): Promise<string> => (await get(app, '/flows/api/webhooks/recent?take=1'))[0].id;
+const redeliver = (app: SluiceApp, id: string, body = {}) =>
+  post(app, `/flows/api/webhooks/${id}/redeliver`, { body: JSON.stringify(body) });
+
+describe('a delivery that was refused for its address', () => {
+  const nonce = { webhookNonceHeader: 'X-GitHub-Delivery', webhookReplayToleranceSeconds: 300 };
+
+  it('is told from a forged one, and accepted once the list is right', async () => {
+    const wrong = await deploy(UNLISTED);
+    await deliver(wrong);
+    const id = await newestId(wrong);
+    const { hints, gateResults } = await get(wrong, `/flows/api/webhooks/${id}`);
+    expect(hints).toEqual([expect.stringMatching(/^The signature is valid, but .* is not on the allow list/)]);
+    expect(gateResults.find(({ gate }: { gate: string }) => gate === 'signature')).toMatchObject({
+      outcome: 'not evaluated',
+    });
+    const right = await deploy(LISTED);
+    clock.advance(HOUR_MS);
+    expect(await redeliver(right, id)).toMatchObject({ outcome: 'accepted', reason: null });
+  });
+
+  it('starts no second run when its publisher sent it again meanwhile, not by force, not after the nonce expired', async () => {
+    const wrong = await deploy({ ...UNLISTED, ...nonce });
+    await deliver(wrong);
+    const id = await newestId(wrong);
+    const right = await deploy({ ...LISTED, ...nonce });
+    clock.advance(10_000);
+    const { runId } = await deliver(right);
+    await deliver(right);
+    const replay = await newestId(right);
+    clock.advance(72 * HOUR_MS);
+    expect(await redeliver(right, replay, { force: true })).toMatchObject({ reason: 'nonce_replayed', runId });
+    for (const body of [{}, { force: true }]) {
+      expect(await redeliver(right, id, body)).toMatchObject({ outcome: 'refused', reason: 'nonce_replayed', runId });
+    }
+    expect(await get(right, '/flows/api/runs')).toHaveLength(1);
+  });
+
+  it('uses its nonce up, so that what the publisher sends again later is a replay', async () => {
+    const wrong = await deploy({ ...UNLISTED, ...nonce });
+    await deliver(wrong);
+    const id = await newestId(wrong);
+    const right = await deploy({ ...LISTED, ...nonce });
+    clock.advance(72 * HOUR_MS);
+    const { runId } = await redeliver(right, id);
+    expect(runId).toEqual(expect.any(String));
+    expect(await deliver(right)).toMatchObject({ statusCode: 409, reason: 'nonce_replayed' });
+    expect(await get(right, '/flows/api/runs')).toHaveLength(1);
+  });
+});
+
+it('a signed timestamp is judged as of when the delivery came', async () => {
+  const slack = { webhookSignatureScheme: 'Slack', webhookReplayToleranceSeconds: 300 };
+  const wrong = await deploy({ ...slack, ...UNLISTED });
+  const time = String(clock.now() / 1000);
+  const signature = `v0=${createHmac('sha256', GITHUB_SECRET).update(`v0:${time}:${BODY}`).digest('hex')}`;
+  await deliver(wrong, {
+    body: BODY,
+    headers: { 'x-slack-signature': signature, 'x-slack-request-timestamp': time },
+  } as unknown as ReturnType<typeof signed>);
+  const id = await newestId(wrong);
+  const right = await deploy({ ...slack, ...LISTED });
+  clock.advance(24 * HOUR_MS);
+  expect(await redeliver(right, id)).toMatchObject({ outcome: 'accepted' });
+});
+
+it('a rate limit that refused a delivery is not used up by judging it again', async () => {
+  const limited = { webhookRateLimitPermitsPerSecond: 0.001 };
+  const app = await deploy(limited);
+  await deliver(app, signed('n-1'));
+  await deliver(app, signed('n-2'));
+  const id = await newestId(app);
+  expect(await redeliver(app, id)).toMatchObject({ outcome: 'refused', reason: 'rate_limited' });
+  clock.advance(1000 * 1000);
+  expect(await redeliver(app, id)).toMatchObject({ outcome: 'accepted' });
+  expect(await deliver(app, signed('n-3'))).toMatchObject({ runId: expect.any(String) });
+});
+
+it('a signature that stood in Authorization was never kept, and the answer says so', async () => {
+  const teams = { webhookSignatureScheme: 'MicrosoftTeams', webhookHmacKey: Buffer.from('key').toString('base64') };
+  const wrong = await deploy({ ...teams, ...UNLISTED });
+  const signature = createHmac('sha256', 'key').update(BODY).digest('base64');
+  await deliver(wrong, {
+    body: BODY,
+    headers: { authorization: `HMAC ${signature}` },
+  } as unknown as ReturnType<typeof signed>);
+  const id = await newestId(wrong);
+  const right = await deploy({ ...teams, ...LISTED });
+  const why = 'cannot be judged again by the contents of authorization: credentials are never stored';
+  expect((await get(right, `/flows/api/webhooks/${id}`)).hints).toEqual([`The delivery ${why}.`]);
+  expect(await redeliver(right, id)).toMatchObject({ outcome: 'refused', message: why });
+  expect(await redeliver(right, id, { force: true })).toMatchObject({ outcome: 'accepted' });
+});
+
+it.skipIf(isOnPostgres())(
+  'with a store key no byte of a refused body is readable in the file, and it can be judged again',
+  async () => {
+    const settings = { storeKey: 'a key for the store' };
+    const wrong = await deploy(UNLISTED, settings);
+    await deliver(wrong);
+    const id = await newestId(wrong);
+    expect((await get(wrong, `/flows/api/webhooks/${id}`)).body).toBe(BODY);
+    const other = await deploy(LISTED, { storeKey: 'another key' });
+    const sealed = 'cannot be judged again: its body is sealed with another key';
+    expect(await redeliver(other, id)).toMatchObject({ outcome: 'not possible', message: sealed });
+    const right = await deploy(LISTED, settings);
+    await right.close();
+    expect(readFileSync(join(workspace.folder, 'data', 'sluice.db')).includes('bytes of a refused body')).toBe(false);
+    expect(await redeliver(await deploy(LISTED, settings), id)).toMatchObject({ outcome: 'accepted' });
+  },
+);
+
+it.each(deliveryStores())('judges a delivery again, once, with the records in the %s', async (deliveryStore) => {
+  const app = await deploy({ webhookRateLimitPermitsPerSecond: 0.001 }, { deliveryStore });
+  await deliver(app, signed('n-1'));
+  await deliver(app, signed('n-2'));
+  const id = await newestId(app);
+  const answers = await Promise.all([1, 2, 3].map(() => redeliver(app, id, { force: true })));
+  expect(new Set(answers.map(({ runId }) => runId)).size).toBe(1);
+  expect(await get(app, '/flows/api/runs')).toHaveLength(2);
+  expect(await get(app, '/flows/api/webhooks/stats')).toMatchObject({ accepted: 1, rejected: 2, total: 3 });
+});
+
+describe('a delivery that webhookWhen filtered', () => {
+  const NONE = "body.canary == 'none'";
+  const nonce = { webhookNonceHeader: 'X-GitHub-Delivery', webhookReplayToleranceSeconds: 300 };
+
+  it.each(deliveryStores())(
+    'starts one run once the expression lets it, with records in the %s',
+    async (deliveryStore) => {
+      const app = await deploy({ ...nonce, webhookWhen: NONE }, { deliveryStore });
+      expect(await deliver(app)).toEqual({ deliveryId: expect.any(String), filtered: true });
+      const id = await newestId(app);
+      const still = { outcome: 'filtered', runId: null, deliveryId: null };
+      for (const body of [{}, { force: true }]) expect(await redeliver(app, id, body)).toMatchObject(still);
+      expect((await get(app, `/flows/api/webhooks/${id}`)).redelivery).toMatchObject({ possible: false });
+      const manifest = { id: FLOW_ID, version: '2', triggers: { hook: hookWith({ ...nonce }) }, steps: {} };
+      const put = await app.fastify.inject({ method: 'PUT', url: `/flows/api/flows/${FLOW_ID}`, payload: manifest });
+      expect(put.statusCode, put.body).toBe(200);
+      expect((await get(app, `/flows/api/webhooks/${id}`)).redelivery).toMatchObject({ possible: true });
+      const { runId } = await redeliver(app, id);
+      expect(runId).toEqual(expect.any(String));
+      expect(await redeliver(app, id)).toMatchObject({ outcome: 'accepted before', runId });
+      expect(await deliver(app)).toMatchObject({ statusCode: 409 });
+      expect(await get(app, '/flows/api/runs')).toHaveLength(1);
+    },
+  );
+
+  it('is planned and redelivered with many, apart from refused ones', async () => {
+    const app = await deploy({ ...nonce, webhookWhen: NONE });
+    for (const n of ['n-1', 'n-2']) await deliver(app, signed(n));
+    const plan = async (filtered: boolean) =>
+      (await post(app, '/flows/api/webhooks/redeliver', { body: JSON.stringify({ filtered }) })).items;
+    expect(await plan(false)).toEqual([]);
+    expect(await plan(true)).toMatchObject([{ outcome: 'filtered' }, { outcome: 'filtered' }]);
+  });
+});
+
+const hookWith = (inputs: WebhookInputs) => ({
+  type: 'webhook',
+  inputs: { webhookSlug: 'hook', webhookSignatureScheme: 'GitHub', webhookHmacKey: GITHUB_SECRET, ...inputs },
+});
