@@ -64,11 +64,11 @@ const servicesOf = (asked: Asked) =>
       of: () => ({
         listRhythms: async () => asked.rhythms,
         listReconciliations: async () => [],
+        listPathDrifts: async () => [],
+        listKeyFigures: async () => [],
+        listKeyUsers: async () => [],
       }),
       listDowntimes: async () => [],
-      listPathDrifts: async () => [],
-      listKeyFigures: async () => [],
-      listKeyUsers: async () => [],
     },
   }) as unknown as Services;
 const told = { storeKey: null, secrets: {}, settings: { SLUICE_PUBLIC_URL: 'a' }, extensions: [] };

@@ -7,6 +7,7 @@ import { prepareRevision } from '../../flows/prepared-revision.ts';
 import { type ManifestIssue, nearestName } from '../../manifest/issues.ts';
 import { FIRST_ID, LAST_ID } from '../../model/payload.ts';
 import { joined, keyReads, type PayloadRead, stepReads } from './payload-reads.ts';
+import { driftStore } from './store.ts';
 
 /** Fewer may all be of another kind, such as the test that a publisher sends first. */
 const FEWEST = 5;
@@ -30,7 +31,7 @@ export const driftPlan: PlanCheck = async (loaded, store) => {
       limit: MOST,
       maxBytes: MOST_BYTES,
     };
-    for (const { headers, body, contentType } of (await store.sampleDeliveries(query)).samples) {
+    for (const { headers, body, contentType } of (await store.of(driftStore).sampleDeliveries(query)).samples) {
       const parsed = body === null ? undefined : parseBody(body, contentType ?? undefined, 'doubles');
       if (parsed !== undefined && 'value' in parsed) payloads.push({ body: parsed.value, headers });
     }
