@@ -1,8 +1,8 @@
+import type { FailedRunNotice } from '../features/alerts/store.ts';
 import type { Catalog } from '../flows/catalog.ts';
 import type { AttentionKind, Severity } from '../model/attention.ts';
 import type { AccessRoute, Finding } from '../model/finding.ts';
 import { ALERT_FLOW_ID } from '../model/manifest.ts';
-import type { FailedRunNotice } from '../store/store.ts';
 import type { Cause, Incident } from './plan.ts';
 import { isAlertKind } from './targets.ts';
 

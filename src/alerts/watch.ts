@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
+import { alertsStore } from '../features/alerts/store.ts';
 import { type Catalog, startsRuns } from '../flows/catalog.ts';
 import type { Engine } from '../flows/engine.ts';
 import type { ManifestRules } from '../manifest/load.ts';
@@ -48,7 +49,7 @@ export interface AlertWatch {
 interface WatchServices {
   readonly alerts: AlertSettings;
   readonly send: AlertSender;
-  readonly store: Pick<Store, 'readAlerts' | 'commitAlerts' | 'listRuns' | 'findRun' | 'outlineSteps'>;
+  readonly store: Pick<Store, 'of' | 'listRuns' | 'findRun' | 'outlineSteps'>;
   readonly catalog: Pick<Catalog, 'deploy' | 'find' | 'list'>;
   /** Says that a run is durable: its steps start. */
   readonly announce: Engine['announce'];
@@ -101,8 +102,13 @@ export function createAlertWatch(services: WatchServices): AlertWatch {
 }
 
 /** Used when no targets are configured: discards what was stored for alerts. */
-export function noAlerts(store: Pick<Store, 'forgetAlerts'>): AlertWatch {
-  return { prepare: () => store.forgetAlerts(), start() {}, deployTold: async () => {}, stop: async () => {} };
+export function noAlerts(store: Pick<Store, 'of'>): AlertWatch {
+  return {
+    prepare: () => store.of(alertsStore).forgetAlerts(),
+    start() {},
+    deployTold: async () => {},
+    stop: async () => {},
+  };
 }
 
 /** What a look has to plan with, next to what is stored. */
@@ -238,7 +244,7 @@ class Watch {
 
   async #lookOnce({ isFull, isStart, isEnd, ...news }: News): Promise<'done' | 'more' | 'outdated'> {
     const { store, alerts, clock, newId } = this.#services;
-    const read = await store.readAlerts({ limit: RUNS_A_LOOK });
+    const read = await store.of(alertsStore).readAlerts({ limit: RUNS_A_LOOK });
     const stored = (read.state ?? NO_ALERTS) as unknown as AlertState;
     // An earlier release kept something else.
     const before = 'alerts' in stored ? stored : NO_ALERTS;
@@ -265,7 +271,7 @@ class Watch {
     if (isSame) return 'done';
     const runs = messages.flatMap((message) => this.#runOf(message, now));
     const taken = read.failures.map(({ seq }) => seq);
-    const result = await store.commitAlerts({
+    const result = await store.of(alertsStore).commitAlerts({
       version: read.version,
       state: state as unknown as Json,
       taken,

@@ -1,8 +1,19 @@
-import type { StorePart } from '../store/part.ts';
+import type { WrittenPart } from '../store/decisions/part.ts';
+import { alertsStore } from './alerts/store.ts';
 import { booksStore } from './books/store.ts';
 import { consumersStore } from './consumers/store.ts';
+import { driftStore } from './drift/store.ts';
+import { keysStore } from './keys/store.ts';
 import { reconcileStore } from './reconcile/store.ts';
 import { rhythmStore } from './rhythm/store.ts';
 
 /** What features add to the store. */
-export const storeParts: readonly StorePart[] = [booksStore, reconcileStore, consumersStore, rhythmStore];
+export const storeParts: readonly WrittenPart[] = [
+  booksStore,
+  reconcileStore,
+  consumersStore,
+  rhythmStore,
+  alertsStore,
+  driftStore,
+  keysStore,
+];

@@ -1,26 +1,20 @@
 import type { ActivityStore } from './contract/activity.ts';
-import type { AlertStore } from './contract/alerts.ts';
 import type { Change } from './contract/changes.ts';
 import type { DeliveryStore } from './contract/deliveries.ts';
 import type { DispatchStore } from './contract/dispatch.ts';
 import type { FlowStore } from './contract/flows.ts';
 import type { HostStore } from './contract/hosts.ts';
-import type { KeyStore } from './contract/keys.ts';
-import type { PayloadStore } from './contract/payloads.ts';
 import type { ReplicaStore } from './contract/replicas.ts';
 import type { RunStore } from './contract/runs.ts';
 import type { Members, StorePart } from './part.ts';
 
 export type * from './contract/activity.ts';
-export type * from './contract/alerts.ts';
 export type * from './contract/changes.ts';
 export type * from './contract/deliveries.ts';
 export type * from './contract/dispatch.ts';
 export type * from './contract/examination.ts';
 export type * from './contract/flows.ts';
 export type * from './contract/hosts.ts';
-export type * from './contract/keys.ts';
-export type * from './contract/payloads.ts';
 export type * from './contract/replicas.ts';
 export type * from './contract/runs.ts';
 
@@ -38,9 +32,6 @@ export interface Store
     DispatchStore,
     RunStore,
     ActivityStore,
-    AlertStore,
-    KeyStore,
-    PayloadStore,
     HostStore,
     ReplicaStore {
   /**
@@ -77,7 +68,7 @@ export interface StorageMeasure {
   readonly oldestNonceEnd: number | null;
 }
 
-/** What is deployed in a database and what keys did, and nothing that changes it. */
+/** What is in a database: verbs of parts that write reject. */
 export type Inspection = Pick<
   Store,
   | 'listDeployed'
@@ -86,11 +77,9 @@ export type Inspection = Pick<
   | 'readLiveFlow'
   | 'findSuperseded'
   | 'listRoutes'
-  | 'sampleDeliveries'
-  | 'listKeyFigures'
-  | 'listKeyUsers'
   | 'listInterventions'
   | 'checkInterventions'
+  | 'of'
   | 'close'
 >;
 

@@ -6,6 +6,7 @@ import { type AlertSender, createSendAlertHandler } from '../../src/alerts/send.
 import { readAlerts } from '../../src/alerts/targets.ts';
 import { type AlertWatch, createAlertWatch, noAlerts } from '../../src/alerts/watch.ts';
 import { buildApp, type SluiceApp } from '../../src/app.ts';
+import { alertsStore } from '../../src/features/alerts/store.ts';
 import { createCatalog } from '../../src/flows/catalog.ts';
 import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
 import { createIdSource } from '../../src/model/ids.ts';
@@ -154,7 +155,7 @@ describe('a watch', () => {
     for (const { watch } of replicas) watch.start();
     await looksOf(...replicas);
     expect(await messagesIn(store)).toHaveLength(1);
-    expect((await store.readAlerts({ limit: 9 })).failures).toEqual([]);
+    expect((await store.of(alertsStore).readAlerts({ limit: 9 })).failures).toEqual([]);
   });
 
   it('tells of what needs attention, but for notes and what it tells of anyway', async () => {
@@ -250,7 +251,7 @@ describe('a watch', () => {
     again.watch.start();
     await looksOf(again);
     expect(await messagesIn(store)).toEqual([]);
-    expect((await store.readAlerts({ limit: 9 })).failures).toEqual([]);
+    expect((await store.of(alertsStore).readAlerts({ limit: 9 })).failures).toEqual([]);
   });
 
   it('tells directly that the process is not ready, once, and that it is ready again', async () => {
@@ -288,7 +289,7 @@ describe('a watch', () => {
     await watching({ store }).watch.prepare();
     await failRun(store);
     await noAlerts(store).prepare();
-    expect(await store.readAlerts({ limit: 9 })).toEqual({ version: 0, state: null, failures: [] });
+    expect(await store.of(alertsStore).readAlerts({ limit: 9 })).toEqual({ version: 0, state: null, failures: [] });
   });
 });
 

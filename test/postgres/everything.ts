@@ -1,4 +1,7 @@
+import { alertsStore } from '../../src/features/alerts/store.ts';
 import { consumersStore } from '../../src/features/consumers/store.ts';
+import { driftStore } from '../../src/features/drift/store.ts';
+import { keysStore } from '../../src/features/keys/store.ts';
 import { reconcileStore } from '../../src/features/reconcile/store.ts';
 import { rhythmStore } from '../../src/features/rhythm/store.ts';
 import type { JsonObject } from '../../src/model/json.ts';
@@ -91,7 +94,7 @@ async function startSubRun(store: Store): Promise<void> {
 /** Leaves something in every table. */
 async function fill(store: Store): Promise<void> {
   // From now on failed runs are noted.
-  await store.commitAlerts({ version: 0, state: { told: 'ü' }, taken: [], runs: [] });
+  await store.of(alertsStore).commitAlerts({ version: 0, state: { told: 'ü' }, taken: [], runs: [] });
   await store.deployFlow(deployOf(graphOf({ broken: [] }), { id: 'failing', name: 'Failing' }));
   const steps = [{ stepKey: 'broken', stepType: 'NoOp', dueAt: T0 }];
   await store.accept({ run: aRun({ id: id(90), flowId: 'failing', startedAt: T0 - 2, steps }) });
@@ -128,8 +131,8 @@ async function fill(store: Store): Promise<void> {
     { ...noted, keyName: 'c0ffee00', role: 'current' },
     { ...noted, keyName: 'deadbeef', role: 'previous' },
   ] as const;
-  await store.noteKeys({ keys: [...roles], at: T0 });
-  await store.noteKeys({ keys: roles.slice(0, 1), at: T0 + 1 });
+  await store.of(keysStore).noteKeys({ keys: [...roles], at: T0 });
+  await store.of(keysStore).noteKeys({ keys: roles.slice(0, 1), at: T0 + 1 });
   const event = { id: 'evt ü', arrivedAt: T0, expiresAt: T0 + 30 * 86_400_000 };
   await store.accept(accepted(6, { event }));
   await store.accept(
@@ -192,7 +195,7 @@ async function fill(store: Store): Promise<void> {
   await startSubRun(store);
   await store.learnKey({ flowId, triggerKey: 'tasks', scheme: 'Asana', secret: body, sealedWith: 'k1', learnedAt: T0 });
   const path = { event: 'pä"sh', path: 'body["a b"].x', firstId: id(1) };
-  await store.commitPayloadWatch({
+  await store.of(driftStore).commitPayloadWatch({
     ...{ flowId, triggerKey: 'github', version: 0, lastId: id(23) },
     drifts: [{ ...path, was: 'string', now: 'absent', firstAt: T0, before: 30, differing: 3, failed: 0 }],
     counts: [{ ...path, hour: 5, type: 'absent', count: 3, lastId: id(2) }],
@@ -271,13 +274,13 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
     deployed: await store.listDeployed(),
     schedules: await store.listSchedules(),
     keys: await store.listLearnedKeys(),
-    paths: await store.listPathCounts({ flowId, triggerKey: 'github' }),
-    watch: await store.readPayloadWatch({ flowId, triggerKey: 'github' }),
-    drifts: await store.listPathDrifts(),
+    paths: await store.of(driftStore).listPathCounts({ flowId, triggerKey: 'github' }),
+    watch: await store.of(driftStore).readPayloadWatch({ flowId, triggerKey: 'github' }),
+    drifts: await store.of(driftStore).listPathDrifts(),
     circuits: await store.listCircuits(),
     reconciliations: await store.of(reconcileStore).listReconciliations(),
-    alerts: await store.readAlerts({ limit: 9 }),
-    keyFigures: await store.listKeyFigures({ recentSince: T0 }),
+    alerts: await store.of(alertsStore).readAlerts({ limit: 9 }),
+    keyFigures: await store.of(keysStore).listKeyFigures({ recentSince: T0 }),
     details: await Promise.all(runs.items.map((run) => ofRun(run.id))),
     found: await Promise.all(deliveries.items.map((each) => store.findDelivery(each.id))),
     redelivery: await store.findRedelivery(id(20)),

@@ -8,6 +8,7 @@ import { holds } from '../store/conformance/holds.ts';
 import { idempotency } from '../store/conformance/idempotency.ts';
 import { nonces } from '../store/conformance/nonces.ts';
 import { companyConformance, runSuites, storeConformance } from '../store/conformance.ts';
+import { withVerbs } from '../store/with-verbs.ts';
 import { openEmpty, runSql } from './schemas.ts';
 
 /** Every transaction that is under way on the server ends, those of other tests too: behind them nothing is forwarded. */
@@ -21,13 +22,11 @@ async function othersEnd(): Promise<void> {
 
 storeConformance('PostgreSQL', async () => {
   const store = await openEmpty();
-  const consumers = store.of(consumersStore);
-  const { openConsumer, readForwarding } = consumers;
-  Object.assign(consumers, {
-    openConsumer: (...given: Parameters<typeof openConsumer>) => othersEnd().then(() => openConsumer(...given)),
-    readForwarding: (...given: Parameters<typeof readForwarding>) => othersEnd().then(() => readForwarding(...given)),
-  } satisfies Partial<typeof consumers>);
-  return store;
+  const { openConsumer, readForwarding } = store.of(consumersStore);
+  return withVerbs(store, consumersStore, {
+    openConsumer: (consumer) => othersEnd().then(() => openConsumer(consumer)),
+    readForwarding: (query) => othersEnd().then(() => readForwarding(query)),
+  });
 });
 companyConformance('PostgreSQL', openEmpty);
 

@@ -4,6 +4,7 @@ import { renewableWatch } from '../../alerts/renewable.ts';
 import { ALERT_KINDS, type AlertSettings, TARGET_TYPES } from '../../alerts/targets.ts';
 import { type AlertWatch, createAlertWatch, noAlerts } from '../../alerts/watch.ts';
 import { isPostgres } from '../../config/database.ts';
+import { alertsStore } from '../../features/alerts/store.ts';
 import { startsRuns } from '../../flows/catalog.ts';
 import { SEVERITIES } from '../../model/attention.ts';
 import { ALERT_FLOW_ID, RUN_STATUSES } from '../../model/manifest.ts';
@@ -46,7 +47,7 @@ const alertRoutes: ApiRoutes = (app, { alerts, store, clock }) => {
     async () => {
       const { targets = [], repeatSeconds = 0 } = alerts() ?? {};
       if (targets.length === 0) return [];
-      const { state } = await store.readAlerts({ limit: 0 });
+      const { state } = await store.of(alertsStore).readAlerts({ limit: 0 });
       const known = { ...NO_ALERTS, ...(state as unknown as AlertState | null) };
       const repeatMs = repeatSeconds * 1000;
       return Promise.all(

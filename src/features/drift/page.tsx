@@ -1,4 +1,4 @@
-import type { Api } from '../../dashboard/web/api-types.ts';
+import type { z } from 'zod';
 import { format } from '../../dashboard/web/format.ts';
 import { Table } from '../../dashboard/web/kit/list.tsx';
 import { Empty, Loaded, Panel } from '../../dashboard/web/kit/page.tsx';
@@ -6,8 +6,9 @@ import { Pill } from '../../dashboard/web/kit/pill.tsx';
 import { Time } from '../../dashboard/web/kit/time.tsx';
 import type { PagePart } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
+import type { pathSchema } from './service.ts';
 
-type Path = Api['Path'];
+type Path = z.output<typeof pathSchema>;
 
 /** Who needs a path of a delivery. */
 const USES: Readonly<Record<Path['use'], string>> = {

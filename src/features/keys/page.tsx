@@ -1,5 +1,5 @@
+import type { z } from 'zod';
 import { withQuery } from '../../dashboard/web/address.ts';
-import type { Api } from '../../dashboard/web/api-types.ts';
 import { format } from '../../dashboard/web/format.ts';
 import { Table } from '../../dashboard/web/kit/list.tsx';
 import { Empty, Loaded, Panel } from '../../dashboard/web/kit/page.tsx';
@@ -8,10 +8,13 @@ import { Message, Time } from '../../dashboard/web/kit/time.tsx';
 import type { Look } from '../../dashboard/web/looks.ts';
 import type { PagePart } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
+import type { keySchema } from './service.ts';
+
+type Key = z.output<typeof keySchema>;
 
 /** The keys of a flow's webhooks: what each verified, and which may go. */
 function KeysPanel({ flowId }: { flowId: string }) {
-  const keys = useResource<readonly Api['Key'][]>(withQuery('/keys', { flowId }), { refreshOn: ['delivery.received'] });
+  const keys = useResource<readonly Key[]>(withQuery('/keys', { flowId }), { refreshOn: ['delivery.received'] });
   return (
     <Panel title="Keys" aside="accepted deliveries that each key verified" isFlush>
       <Loaded of={keys}>
@@ -51,13 +54,13 @@ function KeysPanel({ flowId }: { flowId: string }) {
   );
 }
 
-const ROLE_LOOKS: Readonly<Record<Api['Key']['role'], readonly [Look['tone'], Look['icon'], string]>> = {
+const ROLE_LOOKS: Readonly<Record<Key['role'], readonly [Look['tone'], Look['icon'], string]>> = {
   current: ['good', 'check', 'Deliveries are verified with it'],
   previous: ['warn', 'clock', 'Also accepted until it is removed from the manifest'],
   former: ['quiet', 'off', 'Keys that verified deliveries but that this process does not have'],
 };
 
-function RolePill({ role }: { role: Api['Key']['role'] }) {
+function RolePill({ role }: { role: Key['role'] }) {
   const [tone, icon, title] = ROLE_LOOKS[role];
   return (
     <Pill tone={tone} icon={icon} title={title}>
@@ -66,7 +69,7 @@ function RolePill({ role }: { role: Api['Key']['role'] }) {
   );
 }
 
-const NOTICES: Readonly<Record<NonNullable<Api['Key']['advice']>, string>> = {
+const NOTICES: Readonly<Record<NonNullable<Key['advice']>, string>> = {
   wait: 'busy',
   may_go: 'good',
   same_key: 'good',
@@ -75,7 +78,7 @@ const NOTICES: Readonly<Record<NonNullable<Api['Key']['advice']>, string>> = {
   keys_differ: 'warn',
 };
 
-function Advice({ keys }: { keys: readonly Api['Key'][] }) {
+function Advice({ keys }: { keys: readonly Key[] }) {
   return keys.map(({ triggerKey, advice, message }) =>
     message === null ? null : (
       <p key={triggerKey} class={`notice ${NOTICES[advice ?? 'wait']}`}>

@@ -1,4 +1,4 @@
-import type { Api } from '../../dashboard/web/api-types.ts';
+import type { z } from 'zod';
 import { format } from '../../dashboard/web/format.ts';
 import { type Column, Table } from '../../dashboard/web/kit/list.tsx';
 import { Loaded, Panel, Total } from '../../dashboard/web/kit/page.tsx';
@@ -6,8 +6,11 @@ import { Time } from '../../dashboard/web/kit/time.tsx';
 import type { PagePart } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { seesService } from '../../dashboard/web/scopes.ts';
+import type { replicaSchema } from './service.ts';
 
-const REPLICA_COLUMNS: readonly Column<Api['Replica']>[] = [
+type Replica = z.output<typeof replicaSchema>;
+
+const REPLICA_COLUMNS: readonly Column<Replica>[] = [
   { name: 'Replica', cell: ({ name, self }) => (self ? `${name} (this one)` : name) },
   { name: 'Version', cell: ({ version }) => version, isMinor: true },
   { name: 'Steps running', cell: ({ stepsRunning }) => format.count(stepsRunning), align: 'end' },
@@ -17,7 +20,7 @@ const REPLICA_COLUMNS: readonly Column<Api['Replica']>[] = [
 
 /** Only where several processes share the database: a single one is what the reader has open. */
 function ReplicasPanel() {
-  const replicas = useResource<readonly Api['Replica'][]>('/replicas', { refreshOn: ['attention.changed'] });
+  const replicas = useResource<readonly Replica[]>('/replicas', { refreshOn: ['attention.changed'] });
   const { data, error } = replicas;
   if (error === undefined && (data === undefined || data.length < 2)) return null;
   return (

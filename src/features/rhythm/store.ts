@@ -84,7 +84,7 @@ const grouped = fixed(`event, received_at / 3600000 AS hour, count(*) AS count, 
   max(CASE WHEN before / 3600000 = received_at / 3600000 AND before <= received_at THEN received_at - before ELSE 0 END)
     AS "longestGapMs"`);
 
-function* countArrivals(port: Port, { flowId, triggerKey, byEvent, ...span }: ArrivalQuery) {
+function* countArrivals(port: Port, { flowId, triggerKey, byEvent, ...span }: ArrivalQuery): Decision<Arrivals> {
   const [after, upTo] = [uuidOf(span.after), uuidOf(span.upTo)];
   const all = yield* port.all<HourRow>(sql`
     SELECT ${grouped} FROM (
@@ -128,7 +128,7 @@ function* countArrivals(port: Port, { flowId, triggerKey, byEvent, ...span }: Ar
 function* purgeArrivalHours(
   port: Port,
   { beforeHour, maxRows, limit }: { beforeHour: number; maxRows: number; limit: number },
-) {
+): Decision<number> {
   const key = fixed('flow_id, trigger_key, event, hour');
   const purged = yield* port.run(sql`
     DELETE FROM sluice.arrival_hours WHERE (${key}) IN (
@@ -142,7 +142,10 @@ function* purgeArrivalHours(
       SELECT ${key} FROM sluice.arrival_hours ORDER BY hour LIMIT ${Math.min(beyond, limit)})`);
 }
 
-function* commitRhythm(port: Port, { flowId, triggerKey, version, lastId, state, lastAt, found, hours }: RhythmCommit) {
+function* commitRhythm(
+  port: Port,
+  { flowId, triggerKey, version, lastId, state, lastAt, found, hours }: RhythmCommit,
+): Decision<'committed' | 'outdated'> {
   const [last, stateText, foundText] = [uuidOf(lastId), JSON.stringify(state), JSON.stringify(found)];
   const changes = yield* port.run(
     version === 0
@@ -172,7 +175,7 @@ function* commitRhythm(port: Port, { flowId, triggerKey, version, lastId, state,
         first_at = least(own.first_at, excluded.first_at), last_at = greatest(own.last_at, excluded.last_at),
         longest_gap_ms = greatest(own.longest_gap_ms, excluded.longest_gap_ms)`);
   }
-  return 'committed' as const;
+  return 'committed';
 }
 
 /** When verified deliveries come to triggers, and what was found missing. */

@@ -60,7 +60,7 @@ export interface Acceptance {
    */
   readonly delivery?: DeliveryRecord | undefined;
   readonly nonce?: NonceClaim | undefined;
-  /** Names the key that verified the delivery; see `KeyStore`. It counts with the acceptance, but not for a replay. */
+  /** Names the key that verified the delivery; `features/keys` counts by it. It counts with the acceptance, but not for a replay. */
   readonly verifiedBy?: string | undefined;
   /** Scoped to the flow and the trigger. A known one with another body than the first's is a conflict. */
   readonly idempotencyKey?: string | undefined;
@@ -302,3 +302,6 @@ interface DeliveryBucket {
   readonly accepted: number;
   readonly rejected: number;
 }
+
+/** Of a key that a trigger has: the one in force, or the one before it. */
+export type KeyRole = 'current' | 'previous';

@@ -1,20 +1,19 @@
+import { handlesOf } from '../part.ts';
 import type { Inspection } from '../store.ts';
 import { activityVerbs } from './activity.ts';
 import type { Decision } from './decision.ts';
 import { deployVerbs } from './deploys.ts';
 import { flowVerbs } from './flows.ts';
-import { keyVerbs } from './keys.ts';
-import { payloadVerbs } from './payloads.ts';
 import type { Port } from './port.ts';
 import { revisionVerbs } from './revisions.ts';
 import { routeVerbs } from './routes.ts';
 import type { Verb, Verbs } from './verb.ts';
+import { partVerbs } from './verbs.ts';
 
-type InspectedName = Exclude<keyof Inspection, 'close'>;
+type InspectedName = Exclude<keyof Inspection, 'of' | 'close'>;
 
 const { listDeployed, readLiveFlow } = deployVerbs;
 const { findRevision, findSuperseded } = revisionVerbs;
-const { listKeyFigures, listKeyUsers } = keyVerbs;
 const { listInterventions, checkInterventions } = activityVerbs;
 
 const inspected: Verbs<InspectedName> = {
@@ -24,9 +23,6 @@ const inspected: Verbs<InspectedName> = {
   readLiveFlow,
   findSuperseded,
   listRoutes: routeVerbs.listRoutes,
-  sampleDeliveries: payloadVerbs.sampleDeliveries,
-  listKeyFigures,
-  listKeyUsers,
   listInterventions,
   checkInterventions,
 };
@@ -35,10 +31,17 @@ const inspected: Verbs<InspectedName> = {
 export function inspectionOf(
   port: Port,
   decide: <Value>(decision: Decision<Value>) => Value | Promise<Value>,
-): Pick<Inspection, InspectedName> {
+): Omit<Inspection, 'close'> {
   const members = Object.entries<Verb<InspectedName>>(inspected).map(([name, verb]) => [
     name,
     async (...given: Parameters<Inspection[InspectedName]>) => decide(verb.decide(port, ...given)),
   ]);
-  return Object.fromEntries(members);
+  const ofParts = Object.entries(partVerbs).map(([name, verb]) => [
+    name,
+    async (...given: never[]) => {
+      if (verb.access === 'write') throw new Error(`${name} writes, and an inspection changes nothing`);
+      return decide(verb.decide(port, ...given));
+    },
+  ]);
+  return { ...Object.fromEntries(members), of: handlesOf(Object.fromEntries(ofParts)) };
 }

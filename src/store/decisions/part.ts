@@ -18,15 +18,15 @@ type WrittenVerb = {
     }
 );
 
-interface WrittenPart extends StorePart {
+export interface WrittenPart extends StorePart {
   readonly verbs: Readonly<Record<string, WrittenVerb>>;
 }
 
 export const storePart = <const Part extends WrittenPart>(part: Part): Part => part;
 
-/** The verbs of all parts. Throws if two have one name, or one has the name of a member of the kernel. */
-export function verbsOfParts(parts: readonly StorePart[], kernel: object): StorePart['verbs'] {
-  const verbs: Record<string, StorePart['verbs'][string]> = {};
+/** The verbs of all parts. Throws if one has the name of a member of the kernel, or of another part's verb. */
+export function verbsOfParts(parts: readonly WrittenPart[], kernel: object): WrittenPart['verbs'] {
+  const verbs: Record<string, WrittenVerb> = {};
   for (const part of parts) {
     for (const [name, verb] of Object.entries(part.verbs)) {
       if (Object.hasOwn(kernel, name) || Object.hasOwn(verbs, name)) {

@@ -1,21 +1,18 @@
 import { storeParts } from '../../features/store.ts';
 import { acceptanceVerbs } from './acceptance.ts';
 import { activityVerbs } from './activity.ts';
-import { alertVerbs } from './alerts.ts';
 import { deliveryVerbs } from './deliveries.ts';
 import { deployVerbs } from './deploys.ts';
 import { figureVerbs } from './figures.ts';
 import { flowVerbs } from './flows.ts';
 import { advance } from './follow.ts';
 import { hostVerbs } from './hosts.ts';
-import { keyVerbs } from './keys.ts';
 import { learnedKeyVerbs } from './learned-keys.ts';
 import { leaseVerbs } from './leases.ts';
 import { downtimeVerbs } from './ledger-time.ts';
 import { releaseOrder } from './order.ts';
 import { orderVerbs } from './order-views.ts';
 import { verbsOfParts } from './part.ts';
-import { payloadVerbs } from './payloads.ts';
 import { heldVerbs } from './release.ts';
 import { type OwnRows, removalVerbs } from './removal.ts';
 import { retryStep } from './retry.ts';
@@ -62,12 +59,12 @@ const kernelVerbs = (ownRows: OwnRows) => ({
   ...stepVerbs,
   ...figureVerbs,
   ...activityVerbs,
-  ...alertVerbs,
-  ...keyVerbs,
-  ...payloadVerbs,
   ...hostVerbs,
   ...downtimeVerbs,
 });
+
+/** The verbs of the listed parts. */
+export const partVerbs = verbsOfParts(storeParts, {});
 
 /**
  * All members that are said once, those of the parts included. Only the kernel's have a type here: callers get the others

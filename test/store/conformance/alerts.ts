@@ -1,10 +1,12 @@
 import { describe, expect } from 'vitest';
+import { alertsStore } from '../../../src/features/alerts/store.ts';
 import type { NewRun, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { aRun, claimAll, failed, finish, flowId, graphOf, id, startRun, succeeded, T0 } from '../samples.ts';
 
-const begin = (store: Store) => store.commitAlerts({ version: 0, state: { told: 1 }, taken: [], runs: [] });
-const read = (store: Store, limit = 10) => store.readAlerts({ limit });
+const begin = (store: Store) =>
+  store.of(alertsStore).commitAlerts({ version: 0, state: { told: 1 }, taken: [], runs: [] });
+const read = (store: Store, limit = 10) => store.of(alertsStore).readAlerts({ limit });
 const tellingRun = (n: number): NewRun => aRun({ id: id(n), triggerKey: 'ops', triggerType: 'manual' });
 
 /** Starts a run and ends its only step. */
@@ -63,7 +65,9 @@ export function alerts({ test }: StoreUnderTest): void {
       const { version, failures } = await read(store);
       const taken = failures.slice(0, 1).map(({ seq }) => seq);
       const state = { 'ä"\\': ['\u2028', null, 0.5] };
-      expect(await store.commitAlerts({ version, state, taken, runs: [tellingRun(200)] })).toBe('committed');
+      expect(await store.of(alertsStore).commitAlerts({ version, state, taken, runs: [tellingRun(200)] })).toBe(
+        'committed',
+      );
       const after = await read(store);
       expect(after).toMatchObject({ state, failures: [{ runId: id(101) }] });
       expect(after.version).toBeGreaterThan(version);
@@ -73,7 +77,7 @@ export function alerts({ test }: StoreUnderTest): void {
 
     test('of commits of one version the first wins, and the others do nothing', async (store) => {
       const commit = (n: number, version: number, taken: readonly number[] = []) =>
-        store.commitAlerts({ version, state: { n }, taken, runs: [tellingRun(200 + n)] });
+        store.of(alertsStore).commitAlerts({ version, state: { n }, taken, runs: [tellingRun(200 + n)] });
       const first = await Promise.all([commit(1, 0), commit(2, 0), commit(3, 0)]);
       expect(first.sort()).toEqual(['committed', 'outdated', 'outdated']);
       await endRun(store, id(100));
@@ -89,7 +93,7 @@ export function alerts({ test }: StoreUnderTest): void {
     test('what is forgotten begins anew', async (store) => {
       await begin(store);
       await endRun(store, id(100));
-      await store.forgetAlerts();
+      await store.of(alertsStore).forgetAlerts();
       await endRun(store, id(101));
       expect(await read(store)).toEqual({ version: 0, state: null, failures: [] });
       expect(await begin(store)).toBe('committed');

@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { keysStore } from '../../../src/features/keys/store.ts';
 import type { DeliveryRecord } from '../../../src/model/delivery.ts';
 import type { DeliveryQuery, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -137,7 +138,9 @@ export function deliveries({ seeded, test }: StoreUnderTest): void {
         const shown = async () => {
           const listed = (await store.listDeliveries(page)).items;
           const found = await Promise.all([1, 2].map((n) => store.findDelivery(id(n))));
-          const users = await store.listKeyUsers({ flowId, triggerKey: 'github', upTo: id(9), since: T0, limit: 9 });
+          const users = await store
+            .of(keysStore)
+            .listKeyUsers({ flowId, triggerKey: 'github', upTo: id(9), since: T0, limit: 9 });
           return [...listed, ...found, ...users].map((one) => one?.headers);
         };
         expect(await shown()).toEqual(Array(6).fill(headers));

@@ -1,7 +1,8 @@
 import { describe, expect } from 'vitest';
+import { driftStore, type PathCount } from '../../../src/features/drift/store.ts';
 import type { DeliveryRecord } from '../../../src/model/delivery.ts';
 import { FIRST_ID, LAST_ID, type PathDrift } from '../../../src/model/payload.ts';
-import type { NewRun, PathCount, Store } from '../../../src/store/store.ts';
+import type { NewRun, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { acceptanceOf, aDelivery, claimAll, deployOf, finish, flowId, graphOf, id, succeeded, T0 } from '../samples.ts';
 
@@ -32,7 +33,7 @@ async function deployed(store: Store): Promise<Store> {
 }
 
 const sampled = async (store: Store, query: Partial<typeof all> = {}) =>
-  (await store.sampleDeliveries({ ...all, ...query })).samples.map((sample) => sample.id);
+  (await store.of(driftStore).sampleDeliveries({ ...all, ...query })).samples.map((sample) => sample.id);
 
 const drift: PathDrift = {
   event: 'push',
@@ -67,7 +68,7 @@ export function payloads({ test }: StoreUnderTest): void {
       await store.accept(delivered(1, 'first', { searchKeys: { event: 'Push' } }));
       await store.accept(delivered(2, 'second'));
       await store.accept(delivered(3, 'other', { delivery: { triggerKey: 'other' } }));
-      const { samples, lastId } = await store.sampleDeliveries(all);
+      const { samples, lastId } = await store.of(driftStore).sampleDeliveries(all);
       const read = { contentType: 'application/json', headers: { 'content-type': 'application/json' } };
       expect(samples.map(({ body, ...rest }) => ({ ...rest, body: body && Buffer.from(body).toString() }))).toEqual([
         { id: id(2), receivedAt: T0 + 2, event: null, ...read, body: 'second', failure: null },
@@ -77,7 +78,10 @@ export function payloads({ test }: StoreUnderTest): void {
       expect(await sampled(store, { limit: 1 })).toEqual([id(2)]);
       expect(await sampled(store, { after: id(1) })).toEqual([id(2)]);
       expect(await sampled(store, { upTo: id(1) })).toEqual([id(1)]);
-      expect(await store.sampleDeliveries({ ...all, flowId: id(5) })).toEqual({ samples: [], lastId: null });
+      expect(await store.of(driftStore).sampleDeliveries({ ...all, flowId: id(5) })).toEqual({
+        samples: [],
+        lastId: null,
+      });
     });
 
     test('are of each event in turn, and of those whose runs failed apart, which say why', async (store) => {
@@ -94,7 +98,7 @@ export function payloads({ test }: StoreUnderTest): void {
       for (const n of [4, 5, 6, 7, 8]) await deliver(n, 'busy');
       expect(await sampled(store, { limit: 3 })).toEqual([8, 3, 2].map(id));
       expect(await sampled(store, { limit: 5 })).toEqual([8, 7, 3, 2, 1].map(id));
-      const { samples } = await store.sampleDeliveries({ ...all, limit: 3 });
+      const { samples } = await store.of(driftStore).sampleDeliveries({ ...all, limit: 3 });
       expect(samples.map(({ failure }) => failure)).toEqual([null, error, null]);
     });
 
@@ -128,7 +132,7 @@ export function payloads({ test }: StoreUnderTest): void {
       expect(await store.holdDelivery(delivered(1, 'held', { searchKeys: { event: 'push' } }))).toMatchObject({
         kind: 'held',
       });
-      const { samples } = await store.sampleDeliveries(all);
+      const { samples } = await store.of(driftStore).sampleDeliveries(all);
       expect(samples).toMatchObject([{ id: id(1), event: 'push' }]);
       expect(Buffer.from(samples[0]?.body ?? []).toString()).toBe('held');
     });
@@ -136,14 +140,11 @@ export function payloads({ test }: StoreUnderTest): void {
     test('have bodies as far as these are not too much together', async (store) => {
       await deployed(store);
       for (const [n, bytes] of [400, 900, 500, 200].entries()) await store.accept(delivered(n + 1, 'x'.repeat(bytes)));
-      const { samples } = await store.sampleDeliveries(all);
+      const { samples } = await store.of(driftStore).sampleDeliveries(all);
       expect(samples.map(({ body }) => body?.byteLength ?? null)).toEqual([200, 500, null, null]);
-      expect((await store.sampleDeliveries({ ...all, maxBytes: 0 })).samples.map(({ body }) => body)).toEqual([
-        null,
-        null,
-        null,
-        null,
-      ]);
+      expect(
+        (await store.of(driftStore).sampleDeliveries({ ...all, maxBytes: 0 })).samples.map(({ body }) => body),
+      ).toEqual([null, null, null, null]);
     });
 
     test('are gone with their runs', async (store) => {
@@ -156,10 +157,10 @@ export function payloads({ test }: StoreUnderTest): void {
 
   describe('what is known of paths', () => {
     test('is nothing at first', async (store) => {
-      expect(await store.readPayloadWatch(own)).toEqual({ version: 0, lastId: FIRST_ID, drifts: [] });
-      expect(await store.listPathCounts(own)).toEqual([]);
-      expect(await store.sumPathCounts(flowId)).toEqual([]);
-      expect(await store.listPathDrifts()).toEqual([]);
+      expect(await store.of(driftStore).readPayloadWatch(own)).toEqual({ version: 0, lastId: FIRST_ID, drifts: [] });
+      expect(await store.of(driftStore).listPathCounts(own)).toEqual([]);
+      expect(await store.of(driftStore).sumPathCounts(flowId)).toEqual([]);
+      expect(await store.of(driftStore).listPathDrifts()).toEqual([]);
     });
 
     test('is added up, by trigger, event, path, hour and type', async (store) => {
@@ -170,23 +171,25 @@ export function payloads({ test }: StoreUnderTest): void {
         count({ event: '' }),
         count({ path: 'body["ä\\u0000"]' }),
       ];
-      expect(await store.commitPayloadWatch({ ...commit, version: 0, counts: first })).toBe('committed');
+      expect(await store.of(driftStore).commitPayloadWatch({ ...commit, version: 0, counts: first })).toBe('committed');
       const second = [count({ firstId: id(1), lastId: id(3), count: 5 }), count({ hour: 6 })];
-      expect(await store.commitPayloadWatch({ ...commit, version: 1, counts: second })).toBe('committed');
-      await store.commitPayloadWatch({ ...commit, triggerKey: 'other', version: 0, counts: [count()] });
+      expect(await store.of(driftStore).commitPayloadWatch({ ...commit, version: 1, counts: second })).toBe(
+        'committed',
+      );
+      await store.of(driftStore).commitPayloadWatch({ ...commit, triggerKey: 'other', version: 0, counts: [count()] });
       const key = { triggerKey: 'github' };
-      expect(await store.listPathCounts(own)).toEqual([
+      expect(await store.of(driftStore).listPathCounts(own)).toEqual([
         { ...key, ...count({ type: 'absent' }) },
         { ...key, ...count({ firstId: id(1), lastId: id(4), count: 7 }) },
         { ...key, ...count({ hour: 6 }) },
         { ...key, ...count({ path: 'body["ä\\u0000"]' }) },
         { ...key, ...count({ event: '' }) },
       ]);
-      expect(await store.listPathCounts({ flowId, triggerKey: 'other' })).toEqual([
+      expect(await store.of(driftStore).listPathCounts({ flowId, triggerKey: 'other' })).toEqual([
         { ...count(), triggerKey: 'other' },
       ]);
-      expect(await store.listPathCounts({ ...own, flowId: id(3) })).toEqual([]);
-      expect(await store.sumPathCounts(flowId)).toEqual([
+      expect(await store.of(driftStore).listPathCounts({ ...own, flowId: id(3) })).toEqual([]);
+      expect(await store.of(driftStore).sumPathCounts(flowId)).toEqual([
         { ...key, ...count({ type: 'absent' }) },
         { ...key, ...count({ hour: 6, firstId: id(1), lastId: id(4), count: 8 }) },
         { ...key, ...count({ path: 'body["ä\\u0000"]' }) },
@@ -197,26 +200,29 @@ export function payloads({ test }: StoreUnderTest): void {
 
     test('is counted once, whoever counts at the same time', async (store) => {
       const commit = (version: number) =>
-        store.commitPayloadWatch({ ...own, version, lastId: id(9), drifts: [drift], counts: [count()] });
+        store.of(driftStore).commitPayloadWatch({ ...own, version, lastId: id(9), drifts: [drift], counts: [count()] });
       expect((await Promise.all([commit(0), commit(0), commit(0)])).sort()).toEqual([
         'committed',
         'outdated',
         'outdated',
       ]);
-      const { version, ...watch } = await store.readPayloadWatch(own);
+      const { version, ...watch } = await store.of(driftStore).readPayloadWatch(own);
       expect(watch).toEqual({ lastId: id(9), drifts: [drift] });
       expect((await Promise.all([commit(version), commit(version)])).sort()).toEqual(['committed', 'outdated']);
-      expect((await store.listPathCounts(own)).map((row) => row.count)).toEqual([2]);
-      expect(await store.listPathDrifts()).toEqual([{ ...own, drifts: [drift] }]);
-      await store.commitPayloadWatch({ ...own, version: version + 1, lastId: id(9), drifts: [], counts: [] });
-      expect(await store.listPathDrifts()).toEqual([]);
+      expect((await store.of(driftStore).listPathCounts(own)).map((row) => row.count)).toEqual([2]);
+      expect(await store.of(driftStore).listPathDrifts()).toEqual([{ ...own, drifts: [drift] }]);
+      await store
+        .of(driftStore)
+        .commitPayloadWatch({ ...own, version: version + 1, lastId: id(9), drifts: [], counts: [] });
+      expect(await store.of(driftStore).listPathDrifts()).toEqual([]);
     });
 
     test('is forgotten when it is old, and the oldest where it is too much', async (store) => {
       const counts = [1, 2, 3, 4, 5].map((hour) => count({ hour }));
-      await store.commitPayloadWatch({ ...own, version: 0, lastId: id(9), drifts: [], counts });
-      const purge = (change: object) => store.purgePathCounts({ beforeHour: 3, maxRows: 100, limit: 1, ...change });
-      const hours = async () => (await store.listPathCounts(own)).map(({ hour }) => hour);
+      await store.of(driftStore).commitPayloadWatch({ ...own, version: 0, lastId: id(9), drifts: [], counts });
+      const purge = (change: object) =>
+        store.of(driftStore).purgePathCounts({ beforeHour: 3, maxRows: 100, limit: 1, ...change });
+      const hours = async () => (await store.of(driftStore).listPathCounts(own)).map(({ hour }) => hour);
       expect(await purge({})).toBe(1);
       expect(await purge({ limit: 9 })).toBe(1);
       expect(await hours()).toEqual([3, 4, 5]);

@@ -1,10 +1,12 @@
 import { z } from 'zod';
-import { differencesOf, unreadableIn } from '../../config/fingerprint.ts';
-import { CLOCK_SETTLED_MS, CLOCK_UNFIT_MS, HOUR_MS } from '../../model/clock.ts';
+import { differencesOf } from '../../config/fingerprint.ts';
+import { field, isoTime } from '../../dashboard/answer.ts';
+import { clockDistance } from '../../dashboard/api/service.ts';
+import { route } from '../../dashboard/route.ts';
+import { type ApiRoutes, type DashboardServices, rulesFor, servicePart } from '../../dashboard/services.ts';
+import { HOUR_MS } from '../../model/clock.ts';
 import type { DeadReplica, Replica } from '../../store/store.ts';
-import { field, isoTime } from '../answer.ts';
-import { route } from '../route.ts';
-import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
+import { replicasAttention } from './attention.ts';
 
 export const replicaSchema = z
   .object({
@@ -57,53 +59,8 @@ async function sharingReplicas({
   return heartbeat === undefined ? [] : store.listReplicas({ now: clock.now() });
 }
 
-/** A replica that beats every 5 s has missed one, and is taken for dead at 15 s. */
-const BEAT_OVERDUE_MS = 10_000;
-
-/** A replica looks every 5 s at what others changed; one that has not for so long may refuse or accept what others no longer do. */
-const UNSEEN_MS = 30_000;
-
 /** Clocks that are kept by NTP differ by far less. */
 const CLOCK_DOUBTFUL_MS = 2000;
-
-/** Why a replica should get no requests. */
-export interface Unfit {
-  readonly reason: 'heartbeat_overdue' | 'schema_outgrown' | 'clock_offset' | 'changes_unseen' | 'secrets_unreadable';
-  readonly message: string;
-}
-
-/** Why a process should get no requests; undefined if it should. One that has its store for itself has its clock alone. */
-export function unfitReplica({
-  heartbeat,
-  store,
-  clock,
-}: Pick<DashboardServices, 'heartbeat' | 'store' | 'clock'>): Unfit | undefined {
-  if (heartbeat === undefined) {
-    if (clock.isFit()) return undefined;
-    const message = `The clock of this machine was set: it is now ${clockDistance(clock.clockOffsetMs())} what it was; if it stays so for ${CLOCK_SETTLED_MS / 1000} s, the service goes by it`;
-    return { reason: 'clock_offset', message };
-  }
-  const { beatAt, clockOffsetMs, misfit, told = [] } = heartbeat.state();
-  if (beatAt === undefined || clock.monotonic() - beatAt > BEAT_OVERDUE_MS) {
-    const message = `The database has not answered a heartbeat of this replica in the last ${BEAT_OVERDUE_MS / 1000} s`;
-    return { reason: 'heartbeat_overdue', message };
-  }
-  if (misfit !== undefined) {
-    return { reason: 'schema_outgrown', message: `A newer release has migrated the database: ${misfit}` };
-  }
-  if (Math.abs(clockOffsetMs) > CLOCK_UNFIT_MS) {
-    const message = `The clock of this replica is ${clockDistance(clockOffsetMs)} the clock of the database; at most ${CLOCK_UNFIT_MS / 1000} s are allowed`;
-    return { reason: 'clock_offset', message };
-  }
-  if (store.changes.unseenMs() > UNSEEN_MS) {
-    const message = `This replica could not read what other replicas changed in the last ${UNSEEN_MS / 1000} s`;
-    return { reason: 'changes_unseen', message };
-  }
-  const unreadable = unreadableIn(store.replica, told);
-  if (unreadable.length === 0) return undefined;
-  const message = `This replica cannot read ${unreadable.join(', ')}, and another one can; what needs it is refused or fails here`;
-  return { reason: 'secrets_unreadable', message };
-}
 
 /** For so long it is news that a replica died; the store remembers it for longer. */
 const DEAD_TOLD_MS = HOUR_MS;
@@ -124,11 +81,6 @@ function deadReplicaItems(dead: readonly DeadReplica[]) {
       'Start it again under its name, unless another one took its place',
     link: '/flows/api/replicas',
   }));
-}
-
-/** Such as `2.4 s ahead of`. */
-function clockDistance(offsetMs: number): string {
-  return `${(Math.abs(offsetMs) / 1000).toFixed(1)} s ${offsetMs > 0 ? 'ahead of' : 'behind'}`;
 }
 
 /** What an operator should look at. */
@@ -154,10 +106,10 @@ function replicaItems(replicas: readonly Replica[]) {
 export const replicas = servicePart({
   name: 'replicas',
   routes: [replicaRoutes],
-  attention: async (_situation, services) => [
+  attention: rulesFor(replicasAttention, async (_situation, services) => [
     ...replicaItems(await sharingReplicas(services)),
     ...deadReplicaItems(deadReplicas(services)),
-  ],
+  ]),
   gauges: [
     {
       name: 'sluice_cluster_replicas',

@@ -4,14 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { SluiceApp } from '../../src/app.ts';
-import type { Extensions } from '../../src/config/api.ts';
-import { createKeyKeeper } from '../../src/keys/key-keeper.ts';
-import { reportKeys } from '../../src/keys/key-report.ts';
-import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
-import { signDelivery } from '../../src/webhooks/schemes/sign.ts';
-import { buildApp } from '../database.ts';
-import { FakeClock } from '../webhooks/samples.ts';
+import type { SluiceApp } from '../../../src/app.ts';
+import type { Extensions } from '../../../src/config/api.ts';
+import { createKeyKeeper } from '../../../src/features/keys/key-keeper.ts';
+import { reportKeys } from '../../../src/features/keys/key-report.ts';
+import { keysStore } from '../../../src/features/keys/store.ts';
+import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
+import { signDelivery } from '../../../src/webhooks/schemes/sign.ts';
+import { buildApp } from '../../database.ts';
+import { FakeClock } from '../../webhooks/samples.ts';
 
 const DAY = 86_400_000;
 const ID = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10';
@@ -321,7 +322,8 @@ it('counts keys of every kind: tokens, public keys, and what an operator’s cod
 });
 
 describe('what is stored of a key', () => {
-  const names = async () => (await app.store.listKeyFigures({ recentSince: 0 })).map(({ keyName }) => keyName);
+  const names = async () =>
+    (await app.store.of(keysStore).listKeyFigures({ recentSince: 0 })).map(({ keyName }) => keyName);
 
   it('tells a reader of the database nothing that a guess could be checked with', async () => {
     await start(

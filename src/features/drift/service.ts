@@ -1,13 +1,14 @@
 import { z } from 'zod';
-import { createPayloadWatch, readsOfTrigger, timeOf } from '../../drift/payload-watch.ts';
+import { field, isoTime, unknownId } from '../../dashboard/answer.ts';
+import { ID_PARAMS } from '../../dashboard/input.ts';
+import { route } from '../../dashboard/route.ts';
+import { type ApiRoutes, type DashboardServices, rulesFor, servicePart } from '../../dashboard/services.ts';
 import { PATH_TYPES, PATH_USES, type PathDrift, type PathType } from '../../model/payload.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
-import type { PathCount } from '../../store/store.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
-import { field, isoTime, unknownId } from '../answer.ts';
-import { ID_PARAMS } from '../input.ts';
-import { route } from '../route.ts';
-import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
+import { driftAttention } from './attention.ts';
+import { createPayloadWatch, readsOfTrigger, timeOf } from './payload-watch.ts';
+import { driftStore, type PathCount } from './store.ts';
 
 const type = z.enum(PATH_TYPES);
 
@@ -64,7 +65,7 @@ const pathRoutes: ApiRoutes = (app, services) => {
     }),
     async ({ params: { id: flowId } }) => {
       if (catalog.find(flowId) === undefined) throw unknownId('flow', flowId);
-      const [counts, drifts] = await Promise.all([store.sumPathCounts(flowId), listDrifts(services)]);
+      const [counts, drifts] = await Promise.all([store.of(driftStore).sumPathCounts(flowId), listDrifts(services)]);
       const own = triggers()
         .list()
         .filter(({ trigger }) => trigger.flowId === flowId);
@@ -119,7 +120,7 @@ async function listDrifts({
   store,
   triggers,
 }: Pick<DashboardServices, 'store' | 'triggers'>): Promise<TriggerDrifts[]> {
-  const found = await store.listPathDrifts();
+  const found = await store.of(driftStore).listPathDrifts();
   return found.flatMap(({ flowId, triggerKey, drifts }) => {
     const prepared = triggers()
       .list()
@@ -170,6 +171,6 @@ function driftItems(all: readonly TriggerDrifts[]) {
 export const drift = servicePart({
   name: 'drift',
   routes: [pathRoutes],
-  attention: async (_situation, services) => driftItems(await listDrifts(services)),
+  attention: rulesFor(driftAttention, async (_situation, services) => driftItems(await listDrifts(services))),
   start: (host) => ({ sweeper: createPayloadWatch(host) }),
 });

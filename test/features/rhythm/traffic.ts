@@ -1,4 +1,4 @@
-import type { ArrivalHour } from '../../src/features/rhythm/store.ts';
+import type { ArrivalHour } from '../../../src/features/rhythm/store.ts';
 
 export const [MINUTE, HOUR, DAY] = [60_000, 3_600_000, 86_400_000] as const;
 

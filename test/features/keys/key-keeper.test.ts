@@ -1,8 +1,9 @@
 import pino from 'pino';
 import { expect, it } from 'vitest';
-import { createKeyKeeper } from '../../src/keys/key-keeper.ts';
-import type { TriggerTable } from '../../src/webhooks/triggers.ts';
-import { FakeClock } from '../webhooks/samples.ts';
+import { createKeyKeeper } from '../../../src/features/keys/key-keeper.ts';
+import type { TriggerTable } from '../../../src/webhooks/triggers.ts';
+import { onlyVerbs } from '../../store/with-verbs.ts';
+import { FakeClock } from '../../webhooks/samples.ts';
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -30,7 +31,12 @@ it('notes keys when they change and every hour, and then tidies up a few rows at
   };
   let triggers = [trigger('a', 'b')];
   const logger = pino({ level: 'silent' });
-  const keeper = createKeyKeeper({ store, triggers: () => ({ list: () => triggers }), clock, logger });
+  const keeper = createKeyKeeper({
+    store: onlyVerbs(store),
+    triggers: () => ({ list: () => triggers }),
+    clock,
+    logger,
+  });
   const sweep = async (begin = keeper.sweep) => {
     begin();
     for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
@@ -64,7 +70,7 @@ it('notes keys that change while others are being noted', async () => {
   let triggers = [trigger('a', 'b')];
   const logger = pino({ level: 'silent' });
   const keeper = createKeyKeeper({
-    store,
+    store: onlyVerbs(store),
     triggers: () => ({ list: () => triggers }),
     clock: new FakeClock(),
     logger,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { chanceOf } from '../chance.ts';
-import { dayAt, watchFrom } from '../features/rhythm/rhythm-model.ts';
+import { chanceOf } from '../../chance.ts';
+import { dayAt, watchFrom } from './rhythm-model.ts';
 import { arrivalsOf, SENDERS } from './traffic.ts';
 
 const MONTHS = Number(process.env.TEST_RHYTHM_MONTHS ?? 2);

@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import pino from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { SluiceApp } from '../../src/app.ts';
-import { createPayloadWatch, timeOf } from '../../src/drift/payload-watch.ts';
-import { buildApp } from '../database.ts';
-import { createWorkspace, eventually, type Workspace } from '../e2e/service.ts';
+import type { SluiceApp } from '../../../src/app.ts';
+import { createPayloadWatch, timeOf } from '../../../src/features/drift/payload-watch.ts';
+import { driftStore } from '../../../src/features/drift/store.ts';
+import { buildApp } from '../../database.ts';
+import { createWorkspace, eventually, type Workspace } from '../../e2e/service.ts';
+import { withVerbs } from '../../store/with-verbs.ts';
 
 const logger = pino({ level: 'silent' });
 const MESSAGE = `order \${trigger.body.order.id} of \${trigger.headers["x-shop"]}`;
@@ -197,16 +199,15 @@ describe('a watch', () => {
     const isCommitted = new Promise<string>((done) => {
       resolve = done;
     });
-    const store = {
-      ...app.store,
-      readPayloadWatch: (of: { flowId: string; triggerKey: string }) =>
-        of.flowId === broken ? Promise.reject(new Error('broken')) : app.store.readPayloadWatch(of),
-      commitPayloadWatch: async (commit: Parameters<typeof app.store.commitPayloadWatch>[0]) => {
-        const result = await app.store.commitPayloadWatch(commit);
+    const { readPayloadWatch, commitPayloadWatch } = app.store.of(driftStore);
+    const store = withVerbs(app.store, driftStore, {
+      readPayloadWatch: (of) => (of.flowId === broken ? Promise.reject(new Error('broken')) : readPayloadWatch(of)),
+      commitPayloadWatch: async (commit) => {
+        const result = await commitPayloadWatch(commit);
         if (commit.flowId === flowId) resolve(result);
         return result;
       },
-    };
+    });
     const watch = createPayloadWatch({ store, triggers: app.triggers, clock, logger });
     watch.sweep();
     expect(await isCommitted).toBe('committed');
@@ -228,7 +229,7 @@ describe('a watch', () => {
     await look();
     const hourAgo = Date.now() - 3_600_000;
     await look({ at: { ...clock, now: () => hourAgo } });
-    const { lastId } = await app.store.readPayloadWatch({ flowId, triggerKey: 'hook' });
+    const { lastId } = await app.store.of(driftStore).readPayloadWatch({ flowId, triggerKey: 'hook' });
     expect(timeOf(lastId)).toBe(hourAgo);
   });
 
@@ -238,7 +239,10 @@ describe('a watch', () => {
     await send(3, { kind: 'created', order: { id: 4711 } });
     await look();
     const { store } = app;
-    const kept = JSON.stringify([await store.sumPathCounts(flowId), await store.listPathDrifts()]);
+    const kept = JSON.stringify([
+      await store.of(driftStore).sumPathCounts(flowId),
+      await store.of(driftStore).listPathDrifts(),
+    ]);
     expect(kept).toContain('body.order.id');
     expect(kept).not.toContain('canary');
     expect(kept).not.toContain('4711');

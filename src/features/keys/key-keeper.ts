@@ -1,11 +1,12 @@
 import type { Logger } from 'pino';
-import { type Clock, DAY_MS, deletionGuard, HOUR_MS } from '../model/clock.ts';
-import type { Store } from '../store/store.ts';
-import { createSweeper, type Sweeper } from '../sweeper.ts';
-import type { TriggerTable } from '../webhooks/triggers.ts';
+import { type Clock, DAY_MS, deletionGuard, HOUR_MS } from '../../model/clock.ts';
+import type { Store } from '../../store/store.ts';
+import { createSweeper, type Sweeper } from '../../sweeper.ts';
+import type { TriggerTable } from '../../webhooks/triggers.ts';
+import { keysStore } from './store.ts';
 
 interface KeeperServices {
-  readonly store: Pick<Store, 'noteKeys' | 'tidyKeys'>;
+  readonly store: Pick<Store, 'of'>;
   readonly triggers: () => Pick<TriggerTable, 'list'>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -31,7 +32,7 @@ export function createKeyKeeper({ store, triggers, clock, logger }: KeeperServic
     const keys = notedKeys(triggers());
     const text = JSON.stringify(keys);
     if (!isDue && text === noted) return;
-    await store.noteKeys({ keys, at: clock.now() });
+    await store.of(keysStore).noteKeys({ keys, at: clock.now() });
     noted = text;
   };
   let isAsked = false;
@@ -51,7 +52,7 @@ export function createKeyKeeper({ store, triggers, clock, logger }: KeeperServic
       await noteAgain(isDue);
       if (!isDue) return;
       const request = { before: clock.now() - KEPT_DAYS * DAY_MS, limit: ROWS_A_CHUNK };
-      if (mayDelete()) await inChunks(async () => (await store.tidyKeys(request)) >= ROWS_A_CHUNK);
+      if (mayDelete()) await inChunks(async () => (await store.of(keysStore).tidyKeys(request)) >= ROWS_A_CHUNK);
       tidiedAt = clock.monotonic();
     },
     failure,

@@ -1,17 +1,18 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { StoreUnavailableError } from '../errors.ts';
-import { formatPath, type OpenPath } from '../expressions/json-path.ts';
-import { pathsRead, typeAt } from '../expressions/payload-paths.ts';
-import { compileKeys } from '../expressions/search-keys.ts';
-import { parseBody } from '../expressions/trigger-body.ts';
-import { type Clock, deletionGuard, HOUR_MS, MINUTE_MS } from '../model/clock.ts';
-import { type CountedType, firstIdAt, type PathDrift, type PathType } from '../model/payload.ts';
-import type { DeliverySample, PathCount, PayloadWatch, Store } from '../store/store.ts';
-import { createSweeper, type Sweeper } from '../sweeper.ts';
-import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
+import { StoreUnavailableError } from '../../errors.ts';
+import { formatPath, type OpenPath } from '../../expressions/json-path.ts';
+import { pathsRead, typeAt } from '../../expressions/payload-paths.ts';
+import { compileKeys } from '../../expressions/search-keys.ts';
+import { parseBody } from '../../expressions/trigger-body.ts';
+import { type Clock, deletionGuard, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
+import { type CountedType, firstIdAt, type PathDrift, type PathType } from '../../model/payload.ts';
+import type { Store } from '../../store/store.ts';
+import { createSweeper, type Sweeper } from '../../sweeper.ts';
+import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
 import { type FoundDrift, findDrift } from './path-drift.ts';
 import { joined, keyReads, type PayloadRead, stepReads } from './payload-reads.ts';
+import { type DeliverySample, driftStore, type PathCount, type PayloadWatch } from './store.ts';
 
 /** What a trigger's flow reads of its deliveries. */
 interface TriggerReads {
@@ -61,10 +62,7 @@ function typesIn(
 }
 
 interface WatchServices {
-  readonly store: Pick<
-    Store,
-    'sampleDeliveries' | 'readPayloadWatch' | 'listPathCounts' | 'commitPayloadWatch' | 'purgePathCounts'
-  >;
+  readonly store: Pick<Store, 'of'>;
   readonly triggers: () => Pick<TriggerTable, 'list'>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -106,7 +104,7 @@ export function createPayloadWatch(services: WatchServices): Sweeper {
       const hour = Math.floor(clock.now() / HOUR_MS);
       if (!mayDelete() || hour === purgedHour) return;
       const purge = { beforeHour: hour - KEPT_HOURS, maxRows: MOST_ROWS, limit: ROWS_A_CHUNK };
-      await inChunks(async () => (await store.purgePathCounts(purge)) === ROWS_A_CHUNK);
+      await inChunks(async () => (await store.of(driftStore).purgePathCounts(purge)) === ROWS_A_CHUNK);
       purgedHour = hour;
     },
     failure: 'deliveries could not be sampled; trying again',
@@ -120,13 +118,13 @@ async function lookAt(prepared: PreparedTrigger, { store, clock }: WatchServices
   const { flowId, triggerKey } = prepared.trigger;
   const own = { flowId, triggerKey };
   const { reads, eventPaths } = readsOfTrigger(prepared);
-  const watch = await store.readPayloadWatch(own);
+  const watch = await store.of(driftStore).readPayloadWatch(own);
   if (reads.length === 0 && watch.drifts.length === 0) return;
   const now = clock.now();
   // After the clock was set back, those that came before count as seen only up to now.
   const after = watch.lastId < firstIdAt(now + AHEAD_MS) ? watch.lastId : firstIdAt(now);
   const query = { ...own, after, upTo: firstIdAt(now + AHEAD_MS), limit: SAMPLES_A_PASS, maxBytes: BYTES_A_PASS };
-  const { samples, lastId } = await store.sampleDeliveries(query);
+  const { samples, lastId } = await store.of(driftStore).sampleDeliveries(query);
   const seenTo = lastId === null || lastId < after ? after : lastId;
   if (samples.length === 0 && watch.drifts.length === 0 && seenTo === watch.lastId) return;
   const found: NewCount[] = [];
@@ -138,16 +136,16 @@ async function lookAt(prepared: PreparedTrigger, { store, clock }: WatchServices
   const commit = { ...own, version: watch.version, lastId: seenTo };
   const steady = steadyPaths.get(prepared);
   if (watch.drifts.length === 0 && found.every((each) => steady?.get(placeOf(each)) === each.type)) {
-    await store.commitPayloadWatch({ ...commit, drifts: [], counts: summed(found) });
+    await store.of(driftStore).commitPayloadWatch({ ...commit, drifts: [], counts: summed(found) });
     return;
   }
-  const known = await store.listPathCounts(own);
+  const known = await store.of(driftStore).listPathCounts(own);
   const counts = ofKnownEvents(found, known);
   const rows = [...known, ...counts].filter(({ hour }) => hour <= Math.floor((now + AHEAD_MS) / HOUR_MS));
   const drifts = await driftsIn(rows, { reads, watch, firstOf: firstDifferent(prepared, { store, eventPaths }) });
   steadyPaths.set(prepared, typesOfSteady(rows));
   // Whoever was first has counted them.
-  await store.commitPayloadWatch({ ...commit, drifts, counts: summed(counts) });
+  await store.of(driftStore).commitPayloadWatch({ ...commit, drifts, counts: summed(counts) });
 }
 
 /** Paths that always had one type: while they have it, nothing can drift, and their counts need not be read. */
@@ -257,7 +255,7 @@ function firstDifferent(
   return async ({ firstId, lastUsualId, now }, { event, read }) => {
     const look = async (after: string, upTo: string) => {
       const query = { flowId, triggerKey, after, upTo, limit: SAMPLES_A_PASS, maxBytes: BYTES_A_PASS };
-      const { samples } = await store.sampleDeliveries(query);
+      const { samples } = await store.of(driftStore).sampleDeliveries(query);
       const isOfEvent = (sample: DeliverySample) => eventPaths.has(read.text) || sample.event === event;
       const different = samples.filter((each) => isOfEvent(each) && typesIn(each, [read])?.get(read.text) === now);
       return { first: different.at(-1), isAll: samples.length < SAMPLES_A_PASS };

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { joined, keyReads, stepReads } from '../../src/drift/payload-reads.ts';
-import { compileExpression } from '../../src/expressions/compile.ts';
-import { prepareRevision } from '../../src/flows/prepared-revision.ts';
-import type { Graph } from '../../src/model/manifest.ts';
+import { compileExpression } from '../../../src/expressions/compile.ts';
+import { joined, keyReads, stepReads } from '../../../src/features/drift/payload-reads.ts';
+import { prepareRevision } from '../../../src/flows/prepared-revision.ts';
+import type { Graph } from '../../../src/model/manifest.ts';
 
 /** What a graph reads of deliveries. Steps are given by key: their message, after which, and what else they have. */
 function readsOf(steps: Record<string, { message?: string; after?: object; more?: object }>): string[] {

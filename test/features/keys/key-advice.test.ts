@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { adviseOn } from '../../src/keys/key-advice.ts';
-import type { KeyFigures } from '../../src/store/store.ts';
+import { adviseOn } from '../../../src/features/keys/key-advice.ts';
+import type { KeyFigures } from '../../../src/features/keys/store.ts';
 
 type KeyPairFigures = Parameters<typeof adviseOn>[0];
 

@@ -1,12 +1,65 @@
-import { FIRST_ID } from '../../model/payload.ts';
-import { toError } from '../json-columns.ts';
-import type { DeliverySample, PathCount, PayloadWatch } from '../store.ts';
-import { uuidOf } from '../uuids.ts';
-import type { Decision } from './decision.ts';
-import { fixed, type Port, Rows, sql } from './port.ts';
-import { readEvent, writtenEvent } from './rows.ts';
-import { inputOf } from './runs.ts';
-import type { Given, Verbs } from './verb.ts';
+import { type CountedType, FIRST_ID, type PathDrift } from '../../model/payload.ts';
+import type { StepError } from '../../model/run.ts';
+import type { TriggerName } from '../../model/trigger-name.ts';
+import type { Decision } from '../../store/decisions/decision.ts';
+import { storePart } from '../../store/decisions/part.ts';
+import { fixed, type Port, Rows, sql } from '../../store/decisions/port.ts';
+import { readEvent, writtenEvent } from '../../store/decisions/rows.ts';
+import { inputOf } from '../../store/decisions/runs.ts';
+import { toError } from '../../store/json-columns.ts';
+import { uuidOf } from '../../store/uuids.ts';
+
+interface SampleQuery extends TriggerName {
+  /** Ids of deliveries, or below and above all of them. */
+  readonly after: string;
+  readonly upTo: string;
+  readonly limit: number;
+  readonly maxBytes: number;
+}
+
+interface DeliverySamples {
+  readonly samples: readonly DeliverySample[];
+  /** The newest delivery of the flow up to `upTo`, whatever became of it; null where there is none. */
+  readonly lastId: string | null;
+}
+
+export interface DeliverySample {
+  readonly id: string;
+  readonly receivedAt: number;
+  /** Its search key `event`; null where it has none. */
+  readonly event: string | null;
+  readonly contentType: string | null;
+  /** As its run reads them. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array | null;
+  /** Why its run failed: the error of the step that failed first; null where it did not fail, or not by a step. */
+  readonly failure: StepError | null;
+}
+
+export interface PayloadWatch {
+  /** 0 where there is none. */
+  readonly version: number;
+  /** Deliveries up to this one were looked at; below all ids where there is none. */
+  readonly lastId: string;
+  readonly drifts: readonly PathDrift[];
+}
+
+export interface PathCount {
+  readonly triggerKey: string;
+  /** Null where deliveries have no event, or their event makes no difference to the path. */
+  readonly event: string | null;
+  readonly path: string;
+  /** Hours since the Unix epoch. */
+  readonly hour: number;
+  readonly type: CountedType;
+  readonly count: number;
+  readonly firstId: string;
+  readonly lastId: string;
+}
+
+interface PayloadCommit extends TriggerName, PayloadWatch {
+  readonly counts: readonly Omit<PathCount, 'triggerKey'>[];
+}
 
 /** Deliveries of a flow that are searched for those of one of its triggers: 25 ms with the event of each. */
 const NEWEST_SEARCHED = 2000;
@@ -26,7 +79,7 @@ interface SampleRow extends Omit<DeliverySample, 'headers' | 'body' | 'failure'>
   readonly bodyBytes: number;
 }
 
-function* sampleDeliveries(port: Port, query: Given<'sampleDeliveries'>) {
+function* sampleDeliveries(port: Port, query: SampleQuery): Decision<DeliverySamples> {
   const { flowId, triggerKey, limit, maxBytes } = query;
   const [after, upTo] = [uuidOf(query.after), uuidOf(query.upTo)];
   const rows = yield* port.all<SampleRow>(sql`
@@ -84,7 +137,10 @@ type CountRow = Omit<PathCount, 'event'> & { readonly event: string };
 
 const toCount = (row: CountRow): PathCount => ({ ...row, event: readEvent(row.event) });
 
-function* purgePathCounts(port: Port, { beforeHour, maxRows, limit }: Given<'purgePathCounts'>): Decision<number> {
+function* purgePathCounts(
+  port: Port,
+  { beforeHour, maxRows, limit }: { beforeHour: number; maxRows: number; limit: number },
+): Decision<number> {
   const key = fixed('flow_id, trigger_key, event, path, hour, type');
   const purged = yield* port.run(sql`
     DELETE FROM sluice.payload_paths WHERE (${key}) IN (
@@ -98,73 +154,83 @@ function* purgePathCounts(port: Port, { beforeHour, maxRows, limit }: Given<'pur
       SELECT ${key} FROM sluice.payload_paths ORDER BY hour LIMIT ${Math.min(beyond, limit)})`);
 }
 
-export const payloadVerbs: Verbs<
-  | 'sampleDeliveries'
-  | 'readPayloadWatch'
-  | 'listPathCounts'
-  | 'sumPathCounts'
-  | 'commitPayloadWatch'
-  | 'listPathDrifts'
-  | 'purgePathCounts'
-> = {
-  sampleDeliveries: { access: 'log', decide: sampleDeliveries },
-  readPayloadWatch: {
-    access: 'read',
-    *decide(port, { flowId, triggerKey }) {
-      const row = yield* port.get<Omit<PayloadWatch, 'drifts'> & { drifts: string }>(sql`
+/** What deliveries to triggers had at the paths that their flows read. No value of a delivery is kept. */
+export const driftStore = storePart({
+  name: 'drift',
+  verbs: {
+    /**
+     * Deliveries of a trigger that passed all of its gates and whose bytes are kept, newest first: those with
+     * `after < id <= upTo`. Where there are more than `limit`, the newest of each event, and of each event whose runs failed, in
+     * turn. Repeated ones are left out: handshakes, redeliveries, duplicates. Bodies are read up to `maxBytes` together, in that
+     * order, and are null beyond. Of a busy flow only the newest 2000 are searched.
+     */
+    sampleDeliveries: { access: 'log', decide: sampleDeliveries },
+    readPayloadWatch: {
+      access: 'read',
+      *decide(port: Port, { flowId, triggerKey }: TriggerName): Decision<PayloadWatch> {
+        const row = yield* port.get<Omit<PayloadWatch, 'drifts'> & { drifts: string }>(sql`
         SELECT version, last_id AS "lastId", drifts FROM sluice.payload_watches
         WHERE flow_id = ${flowId} AND trigger_key = ${triggerKey}`);
-      if (row === undefined) return { version: 0, lastId: FIRST_ID, drifts: [] };
-      return { ...row, drifts: JSON.parse(row.drifts) };
+        if (row === undefined) return { version: 0, lastId: FIRST_ID, drifts: [] };
+        return { ...row, drifts: JSON.parse(row.drifts) };
+      },
     },
-  },
-  listPathCounts: {
-    access: 'read',
-    *decide(port, { flowId, triggerKey }) {
-      const rows = yield* port.all<CountRow>(sql`
+    /** What is known of the paths of a trigger, by event, hour and type. */
+    listPathCounts: {
+      access: 'read',
+      *decide(port: Port, { flowId, triggerKey }: TriggerName): Decision<PathCount[]> {
+        const rows = yield* port.all<CountRow>(sql`
         SELECT trigger_key AS "triggerKey", event, path, hour, type, count, first_id AS "firstId", last_id AS "lastId"
         FROM sluice.payload_paths WHERE flow_id = ${flowId} AND trigger_key = ${triggerKey}
         ORDER BY event COLLATE "C", path COLLATE "C", hour, type`);
-      return rows.map(toCount);
+        return rows.map(toCount);
+      },
     },
-  },
-  sumPathCounts: {
-    access: 'read',
-    *decide(port, flowId) {
-      const rows = yield* port.all<CountRow>(
-        // PostgreSQL compares UUIDs, but has no least one of a group.
-        sql`
+    /** The same of all triggers of a flow, all hours together: each count has the last of its hours. */
+    sumPathCounts: {
+      access: 'read',
+      *decide(port: Port, flowId: string): Decision<PathCount[]> {
+        const rows = yield* port.all<CountRow>(
+          // PostgreSQL compares UUIDs, but has no least one of a group.
+          sql`
           SELECT trigger_key AS "triggerKey", event, path, max(hour) AS hour, type, sum(count) AS count,
             min(first_id::text COLLATE "C") AS "firstId", max(last_id::text COLLATE "C") AS "lastId"
           FROM sluice.payload_paths WHERE flow_id = ${flowId} GROUP BY trigger_key, event, path, type
           ORDER BY trigger_key COLLATE "C", event COLLATE "C", path COLLATE "C", type`,
-      );
-      return rows.map(toCount);
+        );
+        return rows.map(toCount);
+      },
     },
-  },
-  commitPayloadWatch: {
-    access: 'write',
-    changes: null,
-    *decide(port, { flowId, triggerKey, version, lastId, drifts, counts }) {
-      const [last, found] = [uuidOf(lastId), JSON.stringify(drifts)];
-      const changes = yield* port.run(
-        version === 0
-          ? sql`
+    /**
+     * Adds the counts and replaces the state of the trigger, or does neither: `outdated` if the version changed because
+     * another process was first.
+     */
+    commitPayloadWatch: {
+      access: 'write',
+      changes: null,
+      *decide(
+        port: Port,
+        { flowId, triggerKey, version, lastId, drifts, counts }: PayloadCommit,
+      ): Decision<'committed' | 'outdated'> {
+        const [last, found] = [uuidOf(lastId), JSON.stringify(drifts)];
+        const changes = yield* port.run(
+          version === 0
+            ? sql`
             INSERT INTO sluice.payload_watches (last_id, drifts, flow_id, trigger_key, version)
             VALUES (${last}, ${found}, ${flowId}, ${triggerKey}, 1) ON CONFLICT DO NOTHING`
-          : sql`
+            : sql`
             UPDATE sluice.payload_watches SET version = version + 1, last_id = ${last}, drifts = ${found}
             WHERE flow_id = ${flowId} AND trigger_key = ${triggerKey} AND version = ${version}`,
-      );
-      if (changes === 0) return 'outdated';
-      const rows = counts.map(({ event, firstId, lastId: newestId, ...count }) => ({
-        ...count,
-        event: writtenEvent(event),
-        first_id: uuidOf(firstId),
-        last_id: uuidOf(newestId),
-      }));
-      if (rows.length > 0) {
-        port.later(sql`
+        );
+        if (changes === 0) return 'outdated';
+        const rows = counts.map(({ event, firstId, lastId: newestId, ...count }) => ({
+          ...count,
+          event: writtenEvent(event),
+          first_id: uuidOf(firstId),
+          last_id: uuidOf(newestId),
+        }));
+        if (rows.length > 0) {
+          port.later(sql`
           INSERT INTO sluice.payload_paths AS own
             (flow_id, trigger_key, event, path, hour, type, count, first_id, last_id)
           SELECT ${flowId}, ${triggerKey}, event, path, hour, type, count, first_id, last_id FROM
@@ -172,18 +238,21 @@ export const payloadVerbs: Verbs<
           WHERE true
           ON CONFLICT (flow_id, trigger_key, event, path, hour, type) DO UPDATE SET count = own.count + excluded.count,
             first_id = least(own.first_id, excluded.first_id), last_id = greatest(own.last_id, excluded.last_id)`);
-      }
-      return 'committed';
+        }
+        return 'committed';
+      },
     },
-  },
-  listPathDrifts: {
-    access: 'read',
-    *decide(port) {
-      const rows = yield* port.all<{ flowId: string; triggerKey: string; drifts: string }>(sql`
+    /** Triggers that have drifts. */
+    listPathDrifts: {
+      access: 'read',
+      *decide(port: Port): Decision<(TriggerName & { readonly drifts: readonly PathDrift[] })[]> {
+        const rows = yield* port.all<{ flowId: string; triggerKey: string; drifts: string }>(sql`
         SELECT flow_id AS "flowId", trigger_key AS "triggerKey", drifts FROM sluice.payload_watches WHERE drifts <> '[]'
         ORDER BY flow_id COLLATE "C", trigger_key COLLATE "C"`);
-      return rows.map((row) => ({ ...row, drifts: JSON.parse(row.drifts) }));
+        return rows.map((row) => ({ ...row, drifts: JSON.parse(row.drifts) }));
+      },
     },
+    /** Deletes at most `limit` counts of hours before, and the oldest beyond `maxRows`; yields how many. */
+    purgePathCounts: { access: 'write', changes: null, decide: purgePathCounts },
   },
-  purgePathCounts: { access: 'write', changes: null, decide: purgePathCounts },
-};
+});

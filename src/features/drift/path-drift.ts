@@ -1,5 +1,5 @@
-import type { PathDrift, PathType, PathUse } from '../model/payload.ts';
-import type { PathCount } from '../store/store.ts';
+import type { PathDrift, PathType, PathUse } from '../../model/payload.ts';
+import type { PathCount } from './store.ts';
 
 /** What deliveries had at one path, of one event: the counts of one hour and type. */
 type CountedRow = Pick<PathCount, 'hour' | 'type' | 'count' | 'firstId' | 'lastId'>;

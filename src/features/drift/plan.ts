@@ -1,13 +1,13 @@
-import { formatPath, type OpenPath } from '../expressions/json-path.ts';
-import { typeAt } from '../expressions/payload-paths.ts';
-import { compileKeys } from '../expressions/search-keys.ts';
-import { parseBody } from '../expressions/trigger-body.ts';
-import { prepareRevision } from '../flows/prepared-revision.ts';
-import { type ManifestIssue, nearestName } from '../manifest/issues.ts';
-import type { LoadedFlow } from '../manifest/load.ts';
-import { FIRST_ID, LAST_ID } from '../model/payload.ts';
-import type { Store } from '../store/store.ts';
+import type { PlanCheck } from '../../deploys/plan-check.ts';
+import { formatPath, type OpenPath } from '../../expressions/json-path.ts';
+import { typeAt } from '../../expressions/payload-paths.ts';
+import { compileKeys } from '../../expressions/search-keys.ts';
+import { parseBody } from '../../expressions/trigger-body.ts';
+import { prepareRevision } from '../../flows/prepared-revision.ts';
+import { type ManifestIssue, nearestName } from '../../manifest/issues.ts';
+import { FIRST_ID, LAST_ID } from '../../model/payload.ts';
 import { joined, keyReads, type PayloadRead, stepReads } from './payload-reads.ts';
+import { driftStore } from './store.ts';
 
 /** Fewer may all be of another kind, such as the test that a publisher sends first. */
 const FEWEST = 5;
@@ -18,10 +18,7 @@ const MOST_BYTES = 4 * 1024 * 1024;
  * Warns of paths that a flow reads but that none of its newest stored deliveries had. For a path that only some runs
  * read, it warns only if it looks like a typo: a similar path exists.
  */
-export async function warnOfUnseenPaths(
-  loaded: LoadedFlow,
-  store: Pick<Store, 'sampleDeliveries'>,
-): Promise<ManifestIssue[]> {
+export const driftPlan: PlanCheck = async (loaded, store) => {
   const { manifest, source, webhooks, file } = loaded;
   const flow = { loaded, prepared: prepareRevision(manifest, source) };
   const payloads: unknown[] = [];
@@ -34,7 +31,7 @@ export async function warnOfUnseenPaths(
       limit: MOST,
       maxBytes: MOST_BYTES,
     };
-    for (const { headers, body, contentType } of (await store.sampleDeliveries(query)).samples) {
+    for (const { headers, body, contentType } of (await store.of(driftStore).sampleDeliveries(query)).samples) {
       const parsed = body === null ? undefined : parseBody(body, contentType ?? undefined, 'doubles');
       if (parsed !== undefined && 'value' in parsed) payloads.push({ body: parsed.value, headers });
     }
@@ -53,7 +50,7 @@ export async function warnOfUnseenPaths(
     const message = `reads ${read.text}, which none of the ${types.length} newest deliveries had${hint}`;
     return [{ severity: 'warning', file, path: read.at, message }];
   });
-}
+};
 
 /** The path with its first key that is nowhere replaced by one that is, if all of it is there then. */
 function similarPath({ path }: PayloadRead, payloads: readonly unknown[]): string | undefined {

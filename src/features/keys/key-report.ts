@@ -1,10 +1,11 @@
-import { isReference } from '../manifest/read-secret.ts';
-import { type Clock, DAY_MS } from '../model/clock.ts';
-import { sameTrigger } from '../model/trigger-name.ts';
-import type { KeyFigures, KeyRole, KeyUser, Store } from '../store/store.ts';
-import { fingerprintOf } from '../webhooks/key-names.ts';
-import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
+import { isReference } from '../../manifest/read-secret.ts';
+import { type Clock, DAY_MS } from '../../model/clock.ts';
+import { sameTrigger } from '../../model/trigger-name.ts';
+import type { KeyRole, Store } from '../../store/store.ts';
+import { fingerprintOf } from '../../webhooks/key-names.ts';
+import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
 import { adviseOn, type KeyAdvice, UNUSED_DAYS } from './key-advice.ts';
+import { type KeyFigures, type KeyUser, keysStore } from './store.ts';
 
 /** One key of a trigger, and what it did. */
 export interface KeyReport {
@@ -52,7 +53,7 @@ export function keyView({ since, lastVerifiedAt, recent, users, ...report }: Key
 }
 
 interface ReportServices {
-  readonly store: Pick<Store, 'listKeyFigures' | 'listKeyUsers'>;
+  readonly store: Pick<Store, 'of'>;
   readonly triggers: Pick<TriggerTable, 'list'>;
   readonly clock: Pick<Clock, 'now'>;
 }
@@ -67,7 +68,7 @@ const ASKED_DELIVERIES = 100;
 export async function reportKeys(services: ReportServices, flowId?: string): Promise<KeyReport[]> {
   const { store, triggers, clock } = services;
   const now = clock.now();
-  const figures = await store.listKeyFigures({ flowId, recentSince: now - DAY_MS });
+  const figures = await store.of(keysStore).listKeyFigures({ flowId, recentSince: now - DAY_MS });
   const reports: KeyReport[] = [];
   let asked = 0;
   for (const prepared of triggers.list()) {
@@ -109,7 +110,7 @@ async function usersOf(
 ): Promise<KeySender[]> {
   if (lastId === null) return [];
   const query = { flowId, triggerKey, upTo: lastId, since: roleSince ?? 0, limit: ASKED_DELIVERIES };
-  return sendersOf(await store.listKeyUsers(query));
+  return sendersOf(await store.of(keysStore).listKeyUsers(query));
 }
 
 const MAX_USER_AGENT = 120;

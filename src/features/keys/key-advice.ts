@@ -1,5 +1,5 @@
-import { DAY_MS } from '../model/clock.ts';
-import type { KeyFigures } from '../store/store.ts';
+import { DAY_MS } from '../../model/clock.ts';
+import type { KeyFigures } from './store.ts';
 
 /** A previous key that no delivery has needed for so long may go: publishers try again for three days or less. */
 export const UNUSED_DAYS = 7;

@@ -1,12 +1,13 @@
 import { z } from 'zod';
-import { createKeyKeeper } from '../../keys/key-keeper.ts';
-import { type KeyReport, keyView, reportKeys } from '../../keys/key-report.ts';
-import { field } from '../answer.ts';
-import type { Finding } from '../attention/finding.ts';
-import { parameter } from '../input.ts';
-import { route } from '../route.ts';
-import { type ApiRoutes, servicePart } from '../services.ts';
-import { sees, sightOf } from '../sight.ts';
+import { field } from '../../dashboard/answer.ts';
+import type { Finding } from '../../dashboard/attention/finding.ts';
+import { parameter } from '../../dashboard/input.ts';
+import { route } from '../../dashboard/route.ts';
+import { type ApiRoutes, rulesFor, servicePart } from '../../dashboard/services.ts';
+import { sees, sightOf } from '../../dashboard/sight.ts';
+import { keysAttention } from './attention.ts';
+import { createKeyKeeper } from './key-keeper.ts';
+import { type KeyReport, keyView, reportKeys } from './key-report.ts';
 
 export const keySchema = z
   .object({
@@ -78,8 +79,9 @@ export function rotationConcerns(keys: readonly KeyReport[]): Finding<(typeof CO
 export const keys = servicePart({
   name: 'keys',
   routes: [keyRoutes],
-  attention: async (_situation, services) =>
+  attention: rulesFor(keysAttention, async (_situation, services) =>
     rotationConcerns(await reportKeys({ ...services, triggers: services.triggers() })),
+  ),
   start: (host) => {
     const keeper = createKeyKeeper(host);
     return { sweeper: keeper, onTriggers: keeper.note };
