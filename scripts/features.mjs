@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
 /** What the file of a face exports, behind the name of its folder: `rhythm`, `rhythmStore`, `rhythmPage`. */
-const FACES = { service: '', attention: 'Attention', store: 'Store', command: 'Command', page: 'Page' };
+const FACES = { service: '', attention: 'Attention', store: 'Store', plan: 'Plan', command: 'Command', page: 'Page' };
 
 const folder = resolve(process.argv[2] ?? '.', 'src/features');
 const features = readdirSync(folder, { withFileTypes: true })

@@ -63,7 +63,8 @@ const FORBIDDEN: readonly (readonly [file: string, statement: string])[] = [
   ['src/features/reconcile/sources/github.ts', "import type { Store } from '../../../store/store.ts';"],
   ['src/model/planner.ts', "import { v7 } from 'uuid';"],
   ['src/store/decisions/follow.ts', "import type { Slots } from '../../flows/slots.ts';"],
-  ['src/drift/payload-watch.ts', "import type { Services } from '../dashboard/services.ts';"],
+  ['src/deploys/plan-warnings.ts', "import { driftPlan } from '../features/drift/plan.ts';"],
+  ['src/deploys/deployer.ts', "import { planChecks } from '../features/plan.ts';"],
   ['src/features/review/redelivery.ts', "import { openSqliteStore } from '../../store/sqlite/client.ts';"],
   ['src/features/rehearsal/simulator.ts', "import { openSqliteStore } from '../../store/sqlite/client.ts';"],
   ['src/features/rehearsal/simulator.ts', "import { request } from 'undici';"],
@@ -106,7 +107,7 @@ const ALLOWED: readonly (readonly [file: string, statement: string])[] = [
   ['src/store/store.ts', "import type { AcceptedRun } from './contract/runs.ts';"],
   ['src/store/decisions/follow.ts', "import { planNext } from '../../model/planner.ts';"],
   ['src/store/sqlite/accept.ts', "import { decideNow } from '../decisions/decision.ts';"],
-  ['src/drift/payload-watch.ts', "import { createSweeper } from '../sweeper.ts';"],
+  ['src/deploys/plan-warnings.ts', "import { planChecks } from '../features/plan.ts';"],
   ['src/flows/engine.ts', "import type { Store } from '../store/store.ts';"],
   ['src/flows/handlers/fail.ts', "import { z } from 'zod';"],
   ['src/webhooks/ingress.ts', "import type { FastifyInstance } from 'fastify';"],
@@ -137,9 +138,9 @@ const ALLOWED: readonly (readonly [file: string, statement: string])[] = [
 const CYCLES: readonly (readonly [file: string, statement: string])[] = [
   ['src/flows/cycle-a.ts', "import { b } from './cycle-b.ts';\nexport const a = () => b;"],
   ['src/flows/cycle-b.ts', "import { a } from './cycle-a.ts';\nexport const b = () => a;"],
-  ['src/drift/type-a.ts', "import type { B } from './type-b.ts';\nexport type A = { b?: B };"],
-  ['src/drift/type-b.ts', "import type { C } from './type-c.ts';\nexport type B = { c?: C };"],
-  ['src/drift/type-c.ts', "import type { A } from './type-a.ts';\nexport type C = { a?: A };"],
+  ['src/features/cycle/type-a.ts', "import type { B } from './type-b.ts';\nexport type A = { b?: B };"],
+  ['src/features/cycle/type-b.ts', "import type { C } from './type-c.ts';\nexport type B = { c?: C };"],
+  ['src/features/cycle/type-c.ts', "import type { A } from './type-a.ts';\nexport type C = { a?: A };"],
 ];
 
 /** What makes a test's result differ from run to run, or hides that it does. */
@@ -180,6 +181,7 @@ let diagnostics: readonly Diagnostic[];
 const NAMED = new Set([
   'src/app.ts',
   'src/commands/program.ts',
+  'src/deploys/plan-warnings.ts',
   'src/dashboard/web/main.tsx',
   'src/manifest/load.ts',
   'src/model/attention.ts',

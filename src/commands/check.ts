@@ -9,7 +9,7 @@ import { processEnvironment, settingsWarnings } from '../config/settings.ts';
 import type { Settings } from '../config/settings-schema.ts';
 import { createDeployer, type Deployer } from '../deploys/deployer.ts';
 import { createNeedsReader } from '../deploys/needs.ts';
-import { warnOfUnseenPaths } from '../drift/unseen-paths.ts';
+import { warningsOfPlan } from '../deploys/plan-warnings.ts';
 import { type Catalog, createCatalog, type DeployedFlow, deployedAnew } from '../flows/catalog.ts';
 import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
 import { canonicalKeys, isObject, placesIn, readJson } from '../manifest/json-text.ts';
@@ -291,7 +291,7 @@ async function checkAgainstDatabase(folder: string | undefined, options: CheckOp
     throw new CommandError(`${told}${setting}`);
   });
   try {
-    for (const flow of flows) known.issues.push(...(await warnOfUnseenPaths(flow, inspection)));
+    for (const flow of flows) known.issues.push(...(await warningsOfPlan(flow, inspection)));
     return {
       ...known,
       ...(await plan(inspection, { ...context, database }, options)),

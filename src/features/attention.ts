@@ -1,7 +1,18 @@
+import { driftAttention } from './drift/attention.ts';
 import { hostsAttention } from './hosts/attention.ts';
+import { keysAttention } from './keys/attention.ts';
 import { reconcileAttention } from './reconcile/attention.ts';
+import { replicasAttention } from './replicas/attention.ts';
 import { rhythmAttention } from './rhythm/attention.ts';
 import { schedulesAttention } from './schedules/attention.ts';
 
 /** Kinds of attention items that features give. The rules stand in their parts of the service. */
-export const attentionKinds = [rhythmAttention, hostsAttention, reconcileAttention, schedulesAttention];
+export const attentionKinds = [
+  rhythmAttention,
+  hostsAttention,
+  reconcileAttention,
+  schedulesAttention,
+  keysAttention,
+  driftAttention,
+  replicasAttention,
+];

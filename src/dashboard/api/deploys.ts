@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { warnOfUnseenPaths } from '../../drift/unseen-paths.ts';
+import { warningsOfPlan } from '../../deploys/plan-warnings.ts';
 import { HttpError } from '../../errors.ts';
 import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
 import { MAX_MANIFEST_BYTES } from '../../manifest/load.ts';
@@ -200,7 +200,7 @@ const deployRoutes: ApiRoutes = (app, services) => {
       const { allow, dryRun: isPlan } = request.query;
       const [outcome] = await services.deployment.deploy([flow], { allow, isPlan, ...deployedBy(request) });
       if (outcome === undefined) throw new Error('a deploy of one flow had no outcome');
-      const unseen = isPlan ? await warnOfUnseenPaths(flow, services.store) : [];
+      const unseen = isPlan ? await warningsOfPlan(flow, services.store) : [];
       const warnings = [...issues, ...unseen].map(formatIssue);
       return reply.code(outcome.action === 'refused' ? 409 : 200).send({ ...outcomeView(outcome), warnings });
     },
@@ -333,7 +333,7 @@ const deployTogetherRoute: ApiRoutes = (app, { deployment, store }) => {
       const isRefused = outcomes.some(({ action }) => action === 'refused');
       const warnings = issues.map(formatIssue);
       const found = [...issues];
-      if (isPlan) for (const flow of flows) found.push(...(await warnOfUnseenPaths(flow, store)));
+      if (isPlan) for (const flow of flows) found.push(...(await warningsOfPlan(flow, store)));
       const told = { outcomes: outcomes.map(outcomeView), warnings, ...(isPlan && { issues: issuesView(found) }) };
       return reply.code(isRefused ? 409 : 200).send(told);
     },

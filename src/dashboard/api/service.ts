@@ -1,10 +1,11 @@
 import { z } from 'zod';
+import { unreadableIn } from '../../config/fingerprint.ts';
 import { StoreUnavailableError } from '../../errors.ts';
+import { CLOCK_SETTLED_MS, CLOCK_UNFIT_MS } from '../../model/clock.ts';
 import { gaugeIn } from '../../telemetry/metrics.ts';
 import { errorSchema } from '../answer.ts';
 import { route, textAnswer } from '../route.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
-import { type Unfit, unfitReplica } from './replicas.ts';
 
 /** For supervisors and load balancers; needs no credentials, because those have none. */
 export const healthRoutes: ApiRoutes = (app, services) => {
@@ -51,6 +52,56 @@ export async function unreadiness(services: DashboardServices): Promise<Unready 
 }
 
 type Unready = Unfit | { readonly reason: 'stopping' | 'store_unavailable'; readonly message: string };
+
+/** A replica that beats every 5 s has missed one, and is taken for dead at 15 s. */
+const BEAT_OVERDUE_MS = 10_000;
+
+/** A replica looks every 5 s at what others changed; one that has not for so long may refuse or accept what others no longer do. */
+const UNSEEN_MS = 30_000;
+
+/** Why a replica should get no requests. */
+interface Unfit {
+  readonly reason: 'heartbeat_overdue' | 'schema_outgrown' | 'clock_offset' | 'changes_unseen' | 'secrets_unreadable';
+  readonly message: string;
+}
+
+/** Why a process should get no requests; undefined if it should. One that has its store for itself has its clock alone. */
+function unfitReplica({
+  heartbeat,
+  store,
+  clock,
+}: Pick<DashboardServices, 'heartbeat' | 'store' | 'clock'>): Unfit | undefined {
+  if (heartbeat === undefined) {
+    if (clock.isFit()) return undefined;
+    const message = `The clock of this machine was set: it is now ${clockDistance(clock.clockOffsetMs())} what it was; if it stays so for ${CLOCK_SETTLED_MS / 1000} s, the service goes by it`;
+    return { reason: 'clock_offset', message };
+  }
+  const { beatAt, clockOffsetMs, misfit, told = [] } = heartbeat.state();
+  if (beatAt === undefined || clock.monotonic() - beatAt > BEAT_OVERDUE_MS) {
+    const message = `The database has not answered a heartbeat of this replica in the last ${BEAT_OVERDUE_MS / 1000} s`;
+    return { reason: 'heartbeat_overdue', message };
+  }
+  if (misfit !== undefined) {
+    return { reason: 'schema_outgrown', message: `A newer release has migrated the database: ${misfit}` };
+  }
+  if (Math.abs(clockOffsetMs) > CLOCK_UNFIT_MS) {
+    const message = `The clock of this replica is ${clockDistance(clockOffsetMs)} the clock of the database; at most ${CLOCK_UNFIT_MS / 1000} s are allowed`;
+    return { reason: 'clock_offset', message };
+  }
+  if (store.changes.unseenMs() > UNSEEN_MS) {
+    const message = `This replica could not read what other replicas changed in the last ${UNSEEN_MS / 1000} s`;
+    return { reason: 'changes_unseen', message };
+  }
+  const unreadable = unreadableIn(store.replica, told);
+  if (unreadable.length === 0) return undefined;
+  const message = `This replica cannot read ${unreadable.join(', ')}, and another one can; what needs it is refused or fails here`;
+  return { reason: 'secrets_unreadable', message };
+}
+
+/** Such as `2.4 s ahead of`. */
+export function clockDistance(offsetMs: number): string {
+  return `${(Math.abs(offsetMs) / 1000).toFixed(1)} s ${offsetMs > 0 ? 'ahead of' : 'behind'}`;
+}
 
 /** How long the store gets to answer those who cannot wait: a database that hangs says so itself after 5 s. */
 const ANSWER_MS = 2000;

@@ -1,11 +1,5 @@
 import type { z } from 'zod';
-import type { interventionSchema } from '../../features/activity/service.ts';
-import type { RunBulkAnswers } from '../../features/bulk/service.ts';
-import type { consumerSchema } from '../../features/consumers/service.ts';
-import type { hostSchema } from '../../features/hosts/service.ts';
-import type { RehearsalAnswers } from '../../features/rehearsal/service.ts';
 import type { DeliveryReviewAnswers } from '../../features/review/service.ts';
-import type { scheduleSchema } from '../../features/schedules/service.ts';
 import type { alertTargetSchema } from '../api/alerts.ts';
 import type { attentionSchema } from '../api/attention.ts';
 import type { deliverySchema } from '../api/deliveries.ts';
@@ -15,9 +9,6 @@ import type { FigureAnswers } from '../api/figures.ts';
 import type { drainSchema } from '../api/flow-control.ts';
 import type { FlowAnswers } from '../api/flows.ts';
 import type { schemeSchema } from '../api/handlers-and-schemes.ts';
-import type { keySchema } from '../api/keys.ts';
-import type { pathSchema } from '../api/paths.ts';
-import type { replicaSchema } from '../api/replicas.ts';
 import type { findingSchema, RevisionAnswers } from '../api/revisions.ts';
 import type { RunFailures } from '../api/run-failures.ts';
 import type { RunHistoryAnswers } from '../api/run-history.ts';
@@ -32,32 +23,23 @@ import type { Graph } from './graph/graph.ts';
  */
 
 export interface Api
-  extends DeliveryReviewAnswers,
+  extends Pick<DeliveryReviewAnswers, 'ConfiguredField' | 'DeliveryDetail' | 'Layout'>,
     DeployAnswers,
     FigureAnswers,
     FlowAnswers,
-    RehearsalAnswers,
     RevisionAnswers,
-    RunBulkAnswers,
     RunHistoryAnswers,
     Omit<RunOutlineAnswers, 'RunOutline'> {
   readonly AlertTarget: z.output<typeof alertTargetSchema>;
   readonly Attention: z.output<typeof attentionSchema>;
-  readonly Consumer: z.output<typeof consumerSchema>;
   readonly Delivery: z.output<typeof deliverySchema>;
   readonly Drain: z.output<typeof drainSchema>;
   readonly Finding: z.output<typeof findingSchema>;
-  readonly Host: z.output<typeof hostSchema>;
-  readonly Key: z.output<typeof keySchema>;
-  readonly Path: z.output<typeof pathSchema>;
-  readonly Replica: z.output<typeof replicaSchema>;
   readonly Run: z.output<typeof runSchema>;
   readonly RunFailures: RunFailures;
   readonly RunOutline: Omit<RunOutlineAnswers['RunOutline'], 'graph'> & { readonly graph: Graph };
-  readonly Intervention: z.output<typeof interventionSchema>;
   readonly LiveEvent: SentEvent;
   readonly RunTrigger: z.output<typeof triggerSchema>;
-  readonly Schedule: z.output<typeof scheduleSchema>;
   readonly Scheme: z.output<typeof schemeSchema>;
   readonly Step: z.output<typeof stepSchema>;
 }

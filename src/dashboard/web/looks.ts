@@ -14,9 +14,9 @@ export interface Look {
   readonly text: string;
 }
 
-type LookRow = readonly [Tone, IconName, string];
+export type LookRow = readonly [Tone, IconName, string];
 
-/** Of each status of a run or a step; of what a redelivery did or would do; of each class of findings; of how an intervention ended. */
+/** Of each status of a run or a step, of how a scheme is known, and of each class of findings. */
 export const LOOKS = {
   status: {
     Pending: ['quiet', 'pending', 'Pending'],
@@ -27,26 +27,6 @@ export const LOOKS = {
     Cancelled: ['warn', 'stop', 'Cancelled'],
     TimedOut: ['bad', 'clock', 'Timed out'],
   } satisfies Record<Api['Run' | 'Step']['status'], LookRow>,
-  redelivery: {
-    accepted: ['good', 'check', 'Accepted'],
-    'would be accepted': ['good', 'check', 'Would be accepted'],
-    'accepted before': ['quiet', 'replay', 'Accepted before'],
-    filtered: ['quiet', 'skip', 'Filtered'],
-    refused: ['bad', 'cross', 'Refused'],
-    'not possible': ['quiet', 'off', 'Not possible'],
-  } satisfies Record<Api['Redelivery']['outcome'], LookRow>,
-  intervention: {
-    done: ['good', 'check', 'Done'],
-    refused: ['warn', 'stop', 'Refused'],
-    failed: ['bad', 'cross', 'Failed'],
-    unknown: ['quiet', 'pending', 'Not known'],
-  } satisfies Record<Api['Intervention']['outcome'], LookRow>,
-  circuit: {
-    closed: ['good', 'check', 'Called'],
-    open: ['warn', 'stop', 'Not called'],
-    probing: ['warn', 'spinner', 'Trying'],
-    failing: ['warn', 'warn', 'Failing'],
-  } satisfies Record<Api['Host']['state'], LookRow>,
   certainty: {
     package: ['good', 'check', 'Its own package'],
     vector: ['good', 'check', 'Its own example'],

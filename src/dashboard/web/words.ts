@@ -14,7 +14,6 @@ export const words = {
   outcome,
   action,
   detail,
-  pathUse,
   factsOf,
   settingsOf,
   signatureOf,
@@ -200,17 +199,6 @@ const DETAILS: Readonly<Record<string, string>> = {
 /** What else an intervention names: `key` is the step. */
 function detail(name: string): string {
   return ownOf(DETAILS, name) ?? spelledOut(name);
-}
-
-const PATH_USES = {
-  required: 'by every run',
-  conditional: 'by some runs',
-  optional: 'if present',
-} as const satisfies Record<Api['Path']['use'], string>;
-
-/** Who needs a path of a delivery. */
-function pathUse(use: Api['Path']['use']): string {
-  return PATH_USES[use];
 }
 
 /** One line of a list: what it is, and how it reads. */

@@ -14,12 +14,12 @@ import { clientOf, findWebhooks, NoAnswerError, type ServiceOptions } from '../.
 import { table } from '../../commands/table.ts';
 import { databaseTarget } from '../../config/database.ts';
 import type { Settings } from '../../config/settings-schema.ts';
-import { type KeyView, keyView, reportKeys } from '../../keys/key-report.ts';
 import { maskUrl } from '../../manifest/mask.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
 import { inspectStore } from '../../store/offline.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
 import { createTriggerTable } from '../../webhooks/triggers.ts';
+import { type KeyView, keyView, reportKeys } from './key-report.ts';
 
 interface KeysOptions extends ServiceOptions {
   readonly flow?: string;

@@ -169,7 +169,7 @@ describe('the activity', () => {
 });
 
 /** What the parts of the page call their operations. */
-const SOURCES = resolve(import.meta.dirname, '../../src');
+const SOURCES = resolve(import.meta.dirname, '../../../src');
 const WORDS = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' })
   .filter((file) => file.endsWith('-words.ts'))
   .map((file) => join(SOURCES, file));

@@ -7,7 +7,7 @@ import {
   type Span,
 } from '../../../src/features/rhythm/rhythm.ts';
 import type { ArrivalHour } from '../../../src/features/rhythm/store.ts';
-import { DAY, HOUR, hoursOf, MINUTE, MONDAY } from '../../drift/traffic.ts';
+import { DAY, HOUR, hoursOf, MINUTE, MONDAY } from './traffic.ts';
 
 interface Alarms {
   /** From the last delivery to the first look that called it a silence. */

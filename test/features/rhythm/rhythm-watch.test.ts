@@ -5,8 +5,8 @@ import { rhythmStore } from '../../../src/features/rhythm/store.ts';
 import { firstIdAt } from '../../../src/model/payload.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { openEmptyStore } from '../../database.ts';
-import { DAY, HOUR, MINUTE, MONDAY } from '../../drift/traffic.ts';
 import { acceptanceOf, aDelivery, aRun, deployOf, flowId, graphOf } from '../../store/samples.ts';
+import { DAY, HOUR, MINUTE, MONDAY } from './traffic.ts';
 
 const logger = pino({ level: 'silent' });
 type Watched = Parameters<typeof createRhythmWatch>[0];

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isSilent, learnRhythm, type Rhythm } from '../../../src/features/rhythm/rhythm.ts';
 import { chanceOf } from '../../chance.ts';
-import { arrivalsOf, DAY, HOUR, hoursOf, MINUTE, MONDAY, SENDERS } from '../../drift/traffic.ts';
 import { dayAt, watchFrom } from './rhythm-model.ts';
+import { arrivalsOf, DAY, HOUR, hoursOf, MINUTE, MONDAY, SENDERS } from './traffic.ts';
 
 const everyHour = (days: number) => Array.from({ length: days * 24 }, (_, n) => MONDAY + n * HOUR + 30 * MINUTE);
 const learn = (times: readonly number[], until = times.at(-1) ?? 0): Rhythm | undefined =>

@@ -1,0 +1,3 @@
+export const driftAttention = {
+  payload_drift: 'warning',
+} as const;

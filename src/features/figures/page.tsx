@@ -1,0 +1,96 @@
+import { lists } from '../../dashboard/web/address.ts';
+import type { Api } from '../../dashboard/web/api-types.ts';
+import { format } from '../../dashboard/web/format.ts';
+import { Segments } from '../../dashboard/web/kit/list.tsx';
+import { Empty, Loaded, Panel } from '../../dashboard/web/kit/page.tsx';
+import type { PagePart } from '../../dashboard/web/part.ts';
+import { useResource } from '../../dashboard/web/resource.ts';
+import { useQuery } from '../../dashboard/web/router.ts';
+import { words } from '../../dashboard/web/words.ts';
+import { reasonCounts, WINDOWS, windowOf } from './chart-data.ts';
+import { Charts, chartOf, DeliveryBars, ListChart, RunBars, RunChart } from './charts.tsx';
+
+function WindowChoice() {
+  const [query, changeQuery] = useQuery();
+  return (
+    <Segments
+      label="Window of the charts"
+      choices={WINDOWS.map(({ value, text }) => ({ value, text }))}
+      value={windowOf(query.get('window')).value}
+      onChange={(value) => changeQuery({ window: value === windowOf(null).value ? undefined : value })}
+    />
+  );
+}
+
+function ChosenCharts() {
+  const [query] = useQuery();
+  return <Charts window={windowOf(query.get('window')).window} />;
+}
+
+function ReasonsPanel() {
+  const stats = useResource<Api['DeliveryStats']>('/webhooks/stats?hours=24', { refreshOn: ['delivery.received'] });
+  return (
+    <Panel title="Why deliveries failed a gate" aside="24 hours">
+      <Loaded of={stats}>{(answer) => <ReasonBars stats={answer} />}</Loaded>
+    </Panel>
+  );
+}
+
+/** How often each reason was met with; each leads to the deliveries that it is the reason of. */
+function ReasonBars({ stats }: { stats: Api['DeliveryStats'] }) {
+  const reasons = reasonCounts(stats.counts);
+  if (reasons.length === 0) {
+    return (
+      <Empty icon="shield" title={stats.total === 0 ? 'No deliveries in the last 24 hours' : 'Every delivery passed'}>
+        <p>
+          {stats.total === 0
+            ? 'This panel counts deliveries that fail a gate.'
+            : `${format.count(stats.total)} in the last 24 hours.`}
+        </p>
+      </Empty>
+    );
+  }
+  return (
+    <ul class="reason-bars">
+      {reasons.map(({ reason, number, percent }) => (
+        <li key={reason}>
+          <a href={`/flows/deliveries?reason=${reason}`}>
+            <span class="reason-name">{words.reason(reason)}</span>
+            <span class="reason-count">{format.count(number)}</span>
+            <span class="reason-bar" style={{ width: `${percent}%` }} />
+          </a>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function DeliveriesChart() {
+  const [query] = useQuery();
+  return (
+    <ListChart>
+      <DeliveryBars {...chartOf(query)} filter={lists.deliveries.filter(query)} />
+    </ListChart>
+  );
+}
+
+function RunsChart() {
+  const [query] = useQuery();
+  return (
+    <ListChart>
+      <RunBars {...chartOf(query)} filter={lists.runs.filter(query)} />
+    </ListChart>
+  );
+}
+
+export const figuresPage: PagePart = {
+  name: 'figures',
+  at: {
+    overviewTools: WindowChoice,
+    overviewCharts: ChosenCharts,
+    overviewColumns: ReasonsPanel,
+    deliveriesChart: DeliveriesChart,
+    runsChart: RunsChart,
+    flowRuns: ({ flowId }) => <RunChart window={windowOf(null).window} flowId={flowId} />,
+  },
+};

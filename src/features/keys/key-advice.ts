@@ -1,0 +1,65 @@
+import { DAY_MS } from '../../model/clock.ts';
+import type { KeyFigures } from './store.ts';
+
+/** A previous key that no delivery has needed for so long may go: publishers try again for three days or less. */
+export const UNUSED_DAYS = 7;
+
+/** Keys are noted every hour. One that was not for so long was unused because no process ran, or the clock was set ahead. */
+const NOTED_WITHIN_MS = DAY_MS;
+
+/** What is known of the keys of one trigger that has a previous key. */
+interface KeyPairFigures {
+  readonly now: number;
+  /** Whether current and previous key are the same. */
+  readonly isSame: boolean;
+  /** Undefined where nothing is known of it yet. */
+  readonly current: KeyFigures | undefined;
+  readonly previous: KeyFigures | undefined;
+  /** Keys that verified deliveries to this trigger, and that it does not have here. */
+  readonly others: readonly Pick<KeyFigures, 'lastAt'>[];
+}
+
+/** What to do about a previous key. Every time is in milliseconds since the Unix epoch. */
+export type KeyAdvice =
+  /** It verifies nothing that the current one does not. */
+  | { readonly kind: 'same_key' }
+  /** Deliveries needed it, and none was verified with the current one since that is the current one. */
+  | { readonly kind: 'not_switched'; readonly lastAt: number }
+  /** Deliveries needed it less than seven days ago. */
+  | { readonly kind: 'in_use'; readonly lastAt: number }
+  /** Nothing is known that would be a reason to keep it or to let it go. */
+  | { readonly kind: 'wait'; readonly unusedSince: number | null }
+  /** As `may_go`, but meanwhile a key verified deliveries that this process does not have: another one has other keys. */
+  | { readonly kind: 'keys_differ'; readonly lastAt: number }
+  /** `lastAt` is null if it was never used as the previous one. */
+  | {
+      readonly kind: 'may_go';
+      readonly unusedSince: number;
+      readonly lastAt: number | null;
+      readonly deliveries: number;
+    };
+
+/**
+ * Says whether the previous key of a trigger can be removed. It can if it verified nothing for seven days, counted from
+ * its last use or from when it became the previous one, whichever is later, and if the current key verified something
+ * in that time: silence alone proves nothing. Periods in which the key was not recorded do not count. Future times,
+ * from a clock that was ahead, count as use.
+ */
+export function adviseOn({ now, isSame, current, previous, others }: KeyPairFigures): KeyAdvice {
+  if (isSame) return { kind: 'same_key' };
+  // A key recorded under another role, or not at all, gives no advice yet; the next sweep records it.
+  if (previous?.role !== 'previous' || previous.roleSince === null) return { kind: 'wait', unusedSince: null };
+  const { roleSince, notedAt } = previous;
+  const lastAt = previous.lastAt !== null && previous.lastAt > roleSince ? previous.lastAt : null;
+  const unusedSince = lastAt ?? roleSince;
+  if (lastAt !== null && now - lastAt < UNUSED_DAYS * DAY_MS) {
+    const hasSwitched = current?.lastAt != null && current.lastAt >= (current.roleSince ?? roleSince);
+    return { kind: hasSwitched ? 'in_use' : 'not_switched', lastAt };
+  }
+  if (notedAt === null || now - notedAt > NOTED_WITHIN_MS) return { kind: 'wait', unusedSince: null };
+  const isReplaced = current?.lastAt != null && current.lastAt > unusedSince && previous.othersSince > 0;
+  if (now - unusedSince < UNUSED_DAYS * DAY_MS || !isReplaced) return { kind: 'wait', unusedSince };
+  const otherAt = Math.max(...others.map((other) => other.lastAt ?? 0));
+  if (otherAt > unusedSince) return { kind: 'keys_differ', lastAt: otherAt };
+  return { kind: 'may_go', unusedSince, lastAt, deliveries: previous.othersSince };
+}

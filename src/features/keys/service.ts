@@ -1,0 +1,89 @@
+import { z } from 'zod';
+import { field } from '../../dashboard/answer.ts';
+import type { Finding } from '../../dashboard/attention/finding.ts';
+import { parameter } from '../../dashboard/input.ts';
+import { route } from '../../dashboard/route.ts';
+import { type ApiRoutes, rulesFor, servicePart } from '../../dashboard/services.ts';
+import { sees, sightOf } from '../../dashboard/sight.ts';
+import { keysAttention } from './attention.ts';
+import { createKeyKeeper } from './key-keeper.ts';
+import { type KeyReport, keyView, reportKeys } from './key-report.ts';
+
+export const keySchema = z
+  .object({
+    flowId: field.id(),
+    flowName: z.string(),
+    triggerKey: z.string(),
+    role: z
+      .enum(['current', 'previous', 'former'])
+      .describe('former: all keys together that verified deliveries but that this process does not have.'),
+    fingerprint: z
+      .string()
+      .nullable()
+      .describe(
+        'First 8 hex digits of the SHA-256 of the key; null for a token, a key under 16 bytes or a former one.',
+      ),
+    reference: z.string().nullable().describe('As in the manifest; null for a learned or plain-text key.'),
+    since: field.time().nullable().describe('When it was first seen in this role.'),
+    lastVerifiedAt: field.time().nullable(),
+    count: field.integer().describe('Accepted deliveries that it verified, without redeliveries and replays.'),
+    last24Hours: field.integer().describe('Those of the last 24 hours, rounded up to a whole hour.'),
+    advice: z
+      .enum(['in_use', 'not_switched', 'same_key', 'wait', 'keys_differ', 'may_go'])
+      .nullable()
+      .describe('Whether a previous key can be removed.'),
+    message: field.content(z.string().nullable()).describe('The same as text.'),
+    users: z
+      .array(z.object({ clientIp: z.string(), userAgent: field.content(z.string().nullable()), lastAt: field.time() }))
+      .describe('Who sent the last deliveries that needed a previous key; empty if none did for seven days.'),
+  })
+  .meta({ id: 'Key' });
+
+/** The keys that deliveries are verified with. */
+const keyRoutes: ApiRoutes = (app, services) => {
+  app.get(
+    '/flows/api/keys',
+    route('flows', {
+      operationId: 'listKeys',
+      limit: 'filtered',
+      summary: 'The keys of webhooks: when each last verified a delivery, how often, and which can be removed',
+      query: z.strictObject({ flowId: parameter.optionalGuid() }),
+      answer: z.array(keySchema),
+    }),
+    async (request) => {
+      const sight = sightOf(request, services);
+      const reports = await reportKeys({ ...services, triggers: services.triggers() }, request.query.flowId);
+      return reports.filter(({ flowId }) => sees(sight, flowId)).map(keyView);
+    },
+  );
+};
+
+const CONCERNS = {
+  not_switched: 'current_key_unused',
+  keys_differ: 'keys_differ',
+  in_use: 'previous_key_in_use',
+  same_key: 'previous_key_unused',
+  may_go: 'previous_key_unused',
+} as const;
+
+/** What an operator should know of keys that are being rotated. */
+export function rotationConcerns(keys: readonly KeyReport[]): Finding<(typeof CONCERNS)[keyof typeof CONCERNS]>[] {
+  return keys.flatMap(({ advice, message, flowId, triggerKey, recent }) => {
+    if (advice === null || advice === 'wait' || message === null) return [];
+    const isOver = advice === 'in_use' && recent === 0;
+    const where = { link: `/flows/flows/${flowId}?view=keys`, triggerKey };
+    return [{ kind: CONCERNS[advice], ...(isOver && { severity: 'info' as const }), message, ...where }];
+  });
+}
+
+export const keys = servicePart({
+  name: 'keys',
+  routes: [keyRoutes],
+  attention: rulesFor(keysAttention, async (_situation, services) =>
+    rotationConcerns(await reportKeys({ ...services, triggers: services.triggers() })),
+  ),
+  start: (host) => {
+    const keeper = createKeyKeeper(host);
+    return { sweeper: keeper, onTriggers: keeper.note };
+  },
+});
