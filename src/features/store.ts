@@ -1,11 +1,15 @@
 import type { WrittenPart } from '../store/decisions/part.ts';
+import { activityStore } from './activity/store.ts';
 import { alertsStore } from './alerts/store.ts';
 import { booksStore } from './books/store.ts';
 import { consumersStore } from './consumers/store.ts';
 import { driftStore } from './drift/store.ts';
+import { figuresStore } from './figures/store.ts';
 import { keysStore } from './keys/store.ts';
 import { reconcileStore } from './reconcile/store.ts';
+import { reviewStore } from './review/store.ts';
 import { rhythmStore } from './rhythm/store.ts';
+import { runsStore } from './runs/store.ts';
 
 /** What features add to the store. */
 export const storeParts: readonly WrittenPart[] = [
@@ -16,4 +20,8 @@ export const storeParts: readonly WrittenPart[] = [
   alertsStore,
   driftStore,
   keysStore,
+  activityStore,
+  figuresStore,
+  reviewStore,
+  runsStore,
 ];

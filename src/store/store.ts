@@ -78,7 +78,6 @@ export type Inspection = Pick<
   | 'findSuperseded'
   | 'listRoutes'
   | 'listInterventions'
-  | 'checkInterventions'
   | 'of'
   | 'close'
 >;

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
+import { runsStore } from '../../src/features/runs/store.ts';
 import type { Graph, StepDefinition, StepStatus } from '../../src/model/manifest.ts';
 import type { Claim, StepResult, Store } from '../../src/store/store.ts';
 import { aRun, deployOf, id, minute, T0 } from '../store/samples.ts';
@@ -109,7 +110,7 @@ class Story {
     const [run, rows, loops] = await Promise.all([
       this.#store.findRun(this.#runId),
       this.#store.listSteps(this.#runId),
-      this.#store.listLoops(this.#runId),
+      this.#store.of(runsStore).listLoops(this.#runId),
     ]);
     const statusOf = (status: StepStatus) => (status === 'Pending' || status === 'Running' ? 'Open' : status);
     const kept = {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { z } from 'zod';
+import { runsStore } from '../../src/features/runs/store.ts';
 import { createCatalog } from '../../src/flows/catalog.ts';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
@@ -169,7 +170,7 @@ class Story {
       const has = this.#sent.filter((sent) => sent.stepKey === stepKey);
       expect(has, this.#story(`${stepKey} failed although it had a signal`)).toEqual([]);
     }
-    const free = (await store.listSignals(runId)).filter((signal) => signal.stepKey === null);
+    const free = (await store.of(runsStore).listSignals(runId)).filter((signal) => signal.stepKey === null);
     for (const step of await store.outlineSteps(
       runId,
       steps.map(({ stepKey }) => stepKey),

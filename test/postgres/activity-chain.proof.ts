@@ -1,4 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
+import { activityStore } from '../../src/features/activity/store.ts';
 import { bodySealer } from '../../src/store/sealed-body.ts';
 import type { Store } from '../../src/store/store.ts';
 import { chainAttacks } from '../store/chain-attacks.ts';
@@ -30,7 +31,7 @@ test('replicas that add at the same time make one chain', async () => {
   );
   await Promise.all(acts);
   for (const store of stores) {
-    expect(await store.checkInterventions({ limit: 500 })).toMatchObject({
+    expect(await store.of(activityStore).checkInterventions({ limit: 500 })).toMatchObject({
       rows: 80,
       faults: [],
       ends: { newestSeq: 80 },
@@ -44,7 +45,7 @@ test('replicas that begin to use a key at the same time say so once', async () =
   const stores = await Promise.all(['one', 'two'].map((replica) => openStore({ schema, replica, chainKey })));
   try {
     await Promise.all(stores.map((store, n) => store.changeActivityKey({ id: id(n + 1), at: T0 })));
-    expect(await stores[0]?.checkInterventions({ limit: 5 })).toMatchObject({ rows: 1, faults: [] });
+    expect(await stores[0]?.of(activityStore).checkInterventions({ limit: 5 })).toMatchObject({ rows: 1, faults: [] });
   } finally {
     await Promise.all(stores.map((store) => store.close()));
   }

@@ -1,9 +1,12 @@
 import { alertsStore } from '../../src/features/alerts/store.ts';
 import { consumersStore } from '../../src/features/consumers/store.ts';
 import { driftStore } from '../../src/features/drift/store.ts';
+import { figuresStore } from '../../src/features/figures/store.ts';
 import { keysStore } from '../../src/features/keys/store.ts';
 import { reconcileStore } from '../../src/features/reconcile/store.ts';
+import { reviewStore } from '../../src/features/review/store.ts';
 import { rhythmStore } from '../../src/features/rhythm/store.ts';
+import { runsStore } from '../../src/features/runs/store.ts';
 import type { JsonObject } from '../../src/model/json.ts';
 import type { Graph } from '../../src/model/manifest.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
@@ -231,8 +234,8 @@ export type Reads = Pick<
   Store,
   Extract<keyof Store, `list${string}` | `find${string}` | `read${string}` | `count${string}`>
 > &
-  Pick<Store, 'outlineSteps' | 'pageSteps' | 'deliveryStats' | 'deliveryTimeseries' | 'runTimeseries'> &
-  Pick<Store, 'of' | 'summariseDeliveries' | 'isSessionEnded'>;
+  Pick<Store, 'outlineSteps' | 'pageSteps' | 'deliveryTimeseries'> &
+  Pick<Store, 'of' | 'isSessionEnded'>;
 
 const sorted = (rows: readonly unknown[]) => rows.map((row) => JSON.stringify(row)).sort();
 
@@ -251,17 +254,17 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
       await store.findRun(runId),
       steps,
       await store.outlineSteps(runId, keys),
-      await store.listStepEvents({ runId, limit: 7 }),
-      await store.listLoops(runId),
-      sorted(await store.countChildren(runId)),
-      await store.findIterations({ runId, loopKey: 'each', status: 'Failed', limit: 9 }),
+      await store.of(runsStore).listStepEvents({ runId, limit: 7 }),
+      await store.of(runsStore).listLoops(runId),
+      sorted(await store.of(runsStore).countChildren(runId)),
+      await store.of(runsStore).findIterations({ runId, loopKey: 'each', status: 'Failed', limit: 9 }),
       await store.pageSteps({ runId, planned: Object.keys(graph), skip: 1, take: 9, limits }),
       await store.findStep(runId, 'first'),
-      await store.readValue({ ...value, attempt: undefined }),
-      await store.readValue({ ...value, attempt: 1 }),
+      await store.of(runsStore).readValue({ ...value, attempt: undefined }),
+      await store.of(runsStore).readValue({ ...value, attempt: 1 }),
       await store.readRunInput({ runId }),
       await store.readRunInput({ runId, stepKeys: ['first'], maxBytes: 9 }),
-      await store.listSignals(runId),
+      await store.of(runsStore).listSignals(runId),
       await store.findLineage(runId),
     ];
   };
@@ -283,7 +286,7 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
     keyFigures: await store.of(keysStore).listKeyFigures({ recentSince: T0 }),
     details: await Promise.all(runs.items.map((run) => ofRun(run.id))),
     found: await Promise.all(deliveries.items.map((each) => store.findDelivery(each.id))),
-    redelivery: await store.findRedelivery(id(20)),
+    redelivery: await store.of(reviewStore).findRedelivery(id(20)),
     held: await store.countHeld(),
     ofStatus: await Promise.all(
       (['Running', 'Failed', 'Cancelled'] as const).map((status) => store.listRuns({ ...page, status })),
@@ -291,10 +294,10 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
     searched: await store.listRuns({ ...page, search: 'ORDERS', flowId }),
     interventions: await store.listInterventions(page),
     isSessionEnded: await store.isSessionEnded({ id: id(51), credential: 'user', begunAt: T0 }),
-    stats: await store.deliveryStats({ since: T0 - 30_000 }),
-    summary: await store.summariseDeliveries({ since: T0 }),
+    stats: await store.of(figuresStore).deliveryStats({ since: T0 - 30_000 }),
+    summary: await store.of(reviewStore).summariseDeliveries({ since: T0 }),
     counted: sorted(await store.countDeliveries({ since: T0 - minute, recentSince: T0 })),
-    timeseries: [await store.deliveryTimeseries(range), await store.runTimeseries(range)],
+    timeseries: [await store.deliveryTimeseries(range), await store.of(figuresStore).runTimeseries(range)],
     totals: [sorted(await store.countRuns()), sorted(await store.countEndedRuns(T0))],
   };
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { reviewStore } from '../../src/features/review/store.ts';
 import type { Acceptance, AcceptResult } from '../../src/store/store.ts';
 import { eventually } from '../eventually.ts';
 import { aDelivery, aNonce, aRun, deployOf, graphOf, id, minute, PLAN, runIdOf, T0 } from '../store/samples.ts';
@@ -263,7 +264,7 @@ describe('of two processes on one database', () => {
       const results = await acceptAtBoth(() => acceptanceTo(flowId, { redeliveredFrom: source }));
       const winner = await winnerOf(flowId, results);
       expect(await deliveriesOf(flowId)).toHaveLength(1);
-      expect(await right.findRedelivery(source)).toMatchObject({ runId: winner });
+      expect(await right.of(reviewStore).findRedelivery(source)).toMatchObject({ runId: winner });
     });
   });
 

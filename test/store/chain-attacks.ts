@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
+import { activityStore } from '../../src/features/activity/store.ts';
 import { bodySealer } from '../../src/store/sealed-body.ts';
-import type { ActivityFault, Store } from '../../src/store/store.ts';
+import type { ActivityFault, ChainPlace, Store } from '../../src/store/store.ts';
 import { flowId, id, minute, T0 } from './samples.ts';
 
 const { chainKey } = bodySealer('the key of the store');
@@ -155,9 +156,18 @@ export function chainAttacks(create: () => Promise<AttackedDatabase>): void {
     await database.write('UPDATE interventions SET at = 0 WHERE seq = 5');
     await withStore(database, chainKey, async (store) => {
       const before = T0 + 60 * minute;
-      expect(await store.purgeInterventions({ before, limit: 3 })).toEqual({ rows: 3, brokenAt: null });
-      expect(await store.purgeInterventions({ before, limit: 100 })).toEqual({ rows: 1, brokenAt: 5 });
-      expect(await store.purgeInterventions({ before, limit: 100 })).toEqual({ rows: 0, brokenAt: 5 });
+      expect(await store.of(activityStore).purgeInterventions({ before, limit: 3 })).toEqual({
+        rows: 3,
+        brokenAt: null,
+      });
+      expect(await store.of(activityStore).purgeInterventions({ before, limit: 100 })).toEqual({
+        rows: 1,
+        brokenAt: 5,
+      });
+      expect(await store.of(activityStore).purgeInterventions({ before, limit: 100 })).toEqual({
+        rows: 0,
+        brokenAt: 5,
+      });
       expect(await check(store)).toMatchObject([{ kind: 'changed', seq: 5 }]);
     });
   });
@@ -167,9 +177,13 @@ export function chainAttacks(create: () => Promise<AttackedDatabase>): void {
     await withStore(database, laterKey, async (store) => {
       await store.changeActivityKey({ id: id(20), at: T0 + 100 * minute });
       const before = (n: number) => ({ before: T0 + n * minute, limit: 4 });
-      expect(await store.checkInterventions({ limit: 20 })).toMatchObject({ rows: 11, otherKey: 10, faults: [] });
-      expect(await store.purgeInterventions(before(100))).toEqual({ rows: 0, brokenAt: null });
-      expect(await store.purgeInterventions(before(101))).toEqual({ rows: 4, brokenAt: null });
+      expect(await store.of(activityStore).checkInterventions({ limit: 20 })).toMatchObject({
+        rows: 11,
+        otherKey: 10,
+        faults: [],
+      });
+      expect(await store.of(activityStore).purgeInterventions(before(100))).toEqual({ rows: 0, brokenAt: null });
+      expect(await store.of(activityStore).purgeInterventions(before(101))).toEqual({ rows: 4, brokenAt: null });
     });
   });
 
@@ -181,7 +195,10 @@ export function chainAttacks(create: () => Promise<AttackedDatabase>): void {
         expect.objectContaining({ kind: 'ends', message: expect.stringContaining('without the key') }),
       ]);
       await store.changeActivityKey({ id: id(20), at: T0 });
-      expect(await store.checkInterventions({ limit: 20 })).toMatchObject({ withoutKey: 2, faults: [] });
+      expect(await store.of(activityStore).checkInterventions({ limit: 20 })).toMatchObject({
+        withoutKey: 2,
+        faults: [],
+      });
       const [change] = (await store.listInterventions({ action: 'changeActivityKey', skip: 0, take: 5 })).items;
       expect(change?.details).toEqual({ key: chainKey.id, formerKey: 'none' });
     });
@@ -206,8 +223,8 @@ async function act(store: Store, n: number): Promise<void> {
 /** A row at a time, so that what a check carries on is part of it. */
 async function check(store: Store): Promise<readonly ActivityFault[]> {
   const faults: ActivityFault[] = [];
-  for (let from: Awaited<ReturnType<Store['checkInterventions']>>['next'] | undefined; from !== null; ) {
-    const checked = await store.checkInterventions({ from, limit: 1 });
+  for (let from: ChainPlace | null | undefined; from !== null; ) {
+    const checked = await store.of(activityStore).checkInterventions({ from, limit: 1 });
     faults.push(...checked.faults);
     from = checked.next;
   }

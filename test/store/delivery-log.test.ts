@@ -1,5 +1,6 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { figuresStore } from '../../src/features/figures/store.ts';
 import type { GateResult } from '../../src/model/delivery.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../src/store/sqlite/client.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -103,7 +104,11 @@ describe('the delivery log in memory', () => {
     await store.recordDelivery(refused(4));
     await store.accept(acceptanceOf(5));
     expect(await deliveryIds(store)).toEqual([5, 4, 3].map(id));
-    expect(await store.deliveryStats({ since: T0 })).toMatchObject({ accepted: 4, rejected: 1, total: 5 });
+    expect(await store.of(figuresStore).deliveryStats({ since: T0 })).toMatchObject({
+      accepted: 4,
+      rejected: 1,
+      total: 5,
+    });
     expect((await store.listDeliveries({ skip: 0, take: 9, includeTotal: true })).total).toBe(3);
   });
 

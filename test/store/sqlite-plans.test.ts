@@ -136,8 +136,8 @@ const limits = { valueBytes: 100, answerBytes: 1000 };
 const range = { since: T0, until: T0 + 3_600_000, bucketMs: 3_600_000 };
 
 const questions: [name: string, ...unknown[]][] = [
-  ...deliveryQueries.map((query): [OperationName, unknown] => ['listDeliveries', query]),
-  ...runQueries.map((query): [OperationName, unknown] => ['listRuns', query]),
+  ...deliveryQueries.map((query): [string, unknown] => ['listDeliveries', query]),
+  ...runQueries.map((query): [string, unknown] => ['listRuns', query]),
   ['listRuns', { skip: 0, take: 50, includeTotal: true, search: 'text', searchedFlows: [flowId] }],
   ['countArrivals', { flowId, triggerKey: 'a', after: id(1), upTo: id(9), byEvent: true }],
   ['listArrivalHours', { flowId, triggerKey: 'a' }],
@@ -177,15 +177,15 @@ const questions: [name: string, ...unknown[]][] = [
   ['listLongSteps', { startedBefore: T0 }],
   ['measureBacklog', { now: T0, most: 10_000 }],
   ['listHostWaits', { now: T0, most: 10_000 }],
-  ...flows.flatMap((flow): [OperationName, unknown][] => [
+  ...flows.flatMap((flow): [string, unknown][] => [
     ['deliveryTimeseries', { flowId: undefined, ...flow, ...range }],
     ['runTimeseries', { flowId: undefined, ...flow, ...range }],
-    ...searches.flatMap((search): [OperationName, unknown][] => [
+    ...searches.flatMap((search): [string, unknown][] => [
       ['deliveryTimeseries', { ...flow, ...search, ...range, reason: 'ip_denied' }],
       ['deliveryTimeseries', { ...flow, ...search, ...range, heldOnly: true }],
       ['runTimeseries', { ...flow, ...search, ...range, status: 'Failed', withoutFlow: id(9) }],
     ]),
-    ...causes.flatMap((cause): [OperationName, unknown][] => [
+    ...causes.flatMap((cause): [string, unknown][] => [
       ['runTimeseries', { ...flow, ...range, cause }],
       ['groupFailures', { ...flow, cause, trend: { since: T0, until: T0 + 24, parts: 24 } }],
     ]),

@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
+import { figuresStore, type RunBucket } from '../../features/figures/store.ts';
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import { REASON_CODES } from '../../model/delivery.ts';
 import { ALERT_FLOW_ID } from '../../model/manifest.ts';
-import type { BucketRange, RunBucket, RunCount, TimeSpan } from '../../store/store.ts';
+import type { BucketRange, RunCount, TimeSpan } from '../../store/store.ts';
 import { field, isoTime } from '../answer.ts';
 import { BUILT_IN, LOOK_BACK_HOURS, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
@@ -166,7 +167,7 @@ const runTimeseriesRoute: ApiRoutes = (app, services) => {
       const { query } = request;
       const { bucket = 'hour', minutes, hours, days, ...filter } = query;
       const range = wholeBuckets(bucket, { ...query, lookBackMs: lookBackMs(query, bucket, RUNS_BACK) }, clock.now());
-      const counted = await store.runTimeseries({
+      const counted = await store.of(figuresStore).runTimeseries({
         ...runFilter(filter, request, services),
         ...range,
       });
@@ -195,7 +196,7 @@ const deliveryStatsRoute: ApiRoutes = (app, services) => {
     async (request) => {
       const { query } = request;
       const since = clock.now() - query.hours * HOUR_MS;
-      const { counts, ...stats } = await store.deliveryStats({ since, ...limitOf(request, services) });
+      const { counts, ...stats } = await store.of(figuresStore).deliveryStats({ since, ...limitOf(request, services) });
       const inOrder = REASON_CODES.filter((reason) => counts[reason] !== undefined);
       return {
         ...stats,

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { runsStore } from '../../features/runs/store.ts';
 import { DAY_MS } from '../../model/clock.ts';
 import { field, isoTime } from '../answer.ts';
 import { IN_ORDER } from '../input.ts';
@@ -54,7 +55,7 @@ export const runFailureRoutes: ApiRoutes = (app, services) => {
       const until = query.until ?? services.clock.now() + 1;
       const since = query.since !== undefined && query.since < until ? query.since : until - DAY_MS;
       const trend = { since, until, parts: TREND_PARTS };
-      const { groups, searchedUntil } = await services.store.groupFailures({
+      const { groups, searchedUntil } = await services.store.of(runsStore).groupFailures({
         ...runFilter(query, request, services),
         trend,
       });

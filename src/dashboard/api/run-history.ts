@@ -1,6 +1,7 @@
 import { z } from 'zod';
+import { runsStore, type SignalRecord, type StepEvent, type StepEvents } from '../../features/runs/store.ts';
 import type { Run } from '../../model/run.ts';
-import type { RunDetail, SignalRecord, StepEvent, StepEvents } from '../../store/store.ts';
+import type { RunDetail } from '../../store/store.ts';
 import { field, isoTime, isoTimeOrNull, unknownId } from '../answer.ts';
 import { ID_PARAMS, IN_ORDER, isWithin, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
@@ -78,8 +79,8 @@ const eventsRoute: ApiRoutes = (app, { store }) => {
       const limit = isSpan ? MAX_EVENTS : take;
       const [run, stepEvents, signals] = await Promise.all([
         store.findRun(runId),
-        store.listStepEvents({ runId, limit }),
-        store.listSignals(runId),
+        store.of(runsStore).listStepEvents({ runId, limit }),
+        store.of(runsStore).listSignals(runId),
       ]);
       if (run === undefined) throw unknownId('run', runId);
       const events = runEvents({ run, stepEvents, signals }, limit);

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
+import { runsStore } from '../../features/runs/store.ts';
 import type { Json } from '../../model/json.ts';
 import { type Graph, RUN_FLOW, STEP_STATUSES, type StepDefinition } from '../../model/manifest.ts';
 import { graphOfScope } from '../../model/runtime-keys.ts';
@@ -100,10 +101,10 @@ export const runOutlineRoutes: ApiRoutes = (app, services) => {
       const { run, graph, onFailure } = await findGraph(request.params.id, services);
       const [steps, loops] = await Promise.all([
         services.store.outlineSteps(run.id, Object.keys(graph)),
-        services.store.listLoops(run.id),
+        services.store.of(runsStore).listLoops(run.id),
       ]);
       const naming = { ...services, sight: sightOf(request, services) };
-      const children = loops.length === 0 ? [] : await services.store.countChildren(run.id);
+      const children = loops.length === 0 ? [] : await services.store.of(runsStore).countChildren(run.id);
       return {
         run: await runView(run, services),
         control: controlView(run),
@@ -170,10 +171,10 @@ async function iterations(
   { store }: DashboardServices,
 ): Promise<{ indices: number[]; total: number }> {
   if (status !== undefined) {
-    const found = await store.findIterations({ runId, loopKey, status, limit: MAX_FOUND });
+    const found = await store.of(runsStore).findIterations({ runId, loopKey, status, limit: MAX_FOUND });
     return { indices: found.slice(skip, skip + take), total: found.length };
   }
-  const loops = await store.listLoops(runId);
+  const loops = await store.of(runsStore).listLoops(runId);
   const total = loops.find(({ stepKey }) => stepKey === loopKey)?.started ?? 0;
   const count = Math.max(0, Math.min(take, total - skip));
   return { indices: Array.from({ length: count }, (_, offset) => skip + offset), total };

@@ -1,11 +1,12 @@
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
+import { runsStore, type StoredText, type ValueQuery } from '../../features/runs/store.ts';
 import { REQUEST_SECONDS } from '../../flows/handlers/http-inputs.ts';
 import { type Graph, STEP_STATUSES } from '../../model/manifest.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
 import { stepAt } from '../../model/runtime-keys.ts';
-import type { RunDetail, StepView, Store, StoredText } from '../../store/store.ts';
+import type { RunDetail, StepView, Store } from '../../store/store.ts';
 import { field, isoTime, isoTimeOrNull, listOf, toList, unknownId } from '../answer.ts';
 import { ID_PARAMS, PAGING, parameter } from '../input.ts';
 import { route } from '../route.ts';
@@ -157,7 +158,7 @@ const valueRoutes: ApiRoutes = (app, services) => {
         const { attempt } = request.query;
         const { run, graph } = await findGraph(request.params.id, services);
         const asked = { runId: run.id, stepKey, attempt, value, bytes: PIECE_BYTES };
-        const first = await services.store.readValue({ ...asked, offset: 0 });
+        const first = await services.store.of(runsStore).readValue({ ...asked, offset: 0 });
         if (first === undefined && (attempt !== undefined || stepAt(graph, stepKey) === undefined)) {
           const about = attempt === undefined ? '' : ` with an attempt ${attempt}`;
           throw new HttpError('unknown_step', `The run has no step ${JSON.stringify(stepKey)}${about}`);
@@ -174,11 +175,11 @@ const valueRoutes: ApiRoutes = (app, services) => {
 /** A value that changes while it is read cuts the answer off: two halves of different values would be worse. */
 async function* piecesOf(
   first: StoredText,
-  asked: Omit<Parameters<Store['readValue']>[0], 'offset'>,
+  asked: Omit<ValueQuery, 'offset'>,
   { store }: DashboardServices,
 ): AsyncGenerator<Uint8Array> {
   let offset = 0;
-  for (let piece: StoredText | undefined = first; ; piece = await store.readValue({ ...asked, offset })) {
+  for (let piece: StoredText | undefined = first; ; piece = await store.of(runsStore).readValue({ ...asked, offset })) {
     if (piece === undefined || piece.changes !== first.changes || piece.totalBytes !== first.totalBytes) {
       throw new Error('the value changed while it was read');
     }

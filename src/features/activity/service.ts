@@ -15,6 +15,7 @@ import type { DeployOutcome } from '../../model/finding.ts';
 import { ACTIVITY_DAYS } from '../../store/activity-chain.ts';
 import type { NewIntervention, Store } from '../../store/store.ts';
 import { createSweeper, type Sweeper } from '../../sweeper.ts';
+import { activityStore } from './store.ts';
 import { interventionView, OUTCOMES, verifyActivity } from './view.ts';
 
 export const interventionSchema = z
@@ -234,7 +235,7 @@ function createActivityRetention({
   clock,
   logger,
 }: {
-  readonly store: Pick<Store, 'purgeInterventions'>;
+  readonly store: Pick<Store, 'of'>;
   readonly clock: Clock;
   readonly logger: Logger;
 }): Sweeper {
@@ -245,7 +246,7 @@ function createActivityRetention({
       if (!mayDelete()) return;
       const before = clock.now() - ACTIVITY_DAYS * DAY_MS;
       await inChunks(async () => {
-        const { rows, brokenAt } = await store.purgeInterventions({ before, limit: ROWS_A_CHUNK });
+        const { rows, brokenAt } = await store.of(activityStore).purgeInterventions({ before, limit: ROWS_A_CHUNK });
         if (brokenAt !== null && brokenAt !== toldAt) {
           logger.error({ seq: brokenAt }, BROKEN);
           toldAt = brokenAt;

@@ -1,4 +1,5 @@
 import type { ActivityFault, CheckedInterventions, Intervention, Store } from '../../store/store.ts';
+import { activityStore } from './store.ts';
 
 export const OUTCOMES = ['done', 'refused', 'failed', 'unknown'] as const;
 
@@ -50,10 +51,7 @@ const ROWS_AT_ONCE = 1000;
 const MAX_FAULTS = 100;
 
 /** Reads the whole log. `expected` is a row that an earlier check called the newest: it must still be there. */
-export async function verifyActivity(
-  store: Pick<Store, 'checkInterventions'>,
-  expected?: ChainPoint,
-): Promise<ActivityVerdict> {
+export async function verifyActivity(store: Pick<Store, 'of'>, expected?: ChainPoint): Promise<ActivityVerdict> {
   const faults: ActivityFault[] = [];
   let [rows, withoutKey, otherKey] = [0, 0, 0];
   let checked: CheckedInterventions;
@@ -62,7 +60,7 @@ export async function verifyActivity(
   do {
     const left = expected === undefined || isExpectedMet ? ROWS_AT_ONCE : expected.seq - (from?.last.seq ?? 0);
     const limit = Math.max(1, Math.min(ROWS_AT_ONCE, left));
-    checked = await store.checkInterventions({ from: from ?? undefined, limit });
+    checked = await store.of(activityStore).checkInterventions({ from: from ?? undefined, limit });
     rows += checked.rows;
     withoutKey += checked.withoutKey;
     otherKey += checked.otherKey;

@@ -7,6 +7,7 @@ import { REDACTED } from '../../webhooks/headers.ts';
 import { dryRunGates, type Judgement } from '../../webhooks/pipeline.ts';
 import type { ReceiverServices } from '../../webhooks/receive.ts';
 import { type PreparedTrigger, type TriggerTable, unservedOf } from '../../webhooks/triggers.ts';
+import { reviewStore } from './store.ts';
 
 export interface ReviewServices extends ReceiverServices {
   readonly settings: SignatureSettings;
@@ -187,5 +188,5 @@ async function findReplay(
   if (nonce === undefined) return undefined;
   // Whatever was accepted earlier than that had expired when the delivery came.
   const since = receivedAt - nonce.lifeMs;
-  return services.store.findAcceptedNonce({ flowId, triggerKey, nonce: nonce.value, since });
+  return services.store.of(reviewStore).findAcceptedNonce({ flowId, triggerKey, nonce: nonce.value, since });
 }

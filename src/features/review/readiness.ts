@@ -1,12 +1,12 @@
 import type { Reason } from '../../model/delivery.ts';
 import type { EnforcementMode } from '../../model/manifest.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
-import type { DeliveryGroup } from '../../store/store.ts';
 import type { EventName } from '../../telemetry/events.ts';
 import { isOfGate, REASONS } from '../../webhooks/answers.ts';
 import { missingKey } from '../../webhooks/learned-keys.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import type { ReviewServices } from './judge-again.ts';
+import { type DeliveryGroup, reviewStore } from './store.ts';
 
 /** Whether a trigger's publishers would notice the switch to Enforce. */
 export interface Readiness {
@@ -42,7 +42,7 @@ export async function readReadiness(
   { since, flowId }: { readonly since: number; readonly flowId: string | undefined },
   { store, triggers }: Pick<ReviewServices, 'store' | 'triggers'>,
 ): Promise<Readiness[]> {
-  const groups = await store.summariseDeliveries({ since, flowId });
+  const groups = await store.of(reviewStore).summariseDeliveries({ since, flowId });
   const asked = triggers()
     .list()
     .filter(({ trigger }) => flowId === undefined || trigger.flowId === flowId);

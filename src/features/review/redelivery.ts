@@ -16,6 +16,7 @@ import {
   sharingOf,
   triggerOf,
 } from './judge-again.ts';
+import { reviewStore } from './store.ts';
 
 /** What became of a delivery without a run that was judged again. */
 export interface Redelivery {
@@ -76,7 +77,7 @@ async function judgeAndAccept(
   if (record.statusCode < 400 && record.outcome !== 'filtered') {
     return resultOf('not possible', { message: 'the delivery was not refused' });
   }
-  const known = await services.store.findRedelivery(record.id);
+  const known = await services.store.of(reviewStore).findRedelivery(record.id);
   if (known !== undefined) return resultOf('accepted before', { message: 'it was already redelivered', ...known });
   const trigger = triggerOf(record, services.triggers());
   if (trigger === undefined) {
@@ -162,7 +163,7 @@ async function accept(
   if (result.kind === 'replayed') return resultOf('refused', { reason: 'nonce_replayed', runId: result.runId });
   if (result.kind === 'conflict') return resultOf('refused', { reason: 'idempotency_conflict', runId: result.runId });
   if (result.kind === 'filtered') return resultOf('filtered', { message: FILTERED });
-  const kept = await services.store.findRedelivery(record.id);
+  const kept = await services.store.of(reviewStore).findRedelivery(record.id);
   if (result.kind === 'duplicate') {
     return resultOf('accepted before', { message: 'a run was already started for it', runId: result.runId, ...kept });
   }

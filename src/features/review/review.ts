@@ -19,6 +19,7 @@ import { isUnserved, judgeByCurrentTrigger, type ReviewServices, restore, trigge
 import { readReadiness } from './readiness.ts';
 import { redeliver } from './redelivery.ts';
 import { describeSignature, findMistakes } from './signature-mistakes.ts';
+import { reviewStore } from './store.ts';
 
 /** Queries about deliveries, and actions on refused ones. */
 export function createReviewer(services: ReviewServices & DeliveryReading) {
@@ -128,7 +129,7 @@ async function findRepeated(
   if (!violations.includes('nonce_replayed') || flowId === null || triggerKey === null) return null;
   if (typeof nonce !== 'string' || typeof nonceExpiresAt !== 'string') return null;
   const since = receivedAt - Math.max(0, Date.parse(nonceExpiresAt) - receivedAt);
-  const runId = await store.findAcceptedNonce({ flowId, triggerKey, nonce, since });
+  const runId = await store.of(reviewStore).findAcceptedNonce({ flowId, triggerKey, nonce, since });
   if (runId === undefined) return null;
   const deliveryId = (await store.findRun(runId))?.deliveryId ?? null;
   return deliveryId === id ? null : { runId, deliveryId };

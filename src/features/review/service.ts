@@ -12,6 +12,7 @@ import { type DeliveryRecord, GATE_OUTCOMES } from '../../model/delivery.ts';
 import { ENFORCEMENT_MODES, type SignedPayloadStrategy } from '../../model/manifest.ts';
 import type { Readiness } from './readiness.ts';
 import { type ConfiguredField, createReviewer, type DeliveryReview } from './review.ts';
+import { reviewStore } from './store.ts';
 
 /** Queries about deliveries, and actions on refused ones, by what is in force. */
 export const reviewerOf = ({ receiver, extensions }: DashboardServices) =>
@@ -158,7 +159,7 @@ const deliveryReviewRoutes: ApiRoutes = (app, services) => {
       const record = deliveryIn(sight, found);
       const [review, known, repeats, redelivery] = await Promise.all([
         reviewer.review(record),
-        store.findRedelivery(record.id),
+        store.of(reviewStore).findRedelivery(record.id),
         reviewer.findRepeated(record),
         seesAll(sight, found) ? planOf(record, services) : null,
       ]);

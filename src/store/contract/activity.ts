@@ -15,15 +15,8 @@ export interface ActivityStore {
   endIntervention(end: { id: string; statusCode: number }): Promise<void>;
   /** Newest first. */
   listInterventions(query: InterventionQuery): Promise<Page<Intervention>>;
-  /**
-   * Deletes at most `limit` rows at the old end of the chain, of interventions that began before an instant, and keeps where
-   * the rest begins. Deletes none that is not what was written, nor what follows it: it is evidence.
-   */
-  purgeInterventions(request: { before: number; limit: number }): Promise<PurgedInterventions>;
   /** Adds a row that says so where the chain was last written with another key than this store's, or without one. */
   changeActivityKey(change: { id: string; at: number }): Promise<void>;
-  /** Checks the next rows of the chain; the first ones where no place is given. */
-  checkInterventions(request: { from?: ChainPlace | undefined; limit: number }): Promise<CheckedInterventions>;
   /**
    * Ends a session of the dashboard. It is forgotten, by a later call, once it would have ended by itself. Times are those of
    * the nonce ledger.

@@ -1,6 +1,5 @@
 import type { CoalesceLimits } from '../../model/coalescing.ts';
 import type { DeliveryOutcome, DeliveryRecord, Reason } from '../../model/delivery.ts';
-import type { EnforcementMode } from '../../model/manifest.ts';
 import type { SearchKeys } from '../../model/search-keys.ts';
 import type { BirthLease } from './dispatch.ts';
 import type { BucketRange, NewRun, Page, PageQuery, StartedRun, TimeSpan } from './runs.ts';
@@ -197,20 +196,6 @@ interface DeliveryLogStore {
    */
   listDeliveries(query: DeliveryQuery): Promise<Page<DeliveryRecord>>;
   findDelivery(id: string): Promise<DeliveryRecord | undefined>;
-  /** The accepted delivery that repeats this refused one. */
-  findRedelivery(deliveryId: string): Promise<{ deliveryId: string; runId: string } | undefined>;
-  /**
-   * The run of an accepted delivery received since then with this nonce, expired or not. It searches the log, so it is
-   * for a person who asks, not for each delivery.
-   */
-  findAcceptedNonce(search: NonceSearch): Promise<string | undefined>;
-  /** Counts over `receivedAt >= since`, of these flows alone where they are given. */
-  deliveryStats(query: { since: number; flowIds?: readonly string[] | undefined }): Promise<DeliveryStats>;
-  /**
-   * Deliveries received since then, from the beginning of that hour, by trigger and violations. Redeliveries do not
-   * count; deliveries whose records are deleted do.
-   */
-  summariseDeliveries(query: { since: number; flowId?: string | undefined }): Promise<DeliveryGroup[]>;
   /** Deliveries received since then, by flow, trigger and reason, in the order of these. Counts outlive the records. */
   countDeliveries(query: { since: number; recentSince: number }): Promise<DeliveryCount[]>;
   /** Of each trigger, deliveries received since then that started runs unevaluated: of the newest 10 000. */
@@ -250,33 +235,6 @@ export interface DeliveryFilter extends TimeSpan {
   readonly search?: string | undefined;
   /** Search keys that it has, whole, in any case; the newest 3000 with each of them are looked at. */
   readonly searchKeys?: SearchKeys | undefined;
-}
-
-interface NonceSearch {
-  readonly flowId: string;
-  readonly triggerKey: string;
-  readonly nonce: string;
-  readonly since: number;
-}
-
-interface DeliveryStats {
-  /** Deliveries by the reason that Enforce answers with. */
-  readonly counts: Readonly<Partial<Record<Reason, number>>>;
-  readonly accepted: number;
-  readonly rejected: number;
-  readonly total: number;
-}
-
-/** Deliveries to one trigger with the same mode and violations. */
-export interface DeliveryGroup {
-  readonly flowId: string;
-  readonly triggerKey: string;
-  readonly mode: EnforcementMode;
-  readonly violations: readonly Reason[];
-  readonly count: number;
-  readonly firstAt: number;
-  readonly firstId: string;
-  readonly lastId: string;
 }
 
 export interface UnevaluatedCount {

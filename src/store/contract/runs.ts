@@ -40,8 +40,6 @@ export interface RunStore extends StepStore {
    */
   findLineage(runId: string): Promise<Lineage | undefined>;
   reportOrders(query: { since: number }): Promise<OrderReport>;
-  /** Signals that were sent to a run, oldest first. */
-  listSignals(runId: string): Promise<SignalRecord[]>;
   /**
    * What expressions and `forwardBody` read: what started the run, and those of the named steps that have ended, or all
    * ended steps if none are named, by key. Reads nothing if that is more than `maxBytes`; by default there is no limit.
@@ -51,13 +49,6 @@ export interface RunStore extends StepStore {
   countRuns(): Promise<RunCount[]>;
   /** Runs that ended since then, by flow and status. */
   countEndedRuns(since: number): Promise<RunCount[]>;
-  /**
-   * Runs by buckets in which they started, oldest first; an empty bucket is absent. Where counts do not know, because the
-   * filter is finer, those that a list with the filter has.
-   */
-  runTimeseries(query: RunFilter & BucketRange): Promise<RunBucket[]>;
-  /** The failed steps of the runs that a list with the filter has, by what they failed by; the most frequent first. */
-  groupFailures(query: RunFilter & { readonly trend: TrendRange }): Promise<FailureGroups>;
   /**
    * Removes one slice of the runs that ended before `before`, with everything of theirs but their deliveries: it
    * removes runs, or deletes at most `maxRows` rows of removed runs. Call it until it is done. A run in flight is never
@@ -214,12 +205,6 @@ interface Lineage {
   readonly derived: readonly Run[];
 }
 
-export interface SignalRecord {
-  readonly name: string;
-  readonly deliveredAt: number;
-  readonly stepKey: string | null;
-}
-
 interface RunInputQuery {
   readonly runId: string;
   readonly stepKeys?: readonly string[] | undefined;
@@ -290,14 +275,6 @@ export interface RunCount {
   readonly count: number;
 }
 
-export interface RunBucket {
-  readonly at: number;
-  readonly counts: Readonly<Partial<Record<RunStatus, number>>>;
-  /** Over runs that ended, nearest rank, within five per cent; null if none has. */
-  readonly p50DurationMs: number | null;
-  readonly p95DurationMs: number | null;
-}
-
 interface PurgedSlice {
   /** Runs that this slice removed. */
   readonly runs: number;
@@ -332,23 +309,6 @@ interface StepStore {
     take: number;
     limits: ValueLimits;
   }): Promise<StepPage | undefined>;
-  /** A piece of the input or output of a step or of one of its attempts; undefined if there is no such row. */
-  readValue(query: {
-    runId: string;
-    stepKey: string;
-    attempt: number | undefined;
-    value: 'input' | 'output';
-    offset: number;
-    bytes: number;
-  }): Promise<StoredText | undefined>;
-  /** The newest `limit` events of a run's steps, oldest first. */
-  listStepEvents(query: { runId: string; limit: number }): Promise<StepEvents>;
-  /** Loops of a run that have begun, in the order of their keys. */
-  listLoops(runId: string): Promise<LoopProgress[]>;
-  /** Counts the rows of loops' children by path and status, in the order of both; reads all of them. */
-  countChildren(runId: string): Promise<ChildCount[]>;
-  /** Iterations of a loop, ascending, in which a step has the status; at most `limit` of them. */
-  findIterations(query: { runId: string; loopKey: string; status: StepStatus; limit: number }): Promise<number[]>;
 }
 
 export interface StepDetail extends Step {
@@ -386,15 +346,6 @@ interface StepPage {
   readonly total: number;
 }
 
-export interface StoredText {
-  /** Bytes of the whole value as JSON; null if there is no value. */
-  readonly totalBytes: number | null;
-  /** The same for all pieces of one value. */
-  readonly changes: string;
-  /** UTF-8. */
-  readonly piece: Uint8Array;
-}
-
 export interface StepOutline
   extends Pick<
     Step,
@@ -411,38 +362,4 @@ export interface StepOutline
     /** Code of its error, or null. */
     readonly errorCode: string | null;
   })[];
-}
-
-export interface StepEvents {
-  readonly items: readonly StepEvent[];
-  /** Including those that are not among the items. */
-  readonly total: number;
-}
-
-export interface StepEvent {
-  readonly stepKey: string;
-  /** 0 if the step was skipped before it was tried. */
-  readonly attempt: number;
-  /** `retried`: the attempt failed and the step was not given up. */
-  readonly kind: 'started' | 'completed' | 'failed' | 'retried' | 'skipped';
-  readonly at: number;
-  /** Why the attempt failed, or the step was skipped. */
-  readonly reason: string | null;
-}
-
-export interface LoopProgress {
-  /** Runtime key. */
-  readonly stepKey: string;
-  /** Iterations, and how many of them have begun, ended and failed. */
-  readonly total: number;
-  readonly started: number;
-  readonly ended: number;
-  readonly failed: number;
-}
-
-interface ChildCount {
-  /** Path in the graph: `lines.price` covers `lines.0.price`, `lines.1.price`, … */
-  readonly path: string;
-  readonly status: StepStatus;
-  readonly count: number;
 }

@@ -1,18 +1,15 @@
 import { type Group, joinGroup, openGroup } from '../../model/coalescing.ts';
 import type { DeliveryOutcome, DeliveryRecord, DeliveryShare } from '../../model/delivery.ts';
-import { readGateResults } from '../new-rows.ts';
 import type { AcceptResult, EventClaim, HoldResult, NewRun, NonceClaim, Pins, SharedAcceptance } from '../store.ts';
 import type { Coalescing } from './coalescing.ts';
 import type { Ask, Decision } from './decision.ts';
 import { shareFlows } from './flows.ts';
-import { listTriggerKeys } from './nonce-names.ts';
 import { joinOrder } from './order.ts';
 import type { OrderRows } from './order-rows.ts';
-import { type Port, sql } from './port.ts';
+import type { Port } from './port.ts';
 import { fitsHeld, type Held, holdOf, insertHeld } from './release.ts';
 import type { Bounds } from './removal.ts';
 import { type PinRows, whyClosed, withPins } from './sub-runs.ts';
-import type { Verbs } from './verb.ts';
 
 /** What decides an acceptance. A backend's calls have the rows to store besides. */
 export interface Candidate extends Pick<NewRun, 'subFlows' | 'pins' | 'order' | 'sourceRunId'> {
@@ -354,35 +351,3 @@ export function asReplay({
 }: Pick<DeliveryRecord, 'reason' | 'violations'>): Pick<DeliveryRecord, 'rejected' | 'reason' | 'violations'> {
   return { rejected: true, reason: reason ?? 'nonce_replayed', violations: [...violations, 'nonce_replayed'] };
 }
-
-/** Records that name the nonce somewhere are read a few at a time: nearly always the first is the one. */
-const READ_RECORDS = 20;
-
-export const acceptanceVerbs: Verbs<'findAcceptedNonce'> = {
-  findAcceptedNonce: {
-    access: 'log',
-    *decide(port, { flowId, triggerKey, nonce, since }) {
-      const [keys = []] = yield* listTriggerKeys(port, [{ flowId, triggerKey }]);
-      for (const key of keys) {
-        const until = key.reusedAt ?? Number.MAX_SAFE_INTEGER;
-        for (let after = '00000000-0000-0000-0000-000000000000'; ; ) {
-          // Parsed here: PostgreSQL's JSON functions refuse an escaped NUL anywhere in a text.
-          const rows = yield* port.all<{ id: string; runId: string; gateResults: string }>(sql`
-            SELECT id, run_id AS "runId", gate_results AS "gateResults" FROM sluice.deliveries
-            WHERE flow_id = ${key.flowId} AND trigger_key = ${key.triggerKey} AND received_at >= ${since}
-              AND received_at < ${until} AND run_id IS NOT NULL
-              AND strpos(gate_results, ${JSON.stringify(nonce)}) > 0 AND id > ${after}
-            ORDER BY id LIMIT ${READ_RECORDS}`);
-          const found = rows.find(({ gateResults }) =>
-            readGateResults(gateResults).some(({ facts }) => facts.nonce === nonce),
-          );
-          if (found !== undefined) return found.runId;
-          const last = rows.at(-1);
-          if (last === undefined || rows.length < READ_RECORDS) break;
-          after = last.id;
-        }
-      }
-      return undefined;
-    },
-  },
-};

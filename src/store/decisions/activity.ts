@@ -1,6 +1,6 @@
 import type { Intervention } from '../store.ts';
 import { uuidOf } from '../uuids.ts';
-import { addRow, addState, changeKey, checkRows, purgeRows } from './activity-rows.ts';
+import { addRow, addState, changeKey } from './activity-rows.ts';
 import { filter, readPage } from './lists.ts';
 import { Rows, sql } from './port.ts';
 import type { Verbs } from './verb.ts';
@@ -35,9 +35,7 @@ export const activityVerbs: Verbs<
   | 'noteIntervention'
   | 'endIntervention'
   | 'listInterventions'
-  | 'purgeInterventions'
   | 'changeActivityKey'
-  | 'checkInterventions'
   | 'endSession'
   | 'isSessionEnded'
   | 'noteCredentials'
@@ -83,9 +81,7 @@ export const activityVerbs: Verbs<
         ],
       }),
   },
-  purgeInterventions: { access: 'write', changes: null, decide: purgeRows },
   changeActivityKey: { access: 'write', changes: null, decide: changeKey },
-  checkInterventions: { access: 'read', decide: checkRows },
   endSession: {
     access: 'write',
     changes: null,

@@ -1,9 +1,9 @@
-import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
+import { MINUTE_MS } from '../../model/clock.ts';
 import type { DeliveryRecord, DeliveryShare } from '../../model/delivery.ts';
 import { firstIdAt } from '../../model/payload.ts';
 import { readGateResults } from '../new-rows.ts';
 import { sealedBytes } from '../sealed-body.ts';
-import type { DeliveryFilter, DeliveryGroup, DeliveryQuery, TimeSpan, UnevaluatedCount } from '../store.ts';
+import type { DeliveryFilter, DeliveryQuery, TimeSpan, UnevaluatedCount } from '../store.ts';
 import { columnsOf, selectedAs } from '../tables.ts';
 import { uuidOf } from '../uuids.ts';
 import type { Decision } from './decision.ts';
@@ -20,7 +20,7 @@ import {
 } from './lists.ts';
 import { fixed, type KeyIndex, type Port, type Query, sql } from './port.ts';
 import { inputOf, PLACE_OF_RUN } from './runs.ts';
-import type { Answer, Given, Verbs } from './verb.ts';
+import type { Answer, Verbs } from './verb.ts';
 
 const place = fixed(PLACE_OF_RUN);
 
@@ -235,29 +235,7 @@ function* countKept(port: Port, query: DeliveryQuery): Decision<number | undefin
   return row?.total;
 }
 
-function* summariseDeliveries(port: Port, { since, flowId }: Given<'summariseDeliveries'>): Decision<DeliveryGroup[]> {
-  const rows = yield* port.all<Omit<DeliveryGroup, 'violations'> & { violations: string }>(
-    // PostgreSQL compares UUIDs, but has no least one of a group. Counts outlive records: a deleted record cannot serve
-    // as the example.
-    sql`
-      SELECT g.flow_id AS "flowId", g.trigger_key AS "triggerKey", g.mode, g.violations, g.count,
-        g.first_at AS "firstAt", coalesce(d.id, g.last_id) AS "firstId", g.last_id AS "lastId"
-      FROM (
-        SELECT flow_id, trigger_key, mode, violations, sum(count) AS count, min(first_at) AS first_at,
-          min(first_id::text COLLATE "C")::uuid AS first_id, max(last_id::text COLLATE "C")::uuid AS last_id
-        FROM sluice.delivery_hours
-        WHERE hour >= ${Math.floor(since / HOUR_MS)} AND flow_id = coalesce(${flowId ?? null}, flow_id) AND flow_id <> ''
-          AND NOT redelivered
-        GROUP BY flow_id, trigger_key, mode, violations
-      ) AS g LEFT JOIN sluice.deliveries AS d ON d.id = g.first_id
-      ORDER BY g.first_id`,
-  );
-  return rows.map((row) => ({ ...row, violations: JSON.parse(row.violations) }));
-}
-
-type DeliveryReads = Verbs<
-  'countUnevaluated' | 'listDeliveries' | 'findDelivery' | 'findRedelivery' | 'summariseDeliveries'
->;
+type DeliveryReads = Verbs<'countUnevaluated' | 'listDeliveries' | 'findDelivery'>;
 
 export const deliveryVerbs: DeliveryReads = {
   listDeliveries: { access: 'log', decide: (port, query) => listDeliveries(port, query) },
@@ -268,17 +246,6 @@ export const deliveryVerbs: DeliveryReads = {
       return row && toDelivery(row);
     },
   },
-  findRedelivery: {
-    access: 'log',
-    /** PostgreSQL has a table of them, so that of two replicas one wins. */
-    *decide(port, deliveryId) {
-      return yield* port.get<{ deliveryId: string; runId: string }>(sql`
-        SELECT delivery_id AS "deliveryId", run_id AS "runId"
-        FROM sluice.redeliveries /*sqlite instead: (SELECT redelivered_from AS source, id AS delivery_id, run_id FROM deliveries) */ AS own
-        WHERE source = ${uuidOf(deliveryId)}`);
-    },
-  },
-  summariseDeliveries: { access: 'log', decide: summariseDeliveries },
   countUnevaluated: {
     access: 'log',
     *decide(port, since) {

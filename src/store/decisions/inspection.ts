@@ -14,7 +14,6 @@ type InspectedName = Exclude<keyof Inspection, 'of' | 'close'>;
 
 const { listDeployed, readLiveFlow } = deployVerbs;
 const { findRevision, findSuperseded } = revisionVerbs;
-const { listInterventions, checkInterventions } = activityVerbs;
 
 const inspected: Verbs<InspectedName> = {
   listDeployed,
@@ -23,8 +22,7 @@ const inspected: Verbs<InspectedName> = {
   readLiveFlow,
   findSuperseded,
   listRoutes: routeVerbs.listRoutes,
-  listInterventions,
-  checkInterventions,
+  listInterventions: activityVerbs.listInterventions,
 };
 
 /** All members of an inspection but its end, within one transaction. */

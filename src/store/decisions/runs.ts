@@ -1,10 +1,10 @@
 import type { StepStatus } from '../../model/manifest.ts';
 import type { Attempt, OrderState, Run, RunDelivery, RunTrigger, Step } from '../../model/run.ts';
 import { fromJson, toError } from '../json-columns.ts';
-import type { RunDetail, RunFilter, RunQuery, SignalRecord } from '../store.ts';
+import type { RunDetail, RunFilter, RunQuery } from '../store.ts';
 import { columnsOf, selectedAs } from '../tables.ts';
 import { uuidOf } from '../uuids.ts';
-import { type FailedStepRow, failedStepsOf, groupsOf, runsFailedBy } from './causes.ts';
+import { runsFailedBy } from './causes.ts';
 import type { Decision } from './decision.ts';
 import { all, filter, keysOf, type RowsRequest, readPage, rowsOf, SEARCHED_ROWS, toSearchKeys } from './lists.ts';
 import { waitingRuns } from './order-views.ts';
@@ -38,7 +38,7 @@ function toRun<Row extends RunRow>({ searchKeys, ...row }: Row): Omit<Row, 'sear
  * index of starts has those numbers, and so covers a page.
  */
 export const PLACE_OF_RUN = 'id /*sqlite instead: seq */';
-const place = fixed(PLACE_OF_RUN);
+export const place = fixed(PLACE_OF_RUN);
 
 const listingWith = (runKeys: readonly KeyIndex[]) => ({
   table: 'sluice.runs',
@@ -153,12 +153,6 @@ function* requestOf(
 export function* matchingRuns(port: Port, query: RunFilter): Decision<Query> {
   const request = yield* requestOf(port, query, { ofFlow: '/*sqlite: + */', ofTime: '' });
   return rowsOf({ ...listingWith(port.runKeys), order: ['started_at'] }, request);
-}
-
-function* groupFailures(port: Port, { trend, ...query }: Given<'groupFailures'>): Decision<Answer<'groupFailures'>> {
-  const { cause = {} } = query;
-  const runs = yield* matchingRuns(port, { ...query, cause });
-  return groupsOf(yield* port.all<FailedStepRow>(failedStepsOf(runs, cause, place)), trend);
 }
 
 function* isWaiting(
@@ -403,23 +397,12 @@ function* readRunInput(
 const bodyBytes = fixed(`(octet_length(i.body) + CASE WHEN own.deliveries IS NULL THEN 0 ELSE (
   SELECT coalesce(sum(octet_length(j.body)), 0) FROM sluice.run_deliveries AS j WHERE j.run_id = own.id) END)`);
 
-type RunReads = Verbs<
-  'listRuns' | 'groupFailures' | 'findRun' | 'findLineage' | 'listSignals' | 'listSteps' | 'readRunInput'
->;
+type RunReads = Verbs<'listRuns' | 'findRun' | 'findLineage' | 'listSteps' | 'readRunInput'>;
 
 export const runVerbs: RunReads = {
   listRuns: { access: 'read', decide: (port, query) => listRuns(port, query) },
-  groupFailures: { access: 'read', decide: (port, query) => groupFailures(port, query) },
   findRun: { access: 'read', decide: findRun },
   findLineage: { access: 'read', decide: findLineage },
-  listSignals: {
-    access: 'read',
-    *decide(port, runId) {
-      return yield* port.all<SignalRecord>(sql`
-        SELECT name, delivered_at AS "deliveredAt", step_key AS "stepKey" FROM sluice.signals
-        WHERE run_id = ${uuidOf(runId)} ORDER BY id`);
-    },
-  },
   listSteps: { access: 'read', decide: listSteps },
   readRunInput: { access: 'read', decide: readRunInput },
 };

@@ -1,8 +1,7 @@
 import { parseJson } from '../../model/json.ts';
-import type { StepStatus } from '../../model/manifest.ts';
 import { WAIT_KINDS } from '../../model/run.ts';
 import { toError } from '../json-columns.ts';
-import type { LoopProgress, RunWait, StepEvent, StepOutline, StepView, ValueLimits } from '../store.ts';
+import type { RunWait, StepOutline, StepView, ValueLimits } from '../store.ts';
 import { uuidOf } from '../uuids.ts';
 import { type AttemptRow, Cutter, MAX_ATTEMPTS, PREVIEW_CHARACTERS, type StepRow } from './cut-values.ts';
 import type { Decision } from './decision.ts';
@@ -16,15 +15,15 @@ import { HAS_NO_TURN, IS_COALESCING, ORIGIN_OF_STEP, WAIT_KIND } from './waits.t
 const COUNTED_WAITS = 100;
 const LISTED_FAILURES = 20;
 
-const [attemptsOfAll, saysItsAttempt, slotWait, waitKind, origin, hasNoTurn, coalesces] = [
-  ATTEMPTS,
+export const attemptsOfAll = fixed(ATTEMPTS);
+const [saysItsAttempt, slotWait, waitKind, origin, hasNoTurn, coalesces] = [
   SAYS_ITS_ATTEMPT,
   SLOT_WAIT,
   WAIT_KIND,
   ORIGIN_OF_STEP,
   HAS_NO_TURN,
   IS_COALESCING,
-].map(fixed) as [FixedText, FixedText, FixedText, FixedText, FixedText, FixedText, FixedText];
+].map(fixed) as [FixedText, FixedText, FixedText, FixedText, FixedText, FixedText];
 
 const LATER_KINDS = WAIT_KINDS.filter((kind) => kind !== 'slot' && kind !== 'order' && kind !== 'coalesce');
 
@@ -131,36 +130,6 @@ function* outlineSteps(port: Port, runId: string, stepKeys: readonly string[]): 
   }));
 }
 
-function* listStepEvents(port: Port, { runId, limit }: Given<'listStepEvents'>): Decision<Answer<'listStepEvents'>> {
-  type Row = Omit<StepEvent, 'reason'> & { readonly skipReason: string | null; readonly error: string | null };
-  const id = uuidOf(runId);
-  // An attempt that failed was retried where another followed it, or where its step is not Failed now.
-  const rows = yield* port.all<Row>(sql`
-    SELECT "stepKey", attempt, kind, at, "skipReason", error FROM (
-      SELECT step_key AS "stepKey", attempt, 'started' AS kind, started_at AS at, 1 AS rank, NULL AS "skipReason",
-        NULL AS error
-      FROM ${attemptsOfAll} AS a WHERE run_id = ${id}
-      UNION ALL
-      SELECT a.step_key, a.attempt,
-        CASE WHEN a.status <> 'Failed' THEN 'completed'
-          WHEN a.attempt < s.attempt_count OR s.status <> 'Failed' THEN 'retried' ELSE 'failed' END,
-        a.completed_at, 2, NULL, a.error
-      FROM ${attemptsOfAll} AS a JOIN sluice.steps AS s ON s.run_id = a.run_id AND s.step_key = a.step_key
-      WHERE a.run_id = ${id} AND a.completed_at IS NOT NULL
-      UNION ALL
-      SELECT step_key, 0, 'skipped', completed_at, 3, skip_reason, NULL
-      FROM sluice.steps WHERE run_id = ${id} AND status = 'Skipped' AND completed_at IS NOT NULL
-    ) AS events ORDER BY at DESC, rank DESC, "stepKey" DESC, attempt DESC LIMIT ${limit}`);
-  const counted = yield* port.get<{ total: number }>(sql`
-    SELECT (SELECT count(*) + count(completed_at) FROM ${attemptsOfAll} AS a WHERE run_id = ${id}) +
-      (SELECT count(completed_at) FROM sluice.steps WHERE run_id = ${id} AND status = 'Skipped') AS total`);
-  const items = rows.map(({ skipReason, error, ...row }) => ({
-    ...row,
-    reason: skipReason ?? toError(error)?.message ?? null,
-  }));
-  return { items: items.reverse(), total: counted?.total ?? 0 };
-}
-
 /** SQL that reads a value only if it has at most as many bytes as `most` says. */
 function valueColumns(column: string, name: string): string {
   return `CASE WHEN octet_length(${column}) <= most.bytes THEN ${column} END AS "${name}",
@@ -253,39 +222,7 @@ function* pageSteps(port: Port, query: Given<'pageSteps'>): Decision<Answer<'pag
   return { items: stepKeys.map((stepKey) => rows.get(stepKey) ?? { stepKey }), total: ordered.length };
 }
 
-/** The greatest integer of PostgreSQL: no value is longer. */
-const MAX_INTEGER = 2 ** 31 - 1;
-
-/** Reads a value piece by piece, as it is kept. */
-function* readValue(port: Port, query: Given<'readValue'>): Decision<Answer<'readValue'>> {
-  const { runId, stepKey, attempt, value, offset, bytes } = query;
-  const column = fixed(value === 'input' ? 'input' : 'output');
-  const piece = sql`octet_length(${column}) AS "totalBytes",
-    substr(convert_to(${column}, 'UTF8'), ${Math.min(offset + 1, MAX_INTEGER)}::integer, ${Math.min(bytes, MAX_INTEGER)}::integer) AS piece`;
-  const isNamed = sql`run_id = ${uuidOf(runId)} AND step_key = ${stepKey}`;
-  const row = yield* port.get<Omit<NonNullable<Answer<'readValue'>>, 'piece'> & { readonly piece: Uint8Array | null }>(
-    attempt === undefined
-      ? sql`
-        SELECT ${piece}, attempt_count || ' ' || coalesce(completed_at::text, '') AS changes
-        FROM sluice.steps WHERE ${isNamed}`
-      : sql`
-        SELECT ${piece}, attempt || ' ' || coalesce(completed_at::text, '') AS changes
-        FROM ${attemptsOfAll} AS a WHERE ${isNamed} AND attempt = ${attempt}`,
-  );
-  return row && { ...row, piece: row.piece ?? new Uint8Array() };
-}
-
-export const stepVerbs: Verbs<
-  | 'describeRuns'
-  | 'outlineSteps'
-  | 'findStep'
-  | 'pageSteps'
-  | 'readValue'
-  | 'listStepEvents'
-  | 'listLoops'
-  | 'countChildren'
-  | 'findIterations'
-> = {
+export const stepVerbs: Verbs<'describeRuns' | 'outlineSteps' | 'findStep' | 'pageSteps'> = {
   describeRuns: { access: 'read', decide: describeRuns },
   outlineSteps: { access: 'read', decide: outlineSteps },
   findStep: {
@@ -295,34 +232,4 @@ export const stepVerbs: Verbs<
     },
   },
   pageSteps: { access: 'read', decide: pageSteps },
-  readValue: { access: 'read', decide: readValue },
-  listStepEvents: { access: 'read', decide: listStepEvents },
-  listLoops: {
-    access: 'read',
-    *decide(port, runId) {
-      return yield* port.all<LoopProgress>(sql`
-        SELECT step_key AS "stepKey", total, started, ended, failed FROM sluice.loops
-        WHERE run_id = ${uuidOf(runId)} ORDER BY step_key`);
-    },
-  },
-  countChildren: {
-    access: 'read',
-    *decide(port, runId) {
-      return yield* port.all<{ path: string; status: StepStatus; count: number }>(sql`
-        SELECT regexp_replace(step_key, '[.][0-9]+[.]', '.', 'g') AS path, status, count(*) AS count
-        FROM sluice.steps WHERE run_id = ${uuidOf(runId)} AND strpos(step_key, '.') > 0 GROUP BY 1, 2 ORDER BY 1, 2`);
-    },
-  },
-  findIterations: {
-    access: 'read',
-    *decide(port, { runId, loopKey, status, limit }) {
-      const rest = sql`substr(step_key, ${[...loopKey].length + 2}::integer) || '.'`;
-      // "/" is the character after ".".
-      const rows = yield* port.all<{ index: number }>(sql`
-        SELECT DISTINCT CAST(substr(${rest}, 1, strpos(${rest}, '.') - 1) AS integer) AS "index" FROM sluice.steps
-        WHERE run_id = ${uuidOf(runId)} AND step_key >= ${`${loopKey}.`} AND step_key < ${`${loopKey}/`} AND status = ${status}
-        ORDER BY "index" LIMIT ${limit}`);
-      return rows.map(({ index }) => index);
-    },
-  },
 };

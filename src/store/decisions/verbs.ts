@@ -1,5 +1,4 @@
 import { storeParts } from '../../features/store.ts';
-import { acceptanceVerbs } from './acceptance.ts';
 import { activityVerbs } from './activity.ts';
 import { deliveryVerbs } from './deliveries.ts';
 import { deployVerbs } from './deploys.ts';
@@ -47,7 +46,6 @@ const kernelVerbs = (ownRows: OwnRows) => ({
   ...deployVerbs,
   ...revisionVerbs,
   ...routeVerbs,
-  ...acceptanceVerbs,
   ...heldVerbs,
   ...deliveryVerbs,
   ...removalVerbs(ownRows),

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
+import { activityStore } from '../../../src/features/activity/store.ts';
 import { verifyActivity } from '../../../src/features/activity/view.ts';
 import { bodySealer } from '../../../src/store/sealed-body.ts';
 import { openSqliteStore } from '../../../src/store/sqlite/client.ts';
@@ -64,7 +65,7 @@ test('a row that an earlier check called the newest must still be there, or have
   for (const expected of notThere) {
     expect(await verifyActivity(store, expected)).toMatchObject({ verdict: 'broken', faults: [{ seq: expected.seq }] });
   }
-  await store.purgeInterventions({ before: T0 + 3, limit: 9 });
+  await store.of(activityStore).purgeInterventions({ before: T0 + 3, limit: 9 });
   expect(await verifyActivity(store, kept)).toMatchObject({ verdict: 'whole', removed: kept });
   expect(await verifyActivity(store, other)).toMatchObject({ verdict: 'broken' });
 });

@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { activityStore } from '../../../src/features/activity/store.ts';
 import type { NewIntervention, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { flowId, id, minute, T0 } from '../samples.ts';
@@ -67,9 +68,18 @@ export function activity({ test }: StoreUnderTest): void {
     test('of long ago are deleted, the oldest first', async (store) => {
       for (const n of [1, 2, 3]) await store.beginIntervention(cancelled(n));
       const before = T0 + 3 * minute;
-      expect(await store.purgeInterventions({ before, limit: 1 })).toEqual({ rows: 1, brokenAt: null });
-      expect(await store.purgeInterventions({ before, limit: 5 })).toEqual({ rows: 1, brokenAt: null });
-      expect(await store.purgeInterventions({ before, limit: 5 })).toEqual({ rows: 0, brokenAt: null });
+      expect(await store.of(activityStore).purgeInterventions({ before, limit: 1 })).toEqual({
+        rows: 1,
+        brokenAt: null,
+      });
+      expect(await store.of(activityStore).purgeInterventions({ before, limit: 5 })).toEqual({
+        rows: 1,
+        brokenAt: null,
+      });
+      expect(await store.of(activityStore).purgeInterventions({ before, limit: 5 })).toEqual({
+        rows: 0,
+        brokenAt: null,
+      });
       expect((await store.listInterventions(all)).items.map((each) => each.id)).toEqual([id(3)]);
     });
 
@@ -78,30 +88,36 @@ export function activity({ test }: StoreUnderTest): void {
       await Promise.all(ids.map((n) => store.beginIntervention(cancelled(n, { reason: 'half \ud800 a \0 pair' }))));
       await Promise.all(ids.map((n) => store.noteIntervention({ id: id(n), details: { 'done \udc00': 'n\0' } })));
       await Promise.all(ids.map((n) => store.endIntervention({ id: id(n), statusCode: 200 })));
-      const checked = await store.checkInterventions({ limit: 100 });
+      const checked = await store.of(activityStore).checkInterventions({ limit: 100 });
       expect(checked).toMatchObject({ rows: 60, otherKey: 0, faults: [], next: null, ends: { newestSeq: 60 } });
-      const page = await store.checkInterventions({ limit: 40 });
+      const page = await store.of(activityStore).checkInterventions({ limit: 40 });
       expect(page).toMatchObject({ rows: 40, next: { last: { seq: 40 } } });
-      const rest = await store.checkInterventions({ from: page.next ?? undefined, limit: 40 });
+      const rest = await store.of(activityStore).checkInterventions({ from: page.next ?? undefined, limit: 40 });
       expect(rest).toMatchObject({ rows: 20, faults: [], next: null });
     });
 
     test('verify where the old ones are deleted, and go on where all are', async (store) => {
       for (const n of [1, 2, 3]) await store.beginIntervention(cancelled(n));
       await store.endIntervention({ id: id(1), statusCode: 200 });
-      const page = await store.checkInterventions({ limit: 1 });
-      expect(await store.purgeInterventions({ before: T0 + 3 * minute, limit: 5 })).toMatchObject({ rows: 2 });
-      expect(await store.checkInterventions({ limit: 5 })).toMatchObject({
+      const page = await store.of(activityStore).checkInterventions({ limit: 1 });
+      expect(await store.of(activityStore).purgeInterventions({ before: T0 + 3 * minute, limit: 5 })).toMatchObject({
+        rows: 2,
+      });
+      expect(await store.of(activityStore).checkInterventions({ limit: 5 })).toMatchObject({
         rows: 2,
         faults: [],
         ends: { removedSeq: 2, newestSeq: 4 },
       });
       // Deleted while they are checked.
-      expect(await store.checkInterventions({ from: page.next ?? undefined, limit: 5 })).toMatchObject({ faults: [] });
+      expect(
+        await store.of(activityStore).checkInterventions({ from: page.next ?? undefined, limit: 5 }),
+      ).toMatchObject({ faults: [] });
       expect((await store.listInterventions(all)).items).toMatchObject([{ id: id(3) }, { id: id(1), statusCode: 200 }]);
-      expect(await store.purgeInterventions({ before: T0 + 9 * minute, limit: 5 })).toMatchObject({ rows: 2 });
+      expect(await store.of(activityStore).purgeInterventions({ before: T0 + 9 * minute, limit: 5 })).toMatchObject({
+        rows: 2,
+      });
       await store.beginIntervention(cancelled(4));
-      expect(await store.checkInterventions({ limit: 5 })).toMatchObject({
+      expect(await store.of(activityStore).checkInterventions({ limit: 5 })).toMatchObject({
         rows: 1,
         faults: [],
         ends: { removedSeq: 4, newestSeq: 5 },
@@ -111,7 +127,7 @@ export function activity({ test }: StoreUnderTest): void {
     test('say once which key they are written with, where that has changed', async (store) => {
       for (const n of [1, 2]) await store.changeActivityKey({ id: id(n), at: T0 });
       const { items } = await store.listInterventions(all);
-      const { rows, faults, withoutKey } = await store.checkInterventions({ limit: 5 });
+      const { rows, faults, withoutKey } = await store.of(activityStore).checkInterventions({ limit: 5 });
       expect([rows, faults, withoutKey]).toEqual([items.length, [], 0]);
       for (const item of items) expect(item).toMatchObject({ id: id(1), action: 'changeActivityKey', actor: 'sluice' });
     });

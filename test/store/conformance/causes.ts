@@ -1,4 +1,6 @@
 import { describe, expect } from 'vitest';
+import { figuresStore } from '../../../src/features/figures/store.ts';
+import { runsStore } from '../../../src/features/runs/store.ts';
 import { ALERT_FLOW_ID } from '../../../src/model/manifest.ts';
 import type { StepError } from '../../../src/model/run.ts';
 import type { CauseFilter, DeliveryFilter, RunFilter, Store } from '../../../src/store/store.ts';
@@ -105,7 +107,7 @@ export function causes({ test, seeded }: StoreUnderTest): void {
       ['a flow that is left out', { withoutFlow: flowId }, []],
     ])('are filtered by %s besides', async (store, _name, filter, expected) => {
       expect(await listed(store, { ...filter, cause: {} })).toEqual(expected.map(id));
-      const { groups } = await store.groupFailures({ ...filter, trend });
+      const { groups } = await store.of(runsStore).groupFailures({ ...filter, trend });
       expect(groups.reduce((sum, { count }) => sum + count, 0)).toBe(expected.length + Number(expected.includes(5)));
     });
 
@@ -115,7 +117,9 @@ export function causes({ test, seeded }: StoreUnderTest): void {
       [{ search: id(4) }],
     ])('are the runs of a chart with the same filter: %j', async (store, filter) => {
       for (const bucketMs of [minute, hour]) {
-        const buckets = await store.runTimeseries({ ...filter, since: T0, until: T0 + hour, bucketMs });
+        const buckets = await store
+          .of(figuresStore)
+          .runTimeseries({ ...filter, since: T0, until: T0 + hour, bucketMs });
         expect(buckets).toMatchObject([{ at: T0, counts: { Failed: (await listed(store, filter)).length } }]);
       }
     });
@@ -132,7 +136,7 @@ export function causes({ test, seeded }: StoreUnderTest): void {
       expect(await listed(store, { cause: {} })).toEqual([again.runId]);
       await store.retryStep({ runId: again.runId, stepKey: 'book', at: T0 + 3 });
       expect(await listed(store, { cause: {} })).toEqual([]);
-      expect(await store.groupFailures({ trend })).toEqual({ groups: [] });
+      expect(await store.of(runsStore).groupFailures({ trend })).toEqual({ groups: [] });
     });
   });
 
@@ -147,7 +151,7 @@ export function causes({ test, seeded }: StoreUnderTest): void {
       ]);
       const cause = { step: 'book', code: 'unexpected_status', error: '422 unknown order … · POST /orders/…' };
       const group = { flowId, ...cause, host: null, count: 1, firstAt: T0 + 4200, lastAt: T0 + 4200 };
-      const { groups } = await store.groupFailures({ trend });
+      const { groups } = await store.of(runsStore).groupFailures({ trend });
       expect(groups).toEqual([
         { ...group, host: api, count: 3, firstAt: T0 + 500, lastAt: T0 + 9000, trend: [1, 1, 0, 0] },
         { ...group, flowId: 'another', trend: [0, 0, 0, 0] },
@@ -179,8 +183,8 @@ export function causes({ test, seeded }: StoreUnderTest): void {
       for (const bucketMs of [minute, hour]) {
         const range = { since: T0, until: T0 + hour, bucketMs };
         const alone = { at: T0, counts: { Succeeded: 1 }, p50DurationMs: 5, p95DurationMs: 5 };
-        expect(await store.runTimeseries({ ...range, withoutFlow })).toEqual([alone]);
-        expect(await store.runTimeseries(range)).toMatchObject([{ counts: { Succeeded: 3 } }]);
+        expect(await store.of(figuresStore).runTimeseries({ ...range, withoutFlow })).toEqual([alone]);
+        expect(await store.of(figuresStore).runTimeseries(range)).toMatchObject([{ counts: { Succeeded: 3 } }]);
       }
     });
   });

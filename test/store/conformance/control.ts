@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { runsStore } from '../../../src/features/runs/store.ts';
 import type { Graph } from '../../../src/model/manifest.ts';
 import type { StepResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -90,9 +91,9 @@ export function control({ test }: StoreUnderTest): void {
       await finishStep(store, 'each.0.a', failed());
       await finishStep(store, 'each.0.mend', succeeded());
       expect(await store.retryStep({ runId, stepKey: 'each.0.a', at: T0 })).toMatchObject({ kind: 'accepted' });
-      expect(await store.listLoops(runId)).toMatchObject([{ started: 2, ended: 0, failed: 0 }]);
+      expect(await store.of(runsStore).listLoops(runId)).toMatchObject([{ started: 2, ended: 0, failed: 0 }]);
       for (const key of ['each.0.a', 'each.1.a', 'each.2.a']) await finishStep(store, key, succeeded());
-      expect(await store.listLoops(runId)).toMatchObject([{ started: 3, ended: 3, failed: 0 }]);
+      expect(await store.of(runsStore).listLoops(runId)).toMatchObject([{ started: 3, ended: 3, failed: 0 }]);
       expect(await store.findRun(runId)).toMatchObject({ status: 'Succeeded' });
     });
 
@@ -127,9 +128,9 @@ export function control({ test }: StoreUnderTest): void {
       await finishStep(store, 'each', { kind: 'loop', items: [1, 2], concurrency: 2 });
       for (const key of ['each.0.a', 'each.1.a', 'each.0.mend', 'each.1.mend']) await finishStep(store, key, failed());
       await store.retryStep({ runId, stepKey: 'each.1.mend', at: T0 });
-      expect(await store.listLoops(runId)).toMatchObject([{ ended: 1, failed: 1 }]);
+      expect(await store.of(runsStore).listLoops(runId)).toMatchObject([{ ended: 1, failed: 1 }]);
       await finishStep(store, 'each.1.mend', succeeded());
-      expect(await store.listLoops(runId)).toMatchObject([{ ended: 2, failed: 1 }]);
+      expect(await store.of(runsStore).listLoops(runId)).toMatchObject([{ ended: 2, failed: 1 }]);
       expect(await store.findRun(runId)).toMatchObject({ status: 'Failed' });
     });
 

@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { figuresStore } from '../../../src/features/figures/store.ts';
 import { keysStore } from '../../../src/features/keys/store.ts';
 import type { DeliveryRecord } from '../../../src/model/delivery.ts';
 import type { DeliveryQuery, Store } from '../../../src/store/store.ts';
@@ -168,13 +169,18 @@ export function deliveries({ seeded, test }: StoreUnderTest): void {
         { ...rejectedFor('ip_denied'), ...old },
         rejectedFor('ip_denied'),
       ]);
-      expect(await store.deliveryStats({ since: T0 })).toEqual({
+      expect(await store.of(figuresStore).deliveryStats({ since: T0 })).toEqual({
         counts: { rate_limited: 2, ip_denied: 1 },
         accepted: 1,
         rejected: 3,
         total: 4,
       });
-      expect(await store.deliveryStats({ since: T0 + 1 })).toEqual({ counts: {}, accepted: 0, rejected: 0, total: 0 });
+      expect(await store.of(figuresStore).deliveryStats({ since: T0 + 1 })).toEqual({
+        counts: {},
+        accepted: 0,
+        rejected: 0,
+        total: 0,
+      });
     });
 
     test('stats count to the millisecond, in whatever order the clock let records arrive', async (store) => {
@@ -185,7 +191,7 @@ export function deliveries({ seeded, test }: StoreUnderTest): void {
       );
       for (const since of [0, 1, 15_000, 20_000, 20_001, 59_999, 60_000, 60_001]) {
         const expected = moments.filter((ms) => ms >= since).length;
-        expect((await store.deliveryStats({ since: T0 + since })).total).toBe(expected);
+        expect((await store.of(figuresStore).deliveryStats({ since: T0 + since })).total).toBe(expected);
       }
     });
   });

@@ -1,4 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { figuresStore } from '../../../src/features/figures/store.ts';
+import { reviewStore } from '../../../src/features/review/store.ts';
 import type { DeliveryRecord, GateResult } from '../../../src/model/delivery.ts';
 import type { DeliveryQuery, Store } from '../../../src/store/store.ts';
 import { acceptanceOf, aDelivery, aRun, deliveryIds, flowId, id, minute, runIds, T0 } from '../samples.ts';
@@ -42,8 +44,8 @@ export function deliveryLog(
       });
       await store.recordDelivery(record);
       expect(await store.findDelivery(id(1))).toMatchObject({ ...record, body: new Uint8Array(100) });
-      expect(await store.findRedelivery(id(9))).toEqual({ deliveryId: id(1), runId: id(2) });
-      expect(await store.findRedelivery(id(1))).toBeUndefined();
+      expect(await store.of(reviewStore).findRedelivery(id(9))).toEqual({ deliveryId: id(1), runId: id(2) });
+      expect(await store.of(reviewStore).findRedelivery(id(1))).toBeUndefined();
     });
 
     test('accepts a refused delivery only once, however often it is redelivered', async () => {
@@ -67,9 +69,9 @@ export function deliveryLog(
       const store = await open();
       const { run, delivery } = acceptanceOf(1);
       await store.accept({ run, delivery: aDelivery({ ...delivery, redeliveredFrom: id(500) }) });
-      expect(await store.findRedelivery(id(500))).toEqual({ deliveryId: id(1), runId: id(1001) });
+      expect(await store.of(reviewStore).findRedelivery(id(500))).toEqual({ deliveryId: id(1), runId: id(1001) });
       expect(await store.purgeDeliveries({ before: T0 + 1, limit: 1 })).toBe(1);
-      expect(await store.findRedelivery(id(500))).toBeUndefined();
+      expect(await store.of(reviewStore).findRedelivery(id(500))).toBeUndefined();
     });
 
     test('a delivery whose idempotency key was known keeps its own body', async () => {
@@ -88,9 +90,9 @@ export function deliveryLog(
       await store.accept({ ...acceptance, delivery: aDelivery({ ...acceptance.delivery, gateResults }) });
       await store.recordDelivery(refused(2, { gateResults }));
       const search = { flowId, triggerKey: 'github', nonce: 'say "n"', since: T0 };
-      expect(await store.findAcceptedNonce(search)).toBe(id(1001));
+      expect(await store.of(reviewStore).findAcceptedNonce(search)).toBe(id(1001));
       for (const other of [{ nonce: 'n' }, { triggerKey: 'x' }, { flowId: 'x' }, { since: T0 + 1 }]) {
-        expect(await store.findAcceptedNonce({ ...search, ...other })).toBeUndefined();
+        expect(await store.of(reviewStore).findAcceptedNonce({ ...search, ...other })).toBeUndefined();
       }
     });
 
@@ -140,9 +142,9 @@ export function deliveryLog(
         { ...group, violations: [], count: 2, firstId: id(1), lastId: id(2) },
         { ...group, violations: ['signature_mismatch'], count: 1, firstId: id(3), lastId: id(3) },
       ];
-      expect(await store.summariseDeliveries({ since: T0 })).toEqual(groups);
-      expect(await store.summariseDeliveries({ since: T0, flowId })).toEqual(groups);
-      expect(await store.summariseDeliveries({ since: T0, flowId: 'other' })).toEqual([]);
+      expect(await store.of(reviewStore).summariseDeliveries({ since: T0 })).toEqual(groups);
+      expect(await store.of(reviewStore).summariseDeliveries({ since: T0, flowId })).toEqual(groups);
+      expect(await store.of(reviewStore).summariseDeliveries({ since: T0, flowId: 'other' })).toEqual([]);
     });
 
     test('forgets what is too old, in chunks, and still counts it', async () => {
@@ -153,8 +155,10 @@ export function deliveryLog(
       expect(await deliveryIds(store)).toEqual([5, 4, 3].map(id));
       expect(await store.purgeDeliveries({ before, limit: 2 })).toBe(1);
       expect(await store.purgeDeliveries({ before, limit: 2 })).toBe(0);
-      expect((await store.deliveryStats({ since: T0 })).total).toBe(5);
-      expect((await store.deliveryStats({ since: T0 + 4 * minute })).counts).toEqual({ signature_mismatch: 2 });
+      expect((await store.of(figuresStore).deliveryStats({ since: T0 })).total).toBe(5);
+      expect((await store.of(figuresStore).deliveryStats({ since: T0 + 4 * minute })).counts).toEqual({
+        signature_mismatch: 2,
+      });
     });
 
     test('forgets what is too old and nothing else, whatever the clock did', async () => {
@@ -183,7 +187,7 @@ export function deliveryLog(
         expect((await deliveryIds(store)).length).toBeLessThanOrEqual(9);
       }
       expect((await deliveryIds(store))[0]).toBe(id(60));
-      expect((await store.deliveryStats({ since: T0 })).total).toBe(60);
+      expect((await store.of(figuresStore).deliveryStats({ since: T0 })).total).toBe(60);
     });
 
     test('holds no more rows than its bound after any commit, however many come at once', async () => {
@@ -194,7 +198,7 @@ export function deliveryLog(
         expect((await deliveryIds(store)).length).toBe(7);
       }
       expect(await deliveryIds(store)).toEqual([900, 899, 898, 897, 896, 895, 894].map(id));
-      expect(await store.deliveryStats({ since: T0 })).toMatchObject({ rejected: 900, total: 900 });
+      expect(await store.of(figuresStore).deliveryStats({ since: T0 })).toMatchObject({ rejected: 900, total: 900 });
     });
 
     test('lets go of the oldest for one that is larger than many', async () => {
@@ -212,7 +216,11 @@ export function deliveryLog(
       await store.accept(acceptanceOf(1));
       for (let n = 2; n <= 11; n += 1) await store.recordDelivery(refused(n));
       expect(await deliveryIds(store)).toEqual([11, 10, 9, 8, 1].map(id));
-      expect(await store.deliveryStats({ since: T0 })).toMatchObject({ accepted: 1, rejected: 10, total: 11 });
+      expect(await store.of(figuresStore).deliveryStats({ since: T0 })).toMatchObject({
+        accepted: 1,
+        rejected: 10,
+        total: 11,
+      });
     });
 
     test.skipIf(isAllBounded)('never lets go of what a filter kept for what was refused', async () => {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { booksStore } from '../../../src/features/books/store.ts';
+import { reviewStore } from '../../../src/features/review/store.ts';
 import type { Acceptance } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -142,7 +143,7 @@ export function events({ test }: StoreUnderTest): void {
       expect(await store.accept(again(2, 1, 'evt'))).toMatchObject({ kind: 'accepted' });
       expect(await store.accept(ofEvent(3, 'evt'))).toMatchObject({ kind: 'duplicate', runId: id(1002) });
       expect(await store.accept(again(5, 4, 'evt'))).toMatchObject({ kind: 'duplicate', runId: id(1002) });
-      expect(await store.findRedelivery(id(4))).toEqual({ deliveryId: id(5), runId: id(1002) });
+      expect(await store.of(reviewStore).findRedelivery(id(4))).toEqual({ deliveryId: id(5), runId: id(1002) });
     });
 
     test('one that was accepted under a former key of its trigger is known', async (store) => {

@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { figuresStore } from '../../../src/features/figures/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
   acceptanceOf,
@@ -107,10 +108,12 @@ export function figures({ test }: StoreUnderTest): void {
       const range = { since: T0, until: T0 + 2 * minute, flowId: undefined, bucketMs: minute };
       const first = { at: T0, counts: { Succeeded: 3, Running: 1 }, p50DurationMs: 20, p95DurationMs: 1200 };
       const second = { at: T0 + minute, counts: { Succeeded: 1 }, p50DurationMs: 5, p95DurationMs: 5 };
-      expect(await store.runTimeseries(range)).toEqual([first, second]);
-      expect(await store.runTimeseries({ ...range, flowId: other })).toEqual([second]);
+      expect(await store.of(figuresStore).runTimeseries(range)).toEqual([first, second]);
+      expect(await store.of(figuresStore).runTimeseries({ ...range, flowId: other })).toEqual([second]);
       const alone = { at: T0 + 2 * minute, counts: { Running: 1 }, p50DurationMs: null, p95DurationMs: null };
-      expect(await store.runTimeseries({ ...range, since: T0 + 2 * minute, until: T0 + 3 * minute })).toEqual([alone]);
+      expect(
+        await store.of(figuresStore).runTimeseries({ ...range, since: T0 + 2 * minute, until: T0 + 3 * minute }),
+      ).toEqual([alone]);
     });
 
     test('count runs by status as they start, end, are tried again and are deleted', async (store) => {
@@ -132,7 +135,7 @@ export function figures({ test }: StoreUnderTest): void {
       expect(await store.countRuns()).toEqual([running, succeededOther]);
       expect(await store.countEndedRuns(T0 + hour)).toEqual([]);
       const range = { since: T0, until: T0 + hour, bucketMs: hour, flowId };
-      expect(await store.runTimeseries(range)).toEqual([
+      expect(await store.of(figuresStore).runTimeseries(range)).toEqual([
         { at: T0, counts: { Running: 1 }, p50DurationMs: null, p95DurationMs: null },
       ]);
 
@@ -146,15 +149,15 @@ export function figures({ test }: StoreUnderTest): void {
         const run = aRun({ id: id(100 + n), status: 'Succeeded', startedAt: T0, completedAt: T0 + duration });
         await store.accept({ run });
         const range = { since: T0, until: T0 + hour, bucketMs: hour, flowId: undefined };
-        const [bucket] = await store.runTimeseries(range);
+        const [bucket] = await store.of(figuresStore).runTimeseries(range);
         expect(bucket?.counts).toEqual({ Succeeded: n + 1 });
         expect(bucket?.p95DurationMs).toBe([7, 19, 44, 100, 110, 1200, 100_000, 1_200_000][n]);
       }
       const day = { since: T0 - 12 * hour, until: T0 + 12 * hour, bucketMs: 24 * hour, flowId };
-      expect((await store.runTimeseries(day)).map(({ at, p50DurationMs }) => ({ at, p50DurationMs }))).toEqual([
-        { at: T0 - 12 * hour, p50DurationMs: 100 },
-      ]);
-      expect(await store.runTimeseries({ ...day, flowId: other })).toEqual([]);
+      expect(
+        (await store.of(figuresStore).runTimeseries(day)).map(({ at, p50DurationMs }) => ({ at, p50DurationMs })),
+      ).toEqual([{ at: T0 - 12 * hour, p50DurationMs: 100 }]);
+      expect(await store.of(figuresStore).runTimeseries({ ...day, flowId: other })).toEqual([]);
     });
 
     test('a run that ends is counted in the hour in which it started, and in the one in which it ended', async (store) => {
@@ -163,7 +166,7 @@ export function figures({ test }: StoreUnderTest): void {
       if (claim === undefined) throw new Error('nothing was due');
       await finish(store, claim, succeeded(), T0 + 3 * hour);
       const range = { since: T0, until: T0 + 24 * hour, bucketMs: hour, flowId: undefined };
-      expect(await store.runTimeseries(range)).toEqual([
+      expect(await store.of(figuresStore).runTimeseries(range)).toEqual([
         { at: T0, counts: { Succeeded: 1 }, p50DurationMs: 11_000_000, p95DurationMs: 11_000_000 },
       ]);
       expect(await store.countEndedRuns(T0 + 3 * hour)).toEqual([{ flowId, status: 'Succeeded', count: 1 }]);

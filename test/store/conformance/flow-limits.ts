@@ -1,5 +1,7 @@
 import { describe, expect } from 'vitest';
 import { booksStore } from '../../../src/features/books/store.ts';
+import { figuresStore } from '../../../src/features/figures/store.ts';
+import { runsStore } from '../../../src/features/runs/store.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -57,8 +59,8 @@ export function flowLimits({ seeded }: StoreUnderTest): void {
         const range = { ...span, bucketMs: hour };
         for (const bucketMs of [minute, hour]) {
           const asked = { ...filter, ...range, bucketMs };
-          expect(await store.runTimeseries({ ...asked, flowIds: [OTHER] })).toEqual(
-            await store.runTimeseries({ ...asked, flowId: OTHER }),
+          expect(await store.of(figuresStore).runTimeseries({ ...asked, flowIds: [OTHER] })).toEqual(
+            await store.of(figuresStore).runTimeseries({ ...asked, flowId: OTHER }),
           );
         }
       }
@@ -86,15 +88,18 @@ export function flowLimits({ seeded }: StoreUnderTest): void {
 
     test('counts in the groups of failures, the stats and the books too', async (store) => {
       const trend = { ...span, parts: 1 };
-      const groupsOf = async (filter: object) => (await store.groupFailures({ ...filter, trend })).groups;
+      const groupsOf = async (filter: object) => (await store.of(runsStore).groupFailures({ ...filter, trend })).groups;
       expect(await groupsOf({})).toHaveLength(1);
       const [group] = await groupsOf({});
       expect(await groupsOf({ flowIds: [group?.flowId ?? ''] })).toEqual([group]);
       expect(await groupsOf({ flowIds: [flowId, OTHER, THIRD].filter((each) => each !== group?.flowId) })).toEqual([]);
       for (const since of [T0 - 30 * minute, T0 - hour, T0]) {
-        const stats = await store.deliveryStats({ since, flowIds: [OTHER] });
+        const stats = await store.of(figuresStore).deliveryStats({ since, flowIds: [OTHER] });
         expect(stats).toEqual({ counts: { ip_denied: 1 }, accepted: 1, rejected: 1, total: 2 });
-        expect(await store.deliveryStats({ since, flowIds: [OTHER, THIRD] })).toMatchObject({ accepted: 2, total: 3 });
+        expect(await store.of(figuresStore).deliveryStats({ since, flowIds: [OTHER, THIRD] })).toMatchObject({
+          accepted: 2,
+          total: 3,
+        });
       }
       expect(await store.of(booksStore).countBooks({ ...span, flowIds: [OTHER] })).toMatchObject({
         accepted: 1,

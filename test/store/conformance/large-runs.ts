@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { runsStore } from '../../../src/features/runs/store.ts';
 import type { Graph } from '../../../src/model/manifest.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -66,7 +67,7 @@ export function largeRuns({ test }: StoreUnderTest): void {
     test('reads one value in pieces that make the whole', async (store) => {
       const runId = await ended(store, 1, 'äöü'.repeat(50));
       const read = async (offset: number, attempt?: number) =>
-        store.readValue({ runId, stepKey: 'each.0.child', attempt, value: 'output', offset, bytes: 100 });
+        store.of(runsStore).readValue({ runId, stepKey: 'each.0.child', attempt, value: 'output', offset, bytes: 100 });
       const pieces = [await read(0), await read(100), await read(200), await read(300)];
       const text = Buffer.concat(pieces.map((each) => each?.piece ?? new Uint8Array())).toString();
       expect(JSON.parse(text)).toBe('äöü'.repeat(50));
@@ -74,7 +75,7 @@ export function largeRuns({ test }: StoreUnderTest): void {
       expect(await read(0, 1)).toMatchObject({ totalBytes: 302 });
       expect(await read(0, 2)).toBeUndefined();
       const nothing = { runId, stepKey: 'each', attempt: 1, value: 'output', offset: 0, bytes: 9 } as const;
-      expect(await store.readValue(nothing)).toMatchObject({ totalBytes: null });
+      expect(await store.of(runsStore).readValue(nothing)).toMatchObject({ totalBytes: null });
     });
   });
 

@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { runsStore } from '../../../src/features/runs/store.ts';
 import type { Graph } from '../../../src/model/manifest.ts';
 import type { Claim, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -109,8 +110,8 @@ export function outline({ test }: StoreUnderTest): void {
 
     test('sums the iterations of loops up', async (store) => {
       const runId = await begunLoop(store);
-      const loops = await store.listLoops(runId);
-      const children = await store.countChildren(runId);
+      const loops = await store.of(runsStore).listLoops(runId);
+      const children = await store.of(runsStore).countChildren(runId);
       expect(loops).toEqual([expect.objectContaining({ stepKey: 'each', total: 4, ended: 1, failed: 1 })]);
       expect(children).toContainEqual({ path: 'each.a', status: 'Failed', count: 1 });
       expect(children).toContainEqual({ path: 'each.b', status: 'Skipped', count: 1 });
@@ -120,7 +121,7 @@ export function outline({ test }: StoreUnderTest): void {
 
     test('tells what happened to its steps, and of a long one the newest', async (store) => {
       const runId = await begunLoop(store);
-      const { items, total } = await store.listStepEvents({ runId, limit: 100 });
+      const { items, total } = await store.of(runsStore).listStepEvents({ runId, limit: 100 });
       expect(total).toBe(items.length);
       const seen = items.map(({ stepKey, kind, at }) => [stepKey, kind, at - T0]);
       expect(seen.slice(0, 5)).toEqual([
@@ -132,7 +133,7 @@ export function outline({ test }: StoreUnderTest): void {
       ]);
       expect(items).toContainEqual({ stepKey: 'each.1.a', attempt: 1, kind: 'failed', at: T0 + 3, reason: 'No.' });
       expect(items).toContainEqual(expect.objectContaining({ stepKey: 'each.1.b', attempt: 0, kind: 'skipped' }));
-      expect(await store.listStepEvents({ runId, limit: 2 })).toEqual({ items: items.slice(-2), total });
+      expect(await store.of(runsStore).listStepEvents({ runId, limit: 2 })).toEqual({ items: items.slice(-2), total });
     });
 
     test('calls an attempt retried where the step was not given up', async (store) => {
@@ -140,7 +141,7 @@ export function outline({ test }: StoreUnderTest): void {
       const [claim] = await claimAll(store);
       if (claim === undefined) throw new Error('nothing is due');
       await finish(store, claim, retryAt(T0 + 5), T0 + 1);
-      expect((await store.listStepEvents({ runId, limit: 9 })).items).toMatchObject([
+      expect((await store.of(runsStore).listStepEvents({ runId, limit: 9 })).items).toMatchObject([
         { kind: 'started' },
         { kind: 'retried', attempt: 1, reason: 'Not now.' },
       ]);
@@ -149,7 +150,7 @@ export function outline({ test }: StoreUnderTest): void {
     test('finds the iterations in which a step has a status', async (store) => {
       const runId = await begunLoop(store);
       const find = (status: 'Failed' | 'Succeeded', limit = 9) =>
-        store.findIterations({ runId, loopKey: 'each', status, limit });
+        store.of(runsStore).findIterations({ runId, loopKey: 'each', status, limit });
       expect(await find('Failed')).toEqual([1]);
       expect(await find('Succeeded')).toEqual([0]);
       expect(await find('Failed', 0)).toEqual([]);

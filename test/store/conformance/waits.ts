@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { runsStore } from '../../../src/features/runs/store.ts';
 import type { Claim, StepResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { claimAll, finish, graphOf, id, minute, retryAt, startRun, succeeded, T0 } from '../samples.ts';
@@ -43,7 +44,7 @@ export function waits({ test }: StoreUnderTest): void {
       expect(await signal(store, runId, 'go')).toEqual({ kind: 'accepted', stepKey: 'a' });
       const claim = await claimOne(store, T0 + 8);
       expect(claim.resumed?.signal).toEqual({ body: { by: 'Ada' }, deliveredAt: T0 + 7 });
-      expect(await store.listSignals(runId)).toEqual([
+      expect(await store.of(runsStore).listSignals(runId)).toEqual([
         { name: 'stop', deliveredAt: T0 + 7, stepKey: null },
         { name: 'go', deliveredAt: T0 + 7, stepKey: 'a' },
       ]);
@@ -66,7 +67,7 @@ export function waits({ test }: StoreUnderTest): void {
       await claimAll(store, T0, 1);
       await store.cancelRun({ runId, reason: null, at: T0 + 1 });
       expect(await signal(store, runId, 'go')).toEqual({ kind: 'ended', status: 'Cancelled' });
-      expect(await store.listSignals(runId)).toEqual([]);
+      expect(await store.of(runsStore).listSignals(runId)).toEqual([]);
     });
 
     test('is handed over once: a later wait that ends by its time comes without it', async (store) => {
@@ -91,7 +92,7 @@ export function waits({ test }: StoreUnderTest): void {
       await finish(store, again, retryAt(T0 + 10), T0 + 9);
       await finish(store, await claimOne(store, T0 + 10), waiting({ signalName: 'go' }), T0 + 10);
       expect((await claimOne(store, T0 + 11)).resumed?.signal).toMatchObject({ body: { by: 'Ada' } });
-      expect(await store.listSignals(runId)).toHaveLength(1);
+      expect(await store.of(runsStore).listSignals(runId)).toHaveLength(1);
     });
 
     test('refuses a signal to a run that has ended, or to an unknown run', async (store) => {

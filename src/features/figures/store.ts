@@ -1,0 +1,197 @@
+import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
+import type { Reason } from '../../model/delivery.ts';
+import type { RunStatus } from '../../model/manifest.ts';
+import type { Decision } from '../../store/decisions/decision.ts';
+import { idsWithin } from '../../store/decisions/deliveries.ts';
+import { between, bucketOf, bucketOfUnits, hourOf } from '../../store/decisions/figures.ts';
+import { all, filter, where } from '../../store/decisions/lists.ts';
+import { storePart } from '../../store/decisions/part.ts';
+import { fixed, type Port, type Query, sql } from '../../store/decisions/port.ts';
+import { isPlain, matchingRuns, PLACE_OF_RUN } from '../../store/decisions/runs.ts';
+import { roundDuration } from '../../store/durations.ts';
+import type { BucketRange, RunFilter } from '../../store/store.ts';
+
+export interface RunBucket {
+  readonly at: number;
+  readonly counts: Readonly<Partial<Record<RunStatus, number>>>;
+  /** Over runs that ended, nearest rank, within five per cent; null if none has. */
+  readonly p50DurationMs: number | null;
+  readonly p95DurationMs: number | null;
+}
+
+interface DeliveryStats {
+  /** Deliveries by the reason that Enforce answers with. */
+  readonly counts: Readonly<Partial<Record<Reason, number>>>;
+  readonly accepted: number;
+  readonly rejected: number;
+  readonly total: number;
+}
+
+interface StatsRow {
+  readonly reason: Reason | '';
+  readonly rejected: boolean;
+  readonly count: number;
+}
+
+/** The same of some flows, which only the hours tell apart: the rest of the first hour is read from records. */
+function* statsOf(
+  port: Port,
+  { since, flowIds }: { readonly since: number; readonly flowIds: readonly string[] },
+): Decision<Query> {
+  const hour = Math.ceil(since / HOUR_MS);
+  const rest = { since, until: hour * HOUR_MS };
+  const records = [yield* idsWithin(port, rest), filter.within('received_at', rest), filter.among('flow_id', flowIds)];
+  return sql`
+    SELECT reason, rejected::boolean AS rejected, sum(count) AS count FROM (
+      SELECT coalesce(reason, '') AS reason, rejected, 1 AS count FROM sluice.deliveries ${where(records)}
+      UNION ALL
+      SELECT reason, rejected, count FROM sluice.delivery_hours WHERE hour >= ${hour} AND flow_id = ANY (${flowIds})
+    ) AS counted GROUP BY reason, rejected`;
+}
+
+interface DurationRow {
+  readonly at: number;
+  readonly durationMs: number;
+  readonly count: number;
+}
+
+interface StatusRow {
+  readonly at: number;
+  readonly status: RunStatus;
+  readonly count: number;
+}
+
+function byBucket<Row extends { readonly at: number }>(rows: readonly Row[]): Map<number, Row[]> {
+  const buckets = new Map<number, Row[]>();
+  for (const row of rows) {
+    const own = buckets.get(row.at);
+    if (own === undefined) buckets.set(row.at, [row]);
+    else own.push(row);
+  }
+  return buckets;
+}
+
+/** Nearest rank over ordered durations and how often each occurred. */
+function percentile(durations: readonly DurationRow[], share: number): number | null {
+  const rank = Math.ceil(durations.reduce((sum, { count }) => sum + count, 0) * share);
+  let passed = 0;
+  for (const { durationMs, count } of durations) {
+    passed += count;
+    if (passed >= rank) return durationMs;
+  }
+  return null;
+}
+
+interface Figures {
+  readonly statuses: readonly StatusRow[];
+  readonly durations: readonly DurationRow[];
+}
+
+function bucketsOf({ statuses, durations }: Figures): RunBucket[] {
+  const ended = byBucket(durations);
+  return [...byBucket(statuses)]
+    .sort(([a], [b]) => a - b)
+    .map(([at, rows]) => {
+      const counts = Object.fromEntries(rows.map(({ status, count }) => [status, count]));
+      const own = (ended.get(at) ?? []).sort((a, b) => a.durationMs - b.durationMs);
+      return { at, counts, p50DurationMs: percentile(own, 0.5), p95DurationMs: percentile(own, 0.95) };
+    });
+}
+
+function* ofHours(port: Port, query: RunFilter & BucketRange): Decision<Figures> {
+  const { since, until, bucketMs, flowId, flowIds, withoutFlow, status } = query;
+  const ofFlow = all(
+    sql`flow_id <> ${withoutFlow ?? ''}`,
+    filter.equals('flow_id', flowId),
+    filter.among('flow_id', flowIds),
+    filter.equals('status', status),
+  );
+  const hours = between('hour', hourOf(since), hourOf(until));
+  const hour = bucketOfUnits('hour', bucketMs, HOUR_MS);
+  const ended = yield* port.all<StatusRow>(sql`
+    SELECT ${hour} AS at, status, sum(count) AS count FROM sluice.run_starts WHERE ${all(hours, ofFlow)}
+    GROUP BY 1, 2 HAVING sum(count) > 0`);
+  // The second condition is one of the index that SQLite shall take.
+  const running = yield* port.all<StatusRow>(sql`
+    SELECT ${bucketOf('started_at', bucketMs)} AS at, status, count(*) AS count FROM sluice.runs
+    WHERE ${all(sql`status = 'Running' /*sqlite: AND status <> 'Succeeded' */`, between('started_at', since, until), ofFlow)}
+    GROUP BY 1, 2`);
+  const statuses = [...ended, ...running];
+  // Durations are not counted by status.
+  if (status !== undefined) return { statuses, durations: [] };
+  // The row of no flow counts those of all.
+  const ofDurations =
+    flowIds === undefined
+      ? sql`flow_id = ${flowId ?? ''}`
+      : all(filter.among('flow_id', flowIds), filter.equals('flow_id', flowId));
+  const durations = yield* port.all<DurationRow>(sql`
+    SELECT ${hour} AS at, duration_ms AS "durationMs", sum(count) AS count FROM sluice.run_durations
+    WHERE ${ofDurations} AND ${hours} GROUP BY 1, 2 HAVING sum(count) > 0`);
+  return { statuses, durations };
+}
+
+/** Buckets below an hour, or of what a finer filter finds: no counts are so fine. */
+function* ofRuns(port: Port, query: RunFilter & BucketRange): Decision<Figures> {
+  const rows = yield* matchingRuns(port, query);
+  const runs = sql`${rows} /*sqlite: CROSS */ JOIN sluice.runs AS r ON r.${fixed(PLACE_OF_RUN)} = found.place`;
+  const at = bucketOf('r.started_at', query.bucketMs);
+  const statuses = yield* port.all<StatusRow>(
+    sql`SELECT ${at} AS at, r.status, count(*) AS count FROM ${runs} GROUP BY 1, 2`,
+  );
+  const durations = yield* port.all<DurationRow>(sql`
+    SELECT at, took AS "durationMs", count(*) AS count FROM (
+      SELECT ${at} AS at, r.completed_at - r.started_at AS took FROM ${runs} WHERE r.completed_at IS NOT NULL
+    ) AS ended GROUP BY 1, 2`);
+  return { statuses, durations: durations.map((row) => ({ ...row, durationMs: roundDuration(row.durationMs) })) };
+}
+
+export const figuresStore = storePart({
+  name: 'figures',
+  verbs: {
+    /** Counts over `receivedAt >= since`, of these flows alone where they are given. */
+    deliveryStats: {
+      access: 'log',
+      /** Reads whole hours and minutes from counts, and the rest of the first minute from records. */
+      *decide(
+        port: Port,
+        { since, flowIds }: { since: number; flowIds?: readonly string[] | undefined },
+      ): Decision<DeliveryStats> {
+        const minute = Math.ceil(since / MINUTE_MS);
+        const hour = Math.ceil(minute / 60);
+        const ofAll = sql`
+        SELECT reason, rejected::boolean AS rejected, sum(count) AS count FROM (
+          SELECT coalesce(reason, '') AS reason, rejected, 1 AS count FROM sluice.deliveries
+          WHERE id BETWEEN
+              (SELECT first_id FROM sluice.delivery_counts WHERE minute = ${minute - 1} ORDER BY first_id LIMIT 1)
+              AND (SELECT last_id FROM sluice.delivery_counts WHERE minute = ${minute - 1} ORDER BY last_id DESC LIMIT 1)
+            AND received_at >= ${since} AND received_at < ${minute * MINUTE_MS}
+          UNION ALL
+          SELECT reason, rejected, count FROM sluice.delivery_counts WHERE minute >= ${minute} AND minute < ${hour * 60}
+          UNION ALL
+          SELECT reason, rejected, count FROM sluice.delivery_hours WHERE hour >= ${hour}
+        ) AS counted GROUP BY reason, rejected`;
+        const rows = yield* port.all<StatsRow>(
+          flowIds === undefined ? ofAll : yield* statsOf(port, { since, flowIds }),
+        );
+        const counts: Partial<Record<Reason, number>> = {};
+        const sums = { accepted: 0, rejected: 0 };
+        for (const { reason, rejected, count } of rows) {
+          if (reason !== '') counts[reason] = (counts[reason] ?? 0) + count;
+          sums[rejected ? 'rejected' : 'accepted'] += count;
+        }
+        return { counts, ...sums, total: sums.accepted + sums.rejected };
+      },
+    },
+    /**
+     * Runs by buckets in which they started, oldest first; an empty bucket is absent. Where counts do not know, because the
+     * filter is finer, those that a list with the filter has.
+     */
+    runTimeseries: {
+      access: 'read',
+      *decide(port: Port, query: RunFilter & BucketRange): Decision<RunBucket[]> {
+        const isFine = query.bucketMs < HOUR_MS || !isPlain(query);
+        return bucketsOf(yield* isFine ? ofRuns(port, query) : ofHours(port, query));
+      },
+    },
+  },
+});

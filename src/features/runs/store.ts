@@ -1,0 +1,189 @@
+import type { StepStatus } from '../../model/manifest.ts';
+import { type FailedStepRow, failedStepsOf, groupsOf } from '../../store/decisions/causes.ts';
+import type { Decision } from '../../store/decisions/decision.ts';
+import { storePart } from '../../store/decisions/part.ts';
+import { fixed, type Port, sql } from '../../store/decisions/port.ts';
+import { matchingRuns, place } from '../../store/decisions/runs.ts';
+import { attemptsOfAll } from '../../store/decisions/step-views.ts';
+import { toError } from '../../store/json-columns.ts';
+import type { FailureGroups, RunFilter, TrendRange } from '../../store/store.ts';
+import { uuidOf } from '../../store/uuids.ts';
+
+interface ChildCount {
+  /** Path in the graph: `lines.price` covers `lines.0.price`, `lines.1.price`, … */
+  readonly path: string;
+  readonly status: StepStatus;
+  readonly count: number;
+}
+
+export interface LoopProgress {
+  /** Runtime key. */
+  readonly stepKey: string;
+  /** Iterations, and how many of them have begun, ended and failed. */
+  readonly total: number;
+  readonly started: number;
+  readonly ended: number;
+  readonly failed: number;
+}
+
+export interface StepEvent {
+  readonly stepKey: string;
+  /** 0 if the step was skipped before it was tried. */
+  readonly attempt: number;
+  /** `retried`: the attempt failed and the step was not given up. */
+  readonly kind: 'started' | 'completed' | 'failed' | 'retried' | 'skipped';
+  readonly at: number;
+  /** Why the attempt failed, or the step was skipped. */
+  readonly reason: string | null;
+}
+
+export interface StepEvents {
+  readonly items: readonly StepEvent[];
+  /** Including those that are not among the items. */
+  readonly total: number;
+}
+
+export interface StoredText {
+  /** Bytes of the whole value as JSON; null if there is no value. */
+  readonly totalBytes: number | null;
+  /** The same for all pieces of one value. */
+  readonly changes: string;
+  /** UTF-8. */
+  readonly piece: Uint8Array;
+}
+
+export interface SignalRecord {
+  readonly name: string;
+  readonly deliveredAt: number;
+  readonly stepKey: string | null;
+}
+
+function* groupFailures(
+  port: Port,
+  { trend, ...query }: RunFilter & { readonly trend: TrendRange },
+): Decision<FailureGroups> {
+  const { cause = {} } = query;
+  const runs = yield* matchingRuns(port, { ...query, cause });
+  return groupsOf(yield* port.all<FailedStepRow>(failedStepsOf(runs, cause, place)), trend);
+}
+
+function* listStepEvents(port: Port, { runId, limit }: { runId: string; limit: number }): Decision<StepEvents> {
+  type Row = Omit<StepEvent, 'reason'> & { readonly skipReason: string | null; readonly error: string | null };
+  const id = uuidOf(runId);
+  // An attempt that failed was retried where another followed it, or where its step is not Failed now.
+  const rows = yield* port.all<Row>(sql`
+    SELECT "stepKey", attempt, kind, at, "skipReason", error FROM (
+      SELECT step_key AS "stepKey", attempt, 'started' AS kind, started_at AS at, 1 AS rank, NULL AS "skipReason",
+        NULL AS error
+      FROM ${attemptsOfAll} AS a WHERE run_id = ${id}
+      UNION ALL
+      SELECT a.step_key, a.attempt,
+        CASE WHEN a.status <> 'Failed' THEN 'completed'
+          WHEN a.attempt < s.attempt_count OR s.status <> 'Failed' THEN 'retried' ELSE 'failed' END,
+        a.completed_at, 2, NULL, a.error
+      FROM ${attemptsOfAll} AS a JOIN sluice.steps AS s ON s.run_id = a.run_id AND s.step_key = a.step_key
+      WHERE a.run_id = ${id} AND a.completed_at IS NOT NULL
+      UNION ALL
+      SELECT step_key, 0, 'skipped', completed_at, 3, skip_reason, NULL
+      FROM sluice.steps WHERE run_id = ${id} AND status = 'Skipped' AND completed_at IS NOT NULL
+    ) AS events ORDER BY at DESC, rank DESC, "stepKey" DESC, attempt DESC LIMIT ${limit}`);
+  const counted = yield* port.get<{ total: number }>(sql`
+    SELECT (SELECT count(*) + count(completed_at) FROM ${attemptsOfAll} AS a WHERE run_id = ${id}) +
+      (SELECT count(completed_at) FROM sluice.steps WHERE run_id = ${id} AND status = 'Skipped') AS total`);
+  const items = rows.map(({ skipReason, error, ...row }) => ({
+    ...row,
+    reason: skipReason ?? toError(error)?.message ?? null,
+  }));
+  return { items: items.reverse(), total: counted?.total ?? 0 };
+}
+
+/** The greatest integer of PostgreSQL: no value is longer. */
+const MAX_INTEGER = 2 ** 31 - 1;
+
+/** Reads a value piece by piece, as it is kept. */
+export interface ValueQuery {
+  readonly runId: string;
+  readonly stepKey: string;
+  readonly attempt: number | undefined;
+  readonly value: 'input' | 'output';
+  readonly offset: number;
+  readonly bytes: number;
+}
+
+function* readValue(port: Port, query: ValueQuery): Decision<StoredText | undefined> {
+  const { runId, stepKey, attempt, value, offset, bytes } = query;
+  const column = fixed(value === 'input' ? 'input' : 'output');
+  const piece = sql`octet_length(${column}) AS "totalBytes",
+    substr(convert_to(${column}, 'UTF8'), ${Math.min(offset + 1, MAX_INTEGER)}::integer, ${Math.min(bytes, MAX_INTEGER)}::integer) AS piece`;
+  const isNamed = sql`run_id = ${uuidOf(runId)} AND step_key = ${stepKey}`;
+  const row = yield* port.get<
+    Omit<NonNullable<StoredText | undefined>, 'piece'> & { readonly piece: Uint8Array | null }
+  >(
+    attempt === undefined
+      ? sql`
+        SELECT ${piece}, attempt_count || ' ' || coalesce(completed_at::text, '') AS changes
+        FROM sluice.steps WHERE ${isNamed}`
+      : sql`
+        SELECT ${piece}, attempt || ' ' || coalesce(completed_at::text, '') AS changes
+        FROM ${attemptsOfAll} AS a WHERE ${isNamed} AND attempt = ${attempt}`,
+  );
+  return row && { ...row, piece: row.piece ?? new Uint8Array() };
+}
+
+export const runsStore = storePart({
+  name: 'runs',
+  verbs: {
+    /** A piece of the input or output of a step or of one of its attempts; undefined if there is no such row. */
+    readValue: { access: 'read', decide: readValue },
+    /** The newest `limit` events of a run's steps, oldest first. */
+    listStepEvents: { access: 'read', decide: listStepEvents },
+    /** Loops of a run that have begun, in the order of their keys. */
+    listLoops: {
+      access: 'read',
+      *decide(port: Port, runId: string): Decision<LoopProgress[]> {
+        return yield* port.all<LoopProgress>(sql`
+        SELECT step_key AS "stepKey", total, started, ended, failed FROM sluice.loops
+        WHERE run_id = ${uuidOf(runId)} ORDER BY step_key`);
+      },
+    },
+    /** Counts the rows of loops' children by path and status, in the order of both; reads all of them. */
+    countChildren: {
+      access: 'read',
+      *decide(port: Port, runId: string): Decision<ChildCount[]> {
+        return yield* port.all<{ path: string; status: StepStatus; count: number }>(sql`
+        SELECT regexp_replace(step_key, '[.][0-9]+[.]', '.', 'g') AS path, status, count(*) AS count
+        FROM sluice.steps WHERE run_id = ${uuidOf(runId)} AND strpos(step_key, '.') > 0 GROUP BY 1, 2 ORDER BY 1, 2`);
+      },
+    },
+    /** Iterations of a loop, ascending, in which a step has the status; at most `limit` of them. */
+    findIterations: {
+      access: 'read',
+      *decide(
+        port: Port,
+        { runId, loopKey, status, limit }: { runId: string; loopKey: string; status: StepStatus; limit: number },
+      ): Decision<number[]> {
+        const rest = sql`substr(step_key, ${[...loopKey].length + 2}::integer) || '.'`;
+        // "/" is the character after ".".
+        const rows = yield* port.all<{ index: number }>(sql`
+        SELECT DISTINCT CAST(substr(${rest}, 1, strpos(${rest}, '.') - 1) AS integer) AS "index" FROM sluice.steps
+        WHERE run_id = ${uuidOf(runId)} AND step_key >= ${`${loopKey}.`} AND step_key < ${`${loopKey}/`} AND status = ${status}
+        ORDER BY "index" LIMIT ${limit}`);
+        return rows.map(({ index }) => index);
+      },
+    },
+    /** Signals that were sent to a run, oldest first. */
+    listSignals: {
+      access: 'read',
+      *decide(port: Port, runId: string): Decision<SignalRecord[]> {
+        return yield* port.all<SignalRecord>(sql`
+        SELECT name, delivered_at AS "deliveredAt", step_key AS "stepKey" FROM sluice.signals
+        WHERE run_id = ${uuidOf(runId)} ORDER BY id`);
+      },
+    },
+    /** The failed steps of the runs that a list with the filter has, by what they failed by; the most frequent first. */
+    groupFailures: {
+      access: 'read',
+      decide: (port: Port, query: RunFilter & { readonly trend: TrendRange }) => groupFailures(port, query),
+    },
+  },
+});
