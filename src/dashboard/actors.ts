@@ -15,7 +15,7 @@ export interface RouteAccess {
   readonly scope?: Scope | undefined;
   /** Whether a request is only a plan or dry run, which is not an intervention. */
   readonly isPlan?: ((request: FastifyRequest) => boolean) | undefined;
-  /** Whether a program sends it all the time for itself, so that it is no intervention. */
+  /** Whether programs send it routinely, so that it does not count as an intervention. */
   readonly isRoutine?: true | undefined;
   /** What else is kept of it. */
   readonly detailsOf?: ((request: FastifyRequest) => Promise<Readonly<Record<string, string>>>) | undefined;
@@ -77,7 +77,7 @@ export function grantsFor(request: FastifyRequest): readonly Grant[] {
 /** What opens a flow again: that is allowed for those of Sluice itself too. */
 const OPENING: ReadonlySet<string | undefined> = new Set(['enableFlow', 'endDrain', 'resumeFlow']);
 
-/** An `onRequest` hook: nobody but Sluice changes what Sluice made itself, whatever their scopes. */
+/** An `onRequest` hook: refuses changes to a flow that Sluice made itself, whatever the scopes of the sender. */
 export async function refuseBuiltIn({
   method,
   params,

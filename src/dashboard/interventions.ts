@@ -52,7 +52,7 @@ export function recordActivity(app: FastifyInstance, services: RecordServices): 
   });
 }
 
-/** Why it is done; null where nobody says so, and for a request that changes nothing. */
+/** The reason that the sender gave; null if there is none, and for a request that changes nothing. */
 export function reasonOf(request: FastifyRequest): string | null {
   return request.getDecorator<NewIntervention | undefined>(INTERVENTION)?.reason ?? null;
 }

@@ -35,6 +35,7 @@ const KERNEL = {
 type Given = typeof KERNEL | (typeof attentionKinds)[number];
 type KindsOf<Kinds> = Kinds extends AttentionKinds ? keyof Kinds & string : never;
 export type AttentionKind = KindsOf<Given>;
+export type KernelAttentionKind = keyof typeof KERNEL;
 
 /**
  * What an operator should look at: the kinds of items in the attention list, each with its usual severity. An item may

@@ -1,8 +1,15 @@
 import { z } from 'zod';
 import { StoreUnavailableError } from '../../errors.ts';
-import { ATTENTION, ATTENTION_KINDS, SEVERITIES } from '../../model/attention.ts';
+import {
+  ATTENTION,
+  ATTENTION_KINDS,
+  type AttentionKind,
+  type KernelAttentionKind,
+  SEVERITIES,
+} from '../../model/attention.ts';
 import { HOUR_MS } from '../../model/clock.ts';
 import { field } from '../answer.ts';
+import type { unfitAnswers } from '../attention/answers.ts';
 import { disabledFlows, failedExpressions, risingRefusals } from '../attention/deliveries.ts';
 import {
   type AttentionItem,
@@ -13,6 +20,8 @@ import {
   type Situation,
 } from '../attention/finding.ts';
 import { closedFlows, triggerItems, unreadableFlows } from '../attention/flows.ts';
+import type { heldDeliveries } from '../attention/held.ts';
+import type { orderItems } from '../attention/orders.ts';
 import { failedRuns, longSteps, slotWaits } from '../attention/runs.ts';
 import { notStored, storageItems } from '../attention/service.ts';
 import { route } from '../route.ts';
@@ -21,7 +30,8 @@ import { type Sight, sightOf } from '../sight.ts';
 
 export const attentionSchema = z
   .object({
-    kind: z.enum(ATTENTION_KINDS),
+    // A kind of the kernel that no rule gives does not compile. `rulesFor` sees to those of features.
+    kind: z.enum(ATTENTION_KINDS satisfies readonly Given[]),
     severity: z.enum(SEVERITIES),
     message: field.content(z.string()),
     link: z.string().describe('Path of the page that shows it.'),
@@ -117,7 +127,7 @@ async function askStore(
   }
 }
 
-/** A step that ran for less needs nobody. */
+/** Steps that have run for less time are not looked at. */
 const LONG_STEP_MS = 60_000;
 
 async function readSituation(services: DashboardServices): Promise<Situation> {
@@ -184,16 +194,24 @@ const RULES = [
   (situation: Situation) => situation.triggers.flatMap((trigger) => triggerItems(trigger, situation)),
 ] as const satisfies readonly ((situation: Situation) => readonly Finding[])[];
 
-const isSameTrigger = (one: AttentionItem, other: AttentionItem) =>
-  one.flowId === other.flowId && one.triggerKey === other.triggerKey;
+type Rule = (typeof RULES)[number] | typeof notStored | typeof orderItems | typeof heldDeliveries | typeof unfitAnswers;
+type Given =
+  | Awaited<ReturnType<Rule>>[number]['kind']
+  | (typeof STORE_AWAY)['kind']
+  | Exclude<AttentionKind, KernelAttentionKind>;
+
+/** What findings of one kind about one trigger have in common. */
+const nameOf = (kind: AttentionKind, { flowId, triggerKey }: Pick<AttentionItem, 'flowId' | 'triggerKey'>) =>
+  JSON.stringify([kind, flowId, triggerKey]);
 
 /** The most severe first. */
 export async function attentionTo(situation: Situation, services: DashboardServices): Promise<AttentionItem[]> {
   const own = RULES.flatMap((rule): readonly Finding[] => rule(situation));
   const ofParts = await Promise.all(services.parts.map(({ attention: find }) => find?.(situation, services) ?? []));
   const found = [...own, ...ofParts.flat()].map(itemOf);
+  const replaced = new Set(found.flatMap((each) => (each.insteadOf === undefined ? [] : nameOf(each.insteadOf, each))));
   return found
-    .filter((each) => !found.some((other) => other.insteadOf === each.kind && isSameTrigger(other, each)))
+    .filter((each) => !replaced.has(nameOf(each.kind, each)))
     .sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity));
 }
 

@@ -85,7 +85,7 @@ export function shownAt<Slot extends keyof Slots>(slot: Slot, props: Slots[Slot]
   });
 }
 
-/** Every route; those without a parameter come first, as `/flows/flows/new` is no flow. */
+/** All routes, those without a parameter first: `/flows/flows/new` must not match `/flows/flows/:id`. */
 export function allRoutes(): readonly Route[] {
   const routes = parts.flatMap((part) => part.routes ?? []);
   return [...routes.filter(({ path }) => !path.includes(':')), ...routes.filter(({ path }) => path.includes(':'))];

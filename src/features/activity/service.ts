@@ -175,8 +175,8 @@ type ToldDeploy = Pick<DeployOutcome, 'flowId' | 'action' | 'version' | 'revisio
 const ROWS_AT_A_TIME = 50;
 
 /**
- * Keeps which flows have another revision, by which deploys more get in, and whose secrets changed, whoever did it: starts
- * and watched folders are no requests, and one request may deploy many flows.
+ * Records which flows have a new revision, which deploys let more deliveries in, and whose secrets changed. The record of
+ * the request does not suffice: starts and watched folders send none, and one request may deploy many flows.
  */
 async function keepDeploys(deploys: readonly ToldDeploy[], services: KeepServices): Promise<void> {
   const rows = deploys.flatMap(rowsOf);
