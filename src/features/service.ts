@@ -6,7 +6,6 @@ import { hold } from '../dashboard/api/flow-control.ts';
 import { flows } from '../dashboard/api/flows.ts';
 import { schemes } from '../dashboard/api/handlers-and-schemes.ts';
 import { revisions } from '../dashboard/api/revisions.ts';
-import { runs } from '../dashboard/api/run-parts.ts';
 import { metrics } from '../dashboard/api/service.ts';
 import type { ServicePart } from '../dashboard/services.ts';
 import { activity } from './activity/service.ts';
@@ -24,6 +23,7 @@ import { rehearsal } from './rehearsal/service.ts';
 import { replicas } from './replicas/service.ts';
 import { review } from './review/service.ts';
 import { rhythm } from './rhythm/service.ts';
+import { runs } from './runs/service.ts';
 import { schedules } from './schedules/service.ts';
 
 /** What the service is made of. The API's document has their routes in this order. */

@@ -10,7 +10,7 @@ const ROOT = resolve(import.meta.dirname, '../..');
 
 /**
  * Features that the mission needs; at most eight. `review` answers why a delivery was refused, on the kernel's page of a
- * delivery; `rehearsal` is what the package's `testing` runs flows with, and `runs` reads what the kernel's page of a run shows.
+ * delivery; `rehearsal` is what the package's `testing` runs flows with, and `runs` answers what the kernel's page of a run shows.
  */
 const NEEDED: readonly string[] = ['review', 'rehearsal', 'runs'];
 

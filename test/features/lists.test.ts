@@ -65,11 +65,7 @@ describe.each(names)('the feature %s', (name) => {
 /** What the package's `testing` is made of, and what the kernel's pages of a delivery and of a run show. */
 const KERNEL_USES: Readonly<Record<string, readonly string[]>> = {
   'testing.ts': ['rehearsal'],
-  'dashboard/web/api-types.ts': ['review'],
-  'dashboard/api/run-failures.ts': ['runs'],
-  'dashboard/api/run-history.ts': ['runs'],
-  'dashboard/api/run-outline.ts': ['runs'],
-  'dashboard/api/steps.ts': ['runs'],
+  'dashboard/web/api-types.ts': ['review', 'runs'],
 };
 
 it('no file outside of a feature imports it but the lists, not even a type', () => {

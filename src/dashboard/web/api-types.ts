@@ -1,5 +1,10 @@
 import type { z } from 'zod';
 import type { DeliveryReviewAnswers } from '../../features/review/service.ts';
+import type { RunFailures } from '../../features/runs/failures.ts';
+import type { RunHistoryAnswers } from '../../features/runs/history.ts';
+import type { RunOutlineAnswers } from '../../features/runs/outline.ts';
+import type { runSchema, triggerSchema } from '../../features/runs/runs.ts';
+import type { stepSchema } from '../../features/runs/steps.ts';
 import type { attentionSchema } from '../api/attention.ts';
 import type { deliverySchema } from '../api/deliveries.ts';
 import type { DeployAnswers } from '../api/deploys.ts';
@@ -8,11 +13,6 @@ import type { drainSchema } from '../api/flow-control.ts';
 import type { FlowAnswers } from '../api/flows.ts';
 import type { schemeSchema } from '../api/handlers-and-schemes.ts';
 import type { findingSchema, RevisionAnswers } from '../api/revisions.ts';
-import type { RunFailures } from '../api/run-failures.ts';
-import type { RunHistoryAnswers } from '../api/run-history.ts';
-import type { RunOutlineAnswers } from '../api/run-outline.ts';
-import type { runSchema, triggerSchema } from '../api/runs.ts';
-import type { stepSchema } from '../api/steps.ts';
 import type { Graph } from './graph/graph.ts';
 
 /*

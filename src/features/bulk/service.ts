@@ -1,13 +1,13 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { field, isoTime } from '../../dashboard/answer.ts';
-import { RUN_FILTER, runFilter, runSchema, runViews } from '../../dashboard/api/runs.ts';
 import { COMMAND, IN_ORDER, parseJsonBody } from '../../dashboard/input.ts';
 import { interventionIdOf } from '../../dashboard/interventions.ts';
 import { route } from '../../dashboard/route.ts';
 import { createSealedPlans, MAX_PLANNED, planToken, type SealedPlans } from '../../dashboard/sealed-plans.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../../dashboard/services.ts';
 import { sightOf } from '../../dashboard/sight.ts';
+import { RUN_FILTER, runFilter, runSchema, runViews } from '../runs/runs.ts';
 import { BULK_ACTIONS, type Bulk, type BulkAction, type BulkProgress, createBulk, LEFT_OUT_REASONS } from './bulk.ts';
 
 const MAX_SAMPLE = 10;

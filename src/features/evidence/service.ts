@@ -3,8 +3,6 @@ import { z } from 'zod';
 import { isoTime, unknownId } from '../../dashboard/answer.ts';
 import { deliveryIn, deliveryView } from '../../dashboard/api/deliveries.ts';
 import { manifestView } from '../../dashboard/api/revisions.ts';
-import { controlView, runView, triggerView } from '../../dashboard/api/runs.ts';
-import { findGraph, MAX_STEPS, stepPage } from '../../dashboard/api/steps.ts';
 import { parameter } from '../../dashboard/input.ts';
 import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../../dashboard/services.ts';
@@ -12,6 +10,8 @@ import { sightOf } from '../../dashboard/sight.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import { interventionView } from '../activity/view.ts';
 import { adviceView, reviewerOf } from '../review/service.ts';
+import { controlView, runView, triggerView } from '../runs/runs.ts';
+import { findGraph, MAX_STEPS, stepPage } from '../runs/steps.ts';
 import { type EvidencePart, evidenceSchema, sealEvidence } from './bundle.ts';
 
 const MAX_INTERVENTIONS = 500;

@@ -1,11 +1,11 @@
 import { z } from 'zod';
+import { builtInFlow, field, flowDisabled, flowUnreadable, outcomeSchema, unknownId } from '../../dashboard/answer.ts';
+import { documentedBody, ID_PARAMS, parameter, readJsonBody, WHY } from '../../dashboard/input.ts';
+import { reasonOf } from '../../dashboard/interventions.ts';
+import { route } from '../../dashboard/route.ts';
+import type { ApiRoutes } from '../../dashboard/services.ts';
 import { HttpError } from '../../errors.ts';
 import { SIGNAL_NAME } from '../../model/run.ts';
-import { builtInFlow, field, flowDisabled, flowUnreadable, outcomeSchema, unknownId } from '../answer.ts';
-import { documentedBody, ID_PARAMS, parameter, readJsonBody, WHY } from '../input.ts';
-import { reasonOf } from '../interventions.ts';
-import { route } from '../route.ts';
-import type { ApiRoutes } from '../services.ts';
 import { STEP_PARAMS } from './steps.ts';
 
 const cancelSchema = outcomeSchema.extend({ accepted: z.boolean(), closedImmediately: z.boolean() });

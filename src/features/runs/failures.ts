@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { runsStore } from '../../features/runs/store.ts';
+import { field, isoTime } from '../../dashboard/answer.ts';
+import { IN_ORDER } from '../../dashboard/input.ts';
+import { route } from '../../dashboard/route.ts';
+import type { ApiRoutes } from '../../dashboard/services.ts';
 import { DAY_MS } from '../../model/clock.ts';
-import { field, isoTime } from '../answer.ts';
-import { IN_ORDER } from '../input.ts';
-import { route } from '../route.ts';
-import type { ApiRoutes } from '../services.ts';
 import { RUN_FILTER, runFilter } from './runs.ts';
+import { runsStore } from './store.ts';
 
 const TREND_PARTS = 24;
 

@@ -1,13 +1,13 @@
 import { z } from 'zod';
-import { runsStore, type SignalRecord, type StepEvent, type StepEvents } from '../../features/runs/store.ts';
+import { field, isoTime, isoTimeOrNull, unknownId } from '../../dashboard/answer.ts';
+import { ID_PARAMS, IN_ORDER, isWithin, parameter, SPAN } from '../../dashboard/input.ts';
+import { route } from '../../dashboard/route.ts';
+import type { ApiRoutes } from '../../dashboard/services.ts';
+import { sees, sightOf } from '../../dashboard/sight.ts';
 import type { Run } from '../../model/run.ts';
 import type { RunDetail } from '../../store/store.ts';
-import { field, isoTime, isoTimeOrNull, unknownId } from '../answer.ts';
-import { ID_PARAMS, IN_ORDER, isWithin, parameter, SPAN } from '../input.ts';
-import { route } from '../route.ts';
-import type { ApiRoutes } from '../services.ts';
-import { sees, sightOf } from '../sight.ts';
 import { runSchema } from './runs.ts';
+import { runsStore, type SignalRecord, type StepEvent, type StepEvents } from './store.ts';
 
 const runEventSchema = z
   .object({

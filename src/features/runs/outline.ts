@@ -1,17 +1,17 @@
 import { z } from 'zod';
+import { field, isoTime, isoTimeOrNull } from '../../dashboard/answer.ts';
+import { ID_PARAMS, PAGING, parameter } from '../../dashboard/input.ts';
+import { route } from '../../dashboard/route.ts';
+import type { ApiRoutes, DashboardServices } from '../../dashboard/services.ts';
+import { type Sight, sees, sightOf } from '../../dashboard/sight.ts';
 import { HttpError } from '../../errors.ts';
-import { runsStore } from '../../features/runs/store.ts';
 import type { Json } from '../../model/json.ts';
 import { type Graph, RUN_FLOW, STEP_STATUSES, type StepDefinition } from '../../model/manifest.ts';
 import { graphOfScope } from '../../model/runtime-keys.ts';
 import type { RunDetail, StepOutline } from '../../store/store.ts';
-import { field, isoTime, isoTimeOrNull } from '../answer.ts';
-import { ID_PARAMS, PAGING, parameter } from '../input.ts';
-import { route } from '../route.ts';
-import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { type Sight, sees, sightOf } from '../sight.ts';
 import { controlSchema, controlView, runSchema, runView } from './runs.ts';
 import { dueAtOf, findGraph, MAX_KEY_CHARACTERS, stepSchema, unreachedIn } from './steps.ts';
+import { runsStore } from './store.ts';
 
 /** Iterations of one status that can be paged through; later ones are left out. */
 const MAX_FOUND = 10_000;

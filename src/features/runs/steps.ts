@@ -1,16 +1,16 @@
 import { Readable } from 'node:stream';
 import { z } from 'zod';
+import { field, isoTime, isoTimeOrNull, listOf, toList, unknownId } from '../../dashboard/answer.ts';
+import { ID_PARAMS, PAGING, parameter } from '../../dashboard/input.ts';
+import { route } from '../../dashboard/route.ts';
+import type { ApiRoutes, DashboardServices } from '../../dashboard/services.ts';
 import { HttpError } from '../../errors.ts';
-import { runsStore, type StoredText, type ValueQuery } from '../../features/runs/store.ts';
 import { REQUEST_SECONDS } from '../../flows/handlers/http-inputs.ts';
 import { type Graph, STEP_STATUSES } from '../../model/manifest.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
 import { stepAt } from '../../model/runtime-keys.ts';
 import type { RunDetail, StepView, Store } from '../../store/store.ts';
-import { field, isoTime, isoTimeOrNull, listOf, toList, unknownId } from '../answer.ts';
-import { ID_PARAMS, PAGING, parameter } from '../input.ts';
-import { route } from '../route.ts';
-import type { ApiRoutes, DashboardServices } from '../services.ts';
+import { runsStore, type StoredText, type ValueQuery } from './store.ts';
 
 const stepStatusSchema = z.enum(STEP_STATUSES);
 const stepErrorSchema = z.object({

@@ -1,6 +1,11 @@
 import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { field, isoTime, isoTimeOrNull, listOf, toList } from '../../dashboard/answer.ts';
+import { BUILT_IN, ID_PARAMS, IN_ORDER, PAGING, parameter, SPAN, withNamedKey } from '../../dashboard/input.ts';
+import { route } from '../../dashboard/route.ts';
+import type { ApiRoutes, DashboardServices } from '../../dashboard/services.ts';
+import { flowsIn, limitOf, narrowedTo, sightOf } from '../../dashboard/sight.ts';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import { circuitOf, circuitText } from '../../flows/circuit.ts';
@@ -13,11 +18,6 @@ import { type Run, WAIT_KINDS, type WaitKind } from '../../model/run.ts';
 import type { SearchKeys } from '../../model/search-keys.ts';
 import type { CauseFilter, RunDetail, RunFailure, RunWait, TimeSpan } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
-import { field, isoTime, isoTimeOrNull, listOf, toList } from '../answer.ts';
-import { BUILT_IN, ID_PARAMS, IN_ORDER, PAGING, parameter, SPAN, withNamedKey } from '../input.ts';
-import { route } from '../route.ts';
-import type { ApiRoutes, DashboardServices } from '../services.ts';
-import { flowsIn, limitOf, narrowedTo, sightOf } from '../sight.ts';
 import { findGraph, findRun, MAX_KEY_CHARACTERS, MAX_STEPS, stepPage, stepSchema } from './steps.ts';
 
 /** Of an error in a list. */
