@@ -37,7 +37,7 @@ export const deliveryStores = () => (isOnPostgres() ? (['database'] as const) : 
 const STORE_KEY = `sluice-key-${'5'.repeat(64)}`;
 
 /** They look at the whole list of activities, in which a start with a key has an entry, or at bodies as they are kept. */
-const LOOKS_WITHOUT_KEY = /(access-record|activity|deliveries|run-bulk|sealed-plans)\.test/;
+const LOOKS_WITHOUT_KEY = /(dashboard|features\/\w+)\/(access-record|activity|deliveries|run-bulk|sealed-plans)\.test/;
 
 /** Builds the service on the database under test, where the test says no more of it than SQLite's path. */
 export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
