@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { activeRunsJson, RUNS_AT_ONCE } from '../../src/features/runs/runs.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
+import { activeRunsJson, RUNS_AT_ONCE } from '../../src/features/runs/runs.ts';
 import { acceptanceOf, aRun, id, T0 } from '../store/samples.ts';
 import { startDashboard, type TestDashboard } from './fixture.ts';
 
