@@ -2,12 +2,15 @@ import type { WrittenPart } from '../store/decisions/part.ts';
 import { activityStore } from './activity/store.ts';
 import { alertsStore } from './alerts/store.ts';
 import { booksStore } from './books/store.ts';
+import { bulkStore } from './bulk/store.ts';
 import { consumersStore } from './consumers/store.ts';
 import { driftStore } from './drift/store.ts';
 import { figuresStore } from './figures/store.ts';
 import { keysStore } from './keys/store.ts';
+import { orderStore } from './order/store.ts';
 import { reconcileStore } from './reconcile/store.ts';
 import { reviewStore } from './review/store.ts';
+import { revisionsStore } from './revisions/store.ts';
 import { rhythmStore } from './rhythm/store.ts';
 import { runsStore } from './runs/store.ts';
 
@@ -24,4 +27,7 @@ export const storeParts: readonly WrittenPart[] = [
   figuresStore,
   reviewStore,
   runsStore,
+  bulkStore,
+  orderStore,
+  revisionsStore,
 ];

@@ -5,6 +5,7 @@ import { figuresStore } from '../../src/features/figures/store.ts';
 import { keysStore } from '../../src/features/keys/store.ts';
 import { reconcileStore } from '../../src/features/reconcile/store.ts';
 import { reviewStore } from '../../src/features/review/store.ts';
+import { revisionsStore } from '../../src/features/revisions/store.ts';
 import { rhythmStore } from '../../src/features/rhythm/store.ts';
 import { runsStore } from '../../src/features/runs/store.ts';
 import type { JsonObject } from '../../src/model/json.ts';
@@ -17,6 +18,7 @@ import {
   aNonce,
   aRun,
   claimAll,
+  countHeld,
   deployOf,
   failed,
   finish,
@@ -273,7 +275,7 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
     deliveries,
     flows: await store.listFlows(),
     live: await Promise.all(['renamed', 'held flow', flowId].map((each) => store.readLiveFlow(each))),
-    revisions: await store.listRevisions({ flowId: 'renamed', skip: 0, take: 9 }),
+    revisions: await store.of(revisionsStore).listRevisions({ flowId: 'renamed', skip: 0, take: 9 }),
     deployed: await store.listDeployed(),
     schedules: await store.listSchedules(),
     keys: await store.listLearnedKeys(),
@@ -287,7 +289,7 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
     details: await Promise.all(runs.items.map((run) => ofRun(run.id))),
     found: await Promise.all(deliveries.items.map((each) => store.findDelivery(each.id))),
     redelivery: await store.of(reviewStore).findRedelivery(id(20)),
-    held: await store.countHeld(),
+    held: await countHeld(store),
     ofStatus: await Promise.all(
       (['Running', 'Failed', 'Cancelled'] as const).map((status) => store.listRuns({ ...page, status })),
     ),

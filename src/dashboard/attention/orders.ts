@@ -1,11 +1,11 @@
+import { type OrderReport, orderStore } from '../../features/order/store.ts';
 import { printable } from '../../model/text.ts';
-import type { OrderReport } from '../../store/store.ts';
 import type { DashboardServices } from '../services.ts';
 import { counted, type Finding, iso, nameOf, type Situation } from './finding.ts';
 
 /** Keys that failed runs hold, and runs without a key. */
 export async function orderItems(situation: Situation, { store }: Pick<DashboardServices, 'store'>) {
-  const orders = await store.reportOrders({ since: situation.since });
+  const orders = await store.of(orderStore).reportOrders({ since: situation.since });
   return [...stoppedOrders(orders, situation), ...keylessRuns(orders, situation)];
 }
 

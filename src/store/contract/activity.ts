@@ -9,8 +9,6 @@ import type { Page, PageQuery, TimeSpan } from './runs.ts';
 export interface ActivityStore {
   /** Keeps an intervention that is about to happen. */
   beginIntervention(intervention: NewIntervention): Promise<void>;
-  /** Adds to its details, such as how far it has got; a name that is there is overwritten. */
-  noteIntervention(note: { id: string; details: Readonly<Record<string, string>> }): Promise<void>;
   /** Keeps how it ended. Changes nothing where it was never begun. */
   endIntervention(end: { id: string; statusCode: number }): Promise<void>;
   /** Newest first. */

@@ -44,10 +44,8 @@ export interface DeliveryStore extends DeliveryLogStore {
     limit: number;
     note: string;
   }): Promise<{ readonly discarded: number; readonly left: number }>;
-  /** How many deliveries each flow holds, and since when the oldest of them. */
+  /** How many deliveries each flow holds, and since when the oldest of them; flows without any are absent. */
   listHeld(): Promise<readonly { readonly flowId: string; readonly held: number; readonly oldestAt: number }[]>;
-  /** Held deliveries by flow id; flows without any are absent. */
-  countHeld(): Promise<Readonly<Record<string, number>>>;
   /** Deletes at most `limit` nonces, event ids and groups of deliveries that ended before `now`; yields how many. */
   purgeNonces(purge: { now: number; limit: number }): Promise<number>;
 }

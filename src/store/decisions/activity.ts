@@ -32,7 +32,6 @@ const NEWEST = sql`NOT EXISTS (
 
 export const activityVerbs: Verbs<
   | 'beginIntervention'
-  | 'noteIntervention'
   | 'endIntervention'
   | 'listInterventions'
   | 'changeActivityKey'
@@ -48,15 +47,6 @@ export const activityVerbs: Verbs<
       const { type = null, id = null } = target ?? {};
       const about = { targetType: type, targetId: id, details: JSON.stringify(details), statusCode: null };
       yield* addRow(port, { ...intervention, ...about });
-    },
-  },
-  noteIntervention: {
-    access: 'write',
-    changes: null,
-    *decide(port, { id, details }) {
-      yield* addState(port, uuidOf(id), (kept) => ({
-        details: JSON.stringify({ ...JSON.parse(kept.details), ...details }),
-      }));
     },
   },
   endIntervention: {

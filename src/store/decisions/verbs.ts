@@ -10,7 +10,6 @@ import { learnedKeyVerbs } from './learned-keys.ts';
 import { leaseVerbs } from './leases.ts';
 import { downtimeVerbs } from './ledger-time.ts';
 import { releaseOrder } from './order.ts';
-import { orderVerbs } from './order-views.ts';
 import { verbsOfParts } from './part.ts';
 import { heldVerbs } from './release.ts';
 import { type OwnRows, removalVerbs } from './removal.ts';
@@ -53,7 +52,6 @@ const kernelVerbs = (ownRows: OwnRows) => ({
   ...leaseVerbs,
   ...waitingVerbs,
   ...controlVerbs,
-  ...orderVerbs,
   ...stepVerbs,
   ...figureVerbs,
   ...activityVerbs,

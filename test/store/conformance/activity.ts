@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 import { activityStore } from '../../../src/features/activity/store.ts';
+import { bulkStore } from '../../../src/features/bulk/store.ts';
 import type { NewIntervention, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { flowId, id, minute, T0 } from '../samples.ts';
@@ -29,9 +30,9 @@ export function activity({ test }: StoreUnderTest): void {
 
     test('say how far they have got, each alone', async (store) => {
       for (const n of [1, 2]) await store.beginIntervention(cancelled(n, { details: { planned: '7', 'a "b"': 'c' } }));
-      await store.noteIntervention({ id: id(1), details: { done: '3', failed: '0' } });
-      await store.noteIntervention({ id: id(1), details: { done: '5' } });
-      await store.noteIntervention({ id: id(9), details: { done: '1' } });
+      await store.of(bulkStore).noteIntervention({ id: id(1), details: { done: '3', failed: '0' } });
+      await store.of(bulkStore).noteIntervention({ id: id(1), details: { done: '5' } });
+      await store.of(bulkStore).noteIntervention({ id: id(9), details: { done: '1' } });
       expect((await store.listInterventions({ ...all, id: id(1) })).items).toEqual([
         { ...cancelled(1), details: { planned: '7', 'a "b"': 'c', done: '5', failed: '0' }, statusCode: null },
       ]);
@@ -86,7 +87,9 @@ export function activity({ test }: StoreUnderTest): void {
     test('are added one after the other, whoever adds at the same time, and verify', async (store) => {
       const ids = Array.from({ length: 20 }, (_, n) => n + 1);
       await Promise.all(ids.map((n) => store.beginIntervention(cancelled(n, { reason: 'half \ud800 a \0 pair' }))));
-      await Promise.all(ids.map((n) => store.noteIntervention({ id: id(n), details: { 'done \udc00': 'n\0' } })));
+      await Promise.all(
+        ids.map((n) => store.of(bulkStore).noteIntervention({ id: id(n), details: { 'done \udc00': 'n\0' } })),
+      );
       await Promise.all(ids.map((n) => store.endIntervention({ id: id(n), statusCode: 200 })));
       const checked = await store.of(activityStore).checkInterventions({ limit: 100 });
       expect(checked).toMatchObject({ rows: 60, otherKey: 0, faults: [], next: null, ends: { newestSeq: 60 } });
