@@ -62,18 +62,21 @@ const DURATION_MS_BUCKETS = [1, 5, 25, 100, 500, 1000, 5000, 15_000, 60_000, 300
 const COMMIT_SECONDS_BUCKETS = [0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 const BYTES_BUCKETS = [256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216];
 
+/** Shared by all services of a process: its watch on the event loop and on the collection of garbage never ends. */
+const OF_PROCESS = new Registry();
+
 export function createMetrics(): Metrics {
-  const registry = new Registry();
+  if (OF_PROCESS.getMetricsAsArray().length === 0) collectDefaultMetrics({ register: OF_PROCESS });
+  const registry = Registry.merge([OF_PROCESS]);
   const registers = [registry];
   const flows = { counted: flowNames(MOST_COUNTED_FLOWS), timed: flowNames(MOST_TIMED_FLOWS) };
-  collectDefaultMetrics({ register: registry });
   return {
     registry,
     ...webhookMetrics(registers, flows),
     ...runMetrics(registers, flows),
     ...outgoingMetrics(registers),
-    ...dashboardMetrics(registers),
-    ...storeMetrics(registers),
+    ...dashboardMetrics(registry),
+    ...storeMetrics(registry),
     stepsCompleted: new Counter({
       name: 'sluice_steps_completed_total',
       help: 'Attempts of steps that ended, by step type and status.',
@@ -99,26 +102,16 @@ export function createMetrics(): Metrics {
       buckets: DURATION_MS_BUCKETS,
       registers,
     }),
-    dueSteps: new Gauge({
+    dueSteps: gaugeIn(registry, {
       name: 'sluice_due_steps',
       help: 'Due steps that wait for their turn; not counted beyond the limit of the backlog.',
-      registers,
     }),
-    oldestDueStepSeconds: new Gauge({
+    oldestDueStepSeconds: gaugeIn(registry, {
       name: 'sluice_oldest_due_step_seconds',
       help: 'Age in seconds of the oldest due step that no limit in a manifest holds back; 0 if none waits.',
-      registers,
     }),
-    ready: new Gauge({
-      name: 'sluice_ready',
-      help: '1 while /health/ready answers 200, else 0.',
-      registers,
-    }),
-    stepsInFlight: new Gauge({
-      name: 'sluice_steps_in_flight',
-      help: 'Running steps.',
-      registers,
-    }),
+    ready: gaugeIn(registry, { name: 'sluice_ready', help: '1 while /health/ready answers 200, else 0.' }),
+    stepsInFlight: gaugeIn(registry, { name: 'sluice_steps_in_flight', help: 'Running steps.' }),
   };
 }
 
@@ -127,7 +120,8 @@ export function gaugeIn(registry: Registry, described: Pick<GaugeConfiguration<n
   return new Gauge({ ...described, registers: [registry] });
 }
 
-function storeMetrics(registers: Registry[]) {
+function storeMetrics(registry: Registry) {
+  const registers = [registry];
   return {
     commitSeconds: new Histogram({
       name: 'sluice_commit_seconds',
@@ -135,25 +129,21 @@ function storeMetrics(registers: Registry[]) {
       buckets: COMMIT_SECONDS_BUCKETS,
       registers,
     }),
-    databaseFileBytes: new Gauge({
+    databaseFileBytes: gaugeIn(registry, {
       name: 'sluice_database_file_bytes',
       help: 'Size of the database file, or of the schema with its indexes on PostgreSQL.',
-      registers,
     }),
-    databaseWalBytes: new Gauge({
+    databaseWalBytes: gaugeIn(registry, {
       name: 'sluice_database_wal_bytes',
       help: 'Size of the write-ahead log next to the database file; 0 on PostgreSQL, which has one for all databases.',
-      registers,
     }),
-    diskFreeBytes: new Gauge({
+    diskFreeBytes: gaugeIn(registry, {
       name: 'sluice_disk_free_bytes',
       help: 'Free bytes of the disk that the database file is on; NaN on PostgreSQL, which does not tell.',
-      registers,
     }),
-    purgeAgeSeconds: new Gauge({
+    purgeAgeSeconds: gaugeIn(registry, {
       name: 'sluice_purge_age_seconds',
       help: 'Seconds for which the oldest nonce has been past its end; retention keeps it below 120.',
-      registers,
     }),
     buildInfo: new Gauge({
       name: 'sluice_build_info',
@@ -164,7 +154,8 @@ function storeMetrics(registers: Registry[]) {
   } as const;
 }
 
-function dashboardMetrics(registers: Registry[]) {
+function dashboardMetrics(registry: Registry) {
+  const registers = [registry];
   return {
     logins: startingAtZero(
       new Counter({
@@ -175,11 +166,7 @@ function dashboardMetrics(registers: Registry[]) {
       }),
       ['succeeded', 'failed'].map((result) => ({ result })),
     ),
-    eventReaders: new Gauge({
-      name: 'sluice_event_readers',
-      help: 'Open event streams.',
-      registers,
-    }),
+    eventReaders: gaugeIn(registry, { name: 'sluice_event_readers', help: 'Open event streams.' }),
     eventReadersRefused: startingAtZero(
       new Counter({
         name: 'sluice_event_readers_refused_total',

@@ -143,7 +143,7 @@ describe('a secret that was sent in plain text', () => {
     await write(manifest());
     await start();
     await remove();
-    expect(await deliver(await start({ storeKey: 'a key of the operator' }))).toBe(200);
+    expect(await deliver(await start({ storeKey: newKey() }))).toBe(200);
   });
 
   it.runIf(isOnPostgres())('is refused where nothing can seal it, and says how it can', async () => {

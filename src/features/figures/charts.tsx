@@ -20,6 +20,7 @@ import {
   total,
   windowOfSpan,
 } from './chart-data.ts';
+import type { FigureAnswers } from './service.ts';
 
 /** Deliveries and runs over time. */
 export function Charts({ window }: { window: ChartWindow }) {
@@ -84,7 +85,7 @@ interface BarsProps {
 }
 
 export function DeliveryBars({ window, filter, ...shared }: BarsProps) {
-  const times = useResource<Api['DeliveryTimes']>(
+  const times = useResource<FigureAnswers['DeliveryTimes']>(
     withQuery('/webhooks/timeseries', { ...askedOf(window, false), ...filter }),
     { refreshOn: ['delivery.received'], keepPrevious: true },
   );
@@ -111,7 +112,7 @@ export function DeliveryBars({ window, filter, ...shared }: BarsProps) {
 }
 
 export function RunBars({ window, filter, ...shared }: BarsProps) {
-  const times = useResource<{ bucket: ChartWindow['bucket']; buckets: readonly Api['RunBucket'][] }>(
+  const times = useResource<{ bucket: ChartWindow['bucket']; buckets: readonly FigureAnswers['RunBucket'][] }>(
     withQuery('/runs/timeseries', { ...askedOf(window, true), ...filter }),
     { refreshOn: ['run.started', 'run.completed'], keepPrevious: true },
   );

@@ -50,10 +50,14 @@ export function openReader(path: string): Connection {
   });
 }
 
+/** With all tables and no rows: the next stores of this thread begin with a copy, for a tenth of the CPU. */
+let emptyDatabase: Buffer | undefined;
+
 function openMemory(): WriterConnection {
-  const db = new SqliteDatabase(inMemory);
+  const db = new SqliteDatabase(emptyDatabase ?? inMemory);
   defineFunctions(db);
   migrate(db, migrations);
+  emptyDatabase ??= db.serialize();
   // Everyone expects that of one in memory.
   return { db, isNew: false, close: () => db.close() };
 }

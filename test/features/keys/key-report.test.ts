@@ -9,6 +9,7 @@ import type { Extensions } from '../../../src/config/api.ts';
 import { createKeyKeeper } from '../../../src/features/keys/key-keeper.ts';
 import { reportKeys } from '../../../src/features/keys/key-report.ts';
 import { keysStore } from '../../../src/features/keys/store.ts';
+import { newKey } from '../../../src/store/sealed-body.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { signDelivery } from '../../../src/webhooks/schemes/sign.ts';
 import { buildApp } from '../../database.ts';
@@ -326,10 +327,9 @@ describe('what is stored of a key', () => {
     (await app.store.of(keysStore).listKeyFigures({ recentSince: 0 })).map(({ keyName }) => keyName);
 
   it('tells a reader of the database nothing that a guess could be checked with', async () => {
-    await start(
-      { shop: hook({ webhookHmacKey: 'env:SHORT', webhookHmacKeyPrevious: 'env:A' }) },
-      { storeKey: 'a store key of the test' },
-    );
+    const storeKey = newKey();
+    const rotating = { shop: hook({ webhookHmacKey: 'env:SHORT', webhookHmacKeyPrevious: 'env:A' }) };
+    await start(rotating, { storeKey });
     const stored = await names();
     expect(stored).toHaveLength(2);
     for (const key of [env.SHORT, KEYS.A]) {
@@ -339,10 +339,7 @@ describe('what is stored of a key', () => {
     // The same under the same store key, so that a restart goes on counting.
     const before = new Set(stored);
     await app.close();
-    await start(
-      { shop: hook({ webhookHmacKey: 'env:SHORT', webhookHmacKeyPrevious: 'env:A' }) },
-      { storeKey: 'a store key of the test' },
-    );
+    await start(rotating, { storeKey });
     expect(new Set(await names())).toEqual(before);
   });
 

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../../src/app.ts';
 import type { SettingsInput } from '../../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
+import { newKey } from '../../../src/store/sealed-body.ts';
 import { buildApp, deliveryStores, isOnPostgres } from '../../database.ts';
 import { createWorkspace, FLOW_ID, GITHUB_SECRET, type Workspace } from '../../e2e/service.ts';
 import { FakeClock } from '../../webhooks/samples.ts';
@@ -160,12 +161,12 @@ it('a signature that stood in Authorization was never kept, and the answer says 
 it.skipIf(isOnPostgres())(
   'with a store key no byte of a refused body is readable in the file, and it can be judged again',
   async () => {
-    const settings = { storeKey: 'a key for the store' };
+    const settings = { storeKey: newKey() };
     const wrong = await deploy(UNLISTED, settings);
     await deliver(wrong);
     const id = await newestId(wrong);
     expect((await get(wrong, `/flows/api/webhooks/${id}`)).body).toBe(BODY);
-    const other = await deploy(LISTED, { storeKey: 'another key' });
+    const other = await deploy(LISTED, { storeKey: newKey() });
     const sealed = 'cannot be judged again: its body is sealed with another key';
     expect(await redeliver(other, id)).toMatchObject({ outcome: 'not possible', message: sealed });
     const right = await deploy(LISTED, settings);
