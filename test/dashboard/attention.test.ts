@@ -66,10 +66,10 @@ const servicesOf = (asked: Asked) =>
         listRhythms: async () => asked.rhythms,
         listReconciliations: async () => [],
         listPathDrifts: async () => [],
+        listDowntimes: async () => [],
         listKeyFigures: async () => [],
         listKeyUsers: async () => [],
       }),
-      listDowntimes: async () => [],
     },
   }) as unknown as Services;
 const told = { storeKey: null, secrets: {}, settings: { SLUICE_PUBLIC_URL: 'a' }, extensions: [] };

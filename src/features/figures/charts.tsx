@@ -2,7 +2,6 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { spanOf, withChanges, withQuery } from '../../dashboard/web/address.ts';
-import type { Api } from '../../dashboard/web/api-types.ts';
 import { format } from '../../dashboard/web/format.ts';
 import { Loaded, Panel } from '../../dashboard/web/kit/page.tsx';
 import { useResource } from '../../dashboard/web/resource.ts';

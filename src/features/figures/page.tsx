@@ -1,5 +1,4 @@
 import { lists } from '../../dashboard/web/address.ts';
-import type { Api } from '../../dashboard/web/api-types.ts';
 import { format } from '../../dashboard/web/format.ts';
 import { Segments } from '../../dashboard/web/kit/list.tsx';
 import { Empty, Loaded, Panel } from '../../dashboard/web/kit/page.tsx';

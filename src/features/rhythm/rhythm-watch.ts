@@ -44,7 +44,7 @@ export type RhythmFinding =
   | ({ readonly kind: 'volume_broken' } & VolumeBreak);
 
 interface WatchServices {
-  readonly store: Pick<Store, 'of' | 'listDowntimes' | 'noteDowntime' | 'countDeliveries'>;
+  readonly store: Pick<Store, 'of' | 'countDeliveries'>;
   readonly triggers: () => Pick<TriggerTable, 'list'>;
   readonly catalog: Pick<Catalog, 'find'>;
   readonly clock: ServiceClock;
@@ -117,10 +117,10 @@ const nameOf = ({ trigger }: PreparedTrigger) => triggerMapKey(trigger);
 async function noteDowntimes({ store, clock }: WatchServices): Promise<Span[]> {
   const now = clock.now();
   const offsetMs = now - clock.ledger();
-  const known = await store.listDowntimes();
+  const known = await store.of(rhythmStore).listDowntimes();
   const aheadMs = offsetMs - (known.at(-1)?.offsetMs ?? offsetMs);
   const note = (startedAt: number) =>
-    store.noteDowntime({ startedAt, endedAt: now, offsetMs, keptSince: now - KEPT_DAYS * DAY_MS });
+    store.of(rhythmStore).noteDowntime({ startedAt, endedAt: now, offsetMs, keptSince: now - KEPT_DAYS * DAY_MS });
   const spans = known.map(({ startedAt, endedAt }) => ({ from: startedAt, to: endedAt }));
   // A clock that was set back tells of no downtime, and nothing more by the former offset.
   if (known.length === 0 || aheadMs < -DOWN_MS) await note(now);

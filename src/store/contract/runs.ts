@@ -35,11 +35,6 @@ export interface RunStore extends StepStore {
     dueBefore: number;
   }): Promise<RunDescriptions>;
   /**
-   * The run that this one repeats, or whose failure or step started it, and the newest 500 that repeat it or that its
-   * failure or its steps started, oldest first; undefined for an unknown run.
-   */
-  findLineage(runId: string): Promise<Lineage | undefined>;
-  /**
    * What expressions and `forwardBody` read: what started the run, and those of the named steps that have ended, or all
    * ended steps if none are named, by key. Reads nothing if that is more than `maxBytes`; by default there is no limit.
    */
@@ -176,12 +171,6 @@ export interface RunFailure {
   readonly runId: string;
   readonly stepKey: string;
   readonly error: StepError | null;
-}
-
-interface Lineage {
-  readonly run: Run;
-  readonly source: Run | undefined;
-  readonly derived: readonly Run[];
 }
 
 interface RunInputQuery {

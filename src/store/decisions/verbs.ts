@@ -8,7 +8,6 @@ import { advance } from './follow.ts';
 import { hostVerbs } from './hosts.ts';
 import { learnedKeyVerbs } from './learned-keys.ts';
 import { leaseVerbs } from './leases.ts';
-import { downtimeVerbs } from './ledger-time.ts';
 import { releaseOrder } from './order.ts';
 import { verbsOfParts } from './part.ts';
 import { heldVerbs } from './release.ts';
@@ -56,7 +55,6 @@ const kernelVerbs = (ownRows: OwnRows) => ({
   ...figureVerbs,
   ...activityVerbs,
   ...hostVerbs,
-  ...downtimeVerbs,
 });
 
 /** The verbs of the listed parts. */
