@@ -49,7 +49,7 @@ const FORBIDDEN: readonly (readonly [file: string, statement: string])[] = [
   ['src/webhooks/schemes/verify.ts', "import { jwtVerify } from 'jose';"],
   ['src/webhooks/schemes/standards/jwt.ts', "import type { Store } from '../../../store/store.ts';"],
   ['src/webhooks/schemes/standards/jwt.ts', "import { request } from 'undici';"],
-  ['src/alerts/watch.ts', "import type { Settings } from '../config/settings-schema.ts';"],
+  ['src/alerts/send.ts', "import type { Settings } from '../config/settings-schema.ts';"],
   ['src/alerts/send.ts', "import { openSqliteStore } from '../store/sqlite/client.ts';"],
   ['src/config/settings.ts', "import { buildApp } from '../app.ts';"],
   ['src/config/settings.ts', "import type { Services } from '../dashboard/services.ts';"],

@@ -1,28 +1,18 @@
+import type { Severity } from '../model/attention.ts';
 import type { Json } from '../model/json.ts';
 import { printableLines } from '../model/text.ts';
-import type { Change } from './plan.ts';
 
 /** What a program is told of an alert. */
-export interface AlertFacts extends Pick<Change, 'status' | 'severity' | 'flow' | 'trigger'> {
+export interface AlertFacts {
+  readonly status: 'firing' | 'resolved';
+  readonly severity: Severity;
+  readonly flow: { readonly id: string; readonly name: string } | null;
+  readonly trigger: string | null;
   readonly kind: string;
   /** When it fired, ISO 8601. */
   readonly since: string;
   /** The same for all that is told of one cause. */
   readonly dedupKey: string;
-}
-
-export function factsOf({ status, kind, severity, flow, trigger, since, key }: Change): AlertFacts {
-  return { status, kind, severity, flow, trigger, since: new Date(since).toISOString(), dedupKey: key };
-}
-
-/** All of it in one line, for people. */
-export function lineOf({ status, severity, text, ...change }: Change): string {
-  return `${status} ${severity}: ${text} (${placeOf(change)})`;
-}
-
-function placeOf({ flow, trigger, since, key }: Omit<Change, 'status' | 'severity' | 'text'>): string {
-  const flowName = flow === null ? [] : [trigger === null ? flow.name : `${flow.name}/${trigger}`];
-  return [...flowName, `since ${new Date(since).toISOString().slice(0, 16)}Z`, key].join(', ');
 }
 
 /** The content of one message to a target. */

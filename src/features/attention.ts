@@ -1,3 +1,4 @@
+import { alertsAttention } from './alerts/attention.ts';
 import { driftAttention } from './drift/attention.ts';
 import { hostsAttention } from './hosts/attention.ts';
 import { keysAttention } from './keys/attention.ts';
@@ -15,4 +16,5 @@ export const attentionKinds = [
   keysAttention,
   driftAttention,
   replicasAttention,
+  alertsAttention,
 ];

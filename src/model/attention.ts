@@ -11,7 +11,6 @@ const KERNEL = {
   store_unavailable: 'error',
   deliveries_not_stored: 'error',
   alerts_not_delivered: 'error',
-  alerts_not_in_force: 'error',
   failed_runs: 'error',
   order_stopped: 'error',
   steps_waiting_for_slot: 'warning',

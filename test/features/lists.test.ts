@@ -62,6 +62,27 @@ describe.each(names)('the feature %s', (name) => {
   });
 });
 
+/** What the package's `testing` is made of, and what the kernel's pages of a delivery and of a run show. */
+const KERNEL_USES: Readonly<Record<string, readonly string[]>> = {
+  'testing.ts': ['rehearsal'],
+  'dashboard/web/api-types.ts': ['review'],
+  'dashboard/api/run-failures.ts': ['runs'],
+  'dashboard/api/run-history.ts': ['runs'],
+  'dashboard/api/run-outline.ts': ['runs'],
+  'dashboard/api/steps.ts': ['runs'],
+};
+
+it('no file outside of a feature imports it but the lists, not even a type', () => {
+  const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' });
+  const kernel = sources.filter((file) => /\.tsx?$/.test(file) && !file.startsWith('features/'));
+  const found = kernel.flatMap((file) => {
+    const text = readFileSync(join(ROOT, 'src', file), 'utf8');
+    const imported = [...text.matchAll(/from '[^']*features\/([\w-]+)\//g)].flatMap(([, name = '']) => name);
+    return imported.filter((name) => KERNEL_USES[file]?.includes(name) !== true).map((name) => `${file}: ${name}`);
+  });
+  expect(found).toEqual([]);
+});
+
 it('two parts of the service never have one name', () => {
   const all = serviceParts.map(({ name }) => name);
   expect(all).toEqual([...new Set(all)]);

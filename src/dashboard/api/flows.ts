@@ -21,7 +21,6 @@ import {
   servicePart,
 } from '../services.ts';
 import { flowsIn, type Sight, sees, sightOf } from '../sight.ts';
-import { sumOf } from './figures.ts';
 
 const triggerSchema = z.object({
   key: z.string(),
@@ -466,6 +465,10 @@ function labelOf({ statuses, when }: Edge): string {
 /** Mermaid's own escapes, by character code. */
 function text(raw: string): string {
   return raw.replace(/[^\w .,()/=+-]/g, (character) => `#${character.codePointAt(0)};`);
+}
+
+export function sumOf(counts: readonly RunCount[], ...statuses: RunCount['status'][]): number {
+  return counts.reduce((sum, { status, count }) => (statuses.includes(status) ? sum + count : sum), 0);
 }
 
 export const flows = servicePart({ name: 'flows', routes: [flowRoutes] });

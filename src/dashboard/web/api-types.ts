@@ -1,11 +1,9 @@
 import type { z } from 'zod';
 import type { DeliveryReviewAnswers } from '../../features/review/service.ts';
-import type { alertTargetSchema } from '../api/alerts.ts';
 import type { attentionSchema } from '../api/attention.ts';
 import type { deliverySchema } from '../api/deliveries.ts';
 import type { DeployAnswers } from '../api/deploys.ts';
 import type { SentEvent } from '../api/event-stream.ts';
-import type { FigureAnswers } from '../api/figures.ts';
 import type { drainSchema } from '../api/flow-control.ts';
 import type { FlowAnswers } from '../api/flows.ts';
 import type { schemeSchema } from '../api/handlers-and-schemes.ts';
@@ -25,12 +23,10 @@ import type { Graph } from './graph/graph.ts';
 export interface Api
   extends Pick<DeliveryReviewAnswers, 'ConfiguredField' | 'DeliveryDetail' | 'Layout'>,
     DeployAnswers,
-    FigureAnswers,
     FlowAnswers,
     RevisionAnswers,
     RunHistoryAnswers,
     Omit<RunOutlineAnswers, 'RunOutline'> {
-  readonly AlertTarget: z.output<typeof alertTargetSchema>;
   readonly Attention: z.output<typeof attentionSchema>;
   readonly Delivery: z.output<typeof deliverySchema>;
   readonly Drain: z.output<typeof drainSchema>;

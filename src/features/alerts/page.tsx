@@ -6,8 +6,11 @@ import { Time } from '../../dashboard/web/kit/time.tsx';
 import type { PagePart } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { seesService } from '../../dashboard/web/scopes.ts';
+import type { AlertAnswers } from './service.ts';
 
-const ALERT_COLUMNS: readonly Column<Api['AlertTarget']>[] = [
+type AlertTarget = AlertAnswers['AlertTarget'];
+
+const ALERT_COLUMNS: readonly Column<AlertTarget>[] = [
   { name: 'Target', cell: ({ name, type }) => `${name} (${type})` },
   {
     name: 'Told of',
@@ -43,14 +46,14 @@ const SEVERITY_WORDS: Readonly<Record<Api['Attention']['severity'], string>> = {
 const SHOWN_KINDS = 3;
 
 /** The attention list has many kinds. */
-function kindsText(kinds: Api['AlertTarget']['kinds']): string {
+function kindsText(kinds: AlertTarget['kinds']): string {
   const shown = kinds.slice(0, SHOWN_KINDS).join(', ');
   return kinds.length > SHOWN_KINDS ? `${shown} and ${kinds.length - SHOWN_KINDS} more kinds` : shown;
 }
 
 /** Answers whether anybody is told. */
 function AlertsPanel() {
-  const targets = useResource<readonly Api['AlertTarget'][]>('/alerts', { refreshOn: ['run.completed'] });
+  const targets = useResource<readonly AlertTarget[]>('/alerts', { refreshOn: ['run.completed'] });
   return (
     <Panel title="Alerts" isFlush>
       <Loaded of={targets}>

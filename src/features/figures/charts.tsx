@@ -2,7 +2,6 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { spanOf, withChanges, withQuery } from '../../dashboard/web/address.ts';
-import type { Api } from '../../dashboard/web/api-types.ts';
 import { format } from '../../dashboard/web/format.ts';
 import { Loaded, Panel } from '../../dashboard/web/kit/page.tsx';
 import { useResource } from '../../dashboard/web/resource.ts';
@@ -20,6 +19,7 @@ import {
   total,
   windowOfSpan,
 } from './chart-data.ts';
+import type { FigureAnswers } from './service.ts';
 
 /** Deliveries and runs over time. */
 export function Charts({ window }: { window: ChartWindow }) {
@@ -84,7 +84,7 @@ interface BarsProps {
 }
 
 export function DeliveryBars({ window, filter, ...shared }: BarsProps) {
-  const times = useResource<Api['DeliveryTimes']>(
+  const times = useResource<FigureAnswers['DeliveryTimes']>(
     withQuery('/webhooks/timeseries', { ...askedOf(window, false), ...filter }),
     { refreshOn: ['delivery.received'], keepPrevious: true },
   );
@@ -111,7 +111,7 @@ export function DeliveryBars({ window, filter, ...shared }: BarsProps) {
 }
 
 export function RunBars({ window, filter, ...shared }: BarsProps) {
-  const times = useResource<{ bucket: ChartWindow['bucket']; buckets: readonly Api['RunBucket'][] }>(
+  const times = useResource<{ bucket: ChartWindow['bucket']; buckets: readonly FigureAnswers['RunBucket'][] }>(
     withQuery('/runs/timeseries', { ...askedOf(window, true), ...filter }),
     { refreshOn: ['run.started', 'run.completed'], keepPrevious: true },
   );

@@ -1,5 +1,4 @@
 import { lists } from '../../dashboard/web/address.ts';
-import type { Api } from '../../dashboard/web/api-types.ts';
 import { format } from '../../dashboard/web/format.ts';
 import { Segments } from '../../dashboard/web/kit/list.tsx';
 import { Empty, Loaded, Panel } from '../../dashboard/web/kit/page.tsx';
@@ -9,6 +8,7 @@ import { useQuery } from '../../dashboard/web/router.ts';
 import { words } from '../../dashboard/web/words.ts';
 import { reasonCounts, WINDOWS, windowOf } from './chart-data.ts';
 import { Charts, chartOf, DeliveryBars, ListChart, RunBars, RunChart } from './charts.tsx';
+import type { FigureAnswers } from './service.ts';
 
 function WindowChoice() {
   const [query, changeQuery] = useQuery();
@@ -28,7 +28,9 @@ function ChosenCharts() {
 }
 
 function ReasonsPanel() {
-  const stats = useResource<Api['DeliveryStats']>('/webhooks/stats?hours=24', { refreshOn: ['delivery.received'] });
+  const stats = useResource<FigureAnswers['DeliveryStats']>('/webhooks/stats?hours=24', {
+    refreshOn: ['delivery.received'],
+  });
   return (
     <Panel title="Why deliveries failed a gate" aside="24 hours">
       <Loaded of={stats}>{(answer) => <ReasonBars stats={answer} />}</Loaded>
@@ -37,7 +39,7 @@ function ReasonsPanel() {
 }
 
 /** How often each reason was met with; each leads to the deliveries that it is the reason of. */
-function ReasonBars({ stats }: { stats: Api['DeliveryStats'] }) {
+function ReasonBars({ stats }: { stats: FigureAnswers['DeliveryStats'] }) {
   const reasons = reasonCounts(stats.counts);
   if (reasons.length === 0) {
     return (

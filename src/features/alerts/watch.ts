@@ -1,17 +1,29 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../errors.ts';
-import { alertsStore } from '../features/alerts/store.ts';
-import { type Catalog, startsRuns } from '../flows/catalog.ts';
-import type { Engine } from '../flows/engine.ts';
-import type { ManifestRules } from '../manifest/load.ts';
-import type { Clock } from '../model/clock.ts';
-import type { Json } from '../model/json.ts';
-import { ALERT_FLOW_ID } from '../model/manifest.ts';
-import { planRun } from '../model/planner.ts';
-import type { NewRun, Store } from '../store/store.ts';
-import type { LiveEvents } from '../telemetry/events.ts';
-import { loadAlertFlow } from './alert-flow.ts';
+import { loadAlertFlow } from '../../alerts/alert-flow.ts';
+import type { AlertMessage } from '../../alerts/message.ts';
+import type { AlertSender } from '../../alerts/send.ts';
+import { type AlertSettings, isProgram } from '../../alerts/targets.ts';
+import { levelOfRetry } from '../../errors.ts';
+import { type Catalog, startsRuns } from '../../flows/catalog.ts';
+import type { Engine } from '../../flows/engine.ts';
+import type { ManifestRules } from '../../manifest/load.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Json } from '../../model/json.ts';
+import { ALERT_FLOW_ID } from '../../model/manifest.ts';
+import { planRun } from '../../model/planner.ts';
+import type { NewRun, Store } from '../../store/store.ts';
+import type { LiveEvents } from '../../telemetry/events.ts';
+import {
+  type Alert,
+  type AlertState,
+  type Cause,
+  type Change,
+  NO_ALERTS,
+  type PlannedMessage,
+  planAlerts,
+  wants,
+} from './alert-plan.ts';
 import {
   accessIncidents,
   type Concern,
@@ -22,19 +34,8 @@ import {
   type ToldDeploy,
   type Unnamed,
 } from './incidents.ts';
-import { type AlertMessage, factsOf, lineOf } from './message.ts';
-import {
-  type Alert,
-  type AlertState,
-  type Cause,
-  type Change,
-  NO_ALERTS,
-  type PlannedMessage,
-  planAlerts,
-  wants,
-} from './plan.ts';
-import type { AlertSender } from './send.ts';
-import { type AlertSettings, isProgram } from './targets.ts';
+import { factsOf, lineOf } from './lines.ts';
+import { alertsStore } from './store.ts';
 
 /** Tells the targets what happens. */
 export interface AlertWatch {

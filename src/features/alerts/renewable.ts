@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import { serially } from '../model/serially.ts';
-import type { AlertSettings } from './targets.ts';
+import type { AlertSettings } from '../../alerts/targets.ts';
+import { serially } from '../../model/serially.ts';
 import type { AlertWatch } from './watch.ts';
 
 /** A watch whose targets may be read again while it works. */

@@ -1,17 +1,18 @@
 import { z } from 'zod';
+import { field, isoTime } from '../../dashboard/answer.ts';
+import { DELIVERY_FILTER, deliveryFilter, reasonSchema } from '../../dashboard/api/deliveries.ts';
+import { sumOf } from '../../dashboard/api/flows.ts';
+import { RUN_FILTER, runFilter } from '../../dashboard/api/runs.ts';
+import { BUILT_IN, LOOK_BACK_HOURS, parameter, SPAN } from '../../dashboard/input.ts';
+import { route } from '../../dashboard/route.ts';
+import { type ApiRoutes, servicePart } from '../../dashboard/services.ts';
+import { limitOf, sees, sightOf } from '../../dashboard/sight.ts';
 import { HttpError } from '../../errors.ts';
-import { figuresStore, type RunBucket } from '../../features/figures/store.ts';
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import { REASON_CODES } from '../../model/delivery.ts';
 import { ALERT_FLOW_ID } from '../../model/manifest.ts';
-import type { BucketRange, RunCount, TimeSpan } from '../../store/store.ts';
-import { field, isoTime } from '../answer.ts';
-import { BUILT_IN, LOOK_BACK_HOURS, parameter, SPAN } from '../input.ts';
-import { route } from '../route.ts';
-import { type ApiRoutes, servicePart } from '../services.ts';
-import { limitOf, sees, sightOf } from '../sight.ts';
-import { DELIVERY_FILTER, deliveryFilter, reasonSchema } from './deliveries.ts';
-import { RUN_FILTER, runFilter } from './runs.ts';
+import type { BucketRange, TimeSpan } from '../../store/store.ts';
+import { figuresStore, type RunBucket } from './store.ts';
 
 const BUCKETS = ['minute', 'hour', 'day'] as const;
 type Bucket = (typeof BUCKETS)[number];
@@ -310,10 +311,6 @@ function runBuckets(range: BucketRange, counted: readonly RunBucket[]): z.output
       p95DurationMs: bucket?.p95DurationMs ?? null,
     };
   });
-}
-
-export function sumOf(counts: readonly RunCount[], ...statuses: RunCount['status'][]): number {
-  return counts.reduce((sum, { status, count }) => (statuses.includes(status) ? sum + count : sum), 0);
 }
 
 export const figures = servicePart({ name: 'figures', routes: [figureRoutes] });

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { ALERT_KINDS, type AlertTarget } from '../../../src/alerts/targets.ts';
 import {
   type AlertState,
   type Cause,
@@ -7,8 +8,7 @@ import {
   type Incident,
   NO_ALERTS,
   planAlerts,
-} from '../../src/alerts/plan.ts';
-import { ALERT_KINDS, type AlertTarget } from '../../src/alerts/targets.ts';
+} from '../../../src/features/alerts/alert-plan.ts';
 
 const START = Date.UTC(2026, 10, 22, 3);
 const SECOND = 1000;

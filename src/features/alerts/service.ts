@@ -1,21 +1,22 @@
 import { z } from 'zod';
-import { type AlertState, countWaiting, NO_ALERTS } from '../../alerts/plan.ts';
-import { renewableWatch } from '../../alerts/renewable.ts';
 import { ALERT_KINDS, type AlertSettings, TARGET_TYPES } from '../../alerts/targets.ts';
-import { type AlertWatch, createAlertWatch, noAlerts } from '../../alerts/watch.ts';
 import { isPostgres } from '../../config/database.ts';
-import { alertsStore } from '../../features/alerts/store.ts';
+import { field, isoTime } from '../../dashboard/answer.ts';
+import { listAttention } from '../../dashboard/api/attention.ts';
+import { unreadiness } from '../../dashboard/api/service.ts';
+import type { Finding, Situation } from '../../dashboard/attention/finding.ts';
+import { route } from '../../dashboard/route.ts';
+import { type ApiRoutes, type DashboardServices, type Host, rulesFor, servicePart } from '../../dashboard/services.ts';
 import { startsRuns } from '../../flows/catalog.ts';
 import { SEVERITIES } from '../../model/attention.ts';
 import { ALERT_FLOW_ID, RUN_STATUSES } from '../../model/manifest.ts';
-import { field, isoTime } from '../answer.ts';
-import type { Finding, Situation } from '../attention/finding.ts';
-import { route } from '../route.ts';
-import { type ApiRoutes, type DashboardServices, type Host, servicePart } from '../services.ts';
-import { listAttention } from './attention.ts';
-import { unreadiness } from './service.ts';
+import { type AlertState, countWaiting, NO_ALERTS } from './alert-plan.ts';
+import { alertsAttention } from './attention.ts';
+import { renewableWatch } from './renewable.ts';
+import { alertsStore } from './store.ts';
+import { type AlertWatch, createAlertWatch, noAlerts } from './watch.ts';
 
-export const alertTargetSchema = z
+const alertTargetSchema = z
   .object({
     name: z.string(),
     type: z.enum(TARGET_TYPES),
@@ -33,6 +34,11 @@ export const alertTargetSchema = z
       .nullable(),
   })
   .meta({ id: 'AlertTarget' });
+
+/** What these operations answer. */
+export interface AlertAnswers {
+  readonly AlertTarget: z.output<typeof alertTargetSchema>;
+}
 
 /** Whether anybody is told, and whether it arrives. */
 const alertRoutes: ApiRoutes = (app, { alerts, store, clock }) => {
@@ -108,7 +114,7 @@ function watchOf(alerts: AlertSettings | undefined, host: Host): AlertWatch {
 export const alerts = servicePart({
   name: 'alerts',
   routes: [alertRoutes],
-  attention: alertsNotInForce,
+  attention: rulesFor(alertsAttention, alertsNotInForce),
   start: (host) => {
     const watch = renewableWatch(host.settings.alerts, { make: (given) => watchOf(given, host), logger: host.logger });
     host.alerts.current = watch.current;

@@ -1,5 +1,5 @@
-import { SEVERITIES, type Severity } from '../model/attention.ts';
-import { type AlertKind, type AlertTarget, isProgram } from './targets.ts';
+import { type AlertKind, type AlertTarget, isProgram } from '../../alerts/targets.ts';
+import { SEVERITIES, type Severity } from '../../model/attention.ts';
 
 /** Something that went wrong, or still is wrong, and that targets may be told of. */
 export interface Cause {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { HOOK_ONLY_ID, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
+import { HOOK_ONLY_ID, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from '../../dashboard/fixture.ts';
 
 let dashboard: TestDashboard;
 const get = async (url: string) => (await dashboard.app.inject(url)).json();

@@ -1,0 +1,3 @@
+export const alertsAttention = {
+  alerts_not_in_force: 'error',
+} as const;
