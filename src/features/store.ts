@@ -7,10 +7,8 @@ import { consumersStore } from './consumers/store.ts';
 import { driftStore } from './drift/store.ts';
 import { figuresStore } from './figures/store.ts';
 import { keysStore } from './keys/store.ts';
-import { orderStore } from './order/store.ts';
 import { reconcileStore } from './reconcile/store.ts';
 import { reviewStore } from './review/store.ts';
-import { revisionsStore } from './revisions/store.ts';
 import { rhythmStore } from './rhythm/store.ts';
 import { runsStore } from './runs/store.ts';
 
@@ -28,6 +26,4 @@ export const storeParts: readonly WrittenPart[] = [
   reviewStore,
   runsStore,
   bulkStore,
-  orderStore,
-  revisionsStore,
 ];

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { attentionTo } from '../../src/dashboard/api/attention.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { rotationConcerns } from '../../src/features/keys/service.ts';
-import type { OrderReport } from '../../src/features/order/store.ts';
 import type { RhythmRow } from '../../src/features/rhythm/store.ts';
+import type { OrderReport } from '../../src/features/runs/store.ts';
 import { serviceParts } from '../../src/features/service.ts';
 import { HOOK_ONLY_ID, NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 

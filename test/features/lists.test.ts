@@ -70,6 +70,7 @@ const KERNEL_USES: Readonly<Record<string, readonly string[]>> = {
   'dashboard/api/run-history.ts': ['runs'],
   'dashboard/api/run-outline.ts': ['runs'],
   'dashboard/api/steps.ts': ['runs'],
+  'dashboard/attention/orders.ts': ['runs'],
 };
 
 it('no file outside of a feature imports it but the lists, not even a type', () => {

@@ -6,7 +6,6 @@ import { figuresStore } from '../../src/features/figures/store.ts';
 import { keysStore } from '../../src/features/keys/store.ts';
 import { reconcileStore } from '../../src/features/reconcile/store.ts';
 import { reviewStore } from '../../src/features/review/store.ts';
-import { revisionsStore } from '../../src/features/revisions/store.ts';
 import { rhythmStore } from '../../src/features/rhythm/store.ts';
 import { runsStore } from '../../src/features/runs/store.ts';
 import type { JsonObject } from '../../src/model/json.ts';
@@ -276,7 +275,7 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
     deliveries,
     flows: await store.listFlows(),
     live: await Promise.all(['renamed', 'held flow', flowId].map((each) => store.readLiveFlow(each))),
-    revisions: await store.of(revisionsStore).listRevisions({ flowId: 'renamed', skip: 0, take: 9 }),
+    revisions: await store.listRevisions({ flowId: 'renamed', skip: 0, take: 9 }),
     deployed: await store.listDeployed(),
     schedules: await store.listSchedules(),
     keys: await store.listLearnedKeys(),

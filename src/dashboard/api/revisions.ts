@@ -1,11 +1,10 @@
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
-import { type RevisionSummary, revisionsStore } from '../../features/revisions/store.ts';
 import { KEPT_REVISIONS } from '../../flows/retention.ts';
 import { diffSnapshots } from '../../manifest/diff.ts';
 import { ACCESS, FINDING_CLASSES, type Finding, OVERRIDES } from '../../model/finding.ts';
 import { MANIFEST_SOURCES } from '../../model/manifest.ts';
-import type { RevisionRecord } from '../../store/store.ts';
+import type { RevisionRecord, RevisionSummary } from '../../store/store.ts';
 import { field, isoTime, listOf, toList, unknownId } from '../answer.ts';
 import { ID_PARAMS, IN_ORDER, PAGING, parameter, SPAN } from '../input.ts';
 import { route } from '../route.ts';
@@ -118,7 +117,7 @@ const revisionRoutes: ApiRoutes = (app, services) => {
       refusals: [404],
     }),
     async ({ params, query }) => {
-      const page = await services.store.of(revisionsStore).listRevisions({ ...query, flowId: params.id });
+      const page = await services.store.listRevisions({ ...query, flowId: params.id });
       if (page === undefined) throw unknownId('flow', params.id);
       return toList(page.items.map(revisionView), page, query);
     },

@@ -1,11 +1,11 @@
-import { type OrderReport, orderStore } from '../../features/order/store.ts';
+import { type OrderReport, runsStore } from '../../features/runs/store.ts';
 import { printable } from '../../model/text.ts';
 import type { DashboardServices } from '../services.ts';
 import { counted, type Finding, iso, nameOf, type Situation } from './finding.ts';
 
 /** Keys that failed runs hold, and runs without a key. */
 export async function orderItems(situation: Situation, { store }: Pick<DashboardServices, 'store'>) {
-  const orders = await store.of(orderStore).reportOrders({ since: situation.since });
+  const orders = await store.of(runsStore).reportOrders({ since: situation.since });
   return [...stoppedOrders(orders, situation), ...keylessRuns(orders, situation)];
 }
 
