@@ -22,7 +22,6 @@ const names = readdirSync(join(ROOT, 'src/features'), { withFileTypes: true }).f
 const ROUTES: Readonly<Record<string, string>> = {
   activity: '/flows/api/activity',
   books: '/flows/api/books',
-  consumers: '/flows/api/consumers',
   hosts: '/flows/api/hosts',
   keys: '/flows/api/keys',
   replicas: '/flows/api/replicas',
@@ -64,6 +63,14 @@ const SAMPLE = Number(process.env.TEST_DELETED_FEATURES ?? names.length);
 const sample = names.filter(
   (_, at) => Math.floor((at * SAMPLE) / names.length) !== Math.floor(((at - 1) * SAMPLE) / names.length),
 );
+
+test('with all of them, each route is there', async () => {
+  const workspace = await createWorkspace();
+  onTestFinished(workspace.remove);
+  const { url, stop } = await startService(workspace);
+  onTestFinished(() => void stop('SIGKILL'));
+  for (const [name, route] of Object.entries(ROUTES)) expect((await fetch(url + route)).status, name).toBe(200);
+});
 
 test.each(sample)('without %s all else is built, and a signed delivery starts its run', async (name) => {
   buildWithout(name);
