@@ -26,7 +26,7 @@ export interface Holding extends HeldDeliveries {
 }
 
 interface HoldingServices {
-  readonly store: Pick<Store, 'releaseHeld' | 'discardHeld' | 'countHeld' | 'holdDelivery'>;
+  readonly store: Pick<Store, 'releaseHeld' | 'discardHeld' | 'listHeld' | 'holdDelivery'>;
   readonly catalog: Pick<Catalog, 'find'>;
   readonly engine: Pick<Engine, 'announce'>;
   readonly clock: Clock;
@@ -103,8 +103,8 @@ export function createHolding({ store, catalog, engine, clock, logger, metrics }
       release(flowId);
     },
     async start() {
-      for (const [flowId, count] of Object.entries(await store.countHeld())) {
-        counts.set(flowId, count);
+      for (const { flowId, held } of await store.listHeld()) {
+        counts.set(flowId, held);
         release(flowId);
       }
     },
@@ -147,7 +147,7 @@ function createCounts({ store, metrics }: Pick<HoldingServices, 'store' | 'metri
     const own = changesOf(flowId);
     while (own.underWay === 0) {
       const { begun } = own;
-      const count = (await store.countHeld())[flowId] ?? 0;
+      const count = (await store.listHeld()).find((each) => each.flowId === flowId)?.held ?? 0;
       if (own.begun === begun) {
         set(flowId, count);
         return;

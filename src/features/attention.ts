@@ -2,6 +2,7 @@ import { alertsAttention } from './alerts/attention.ts';
 import { driftAttention } from './drift/attention.ts';
 import { hostsAttention } from './hosts/attention.ts';
 import { keysAttention } from './keys/attention.ts';
+import { orderAttention } from './order/attention.ts';
 import { reconcileAttention } from './reconcile/attention.ts';
 import { replicasAttention } from './replicas/attention.ts';
 import { rhythmAttention } from './rhythm/attention.ts';
@@ -17,4 +18,5 @@ export const attentionKinds = [
   driftAttention,
   replicasAttention,
   alertsAttention,
+  orderAttention,
 ];

@@ -18,6 +18,7 @@ import { evidence } from './evidence/service.ts';
 import { figures } from './figures/service.ts';
 import { hosts } from './hosts/service.ts';
 import { keys } from './keys/service.ts';
+import { order } from './order/service.ts';
 import { reconcile } from './reconcile/service.ts';
 import { rehearsal } from './rehearsal/service.ts';
 import { replicas } from './replicas/service.ts';
@@ -54,4 +55,5 @@ export const serviceParts: readonly ServicePart[] = [
   alerts,
   rhythm,
   reconcile,
+  order,
 ];

@@ -2,10 +2,12 @@ import type { WrittenPart } from '../store/decisions/part.ts';
 import { activityStore } from './activity/store.ts';
 import { alertsStore } from './alerts/store.ts';
 import { booksStore } from './books/store.ts';
+import { bulkStore } from './bulk/store.ts';
 import { consumersStore } from './consumers/store.ts';
 import { driftStore } from './drift/store.ts';
 import { figuresStore } from './figures/store.ts';
 import { keysStore } from './keys/store.ts';
+import { orderStore } from './order/store.ts';
 import { reconcileStore } from './reconcile/store.ts';
 import { reviewStore } from './review/store.ts';
 import { rhythmStore } from './rhythm/store.ts';
@@ -24,4 +26,6 @@ export const storeParts: readonly WrittenPart[] = [
   figuresStore,
   reviewStore,
   runsStore,
+  bulkStore,
+  orderStore,
 ];

@@ -71,15 +71,7 @@ export interface StorageMeasure {
 /** What is in a database: verbs of parts that write reject. */
 export type Inspection = Pick<
   Store,
-  | 'listDeployed'
-  | 'findFlow'
-  | 'findRevision'
-  | 'readLiveFlow'
-  | 'findSuperseded'
-  | 'listRoutes'
-  | 'listInterventions'
-  | 'of'
-  | 'close'
+  'listDeployed' | 'findFlow' | 'findRevision' | 'readLiveFlow' | 'findSuperseded' | 'listRoutes' | 'of' | 'close'
 >;
 
 export interface Changes extends AsyncIterable<Change> {

@@ -1,6 +1,7 @@
 import { afterEach, expect, it, vi } from 'vitest';
 import type { DashboardAccess } from '../../src/config/credentials.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
+import { activityStore } from '../../src/features/activity/store.ts';
 import { ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
 
 const READER = { name: 'reader', token: 'reader-4f1c9d7ab2e8', scopes: ['read'] } as const;
@@ -27,7 +28,7 @@ async function open(access: DashboardAccess = CREDENTIALS) {
       headers: { 'content-type': 'application/x-www-form-urlencoded', ...headers },
     });
   const events = () => opened.logged.filter(({ eventId }) => Number(eventId) > 5000);
-  const activity = async () => (await opened.store.listInterventions({ skip: 0, take: 500 })).items;
+  const activity = async () => (await opened.store.of(activityStore).listInterventions({ skip: 0, take: 500 })).items;
   const counts = async () => {
     const { body } = await ask('GET', '/metrics', access.kind === 'credentials' ? bearer(ALL) : {});
     return [...body.matchAll(/^sluice_logins_total\{result="(\w+)"\} (\d+)$/gm)].map(([, result, n]) => [result, n]);

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { attentionTo } from '../../src/dashboard/api/attention.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { rotationConcerns } from '../../src/features/keys/service.ts';
+import type { OrderReport } from '../../src/features/order/store.ts';
 import type { RhythmRow } from '../../src/features/rhythm/store.ts';
 import { serviceParts } from '../../src/features/service.ts';
 import { HOOK_ONLY_ID, NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
@@ -14,7 +15,7 @@ type AttentionItem = Awaited<ReturnType<typeof attentionTo>>[number];
 /** What the rules are told, and what they ask for. */
 interface Asked extends Situation {
   readonly held: Awaited<ReturnType<Services['store']['listHeld']>>;
-  readonly orders: Awaited<ReturnType<Services['store']['reportOrders']>>;
+  readonly orders: OrderReport;
   readonly schedules: Awaited<ReturnType<Services['scheduler']['list']>>;
   readonly replicas: Awaited<ReturnType<Services['store']['listReplicas']>>;
   readonly dead: readonly { readonly name: string; readonly at: number; readonly steps: number }[];
@@ -59,16 +60,16 @@ const servicesOf = (asked: Asked) =>
     catalog: { list: () => [] },
     store: {
       listHeld: async () => asked.held,
-      reportOrders: async () => asked.orders,
       listReplicas: async () => asked.replicas,
       of: () => ({
+        reportOrders: async () => asked.orders,
         listRhythms: async () => asked.rhythms,
         listReconciliations: async () => [],
         listPathDrifts: async () => [],
+        listDowntimes: async () => [],
         listKeyFigures: async () => [],
         listKeyUsers: async () => [],
       }),
-      listDowntimes: async () => [],
     },
   }) as unknown as Services;
 const told = { storeKey: null, secrets: {}, settings: { SLUICE_PUBLIC_URL: 'a' }, extensions: [] };

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { activityStore } from '../../src/features/activity/store.ts';
 import { ORDERS, ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
 
 let dashboard: TestDashboard;
@@ -45,7 +46,9 @@ describe.each([
   it('is refused as the reason of an intervention, which does not happen', async () => {
     expect(await ask('POST', `/runs/${runId}/cancel`, `{"reason":"a${escaped}b"}`)).toMatchObject(refused);
     expect((await ask('GET', `/runs/${runId}`)).body.status).toBe('Running');
-    const { items } = await dashboard.store.listInterventions({ skip: 0, take: 9, action: 'cancelRun' });
+    const { items } = await dashboard.store
+      .of(activityStore)
+      .listInterventions({ skip: 0, take: 9, action: 'cancelRun' });
     expect(items.map(({ reason }) => reason)).not.toContain('a\0b');
   });
 

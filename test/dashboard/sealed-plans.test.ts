@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { Credentials } from '../../src/config/credentials.ts';
+import { activityStore } from '../../src/features/activity/store.ts';
 import { HOUR_MS } from '../../src/model/clock.ts';
 import { eventually } from '../eventually.ts';
 import { ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
@@ -94,12 +95,12 @@ describe('the token of a plan', () => {
     ['a part added', (token) => `${token}.x`],
   ])('is refused with %s, and nothing is done or kept of it', async (_what, change) => {
     const { run, token, unplanned } = await planned();
-    const before = await dashboard.store.listInterventions({ skip: 0, take: 50 });
+    const before = await dashboard.store.of(activityStore).listInterventions({ skip: 0, take: 50 });
     const changed = change(token, unplanned);
     expect(changed).not.toBe(token);
     expect(await post('/runs/cancel', { plan: false, token: changed })).toMatchObject(refused);
     expect(await Promise.all([run, unplanned].map(statusOf))).toEqual(['Running', 'Running']);
-    expect(await dashboard.store.listInterventions({ skip: 0, take: 50 })).toEqual(before);
+    expect(await dashboard.store.of(activityStore).listInterventions({ skip: 0, take: 50 })).toEqual(before);
   });
 
   it('is refused by another operation', async () => {

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { Credentials } from '../../src/config/credentials.ts';
 import type { DashboardServices } from '../../src/dashboard/services.ts';
 import { createLogins } from '../../src/dashboard/session.ts';
+import { activityStore } from '../../src/features/activity/store.ts';
 import { clientAddressReader } from '../../src/webhooks/read-delivery.ts';
 import { eventually } from '../eventually.ts';
 import { CANARIES, NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
@@ -83,7 +84,9 @@ describe('a person whom the proxy in front signed in', () => {
     const ask = await open();
     const headers = { 'remote-user': inUtf8('zoë 李 علی\u200cرضا'), 'remote-groups': 'shop on call' };
     expect((await ask(start, headers, 'POST')).status).toBe(200);
-    const [row] = (await dashboard?.store.listInterventions({ action: 'triggerFlow', skip: 0, take: 1 }))?.items ?? [];
+    const [row] =
+      (await dashboard?.store.of(activityStore).listInterventions({ action: 'triggerFlow', skip: 0, take: 1 }))
+        ?.items ?? [];
     expect(row?.actor).toBe('zoë 李 علی\u200cرضا');
   });
 

@@ -15,14 +15,14 @@ function holdingOn() {
   const counts: (() => void)[] = [];
   const holds: (() => void)[] = [];
   const releases: (() => void)[] = [];
-  const store: Pick<Store, 'releaseHeld' | 'discardHeld' | 'countHeld' | 'holdDelivery'> = {
+  const store: Pick<Store, 'releaseHeld' | 'discardHeld' | 'listHeld' | 'holdDelivery'> = {
     discardHeld: () => Promise.reject(new Error('nothing is discarded here')),
     releaseHeld: () => {
       const left = rows.held;
       return new Promise((resolve) => releases.push(() => resolve({ runs: [], left })));
     },
-    countHeld: () => {
-      const counted = { [flowId]: rows.held };
+    listHeld: () => {
+      const counted = rows.held === 0 ? [] : [{ flowId, held: rows.held, oldestAt: 0 }];
       return new Promise((resolve) => counts.push(() => resolve(counted)));
     },
     holdDelivery: ({ run }) => {

@@ -10,6 +10,7 @@ import type { Change, Changes, Store } from '../../src/store/store.ts';
 import { buildApp, openEmptyStore } from '../database.ts';
 import { createWorkspace, FLOW_ID, type Workspace } from '../e2e/service.ts';
 import { eventually, until } from '../eventually.ts';
+import { countHeld } from '../store/samples.ts';
 
 /** Two services on one store: `here` does not hear of what is done `there` unless a test says so. */
 /** Nothing of what others change is told, as on SQLite. */
@@ -107,7 +108,7 @@ describe('a flow that another process has closed', () => {
     here = await start({}, { holdDeliveries: true });
     await ask(await start(), 'POST', `/flows/${FLOW_ID}/drain`);
     expect(await deliver()).toMatchObject({ status: 200 });
-    expect(await store.countHeld()).toEqual({ [FLOW_ID]: 1 });
+    expect(await countHeld(store)).toEqual({ [FLOW_ID]: 1 });
     expect(await runs()).toEqual([]);
   });
 
@@ -137,7 +138,7 @@ describe('a flow that another process has deleted', () => {
       await remove();
       expect(await deliver()).toMatchObject({ status: 404, answer: { reason: 'unknown_flow' } });
       expect((await ask(here, 'GET', `/flows/${FLOW_ID}`)).status).toBe(404);
-      expect([await store.countHeld(), await runs()]).toEqual([{}, []]);
+      expect([await countHeld(store), await runs()]).toEqual([{}, []]);
     },
   );
 

@@ -20,11 +20,11 @@ test('a start that the store fails while it takes up old work tries again, and i
     folder: workspace.folder,
     store: {
       ...store,
-      async countHeld() {
+      async listHeld() {
         tries += 1;
         if (tries === 1) throw new StoreUnavailableError('the server closed the connection', { isAway: true });
         await released;
-        return store.countHeld();
+        return store.listHeld();
       },
     },
     logger: pino({ level: 'silent' }),

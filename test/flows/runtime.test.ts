@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { runsStore } from '../../src/features/runs/store.ts';
 import { cel, openFlowService, openStarted, ownHandler, stepOf } from './fixture.ts';
 import { graphOf } from './graphs.ts';
 import { serve } from './handlers/loopback-server.ts';
@@ -51,7 +52,7 @@ describe('a run', () => {
     await service.runtime.start();
     const runId = await service.trigger();
     await service.ended(runId);
-    const [started] = (await service.store.findLineage(runId))?.derived ?? [];
+    const [started] = (await service.store.of(runsStore).findLineage(runId))?.derived ?? [];
     expect(await service.ended(started?.id ?? '')).toMatchObject({ flowName: 'Alarm', status: 'Succeeded' });
     expect(await service.steps(started?.id ?? '')).toMatchObject({ tell: { output: 'Orders/a: no luck' } });
     expect(service.log.events('RunStarted')).toMatchObject([{ runId }, { runId: started?.id, triggerType: 'failure' }]);

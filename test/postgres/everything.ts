@@ -1,3 +1,4 @@
+import { activityStore } from '../../src/features/activity/store.ts';
 import { alertsStore } from '../../src/features/alerts/store.ts';
 import { consumersStore } from '../../src/features/consumers/store.ts';
 import { driftStore } from '../../src/features/drift/store.ts';
@@ -17,6 +18,7 @@ import {
   aNonce,
   aRun,
   claimAll,
+  countHeld,
   deployOf,
   failed,
   finish,
@@ -218,7 +220,7 @@ async function fill(store: Store): Promise<void> {
   const asking = { flowId, triggerKey: 'github', owner: 'a' };
   await store.of(reconcileStore).takeReconciliation({ ...asking, until: T0 + minute, now: T0, lastBefore: T0 });
   await store.of(reconcileStore).endReconciliation({ ...asking, lastAt: T0, state: { settledTo: T0 } });
-  await store.noteDowntime({ startedAt: T0, endedAt: T0 + 5, offsetMs: 7, keptSince: 0 });
+  await store.of(rhythmStore).noteDowntime({ startedAt: T0, endedAt: T0 + 5, offsetMs: 7, keptSince: 0 });
   const target = { type: 'run', id: id(103) } as const;
   const details = { stepKey: 'a' };
   const done = { at: T0, actor: 'oncall', clientIp: null, action: 'cancelRun', target, details, reason: null };
@@ -234,7 +236,7 @@ export type Reads = Pick<
   Store,
   Extract<keyof Store, `list${string}` | `find${string}` | `read${string}` | `count${string}`>
 > &
-  Pick<Store, 'outlineSteps' | 'pageSteps' | 'deliveryTimeseries'> &
+  Pick<Store, 'outlineSteps' | 'pageSteps'> &
   Pick<Store, 'of' | 'isSessionEnded'>;
 
 const sorted = (rows: readonly unknown[]) => rows.map((row) => JSON.stringify(row)).sort();
@@ -265,7 +267,7 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
       await store.readRunInput({ runId }),
       await store.readRunInput({ runId, stepKeys: ['first'], maxBytes: 9 }),
       await store.of(runsStore).listSignals(runId),
-      await store.findLineage(runId),
+      await store.of(runsStore).findLineage(runId),
     ];
   };
   return {
@@ -287,17 +289,20 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
     details: await Promise.all(runs.items.map((run) => ofRun(run.id))),
     found: await Promise.all(deliveries.items.map((each) => store.findDelivery(each.id))),
     redelivery: await store.of(reviewStore).findRedelivery(id(20)),
-    held: await store.countHeld(),
+    held: await countHeld(store),
     ofStatus: await Promise.all(
       (['Running', 'Failed', 'Cancelled'] as const).map((status) => store.listRuns({ ...page, status })),
     ),
     searched: await store.listRuns({ ...page, search: 'ORDERS', flowId }),
-    interventions: await store.listInterventions(page),
+    interventions: await store.of(activityStore).listInterventions(page),
     isSessionEnded: await store.isSessionEnded({ id: id(51), credential: 'user', begunAt: T0 }),
     stats: await store.of(figuresStore).deliveryStats({ since: T0 - 30_000 }),
     summary: await store.of(reviewStore).summariseDeliveries({ since: T0 }),
     counted: sorted(await store.countDeliveries({ since: T0 - minute, recentSince: T0 })),
-    timeseries: [await store.deliveryTimeseries(range), await store.of(figuresStore).runTimeseries(range)],
+    timeseries: [
+      await store.of(figuresStore).deliveryTimeseries(range),
+      await store.of(figuresStore).runTimeseries(range),
+    ],
     totals: [sorted(await store.countRuns()), sorted(await store.countEndedRuns(T0))],
   };
 }

@@ -4,7 +4,19 @@ import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } fro
 import { reviewStore } from '../../src/features/review/store.ts';
 import type { Acceptance, AcceptResult } from '../../src/store/store.ts';
 import { eventually } from '../eventually.ts';
-import { aDelivery, aNonce, aRun, deployOf, graphOf, id, minute, PLAN, runIdOf, T0 } from '../store/samples.ts';
+import {
+  aDelivery,
+  aNonce,
+  aRun,
+  countHeld,
+  deployOf,
+  graphOf,
+  id,
+  minute,
+  PLAN,
+  runIdOf,
+  T0,
+} from '../store/samples.ts';
 import { openEmpty, openStore } from './schemas.ts';
 
 const ROUNDS = 50;
@@ -323,7 +335,7 @@ describe('of two processes on one database', () => {
         left.releaseHeld({ flowId, limit: 9, at: T0 + minute }),
       ]);
       const released = [...one.runs, ...two.runs].map((run) => run.id);
-      const stillHeld = (await left.countHeld())[flowId] ?? 0;
+      const stillHeld = (await countHeld(left))[flowId] ?? 0;
       expect(released[0]).toBe(first.run.id);
       expect([
         ['open', 1, 0],

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
+import { orderStore } from '../../src/features/order/store.ts';
 import type { Claim, StepResult, Store } from '../../src/store/store.ts';
 import { aRun, claimAll, failed, finish, graphOf, id, succeeded, T0 } from './samples.ts';
 import { deploy } from './sub-run-samples.ts';
@@ -92,7 +93,7 @@ class Story {
       await this.look();
     }
     expect([...this.#lanes.values()].flat(), this.#story).toEqual([]);
-    expect((await this.#store.reportOrders({ since: 0 })).stopped).toEqual([]);
+    expect((await this.#store.of(orderStore).reportOrders({ since: 0 })).stopped).toEqual([]);
     for (const { runId, status } of this.#runs) expect(await this.#store.findRun(runId)).toMatchObject({ status });
   }
 

@@ -199,7 +199,9 @@ export function chainAttacks(create: () => Promise<AttackedDatabase>): void {
         withoutKey: 2,
         faults: [],
       });
-      const [change] = (await store.listInterventions({ action: 'changeActivityKey', skip: 0, take: 5 })).items;
+      const [change] = (
+        await store.of(activityStore).listInterventions({ action: 'changeActivityKey', skip: 0, take: 5 })
+      ).items;
       expect(change?.details).toEqual({ key: chainKey.id, formerKey: 'none' });
     });
   });

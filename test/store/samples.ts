@@ -181,3 +181,8 @@ export async function deliveryIds(store: Store): Promise<string[]> {
 export async function runIds(store: Store): Promise<string[]> {
   return (await store.listRuns({ skip: 0, take: 500 })).items.map((run) => run.id);
 }
+
+/** Held deliveries by flow id; flows without any are absent. */
+export async function countHeld(store: Pick<Store, 'listHeld'>): Promise<Record<string, number>> {
+  return Object.fromEntries((await store.listHeld()).map(({ flowId: own, held }) => [own, held]));
+}

@@ -21,7 +21,6 @@ import {
 } from '../attention/finding.ts';
 import { closedFlows, triggerItems, unreadableFlows } from '../attention/flows.ts';
 import type { heldDeliveries } from '../attention/held.ts';
-import type { orderItems } from '../attention/orders.ts';
 import { failedRuns, longSteps, slotWaits } from '../attention/runs.ts';
 import { notStored, storageItems } from '../attention/service.ts';
 import { route } from '../route.ts';
@@ -194,7 +193,7 @@ const RULES = [
   (situation: Situation) => situation.triggers.flatMap((trigger) => triggerItems(trigger, situation)),
 ] as const satisfies readonly ((situation: Situation) => readonly Finding[])[];
 
-type Rule = (typeof RULES)[number] | typeof notStored | typeof orderItems | typeof heldDeliveries | typeof unfitAnswers;
+type Rule = (typeof RULES)[number] | typeof notStored | typeof heldDeliveries | typeof unfitAnswers;
 type Given =
   | Awaited<ReturnType<Rule>>[number]['kind']
   | (typeof STORE_AWAY)['kind']

@@ -18,6 +18,7 @@ import { inspectStore } from '../../store/offline.ts';
 import { bodySealer } from '../../store/sealed-body.ts';
 import type { Inspection } from '../../store/store.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
+import { activityStore } from './store.ts';
 import {
   type ActivityVerdict,
   type ChainPoint,
@@ -88,7 +89,7 @@ async function listItems(options: Omit<ListOptions, 'json'>, settings: Settings)
     if (to !== undefined || !(error instanceof NoAnswerError)) throw error;
     const page = await inspecting(settings, (inspection, name) => {
       printError(`no service answers; read from the database ${name}\n`);
-      return inspection.listInterventions({ ...filter, skip: 0 });
+      return inspection.of(activityStore).listInterventions({ ...filter, skip: 0 });
     });
     return page.items.map(interventionView);
   }

@@ -114,7 +114,7 @@ const activityRoutes: ApiRoutes = (app, services) => {
       const { query } = request;
       const sight = sightOf(request, services);
       if (sight !== undefined) await refuseOthers(request, query, { ...services, sight });
-      const page = await store.listInterventions(query);
+      const page = await store.of(activityStore).listInterventions(query);
       return toList(page.items.map(interventionView), page, query);
     },
   );
@@ -154,7 +154,7 @@ async function refuseOthers(
   const { name } = actorOf(request);
   if (target !== undefined && (await canSee(target, services.sight, services))) return;
   if (id !== undefined) {
-    const { items } = await services.store.listInterventions({ id, actor: name, skip: 0, take: 1 });
+    const { items } = await services.store.of(activityStore).listInterventions({ id, actor: name, skip: 0, take: 1 });
     if (items.length > 0) return;
   }
   throw new HttpError(

@@ -1,9 +1,67 @@
 import { checkRows, purgeRows } from '../../store/decisions/activity-rows.ts';
+import { filter, readPage } from '../../store/decisions/lists.ts';
 import { storePart } from '../../store/decisions/part.ts';
+import { type Port, sql } from '../../store/decisions/port.ts';
+import type { NewIntervention, PageQuery, TimeSpan } from '../../store/store.ts';
+import { uuidOf } from '../../store/uuids.ts';
+
+interface InterventionQuery extends PageQuery, TimeSpan {
+  readonly id?: string | undefined;
+  readonly actor?: string | undefined;
+  readonly action?: string | undefined;
+  /** The id of a flow, run, delivery or schedule. */
+  readonly target?: string | undefined;
+}
+
+export interface Intervention extends NewIntervention {
+  /** The status of the answer; null while it is under way, and where the process died on the way. */
+  readonly statusCode: number | null;
+}
+
+interface Row extends Omit<Intervention, 'target' | 'details'> {
+  readonly targetType: NonNullable<Intervention['target']>['type'] | null;
+  readonly targetId: string | null;
+  readonly details: string;
+}
+
+/** Of the rows of an intervention the newest, which says all of it. */
+const NEWEST = sql`NOT EXISTS (
+  SELECT 1 FROM sluice.interventions AS later WHERE later.id = interventions.id AND later.seq > interventions.seq)`;
+
+const listing = {
+  table: 'sluice.interventions',
+  // What was begun last is first, however late its newest row.
+  order: ['id'],
+  place: 'seq',
+  select: sql`SELECT id, at, actor, client_ip AS "clientIp", action, target_type AS "targetType",
+      target_id AS "targetId", details, reason, status_code AS "statusCode"
+    FROM sluice.interventions AS own`,
+  toItem: ({ targetType, targetId, details, ...row }: Row): Intervention => ({
+    ...row,
+    target: targetType === null || targetId === null ? null : { type: targetType, id: targetId },
+    details: JSON.parse(details),
+  }),
+};
 
 export const activityStore = storePart({
   name: 'activity',
   verbs: {
+    /** Newest first. */
+    listInterventions: {
+      access: 'read',
+      decide: (port: Port, query: InterventionQuery) =>
+        readPage(port, listing, {
+          query,
+          filters: [
+            filter.equals('id', query.id === undefined ? undefined : uuidOf(query.id)),
+            filter.equals('actor', query.actor),
+            filter.equals('action', query.action),
+            filter.equals('target_id', query.target),
+            filter.within('at', query),
+            NEWEST,
+          ],
+        }),
+    },
     /**
      * Deletes at most `limit` rows at the old end of the chain, of interventions that began before an instant, and keeps where
      * the rest begins. Deletes none that is not what was written, nor what follows it: it is evidence.

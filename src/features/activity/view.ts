@@ -1,5 +1,5 @@
-import type { ActivityFault, CheckedInterventions, Intervention, Store } from '../../store/store.ts';
-import { activityStore } from './store.ts';
+import type { ActivityFault, CheckedInterventions, Store } from '../../store/store.ts';
+import { activityStore, type Intervention } from './store.ts';
 
 export const OUTCOMES = ['done', 'refused', 'failed', 'unknown'] as const;
 

@@ -9,6 +9,7 @@ import { type ApiRoutes, type DashboardServices, servicePart } from '../../dashb
 import { sightOf } from '../../dashboard/sight.ts';
 import { RUN_FILTER, runFilter, runSchema, runViews } from '../runs/runs.ts';
 import { BULK_ACTIONS, type Bulk, type BulkAction, type BulkProgress, createBulk, LEFT_OUT_REASONS } from './bulk.ts';
+import { bulkStore } from './store.ts';
 
 const MAX_SAMPLE = 10;
 
@@ -165,7 +166,7 @@ async function carryOut(
 ): Promise<void> {
   try {
     const isDone = await bulk.carryOut(planned, (progress) =>
-      store.noteIntervention({ id, details: progressOf(progress) }),
+      store.of(bulkStore).noteIntervention({ id, details: progressOf(progress) }),
     );
     await store.endIntervention({ id, statusCode: isDone ? 200 : 503 });
   } catch (error) {

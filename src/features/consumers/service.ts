@@ -12,6 +12,7 @@ import { timeIn } from '../../model/ids.ts';
 import { firstIdAt } from '../../model/payload.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
+import { figuresStore } from '../figures/store.ts';
 import { type Consumer, consumersStore, type ForwardedDelivery, type ForwardingPlace } from './store.ts';
 
 export const consumerSchema = z
@@ -359,7 +360,7 @@ async function goneOf({ deliveryId, flowId }: Consumer, { store, clock, kept }: 
   const until = clock.now() - kept.runDays * DAY_MS;
   if (since >= until) return null;
   const span = { since, until, bucketMs: HOUR_MS, ...(flowId !== null && { flowId }) };
-  const buckets = await store.deliveryTimeseries(span);
+  const buckets = await store.of(figuresStore).deliveryTimeseries(span);
   const atMost = buckets.reduce((sum, { accepted }) => sum + accepted, 0);
   return atMost === 0 ? null : { since: isoTime(since), until: isoTime(until), atMost };
 }

@@ -1,14 +1,13 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { StoreUnavailableError } from '../../errors.ts';
 import { formatPath, type OpenPath } from '../../expressions/json-path.ts';
 import { pathsRead, typeAt } from '../../expressions/payload-paths.ts';
 import { compileKeys } from '../../expressions/search-keys.ts';
 import { parseBody } from '../../expressions/trigger-body.ts';
-import { type Clock, deletionGuard, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
+import { type Clock, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import { type CountedType, firstIdAt, type PathDrift, type PathType } from '../../model/payload.ts';
 import type { Store } from '../../store/store.ts';
-import { createSweeper, type Sweeper } from '../../sweeper.ts';
+import { type Sweeper, watchEach } from '../../sweeper.ts';
 import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
 import { type FoundDrift, findDrift } from './path-drift.ts';
 import { joined, keyReads, type PayloadRead, stepReads } from './payload-reads.ts';
@@ -88,29 +87,17 @@ const AHEAD_MS = MINUTE_MS;
  */
 export function createPayloadWatch(services: WatchServices): Sweeper {
   const { store, triggers, clock, logger } = services;
-  const mayDelete = deletionGuard(clock, () => {});
-  let purgedHour: number | undefined;
-  return createSweeper({
-    sweep: async (inChunks) => {
-      const queue = [...triggers().list()];
-      const failures: unknown[] = [];
-      await inChunks(async () => {
-        const next = queue.shift();
-        // What is wrong with one trigger must not keep the others from being looked at.
-        if (next !== undefined) await lookAt(next, services).catch((error: unknown) => failures.push(error));
-        return queue.length > 0 && !failures.some((error) => error instanceof StoreUnavailableError);
-      });
-      if (failures.length > 0) throw failures[0];
-      const hour = Math.floor(clock.now() / HOUR_MS);
-      if (!mayDelete() || hour === purgedHour) return;
+  return watchEach({
+    list: () => triggers().list(),
+    begin: async () => {},
+    look: (trigger) => lookAt(trigger, services),
+    purge: async (hour) => {
       const purge = { beforeHour: hour - KEPT_HOURS, maxRows: MOST_ROWS, limit: ROWS_A_CHUNK };
-      await inChunks(async () => (await store.of(driftStore).purgePathCounts(purge)) === ROWS_A_CHUNK);
-      purgedHour = hour;
+      return (await store.of(driftStore).purgePathCounts(purge)) === ROWS_A_CHUNK;
     },
+    clock,
     failure: 'deliveries could not be sampled; trying again',
     logger,
-    // What came while no process looked is there to be looked at.
-    sweepsAtStart: true,
   });
 }
 

@@ -8,6 +8,7 @@ import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../../dashboard/services.ts';
 import { sightOf } from '../../dashboard/sight.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
+import { activityStore } from '../activity/store.ts';
 import { interventionView } from '../activity/view.ts';
 import { adviceView, reviewerOf } from '../review/service.ts';
 import { controlView, runView, triggerView } from '../runs/runs.ts';
@@ -71,7 +72,7 @@ async function partsOf(record: DeliveryRecord, services: DashboardServices): Pro
   }
   const activity = await Promise.all(
     [record.id, ...(run === undefined ? [] : [run.id])].map((target) =>
-      store.listInterventions({ target, skip: 0, take: MAX_INTERVENTIONS }),
+      store.of(activityStore).listInterventions({ target, skip: 0, take: MAX_INTERVENTIONS }),
     ),
   );
   add(

@@ -234,7 +234,7 @@ const deliveryTimeseriesRoute: ApiRoutes = (app, services) => {
       const { flowId } = filter;
       const asked = { ...query, lookBackMs: lookBackMs(query, bucket, DELIVERIES_BACK) };
       const range = wholeBuckets(bucket, asked, clock.now());
-      const counted = await store.deliveryTimeseries({
+      const counted = await store.of(figuresStore).deliveryTimeseries({
         ...deliveryFilter(filter, request, services),
         ...range,
       });

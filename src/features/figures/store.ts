@@ -2,14 +2,14 @@ import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
 import type { RunStatus } from '../../model/manifest.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
-import { idsWithin } from '../../store/decisions/deliveries.ts';
-import { between, bucketOf, bucketOfUnits, hourOf } from '../../store/decisions/figures.ts';
+import { countsDeliveries, idsWithin, matchingDeliveries } from '../../store/decisions/deliveries.ts';
+import { hourOf } from '../../store/decisions/figures.ts';
 import { all, filter, where } from '../../store/decisions/lists.ts';
 import { storePart } from '../../store/decisions/part.ts';
 import { fixed, type Port, type Query, sql } from '../../store/decisions/port.ts';
 import { isPlain, matchingRuns, PLACE_OF_RUN } from '../../store/decisions/runs.ts';
 import { roundDuration } from '../../store/durations.ts';
-import type { BucketRange, RunFilter } from '../../store/store.ts';
+import type { BucketRange, DeliveryFilter, RunFilter } from '../../store/store.ts';
 
 export interface RunBucket {
   readonly at: number;
@@ -145,9 +145,70 @@ function* ofRuns(port: Port, query: RunFilter & BucketRange): Decision<Figures> 
   return { statuses, durations: durations.map((row) => ({ ...row, durationMs: roundDuration(row.durationMs) })) };
 }
 
+interface DeliveryBucket {
+  readonly at: number;
+  readonly accepted: number;
+  readonly rejected: number;
+}
+
+const between = (column: string, since: number, until: number): Query =>
+  sql`${fixed(column)} >= ${since} AND ${fixed(column)} < ${until}`;
+
+export const accepted = fixed(`coalesce(sum(count) FILTER (WHERE NOT rejected), 0) AS accepted,
+  coalesce(sum(count) FILTER (WHERE rejected), 0) AS rejected`);
+
+/** To SQLite a number that is bound is a float, and a division by one keeps its fraction. */
+const whole = (value: number): Query => sql`CAST(${value} AS bigint)`;
+
+const bucketOf = (column: string, bucketMs: number): Query =>
+  sql`${fixed(column)} / ${whole(bucketMs)} * ${whole(bucketMs)}`;
+
+/** Of a column that counts units of so many milliseconds. */
+const bucketOfUnits = (column: string, bucketMs: number, unitMs: number): Query =>
+  sql`${fixed(column)} / ${whole(bucketMs / unitMs)} * ${whole(bucketMs)}`;
+
+function* deliveryTimeseries(port: Port, query: DeliveryFilter & BucketRange): Decision<DeliveryBucket[]> {
+  const { since, until, bucketMs, flowId, flowIds, reason, rejectedOnly, acceptedOnly } = query;
+  const filters = [
+    filter.equals('flow_id', flowId),
+    filter.among('flow_id', flowIds),
+    filter.equals('reason', reason),
+    filter.holds('rejected', rejectedOnly),
+    filter.holds('NOT rejected', acceptedOnly),
+  ];
+  const isCounted = countsDeliveries(query);
+  if (isCounted && bucketMs >= HOUR_MS) {
+    const hours = between('hour', hourOf(since), hourOf(until));
+    return yield* port.all(sql`
+      SELECT ${bucketOfUnits('hour', bucketMs, HOUR_MS)} AS at, ${accepted} FROM sluice.delivery_hours
+      WHERE ${all(hours, ...filters)} GROUP BY 1 ORDER BY 1`);
+  }
+  // Of one flow no minutes are counted.
+  if (isCounted && flowId === undefined && flowIds === undefined) {
+    const minutes = between('minute', since / MINUTE_MS, until / MINUTE_MS);
+    return yield* port.all(sql`
+      SELECT ${bucketOfUnits('minute', bucketMs, MINUTE_MS)} AS at, ${accepted} FROM sluice.delivery_counts
+      WHERE ${all(minutes, ...filters)} GROUP BY 1 ORDER BY 1`);
+  }
+  const rows = yield* matchingDeliveries(port, query);
+  return yield* port.all(sql`
+    SELECT at, ${accepted} FROM (
+      SELECT ${bucketOf('d.received_at', bucketMs)} AS at, d.rejected, 1 AS count
+      FROM ${rows} /*sqlite: CROSS */ JOIN sluice.deliveries AS d ON d.id = found.place
+    ) AS own GROUP BY 1 ORDER BY 1`);
+}
+
 export const figuresStore = storePart({
   name: 'figures',
   verbs: {
+    /**
+     * Deliveries by buckets, oldest first; an empty bucket is absent. Counts outlive the records; where they do not know,
+     * because the filter is finer, those are counted that a list with the filter has.
+     */
+    deliveryTimeseries: {
+      access: 'log',
+      decide: (port: Port, query: DeliveryFilter & BucketRange) => deliveryTimeseries(port, query),
+    },
     /** Counts over `receivedAt >= since`, of these flows alone where they are given. */
     deliveryStats: {
       access: 'log',

@@ -3,8 +3,8 @@ import { type DashboardServices, type Host, rulesFor, servicePart } from '../../
 import { DAY_MS, MINUTE_MS } from '../../model/clock.ts';
 import { printable } from '../../model/text.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
-import type { Downtime } from '../../store/store.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
+import { type Downtime, rhythmStore } from '../rhythm/store.ts';
 import { type AskFailure, createAskLog } from './ask-log.ts';
 import { reconcileAttention } from './attention.ts';
 import { createReconciler, type Reconciler } from './reconciler.ts';
@@ -34,7 +34,7 @@ async function reconciledItems(
 ): Promise<Finding<'deliveries_missed' | 'reconcile_failing'>[]> {
   const [reconciliations, downtimes] = await Promise.all([
     store.of(reconcileStore).listReconciliations(),
-    store.listDowntimes(),
+    store.of(rhythmStore).listDowntimes(),
   ]);
   return triggers.flatMap((prepared): Finding<'deliveries_missed' | 'reconcile_failing'>[] => {
     const { reconcile } = prepared.trigger;

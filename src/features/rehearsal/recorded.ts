@@ -3,6 +3,7 @@ import { MASK } from '../../manifest/mask.ts';
 import { isExactNumber, isJsonArray, isJsonObject, isSame, type Json, own } from '../../model/json.ts';
 import { RUN_FLOW } from '../../model/manifest.ts';
 import type { RunDetail, StepView, Store } from '../../store/store.ts';
+import { runsStore } from '../runs/store.ts';
 import type { Answer, Call } from './calls.ts';
 import type { SimulatedStart } from './simulator.ts';
 
@@ -31,7 +32,7 @@ const MAX_STEPS = 500;
 const MAX_RUNS = 50;
 const LIMITS = { valueBytes: 1_048_576, answerBytes: 4_194_304 };
 
-type RecordedStore = Pick<Store, 'findRun' | 'pageSteps' | 'findLineage'>;
+type RecordedStore = Pick<Store, 'findRun' | 'pageSteps' | 'of'>;
 
 /**
  * Yields why a run cannot be rehearsed where it cannot. `isInForce` says whether a revision of a flow is the deployed one: what
@@ -47,7 +48,7 @@ export async function readRecorded(
   if (run.deliveries !== null && run.deliveries > 1) return 'its run has several deliveries';
   const places: Place[] = [{ runId, prefix: '' }];
   if (run.status !== 'Running' && run.status !== 'Succeeded') {
-    const lineage = await store.findLineage(runId);
+    const lineage = await store.of(runsStore).findLineage(runId);
     const told = lineage?.derived.find(({ triggerType }) => triggerType === 'failure');
     if (told !== undefined) places.push({ runId: told.id, prefix: '(onFailure)/' });
   }

@@ -20,7 +20,7 @@ import { type ExampleRoom, type FlowRehearsal, type Judged, Tally, withoutIndexe
 import { problemOfPath } from './unknown-names.ts';
 
 interface RehearserServices {
-  readonly store: Pick<Store, 'listDeliveries' | 'findDelivery' | 'findRun' | 'pageSteps' | 'findLineage'>;
+  readonly store: Pick<Store, 'listDeliveries' | 'findDelivery' | 'findRun' | 'pageSteps' | 'of'>;
   /** Opens an empty store in memory, which lets others have the event loop. */
   readonly openStore: () => Promise<Store>;
   readonly catalog: Pick<Catalog, 'find'>;

@@ -1,14 +1,13 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { StoreUnavailableError } from '../../errors.ts';
 import { type Catalog, startsRuns } from '../../flows/catalog.ts';
-import { DAY_MS, deletionGuard, HOUR_MS, MINUTE_MS, type ServiceClock } from '../../model/clock.ts';
+import { DAY_MS, HOUR_MS, MINUTE_MS, type ServiceClock } from '../../model/clock.ts';
 import { durationMs } from '../../model/duration.ts';
 import type { Json } from '../../model/json.ts';
 import { firstIdAt } from '../../model/payload.ts';
 import { triggerMapKey } from '../../model/trigger-name.ts';
 import type { Store } from '../../store/store.ts';
-import { createSweeper, type Sweeper } from '../../sweeper.ts';
+import { type Sweeper, watchEach } from '../../sweeper.ts';
 import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
 import {
   findRefusalsBegan,
@@ -45,7 +44,7 @@ export type RhythmFinding =
   | ({ readonly kind: 'volume_broken' } & VolumeBreak);
 
 interface WatchServices {
-  readonly store: Pick<Store, 'of' | 'listDowntimes' | 'noteDowntime' | 'countDeliveries'>;
+  readonly store: Pick<Store, 'of' | 'countDeliveries'>;
   readonly triggers: () => Pick<TriggerTable, 'list'>;
   readonly catalog: Pick<Catalog, 'find'>;
   readonly clock: ServiceClock;
@@ -89,37 +88,26 @@ interface Learned {
  */
 export function createRhythmWatch(services: WatchServices): Sweeper {
   const { store, triggers, clock, logger } = services;
-  const mayDelete = deletionGuard(clock, () => {});
   let learned = new Map<string, Learned>();
-  let purgedHour: number | undefined;
-  return createSweeper({
-    sweep: async (inChunks) => {
-      const queue = [...triggers().list()];
-      learned = new Map(queue.map((each) => [nameOf(each), learned.get(nameOf(each)) ?? { rhythms: new Map() }]));
-      const failures: unknown[] = [];
-      let known: { readonly downtimes: readonly Span[]; readonly refused: ReadonlySet<string> } | undefined;
-      await inChunks(async () => {
-        known ??= { downtimes: await noteDowntimes(services), refused: await refusedTriggers(services) };
-        const next = queue.shift();
-        const own = next && learned.get(nameOf(next));
-        if (next !== undefined && own !== undefined) {
-          const hasRefusals = known.refused.has(nameOf(next));
-          const look = { downtimes: known.downtimes, learned: own, hasRefusals };
-          // What is wrong with one trigger must not keep the others from being looked at.
-          await lookAt(next, look, services).catch((error: unknown) => failures.push(error));
-        }
-        return queue.length > 0 && !failures.some((error) => error instanceof StoreUnavailableError);
-      });
-      if (failures.length > 0) throw failures[0];
-      const hour = Math.floor(clock.now() / HOUR_MS);
-      if (!mayDelete() || hour === purgedHour) return;
-      const purge = { beforeHour: hour - KEPT_DAYS * 24, maxRows: MOST_ROWS, limit: ROWS_A_CHUNK };
-      await inChunks(async () => (await store.of(rhythmStore).purgeArrivalHours(purge)) === ROWS_A_CHUNK);
-      purgedHour = hour;
+  return watchEach({
+    list() {
+      const all = triggers().list();
+      learned = new Map(all.map((each) => [nameOf(each), learned.get(nameOf(each)) ?? { rhythms: new Map() }]));
+      return all;
     },
+    begin: async () => ({ downtimes: await noteDowntimes(services), refused: await refusedTriggers(services) }),
+    async look(trigger, { downtimes, refused }) {
+      const own = learned.get(nameOf(trigger));
+      if (own === undefined) return;
+      await lookAt(trigger, { downtimes, learned: own, hasRefusals: refused.has(nameOf(trigger)) }, services);
+    },
+    purge: async (hour) => {
+      const purge = { beforeHour: hour - KEPT_DAYS * 24, maxRows: MOST_ROWS, limit: ROWS_A_CHUNK };
+      return (await store.of(rhythmStore).purgeArrivalHours(purge)) === ROWS_A_CHUNK;
+    },
+    clock,
     failure: 'the rhythm of deliveries could not be looked at; trying again',
     logger,
-    sweepsAtStart: true,
   });
 }
 
@@ -129,10 +117,10 @@ const nameOf = ({ trigger }: PreparedTrigger) => triggerMapKey(trigger);
 async function noteDowntimes({ store, clock }: WatchServices): Promise<Span[]> {
   const now = clock.now();
   const offsetMs = now - clock.ledger();
-  const known = await store.listDowntimes();
+  const known = await store.of(rhythmStore).listDowntimes();
   const aheadMs = offsetMs - (known.at(-1)?.offsetMs ?? offsetMs);
   const note = (startedAt: number) =>
-    store.noteDowntime({ startedAt, endedAt: now, offsetMs, keptSince: now - KEPT_DAYS * DAY_MS });
+    store.of(rhythmStore).noteDowntime({ startedAt, endedAt: now, offsetMs, keptSince: now - KEPT_DAYS * DAY_MS });
   const spans = known.map(({ startedAt, endedAt }) => ({ from: startedAt, to: endedAt }));
   // A clock that was set back tells of no downtime, and nothing more by the former offset.
   if (known.length === 0 || aheadMs < -DOWN_MS) await note(now);

@@ -179,9 +179,40 @@ function* commitRhythm(
 }
 
 /** When verified deliveries come to triggers, and what was found missing. */
+export interface Downtime {
+  readonly startedAt: number;
+  readonly endedAt: number;
+  /** How far the wall clock was ahead of the ledger when it ended: it grows by each downtime. */
+  readonly offsetMs: number;
+}
+
 export const rhythmStore = storePart({
   name: 'rhythm',
   verbs: {
+    /** Times in which no process had the store, in their order, and from when on they are known. */
+    listDowntimes: {
+      access: 'read',
+      *decide(port: Port): Decision<Downtime[]> {
+        return yield* port.all<Downtime>(sql`
+        SELECT started_at AS "startedAt", ended_at AS "endedAt", offset_ms AS "offsetMs" FROM sluice.downtimes
+        ORDER BY ended_at`);
+      },
+    },
+    /** Forgets those that ended before `keptSince`. The first one takes no time: it says from when on downtimes are known. */
+    noteDowntime: {
+      access: 'write',
+      changes: null,
+      *decide(
+        port: Port,
+        { startedAt, endedAt, offsetMs, keptSince }: Downtime & { readonly keptSince: number },
+      ): Decision<void> {
+        // The newest one tells by how much the clock was ahead.
+        yield* port.run(sql`DELETE FROM sluice.downtimes WHERE ended_at < ${keptSince} AND started_at < ended_at`);
+        yield* port.run(sql`
+        INSERT INTO sluice.downtimes (ended_at, started_at, offset_ms) VALUES (${endedAt}, ${startedAt}, ${offsetMs})
+        ON CONFLICT DO NOTHING`);
+      },
+    },
     /**
      * Deliveries of a trigger that started a run, are held or were filtered: those with `after < id <= upTo`. Repeated ones are left
      * out, and those that failed a gate. Of a busy flow only the newest 20 000 are counted, and by event the newest 2000.

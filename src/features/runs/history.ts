@@ -184,7 +184,7 @@ const lineageRoute: ApiRoutes = (app, services) => {
     }),
     async (request) => {
       const runId = request.params.id;
-      const lineage = await services.store.findLineage(runId);
+      const lineage = await services.store.of(runsStore).findLineage(runId);
       if (lineage === undefined) throw unknownId('run', runId);
       const { run, source, derived } = lineage;
       const sight = sightOf(request, services);

@@ -1,4 +1,3 @@
-import { orderItems } from '../../dashboard/attention/orders.ts';
 import { servicePart } from '../../dashboard/services.ts';
 import { runControlRoutes } from './control.ts';
 import { runFailureRoutes } from './failures.ts';
@@ -10,5 +9,4 @@ import { stepRoutes } from './steps.ts';
 export const runs = servicePart({
   name: 'runs',
   routes: [runRoutes, runFailureRoutes, runHistoryRoutes, runOutlineRoutes, stepRoutes, runControlRoutes],
-  attention: orderItems,
 });

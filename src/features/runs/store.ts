@@ -1,9 +1,10 @@
 import type { StepStatus } from '../../model/manifest.ts';
+import type { Run } from '../../model/run.ts';
 import { type FailedStepRow, failedStepsOf, groupsOf } from '../../store/decisions/causes.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
 import { storePart } from '../../store/decisions/part.ts';
 import { fixed, type Port, sql } from '../../store/decisions/port.ts';
-import { matchingRuns, place } from '../../store/decisions/runs.ts';
+import { matchingRuns, place, type RunRow, runColumns, toRun } from '../../store/decisions/runs.ts';
 import { attemptsOfAll } from '../../store/decisions/step-views.ts';
 import { toError } from '../../store/json-columns.ts';
 import type { FailureGroups, RunFilter, TrendRange } from '../../store/store.ts';
@@ -130,9 +131,34 @@ function* readValue(port: Port, query: ValueQuery): Decision<StoredText | undefi
   return row && { ...row, piece: row.piece ?? new Uint8Array() };
 }
 
+interface Lineage {
+  readonly run: Run;
+  readonly source: Run | undefined;
+  readonly derived: readonly Run[];
+}
+
+/** More repeated runs than a person looks through. */
+const MAX_DERIVED = 500;
+
+function* findLineage(port: Port, runId: string): Decision<Lineage | undefined> {
+  const ofId = (id: string) => sql`SELECT ${runColumns} FROM sluice.runs AS own WHERE id = ${uuidOf(id)}`;
+  const row = yield* port.get<RunRow>(ofId(runId));
+  if (row === undefined) return undefined;
+  const derived = yield* port.all<RunRow>(sql`
+    SELECT ${runColumns} FROM sluice.runs AS own WHERE source_run_id = ${row.id}
+    ORDER BY started_at DESC, id DESC LIMIT ${MAX_DERIVED}`);
+  const source = row.sourceRunId === null ? undefined : yield* port.get<RunRow>(ofId(row.sourceRunId));
+  return { run: toRun(row), source: source && toRun(source), derived: derived.map(toRun).reverse() };
+}
+
 export const runsStore = storePart({
   name: 'runs',
   verbs: {
+    /**
+     * The run that this one repeats, or whose failure or step started it, and the newest 500 that repeat it or that its
+     * failure or its steps started, oldest first; undefined for an unknown run.
+     */
+    findLineage: { access: 'read', decide: findLineage },
     /** A piece of the input or output of a step or of one of its attempts; undefined if there is no such row. */
     readValue: { access: 'read', decide: readValue },
     /** The newest `limit` events of a run's steps, oldest first. */

@@ -1,5 +1,3 @@
-import type { Page, PageQuery, TimeSpan } from './runs.ts';
-
 /**
  * What people and programs did to the service, and which of their sessions they ended.
  *
@@ -9,12 +7,8 @@ import type { Page, PageQuery, TimeSpan } from './runs.ts';
 export interface ActivityStore {
   /** Keeps an intervention that is about to happen. */
   beginIntervention(intervention: NewIntervention): Promise<void>;
-  /** Adds to its details, such as how far it has got; a name that is there is overwritten. */
-  noteIntervention(note: { id: string; details: Readonly<Record<string, string>> }): Promise<void>;
   /** Keeps how it ended. Changes nothing where it was never begun. */
   endIntervention(end: { id: string; statusCode: number }): Promise<void>;
-  /** Newest first. */
-  listInterventions(query: InterventionQuery): Promise<Page<Intervention>>;
   /** Adds a row that says so where the chain was last written with another key than this store's, or without one. */
   changeActivityKey(change: { id: string; at: number }): Promise<void>;
   /**
@@ -45,11 +39,6 @@ export interface NewIntervention {
   /** What else the address names, such as the step; by name. */
   readonly details: Readonly<Record<string, string>>;
   readonly reason: string | null;
-}
-
-export interface Intervention extends NewIntervention {
-  /** The status of the answer; null while it is under way, and where the process died on the way. */
-  readonly statusCode: number | null;
 }
 
 export interface PurgedInterventions {
@@ -106,12 +95,4 @@ export interface ReadRow {
 export interface ChainPlace {
   readonly last: ReadRow;
   readonly beforeLast: ReadRow | null;
-}
-
-interface InterventionQuery extends PageQuery, TimeSpan {
-  readonly id?: string | undefined;
-  readonly actor?: string | undefined;
-  readonly action?: string | undefined;
-  /** The id of a flow, run, delivery or schedule. */
-  readonly target?: string | undefined;
 }

@@ -2,7 +2,7 @@ import type { CoalesceLimits } from '../../model/coalescing.ts';
 import type { DeliveryOutcome, DeliveryRecord, Reason } from '../../model/delivery.ts';
 import type { SearchKeys } from '../../model/search-keys.ts';
 import type { BirthLease } from './dispatch.ts';
-import type { BucketRange, NewRun, Page, PageQuery, StartedRun, TimeSpan } from './runs.ts';
+import type { NewRun, Page, PageQuery, StartedRun, TimeSpan } from './runs.ts';
 
 /** Acceptance, at once or once the flow starts runs. */
 export interface DeliveryStore extends DeliveryLogStore {
@@ -44,10 +44,8 @@ export interface DeliveryStore extends DeliveryLogStore {
     limit: number;
     note: string;
   }): Promise<{ readonly discarded: number; readonly left: number }>;
-  /** How many deliveries each flow holds, and since when the oldest of them. */
+  /** How many deliveries each flow holds, and since when the oldest of them; flows without any are absent. */
   listHeld(): Promise<readonly { readonly flowId: string; readonly held: number; readonly oldestAt: number }[]>;
-  /** Held deliveries by flow id; flows without any are absent. */
-  countHeld(): Promise<Readonly<Record<string, number>>>;
   /** Deletes at most `limit` nonces, event ids and groups of deliveries that ended before `now`; yields how many. */
   purgeNonces(purge: { now: number; limit: number }): Promise<number>;
 }
@@ -200,11 +198,6 @@ interface DeliveryLogStore {
   countDeliveries(query: { since: number; recentSince: number }): Promise<DeliveryCount[]>;
   /** Of each trigger, deliveries received since then that started runs unevaluated: of the newest 10 000. */
   countUnevaluated(since: number): Promise<UnevaluatedCount[]>;
-  /**
-   * Deliveries by buckets, oldest first; an empty bucket is absent. Counts outlive the records; where they do not know,
-   * because the filter is finer, those are counted that a list with the filter has.
-   */
-  deliveryTimeseries(query: DeliveryFilter & BucketRange): Promise<DeliveryBucket[]>;
   /** Deletes at most `limit` older records; yields how many. Their counts stay in the stats. Held deliveries stay. */
   purgeDeliveries(purge: { before: number; limit: number }): Promise<number>;
   /** Returns at most so many free pages to the file system if many are free; yields how many. */
@@ -253,12 +246,6 @@ export interface DeliveryCount {
   readonly recent: number;
   /** Those of them that only the previous key verified. */
   readonly usedPreviousKey: number;
-}
-
-interface DeliveryBucket {
-  readonly at: number;
-  readonly accepted: number;
-  readonly rejected: number;
 }
 
 /** Of a key that a trigger has: the one in force, or the one before it. */

@@ -21,10 +21,6 @@ export interface ReplicaStore {
   beginHousekeeping(request: { everyMs: number; now: number }): Promise<boolean>;
   /** The replicas that live, as far as the store knows, by name. */
   listReplicas(query: { now: number }): Promise<readonly Replica[]>;
-  /** Times in which no process had the store, in their order, and from when on they are known. */
-  listDowntimes(): Promise<Downtime[]>;
-  /** Forgets those that ended before `keptSince`. The first one takes no time: it says from when on downtimes are known. */
-  noteDowntime(downtime: Downtime & { readonly keptSince: number }): Promise<void>;
 }
 
 export interface Beat {
@@ -86,11 +82,4 @@ export interface Replica {
   readonly fingerprint: Json;
   /** Steps that it has leased. */
   readonly steps: number;
-}
-
-export interface Downtime {
-  readonly startedAt: number;
-  readonly endedAt: number;
-  /** How far the wall clock was ahead of the ledger when it ended: it grows by each downtime. */
-  readonly offsetMs: number;
 }

@@ -35,12 +35,6 @@ export interface RunStore extends StepStore {
     dueBefore: number;
   }): Promise<RunDescriptions>;
   /**
-   * The run that this one repeats, or whose failure or step started it, and the newest 500 that repeat it or that its
-   * failure or its steps started, oldest first; undefined for an unknown run.
-   */
-  findLineage(runId: string): Promise<Lineage | undefined>;
-  reportOrders(query: { since: number }): Promise<OrderReport>;
-  /**
    * What expressions and `forwardBody` read: what started the run, and those of the named steps that have ended, or all
    * ended steps if none are named, by key. Reads nothing if that is more than `maxBytes`; by default there is no limit.
    */
@@ -148,26 +142,6 @@ interface RunOrderPlace extends OrderKey {
   readonly isVerified: boolean;
 }
 
-/** What the orders of flows need people for. */
-export interface OrderReport {
-  /** Runs that failed and hold their keys, the oldest first; at most 200. */
-  readonly stopped: readonly {
-    readonly runId: string;
-    readonly flowId: string;
-    readonly key: string | null;
-    /** Runs that wait because of it; at most 1000 are counted. */
-    readonly waiting: number;
-  }[];
-  /** Runs that started without a key since the instant that is asked for, by flow. */
-  readonly keyless: readonly {
-    readonly flowId: string;
-    readonly count: number;
-    /** The newest of them, and why it has none. */
-    readonly runId: string;
-    readonly problem: string;
-  }[];
-}
-
 interface RunDescriptions {
   /** At most one of each kind for each run. */
   readonly waits: readonly RunWait[];
@@ -197,12 +171,6 @@ export interface RunFailure {
   readonly runId: string;
   readonly stepKey: string;
   readonly error: StepError | null;
-}
-
-interface Lineage {
-  readonly run: Run;
-  readonly source: Run | undefined;
-  readonly derived: readonly Run[];
 }
 
 interface RunInputQuery {

@@ -1,40 +1,11 @@
-import type { Intervention } from '../store.ts';
 import { uuidOf } from '../uuids.ts';
 import { addRow, addState, changeKey } from './activity-rows.ts';
-import { filter, readPage } from './lists.ts';
 import { Rows, sql } from './port.ts';
 import type { Verbs } from './verb.ts';
 
-interface Row extends Omit<Intervention, 'target' | 'details'> {
-  readonly targetType: NonNullable<Intervention['target']>['type'] | null;
-  readonly targetId: string | null;
-  readonly details: string;
-}
-
-const listing = {
-  table: 'sluice.interventions',
-  // What was begun last is first, however late its newest row.
-  order: ['id'],
-  place: 'seq',
-  select: sql`SELECT id, at, actor, client_ip AS "clientIp", action, target_type AS "targetType",
-      target_id AS "targetId", details, reason, status_code AS "statusCode"
-    FROM sluice.interventions AS own`,
-  toItem: ({ targetType, targetId, details, ...row }: Row): Intervention => ({
-    ...row,
-    target: targetType === null || targetId === null ? null : { type: targetType, id: targetId },
-    details: JSON.parse(details),
-  }),
-};
-
-/** Of the rows of an intervention the newest, which says all of it. */
-const NEWEST = sql`NOT EXISTS (
-  SELECT 1 FROM sluice.interventions AS later WHERE later.id = interventions.id AND later.seq > interventions.seq)`;
-
 export const activityVerbs: Verbs<
   | 'beginIntervention'
-  | 'noteIntervention'
   | 'endIntervention'
-  | 'listInterventions'
   | 'changeActivityKey'
   | 'endSession'
   | 'isSessionEnded'
@@ -50,36 +21,12 @@ export const activityVerbs: Verbs<
       yield* addRow(port, { ...intervention, ...about });
     },
   },
-  noteIntervention: {
-    access: 'write',
-    changes: null,
-    *decide(port, { id, details }) {
-      yield* addState(port, uuidOf(id), (kept) => ({
-        details: JSON.stringify({ ...JSON.parse(kept.details), ...details }),
-      }));
-    },
-  },
   endIntervention: {
     access: 'write',
     changes: null,
     *decide(port, { id, statusCode }) {
       yield* addState(port, uuidOf(id), () => ({ statusCode }));
     },
-  },
-  listInterventions: {
-    access: 'read',
-    decide: (port, query) =>
-      readPage(port, listing, {
-        query,
-        filters: [
-          filter.equals('id', query.id === undefined ? undefined : uuidOf(query.id)),
-          filter.equals('actor', query.actor),
-          filter.equals('action', query.action),
-          filter.equals('target_id', query.target),
-          filter.within('at', query),
-          NEWEST,
-        ],
-      }),
   },
   changeActivityKey: { access: 'write', changes: null, decide: changeKey },
   endSession: {

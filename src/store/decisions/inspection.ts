@@ -1,6 +1,5 @@
 import { handlesOf } from '../part.ts';
 import type { Inspection } from '../store.ts';
-import { activityVerbs } from './activity.ts';
 import type { Decision } from './decision.ts';
 import { deployVerbs } from './deploys.ts';
 import { flowVerbs } from './flows.ts';
@@ -22,7 +21,6 @@ const inspected: Verbs<InspectedName> = {
   readLiveFlow,
   findSuperseded,
   listRoutes: routeVerbs.listRoutes,
-  listInterventions: activityVerbs.listInterventions,
 };
 
 /** All members of an inspection but its end, within one transaction. */

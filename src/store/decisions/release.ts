@@ -229,7 +229,7 @@ function runOf(held: HeldDelivery, flow: Newest, at: number): NewRun {
   });
 }
 
-export const heldVerbs: Verbs<'countHeld' | 'listHeld' | 'releaseHeld' | 'discardHeld'> = {
+export const heldVerbs: Verbs<'listHeld' | 'releaseHeld' | 'discardHeld'> = {
   releaseHeld: {
     access: 'write',
     changes: ({ flowId }, { runs }) => (runs.length > 0 ? [{ kind: 'flow', flowId }] : []),
@@ -249,15 +249,6 @@ export const heldVerbs: Verbs<'countHeld' | 'listHeld' | 'releaseHeld' | 'discar
           SELECT flow_id, count(*) AS held, min(seq) AS first FROM sluice.held_deliveries GROUP BY flow_id
         ) AS own /*sqlite: CROSS */ JOIN sluice.held_deliveries AS h ON h.seq = own.first
         ORDER BY own.flow_id`);
-    },
-  },
-  countHeld: {
-    access: 'read',
-    *decide(port) {
-      const rows = yield* port.all<{ flowId: string; held: number }>(
-        sql`SELECT flow_id AS "flowId", count(*) AS held FROM sluice.held_deliveries GROUP BY flow_id`,
-      );
-      return Object.fromEntries(rows.map(({ flowId, held }) => [flowId, held]));
     },
   },
 };

@@ -24,11 +24,14 @@ const CONTROLS = [
   'deliveries',
 ] as const;
 const listed = columnsOf('runs', { without: [...CONTROLS, 'traceparent'] });
-const runColumns = fixed(`${selectedAs('own', listed)}, ${keysOf('run', 'own.id')} AS "searchKeys"`);
+export const runColumns = fixed(`${selectedAs('own', listed)}, ${keysOf('run', 'own.id')} AS "searchKeys"`);
 
-type RunRow = Omit<Run, 'searchKeys'> & { readonly searchKeys: string | null };
+export type RunRow = Omit<Run, 'searchKeys'> & { readonly searchKeys: string | null };
 
-function toRun<Row extends RunRow>({ searchKeys, ...row }: Row): Omit<Row, 'searchKeys'> & Pick<Run, 'searchKeys'> {
+export function toRun<Row extends RunRow>({
+  searchKeys,
+  ...row
+}: Row): Omit<Row, 'searchKeys'> & Pick<Run, 'searchKeys'> {
   const keys = toSearchKeys(searchKeys);
   return keys === undefined ? row : { ...row, searchKeys: keys };
 }
@@ -275,20 +278,6 @@ function triggerOf(trigger: RunTrigger, deliveries: readonly RunDelivery[]): Run
   return { key: trigger.key, contentType, headers, body };
 }
 
-/** More repeated runs than a person looks through. */
-const MAX_DERIVED = 500;
-
-function* findLineage(port: Port, runId: string): Decision<Answer<'findLineage'>> {
-  const ofId = (id: string) => sql`SELECT ${runColumns} FROM sluice.runs AS own WHERE id = ${uuidOf(id)}`;
-  const row = yield* port.get<RunRow>(ofId(runId));
-  if (row === undefined) return undefined;
-  const derived = yield* port.all<RunRow>(sql`
-    SELECT ${runColumns} FROM sluice.runs AS own WHERE source_run_id = ${row.id}
-    ORDER BY started_at DESC, id DESC LIMIT ${MAX_DERIVED}`);
-  const source = row.sourceRunId === null ? undefined : yield* port.get<RunRow>(ofId(row.sourceRunId));
-  return { run: toRun(row), source: source && toRun(source), derived: derived.map(toRun).reverse() };
-}
-
 /** Whether `a`, the row of a step, has to tell of its only attempt. */
 export const SAYS_ITS_ATTEMPT = `a.attempt_count = 1 AND a.status IN ('Succeeded', 'Failed') AND NOT EXISTS (
   SELECT 1 FROM sluice.attempts AS own WHERE own.run_id = a.run_id AND own.step_key = a.step_key AND own.attempt = 1)`;
@@ -397,12 +386,11 @@ function* readRunInput(
 const bodyBytes = fixed(`(octet_length(i.body) + CASE WHEN own.deliveries IS NULL THEN 0 ELSE (
   SELECT coalesce(sum(octet_length(j.body)), 0) FROM sluice.run_deliveries AS j WHERE j.run_id = own.id) END)`);
 
-type RunReads = Verbs<'listRuns' | 'findRun' | 'findLineage' | 'listSteps' | 'readRunInput'>;
+type RunReads = Verbs<'listRuns' | 'findRun' | 'listSteps' | 'readRunInput'>;
 
 export const runVerbs: RunReads = {
   listRuns: { access: 'read', decide: (port, query) => listRuns(port, query) },
   findRun: { access: 'read', decide: findRun },
-  findLineage: { access: 'read', decide: findLineage },
   listSteps: { access: 'read', decide: listSteps },
   readRunInput: { access: 'read', decide: readRunInput },
 };

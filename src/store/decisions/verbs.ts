@@ -8,9 +8,7 @@ import { advance } from './follow.ts';
 import { hostVerbs } from './hosts.ts';
 import { learnedKeyVerbs } from './learned-keys.ts';
 import { leaseVerbs } from './leases.ts';
-import { downtimeVerbs } from './ledger-time.ts';
 import { releaseOrder } from './order.ts';
-import { orderVerbs } from './order-views.ts';
 import { verbsOfParts } from './part.ts';
 import { heldVerbs } from './release.ts';
 import { type OwnRows, removalVerbs } from './removal.ts';
@@ -53,12 +51,10 @@ const kernelVerbs = (ownRows: OwnRows) => ({
   ...leaseVerbs,
   ...waitingVerbs,
   ...controlVerbs,
-  ...orderVerbs,
   ...stepVerbs,
   ...figureVerbs,
   ...activityVerbs,
   ...hostVerbs,
-  ...downtimeVerbs,
 });
 
 /** The verbs of the listed parts. */

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Credentials } from '../../../src/config/credentials.ts';
+import { activityStore } from '../../../src/features/activity/store.ts';
 import {
   CANARIES,
   ORDERS,
@@ -84,12 +85,12 @@ it('is refused to who may not deploy, and to who is limited to flows', async () 
 });
 
 it('is one at a time, and leaves no trace', async () => {
-  const before = await dashboard.store.listInterventions({ skip: 0, take: 100 });
+  const before = await dashboard.store.of(activityStore).listInterventions({ skip: 0, take: 100 });
   const answers = await Promise.all([rehearse(ALL), rehearse(ALL)]);
   expect(answers.map(({ statusCode }) => statusCode).sort()).toEqual([200, 409]);
   expect(answers.find(({ statusCode }) => statusCode === 409)?.json()).toMatchObject({ reason: 'rehearsal_running' });
   expect((await rehearse(ALL)).statusCode).toBe(200);
-  expect(await dashboard.store.listInterventions({ skip: 0, take: 100 })).toEqual(before);
+  expect(await dashboard.store.of(activityStore).listInterventions({ skip: 0, take: 100 })).toEqual(before);
   expect((await dashboard.store.findFlow(ORDERS_ID))?.revision).toBe(1);
 });
 

@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 import { activityStore } from '../../../src/features/activity/store.ts';
+import { bulkStore } from '../../../src/features/bulk/store.ts';
 import type { NewIntervention, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { flowId, id, minute, T0 } from '../samples.ts';
@@ -21,27 +22,31 @@ export function activity({ test }: StoreUnderTest): void {
   describe('interventions', () => {
     test('are kept before they happen, and with their answer once they have one', async (store) => {
       await store.beginIntervention(cancelled(1));
-      expect((await store.listInterventions(all)).items).toEqual([{ ...cancelled(1), statusCode: null }]);
+      expect((await store.of(activityStore).listInterventions(all)).items).toEqual([
+        { ...cancelled(1), statusCode: null },
+      ]);
       await store.endIntervention({ id: id(1), statusCode: 409 });
       await store.endIntervention({ id: id(2), statusCode: 200 });
-      expect((await store.listInterventions(all)).items).toEqual([{ ...cancelled(1), statusCode: 409 }]);
+      expect((await store.of(activityStore).listInterventions(all)).items).toEqual([
+        { ...cancelled(1), statusCode: 409 },
+      ]);
     });
 
     test('say how far they have got, each alone', async (store) => {
       for (const n of [1, 2]) await store.beginIntervention(cancelled(n, { details: { planned: '7', 'a "b"': 'c' } }));
-      await store.noteIntervention({ id: id(1), details: { done: '3', failed: '0' } });
-      await store.noteIntervention({ id: id(1), details: { done: '5' } });
-      await store.noteIntervention({ id: id(9), details: { done: '1' } });
-      expect((await store.listInterventions({ ...all, id: id(1) })).items).toEqual([
+      await store.of(bulkStore).noteIntervention({ id: id(1), details: { done: '3', failed: '0' } });
+      await store.of(bulkStore).noteIntervention({ id: id(1), details: { done: '5' } });
+      await store.of(bulkStore).noteIntervention({ id: id(9), details: { done: '1' } });
+      expect((await store.of(activityStore).listInterventions({ ...all, id: id(1) })).items).toEqual([
         { ...cancelled(1), details: { planned: '7', 'a "b"': 'c', done: '5', failed: '0' }, statusCode: null },
       ]);
-      const [noted] = (await store.listInterventions({ ...all, id: id(1) })).items;
+      const [noted] = (await store.of(activityStore).listInterventions({ ...all, id: id(1) })).items;
       // The page shows them in this order.
       expect(Object.keys(noted?.details ?? {})).toEqual(['planned', 'a "b"', 'done', 'failed']);
-      expect((await store.listInterventions({ ...all, id: id(2) })).items).toMatchObject([
+      expect((await store.of(activityStore).listInterventions({ ...all, id: id(2) })).items).toMatchObject([
         { details: { planned: '7' } },
       ]);
-      expect((await store.listInterventions({ ...all, id: id(9) })).items).toEqual([]);
+      expect((await store.of(activityStore).listInterventions({ ...all, id: id(9) })).items).toEqual([]);
     });
 
     test('are listed newest first, by actor, action, target and time', async (store) => {
@@ -53,13 +58,13 @@ export function activity({ test }: StoreUnderTest): void {
       });
       for (const each of [cancelled(1), reload, disabled]) await store.beginIntervention(each);
       const idsOf = async (query: object) =>
-        (await store.listInterventions({ ...all, ...query })).items.map((each) => each.id);
+        (await store.of(activityStore).listInterventions({ ...all, ...query })).items.map((each) => each.id);
       expect(await idsOf({})).toEqual([id(3), id(2), id(1)]);
       expect(await idsOf({ actor: 'ci' })).toEqual([id(2)]);
       expect(await idsOf({ action: 'cancelRun' })).toEqual([id(1)]);
       expect(await idsOf({ target: flowId })).toEqual([id(3)]);
       expect(await idsOf({ since: T0 + 2 * minute, until: T0 + 3 * minute })).toEqual([id(2)]);
-      expect(await store.listInterventions({ skip: 1, take: 1, includeTotal: true })).toMatchObject({
+      expect(await store.of(activityStore).listInterventions({ skip: 1, take: 1, includeTotal: true })).toMatchObject({
         items: [{ ...reload, statusCode: null }],
         total: 3,
       });
@@ -80,13 +85,15 @@ export function activity({ test }: StoreUnderTest): void {
         rows: 0,
         brokenAt: null,
       });
-      expect((await store.listInterventions(all)).items.map((each) => each.id)).toEqual([id(3)]);
+      expect((await store.of(activityStore).listInterventions(all)).items.map((each) => each.id)).toEqual([id(3)]);
     });
 
     test('are added one after the other, whoever adds at the same time, and verify', async (store) => {
       const ids = Array.from({ length: 20 }, (_, n) => n + 1);
       await Promise.all(ids.map((n) => store.beginIntervention(cancelled(n, { reason: 'half \ud800 a \0 pair' }))));
-      await Promise.all(ids.map((n) => store.noteIntervention({ id: id(n), details: { 'done \udc00': 'n\0' } })));
+      await Promise.all(
+        ids.map((n) => store.of(bulkStore).noteIntervention({ id: id(n), details: { 'done \udc00': 'n\0' } })),
+      );
       await Promise.all(ids.map((n) => store.endIntervention({ id: id(n), statusCode: 200 })));
       const checked = await store.of(activityStore).checkInterventions({ limit: 100 });
       expect(checked).toMatchObject({ rows: 60, otherKey: 0, faults: [], next: null, ends: { newestSeq: 60 } });
@@ -112,7 +119,10 @@ export function activity({ test }: StoreUnderTest): void {
       expect(
         await store.of(activityStore).checkInterventions({ from: page.next ?? undefined, limit: 5 }),
       ).toMatchObject({ faults: [] });
-      expect((await store.listInterventions(all)).items).toMatchObject([{ id: id(3) }, { id: id(1), statusCode: 200 }]);
+      expect((await store.of(activityStore).listInterventions(all)).items).toMatchObject([
+        { id: id(3) },
+        { id: id(1), statusCode: 200 },
+      ]);
       expect(await store.of(activityStore).purgeInterventions({ before: T0 + 9 * minute, limit: 5 })).toMatchObject({
         rows: 2,
       });
@@ -126,7 +136,7 @@ export function activity({ test }: StoreUnderTest): void {
 
     test('say once which key they are written with, where that has changed', async (store) => {
       for (const n of [1, 2]) await store.changeActivityKey({ id: id(n), at: T0 });
-      const { items } = await store.listInterventions(all);
+      const { items } = await store.of(activityStore).listInterventions(all);
       const { rows, faults, withoutKey } = await store.of(activityStore).checkInterventions({ limit: 5 });
       expect([rows, faults, withoutKey]).toEqual([items.length, [], 0]);
       for (const item of items) expect(item).toMatchObject({ id: id(1), action: 'changeActivityKey', actor: 'sluice' });

@@ -212,7 +212,9 @@ export function causes({ test, seeded }: StoreUnderTest): void {
       const rejected = items.filter((delivery) => delivery.rejected).length;
       const counted = { at: T0, accepted: items.length - rejected, rejected };
       for (const bucketMs of [minute, hour]) {
-        const buckets = await store.deliveryTimeseries({ ...filter, since: T0, until: T0 + hour, bucketMs });
+        const buckets = await store
+          .of(figuresStore)
+          .deliveryTimeseries({ ...filter, since: T0, until: T0 + hour, bucketMs });
         expect(buckets).toEqual(items.length === 0 ? [] : [counted]);
       }
     });

@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { runsStore } from '../../../src/features/runs/store.ts';
 import type { Advance, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -45,7 +46,7 @@ async function endStep(store: Store, result = failed(), at = T0 + 9): Promise<Ad
 }
 
 async function derivedOf(store: Store, runId: string) {
-  return (await store.findLineage(runId))?.derived ?? [];
+  return (await store.of(runsStore).findLineage(runId))?.derived ?? [];
 }
 
 export function failures({ test }: StoreUnderTest): void {

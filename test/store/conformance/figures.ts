@@ -70,15 +70,15 @@ export function figures({ test }: StoreUnderTest): void {
       await store.recordDelivery(aDelivery({ id: id(4), receivedAt: T0, flowId: other }));
       await store.accept(acceptanceOf(5, { at: T0 + hour }));
       const range = { since: midnight, until: midnight + 24 * hour, flowId: undefined };
-      expect(await store.deliveryTimeseries({ ...range, bucketMs: hour })).toEqual([
+      expect(await store.of(figuresStore).deliveryTimeseries({ ...range, bucketMs: hour })).toEqual([
         { at: midnight, accepted: 1, rejected: 1 },
         { at: T0, accepted: 1, rejected: 0 },
         { at: T0 + hour, accepted: 1, rejected: 0 },
       ]);
-      expect(await store.deliveryTimeseries({ ...range, bucketMs: 24 * hour })).toEqual([
+      expect(await store.of(figuresStore).deliveryTimeseries({ ...range, bucketMs: 24 * hour })).toEqual([
         { at: midnight, accepted: 3, rejected: 1 },
       ]);
-      expect(await store.deliveryTimeseries({ ...range, bucketMs: hour, flowId: other })).toEqual([
+      expect(await store.of(figuresStore).deliveryTimeseries({ ...range, bucketMs: hour, flowId: other })).toEqual([
         { at: T0, accepted: 1, rejected: 0 },
       ]);
     });
@@ -92,9 +92,9 @@ export function figures({ test }: StoreUnderTest): void {
       const range = { since: T0, until: T0 + 3 * minute, flowId: undefined, bucketMs: minute };
       const first = { at: T0, accepted: 1, rejected: 1 };
       const third = { at: T0 + 2 * minute, accepted: 1, rejected: 0 };
-      expect(await store.deliveryTimeseries(range)).toEqual([first, third]);
-      expect(await store.deliveryTimeseries({ ...range, flowId })).toEqual([first]);
-      expect(await store.deliveryTimeseries({ ...range, flowId: other })).toEqual([third]);
+      expect(await store.of(figuresStore).deliveryTimeseries(range)).toEqual([first, third]);
+      expect(await store.of(figuresStore).deliveryTimeseries({ ...range, flowId })).toEqual([first]);
+      expect(await store.of(figuresStore).deliveryTimeseries({ ...range, flowId: other })).toEqual([third]);
     });
 
     test('yield runs by the minute in which they started, in flight or ended', async (store) => {

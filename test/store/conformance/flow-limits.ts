@@ -70,8 +70,8 @@ export function flowLimits({ seeded }: StoreUnderTest): void {
         expect(await store.listDeliveries({ ...page, ...filter, flowIds: [OTHER] })).toEqual(one);
         for (const bucketMs of [minute, hour]) {
           const asked = { ...filter, ...span, bucketMs };
-          expect(await store.deliveryTimeseries({ ...asked, flowIds: [OTHER] })).toEqual(
-            await store.deliveryTimeseries({ ...asked, flowId: OTHER }),
+          expect(await store.of(figuresStore).deliveryTimeseries({ ...asked, flowIds: [OTHER] })).toEqual(
+            await store.of(figuresStore).deliveryTimeseries({ ...asked, flowId: OTHER }),
           );
         }
       }

@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { orderStore } from '../../../src/features/order/store.ts';
 import type { Acceptance, Claim, NewRun, Store } from '../../../src/store/store.ts';
 import { openCircle } from '../circles.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -105,9 +106,12 @@ export function orders({ test }: StoreUnderTest): void {
       await deployOrdered(store);
       await startAll(store, null, null);
       expect(dueRuns(await claimAll(store))).toEqual([id(1)]);
-      const { keyless } = await store.reportOrders({ since: 0 });
+      const { keyless } = await store.of(orderStore).reportOrders({ since: 0 });
       expect(keyless).toEqual([{ flowId, count: 2, runId: id(2), problem: 'gives null' }]);
-      expect(await store.reportOrders({ since: Date.UTC(2100, 0) })).toEqual({ stopped: [], keyless: [] });
+      expect(await store.of(orderStore).reportOrders({ since: Date.UTC(2100, 0) })).toEqual({
+        stopped: [],
+        keyless: [],
+      });
     });
 
     test('what was not verified waits for nothing that was, and holds none of it up', async (store) => {
@@ -120,7 +124,7 @@ export function orders({ test }: StoreUnderTest): void {
       if (strangers === undefined) throw new Error('it was not due');
       // Not even its own kind: a stranger could stop those of a publisher that is being set up.
       expect((await finish(store, strangers, failed()))?.next).toMatchObject({ runId: id(2) });
-      expect((await store.reportOrders({ since: 0 })).stopped).toEqual([]);
+      expect((await store.of(orderStore).reportOrders({ since: 0 })).stopped).toEqual([]);
     });
 
     test('what repeats a run counts as verified where that does, by its lane or its delivery', async (store) => {
@@ -192,7 +196,7 @@ export function orders({ test }: StoreUnderTest): void {
       await store.accept(startOf(4, 'a'));
       expect(await claimAll(store)).toEqual([]);
       expect(await store.findRun(id(1))).toMatchObject({ status: 'Failed', order: { state: 'stopped' } });
-      expect((await store.reportOrders({ since: 0 })).stopped).toEqual([
+      expect((await store.of(orderStore).reportOrders({ since: 0 })).stopped).toEqual([
         { runId: id(1), flowId, key: 'a', waiting: 2 },
       ]);
       await store.retryStep({ runId: id(1), stepKey: 'first', at: T0 });
@@ -201,7 +205,7 @@ export function orders({ test }: StoreUnderTest): void {
       expect(await claimAll(store)).toEqual([]);
       await store.retryStep({ runId: id(1), stepKey: 'first', at: T0 });
       expect((await endOne(store)).advance?.next).toMatchObject({ runId: id(2) });
-      expect((await store.reportOrders({ since: 0 })).stopped).toEqual([]);
+      expect((await store.of(orderStore).reportOrders({ since: 0 })).stopped).toEqual([]);
     });
 
     test('a run that timed out holds its key too; a cancelled one does not', async (store) => {

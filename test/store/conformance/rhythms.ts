@@ -108,11 +108,11 @@ export function rhythms({ test }: StoreUnderTest): void {
   });
 
   test('times without the store are kept for as long as they matter, and from when on they are known', async (store) => {
-    await store.noteDowntime({ startedAt: 5, endedAt: 5, offsetMs: 1, keptSince: 0 });
-    await store.noteDowntime({ startedAt: 10, endedAt: 20, offsetMs: 11, keptSince: 0 });
-    await store.noteDowntime({ startedAt: 10, endedAt: 20, offsetMs: 11, keptSince: 0 });
-    await store.noteDowntime({ startedAt: 30, endedAt: 40, offsetMs: 21, keptSince: 25 });
-    expect(await store.listDowntimes()).toEqual([
+    await store.of(rhythmStore).noteDowntime({ startedAt: 5, endedAt: 5, offsetMs: 1, keptSince: 0 });
+    await store.of(rhythmStore).noteDowntime({ startedAt: 10, endedAt: 20, offsetMs: 11, keptSince: 0 });
+    await store.of(rhythmStore).noteDowntime({ startedAt: 10, endedAt: 20, offsetMs: 11, keptSince: 0 });
+    await store.of(rhythmStore).noteDowntime({ startedAt: 30, endedAt: 40, offsetMs: 21, keptSince: 25 });
+    expect(await store.of(rhythmStore).listDowntimes()).toEqual([
       { startedAt: 5, endedAt: 5, offsetMs: 1 },
       { startedAt: 30, endedAt: 40, offsetMs: 21 },
     ]);

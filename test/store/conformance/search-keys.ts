@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { runsStore } from '../../../src/features/runs/store.ts';
 import type { SearchKeys } from '../../../src/model/search-keys.ts';
 import type { Acceptance, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -120,7 +121,7 @@ export function searchKeys({ seeded, test }: StoreUnderTest): void {
       test('are shown with each of them and with their runs', async (store) => {
         for (const n of [1, 4]) expect((await store.findDelivery(id(n)))?.searchKeys).toEqual(keys);
         expect((await store.findRun(id(1001)))?.searchKeys).toEqual(keys);
-        expect((await store.findLineage(id(1001)))?.source).toBeUndefined();
+        expect((await store.of(runsStore).findLineage(id(1001)))?.source).toBeUndefined();
         const { items: deliveries } = await store.listDeliveries(page);
         expect(deliveries.map((item) => item.searchKeys?.order)).toEqual([
           undefined,

@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { runsStore } from '../../../src/features/runs/store.ts';
 import type { Advance, NewRun, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -29,7 +30,7 @@ import {
   statusOf,
 } from '../sub-run-samples.ts';
 
-const derivedOf = async (store: Store, runId: string) => (await store.findLineage(runId))?.derived ?? [];
+const derivedOf = async (store: Store, runId: string) => (await store.of(runsStore).findLineage(runId))?.derived ?? [];
 
 export function subRuns({ test }: StoreUnderTest): void {
   describe('runs that steps start', () => {

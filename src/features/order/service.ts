@@ -1,13 +1,17 @@
+import { counted, type Finding, iso, nameOf, type Situation } from '../../dashboard/attention/finding.ts';
+import { rulesFor, servicePart } from '../../dashboard/services.ts';
 import { printable } from '../../model/text.ts';
-import type { OrderReport } from '../../store/store.ts';
-import type { DashboardServices } from '../services.ts';
-import { counted, type Finding, iso, nameOf, type Situation } from './finding.ts';
+import { orderAttention } from './attention.ts';
+import { type OrderReport, orderStore } from './store.ts';
 
 /** Keys that failed runs hold, and runs without a key. */
-export async function orderItems(situation: Situation, { store }: Pick<DashboardServices, 'store'>) {
-  const orders = await store.reportOrders({ since: situation.since });
-  return [...stoppedOrders(orders, situation), ...keylessRuns(orders, situation)];
-}
+export const order = servicePart({
+  name: 'order',
+  attention: rulesFor(orderAttention, async (situation, { store }) => {
+    const orders = await store.of(orderStore).reportOrders({ since: situation.since });
+    return [...stoppedOrders(orders, situation), ...keylessRuns(orders, situation)];
+  }),
+});
 
 function stoppedOrders(orders: OrderReport, { flows }: Situation): Finding<'order_stopped'>[] {
   return orders.stopped.map(({ runId, flowId, key, waiting }) => {

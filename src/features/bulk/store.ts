@@ -1,0 +1,21 @@
+import { addState } from '../../store/decisions/activity-rows.ts';
+import type { Decision } from '../../store/decisions/decision.ts';
+import { storePart } from '../../store/decisions/part.ts';
+import type { Port } from '../../store/decisions/port.ts';
+import { uuidOf } from '../../store/uuids.ts';
+
+export const bulkStore = storePart({
+  name: 'bulk',
+  verbs: {
+    /** Adds to its details, such as how far it has got; a name that is there is overwritten. */
+    noteIntervention: {
+      access: 'write',
+      changes: null,
+      *decide(port: Port, { id, details }: { id: string; details: Readonly<Record<string, string>> }): Decision<void> {
+        yield* addState(port, uuidOf(id), (kept) => ({
+          details: JSON.stringify({ ...JSON.parse(kept.details), ...details }),
+        }));
+      },
+    },
+  },
+});

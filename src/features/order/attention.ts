@@ -1,0 +1,4 @@
+export const orderAttention = {
+  order_stopped: 'error',
+  order_keyless: 'warning',
+} as const;
