@@ -535,7 +535,7 @@ async function giveUp(over: readonly Undecided[], round: Round, services: RoundS
   for (const each of marked) {
     const known = await store.findDelivery(each.record.id);
     if (known === undefined)
-      await store.recordDelivery(recordOfGivenUp({ ...each, id: masked(each.id, round) }, prepared));
+      await store.recordDelivery(recordOfGivenUp({ ...each, id: masked(each.id, round) }, prepared, clock));
     const found = { sentAt: each.sentAt, at: clock.now(), cause: each.cause, became: 'givenUp' as const };
     state = { ...withoutUndecided(state, each.id), gap: widened(state.gap, found) };
     await noted();

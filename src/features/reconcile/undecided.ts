@@ -1,7 +1,9 @@
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
-import type { DeliveryRecord } from '../../model/delivery.ts';
+import { type Clock, DAY_MS, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
+import type { Delivery, DeliveryRecord } from '../../model/delivery.ts';
 import { printable } from '../../model/text.ts';
 import type { DeliveryNames } from '../../store/store.ts';
+import { CLEAN } from '../../webhooks/pipeline.ts';
+import { recordOf } from '../../webhooks/record.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import type { ReconcileState, Undecided } from './state.ts';
 
@@ -83,16 +85,19 @@ export function storedNames({ eventId, nonce }: DeliveryNames): Undecided['names
 /** The record of a delivery that is given up: it started nothing, and the books count it. */
 export function recordOfGivenUp(
   { id, sentAt, since, tries, why, record }: Undecided,
-  { trigger, mode, schemeName }: PreparedTrigger,
+  trigger: PreparedTrigger,
+  clock: Clock,
 ): DeliveryRecord {
   if (record === null) throw new Error('A delivery that is not given up is to be recorded so.');
   const asked = `asked for ${tries === 1 ? 'once' : `${tries} times`}, first at ${new Date(since).toISOString()}`;
-  const sent = `${trigger.reconcile?.from} sent ${printable(id)} at ${new Date(sentAt).toISOString()}`;
+  const sent = `${trigger.trigger.reconcile?.from} sent ${printable(id)} at ${new Date(sentAt).toISOString()}`;
+  const known = { id: record.id, receivedAt: record.at, clientIp: '0.0.0.0' };
+  const delivery: Delivery = { ...known, method: 'POST', path: '', requestUrl: '', headers: {}, body: Buffer.alloc(0) };
+  const reception = { delivery, trigger, judgement: CLEAN, shown: {}, startedAt: clock.monotonic() };
   return {
-    ...{ id: record.id, flowId: trigger.flowId, triggerKey: trigger.triggerKey, receivedAt: record.at },
-    ...{ clientIp: '0.0.0.0', mode, scheme: schemeName, rejected: true, enforced: false, statusCode: 0 },
-    ...{ reason: null, violations: [], detail: `given up: ${sent}; ${asked}: ${printable(why)}` },
-    ...{ bodyBytes: 0, body: null, headers: {}, processingMs: 0, runId: null, usedPreviousKey: false },
-    outcome: 'givenUp',
+    ...recordOf(reception, { statusCode: 0, runId: null }, { clock, defaultMode: trigger.mode }),
+    ...{ rejected: true, detail: `given up: ${sent}; ${asked}: ${printable(why)}`, outcome: 'givenUp' },
+    // Nothing of it arrived, and no gate was asked.
+    ...{ body: null, gateResults: undefined },
   };
 }

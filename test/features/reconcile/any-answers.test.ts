@@ -107,6 +107,8 @@ async function eightDays(seed: number) {
     trigger: { inputs: {}, reconcile, flowId: 'f', triggerKey: 't' },
     eventIdentity: { expression: "headers['x-id']", days: 30 },
     judgeByExpressions: (headers: Record<string, string>) => ({ eventId: headers['x-id'] }),
+    chain: [],
+    gates: [],
     flow: { record: { revision: 1 } },
   } as unknown as PreparedTrigger;
   const ofProcess = () => ({ settled: new Set<string>(), troubled: new Set<string>(), refused: new Map() });

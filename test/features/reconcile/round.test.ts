@@ -67,6 +67,8 @@ function looking() {
       trigger,
       eventIdentity,
       judgeByExpressions,
+      chain: [],
+      gates: [],
       flow: { record: { revision } },
     } as unknown as PreparedTrigger;
     const source: Source = {
