@@ -71,12 +71,12 @@ function compileInto(work, tsc) {
     extends: '../tsconfig.json',
     compilerOptions: { ...options('.tsbuildinfo'), rootDir: '../src' },
     include: ['../src'],
-    exclude: ['../src/dashboard/web', '../src/features/page.ts', '../src/features/*/*.tsx'],
+    exclude: ['../src/dashboard/web', '../src/features/page.ts', '../src/features/*/*.tsx', '../src/features/*/page'],
   });
   write('tsconfig.page.json', {
     extends: '../src/dashboard/web/tsconfig.json',
     compilerOptions: { ...options('page.tsbuildinfo'), rootDir: '../src' },
-    include: ['../src/dashboard/web', '../src/features/page.ts', '../src/features/*/*.tsx'],
+    include: ['../src/dashboard/web', '../src/features/page.ts', '../src/features/*/*.tsx', '../src/features/*/page'],
     references: [{ path: './tsconfig.json' }],
   });
   const projects = ['tsconfig.json', 'tsconfig.page.json'].map((name) => join(work, name));

@@ -1,10 +1,12 @@
 import { alertsAttention } from './alerts/attention.ts';
 import { driftAttention } from './drift/attention.ts';
+import { flowsAttention } from './flows/attention.ts';
 import { hostsAttention } from './hosts/attention.ts';
 import { keysAttention } from './keys/attention.ts';
 import { orderAttention } from './order/attention.ts';
 import { reconcileAttention } from './reconcile/attention.ts';
 import { replicasAttention } from './replicas/attention.ts';
+import { respondAttention } from './respond/attention.ts';
 import { rhythmAttention } from './rhythm/attention.ts';
 import { schedulesAttention } from './schedules/attention.ts';
 
@@ -19,4 +21,6 @@ export const attentionKinds = [
   replicasAttention,
   alertsAttention,
   orderAttention,
+  respondAttention,
+  flowsAttention,
 ];

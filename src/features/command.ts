@@ -1,25 +1,18 @@
 import { checkPart } from '../commands/check.ts';
-import { deliveriesPart } from '../commands/deliveries.ts';
 import { deployPart, drainPart } from '../commands/deploy.ts';
-import { flowsPart } from '../commands/flows.ts';
 import { migratePart } from '../commands/migrate.ts';
 import { newPart } from '../commands/new.ts';
 import type { CommandPart } from '../commands/part.ts';
-import { restorePart } from '../commands/restore.ts';
-import { runsPart } from '../commands/runs.ts';
 import { schemaPart } from '../commands/schema.ts';
-import { schemesPart } from '../commands/schemes.ts';
-import { sendPart } from '../commands/send.ts';
-import { signalPart } from '../commands/signal.ts';
 import { statusPart } from '../commands/status.ts';
-import { switchPart } from '../commands/switch.ts';
-import { whyPart } from '../commands/why.ts';
 import { activityCommand } from './activity/command.ts';
 import { alertsCommand } from './alerts/command.ts';
 import { bulkCommand } from './bulk/command.ts';
 import { copyCommand } from './copy/command.ts';
+import { deliveriesCommand } from './deliveries/command.ts';
 import { doctorCommand } from './doctor/command.ts';
 import { evidenceCommand } from './evidence/command.ts';
+import { flowsCommand } from './flows/command.ts';
 import { forwardingCommand } from './forwarding/command.ts';
 import { importsCommand } from './imports/command.ts';
 import { inferSchemaCommand } from './infer-schema/command.ts';
@@ -27,6 +20,10 @@ import { keysCommand } from './keys/command.ts';
 import { mcpCommand } from './mcp/command.ts';
 import { rehearsalCommand } from './rehearsal/command.ts';
 import { reviewCommand } from './review/command.ts';
+import { revisionsCommand } from './revisions/command.ts';
+import { runsCommand } from './runs/command.ts';
+import { schemesCommand } from './schemes/command.ts';
+import { sendCommand } from './send/command.ts';
 import { vectorsCommand } from './vectors/command.ts';
 
 /** What the command line is made of besides `serve`, in the order of its help. */
@@ -34,22 +31,19 @@ export const commandParts: readonly CommandPart[] = [
   checkPart,
   rehearsalCommand,
   deployPart,
-  restorePart,
+  revisionsCommand,
   drainPart,
-  switchPart,
-  flowsPart,
+  flowsCommand,
   statusPart,
-  whyPart,
-  deliveriesPart,
-  runsPart,
+  deliveriesCommand,
+  runsCommand,
   bulkCommand,
-  signalPart,
   reviewCommand,
   copyCommand,
   newPart,
   importsCommand,
   migratePart,
-  sendPart,
+  sendCommand,
   forwardingCommand,
   evidenceCommand,
   mcpCommand,
@@ -57,7 +51,7 @@ export const commandParts: readonly CommandPart[] = [
   activityCommand,
   doctorCommand,
   alertsCommand,
-  schemesPart,
+  schemesCommand,
   vectorsCommand,
   schemaPart,
   inferSchemaCommand,

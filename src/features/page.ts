@@ -1,32 +1,32 @@
-import { deliveriesPart } from '../dashboard/web/deliveries/deliveries-page.tsx';
-import { flowsPart } from '../dashboard/web/flows/flow-page.tsx';
 import { overviewPart } from '../dashboard/web/overview/overview-page.tsx';
 import type { PagePart } from '../dashboard/web/part.ts';
-import { runsPart } from '../dashboard/web/runs/runs-page.tsx';
 import { activityPage } from './activity/page.tsx';
 import { alertsPage } from './alerts/page.tsx';
 import { booksPage } from './books/page.tsx';
 import { bulkPage } from './bulk/page.tsx';
 import { consumersPage } from './consumers/page.tsx';
+import { deliveriesPage } from './deliveries/page.tsx';
 import { deployPagePage } from './deploy-page/page.tsx';
 import { driftPage } from './drift/page.tsx';
 import { evidencePage } from './evidence/page.tsx';
 import { figuresPage } from './figures/page.tsx';
+import { flowsPage } from './flows/page.tsx';
 import { hostsPage } from './hosts/page.tsx';
 import { keysPage } from './keys/page.tsx';
 import { publishersPagePage } from './publishers-page/page.tsx';
 import { rehearsalPage } from './rehearsal/page.tsx';
 import { replicasPage } from './replicas/page.tsx';
 import { reviewPage } from './review/page.tsx';
+import { runsPage } from './runs/page.tsx';
 import { schedulesPage } from './schedules/page.tsx';
 
 /** What the page is made of: navigation, panels and views have this order. */
 export const pageParts: readonly PagePart[] = [
   overviewPart,
-  deliveriesPart,
-  flowsPart,
+  deliveriesPage,
+  flowsPage,
   publishersPagePage,
-  runsPart,
+  runsPage,
   schedulesPage,
   hostsPage,
   activityPage,

@@ -1,11 +1,5 @@
 import { attention } from '../dashboard/api/attention.ts';
-import { deliveries } from '../dashboard/api/deliveries.ts';
-import { deploys } from '../dashboard/api/deploys.ts';
 import { eventStream } from '../dashboard/api/event-stream.ts';
-import { hold } from '../dashboard/api/flow-control.ts';
-import { flows } from '../dashboard/api/flows.ts';
-import { schemes } from '../dashboard/api/handlers-and-schemes.ts';
-import { revisions } from '../dashboard/api/revisions.ts';
 import { metrics } from '../dashboard/api/service.ts';
 import type { ServicePart } from '../dashboard/services.ts';
 import { activity } from './activity/service.ts';
@@ -13,19 +7,25 @@ import { alerts } from './alerts/service.ts';
 import { books } from './books/service.ts';
 import { bulk } from './bulk/service.ts';
 import { consumers } from './consumers/service.ts';
+import { deliveries } from './deliveries/service.ts';
+import { deploys } from './deploys/service.ts';
 import { drift } from './drift/service.ts';
 import { evidence } from './evidence/service.ts';
 import { figures } from './figures/service.ts';
+import { flows } from './flows/service.ts';
 import { hosts } from './hosts/service.ts';
 import { keys } from './keys/service.ts';
 import { order } from './order/service.ts';
 import { reconcile } from './reconcile/service.ts';
 import { rehearsal } from './rehearsal/service.ts';
 import { replicas } from './replicas/service.ts';
+import { respond } from './respond/service.ts';
 import { review } from './review/service.ts';
+import { revisions } from './revisions/service.ts';
 import { rhythm } from './rhythm/service.ts';
 import { runs } from './runs/service.ts';
 import { schedules } from './schedules/service.ts';
+import { schemes } from './schemes/service.ts';
 
 /** What the service is made of. The API's document has their routes in this order. */
 export const serviceParts: readonly ServicePart[] = [
@@ -39,7 +39,6 @@ export const serviceParts: readonly ServicePart[] = [
   bulk,
   schedules,
   flows,
-  hold,
   deploys,
   rehearsal,
   revisions,
@@ -56,4 +55,5 @@ export const serviceParts: readonly ServicePart[] = [
   rhythm,
   reconcile,
   order,
+  respond,
 ];

@@ -9,10 +9,19 @@ import { sign } from '../oracles/octokit.ts';
 const ROOT = resolve(import.meta.dirname, '../..');
 
 /**
- * Features that the mission needs; at most eight. `review` answers why a delivery was refused, on the kernel's page of a
- * delivery; `rehearsal` is what the package's `testing` runs flows with, and `runs` answers what the kernel's page of a run shows.
+ * Features that the mission needs; at most eight. `rehearsal` is what the package's `testing` runs flows with; of the others the
+ * page's own screens show what they answer.
  */
-const NEEDED: readonly string[] = ['review', 'rehearsal', 'runs'];
+const NEEDED: readonly string[] = [
+  'deliveries',
+  'deploys',
+  'flows',
+  'rehearsal',
+  'review',
+  'revisions',
+  'runs',
+  'schemes',
+];
 
 const names = readdirSync(join(ROOT, 'src/features'), { withFileTypes: true }).flatMap((entry) =>
   entry.isDirectory() && !NEEDED.includes(entry.name) ? [entry.name] : [],

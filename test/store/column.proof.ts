@@ -49,7 +49,7 @@ const EDITS: readonly Edit[] = [
     isMissed: true,
   },
   {
-    file: 'src/dashboard/api/deliveries.ts',
+    file: 'src/features/deliveries/service.ts',
     after: '    usedPreviousKey: z.boolean(),',
     line: "    country: z.string().nullable().describe('The country that a proxy named.'),",
     isMissed: false,

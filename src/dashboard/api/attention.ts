@@ -9,7 +9,6 @@ import {
 } from '../../model/attention.ts';
 import { HOUR_MS } from '../../model/clock.ts';
 import { field } from '../answer.ts';
-import type { unfitAnswers } from '../attention/answers.ts';
 import { disabledFlows, failedExpressions, risingRefusals } from '../attention/deliveries.ts';
 import {
   type AttentionItem,
@@ -20,7 +19,6 @@ import {
   type Situation,
 } from '../attention/finding.ts';
 import { closedFlows, triggerItems, unreadableFlows } from '../attention/flows.ts';
-import type { heldDeliveries } from '../attention/held.ts';
 import { failedRuns, longSteps, slotWaits } from '../attention/runs.ts';
 import { notStored, storageItems } from '../attention/service.ts';
 import { route } from '../route.ts';
@@ -193,7 +191,7 @@ const RULES = [
   (situation: Situation) => situation.triggers.flatMap((trigger) => triggerItems(trigger, situation)),
 ] as const satisfies readonly ((situation: Situation) => readonly Finding[])[];
 
-type Rule = (typeof RULES)[number] | typeof notStored | typeof heldDeliveries | typeof unfitAnswers;
+type Rule = (typeof RULES)[number] | typeof notStored;
 type Given =
   | Awaited<ReturnType<Rule>>[number]['kind']
   | (typeof STORE_AWAY)['kind']

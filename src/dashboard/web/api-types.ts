@@ -1,19 +1,19 @@
 import type { z } from 'zod';
+import type { deliverySchema } from '../../features/deliveries/service.ts';
+import type { DeployAnswers } from '../../features/deploys/service.ts';
+import type { drainSchema } from '../../features/flows/flow-control.ts';
+import type { FlowAnswers } from '../../features/flows/service.ts';
 import type { DeliveryReviewAnswers } from '../../features/review/service.ts';
+import type { findingSchema, RevisionAnswers } from '../../features/revisions/service.ts';
 import type { RunFailures } from '../../features/runs/failures.ts';
 import type { RunHistoryAnswers } from '../../features/runs/history.ts';
 import type { RunOutlineAnswers } from '../../features/runs/outline.ts';
+import type { Graph } from '../../features/runs/page/graph.ts';
 import type { runSchema, triggerSchema } from '../../features/runs/runs.ts';
 import type { stepSchema } from '../../features/runs/steps.ts';
+import type { schemeSchema } from '../../features/schemes/service.ts';
 import type { attentionSchema } from '../api/attention.ts';
-import type { deliverySchema } from '../api/deliveries.ts';
-import type { DeployAnswers } from '../api/deploys.ts';
 import type { SentEvent } from '../api/event-stream.ts';
-import type { drainSchema } from '../api/flow-control.ts';
-import type { FlowAnswers } from '../api/flows.ts';
-import type { schemeSchema } from '../api/handlers-and-schemes.ts';
-import type { findingSchema, RevisionAnswers } from '../api/revisions.ts';
-import type { Graph } from './graph/graph.ts';
 
 /*
  * What the API answers, by the very schemas that it answers with. This is the one file of the page that looks outside

@@ -4,17 +4,6 @@ import { CommandError, positive, printJson, reporting, withService } from '../..
 import { doToEach } from '../../commands/each.ts';
 import type { CommandPart } from '../../commands/part.ts';
 import {
-  failedSteps,
-  isFiltered,
-  RUN_COLUMNS,
-  type RunFilterOptions,
-  type RunOutline,
-  runFilterOf,
-  runRow,
-  type ServedRun,
-  withRunFilter,
-} from '../../commands/runs.ts';
-import {
   askList,
   clientOf,
   RefusedError,
@@ -25,6 +14,17 @@ import { table } from '../../commands/table.ts';
 import { isoTimeOf } from '../../commands/time.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
 import type { InterventionView } from '../activity/view.ts';
+import {
+  failedSteps,
+  isFiltered,
+  RUN_COLUMNS,
+  type RunFilterOptions,
+  type RunOutline,
+  runFilterOf,
+  runRow,
+  type ServedRun,
+  withRunFilter,
+} from '../runs/command.ts';
 
 interface ActionOptions extends ServiceOptions, RunFilterOptions {
   readonly limit?: number;

@@ -2,7 +2,6 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { withQuery } from '../../dashboard/web/address.ts';
 import { ApiError, ask } from '../../dashboard/web/api.ts';
 import type { Api } from '../../dashboard/web/api-types.ts';
-import { type Allowed, allowedWords, DeployPlan, NOTHING_ALLOWED } from '../../dashboard/web/flows/deploy-plan.tsx';
 import { newGuid } from '../../dashboard/web/guid.ts';
 import { jsonProblem } from '../../dashboard/web/json.ts';
 import { ReasonField, toast, type Why, whyOf } from '../../dashboard/web/kit/overlays.tsx';
@@ -13,6 +12,7 @@ import { manifestFor, type Publisher, publishersIn } from '../../dashboard/web/p
 import { useResource } from '../../dashboard/web/resource.ts';
 import { navigate, useQuery } from '../../dashboard/web/router.ts';
 import { may } from '../../dashboard/web/scopes.ts';
+import { type Allowed, allowedWords, DeployPlan, NOTHING_ALLOWED } from '../revisions/deploy-plan.tsx';
 import type { ManifestEditor, PlacedIssue } from './manifest-editor.ts';
 import type { Schema } from './schema-choices.ts';
 

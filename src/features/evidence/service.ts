@@ -1,8 +1,6 @@
 import { createPrivateKey } from 'node:crypto';
 import { z } from 'zod';
 import { isoTime, unknownId } from '../../dashboard/answer.ts';
-import { deliveryIn, deliveryView } from '../../dashboard/api/deliveries.ts';
-import { manifestView } from '../../dashboard/api/revisions.ts';
 import { parameter } from '../../dashboard/input.ts';
 import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../../dashboard/services.ts';
@@ -10,7 +8,9 @@ import { sightOf } from '../../dashboard/sight.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import { activityStore } from '../activity/store.ts';
 import { interventionView } from '../activity/view.ts';
+import { deliveryIn, deliveryView } from '../deliveries/service.ts';
 import { adviceView, reviewerOf } from '../review/service.ts';
+import { manifestView } from '../revisions/service.ts';
 import { controlView, runView, triggerView } from '../runs/runs.ts';
 import { findGraph, MAX_STEPS, stepPage } from '../runs/steps.ts';
 import { type EvidencePart, evidenceSchema, sealEvidence } from './bundle.ts';

@@ -1,7 +1,5 @@
 import { z } from 'zod';
 import { field, isoTime } from '../../dashboard/answer.ts';
-import { DELIVERY_FILTER, deliveryFilter, reasonSchema } from '../../dashboard/api/deliveries.ts';
-import { sumOf } from '../../dashboard/api/flows.ts';
 import { BUILT_IN, LOOK_BACK_HOURS, parameter, SPAN } from '../../dashboard/input.ts';
 import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, servicePart } from '../../dashboard/services.ts';
@@ -11,6 +9,8 @@ import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import { REASON_CODES } from '../../model/delivery.ts';
 import { ALERT_FLOW_ID } from '../../model/manifest.ts';
 import type { BucketRange, TimeSpan } from '../../store/store.ts';
+import { DELIVERY_FILTER, deliveryFilter, reasonSchema } from '../deliveries/service.ts';
+import { sumOf } from '../flows/service.ts';
 import { RUN_FILTER, runFilter } from '../runs/runs.ts';
 import { figuresStore, type RunBucket } from './store.ts';
 

@@ -1,10 +1,10 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask } from '../../dashboard/web/api.ts';
-import { Side } from '../../dashboard/web/flows/revisions-panel.tsx';
 import { format } from '../../dashboard/web/format.ts';
 import { Failure } from '../../dashboard/web/kit/page.tsx';
 import { Icon, Pill } from '../../dashboard/web/kit/pill.tsx';
 import type { PagePart } from '../../dashboard/web/part.ts';
+import { Side } from '../revisions/revisions-panel.tsx';
 import type { RehearsalAnswers } from './service.ts';
 
 type FlowRehearsal = RehearsalAnswers['Rehearsal'];

@@ -1,13 +1,13 @@
 import { z } from 'zod';
 import { actorOf } from '../../dashboard/actors.ts';
 import { field, isoTime } from '../../dashboard/answer.ts';
-import { EXAMPLE_MANIFEST, invalidSchema, manifestShape, refuse } from '../../dashboard/api/deploys.ts';
 import { bodyText, documentedBody, parseJsonBody } from '../../dashboard/input.ts';
 import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, servicePart } from '../../dashboard/services.ts';
 import { HttpError } from '../../errors.ts';
 import { MAX_MANIFEST_BYTES } from '../../manifest/load.ts';
 import { isJsonObject, type Json, own, parseJson } from '../../model/json.ts';
+import { EXAMPLE_MANIFEST, invalidSchema, manifestShape, refuse } from '../deploys/service.ts';
 import { DIFFERENCE_KINDS } from './compare.ts';
 import { createRehearser } from './rehearse.ts';
 import { type FlowRehearsal, isOfContents } from './tally.ts';

@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { field, isoTimeOrNull, unknownId } from '../../dashboard/answer.ts';
-import { deliveryIn, deliverySchema, deliveryView, reasonSchema } from '../../dashboard/api/deliveries.ts';
 import { COMMAND, documentedBody, IN_ORDER, parameter, parseJsonBody, WHY } from '../../dashboard/input.ts';
 import { route, textAnswer } from '../../dashboard/route.ts';
 import { createSealedPlans, planToken } from '../../dashboard/sealed-plans.ts';
@@ -10,6 +9,7 @@ import { HttpError } from '../../errors.ts';
 import { HOUR_MS } from '../../model/clock.ts';
 import { type DeliveryRecord, GATE_OUTCOMES } from '../../model/delivery.ts';
 import { ENFORCEMENT_MODES, type SignedPayloadStrategy } from '../../model/manifest.ts';
+import { deliveryIn, deliverySchema, deliveryView, reasonSchema } from '../deliveries/service.ts';
 import type { Readiness } from './readiness.ts';
 import { type ConfiguredField, createReviewer, type DeliveryReview } from './review.ts';
 import { reviewStore } from './store.ts';

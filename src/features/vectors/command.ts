@@ -2,12 +2,12 @@ import { createHash, createPrivateKey, createPublicKey } from 'node:crypto';
 import type { Command } from 'commander';
 import { printJson, reporting } from '../../commands/context.ts';
 import type { CommandPart } from '../../commands/part.ts';
-import { findSchemes, printSchemes, type SchemesOptions } from '../../commands/schemes.ts';
 import { decodeForm } from '../../model/form.ts';
 import { coversBody } from '../../webhooks/schemes/layout.ts';
 import { BUILT_IN_SCHEMES } from '../../webhooks/schemes/publishers/index.ts';
 import { randomKey, type SignedDelivery, signDelivery } from '../../webhooks/schemes/sign.ts';
 import { jsonSample, type PublisherSpec, type SignatureSpec } from '../../webhooks/schemes/spec.ts';
+import { findSchemes, printSchemes, type SchemesOptions } from '../schemes/command.ts';
 
 /** A request as the publisher of a scheme would send it, or as it never would, and whether it is to be accepted. */
 interface KnownRequest {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { canRetry, entriesOf, explain, lastPollText, retryAdvice } from '../../../src/dashboard/web/runs/explain.ts';
+import { canRetry, entriesOf, explain, lastPollText, retryAdvice } from '../../../src/features/runs/page/explain.ts';
 import type { StepStatus } from '../../../src/model/manifest.ts';
 
 describe('why a step', () => {

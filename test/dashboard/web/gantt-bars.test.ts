@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { barsOf, barText, placeOf, ticksOf } from '../../../src/dashboard/web/runs/gantt-bars.ts';
+import { barsOf, barText, placeOf, ticksOf } from '../../../src/features/runs/page/gantt-bars.ts';
 import { at, attempt, T0 } from './attempts.ts';
 
 type StepTimes = Parameters<typeof barsOf>[0];

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { edgeLabel, edgeState, graphStepAt } from '../../../src/dashboard/web/graph/graph.ts';
+import { edgeLabel, edgeState, graphStepAt } from '../../../src/features/runs/page/graph.ts';
 import type { Edge } from '../../../src/model/manifest.ts';
 
 describe('the label of an edge', () => {

@@ -9,7 +9,7 @@ import {
   layOut,
   neighbour,
   pathData,
-} from '../../../src/dashboard/web/graph/layout.ts';
+} from '../../../src/features/runs/page/graph-layout.ts';
 import type { Edge, Graph, StepDefinition } from '../../../src/model/manifest.ts';
 
 const runsAfter = (...keys: string[]): Record<string, Edge> =>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { mayAwaitSignal, suggestBody } from '../../../src/dashboard/web/runs/explain.ts';
+import { mayAwaitSignal, suggestBody } from '../../../src/features/runs/page/explain.ts';
 import { builtInHandlers } from '../../../src/flows/handlers/index.ts';
 
 const when = (condition: string) => ({ statuses: ['Succeeded'], when: condition });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { stepKeys } from '../../../src/dashboard/web/graph/step-paths.ts';
+import { stepKeys } from '../../../src/features/runs/page/step-paths.ts';
 
 describe('the key of a step in a run', () => {
   it.each([

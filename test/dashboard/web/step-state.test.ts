@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { lookOf, marksOf, stepState } from '../../../src/dashboard/web/runs/step-state.ts';
+import { lookOf, marksOf, stepState } from '../../../src/features/runs/page/step-state.ts';
 import { at, attempt } from './attempts.ts';
 
 type StepTimes = Parameters<typeof stepState>[0];

@@ -1,0 +1,187 @@
+import type { FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { field, isoTime, listOf, toList } from '../../dashboard/answer.ts';
+import { IN_ORDER, PAGING, parameter, SPAN, withNamedKey } from '../../dashboard/input.ts';
+import { route } from '../../dashboard/route.ts';
+import { type ApiRoutes, type DashboardServices, servicePart } from '../../dashboard/services.ts';
+import { limitOf, type Sight, sightOf } from '../../dashboard/sight.ts';
+import { HttpError } from '../../errors.ts';
+import { maskUrl } from '../../manifest/mask.ts';
+import { DELIVERY_OUTCOMES, type DeliveryRecord, REASON_CODES, SHARE_OUTCOMES } from '../../model/delivery.ts';
+import { ENFORCEMENT_MODES, RUN_STATUSES } from '../../model/manifest.ts';
+import type { DeliveryFilter } from '../../store/store.ts';
+import { shownHeaders } from '../../webhooks/headers.ts';
+import { createLogRetention } from '../../webhooks/log-retention.ts';
+
+/** How much of a body an answer shows. */
+const MAX_BODY_BYTES = 65_536;
+
+export const reasonSchema = z.enum(REASON_CODES);
+
+export const deliverySchema = z
+  .object({
+    id: field.id(),
+    flowId: field.id().nullable(),
+    triggerKey: z.string().nullable(),
+    receivedAt: field.time(),
+    clientIp: z.string(),
+    mode: z.enum(ENFORCEMENT_MODES),
+    scheme: z.string().nullable(),
+    rejected: z.boolean().describe('A gate failed, or the delivery was refused.'),
+    enforced: z.boolean().describe('The answer was a 4xx.'),
+    statusCode: field.integer(),
+    reason: reasonSchema.nullable(),
+    violations: z.array(reasonSchema),
+    detail: field.content(z.string().nullable()),
+    bodyBytes: field.integer(),
+    body: field.content(z.string().nullable()).describe('At most 64 KiB; null if none was read.'),
+    bodyEncoding: z.enum(['utf8', 'base64']).nullable(),
+    bodyTruncated: z.boolean(),
+    headers: field
+      .content(z.record(z.string(), z.string()))
+      .describe('Header values that may contain a credential are redacted.'),
+    processingMs: z.number(),
+    runId: field.id().nullable(),
+    runStatus: z
+      .enum(RUN_STATUSES)
+      .nullable()
+      .describe('Of its run; null if it has none, or the run was deleted since.'),
+    outcome: z
+      .enum(DELIVERY_OUTCOMES)
+      .nullable()
+      .describe(
+        '`duplicate`: it repeats what started the run. `filtered`: webhookWhen of its trigger was false, so it started none. `coalesced`: it joined the run of another delivery. `unevaluated`: it started a run, because an expression of its trigger failed. `givenUp`: it never arrived, and could not be fetched from the log of its publisher; its status code is 0. null for all others.',
+      ),
+    runs: z
+      .array(
+        z.object({
+          flowId: field.id(),
+          triggerKey: z.string(),
+          runId: field.id().nullable(),
+          outcome: z.enum(SHARE_OUTCOMES).nullable().describe('`closed`: its flow took no deliveries.'),
+        }),
+      )
+      .optional()
+      .describe(
+        'Only of a delivery to a slug that several flows share: what became of it at each of their triggers, that of `flowId` first.',
+      ),
+    usedPreviousKey: z.boolean(),
+    held: z.boolean().describe('Accepted, but its run does not exist until the flow starts runs again.'),
+    searchKeys: field
+      .content(z.record(z.string(), z.string()))
+      .describe('Its search keys, by name; empty if its trigger has none.'),
+    requestUrl: field
+      .content(z.string().nullable())
+      .describe('The URL that the publisher called, with query values masked; null if the delivery passed every gate.'),
+  })
+  .meta({ id: 'Delivery' });
+
+/** What lists of deliveries, and their counts, are narrowed by. */
+export const DELIVERY_FILTER = {
+  flowId: parameter.optionalGuid(),
+  reason: parameter.oneOf(reasonSchema.options).meta({
+    description: 'The first gate that failed, or why the delivery was refused.',
+  }),
+  rejectedOnly: parameter.flag().meta({ description: 'A gate failed, or the delivery was refused. false by default.' }),
+  acceptedOnly: parameter.flag().meta({ description: 'All others. false by default.' }),
+  heldOnly: parameter
+    .flag()
+    .meta({ description: 'Held until the flow starts runs; only the newest 10 000 of those. false by default.' }),
+  outcome: parameter.oneOf(DELIVERY_OUTCOMES).meta({ description: 'Those with this `outcome`.' }),
+  search: parameter.freeText(200).meta({
+    description:
+      'Part of an id, client address, trigger key, scheme, reason, detail or run id, in the newest 10 000 entries that match the other filters (`searchedUntil` says how far back those go); or, at any age, a search key or its beginning, `NAME:VALUE` for one whole search key, or at least the first 8 characters of an id. What has the text as its whole id or search key comes first.',
+  }),
+  searchKeys: parameter.searchKeys(),
+  ...SPAN,
+};
+
+/** The filter as the store takes it, of the flows that the sender may see. Throws a 400 for two flags that leave nothing. */
+export function deliveryFilter<Filter extends DeliveryFilter>(
+  filter: Filter,
+  request: FastifyRequest,
+  services: Pick<DashboardServices, 'catalog'>,
+): Filter {
+  if (filter.rejectedOnly === true && filter.acceptedOnly === true) {
+    throw new HttpError('invalid_request', 'rejectedOnly, acceptedOnly: only one of the two can be true');
+  }
+  return { ...withNamedKey(filter), ...limitOf(request, services) };
+}
+
+const recentQuery = z.strictObject({ ...DELIVERY_FILTER, ...PAGING }).refine(...IN_ORDER);
+
+/** The delivery log. */
+const deliveryRoutes: ApiRoutes = (app, services) => {
+  app.get(
+    '/flows/api/webhooks/recent',
+    route('deliveries', {
+      operationId: 'listDeliveries',
+      limit: 'filtered',
+      summary: 'Stored deliveries, newest first',
+      query: recentQuery,
+      answer: listOf(deliverySchema),
+    }),
+    async (request) => {
+      const { query } = request;
+      const sight = sightOf(request, services);
+      const page = await services.store.listDeliveries(deliveryFilter(query, request, services));
+      return toList(
+        page.items.map((record) => deliveryView(deliveryIn(sight, record))),
+        page,
+        query,
+      );
+    },
+  );
+};
+
+/**
+ * A delivery as somebody sees it. What several flows got is shown as the first of those in sight got it: nothing of the
+ * others, and no search key of a trigger that is not its own.
+ */
+export function deliveryIn(sight: Sight | undefined, record: DeliveryRecord): DeliveryRecord {
+  if (sight === undefined || record.shares === undefined) return record;
+  const shares = record.shares.filter(({ flowId }) => sight.has(flowId));
+  const [own] = shares;
+  if (own === undefined || own.flowId === record.flowId) return { ...record, shares };
+  const { flowId, triggerKey, runId, outcome } = own;
+  const ofOwn = { flowId, triggerKey, runId, runStatus: undefined, searchKeys: undefined, detail: null, shares };
+  return { ...record, ...ofOwn, outcome: outcome === 'closed' || outcome === null ? undefined : outcome };
+}
+
+export function deliveryView({ shares, ...record }: DeliveryRecord): z.output<typeof deliverySchema> {
+  return {
+    ...record,
+    ...(shares !== undefined && { runs: [...shares] }),
+    outcome: record.outcome ?? null,
+    held: record.isHeld === true,
+    runStatus: record.runStatus ?? null,
+    searchKeys: record.searchKeys ?? {},
+    requestUrl: record.requestUrl === undefined ? null : maskUrl(record.requestUrl),
+    receivedAt: isoTime(record.receivedAt),
+    violations: [...record.violations],
+    // Redacted when it was stored, perhaps by an earlier release that redacted less.
+    headers: shownHeaders(record.headers, new Set(Object.keys(record.headers))),
+    ...bodyView(record.body, record.bodyBytes),
+  };
+}
+
+/** Text where the bytes are UTF-8, else base64; a cut never leaves half a character behind. */
+function bodyView(body: Uint8Array | null, bodyBytes: number) {
+  if (body === null) return { body: null, bodyEncoding: null, bodyTruncated: false };
+  const shown = body.subarray(0, MAX_BODY_BYTES);
+  const bodyTruncated = shown.byteLength < bodyBytes;
+  try {
+    const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+    return { body: decoder.decode(shown, { stream: bodyTruncated }), bodyEncoding: 'utf8' as const, bodyTruncated };
+  } catch {
+    return { body: Buffer.from(shown).toString('base64'), bodyEncoding: 'base64' as const, bodyTruncated };
+  }
+}
+
+export const deliveries = servicePart({
+  name: 'deliveries',
+  routes: [deliveryRoutes],
+  start: ({ settings, ...host }) => ({
+    sweeper: createLogRetention({ ...host, retentionDays: settings.deliveryRetentionDays }),
+  }),
+});

@@ -1,0 +1,1 @@
+export const respondAttention = { answer_unfit: 'warning' } as const;

@@ -1,0 +1,232 @@
+import { Command } from 'commander';
+import { printJson, reporting, withService } from '../../commands/context.ts';
+import { listOrNothing, type PagingOptions, secondOf, withPaging } from '../../commands/lists.ts';
+import type { CommandPart } from '../../commands/part.ts';
+import {
+  askList,
+  clientOf,
+  flowIdOf,
+  listFlows,
+  listPath,
+  type ServiceClient,
+  type ServiceOptions,
+} from '../../commands/service-client.ts';
+import { table } from '../../commands/table.ts';
+import { type SpanOptions, withSpan } from '../../commands/time.ts';
+import { type Graph, RUN_STATUSES, type StepStatus } from '../../model/manifest.ts';
+import { unhandledFailures, wire } from '../../model/planner.ts';
+import { WAIT_KINDS, type WaitKind } from '../../model/run.ts';
+import { print, printError } from '../../telemetry/terminal.ts';
+import { signalCommand } from './signal-command.ts';
+
+/** The options of `withRunFilter`. */
+export interface RunFilterOptions extends SpanOptions {
+  readonly flow?: string;
+  readonly status?: string;
+  readonly waiting?: string;
+  readonly search?: string;
+  readonly key?: string;
+  readonly step?: string;
+  readonly code?: string;
+  readonly host?: string;
+  readonly error?: string;
+  readonly builtIn?: true;
+}
+
+interface RunsOptions extends ServiceOptions, RunFilterOptions, PagingOptions {
+  readonly group?: true;
+}
+
+/** A run, as far as commands show it. */
+export interface ServedRun {
+  readonly id: string;
+  readonly flowName: string;
+  readonly flowVersion: string;
+  readonly revision: number;
+  readonly status: string;
+  readonly triggerKey: string;
+  readonly deliveryId: string | null;
+  readonly sourceRunId: string | null;
+  readonly startedAt: string;
+  readonly completedAt: string | null;
+  readonly waitingFor: readonly RunWait[];
+  readonly failure: {
+    readonly stepKey: string;
+    readonly code: string;
+    readonly message: string;
+    readonly handled: boolean;
+  } | null;
+}
+
+interface RunWait {
+  readonly for: WaitKind;
+  /** Null where the whole run waits. */
+  readonly stepKey: string | null;
+  readonly signalName: string | null;
+  readonly host: string | null;
+  readonly runId: string | null;
+  readonly until: string | null;
+  /** Why the circuit of the host is open. */
+  readonly why: string | null;
+  readonly steps: number;
+}
+
+/** A run with its graph and the state of its steps, as far as commands read it. */
+export interface RunOutline {
+  readonly run: ServedRun;
+  readonly control: {
+    readonly timeoutAt: string | null;
+    readonly cancelRequested: boolean;
+    readonly cancelReason: string | null;
+  };
+  readonly graph: Graph;
+  readonly steps: readonly {
+    readonly stepKey: string;
+    readonly status: StepStatus;
+    readonly error: { readonly code: string; readonly message: string } | null;
+  }[];
+}
+
+/** Keys of the failed steps that no later step handled. */
+export function failedSteps({ graph, steps }: RunOutline): string[] {
+  return unhandledFailures(wire(graph), new Map(steps.map(({ stepKey, status }) => [stepKey, status])));
+}
+
+/** The runs of a running service. */
+function makeRuns(): Command {
+  const command = new Command('runs').description('List runs by start time, newest first, and what each waits for');
+  withPaging(withRunFilter(command)).option('--group', 'count failures by flow, step, code, host and error instead');
+  return withService(command).action(reporting(listRuns));
+}
+
+/** Adds the filters that lists of runs, and actions on many of them, have. */
+export function withRunFilter(command: Command): Command {
+  const filtered = command
+    .option('--flow <flow>', 'of the flow with this id or name')
+    .option('--status <status>', `in this status: ${RUN_STATUSES.join(', ')}`)
+    .option('--waiting <for>', `in flight, and waiting for this: ${WAIT_KINDS.join(', ')}`)
+    .option('--search <text>', 'part of an id, the name of a flow, a trigger or a search key')
+    .option('--key <name:value>', 'with this search key, such as order:SO-1010')
+    .option('--step <key>', 'in which this step failed')
+    .option('--code <code>', 'with a step that failed with this code, such as unexpected_status')
+    .option('--host <host>', 'with a step that failed calling this host, such as api.example.com')
+    .option('--error <text>', 'with a step whose error contains this; … stands for anything')
+    .option('--built-in', 'also those of the flow that sends alerts, which is built in');
+  return withSpan(filtered);
+}
+
+/** The filter as the API takes it; times are milliseconds. */
+export async function runFilterOf(client: ServiceClient, options: RunFilterOptions) {
+  const { flow, status, waiting, search, key, step, code, host, error, builtIn, since, until } = options;
+  const flowId = flow === undefined ? undefined : await flowIdOf(client, flow);
+  const cause = { step, code, host, error };
+  return { flowId, status, waiting, search, searchKeys: key, ...cause, includeBuiltIn: builtIn, since, until };
+}
+
+/** Whether an option narrows what a command is about. */
+export function isFiltered(options: RunFilterOptions): boolean {
+  const { flow, status, waiting, search, key, step, code, host, error, since, until } = options;
+  const given = [flow, status, waiting, search, key, step, code, host, error, since, until];
+  return given.some((each) => each !== undefined);
+}
+
+async function listRuns(options: RunsOptions): Promise<void> {
+  const client = await clientOf(options);
+  const filter = await runFilterOf(client, options);
+  if (options.group) return listFailures(client, filter, options);
+  const runs = await askList(client, listPath('/flows/api/runs', { ...filter, take: options.take }));
+  if (options.json) return printJson(runs);
+  print(listOrNothing(RUN_COLUMNS, (runs as ServedRun[]).map(runRow), options.take));
+}
+
+interface ServedFailures {
+  readonly groups: readonly {
+    readonly flowId: string;
+    readonly step: string;
+    readonly code: string;
+    readonly host: string | null;
+    readonly error: string;
+    readonly count: number;
+    readonly firstAt: string;
+    readonly lastAt: string;
+    readonly trend: readonly number[];
+  }[];
+  readonly searchedUntil?: string;
+}
+
+async function listFailures(
+  client: ServiceClient,
+  filter: Awaited<ReturnType<typeof runFilterOf>>,
+  { json, take }: RunsOptions,
+): Promise<void> {
+  const { body } = await client.ask({ method: 'GET', path: listPath('/flows/api/runs/failures', filter) });
+  if (json) return printJson(body);
+  const { groups, searchedUntil } = body as ServedFailures;
+  if (groups.length === 0) return print('Nothing.\n');
+  const names = new Map((await listFlows(client, true)).map(({ id, name }) => [id, name]));
+  const rows = groups
+    .slice(0, take)
+    .map(({ flowId, step, code, host, error, count, firstAt, lastAt, trend }) => [
+      String(count),
+      sparkline(trend),
+      secondOf(firstAt),
+      secondOf(lastAt),
+      names.get(flowId) ?? flowId,
+      step,
+      code,
+      host ?? '-',
+      error,
+    ]);
+  print(table(['RUNS', 'TREND', 'FIRST', 'LAST', 'FLOW', 'STEP', 'CODE', 'HOST', 'ERROR'], rows));
+  if (groups.length > take) printError(`the ${take} most frequent of ${groups.length}; --take shows more\n`);
+  if (searchedUntil !== undefined)
+    printError(`the newest 10 000 failures alone, of runs since ${secondOf(searchedUntil)}\n`);
+}
+
+const BARS = '▁▂▃▄▅▆▇█';
+
+/** Numbers as bars; none is a blank. */
+function sparkline(numbers: readonly number[]): string {
+  const most = Math.max(...numbers);
+  return numbers
+    .map((number) => (number === 0 ? ' ' : (BARS[Math.ceil((number / most) * BARS.length) - 1] ?? '')))
+    .join('');
+}
+
+export const RUN_COLUMNS = ['RUN', 'STARTED', 'STATUS', 'FLOW', 'WHY'];
+
+export function runRow(run: ServedRun): string[] {
+  return [run.id, secondOf(run.startedAt), run.status, run.flowName, whyOf(run)];
+}
+
+/** What a run in flight waits for, or where an ended one failed; empty if neither. */
+function whyOf({ waitingFor, failure }: ServedRun): string {
+  if (failure === null) return waitingFor.map(waitText).join('; ');
+  const { stepKey, code, message, handled } = failure;
+  // The fact first, and without its code: the id leaves little room.
+  return `${message || code} (${stepKey}${handled ? ', handled' : ''})`;
+}
+
+/** What a step does meanwhile, and what it does at the time that is set, if one is; as the page has it. */
+const WAITS: Readonly<Record<WaitKind, readonly [does: (wait: RunWait) => string, next: string]>> = {
+  signal: [({ signalName }) => `waits for the signal ${signalName ?? '?'}`, 'gives up'],
+  delay: [() => 'waits', 'continues'],
+  retry: [() => 'failed', 'retries'],
+  poll: [() => 'waits', 'polls again'],
+  host: [({ host }) => `waits for its turn at ${host ?? 'a host'}`, 'continues at the latest'],
+  secret: [() => 'waits for a secret', 'looks again'],
+  run: [({ runId }) => `waits for the run ${runId ?? '?'}`, 'checks again'],
+  order: [({ runId }) => `waits for its turn behind the run ${runId ?? '?'}`, ''],
+  coalesce: [() => 'waits for more deliveries', 'starts'],
+  slot: [() => 'waits for a free slot', 'was due'],
+};
+
+/** A wait in words, with its step. */
+export function waitText(wait: RunWait): string {
+  const { stepKey, until, why, steps } = wait;
+  const [does, next] = WAITS[wait.for];
+  const others = steps > 1 ? ` and ${steps - 1} more` : '';
+  return `${stepKey === null ? 'the run' : `${stepKey}${others}`} ${does(wait)}${until === null ? '' : `, ${why === null ? next : 'which is tried again'} ${secondOf(until)}`}${why === null ? '' : `: ${why}`}`;
+}
+
+export const runsCommand: CommandPart = { name: 'runs', commands: [makeRuns, signalCommand] };

@@ -1,0 +1,183 @@
+import { z } from 'zod';
+import { field } from '../../dashboard/answer.ts';
+import { route } from '../../dashboard/route.ts';
+import { type ApiRoutes, servicePart } from '../../dashboard/services.ts';
+import { editorSchema } from '../../manifest/editor-schema.ts';
+import type { Json } from '../../model/json.ts';
+import { PRESETS } from '../../webhooks/networks/presets.ts';
+import type { SchemeDescription } from '../../webhooks/scheme-descriptions.ts';
+import { CERTAINTIES, GRADES } from '../../webhooks/schemes/spec.ts';
+
+const handlerSchema = z
+  .object({
+    type: z.string(),
+    inputs: field.declared().describe('JSON Schema of the inputs.'),
+    secretInputs: z.array(z.string()).describe('Inputs that may be env: or file: references; * means any key.'),
+  })
+  .meta({ id: 'Handler' });
+
+const text = () => z.string().nullable();
+
+const coverageSchema = () => z.object({ body: z.boolean(), timestamp: z.boolean(), id: z.boolean(), url: z.boolean() });
+
+const publisherValue = (description: string) =>
+  z
+    .object({
+      in: z.enum(['header', 'body', 'none']),
+      name: text().describe('The header, or the path in the body.'),
+      why: text().describe('Why there is none.'),
+    })
+    .nullable()
+    .describe(description);
+
+export const schemeSchema = z
+  .object({
+    name: z.string(),
+    title: text().describe('What the publisher calls itself.'),
+    aliases: z.array(z.string()),
+    kind: z.enum(['builtIn', 'spec', 'verifier', 'standard', 'custom']),
+    headers: z.array(z.string()).describe('Signature headers, the current one first.'),
+    algorithm: text(),
+    encoding: text(),
+    prefix: text(),
+    keyEncoding: text(),
+    strategy: text(),
+    timestamp: z.object({ in: z.string(), name: z.string(), unit: z.string() }).nullable(),
+    handshakes: z.array(
+      z.object({ name: z.string(), method: z.string(), needsVerification: z.boolean(), bringsKey: z.boolean() }),
+    ),
+    deliveryIdHeader: text(),
+    eventType: publisherValue('Where the kind of an event is; null if the operator does not say.'),
+    eventId: publisherValue(
+      'Where the id of the event is, or else that of the delivery; null if the operator does not say.',
+    ),
+    coverage: coverageSchema().nullable().describe('What cannot be changed without breaking the signature.'),
+    keyForm: z
+      .object({
+        prefix: z.string(),
+        headers: z.array(z.string()),
+        algorithm: z.string(),
+        coverage: coverageSchema(),
+        grade: z.enum(GRADES).nullable(),
+      })
+      .nullable()
+      .describe('The form for keys that begin with `prefix`; null if the scheme has one form.'),
+    certificateOf: text().describe('What the key names if the publisher signs with a certificate of its own.'),
+    grade: z.enum(GRADES).nullable().describe('A to F, by what is signed; null if code or the trigger decides.'),
+    captured: text().describe('What an attacker can do with a captured delivery.'),
+    source: z.string(),
+    certainty: z
+      .enum(CERTAINTIES)
+      .nullable()
+      .describe(
+        'How the facts are known: by a package or a vector of the publisher, by its documentation, or not at all.',
+      ),
+    unconfirmed: text().describe('Which facts no source of the publisher confirms; null if all are confirmed.'),
+    setUp: z
+      .object({
+        clickPath: z
+          .array(z.string())
+          .describe('What to do at the publisher, in Markdown; `{URL}` is the URL of the trigger.'),
+        inputs: z.record(z.string(), field.declared()).describe('The `inputs` of a trigger for it; `{URL}` likewise.'),
+        retries: z
+          .object({
+            when: z.string(),
+            howOften: z.string(),
+            newlySigned: z.boolean().nullable().describe('Whether each retry has a new time and signature.'),
+          })
+          .nullable()
+          .describe('How the publisher retries; null if it does not say.'),
+        presets: z.array(z.string()).describe('Lists of its addresses, for `webhookIpAllowListPreset`.'),
+      })
+      .nullable()
+      .describe('How to set up a trigger; null if no publisher belongs to the scheme.'),
+  })
+  .meta({ id: 'Scheme' });
+
+/** What the compiler takes for the schema's own. */
+const copied = ({ clickPath, inputs, presets, ...more }: NonNullable<SchemeDescription['setUp']>) => ({
+  ...more,
+  clickPath: [...clickPath],
+  inputs: { ...inputs } as Record<string, Json>,
+  presets: [...presets],
+});
+
+/** What a manifest may name. */
+const handlerAndSchemeRoutes: ApiRoutes = (app, services) => {
+  handlerRoute(app, services);
+  schemeRoute(app, services);
+  schemaRoute(app, services);
+};
+
+/** For editors; the page's own one completes by it. */
+const schemaRoute: ApiRoutes = (app, { handlers, schemes }) => {
+  let schema: object | undefined;
+  app.get(
+    '/flows/api/manifest-schema',
+    route('flows', {
+      operationId: 'getManifestSchema',
+      limit: 'none',
+      summary: 'The JSON Schema of manifests, with the step types and schemes of this installation',
+      answer: z.record(z.string(), field.declared()),
+    }),
+    async () => {
+      schema ??= editorSchema({
+        steps: handlers,
+        schemes: schemes.flatMap(({ name, aliases }) => [name, ...aliases]),
+        presets: PRESETS.map(({ name }) => name),
+      });
+      return { ...schema };
+    },
+  );
+};
+
+/** The step types that flows may use. */
+const handlerRoute: ApiRoutes = (app, services) => {
+  const shown = () =>
+    services.handlers.map(({ type, inputs, secretInputs }) => ({
+      type,
+      // What JSON Schema cannot express, such as a transform, is shown as any value.
+      inputs: z.toJSONSchema(inputs, { io: 'input', unrepresentable: 'any' }),
+      secretInputs: [...secretInputs],
+    }));
+  let handlers: ReturnType<typeof shown> | undefined;
+
+  app.get(
+    '/flows/api/handlers',
+    route('flows', {
+      operationId: 'listHandlers',
+      limit: 'none',
+      summary: 'Step types and their inputs',
+      answer: z.array(handlerSchema),
+    }),
+    async () => {
+      handlers ??= shown();
+      return handlers;
+    },
+  );
+};
+
+/** The signature schemes that webhook triggers may name. */
+const schemeRoute: ApiRoutes = (app, services) => {
+  const schemes = services.schemes.map((scheme) => ({
+    ...scheme,
+    aliases: [...scheme.aliases],
+    headers: [...scheme.headers],
+    handshakes: [...scheme.handshakes],
+    keyForm: scheme.keyForm === null ? null : { ...scheme.keyForm, headers: [...scheme.keyForm.headers] },
+    setUp: scheme.setUp === null ? null : copied(scheme.setUp),
+  }));
+
+  app.get(
+    '/flows/api/schemes',
+    route('deliveries', {
+      operationId: 'listSchemes',
+      limit: 'none',
+      summary: 'Signature schemes',
+      answer: z.array(schemeSchema),
+    }),
+    async () => schemes,
+  );
+};
+
+export const schemes = servicePart({ name: 'schemes', routes: [handlerAndSchemeRoutes] });
