@@ -1,4 +1,5 @@
 import { alertsAttention } from './alerts/attention.ts';
+import { deliveriesAttention } from './deliveries/attention.ts';
 import { driftAttention } from './drift/attention.ts';
 import { flowsAttention } from './flows/attention.ts';
 import { hostsAttention } from './hosts/attention.ts';
@@ -8,6 +9,7 @@ import { reconcileAttention } from './reconcile/attention.ts';
 import { replicasAttention } from './replicas/attention.ts';
 import { respondAttention } from './respond/attention.ts';
 import { rhythmAttention } from './rhythm/attention.ts';
+import { runsAttention } from './runs/attention.ts';
 import { schedulesAttention } from './schedules/attention.ts';
 
 /** Kinds of attention items that features give. The rules stand in their parts of the service. */
@@ -23,4 +25,6 @@ export const attentionKinds = [
   orderAttention,
   respondAttention,
   flowsAttention,
+  deliveriesAttention,
+  runsAttention,
 ];

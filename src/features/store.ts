@@ -4,12 +4,15 @@ import { alertsStore } from './alerts/store.ts';
 import { booksStore } from './books/store.ts';
 import { bulkStore } from './bulk/store.ts';
 import { consumersStore } from './consumers/store.ts';
+import { deliveriesStore } from './deliveries/store.ts';
 import { driftStore } from './drift/store.ts';
 import { figuresStore } from './figures/store.ts';
+import { flowsStore } from './flows/store.ts';
 import { keysStore } from './keys/store.ts';
 import { orderStore } from './order/store.ts';
 import { reconcileStore } from './reconcile/store.ts';
 import { reviewStore } from './review/store.ts';
+import { revisionsStore } from './revisions/store.ts';
 import { rhythmStore } from './rhythm/store.ts';
 import { runsStore } from './runs/store.ts';
 
@@ -28,4 +31,7 @@ export const storeParts: readonly WrittenPart[] = [
   runsStore,
   bulkStore,
   orderStore,
+  deliveriesStore,
+  flowsStore,
+  revisionsStore,
 ];

@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { attentionTo } from '../../src/dashboard/api/attention.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
+import type { UnevaluatedCount } from '../../src/features/deliveries/store.ts';
 import { rotationConcerns } from '../../src/features/keys/service.ts';
 import type { OrderReport } from '../../src/features/order/store.ts';
 import type { RhythmRow } from '../../src/features/rhythm/store.ts';
+import type { LongStep } from '../../src/features/runs/store.ts';
 import { serviceParts } from '../../src/features/service.ts';
 import { HOOK_ONLY_ID, NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 
@@ -20,6 +22,8 @@ interface Asked extends Situation {
   readonly replicas: Awaited<ReturnType<Services['store']['listReplicas']>>;
   readonly dead: readonly { readonly name: string; readonly at: number; readonly steps: number }[];
   readonly rhythms: readonly RhythmRow[];
+  readonly longSteps: readonly LongStep[];
+  readonly unevaluated: readonly UnevaluatedCount[];
 }
 
 const slots: Situation['slots'] = { running: 64, alone: null, waits: [], concurrency: 64 };
@@ -64,6 +68,8 @@ const servicesOf = (asked: Asked) =>
       of: () => ({
         reportOrders: async () => asked.orders,
         listRhythms: async () => asked.rhythms,
+        listLongSteps: async () => asked.longSteps,
+        countUnevaluated: async () => asked.unevaluated,
         listReconciliations: async () => [],
         listPathDrifts: async () => [],
         listDowntimes: async () => [],

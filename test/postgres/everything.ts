@@ -3,9 +3,11 @@ import { alertsStore } from '../../src/features/alerts/store.ts';
 import { consumersStore } from '../../src/features/consumers/store.ts';
 import { driftStore } from '../../src/features/drift/store.ts';
 import { figuresStore } from '../../src/features/figures/store.ts';
+import { flowsStore } from '../../src/features/flows/store.ts';
 import { keysStore } from '../../src/features/keys/store.ts';
 import { reconcileStore } from '../../src/features/reconcile/store.ts';
 import { reviewStore } from '../../src/features/review/store.ts';
+import { revisionsStore } from '../../src/features/revisions/store.ts';
 import { rhythmStore } from '../../src/features/rhythm/store.ts';
 import { runsStore } from '../../src/features/runs/store.ts';
 import type { JsonObject } from '../../src/model/json.ts';
@@ -275,7 +277,7 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
     deliveries,
     flows: await store.listFlows(),
     live: await Promise.all(['renamed', 'held flow', flowId].map((each) => store.readLiveFlow(each))),
-    revisions: await store.listRevisions({ flowId: 'renamed', skip: 0, take: 9 }),
+    revisions: await store.of(revisionsStore).listRevisions({ flowId: 'renamed', skip: 0, take: 9 }),
     deployed: await store.listDeployed(),
     schedules: await store.listSchedules(),
     keys: await store.listLearnedKeys(),
@@ -303,7 +305,7 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
       await store.of(figuresStore).deliveryTimeseries(range),
       await store.of(figuresStore).runTimeseries(range),
     ],
-    totals: [sorted(await store.countRuns()), sorted(await store.countEndedRuns(T0))],
+    totals: [sorted(await store.of(flowsStore).countRuns()), sorted(await store.countEndedRuns(T0))],
   };
 }
 

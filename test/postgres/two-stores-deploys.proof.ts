@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { revisionsStore } from '../../src/features/revisions/store.ts';
 import type { PlannedDeploy, ScheduleRecord } from '../../src/store/store.ts';
 import { eventually } from '../eventually.ts';
 import { aRun, deployOf, graphOf, id, PLAN, T0 } from '../store/samples.ts';
@@ -76,7 +77,7 @@ describe('of two processes on one database', () => {
         right.applyDeploys([planned(flowId, three, { basedOn: 1 })]),
       ]);
       expect(kinds(results)).toEqual(['applied', 'outdated']);
-      expect(await right.listRevisions({ flowId, skip: 0, take: 9 })).toMatchObject({ total: 2 });
+      expect(await right.of(revisionsStore).listRevisions({ flowId, skip: 0, take: 9 })).toMatchObject({ total: 2 });
     });
   });
 

@@ -9,7 +9,7 @@ import {
 } from '../../model/attention.ts';
 import { HOUR_MS } from '../../model/clock.ts';
 import { field } from '../answer.ts';
-import { disabledFlows, failedExpressions, risingRefusals } from '../attention/deliveries.ts';
+import { disabledFlows, risingRefusals } from '../attention/deliveries.ts';
 import {
   type AttentionItem,
   type Finding,
@@ -19,7 +19,7 @@ import {
   type Situation,
 } from '../attention/finding.ts';
 import { closedFlows, triggerItems, unreadableFlows } from '../attention/flows.ts';
-import { failedRuns, longSteps, slotWaits } from '../attention/runs.ts';
+import { failedRuns, slotWaits } from '../attention/runs.ts';
 import { notStored, storageItems } from '../attention/service.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
@@ -124,21 +124,16 @@ async function askStore(
   }
 }
 
-/** Steps that have run for less time are not looked at. */
-const LONG_STEP_MS = 60_000;
-
 async function readSituation(services: DashboardServices): Promise<Situation> {
   const { store, catalog, triggers, clock, settings } = services;
   const now = clock.now();
   const since = now - LOOK_BACK_HOURS * HOUR_MS;
-  const [ended, deliveries, waits, longSteps, storage, lacking, unevaluated] = await Promise.all([
+  const [ended, deliveries, waits, storage, lacking] = await Promise.all([
     store.countEndedRuns(since),
     store.countDeliveries({ since, recentSince: now - (RECENT_HOURS - 1) * HOUR_MS }),
     store.listSlotWaits({ now, dueBefore: now - LONG_SLOT_WAIT_MS }),
-    store.listLongSteps({ startedBefore: now - LONG_STEP_MS }),
     store.measureStorage(),
     listSecretWaits(services),
-    store.countUnevaluated(since),
   ]);
   return {
     now,
@@ -151,10 +146,8 @@ async function readSituation(services: DashboardServices): Promise<Situation> {
     ended,
     deliveries,
     slots: { ...waits, concurrency: settings.stepConcurrency },
-    longSteps,
     newKeys: services.keySets.listNew(),
     lacking,
-    unevaluated,
   };
 }
 
@@ -181,10 +174,8 @@ async function listSecretWaits({
 const RULES = [
   failedRuns,
   slotWaits,
-  longSteps,
   storageItems,
   risingRefusals,
-  failedExpressions,
   disabledFlows,
   ({ flows }: Situation) => closedFlows(flows),
   unreadableFlows,

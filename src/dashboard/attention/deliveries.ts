@@ -1,9 +1,8 @@
-import { HOUR_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
 import type { EnforcementMode } from '../../model/manifest.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
 import type { DeliveryCount } from '../../store/store.ts';
-import { type Finding, iso, LOOK_BACK_HOURS, nameOf, RECENT_HOURS, type Situation, startOf } from './finding.ts';
+import { type Finding, LOOK_BACK_HOURS, nameOf, RECENT_HOURS, type Situation, startOf } from './finding.ts';
 
 /** At least this many refusals in the recent hours, and this many times the usual number, need attention. */
 const RISING_COUNT = 20;
@@ -79,17 +78,6 @@ export function risingRefusals({ deliveries, triggers, flows, now }: Situation):
       ];
     },
   );
-}
-
-export function failedExpressions({ unevaluated, flows, now }: Situation): Finding<'expression_failed'>[] {
-  return unevaluated.map(({ flowId, triggerKey, count }) => {
-    const [deliveries, their] = count === 1 ? ['1 delivery', 'its run'] : [`${count} deliveries`, 'their runs'];
-    const message =
-      `An expression of the trigger ${nameOf(flowId, flows)}/${triggerKey} could not be evaluated for ${deliveries} ` +
-      `(since ${iso(now - LOOK_BACK_HOURS * HOUR_MS)}): ${their} started all the same, and the records say why`;
-    const link = `/flows/deliveries?flowId=${flowId}&outcome=unevaluated`;
-    return { kind: 'expression_failed', message, link, triggerKey };
-  });
 }
 
 interface Refusals extends Pick<DeliveryCount, 'flowId' | 'triggerKey'> {

@@ -2,14 +2,7 @@ import type { DeployedFlow } from '../../flows/catalog.ts';
 import type { UnreadableManifest } from '../../manifest/load.ts';
 import type { AttentionKind, Severity } from '../../model/attention.ts';
 import { HOUR_MS } from '../../model/clock.ts';
-import type {
-  DeliveryCount,
-  LongStep,
-  RunCount,
-  SlotWaits,
-  StorageMeasure,
-  UnevaluatedCount,
-} from '../../store/store.ts';
+import type { DeliveryCount, RunCount, SlotWaits, StorageMeasure } from '../../store/store.ts';
 import type { NewKey } from '../../webhooks/schemes/standards/key-sets.ts';
 import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
 
@@ -59,13 +52,9 @@ export interface Situation {
   readonly deliveries: readonly DeliveryCount[];
   /** Steps that have been due for `LONG_SLOT_WAIT_MS`, and how many may run at once. */
   readonly slots: SlotWaits & { readonly concurrency: number };
-  /** Steps that have run for `LONG_STEP_MS`. */
-  readonly longSteps: readonly LongStep[];
   readonly storage: StorageMeasure;
   /** Keys that appeared in publishers' key sets, as this process knows them. */
   readonly newKeys: readonly NewKey[];
-  /** Deliveries of the last 24 hours of which an expression of their trigger could not be evaluated. */
-  readonly unevaluated: readonly UnevaluatedCount[];
 }
 
 export const LOOK_BACK_HOURS = 24;

@@ -12,10 +12,6 @@ import {
   startOf,
 } from './finding.ts';
 
-/** A step that is unusual took this many times the longest of those known, of so many at least. */
-const UNUSUAL_FACTOR = 3;
-const LEAST_KNOWN = 5;
-
 /** Between two steps a slot is free for a moment; with fewer taken of those for all, more slots would not help. */
 const TAKEN_SHARE = 0.9;
 
@@ -45,17 +41,6 @@ export function slotWaits({ slots, flows, now }: Situation): Finding<'steps_wait
   if (others.length === 0) return held;
   // One cause, whichever flow has most of them.
   return [{ ...item('warning', others, whyNoSlot(slots)), flowId: null, about: 'all flows' }, ...held];
-}
-
-/** Compared with what is known of the step: a flow of long steps is left alone. */
-export function longSteps({ longSteps: all, flows, now }: Situation): Finding<'step_running_long'>[] {
-  return all.flatMap(({ flowId, runId, stepKey, startedAt, known, longestMs }): Finding<'step_running_long'>[] => {
-    if (known < LEAST_KNOWN || now - startedAt < longestMs * UNUSUAL_FACTOR) return [];
-    const usual = `in the ${known} newest runs in which it succeeded it took at most ${lasting(longestMs)}`;
-    const message = `The step ${stepKey} of ${nameOf(flowId, flows)} has been running longer than usual, for ${lasting(now - startedAt)}: ${usual}`;
-    const link = `/flows/runs/${runId}?step=${encodeURIComponent(stepKey)}`;
-    return [{ kind: 'step_running_long', message, link, flowId, about: stepKey }];
-  });
 }
 
 function stepsWait(waits: readonly SlotWait[], flow: string): string {

@@ -11,6 +11,7 @@ import { ALERT_FLOW_ID } from '../../model/manifest.ts';
 import type { BucketRange, TimeSpan } from '../../store/store.ts';
 import { DELIVERY_FILTER, deliveryFilter, reasonSchema } from '../deliveries/service.ts';
 import { sumOf } from '../flows/service.ts';
+import { flowsStore } from '../flows/store.ts';
 import { RUN_FILTER, runFilter } from '../runs/runs.ts';
 import { figuresStore, type RunBucket } from './store.ts';
 
@@ -130,7 +131,7 @@ const runStatsRoute: ApiRoutes = (app, services) => {
       const { includeBuiltIn } = request.query;
       const sight = sightOf(request, services);
       const midnight = Math.floor(clock.now() / DAY_MS) * DAY_MS;
-      const counts = await Promise.all([store.countRuns(), store.countEndedRuns(midnight)]);
+      const counts = await Promise.all([store.of(flowsStore).countRuns(), store.countEndedRuns(midnight)]);
       const isCounted = (flowId: string) => (includeBuiltIn || flowId !== ALERT_FLOW_ID) && sees(sight, flowId);
       const [kept = [], ended = []] = counts.map((each) => each.filter(({ flowId }) => isCounted(flowId)));
       return {

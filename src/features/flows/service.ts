@@ -25,6 +25,7 @@ import { holdsDeliveries, type PreparedTrigger, pathOfWebhook, type TriggerTable
 import { flowsAttention } from './attention.ts';
 import { closingBody, findFlow, flowControlRoutes } from './flow-control.ts';
 import { heldDeliveries } from './held.ts';
+import { flowsStore } from './store.ts';
 
 const triggerSchema = z.object({
   key: z.string(),
@@ -275,7 +276,7 @@ async function viewContext(
   const { store, clock, holding } = services;
   const since = Math.floor((clock.now() - DAY_MS) / HOUR_MS) * HOUR_MS;
   const [kept, ended, arrivals, deliveries] = await Promise.all([
-    store.countRuns(),
+    store.of(flowsStore).countRuns(),
     store.countEndedRuns(since),
     Promise.all(services.parts.map((part) => part.arrivals?.(services) ?? [])),
     store.countDeliveries({ since, recentSince: since }),

@@ -9,6 +9,7 @@ import { diffSnapshots } from '../../manifest/diff.ts';
 import { ACCESS, FINDING_CLASSES, type Finding, OVERRIDES } from '../../model/finding.ts';
 import { MANIFEST_SOURCES } from '../../model/manifest.ts';
 import type { RevisionRecord, RevisionSummary } from '../../store/store.ts';
+import { revisionsStore } from './store.ts';
 
 const classSchema = z.enum(FINDING_CLASSES);
 
@@ -117,7 +118,7 @@ const revisionRoutes: ApiRoutes = (app, services) => {
       refusals: [404],
     }),
     async ({ params, query }) => {
-      const page = await services.store.listRevisions({ ...query, flowId: params.id });
+      const page = await services.store.of(revisionsStore).listRevisions({ ...query, flowId: params.id });
       if (page === undefined) throw unknownId('flow', params.id);
       return toList(page.items.map(revisionView), page, query);
     },

@@ -2,12 +2,13 @@ import type { StepStatus } from '../../model/manifest.ts';
 import type { Run } from '../../model/run.ts';
 import { type FailedStepRow, failedStepsOf, groupsOf } from '../../store/decisions/causes.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
+import { RUNNING } from '../../store/decisions/leases.ts';
 import { storePart } from '../../store/decisions/part.ts';
 import { fixed, type Port, sql } from '../../store/decisions/port.ts';
 import { matchingRuns, place, type RunRow, runColumns, toRun } from '../../store/decisions/runs.ts';
 import { attemptsOfAll } from '../../store/decisions/step-views.ts';
 import { toError } from '../../store/json-columns.ts';
-import type { FailureGroups, RunFilter, TrendRange } from '../../store/store.ts';
+import type { FailureGroups, RunFilter, StepAddress, TrendRange } from '../../store/store.ts';
 import { uuidOf } from '../../store/uuids.ts';
 
 interface ChildCount {
@@ -151,9 +152,53 @@ function* findLineage(port: Port, runId: string): Decision<Lineage | undefined> 
   return { run: toRun(row), source: source && toRun(source), derived: derived.map(toRun).reverse() };
 }
 
+/** A step of a flow that runs, in the run where it began first. */
+export interface LongStep extends StepAddress {
+  readonly flowId: string;
+  /** When its attempt began. */
+  readonly startedAt: number;
+  /** In how many of the newest 50 runs of the flow the step succeeded, and how long it took in them at most. */
+  readonly known: number;
+  readonly longestMs: number;
+}
+
+/** More flows and steps than a person looks at. */
+const MOST_LONG = 20;
+/** Two for each slot of a large installation. */
+const MOST_RUNNING = fixed('2000');
+const KNOWN_RUNS = fixed('50');
+
+function* listLongSteps(port: Port, { startedBefore }: { startedBefore: number }): Decision<readonly LongStep[]> {
+  const steps = yield* port.all<Omit<LongStep, 'known' | 'longestMs'>>(sql`
+    SELECT * FROM (
+      SELECT s.run_id AS "runId", s.step_key AS "stepKey", s.flow_id AS "flowId",
+        coalesce((SELECT a.started_at FROM sluice.attempts AS a
+          WHERE a.run_id = s.run_id AND a.step_key = s.step_key AND a.attempt = s.attempt_count), s.started_at) AS "startedAt"
+      FROM (SELECT * FROM (${fixed(RUNNING)}) AS all_running LIMIT ${MOST_RUNNING}) AS running
+      /*sqlite: CROSS */ JOIN sluice.steps AS s ON s.run_id = running.run_id AND s.step_key = running.step_key
+    ) AS begun WHERE "startedAt" < ${startedBefore} ORDER BY "startedAt", "runId", "stepKey"`);
+  const first = new Map<string, (typeof steps)[number]>();
+  for (const step of steps) {
+    const key = JSON.stringify([step.flowId, step.stepKey]);
+    if (!first.has(key) && first.size < MOST_LONG) first.set(key, step);
+  }
+  const long: LongStep[] = [];
+  for (const step of first.values()) {
+    const usual = yield* port.get<{ known: number; longestMs: number }>(sql`
+      SELECT count(*) AS known, coalesce(max(s.completed_at - s.started_at), 0) AS "longestMs" FROM (
+        SELECT id FROM sluice.runs WHERE flow_id = ${step.flowId} ORDER BY revision DESC, started_at DESC LIMIT ${KNOWN_RUNS}
+      ) AS newest /*sqlite: CROSS */ JOIN sluice.steps AS s ON s.run_id = newest.id AND s.step_key = ${step.stepKey}
+      WHERE s.status = 'Succeeded'`);
+    long.push({ ...step, known: usual?.known ?? 0, longestMs: usual?.longestMs ?? 0 });
+  }
+  return long;
+}
+
 export const runsStore = storePart({
   name: 'runs',
   verbs: {
+    /** Steps that have run since `startedBefore` or longer, by flow and step; at most 20 of these. */
+    listLongSteps: { access: 'read', decide: listLongSteps },
     /**
      * The run that this one repeats, or whose failure or step started it, and the newest 500 that repeat it or that its
      * failure or its steps started, oldest first; undefined for an unknown run.

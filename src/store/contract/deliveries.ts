@@ -196,8 +196,6 @@ interface DeliveryLogStore {
   findDelivery(id: string): Promise<DeliveryRecord | undefined>;
   /** Deliveries received since then, by flow, trigger and reason, in the order of these. Counts outlive the records. */
   countDeliveries(query: { since: number; recentSince: number }): Promise<DeliveryCount[]>;
-  /** Of each trigger, deliveries received since then that started runs unevaluated: of the newest 10 000. */
-  countUnevaluated(since: number): Promise<UnevaluatedCount[]>;
   /** Deletes at most `limit` older records; yields how many. Their counts stay in the stats. Held deliveries stay. */
   purgeDeliveries(purge: { before: number; limit: number }): Promise<number>;
   /** Returns at most so many free pages to the file system if many are free; yields how many. */
@@ -228,12 +226,6 @@ export interface DeliveryFilter extends TimeSpan {
   readonly search?: string | undefined;
   /** Search keys that it has, whole, in any case; the newest 3000 with each of them are looked at. */
   readonly searchKeys?: SearchKeys | undefined;
-}
-
-export interface UnevaluatedCount {
-  readonly flowId: string;
-  readonly triggerKey: string;
-  readonly count: number;
 }
 
 export interface DeliveryCount {

@@ -41,8 +41,6 @@ export interface DispatchStore extends ControlStore {
   beginAttempts(begun: { attempts: readonly BegunAttempt[] }): Promise<void>;
   /** Keeps with a step that runs what it runs with, as JSON text. A step whose lease is lost stays as it is. */
   noteInput(noted: { token: string; input: string; inputsRevision: number | null }): Promise<void>;
-  /** Steps that have run since `startedBefore` or longer, by flow and step; at most 20 of these. */
-  listLongSteps(query: { startedBefore: number }): Promise<readonly LongStep[]>;
   /**
    * Steps that have been due since `dueBefore` or longer and have no slot, flow by flow. Counts a thousand of one type
    * of a flow and ten thousand in all, and says where there are more.
@@ -107,16 +105,6 @@ export interface BirthLease {
   readonly leasedUntil: number;
   /** Steps that are leased at most; the others are due. */
   readonly limit: number;
-}
-
-/** A step of a flow that runs, in the run where it began first. */
-export interface LongStep extends StepAddress {
-  readonly flowId: string;
-  /** When its attempt began. */
-  readonly startedAt: number;
-  /** In how many of the newest 50 runs of the flow the step succeeded, and how long it took in them at most. */
-  readonly known: number;
-  readonly longestMs: number;
 }
 
 export interface BegunAttempt {

@@ -1,7 +1,7 @@
 import type { Access, Finding, LiveFlow, Override } from '../../model/finding.ts';
 import type { JsonObject } from '../../model/json.ts';
 import type { ManifestSnapshot, ManifestSource } from '../../model/manifest.ts';
-import type { NewRun, TimeSpan } from './runs.ts';
+import type { NewRun } from './runs.ts';
 
 /** Deployed flows and their revisions, and changing them while runs are in flight. */
 export interface FlowStore extends ScheduleStore, LearnedKeyStore {
@@ -47,8 +47,6 @@ export interface FlowStore extends ScheduleStore, LearnedKeyStore {
   ): Promise<SupersededRevision | undefined>;
   /** Where slugs, in lower case, led last; nothing of one that no deployed trigger ever had. */
   listRoutes(slugs: readonly string[]): Promise<RouteRecord[]>;
-  /** Newest first; undefined for an unknown flow. `since` and `until` are about the deploy. */
-  listRevisions(query: { flowId: string; skip: number; take: number } & TimeSpan): Promise<RevisionPage | undefined>;
   /** Keeps what a revision needs now in place of what it needed; nothing where it is not there. */
   renewNeeds(renewal: RevisionPlace & { readonly needs: RevisionNeeds }): Promise<void>;
   /** Newest revisions of the flows that have a source and are not deleted, by flow name. */
@@ -219,11 +217,6 @@ export interface RevisionSummary extends Omit<RevisionRecord, 'snapshot' | 'need
   /** Kept runs that are pinned to it; 10000 means that many or more. */
   readonly runs: number;
   readonly runsInFlight: number;
-}
-
-interface RevisionPage {
-  readonly items: readonly RevisionSummary[];
-  readonly total: number;
 }
 
 export interface DeployedRevision {

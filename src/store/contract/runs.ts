@@ -39,8 +39,6 @@ export interface RunStore extends StepStore {
    * ended steps if none are named, by key. Reads nothing if that is more than `maxBytes`; by default there is no limit.
    */
   readRunInput(query: RunInputQuery): Promise<RunInput | LargeRunInput | undefined>;
-  /** Kept runs by flow and status. */
-  countRuns(): Promise<RunCount[]>;
   /** Runs that ended since then, by flow and status. */
   countEndedRuns(since: number): Promise<RunCount[]>;
   /**

@@ -1,9 +1,8 @@
 import { MINUTE_MS } from '../../model/clock.ts';
 import type { DeliveryRecord, DeliveryShare } from '../../model/delivery.ts';
-import { firstIdAt } from '../../model/payload.ts';
 import { readGateResults } from '../new-rows.ts';
 import { sealedBytes } from '../sealed-body.ts';
-import type { DeliveryFilter, DeliveryQuery, TimeSpan, UnevaluatedCount } from '../store.ts';
+import type { DeliveryFilter, DeliveryQuery, TimeSpan } from '../store.ts';
 import { columnsOf, selectedAs } from '../tables.ts';
 import { uuidOf } from '../uuids.ts';
 import type { Decision } from './decision.ts';
@@ -235,7 +234,7 @@ function* countKept(port: Port, query: DeliveryQuery): Decision<number | undefin
   return row?.total;
 }
 
-type DeliveryReads = Verbs<'countUnevaluated' | 'listDeliveries' | 'findDelivery'>;
+type DeliveryReads = Verbs<'listDeliveries' | 'findDelivery'>;
 
 export const deliveryVerbs: DeliveryReads = {
   listDeliveries: { access: 'log', decide: (port, query) => listDeliveries(port, query) },
@@ -244,25 +243,6 @@ export const deliveryVerbs: DeliveryReads = {
     *decide(port, id) {
       const row = yield* port.get<DeliveryRow>(sql`${selectWhole} WHERE own.id = ${uuidOf(id)}`);
       return row && toDelivery(row);
-    },
-  },
-  countUnevaluated: {
-    access: 'log',
-    *decide(port, since) {
-      return yield* port.all<UnevaluatedCount>(sql`
-        SELECT flow_id AS "flowId", trigger_key AS "triggerKey", count(*) AS count
-        FROM (
-          SELECT flow_id, trigger_key FROM (
-            SELECT id, flow_id, trigger_key FROM sluice.deliveries
-            WHERE outcome = 'unevaluated' AND id >= ${firstIdAt(since)} ORDER BY id DESC LIMIT ${fixed(String(SEARCHED_ROWS))}
-          ) AS recorded
-          UNION ALL
-          SELECT flow_id, trigger_key FROM (
-            SELECT delivery_id, flow_id, trigger_key FROM sluice.delivery_shares
-            WHERE outcome = 'unevaluated' AND place > 0 AND delivery_id >= ${firstIdAt(since)}
-            ORDER BY delivery_id DESC LIMIT ${fixed(String(SEARCHED_ROWS))}
-          ) AS shared
-        ) AS newest GROUP BY flow_id, trigger_key ORDER BY flow_id, trigger_key`);
     },
   },
 };

@@ -4,7 +4,7 @@ import type { Verbs } from './verb.ts';
 
 export const hourOf = (at: number) => Math.floor(at / HOUR_MS);
 
-type FigureReads = Verbs<'countDeliveries' | 'countRuns' | 'countEndedRuns'>;
+type FigureReads = Verbs<'countDeliveries' | 'countEndedRuns'>;
 
 // What one writer has counted may be negative, where it ended what another began: only sums mean anything.
 export const figureVerbs: FigureReads = {
@@ -19,14 +19,6 @@ export const figureVerbs: FigureReads = {
         FROM sluice.delivery_hours AS h WHERE hour >= ${hourOf(since)}
         GROUP BY flow_id, trigger_key, h.reason, rejected
         ORDER BY h.flow_id, h.trigger_key, h.reason COLLATE "C", rejected`);
-    },
-  },
-  countRuns: {
-    access: 'read',
-    *decide(port) {
-      return yield* port.all(sql`
-        SELECT flow_id AS "flowId", status, sum(count) AS count FROM sluice.run_totals
-        GROUP BY flow_id, status HAVING sum(count) > 0 ORDER BY flow_id, status`);
     },
   },
   countEndedRuns: {

@@ -1,9 +1,8 @@
 import { leasedStep, ownerOf } from '../../model/runtime-keys.ts';
-import type { LongStep, StepAddress } from '../store.ts';
+import type { StepAddress } from '../store.ts';
 import { uuidOf } from '../uuids.ts';
-import type { Decision } from './decision.ts';
-import { fixed, type Port, Rows, sql } from './port.ts';
-import type { Given, Verbs } from './verb.ts';
+import { fixed, Rows, sql } from './port.ts';
+import type { Verbs } from './verb.ts';
 
 const addresses = `SELECT run_id, step_key FROM sluice.steps WHERE status = 'Running' AND due_at IS NOT NULL`;
 /** The addresses of steps that run, through the two indexes that have all steps that are due or run. */
@@ -33,42 +32,7 @@ const asBefore = fixed(`
   lease_token = NULL, status = CASE WHEN attempt_count = 0 THEN 'Pending' ELSE status END,
   started_at = CASE WHEN attempt_count = 0 THEN NULL ELSE started_at END`);
 
-/** More flows and steps than a person looks at. */
-const MOST_LONG = 20;
-/** Two for each slot of a large installation. */
-const MOST_RUNNING = fixed('2000');
-const KNOWN_RUNS = fixed('50');
-
-function* listLongSteps(port: Port, { startedBefore }: Given<'listLongSteps'>): Decision<readonly LongStep[]> {
-  const steps = yield* port.all<Omit<LongStep, 'known' | 'longestMs'>>(sql`
-    SELECT * FROM (
-      SELECT s.run_id AS "runId", s.step_key AS "stepKey", s.flow_id AS "flowId",
-        coalesce((SELECT a.started_at FROM sluice.attempts AS a
-          WHERE a.run_id = s.run_id AND a.step_key = s.step_key AND a.attempt = s.attempt_count), s.started_at) AS "startedAt"
-      FROM (SELECT * FROM (${fixed(RUNNING)}) AS all_running LIMIT ${MOST_RUNNING}) AS running
-      /*sqlite: CROSS */ JOIN sluice.steps AS s ON s.run_id = running.run_id AND s.step_key = running.step_key
-    ) AS begun WHERE "startedAt" < ${startedBefore} ORDER BY "startedAt", "runId", "stepKey"`);
-  const first = new Map<string, (typeof steps)[number]>();
-  for (const step of steps) {
-    const key = JSON.stringify([step.flowId, step.stepKey]);
-    if (!first.has(key) && first.size < MOST_LONG) first.set(key, step);
-  }
-  const long: LongStep[] = [];
-  for (const step of first.values()) {
-    const usual = yield* port.get<{ known: number; longestMs: number }>(sql`
-      SELECT count(*) AS known, coalesce(max(s.completed_at - s.started_at), 0) AS "longestMs" FROM (
-        SELECT id FROM sluice.runs WHERE flow_id = ${step.flowId} ORDER BY revision DESC, started_at DESC LIMIT ${KNOWN_RUNS}
-      ) AS newest /*sqlite: CROSS */ JOIN sluice.steps AS s ON s.run_id = newest.id AND s.step_key = ${step.stepKey}
-      WHERE s.status = 'Succeeded'`);
-    long.push({ ...step, known: usual?.known ?? 0, longestMs: usual?.longestMs ?? 0 });
-  }
-  return long;
-}
-
-export const leaseVerbs: Verbs<
-  'renewLeases' | 'returnLeases' | 'beginAttempts' | 'noteInput' | 'listLongSteps' | 'recover'
-> = {
-  listLongSteps: { access: 'read', decide: listLongSteps },
+export const leaseVerbs: Verbs<'renewLeases' | 'returnLeases' | 'beginAttempts' | 'noteInput' | 'recover'> = {
   noteInput: {
     access: 'write',
     changes: null,

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { RunnableManifest } from '../../model/manifest.ts';
 import { entryOf, type WiredGraph, wire } from '../../model/planner.ts';
 import { manifestDigest } from '../digest.ts';
-import type { FlowRecord, RemovedRevision, RevisionRecord, RevisionSummary } from '../store.ts';
+import type { FlowRecord, RemovedRevision, RevisionRecord } from '../store.ts';
 import { storedKeyReader } from '../stored-order-key.ts';
 import type { Decision } from './decision.ts';
 import { findFlow } from './flows.ts';
@@ -63,9 +63,6 @@ function orderIn({ serialize, serializeOnFailure }: RunnableManifest): RunnableR
 export const inFlight = fixed("status = 'Running' AND status <> 'Succeeded'");
 export const runsByStatus = fixed('sluice.runs /*sqlite: INDEXED BY runs_by_status */');
 
-/** Counts the runs of one revision up to this number. */
-const COUNTED_RUNS = 10_000;
-
 function* findRevision(
   port: Port,
   flowId: string,
@@ -102,42 +99,6 @@ function* findSuperseded(
     ORDER BY revision DESC LIMIT 1`);
   const isInForce = found?.revision === flow.revision && flow.deletedAt === undefined;
   return found === undefined || isInForce ? undefined : { ...found, newest: flow.revision };
-}
-
-type RevisionRow = Omit<RevisionSummary, 'findings' | 'overrides'> & {
-  readonly findings: string;
-  readonly overrides: string;
-};
-
-function* listRevisions(
-  port: Port,
-  { flowId, skip, take, since = Number.MIN_SAFE_INTEGER, until = Number.MAX_SAFE_INTEGER }: Given<'listRevisions'>,
-): Decision<Answer<'listRevisions'>> {
-  if ((yield* findFlow(port, flowId)) === undefined) return undefined;
-  const isListed = sql`flow_id = ${flowId} AND created_at >= ${since} AND created_at < ${until}`;
-  const rows = yield* port.all<RevisionRow>(sql`
-    WITH in_flight AS (
-      SELECT revision, count(*) AS count FROM ${runsByStatus} WHERE ${inFlight} AND flow_id = ${flowId} GROUP BY revision
-    )
-    SELECT flow_id AS "flowId", own.revision, version, hash, created_at AS "createdAt", source, actor, reason, access,
-      findings, overrides, (snapshot IS NULL)::boolean AS "isRemoved",
-      (SELECT count(*) FROM (
-        SELECT 1 FROM sluice.runs AS r /*sqlite: INDEXED BY runs_by_revision */
-        WHERE r.flow_id = ${flowId} AND r.revision = own.revision LIMIT ${COUNTED_RUNS}
-      ) AS counted) AS runs,
-      coalesce((SELECT count FROM in_flight WHERE in_flight.revision = own.revision), 0) AS "runsInFlight"
-    FROM (
-      SELECT * FROM sluice.revisions WHERE ${isListed} ORDER BY revision DESC LIMIT ${take} OFFSET ${skip}
-    ) AS own ORDER BY own.revision DESC`);
-  const counted = yield* port.get<{ total: number }>(
-    sql`SELECT count(*) AS total FROM sluice.revisions WHERE ${isListed}`,
-  );
-  const items = rows.map((row) => ({
-    ...row,
-    findings: JSON.parse(row.findings),
-    overrides: JSON.parse(row.overrides),
-  }));
-  return { items, total: counted?.total ?? 0 };
 }
 
 /** A slice ends with the manifest that brings it to this size: freeing pages costs as much as writing them. */
@@ -177,12 +138,9 @@ function* purgeRevisions(
   return { removed, next: last === undefined ? null : { flowId: last.flowId, revision: last.revision } };
 }
 
-export const revisionVerbs: Verbs<
-  'findRevision' | 'findSuperseded' | 'listRevisions' | 'purgeRevisions' | 'renewNeeds'
-> = {
+export const revisionVerbs: Verbs<'findRevision' | 'findSuperseded' | 'purgeRevisions' | 'renewNeeds'> = {
   findRevision: { access: 'read', decide: findRevision },
   findSuperseded: { access: 'read', decide: findSuperseded },
-  listRevisions: { access: 'read', decide: listRevisions },
   purgeRevisions: { access: 'write', changes: null, decide: purgeRevisions },
   renewNeeds: {
     access: 'write',

@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { runsStore } from '../../../src/features/runs/store.ts';
 import { parseJson } from '../../../src/model/json.ts';
 import { holderOf, tokenOf } from '../../../src/model/runtime-keys.ts';
 import type { BirthLease, Claim, NewRun, StepResult, Store } from '../../../src/store/store.ts';
@@ -226,17 +227,21 @@ export function birthLeases({ test }: StoreUnderTest): void {
     test('is listed once it runs for long, with how long it took before', async (store) => {
       await startLeased(store, graphOf({ a: [] }));
       await store.beginAttempts({ attempts: [begun] });
-      expect(await store.listLongSteps({ startedBefore: T0 + 3 })).toEqual([]);
+      expect(await store.of(runsStore).listLongSteps({ startedBefore: T0 + 3 })).toEqual([]);
       const long = { runId, stepKey: 'a', flowId, startedAt: T0 + 3 };
-      expect(await store.listLongSteps({ startedBefore: T0 + 4 })).toEqual([{ ...long, known: 0, longestMs: 0 }]);
+      expect(await store.of(runsStore).listLongSteps({ startedBefore: T0 + 4 })).toEqual([
+        { ...long, known: 0, longestMs: 0 },
+      ]);
       for (const n of [7, 8]) {
         const steps = [{ stepKey: 'a', stepType: 'NoOp', dueAt: T0 }];
         await store.accept({ run: aRun({ id: id(n), revision: 1, steps }) });
         for (const claim of await claimAll(store, T0 + n)) await finish(store, claim, succeeded(), T0 + n * 100);
       }
-      expect(await store.listLongSteps({ startedBefore: T0 + 4 })).toEqual([{ ...long, known: 2, longestMs: 792 }]);
+      expect(await store.of(runsStore).listLongSteps({ startedBefore: T0 + 4 })).toEqual([
+        { ...long, known: 2, longestMs: 792 },
+      ]);
       await end(store, 'a', succeeded());
-      expect(await store.listLongSteps({ startedBefore: T0 + 9999 })).toEqual([]);
+      expect(await store.of(runsStore).listLongSteps({ startedBefore: T0 + 9999 })).toEqual([]);
     });
 
     test('counts neither as interrupted nor as tried where the process died before it was marked', async (store) => {

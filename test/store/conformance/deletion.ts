@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { revisionsStore } from '../../../src/features/revisions/store.ts';
 import type { Graph } from '../../../src/model/manifest.ts';
 import type { PlannedDeploy, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -83,7 +84,7 @@ export function deletion({ test }: StoreUnderTest): void {
       await remove(store);
       for (const claim of await claimAll(store)) await finish(store, claim, succeeded());
       expect(await statusOf(store, id(101))).toBe('Succeeded');
-      expect(await store.listRevisions({ flowId, skip: 0, take: 10 })).toMatchObject({
+      expect(await store.of(revisionsStore).listRevisions({ flowId, skip: 0, take: 10 })).toMatchObject({
         total: 1,
         items: [{ runs: 1 }],
       });

@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { revisionsStore } from '../../../src/features/revisions/store.ts';
 import type { Finding } from '../../../src/model/finding.ts';
 import type { PlannedDeploy, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -64,7 +65,7 @@ export function deploys({ test }: StoreUnderTest): void {
       expect(await applyOne(store, planned(one))).toMatchObject({ kind: 'applied', flows: [{ revision: 1 }] });
       const change = { basedOn: 1, findings: [finding], overrides: ['caution'], source: 'api', at: T0 + 1 } as const;
       expect(await applyOne(store, planned(two, change))).toMatchObject({ kind: 'applied', flows: [{ revision: 2 }] });
-      const page = await store.listRevisions({ flowId, skip: 0, take: 50 });
+      const page = await store.of(revisionsStore).listRevisions({ flowId, skip: 0, take: 50 });
       expect(page).toEqual({
         total: 2,
         items: [
@@ -102,7 +103,9 @@ export function deploys({ test }: StoreUnderTest): void {
           },
         ],
       });
-      expect((await store.listRevisions({ flowId, skip: 1, take: 1 }))?.items).toEqual(page?.items.slice(1));
+      expect((await store.of(revisionsStore).listRevisions({ flowId, skip: 1, take: 1 }))?.items).toEqual(
+        page?.items.slice(1),
+      );
     });
 
     test('of the manifest that is deployed changes nothing', async (store) => {
@@ -257,7 +260,7 @@ export function deploys({ test }: StoreUnderTest): void {
     });
 
     test('have no revisions where they are unknown', async (store) => {
-      expect(await store.listRevisions({ flowId, skip: 0, take: 50 })).toBeUndefined();
+      expect(await store.of(revisionsStore).listRevisions({ flowId, skip: 0, take: 50 })).toBeUndefined();
     });
 
     test('count the runs of each revision', async (store) => {
@@ -265,7 +268,7 @@ export function deploys({ test }: StoreUnderTest): void {
       await endRun(store);
       await startRun(store, one, { id: id(102) });
       await startRun(store, two, { id: id(103) });
-      const page = await store.listRevisions({ flowId, skip: 0, take: 50 });
+      const page = await store.of(revisionsStore).listRevisions({ flowId, skip: 0, take: 50 });
       expect(page?.items.map(({ revision, runs, runsInFlight }) => [revision, runs, runsInFlight])).toEqual([
         [2, 1, 1],
         [1, 2, 1],

@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 import { booksStore } from '../../../src/features/books/store.ts';
+import { deliveriesStore } from '../../../src/features/deliveries/store.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -123,4 +124,4 @@ export function filters({ test }: StoreUnderTest): void {
 }
 
 const countedSince = async (store: Store, since: number) =>
-  (await store.countUnevaluated(since)).map(({ triggerKey, count }) => [triggerKey, count]);
+  (await store.of(deliveriesStore).countUnevaluated(since)).map(({ triggerKey, count }) => [triggerKey, count]);

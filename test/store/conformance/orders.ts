@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { flowsStore } from '../../../src/features/flows/store.ts';
 import { orderStore } from '../../../src/features/order/store.ts';
 import type { Acceptance, Claim, NewRun, Store } from '../../../src/store/store.ts';
 import { openCircle } from '../circles.ts';
@@ -416,7 +417,7 @@ export function orders({ test }: StoreUnderTest): void {
     test('what waits is in flight', async (store) => {
       await deployOrdered(store);
       await startAll(store, 'a', 'a');
-      expect(await store.countRuns()).toEqual([{ flowId, status: 'Running', count: 2 }]);
+      expect(await store.of(flowsStore).countRuns()).toEqual([{ flowId, status: 'Running', count: 2 }]);
       expect(await store.deliverSignal({ runId: id(2), name: 'go', body: 1, at: T0 })).toMatchObject({
         kind: 'accepted',
       });

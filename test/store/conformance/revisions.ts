@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { revisionsStore } from '../../../src/features/revisions/store.ts';
 import type { Finding } from '../../../src/model/finding.ts';
 import type { Graph } from '../../../src/model/manifest.ts';
 import type { Store } from '../../../src/store/store.ts';
@@ -38,7 +39,7 @@ async function purge(store: Store, { kept = 2, limit = 100 } = {}): Promise<numb
 }
 
 async function removedOf(store: Store, flow = flowId): Promise<number[]> {
-  const page = await store.listRevisions({ flowId: flow, skip: 0, take: 500 });
+  const page = await store.of(revisionsStore).listRevisions({ flowId: flow, skip: 0, take: 500 });
   return (page?.items ?? []).filter(({ isRemoved }) => isRemoved).map(({ revision }) => revision);
 }
 
@@ -83,7 +84,7 @@ export function revisions({ test }: StoreUnderTest): void {
       const { hash } = deployOf(graph(1));
       const known = { flowId, revision: 1, version: '1.0', hash, createdAt: T0, source: 'api' };
       expect(await store.findRevision(flowId, 1)).toEqual({ ...known, snapshot: undefined, needs: null });
-      const listed = await store.listRevisions({ flowId, skip: 1, take: 1 });
+      const listed = await store.of(revisionsStore).listRevisions({ flowId, skip: 1, take: 1 });
       const said = { actor: 'somebody', reason: null, access: 'same', runs: 0, runsInFlight: 0 };
       expect(listed?.items).toEqual([{ ...known, isRemoved: true, findings: [], overrides: ['caution'], ...said }]);
     });

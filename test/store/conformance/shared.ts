@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { booksStore } from '../../../src/features/books/store.ts';
+import { deliveriesStore } from '../../../src/features/deliveries/store.ts';
 import type { Acceptance, SharedAcceptance, SharedFate, SharedResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -308,7 +309,7 @@ export function shared({ test }: StoreUnderTest): void {
             : [at === 0 ? each : { ...each, acceptance: { ...each.acceptance, delivery: aDelivery(record) } }],
         ),
       );
-      expect(await store.countUnevaluated(0)).toEqual([{ flowId: 'flow b', triggerKey, count: 1 }]);
+      expect(await store.of(deliveriesStore).countUnevaluated(0)).toEqual([{ flowId: 'flow b', triggerKey, count: 1 }]);
     });
   });
 

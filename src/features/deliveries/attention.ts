@@ -1,0 +1,1 @@
+export const deliveriesAttention = { expression_failed: 'warning' } as const;

@@ -1,0 +1,1 @@
+export const runsAttention = { step_running_long: 'warning' } as const;
