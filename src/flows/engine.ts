@@ -152,6 +152,9 @@ export function createEngine(services: EngineServices): Engine {
     mayStart: (flow: DeployedFlow) => boolean = () => true,
   ): Promise<TriggerResult> => {
     if (request.flowId === ALERT_FLOW_ID) return { kind: 'builtIn' };
+    const known = catalog.find(request.flowId);
+    // Another process may have deployed it, or opened it.
+    if (known === undefined || !startsRuns(known.record)) await refresh(request.flowId);
     for (let left = START_TRIES; left > 0; left -= 1) {
       const flow = catalog.find(request.flowId);
       const why = whyUnreadable(request.flowId, catalog);

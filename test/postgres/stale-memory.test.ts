@@ -257,4 +257,24 @@ describe('a flow that another replica closed or opened', () => {
     expect(await runs()).toEqual(['a', 'a', 'b', 'b', 'c', 'd']);
     expect(await countHeld(there.store)).toEqual({ [idOf('c')]: 1 });
   });
+
+  test('is started by hand and by its schedule where this one remembers it closed', async () => {
+    const cron = { nightly: { type: 'cron', inputs: { cronExpression: '0 0 1 1 *' } } };
+    const manifest = manifestOf('a');
+    await deploy(there, { ...manifest, triggers: { ...manifest.triggers, ...cron } });
+    await deliver(here);
+    await close(here, 'a');
+    await open(there, 'a');
+    expect((await ask(here, 'POST', `/flows/${idOf('a')}/trigger`)).status).toBe(200);
+    await close(here, 'a');
+    await open(there, 'a');
+    expect(await here.scheduler.trigger(`flow-${idOf('a')}-nightly`)).toMatchObject({ kind: 'started' });
+    expect(await runs()).toEqual(['a', 'a', 'a']);
+  });
+
+  test('is started by hand where this one has not heard of it', async () => {
+    await deploy(there, manifestOf('a'));
+    expect((await ask(here, 'POST', `/flows/${idOf('a')}/trigger`)).status).toBe(200);
+    expect(await runs()).toEqual(['a']);
+  });
 });

@@ -60,7 +60,7 @@ const triggerRoute: ApiRoutes = (app, services) => {
     async (request) => {
       const why = whyUnreadable(request.params.id, services.catalog);
       if (why !== undefined) throw flowUnreadable(why);
-      const flow = findFlow(request.params.id, services);
+      const flow = await findFlow(request.params.id, services);
       const result = await services.engine.triggerFlow({
         flowId: flow.record.id,
         triggerKey: triggerKeyOf(flow, request.query.triggerKey),
@@ -248,7 +248,7 @@ const discardRoute: ApiRoutes = (app, services) => {
       refusals: [404],
     }),
     async (request) => {
-      const flowId = findFlow(request.params.id, services).record.id;
+      const { id: flowId } = (await findFlow(request.params.id, services)).record;
       const { reason, before } = parseJsonBody(request, discardBody);
       const heldBefore = before === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(before);
       const note = `${DETAILS.discarded}${actorOf(request).name}: ${reason}`;
@@ -272,7 +272,7 @@ const learnedKeyRoute: ApiRoutes = (app, services) => {
       refusals: [404],
     }),
     async ({ params: { id, triggerKey }, log }) => {
-      const flowId = findFlow(id, services).record.id;
+      const flowId = (await findFlow(id, services)).record.id;
       const found = services
         .triggers()
         .list()

@@ -188,7 +188,7 @@ const flowRoutes: ApiRoutes = (app, services) => {
       refusals: [404],
     }),
     async (request) => {
-      const flow = findFlow(request.params.id, services);
+      const flow = await findFlow(request.params.id, services);
       const context = await viewContext(app, services, sightOf(request, services));
       return { ...flowView(flow, context), manifest: flow.loaded.snapshot };
     },
@@ -204,7 +204,7 @@ const flowRoutes: ApiRoutes = (app, services) => {
       answer: z.object({ mermaid: z.string() }),
       refusals: [404],
     }),
-    async (request) => ({ mermaid: mermaidOf(findFlow(request.params.id, services).loaded.manifest.steps) }),
+    async (request) => ({ mermaid: mermaidOf((await findFlow(request.params.id, services)).loaded.manifest.steps) }),
   );
 
   switchRoute(app, services, { verb: 'enable', isEnabled: true });
@@ -237,7 +237,7 @@ function switchRoute(
       refusals: [404],
     }),
     async (request) => {
-      const flow = findFlow(request.params.id, services);
+      const flow = await findFlow(request.params.id, services);
       const { hold } = isEnabled ? {} : parseJsonBody(request, closingBody);
       const record = await services.flowSwitch.setEnabled(flow.record.id, isEnabled, hold);
       if (record === undefined) throw unknownId('flow', flow.record.id);
@@ -251,7 +251,9 @@ function newestFirst({ record: a }: DeployedFlow, { record: b }: DeployedFlow): 
   return b.createdAt - a.createdAt || a.name.localeCompare(b.name, 'en');
 }
 
-export function findFlow(flowId: string, { catalog }: DashboardServices): DeployedFlow {
+export async function findFlow(flowId: string, { catalog, receiver }: DashboardServices): Promise<DeployedFlow> {
+  // Another replica may have deployed it.
+  if (catalog.find(flowId) === undefined) await receiver.confirm?.(flowId);
   const flow = catalog.find(flowId);
   if (flow === undefined) throw unknownId('flow', flowId);
   return flow;
