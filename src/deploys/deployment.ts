@@ -114,10 +114,7 @@ interface Reload {
 type Deployer = ReturnType<typeof createDeployer>;
 
 interface DeploymentServices
-  extends Omit<
-    Parameters<typeof createDeployer>[0],
-    'rules' | 'gates' | 'onDeployed' | 'onTold' | 'catalog' | 'store'
-  > {
+  extends Omit<Parameters<typeof createDeployer>[0], 'rules' | 'gates' | 'onDeployed' | 'onTold' | 'catalog'> {
   readonly store: Parameters<typeof createDeployer>[0]['store'] & Pick<Store, 'listFlows'>;
   readonly catalog: Catalog;
   readonly triggers: Pick<TriggersInForce, 'renew'>;

@@ -103,10 +103,8 @@ export function receiver(services: ReceiverServices): Receiver {
           return notStored(judged ?? arrived, error, services);
         }
       }
-      const detail = 'the flow kept changing while a run was about to start';
-      const kept = judged?.delivery ?? delivery;
-      const arrived = { delivery: kept, trigger: judged?.trigger, span, judgement: { ...CLEAN, detail }, startedAt };
-      return refuse(arrived, 'store_unavailable', services);
+      const judgement = { ...CLEAN, detail: 'the flow kept changing while a run was about to start' };
+      return refuse({ ...unjudged(delivery, idOrSlug, span), judgement, startedAt }, 'store_unavailable', services);
     },
     tooLarge(...arrived) {
       return refuse(unjudged(...arrived), 'body_too_large', services);
