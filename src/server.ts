@@ -90,6 +90,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     metrics,
     triggers,
     refresh: parts.refresh,
+    confirm: isPostgres(settings.databaseUrl) ? deployment.confirm : undefined,
     newId: parts.newId,
     defaultMode: settings.enforcementMode,
     live: parts.live,

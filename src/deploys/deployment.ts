@@ -1,4 +1,5 @@
 import { watch } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { PreparedExtensions } from '../config/extensions.ts';
 import { DeploysRefusedError } from '../errors.ts';
@@ -18,7 +19,7 @@ import type { Manifest } from '../manifest/schema.ts';
 import { DEPLOY_ACTIONS, type DeployOutcome, type Override } from '../model/finding.ts';
 import { ALERT_FLOW_ID } from '../model/manifest.ts';
 import { serially } from '../model/serially.ts';
-import type { RevisionRecord } from '../store/store.ts';
+import type { RevisionRecord, Store } from '../store/store.ts';
 import type { TriggersInForce } from '../webhooks/triggers.ts';
 import { createDeployer, ITSELF, type ToldDeploy } from './deployer.ts';
 import type { NeedsReader } from './needs.ts';
@@ -34,6 +35,11 @@ export interface Deployment {
   start(folder: Pick<ManifestFolder, 'flows' | 'unreadable'>): Promise<readonly string[]>;
   /** Puts in force what another process did to a flow; see `Deployer`. Resolves once those who follow are done too. */
   refresh(flowId: string): Promise<void>;
+  /**
+   * Asks the store once for all who ask meanwhile which flows a name, an id or a slug, leads to by now, and puts in force what
+   * others did to them; yields whether that changed nothing here.
+   */
+  confirm(name: string): Promise<boolean>;
   /** Calls back before each reload that is no plan, to read again what manifests refer to. */
   onReload(readAgain: () => void): void;
   /** Calls back after each refresh of a flow; the refresh waits. */
@@ -109,6 +115,7 @@ type Deployer = ReturnType<typeof createDeployer>;
 
 interface DeploymentServices
   extends Omit<Parameters<typeof createDeployer>[0], 'rules' | 'gates' | 'onDeployed' | 'onTold' | 'catalog'> {
+  readonly store: Parameters<typeof createDeployer>[0]['store'] & Pick<Store, 'listFlows'>;
   readonly catalog: Catalog;
   readonly triggers: Pick<TriggersInForce, 'renew'>;
   readonly extensions: PreparedExtensions;
@@ -118,6 +125,36 @@ interface DeploymentServices
   readonly allow?: readonly Override[] | undefined;
   /** A start fails where a change is refused, or a manifest cannot be read. */
   readonly failsWhenRefused?: boolean | undefined;
+}
+
+/** Of slugs and ids of flows; no other name leads anywhere. */
+const NAME = /^[\w.~-]{1,128}$/;
+
+/** One question at a time, about all names that wait for it: strangers who guess names load no database. */
+function confirming({
+  store,
+  catalog,
+  refresh,
+}: Pick<DeploymentServices, 'store' | 'catalog'> & Pick<Deployment, 'refresh'>): Deployment['confirm'] {
+  const questions = serially();
+  let next: { readonly names: Set<string>; readonly isCurrent: Promise<boolean> } | undefined;
+  const confirmAll = async (names: ReadonlySet<string>) => {
+    next = undefined;
+    const stored = (await store.listFlows([...names])).map((record) => ({ record, flow: catalog.find(record.id) }));
+    const stale = stored.filter(({ record, flow }) => !isDeepStrictEqual(flow?.record, record));
+    for (const { record } of stale) await refresh(record.id);
+    return stale.every(({ record, flow }) => catalog.find(record.id) === flow);
+  };
+  const ask = () => {
+    const names = new Set<string>();
+    return { names, isCurrent: questions.run(() => confirmAll(names)) };
+  };
+  return async (name) => {
+    if (!NAME.test(name)) return true;
+    next ??= ask();
+    next.names.add(name.toLowerCase());
+    return next.isCurrent;
+  };
 }
 
 export function createDeployment(services: DeploymentServices): Deployment {
@@ -154,13 +191,15 @@ export function createDeployment(services: DeploymentServices): Deployment {
       logger.error({ err: error }, 'the manifests could not be reloaded; deployed flows are unchanged');
     }
   };
+  const refresh = async (flowId: string) => {
+    await deployer.refresh(flowId);
+    for (const follow of followers) await follow(flowId);
+  };
   return {
     reload,
     reloadAndLog,
-    async refresh(flowId) {
-      await deployer.refresh(flowId);
-      for (const follow of followers) await follow(flowId);
-    },
+    refresh,
+    confirm: confirming({ ...services, refresh }),
     onReload(given) {
       readAgain = given;
     },

@@ -119,7 +119,7 @@ export function createEngine(services: EngineServices): Engine {
   };
 
   const startRun = (flow: DeployedFlow, request: StartRequest): Promise<TriggerResult | undefined> => {
-    const { triggerKey, triggerType, body, contentType, headers, idempotencyKey } = request;
+    const { triggerKey, triggerType, body, contentType, headers, idempotencyKey, deliveriesOf } = request;
     const attributes = { 'flow.id': request.flowId, 'flow.trigger': triggerKey };
     return inSpan({ name: 'flow.trigger', parent: null, attributes }, async (span) => {
       const trigger = { key: triggerKey, body, contentType, headers };
@@ -136,7 +136,6 @@ export function createEngine(services: EngineServices): Engine {
         // What repeats a run is as far from strangers as that is.
         order: orderOf(flow.prepared, readTrigger(trigger), request.sourceRunId === undefined ? true : null),
       });
-      const { deliveriesOf } = request;
       const run = deliveriesOf === undefined ? planned : { ...planned, deliveriesOf };
       const result = await accept({ run, idempotencyKey });
       if (result.kind === 'outdated') return undefined;
@@ -152,6 +151,9 @@ export function createEngine(services: EngineServices): Engine {
     mayStart: (flow: DeployedFlow) => boolean = () => true,
   ): Promise<TriggerResult> => {
     if (request.flowId === ALERT_FLOW_ID) return { kind: 'builtIn' };
+    const known = catalog.find(request.flowId);
+    // Another process may have deployed it, or opened it.
+    if (known === undefined || !startsRuns(known.record)) await refresh(request.flowId);
     for (let left = START_TRIES; left > 0; left -= 1) {
       const flow = catalog.find(request.flowId);
       const why = whyUnreadable(request.flowId, catalog);

@@ -242,7 +242,11 @@ class CronScheduler implements Scheduler {
     const { schedule, dueAt, isMissed } = tick;
     const { flowId, triggerKey, jobId } = schedule;
     // A deploy may have changed or removed the trigger since the round began.
-    const job = this.#jobs().find((each) => each.jobId === jobId);
+    const find = () => this.#jobs().find((each) => each.jobId === jobId);
+    const known = find();
+    // Another process may have opened the flow.
+    if (known !== undefined && !startsRuns(known.flow.record)) await this.#services.refresh(flowId);
+    const job = find();
     if (job === undefined) return null;
     const at = clock.now();
     const nextAt = nextTick(schedule, at);

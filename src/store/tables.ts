@@ -64,6 +64,7 @@ export const TABLES = {
     },
   },
   routes: { key: ['slug'], columns: { slug: 'text', ...trigger, revision: 'integer' } },
+  slugs: { key: ['slug', 'flow_id'], columns: { slug: 'text', flow_id: 'text' } },
   nonce_headers: {
     key: ['flow_id', 'trigger_key', 'header'],
     columns: { ...trigger, header: 'text', lasts_until: 'integer' },

@@ -146,11 +146,8 @@ function acceptanceOf(
   const runId = services.newId();
   const body = reception.body ?? new ArrivingBody(delivery.body, delivery.headers['content-type']);
   const said = judgeByExpressions({ ...reception, body });
-  const { shown, ofRun: headers } = keptHeaders(
-    delivery.headers,
-    trigger.headersRead.names,
-    trigger.headersRead.secret,
-  );
+  const { names, secret } = trigger.headersRead;
+  const { shown, ofRun: headers } = keptHeaders(delivery.headers, names, secret);
   const record = recordOf({ ...reception, said, body, shown }, { statusCode: 200, runId }, services);
   const at = services.clock.now();
   const coalesce = coalesceClaim(reception, said?.coalesceKey);
@@ -180,6 +177,7 @@ function acceptanceOf(
     isFiltered: said?.isFiltered === true ? true : undefined,
     // A flow without steps waits for nothing.
     coalesce: run.completedAt === null ? coalesce : undefined,
+    judgedBy: reception.judgedBy?.(flow.record),
     run,
   };
 }

@@ -3,6 +3,7 @@ import { UnfitClockError } from '../errors.ts';
 import { ArrivingBody } from '../expressions/trigger-body.ts';
 import { type RefreshFlow, START_TRIES } from '../flows/engine.ts';
 import type { Delivery } from '../model/delivery.ts';
+import type { TriggerName } from '../model/trigger-name.ts';
 import type { AcceptResult, SharedFate, Store } from '../store/store.ts';
 import { type AcceptanceServices, acceptDelivery, acceptShared, admissionTo } from './acceptance.ts';
 import { deliveriesAllowed, JSON_TYPE, methodNotAllowed, refused, type WebhookAnswer } from './answers.ts';
@@ -27,6 +28,8 @@ export interface ReceiverServices extends AcceptanceServices, Omit<OutcomeServic
   /** The table in force; a deploy puts a new one in its place. */
   readonly triggers: () => TriggerTable;
   readonly refresh: RefreshFlow;
+  /** Takes up what others did to the flows that a name leads to; yields whether that was nothing. Absent where there are none. */
+  readonly confirm: ((name: string) => Promise<boolean>) | undefined;
   readonly answers: Pick<FlowAnswers, 'wait'>;
 }
 
@@ -40,7 +43,7 @@ interface Receiver {
   /** The machine's clock disagrees: what the gates and the log would make of the time is not known, so nothing is kept. */
   unfit(delivery: Delivery, idOrSlug: string, span: Span): Promise<WebhookAnswer>;
   /** A publisher of CloudEvents asks whether it may deliver; answered for every trigger, before any gate, and not kept. */
-  permission(headers: Delivery['headers'], idOrSlug: string): WebhookAnswer;
+  permission(headers: Delivery['headers'], idOrSlug: string): Promise<WebhookAnswer>;
   /** No memory is left for its body: it was not read to its end, so nothing can be kept. */
   overloaded(): WebhookAnswer;
 }
@@ -61,41 +64,47 @@ export function receiver(services: ReceiverServices): Receiver {
     async delivery(delivery, idOrSlug, span) {
       const startedAt = services.clock.monotonic();
       let judged: TriggeredReception | undefined;
+      let isConfirmed = services.confirm === undefined;
       // The gates may take seconds. A deploy in that time counts, so the old trigger decides nothing.
       for (let left = START_TRIES; left > 0; left -= 1) {
         const triggers = services.triggers();
         const found = triggers.findAll(idOrSlug);
         const { trigger, sharing } = addressed(found);
         const kept = keptBy(trigger, delivery);
-        const arrived: Reception = { delivery: kept, trigger, sharing, span, judgement: CLEAN, startedAt };
-        if (trigger === undefined) return refuseUnfound(arrived, triggers.findUnserved(idOrSlug), services);
+        const judgedBy = services.confirm && triggers.judgedBy(idOrSlug);
+        const arrived: Reception = { delivery: kept, judgedBy, trigger, sharing, span, judgement: CLEAN, startedAt };
         // Before any gate: what is not a delivery must not use up what deliveries may.
-        if (delivery.method !== 'POST' && !isHandshake(delivery, trigger)) {
+        if (trigger !== undefined && delivery.method !== 'POST' && !isHandshake(delivery, trigger)) {
           return methodNotAllowed(trigger.handshakes.map(({ method }) => method));
         }
         // What the gates said before still counts where the deploy left them as they were.
         judged =
-          judged !== undefined && hasSameGates(judged.trigger, trigger) ? { ...judged, trigger, sharing } : undefined;
-        if (found.every((each) => admissionTo(each, services) === 'disabled')) {
+          judged !== undefined && trigger !== undefined && hasSameGates(judged.trigger, trigger)
+            ? { ...judged, judgedBy, trigger, sharing }
+            : undefined;
+        const isRefused = trigger === undefined || found.every((each) => admissionTo(each, services) === 'disabled');
+        if (isRefused && isConfirmed) {
+          if (trigger === undefined) return refuseUnfound(arrived, triggers.findUnserved(idOrSlug), services);
           return refuse(judged ?? arrived, 'flow_disabled', services);
         }
-        if (judged === undefined) {
-          const judge = delivery.method === 'POST' ? runGates : dryRunGates;
-          judged = { ...arrived, trigger, judgement: await judge(trigger.gates, delivery, trigger.mode) };
-          if (services.triggers() !== triggers) continue;
+        if (!isRefused) {
+          if (judged === undefined) {
+            const judge = delivery.method === 'POST' ? runGates : dryRunGates;
+            judged = { ...arrived, trigger, judgement: await judge(trigger.gates, delivery, trigger.mode) };
+            if (services.triggers() !== triggers) continue;
+          }
+          const answer = await conclude(judged, concluding);
+          if (answer !== undefined) return answer;
         }
-        const answer = await conclude(judged, concluding);
-        if (answer !== undefined) return answer;
         try {
-          for (const each of found) await services.refresh(each.trigger.flowId);
+          isConfirmed = (await services.confirm?.(idOrSlug)) ?? true;
+          if (!isRefused) for (const each of found) await services.refresh(each.trigger.flowId);
         } catch (error) {
-          return notStored(judged, error, services);
+          return notStored(judged ?? arrived, error, services);
         }
       }
-      const detail = 'the flow kept changing while a run was about to start';
-      const kept = judged?.delivery ?? delivery;
-      const arrived = { delivery: kept, trigger: judged?.trigger, span, judgement: { ...CLEAN, detail }, startedAt };
-      return refuse(arrived, 'store_unavailable', services);
+      const judgement = { ...CLEAN, detail: 'the flow kept changing while a run was about to start' };
+      return refuse({ ...unjudged(delivery, idOrSlug, span), judgement, startedAt }, 'store_unavailable', services);
     },
     tooLarge(...arrived) {
       return refuse(unjudged(...arrived), 'body_too_large', services);
@@ -107,7 +116,8 @@ export function receiver(services: ReceiverServices): Receiver {
     async unfit(...arrived) {
       return notStored(unjudged(...arrived), new UnfitClockError(), services);
     },
-    permission(headers, idOrSlug) {
+    async permission(headers, idOrSlug) {
+      if (services.triggers().find(idOrSlug) === undefined) await services.confirm?.(idOrSlug);
       const trigger = services.triggers().find(idOrSlug);
       if (trigger === undefined) return refused('unknown_flow');
       if (headers['webhook-request-origin'] !== undefined) return deliveriesAllowed(headers);
@@ -190,18 +200,17 @@ async function accept(reception: TriggeredReception, services: ReceiverServices)
     const own = sharing?.[at] ?? trigger;
     const { webhookRespond } = own.trigger.inputs;
     if (webhookRespond === undefined || fate.kind !== 'accepted' || fate.runId === null) continue;
-    const answer = await answerByStep(
-      { ...reception, trigger: own },
-      { ...webhookRespond, runId: fate.runId },
-      services,
-    );
+    const asked = { ...webhookRespond, runId: fate.runId };
+    const answer = await answerByStep({ ...reception, trigger: own }, asked, services);
     if (answer !== undefined) return answer;
   }
   return fixed;
 }
 
+type Responding = NonNullable<PreparedTrigger['trigger']['inputs']['webhookRespond']>;
+
 /** What became of a delivery at one of its triggers. */
-interface Fate extends Omit<AnsweredRun, 'runId'> {
+interface Fate extends TriggerName {
   readonly runId: string | null;
   readonly kind: SharedFate['kind'] | 'coalesced';
 }
@@ -215,10 +224,8 @@ interface Committed {
   readonly isReplay: boolean;
 }
 
-type Stored = Awaited<ReturnType<typeof acceptDelivery> | ReturnType<typeof acceptShared>>;
-
 function committed(
-  result: Stored,
+  result: Awaited<ReturnType<typeof acceptDelivery | typeof acceptShared>>,
   { trigger: { flowId, triggerKey } }: PreparedTrigger,
 ): Committed | Extract<AcceptResult, { kind: 'conflict' | 'replayed' }> | { readonly kind: 'outdated' } {
   switch (result.kind) {
@@ -247,7 +254,7 @@ function committed(
  */
 async function answerByStep(
   { delivery, trigger: { trigger }, startedAt }: TriggeredReception,
-  { runId, step: stepKey, withinSeconds = RESPOND_SECONDS }: Responding,
+  { runId, step: stepKey, withinSeconds = RESPOND_SECONDS }: Responding & { readonly runId: string },
   { answers }: ReceiverServices,
 ): Promise<WebhookAnswer | undefined> {
   const { flowId, triggerKey } = trigger;
@@ -257,24 +264,13 @@ async function answerByStep(
   return answer && { ...answer, deliveryId: delivery.id };
 }
 
-/** The step of a run that answers, and how long it has. */
-interface Responding {
-  readonly runId: string;
-  readonly step: string;
-  readonly withinSeconds?: number | undefined;
-}
-
 /** The runs of a shared delivery, that of its record first. */
 function runsOf(fates: readonly Fate[], lead: Fate): readonly AnsweredRun[] {
   const ordered = [lead, ...fates.filter((fate) => fate !== lead)];
   return ordered.flatMap(({ flowId, triggerKey, runId }) => (runId === null ? [] : [{ flowId, triggerKey, runId }]));
 }
 
-interface AnsweredRun {
-  readonly flowId: string;
-  readonly triggerKey: string;
-  readonly runId: string;
-}
+type AnsweredRun = TriggerName & { readonly runId: string };
 
 /** A nonce that was accepted before: 409, or the first run's id where the trigger acknowledges honest retries. */
 async function answerReplay(

@@ -14,7 +14,7 @@ import { isOfGate, REASONS, refused, type WebhookAnswer } from './answers.ts';
 import { headerKeys, type KeptHeaders, shownHeaders } from './headers.ts';
 import { type Judgement, refusedFor, withUnasked } from './pipeline.ts';
 import type { Said } from './trigger-expressions.ts';
-import type { PreparedTrigger, UnservedAddress } from './triggers.ts';
+import type { PreparedTrigger, TriggerTable, UnservedAddress } from './triggers.ts';
 
 /** One delivery on its way, with its trigger and what the gates said about it so far. */
 export interface Reception {
@@ -22,6 +22,8 @@ export interface Reception {
   readonly trigger: PreparedTrigger | undefined;
   /** Set where it was sent to a trigger that judges nothing here. */
   readonly unserved?: UnservedAddress | undefined;
+  /** What the table knows that led it to its triggers; absent where no other process has the store. */
+  readonly judgedBy?: ReturnType<TriggerTable['judgedBy']> | undefined;
   /** All triggers that share the slug, its own among them; absent where one trigger gets it. */
   readonly sharing?: readonly PreparedTrigger[] | undefined;
   readonly judgement: Judgement;
@@ -105,10 +107,8 @@ function reconciledDetail(from: string, { evidence, detail }: Judgement): string
 /** As of a delivery that starts nothing anywhere; the store says what an accepted one did. */
 function sharesOf(trigger: PreparedTrigger | undefined, sharing: Reception['sharing']): DeliveryRecord['shares'] {
   if (trigger === undefined || sharing === undefined) return undefined;
-  return [trigger, ...sharing.filter((other) => other !== trigger)].map(({ trigger: { flowId, triggerKey } }) => ({
-    ...{ flowId, triggerKey },
-    ...{ runId: null, outcome: null },
-  }));
+  const ordered = [trigger, ...sharing.filter((other) => other !== trigger)];
+  return ordered.map(({ trigger: { flowId, triggerKey } }) => ({ flowId, triggerKey, runId: null, outcome: null }));
 }
 
 /** The store may find that it is another one. */

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
+import type { FlowRecord, JudgedBy } from '../store/store.ts';
 import { differencesOf, entranceOf } from './access.ts';
 
 /** Why two triggers cannot get the deliveries of one slug together; undefined where they can. */
@@ -29,4 +30,16 @@ export function sharingBy(gates: Parameters<typeof entranceOf>[1]): WhyApart {
     ];
     return differences.length === 0 ? undefined : `is shared, but not the same for both: ${differences.join(', ')}`;
   };
+}
+
+/** What a process knows of the flows that it has; see `TriggerTable.judgedBy`. */
+export function knowledgeOf(flows: readonly { readonly record: FlowRecord }[]) {
+  const revisions = new Map(flows.map(({ record: { id, revision } }) => [id, revision]));
+  const isKnown = ({ id, revision, deletedAt }: FlowRecord) =>
+    revisions.get(id) === (deletedAt === undefined ? revision : undefined);
+  return (name: string) =>
+    (own: FlowRecord): JudgedBy => ({
+      slug: name.toLowerCase(),
+      isCurrent: (stored) => (stored.id === own.id ? isDeepStrictEqual(stored, own) : isKnown(stored)),
+    });
 }

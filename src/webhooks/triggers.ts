@@ -6,7 +6,7 @@ import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Delivery } from '../model/delivery.ts';
 import { asInert } from '../model/inert-content.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
-import type { FlowRecord, KeyRole } from '../store/store.ts';
+import type { FlowRecord, JudgedBy, KeyRole } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
 import type { Gate } from './gate.ts';
 import { type GatePreparer, gateNames } from './gates/index.ts';
@@ -24,7 +24,7 @@ import { signsWithSameKey } from './schemes/sign.ts';
 import { GRADES, type Grade } from './schemes/spec.ts';
 import { isSharedSecret } from './schemes/standards/sign.ts';
 import { type PreparedKeys, prepareSearchKeys } from './search-keys.ts';
-import { sharingBy, type WhyApart } from './sharing.ts';
+import { knowledgeOf, sharingBy, type WhyApart } from './sharing.ts';
 import {
   type EventIdentity,
   eventIdentityOf,
@@ -91,6 +91,8 @@ export interface TriggerTable {
   findUnserved(idOrSlug: string): UnservedAddress | undefined;
   /** Flow by flow, in manifest order. */
   list(): readonly PreparedTrigger[];
+  /** What is known of flows while a delivery to a name is judged: of one that takes it everything, of others the revision. */
+  judgedBy(name: string): (own: FlowRecord) => JudgedBy;
   /** Slugs that are shared by triggers which may not share them any more. */
   apart(): readonly ApartTriggers[];
 }
@@ -189,6 +191,7 @@ function tableOf(
     findAll: (idOrSlug) => byName.get(idOrSlug.toLowerCase()) ?? [],
     findUnserved: (idOrSlug) => unserved.get(idOrSlug.toLowerCase()),
     list: () => triggers,
+    judgedBy: knowledgeOf(flows),
     apart: () => apart,
   };
 }

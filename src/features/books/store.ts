@@ -36,7 +36,8 @@ const isDiscarded = fixed(`strpos(first.detail, '${DETAILS.discarded}') = 1`);
 /**
  * From the tables alone, so that a counter that is wrong cannot hide what is missing. What repeats a delivery whose run has
  * not started, or never will, is looked up last: hardly any delivery is left until then. An event is known for longer than
- * its run may be kept: what repeats one from before the span is a duplicate, and the books of that time have the first.
+ * its run may be kept: what repeats one from before the span is a duplicate, and the books of that time have the first. One
+ * that several triggers were owed is accounted for where it is at each.
  */
 function* countBooks(port: Port, span: BooksQuery): Decision<Books> {
   const within = [
@@ -59,6 +60,12 @@ function* countBooks(port: Port, span: BooksQuery): Decision<Books> {
       (SELECT count(*) FROM sluice.deliveries ${where([...within, sql`outcome = 'givenUp'`])}) AS "givenUp"
     FROM (
       SELECT strpos(coalesce(d.detail, ''), ${DETAILS.reconciled}) = 1 AS is_reconciled, CASE
+          WHEN EXISTS (
+            SELECT 1 FROM sluice.delivery_shares AS s
+            WHERE s.delivery_id = d.id AND s.outcome IS NULL AND s.run_id IS NOT NULL
+              AND NOT EXISTS (SELECT 1 FROM sluice.runs AS o WHERE o.id = s.run_id)
+              AND NOT EXISTS (SELECT 1 FROM sluice.held_deliveries AS o WHERE o.run_id = s.run_id)
+              AND strpos(coalesce(d.detail, ''), ${DETAILS.discarded}) <> 1) THEN NULL
           WHEN r.delivery_id = d.id THEN 'run'
           WHEN EXISTS (SELECT 1 FROM sluice.held_deliveries AS h WHERE h.delivery_id = d.id) THEN 'held'
           WHEN d.outcome = 'filtered' AND d.run_id IS NULL THEN 'filtered'

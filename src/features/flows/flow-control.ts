@@ -39,7 +39,9 @@ export const closingBody = COMMAND.extend({
     .describe('Whether deliveries are accepted meanwhile and run later; by default as the triggers say.'),
 });
 
-export function findFlow(flowId: string, { catalog }: DashboardServices): DeployedFlow {
+export async function findFlow(flowId: string, { catalog, receiver }: DashboardServices): Promise<DeployedFlow> {
+  // Another replica may have deployed it.
+  if (catalog.find(flowId) === undefined) await receiver.confirm?.(flowId);
   const flow = catalog.find(flowId);
   if (flow === undefined) throw unknownId('flow', flowId);
   return flow;
@@ -80,7 +82,7 @@ const triggerRoute: ApiRoutes = (app, services) => {
     async (request) => {
       const why = whyUnreadable(request.params.id, services.catalog);
       if (why !== undefined) throw flowUnreadable(why);
-      const flow = findFlow(request.params.id, services);
+      const flow = await findFlow(request.params.id, services);
       const result = await services.engine.triggerFlow({
         flowId: flow.record.id,
         triggerKey: triggerKeyOf(flow, request.query.triggerKey),
@@ -268,7 +270,7 @@ const discardRoute: ApiRoutes = (app, services) => {
       refusals: [404],
     }),
     async (request) => {
-      const flowId = findFlow(request.params.id, services).record.id;
+      const { id: flowId } = (await findFlow(request.params.id, services)).record;
       const { reason, before } = parseJsonBody(request, discardBody);
       const heldBefore = before === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(before);
       const note = `${DETAILS.discarded}${actorOf(request).name}: ${reason}`;
@@ -292,7 +294,7 @@ const learnedKeyRoute: ApiRoutes = (app, services) => {
       refusals: [404],
     }),
     async ({ params: { id, triggerKey }, log }) => {
-      const flowId = findFlow(id, services).record.id;
+      const flowId = (await findFlow(id, services)).record.id;
       const found = services
         .triggers()
         .list()

@@ -7,6 +7,7 @@ import { logEvent } from '../../telemetry/events.ts';
 import { acceptDelivery, acceptShared, judgeByExpressions } from '../../webhooks/acceptance.ts';
 import { isOfGate, REASONS } from '../../webhooks/answers.ts';
 import { isHandshake } from '../../webhooks/handshakes.ts';
+import type { Reception } from '../../webhooks/record.ts';
 import { hasSameGates, type PreparedTrigger } from '../../webhooks/triggers.ts';
 import {
   isUnserved,
@@ -90,6 +91,7 @@ async function judgeAndAccept(
     return resultOf('not possible', { message: 'it is a handshake of the publisher, which starts no run' });
   }
   const sharing = sharingOf(record, trigger, services.triggers());
+  const judgedBy = sharing && services.triggers().judgedBy(trigger.trigger.inputs.webhookSlug ?? '');
   const current = await judgeByCurrentTrigger(delivery, { trigger, sharing }, services);
   const triggerNow = triggerOf(record, services.triggers());
   if (triggerNow === undefined || !hasSameGates(triggerNow, trigger)) return undefined;
@@ -123,7 +125,7 @@ async function judgeAndAccept(
     const message = isOverruled ? 'only by force: its gates refuse it' : 'it passes every gate';
     return resultOf('would be accepted', { reason: refusal, message });
   }
-  return accept(record, { current, delivery, sharing, isForced: isOverruled }, services);
+  return accept(record, { current, delivery, sharing, judgedBy, isForced: isOverruled }, services);
 }
 
 async function accept(
@@ -132,11 +134,13 @@ async function accept(
     current,
     delivery,
     sharing,
+    judgedBy,
     isForced,
   }: {
     current: Awaited<ReturnType<typeof judgeByCurrentTrigger>>;
     delivery: Delivery;
     sharing: readonly PreparedTrigger[] | undefined;
+    judgedBy: Reception['judgedBy'];
     isForced: boolean;
   },
   services: ReviewServices,
@@ -153,6 +157,7 @@ async function accept(
     span: undefined,
     startedAt: services.clock.monotonic(),
     redelivery,
+    judgedBy,
   };
   const result =
     sharing === undefined

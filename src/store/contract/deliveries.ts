@@ -2,6 +2,7 @@ import type { CoalesceLimits } from '../../model/coalescing.ts';
 import type { DeliveryOutcome, DeliveryRecord, Reason } from '../../model/delivery.ts';
 import type { SearchKeys } from '../../model/search-keys.ts';
 import type { BirthLease } from './dispatch.ts';
+import type { FlowRecord } from './flows.ts';
 import type { NewRun, Page, PageQuery, StartedRun, TimeSpan } from './runs.ts';
 
 /** Acceptance, at once or once the flow starts runs. */
@@ -70,7 +71,17 @@ export interface Acceptance {
    * is planned to start as `openGroup` says, waits for others.
    */
   readonly coalesce?: CoalesceClaim | undefined;
+  /** Where several processes share the store: the result is 'outdated' if this one knew less of its flows than is stored. */
+  readonly judgedBy?: JudgedBy | undefined;
   readonly run: NewRun;
+}
+
+/** What a process knew of flows when it judged a delivery. */
+export interface JudgedBy {
+  /** Where it was sent, in lower case: all flows that have the slug count, and those that had it. */
+  readonly slug: string;
+  /** Whether the process knew of the flow what is stored of it now. */
+  isCurrent(stored: FlowRecord): boolean;
 }
 
 /** A delivery as one of several triggers takes it. */

@@ -23,8 +23,11 @@ export interface FlowStore extends ScheduleStore, LearnedKeyStore {
    * others start it by their newest revisions.
    */
   deleteFlow(change: { flowId: string; at: number }): Promise<FlowDeletion>;
-  /** Every flow ever deployed, those that were deleted included, by name. */
-  listFlows(): Promise<FlowRecord[]>;
+  /**
+   * Every flow ever deployed, those that were deleted included, by name. With names, those flows alone of which one is the id,
+   * or a slug in lower case that they have or had.
+   */
+  listFlows(names?: readonly string[]): Promise<FlowRecord[]>;
   findFlow(flowId: string): Promise<FlowRecord | undefined>;
   findRevision(flowId: string, revision: number): Promise<RevisionRecord | RemovedRevision | undefined>;
   /**

@@ -63,6 +63,16 @@ export function* shareFlows(port: Port, flowIds: readonly string[]): Decision<Re
   return new Map(rows.map((row) => [row.id, toFlow(row)]));
 }
 
+/** The flows that have each slug, or had it. */
+export function* flowsAt(port: Port, slugs: readonly string[]): Decision<ReadonlyMap<string, readonly FlowRecord[]>> {
+  const rows = yield* port.all<FlowRow & { slug: string }>(
+    sql`SELECT slug, ${columns} FROM sluice.slugs JOIN sluice.flows ON id = flow_id WHERE slug = ANY (${slugs})`,
+  );
+  const flows = new Map<string, FlowRecord[]>();
+  for (const { slug, ...row } of rows) flows.set(slug, [...(flows.get(slug) ?? []), toFlow(row)]);
+  return flows;
+}
+
 export function* findFlow(port: Port, flowId: string): Decision<FlowRecord | undefined> {
   const row = yield* port.get<FlowRow>(sql`SELECT ${columns} FROM sluice.flows WHERE id = ${flowId}`);
   return row && toFlow(row);
@@ -73,9 +83,15 @@ function* findDeployed(port: Port, flowId: string): Decision<FlowRecord | undefi
   return flow?.deletedAt === undefined ? flow : undefined;
 }
 
-/** By name, whatever its case. */
-export function* listFlows(port: Port): Decision<FlowRecord[]> {
-  const rows = yield* port.all<FlowRow>(sql`SELECT ${columns} FROM sluice.flows ORDER BY id`);
+/** By name, whatever its case; of those given alone, where there are: ids of flows, and slugs that flows have or had. */
+export function* listFlows(port: Port, names?: readonly string[]): Decision<FlowRecord[]> {
+  const rows = yield* port.all<FlowRow>(
+    names === undefined
+      ? sql`SELECT ${columns} FROM sluice.flows ORDER BY id`
+      : sql`SELECT ${columns} FROM sluice.flows WHERE id IN (
+          SELECT name FROM unnest(${names}::text[]) AS given (name)
+          UNION SELECT flow_id FROM sluice.slugs WHERE slug = ANY (${names})) ORDER BY id`,
+  );
   const nameOf = ({ name }: FlowRow) => name.toLowerCase();
   return rows.sort((a, b) => Number(nameOf(a) > nameOf(b)) - Number(nameOf(a) < nameOf(b))).map(toFlow);
 }

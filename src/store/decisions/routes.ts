@@ -183,6 +183,10 @@ export function keepRoutes(port: Port, { id, snapshot }: PlannedDeploy, revision
     revision,
   }));
   if (rows.length === 0) return;
+  const slugs = rows.map(({ slug }) => slug);
+  port.later(sql`
+    INSERT INTO sluice.slugs (slug, flow_id) SELECT slug, ${id} FROM unnest(${slugs}::text[]) AS given (slug)
+    WHERE true ON CONFLICT (slug, flow_id) DO NOTHING`);
   port.later(sql`
     INSERT INTO sluice.routes (slug, flow_id, trigger_key, revision)
     SELECT slug, flow_id, trigger_key, revision

@@ -13,7 +13,7 @@ import {
 import { coalescingOf, Groups } from '../decisions/coalescing.ts';
 import { countKeyUse } from '../decisions/counts.ts';
 import { awaited, decide, known } from '../decisions/decision.ts';
-import { shareFlows } from '../decisions/flows.ts';
+import { flowsAt, lockFlows, shareFlows } from '../decisions/flows.ts';
 import {
   keepHeaders,
   listTriggerKeys,
@@ -99,7 +99,7 @@ export async function acceptAll(
   const calls = each.flatMap(({ members, call }) =>
     call === undefined ? members.map((member) => member.call) : [call],
   );
-  const [flows, names] = await Promise.all([
+  const [flows, names, bySlug] = await Promise.all([
     decide(
       shareFlows(
         sql.port,
@@ -107,6 +107,7 @@ export async function acceptAll(
       ),
     ),
     ClaimedNames.take(sql, calls),
+    flowsBySlug(sql, calls),
   ]);
   const groups = await decide(
     Groups.take(
@@ -119,7 +120,10 @@ export async function acceptAll(
   await lockOrders(sql, rows, calls);
   const results: (AcceptResult | SharedResult)[] = [];
   for (const { members, call } of each) {
-    if (call !== undefined) results.push(await decide(accept(rows, call)));
+    const own = members?.map((member) => member.call) ?? (call === undefined ? [] : [call]);
+    const stale = findStale(own, { flows, bySlug });
+    if (stale !== undefined) results.push({ kind: 'outdated', ...(members && { flowId: stale.flowId }) });
+    else if (call !== undefined) results.push(await decide(accept(rows, call)));
     else {
       const sharing = { port: sql.port, flows: rows, bounds: sql.bounds.held, rowsOf: () => known(rows) };
       results.push(notFull(await decide(acceptShared(members, sharing))));
@@ -129,6 +133,35 @@ export async function acceptAll(
   written.write();
   groups.settle(sql.port);
   return results;
+}
+
+type Flows = ReadonlyMap<string, FlowRecord>;
+
+/** All flows that the deliveries may be owed to. They are asked for after those that take them are shared or locked. */
+async function flowsBySlug(
+  sql: Sql,
+  calls: readonly AcceptCall[],
+): Promise<ReadonlyMap<string, readonly FlowRecord[]>> {
+  const slugs = new Set(calls.flatMap(({ acceptance: { judgedBy } }) => judgedBy?.slug ?? []));
+  return slugs.size === 0 ? new Map() : decide(flowsAt(sql.port, [...slugs]));
+}
+
+/** One of which another process changed what its delivery was judged by, or let another flow have the slug. */
+function findStale(
+  calls: readonly AcceptCall[],
+  { flows, bySlug }: { readonly flows: Flows; readonly bySlug: ReadonlyMap<string, readonly FlowRecord[]> },
+): AcceptCall | undefined {
+  return calls.find(({ flowId, acceptance: { judgedBy } }) => {
+    const stored = judgedBy && [flows.get(flowId) ?? [], bySlug.get(judgedBy.slug) ?? []].flat();
+    return stored?.some((flow) => !judgedBy?.isCurrent(flow));
+  });
+}
+
+/** The same of deliveries that may be held, in a transaction of their own. */
+async function isStale(sql: Sql, calls: readonly AcceptCall[]): Promise<boolean> {
+  const ids = calls.map(({ flowId }) => flowId);
+  const [flows, bySlug] = await Promise.all([decide(lockFlows(sql.port, ids)), flowsBySlug(sql, calls)]);
+  return findStale(calls, { flows, bySlug }) !== undefined;
 }
 
 /** In one order: else two transactions that join the same lanes could block each other. */
@@ -161,6 +194,8 @@ function notFull<Result>(result: Result | 'full'): Result {
 async function acceptSharedOne(sql: Sql, given: readonly SharedAcceptance[]): Promise<SharedResult> {
   const members = given.map(sharedCall);
   const calls = members.map(({ call }) => call);
+  const [first] = calls;
+  if (first !== undefined && (await isStale(sql, calls))) return { kind: 'outdated', flowId: first.flowId };
   const written = new NewRows(sql);
   const flows = sharingFlowRows(sql.port);
   let names: ClaimedNames | undefined;
@@ -180,6 +215,7 @@ async function acceptSharedOne(sql: Sql, given: readonly SharedAcceptance[]): Pr
 
 async function holdDelivery(sql: Sql, acceptance: Acceptance): Promise<HoldResult> {
   const call = callOf({ acceptance });
+  if (await isStale(sql, [call])) return { kind: 'outdated' };
   const held = heldOf(call);
   const written = new NewRows(sql);
   let names: ClaimedNames | undefined;
@@ -495,7 +531,7 @@ function present<Value>(values: readonly (Value | undefined)[]): Value[] {
 }
 
 /** Of flows that are shared or locked by this transaction. */
-function flowRowsOf(flows: ReadonlyMap<string, FlowRecord>): FlowRows {
+function flowRowsOf(flows: Flows): FlowRows {
   return {
     shareFlow: (flowId) => {
       const flow = flows.get(flowId);

@@ -97,6 +97,22 @@ export function shared({ test }: StoreUnderTest): void {
       expect(await store.of(booksStore).countBooks({})).toMatchObject({ accepted: 1, runs: 1, unaccounted: 0 });
     });
 
+    test('is unaccounted for where the run of any of them is lost', async (store) => {
+      await store.acceptShared(sent(1, { 'flow a': {} }));
+      const shares = FLOWS.slice(0, 2).map((flowId) => ({
+        flowId,
+        triggerKey,
+        runId: runOf(2, flowId),
+        outcome: null,
+      }));
+      const [lost] = sent(2, { 'flow a': {} });
+      if (lost === undefined) throw new Error('nothing was sent');
+      const { delivery, run } = lost.acceptance;
+      await store.accept({ run: { ...run, deliveryId: id(2) } });
+      await store.recordDelivery({ ...aDelivery(delivery), runId: run.id, shares });
+      expect(await store.of(booksStore).countBooks({})).toMatchObject({ accepted: 2, runs: 1, unaccounted: 1 });
+    });
+
     test('is found under each of their flows, and no other', async (store) => {
       await store.acceptShared(sent(1, both));
       await store.accept(acceptanceOf(2));

@@ -6,6 +6,7 @@ import { rhythms } from './0005-rhythms.ts';
 import { consumersOfDeliveries } from './0006-consumers.ts';
 import { joinedDeliveries } from './0007-joined-deliveries.ts';
 import { reconciliations } from './0008-reconciliations.ts';
+import { slugs } from './0009-slugs.ts';
 
 /**
  * One step of the schema. Never changed once released: a database that has it will not run it again.
@@ -34,4 +35,5 @@ export const migrations: readonly Migration[] = [
   consumersOfDeliveries,
   joinedDeliveries,
   reconciliations,
+  slugs,
 ];

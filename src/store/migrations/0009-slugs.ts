@@ -1,0 +1,9 @@
+/** In PostgreSQL's words, as the tables before. */
+export const slugTable = `
+  -- Flows that had a slug, in lower case, in any revision deployed since: one that shares it has no row in routes.
+  CREATE TABLE sluice.slugs (
+    slug text COLLATE "C" NOT NULL,
+    flow_id text COLLATE "C" NOT NULL,
+    PRIMARY KEY (slug, flow_id)
+  ) /*sqlite: WITHOUT ROWID*/;
+`;

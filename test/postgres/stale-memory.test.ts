@@ -1,0 +1,280 @@
+import { createHmac, randomUUID } from 'node:crypto';
+import pino from 'pino';
+import { beforeEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
+import { buildApp, type SluiceApp } from '../../src/app.ts';
+import type { SettingsInput } from '../../src/config/settings-schema.ts';
+import { StoreUnavailableError } from '../../src/errors.ts';
+import type { Change, Changes, Store } from '../../src/store/store.ts';
+import { createWorkspace, GITHUB_SECRET } from '../e2e/service.ts';
+import { until } from '../eventually.ts';
+import { countHeld } from '../store/samples.ts';
+import { borrowSchema, openStore } from './schemas.ts';
+
+// Two replicas on one schema. What `there` deploys `here` does not hear of: whatever it learns, it asked for.
+
+const idOf = (flow: string) => `0${flow}000000-0000-4000-8000-000000000000`;
+
+const unheard: Changes = {
+  [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }),
+  unseenMs: () => 0,
+};
+let say: (change: Change) => void;
+/** What the test says, one after the other. */
+const heard: Changes = {
+  ...unheard,
+  async *[Symbol.asyncIterator]() {
+    for (;;)
+      yield await new Promise<Change>((resolve) => {
+        say = resolve;
+      });
+  },
+};
+
+let schema: string;
+let here: SluiceApp;
+let there: SluiceApp;
+
+async function start(change: Partial<Store> = {}, settings: SettingsInput = {}): Promise<SluiceApp> {
+  const workspace = await createWorkspace();
+  const store = (await openStore({ schema })) as unknown as Store;
+  const app = await buildApp({
+    settings: {
+      ...{ port: 0, enforcementMode: 'Enforce', drainSeconds: 0, databaseUrl: inject('postgresUrl') },
+      ...{ databaseSchema: schema, storeKey: `sluice-key-${'5'.repeat(64)}`, ...settings },
+    },
+    folder: workspace.folder,
+    logger: pino({ level: 'silent' }),
+    store: { ...store, changes: unheard, ...change },
+  });
+  onTestFinished(async () => {
+    await app.close();
+    await workspace.remove();
+  });
+  await app.listen();
+  return app;
+}
+
+beforeEach(async () => {
+  schema = borrowSchema();
+  here = await start({ changes: heard });
+  there = await start();
+});
+
+const manifestOf = (flow: string, hook: object = {}, version = '1') => ({
+  ...{ id: idOf(flow), name: flow, version },
+  triggers: {
+    push: {
+      type: 'webhook',
+      inputs: {
+        ...{ webhookSlug: 'push', webhookShared: true, webhookSignatureScheme: 'GitHub' },
+        ...{ webhookHmacKey: GITHUB_SECRET, webhookNonceHeader: 'X-GitHub-Delivery', ...hook },
+      },
+    },
+  },
+  steps: { only: { type: 'NoOp' } },
+});
+
+async function ask(app: SluiceApp, method: 'POST' | 'PUT' | 'DELETE', path: string, body: object = {}) {
+  const headers = { 'content-type': 'application/json' };
+  const response = await app.fastify.inject({
+    method,
+    url: `/flows/api${path}`,
+    payload: JSON.stringify(body),
+    headers,
+  });
+  return { status: response.statusCode, answer: response.json() };
+}
+
+async function deploy(app: SluiceApp, ...flows: object[]) {
+  const { status, answer } = await ask(app, 'PUT', '/flows?allow=caution,access', flows);
+  expect({ status, refusals: answer.outcomes.map(({ refusal }: { refusal: unknown }) => refusal) }).toEqual({
+    status: 200,
+    refusals: flows.map(() => null),
+  });
+}
+
+async function deliver(app: SluiceApp, { to = 'push', nonce = randomUUID() as string } = {}) {
+  const payload = '{"n":1}';
+  const response = await app.fastify.inject({
+    ...{ method: 'POST', url: `/flows/api/webhook/${to}`, payload },
+    headers: {
+      'content-type': 'application/json',
+      'x-hub-signature-256': `sha256=${createHmac('sha256', GITHUB_SECRET).update(payload).digest('hex')}`,
+      'x-github-delivery': nonce,
+    },
+  });
+  return { status: response.statusCode, ...response.json() };
+}
+
+/** The flows of which runs are stored, each once for each run. */
+const runs = async () => {
+  const { items } = await there.store.listRuns({ skip: 0, take: 99 });
+  return items.map(({ flowName }) => flowName).sort();
+};
+
+describe('a slug that flows share', () => {
+  test('starts a run of each that is deployed, whichever of them the replica has heard of', async () => {
+    await deploy(there, manifestOf('a'));
+    expect(await deliver(here)).toMatchObject({ status: 200 });
+    await deploy(there, manifestOf('b'), manifestOf('c'));
+    const answer = await deliver(here);
+    expect(answer.runs).toHaveLength(3);
+    expect(await runs()).toEqual(['a', 'a', 'b', 'c']);
+  });
+
+  test('starts a run of each where the replica has taken up one flow of a deploy so far', async () => {
+    await deploy(there, manifestOf('a'), manifestOf('b'), manifestOf('c'));
+    // As it is between two of the notices.
+    say({ kind: 'flow', flowId: idOf('b') });
+    await until(() => here.triggers().find('push') !== undefined);
+    expect(here.triggers().findAll('push')).toHaveLength(1);
+    expect((await deliver(here)).runs).toHaveLength(3);
+    expect(await runs()).toEqual(['a', 'b', 'c']);
+  });
+
+  test('starts a run of a flow that was deployed while the gates of the others thought', async () => {
+    await deploy(there, manifestOf('a'));
+    await deliver(here);
+    const accept = here.engine.accept.bind(here.engine);
+    vi.spyOn(here.engine, 'accept').mockImplementationOnce(async (acceptance) => {
+      await deploy(there, manifestOf('b'));
+      return accept(acceptance);
+    });
+    expect((await deliver(here)).runs).toHaveLength(2);
+    expect(await runs()).toEqual(['a', 'a', 'b']);
+  });
+
+  test('is refused as a replay for all of them after one delivery', async () => {
+    await deploy(there, manifestOf('a'));
+    await deliver(here);
+    await deploy(there, manifestOf('b'));
+    expect(await deliver(here, { nonce: 'one' })).toMatchObject({ status: 200 });
+    expect(await deliver(there, { nonce: 'one' })).toMatchObject({ status: 409 });
+    expect(await runs()).toEqual(['a', 'a', 'b']);
+  });
+
+  test('goes to the flow that took it over', async () => {
+    await deploy(there, manifestOf('a', { webhookShared: false }));
+    await deliver(here);
+    await deploy(
+      there,
+      manifestOf('a', { webhookShared: false, webhookSlug: 'former' }, '2'),
+      manifestOf('b', { webhookShared: false }),
+    );
+    expect(await deliver(here)).toMatchObject({ status: 200 });
+    expect(await runs()).toEqual(['a', 'b']);
+  });
+});
+
+describe('a slug that the replica has not heard of', () => {
+  test.each([['push'], ['PUSH'], [idOf('a')]])('is found, as %s', async (to) => {
+    expect(await deliver(here, { to })).toMatchObject({ status: 404, reason: 'unknown_flow' });
+    await deploy(there, manifestOf('a'));
+    expect(await deliver(here, { to })).toMatchObject({ status: 200 });
+  });
+
+  test('lets a publisher of CloudEvents ask', async () => {
+    await deploy(there, manifestOf('a'));
+    const headers = { 'webhook-request-origin': 'example.com' };
+    const answer = await here.fastify.inject({ method: 'OPTIONS', url: '/flows/api/webhook/push', headers });
+    expect(answer.statusCode).toBe(200);
+  });
+
+  test('gets 503 while the database cannot be asked', async () => {
+    const listFlows = async () => Promise.reject(new StoreUnavailableError('the database is away'));
+    const app = await start({ listFlows });
+    expect(await deliver(app)).toMatchObject({ status: 503, reason: 'store_unavailable' });
+  });
+
+  test('is unknown where no flow has it, and one that no database can store breaks no other', async () => {
+    const names = ['nothing', 'a%00b', 'x'.repeat(200), '%F0%9F%98%80', "o'hara", idOf('f')];
+    const answers = await Promise.all(names.map((to) => deliver(here, { to })));
+    expect(answers.map(({ status }) => status)).toEqual(names.map(() => 404));
+  });
+
+  test('is asked for by one question at a time, however many wait', async () => {
+    const { listFlows } = here.store;
+    let underWay = 0;
+    const atOnce: number[] = [];
+    vi.spyOn(here.store, 'listFlows').mockImplementation(async (names) => {
+      underWay += 1;
+      atOnce.push(underWay);
+      const flows = await listFlows(names);
+      underWay -= 1;
+      return flows;
+    });
+    const answers = await Promise.all(Array.from({ length: 50 }, (_, n) => deliver(here, { to: `stranger-${n}` })));
+    expect(answers.every(({ status }) => status === 404)).toBe(true);
+    expect(new Set(atOnce)).toEqual(new Set([1]));
+  });
+});
+
+describe('a flow that another replica closed or opened', () => {
+  const close = (app: SluiceApp, flow: string, hold?: boolean) =>
+    ask(app, 'POST', `/flows/${idOf(flow)}/disable`, { hold });
+  const open = (app: SluiceApp, flow: string) => ask(app, 'POST', `/flows/${idOf(flow)}/enable`);
+  const prepare = async (...flows: string[]) => {
+    await deploy(there, ...flows.map((flow) => manifestOf(flow)));
+    // From now on the replica knows them.
+    await deliver(here);
+  };
+
+  test('starts a run where this one remembers it closed', async () => {
+    await prepare('a');
+    await close(here, 'a');
+    await open(there, 'a');
+    expect(await deliver(here)).toMatchObject({ status: 200 });
+    expect(await runs()).toEqual(['a', 'a']);
+  });
+
+  test('holds a delivery where this one remembers that it refuses', async () => {
+    await prepare('a');
+    await close(here, 'a', false);
+    await open(there, 'a');
+    await close(there, 'a', true);
+    expect(await deliver(here)).toMatchObject({ status: 200, held: true });
+    expect(await countHeld(there.store)).toEqual({ [idOf('a')]: 1 });
+  });
+
+  test('refuses a delivery where this one remembers that it holds', async () => {
+    await prepare('a');
+    await close(here, 'a', true);
+    await open(there, 'a');
+    await close(there, 'a', false);
+    expect(await deliver(here)).toMatchObject({ status: 403, reason: 'flow_disabled' });
+    expect(await countHeld(there.store)).toEqual({});
+  });
+
+  test('of several that share a slug starts its run, is held or refuses as it is now', async () => {
+    await prepare('a', 'b', 'c', 'd');
+    await close(here, 'b', false);
+    await close(here, 'c', false);
+    await close(here, 'd', true);
+    for (const flow of ['b', 'c', 'd']) await open(there, flow);
+    await close(there, 'c', true);
+    await close(there, 'd', false);
+    expect(await deliver(here)).toMatchObject({ status: 200 });
+    expect(await runs()).toEqual(['a', 'a', 'b', 'b', 'c', 'd']);
+    expect(await countHeld(there.store)).toEqual({ [idOf('c')]: 1 });
+  });
+
+  test('is started by hand and by its schedule where this one remembers it closed', async () => {
+    const cron = { nightly: { type: 'cron', inputs: { cronExpression: '0 0 1 1 *' } } };
+    const manifest = manifestOf('a');
+    await deploy(there, { ...manifest, triggers: { ...manifest.triggers, ...cron } });
+    await deliver(here);
+    await close(here, 'a');
+    await open(there, 'a');
+    expect((await ask(here, 'POST', `/flows/${idOf('a')}/trigger`)).status).toBe(200);
+    await close(here, 'a');
+    await open(there, 'a');
+    expect(await here.scheduler.trigger(`flow-${idOf('a')}-nightly`)).toMatchObject({ kind: 'started' });
+    expect(await runs()).toEqual(['a', 'a', 'a']);
+  });
+
+  test('is started by hand where this one has not heard of it', async () => {
+    await deploy(there, manifestOf('a'));
+    expect((await ask(here, 'POST', `/flows/${idOf('a')}/trigger`)).status).toBe(200);
+    expect(await runs()).toEqual(['a']);
+  });
+});
