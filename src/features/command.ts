@@ -4,7 +4,6 @@ import { migratePart } from '../commands/migrate.ts';
 import { newPart } from '../commands/new.ts';
 import type { CommandPart } from '../commands/part.ts';
 import { schemaPart } from '../commands/schema.ts';
-import { statusPart } from '../commands/status.ts';
 import { activityCommand } from './activity/command.ts';
 import { alertsCommand } from './alerts/command.ts';
 import { bulkCommand } from './bulk/command.ts';
@@ -24,6 +23,7 @@ import { revisionsCommand } from './revisions/command.ts';
 import { runsCommand } from './runs/command.ts';
 import { schemesCommand } from './schemes/command.ts';
 import { sendCommand } from './send/command.ts';
+import { statusCommand } from './status/command.ts';
 import { vectorsCommand } from './vectors/command.ts';
 
 /** What the command line is made of besides `serve`, in the order of its help. */
@@ -34,7 +34,7 @@ export const commandParts: readonly CommandPart[] = [
   revisionsCommand,
   drainPart,
   flowsCommand,
-  statusPart,
+  statusCommand,
   deliveriesCommand,
   runsCommand,
   bulkCommand,

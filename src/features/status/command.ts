@@ -1,9 +1,7 @@
 import { Command } from 'commander';
-import { HOUR_MS, MINUTE_MS } from '../model/clock.ts';
-import { print } from '../telemetry/terminal.ts';
-import { printJson, reporting, withService } from './context.ts';
-import { secondOf } from './lists.ts';
-import type { CommandPart } from './part.ts';
+import { printJson, reporting, withService } from '../../commands/context.ts';
+import { secondOf } from '../../commands/lists.ts';
+import type { CommandPart } from '../../commands/part.ts';
 import {
   clientOf,
   listFlows,
@@ -12,9 +10,11 @@ import {
   type ServedFlow,
   type ServiceClient,
   type ServiceOptions,
-} from './service-client.ts';
-import { table } from './table.ts';
-import { type SpanOptions, withSpan } from './time.ts';
+} from '../../commands/service-client.ts';
+import { table } from '../../commands/table.ts';
+import { type SpanOptions, withSpan } from '../../commands/time.ts';
+import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
+import { print } from '../../telemetry/terminal.ts';
 
 interface StatusOptions extends ServiceOptions, SpanOptions {
   readonly json?: true;
@@ -61,7 +61,7 @@ interface ClosedFlow {
   readonly held: number;
 }
 
-function statusCommand(): Command {
+function makeStatus(): Command {
   const command = new Command('status')
     .description('Show how a service does: whether it is ready, what needs attention, what came and ran, closed flows')
     .option('--json', 'print it as JSON');
@@ -196,4 +196,4 @@ function figuresText(what: string, figures: Figures<string> | null): string {
   return `${what} from ${secondOf(figures.since)} to ${secondOf(figures.until)}: ${told}`;
 }
 
-export const statusPart: CommandPart = { name: 'status', commands: [statusCommand] };
+export const statusCommand: CommandPart = { name: 'status', commands: [makeStatus] };
