@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import type { Store } from '../../src/store/store.ts';
-import { newPaths } from './files.ts';
+import { newDatabases } from './files.ts';
 import {
   acceptanceOf,
   aDelivery,
@@ -21,7 +21,7 @@ import {
   T0,
 } from './samples.ts';
 
-const newPath = newPaths();
+const newPath = newDatabases();
 
 describe('the threads of a store', () => {
   test.each([
