@@ -1,35 +1,41 @@
 // Writes the lists of features, one for each face: `npm run features`. A folder of src/features is in the list of each face
 // that it has a file of. Lists keep their order, because people see it: in the API's document, on the page. New ones are last.
+// Arguments name other checkouts than this folder.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
 /** What the file of a face exports, behind the name of its folder: `rhythm`, `rhythmStore`, `rhythmPage`. */
 const FACES = { service: '', attention: 'Attention', store: 'Store', plan: 'Plan', command: 'Command', page: 'Page' };
 
-const folder = resolve(process.argv[2] ?? '.', 'src/features');
-const features = readdirSync(folder, { withFileTypes: true })
-  .filter((entry) => entry.isDirectory())
-  .sort((a, b) => (a.name < b.name ? -1 : 1));
+const [, , ...checkouts] = process.argv;
+for (const checkout of checkouts.length === 0 ? ['.'] : checkouts) writeLists(resolve(checkout, 'src/features'));
 
-for (const [face, suffix] of Object.entries(FACES)) {
-  const list = join(folder, `${face}.ts`);
-  const text = readFileSync(list, 'utf8');
-  const written = listed(text, face, suffix);
-  if (written !== text) writeFileSync(list, written);
+function writeLists(folder) {
+  const features = readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => name)
+    .sort();
+  for (const [face, suffix] of Object.entries(FACES)) {
+    const list = join(folder, `${face}.ts`);
+    const text = readFileSync(list, 'utf8');
+    const files = features.flatMap((name) => {
+      const file = ['ts', 'tsx']
+        .map((ending) => `${name}/${face}.${ending}`)
+        .find((each) => existsSync(join(folder, each)));
+      return file === undefined ? [] : [{ name, file }];
+    });
+    const written = listed(text, files, suffix);
+    if (written !== text) writeFileSync(list, written);
+  }
 }
 
-function listed(text, face, suffix) {
+function listed(text, files, suffix) {
   const imported = /^import \{ \w+ \} from '\.\/[\w-]+\/\w+\.tsx?';\n/gm;
   const array = /\[\n?([^\]]*?),?\n?\];\n$/;
   const before = (array.exec(text)?.[1] ?? '').split(',').map((name) => name.trim());
   const formerly = [...text.matchAll(/^import \{ (\w+) \} from '\.\//gm)].map(([, name]) => name);
-  const now = features.flatMap(({ name }) => {
-    const file = ['ts', 'tsx']
-      .map((ending) => `${name}/${face}.${ending}`)
-      .find((each) => existsSync(join(folder, each)));
-    return file === undefined
-      ? []
-      : [{ file, part: name.replace(/-(.)/g, (_, letter) => letter.toUpperCase()) + suffix }];
+  const now = files.map(({ name, file }) => {
+    return { file, part: name.replace(/-(.)/g, (_, letter) => letter.toUpperCase()) + suffix };
   });
   const parts = now.map(({ part }) => part);
   const kept = before.filter((name) => name !== '' && (!formerly.includes(name) || parts.includes(name)));

@@ -11,7 +11,7 @@ export interface Patience {
 }
 
 /** A start, a kill or a request on a busy machine takes less; what never comes is told long before the test's own limit. */
-const USUAL: Patience = { seconds: 15, because: 'longer than anything usual takes' };
+const USUAL: Patience = { seconds: 45, because: 'longer than anything usual takes' };
 const ASK_AGAIN_MS = 25;
 /** Of each end of an answer. */
 const SHOWN_CHARACTERS = 4000;

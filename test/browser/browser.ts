@@ -28,6 +28,9 @@ const ARGUMENTS = [
 export const launchBrowser = (): Promise<Browser> =>
   chromium.launch({ executablePath: executablePath ?? '', args: ARGUMENTS });
 
+/** A page that is slow on a busy machine has done nothing wrong: what waits for it ends long before the test does. */
+const PATIENCE_MS = 120_000;
+
 interface OpenOptions {
   /** Statuses of answers that the test asks for on purpose; the browser's console tells of each. */
   readonly failures?: readonly number[];
@@ -73,6 +76,7 @@ export function useBrowser({ manifests, env = {}, credentials }: SuiteOptions): 
       baseURL: service.url,
       ...(credentials === undefined ? {} : { httpCredentials: credentials }),
     });
+    context.setDefaultTimeout(PATIENCE_MS);
   }, 60_000);
   afterEach(async () => {
     for (const page of context.pages()) await page.close();

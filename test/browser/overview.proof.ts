@@ -36,7 +36,8 @@ describeInBrowser('the overview', () => {
     const page = await open('/flows');
     await page.locator('.skeleton').first().waitFor({ state: 'detached' });
     expect(await page.getByRole('region', { name: 'Replicas' }).count()).toBe(0);
-    const at = new Date().toISOString();
+    // Of yesterday, so that the page says the same however long it takes to load.
+    const at = new Date(Date.now() - 36 * 3_600_000).toISOString();
     const one = {
       name: 'one',
       version: '1.2.3',
@@ -50,8 +51,8 @@ describeInBrowser('the overview', () => {
     await page.route('**/flows/api/replicas', (route) => route.fulfill({ json }));
     await page.reload();
     const rows = page.getByRole('region', { name: 'Replicas' }).getByRole('row');
-    await rows.filter({ hasText: /one \(this one\).*1\.2\.3.*7.*now/ }).waitFor();
-    await rows.filter({ hasText: /two.*1\.2\.4.*0.*now/ }).waitFor();
+    await rows.filter({ hasText: /one \(this one\).*1\.2\.3.*7.*1 d ago/ }).waitFor();
+    await rows.filter({ hasText: /two.*1\.2\.4.*0.*1 d ago/ }).waitFor();
     expect(await rows.count()).toBe(3);
     await expectNoHindrance(page);
   });

@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => dashboard.close());
 
-const lists = ['/flows/api/webhooks/recent', '/flows/api/runs', '/flows/api/flows'];
+// How a message reads: that each operation refuses such values is tested with the document of the API.
 const paging: [query: string, message: string][] = [
   ['skip=-1', 'skip: "-1" is not accepted; expected a whole number from 0'],
   ['take=0', 'take: "0" is not accepted; expected a whole number from 1 to 500'],
@@ -27,7 +27,6 @@ const filters: [path: string, query: string, message: string][] = [
   ['/flows/api/webhooks/recent', `search=${'x'.repeat(201)}`, `search: "${'x'.repeat(80)}…" is not accepted`],
   ['/flows/api/webhooks/recent', 'FlowID=', 'FlowID: there is no such query parameter; did you mean "flowId"?'],
   ['/flows/api/webhooks/stats', 'hours=0', 'hours: "0" is not accepted; expected a whole number from 1 to 720'],
-  ['/flows/api/webhooks/stats', 'hour=3', 'hour: there is no such query parameter; did you mean "hours"?'],
   [
     '/flows/api/runs',
     'waiting=tea',
@@ -61,7 +60,7 @@ const filters: [path: string, query: string, message: string][] = [
   ['/flows/api/webhooks/timeseries', 'bucket=day&minutes=60', 'minutes: does not fit bucket=day, which takes hours'],
 ];
 describe('bad input is a 400 that names the field', () => {
-  const rows = lists.flatMap((path) => paging.map(([query, message]) => [path, query, message] as const));
+  const rows = paging.map(([query, message]) => ['/flows/api/runs', query, message] as const);
   it.each([...rows, ...filters])('%s?%s', async (path, query, message) => {
     const response = await dashboard.app.inject(`${path}?${query}`);
     expect(response.json()).toEqual({

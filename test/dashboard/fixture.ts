@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import pino from 'pino';
+import { afterAll } from 'vitest';
 import type { DashboardServices } from '../../src/dashboard/services.ts';
 import type { Catalog } from '../../src/flows/catalog.ts';
 import type { Engine } from '../../src/flows/engine.ts';
@@ -130,6 +131,19 @@ export async function startDashboard(
       await service.close();
       rmSync(own, { recursive: true, force: true });
     },
+  };
+}
+
+/** A dashboard for all tests of a file that ask with one key, closed after the last of them: a start takes longer than most tests. */
+export function sharedDashboards(): (key: unknown, start: () => Promise<TestDashboard>) => Promise<TestDashboard> {
+  const started = new Map<unknown, Promise<TestDashboard>>();
+  afterAll(async () => {
+    for (const each of started.values()) await (await each).close();
+  });
+  return (key, start) => {
+    const dashboard = started.get(key) ?? start();
+    started.set(key, dashboard);
+    return dashboard;
   };
 }
 

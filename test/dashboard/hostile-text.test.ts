@@ -1,13 +1,15 @@
-import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { activityStore } from '../../src/features/activity/store.ts';
 import { ORDERS, ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
 
 let dashboard: TestDashboard;
 let runId: string;
 
-beforeEach(async () => {
+beforeAll(async () => {
   dashboard = await startDashboard();
-  onTestFinished(() => dashboard.close());
+});
+afterAll(() => dashboard.close());
+beforeEach(async () => {
   runId = (await ask('POST', `/flows/${ORDERS_ID}/trigger`, '{"order":1}')).body.runId;
 });
 

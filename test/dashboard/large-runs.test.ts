@@ -107,7 +107,6 @@ describe('a run with large values', () => {
       skip: 1,
       take: 2,
     });
-    expect((await ask(`${runId}/steps?take=501`)).status).toBe(400);
   });
 
   it('whose output exceeds what a loop keeps says why it cannot be retried', async () => {

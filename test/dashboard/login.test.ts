@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { DashboardAccess } from '../../src/config/credentials.ts';
 import type { DashboardServices } from '../../src/dashboard/services.ts';
 import { createLogins } from '../../src/dashboard/session.ts';
@@ -7,7 +7,7 @@ import { clientAddressReader } from '../../src/webhooks/read-delivery.ts';
 import { fakeClock, followed, openStore } from '../flows/fixture.ts';
 import { openKind } from '../store/stores.ts';
 import { FakeClock } from '../webhooks/samples.ts';
-import { ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
+import { ORDERS_ID, sharedDashboards, startDashboard, type TestDashboard } from './fixture.ts';
 
 type Credentials = Extract<DashboardAccess, { kind: 'credentials' }>;
 const READER = { name: 'reader', token: 'reader-4f1c9d7ab2e8', scopes: ['read'] } as const;
@@ -16,13 +16,12 @@ const TOKENS: Credentials = { kind: 'credentials', tokens: [READER] };
 const BOTH: Credentials = { ...TOKENS, basic: BASIC };
 
 let dashboard: TestDashboard | undefined;
-afterEach(async () => {
-  await dashboard?.close();
-  dashboard = undefined;
-});
+const shared = sharedDashboards();
 
 async function open(access: Credentials, { publicUrl, ...services }: Partial<DashboardServices> = {}) {
-  dashboard = await startDashboard({ access, ...services, ...(publicUrl === undefined ? {} : { publicUrl }) });
+  const start = () => startDashboard({ access, ...services, ...(publicUrl === undefined ? {} : { publicUrl }) });
+  const isUsual = publicUrl === undefined && Object.keys(services).length === 0;
+  dashboard = await shared(isUsual ? access : start, start);
   const { app } = dashboard;
   return {
     get: (url: string, headers: Record<string, string> = {}) => app.inject({ url, headers }),
@@ -174,7 +173,7 @@ describe('the login page', () => {
   it('says that a log-out failed where the store could not keep it', async () => {
     const { logIn, post } = await open(TOKENS);
     const cookie = cookieOf(await logIn({ token: READER.token }));
-    vi.spyOn(dashboard?.store ?? never(), 'endSession').mockRejectedValue(new StoreUnavailableError('away'));
+    vi.spyOn(dashboard?.store ?? never(), 'endSession').mockRejectedValueOnce(new StoreUnavailableError('away'));
     const answer = await post('/flows/logout', { cookie });
     expect([answer.statusCode, answer.headers['set-cookie']]).toEqual([503, undefined]);
   });

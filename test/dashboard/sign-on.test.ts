@@ -1,13 +1,21 @@
 import { request as send } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Credentials } from '../../src/config/credentials.ts';
 import type { DashboardServices } from '../../src/dashboard/services.ts';
 import { createLogins } from '../../src/dashboard/session.ts';
 import { activityStore } from '../../src/features/activity/store.ts';
 import { clientAddressReader } from '../../src/webhooks/read-delivery.ts';
 import { eventually } from '../eventually.ts';
-import { CANARIES, NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
+import {
+  CANARIES,
+  NOW,
+  ORDERS_ID,
+  orderDelivery,
+  sharedDashboards,
+  startDashboard,
+  type TestDashboard,
+} from './fixture.ts';
 
 const api = '/flows/api';
 const BOT = { name: 'deploy-bot', token: 'deploy-bot-4f1c9d7ab2', scopes: ['read'] } as const;
@@ -28,17 +36,19 @@ const ANNA = { 'remote-user': 'anna@example.com' };
 type Headers = Readonly<Record<string, string | readonly string[]>>;
 
 let dashboard: TestDashboard | undefined;
-afterEach(async () => {
-  await dashboard?.close();
-  dashboard = undefined;
-});
+const shared = sharedDashboards();
 
 /** The service behind a proxy of this machine, or of another one. */
 async function open(overrides: Partial<DashboardServices> = {}, trustedProxies = ['127.0.0.1']) {
   const senderAddress = clientAddressReader({ trustedProxies, forwardedHeaderDepth: 0 });
-  const opened = await startDashboard({ access, senderAddress, ...overrides });
+  const start = async () => {
+    const started = await startDashboard({ access, senderAddress, ...overrides });
+    await started.app.listen({ port: 0, host: '127.0.0.1' });
+    return started;
+  };
+  const isUsual = Object.keys(overrides).length === 0;
+  const opened = await shared(isUsual ? trustedProxies.join() : start, start);
   dashboard = opened;
-  await opened.app.listen({ port: 0, host: '127.0.0.1' });
   const { port } = opened.app.server.address() as AddressInfo;
   return (path: string, headers: Headers, method = 'GET', body = '') =>
     new Promise<{ status: number; body: string; headers: NodeJS.Dict<string | string[]> }>((resolve, reject) => {

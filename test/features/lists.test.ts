@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { serviceParts } from '../../src/features/service.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -13,34 +13,52 @@ const names = readdirSync(FEATURES, { withFileTypes: true }).flatMap((entry) =>
 );
 
 describe('the lists of features', () => {
-  let tree: string;
-  const text = (list: string, root = tree) => readFileSync(join(root, 'src/features', list), 'utf8');
-  const write = () => execFileSync(process.execPath, [join(ROOT, 'scripts/features.mjs'), tree]);
-  beforeEach(() => {
-    tree = mkdtempSync(join(tmpdir(), 'sluice-features-'));
-    cpSync(FEATURES, join(tree, 'src/features'), { recursive: true });
+  let folder: string;
+  const written = (list: string, tree: string) => readFileSync(join(folder, tree, 'src/features', list), 'utf8');
+  const write = (trees: readonly string[]) => {
+    const paths = trees.map((tree) => join(folder, tree));
+    execFileSync(process.execPath, [join(ROOT, 'scripts/features.mjs'), ...paths]);
+  };
+  // One process for all trees of a state: to start one for each took longer than all else here.
+  let without: Record<string, string>;
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'sluice-features-'));
+    for (const tree of ['all', ...names]) copyFeatures(join(folder, tree, 'src/features'));
+    for (const name of names) rmSync(join(folder, name, 'src/features', name), { recursive: true });
+    write(['all', ...names]);
+    without = Object.fromEntries(
+      names.map((name) => [name, LISTS.map((list) => written(list, name)).join('\n')] as const),
+    );
+    for (const name of names) copyFeature(name, join(folder, name, 'src/features'));
+    write(names);
   });
-  afterEach(() => rmSync(tree, { recursive: true, force: true }));
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
   it('are what `npm run features` writes', () => {
-    write();
-    for (const list of LISTS) expect(text(list), list).toBe(text(list, ROOT));
+    for (const list of LISTS) expect(written(list, 'all'), list).toBe(readFileSync(join(FEATURES, list), 'utf8'));
   });
 
   it.each(names)('lose %s with its folder, and have it again with it', (name) => {
-    const folder = join(tree, 'src/features', name);
-    rmSync(folder, { recursive: true });
-    write();
-    for (const list of LISTS) expect(text(list), list).not.toContain(`'./${name}/`);
-    cpSync(join(FEATURES, name), folder, { recursive: true });
-    write();
-    const faces = readdirSync(folder);
+    expect(without[name]).not.toContain(`'./${name}/`);
+    const faces = readdirSync(join(FEATURES, name));
     for (const list of LISTS) {
       const has = faces.some((file) => file === list || file === `${list}x`);
-      expect(text(list).includes(`'./${name}/`), list).toBe(has);
+      expect(written(list, name).includes(`'./${name}/`), list).toBe(has);
     }
   });
 });
+
+/** The lists, and of each feature the names of its files. */
+function copyFeatures(folder: string): void {
+  mkdirSync(folder, { recursive: true });
+  for (const list of LISTS) copyFileSync(join(FEATURES, list), join(folder, list));
+  for (const name of names) copyFeature(name, folder);
+}
+
+function copyFeature(name: string, folder: string): void {
+  mkdirSync(join(folder, name));
+  for (const file of readdirSync(join(FEATURES, name))) writeFileSync(join(folder, name, file), '');
+}
 
 describe.each(names)('the feature %s', (name) => {
   const files = readdirSync(join(FEATURES, name));

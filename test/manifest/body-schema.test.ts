@@ -203,7 +203,7 @@ describe('a schema of bodies', () => {
         }
         expect(mistakes(whole, JSON.stringify(body)).length === 0).toBe(fits);
       }),
-      { numRuns: 50 },
+      { numRuns: 25 },
     );
   });
 

@@ -1,9 +1,9 @@
 import SqliteDatabase from 'better-sqlite3';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import { chainAttacks } from './chain-attacks.ts';
-import { newPaths } from './files.ts';
+import { newDatabases } from './files.ts';
 
-const newPath = newPaths();
+const newPath = newDatabases();
 
 chainAttacks(async () => {
   const path = newPath();

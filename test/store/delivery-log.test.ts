@@ -5,10 +5,10 @@ import type { GateResult } from '../../src/model/delivery.ts';
 import { openSqliteStore, type SqliteStoreOptions } from '../../src/store/sqlite/client.ts';
 import type { Store } from '../../src/store/store.ts';
 import { deliveryLog, refused } from './conformance/delivery-log.ts';
-import { newPaths } from './files.ts';
+import { newDatabases } from './files.ts';
 import { acceptanceOf, aNonce, deliveryIds, id, runIds, T0 } from './samples.ts';
 
-const newPath = newPaths();
+const newPath = newDatabases();
 const gateResults: GateResult[] = [
   { gate: 'replay', outcome: 'passed', reason: null, detail: null, facts: { nonce: 'say "n"', replaySkewMs: 3 } },
 ];

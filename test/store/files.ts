@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll } from 'vitest';
+import { putEmptyDatabase } from '../database.ts';
 
 /** Makes paths of databases that do not exist yet, in folders that are gone when the test file has run. */
 export function newPaths(): () => string {
@@ -11,5 +12,15 @@ export function newPaths(): () => string {
   return () => {
     count += 1;
     return join(folder, String(count), 'sluice.db');
+  };
+}
+
+/** The same, but each has an empty database already: for tests that are not about how one is made. */
+export function newDatabases(): () => string {
+  const newPath = newPaths();
+  return () => {
+    const path = newPath();
+    putEmptyDatabase(path);
+    return path;
   };
 }

@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import type { Store } from '../../src/store/store.ts';
-import { newPaths } from './files.ts';
+import { newDatabases } from './files.ts';
 import {
   acceptanceOf,
   aDelivery,
@@ -21,7 +21,7 @@ import {
   T0,
 } from './samples.ts';
 
-const newPath = newPaths();
+const newPath = newDatabases();
 
 describe('the threads of a store', () => {
   test.each([
@@ -85,7 +85,7 @@ describe('the threads of a store', () => {
     const path = newPath();
     const store = await openSqliteStore({ path });
     const bodyOf = (n: number) => Buffer.alloc(1024 * 1024, `body ${n} `);
-    const ns = Array.from({ length: 40 }, (_, n) => n);
+    const ns = Array.from({ length: 20 }, (_, n) => n);
     const records = ns.map((n) => aDelivery({ id: id(n), body: bodyOf(n), bodyBytes: 1024 * 1024 }));
     const calls = records.map((record) => store.recordDelivery(record));
     await store.close();
@@ -136,8 +136,9 @@ describe('the threads of a store', () => {
     const store = await openSqliteStore({ path });
     onTestFinished(() => store.close());
     const body = Buffer.alloc(64 * 1024, 'payload ');
+    const TURNS = 40;
     let longest = 0;
-    for (let turn = 0; turn < 60; turn += 1) {
+    for (let turn = 0; turn < TURNS; turn += 1) {
       const calls = Array.from({ length: 32 }, (_, at) => {
         const { run, ...rest } = acceptanceOf(turn * 100 + at);
         return store.accept({ ...rest, run: { ...run, trigger: { ...run.trigger, body } } });
@@ -145,7 +146,7 @@ describe('the threads of a store', () => {
       await Promise.all(calls);
       longest = Math.max(longest, statSync(`${path}-wal`).size);
     }
-    const written = 60 * 32 * body.length;
+    const written = TURNS * 32 * body.length;
     expect(longest).toBeLessThan(written / 2);
     expect(longest).toBeLessThan(64 * 1024 * 1024);
   });

@@ -354,7 +354,7 @@ describe('any file', () => {
   });
 
   it('that is nested without end is refused', async () => {
-    await expect(readImport('ngrok', '['.repeat(100_000))).rejects.toThrow(NotReadable);
+    await expect(readImport('ngrok', '['.repeat(20_000))).rejects.toThrow(NotReadable);
     await expect(readImport('svix', `${'['.repeat(5_000)}${']'.repeat(5_000)}`)).rejects.toThrow(NotReadable);
     const bomb = `a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n`;
     await expect(readImport('ngrok', bomb)).rejects.toThrow(NotReadable);
