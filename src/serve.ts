@@ -20,6 +20,7 @@ import type { EarlyAnswers } from './early-answers.ts';
 import { DeploysRefusedError, ManifestsError, StoreUnavailableError } from './errors.ts';
 import { ListenError } from './listening.ts';
 import { maskUrl } from './manifest/mask.ts';
+import { readable } from './model/error-kind.ts';
 import type { Override } from './model/finding.ts';
 import { printableLines } from './model/text.ts';
 import { balanceYoungGeneration } from './prepare-node.ts';
@@ -188,7 +189,8 @@ function watchStrays(): Strays {
       process.exit(1);
     },
   };
-  const onStray = (error: unknown) => {
+  const onStray = (thrown: unknown) => {
+    const error = readable(thrown);
     const owner = ownerOfStray();
     if (owner === undefined) strays.onFault(error);
     else strays.onOwned(owner, error);

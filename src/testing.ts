@@ -9,6 +9,7 @@ import { createSimulator, type SimulatedStart } from './features/rehearsal/simul
 import { findTestFiles, readTestedFlows, readTestFile } from './features/rehearsal/test-files.ts';
 import { defineHandler, type HandlerResult, type StepContext, type StepHandler } from './flows/handlers/handler.ts';
 import { builtInHandlers, type HandlerTable, handlerTable } from './flows/handlers/index.ts';
+import { operatorHandler } from './flows/operator-handler.ts';
 import { formatIssue, type ManifestIssue } from './manifest/issues.ts';
 import type { LoadedFlow } from './manifest/load.ts';
 import { readManifest } from './manifest/parse.ts';
@@ -67,7 +68,7 @@ export async function runFlow(manifest: unknown, options: RunFlowOptions = {}): 
 
 function tableOf({ handlers = {}, egressAllow = [] }: RunFlowOptions): HandlerTable {
   const own = Object.entries(handlers).map(([type, given]) =>
-    typeof given === 'function' ? stubOf(type, given) : given,
+    operatorHandler(typeof given === 'function' ? stubOf(type, given) : given),
   );
   const replaced = new Set(Object.keys(handlers));
   return handlerTable([...builtInHandlers({ egressAllow }).filter(({ type }) => !replaced.has(type)), ...own]);

@@ -1,6 +1,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { otherKindOf } from '../manifest/read-file.ts';
+import { readable } from '../model/error-kind.ts';
 import { packageName } from '../version.ts';
 import type { Extensions } from './api.ts';
 import { runAs } from './extensions.ts';
@@ -22,7 +23,17 @@ export async function loadConfigModule(path: string | undefined, folder: string)
   // The importer would wait until something is written into a named pipe.
   const kind = otherKindOf(statSync(file));
   if (kind !== undefined) throw new SettingsError([`${file} is ${kind}, not a file`]);
-  return splitConfig(await importConfig(file), file);
+  const config = await importConfig(file);
+  try {
+    return splitConfig(config, file);
+  } catch (error) {
+    throw error instanceof SettingsError ? error : notLoaded(file, error);
+  }
+}
+
+function notLoaded(file: string, thrown: unknown): SettingsError {
+  const error = readable(thrown);
+  return new SettingsError([`${file} does not load: ${error instanceof Error ? error.message : String(error)}`]);
 }
 
 async function importConfig(file: string): Promise<unknown> {
@@ -34,7 +45,7 @@ async function importConfig(file: string): Promise<unknown> {
     const importer = createJiti(import.meta.url, { virtualModules });
     return await runAs('config module', () => importer.import(file, { default: true }));
   } catch (error) {
-    throw new SettingsError([`${file} does not load: ${error instanceof Error ? error.message : String(error)}`]);
+    throw notLoaded(file, error);
   }
 }
 

@@ -5,15 +5,18 @@ import { type AlertSender, createAlertSender, createSendAlertHandler } from '../
 import { createGuardedGet } from '../flows/handlers/guarded-get.ts';
 import { builtInHandlers, type HandlerTable, handlerTable } from '../flows/handlers/index.ts';
 import { Hosts } from '../flows/hosts.ts';
+import { operatorHandler } from '../flows/operator-handler.ts';
 import { stepChecks } from '../flows/step-checks.ts';
 import type { LoadedFlow, ManifestRules } from '../manifest/load.ts';
 import { secretAllowance, secretReader } from '../manifest/read-secret.ts';
 import { referencesIn } from '../manifest/secrets.ts';
 import type { Clock } from '../model/clock.ts';
+import { readable } from '../model/error-kind.ts';
 import type { ManifestSource } from '../model/manifest.ts';
 import { webhookChecks } from '../webhooks/checks.ts';
 import type { GatePlugin, LearnedKeys } from '../webhooks/gate.ts';
 import { type GatePreparer, gateChain, gatePreparer } from '../webhooks/gates/index.ts';
+import { answerInTime } from '../webhooks/gates/operator-gate.ts';
 import type { SignatureSettings } from '../webhooks/gates/signature.ts';
 import type { NameKey } from '../webhooks/key-names.ts';
 import { createCertificates } from '../webhooks/schemes/certificates.ts';
@@ -163,8 +166,13 @@ function withOwners(given: Extensions): Extensions {
   const { handlers, verifiers, payloadStrategies, gates, fetchFromPublisher: fetch, ...others } = given;
   return {
     ...others,
-    ...(fetch === undefined ? {} : { fetchFromPublisher: (url) => runAs('fetchFromPublisher', () => fetch(url)) }),
-    handlers: handlers?.map((handler) => owned(handler, `handler "${handler.type}"`, ['run', 'waitsFor'])) ?? [],
+    ...(fetch === undefined
+      ? {}
+      : { fetchFromPublisher: (url) => fetchedText(() => runAs('fetchFromPublisher', () => fetch(url))) }),
+    handlers:
+      handlers?.map((handler) =>
+        operatorHandler(owned(handler, `handler "${handler.type}"`, ['run', 'waitsFor', 'calls'])),
+      ) ?? [],
     verifiers: verifiers?.map((verifier) => owned(verifier, `verifier "${verifier.name}"`, ['verify'])) ?? [],
     payloadStrategies: Object.fromEntries(
       Object.entries(payloadStrategies ?? {}).map(([name, build]): [string, typeof build] => [
@@ -174,6 +182,15 @@ function withOwners(given: Extensions): Extensions {
     ),
     gates: gates?.map(withOwner) ?? [],
   };
+}
+
+/** Rejects where no text comes in time: whoever waits for it would wait for ever, and so would all who come later. */
+async function fetchedText(ask: () => Promise<unknown>): Promise<string> {
+  const text = await answerInTime(ask).catch((error: unknown) => {
+    throw readable(error);
+  });
+  if (typeof text !== 'string') throw new TypeError('fetchFromPublisher yielded no text');
+  return text;
 }
 
 function withOwner(plugin: GatePlugin<SignatureSettings>): GatePlugin<SignatureSettings> {

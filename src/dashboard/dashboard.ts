@@ -8,7 +8,6 @@ import { type AccessRecord, createAccessRecord } from './access-record.ts';
 import { decorateActor, READING_METHODS, refuseBuiltIn, requireScope } from './actors.ts';
 import { healthRoutes } from './api/service.ts';
 import { type Authentication, createAuthentication } from './auth.ts';
-import { docsRoutes } from './docs/page.ts';
 import { compileValidator } from './input.ts';
 import { recordActivity } from './interventions.ts';
 import { loginRoutes } from './login.ts';
@@ -105,7 +104,8 @@ function addGuarded(app: FastifyInstance, { services, openApi, authentication }:
   app.setNotFoundHandler(refuseOtherMethods(app));
   const typed = app.withTypeProvider<ZodTypeProvider>();
   const ofParts = services.parts.flatMap(({ routes = [] }) => routes);
-  for (const addRoutes of [...ofParts, docsRoutes(openApi), pageRoutes]) addRoutes(typed, services);
+  const ofDocument = services.parts.flatMap(({ documentRoutes }) => documentRoutes?.(openApi) ?? []);
+  for (const addRoutes of [...ofParts, ...ofDocument, pageRoutes]) addRoutes(typed, services);
 }
 
 interface KnownRoute {

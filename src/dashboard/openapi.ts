@@ -19,7 +19,7 @@ const TAGS = {
   service: 'The process itself',
 } as const;
 
-type OpenApiDocument = OpenAPIV3_1.Document;
+export type OpenApiDocument = OpenAPIV3_1.Document;
 
 /** The group of an operation in the document and on the page of the API. */
 export type Tag = keyof typeof TAGS;

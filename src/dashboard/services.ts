@@ -35,6 +35,7 @@ import type { SchemeDescription } from '../webhooks/scheme-descriptions.ts';
 import type { KeySets } from '../webhooks/schemes/standards/key-sets.ts';
 import type { TriggerTable } from '../webhooks/triggers.ts';
 import type { Finding, Situation } from './attention/finding.ts';
+import type { OpenApiDocument } from './openapi.ts';
 import type { Logins } from './session.ts';
 
 /** What the dashboard needs of the rest of the process. */
@@ -197,6 +198,8 @@ export interface RunningPart {
 export interface ServicePart {
   readonly name: string;
   readonly routes?: readonly ApiRoutes[];
+  /** Routes that show the API's own document. */
+  readonly documentRoutes?: (document: () => Promise<OpenApiDocument>) => ApiRoutes;
   readonly gauges?: readonly MeasuredGauge[];
   /** What operators should look at. It reads by itself what the situation has not. */
   readonly attention?: FindAttention<AttentionKind>;

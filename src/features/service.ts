@@ -4,6 +4,7 @@ import { metrics } from '../dashboard/api/service.ts';
 import type { ServicePart } from '../dashboard/services.ts';
 import { activity } from './activity/service.ts';
 import { alerts } from './alerts/service.ts';
+import { apiDocs } from './api-docs/service.ts';
 import { books } from './books/service.ts';
 import { bulk } from './bulk/service.ts';
 import { consumers } from './consumers/service.ts';
@@ -56,4 +57,5 @@ export const serviceParts: readonly ServicePart[] = [
   reconcile,
   order,
   respond,
+  apiDocs,
 ];

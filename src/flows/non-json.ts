@@ -1,5 +1,7 @@
 import { formatPath } from '../expressions/json-path.ts';
 import { isExactNumber } from '../model/json.ts';
+import { MAX_BYTES } from '../model/run.ts';
+import { StepFailure } from './step-failure.ts';
 
 // Deep enough for any document; a value that contains itself ends here too.
 const MAX_DEPTH = 500;
@@ -95,4 +97,14 @@ function stringBytes(text: string, { bytes, maxBytes }: Walk): number {
 function below(key: string | number, found: Found): Found {
   if (found !== TOO_LARGE) found.path.push(key);
   return found;
+}
+
+/** What is wrong with the output of a step. */
+export function problemOfOutput(output: unknown): StepFailure | undefined {
+  if (output === null) return undefined;
+  const problem = problemOfJson(output, 'output', MAX_BYTES.output);
+  if (problem === undefined) return undefined;
+  return problem.kind === 'notJson'
+    ? new StepFailure('output_not_json', `${problem.message}, which JSON cannot hold`)
+    : new StepFailure('output_too_large', `the output ${problem.message}`);
 }

@@ -6,7 +6,7 @@ import { type CompiledTemplate, compileTemplate } from '../expressions/template.
 import type { Manifest } from '../manifest/schema.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { Graph, ManifestSource, StepDefinition } from '../model/manifest.ts';
-import { entryOf } from '../model/planner.ts';
+import { entryOf, type WiredGraph, wire } from '../model/planner.ts';
 import type { RunOrder } from '../model/run.ts';
 import { stepAt } from '../model/runtime-keys.ts';
 
@@ -73,7 +73,7 @@ export function prepareRevision(
   manifest: Pick<Manifest, 'steps' | 'timeoutSeconds' | 'concurrency' | 'onFailure' | 'pinInputs' | 'serialize'>,
   source: ManifestSource,
 ): PreparedRevision {
-  const prepared = prepareGraph(manifest.steps);
+  const prepared = prepareGraph(manifest.steps, { wired: wire(manifest.steps), isLoop: false });
   return {
     graph: manifest.steps,
     source,
@@ -101,23 +101,21 @@ function limitsTypes(graph: Graph): boolean {
   );
 }
 
-function prepareGraph(graph: Graph, isLoop = false): PreparedGraph {
+function prepareGraph(graph: Graph, { wired, isLoop }: { wired: WiredGraph; isLoop: boolean }): PreparedGraph {
   const steps = Object.entries(graph);
   const first = steps.filter(([, { runAfter }]) => Object.keys(runAfter).length === 0).length;
   const prepare = ([stepKey, definition]: [string, StepDefinition]) => {
-    const edges = steps.flatMap(([, { runAfter }]) => (Object.hasOwn(runAfter, stepKey) ? [runAfter[stepKey]] : []));
-    const isFailureHandled = edges.some((edge) => edge?.statuses.includes('Failed') === true);
-    return [
-      stepKey,
-      prepareStep(definition, { followers: Math.max(edges.length, isLoop ? first : 0), isFailureHandled }),
-    ];
+    const { downstream = [], steps: inner = {} } = wired[stepKey] ?? {};
+    const followers = Math.max(downstream.length, isLoop ? first : 0);
+    const isFailureHandled = downstream.some(([, { statuses }]) => statuses.includes('Failed'));
+    return [stepKey, prepareStep(definition, { followers, isFailureHandled, inner })];
   };
   return Object.fromEntries(steps.map(prepare));
 }
 
 function prepareStep(
   definition: StepDefinition,
-  own: Pick<PreparedStep, 'followers' | 'isFailureHandled'>,
+  { inner, ...own }: Pick<PreparedStep, 'followers' | 'isFailureHandled'> & { readonly inner: WiredGraph },
 ): PreparedStep {
   const { runAfter, inputs, forEach = null, steps } = definition;
   return {
@@ -129,7 +127,7 @@ function prepareStep(
     ),
     inputs: compiled(() => prepareInputs(inputs)),
     items: steps && compiled(() => prepareInputs({ forEach })),
-    steps: steps && prepareGraph(steps, true),
+    steps: steps && prepareGraph(steps, { wired: inner, isLoop: true }),
     ...own,
   };
 }

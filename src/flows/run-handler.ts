@@ -1,17 +1,14 @@
 import type { Logger } from 'pino';
-import { StoreUnavailableError } from '../errors.ts';
 import { formatPath } from '../expressions/json-path.ts';
 import { maskerOf } from '../manifest/mask.ts';
 import type { Clock } from '../model/clock.ts';
 import { isExactNumber, isJsonArray, type Json } from '../model/json.ts';
 import type { StepDefinition } from '../model/manifest.ts';
-import { MAX_BYTES } from '../model/run.ts';
 import type { Claim } from '../store/store.ts';
+import { checkedFailure, checkedWait, messageOf, thrown, timedOut } from './handler-result.ts';
 import { type HandlerResult, type StepContext, type StepHandler, startTimeLimit } from './handlers/handler.ts';
-import { hostWaitIn } from './handlers/http-turns.ts';
 import type { Abortable } from './leases.ts';
-import { InternalFaultError } from './load-once.ts';
-import { problemOfJson } from './non-json.ts';
+import { problemOfOutput } from './non-json.ts';
 import { StepFailure } from './step-failure.ts';
 import type { ReadRunInput, ResolvedInputs } from './step-inputs.ts';
 
@@ -52,7 +49,7 @@ export function runHandler(
   try {
     const running = start(contextOf(task, services, { inputs, ends }), task.handler);
     // A handler that does not wait is not waited for.
-    if (!(running instanceof Promise)) return checked(running);
+    if (!(running instanceof Promise)) return checkedResult(running);
     waiting = waitFor(running, { task, signal: ends.signal }).finally(() => limit?.end());
     return waiting;
   } finally {
@@ -65,7 +62,7 @@ async function waitFor(
   { task, signal }: { readonly task: HandlerTask; readonly signal: AbortSignal },
 ): Promise<HandlerResult | undefined> {
   const result = await Promise.race([running, whenAborted(signal)]);
-  if (result !== ABORTED) return checked(result);
+  if (result !== ABORTED) return checkedResult(result);
   return task.lease.aborted ? undefined : timedOut(task);
 }
 
@@ -81,7 +78,17 @@ function timeLeft({ step, claim }: HandlerTask, { clock }: Pick<HandlerServices,
 }
 
 /** What the handler's schema makes of the inputs; throws `StepFailure` where they do not fit. */
-export function parseInputs(handler: StepHandler, { value }: Pick<ResolvedInputs, 'value'>): unknown {
+export function parseInputs(handler: StepHandler, resolved: Pick<ResolvedInputs, 'value'>): unknown {
+  try {
+    return parsedBy(handler, resolved);
+  } catch (error) {
+    if (error instanceof StepFailure) throw error;
+    // The schema is the handler's own code.
+    throw new StepFailure('handler_error', `the schema of its inputs failed: ${messageOf(error)}`);
+  }
+}
+
+function parsedBy(handler: StepHandler, { value }: Pick<ResolvedInputs, 'value'>): unknown {
   const parsed = handler.inputs.safeParse(value);
   if (parsed.success) return parsed.data;
   // A schema that wants a number is given one; what takes any JSON keeps the number as it was sent.
@@ -200,17 +207,17 @@ function contextOf(
   return context as StepContext;
 }
 
-function thrown(error: unknown): HandlerResult {
-  // The handler asked for the trigger's body and the store had no answer: the step is not to blame.
-  if (error instanceof StoreUnavailableError || error instanceof InternalFaultError) throw error;
-  const message = error instanceof Error ? error.message : `the handler threw a ${typeof error}`;
-  return { kind: 'failed', code: 'handler_error', message, retryable: true };
-}
-
-function timedOut({ step, claim }: Pick<HandlerTask, 'step' | 'claim'>): HandlerResult {
-  const { why } = hostWaitIn(claim.resumed?.state) ?? {};
-  const message = `the step took longer than its ${step.timeoutSeconds} s${why === undefined ? '' : `; it waited because ${why}`}`;
-  return { kind: 'failed', code: 'timeout', message, retryable: true };
+/** What a handler yields is code's word, not a type's: what cannot be kept fails the step. */
+export function checkedResult(result: HandlerResult): HandlerResult {
+  const given: Partial<HandlerResult> | undefined = result;
+  if (given?.kind === 'failed') return checkedFailure(result as Extract<HandlerResult, { kind: 'failed' }>);
+  if (given?.kind === 'waiting') return checkedWait(result as Extract<HandlerResult, { kind: 'waiting' }>);
+  if (given?.kind !== 'succeeded') {
+    throw new StepFailure('handler_error', 'the handler returned neither a success nor a failure nor a wait');
+  }
+  const problem = given.output === null ? undefined : problemOfOutput(given.output);
+  if (problem !== undefined) throw problem;
+  return result;
 }
 
 function whenAborted(signal: AbortSignal): Promise<typeof ABORTED> {
@@ -218,54 +225,4 @@ function whenAborted(signal: AbortSignal): Promise<typeof ABORTED> {
     if (signal.aborted) resolve(ABORTED);
     else signal.addEventListener('abort', () => resolve(ABORTED));
   });
-}
-
-/** What a handler yields is code's word, not a type's: what cannot be kept fails the step. */
-function checked(result: HandlerResult): HandlerResult {
-  const given: Partial<HandlerResult> | undefined = result;
-  if (given?.kind === 'failed') return checkedFailure(result as Extract<HandlerResult, { kind: 'failed' }>);
-  if (given?.kind === 'waiting') return checkedWait(result as Extract<HandlerResult, { kind: 'waiting' }>);
-  if (given?.kind !== 'succeeded') {
-    throw new StepFailure('handler_error', 'the handler returned neither a success nor a failure nor a wait');
-  }
-  const problem = problemOfOutput(given.output);
-  if (problem !== undefined) throw problem;
-  return result;
-}
-
-function checkedWait(wait: Extract<HandlerResult, { kind: 'waiting' }>): HandlerResult {
-  const { until, signalName, state } = wait;
-  const isTime = until === undefined ? signalName !== undefined : Number.isFinite(until);
-  if (!isTime || (signalName !== undefined && typeof signalName !== 'string')) {
-    throw new StepFailure('handler_error', 'the handler waits for neither a time nor a signal');
-  }
-  const problem = state === undefined ? undefined : problemOfOutput(state);
-  if (problem !== undefined) throw new StepFailure('handler_error', `what the handler keeps: ${problem.message}`);
-  return wait;
-}
-
-/** An index of failed steps has codes, and takes no text of any length. */
-const MAX_CODE_CHARACTERS = 100;
-
-/** The failure is what matters: it stays as it is, and says so where its output is not kept. */
-function checkedFailure({ output, ...given }: Extract<HandlerResult, { kind: 'failed' }>): HandlerResult {
-  const problem = output === undefined ? undefined : problemOfOutput(output);
-  const message =
-    problem === undefined ? given.message : `${given.message} (its output is not stored: ${problem.message})`;
-  const failure = {
-    ...given,
-    code: String(given.code).slice(0, MAX_CODE_CHARACTERS),
-    message: String(message),
-    retryable: given.retryable === true,
-  };
-  return problem === undefined && output !== undefined ? { ...failure, output } : failure;
-}
-
-function problemOfOutput(output: unknown): StepFailure | undefined {
-  if (output === null) return undefined;
-  const problem = problemOfJson(output, 'output', MAX_BYTES.output);
-  if (problem === undefined) return undefined;
-  return problem.kind === 'notJson'
-    ? new StepFailure('output_not_json', `${problem.message}, which JSON cannot hold`)
-    : new StepFailure('output_too_large', `the output ${problem.message}`);
 }

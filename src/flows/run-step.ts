@@ -12,7 +12,7 @@ import type { StepError } from '../model/run.ts';
 import type { Claim, StepResult, Store } from '../store/store.ts';
 import type { Catalog } from './catalog.ts';
 import { inputOfLoop, type LoopStart, startOfLoop } from './handlers/for-each.ts';
-import type { HandlerResult, StepHandler } from './handlers/handler.ts';
+import type { HandlerResult, StepCall, StepHandler } from './handlers/handler.ts';
 import type { HandlerTable } from './handlers/index.ts';
 import { type RunFlowInputs, runFlow } from './handlers/run-flow.ts';
 import type { Abortable } from './leases.ts';
@@ -292,15 +292,25 @@ const MAX_PATH_CHARACTERS = 200;
 function calledBy(prepared: Prepared | undefined, mask: (value: Json) => Json): Called | undefined {
   if (prepared?.handler.calls === undefined) return undefined;
   const { handler, resolved } = prepared;
-  const parsed = handler.inputs.safeParse(resolved.value);
-  if (!parsed.success) return undefined;
-  const { method, url } = prepared.handler.calls(parsed.data);
+  const call = callOf(handler, resolved.value);
+  if (call === undefined) return undefined;
+  const { method, url } = call;
   const isShown = (text: string) => mask(text) === text;
   const recorded = Reflect.get(Object(mask(resolved.value)), 'url');
   const hasPath = recorded === Reflect.get(Object(resolved.value), 'url') && isShown(url.href);
   const host = isShown(url.origin) ? url.origin : undefined;
   const target = hasPath ? url.pathname.slice(0, MAX_PATH_CHARACTERS) : host === undefined ? '' : url.host;
   return { host, label: `${method} ${target}`.trim() };
+}
+
+function callOf({ inputs, calls }: StepHandler, value: Json): StepCall | undefined {
+  try {
+    const parsed = inputs.safeParse(value);
+    return parsed.success ? calls?.(parsed.data) : undefined;
+  } catch {
+    // It only explains a failure, which stays as it is.
+    return undefined;
+  }
 }
 
 /** A fault of Sluice itself ended the attempt: the step is tried again as if it had not been tried. */

@@ -4,6 +4,7 @@ import { compileCondition } from '../expressions/condition.ts';
 import type { Reference } from '../expressions/context.ts';
 import { formatPath, type JsonPath, mapStrings } from '../expressions/json-path.ts';
 import { compileTemplate, hasPlaceholder, TemplateError } from '../expressions/template.ts';
+import { createRunsAfter, type RunsAfter } from '../model/graph.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import { type Graph, PINNED_INPUTS, RUN_FLOW, type StepDefinition } from '../model/manifest.ts';
 import {
@@ -250,10 +251,32 @@ function checkReference(
   if (!hasStep(known, name)) {
     return [errorAt(at, `reads steps.${name}, but no step has this key${didYouMean(name, known.stepKeys)}`)];
   }
-  if (upstreamsOf(known.graph, stepKey).has(name)) return [];
+  if (wiringOf(known).runsAfter(stepKey, name)) return [];
   // Where it is not known what some step runs after, the step may well run after this one.
-  if (known.stepKeys.some((key) => known.isBroken([...known.path, key, 'runAfter']))) return [];
+  if (wiringOf(known).isBroken()) return [];
   return [warningAt(at, `reads steps.${name}, which this step does not run after: it may not have ended yet`)];
+}
+
+interface Wiring {
+  readonly runsAfter: RunsAfter;
+  /** Whether it is not known of some step what it runs after. */
+  isBroken(): boolean;
+}
+
+const wirings = new WeakMap<KnownSteps, Wiring>();
+
+/** Worked out once for a graph: each reference of each step asks for it. */
+function wiringOf(known: KnownSteps): Wiring {
+  let isBroken: boolean | undefined;
+  const wiring = wirings.get(known) ?? {
+    runsAfter: createRunsAfter(known.graph),
+    isBroken() {
+      isBroken ??= known.stepKeys.some((key) => known.isBroken([...known.path, key, 'runAfter']));
+      return isBroken;
+    },
+  };
+  wirings.set(known, wiring);
+  return wiring;
 }
 
 const stepKeySets = new WeakMap<readonly string[], ReadonlySet<string>>();
@@ -321,20 +344,6 @@ function cycles(graph: Graph, path: JsonPath): Problem[] {
     }
   }
   return problems;
-}
-
-/** Every step that has ended before this one starts. */
-export function upstreamsOf(graph: Graph, stepKey: string): ReadonlySet<string> {
-  const found = new Set<string>();
-  const waiting = [stepKey];
-  for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
-    for (const upstream of upstreamKeys(graph, key)) {
-      if (found.has(upstream)) continue;
-      found.add(upstream);
-      waiting.push(upstream);
-    }
-  }
-  return found;
 }
 
 function upstreamKeys(graph: Graph, stepKey: string): string[] {

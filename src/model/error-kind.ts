@@ -20,13 +20,27 @@ export function kindOfError(message: string): string {
 /** The code of a fault, or of what caused it, or else its name: a message may hold a path, a request or a secret. */
 export function codeOf(error: unknown): string {
   const seen = new Set<unknown>();
-  let cause = error;
+  let cause = readable(error);
   while (cause instanceof Error) {
     if ('code' in cause && typeof cause.code === 'string') return cause.code;
     seen.add(cause);
+    const next = readable(cause.cause);
     // A cause of its own, at whatever distance, leads no further.
-    if (cause.name !== 'Error' || !(cause.cause instanceof Error) || seen.has(cause.cause)) return cause.name;
-    cause = cause.cause;
+    if (cause.name !== 'Error' || !(next instanceof Error) || seen.has(next)) return cause.name;
+    cause = next;
   }
   return 'unknown';
+}
+
+/** The error, or one that says so where it throws when it is read, as one of an operator's code may. */
+export function readable(error: unknown): unknown {
+  try {
+    if (!(error instanceof Error)) return error;
+    const { name, message, stack = '', cause: _cause } = error;
+    const texts = [name, message, stack, String('code' in error && error.code)];
+    if (texts.every((text) => typeof text === 'string')) return error;
+  } catch {
+    // It is told below.
+  }
+  return new Error('what was thrown cannot be read');
 }

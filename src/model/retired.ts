@@ -10,16 +10,23 @@ export function isGuarded({ runAfter }: StepDefinition): boolean {
  * behind it that were retired with it.
  */
 export function isIdle(graph: Graph, stepKey: string): boolean {
-  const seen = new Set([stepKey]);
-  // Iterating over a set includes entries added during the iteration.
-  for (const key of seen) {
-    const step = Object.hasOwn(graph, key) ? graph[key] : undefined;
-    if (step?.type !== 'NoOp') return false;
-    for (const [other, definition] of Object.entries(graph)) {
-      if (Object.hasOwn(definition.runAfter, key) && !isGuarded(definition)) seen.add(other);
-    }
+  const known = idle.get(graph) ?? idleSteps(graph);
+  idle.set(graph, known);
+  return known.has(stepKey);
+}
+
+const idle = new WeakMap<Graph, ReadonlySet<string>>();
+
+function idleSteps(graph: Graph): ReadonlySet<string> {
+  const found = new Set(Object.keys(graph));
+  const busy = [...found].filter((key) => graph[key]?.type !== 'NoOp');
+  // The list grows while it is walked: whatever a busy step waits for is busy.
+  for (const key of busy) {
+    if (!found.delete(key)) continue;
+    const step = graph[key];
+    if (step !== undefined && !isGuarded(step)) busy.push(...Object.keys(step.runAfter));
   }
-  return true;
+  return found;
 }
 
 /** Whether a recipe marked the step: one that was a NoOp all along shows by nothing else that it is kept for its records. */

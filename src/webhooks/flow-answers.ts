@@ -11,6 +11,7 @@ import { JSON_TYPE, type WebhookAnswer } from './answers.ts';
 
 /** A delivery whose run is committed, and whose sender waits for what one of its steps says. */
 interface Asked {
+  readonly deliveryId: string;
   readonly flowId: string;
   readonly triggerKey: string;
   readonly runId: string;
@@ -34,12 +35,21 @@ export interface UnfitAnswers {
 
 /** Answers deliveries with what a step of their run says. */
 export interface FlowAnswers {
-  /** Undefined where the fixed answer is to be given: late, failed, unfit, stopping, or too many wait. Never rejects. */
+  /** Who sends each delivery that is being received, by its id: who hangs up waits for nothing. */
+  readonly senders: Map<string, Sender>;
+  /** Undefined where the fixed answer is to be given: late, failed, unfit, stopping, gone, or too many wait. Never rejects. */
   wait(asked: Asked): Promise<Omit<WebhookAnswer, 'deliveryId'> | undefined>;
   /** By trigger, since an instant. */
   unfit(since: number): readonly UnfitAnswers[];
   /** Nobody waits from now on. */
   end(): void;
+}
+
+/** The socket of a sender. */
+interface Sender {
+  readonly destroyed: boolean;
+  once(event: 'close', listener: () => void): unknown;
+  off(event: 'close', listener: () => void): unknown;
 }
 
 interface AnswerServices {
@@ -51,9 +61,12 @@ interface AnswerServices {
 
 export const RESPOND_SECONDS = 2.5;
 
-/** Each holds a socket and its body, and a stop answers them all. */
-const MOST_WAITING = 200;
-const MOST_BODY_BYTES = 16 * 1024 * 1024;
+/**
+ * Each holds a socket and its body, and a stop answers them all. Flows share them: where there is no room, one whose senders
+ * take more than another's gives way.
+ */
+export const ANSWER_LIMITS = { waiting: 200, bodyBytes: 16 * 1024 * 1024 };
+const TOO_MANY = 'too many senders wait for an answer at once';
 const MOST_ANSWER_BYTES = 256 * 1024;
 /** Notices of other replicas may be lost, or come while nobody here listened yet. */
 const LOOK_EVERY_MS = 250;
@@ -67,9 +80,10 @@ interface Waiting {
   settle(answer: Omit<WebhookAnswer, 'deliveryId'> | undefined): void;
 }
 
-export function createFlowAnswers({ store, live, clock, logger }: AnswerServices): FlowAnswers {
+export function createFlowAnswers({ store, live, clock, logger }: AnswerServices, limits = ANSWER_LIMITS): FlowAnswers {
+  const senders = new Map<string, Sender>();
   const waiting = new Map<string, Waiting>();
-  const unfit = new Map<string, UnfitAnswers>();
+  const { note, since } = createUnfitAnswers({ clock, logger });
   let bodyBytes = 0;
   let isEnded = false;
   let unsubscribe: (() => void) | undefined;
@@ -81,27 +95,8 @@ export function createFlowAnswers({ store, live, clock, logger }: AnswerServices
     const isStep = type === 'step.completed' && data.stepKey === own.asked.stepKey;
     if (isStep || type === 'run.completed' || type === 'run.changed') own.look();
   };
-  const note = ({ flowId, triggerKey, stepKey, runId }: Asked, why: string) => {
-    const name = triggerMapKey({ flowId, triggerKey });
-    const count = (unfit.get(name)?.count ?? 0) + 1;
-    unfit.delete(name);
-    unfit.set(name, { flowId, triggerKey, stepKey, runId, why, count, lastAt: clock.now() });
-    const [oldest] = unfit.keys();
-    if (unfit.size > MOST_UNFIT && oldest !== undefined) unfit.delete(oldest);
-    logger.warn({ flowId, triggerKey, stepKey, runId }, `a step gave no answer for its delivery: ${why}`);
-  };
-  /** The answer; undefined while there is none, null where there will be none. */
-  const read = async (asked: Asked): Promise<Omit<WebhookAnswer, 'deliveryId'> | null | undefined> => {
-    const { runId, stepKey } = asked;
-    const limits = { valueBytes: MOST_ANSWER_BYTES, answerBytes: 2 * MOST_ANSWER_BYTES };
-    let step = await store.findStep(runId, stepKey, limits);
-    if (step?.status === undefined || step.status === 'Pending' || step.status === 'Running') {
-      if ((await store.findRun(runId))?.status === 'Running') return undefined;
-      // Both may have ended since the step was read.
-      step = await store.findStep(runId, stepKey, limits);
-    }
-    if (step?.status !== 'Succeeded') return null;
-    const answer = isCut(step.output) ? `it is larger than ${MOST_ANSWER_BYTES} bytes` : answerOf(step.output);
+  const read = async (asked: Asked) => {
+    const answer = await readAnswer(asked, store);
     if (typeof answer !== 'string') return answer;
     note(asked, answer);
     return null;
@@ -114,8 +109,12 @@ export function createFlowAnswers({ store, live, clock, logger }: AnswerServices
       bodyBytes -= asked.bodyBytes;
       clearTimeout(late);
       clearInterval(looking);
+      sender?.off('close', hungUp);
       resolve(answer);
     };
+    const sender = senders.get(asked.deliveryId);
+    const hungUp = () => settle(undefined);
+    sender?.once('close', hungUp);
     const look = async () => {
       while (isDue && waiting.has(asked.runId)) {
         isDue = false;
@@ -141,10 +140,23 @@ export function createFlowAnswers({ store, live, clock, logger }: AnswerServices
     return { asked, look: lookOnce, settle };
   };
 
+  const makeRoom = (asked: Asked): boolean => {
+    for (;;) {
+      const isFull = waiting.size >= limits.waiting;
+      if (!isFull && bodyBytes + asked.bodyBytes <= limits.bodyBytes) return true;
+      const other = givesWay(asked, [...waiting.values()], isFull ? () => 1 : (each) => each.bodyBytes);
+      note((other ?? { asked }).asked, TOO_MANY);
+      if (other === undefined) return false;
+      other.settle(undefined);
+    }
+  };
+
   return {
+    senders,
     wait(asked) {
-      const hasRoom = waiting.size < MOST_WAITING && bodyBytes + asked.bodyBytes <= MOST_BODY_BYTES;
-      if (isEnded || !hasRoom || asked.until <= clock.monotonic()) return Promise.resolve(undefined);
+      const isGone = senders.get(asked.deliveryId)?.destroyed === true;
+      if (isEnded || isGone || asked.until <= clock.monotonic()) return Promise.resolve(undefined);
+      if (!makeRoom(asked)) return Promise.resolve(undefined);
       // From the first one on: another process tells of its runs only while somebody here listens.
       unsubscribe ??= live.subscribe(hear);
       return new Promise((resolve) => {
@@ -154,12 +166,53 @@ export function createFlowAnswers({ store, live, clock, logger }: AnswerServices
         own.look();
       });
     },
-    unfit: (since) => [...unfit.values()].filter(({ lastAt }) => lastAt >= since),
+    unfit: since,
     end() {
       isEnded = true;
       unsubscribe?.();
       for (const { settle } of waiting.values()) settle(undefined);
     },
+  };
+}
+
+/** The answer, or why it is none; undefined while there is none, null where there will be none. */
+async function readAnswer(
+  { runId, stepKey }: Asked,
+  store: AnswerServices['store'],
+): Promise<Omit<WebhookAnswer, 'deliveryId'> | string | null | undefined> {
+  const limits = { valueBytes: MOST_ANSWER_BYTES, answerBytes: 2 * MOST_ANSWER_BYTES };
+  let step = await store.findStep(runId, stepKey, limits);
+  if (step?.status === undefined || step.status === 'Pending' || step.status === 'Running') {
+    if ((await store.findRun(runId))?.status === 'Running') return undefined;
+    // Both may have ended since the step was read.
+    step = await store.findStep(runId, stepKey, limits);
+  }
+  if (step?.status !== 'Succeeded') return null;
+  return isCut(step.output) ? `it is larger than ${MOST_ANSWER_BYTES} bytes` : answerOf(step.output);
+}
+
+/** The oldest wait of the flow that takes most; undefined where the new one's would take as much. */
+function givesWay(asked: Asked, waiting: readonly Waiting[], sizeOf: (asked: Asked) => number): Waiting | undefined {
+  const taken = new Map([[asked.flowId, sizeOf(asked)]]);
+  for (const { asked: each } of waiting) taken.set(each.flowId, (taken.get(each.flowId) ?? 0) + sizeOf(each));
+  const [most] = [...taken].reduce((one, other) => (other[1] > one[1] ? other : one));
+  return most === asked.flowId ? undefined : waiting.find((each) => each.asked.flowId === most);
+}
+
+/** What steps gave no answer, by trigger. */
+function createUnfitAnswers({ clock, logger }: Pick<AnswerServices, 'clock' | 'logger'>) {
+  const unfit = new Map<string, UnfitAnswers>();
+  return {
+    note({ flowId, triggerKey, stepKey, runId }: Asked, why: string): void {
+      const name = triggerMapKey({ flowId, triggerKey });
+      const count = (unfit.get(name)?.count ?? 0) + 1;
+      unfit.delete(name);
+      unfit.set(name, { flowId, triggerKey, stepKey, runId, why, count, lastAt: clock.now() });
+      const [oldest] = unfit.keys();
+      if (unfit.size > MOST_UNFIT && oldest !== undefined) unfit.delete(oldest);
+      logger.warn({ flowId, triggerKey, stepKey, runId }, `a step gave no answer for its delivery: ${why}`);
+    },
+    since: (since: number) => [...unfit.values()].filter(({ lastAt }) => lastAt >= since),
   };
 }
 

@@ -112,7 +112,7 @@ async function answerTo(request: IngressRequest, reply: FastifyReply, receiving:
   }
 }
 
-function handOver(
+async function handOver(
   request: IngressRequest,
   head: ReturnType<typeof readHead>,
   { receiving, judge }: { readonly receiving: Receiving; readonly judge: Receiving['receive']['delivery'] },
@@ -123,9 +123,14 @@ function handOver(
   // Asked before the time is: a clock that was set is followed only when somebody looks.
   const byWhom = services.clock.isFit() ? judge : receive.unfit;
   const delivery = toDelivery(request, services, { head });
-  if (!span.isRecording()) return byWhom(delivery, idOrSlug, span);
-  span.setAttributes(requestAttributes(delivery, head));
-  return tagged(span, () => byWhom(delivery, idOrSlug, span));
+  services.answers.senders.set(delivery.id, request.raw.socket);
+  try {
+    if (!span.isRecording()) return await byWhom(delivery, idOrSlug, span);
+    span.setAttributes(requestAttributes(delivery, head));
+    return await tagged(span, () => byWhom(delivery, idOrSlug, span));
+  } finally {
+    services.answers.senders.delete(delivery.id);
+  }
 }
 
 async function tagged(span: Span, judge: () => Promise<WebhookAnswer>): Promise<WebhookAnswer> {

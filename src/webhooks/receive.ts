@@ -260,8 +260,9 @@ async function answerByStep(
   const { flowId, triggerKey } = trigger;
   const until = startedAt + withinSeconds * 1000;
   const bodyBytes = delivery.body.byteLength;
-  const answer = await answers.wait({ flowId, triggerKey, runId, stepKey, until, bodyBytes });
-  return answer && { ...answer, deliveryId: delivery.id };
+  const deliveryId = delivery.id;
+  const answer = await answers.wait({ deliveryId, flowId, triggerKey, runId, stepKey, until, bodyBytes });
+  return answer && { ...answer, deliveryId };
 }
 
 /** The runs of a shared delivery, that of its record first. */

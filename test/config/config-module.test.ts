@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -21,4 +21,23 @@ it('refuses a config module that is a folder or a device', async () => {
   await mkdir(join(folder, 'own.mjs'));
   await expect(loadConfigModule('own.mjs', folder)).rejects.toThrow('own.mjs is a folder, not a file');
   await expect(loadConfigModule('/dev/zero', folder)).rejects.toThrow('/dev/zero is a device, not a file');
+});
+
+it.each([
+  ['an option that throws when it is read', 'export default { get port() { throw new Error("no port"); } }', 'no port'],
+  ['a list that does', 'export default { handlers: [{ get type() { throw new Error("no type"); } }] }', 'no type'],
+  [
+    'an export that cannot be read',
+    'export default new Proxy({}, { ownKeys() { throw new Error("no keys"); } })',
+    'no keys',
+  ],
+  [
+    'code that throws what cannot be read',
+    'throw new Proxy(new Error(""), { getPrototypeOf() { throw 1; } })',
+    'cannot be read',
+  ],
+])('refuses with one line a config module that has %s', async (_what, code, line) => {
+  await writeFile(join(folder, 'own.mjs'), code);
+  const error = await loadConfigModule('own.mjs', folder).catch((reason: unknown) => reason);
+  expect(error).toMatchObject({ name: 'SettingsError', message: expect.stringMatching(line) });
 });

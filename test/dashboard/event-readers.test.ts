@@ -99,10 +99,25 @@ it('a reader that does not take the end either is cut off', async () => {
 it('no more may read than there is room for, until one leaves', async () => {
   const { streams, join, sampled } = start({ readers: 2 });
   const [one] = [join(), join()];
-  expect(() => streams.requireRoom()).toThrow('2 event streams are open');
+  expect(() => streams.requireRoom('reader')).toThrow('2 event streams are open');
   expect(await sampled('sluice_event_readers_refused_total')).toContain(
     'sluice_event_readers_refused_total{reason="too_many"} 1',
   );
   one.leave();
-  streams.requireRoom();
+  streams.requireRoom('reader');
+});
+
+it('a credential with many streams gives way to another, until both have as many', async () => {
+  const { streams, join, logged } = start({ readers: 4 });
+  const greedy = Array.from({ length: 4 }, () => join('greedy'));
+  for (let others = 0; others < 2; others += 1) {
+    streams.requireRoom('quiet');
+    join('quiet');
+  }
+  expect(greedy.map(({ stream }) => stream.writableEnded)).toEqual([false, false, true, true]);
+  expect(() => streams.requireRoom('quiet')).toThrow('4 event streams are open');
+  expect(() => streams.requireRoom('greedy')).toThrow('4 event streams are open');
+  await greedy[3]?.read();
+  expect(greedy[3]?.taken()).toMatch(/event: stream\.ended\ndata: \{"reason":"too_many"\}\n\n$/);
+  expect(logged).toMatchObject(Array(2).fill({ level: 40, actor: 'greedy' }));
 });

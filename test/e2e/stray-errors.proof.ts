@@ -28,6 +28,7 @@ const CONFIG = `
         reject('handler');
         later(() => fail('handler'));
         setImmediate(() => fail('handler, immediately'));
+        later(() => { throw new Proxy(new Error(''), { get() { throw new Error('no'); } }); });
         return { kind: 'succeeded', output: null };
       },
     })],
@@ -94,6 +95,7 @@ it("errors of the operator's code that nothing catches are logged under its name
     ['handler \\"Careless\\"', 'handler rejected'],
     ['handler \\"Careless\\"', 'handler threw'],
     ['handler \\"Careless\\"', 'handler, immediately threw'],
+    ['handler \\"Careless\\"', 'what was thrown cannot be read'],
     ['verifier \\"Careless\\"', 'verifier rejected'],
     ['payload strategy \\"careless\\"', 'strategy rejected'],
     ['gate \\"careless\\"', 'gate threw'],

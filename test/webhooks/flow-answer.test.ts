@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto';
+import { EventEmitter } from 'node:events';
 import pino from 'pino';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
@@ -163,9 +164,9 @@ describe('a trigger with webhookRespond', () => {
 });
 
 describe('who waits for a step', () => {
-  const asked = (n: number, bodyBytes = 0) => ({
-    ...{ flowId: FLOW, triggerKey: 'hook', stepKey: 'reply' },
-    ...{ runId: `run ${n}`, until: 60_000, bodyBytes },
+  const asked = (n: number, bodyBytes = 0, flowId = FLOW) => ({
+    ...{ flowId, triggerKey: 'hook', stepKey: 'reply' },
+    ...{ deliveryId: `delivery ${n}`, runId: `run ${n}`, until: 60_000, bodyBytes },
   });
   /** Steps that end when the test says so. */
   function answering() {
@@ -202,6 +203,41 @@ describe('who waits for a step', () => {
     const waiting = answers.wait(asked(1));
     outputs.set('run 1', { body: 'late' });
     expect((await waiting)?.body).toBe('late');
+  });
+
+  it('leaves each flow its share of the room, and tells of those that got none', async () => {
+    const { answers } = answering();
+    const greedy = Array.from({ length: 200 }, (_, n) => answers.wait(asked(n)));
+    let ended = 0;
+    for (const each of greedy) void each.then(() => (ended += 1));
+    const others = Array.from({ length: 120 }, (_, n) => answers.wait(asked(1000 + n, 0, 'other')));
+    await eventually(
+      async () => ended,
+      (count) => count === 100,
+    );
+    expect(await Promise.all(others.slice(100))).toEqual(Array(20).fill(undefined));
+    expect(answers.unfit(0)).toMatchObject([
+      { flowId: FLOW, count: 100, why: 'too many senders wait for an answer at once' },
+      { flowId: 'other', count: 20 },
+    ]);
+    const large = answers.wait(asked(5000, 16 * 1024 * 1024, 'third'));
+    expect(await answers.wait(asked(5001, 16 * 1024 * 1024, 'fourth'))).toBeUndefined();
+    answers.end();
+    expect(await large).toBeUndefined();
+  });
+
+  it('is no longer waited for by who hung up', async () => {
+    const { answers } = answering();
+    const sender = Object.assign(new EventEmitter(), { destroyed: false });
+    answers.senders.set('delivery 1', sender);
+    const waiting = answers.wait(asked(1));
+    sender.emit('close');
+    expect(await waiting).toBeUndefined();
+    const gone = Object.assign(new EventEmitter(), { destroyed: true });
+    answers.senders.set('delivery 2', gone);
+    expect(await answers.wait(asked(2))).toBeUndefined();
+    expect(answers.unfit(0)).toEqual([]);
+    expect([...sender.eventNames(), ...gone.eventNames()]).toEqual([]);
   });
 
   it('is bounded in number and in bytes, and answered by a stop', async () => {

@@ -14,8 +14,11 @@ import { canSee, type Sight, sightOf } from '../sight.ts';
 
 /** The readers of the event stream, and what they may take of the process together. */
 interface EventStreams {
-  /** Throws where as many read as may; before anything of the answer is sent. */
-  requireRoom(): void;
+  /**
+   * Throws where as many read as may; before anything of the answer is sent. Credentials share the room: the newest stream of
+   * the one that has most gives way to another's.
+   */
+  requireRoom(actor: string): void;
   /** Sends a reader what it wants from now on, until its stream closes or `leave` is called. */
   add(reader: NewReader): Reader;
   /** Sends an event to those who want it. */
@@ -38,7 +41,13 @@ interface Reader {
 }
 
 /** What waits for readers counts in bytes; the sockets themselves hold some 64 KiB each besides. */
-export const STREAM_LIMITS = { readers: 200, bytesOfOne: 1_048_576, bytes: 16_777_216, leaveMs: 5_000 };
+export const STREAM_LIMITS = {
+  readers: 200,
+  readersOfOne: 50,
+  bytesOfOne: 1_048_576,
+  bytes: 16_777_216,
+  leaveMs: 5_000,
+};
 
 interface StreamServices {
   readonly live: Pick<LiveEvents, 'subscribe'>;
@@ -57,6 +66,8 @@ interface OpenReader extends NewReader {
 
 /** What a reader that falls behind is told. It may connect again, and then read what it missed in the lists. */
 const TOO_SLOW = 'event: stream.ended\ndata: {"reason":"too_slow"}\n\n';
+
+const TOO_MANY = 'event: stream.ended\ndata: {"reason":"too_many"}\n\n';
 
 /**
  * Hands events to those who read them as Server-Sent Events. What a reader does not take waits here, up to a bound for
@@ -134,13 +145,16 @@ export function createEventStreams({
 
   return {
     tell,
-    requireRoom() {
+    requireRoom(actor) {
       if (readers.size < limits.readers) return;
       metrics.eventReadersRefused.inc({ reason: 'too_many' });
-      throw new HttpError(
-        'too_many_streams',
-        `${limits.readers} event streams are open; close one, or try again later`,
-      );
+      const newest = givesWay(actor, [...readers]);
+      if (newest === undefined) {
+        const told = `${limits.readers} event streams are open; close one, or try again later`;
+        throw new HttpError('too_many_streams', told);
+      }
+      logger.warn({ actor: newest.actor }, 'ended an event stream, to let another credential read');
+      leave(newest, TOO_MANY);
     },
     add(given) {
       const reader = { ...given, waiting: [], bytes: 0 };
@@ -158,6 +172,14 @@ export function createEventStreams({
       for (const reader of [...readers]) leave(reader);
     },
   };
+}
+
+/** The newest stream of the credential that has most; undefined where the actor would have as many. */
+function givesWay(actor: string, readers: readonly OpenReader[]): OpenReader | undefined {
+  const counts = new Map([[actor, 1]]);
+  for (const reader of readers) counts.set(reader.actor, (counts.get(reader.actor) ?? 0) + 1);
+  const [greediest] = [...counts].reduce((one, other) => (other[1] > one[1] ? other : one));
+  return greediest === actor ? undefined : readers.findLast((reader) => reader.actor === greediest);
 }
 
 /** What the stream sends of an event. */
@@ -200,7 +222,7 @@ const eventStreamRoute: ApiRoutes = (app, services) => {
         limit: 'filtered',
         summary: 'Runs, steps and deliveries as they happen, and whether the service is ready, as Server-Sent Events',
         description:
-          '`service.state` is sent every 1.5 s: `ready`, the `reason` and `message` if it is not, and `refused`, the deliveries that got 503 in the last minute; `attention.changed` every 5 s, with the number of `errors` and `warnings` in the attention list. At most 200 streams are open at once; a further one gets 503 `too_many_streams`. A reader that falls 1 MiB behind gets `event: stream.ended`, and the stream ends.',
+          '`service.state` is sent every 1.5 s: `ready`, the `reason` and `message` if it is not, and `refused`, the deliveries that got 503 in the last minute; `attention.changed` every 5 s, with the number of `errors` and `warnings` in the attention list. At most 200 streams are open at once; a further one gets 503 `too_many_streams`, unless another credential has more of them: its newest one ends. A reader that falls 1 MiB behind gets `event: stream.ended`, and the stream ends.',
         query: z.strictObject({ runId: parameter.optionalGuid() }),
         answer: textAnswer('text/event-stream'),
       }), // A HEAD request would wait for an answer that never ends.
@@ -213,7 +235,7 @@ const eventStreamRoute: ApiRoutes = (app, services) => {
       if (sight !== undefined && runId !== undefined && !(await canSee(runId, sight, services))) {
         throw unknownId('run', runId);
       }
-      streams.requireRoom();
+      streams.requireRoom(actor.name);
       const headers = Object.entries(reply.getHeaders()).filter(([, value]) => value !== undefined);
       reply.hijack();
       const response = reply.raw;

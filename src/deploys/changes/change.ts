@@ -2,7 +2,8 @@ import { formatPath, type JsonPath, mapStrings } from '../../expressions/json-pa
 import type { Manifest, Trigger } from '../../manifest/schema.ts';
 import type { FieldDefaults, WebhookInputs } from '../../manifest/webhook-fields.ts';
 import type { Finding, LiveFlow } from '../../model/finding.ts';
-import { isSame, type Json } from '../../model/json.ts';
+import { downstreamKeys } from '../../model/graph.ts';
+import { isJsonObject, isSame, type Json } from '../../model/json.ts';
 import type { Edge, Graph, StepDefinition } from '../../model/manifest.ts';
 
 /** What the service sets where a manifest says nothing, and how long it keeps runs. */
@@ -81,17 +82,26 @@ function findRenames(before: Graph, after: Graph): ReadonlyMap<string, string> {
   const renames = new Map<string, string>();
   // Sorted, so that of steps that are alike the same ones are paired in whatever order the manifest has them.
   const gone = onlyIn(before, after).sort();
-  const fresh = new Set(onlyIn(after, before).sort());
-  if (fresh.size === 0) return renames;
-  for (let isSettled = false; !isSettled; ) {
-    isSettled = true;
-    for (const oldKey of gone.filter((key) => !renames.has(key))) {
-      const newKey = [...fresh].find((key) => isRenamed({ before, after, renames }, oldKey, key));
+  const candidates = new Map<string, string[]>();
+  for (const key of onlyIn(after, before).sort()) {
+    const look = looksOf(after, key, { others: before, renames });
+    addTo(candidates, look, key);
+  }
+  // A step looks otherwise once one that it names has its new name.
+  const namedBy = new Map<string, string[]>();
+  for (const key of gone) {
+    for (const name of namesIn(before[key])) addTo(namedBy, name, key);
+  }
+  for (let waiting: readonly string[] = gone; waiting.length > 0; ) {
+    const changed = new Set<string>();
+    for (const oldKey of waiting) {
+      if (renames.has(oldKey)) continue;
+      const newKey = candidates.get(looksOf(before, oldKey, { others: after, renames }))?.shift();
       if (newKey === undefined) continue;
       renames.set(oldKey, newKey);
-      fresh.delete(newKey);
-      isSettled = false;
+      for (const key of namedBy.get(oldKey) ?? []) changed.add(key);
     }
+    waiting = [...changed].sort();
   }
   return renames;
 }
@@ -100,22 +110,44 @@ function onlyIn(graph: Graph, other: Graph): string[] {
   return Object.keys(graph).filter((key) => !Object.hasOwn(other, key));
 }
 
-interface Search {
-  readonly before: Graph;
-  readonly after: Graph;
-  readonly renames: ReadonlyMap<string, string>;
+function addTo(lists: Map<string, string[]>, name: string, key: string): void {
+  const list = lists.get(name);
+  if (list === undefined) lists.set(name, [key]);
+  else list.push(key);
 }
 
-function isRenamed({ before, after, renames }: Search, oldKey: string, newKey: string): boolean {
-  const one = before[oldKey];
-  const other = after[newKey];
-  if (one === undefined || other === undefined) return false;
-  const renamed = { ...withRenames(one, renames), inputs: renameReferences(one.inputs, renames) };
-  if (!isSame(jsonOf(renamed), jsonOf(other))) return false;
+/** One text for all that are the same step. */
+function looksOf(
+  graph: Graph,
+  stepKey: string,
+  { others, renames }: { readonly others: Graph; readonly renames: ReadonlyMap<string, string> },
+): string {
+  const step = graph[stepKey];
+  if (step === undefined) return '';
+  const renamed =
+    renames.size === 0 ? step : { ...withRenames(step, renames), inputs: renameReferences(step.inputs, renames) };
   // Who ran after it runs after its new name; a step of which only one side knows says nothing about that.
-  const next = downstreamKeys(before, oldKey).filter((key) => Object.hasOwn(after, key));
-  const nextAfter = downstreamKeys(after, newKey).filter((key) => Object.hasOwn(before, key));
-  return next.length === nextAfter.length && next.every((key) => nextAfter.includes(key));
+  const next = downstreamKeys(graph, stepKey).filter((key) => Object.hasOwn(others, key));
+  return textOf({ renamed, next: [...next].sort() });
+}
+
+/** As JSON, with the keys of each object in one order. */
+function textOf(value: object): string {
+  return JSON.stringify(value, (_key, inner: Json) =>
+    isJsonObject(inner)
+      ? Object.fromEntries(Object.entries(inner).sort(([one], [other]) => (one < other ? -1 : 1)))
+      : inner,
+  );
+}
+
+/** Keys of steps that it runs after, or may read. */
+function namesIn(step: StepDefinition | undefined): ReadonlySet<string> {
+  const names = new Set(Object.keys(step?.runAfter ?? {}));
+  mapStrings(step === undefined ? null : jsonOf(step), (text) => {
+    for (const [, dotted, quoted] of text.matchAll(STEP_NAME)) names.add(dotted ?? quoted ?? '');
+    return text;
+  });
+  return names;
 }
 
 /** A step with the new names in its edges, conditions and items; its inputs are left alone. */
@@ -133,8 +165,10 @@ function renameReferences(value: Json, renames: ReadonlyMap<string, string>): Js
   return mapStrings(value, (text) => renameText(text, renames));
 }
 
+const STEP_NAME = /\bsteps(?:\.(\w+)|\["([\w-]+)"\])/g;
+
 function renameText(text: string, renames: ReadonlyMap<string, string>): string {
-  return text.replace(/\bsteps(?:\.(\w+)|\["([\w-]+)"\])/g, (found, dotted?: string, quoted?: string) => {
+  return text.replace(STEP_NAME, (found, dotted?: string, quoted?: string) => {
     const name = dotted ?? quoted ?? '';
     const renamed = renames.get(name);
     if (renamed === undefined) return found;
@@ -144,10 +178,6 @@ function renameText(text: string, renames: ReadonlyMap<string, string>): string 
 
 export function ownStep(graph: Graph, stepKey: string): StepDefinition | undefined {
   return Object.hasOwn(graph, stepKey) ? graph[stepKey] : undefined;
-}
-
-export function downstreamKeys(graph: Graph, stepKey: string): string[] {
-  return Object.entries(graph).flatMap(([key, { runAfter }]) => (Object.hasOwn(runAfter, stepKey) ? [key] : []));
 }
 
 /** Old key to new key of triggers that only changed their name, or kept their slug under another. */

@@ -73,12 +73,11 @@ function otherChanges(change: Change, known: readonly Finding[]): Finding[] {
       for (const field of ['forEach', 'concurrencyLimit', 'steps']) spoken.add(formatPath([...step.path, field]));
     }
   }
+  const around = new Set([...spoken].flatMap(placesAround));
   return differences(jsonOf(before), jsonOf(after)).flatMap((difference) => {
     const places = difference.at.map((_, index) => formatPath(difference.at.slice(0, index + 1)));
     const place = formatPath(difference.at);
-    const isSpokenOf =
-      places.some((each) => spoken.has(each)) || [...spoken].some((each) => each.startsWith(`${place}.`));
-    if (isSpokenOf) return [];
+    if (places.some((each) => spoken.has(each)) || around.has(place)) return [];
     return [
       findingAt(difference.at, {
         rule: 'other-changed',
@@ -91,4 +90,9 @@ function otherChanges(change: Change, known: readonly Finding[]): Finding[] {
       }),
     ];
   });
+}
+
+/** Whatever a path may lie in: all of it in front of each of its dots. */
+function placesAround(path: string): string[] {
+  return [...path.matchAll(/\./g)].map(({ index }) => path.slice(0, index));
 }

@@ -48,9 +48,7 @@ function placeOf(run: LiveRun, stepKeys: readonly string[]): Place {
 function elsewhere(runs: readonly LiveRun[]): string {
   const counts = new Map<string, { runs: number; place: 'waiting' | 'running' | 'due'; key: string }>();
   for (const run of runs) {
-    for (const key of Object.keys(run.steps)) {
-      const place = placeOf(run, [key]);
-      if (place === 'past' || place === 'ahead') continue;
+    for (const { place, key } of openSteps(run)) {
       const known = counts.get(`${place} ${key}`);
       counts.set(`${place} ${key}`, { runs: (known?.runs ?? 0) + 1, place, key });
     }
@@ -58,6 +56,25 @@ function elsewhere(runs: readonly LiveRun[]): string {
   const most = [...counts.values()].sort((one, other) => other.runs - one.runs).slice(0, 3);
   if (most.length === 0) return '';
   return ` (${most.map(({ runs: number, place, key }) => `${number} ${PHRASES[place](number)} \`${key}\``).join(', ')})`;
+}
+
+interface OpenStep {
+  readonly place: 'waiting' | 'running' | 'due';
+  readonly key: string;
+}
+
+const open = new WeakMap<LiveRun, readonly OpenStep[]>();
+
+/** Looked for once in a run: each finding asks. */
+function openSteps(run: LiveRun): readonly OpenStep[] {
+  const known =
+    open.get(run) ??
+    Object.keys(run.steps).flatMap((key): OpenStep[] => {
+      const place = placeOf(run, [key]);
+      return place === 'past' || place === 'ahead' ? [] : [{ place, key }];
+    });
+  open.set(run, known);
+  return known;
 }
 
 function stepOf(run: LiveRun, key: string): LiveRun['steps'][string] | undefined {

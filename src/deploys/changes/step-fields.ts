@@ -3,10 +3,10 @@ import { compileCondition } from '../../expressions/condition.ts';
 import type { Reference } from '../../expressions/context.ts';
 import type { JsonPath } from '../../expressions/json-path.ts';
 import { compileTemplate, TemplateError } from '../../expressions/template.ts';
-import { upstreamsOf } from '../../manifest/check-steps.ts';
 import { differences } from '../../manifest/diff.ts';
 import { isReference } from '../../manifest/read-secret.ts';
 import type { Finding } from '../../model/finding.ts';
+import { createRunsAfter, type RunsAfter } from '../../model/graph.ts';
 import { isSame, type Json } from '../../model/json.ts';
 import { type Edge, PINNED_INPUTS, RUN_FLOW, type StepDefinition } from '../../model/manifest.ts';
 import { type ChangeRule, DRAIN, findingAt, type GraphChange, jsonOf, ownStep, type StepChange } from './change.ts';
@@ -263,11 +263,16 @@ const inputsReadUnknownStep: ChangeRule = ({ graphs, live }) =>
     }),
   );
 
+const wirings = new WeakMap<GraphChange, RunsAfter>();
+
 /** Empty where the inputs are the same. */
 function unknownStepsRead(graph: GraphChange, { stepKey, before, after }: StepChange): string[] {
   if (isSame(jsonOf(before.inputs), jsonOf(after.inputs))) return [];
-  const ended = upstreamsOf(graph.before, stepKey);
-  const names = stepsReadIn(after.inputs).filter((key) => ownStep(graph.after, key) !== undefined && !ended.has(key));
+  const ended = wirings.get(graph) ?? createRunsAfter(graph.before);
+  wirings.set(graph, ended);
+  const names = stepsReadIn(after.inputs).filter(
+    (key) => ownStep(graph.after, key) !== undefined && !ended(stepKey, key),
+  );
   // What was read before, and was not waited for then either, has not changed.
   const already = new Set(stepsReadIn(before.inputs));
   return [...new Set(names)].filter((key) => !already.has(key));

@@ -3,19 +3,11 @@ import { hasPlaceholder } from '../../expressions/template.ts';
 import { MASK } from '../../manifest/mask.ts';
 import { DAY_MS } from '../../model/clock.ts';
 import type { Finding } from '../../model/finding.ts';
+import { downstreamKeys, inOrder } from '../../model/graph.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import type { Edge, Graph, StepDefinition } from '../../model/manifest.ts';
 import { isGuarded, isIdle } from '../../model/retired.ts';
-import {
-  type Change,
-  type ChangeRule,
-  DRAIN,
-  downstreamKeys,
-  findingAt,
-  type GraphChange,
-  jsonOf,
-  ownStep,
-} from './change.ts';
+import { type Change, type ChangeRule, DRAIN, findingAt, type GraphChange, jsonOf, ownStep } from './change.ts';
 import { whereRunsAre } from './live-runs.ts';
 import { stepsReadBy } from './step-fields.ts';
 
@@ -42,7 +34,7 @@ function judgeAdded({ live }: Change, graph: GraphChange, key: string): Finding 
       live: whereRunsAre(live, loopKey === null ? waiting.map((each) => oldKeyOf(graph, each)) : [loopKey]),
     });
   }
-  if (loopKey === null && live.stepsWithHistory.includes(key)) {
+  if (loopKey === null && hasHistory(live, key)) {
     return findingAt(place, {
       ...found,
       rule: 'step-key-reused',
@@ -64,27 +56,36 @@ function judgeAdded({ live }: Change, graph: GraphChange, key: string): Finding 
   });
 }
 
-/** Steps of both revisions that cannot start before the new one has ended, whatever new steps stand between. */
-function oldStepsBehind({ after, before, renames }: GraphChange, newKey: string): string[] {
-  const known = new Set([...Object.keys(before), ...renames.values()]);
-  const found = new Set<string>();
-  const seen = new Set([newKey]);
-  const waiting = [newKey];
-  for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
-    for (const next of downstreamKeys(after, key)) {
-      if (known.has(next)) found.add(next);
-      else if (!seen.has(next)) {
-        seen.add(next);
-        waiting.push(next);
-      }
-    }
-  }
-  return [...found];
+/** More steps that wait for an inserted one are not told apart. */
+const MAX_WAITING = 20;
+
+const behind = new WeakMap<GraphChange, ReadonlyMap<string, readonly string[]>>();
+
+/** Steps of both revisions that cannot start before the new one has ended, whatever new steps stand between; the first of many. */
+function oldStepsBehind(graph: GraphChange, newKey: string): readonly string[] {
+  const known = behind.get(graph) ?? stepsBehind(graph);
+  behind.set(graph, known);
+  return known.get(newKey) ?? [];
 }
 
+function stepsBehind({ after, before, renames }: GraphChange): ReadonlyMap<string, readonly string[]> {
+  const old = new Set([...Object.keys(before), ...renames.values()]);
+  const found = new Map<string, readonly string[]>();
+  for (const key of inOrder(after).reverse()) {
+    if (old.has(key)) continue;
+    const next = downstreamKeys(after, key).flatMap((each) => (old.has(each) ? [each] : (found.get(each) ?? [])));
+    found.set(key, [...new Set(next)].slice(0, MAX_WAITING));
+  }
+  return found;
+}
+
+const oldKeys = new WeakMap<GraphChange, ReadonlyMap<string, string>>();
+
 /** Runs in flight know a renamed step by its old key. */
-function oldKeyOf({ renames }: GraphChange, key: string): string {
-  return [...renames].find(([, newKey]) => newKey === key)?.[0] ?? key;
+function oldKeyOf(graph: GraphChange, key: string): string {
+  const known = oldKeys.get(graph) ?? new Map([...graph.renames].map(([oldKey, newKey]) => [newKey, oldKey]));
+  oldKeys.set(graph, known);
+  return known.get(key) ?? key;
 }
 
 /** Keys of steps that only one side has, renamed ones left out. */
@@ -108,7 +109,7 @@ function judgeRemoved(change: Change, graph: GraphChange, key: string): Finding 
   const pinned =
     `Runs in flight are pinned to their revision: they still run \`${key}\`, with its inputs from there, except ` +
     'plain-text secrets of the manifest: those are not stored, and a step that needs one fails.';
-  if (!live.stepsWithHistory.includes(recordKey)) {
+  if (!hasHistory(live, recordKey)) {
     return findingAt([...graph.path, key], {
       ...found,
       rule: 'step-removed',
@@ -135,6 +136,14 @@ function judgeRemoved(change: Change, graph: GraphChange, key: string): Finding 
   });
 }
 
+const histories = new WeakMap<readonly string[], ReadonlySet<string>>();
+
+function hasHistory({ stepsWithHistory }: Change['live'], key: string): boolean {
+  const known = histories.get(stepsWithHistory) ?? new Set(stepsWithHistory);
+  histories.set(stepsWithHistory, known);
+  return known.has(key);
+}
+
 function lossOf({ before }: GraphChange, key: string): string {
   const step = before[key];
   const isRetired = step !== undefined && (isGuarded(step) || isIdle(before, key));
@@ -158,7 +167,7 @@ function judgeRenamed(change: Change, graph: GraphChange, names: { oldKey: strin
     live: whereRunsAre(live, [recordKey]),
   };
   const pinned = `Runs in flight are pinned to their revision: they continue with \`${oldKey}\` and its inputs from there.`;
-  if (!live.stepsWithHistory.includes(recordKey)) {
+  if (!hasHistory(live, recordKey)) {
     return findingAt([...graph.path, oldKey], {
       ...found,
       class: 'caution',
@@ -191,6 +200,11 @@ function removedStepRecipe(
   { oldKey, newKey }: { oldKey: string; newKey?: string },
 ): NonNullable<Finding['recipe']> {
   const kept = keptSteps(graph, oldKey);
+  if (kept === undefined) {
+    const title = `Remove the steps in parts, the last ones first`;
+    const why = `\`${oldKey}\` would be kept with more than ${MAX_KEPT} other steps that it runs after or reads, too many for one recipe.`;
+    return { title, steps: [`${why} Put all of them back, and remove those that no other step runs after.`] };
+  }
   const lastRun = live.lastRunOfStep[graph.loopKey ?? oldKey];
   const removableFrom =
     lastRun === undefined ? undefined : new Date(lastRun + settings.runRetentionDays * DAY_MS).toISOString();
@@ -236,9 +250,15 @@ function whenToRemove({ loopKey }: GraphChange, oldKey: string, removableFrom: s
     : `${when}; of a step in a loop that cannot be checked, so allow it with --allow breaking.`;
 }
 
-/** The step and, transitively, what it ran after or reads and the new manifest lacks. */
-function keptSteps(graph: GraphChange, oldKey: string): Record<string, StepDefinition> {
-  const echoes = findEchoes(graph);
+/** A recipe with more steps is not read, and of a removed chain each step would have all that it ran after. */
+const MAX_KEPT = 50;
+
+const echoesOf = new WeakMap<GraphChange, ReturnType<typeof findEchoes>>();
+
+/** The step and, transitively, what it ran after or reads and the new manifest lacks; undefined where these are too many. */
+function keptSteps(graph: GraphChange, oldKey: string): Record<string, StepDefinition> | undefined {
+  const echoes = echoesOf.get(graph) ?? findEchoes(graph);
+  echoesOf.set(graph, echoes);
   const kept: Record<string, StepDefinition> = {};
   const waiting = [oldKey];
   for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
@@ -246,6 +266,7 @@ function keptSteps(graph: GraphChange, oldKey: string): Record<string, StepDefin
     if (step === undefined || Object.hasOwn(kept, key)) continue;
     const retired = retire(step, echoes.get(key));
     kept[key] = retired;
+    if (Object.keys(kept).length > MAX_KEPT) return undefined;
     const needed = [...Object.keys(retired.runAfter), ...stepsReadBy(retired)];
     waiting.push(...needed.filter((other) => ownStep(graph.after, other) === undefined));
   }
@@ -260,19 +281,19 @@ function findEchoes({ before, after }: GraphChange): ReadonlyMap<string, string>
   const echoes = new Map<string, string>();
   const isLeaf = (key: string) => ownStep(after, key) !== undefined && downstreamKeys(after, key).length === 0;
   // Of a graph that has no steps left the retired entry steps are all that a run can succeed by.
-  const isLastEntry = (key: string) =>
-    Object.keys(after).length === 0 && Object.keys(ownStep(before, key)?.runAfter ?? {}).length === 0;
+  const isEmpty = Object.keys(after).length === 0;
+  const isLastEntry = (key: string) => isEmpty && Object.keys(ownStep(before, key)?.runAfter ?? {}).length === 0;
   const gone = Object.entries(before).filter(([key]) => ownStep(after, key) === undefined);
-  for (let isSettled = false; !isSettled; ) {
-    isSettled = true;
-    for (const [key, { runAfter }] of gone) {
-      if (echoes.has(key)) continue;
-      const upstream = Object.keys(runAfter);
-      const repeated = upstream.find(isLeaf) ?? upstream.find((other) => echoes.has(other) || isLastEntry(other));
-      if (repeated === undefined) continue;
-      echoes.set(key, repeated);
-      isSettled = false;
-    }
+  const isGone = new Set(gone.map(([key]) => key));
+  // The list grows while it is walked: behind a step that may not be skipped another may not be either.
+  const waiting = [...isGone];
+  for (const key of waiting) {
+    if (echoes.has(key)) continue;
+    const upstream = Object.keys(before[key]?.runAfter ?? {});
+    const repeated = upstream.find(isLeaf) ?? upstream.find((other) => echoes.has(other) || isLastEntry(other));
+    if (repeated === undefined) continue;
+    echoes.set(key, repeated);
+    waiting.push(...downstreamKeys(before, key).filter((next) => isGone.has(next) && !echoes.has(next)));
   }
   return echoes;
 }

@@ -13,8 +13,8 @@ import { DELIVERY_OUTCOMES, type DeliveryRecord, REASON_CODES, SHARE_OUTCOMES } 
 import { ENFORCEMENT_MODES, RUN_STATUSES } from '../../model/manifest.ts';
 import type { DeliveryFilter } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
-import { createLogRetention } from '../../webhooks/log-retention.ts';
 import { deliveriesAttention } from './attention.ts';
+import { createLogRetention } from './log-retention.ts';
 import { deliveriesStore, type UnevaluatedCount } from './store.ts';
 
 /** How much of a body an answer shows. */

@@ -100,6 +100,15 @@ export class SourceError extends Error {
   }
 }
 
+/** Each is read and looked up without a pause: an answer of many mebibytes must not hold up deliveries, nor the store. */
+export const MOST_ON_PAGE = 1000;
+
+/** Throws before anything of a page is read that has more entries than any publisher lists on one. */
+export function refuseLongPage({ length }: { readonly length: number }): void {
+  if (length > MOST_ON_PAGE)
+    throw new SourceError(`a page has ${length} entries; at most ${MOST_ON_PAGE} are read, so ask for smaller pages`);
+}
+
 /** Calls a source. What no publisher answers, such as lists within lists a million deep, is a fault of the answer too. */
 export function reading<Result>(read: () => Result): Result {
   try {

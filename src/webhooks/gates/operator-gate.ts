@@ -1,4 +1,13 @@
-import { type Gate, GateConfigurationError, type GatePlugin, type GateSettings } from '../gate.ts';
+import { copyOf, REASON_CODES } from '../../model/delivery.ts';
+import { readable } from '../../model/error-kind.ts';
+import {
+  type Evidence,
+  type Gate,
+  GateConfigurationError,
+  type GatePlugin,
+  type GateSettings,
+  type Verdict,
+} from '../gate.ts';
 
 /**
  * A gate of the operator's, held to what a chain relies on: it has its plugin's name, answers in time, and where it
@@ -11,42 +20,81 @@ export function operatorGate<Settings extends GateSettings>(plugin: GatePlugin<S
     prepare(trigger, settings) {
       const gate = prepared(plugin, () => plugin.prepare(trigger, settings));
       if (gate === undefined) return undefined;
-      const { isExpensive } = gate;
-      const limitMs = settings.verifierTimeLimitMs;
-      const check: Gate['check'] = (delivery, evidence) => answerInTime(() => gate.check(delivery, evidence), limitMs);
-      if (gate.dryRun === undefined) return { name, isExpensive, check };
-      const dryRun = gate.dryRun.bind(gate);
-      return {
-        name,
-        isExpensive,
-        check,
-        dryRun: (delivery, evidence) => answerInTime(() => dryRun(delivery, evidence), limitMs),
+      const { isExpensive, check, dryRun } = gate;
+      const held = (judge: Gate['check']): Gate['check'] => {
+        const limitMs = settings.verifierTimeLimitMs;
+        return async (delivery, evidence) =>
+          verdictIn(await answerInTime(() => judge(copyOf(delivery), structuredClone(evidence)), limitMs));
       };
+      return { name, isExpensive, check: held(check), ...(dryRun === undefined ? {} : { dryRun: held(dryRun) }) };
     },
   };
 }
 
-function prepared({ name }: { readonly name: string }, prepare: () => unknown): Gate | undefined {
-  let gate: unknown;
+function prepared({ name }: { readonly name: string }, prepare: () => unknown): Omit<Gate, 'name'> | undefined {
   try {
-    gate = prepare();
-  } catch (error) {
+    const gate = prepare();
+    if (gate === undefined || gate === null) return undefined;
+    const { isExpensive, check, dryRun } = Object(gate);
+    // Plain JavaScript may return anything.
+    if ([check, dryRun ?? check].every((method) => typeof method === 'function')) {
+      const bound = { isExpensive: isExpensive === true, check: check.bind(gate) };
+      return dryRun === undefined ? bound : { ...bound, dryRun: dryRun.bind(gate) };
+    }
+  } catch (thrown) {
+    const error = readable(thrown);
     if (error instanceof GateConfigurationError) throw error;
     throw new GateConfigurationError(
       undefined,
       `${failureOf(`the gate "${name}"`, error)} in prepare${placeOf(error)}`,
     );
   }
-  if (gate === undefined || gate === null) return undefined;
-  if (isGate(gate)) return gate;
   // A gate that is not there by mistake must not pass for one that the trigger does not configure.
   const message = `the gate "${name}" is not usable: prepare must return { name, check } or nothing, and not a promise`;
   throw new GateConfigurationError(undefined, message);
 }
 
-/** Plain JavaScript may return anything. */
-function isGate(value: unknown): value is Gate {
-  return typeof value === 'object' && value !== null && 'check' in value && typeof value.check === 'function';
+/** Read once and copied, so that nothing that the gate does to it later counts. Throws where its evidence cannot be kept. */
+function verdictIn(given: Verdict): Verdict {
+  const { passed, reason, detail, evidence } = Object(given);
+  const told = detail === undefined ? { passed, reason } : { passed, reason, detail };
+  return evidence === undefined ? told : { ...told, evidence: evidenceIn(evidence) };
+}
+
+type Test = (value: unknown) => boolean;
+const isText: Test = (value) => typeof value === 'string';
+const isNumber: Test = (value) => typeof value === 'number';
+const isBoolean: Test = (value) => typeof value === 'boolean';
+const hasAll = (tests: Readonly<Record<string, Test>>): Test => {
+  const all = Object.entries(tests);
+  return (value) => all.every(([name, test]) => test(Object(value)[name]));
+};
+
+/** What the chain, the acceptance and the record rely on. */
+const FORMS: Readonly<Record<keyof Evidence, Test>> = {
+  scheme: isText,
+  usedPreviousKey: isBoolean,
+  isVerified: isBoolean,
+  signedTimestamp: hasAll({ text: isText, ms: isNumber }),
+  signedBytesSha256: isText,
+  verifiedHeaders: (value) => value instanceof Map && [...value].flat().every(isText),
+  lacksTimestampWithSignature: (value) => value === true,
+  replaySkewMs: isNumber,
+  retryAfterMs: isNumber,
+  nonce: hasAll({ header: isText, value: isText, digest: isText, isOfBody: isBoolean, lifeMs: Number.isFinite }),
+  refusedFor: (value) => Array.isArray(value) && value.every((reason) => REASON_CODES.includes(reason)),
+  facts: (value) => Object.values(Object(value)).every((of) => typeof of === 'object' && of !== null),
+};
+
+function evidenceIn(given: Evidence): Evidence {
+  const evidence = structuredClone(given);
+  const isFit = ([name, test]: [string, Test]) => {
+    const value: unknown = Reflect.get(Object(evidence), name);
+    return value === undefined || test(value);
+  };
+  if (!Object.entries(FORMS).every(isFit)) throw new TypeError('the evidence of a gate has another form');
+  // Only what JSON can hold is kept with a delivery.
+  return evidence?.facts === undefined ? evidence : { ...evidence, facts: JSON.parse(JSON.stringify(evidence.facts)) };
 }
 
 /** Where an error was thrown; its message may quote a key. */
@@ -91,7 +139,8 @@ export async function answerInTime<Result>(
 }
 
 /** Name and code of an error, where they look like such; its message may quote a key or a signature. */
-export function failureOf(who: string, error: unknown): string {
+export function failureOf(who: string, thrown: unknown): string {
+  const error = readable(thrown);
   if (error instanceof AnswerTimeoutError) return `${who} ${error.message}`;
   if (!(error instanceof Error)) return `${who} failed`;
   const code =

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Delivery, Reason } from '../../model/delivery.ts';
+import { copyOf, type Delivery, type Reason } from '../../model/delivery.ts';
 import {
   type Evidence,
   type Gate,
@@ -363,7 +363,11 @@ function verifierGate(
     name: signatureGate.name,
     async check(delivery) {
       try {
-        const request = { delivery, keys: readKeysInForce(), publicUrl: readUrl(delivery).url };
+        const request = {
+          delivery: copyOf(delivery),
+          keys: { ...readKeysInForce() },
+          publicUrl: readUrl(delivery).url,
+        };
         return answerOf(verifier, await answerInTime((signal) => verifier.verify({ ...request, signal }), limitMs));
       } catch (error) {
         // The fault is the verifier's; whatever it is, this delivery was not verified.

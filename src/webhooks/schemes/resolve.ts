@@ -1,4 +1,4 @@
-import { HEADER_NAME } from '../../model/delivery.ts';
+import { copyOf, HEADER_NAME } from '../../model/delivery.ts';
 import {
   SIGNATURE_CHOICES,
   type SignatureAlgorithm,
@@ -85,7 +85,8 @@ const BUILT_INS: ReadonlyMap<string, SignatureSpec> = new Map(
 
 /** Throws a TypeError where a registration makes no sense. */
 export function createSchemeRegistry(options: SchemeOptions = {}): SchemeRegistry {
-  const payloadBuilders = new Map(Object.entries(options.payloadBuilders ?? {}));
+  const builders = Object.entries(options.payloadBuilders ?? {});
+  const payloadBuilders = new Map(builders.map(([name, build]): [string, PayloadBuilder] => [name, onCopy(build)]));
   const specs = (options.specs ?? []).map((spec) => registeredSpec(spec, payloadBuilders));
   return {
     verifiers: registerVerifiers(options.verifiers ?? []),
@@ -104,12 +105,17 @@ function registerVerifiers(verifiers: readonly SignatureVerifier[]): ReadonlyMap
   return byName(verifiers, 'signature verifier');
 }
 
+/** A builder of the operator's may do to the delivery what it likes. */
+function onCopy(build: PayloadBuilder): PayloadBuilder {
+  return (request) => build({ ...request, delivery: copyOf(request.delivery) });
+}
+
 function registeredSpec(spec: NamedSignatureSpec | SignatureSpec, builders: PayloadBuilders): RegisteredSpec {
   if ('headerName' in spec) return { kind: 'short', name: spec.name, spec: readShortSpec(spec) };
   checkSpec(spec);
   const signs = spec.signs.map((it): Part => {
     if (typeof it === 'string' || it.part !== 'built') return it;
-    const build = it.build ?? builders.get(it.name);
+    const build = it.build === undefined ? builders.get(it.name) : onCopy(it.build);
     if (build !== undefined) return { ...it, build };
     throw new TypeError(`signature spec "${spec.name}": payload strategy "${it.name}" is not registered`);
   });

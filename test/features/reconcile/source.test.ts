@@ -80,7 +80,7 @@ describe('the log of GitHub', () => {
 
   it('is not understood where a page has far more than was asked for', () => {
     const page = Array.from({ length: 1001 }, () => entry());
-    expect(() => source.read(answer(page), window)).toThrow('GitHub listed 1001 deliveries on one page');
+    expect(() => source.read(answer(page), window)).toThrow('a page has 1001 entries; at most 1000 are read');
   });
 
   it('is not understood where the contents are those of another delivery', () => {

@@ -2,14 +2,19 @@ import type { Reconcile } from '../../../manifest/reconcile.ts';
 import { TRANSPORT_HEADERS } from '../../../manifest/reconcile-fields.ts';
 import type { Json, JsonObject } from '../../../model/json.ts';
 import { exactTexts } from '../exact-json.ts';
-import { type SentDelivery, type Source, type SourceAnswer, SourceError, type SourceItem } from '../source.ts';
+import {
+  refuseLongPage,
+  type SentDelivery,
+  type Source,
+  type SourceAnswer,
+  SourceError,
+  type SourceItem,
+} from '../source.ts';
 
 type GithubConfig = Extract<Reconcile, { from: 'github' }>;
 
 const PAGE_SIZE = 100;
 const GUID_CHARACTERS = 200;
-/** Each is looked up: an answer of many mebibytes must not keep the store busy for minutes. */
-const MOST_ON_PAGE = 10 * PAGE_SIZE;
 
 /**
  * The deliveries of one webhook, newest first, and the request of each as GitHub made it: docs.github.com/rest/repos/webhooks
@@ -34,7 +39,7 @@ export function githubSource({ repo, org, hook, token, baseUrl = 'https://api.gi
     list: () => get(page),
     read({ json, headers }, { since }) {
       if (!Array.isArray(json)) throw new SourceError('GitHub answered with no list of deliveries');
-      if (json.length > MOST_ON_PAGE) throw new SourceError(`GitHub listed ${json.length} deliveries on one page`);
+      refuseLongPage(json);
       const items = json.map((each): SourceItem => {
         const { guid, event, status, status_code: code, delivered_at: deliveredAt, ...entry } = objectIn(each);
         const id = idIn(entry.id);

@@ -7,6 +7,7 @@ import { LINK, WINDOW_PLACE } from '../../../manifest/reconcile-list.ts';
 import { HEADER_NAME } from '../../../model/delivery.ts';
 import { isExactNumber, isJsonArray, isJsonObject, type Json, parseJson } from '../../../model/json.ts';
 import {
+  refuseLongPage,
   type SentWindow,
   type Source,
   type SourceAnswer,
@@ -54,6 +55,7 @@ export function listSource(list: PagedList): Source {
       const page: Page = { response: { status, headers, body }, budget: new Budget() };
       const found = evaluate(items, page);
       if (!isJsonArray(found)) throw new SourceError(`items: ${items.source} gives ${kindOf(found)}, not a list`);
+      refuseLongPage(found);
       const first = firstPage(list.url, window);
       const next = findNext(page, first);
       if (next !== undefined) refuseOtherOrigin(next, first);

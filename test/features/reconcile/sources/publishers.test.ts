@@ -254,3 +254,42 @@ it('finds all of a window that Stripe lists, once each, whatever the events', ()
     { numRuns: 50 },
   );
 });
+
+const ID = '11111111-2222-4333-8444-555555555555';
+const CONFIGS: Readonly<Record<Reconcile['from'], { readonly config: Json; readonly page: (entries: Json) => Json }>> =
+  {
+    github: { config: { from: 'github', repo: 'a/b', hook: 1, token: 't' }, page: (entries) => entries },
+    stripe: { config: { from: 'stripe', token: 't' }, page: (data) => ({ data, has_more: false }) },
+    shopify: {
+      config: {
+        ...{ from: 'shopify', shop: 'a.myshopify.com', version: '2026-10' },
+        ...{ topic: 'orders/create', token: 't' },
+      },
+      page: (orders) => ({ orders }),
+    },
+    graph: {
+      config: {
+        ...{ from: 'graph', tenant: 'example.com', clientId: ID, clientSecret: 's' },
+        ...{ resource: 'users/ada@example.com/messages', changeType: 'created' },
+      },
+      page: (value) => ({ value }),
+    },
+    list: {
+      config: {
+        ...{ from: 'list', url: 'https://api.example/sent?since={since}' },
+        ...{ items: 'response.body', id: 'item.id', time: 'item.at' },
+      },
+      page: (entries) => entries,
+    },
+  };
+
+it.each(Object.entries(CONFIGS))('%s reads no entry of a page with more than a thousand', (_from, { config, page }) => {
+  let reads = 0;
+  const entry = new Proxy({}, { get: () => (reads += 1) });
+  const json = page(Array.from({ length: 1001 }, () => entry) as Json);
+  const source = sourceOf(configOf(config));
+  expect(() => source.read({ status: 200, headers: {}, text: '', json }, WINDOW)).toThrow(
+    'a page has 1001 entries; at most 1000 are read',
+  );
+  expect(reads).toBe(0);
+});

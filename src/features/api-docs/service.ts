@@ -1,18 +1,16 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
+import type { OpenApiDocument } from '../../dashboard/openapi.ts';
+import { type ApiRoutes, baseUrlOf, type DashboardServices, servicePart } from '../../dashboard/services.ts';
+import { type Sight, sees, sightOf } from '../../dashboard/sight.ts';
 import { escapeHtml } from '../../model/text.ts';
 import { type PreparedTrigger, pathOfWebhook } from '../../webhooks/triggers.ts';
-import type { describeRoutes } from '../openapi.ts';
-import { type ApiRoutes, baseUrlOf, type DashboardServices } from '../services.ts';
-import { type Sight, sees, sightOf } from '../sight.ts';
 import { type CurlContext, curlOf, examplesOf, login } from './curl.ts';
 import { outline, type Schema } from './outline.ts';
 
-type OpenApi = Awaited<ReturnType<typeof describeRoutes>>;
-
 /** The OpenAPI document of this API, for machines and for people. */
-export const docsRoutes =
-  (openApi: () => Promise<OpenApi>): ApiRoutes =>
+const docsRoutes =
+  (openApi: () => Promise<OpenApiDocument>): ApiRoutes =>
   (app, services) => {
     const options = { schema: { hide: true }, config: { limit: 'filtered' } } as const;
     const named = async (sight: Sight | undefined) =>
@@ -41,13 +39,13 @@ const MAX_NAMED_WEBHOOKS = 100;
  * send. They get no paths of their own: a client that was generated from the document must not change with every deploy.
  */
 function nameWebhooks(
-  document: OpenApi,
+  document: OpenApiDocument,
   {
     baseUrl,
     sight,
     triggers,
   }: Pick<DashboardServices, 'triggers'> & { readonly baseUrl: string; readonly sight: Sight | undefined },
-): OpenApi {
+): OpenApiDocument {
   const table = triggers();
   const webhooks = table.list().flatMap((webhook) => {
     const path = pathOfWebhook(webhook, table);
@@ -319,3 +317,5 @@ const STYLE = `
 `;
 
 const styleHash = createHash('sha256').update(STYLE).digest('base64');
+
+export const apiDocs = servicePart({ name: 'api-docs', documentRoutes: docsRoutes });

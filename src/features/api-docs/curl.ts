@@ -1,6 +1,6 @@
 import type { DashboardAccess } from '../../config/credentials.ts';
-import type { DashboardServices } from '../services.ts';
-import { flowsIn, narrowedTo, type Sight, sees } from '../sight.ts';
+import type { DashboardServices } from '../../dashboard/services.ts';
+import { flowsIn, narrowedTo, type Sight, sees } from '../../dashboard/sight.ts';
 
 /** Values for the parameters of paths and queries: real ones if the service has some. */
 interface PathExamples {

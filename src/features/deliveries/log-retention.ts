@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
-import { type Clock, DAY_MS, deletionGuard } from '../model/clock.ts';
-import type { Store } from '../store/store.ts';
-import { createSweeper, type Sweeper } from '../sweeper.ts';
+import { type Clock, DAY_MS, deletionGuard } from '../../model/clock.ts';
+import type { Store } from '../../store/store.ts';
+import { createSweeper, type Sweeper } from '../../sweeper.ts';
 
 interface LogRetentionServices {
   readonly store: Pick<Store, 'purgeDeliveries' | 'releaseSpace'>;

@@ -1,0 +1,57 @@
+import { StoreUnavailableError } from '../errors.ts';
+import { readable } from '../model/error-kind.ts';
+import type { StepDefinition } from '../model/manifest.ts';
+import type { Claim } from '../store/store.ts';
+import type { HandlerResult } from './handlers/handler.ts';
+import { hostWaitIn } from './handlers/http-turns.ts';
+import { InternalFaultError } from './load-once.ts';
+import { problemOfOutput } from './non-json.ts';
+import { StepFailure } from './step-failure.ts';
+
+export function checkedWait(wait: Extract<HandlerResult, { kind: 'waiting' }>): HandlerResult {
+  const { until, signalName, state } = wait;
+  const isTime = until === undefined ? signalName !== undefined : Number.isFinite(until);
+  if (!isTime || (signalName !== undefined && typeof signalName !== 'string')) {
+    throw new StepFailure('handler_error', 'the handler waits for neither a time nor a signal');
+  }
+  const problem = state === undefined ? undefined : problemOfOutput(state);
+  if (problem !== undefined) throw new StepFailure('handler_error', `what the handler keeps: ${problem.message}`);
+  return wait;
+}
+
+/** An index of failed steps has codes, and takes no text of any length. */
+const MAX_CODE_CHARACTERS = 100;
+
+/** The failure is what matters: it stays as it is, and says so where its output is not kept. */
+export function checkedFailure({ output, ...given }: Extract<HandlerResult, { kind: 'failed' }>): HandlerResult {
+  const problem = output === undefined ? undefined : problemOfOutput(output);
+  const message =
+    problem === undefined ? given.message : `${given.message} (its output is not stored: ${problem.message})`;
+  const failure = {
+    ...given,
+    code: String(given.code).slice(0, MAX_CODE_CHARACTERS),
+    message: String(message),
+    retryable: given.retryable === true,
+  };
+  return problem === undefined && output !== undefined ? { ...failure, output } : failure;
+}
+
+/** What an error that a handler throws is for its step. */
+export function thrown(error: unknown): HandlerResult {
+  // The handler asked for the trigger's body and the store had no answer: the step is not to blame.
+  if (error instanceof StoreUnavailableError || error instanceof InternalFaultError) throw error;
+  // What it yielded was judged already.
+  if (error instanceof StepFailure) throw error;
+  return { kind: 'failed', code: 'handler_error', message: messageOf(error), retryable: true };
+}
+
+export function messageOf(thrown: unknown): string {
+  const error = readable(thrown);
+  return error instanceof Error ? error.message : `the handler threw a ${typeof error}`;
+}
+
+export function timedOut({ step, claim }: { readonly step: StepDefinition; readonly claim: Claim }): HandlerResult {
+  const { why } = hostWaitIn(claim.resumed?.state) ?? {};
+  const message = `the step took longer than its ${step.timeoutSeconds} s${why === undefined ? '' : `; it waited because ${why}`}`;
+  return { kind: 'failed', code: 'timeout', message, retryable: true };
+}
