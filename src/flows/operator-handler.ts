@@ -1,7 +1,7 @@
 import { readable } from '../model/error-kind.ts';
 import { type Json, parseJson } from '../model/json.ts';
-import { checkedResult } from './handler-result.ts';
 import type { HandlerResult, StepCall, StepHandler } from './handlers/handler.ts';
+import { checkedResult } from './run-handler.ts';
 
 /**
  * A handler of the operator's, held to what a step relies on: what it yields is read once and copied, so that nothing the
