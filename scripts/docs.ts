@@ -400,7 +400,8 @@ JSON).
   attention list has \`answer_unfit\` then.
 - \`withinSeconds\` counts from the arrival of the delivery, 0.1 to 25. Put the step first, and slow work behind it.
 - Duplicates, filtered and held deliveries get the fixed answer at once. So do those beyond 200 that wait in a process, or beyond 16 MiB of
-  their bodies; a stop answers all that wait.
+  their bodies: then the oldest of the flow that takes most give way to other flows, and \`answer_unfit\` counts them. A sender that hangs up waits no longer; a
+  stop answers all that wait.
 - The answer says nothing of the signature: under Off and Audit an unverified sender gets the same as the publisher. A step whose answer is
   worth something to a stranger needs a scheme and Enforce; \`sluice check\` warns of it.
 - The load is refused if the step does not exist, is in a loop, or can never succeed.

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import Fastify, { type FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
@@ -80,6 +81,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
   const { engine, control, scheduler, heartbeat } = parts.runtime;
   const fastify = bareServer(logger);
   parts.prepareServer?.(fastify);
+  const senders = new Map<string, Socket>();
   const receiving = {
     store,
     engine,
@@ -94,7 +96,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     newId: parts.newId,
     defaultMode: settings.enforcementMode,
     live: parts.live,
-    answers: createFlowAnswers(parts),
+    answers: createFlowAnswers({ ...parts, senders }),
     clientAddress: clientAddressReader(settings),
   };
   // A sender that calls directly gets around the depth, so it must not tell senders apart here.
@@ -102,6 +104,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
   const access = parts.dashboard?.access ?? dashboardAccess(settings);
   void fastify.register(ingress, {
     ...receiving,
+    senders,
     senderAddress,
     phase: parts.phase,
     maxBodyBytes: settings.maxBodyBytes,

@@ -35,8 +35,6 @@ export interface UnfitAnswers {
 
 /** Answers deliveries with what a step of their run says. */
 export interface FlowAnswers {
-  /** Who sends each delivery that is being received, by its id: who hangs up waits for nothing. */
-  readonly senders: Map<string, Sender>;
   /** Undefined where the fixed answer is to be given: late, failed, unfit, stopping, gone, or too many wait. Never rejects. */
   wait(asked: Asked): Promise<Omit<WebhookAnswer, 'deliveryId'> | undefined>;
   /** By trigger, since an instant. */
@@ -53,6 +51,8 @@ interface Sender {
 }
 
 interface AnswerServices {
+  /** By the id of the delivery that they send: who hangs up waits for nothing. */
+  readonly senders?: ReadonlyMap<string, Sender>;
   readonly store: Pick<Store, 'findStep' | 'findRun'>;
   readonly live: Pick<LiveEvents, 'subscribe'>;
   readonly clock: Clock;
@@ -80,8 +80,10 @@ interface Waiting {
   settle(answer: Omit<WebhookAnswer, 'deliveryId'> | undefined): void;
 }
 
-export function createFlowAnswers({ store, live, clock, logger }: AnswerServices, limits = ANSWER_LIMITS): FlowAnswers {
-  const senders = new Map<string, Sender>();
+export function createFlowAnswers(
+  { store, live, clock, logger, senders }: AnswerServices,
+  limits = ANSWER_LIMITS,
+): FlowAnswers {
   const waiting = new Map<string, Waiting>();
   const { note, since } = createUnfitAnswers({ clock, logger });
   let bodyBytes = 0;
@@ -112,7 +114,7 @@ export function createFlowAnswers({ store, live, clock, logger }: AnswerServices
       sender?.off('close', hungUp);
       resolve(answer);
     };
-    const sender = senders.get(asked.deliveryId);
+    const sender = senders?.get(asked.deliveryId);
     const hungUp = () => settle(undefined);
     sender?.once('close', hungUp);
     const look = async () => {
@@ -152,9 +154,8 @@ export function createFlowAnswers({ store, live, clock, logger }: AnswerServices
   };
 
   return {
-    senders,
     wait(asked) {
-      const isGone = senders.get(asked.deliveryId)?.destroyed === true;
+      const isGone = senders?.get(asked.deliveryId)?.destroyed === true;
       if (isEnded || isGone || asked.until <= clock.monotonic()) return Promise.resolve(undefined);
       if (!makeRoom(asked)) return Promise.resolve(undefined);
       // From the first one on: another process tells of its runs only while somebody here listens.

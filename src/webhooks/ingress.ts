@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type { Attributes, Span } from '@opentelemetry/api';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Delivery } from '../model/delivery.ts';
@@ -26,6 +27,8 @@ interface IngressServices extends ReceiverServices, Omit<DeliveryReading, 'clock
   readonly senderAddress: Pick<ClientAddressReader, 'read'>;
   /** Of steps, for which deliveries wait: a stop answers them. */
   readonly answers: FlowAnswers;
+  /** The sockets of deliveries in flight, by id. */
+  readonly senders: Map<string, Socket>;
   /** How far a stop has come; it changes in place. */
   readonly phase: { readonly isStopping: boolean };
 }
@@ -123,13 +126,13 @@ async function handOver(
   // Asked before the time is: a clock that was set is followed only when somebody looks.
   const byWhom = services.clock.isFit() ? judge : receive.unfit;
   const delivery = toDelivery(request, services, { head });
-  services.answers.senders.set(delivery.id, request.raw.socket);
+  services.senders.set(delivery.id, request.raw.socket);
   try {
     if (!span.isRecording()) return await byWhom(delivery, idOrSlug, span);
     span.setAttributes(requestAttributes(delivery, head));
     return await tagged(span, () => byWhom(delivery, idOrSlug, span));
   } finally {
-    services.answers.senders.delete(delivery.id);
+    services.senders.delete(delivery.id);
   }
 }
 

@@ -70,4 +70,20 @@ export const COST: readonly Attack[] = [
       stop.abort();
     },
   },
+  {
+    rule: 'streams of events are shared among credentials',
+    attack: 'opens all streams there are with one token, and another reads',
+    async run(target) {
+      const stop = new AbortController();
+      const open = (token: string) =>
+        fetch(`${target.service().url}/flows/api/events/stream`, {
+          headers: { authorization: `Bearer ${token}` },
+          signal: stop.signal,
+        });
+      await Promise.all(Array.from({ length: 200 }, () => open(TOKENS.reader)));
+      expect((await open(TOKENS.operator)).status).toBe(200);
+      expect((await open(TOKENS.reader)).status).toBe(503);
+      stop.abort();
+    },
+  },
 ];

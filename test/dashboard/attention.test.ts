@@ -296,8 +296,8 @@ describe('what needs a look', () => {
       {
         orders: {
           stopped: [
-            { runId: 'one', flowId: ORDERS_ID, key: 'A 1', waiting: 3 },
-            { runId: 'two', flowId: ORDERS_ID, key: null, waiting: 0 },
+            { runId: 'one', flowId: ORDERS_ID, key: 'A 1', status: 'Failed', waiting: 3 },
+            { runId: 'two', flowId: ORDERS_ID, key: null, status: 'TimedOut', waiting: 0 },
           ],
           keyless: [{ flowId: ORDERS_ID, count: 2, runId: 'three', problem: 'it gives null' }],
         },
@@ -316,7 +316,7 @@ describe('what needs a look', () => {
           severity: 'error',
           message:
             `A failed run of ${ORDERS_ID} holds the key of runs without a key, so no other run of it starts: the next ` +
-            'one will wait. Retry the run, or release its order',
+            'one will wait. The run is TimedOut and cannot be retried: release its order',
           link: '/flows/runs/two',
         },
         {

@@ -49,9 +49,10 @@ async function openService(database: string) {
     url,
     workspace,
     env,
-    async restart(signal: NodeJS.Signals) {
+    async restart(signal: NodeJS.Signals, meanwhile = async () => {}) {
       await service?.stop(signal);
       service = undefined;
+      await meanwhile();
       service = await startService(workspace, env);
     },
     /** Sends a delivery and yields its id. */
@@ -154,6 +155,24 @@ describe.each(['sqlite', 'postgres'])('sluice listen --forward, on %s', (databas
       'x-event-key': 'k150',
       authorization: '[redacted]',
     });
+  });
+
+  it('waits for a service that is away when it starts', async () => {
+    const service = await openService(database);
+    const target = await openTarget();
+    await target.open();
+    const ids = [await service.receive(1)];
+    let forwarding: ReturnType<typeof listen> | undefined;
+    await service.restart('SIGTERM', async () => {
+      const proxy = createServer((_, response) => response.writeHead(503).end('{"message":"away"}'));
+      proxy.listen(Number(service.env.SLUICE_PORT), '127.0.0.1');
+      forwarding = listen(service, ['orders', '--forward', target.url, '--as', 'ada', '--since', '1h', '--count', '1']);
+      await once(proxy, 'request');
+      proxy.close();
+      proxy.closeAllConnections();
+    });
+    expect(await forwarding?.exited).toEqual([0, null]);
+    expect(target.keys()).toEqual(ids);
   });
 
   it('leaves none out and doubles at most the one that it was killed with, whatever is killed when', async () => {

@@ -184,9 +184,10 @@ describe('who waits for a step', () => {
       },
     };
     const clock = { now: () => NOW, monotonic: () => 0 };
-    const answers = createFlowAnswers({ store, live, clock, logger: pino({ level: 'silent' }) });
+    const senders = new Map<string, EventEmitter & { destroyed: boolean }>();
+    const answers = createFlowAnswers({ store, live, clock, logger: pino({ level: 'silent' }), senders });
     onTestFinished(() => answers.end());
-    return { answers, outputs, tell: (event: LiveEvent) => tell(event) };
+    return { answers, senders, outputs, tell: (event: LiveEvent) => tell(event) };
   }
 
   it('is told by this process, and by the feed of another', async () => {
@@ -227,14 +228,14 @@ describe('who waits for a step', () => {
   });
 
   it('is no longer waited for by who hung up', async () => {
-    const { answers } = answering();
+    const { answers, senders } = answering();
     const sender = Object.assign(new EventEmitter(), { destroyed: false });
-    answers.senders.set('delivery 1', sender);
+    senders.set('delivery 1', sender);
     const waiting = answers.wait(asked(1));
     sender.emit('close');
     expect(await waiting).toBeUndefined();
     const gone = Object.assign(new EventEmitter(), { destroyed: true });
-    answers.senders.set('delivery 2', gone);
+    senders.set('delivery 2', gone);
     expect(await answers.wait(asked(2))).toBeUndefined();
     expect(answers.unfit(0)).toEqual([]);
     expect([...sender.eventNames(), ...gone.eventNames()]).toEqual([]);

@@ -20,7 +20,7 @@ import {
 import { time } from '../../commands/time.ts';
 import { printable } from '../../model/text.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
-import { type Forwarding, forward } from './forward.ts';
+import { type Forwarding, forward, untilAnswered } from './forward.ts';
 import { replayCommand } from './replay.ts';
 
 interface ListenOptions extends ServiceOptions {
@@ -62,8 +62,13 @@ async function listen(given: string | undefined, options: ListenOptions): Promis
   const url = options.to ?? serviceUrl(settings);
   const client = createServiceClient(url, options, settings);
   if (given !== undefined && options.flow !== undefined) throw new CommandError('give a webhook or --flow, not both');
-  const slugOrId = options.flow === undefined ? given : await flowIdOf(client, options.flow);
-  const watched = await findWebhooks(client, slugOrId);
+  const lookUp = async () => {
+    const slugOrId = options.flow === undefined ? given : await flowIdOf(client, options.flow);
+    return { slugOrId, watched: await findWebhooks(client, slugOrId) };
+  };
+  // A signal ends the process: nothing has begun yet.
+  const { slugOrId, watched } =
+    options.forward === undefined ? await lookUp() : await untilAnswered(lookUp, new AbortController().signal);
   if (options.forward !== undefined) {
     const { forward: target, since, as, count = Number.POSITIVE_INFINITY, json } = options;
     const subject = slugOrId === undefined ? {} : subjectOf(watched, slugOrId);

@@ -55,9 +55,9 @@ export async function forward(client: ServiceClient, forwarding: Forwarding): Pr
   const name = forwarding.as ?? defaultName();
   const stop = stopSignal();
   const consumer = createConsumer(client, name, stop);
-  const { cursor, at } = await consumer.open(forwarding);
-  tell(`Forwarding ${told} to ${target} as ${name}, from ${at} on; press Ctrl-C to stop`);
   try {
+    const { cursor, at } = await consumer.open(forwarding);
+    tell(`Forwarding ${told} to ${target} as ${name}, from ${at} on; press Ctrl-C to stop`);
     await forwardFrom(cursor, consumer, { ...forwarding, stop });
   } catch (error) {
     if (!(error instanceof Stopped)) throw error;
@@ -106,27 +106,30 @@ async function forwardFrom(
   }
 }
 
+/** Asks again for as long as the service is away, at the start too. Rejects with `Stopped` where a signal ends the wait. */
+export async function untilAnswered<Result>(ask: () => Promise<Result>, stop: AbortSignal): Promise<Result> {
+  for (let isTold = false; ; isTold = true) {
+    try {
+      const result = await ask();
+      if (isTold) tell('connected again');
+      return result;
+    } catch (error) {
+      if (!(error instanceof NoAnswerError) && !(error instanceof RefusedError && error.isAway)) throw error;
+      if (!isTold) tell(`${error.message}; trying again`);
+    }
+    await pause(RETRY_MS.first, stop);
+  }
+}
+
 /** The consumer as the service keeps it; asked again for as long as the service is away. */
 function createConsumer(client: ServiceClient, name: string, stop: AbortSignal) {
   const path = `/flows/api/webhooks/consumers/${encodeURIComponent(name)}`;
-  const ask = async (request: Parameters<ServiceClient['ask']>[0]): Promise<unknown> => {
-    for (let isTold = false; ; isTold = true) {
-      try {
-        const { body } = await client.ask(request);
-        if (isTold) tell('connected again');
-        return body;
-      } catch (error) {
-        if (!(error instanceof NoAnswerError) && !(error instanceof RefusedError && error.isAway)) throw error;
-        if (!isTold) tell(`${error.message}; trying again`);
-      }
-      await pause(RETRY_MS.first, stop);
-    }
-  };
+  const ask = async (request: Parameters<ServiceClient['ask']>[0]): Promise<unknown> =>
+    (await untilAnswered(() => client.ask(request), stop)).body;
   return {
     async open({ since, subject }: Forwarding): Promise<{ cursor: string; at: string }> {
       const body = JSON.stringify({ since: isoTimeOf(since), ...subject });
-      const { body: consumer } = await client.ask({ method: 'PUT', path, body });
-      return consumer as { cursor: string; at: string };
+      return (await ask({ method: 'PUT', path, body })) as { cursor: string; at: string };
     },
     async read(): Promise<Page> {
       return (await ask({ method: 'GET', path: `${path}/deliveries` })) as Page;

@@ -14,12 +14,15 @@ export const order = servicePart({
 });
 
 function stoppedOrders(orders: OrderReport, { flows }: Situation): Finding<'order_stopped'>[] {
-  return orders.stopped.map(({ runId, flowId, key, waiting }) => {
+  return orders.stopped.map(({ runId, flowId, key, status, waiting }) => {
     const of = key === null ? 'of runs without a key' : `“${printable(key)}”`;
     const waits = waiting === 0 ? 'the next one will wait' : `${counted(waiting, 'run')} wait`;
-    const message =
-      `A failed run of ${nameOf(flowId, flows)} holds the key ${of}, so no other run of it starts: ${waits}. ` +
-      'Retry the run, or release its order';
+    // A run that was stopped, by its time limit too, cannot be retried.
+    const advice =
+      status === 'Failed'
+        ? 'Retry the run, or release its order'
+        : `The run is ${status} and cannot be retried: release its order`;
+    const message = `A failed run of ${nameOf(flowId, flows)} holds the key ${of}, so no other run of it starts: ${waits}. ${advice}`;
     return { kind: 'order_stopped', message, link: `/flows/runs/${runId}`, flowId, about: runId };
   });
 }

@@ -1,3 +1,4 @@
+import type { RunStatus } from '../../model/manifest.ts';
 import { firstIdAt } from '../../model/payload.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
 import { storePart } from '../../store/decisions/part.ts';
@@ -10,6 +11,7 @@ export interface OrderReport {
     readonly runId: string;
     readonly flowId: string;
     readonly key: string | null;
+    readonly status: RunStatus;
     /** Runs that wait because of it; at most 1000 are counted. */
     readonly waiting: number;
   }[];
@@ -30,7 +32,8 @@ const STOPPED = fixed('200');
 
 function* reportOrders(port: Port, { since }: { since: number }): Decision<OrderReport> {
   const stopped = yield* port.all<OrderReport['stopped'][number]>(sql`
-    SELECT run_id AS "runId", flow_id AS "flowId", key, (
+    SELECT run_id AS "runId", flow_id AS "flowId", key,
+      (SELECT r.status FROM sluice.runs AS r WHERE r.id = own.run_id) AS status, (
       SELECT count(*) FROM (
         SELECT 1 FROM sluice.ordered_runs AS behind
         WHERE behind.lane = own.lane AND behind.state IS NOT NULL AND behind.seq > own.seq LIMIT ${COUNTED_WAITS}

@@ -13,7 +13,7 @@ interface Waiting extends Waiter {
 
 export function createDearTurns(
   clock: Pick<Clock, 'monotonic'>,
-  pause = (ms: number): Promise<unknown> => new Promise((resolve) => setTimeout(resolve, ms)),
+  pause: (ms: number) => Promise<unknown> = restOfLoop,
 ): DearTurns {
   const waiting = new Set<Waiting>();
   const rotation = new Rotation();
@@ -54,4 +54,9 @@ export function createDearTurns(
         if (!isBusy) void takeTurns();
       }),
   };
+}
+
+/** A timer alone may be followed by the next one at once. */
+function restOfLoop(ms: number): Promise<unknown> {
+  return new Promise((resolve) => setTimeout(() => setImmediate(resolve), ms));
 }

@@ -1,63 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import { triggerMapKey } from '../../model/trigger-name.ts';
-import { type Gate, GateConfigurationError, type GatePlugin, type Verdict, type WebhookTrigger } from '../gate.ts';
-import { type KeepBody, prepareKeptBody } from '../kept-body.ts';
+import { type Gate, GateConfigurationError, type GatePlugin, type WebhookTrigger } from '../gate.ts';
 import { type ResolvedScheme, resolveScheme } from '../schemes/resolve.ts';
-import { createDearTurns, type DearTurns } from './dear-turns.ts';
+import { BODY_SCHEMA, bodySchemaGate } from './body-schema.ts';
 import { ipGate } from './ip.ts';
-import { AnswerTimeoutError, answerInTime, failureOf, operatorGate } from './operator-gate.ts';
+import { operatorGate } from './operator-gate.ts';
 import { limitsUnverified, rateLimitGate, UNVERIFIED_RATE_LIMIT, unverifiedRateLimitGate } from './rate-limit.ts';
 import { replayGate } from './replay.ts';
 import { type SignatureSettings, signatureGate } from './signature.ts';
-
-const BODY_SCHEMA = 'bodySchema';
-/** What is shorter is judged at once: it is most of what arrives, and costs less than to wait for a turn. */
-const LONG_BYTES = 8192;
-
-/**
- * Whether the body fits the schema that the trigger names. It judges what is authentic and new, so it comes last of the
- * built-in gates. A body that says it is JSON and is not is refused behind the gates, in every mode.
- *
- * A long body may take a fifth of a second by a schema that asks for much, so that of several at once the process would do
- * nothing else: they take turns.
- */
-function bodySchemaGate(): GatePlugin<SignatureSettings> {
-  let turns: DearTurns | undefined;
-  return {
-    name: BODY_SCHEMA,
-    prepare(trigger, { schemes, clock, verifierTimeLimitMs }) {
-      const { bodySchema } = trigger;
-      if (bodySchema === undefined) return undefined;
-      // It describes what a flow reads. Asked with the first delivery: a scheme that makes no sense is told once, by the signature gate.
-      let kept: { readonly keepBody: KeepBody | undefined } | undefined;
-      return {
-        name: BODY_SCHEMA,
-        isExpensive: true,
-        check({ body: sent, headers }) {
-          kept ??= { keepBody: prepareKeptBody(resolveScheme(schemes, trigger.inputs, trigger.keys)) };
-          const body = kept.keepBody?.(sent) ?? sent;
-          if ('error' in bodySchema) return { passed: false, reason: 'verifier_error', detail: bodySchema.error };
-          const judge = () => verdictOf(bodySchema.mistakesIn(body, headers['content-type']));
-          if (body.length < LONG_BYTES) return judge();
-          turns ??= createDearTurns(clock);
-          const { run } = turns;
-          return answerInTime((signal) => run(trigger.flowId, judge, signal), verifierTimeLimitMs).catch(unjudged);
-        },
-      };
-    },
-  };
-}
-
-function verdictOf(mistakes: readonly string[]): Verdict {
-  if (mistakes.length === 0) return { passed: true };
-  return { passed: false, reason: 'body_schema', detail: mistakes.join('; ') };
-}
-
-/** No fault of the sender's, who may send it again. */
-function unjudged(error: unknown): Verdict {
-  if (!(error instanceof AnswerTimeoutError)) throw error;
-  return { passed: false, reason: 'verification_unavailable', detail: failureOf('the check of its body', error) };
-}
 
 /** A built-in plugin may keep something about all triggers together. */
 interface ChainedPlugin extends GatePlugin<SignatureSettings> {

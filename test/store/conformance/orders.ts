@@ -198,7 +198,7 @@ export function orders({ test }: StoreUnderTest): void {
       expect(await claimAll(store)).toEqual([]);
       expect(await store.findRun(id(1))).toMatchObject({ status: 'Failed', order: { state: 'stopped' } });
       expect((await store.of(orderStore).reportOrders({ since: 0 })).stopped).toEqual([
-        { runId: id(1), flowId, key: 'a', waiting: 2 },
+        { runId: id(1), flowId, key: 'a', status: 'Failed', waiting: 2 },
       ]);
       await store.retryStep({ runId: id(1), stepKey: 'first', at: T0 });
       expect(await store.findRun(id(1))).toMatchObject({ order: { state: 'running' } });
