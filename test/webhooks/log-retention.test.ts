@@ -1,7 +1,7 @@
 import pino from 'pino';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { Store } from '../../src/store/store.ts';
 import { createLogRetention } from '../../src/features/deliveries/log-retention.ts';
+import type { Store } from '../../src/store/store.ts';
 import { openEmptyStore } from '../database.ts';
 import { eventually, until } from '../eventually.ts';
 import { aDelivery, id, T0 } from '../store/samples.ts';
