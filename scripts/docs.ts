@@ -1,6 +1,6 @@
 // Writes the references that are made from schemas, and the comparison: `npm run docs`. A test compares them with what is given.
-import { readFileSync, writeFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { z } from 'zod';
 import { createAlertSender, createSendAlertHandler } from '../src/alerts/send.ts';
 import { describeSettings } from '../src/config/settings-schema.ts';
@@ -513,6 +513,20 @@ ${sections.join('\n\n')}
 `;
 }
 
+/** The page with one line for each feature: what its README says first. */
+function withFeatures(page: string): string {
+  const folder = resolve(import.meta.dirname, '../src/features');
+  const lines = readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => {
+      const [, sentence = ''] =
+        /^# .*\n\n([\s\S]*?)\. /.exec(readFileSync(join(folder, name, 'README.md'), 'utf8')) ?? [];
+      return `| [${name}](../src/features/${name}/README.md) | ${sentence.replaceAll('\n', ' ')} |\n`;
+    });
+  const at = page.indexOf('| feature |');
+  return `${page.slice(0, at)}| feature | |\n|---|---|\n${lines.sort().join('')}${page.slice(page.indexOf('\n## ', at))}`;
+}
+
 /** Text of each page that is made from schemas or data, by its path in the repository. */
 export function references(): Readonly<Record<string, string>> {
   const comparison = readComparison();
@@ -522,6 +536,7 @@ export function references(): Readonly<Record<string, string>> {
     'docs/settings.md': settingsReference(),
     'docs/compared.md': comparisonPage(comparison),
     'README.md': withComparison(readme, comparison),
+    'docs/ARCHITECTURE.md': withFeatures(readFileSync(resolve(import.meta.dirname, '../docs/ARCHITECTURE.md'), 'utf8')),
     ...publisherPages(),
   };
 }

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
@@ -57,12 +57,12 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(tree, { recursive: true, force: true }));
 
-/** Deletes a feature of the copy and those that need it; then compiles and bundles service, command line and page. */
-function buildWithout(name: string): void {
+/** Gives the copy all features; then deletes or adds some. Compiles and bundles service, command line and page. */
+function build(change: (features: string) => void): void {
   const features = join(tree, 'src/features');
   rmSync(features, { recursive: true });
   cpSync(join(ROOT, 'src/features'), features, { recursive: true });
-  for (const gone of goneWith(name)) rmSync(join(features, gone), { recursive: true, force: true });
+  change(features);
   execFileSync(process.execPath, ['scripts/features.mjs'], { cwd: tree });
   execFileSync(process.execPath, ['scripts/build.mjs'], { cwd: tree, stdio: 'pipe', encoding: 'utf8' });
 }
@@ -81,8 +81,35 @@ test('with all of them, each route is there', async () => {
   for (const [name, route] of Object.entries(ROUTES)) expect((await fetch(url + route)).status, name).toBe(200);
 });
 
+/** Files of the recipe in CONTRIBUTING.md, by their names. */
+function recipe(): ReadonlyMap<string, string> {
+  const text = readFileSync(join(ROOT, 'CONTRIBUTING.md'), 'utf8');
+  const [, steps = ''] = /## Recipe: add a feature\n([\s\S]*?)\n## /.exec(text) ?? [];
+  const files = [...steps.matchAll(/^\d\. (?:`([\w.]+)`|The (README)):[\s\S]*?```\w+\n([\s\S]*?)\n {3}```$/gm)];
+  return new Map(files.map(([, name, readme, code = '']) => [name ?? `${readme}.md`, code.replace(/^ {3}/gm, '')]));
+}
+
+test('one folder adds a feature with a verb, a route, a panel and a command', async () => {
+  build((features) => {
+    mkdirSync(join(features, 'senders'));
+    for (const [name, code] of recipe()) writeFileSync(join(features, 'senders', name), `${code}\n`);
+  });
+  const workspace = await createWorkspace();
+  onTestFinished(workspace.remove);
+  const { url, stop } = await startService(workspace, {}, tree);
+  onTestFinished(() => void stop('SIGKILL'));
+  await fetch(`${url}/flows/api/webhook/push`, { method: 'POST', body: '{}' });
+  const senders = [{ clientIp: '127.0.0.1', deliveries: 1 }];
+  expect(await getJson(`${url}/flows/api/senders`)).toEqual(senders);
+  const cli = [join(tree, 'dist/cli.js'), 'senders', '--to', url];
+  expect(JSON.parse(execFileSync(process.execPath, cli, { encoding: 'utf8' }))).toEqual(senders[0]);
+  expect(readFileSync(join(tree, 'dist/page/main.js'), 'utf8')).toContain('/senders');
+});
+
 test.each(sample)('without %s all else is built, and a signed delivery starts its run', async (name) => {
-  buildWithout(name);
+  build((features) => {
+    for (const gone of goneWith(name)) rmSync(join(features, gone), { recursive: true, force: true });
+  });
   const workspace = await createWorkspace();
   onTestFinished(workspace.remove);
   await workspace.writeManifest('push.json', githubManifest());
