@@ -90,40 +90,46 @@ function toShares(text: string | null): DeliveryShare[] | undefined {
   return shares.map(([flowId, triggerKey, runId, outcome]) => ({ flowId, triggerKey, runId, outcome }));
 }
 
-/** Of runs by what finds those of this store. */
-const keysWith = (runKeys: readonly KeyIndex[]): ListKeys[] => [
+/** Of runs by what finds those of this store; who sees some flows alone finds nothing by the keys of others. */
+const keysWith = (runKeys: readonly KeyIndex[], ofSeen: Query | undefined): ListKeys[] => [
   {
     table: 'sluice.delivery_keys',
     owner: 'k.delivery_id',
     newest: 'k.delivery_id DESC',
     any: 'k.folded',
-    follow: (deliveryIds) => deliveryIds,
+    follow: (deliveryIds) =>
+      ofSeen === undefined
+        ? deliveryIds
+        : sql`SELECT id FROM sluice.deliveries WHERE id = ANY (ARRAY(${deliveryIds})) ${ofSeen}`,
     own: 'sluice.delivery_keys AS k WHERE k.delivery_id = newest.id',
   },
   ...runKeys.map((keys) => ({
     ...keys,
     follow: (runs: Query) =>
-      sql`SELECT delivery_id FROM sluice.runs WHERE delivery_id IS NOT NULL AND ${place} = ANY (ARRAY(${runs}))`,
+      sql`SELECT delivery_id FROM sluice.runs WHERE delivery_id IS NOT NULL AND ${place} = ANY (ARRAY(${runs})) ${ofSeen ?? sql``}`,
     own: 'sluice.run_keys AS k WHERE k.run_id = newest.run_id',
   })),
 ];
 
-const listingWith = (runKeys: readonly KeyIndex[]) => ({
-  table: 'sluice.deliveries',
-  select: selectWith(listedBody),
-  searched: {
-    time: 'received_at',
-    texts: ['client_ip', 'trigger_key', 'scheme', 'reason', 'detail'],
-    ids: ['id', 'run_id'],
-    byId: [
-      (from: string, to: string) => sql`SELECT id FROM sluice.deliveries WHERE id BETWEEN ${from} AND ${to}`,
-      (from: string, to: string) =>
-        sql`SELECT delivery_id FROM sluice.runs WHERE id BETWEEN ${from} AND ${to} AND delivery_id IS NOT NULL`,
-    ],
-    byKey: keysWith(runKeys),
-  },
-  toItem: toDelivery,
-});
+function listingWith(runKeys: readonly KeyIndex[], { flowIds }: DeliveryFilter) {
+  const ofSeen = flowIds && sql`AND flow_id = ANY (${flowIds})`;
+  return {
+    table: 'sluice.deliveries',
+    select: selectWith(listedBody),
+    searched: {
+      time: 'received_at',
+      texts: ['client_ip', 'trigger_key', 'scheme', 'reason', 'detail'],
+      ids: ['id', 'run_id'],
+      byId: [
+        (from: string, to: string) => sql`SELECT id FROM sluice.deliveries WHERE id BETWEEN ${from} AND ${to}`,
+        (from: string, to: string) =>
+          sql`SELECT delivery_id FROM sluice.runs WHERE id BETWEEN ${from} AND ${to} AND delivery_id IS NOT NULL ${ofSeen ?? sql``}`,
+      ],
+      byKey: keysWith(runKeys, ofSeen),
+    },
+    toItem: toDelivery,
+  };
+}
 
 function isHeld({ heldOnly, flowId, flowIds }: DeliveryFilter): Query | undefined {
   if (heldOnly !== true) return undefined;
@@ -165,7 +171,7 @@ const GREATEST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
 function* listDeliveries(port: Port, query: DeliveryQuery): Decision<Answer<'listDeliveries'>> {
   const known = (yield* isShared(port, query)) ? undefined : yield* countKept(port, query);
-  return yield* readPage(port, listingWith(port.runKeys), { ...(yield* requestOf(port, query)), query, known });
+  return yield* readPage(port, listingWith(port.runKeys, query), { ...(yield* requestOf(port, query)), query, known });
 }
 
 /** Whether records of other flows are of this one too: then its own index does not find all. */
@@ -178,17 +184,20 @@ function* isShared(port: Port, { flowId, flowIds }: DeliveryFilter): Decision<bo
   return shared !== undefined;
 }
 
-/** Records of deliveries to the flow that is asked for, and to one of those that may be seen. */
-function ofFlows({ flowId, flowIds }: DeliveryFilter, isShared: boolean): Query[] {
-  const given = [flowId === undefined ? undefined : sql`= ${flowId}`, flowIds && sql`= ANY (${flowIds})`];
-  return given
-    .filter((isOne) => isOne !== undefined)
-    .map((isOne) =>
-      isShared
-        ? sql`flow_id ${isOne} OR id IN (
-    SELECT delivery_id FROM sluice.delivery_shares WHERE flow_id ${isOne} AND place > 0)`
-        : sql`flow_id ${isOne}`,
-    );
+/**
+ * Records of deliveries to the flow that is asked for, and to one of those that may be seen. The texts and the outcome of a
+ * record are those of its own flow: who may not see that one finds nothing by them.
+ */
+function ofFlows(query: DeliveryFilter, isShared: boolean): Query[] {
+  const { flowId, flowIds, search = '', outcome } = query;
+  const shared = (isOne: Query) => sql`flow_id ${isOne} OR id IN (
+    SELECT delivery_id FROM sluice.delivery_shares WHERE flow_id ${isOne} AND place > 0)`;
+  const isOfOwn = search !== '' || outcome !== undefined;
+  const [asked, seen] = [flowId === undefined ? undefined : sql`= ${flowId}`, flowIds && sql`= ANY (${flowIds})`];
+  return [
+    ...(asked === undefined ? [] : [isShared ? shared(asked) : sql`flow_id ${asked}`]),
+    ...(seen === undefined ? [] : [isShared && !isOfOwn ? shared(seen) : sql`flow_id ${seen}`]),
+  ];
 }
 
 /** What picks the deliveries that match a filter. */
@@ -213,7 +222,7 @@ function* requestOf(port: Port, query: DeliveryFilter): Decision<RowsRequest> {
 
 /** The deliveries that match a filter, as what follows FROM: rows called `found`, with the id of each as `place`. */
 export function* matchingDeliveries(port: Port, query: DeliveryFilter): Decision<Query> {
-  return rowsOf(listingWith(port.runKeys), yield* requestOf(port, query));
+  return rowsOf(listingWith(port.runKeys, query), yield* requestOf(port, query));
 }
 
 /** Whether counts tell apart what a filter names, its time aside. */

@@ -306,6 +306,32 @@ export function shared({ test }: StoreUnderTest): void {
       expect(await store.of(booksStore).countBooks({})).toMatchObject({ unaccounted: 0 });
     });
 
+    test('is found by the search keys of a flow only by who may see that flow', async (store) => {
+      const flows = [
+        ['flow a', 'SO-1010'],
+        ['flow b', 'SO-2020'],
+      ] as const;
+      const members = sent(1, both).map((member, at): SharedAcceptance => {
+        const run = { ...member.acceptance.run, searchKeys: { order: flows[at]?.[1] ?? '' } };
+        return { ...member, acceptance: { ...member.acceptance, run } };
+      });
+      await store.acceptShared(members);
+      const totalOf = async (asked: object) =>
+        (await store.listDeliveries({ ...asked, skip: 0, take: 9, includeTotal: true })).total;
+      for (const [flow, order] of flows) {
+        const seen = Object.fromEntries(
+          await Promise.all(
+            flows.map(async ([by]) => [by, await totalOf({ searchKeys: { order }, flowIds: [by] })] as const),
+          ),
+        );
+        expect(seen).toEqual({ 'flow a': 0, 'flow b': 0, [flow]: 1 });
+      }
+      expect(await totalOf({ search: 'SO-1010', flowIds: ['flow b'] })).toBe(0);
+      expect(await totalOf({ search: 'SO-2020', flowIds: ['flow a'] })).toBe(0);
+      expect(await totalOf({ flowIds: ['flow b'] })).toBe(1);
+      expect(await totalOf({ searchKeys: { order: 'SO-2020' } })).toBe(1);
+    });
+
     test('is gone under each flow when its record is', async (store) => {
       await store.acceptShared(sent(1, both));
       await store.recordDelivery(aDelivery({ id: id(2), statusCode: 401, shares: refusedBy('flow a', 'flow b') }));
