@@ -1,6 +1,5 @@
 import { checkPart } from '../commands/check.ts';
 import { deployPart, drainPart } from '../commands/deploy.ts';
-import { migratePart } from '../commands/migrate.ts';
 import { newPart } from '../commands/new.ts';
 import type { CommandPart } from '../commands/part.ts';
 import { schemaPart } from '../commands/schema.ts';
@@ -17,6 +16,7 @@ import { importsCommand } from './imports/command.ts';
 import { inferSchemaCommand } from './infer-schema/command.ts';
 import { keysCommand } from './keys/command.ts';
 import { mcpCommand } from './mcp/command.ts';
+import { migrateCommand } from './migrate/command.ts';
 import { rehearsalCommand } from './rehearsal/command.ts';
 import { reviewCommand } from './review/command.ts';
 import { revisionsCommand } from './revisions/command.ts';
@@ -42,7 +42,7 @@ export const commandParts: readonly CommandPart[] = [
   copyCommand,
   newPart,
   importsCommand,
-  migratePart,
+  migrateCommand,
   sendCommand,
   forwardingCommand,
   evidenceCommand,

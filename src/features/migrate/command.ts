@@ -1,11 +1,11 @@
 import { Command } from 'commander';
-import { databaseTarget } from '../config/database.ts';
-import { migrateStore } from '../store/offline.ts';
-import { print } from '../telemetry/terminal.ts';
-import { CommandError, readCommandSettings, reporting } from './context.ts';
-import type { CommandPart } from './part.ts';
+import { CommandError, readCommandSettings, reporting } from '../../commands/context.ts';
+import type { CommandPart } from '../../commands/part.ts';
+import { databaseTarget } from '../../config/database.ts';
+import { migrateStore } from '../../store/offline.ts';
+import { print } from '../../telemetry/terminal.ts';
 
-function migrateCommand(): Command {
+function makeMigrate(): Command {
   return new Command('migrate')
     .description('Bring the schema of the PostgreSQL database up to date')
     .option('--grant <role>', 'grant this role what a service needs, but no right to change the schema')
@@ -31,4 +31,4 @@ async function runMigrate({ grant }: { grant?: string }): Promise<void> {
   print(`${done}\n${grant === undefined ? '' : `The role ${grant} may run the service.\n`}`);
 }
 
-export const migratePart: CommandPart = { name: 'migrate', commands: [migrateCommand] };
+export const migrateCommand: CommandPart = { name: 'migrate', commands: [makeMigrate] };
