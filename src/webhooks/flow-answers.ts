@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
 import { isObject } from '../manifest/json-text.ts';
 import type { Clock } from '../model/clock.ts';
+import { greediestBut } from '../model/greediest.ts';
 import { INERT_TYPES, inertType, PLAIN_TEXT } from '../model/inert-content.ts';
 import type { Json } from '../model/json.ts';
 import { triggerMapKey } from '../model/trigger-name.ts';
@@ -194,10 +195,12 @@ async function readAnswer(
 
 /** The oldest wait of the flow that takes most; undefined where the new one's would take as much. */
 function givesWay(asked: Asked, waiting: readonly Waiting[], sizeOf: (asked: Asked) => number): Waiting | undefined {
-  const taken = new Map([[asked.flowId, sizeOf(asked)]]);
-  for (const { asked: each } of waiting) taken.set(each.flowId, (taken.get(each.flowId) ?? 0) + sizeOf(each));
-  const [most] = [...taken].reduce((one, other) => (other[1] > one[1] ? other : one));
-  return most === asked.flowId ? undefined : waiting.find((each) => each.asked.flowId === most);
+  const shareOf = (each: Asked) => ({ owner: each.flowId, size: sizeOf(each) });
+  const most = greediestBut(
+    shareOf(asked),
+    waiting.map((each) => shareOf(each.asked)),
+  );
+  return waiting.find((each) => each.asked.flowId === most);
 }
 
 /** What steps gave no answer, by trigger. */

@@ -2,6 +2,7 @@ import type { Writable } from 'node:stream';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { HttpError } from '../../errors.ts';
+import { greediestBut } from '../../model/greediest.ts';
 import type { LiveEvent, LiveEvents } from '../../telemetry/events.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { actorOf } from '../actors.ts';
@@ -148,7 +149,9 @@ export function createEventStreams({
     requireRoom(actor) {
       if (readers.size < limits.readers) return;
       metrics.eventReadersRefused.inc({ reason: 'too_many' });
-      const newest = givesWay(actor, [...readers]);
+      const streams = [...readers].map((reader) => ({ owner: reader.actor, size: 1, reader }));
+      const greediest = greediestBut({ owner: actor, size: 1 }, streams);
+      const newest = streams.findLast(({ owner }) => owner === greediest)?.reader;
       if (newest === undefined) {
         const told = `${limits.readers} event streams are open; close one, or try again later`;
         throw new HttpError('too_many_streams', told);
@@ -172,14 +175,6 @@ export function createEventStreams({
       for (const reader of [...readers]) leave(reader);
     },
   };
-}
-
-/** The newest stream of the credential that has most; undefined where the actor would have as many. */
-function givesWay(actor: string, readers: readonly OpenReader[]): OpenReader | undefined {
-  const counts = new Map([[actor, 1]]);
-  for (const reader of readers) counts.set(reader.actor, (counts.get(reader.actor) ?? 0) + 1);
-  const [greediest] = [...counts].reduce((one, other) => (other[1] > one[1] ? other : one));
-  return greediest === actor ? undefined : readers.findLast((reader) => reader.actor === greediest);
 }
 
 /** What the stream sends of an event. */

@@ -1,0 +1,13 @@
+/** A share of something that owners take together. */
+interface Share {
+  readonly owner: string;
+  readonly size: number;
+}
+
+/** The owner that would take most of what is shared, with what one more asks for; undefined where that one is it, or as great. */
+export function greediestBut(asked: Share, shares: readonly Share[]): string | undefined {
+  const taken = new Map([[asked.owner, asked.size]]);
+  for (const { owner, size } of shares) taken.set(owner, (taken.get(owner) ?? 0) + size);
+  const [most] = [...taken].reduce((one, other) => (other[1] > one[1] ? other : one));
+  return most === asked.owner ? undefined : most;
+}
