@@ -7,6 +7,7 @@ import { compileTemplate, hasPlaceholder, TemplateError } from '../expressions/t
 import { createRunsAfter, type RunsAfter } from '../model/graph.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import { type Graph, PINNED_INPUTS, RUN_FLOW, type StepDefinition } from '../model/manifest.ts';
+import { oncePer, setOf } from '../model/once-per.ts';
 import {
   didYouMean,
   errorAt,
@@ -263,30 +264,21 @@ interface Wiring {
   isBroken(): boolean;
 }
 
-const wirings = new WeakMap<KnownSteps, Wiring>();
-
 /** Worked out once for a graph: each reference of each step asks for it. */
-function wiringOf(known: KnownSteps): Wiring {
+const wiringOf = oncePer((known: KnownSteps): Wiring => {
   let isBroken: boolean | undefined;
-  const wiring = wirings.get(known) ?? {
+  return {
     runsAfter: createRunsAfter(known.graph),
     isBroken() {
       isBroken ??= known.stepKeys.some((key) => known.isBroken([...known.path, key, 'runAfter']));
       return isBroken;
     },
   };
-  wirings.set(known, wiring);
-  return wiring;
-}
-
-const stepKeySets = new WeakMap<readonly string[], ReadonlySet<string>>();
+});
 
 /** Whether one of the steps has this key; of many steps each may be asked for by each. */
-export function hasStep({ stepKeys }: Pick<KnownSteps, 'stepKeys'>, stepKey: string): boolean {
-  const known = stepKeySets.get(stepKeys) ?? new Set(stepKeys);
-  stepKeySets.set(stepKeys, known);
-  return known.has(stepKey);
-}
+export const hasStep = ({ stepKeys }: Pick<KnownSteps, 'stepKeys'>, stepKey: string): boolean =>
+  setOf(stepKeys).has(stepKey);
 
 /** Upstream keys that no step has. `stepKeys` are all steps of the file, those that do not parse included. */
 function unknownUpstreams({

@@ -1,24 +1,12 @@
 import type { Graph } from './manifest.ts';
+import { oncePer } from './once-per.ts';
+import { wire } from './planner.ts';
 
-const downstream = new WeakMap<Graph, ReadonlyMap<string, readonly string[]>>();
+const wired = oncePer(wire);
 
-/** The steps that run after a step, in the order of the graph. A graph is read once, however many steps are asked about. */
+/** The steps of the graph that run after one of it, in the order of the graph. */
 export function downstreamKeys(graph: Graph, stepKey: string): readonly string[] {
-  const known = downstream.get(graph) ?? readDownstream(graph);
-  downstream.set(graph, known);
-  return known.get(stepKey) ?? [];
-}
-
-function readDownstream(graph: Graph): ReadonlyMap<string, readonly string[]> {
-  const found = new Map<string, string[]>();
-  for (const [key, { runAfter }] of Object.entries(graph)) {
-    for (const upstream of Object.keys(runAfter)) {
-      const after = found.get(upstream);
-      if (after === undefined) found.set(upstream, [key]);
-      else after.push(key);
-    }
-  }
-  return found;
+  return wired(graph)[stepKey]?.downstream.map(([key]) => key) ?? [];
 }
 
 /** Keys of all steps, each behind those that it runs after. Steps of a cycle, and those behind one, are not among them. */

@@ -1,4 +1,5 @@
 import type { Graph, StepDefinition } from './manifest.ts';
+import { oncePer } from './once-per.ts';
 
 /** Whether the condition of an edge is the literal `false`, so that no run of this revision starts the step. */
 export function isGuarded({ runAfter }: StepDefinition): boolean {
@@ -10,14 +11,10 @@ export function isGuarded({ runAfter }: StepDefinition): boolean {
  * behind it that were retired with it.
  */
 export function isIdle(graph: Graph, stepKey: string): boolean {
-  const known = idle.get(graph) ?? idleSteps(graph);
-  idle.set(graph, known);
-  return known.has(stepKey);
+  return idleSteps(graph).has(stepKey);
 }
 
-const idle = new WeakMap<Graph, ReadonlySet<string>>();
-
-function idleSteps(graph: Graph): ReadonlySet<string> {
+const idleSteps = oncePer((graph: Graph): ReadonlySet<string> => {
   const found = new Set(Object.keys(graph));
   const busy = [...found].filter((key) => graph[key]?.type !== 'NoOp');
   // The list grows while it is walked: whatever a busy step waits for is busy.
@@ -27,7 +24,7 @@ function idleSteps(graph: Graph): ReadonlySet<string> {
     if (step !== undefined && !isGuarded(step)) busy.push(...Object.keys(step.runAfter));
   }
   return found;
-}
+});
 
 /** Whether a recipe marked the step: one that was a NoOp all along shows by nothing else that it is kept for its records. */
 export function isMarkedRetired({ type, inputs }: StepDefinition): boolean {

@@ -1,4 +1,5 @@
 import type { LiveFlow, LiveRun } from '../../model/finding.ts';
+import { oncePer } from '../../model/once-per.ts';
 
 type Place = 'past' | 'waiting' | 'running' | 'due' | 'ahead';
 
@@ -63,19 +64,13 @@ interface OpenStep {
   readonly key: string;
 }
 
-const open = new WeakMap<LiveRun, readonly OpenStep[]>();
-
 /** Looked for once in a run: each finding asks. */
-function openSteps(run: LiveRun): readonly OpenStep[] {
-  const known =
-    open.get(run) ??
-    Object.keys(run.steps).flatMap((key): OpenStep[] => {
-      const place = placeOf(run, [key]);
-      return place === 'past' || place === 'ahead' ? [] : [{ place, key }];
-    });
-  open.set(run, known);
-  return known;
-}
+const openSteps = oncePer((run: LiveRun): readonly OpenStep[] =>
+  Object.keys(run.steps).flatMap((key): OpenStep[] => {
+    const place = placeOf(run, [key]);
+    return place === 'past' || place === 'ahead' ? [] : [{ place, key }];
+  }),
+);
 
 function stepOf(run: LiveRun, key: string): LiveRun['steps'][string] | undefined {
   return Object.hasOwn(run.steps, key) ? run.steps[key] : undefined;

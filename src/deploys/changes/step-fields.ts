@@ -6,9 +6,10 @@ import { compileTemplate, TemplateError } from '../../expressions/template.ts';
 import { differences } from '../../manifest/diff.ts';
 import { isReference } from '../../manifest/read-secret.ts';
 import type { Finding } from '../../model/finding.ts';
-import { createRunsAfter, type RunsAfter } from '../../model/graph.ts';
+import { createRunsAfter } from '../../model/graph.ts';
 import { isSame, type Json } from '../../model/json.ts';
 import { type Edge, PINNED_INPUTS, RUN_FLOW, type StepDefinition } from '../../model/manifest.ts';
+import { oncePer } from '../../model/once-per.ts';
 import { type ChangeRule, DRAIN, findingAt, type GraphChange, jsonOf, ownStep, type StepChange } from './change.ts';
 import { whereRunsAre } from './live-runs.ts';
 
@@ -263,13 +264,12 @@ const inputsReadUnknownStep: ChangeRule = ({ graphs, live }) =>
     }),
   );
 
-const wirings = new WeakMap<GraphChange, RunsAfter>();
+const endedBefore = oncePer(({ before }: GraphChange) => createRunsAfter(before));
 
 /** Empty where the inputs are the same. */
 function unknownStepsRead(graph: GraphChange, { stepKey, before, after }: StepChange): string[] {
   if (isSame(jsonOf(before.inputs), jsonOf(after.inputs))) return [];
-  const ended = wirings.get(graph) ?? createRunsAfter(graph.before);
-  wirings.set(graph, ended);
+  const ended = endedBefore(graph);
   const names = stepsReadIn(after.inputs).filter(
     (key) => ownStep(graph.after, key) !== undefined && !ended(stepKey, key),
   );

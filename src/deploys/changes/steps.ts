@@ -6,6 +6,7 @@ import type { Finding } from '../../model/finding.ts';
 import { downstreamKeys, inOrder } from '../../model/graph.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import type { Edge, Graph, StepDefinition } from '../../model/manifest.ts';
+import { oncePer, setOf } from '../../model/once-per.ts';
 import { isGuarded, isIdle } from '../../model/retired.ts';
 import { type Change, type ChangeRule, DRAIN, findingAt, type GraphChange, jsonOf, ownStep } from './change.ts';
 import { whereRunsAre } from './live-runs.ts';
@@ -59,16 +60,10 @@ function judgeAdded({ live }: Change, graph: GraphChange, key: string): Finding 
 /** More steps that wait for an inserted one are not told apart. */
 const MAX_WAITING = 20;
 
-const behind = new WeakMap<GraphChange, ReadonlyMap<string, readonly string[]>>();
-
 /** Steps of both revisions that cannot start before the new one has ended, whatever new steps stand between; the first of many. */
-function oldStepsBehind(graph: GraphChange, newKey: string): readonly string[] {
-  const known = behind.get(graph) ?? stepsBehind(graph);
-  behind.set(graph, known);
-  return known.get(newKey) ?? [];
-}
+const oldStepsBehind = (graph: GraphChange, newKey: string): readonly string[] => stepsBehind(graph).get(newKey) ?? [];
 
-function stepsBehind({ after, before, renames }: GraphChange): ReadonlyMap<string, readonly string[]> {
+const stepsBehind = oncePer(({ after, before, renames }: GraphChange): ReadonlyMap<string, readonly string[]> => {
   const old = new Set([...Object.keys(before), ...renames.values()]);
   const found = new Map<string, readonly string[]>();
   for (const key of inOrder(after).reverse()) {
@@ -77,16 +72,14 @@ function stepsBehind({ after, before, renames }: GraphChange): ReadonlyMap<strin
     found.set(key, [...new Set(next)].slice(0, MAX_WAITING));
   }
   return found;
-}
-
-const oldKeys = new WeakMap<GraphChange, ReadonlyMap<string, string>>();
+});
 
 /** Runs in flight know a renamed step by its old key. */
-function oldKeyOf(graph: GraphChange, key: string): string {
-  const known = oldKeys.get(graph) ?? new Map([...graph.renames].map(([oldKey, newKey]) => [newKey, oldKey]));
-  oldKeys.set(graph, known);
-  return known.get(key) ?? key;
-}
+const oldKeyOf = (graph: GraphChange, key: string): string => oldKeys(graph).get(key) ?? key;
+
+const oldKeys = oncePer(
+  ({ renames }: GraphChange) => new Map([...renames].map(([oldKey, newKey]) => [newKey, oldKey])),
+);
 
 /** Keys of steps that only one side has, renamed ones left out. */
 function removedKeys({ before, after, renames }: GraphChange): string[] {
@@ -136,13 +129,7 @@ function judgeRemoved(change: Change, graph: GraphChange, key: string): Finding 
   });
 }
 
-const histories = new WeakMap<readonly string[], ReadonlySet<string>>();
-
-function hasHistory({ stepsWithHistory }: Change['live'], key: string): boolean {
-  const known = histories.get(stepsWithHistory) ?? new Set(stepsWithHistory);
-  histories.set(stepsWithHistory, known);
-  return known.has(key);
-}
+const hasHistory = ({ stepsWithHistory }: Change['live'], key: string): boolean => setOf(stepsWithHistory).has(key);
 
 function lossOf({ before }: GraphChange, key: string): string {
   const step = before[key];
@@ -253,12 +240,11 @@ function whenToRemove({ loopKey }: GraphChange, oldKey: string, removableFrom: s
 /** A recipe with more steps is not read, and of a removed chain each step would have all that it ran after. */
 const MAX_KEPT = 50;
 
-const echoesOf = new WeakMap<GraphChange, ReturnType<typeof findEchoes>>();
+const echoesOf = oncePer(findEchoes);
 
 /** The step and, transitively, what it ran after or reads and the new manifest lacks; undefined where these are too many. */
 function keptSteps(graph: GraphChange, oldKey: string): Record<string, StepDefinition> | undefined {
-  const echoes = echoesOf.get(graph) ?? findEchoes(graph);
-  echoesOf.set(graph, echoes);
+  const echoes = echoesOf(graph);
   const kept: Record<string, StepDefinition> = {};
   const waiting = [oldKey];
   for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {

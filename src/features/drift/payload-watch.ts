@@ -5,6 +5,7 @@ import { pathsRead, typeAt } from '../../expressions/payload-paths.ts';
 import { compileKeys } from '../../expressions/search-keys.ts';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import { type Clock, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
+import { oncePer } from '../../model/once-per.ts';
 import { type CountedType, firstIdAt, type PathDrift, type PathType } from '../../model/payload.ts';
 import type { Store } from '../../store/store.ts';
 import { type Sweeper, watchEach } from '../../sweeper.ts';
@@ -20,22 +21,15 @@ interface TriggerReads {
   readonly eventPaths: ReadonlySet<string>;
 }
 
-const knownReads = new WeakMap<PreparedTrigger, TriggerReads>();
-
-export function readsOfTrigger(prepared: PreparedTrigger): TriggerReads {
-  const before = knownReads.get(prepared);
-  if (before !== undefined) return before;
-  const { trigger, flow, searchKeys } = prepared;
+export const readsOfTrigger = oncePer(({ trigger, flow, searchKeys }: PreparedTrigger): TriggerReads => {
   const { keys } = compileKeys(trigger.searchKeys ?? {});
   const expressions = keys.map(({ expression }) => expression);
   const at = ['triggers', trigger.triggerKey, 'searchKeys'];
-  const made = {
+  return {
     reads: joined([...keyReads(expressions, at), ...stepReads(flow)]),
     eventPaths: new Set(eventPathsOf(searchKeys?.event)),
   };
-  knownReads.set(prepared, made);
-  return made;
-}
+});
 
 function eventPathsOf(event: NonNullable<PreparedTrigger['searchKeys']>['event']): string[] {
   if (event === undefined) return [];

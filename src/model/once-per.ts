@@ -1,0 +1,12 @@
+/** Works out once for each object what is asked of it often, and forgets it with the object. */
+export function oncePer<Key extends object, Value extends object>(workOut: (key: Key) => Value): (key: Key) => Value {
+  const known = new WeakMap<Key, Value>();
+  return (key) => {
+    const value = known.get(key) ?? workOut(key);
+    known.set(key, value);
+    return value;
+  };
+}
+
+/** The keys of a list, to be asked for one after the other. */
+export const setOf = oncePer((keys: readonly string[]): ReadonlySet<string> => new Set(keys));
