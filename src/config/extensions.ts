@@ -184,7 +184,7 @@ function withOwners(given: Extensions): Extensions {
   };
 }
 
-/** Rejects where no text comes in time: whoever waits for it would wait for ever, and so would all who come later. */
+/** Rejects if no text comes in time: else this caller, and all later ones, would wait for ever. */
 async function fetchedText(ask: () => Promise<unknown>): Promise<string> {
   const text = await answerInTime(ask).catch((error: unknown) => {
     throw readable(error);

@@ -4,7 +4,7 @@ interface Share {
   readonly size: number;
 }
 
-/** The owner that would take most of what is shared, with what one more asks for; undefined where that one is it, or as great. */
+/** The owner with the largest total, what is asked for included; undefined if no other owner has more than the asking one. */
 export function greediestBut(asked: Share, shares: readonly Share[]): string | undefined {
   const taken = new Map([[asked.owner, asked.size]]);
   for (const { owner, size } of shares) taken.set(owner, (taken.get(owner) ?? 0) + size);
