@@ -102,6 +102,11 @@ function columnFiles() {
 /** All that is neither a feature nor the mission itself: schemes, gates and addresses of publishers. */
 const NO_KERNEL = ['src/features', 'src/webhooks/schemes', 'src/webhooks/gates', 'src/webhooks/networks'];
 
+/** Where rooms and features are put together. */
+const COMPOSITION = ['app', 'assembly', 'server', 'serve', 'dashboard/dashboard', 'commands/program', 'store/decisions/verbs']
+  .map((name) => `src/${name}.ts`)
+  .concat('src/dashboard/web/main.tsx');
+
 /** What a bench of the built service prints: the modules that take part in something. */
 function walked(bench) {
   return JSON.parse(execFileSync(process.execPath, [join(root, 'test/bench', bench)], { encoding: 'utf8' }));
@@ -118,6 +123,7 @@ const rows = [
   ['modules', modules.size],
   ['modules from a request to its 200', walked('accept-path.mjs').length],
   ['lines from a request to the end of its steps', linesOf(walked('spine.mjs'))],
+  ['lines of the largest composition file', Math.max(...COMPOSITION.map((file) => linesOf([file])))],
   ['exports per 1 000 lines', ((exported * 1000) / lines).toFixed(1)],
   ['members of the store', verbs()],
   ['files touched by the column recipe', columnFiles()],

@@ -1,5 +1,5 @@
 import closeWithGrace from 'close-with-grace';
-import pino, { type Logger } from 'pino';
+import type { Logger } from 'pino';
 import { buildApp, type SluiceApp } from './app.ts';
 import { loadConfigModule } from './config/config-module.ts';
 import { type EnvFile, readEnvFile } from './config/env-file.ts';
@@ -15,19 +15,16 @@ import {
   setVariables,
   tracingSettings,
 } from './config/settings.ts';
-import type { Settings } from './config/settings-schema.ts';
 import type { EarlyAnswers } from './early-answers.ts';
 import { DeploysRefusedError, ManifestsError, StoreUnavailableError } from './errors.ts';
 import { ListenError } from './listening.ts';
 import { maskUrl } from './manifest/mask.ts';
 import { readable } from './model/error-kind.ts';
 import type { Override } from './model/finding.ts';
-import { printableLines } from './model/text.ts';
 import { balanceYoungGeneration } from './prepare-node.ts';
-import { readableLine } from './telemetry/readable-log.ts';
+import { createLogger } from './telemetry/service-log.ts';
 import { print, printError } from './telemetry/terminal.ts';
 import { startTracing } from './telemetry/tracing.ts';
-import { createTurnLines } from './telemetry/turn-lines.ts';
 import { commandHere } from './version.ts';
 import { webhookLines } from './webhooks/webhook-lines.ts';
 
@@ -74,7 +71,7 @@ async function start({ overrides = {}, envFile = readEnvFile(), watch = false, a
   const strays = watchStrays();
   const { options, extensions } = await loadConfigModule(configPath(environment), process.cwd());
   const settings = readSettings(environment, options);
-  const logger = createLogger(settings);
+  const logger = createLogger(settings.logLevel);
   for (const line of retiredSettings(environment, options)) logger.warn(line);
   const openFiles = fewOpenFiles(openFileLimit());
   if (openFiles !== undefined) logger.warn(openFiles);
@@ -202,31 +199,6 @@ function watchStrays(): Strays {
 
 function textOf(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
-}
-
-/**
- * For people at a terminal, lines that they can read. Else JSON, written in the background and several lines at a time:
- * logging must not delay a delivery.
- */
-function createLogger({ logLevel: level }: Settings): Logger {
-  const { stdout } = process;
-  if (stdout.isTTY) {
-    const hasColors = stdout.hasColors();
-    const write = (line: string) => void stdout.write(readableLine(line, { hasColors }));
-    return pino({ level }, { write });
-  }
-  const destination = pino.destination({ dest: 1, sync: false });
-  // Who follows the log of a container reads it on a terminal too: what steers one is escaped, which says the same in JSON.
-  const lines = createTurnLines((text) => void destination.write(printableLines(text)));
-  process.on('exit', () => {
-    try {
-      lines.flush();
-      destination.flushSync();
-    } catch {
-      // Nobody reads the log any more, and this is no place to say so.
-    }
-  });
-  return pino({ level }, lines);
 }
 
 // Without its store the process can accept nothing; a supervisor restarts it, and recovery continues from the file.

@@ -3,15 +3,15 @@ import { useEffect, useRef } from 'preact/hooks';
 import { pageParts } from '../../features/page.ts';
 import { matchRoute } from './address.ts';
 import { format } from './format.ts';
-import { Dialog, Overlays } from './kit/overlays.tsx';
+import { KeyHelp, keyHelp, startKeys } from './keys.tsx';
+import { Overlays } from './kit/overlays.tsx';
 import { Empty, Page, serviceName } from './kit/page.tsx';
 import { Icon } from './kit/pill.tsx';
 import { startLive, type Trouble, useErrors, useLive, useTrouble } from './live.ts';
 import { allPlaces, allRoutes, handIn } from './part.ts';
 import { askEarly } from './resource.ts';
-import { navigate, startRouter, usePath } from './router.ts';
+import { startRouter, usePath } from './router.ts';
 import { seesService } from './scopes.ts';
-import { createState, useShared } from './state.ts';
 import { useTheme } from './theme.ts';
 
 handIn(pageParts);
@@ -31,7 +31,7 @@ function App() {
       <TroubleBanner />
       <Content />
       <Overlays />
-      <KeyHelp />
+      <KeyHelp places={places} />
     </>
   );
 }
@@ -179,93 +179,6 @@ function NoSuchPage({ path }: { path: string }) {
   );
 }
 
-function KeyHelp() {
-  if (!useShared(keyHelp)) return null;
-  return (
-    <Dialog title="Keyboard shortcuts" onClose={() => keyHelp.set(false)}>
-      <dl class="key-list">
-        {KEYS.map(([keys, does]) => (
-          <div key={keys}>
-            <dt>
-              {keys.split(/\s+/).map((key) => (
-                <kbd key={key}>{key}</kbd>
-              ))}
-            </dt>
-            <dd>{does}</dd>
-          </div>
-        ))}
-      </dl>
-    </Dialog>
-  );
-}
-
-/** Whether the list of keys is shown. */
-const keyHelp = createState(false);
-
-/** Every key and what it does, as the help shows them. */
-const KEYS: readonly (readonly [keys: string, does: string])[] = [
-  ...places.map(({ key, text }) => [`g ${key}`, text] as const),
-  ['j  k', 'Next, previous row'],
-  ['Enter', 'Open the row'],
-  ['/', 'Search'],
-  ['?', 'These shortcuts'],
-];
-
-/** How long `g` waits for the letter of the place to go to. */
-const CHORD_MS = 1500;
-let goSince = Number.NEGATIVE_INFINITY;
-
-function startKeys(): void {
-  document.addEventListener('keydown', (event) => {
-    if (event.metaKey || event.ctrlKey || event.altKey || isTyping(event)) return;
-    if (document.querySelector('dialog[open]') !== null) return;
-    if (handleKey(event)) event.preventDefault();
-  });
-}
-
-function handleKey(event: KeyboardEvent): boolean {
-  const { key, timeStamp } = event;
-  const isChord = timeStamp - goSince < CHORD_MS;
-  goSince = key === 'g' ? timeStamp : Number.NEGATIVE_INFINITY;
-  const place = isChord ? places.find((each) => each.key === key) : undefined;
-  if (place !== undefined) navigate(place.href);
-  else if (key === '/') return focusSearch();
-  else if (key === '?') keyHelp.set(true);
-  else if (key === 'j' || key === 'k') return moveRow(key === 'j' ? 1 : -1);
-  else if ((key === 'ArrowDown' || key === 'ArrowUp') && focusedRow() !== -1) {
-    return moveRow(key === 'ArrowDown' ? 1 : -1);
-  } else return false;
-  return true;
-}
-
-function isTyping({ target }: KeyboardEvent): boolean {
-  return (
-    target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
-  );
-}
-
-function focusSearch(): boolean {
-  const search = document.querySelector<HTMLInputElement>('[data-search]');
-  search?.focus();
-  search?.select();
-  return search !== null;
-}
-
-const rowLinks = () => [...document.querySelectorAll<HTMLElement>('[data-row]')];
-
-function focusedRow(): number {
-  return rowLinks().indexOf(document.activeElement as HTMLElement);
-}
-
-function moveRow(step: 1 | -1): boolean {
-  const links = rowLinks();
-  const current = focusedRow();
-  const next = links[current === -1 ? (step === 1 ? 0 : links.length - 1) : current + step];
-  next?.focus();
-  next?.closest('tr')?.scrollIntoView({ block: 'nearest' });
-  return next !== undefined;
-}
-
 const root = document.getElementById('page');
 if (root === null) throw new Error('The shell has no place for the page');
 startRouter();
@@ -273,5 +186,5 @@ startRouter();
 startLive();
 const question = matchRoute(routes, location.pathname)?.route.question;
 if (question !== undefined) askEarly(question(new URLSearchParams(location.search)));
-startKeys();
+startKeys(places);
 render(<App />, root);

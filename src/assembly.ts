@@ -1,0 +1,218 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import type { FastifyInstance } from 'fastify';
+import type { Logger } from 'pino';
+import type { Parts } from './app-parts.ts';
+import { isPostgres } from './config/database.ts';
+import { accessSettings, createFingerprint, haveStepType } from './config/fingerprint.ts';
+import { settingsWarnings } from './config/settings.ts';
+import { thisMachineOr, watchConnections } from './connections.ts';
+import { type Host, knownBaseUrl } from './dashboard/services.ts';
+import { createDeployment, type Deployment } from './deploys/deployment.ts';
+import { createFlowSwitch } from './deploys/flow-switch.ts';
+import { createHolding } from './deploys/holding.ts';
+import { createNeedsReader, type NeedsReader } from './deploys/needs.ts';
+import { levelOfRetry, untilStored } from './errors.ts';
+import { type Catalog, createCatalog } from './flows/catalog.ts';
+import { followChanges, syncSchedules } from './flows/changes.ts';
+import type { Engine } from './flows/engine.ts';
+import { createRuntime, type Persist, type Runtime } from './flows/runtime.ts';
+import type { Scheduler } from './flows/scheduler.ts';
+import { listen } from './listening.ts';
+import { formatIssue } from './manifest/issues.ts';
+import { createIdSource } from './model/ids.ts';
+import { startParts } from './running-parts.ts';
+import { createServer } from './server.ts';
+import { noteCredentials, readSettingsAgain } from './settings-again.ts';
+import type { Store } from './store/store.ts';
+import { createLiveEvents } from './telemetry/events.ts';
+import { version } from './version.ts';
+import { clientAddressReader } from './webhooks/read-delivery.ts';
+import { createTriggersInForce, type TriggersInForce, type TriggerTable } from './webhooks/triggers.ts';
+
+export interface SluiceApp {
+  readonly fastify: FastifyInstance;
+  readonly store: Store;
+  readonly catalog: Catalog;
+  /** Starts runs by hand. Their steps run once the app listens. */
+  readonly engine: Engine;
+  readonly scheduler: Scheduler;
+  /** One line for each warning about the manifests and the settings. */
+  readonly warnings: readonly string[];
+  triggers(): TriggerTable;
+  /**
+   * Reads variables, credentials of the dashboard, targets of alerts and the folder of manifests again, and deploys what
+   * changed. Never rejects: the log says what went wrong.
+   */
+  reload(): Promise<void>;
+  /**
+   * Listens, then continues the work that the last process left; yields the address as a URL. Rejects with `ListenError`
+   * where the address or the port cannot be had.
+   */
+  listen(): Promise<string>;
+  /** Stops accepting, answers open requests, lets steps finish within the grace period, closes the store. Idempotent. */
+  close(): Promise<void>;
+}
+
+/** Connects the rooms of a service that has its store; what it yields does not listen yet. */
+export async function assemble(parts: Parts): Promise<SluiceApp> {
+  const { settings, logger, clock, store, metrics } = parts;
+  const newId = createIdSource(clock.now);
+  const live = createLiveEvents(isPostgres(settings.databaseUrl) ? eventsOfOthers(store) : {});
+  const needs = needsOf(parts);
+  const catalog = createCatalog(store, clock, async (revision) => (await needs.open(revision, undefined)).literals);
+  const inForce = triggersOf(parts, catalog);
+  const triggers = inForce.current;
+  const deployment = deploymentOf(parts, { needs, catalog, triggers: inForce });
+  const { refresh } = deployment;
+  const warnings = await deployment.start(parts.manifests);
+  const host: Host = {
+    ...{ ...parts, newId, live, triggers, catalog, refresh },
+    engine: () => runtime.engine,
+    holding: () => holding,
+    dashboard: () => services,
+    pageUrl: () => knownBaseUrl(fastify, services),
+  };
+  const running = startParts(parts.serviceParts, host);
+  const runtime = runtimeOf(parts, { catalog, metrics, newId, live, refresh, sweepers: running.sweepers });
+  const { engine, scheduler } = runtime;
+  const holding = createHolding({ store, catalog, engine, clock, logger, metrics });
+  deployment.onRefreshed(holding.refresh);
+  const flowSwitch = createFlowSwitch({ store, catalog, holding });
+  const phase = { isStarting: false, isLeaving: false, isStopping: false };
+  const persist = persistUnless(() => phase.isLeaving, logger);
+  const { prepareServer, dashboard } = parts.options;
+  const working = { newId, live, catalog, triggers, deployment, runtime, holding, flowSwitch, refresh };
+  const { fastify, services } = createServer({ ...parts, ...working, phase, prepareServer, dashboard });
+  const connections = watchSockets(fastify, parts);
+  deployment.onReload(() => readSettingsAgain(parts, { logins: services.logins, onSettings: running.onSettings }));
+  await Promise.all([deployment.onTold(running.onDeploys), noteCredentials(parts, services.logins)]);
+  const stops: (() => unknown)[] = [];
+  const stop = async () => {
+    phase.isLeaving = true;
+    // Other replicas go on, so a balancer gets the time to see that this one is not ready, while it still accepts.
+    const drainMs = isPostgres(settings.databaseUrl) ? settings.drainSeconds * 1000 : 0;
+    if (drainMs > 0 && fastify.server.listening) await wait(drainMs);
+    phase.isStopping = true;
+    await Promise.all([...stops.map((each) => each()), running.stop()]);
+    await connections.sweepUntil(fastify.close());
+    await holding.stop();
+    await runtime.stop(settings.shutdownGraceSeconds * 1000);
+    await store.close();
+  };
+  let closing: Promise<void> | undefined;
+  return {
+    fastify,
+    store,
+    catalog,
+    engine,
+    scheduler,
+    warnings: [...settingsWarnings(settings), ...parts.manifests.issues.map(formatIssue), ...warnings],
+    triggers,
+    reload: () => deployment.reloadAndLog(),
+    async listen() {
+      // Before any step runs: a step that ends every process must not keep deliveries out.
+      phase.isStarting = true;
+      const url = await listen(fastify, settings);
+      // Before any step runs, so that failures of steps left by the last process are reported too.
+      await persist(running.prepare);
+      await runtime.start(persist);
+      await persist(holding.start);
+      const noteTriggers = () => {
+        running.onTriggers();
+        void syncSchedules(scheduler, logger);
+      };
+      stops.push(inForce.onRenewed(noteTriggers));
+      running.onTriggers();
+      stops.push(followChanges({ ...parts, changes: store.changes, refresh, scheduler, live }));
+      if (parts.options.watch === true) stops.push(deployment.watch());
+      running.begin();
+      phase.isStarting = false;
+      return url;
+    },
+    close() {
+      closing ??= stop();
+      return closing;
+    },
+  };
+}
+
+/** From when on it listens, a store that fails ends nothing: what the start still has to do waits for it. */
+function persistUnless(isLeaving: () => boolean, logger: Logger): Persist {
+  return (work) =>
+    untilStored(work, (error) => {
+      if (error.isForGood || isLeaving()) return false;
+      logger[levelOfRetry(error, 'warn')]({ err: error }, 'the start waits for the store; trying again');
+      return true;
+    });
+}
+
+/** What replicas tell each other of runs. */
+function eventsOfOthers(store: Store): Parameters<typeof createLiveEvents>[0] {
+  return {
+    onRun: (runId) => store.runChanged(runId),
+    onWatched: (isWatched) => store.watchRuns(isWatched),
+  };
+}
+
+function runtimeOf(
+  parts: Parts,
+  running: Pick<Parameters<typeof createRuntime>[0], 'catalog' | 'metrics' | 'newId' | 'live' | 'refresh' | 'sweepers'>,
+): Runtime {
+  const { settings, store, clock } = parts;
+  const { handlers, rules, hosts } = parts.extensions;
+  return createRuntime({
+    ...parts,
+    ...running,
+    handlers,
+    hosts,
+    runRetentionDays: settings.runRetentionDays,
+    readSecret: (reference, source) => rules[source].readSecret(reference),
+    concurrency: settings.stepConcurrency,
+    version,
+    // A process that has its store for itself has nothing to compare.
+    fingerprint: isPostgres(settings.databaseUrl)
+      ? createFingerprint({ ...parts, alerts: () => parts.alerts.current(), catalog: running.catalog })
+      : undefined,
+    isServedElsewhere: async (stepType) =>
+      haveStepType(await store.listReplicas({ now: clock.now() }), { stepType, besides: store.replica }),
+    onReplicas: (count) => {
+      parts.cluster.replicas = count;
+    },
+  });
+}
+
+function triggersOf({ settings, extensions, logger }: Parts, catalog: Catalog): TriggersInForce {
+  return createTriggersInForce({
+    catalog,
+    logger,
+    defaultMode: settings.enforcementMode,
+    preparer: extensions.gates,
+    holdDeliveries: settings.holdDeliveries,
+    unreadable: catalog.unreadable,
+  });
+}
+
+function needsOf({ settings, extensions: { rules, gates }, storeKeys: keys }: Parts): NeedsReader {
+  return createNeedsReader({ keys, rules, isSigned: gates.isSigned, settings: accessSettings(settings) });
+}
+
+function deploymentOf(
+  parts: Parts,
+  working: { readonly needs: NeedsReader; readonly catalog: Catalog; readonly triggers: TriggersInForce },
+): Deployment {
+  return createDeployment({
+    ...parts,
+    ...working,
+    folder: parts.manifestFolder,
+    allow: parts.options.allow,
+    failsWhenRefused: parts.settings.refusedDeploys === 'fail',
+  });
+}
+
+function watchSockets(fastify: FastifyInstance, { settings, logger }: Pick<Parts, 'settings' | 'logger'>) {
+  const { isTrustedPeer } = clientAddressReader(settings);
+  return watchConnections(fastify.server, {
+    isShared: thisMachineOr(isTrustedPeer),
+    onRefused: (address) => logger.warn({ address }, 'too many open sockets from one address; refusing more'),
+  });
+}

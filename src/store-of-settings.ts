@@ -1,0 +1,78 @@
+import type { AppOptions, Parts } from './app-parts.ts';
+import { databaseTarget, maskedPlace } from './config/database.ts';
+import type { Settings } from './config/settings-schema.ts';
+import { StoreUnavailableError } from './errors.ts';
+import { openStore, type StoreBounds } from './store/open-store.ts';
+import type { Store } from './store/store.ts';
+
+export function openStoreOf(
+  settings: Settings,
+  {
+    folder,
+    logger,
+    onFatal,
+    onMigrating,
+    sealer,
+    metrics,
+  }: Pick<AppOptions, 'onFatal' | 'onMigrating'> & Pick<Parts, 'logger' | 'sealer' | 'metrics'> & { folder: string },
+): Promise<Store> {
+  const target = databaseTarget(settings, folder);
+  const bounds = storeBounds(settings);
+  // Bound, not wrapped: every delivery has it called.
+  const onCommitted: (seconds: number) => void = metrics.commitSeconds.observe.bind(metrics.commitSeconds);
+  const { variable, place } = maskedPlace(settings);
+  // Who expected an old one learns it before publishers do.
+  const onCreated = () => {
+    const schema = target.kind === 'postgres' ? `, schema ${target.schema}` : '';
+    logger.info(`made a new, empty database: ${place}${schema} (${variable})`);
+  };
+  if (target.kind === 'postgres') {
+    return openStore({
+      ...target,
+      ...bounds,
+      sealer,
+      onCreated,
+      onCommitted,
+      onMigrating,
+      onBlocked: (error) => logger.warn({ err: error }, 'others hold what a migration has to lock; trying again'),
+      // PostgreSQL keeps 63 bytes, the purpose after it included.
+      applicationName: `sluice/${target.replica.slice(0, 48)}`,
+      onFatal,
+      // At debug: what an outage leads to is said once, below.
+      onEngineLine: (line) => logger.debug({ engine: 'graphile-worker' }, line),
+      onAway: (error) =>
+        logger.error({ err: error }, 'the database is unavailable; deliveries get 503 until it is back'),
+      onBack: (awayMs) => logger.warn({ awayMs: Math.round(awayMs) }, 'the database is back'),
+    });
+  }
+  const opened = openStore({
+    ...target,
+    ...bounds,
+    sealer,
+    onCreated,
+    onMigrating,
+    onCommitted,
+    ...(onFatal === undefined ? {} : { onFatal }),
+    // The process goes on: while it runs, an operator can still rescue the lost file.
+    onLost: (error) => logger.fatal({ err: error }, 'the database file is gone or damaged; every delivery gets 503'),
+  });
+  return opened.catch((error: unknown) => {
+    if (!(error instanceof StoreUnavailableError)) throw error;
+    throw new StoreUnavailableError(`${error.message} (${variable})`, { cause: error, isForGood: error.isForGood });
+  });
+}
+
+/**
+ * What refused deliveries may take, and what held ones: no flood fills the disk. A row counts as 1 KiB at least, so that
+ * this bounds rows too.
+ */
+const MAX_DELIVERY_BYTES = 268_435_456;
+
+function storeBounds({ deliveryStore, deliveryRingSize }: Settings): StoreBounds {
+  const inMemory = deliveryStore === 'memory';
+  const unbounded = Number.POSITIVE_INFINITY;
+  return {
+    log: { inMemory, maxRows: inMemory ? deliveryRingSize : unbounded, maxBytes: MAX_DELIVERY_BYTES },
+    held: { maxRows: unbounded, maxBytes: MAX_DELIVERY_BYTES },
+  };
+}
