@@ -103,7 +103,15 @@ function columnFiles() {
 const NO_KERNEL = ['src/features', 'src/webhooks/schemes', 'src/webhooks/gates', 'src/webhooks/networks'];
 
 /** Where rooms and features are put together. */
-const COMPOSITION = ['app', 'assembly', 'server', 'serve', 'dashboard/dashboard', 'commands/program', 'store/decisions/verbs']
+const COMPOSITION = [
+  'app',
+  'assembly',
+  'server',
+  'serve',
+  'dashboard/dashboard',
+  'commands/program',
+  'store/decisions/verbs',
+]
   .map((name) => `src/${name}.ts`)
   .concat('src/dashboard/web/main.tsx');
 

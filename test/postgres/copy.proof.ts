@@ -1,11 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
-import { COPIED_TABLES, type CopiedDatabase, type CopyEnd, SLICE_ROWS } from '../../src/store/copied-database.ts';
-import { copyDatabase } from '../../src/store/copy.ts';
+import {
+  COPIED_TABLES,
+  type CopiedDatabase,
+  type CopyEnd,
+  SLICE_ROWS,
+} from '../../src/features/copy/copied-database.ts';
+import { copyDatabase } from '../../src/features/copy/copy-database.ts';
+import { openCopiedPostgres } from '../../src/features/copy/postgres-rows.ts';
+import { openCopiedSqlite } from '../../src/features/copy/sqlite-rows.ts';
 import { openPostgresStore } from '../../src/store/postgres/client.ts';
-import { openCopiedPostgres } from '../../src/store/postgres/copied-rows.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
-import { openCopiedSqlite } from '../../src/store/sqlite/copied-rows.ts';
 import { newPaths } from '../store/files.ts';
 import { acceptanceOf, aDelivery, aNonce, deployOf, flowId, id, T0 } from '../store/samples.ts';
 import { answers, filled, graph, type Reads } from './everything.ts';

@@ -5,8 +5,8 @@ import { CommandError, readCommandSettings, reporting } from '../../commands/con
 import type { CommandPart } from '../../commands/part.ts';
 import { transportMistakes } from '../../config/database.ts';
 import { processEnvironment } from '../../config/settings.ts';
-import type { CopyReport } from '../../store/copy.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
+import type { CopyReport } from './copy-database.ts';
 
 interface CopyOptions {
   readonly from: string;
@@ -33,7 +33,7 @@ function makeCopy(): Command {
 async function copy({ from, to, ...given }: CopyOptions): Promise<void> {
   const schema = given.schema ?? (await readCommandSettings()).databaseSchema;
   if (targetOf(from) === targetOf(to)) throw new CommandError('--from and --to name the same database');
-  const { copyDatabase, openCopiedDatabase } = await import('../../store/copy.ts');
+  const { copyDatabase, openCopiedDatabase } = await import('./copy-database.ts');
   const started = performance.now();
   try {
     const source = await openCopiedDatabase(targetOf(from), { schema, isSource: true });

@@ -1,4 +1,4 @@
-import { TABLES, type Table } from './tables.ts';
+import { TABLES, type Table } from '../../store/tables.ts';
 
 export type CopiedValue = string | number | boolean | Uint8Array | null;
 

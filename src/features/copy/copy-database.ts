@@ -16,10 +16,10 @@ export async function openCopiedDatabase(
   { schema, isSource }: CopyEnd & { readonly schema: string },
 ): Promise<CopiedDatabase> {
   if (url.startsWith('sqlite:')) {
-    const { openCopiedSqlite } = await import('./sqlite/copied-rows.ts');
+    const { openCopiedSqlite } = await import('./sqlite-rows.ts');
     return openCopiedSqlite(url.slice('sqlite:'.length), { isSource });
   }
-  const { openCopiedPostgres } = await import('./postgres/copied-rows.ts');
+  const { openCopiedPostgres } = await import('./postgres-rows.ts');
   return openCopiedPostgres({ url, schema, isSource });
 }
 

@@ -1,5 +1,11 @@
 import { existsSync } from 'node:fs';
 import type { Database } from 'better-sqlite3';
+import { digestOfEventRow, digestOfNonceRow } from '../../store/decisions/nonce-names.ts';
+import { COPY_MARK, openWriter } from '../../store/sqlite/connection.ts';
+import { CountTables } from '../../store/sqlite/count-tables.ts';
+import { indexAllKeys } from '../../store/sqlite/key-index.ts';
+import { hashOfDigest } from '../../store/sqlite/nonce-index.ts';
+import type { ColumnType } from '../../store/tables.ts';
 import {
   bytesOfRow,
   COPIED_TABLES,
@@ -11,13 +17,7 @@ import {
   type CopyProgress,
   SLICE_BYTES,
   SLICE_ROWS,
-} from '../copied-database.ts';
-import { digestOfEventRow, digestOfNonceRow } from '../decisions/nonce-names.ts';
-import type { ColumnType } from '../tables.ts';
-import { COPY_MARK, openWriter } from './connection.ts';
-import { CountTables } from './count-tables.ts';
-import { indexAllKeys } from './key-index.ts';
-import { hashOfDigest } from './nonce-index.ts';
+} from './copied-database.ts';
 
 /** Opens a database, or creates the target if it does not exist. Throws if a service is using it. */
 export function openCopiedSqlite(path: string, { isSource }: CopyEnd): CopiedDatabase {

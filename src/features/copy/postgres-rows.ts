@@ -1,5 +1,10 @@
 import pg from 'pg';
 import { ownerOf } from '../../model/runtime-keys.ts';
+import { digestOfEventRow, digestOfNonceRow } from '../../store/decisions/nonce-names.ts';
+import { digestOf } from '../../store/digest.ts';
+import { COPY_MARK, migrate } from '../../store/postgres/migrate.ts';
+import { Statements, types } from '../../store/postgres/sql.ts';
+import { COUNTS, type ColumnType, SQL_TYPES } from '../../store/tables.ts';
 import {
   bytesOfRow,
   COPIED_TABLES,
@@ -11,12 +16,7 @@ import {
   type CopyProgress,
   SLICE_BYTES,
   SLICE_ROWS,
-} from '../copied-database.ts';
-import { digestOfEventRow, digestOfNonceRow } from '../decisions/nonce-names.ts';
-import { digestOf } from '../digest.ts';
-import { COUNTS, type ColumnType, SQL_TYPES } from '../tables.ts';
-import { COPY_MARK, migrate } from './migrate.ts';
-import { Statements, types } from './sql.ts';
+} from './copied-database.ts';
 
 interface CopiedSchema extends CopyEnd {
   readonly url: string;
