@@ -6,4 +6,6 @@ export interface CommandPart {
   readonly commands?: readonly (() => Command)[];
   /** What it adds to commands of others, by their names: options, or commands below them. */
   readonly additions?: Readonly<Record<string, (command: Command) => void>>;
+  /** Called before `serve` starts without a folder or a database; yields what to print, or undefined. */
+  readonly beforeServe?: (envFile: string | undefined) => Promise<string | undefined>;
 }

@@ -5,7 +5,6 @@ import { commandParts } from '../features/command.ts';
 import type { Override } from '../model/finding.ts';
 import { print } from '../telemetry/terminal.ts';
 import { version } from '../version.ts';
-import { writeFirstFlow } from './first-flow.ts';
 
 /** Runs the command line. A usage error ends the process with code 2. */
 export async function runCommandLine(): Promise<void> {
@@ -64,19 +63,21 @@ function serveCommand(): Command {
       // Loaded only here: the service's own rooms cost every other command 0.2 s.
       .action(async (_options: object, command: Command) => {
         const { readFile, envFile, watch, allow, ...options } = command.optsWithGlobals<ServeOptions>();
-        if (options.manifests === undefined && options.database === undefined) await firstFlow(envFile, readFile);
+        if (options.manifests === undefined && options.database === undefined) await prepareServe(envFile, readFile);
         const { serve } = await import('../serve.ts');
         await serve({ overrides: variablesOf(options), envFile: readFile, watch, allow: allow && [allow] });
       })
   );
 }
 
-/** What keeps it from being written keeps the service from starting too, which says so. */
-async function firstFlow(envFile: string | undefined, readFile: EnvFile | undefined): Promise<void> {
-  const told = await writeFirstFlow(envFile).catch(() => undefined);
-  if (told === undefined) return;
-  readFile?.readAgain();
-  print(`${told}\n`);
+/** A feature that fails here does not keep the service from starting: the start says itself what is wrong. */
+async function prepareServe(envFile: string | undefined, readFile: EnvFile | undefined): Promise<void> {
+  for (const { beforeServe } of commandParts) {
+    const told = await beforeServe?.(envFile).catch(() => undefined);
+    if (told === undefined) continue;
+    readFile?.readAgain();
+    print(`${told}\n`);
+  }
 }
 
 interface ServeOptions {

@@ -1,8 +1,6 @@
 import { checkPart } from '../commands/check.ts';
 import { deployPart, drainPart } from '../commands/deploy.ts';
-import { newPart } from '../commands/new.ts';
 import type { CommandPart } from '../commands/part.ts';
-import { schemaPart } from '../commands/schema.ts';
 import { activityCommand } from './activity/command.ts';
 import { alertsCommand } from './alerts/command.ts';
 import { bulkCommand } from './bulk/command.ts';
@@ -17,10 +15,12 @@ import { inferSchemaCommand } from './infer-schema/command.ts';
 import { keysCommand } from './keys/command.ts';
 import { mcpCommand } from './mcp/command.ts';
 import { migrateCommand } from './migrate/command.ts';
+import { newCommand } from './new/command.ts';
 import { rehearsalCommand } from './rehearsal/command.ts';
 import { reviewCommand } from './review/command.ts';
 import { revisionsCommand } from './revisions/command.ts';
 import { runsCommand } from './runs/command.ts';
+import { schemaCommand } from './schema/command.ts';
 import { schemesCommand } from './schemes/command.ts';
 import { sendCommand } from './send/command.ts';
 import { statusCommand } from './status/command.ts';
@@ -40,7 +40,7 @@ export const commandParts: readonly CommandPart[] = [
   bulkCommand,
   reviewCommand,
   copyCommand,
-  newPart,
+  newCommand,
   importsCommand,
   migrateCommand,
   sendCommand,
@@ -53,6 +53,6 @@ export const commandParts: readonly CommandPart[] = [
   alertsCommand,
   schemesCommand,
   vectorsCommand,
-  schemaPart,
+  schemaCommand,
   inferSchemaCommand,
 ];

@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { schemaText } from '../../src/commands/schema.ts';
 import type { Extensions } from '../../src/config/api.ts';
 import { prepareExtensions } from '../../src/config/extensions.ts';
 import { readSettings } from '../../src/config/settings.ts';
+import { schemaText } from '../../src/features/schema/command.ts';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 
 const ROOT = join(import.meta.dirname, '../..');

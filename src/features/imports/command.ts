@@ -4,7 +4,16 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
 import { CommandError, openContext, reporting } from '../../commands/context.ts';
-import { type NewOptions, writeNew } from '../../commands/new.ts';
+import type { CommandPart } from '../../commands/part.ts';
+import type { Settings } from '../../config/settings-schema.ts';
+import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
+import type { LoadedFlow } from '../../manifest/load.ts';
+import { isReference } from '../../manifest/read-secret.ts';
+import type { WebhookInputs } from '../../manifest/webhook-inputs.ts';
+import { GUID } from '../../model/manifest.ts';
+import { printable } from '../../model/text.ts';
+import { print } from '../../telemetry/terminal.ts';
+import { commandHere } from '../../version.ts';
 import {
   flowsIn,
   forwardingTo,
@@ -21,18 +30,9 @@ import {
   refuseMistakes,
   urlOf,
   writeManifests,
-} from '../../commands/new-manifest.ts';
-import type { CommandPart } from '../../commands/part.ts';
-import { type Publisher, readPublishers } from '../../commands/publishers.ts';
-import type { Settings } from '../../config/settings-schema.ts';
-import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
-import type { LoadedFlow } from '../../manifest/load.ts';
-import { isReference } from '../../manifest/read-secret.ts';
-import type { WebhookInputs } from '../../manifest/webhook-inputs.ts';
-import { GUID } from '../../model/manifest.ts';
-import { printable } from '../../model/text.ts';
-import { print } from '../../telemetry/terminal.ts';
-import { commandHere } from '../../version.ts';
+} from '../new/new-manifest.ts';
+import { type Publisher, readPublishers } from '../new/publishers.ts';
+import { type NewOptions, writeNew } from '../new/write-new.ts';
 import { type ImportedTrigger, NotReadable, quoted } from './imported.ts';
 import { IMPORTED_KINDS, type ImportedKind, readImport } from './index.ts';
 

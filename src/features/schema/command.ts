@@ -1,14 +1,14 @@
 import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
-import type { PreparedExtensions } from '../config/extensions.ts';
-import { editorSchema } from '../manifest/editor-schema.ts';
-import { print } from '../telemetry/terminal.ts';
-import { PRESETS } from '../webhooks/networks/presets.ts';
-import { describeSchemes } from '../webhooks/scheme-descriptions.ts';
-import { openContext, reporting } from './context.ts';
-import type { CommandPart } from './part.ts';
+import { openContext, reporting } from '../../commands/context.ts';
+import type { CommandPart } from '../../commands/part.ts';
+import type { PreparedExtensions } from '../../config/extensions.ts';
+import { editorSchema } from '../../manifest/editor-schema.ts';
+import { print } from '../../telemetry/terminal.ts';
+import { PRESETS } from '../../webhooks/networks/presets.ts';
+import { describeSchemes } from '../../webhooks/scheme-descriptions.ts';
 
-function schemaCommand(): Command {
+function makeSchema(): Command {
   return new Command('schema')
     .description(
       'Print the JSON Schema of manifests for editors, including step types and schemes of the config module',
@@ -30,4 +30,4 @@ export function schemaText({ handlers, gates }: Pick<PreparedExtensions, 'handle
   return `${JSON.stringify(editorSchema({ steps: [...handlers.values()], schemes, presets }), null, 2)}\n`;
 }
 
-export const schemaPart: CommandPart = { name: 'schema', commands: [schemaCommand] };
+export const schemaCommand: CommandPart = { name: 'schema', commands: [makeSchema] };

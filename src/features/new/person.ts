@@ -1,6 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
-import { beginsWith } from '../model/plain-name.ts';
-import { CommandError } from './context.ts';
+import { CommandError } from '../../commands/context.ts';
+import { beginsWith } from '../../model/plain-name.ts';
 
 /** Who answers questions. Rejects with `CommandError` where they leave. */
 export interface Person {

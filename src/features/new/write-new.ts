@@ -1,15 +1,15 @@
 import { appendFile, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Command } from 'commander';
-import { ENV_FILE } from '../config/env-file.ts';
-import { processEnvironment } from '../config/settings.ts';
-import type { Settings } from '../config/settings-schema.ts';
-import type { LoadedFlow } from '../manifest/load.ts';
-import { isReference } from '../manifest/read-secret.ts';
-import { ENFORCEMENT_MODES, type EnforcementMode } from '../model/manifest.ts';
-import { print } from '../telemetry/terminal.ts';
-import { commandHere } from '../version.ts';
-import { CommandError, openContext, reporting } from './context.ts';
+import type { Command } from 'commander';
+import { CommandError, openContext } from '../../commands/context.ts';
+import { ENV_FILE } from '../../config/env-file.ts';
+import { processEnvironment } from '../../config/settings.ts';
+import type { Settings } from '../../config/settings-schema.ts';
+import type { LoadedFlow } from '../../manifest/load.ts';
+import { isReference } from '../../manifest/read-secret.ts';
+import type { EnforcementMode } from '../../model/manifest.ts';
+import { print } from '../../telemetry/terminal.ts';
+import { commandHere } from '../../version.ts';
 import {
   flowsIn,
   forwardLines,
@@ -25,7 +25,6 @@ import {
   urlOf,
   writeManifests,
 } from './new-manifest.ts';
-import type { CommandPart } from './part.ts';
 import { atTerminal, type Choice, type Person } from './person.ts';
 import { Mistake, type Publisher, publisherNamed, readPublishers } from './publishers.ts';
 
@@ -38,30 +37,6 @@ export interface NewOptions {
   readonly forward?: string;
   readonly generateKey?: boolean;
   readonly manifests?: string;
-}
-
-function newCommand(): Command {
-  return new Command('new')
-    .description(
-      'Write a manifest for a publisher’s webhook, and print what to enter at the publisher; asks on a terminal',
-    )
-    .option(
-      '--publisher <name>',
-      'the publisher or the beginning of its name: GitHub, Stripe, … or Generic for your own sender',
-    )
-    .option('--slug <slug>', 'last part of the URL; default: named after the publisher')
-    .option(
-      '--key <reference>',
-      'where the key is: env:NAME or file:PATH; default: a variable named after the publisher',
-    )
-    .option('--mode <mode>', `${ENFORCEMENT_MODES.join(', ')}; default: Enforce`)
-    .option('--forward <url>', 'first step: send each delivery on to this URL; default: log it')
-    .option('--generate-key', `make up the key, where you choose it, and write it to ${ENV_FILE}`)
-    .option('--no-generate-key', 'do not ask whether to')
-    .option('--name <name>', 'name of the flow; default: named after the publisher')
-    .option('--manifests <folder>', 'the folder to write to; default: the manifests folder of the settings')
-    .addHelpText('after', '\nNever overwrites a file. Exits with 2 if nothing was written.')
-    .action(reporting(writeNew));
 }
 
 export async function writeNew(options: NewOptions, command: Command): Promise<void> {
@@ -320,5 +295,3 @@ function plainText(markdown: string, slug: string): string {
     .replace(/\[([^\]]+)\]\([^)]+\)/g, '$1')
     .replace(/<(https?:[^>]+)>/g, '$1');
 }
-
-export const newPart: CommandPart = { name: 'new', commands: [newCommand] };

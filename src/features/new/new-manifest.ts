@@ -1,16 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isLoopbackHost } from '../config/settings.ts';
-import type { Settings } from '../config/settings-schema.ts';
-import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
-import { type LoadedFlow, loadManifests, parseManifest } from '../manifest/load.ts';
-import { isReference, type SecretReader } from '../manifest/read-secret.ts';
-import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
-import { ENFORCEMENT_MODES, type EnforcementMode } from '../model/manifest.ts';
-import { type CommandContext, CommandError } from './context.ts';
+import { type CommandContext, CommandError } from '../../commands/context.ts';
+import { isLoopbackHost } from '../../config/settings.ts';
+import type { Settings } from '../../config/settings-schema.ts';
+import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
+import { type LoadedFlow, loadManifests, parseManifest } from '../../manifest/load.ts';
+import { isReference, type SecretReader } from '../../manifest/read-secret.ts';
+import type { WebhookInputs } from '../../manifest/webhook-inputs.ts';
+import { ENFORCEMENT_MODES, type EnforcementMode } from '../../model/manifest.ts';
+import { schemaText } from '../schema/command.ts';
 import type { Publisher } from './publishers.ts';
-import { schemaText } from './schema.ts';
 
 /** A manifest that `new` writes: of one webhook trigger. */
 export interface NewManifest {

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
-import { ENV_FILE } from '../config/env-file.ts';
-import { processEnvironment } from '../config/settings.ts';
-import { DEFAULT_MANIFESTS } from '../config/settings-schema.ts';
-import { readCommandSettings } from './context.ts';
-import { writeWebhook } from './new.ts';
+import { readCommandSettings } from '../../commands/context.ts';
+import { ENV_FILE } from '../../config/env-file.ts';
+import { processEnvironment } from '../../config/settings.ts';
+import { DEFAULT_MANIFESTS } from '../../config/settings-schema.ts';
+import { writeWebhook } from './write-new.ts';
 
 const FIRST_KEY = 'GITHUB_WEBHOOK_SECRET';
 

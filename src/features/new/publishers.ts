@@ -2,14 +2,14 @@ import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
-import type { WebhookInputs } from '../manifest/webhook-inputs.ts';
-import { beginsWith, plainName } from '../model/plain-name.ts';
-import { commandHere } from '../version.ts';
-import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from '../webhooks/schemes/publishers/index.ts';
-import { createSchemeRegistry, resolveScheme } from '../webhooks/schemes/resolve.ts';
-import { randomKey, signsWithSameKey } from '../webhooks/schemes/sign.ts';
-import type { SignatureSpec } from '../webhooks/schemes/spec.ts';
-import { meant, namesLike } from './lists.ts';
+import { meant, namesLike } from '../../commands/lists.ts';
+import type { WebhookInputs } from '../../manifest/webhook-inputs.ts';
+import { beginsWith, plainName } from '../../model/plain-name.ts';
+import { commandHere } from '../../version.ts';
+import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from '../../webhooks/schemes/publishers/index.ts';
+import { createSchemeRegistry, resolveScheme } from '../../webhooks/schemes/resolve.ts';
+import { randomKey, signsWithSameKey } from '../../webhooks/schemes/sign.ts';
+import type { SignatureSpec } from '../../webhooks/schemes/spec.ts';
 
 /** One page of docs/publishers: who sends, what to enter there, and a manifest that works. */
 export interface Publisher {

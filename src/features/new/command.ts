@@ -1,0 +1,33 @@
+import { Command } from 'commander';
+import { reporting } from '../../commands/context.ts';
+import type { CommandPart } from '../../commands/part.ts';
+import { ENV_FILE } from '../../config/env-file.ts';
+import { ENFORCEMENT_MODES } from '../../model/manifest.ts';
+import { writeFirstFlow } from './first-flow.ts';
+import { writeNew } from './write-new.ts';
+
+function makeNew(): Command {
+  return new Command('new')
+    .description(
+      'Write a manifest for a publisher’s webhook, and print what to enter at the publisher; asks on a terminal',
+    )
+    .option(
+      '--publisher <name>',
+      'the publisher or the beginning of its name: GitHub, Stripe, … or Generic for your own sender',
+    )
+    .option('--slug <slug>', 'last part of the URL; default: named after the publisher')
+    .option(
+      '--key <reference>',
+      'where the key is: env:NAME or file:PATH; default: a variable named after the publisher',
+    )
+    .option('--mode <mode>', `${ENFORCEMENT_MODES.join(', ')}; default: Enforce`)
+    .option('--forward <url>', 'first step: send each delivery on to this URL; default: log it')
+    .option('--generate-key', `make up the key, where you choose it, and write it to ${ENV_FILE}`)
+    .option('--no-generate-key', 'do not ask whether to')
+    .option('--name <name>', 'name of the flow; default: named after the publisher')
+    .option('--manifests <folder>', 'the folder to write to; default: the manifests folder of the settings')
+    .addHelpText('after', '\nNever overwrites a file. Exits with 2 if nothing was written.')
+    .action(reporting(writeNew));
+}
+
+export const newCommand: CommandPart = { name: 'new', commands: [makeNew], beforeServe: writeFirstFlow };
