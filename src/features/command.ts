@@ -1,5 +1,5 @@
 import { checkPart } from '../commands/check.ts';
-import { deployPart, drainPart } from '../commands/deploy.ts';
+import { deployPart } from '../commands/deploy.ts';
 import type { CommandPart } from '../commands/part.ts';
 import { activityCommand } from './activity/command.ts';
 import { alertsCommand } from './alerts/command.ts';
@@ -32,7 +32,6 @@ export const commandParts: readonly CommandPart[] = [
   rehearsalCommand,
   deployPart,
   revisionsCommand,
-  drainPart,
   flowsCommand,
   statusCommand,
   deliveriesCommand,

@@ -5,6 +5,7 @@ import { clientOf, findFlow, listFlows, type ServiceOptions } from '../../comman
 import { table } from '../../commands/table.ts';
 import { isoTimeOf, time } from '../../commands/time.ts';
 import { print } from '../../telemetry/terminal.ts';
+import { makeDrain } from './drain-command.ts';
 import { switchCommands } from './switch-commands.ts';
 
 interface ListOptions extends ServiceOptions {
@@ -84,4 +85,4 @@ async function discardHeld(name: string, { reason, before, ...options }: Discard
   print(`${flow.name}: ${message}; ${left} left\n`);
 }
 
-export const flowsCommand: CommandPart = { name: 'flows', commands: [...switchCommands, makeFlows] };
+export const flowsCommand: CommandPart = { name: 'flows', commands: [makeDrain, ...switchCommands, makeFlows] };
