@@ -5,7 +5,15 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
 /** What the file of a face exports, behind the name of its folder: `rhythm`, `rhythmStore`, `rhythmPage`. */
-const FACES = { service: '', attention: 'Attention', store: 'Store', plan: 'Plan', command: 'Command', page: 'Page' };
+const FACES = {
+  service: '',
+  attention: 'Attention',
+  store: 'Store',
+  trigger: 'Trigger',
+  plan: 'Plan',
+  command: 'Command',
+  page: 'Page',
+};
 
 const [, , ...checkouts] = process.argv;
 for (const checkout of checkouts.length === 0 ? ['.'] : checkouts) writeLists(resolve(checkout, 'src/features'));
@@ -31,8 +39,9 @@ function writeLists(folder) {
 
 function listed(text, files, suffix) {
   const imported = /^import \{ \w+ \} from '\.\/[\w-]+\/\w+\.tsx?';\n/gm;
-  const array = /\[\n?([^\]]*?),?\n?\];\n$/;
-  const before = (array.exec(text)?.[1] ?? '').split(',').map((name) => name.trim());
+  const array = /\[\n?([^\]]*?),?\n?\]( as const)?;\n$/;
+  const [, listedBefore = '', asConst = ''] = array.exec(text) ?? [];
+  const before = listedBefore.split(',').map((name) => name.trim());
   const formerly = [...text.matchAll(/^import \{ (\w+) \} from '\.\//gm)].map(([, name]) => name);
   const now = files.map(({ name, file }) => {
     return { file, part: name.replace(/-(.)/g, (_, letter) => letter.toUpperCase()) + suffix };
@@ -41,10 +50,10 @@ function listed(text, files, suffix) {
   const kept = before.filter((name) => name !== '' && (!formerly.includes(name) || parts.includes(name)));
   const names = [...kept, ...parts.filter((part) => !kept.includes(part))];
   const imports = now.map(({ file, part }) => `import { ${part} } from './${file}';\n`).join('');
-  const line = `[${names.join(', ')}];\n`;
+  const line = `[${names.join(', ')}]${asConst};\n`;
   const declared = text.replace(imported, '').replace(array, '');
   const own = declared.slice(declared.lastIndexOf('\nexport ') + 1).length;
-  const together = own + line.length <= 121 ? line : `[\n${names.map((name) => `  ${name},\n`).join('')}];\n`;
+  const together = own + line.length <= 121 ? line : `[\n${names.map((name) => `  ${name},\n`).join('')}]${asConst};\n`;
   const end = declared.lastIndexOf('import ');
   const behind = end === -1 ? 0 : declared.indexOf('\n', end) + 1;
   return declared.slice(0, behind) + imports + declared.slice(behind) + together;

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, extname, join, resolve } from 'node:path';
+import { basename, dirname, extname, join, resolve } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 
 const ROOT = resolve(import.meta.dirname, '..');
@@ -95,6 +95,9 @@ const FORBIDDEN: readonly (readonly [file: string, statement: string])[] = [
   ['src/store/decisions/verbs.ts', "import { bookStore } from '../../features/books/store.ts';"],
   ['src/store/sqlite/operations.ts', "import { storeParts } from '../../features/store.ts';"],
   ['src/features/books/service.ts', "import { serviceParts } from '../service.ts';"],
+  ['src/features/rhythm/trigger.ts', "import type { Store } from '../../store/store.ts';"],
+  ['src/manifest/webhook-fields.ts', "import { books } from '../features/books/service.ts';"],
+  ['src/manifest/parse.ts', "import { triggerParts } from '../features/trigger.ts';"],
   ['src/features/books/service.ts', "import { buildApp } from '../../app.ts';"],
   ['src/features/books/store.ts', "import { openSqliteStore } from '../../store/sqlite/client.ts';"],
 ];
@@ -127,6 +130,8 @@ const ALLOWED: readonly (readonly [file: string, statement: string])[] = [
   ['src/dashboard/web/main.tsx', "import { pageParts } from '../../features/page.ts';"],
   ['src/commands/program.ts', "import { commandParts } from '../features/command.ts';"],
   ['src/store/decisions/verbs.ts', "import { storeParts } from '../../features/store.ts';"],
+  ['src/manifest/webhook-fields.ts', "import { triggerParts } from '../features/trigger.ts';"],
+  ['src/features/rhythm/trigger.ts', "import { field } from '../../manifest/fields/row.ts';"],
   ['src/model/attention.ts', "import { attentionKinds } from '../features/attention.ts';"],
   ['src/features/service.ts', "import { books } from './books/service.ts';"],
   ['src/features/books/service.ts', "import { route } from '../../dashboard/route.ts';"],
@@ -188,6 +193,7 @@ const NAMED = new Set([
   'src/deploys/plan-warnings.ts',
   'src/dashboard/web/main.tsx',
   'src/manifest/load.ts',
+  'src/manifest/webhook-fields.ts',
   'src/model/attention.ts',
   'src/store/open-store.ts',
   'src/features/copy/copy-database.ts',
@@ -195,10 +201,14 @@ const NAMED = new Set([
   'src/store/decisions/verbs.ts',
   'vitest.config.ts',
 ]);
-/** Each statement gets a file of its own in the same folder. */
+/** Each statement gets a file of its own in the same folder; that of a face gets a folder of its own. */
 const plantedAs = (rows: typeof FORBIDDEN, prefix: string) =>
   rows.map(([original, statement], index) => {
-    const own = join(dirname(original), `${prefix}-${index}${extname(original)}`);
+    const name = `${prefix}-${index}`;
+    const isFace = basename(original) === 'trigger.ts';
+    const own = isFace
+      ? join(dirname(original), '..', name, basename(original))
+      : join(dirname(original), name + extname(original));
     return { original, statement, file: prefix !== 'forbidden' && NAMED.has(original) ? original : own };
   });
 const forbidden = plantedAs(FORBIDDEN, 'forbidden');

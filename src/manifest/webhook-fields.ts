@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { triggerParts } from '../features/trigger.ts';
 import { addressFields } from './fields/addresses.ts';
 import { bodySchemaFields } from './fields/body-schema.ts';
 import { customFields } from './fields/custom.ts';
@@ -10,10 +11,10 @@ import { keyFields } from './fields/keys.ts';
 import { rateLimitFields } from './fields/rate-limit.ts';
 import { replayFields } from './fields/replay.ts';
 import { respondFields } from './fields/respond.ts';
-import { rhythmFields } from './fields/rhythm.ts';
-import { fieldsOf, type Held, type Row } from './fields/row.ts';
+import { type FieldRows, fieldsOf, type Held, type Row } from './fields/row.ts';
 import { sharingFields } from './fields/sharing.ts';
 import { tokenFields } from './fields/tokens.ts';
+import type { TriggerPart } from './trigger-part.ts';
 
 export { learnsKey } from './fields/keys.ts';
 export type {
@@ -26,12 +27,17 @@ export type {
   SchemeTrait,
 } from './fields/row.ts';
 
+type FieldsOf<Parts> = {
+  readonly [At in keyof Parts]: Parts[At] extends { readonly fields: infer Fields } ? Fields : never;
+};
+
+const parts: readonly TriggerPart<FieldRows>[] = triggerParts;
+const fieldsOfParts = parts.map(({ fields }) => fields) as unknown as FieldsOf<typeof triggerParts>;
+
 /**
- * Every field of a webhook trigger, one row each, in the order of the schema and of snapshots.
- *
- * To add a field, write its row in a module of its feature and add the group here: no other file names all fields. The row
- * says everything about it: a column that it leaves out does not compile, and tests run its examples. A rule that reads
- * other fields names them by `Reads`.
+ * Every field of a webhook trigger, one row each, in the order of the schema and of snapshots: those of the kernel and those
+ * that features bring. The row says everything about a field: a column that it leaves out does not compile, and tests run
+ * its examples. A rule that reads other fields names them by `Reads`.
  */
 const rows = fieldsOf([
   slugFields,
@@ -46,9 +52,9 @@ const rows = fieldsOf([
   filterFields,
   eventIdentityFields,
   sharingFields,
-  rhythmFields,
   holdFields,
   respondFields,
+  ...fieldsOfParts,
   responseFields,
 ]);
 
@@ -85,6 +91,9 @@ type Holding<Kind extends Held> = {
 const all = Object.keys(rows) as WebhookField[];
 const holding = <Kind extends Held>(kind: Kind) =>
   all.filter((field): field is Holding<Kind> => WEBHOOK_ROWS[field].holds === kind);
+
+/** What features say of a trigger. */
+export const triggerWarnings = parts.flatMap(({ warnings = [] }) => warnings);
 
 export const WEBHOOK_FIELDS = {
   all: all as readonly string[],

@@ -1,6 +1,7 @@
 import type { JsonPath } from '../expressions/json-path.ts';
 import { didYouMean, errorAt, gateWarningAt, type Problem, warningAt } from '../manifest/issues.ts';
 import type { ManifestRules } from '../manifest/load.ts';
+import { triggerWarnings } from '../manifest/webhook-fields.ts';
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import { inertType } from '../model/inert-content.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
@@ -73,7 +74,7 @@ export function webhookChecks(
       checkWeaknesses(subject, reports);
       checkCoverage(subject, reports);
       checkReplay(subject, defaultMode, reports);
-      checkExpectation(inputs, defaultMode, reports);
+      checkParts(inputs, inputs.webhookEnforcementMode ?? defaultMode, reports);
       checkEventId(subject, reports);
       problems.push(...reconcileProblems(trigger, scheme, inputs.webhookEnforcementMode ?? defaultMode));
       checkHandshakes(subject, reports);
@@ -238,15 +239,13 @@ function checkReplay(
   );
 }
 
-/** Off judges no silence: see docs/alerts.md. */
-function checkExpectation(
-  { webhookExpectEvery, webhookEnforcementMode: mode }: WebhookInputs,
-  defaultMode: EnforcementMode,
-  { warning }: TriggerReports,
-): void {
-  if (webhookExpectEvery === undefined || webhookExpectEvery.toLowerCase() === 'off') return;
-  if ((mode ?? defaultMode) !== 'Off') return;
-  warning('webhookExpectEvery', 'has no effect in the mode Off: a silence is told in Audit and Enforce alone');
+/** What features say of their own fields. */
+function checkParts(inputs: WebhookInputs, mode: EnforcementMode, { warning }: TriggerReports): void {
+  for (const warnings of triggerWarnings) {
+    for (const [field, message] of Object.entries(warnings(inputs, { mode }))) {
+      if (message !== undefined) warning(field as Field, message);
+    }
+  }
 }
 
 /** It is the trigger's word: what the scheme signs is taken without asking. */

@@ -5,9 +5,9 @@ import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { buildApp } from '../../src/app.ts';
 import { commandLine } from '../../src/commands/program.ts';
-import { gatherAnswers } from '../../src/features/new/write-new.ts';
 import { atTerminal, type Person } from '../../src/features/new/person.ts';
 import { readPublishers } from '../../src/features/new/publishers.ts';
+import { gatherAnswers } from '../../src/features/new/write-new.ts';
 import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from '../../src/webhooks/schemes/publishers/index.ts';
 import { KEYS } from '../webhooks/schemes/fixtures.ts';
 

@@ -89,16 +89,18 @@ function recipe(): ReadonlyMap<string, string> {
   return new Map(files.map(([, name, readme, code = '']) => [name ?? `${readme}.md`, code.replace(/^ {3}/gm, '')]));
 }
 
-test('one folder adds a feature with a verb, a route, a panel and a command', async () => {
+test('one folder adds a feature with a verb, a field, a route, a panel and a command', async () => {
   build((features) => {
     mkdirSync(join(features, 'senders'));
     for (const [name, code] of recipe()) writeFileSync(join(features, 'senders', name), `${code}\n`);
   });
   const workspace = await createWorkspace();
   onTestFinished(workspace.remove);
+  const inputs = { webhookSlug: 'quiet', webhookEnforcementMode: 'Off', webhookCountSenders: false };
+  await workspace.writeManifest('quiet.json', { ...githubManifest(), triggers: { on: { type: 'webhook', inputs } } });
   const { url, stop } = await startService(workspace, {}, tree);
   onTestFinished(() => void stop('SIGKILL'));
-  await fetch(`${url}/flows/api/webhook/push`, { method: 'POST', body: '{}' });
+  for (const slug of ['quiet', 'push']) await fetch(`${url}/flows/api/webhook/${slug}`, { method: 'POST', body: '{}' });
   const senders = [{ clientIp: '127.0.0.1', deliveries: 1 }];
   expect(await getJson(`${url}/flows/api/senders`)).toEqual(senders);
   const cli = [join(tree, 'dist/cli.js'), 'senders', '--to', url];

@@ -129,7 +129,7 @@ export function field<Schema extends z.ZodType, const Holds extends Held, Inputs
 }
 
 /** Rows by the names of their fields, such as those of one feature. */
-type FieldRows = Readonly<Record<string, Row<never, unknown, never>>>;
+export type FieldRows = Readonly<Record<string, Row<never, unknown, never>>>;
 
 type Merged<Groups extends readonly FieldRows[]> = Groups extends readonly [
   infer First,

@@ -1,12 +1,13 @@
+import { field } from '../../manifest/fields/row.ts';
+import { text } from '../../manifest/fields/values.ts';
+import { verdict } from '../../manifest/fields/verdicts.ts';
+import { triggerPart } from '../../manifest/trigger-part.ts';
 import { DAY_MS, MINUTE_MS } from '../../model/clock.ts';
 import { durationMs } from '../../model/duration.ts';
-import { field } from './row.ts';
-import { text } from './values.ts';
-import { verdict } from './verdicts.ts';
 
 const [SHORTEST_MS, LONGEST_MS] = [MINUTE_MS, 31 * DAY_MS];
 
-export const rhythmFields = {
+const fields = {
   webhookExpectEvery: field({
     schema: text
       .refine(isExpectation, {
@@ -36,6 +37,16 @@ export const rhythmFields = {
     },
   }),
 };
+
+/** The mode Off judges no silence: see docs/alerts.md. */
+export const rhythmTrigger = triggerPart({
+  name: 'rhythm',
+  fields,
+  warnings({ webhookExpectEvery: expected }, { mode }) {
+    if (expected === undefined || expected.toLowerCase() === 'off' || mode !== 'Off') return {};
+    return { webhookExpectEvery: 'has no effect in the mode Off: a silence is told in Audit and Enforce alone' };
+  },
+});
 
 function isExpectation(given: string): boolean {
   if (given.toLowerCase() === 'off') return true;

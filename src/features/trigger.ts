@@ -1,0 +1,4 @@
+import { rhythmTrigger } from './rhythm/trigger.ts';
+
+/** Fields that features add to a webhook trigger. */
+export const triggerParts = [rhythmTrigger] as const;
