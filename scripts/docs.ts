@@ -520,11 +520,11 @@ function withFeatures(page: string): string {
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => {
       const [, sentence = ''] =
-        /^# .*\n\n([\s\S]*?)\. /.exec(readFileSync(join(folder, name, 'README.md'), 'utf8')) ?? [];
+        /^# .*\n\n([\s\S]*?)\.\s/.exec(readFileSync(join(folder, name, 'README.md'), 'utf8')) ?? [];
       return `| [${name}](../src/features/${name}/README.md) | ${sentence.replaceAll('\n', ' ')} |\n`;
     });
   const at = page.indexOf('| feature |');
-  return `${page.slice(0, at)}| feature | |\n|---|---|\n${lines.sort().join('')}${page.slice(page.indexOf('\n## ', at))}`;
+  return `${page.slice(0, at)}| feature | |\n|---|---|\n${lines.sort().join('')}`;
 }
 
 /** Text of each page that is made from schemas or data, by its path in the repository. */

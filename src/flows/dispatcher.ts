@@ -26,7 +26,7 @@ import { backoffMs } from './step-failure.ts';
 /**
  * Leases due steps and sees each through to its stored outcome. Its own state is five fields: who has a slot (`#slots`),
  * what is leased (`#leases`), when to claim next (`#claims`), what waits for a claim (`#waiting`), and whether it stops
- * (`#stopping`). docs/ARCHITECTURE.md tells how they work together.
+ * (`#stopping`). The README of this folder tells how they work together.
  */
 export interface Dispatcher extends Pick<Wakeable, 'hasSlot' | 'wake'> {
   start(): void;
