@@ -1,6 +1,9 @@
-import type { IncomingMessage, Server } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Logger } from 'pino';
+import type { Clock } from './model/clock.ts';
 import { INERT_HEADERS } from './model/inert-content.ts';
+import type { Metrics } from './telemetry/metrics.ts';
 import { addressGroup, compileAddresses } from './webhooks/networks/addresses.ts';
 
 // Not imported: see webhooks/answers.ts.
@@ -32,17 +35,63 @@ function closingAnswer(statusCode: number, message: string, reason?: string): st
 }
 
 const STOPPING_ANSWER = closingAnswer(503, 'The service is stopping; send it again', 'store_unavailable');
-const MALFORMED_ANSWER = closingAnswer(400, 'Client Error');
-const UNREADABLE_ANSWERS: Readonly<Record<string, string>> = {
-  ERR_HTTP_REQUEST_TIMEOUT: closingAnswer(408, 'Client Timeout'),
-  HPE_HEADER_OVERFLOW: closingAnswer(431, 'Exceeded maximum allowed HTTP header size'),
+const unreadable = (statusCode: number, message: string) => [statusCode, closingAnswer(statusCode, message)] as const;
+const MALFORMED_ANSWER = unreadable(400, 'Client Error');
+const UNREADABLE_ANSWERS: Readonly<Record<string, typeof MALFORMED_ANSWER>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: unreadable(408, 'Client Timeout'),
+  HPE_HEADER_OVERFLOW: unreadable(431, 'Exceeded maximum allowed HTTP header size'),
 };
 
+/** Told of each request that is answered before any route sees it. */
+type OnUnreadable = (statusCode: number, address: string) => void;
+
 /** Answers bytes that Node cannot read as a request: nobody knows which path they are for. */
-export function answerUnreadable({ code = '' }: NodeJS.ErrnoException, socket: Socket): void {
-  if (code === 'ECONNRESET' || socket.destroyed) return;
-  if (socket.writable) socket.write(UNREADABLE_ANSWERS[code] ?? MALFORMED_ANSWER);
-  socket.destroy();
+export function answerUnreadable(onUnreadable: OnUnreadable) {
+  return ({ code = '' }: NodeJS.ErrnoException, socket: Socket): void => {
+    if (code === 'ECONNRESET' || socket.destroyed) return;
+    const [statusCode, answer] = UNREADABLE_ANSWERS[code] ?? MALFORMED_ANSWER;
+    onUnreadable(statusCode, socket.remoteAddress ?? '');
+    if (socket.writable) socket.write(answer);
+    socket.destroy();
+  };
+}
+
+/** Takes a request whose `Expect` is empty for one without, and refuses every other that Node does not know. */
+export function answerExpectations(server: Server, onUnreadable: OnUnreadable): void {
+  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    if (request.headers.expect?.trim() === '') {
+      server.emit('request', request, response);
+      return;
+    }
+    onUnreadable(417, request.socket.remoteAddress ?? '');
+    response.writeHead(417, { ...INERT_HEADERS, connection: 'close' }).end();
+  });
+}
+
+const TELL_AGAIN_MS = 60_000;
+
+/** Counts such requests, and logs them once a minute at most. */
+export function unreadableNotes({ clock, logger, metrics }: UnreadableServices): OnUnreadable {
+  let toldAt = Number.NEGATIVE_INFINITY;
+  let requests = 0;
+  return (statusCode, address) => {
+    metrics.requestsUnreadable.inc({ status: String(statusCode) });
+    requests += 1;
+    const now = clock.monotonic();
+    if (now - toldAt < TELL_AGAIN_MS) return;
+    logger.warn(
+      { requests, statusCode, address },
+      'requests that cannot be read were refused; this is the last of them',
+    );
+    toldAt = now;
+    requests = 0;
+  };
+}
+
+interface UnreadableServices {
+  readonly clock: Pick<Clock, 'monotonic'>;
+  readonly logger: Pick<Logger, 'warn'>;
+  readonly metrics: Pick<Metrics, 'requestsUnreadable'>;
 }
 
 interface Connections {

@@ -6,7 +6,7 @@ import { dashboardAccess } from './config/credentials.ts';
 import { isPostgres } from './config/database.ts';
 import type { PreparedExtensions } from './config/extensions.ts';
 import type { Settings } from './config/settings-schema.ts';
-import { answerUnreadable } from './connections.ts';
+import { answerExpectations, answerUnreadable, unreadableNotes } from './connections.ts';
 import { dashboard } from './dashboard/dashboard.ts';
 import type { DashboardServices } from './dashboard/services.ts';
 import { createLogins } from './dashboard/session.ts';
@@ -79,7 +79,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
   const { settings, logger, clock, store, metrics, catalog, triggers, extensions, deployment, holding, flowSwitch } =
     parts;
   const { engine, control, scheduler, heartbeat } = parts.runtime;
-  const fastify = bareServer(logger);
+  const fastify = bareServer(parts);
   parts.prepareServer?.(fastify);
   const senders = new Map<string, Socket>();
   const receiving = {
@@ -157,7 +157,8 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
   return { fastify, services };
 }
 
-function bareServer(logger: Logger): FastifyInstance {
+function bareServer({ logger, ...parts }: Pick<ServerParts, 'logger' | 'clock' | 'metrics'>): FastifyInstance {
+  const onUnreadable = unreadableNotes({ logger, ...parts });
   const fastify = Fastify({
     loggerInstance: logger,
     logController: new Fastify.LogController({ disableRequestLogging: true }),
@@ -171,9 +172,10 @@ function bareServer(logger: Logger): FastifyInstance {
     routerOptions: { maxParamLength: 256 },
     // What the router itself cannot read, such as a malformed URL, gets an answer of the usual shape.
     frameworkErrors: (error, request, reply) => void errorHandler(error, request, reply.headers(INERT_HEADERS)),
-    clientErrorHandler: answerUnreadable,
+    clientErrorHandler: answerUnreadable(onUnreadable),
   }) as unknown as FastifyInstance;
   fastify.setErrorHandler(errorHandler);
+  answerExpectations(fastify.server, onUnreadable);
   return fastify;
 }
 

@@ -18,6 +18,8 @@ export interface Metrics {
   /** Answered with 200 and no run of their own, as repetitions. */
   readonly webhookDuplicate: FlowCounter<never>;
   readonly webhookFiltered: FlowCounter<never>;
+  /** Requests that are answered before any route sees them. */
+  readonly requestsUnreadable: Counter<'status'>;
   readonly webhookBodyBytes: Histogram;
   readonly webhookProcessingMs: FlowHistogram<'result'>;
   readonly runsStarted: FlowCounter<'trigger'>;
@@ -167,6 +169,15 @@ function dashboardMetrics(registry: Registry) {
       ['succeeded', 'failed'].map((result) => ({ result })),
     ),
     eventReaders: gaugeIn(registry, { name: 'sluice_event_readers', help: 'Open event streams.' }),
+    requestsUnreadable: startingAtZero(
+      new Counter({
+        name: 'sluice_requests_unreadable_total',
+        help: 'Requests refused before any route sees them, by status: 400 and 431 cannot be read, 408 stopped arriving, 417 expects what nobody offers.',
+        labelNames: ['status'],
+        registers,
+      }),
+      ['400', '408', '417', '431'].map((status) => ({ status })),
+    ),
     eventReadersRefused: startingAtZero(
       new Counter({
         name: 'sluice_event_readers_refused_total',

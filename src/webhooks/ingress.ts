@@ -34,12 +34,14 @@ interface IngressServices extends ReceiverServices, Omit<DeliveryReading, 'clock
 }
 
 interface IdOrSlug {
-  readonly Params: { readonly idOrSlug: string };
+  /** The rest of the path where it is more or less than one segment. */
+  readonly Params: { readonly idOrSlug?: string; readonly '*'?: string };
 }
 
 /** GET and HEAD are handshakes of some publishers, OPTIONS that of CloudEvents. */
 const METHODS = ['POST', 'GET', 'HEAD', 'OPTIONS'];
-const ROUTE = '/flows/api/webhook/:idOrSlug';
+const RECEIVE = '/flows/api/webhook';
+const ROUTE = `${RECEIVE}/:idOrSlug`;
 const MAX_PATH_CHARACTERS = 200;
 
 /** The public surface: reads the capped raw body of a delivery, hands it to the receiver, writes the answer. */
@@ -64,15 +66,23 @@ export async function ingress(app: FastifyInstance, services: IngressServices): 
     done();
   });
 
-  app.route<IdOrSlug>({
-    method: app.supportedMethods,
-    url: ROUTE,
-    // Nothing is returned: of a promise Fastify would wait for the end of the response too, with five more listeners.
-    handler: (request, reply) => void answer(request, reply, receiving),
-  });
+  // All that is below is this endpoint's: the dashboard would ask a publisher to log in.
+  for (const url of [ROUTE, RECEIVE, `${RECEIVE}/*`]) {
+    app.route<IdOrSlug>({
+      method: app.supportedMethods,
+      url,
+      // Nothing is returned: of a promise Fastify would wait for the end of the response too, with five more listeners.
+      handler: (request, reply) => void answer(request, reply, receiving),
+    });
+  }
 }
 
 type IngressRequest = FastifyRequest<IdOrSlug>;
+
+/** What the address names: a slash at its end makes no difference. */
+function nameOf({ idOrSlug, '*': rest = '' }: IdOrSlug['Params']): string {
+  return idOrSlug ?? rest.replace(/\/$/, '');
+}
 
 interface Receiving {
   readonly services: IngressServices;
@@ -94,7 +104,7 @@ async function answerTo(request: IngressRequest, reply: FastifyReply, receiving:
   const head = readHead(request, services.clientAddress);
   if (!head.hasHost) return malformedHost();
   // It asks whether deliveries may be sent here, and nothing is kept of it.
-  if (request.method === 'OPTIONS') return receive.permission(head.headers, request.params.idOrSlug);
+  if (request.method === 'OPTIONS') return receive.permission(head.headers, nameOf(request.params));
   const judge = isLate ? receive.stopping : receive.delivery;
   if (request.method !== 'POST') return handOver(request, head, { receiving, judge });
   const allowance = budget.open(addressGroup(senderOf(request.raw, services.senderAddress)));
@@ -122,7 +132,7 @@ async function handOver(
 ): Promise<WebhookAnswer> {
   const { services, receive } = receiving;
   const span = startReceiveSpan(request.headers);
-  const { idOrSlug } = request.params;
+  const idOrSlug = nameOf(request.params);
   // Asked before the time is: a clock that was set is followed only when somebody looks.
   const byWhom = services.clock.isFit() ? judge : receive.unfit;
   const delivery = toDelivery(request, services, { head });

@@ -175,6 +175,42 @@ describe.each(['Off', 'Audit', 'Enforce'] as const)('under %s', (mode) => {
     expect(response.status).toBe(200);
   });
 
+  it.each(['push/', `${FLOW_ID}/`, 'push/?a=1'])(
+    'a slash at the end leads to the same webhook: %s',
+    async (address) => {
+      const body = '{}';
+      const response = await fetch(`${service.url}/flows/api/webhook/${address}`, {
+        method: 'POST',
+        headers: signedHeaders(body),
+        body,
+      });
+      expect(response.status).toBe(200);
+    },
+  );
+
+  it.each(['', '/', '/push/more', '/push//', '/push/more/', `/${'x'.repeat(300)}`, '/push%2Fmore'])(
+    'what is below the receive endpoint and no webhook is an unknown one: %s',
+    async (path) => {
+      const response = await fetch(`${service.url}/flows/api/webhook${path}`, { method: 'POST', body: '{}' });
+      expect(response.status).toBe(404);
+      expect(await response.json()).toMatchObject({ reason: 'unknown_flow' });
+    },
+  );
+
+  it('an Expect header that asks for nothing is ignored, one that cannot be met is 417 and counted', async () => {
+    const body = '{}';
+    const { 'x-hub-signature-256': signature = '', 'x-github-delivery': id = '' } = signedHeaders(body);
+    const head = { 'content-length': '2', 'x-hub-signature-256': signature, 'x-github-delivery': id };
+    expect(await raw(service.url, [post('/flows/api/webhook/push', { ...head, expect: '' }), body])).toMatch(
+      /^HTTP\/1.1 200 /,
+    );
+    expect(await raw(service.url, [post('/flows/api/webhook/push', { ...head, expect: 'a' }), body])).toMatch(
+      /^HTTP\/1.1 417 /,
+    );
+    const metrics = await (await fetch(`${service.url}/metrics`)).text();
+    expect(metrics).toContain('sluice_requests_unreadable_total{status="417"} 1');
+  });
+
   it('a disabled flow refuses with 403, and takes deliveries again once it is enabled', async () => {
     const control = `${service.url}/flows/api/flows/${FLOW_ID}`;
     await fetch(`${control}/disable`, { method: 'POST' });
