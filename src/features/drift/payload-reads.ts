@@ -1,10 +1,10 @@
 import type { CompiledExpression } from '../../expressions/compile.ts';
 import { formatPath, type JsonPath, type OpenPath } from '../../expressions/json-path.ts';
-import { isWithin, type PathRead, pathsRead } from '../../expressions/payload-paths.ts';
 import { hasPlaceholder } from '../../expressions/template.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import type { PreparedStep } from '../../flows/prepared-revision.ts';
 import { PATH_USES, type PathUse } from '../../model/payload.ts';
+import { isWithin, type PathRead, pathsRead } from './payload-paths.ts';
 
 /** A path of a trigger's body or headers that a flow reads. */
 export interface PayloadRead {

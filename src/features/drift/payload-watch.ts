@@ -1,7 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { formatPath, type OpenPath } from '../../expressions/json-path.ts';
-import { pathsRead, typeAt } from '../../expressions/payload-paths.ts';
 import { compileKeys } from '../../expressions/search-keys.ts';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import { type Clock, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
@@ -11,6 +10,7 @@ import type { Store } from '../../store/store.ts';
 import { type Sweeper, watchEach } from '../../sweeper.ts';
 import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
 import { type FoundDrift, findDrift } from './path-drift.ts';
+import { pathsRead, typeAt } from './payload-paths.ts';
 import { joined, keyReads, type PayloadRead, stepReads } from './payload-reads.ts';
 import { type DeliverySample, driftStore, type PathCount, type PayloadWatch } from './store.ts';
 

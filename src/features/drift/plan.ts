@@ -1,11 +1,11 @@
 import type { PlanCheck } from '../../deploys/plan-check.ts';
 import { formatPath, type OpenPath } from '../../expressions/json-path.ts';
-import { typeAt } from '../../expressions/payload-paths.ts';
 import { compileKeys } from '../../expressions/search-keys.ts';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import { prepareRevision } from '../../flows/prepared-revision.ts';
 import { type ManifestIssue, nearestName } from '../../manifest/issues.ts';
 import { FIRST_ID, LAST_ID } from '../../model/payload.ts';
+import { typeAt } from './payload-paths.ts';
 import { joined, keyReads, type PayloadRead, stepReads } from './payload-reads.ts';
 import { driftStore } from './store.ts';
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { compileExpression } from '../../src/expressions/compile.ts';
-import { formatPath, type OpenPath } from '../../src/expressions/json-path.ts';
-import { pathsRead, typeAt } from '../../src/expressions/payload-paths.ts';
+import { compileExpression } from '../../../src/expressions/compile.ts';
+import { formatPath, type OpenPath } from '../../../src/expressions/json-path.ts';
+import { pathsRead, typeAt } from '../../../src/features/drift/payload-paths.ts';
 
 const readsOf = (source: string, reader: 'step' | 'delivery' = 'step') =>
   pathsRead(compileExpression(source, reader)).reads.map(({ path, use }) => `${use} ${formatPath(path)}`);

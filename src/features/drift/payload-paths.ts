@@ -1,8 +1,8 @@
 import type { ASTNode } from '@marcbachmann/cel-js';
-import { PATH_USES, type PathType, type PathUse } from '../model/payload.ts';
-import type { CompiledExpression } from './compile.ts';
-import { BINDING_MACROS, childrenOf, constantKey, nameOf } from './context.ts';
-import type { OpenPath } from './json-path.ts';
+import type { CompiledExpression } from '../../expressions/compile.ts';
+import { BINDING_MACROS, childrenOf, constantKey, nameOf } from '../../expressions/context.ts';
+import type { OpenPath } from '../../expressions/json-path.ts';
+import { PATH_USES, type PathType, type PathUse } from '../../model/payload.ts';
 
 /** A path that an expression reads, from a root as the expression names it. */
 export interface PathRead {
