@@ -2,13 +2,13 @@ import { StoreUnavailableError } from '../../errors.ts';
 import { inTurns } from '../../model/turns.ts';
 import { handlesOf } from '../part.ts';
 import type { Store } from '../store.ts';
-import { prepareBatch } from './batch.ts';
+import { type Job, prepareBatch, type Settled } from './batch.ts';
 import { memberOf, UNBOUNDED } from './client.ts';
 import { openWriter } from './connection.ts';
 import { keepLogBounded } from './deliveries.ts';
 import { inMemory, type OperationName } from './messages.ts';
 import { openIndexes, withIndexing } from './nonce-index.ts';
-import { operationNames, operations, prepareRuns } from './operations.ts';
+import { crossings, operationNames, operations } from './operations.ts';
 import { openPort } from './port.ts';
 import { soleReplica } from './sole-replica.ts';
 
@@ -20,11 +20,12 @@ export function openMemoryStore(): Store {
   const { db, close } = openWriter(inMemory);
   openPort(db, undefined);
   const indexes = openIndexes(db);
-  const runs = prepareRuns((name) => {
+  const prepare = (name: OperationName) => {
     const operation = operations[name];
     if (operation.thread === 'writer') return operation.prepare(db, { indexes, held: UNBOUNDED });
     return operation.prepare(db);
-  });
+  };
+  const runs = Object.fromEntries(operationNames.map((name) => [name, prepare(name)]));
   // The last counter of a batch, as in a thread.
   keepLogBounded(db, { inMemory: false, ...UNBOUNDED });
   const runBatch = withIndexing(db, prepareBatch(db, 'BEGIN IMMEDIATE'), indexes);
@@ -33,10 +34,12 @@ export function openMemoryStore(): Store {
   let isClosed = false;
   const run = async (name: OperationName, given: readonly unknown[]) => {
     await turn();
-    const [settled] = runBatch([() => runs[name]?.(...(given as never[]))]);
+    const member = () => runs[name]?.(...(given as never[]));
+    // This thread alone asks: nothing is written between two statements of a member that reads.
+    const [settled] = operations[name].thread === 'reader' ? [settledBy(member)] : runBatch([member]);
     if (!settled?.isFulfilled) throw unavailable(settled?.error);
-    // What a caller gets is its own, as from a thread.
-    return structuredClone(settled.value);
+    // What a caller gets is its own, as from a thread. Values of flows were read for this call, and nobody changes them.
+    return crossings[name]?.answer === undefined ? structuredClone(settled.value) : settled.value;
   };
   const call: Parameters<typeof memberOf>[1]['call'] = async (name, given, { body = null } = {}) => {
     if (isClosed) throw new StoreUnavailableError('the store is closed', { isForGood: true });
@@ -44,10 +47,12 @@ export function openMemoryStore(): Store {
     underWay.add(running);
     return running.finally(() => underWay.delete(running));
   };
-  const members = Object.fromEntries(operationNames.map((name) => [name, memberOf(name, { call })])) as Pick<
-    Store,
-    OperationName
-  >;
+  const members = Object.fromEntries(
+    operationNames.map((name) => {
+      const isSentAsRows = crossings[name]?.rows !== undefined;
+      return [name, isSentAsRows ? memberOf(name, { call }) : (...given: unknown[]) => call(name, given)];
+    }),
+  ) as Pick<Store, OperationName>;
   let endChanges = () => {};
   const hasClosed = new Promise<void>((resolve) => {
     endChanges = resolve;
@@ -63,6 +68,14 @@ export function openMemoryStore(): Store {
       if (db.open) close();
     },
   };
+}
+
+function settledBy(job: Job): Settled {
+  try {
+    return { isFulfilled: true, value: job() };
+  } catch (error) {
+    return { isFulfilled: false, error };
+  }
 }
 
 function unavailable(cause: unknown): StoreUnavailableError {
