@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { otherKindOf } from '../manifest/read-file.ts';
 import { readable } from '../model/error-kind.ts';
 import { packageName } from '../version.ts';
+import { AnswerTimeoutError, answerInTime } from '../webhooks/gates/operator-gate.ts';
 import type { Extensions } from './api.ts';
 import { runAs } from './extensions.ts';
 import { SettingsError } from './settings.ts';
@@ -15,15 +16,22 @@ interface ConfigModule {
 
 const NAMES = ['sluice.config.ts', 'sluice.config.mts', 'sluice.config.js', 'sluice.config.mjs'];
 
+/** A module may ask for secrets before it exports; a start that waits for more than this waits for ever. */
+const LOAD_TIME_LIMIT_MS = 60_000;
+
 /** Loads the module at `path`, or the first of the usual names in `folder`; without either the config is empty. */
-export async function loadConfigModule(path: string | undefined, folder: string): Promise<ConfigModule> {
+export async function loadConfigModule(
+  path: string | undefined,
+  folder: string,
+  limitMs = LOAD_TIME_LIMIT_MS,
+): Promise<ConfigModule> {
   const file = path === undefined ? NAMES.map((name) => resolve(folder, name)).find(existsSync) : resolve(folder, path);
   if (file === undefined) return { options: {}, extensions: {} };
   if (!existsSync(file)) throw new SettingsError([`SLUICE_CONFIG: the file "${path}" does not exist`]);
   // The importer would wait until something is written into a named pipe.
   const kind = otherKindOf(statSync(file));
   if (kind !== undefined) throw new SettingsError([`${file} is ${kind}, not a file`]);
-  const config = await importConfig(file);
+  const config = await importConfig(file, limitMs);
   try {
     return splitConfig(config, file);
   } catch (error) {
@@ -36,16 +44,22 @@ function notLoaded(file: string, thrown: unknown): SettingsError {
   return new SettingsError([`${file} does not load: ${error instanceof Error ? error.message : String(error)}`]);
 }
 
-async function importConfig(file: string): Promise<unknown> {
+async function importConfig(file: string, limitMs: number): Promise<unknown> {
   // An import of this package gets this process' own code, wherever the config module is. Both are loaded only if there is
   // a config module.
   const [api, { createJiti }] = await Promise.all([import('./api.ts'), import('jiti')]);
   const virtualModules = { [packageName]: api };
   try {
     const importer = createJiti(import.meta.url, { virtualModules });
-    return await runAs('config module', () => importer.import(file, { default: true }));
-  } catch (error) {
-    throw notLoaded(file, error);
+    const load = () => runAs('config module', () => importer.import(file, { default: true }));
+    return await answerInTime(load, limitMs);
+  } catch (thrown) {
+    const error = readable(thrown);
+    if (!(error instanceof AnswerTimeoutError)) throw notLoaded(file, error);
+    const waited = `it has not finished after ${limitMs / 1000} s`;
+    throw new SettingsError([
+      `${file} does not load: ${waited}; look for an await, or a promise that it exports, that never ends`,
+    ]);
   }
 }
 

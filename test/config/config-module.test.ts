@@ -41,3 +41,16 @@ it.each([
   const error = await loadConfigModule('own.mjs', folder).catch((reason: unknown) => reason);
   expect(error).toMatchObject({ name: 'SettingsError', message: expect.stringMatching(line) });
 });
+
+it.each([
+  ['an await that never ends', 'await new Promise(() => {}); export default {};'],
+  ['a promise as its export that never ends', 'export default new Promise(() => {});'],
+  ['an export that takes a waiter and never calls it', 'export default { then() {} };'],
+])('refuses a config module with %s, names it and says how long it waited', async (_what, code) => {
+  await writeFile(join(folder, 'own.mjs'), code);
+  const error = await loadConfigModule('own.mjs', folder, 1).catch((reason: unknown) => reason);
+  expect(error).toMatchObject({
+    name: 'SettingsError',
+    message: expect.stringMatching(/own\.mjs does not load: it has not finished after 0\.001 s; look for an await/),
+  });
+});
