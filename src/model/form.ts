@@ -43,9 +43,9 @@ export function decodeMultipart(body: Buffer, boundary: string): FormField[] | u
   const fields: FormField[] = [];
   let start = firstPart(body, delimiter);
   for (let parts = 0; start !== -1; parts++) {
-    if (parts === MAX_FORM_FIELDS) return undefined;
     const end = body.indexOf(delimiter, start);
     if (end === -1 || body.toString('latin1', start, start + 2) === '--') break;
+    if (parts === MAX_FORM_FIELDS) return undefined;
     const field = decodePart(body.subarray(start, end));
     if (field !== undefined) fields.push(field);
     start = end + delimiter.length;

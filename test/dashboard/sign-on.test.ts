@@ -204,6 +204,12 @@ describe('a header that names a person', () => {
     expect(JSON.parse(answer.body)).toMatchObject({ statusCode: 401, reason: 'unauthorized' });
   });
 
+  it('signs in who has a name of 128 characters', async () => {
+    const ask = await open();
+    const headers = { 'remote-user': 'a'.repeat(128), 'remote-groups': 'everybody' };
+    expect((await ask(`${api}/flows`, headers)).status).toBe(200);
+  });
+
   it.each(AMBIGUOUS)('signs nobody in %s', async (_what, headers) => {
     const ask = await open();
     expect((await ask(`${api}/flows`, headers)).status).toBe(401);

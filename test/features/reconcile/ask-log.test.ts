@@ -7,6 +7,8 @@ type Hosts = Parameters<typeof createAskLog>[0]['hosts'];
 
 const LONG = json({ padding: 'é'.repeat(1_500_000) });
 const SHORT = json([1]);
+/** As long as is read. */
+const LARGEST = json('x'.repeat(33_554_430));
 
 /** A log that is asked, and how each turn at its host ended. */
 async function asking(answer = LONG) {
@@ -71,7 +73,7 @@ describe('answers', () => {
   });
 
   it('come as they were sent, whatever their length', async () => {
-    for (const answer of [SHORT, LONG]) {
+    for (const answer of [SHORT, LONG, LARGEST]) {
       const { ask, request, ends } = await asking(answer);
       const asked = { caller: 'test', secrets: [], signal: new AbortController().signal };
       expect(await ask(request, asked, ({ text }) => text === answer.body)).toBe(true);

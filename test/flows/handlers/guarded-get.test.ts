@@ -109,6 +109,8 @@ it('yields the text of a 200, and nothing else', async () => {
   answer = (_request, response) => response.writeHead(404).end('not there');
   expect(await codeOf(trusting(url))).toBe('STATUS_404');
   expect(asked).toHaveLength(3);
+  answer = (_request, response) => response.end('x'.repeat(65_536));
+  expect(await trusting(url)).toHaveLength(65_536);
   answer = (_request, response) => response.end('x'.repeat(65_537));
   expect(await codeOf(trusting(url))).toBe('UND_ERR_RES_EXCEEDED_MAX_SIZE');
 });
