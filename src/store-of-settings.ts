@@ -26,6 +26,11 @@ export function openStoreOf(
     const schema = target.kind === 'postgres' ? `, schema ${target.schema}` : '';
     logger.info(`made a new, empty database: ${place}${schema} (${variable})`);
   };
+  const onForeign = (foreign: readonly string[]) =>
+    logger.warn(
+      { foreign },
+      'the database has triggers, views or indexes that Sluice did not make: they may change or slow what it writes',
+    );
   if (target.kind === 'postgres') {
     return openStore({
       ...target,
@@ -33,6 +38,7 @@ export function openStoreOf(
       sealer,
       onCreated,
       onCommitted,
+      onForeign,
       onMigrating,
       onBlocked: (error) => logger.warn({ err: error }, 'others hold what a migration has to lock; trying again'),
       // PostgreSQL keeps 63 bytes, the purpose after it included.
@@ -50,6 +56,7 @@ export function openStoreOf(
     ...bounds,
     sealer,
     onCreated,
+    onForeign,
     onMigrating,
     onCommitted,
     ...(onFatal === undefined ? {} : { onFatal }),

@@ -40,6 +40,10 @@ async function copy({ from, to, ...given }: CopyOptions): Promise<void> {
     try {
       const copied = await openCopiedDatabase(targetOf(to), { schema, isSource: false });
       try {
+        for (const { name, foreign } of [source, copied]) {
+          if (foreign.length > 0)
+            printError(`${name} has what Sluice did not make, and is not copied: ${foreign.join(', ')}\n`);
+        }
         const rows = await copyDatabase(source, copied, progressLines());
         const seconds = ((performance.now() - started) / 1000).toFixed(1);
         tellKey(from, to);

@@ -20,6 +20,8 @@ export const COPIED_TABLES: readonly CopiedTable[] = Object.entries(TABLES).map(
 export interface CopiedDatabase {
   /** What a person calls it; without a password. */
   readonly name: string;
+  /** Triggers, views and indexes that no migration made. */
+  readonly foreign: readonly string[];
   /** The rows of a table from the n-th on, in an order that does not change, in slices of bounded size. */
   read(table: CopiedTable, skip: number): AsyncIterable<readonly CopiedRow[]>;
   /** How far an unfinished copy into this database has come; undefined where there is none. */

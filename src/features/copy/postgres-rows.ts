@@ -43,7 +43,11 @@ export async function openCopiedPostgres({ url, schema, isSource }: CopiedSchema
 
 async function openNamed(options: CopiedSchema & { readonly name: string }): Promise<CopiedDatabase> {
   const { url, schema, isSource, name } = options;
-  await migrate({ url, schema, isCopied: true, mustExist: isSource });
+  let foreign: readonly string[] = [];
+  const onForeign = (names: readonly string[]) => {
+    foreign = names;
+  };
+  await migrate({ url, schema, isCopied: true, mustExist: isSource, onForeign });
   const client = new pg.Client({ connectionString: url, application_name: 'sluice/copy' });
   client.on('error', () => {});
   await client.connect();
@@ -68,6 +72,7 @@ async function openNamed(options: CopiedSchema & { readonly name: string }): Pro
   }
   return {
     name,
+    foreign,
     read: (table, skip) => readSlices(query, table, skip),
     findProgress: () => findProgress(query),
     async isEmpty() {

@@ -76,13 +76,16 @@ function deletedBefore(settings: Settings, now: number): Record<DueKind, number>
 const LONG_LOG_BYTES = 268_435_456;
 const LARGEST = 5;
 
-function databaseChecks({ damage, schemaVersion, fileBytes, walBytes, tables }: Examination, place: string): Check[] {
+function databaseChecks(
+  { damage, schemaVersion, schema, fileBytes, walBytes, tables }: Examination,
+  place: string,
+): Check[] {
   const log = walBytes === null ? '' : `, its write-ahead log ${sizeOf(walBytes)}`;
   const isLong = (walBytes ?? 0) > LONG_LOG_BYTES;
   const largest = (tables ?? []).slice(0, LARGEST).map(({ name, bytes }) => `${name} ${sizeOf(bytes)}`);
   return [
     ...damageChecks(damage, place),
-    { check: 'schema', status: 'ok', message: `version ${schemaVersion}, that of this release` },
+    ...schemaChecks(schema, schemaVersion),
     {
       check: 'size',
       status: isLong ? 'warning' : 'ok',
@@ -99,6 +102,26 @@ function damageChecks(damage: Examination['damage'], place: string): Check[] {
   if (damage.length === 0) return [{ check: 'database', status: 'ok', message: `${place} is whole` }];
   const lines = [`${place} is damaged: ${CURE}`, ...damage];
   return lines.map((message) => ({ check: 'database', status: 'error', message }));
+}
+
+function schemaChecks(schema: Examination['schema'], version: number): Check[] {
+  const { lacks, foreign } = schema ?? { lacks: [], foreign: [] };
+  const found: Check[] = [
+    ...lacks.map(
+      (line): Check => ({ check: 'schema', status: 'error', message: `${line}: undo that, or restore a backup` }),
+    ),
+    ...foreign.map((name): Check => {
+      return {
+        check: 'schema',
+        status: 'warning',
+        message: `the ${name} is not of Sluice: it may change or slow what is written`,
+      };
+    }),
+  ];
+  const compared = schema === null ? '; it cannot be read' : ', as its migrations make it';
+  return found.length > 0
+    ? found
+    : [{ check: 'schema', status: 'ok', message: `version ${version}, that of this release${compared}` }];
 }
 
 /** Held for longer, a delivery is forgotten rather than waited for. */

@@ -3,6 +3,8 @@ export interface Examination {
   /** What is wrong with the database itself, a line each; empty where it is whole. Null where it was not looked at. */
   readonly damage: readonly string[] | null;
   readonly schemaVersion: number;
+  /** How the schema differs from what migrations make; null where it cannot be read. */
+  readonly schema: SchemaDifference | null;
   readonly fileBytes: number;
   /** Null where the server has one log for all its databases. */
   readonly walBytes: number | null;
@@ -34,4 +36,12 @@ export interface ExaminationRequest {
   readonly before: DeletedBefore;
   /** Leaves out what reads the whole database. */
   readonly isQuick: boolean;
+}
+
+/** How a schema differs from the one that migrations make. */
+export interface SchemaDifference {
+  /** What migrations make and the schema lacks, or has in another form; a line each. */
+  readonly lacks: readonly string[];
+  /** Triggers, views, and indexes of our tables that no migration made: they may change what is written, or slow it. */
+  readonly foreign: readonly string[];
 }

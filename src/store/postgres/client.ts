@@ -21,7 +21,7 @@ import { WakeUps } from './wake-ups.ts';
 
 export interface PostgresStoreOptions
   extends Omit<ConnectionOptions, 'replica'>,
-    Pick<MigrateOptions, 'onMigrating' | 'onBlocked'> {
+    Pick<MigrateOptions, 'onMigrating' | 'onBlocked' | 'onForeign'> {
   /** Leads to PostgreSQL itself where `url` leads to a pooler. */
   readonly directUrl?: string | undefined;
   /** Names this process, and owns its leases; no other that has the database may be called the same. Random by default. */
@@ -40,8 +40,8 @@ export interface PostgresStoreOptions
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<OpenedStore> {
   const { url, directUrl = url, schema, applicationName, replica = randomUUID() } = options;
-  const { onCreated, onMigrating, onBlocked } = options;
-  await migrate({ url: directUrl, schema, onCreated, onMigrating, onBlocked }).catch((error: unknown) => {
+  const { onCreated, onMigrating, onBlocked, onForeign } = options;
+  await migrate({ url: directUrl, schema, onCreated, onMigrating, onBlocked, onForeign }).catch((error: unknown) => {
     throw toOpenError(error);
   });
   const connections = createConnections({ ...options, replica, isPooled: directUrl !== url });

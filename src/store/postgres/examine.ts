@@ -4,6 +4,7 @@ import { examineContents } from '../decisions/examination.ts';
 import type { Examination, ExaminationRequest } from '../store.ts';
 import { POSTGRES_ADDS, TABLES } from '../tables.ts';
 import { readDatabase } from './inspect.ts';
+import { schemaDifferenceOf } from './schema.ts';
 import type { Sql } from './sql.ts';
 
 /** Looks at a schema in one transaction that only reads: no writer waits for it. */
@@ -18,6 +19,7 @@ export async function examineDatabase(
       schemaVersion:
         (await sql.get<{ version: number }>('SELECT max(version) AS version FROM sluice.schema_migrations'))?.version ??
         0,
+      schema: await schemaDifferenceOf((text, values) => sql.all(text, [...values]), sql.schema),
       fileBytes: tables.reduce((sum, { bytes }) => sum + bytes, 0),
       walBytes: null,
       tables,

@@ -2,9 +2,11 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { runMigrations } from 'graphile-worker';
 import pg from 'pg';
 import { checkHistory } from '../schema-history.ts';
+import { refuseIncomplete } from '../schema-objects.ts';
 import { directClient } from './direct.ts';
 import { type Migration, migrations } from './migrations/index.ts';
 import { codeOf } from './outage.ts';
+import { schemaDifferenceOf } from './schema.ts';
 import { Statements, workerSchemaOf } from './sql.ts';
 import { QUIET } from './wake-ups.ts';
 
@@ -23,6 +25,8 @@ export interface MigrateOptions {
   readonly onBlocked?: ((error: Error) => void) | undefined;
   /** Called when there was no schema and a new one was made. */
   readonly onCreated?: (() => void) | undefined;
+  /** Called with triggers, views and indexes of the schema that no migration made. */
+  readonly onForeign?: ((names: readonly string[]) => void) | undefined;
   /** Whether a schema that does not exist is an error, and not to be made. */
   readonly mustExist?: boolean;
 }
@@ -88,6 +92,15 @@ async function tryToMigrate(options: MigrateOptions): Promise<string[]> {
       }
     } catch (error) {
       throw explained(error, missing);
+    }
+    // A newer release, with which this one works, makes others.
+    if (wanted === migrations && done.every(({ version }) => wanted.some((own) => own.version === version))) {
+      const difference = await schemaDifferenceOf(
+        async (text, values) => (await query(text, [...values])).rows,
+        schema,
+      );
+      refuseIncomplete(difference);
+      if (difference.foreign.length > 0) options.onForeign?.(difference.foreign);
     }
     if (grantTo !== undefined) await inTransaction(query, () => grant(query, { schema, role: grantTo }));
     if (isNew) options.onCreated?.();

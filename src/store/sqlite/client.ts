@@ -31,6 +31,8 @@ export interface SqliteStoreOptions {
   readonly onCreated?: (() => void) | undefined;
   /** Called before each change to the schema of an existing database; with the names of what is still missing. */
   readonly onMigrating?: ((names: readonly string[]) => Promise<void>) | undefined;
+  /** Called with triggers, views and indexes of the database that no migration made. */
+  readonly onForeign?: ((names: readonly string[]) => void) | undefined;
   /** Called after each transaction that wrote, with how long its commit took, its flush included. */
   readonly onCommitted?: ((seconds: number) => void) | undefined;
   /** Called once when a thread of the store has ended by itself; every call rejects from then on. */
@@ -53,7 +55,17 @@ export interface SqliteStoreOptions {
  * database cannot be opened, is another program's, is newer than this release or is in use by another process.
  */
 export async function openSqliteStore(opened: SqliteStoreOptions): Promise<Store> {
-  const { path, onCreated, onMigrating, onCommitted, onFatal, onLost, replica = SOLE_OWNER, ...given } = opened;
+  const {
+    path,
+    onCreated,
+    onMigrating,
+    onForeign,
+    onCommitted,
+    onFatal,
+    onLost,
+    replica = SOLE_OWNER,
+    ...given
+  } = opened;
   const options: StoreOptions = {
     log: given.log ?? { inMemory: false, ...UNBOUNDED },
     held: given.held ?? UNBOUNDED,
@@ -74,6 +86,7 @@ export async function openSqliteStore(opened: SqliteStoreOptions): Promise<Store
   };
   let told = Promise.resolve();
   const writer = new StoreThread('writer', {
+    onForeign,
     onMigrating(names) {
       told = told.then(() => onMigrating?.(names));
       // It fails the opening, below.
@@ -169,6 +182,7 @@ function bodyOf(given: Acceptance | DeliveryRecord | readonly SharedAcceptance[]
 interface ThreadEvents {
   /** The schema of an existing database is about to be changed. */
   onMigrating?(names: readonly string[]): void;
+  readonly onForeign?: ((names: readonly string[]) => void) | undefined;
   /** The log has grown enough for a checkpoint. */
   onLogGrown?(): void;
   /** The checkpoint that was asked for has ended. */
@@ -348,6 +362,9 @@ class StoreThread {
     switch (message.kind) {
       case 'migrating':
         this.#events.onMigrating?.(message.names);
+        break;
+      case 'foreign':
+        this.#events.onForeign?.(message.names);
         break;
       case 'opened':
         this.#opening?.resolve(message.isNew);

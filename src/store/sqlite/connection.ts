@@ -2,10 +2,12 @@ import { chmodSync, closeSync, existsSync, mkdirSync, openSync, realpathSync, st
 import { basename, dirname, resolve } from 'node:path';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { checkHistory } from '../schema-history.ts';
+import { refuseIncomplete } from '../schema-objects.ts';
 import { CountTables, defineCountedViews } from './count-tables.ts';
 import { FileWatch, LOG_LIMIT_BYTES } from './file-watch.ts';
 import { inMemory } from './messages.ts';
 import { type Migration, migrations } from './migrations/index.ts';
+import { schemaDifferenceOf } from './schema.ts';
 
 /** A connection, and how to release it. */
 interface Connection {
@@ -25,6 +27,8 @@ interface WriterOptions {
   readonly isCopied?: boolean;
   /** Called before each change to the schema of an existing database; with the names of what is still missing. */
   readonly onMigrating?: (names: readonly string[]) => void;
+  /** Called with triggers, views and indexes that no migration made. */
+  readonly onForeign?: (names: readonly string[]) => void;
 }
 
 /**
@@ -62,7 +66,7 @@ function openMemory(): WriterConnection {
   return { db, isNew: false, close: () => db.close() };
 }
 
-function openFile(path: string, { isCopied = false, onMigrating }: WriterOptions): WriterConnection {
+function openFile(path: string, { isCopied = false, onMigrating, onForeign }: WriterOptions): WriterConnection {
   const named = resolve(path);
   makeFolder(dirname(named));
   refuseOtherThanFile(named);
@@ -82,6 +86,9 @@ function openFile(path: string, { isCopied = false, onMigrating }: WriterOptions
       const isNew = schemaVersion(db) === 0;
       configure(db);
       migrate(db, migrations, isNew ? undefined : onMigrating);
+      const difference = schemaDifferenceOf(db, openMemory);
+      refuseIncomplete(difference);
+      if (difference.foreign.length > 0) onForeign?.(difference.foreign);
       markUsed(lock);
       makePrivate(file);
       const watch = new FileWatch(db, named, file);

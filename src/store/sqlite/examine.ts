@@ -3,9 +3,11 @@ import type { Database } from 'better-sqlite3';
 import { decideNow } from '../decisions/decision.ts';
 import { examineContents } from '../decisions/examination.ts';
 import type { Examination, ExaminationRequest } from '../store.ts';
-import { damageOf, schemaVersion } from './connection.ts';
+import { damageOf, openWriter, schemaVersion } from './connection.ts';
 import { openInspected } from './inspect.ts';
+import { inMemory } from './messages.ts';
 import { portOf } from './port.ts';
+import { schemaDifferenceOf } from './schema.ts';
 
 /** Looks at a database over a connection that only reads: nothing waits for it, and it changes nothing. */
 export function examineDatabase(path: string, { before, isQuick }: ExaminationRequest): Examination {
@@ -25,6 +27,7 @@ export function examineDatabase(path: string, { before, isQuick }: ExaminationRe
     };
     return {
       schemaVersion: schemaVersion(db),
+      schema: readable(() => schemaDifferenceOf(db, () => openWriter(inMemory))),
       fileBytes: sizeOf(''),
       walBytes: sizeOf('-wal'),
       tables: isQuick ? null : readable(() => measureTables(db)),

@@ -75,6 +75,8 @@ export type ToThread =
 export type FromThread =
   /** From the writer: it changes the schema of an existing database. */
   | { readonly kind: 'migrating'; readonly names: readonly string[] }
+  /** From the writer: triggers, views and indexes that no migration made. */
+  | { readonly kind: 'foreign'; readonly names: readonly string[] }
   | { readonly kind: 'opened'; readonly isNew: boolean }
   | { readonly kind: 'notOpened'; readonly failure: Failure }
   | { readonly kind: 'answers'; readonly answers: readonly Answer[]; readonly commitSeconds?: number | undefined }

@@ -82,7 +82,8 @@ const maxBytes = 8 * 1024 * 1024;
  */
 function openWriterService(path: string, options: StoreOptions): Service {
   const onMigrating = (names: readonly string[]) => send({ kind: 'migrating', names });
-  const { db, isNew, watch, close } = openWriter(path, { onMigrating });
+  const onForeign = (names: readonly string[]) => send({ kind: 'foreign', names });
+  const { db, isNew, watch, close } = openWriter(path, { onMigrating, onForeign });
   openPort(db, options.chainKey);
   const isAlone = path === inMemory;
   if (options.log.inMemory) keepLogInMemory(db);
