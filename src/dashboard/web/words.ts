@@ -80,7 +80,8 @@ export const REASONS = {
   },
   idempotency_conflict: {
     label: 'Idempotency-Key of another body',
-    meaning: 'The Idempotency-Key was used before, with another body.',
+    meaning:
+      'The Idempotency-Key was used before, with another body. Its nonce was not kept: with another key, or none, the same delivery is accepted.',
   },
   store_unavailable: { label: 'Not stored', meaning: 'The delivery could not be stored.' },
 } as const satisfies Record<Reason, ReasonWords>;
