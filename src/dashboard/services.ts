@@ -73,6 +73,7 @@ export interface DashboardServices {
     | 'logins'
     | 'eventReaders'
     | 'eventReadersRefused'
+    | 'roomRefused'
   >;
   /** Undefined where this process has the store for itself. */
   readonly heartbeat: Pick<Heartbeat, 'state'> | undefined;

@@ -46,6 +46,7 @@ export interface Metrics {
   readonly eventReaders: Gauge;
   /** Readers of the event stream that were not let in, `too_many`, or had it ended, `too_slow`. */
   readonly eventReadersRefused: Counter<'reason'>;
+  readonly roomRefused: Counter<'room'>;
   /** From the time a cron trigger fell due to its run's start. */
   readonly scheduleLagMs: Histogram;
   readonly commitSeconds: Histogram;
@@ -186,6 +187,15 @@ function dashboardMetrics(registry: Registry) {
         registers,
       }),
       ['too_many', 'too_slow'].map((reason) => ({ reason })),
+    ),
+    roomRefused: startingAtZero(
+      new Counter({
+        name: 'sluice_room_refused_total',
+        help: 'Requests that got 409 because there was no room: for another consumer, or another rehearsal.',
+        labelNames: ['room'],
+        registers,
+      }),
+      ['consumers', 'rehearsals'].map((room) => ({ room })),
     ),
   } as const;
 }

@@ -8,7 +8,16 @@ import { acceptanceOf, id, T0 } from '../store/samples.ts';
 import { borrowSchema, openReplicas, runSql } from './schemas.ts';
 
 const MADE = 0x019aa0000000;
-const opened = { name: 'ada', flowId: null, triggerKey: null, since: MADE, at: T0, idleBefore: 0, most: 3 };
+const opened = {
+  name: 'ada',
+  flowId: null,
+  triggerKey: null,
+  since: MADE,
+  at: T0,
+  idleBefore: 0,
+  most: 3,
+  mostOfFlow: 3,
+};
 const page = { name: 'ada', limit: 100, bytes: 1_000_000 };
 
 async function openOne() {

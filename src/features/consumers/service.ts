@@ -64,6 +64,8 @@ const OPEN = COMMAND.extend({
 
 /** More than a team has laptops. */
 const MOST_CONSUMERS = 1000;
+/** Of one flow, or of all together: a credential that is limited to a flow leaves others their room. */
+const MOST_OF_FLOW = 250;
 const IDLE_DAYS = 90;
 const MAX_DELIVERIES = 100;
 /** Of bodies in one answer, but for one that is larger. */
@@ -123,7 +125,7 @@ const consumerRoutes: ApiRoutes = (app, services) => {
       operationId: 'openConsumer',
       limit: 'filtered',
       summary: 'Makes a consumer, or goes on with the one of that name where it is',
-      description: `At most ${MOST_CONSUMERS} are kept; one that was not used for ${IDLE_DAYS} days is forgotten.`,
+      description: `At most ${MOST_CONSUMERS} are kept, ${MOST_OF_FLOW} of them for one flow, and as many for all flows; one that was not used for ${IDLE_DAYS} days is forgotten.`,
       params: NAME_PARAMS,
       command: [OPEN, { since: '2026-03-01T12:00:00Z' }],
       answer: consumerSchema,
@@ -143,9 +145,11 @@ const consumerRoutes: ApiRoutes = (app, services) => {
         at,
         idleBefore,
         most: MOST_CONSUMERS,
+        mostOfFlow: MOST_OF_FLOW,
       });
-      if (opened === 'full') {
-        throw new HttpError('too_many_consumers', `There are ${MOST_CONSUMERS} consumers; delete one first`);
+      if (opened === 'full' || opened === 'fullOfSubject') {
+        services.metrics.roomRefused.inc({ room: 'consumers' });
+        throw noRoom(opened, flowId);
       }
       const { consumer } = opened;
       if (sameTrigger(consumer, { flowId, triggerKey })) return consumerView(consumer);
@@ -248,7 +252,15 @@ function unknown(name: string): never {
   throw unknownConsumer(name);
 }
 
-function subjectOf({ flowId, triggerKey }: Consumer): string {
+function noRoom(why: 'full' | 'fullOfSubject', flowId: string | null): HttpError {
+  const there =
+    why === 'full'
+      ? `${MOST_CONSUMERS} consumers`
+      : `${MOST_OF_FLOW} consumers of ${subjectOf({ flowId, triggerKey: null })}, which is all that it may have`;
+  return new HttpError('too_many_consumers', `There are ${there}; delete one first`);
+}
+
+function subjectOf({ flowId, triggerKey }: Pick<Consumer, 'flowId' | 'triggerKey'>): string {
   if (flowId === null) return 'all flows';
   return triggerKey === null ? `the flow ${flowId}` : `the trigger ${triggerKey} of the flow ${flowId}`;
 }

@@ -68,7 +68,7 @@ export const consumersStore = storePart({
     /**
      * Yields the consumer of that name, made where there is none: it begins at `since`, and deliveries that were committed
      * later may be a little older. Consumers that were not used since `idleBefore` are forgotten. `full` where `most` are
-     * there.
+     * there, `fullOfSubject` where `mostOfFlow` are there of its flow, or of all flows.
      */
     openConsumer: {
       access: 'write',
@@ -83,6 +83,7 @@ export const consumersStore = storePart({
           at,
           idleBefore,
           most,
+          mostOfFlow,
         }: {
           readonly name: string;
           readonly flowId: string | null;
@@ -91,8 +92,9 @@ export const consumersStore = storePart({
           readonly at: number;
           readonly idleBefore: number;
           readonly most: number;
+          readonly mostOfFlow: number;
         },
-      ): Decision<{ readonly consumer: Consumer; readonly isNew: boolean } | 'full'> {
+      ): Decision<{ readonly consumer: Consumer; readonly isNew: boolean } | 'full' | 'fullOfSubject'> {
         if (port.commitOrder.adopt !== undefined && (yield* port.commitOrder.adopt(port))) {
           yield* port.run(sql`UPDATE sluice.consumers SET position = NULL WHERE position IS NOT NULL`);
         }
@@ -100,8 +102,11 @@ export const consumersStore = storePart({
         yield* port.run(sql`UPDATE sluice.consumers SET used_at = ${at} WHERE name = ${name}`);
         const known = yield* findConsumer(port, name);
         if (known !== undefined) return { consumer: toConsumer(known), isNew: false };
-        const count = yield* port.get<{ count: number }>(sql`SELECT count(*) AS count FROM sluice.consumers`);
-        if ((count?.count ?? 0) >= most) return 'full';
+        const counted = yield* port.get<Record<'count' | 'ofFlow', number>>(sql`
+        SELECT count(*) AS count, count(*) FILTER (WHERE coalesce(flow_id, '') = ${flowId ?? ''}) AS "ofFlow"
+        FROM sluice.consumers`);
+        if ((counted?.count ?? 0) >= most) return 'full';
+        if ((counted?.ofFlow ?? 0) >= mostOfFlow) return 'fullOfSubject';
         const place = yield* placeAt(port, since);
         yield* port.run(sql`
         INSERT INTO sluice.consumers (name, flow_id, trigger_key, delivery_id, position, joined, created_at, used_at)

@@ -38,18 +38,22 @@ export interface RehearsalRequest {
   readonly deliveries: number;
   /** By id of the flow: for calls whose answer no run has. */
   readonly answers: Readonly<Record<string, AnswerTable>>;
+  /** Whose it is: nobody has two at once. */
+  readonly credential: string;
   /** Whether somebody waits for the result still. */
   readonly isWanted: () => boolean;
 }
 
 /** Runs stored deliveries through deployed and new revisions, and says what would differ. Nothing leaves, nothing is stored. */
 export interface Rehearser {
-  /** Of flows that are deployed and change, or run one that does; undefined while another one is rehearsed. */
-  rehearse(request: RehearsalRequest): Promise<FlowRehearsal[] | undefined>;
+  /** Of flows that are deployed and change, or run one that does; says why where there is no room for it now. */
+  rehearse(request: RehearsalRequest): Promise<FlowRehearsal[] | 'own' | 'full'>;
   /** Answers for flows and steps that there are neither now nor after the deploy. */
   unknownAnswers(request: Pick<RehearsalRequest, 'flows' | 'answers'>): TestProblem[];
 }
 
+/** So many take turns on the event loop, each of another credential. */
+const AT_ONCE = 2;
 /** All of them together. A proxy in front waits for an answer for a minute. */
 const TIME_LIMIT_MS = 50_000;
 /** Of one simulated run. */
@@ -63,11 +67,13 @@ const MAX_EXAMPLE_CHARACTERS = 4_000_000;
 const PAGE = 100;
 
 export function createRehearser(services: RehearserServices): Rehearser {
-  let isBusy = false;
+  const running = new Set<string>();
   return {
     async rehearse(request) {
-      if (isBusy) return undefined;
-      isBusy = true;
+      const { credential } = request;
+      if (running.has(credential)) return 'own';
+      if (running.size >= AT_ONCE) return 'full';
+      running.add(credential);
       try {
         const endsAt = performance.now() + TIME_LIMIT_MS;
         const room = { characters: MAX_EXAMPLE_CHARACTERS };
@@ -78,7 +84,7 @@ export function createRehearser(services: RehearserServices): Rehearser {
         }
         return rehearsed;
       } finally {
-        isBusy = false;
+        running.delete(credential);
       }
     },
     unknownAnswers({ flows, answers }) {

@@ -92,6 +92,11 @@ const rehearsalBody = z.strictObject({
     ),
 });
 
+const WHY_NOT = {
+  own: 'You rehearse another deploy now; try again when it has ended',
+  full: 'Two others rehearse deploys now; try again when one has ended',
+};
+
 /** Characters of what is wrong with the names of answers. */
 const MOST_SAID = 2000;
 
@@ -115,8 +120,8 @@ const rehearsalRoutes: ApiRoutes = (app, services) => {
         summary: 'Runs stored deliveries through the deployed revisions and these manifests, and says what differs',
         description:
           'Steps get the answers that they once got; nothing is sent, waited for or stored. Only flows that are deployed ' +
-          'and would change are rehearsed. Requests and bodies are shown to who has the scope `read` too. One at a time: ' +
-          'another gets 409 (`rehearsal_running`) meanwhile.',
+          'and would change are rehearsed. Requests and bodies are shown to who has the scope `read` too. One at a time ' +
+          'for each credential, and two in all: another gets 409 (`rehearsal_running`) meanwhile.',
         body: documentedBody(rehearsalBody, { manifests: [EXAMPLE_MANIFEST], deliveries: 200 }),
         answer: z.object({ flows: z.array(rehearsalSchema) }),
         refusals: [409],
@@ -137,9 +142,11 @@ const rehearsalRoutes: ApiRoutes = (app, services) => {
         throw new HttpError('invalid_request', lines.join('; ').slice(0, MOST_SAID));
       }
       const isWanted = () => !reply.raw.destroyed && !isStopping();
-      const rehearsed = await rehearser.rehearse({ flows, deliveries, answers, isWanted });
-      if (rehearsed === undefined) {
-        throw new HttpError('rehearsal_running', 'Another deploy is rehearsed now; try again when it has ended');
+      const { name, credential = name } = actorOf(request);
+      const rehearsed = await rehearser.rehearse({ flows, deliveries, answers, isWanted, credential });
+      if (typeof rehearsed === 'string') {
+        services.metrics.roomRefused.inc({ room: 'rehearsals' });
+        throw new HttpError('rehearsal_running', WHY_NOT[rehearsed]);
       }
       const { grants } = actorOf(request);
       const readsAll = grants.some(({ scopes, flows: limit }) => scopes.includes('read') && limit === undefined);

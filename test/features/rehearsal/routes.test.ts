@@ -13,6 +13,7 @@ import {
 const ALL = 'all-0f1e2d3c4b5a6978';
 const TOKENS = [
   { name: 'ci', token: 'ci-4f1c9d7ab2e8', scopes: ['deploy'] },
+  { name: 'release', token: 'release-6e7f8091a2', scopes: ['deploy'] },
   { name: 'limited', token: 'limited-5d6e7f80', scopes: ['deploy'], flows: ['orders'] },
   { name: 'reader', token: 'reader-9a8b7c6d', scopes: ['read', 'operate'] },
 ] as const;
@@ -92,6 +93,20 @@ it('is one at a time, and leaves no trace', async () => {
   expect((await rehearse(ALL)).statusCode).toBe(200);
   expect(await dashboard.store.of(activityStore).listInterventions({ skip: 0, take: 100 })).toEqual(before);
   expect((await dashboard.store.findFlow(ORDERS_ID))?.revision).toBe(1);
+});
+
+it('leaves other credentials their room, which is given back', async () => {
+  const all = await Promise.all(['ci-4f1c9d7ab2e8', 'release-6e7f8091a2', ALL].map((token) => rehearse(token)));
+  expect(all.map(({ statusCode }) => statusCode).sort()).toEqual([200, 200, 409]);
+  expect(all.find(({ statusCode }) => statusCode === 409)?.json()).toMatchObject({
+    message: 'Two others rehearse deploys now; try again when one has ended',
+  });
+  expect(await Promise.all([rehearse(ALL), rehearse('ci-4f1c9d7ab2e8')])).toMatchObject([
+    { statusCode: 200 },
+    { statusCode: 200 },
+  ]);
+  const metrics = await dashboard.app.inject({ url: '/metrics', headers: { authorization: `Bearer ${ALL}` } });
+  expect(metrics.body).toMatch(/^sluice_room_refused_total\{room="rehearsals"\} [1-9]/m);
 });
 
 it.each([

@@ -29,6 +29,7 @@ const opened = {
   at: T0,
   idleBefore: T0 - DAY,
   most: 3,
+  mostOfFlow: 3,
 };
 const page = { name: opened.name, limit: 100, bytes: 1_000_000 };
 
@@ -285,6 +286,20 @@ export function consumers({ test }: StoreUnderTest): void {
       expect(await store.of(consumersStore).advanceConsumer({ ...advance, to: second })).toBe('outdated');
       expect(await store.of(consumersStore).advanceConsumer({ ...advance, name: 'nobody' })).toBe('unknown');
       expect(await drain(store)).toEqual([id(2)]);
+    });
+
+    test('those of one flow leave others their room', async (store) => {
+      const [one, another] = ['0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10', '1c8f3055-7d2e-4a1f-8b62-40109e2d3b21'] as const;
+      const open = (name: string, flowId: string | null) =>
+        store.of(consumersStore).openConsumer({ ...opened, name, flowId, most: 4, mostOfFlow: 1 });
+      expect(await open('a', one)).toMatchObject({ isNew: true });
+      expect(await open('b', one)).toBe('fullOfSubject');
+      expect(await open('a', one)).toMatchObject({ isNew: false });
+      expect(await open('c', null)).toMatchObject({ isNew: true });
+      expect(await open('d', null)).toBe('fullOfSubject');
+      expect(await open('e', another)).toMatchObject({ isNew: true });
+      expect(await store.of(consumersStore).forgetConsumer('a')).toBe(true);
+      expect(await open('b', one)).toMatchObject({ isNew: true });
     });
 
     test('those that nobody used for long are forgotten, and there are no more than may be', async (store) => {
