@@ -117,14 +117,24 @@ export async function refuseServiceWide(request: FastifyRequest): Promise<void> 
 type GuardServices = Pick<DashboardServices, 'catalog' | 'store' | 'triggers'>;
 
 /** Makes a `preHandler` hook: whoever may not see a flow is told that nothing of it is there. */
-export function hideOthers(services: GuardServices) {
+export function hideOthers(services: GuardServices & Pick<DashboardServices, 'receiver'>) {
+  const { confirm } = services.receiver;
   return async (request: FastifyRequest): Promise<void> => {
     const { limit = 'refused' } = request.routeOptions.config;
     if (limit === 'none' || limit === 'filtered' || limit === 'refused') return;
     const sight = sightOf(request, services);
     if (sight === undefined) return;
     const hide = typeof limit === 'function' ? limit : HIDDEN[limit];
-    const hidden = await hide(request.params as Readonly<Record<string, string>>, sight, services);
+    const params = request.params as Params;
+    const asked = new Set<string>(limit === 'webhook' ? [params.idOrSlug ?? ''] : []);
+    const has: Sight['has'] = (flowId) => {
+      if (flowId !== null) asked.add(flowId);
+      return sight.has(flowId);
+    };
+    let hidden = await hide(params, { ...sight, has }, services);
+    // Another replica may have deployed the flow, or given it another name.
+    const answers = await Promise.all([...asked].map((name) => confirm?.(name) ?? true));
+    if (answers.includes(false)) hidden = await hide(params, sight, services);
     if (hidden !== undefined) throw hidden;
   };
 }

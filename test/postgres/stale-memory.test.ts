@@ -278,3 +278,63 @@ describe('a flow that another replica closed or opened', () => {
     expect(await runs()).toEqual(['a']);
   });
 });
+
+describe('a token that is limited to flows', () => {
+  const limited = () =>
+    start({}, {
+      tokens: [{ name: 'shop', token: 'shop-0123456789abcdef', scopes: ['read'], flows: ['a'] }],
+    } as SettingsInput);
+  const look = async (app: SluiceApp, path: string) => {
+    const headers = { authorization: 'Bearer shop-0123456789abcdef' };
+    return (await app.fastify.inject({ url: `/flows/api${path}`, headers })).statusCode;
+  };
+  const paths = async () => {
+    const { items } = await there.store.listRuns({ skip: 0, take: 1 });
+    return [`/flows/${idOf('a')}`, `/runs/${items[0]?.id}`];
+  };
+
+  test('sees a flow, and its runs, that its replica has not heard of', async () => {
+    const app = await limited();
+    expect(await look(app, `/flows/${idOf('a')}`)).toBe(404);
+    await deploy(there, manifestOf('a'));
+    await deliver(there);
+    const [flow = '', run = ''] = await paths();
+    expect([await look(app, run), await look(app, flow)]).toEqual([200, 200]);
+  });
+
+  test('sees no flow that got another name, of which its replica has not heard', async () => {
+    const app = await limited();
+    await deploy(there, manifestOf('a'));
+    await deliver(there);
+    const seen = await paths();
+    expect(await Promise.all(seen.map((path) => look(app, path)))).toEqual([200, 200]);
+    await deploy(there, { ...manifestOf('a', {}, '2'), name: 'hidden' });
+    for (const path of seen) expect(await look(app, path)).toBe(404);
+  });
+});
+
+describe('a delivery that is sent again by hand', () => {
+  const refused = async () => {
+    const { items } = await there.store.listDeliveries({ skip: 0, take: 1 });
+    return items[0]?.id ?? '';
+  };
+  const again = (id: string) => ask(here, 'POST', `/webhooks/${id}/redeliver`, { force: true });
+
+  test('starts its runs though another flow shares the slug by now', async () => {
+    const other = { webhookHmacKey: 'another-key-of-the-test' };
+    await deploy(there, manifestOf('a', other), manifestOf('b', other));
+    expect(await deliver(here)).toMatchObject({ status: 401 });
+    await deploy(there, manifestOf('a', {}, '2'), manifestOf('b', {}, '2'), manifestOf('c'));
+    const { status, answer } = await again(await refused());
+    expect({ status, answer }).toMatchObject({ status: 200, answer: { outcome: 'accepted' } });
+    expect(await runs()).toEqual(expect.arrayContaining(['a', 'b']));
+  });
+
+  test('starts a run of a flow of which this replica has not heard', async () => {
+    await deploy(there, manifestOf('a', { webhookHmacKey: 'another-key-of-the-test' }));
+    expect(await deliver(there)).toMatchObject({ status: 401 });
+    await deploy(there, manifestOf('a', {}, '2'));
+    expect((await again(await refused())).answer).toMatchObject({ outcome: 'accepted' });
+    expect(await runs()).toEqual(['a']);
+  });
+});

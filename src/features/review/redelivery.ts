@@ -54,11 +54,14 @@ export async function redeliver(
   options: RedeliveryOptions,
   services: ReviewServices,
 ): Promise<Redelivery> {
+  const flows = new Set([record.flowId, ...(record.shares ?? []).map(({ flowId }) => flowId)]);
   for (let left = START_TRIES; left > 0; left -= 1) {
+    // Another replica may have deployed the flow, or another one that shares the slug.
+    const slug = triggerOf(record, services.triggers())?.trigger.inputs.webhookSlug;
+    await Promise.all([...flows, slug].map((name) => (name ? services.confirm?.(name) : undefined)));
     const redelivery = await judgeAndAccept(record, options, services);
     if (redelivery !== undefined) return redelivery;
-    const flows = [record.flowId, ...(record.shares ?? []).map(({ flowId }) => flowId)];
-    for (const flowId of new Set(flows)) if (flowId !== null) await services.refresh(flowId);
+    for (const flowId of flows) if (flowId !== null) await services.refresh(flowId);
   }
   throw new StoreUnavailableError(`the flow of the delivery ${record.id} kept changing while it was judged again`);
 }
