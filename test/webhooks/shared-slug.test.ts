@@ -153,6 +153,26 @@ describe('a delivery to a slug that two flows share', () => {
     expect(await sendTo(gateway, push({ n: 1 }, 'one'), FIRST)).toMatchObject({ status: 409 });
   });
 
+  it('is held for each flow that is closed and holds, with one record', async () => {
+    const gateway = await open();
+    for (const id of [FIRST, SECOND]) await post(gateway, `/flows/api/flows/${id}/disable`, { hold: true });
+    const answer = await sendTo(gateway, push({ n: 1 }));
+    expect(answer).toMatchObject({ status: 200, held: true, runs: [runOf(FIRST, 'hook'), runOf(SECOND, 'other')] });
+    expect([await listed(gateway, FIRST), await listed(gateway, SECOND)]).toEqual([
+      [answer.deliveryId],
+      [answer.deliveryId],
+    ]);
+    expect(await gateway.latestDelivery()).toMatchObject({ held: true, body: '{"n":1}' });
+    for (const id of [FIRST, SECOND]) await post(gateway, `/flows/api/flows/${id}/enable`);
+    await eventually(
+      () => gateway.countRuns(),
+      (count) => count === 2,
+    );
+    expect(await listed(gateway, FIRST)).toEqual([answer.deliveryId]);
+    const books = JSON.parse(await gateway.get('/flows/api/books'));
+    expect(books).toMatchObject({ accepted: 1, held: 0, unaccounted: 0 });
+  });
+
   it('is held for a closed flow that holds, and starts its run later', async () => {
     const gateway = await open({}, { webhookHoldDeliveries: true });
     await post(gateway, `/flows/api/flows/${SECOND}/disable`);

@@ -7,7 +7,7 @@ import { shareFlows } from './flows.ts';
 import { joinOrder } from './order.ts';
 import type { OrderRows } from './order-rows.ts';
 import type { Port } from './port.ts';
-import { fitsHeld, type Held, holdOf, insertHeld } from './release.ts';
+import { fitsHeld, type Held, holdOf, insertHeld, keepHeldKeys } from './release.ts';
 import type { Bounds } from './removal.ts';
 import { type PinRows, whyClosed, withPins } from './sub-runs.ts';
 
@@ -179,6 +179,7 @@ export function* hold<Call extends Candidate>(
   if (result === 'full') return result;
   if (result.kind !== 'claimed') return alone(result);
   const { fate, isReplay } = keepAlone(rows, call, result);
+  if (fate.kind === 'held') keepHeldKeys(port, held);
   if (fate.kind === 'filtered') return { kind: 'filtered', isReplay };
   return { kind: fate.kind === 'duplicate' ? 'duplicate' : kind, runId: fate.runId ?? call.runId, isReplay };
 }

@@ -23,7 +23,7 @@ import type { Answer, Verbs } from './verb.ts';
 
 const place = fixed(PLACE_OF_RUN);
 
-/** The body is stored with the run if the delivery started or joined one, or with the held delivery. */
+/** The body is stored with the run if the delivery started or joined one, or with the held delivery: the first of several flows. */
 const body = 'coalesce(own.body, i.body, j.body, h.body)';
 
 /** A list has so much of a body; a page of whole bodies could fill the memory. */
@@ -60,7 +60,8 @@ const selectWith = (body: string) =>
   LEFT JOIN sluice.runs AS r ON own.body IS NULL AND r.id = own.run_id AND r.delivery_id = own.id
   LEFT JOIN ${inputOf('r')}
   LEFT JOIN sluice.run_deliveries AS j ON own.outcome = 'coalesced' AND j.run_id = own.run_id AND j.delivery_id = own.id
-  LEFT JOIN sluice.held_deliveries AS h ON own.body IS NULL AND r.id IS NULL AND h.delivery_id = own.id`)}`;
+  LEFT JOIN sluice.held_deliveries AS h ON own.body IS NULL AND r.id IS NULL AND h.seq = (
+    SELECT min(o.seq) FROM sluice.held_deliveries AS o WHERE o.delivery_id = own.id)`)}`;
 
 const selectWhole = selectWith(body);
 

@@ -181,7 +181,7 @@ export function* fitsHeld(port: Port, held: Held, { maxRows, maxBytes }: Bounds)
   return rows + 1 <= maxRows && bytes + bytesOf(held) <= maxBytes;
 }
 
-/** `joins`: it joins the run of one that was held before. */
+/** `joins`: it joins the run of one that was held before. The record of the delivery has its search keys: `keepHeldKeys`. */
 export function insertHeld(port: Port, held: Held, joins: boolean): void {
   const { run, keys, body } = held;
   const bytes = bytesOf(held);
@@ -193,8 +193,11 @@ export function insertHeld(port: Port, held: Held, joins: boolean): void {
     VALUES (${run.flow_id}, ${run.trigger_key}, ${run.id}, ${run.delivery_id}, ${run.idempotency_key},
       ${run.traceparent}, ${run.trigger_content_type}, ${searchKeys}, ${run.trigger_headers}, ${body}, ${bytes}, ${run.started_at},
       ${held.isVerified}, ${joins})`);
-  // One that joins has them already.
-  if (run.delivery_id !== null && !joins) insertKeys(port, 'delivery', { id: run.delivery_id, keys });
+}
+
+/** Stores the search keys that a record has from the run that it will start: until then there is no run that has them. */
+export function keepHeldKeys(port: Port, { run, keys }: Held): void {
+  if (run.delivery_id !== null) insertKeys(port, 'delivery', { id: run.delivery_id, keys });
 }
 
 const keysIn = (keys: readonly SearchKeyRow[]) =>

@@ -198,7 +198,7 @@ function startedBefore({ startedAt, id }: NonNullable<RunQuery['before']>): Quer
 export function headersOf(delivery: string): string {
   return `coalesce(${delivery}.headers, (
     SELECT i.headers FROM sluice.runs AS r JOIN ${inputOf('r')} WHERE r.id = ${delivery}.run_id
-  ), (SELECT h.headers FROM sluice.held_deliveries AS h WHERE h.delivery_id = ${delivery}.id), '{}')`;
+  ), (SELECT h.headers FROM sluice.held_deliveries AS h WHERE h.delivery_id = ${delivery}.id ORDER BY h.seq LIMIT 1), '{}')`;
 }
 
 /** What a run was started by, to be joined as `i`. */

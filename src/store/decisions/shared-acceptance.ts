@@ -12,7 +12,7 @@ import {
   outcomeOf,
 } from './acceptance.ts';
 import type { Ask, Decision } from './decision.ts';
-import { holdOf } from './release.ts';
+import { holdOf, keepHeldKeys } from './release.ts';
 
 /** A delivery at one of the triggers that share it. */
 export interface SharedCall<Call extends Candidate> extends Member<Call> {
@@ -49,12 +49,13 @@ export function* acceptShared<Call extends Candidate>(
     return { flowId: call.flowId, triggerKey: call.triggerKey, kind, ...fate };
   });
   const lead = leadOf(fates, ofKey ?? null);
-  const leading = members[lead.at]?.call;
+  const { call: leading, held } = members[lead.at] ?? {};
   if (isKept && leading !== undefined) {
     const shares = sharesOf(members, fates);
     const own = shares.splice(lead.at, 1);
     const outcome = outcomeOf(lead.kind);
     keepRecord(rows, leading, { runId: lead.runId, isReplay, outcome, shares: [...own, ...shares] });
+    if (lead.kind === 'held' && held !== undefined) keepHeldKeys(port, held);
   }
   return { kind: 'shared', fates, lead: lead.at, runId: lead.runId, isReplay };
 }
