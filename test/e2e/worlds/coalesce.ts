@@ -45,7 +45,7 @@ export class Coalesce extends Played<State> implements World {
 
   async act(): Promise<void> {
     const { below, pick } = this.chance;
-    const kind = below(15);
+    const kind = below(12);
     if (kind === 0) await this.#admit(this.state.admission === 'open' ? 'holding' : 'open');
     else if (kind === 1) await this.#deploy();
     else if (kind < 5 && this.#sent.length > 0) await this.deliver(pick(this.#sent));
