@@ -6,11 +6,10 @@ import { type Chance, chanceOf, SEED } from '../chance.ts';
 import { dropSchema, newSchema } from '../postgres/schemas.ts';
 import { runCli } from './cli.ts';
 import { createWorkspace, getJson, type Service, startService, type Workspace } from './service.ts';
-import { sevenWorlds } from './worlds/seven.ts';
+import { ENVIRONMENT, play, sevenWorlds } from './worlds/seven.ts';
 import type { Stage } from './worlds/stage.ts';
 
 const HOUR = 3_600_000;
-const STORE_KEY = `sluice-key-${'7'.repeat(64)}`;
 /** Commands of each world. */
 const COMMANDS = Number(process.env.TEST_WORLD_COMMANDS ?? 40);
 /** Less than the time after which the runs of deliveries that share one would start. */
@@ -117,10 +116,7 @@ class OneProcess implements Stage {
     const more = this.#database.file === undefined ? 0 : chance.pick([0, 0, 0, 1, 3]);
     this.#hoursAhead = Math.min(this.#hoursAhead + more, MOST_HOURS);
     return startService(workspace, {
-      SLUICE_ENFORCEMENT_MODE: 'Enforce',
-      SLUICE_LOG_LEVEL: 'warn',
-      // What is sealed opens in every copy.
-      SLUICE_STORE_KEY: STORE_KEY,
+      ...ENVIRONMENT,
       ...this.#database.env,
       CLOCK_SHIFT_MS: String(this.#hoursAhead * HOUR),
       NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(SHIFT)}`,
@@ -202,13 +198,9 @@ test.each(DATABASES)(
       );
       await workspace.remove();
     });
-    await Promise.all(
-      worlds.map(async (world) => {
-        for (let command = 0; command < COMMANDS; command += 1) await world.act();
-      }),
-    ).catch(async (error: unknown) => {
+    await play(worlds, COMMANDS).catch(async (error: unknown) => {
       const { output } = await stage.rest();
-      throw new Error(`${stage.told.join(', ')}\n${output().slice(-4000)}`, { cause: error });
+      throw new Error(`after ${stage.told.join(', ')}\n${output().slice(-4000)}`, { cause: error });
     });
     const { url } = await stage.rest();
     for (const world of worlds) await world.finish();

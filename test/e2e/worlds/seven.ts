@@ -7,6 +7,22 @@ import { Share } from './share.ts';
 import type { Stage } from './stage.ts';
 import type { World } from './world.ts';
 
+/** Has all worlds act at once, each so often. */
+export async function play(worlds: readonly World[], commands: number): Promise<void> {
+  await Promise.all(
+    worlds.map(async (world) => {
+      for (let command = 0; command < commands; command += 1) await world.act();
+    }),
+  );
+}
+
+/** What every service of the worlds is told; what is sealed opens in every copy. */
+export const ENVIRONMENT = {
+  SLUICE_ENFORCEMENT_MODE: 'Enforce',
+  SLUICE_LOG_LEVEL: 'warn',
+  SLUICE_STORE_KEY: `sluice-key-${'7'.repeat(64)}`,
+} as const;
+
 /** `on` tells the chance of one proof from that of another. */
 export function sevenWorlds(stage: Stage, on: string): readonly World[] {
   return [

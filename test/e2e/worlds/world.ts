@@ -230,9 +230,10 @@ export async function admit(
   else if (to === 'holding') await command(`flows/${flowId}/disable`, { hold: true });
   else {
     await command(`flows/${flowId}/enable`, {});
+    // Of the database: what a replica has counted may be a moment old.
     await eventually(
-      () => look<{ held: number }>(stage, `flows/${flowId}`),
-      ({ held }) => held === 0,
+      () => look<unknown[]>(stage, `webhooks/recent?flowId=${flowId}&heldOnly=true&take=1`),
+      ({ length }) => length === 0,
       { seconds: 60, because: 'what was held is started in the background' },
     );
   }
