@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import { eventually } from '../../eventually.ts';
-import { look, type Stage } from './stage.ts';
+import { HURT, look, type Stage } from './stage.ts';
 import { idOfFlow, Played, type Prediction, type Sent, type World, webhook } from './world.ts';
 
 interface Run {
@@ -155,7 +155,7 @@ export class Order extends Played<readonly number[]> implements World {
       });
       return shown.sort().join('\n');
     };
-    await eventually(found, (shown) => shown === wanted).catch(async (error) => {
+    await eventually(found, (shown) => shown === wanted, HURT).catch(async (error) => {
       expect(await found(), this.story(String(error))).toBe(wanted);
     });
   }

@@ -22,8 +22,8 @@ export interface Stage {
   readonly isHurt: boolean;
 }
 
-/** A service starts again, maybe on a copy of its database, while other tests need the processor. */
-const HURT: Patience = { seconds: 120, because: 'whatever was hurt is healed first' };
+/** A database may be away for minutes. */
+export const HURT: Patience = { seconds: 240, because: 'whatever was hurt is healed first' };
 
 /** Undefined where no answer came, or a 503 because something is hurt: the request may have been carried out, or not. */
 async function askOnce(stage: Stage, { method = 'POST', path, headers, body }: Request): Promise<Answer | undefined> {

@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import { type Chance, chanceOf, SEED } from '../../chance.ts';
 import { eventually } from '../../eventually.ts';
 import { GITHUB_SECRET } from '../service.ts';
-import { type Answer, type Answered, ask, look, type Stage } from './stage.ts';
+import { type Answer, type Answered, ask, HURT, look, type Stage } from './stage.ts';
 
 /** One subject of the contract: flows of its own, random commands, and a model that knows every answer. */
 export interface World {
@@ -234,7 +234,7 @@ export async function admit(
     await eventually(
       () => look<unknown[]>(stage, `webhooks/recent?flowId=${flowId}&heldOnly=true&take=1`),
       ({ length }) => length === 0,
-      { seconds: 60, because: 'what was held is started in the background' },
+      HURT,
     );
   }
 }
