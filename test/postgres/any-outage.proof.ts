@@ -12,10 +12,11 @@ const REPLICAS = ['one', 'two', 'three'];
 /** Commands of each world. */
 const COMMANDS = Number(process.env.TEST_WORLD_COMMANDS ?? 40);
 /** Requests between one hurt and the next, at most. */
-const APART = 150;
+const APART = 80;
 /** How long a database is away, or silent, at most: longer than a probe waits, shorter than a lease. */
 const AWAY_MS = 4000;
-const SCHEMA = 'worlds';
+/** Longer than leases and heartbeats last. */
+const MINUTES_MS = { from: 65_000, to: 110_000 };
 const HEALS = { seconds: 120, because: 'replicas find out on their own that the database is back' };
 
 let server: OwnPostgres;
@@ -24,7 +25,15 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-type Hurt = 'replica killed' | 'replica stopped' | 'database killed' | 'sessions cut' | 'read-only' | 'silent feed';
+type Hurt =
+  | 'gone for minutes'
+  | 'silent for minutes'
+  | 'replica killed'
+  | 'replica stopped'
+  | 'database killed'
+  | 'sessions cut'
+  | 'read-only'
+  | 'silent feed';
 
 const ask = (text: string, values: unknown[] = []) => runSql(text, values, server.url);
 const pids = async (condition: string) =>
@@ -43,13 +52,19 @@ class ThreeReplicas implements Stage {
   readonly #running = new Map<string, Service>();
   #hurting: Promise<void> = Promise.resolve();
   #left: number;
+  readonly #first: number;
+  readonly #hurts: readonly Hurt[];
+  readonly #schema = `worlds_${randomUUID().replaceAll('-', '')}`;
   #turn = 0;
+  #isAwayForMinutes = false;
   #isOver = false;
 
-  constructor(workspace: Workspace, chance: Chance) {
+  constructor(workspace: Workspace, chance: Chance, hurts: readonly Hurt[]) {
     this.#workspace = workspace;
     this.#chance = chance;
     this.#left = 1 + chance.below(APART);
+    this.#first = chance.below(1000);
+    this.#hurts = hurts;
   }
 
   async begin(): Promise<void> {
@@ -60,6 +75,8 @@ class ThreeReplicas implements Stage {
   async up(): Promise<string> {
     const running = [...this.#running.values()];
     this.#turn += 1;
+    // For minutes nobody asks all the time.
+    if (this.#isAwayForMinutes) await wait(1000);
     const service = running[this.#turn % running.length];
     if (service === undefined) throw new Error('no replica runs');
     return service.url;
@@ -68,6 +85,8 @@ class ThreeReplicas implements Stage {
   sending(): void {
     this.#left -= 1;
     if (this.#left > 0 || this.isHurt || this.#isOver) return;
+    // Minutes once, not again and again.
+    this.#isOver = this.#hurts.length === 1;
     this.isHurt = true;
     this.#hurting = this.#hurt().finally(() => {
       this.isHurt = false;
@@ -94,7 +113,8 @@ class ThreeReplicas implements Stage {
 
   async #hurt(): Promise<void> {
     const { below, pick } = this.#chance;
-    const hurt = pick(Object.keys(this.#ways) as Hurt[]);
+    // All kinds, one after the other.
+    const hurt = this.#hurts[(this.#first + this.told.length) % this.#hurts.length] as Hurt;
     this.told.push(hurt);
     await this.#ways[hurt](pick(REPLICAS), below(AWAY_MS));
     await Promise.all(REPLICAS.map((name) => this.#isReady(name)));
@@ -110,6 +130,16 @@ class ThreeReplicas implements Stage {
     },
     'sessions cut': async () => {
       await cutSessions();
+    },
+    'gone for minutes': async () => {
+      await server.kill();
+      await this.#forMinutes();
+      await server.start();
+    },
+    'silent for minutes': async () => {
+      server.pause();
+      await this.#forMinutes();
+      server.resume();
     },
     // As during a fail-over: sessions that begin now cannot write.
     'read-only': async (_, ms) => {
@@ -128,6 +158,12 @@ class ThreeReplicas implements Stage {
     },
   };
 
+  async #forMinutes(): Promise<void> {
+    this.#isAwayForMinutes = true;
+    await wait(MINUTES_MS.from + this.#chance.below(MINUTES_MS.to - MINUTES_MS.from));
+    this.#isAwayForMinutes = false;
+  }
+
   async #restart(name: string, signal: NodeJS.Signals): Promise<void> {
     const service = this.#running.get(name);
     this.#running.delete(name);
@@ -138,7 +174,7 @@ class ThreeReplicas implements Stage {
   async #start(name: string): Promise<void> {
     const service = await startService(this.#workspace, {
       ...ENVIRONMENT,
-      ...{ SLUICE_DATABASE_URL: server.url, SLUICE_DATABASE_SCHEMA: SCHEMA, SLUICE_REPLICA_NAME: name },
+      ...{ SLUICE_DATABASE_URL: server.url, SLUICE_DATABASE_SCHEMA: this.#schema, SLUICE_REPLICA_NAME: name },
       SLUICE_DRAIN_SECONDS: '0',
     });
     this.#running.set(name, service);
@@ -157,24 +193,34 @@ class ThreeReplicas implements Stage {
   }
 }
 
-test('three replicas answer as one, whatever of them and of their database is hurt', async () => {
+const SHORT: readonly Hurt[] = [
+  ...(['database killed', 'replica killed', 'sessions cut', 'read-only', 'silent feed', 'replica stopped'] as const),
+];
+/** One of them in a test: each takes minutes. */
+const LONG: readonly Hurt[] = ['gone for minutes', 'silent for minutes'];
+
+test.each([
+  ['whatever of them and of their database is hurt', SHORT, COMMANDS],
+  ['through minutes without a database', LONG, Math.ceil(COMMANDS / 4)],
+])('three replicas answer as one %s', async (what, hurts, commands) => {
   const workspace = await createWorkspace();
-  const stage = new ThreeReplicas(workspace, chanceOf('hurts of three replicas'));
+  const chance = chanceOf(`hurts of three replicas ${what}`);
+  const stage = new ThreeReplicas(workspace, chance, hurts === LONG ? [chance.pick(LONG)] : hurts);
   onTestFinished(async () => {
     await stage.stop();
     await workspace.remove();
   });
-  const worlds = sevenWorlds(stage, 'three replicas');
+  const worlds = sevenWorlds(stage, `three replicas ${what}`);
   for (const manifest of worlds.flatMap(({ manifests }) => manifests)) {
     await workspace.writeManifest(`${randomUUID()}.json`, manifest);
   }
   await stage.begin();
-  await play(worlds, COMMANDS).catch((error: unknown) => {
+  await play(worlds, commands).catch((error: unknown) => {
     throw new Error(`after ${stage.told.join(', ')}\n${stage.log()}`, { cause: error });
   });
   await stage.rest();
   for (const world of worlds) await world.finish();
   expect(await getJson(`${await stage.up()}/flows/api/books`)).toMatchObject({ held: 0, unaccounted: 0 });
   console.info(stage.told.join(', '));
-  expect(stage.told.length).toBeGreaterThan(1);
+  expect(stage.told.length).toBeGreaterThan(0);
 });
