@@ -6,12 +6,13 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
-const HELP = `npm run proof:random -- [--seeds N] [--seed S] [FILE...]
+const HELP = `npm run proof:random -- [--seeds N] [--seed S] [--both] [FILE...]
 
 Runs the tests that draw: properties, models, conformance of the stores, kill points. Each seed takes long.
 
   --seeds N  draws so many seeds (default 1)
   --seed S   takes this seed, from 0 to 2147483647; may be given again
+  --both     runs on PostgreSQL too what runs on either database
   FILE       only test files whose path contains this text
 `;
 const SEEDS = 2 ** 31;
@@ -28,6 +29,7 @@ function optionsOf() {
     const options = {
       seeds: { type: 'string', default: '1' },
       seed: { type: 'string', multiple: true, default: [] },
+      both: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     };
     return parseArgs({ options, allowPositionals: true });
@@ -53,8 +55,8 @@ function draws(file, seen = new Set()) {
   return [...text.matchAll(/from '(\.[^']+)'/g)].some(([, path]) => draws(resolve(file, '..', path), seen));
 }
 
-/** The projects of vitest, each with its files that draw. */
-function filesThatDraw(parts) {
+/** The projects of vitest, each with its files that draw. Which of them the last one has, it says itself. */
+function filesThatDraw(parts, isBoth) {
   const found = globSync('test/**/*.{test,proof}.ts', { cwd: root })
     .filter((file) => parts.length === 0 || parts.some((part) => file.includes(part)))
     .filter((file) => draws(join(root, file)))
@@ -63,6 +65,7 @@ function filesThatDraw(parts) {
     file.endsWith('.proof.ts') ? 'proof' : file.startsWith('test/postgres/') ? 'postgres' : 'fast';
   const projects = Map.groupBy(found, projectOf);
   if (projects.size === 0) refuse('No such test draws.');
+  if (isBoth) projects.set('proof-postgres', found);
   return projects;
 }
 
@@ -89,7 +92,7 @@ if (values.help) {
 const count = numberOf('seeds', values.seeds, { min: 1, max: 1000 });
 const given = values.seed.map((text) => numberOf('seed', text, { min: 0, max: SEEDS - 1 }));
 const seeds = given.length > 0 ? given : Array.from({ length: count }, () => randomInt(SEEDS));
-const projects = filesThatDraw(positionals);
+const projects = filesThatDraw(positionals, values.both);
 const folder = mkdtempSync(join(tmpdir(), 'sluice-random-'));
 const failures = [];
 for (const seed of seeds) {
@@ -103,6 +106,7 @@ for (const seed of seeds) {
       '--project',
       project,
       '--maxWorkers=2',
+      '--passWithNoTests',
       ...reporters,
       ...files,
     ];
