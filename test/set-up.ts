@@ -1,5 +1,10 @@
 import fc from 'fast-check';
+import { afterAll } from 'vitest';
 import { SEED } from './chance.ts';
+import { endLeftChildren } from './e2e/children.ts';
 
 // Before each file: every property draws from the seed of the run.
 fc.configureGlobal({ seed: SEED });
+
+// Hooks of files end before it: it finds only what they could not stop.
+afterAll(endLeftChildren);

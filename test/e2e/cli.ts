@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { endsWithFile } from './children.ts';
 import type { Workspace } from './service.ts';
 
 const CLI = resolve(import.meta.dirname, '../../dist/cli.js');
@@ -18,11 +19,13 @@ export async function runCli(
   args: readonly string[],
   { env = {}, input = '' }: { env?: Record<string, string>; input?: string } = {},
 ): Promise<CliResult> {
-  const child = spawn(process.execPath, [CLI, ...args], {
-    cwd: workspace.folder,
-    env: { PATH: process.env.PATH ?? '', ...env },
-    stdio: ['pipe', 'pipe', 'pipe'],
-  });
+  const child = endsWithFile(
+    spawn(process.execPath, [CLI, ...args], {
+      cwd: workspace.folder,
+      env: { PATH: process.env.PATH ?? '', ...env },
+      stdio: ['pipe', 'pipe', 'pipe'],
+    }),
+  );
   child.stdin.end(input);
   const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]);
   return { code, stdout, stderr };

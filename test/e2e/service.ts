@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { databaseEnvironment, dropDatabases } from '../database.ts';
 import { eventually, type Patience } from '../eventually.ts';
+import { endsWithFile } from './children.ts';
 
 export { eventually };
 
@@ -82,11 +83,13 @@ export async function startService(
   build = CHECKOUT,
 ): Promise<Service> {
   const database = await databaseEnvironment(workspace.folder, env.SLUICE_DATABASE_URL);
-  const child = spawn(process.execPath, [join(build, 'dist/main.js')], {
-    cwd: workspace.folder,
-    env: { PATH: process.env.PATH ?? '', SLUICE_PORT: '0', ...env, ...database },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  const child = endsWithFile(
+    spawn(process.execPath, [join(build, 'dist/main.js')], {
+      cwd: workspace.folder,
+      env: { PATH: process.env.PATH ?? '', SLUICE_PORT: '0', ...env, ...database },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    }),
+  );
   const lines: string[] = [];
   // Not `exit`: what it wrote last may arrive after that.
   const exited = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>;
