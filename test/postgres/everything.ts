@@ -108,7 +108,16 @@ async function fill(store: Store): Promise<void> {
   await advanceAll(store);
   const circuit = { openedAt: T0 };
   await store.changeCircuit({ queue: 'https://example.com', version: null, next: 3, circuit });
-  const consumer = { name: 'ada', flowId: null, triggerKey: null, since: T0, at: T0, idleBefore: 0, most: 1, mostOfFlow: 1 };
+  const consumer = {
+    name: 'ada',
+    flowId: null,
+    triggerKey: null,
+    since: T0,
+    at: T0,
+    idleBefore: 0,
+    most: 1,
+    mostOfFlow: 1,
+  };
   await store.of(consumersStore).openConsumer(consumer);
   await startRun(store, graph, { id: id(1), startedAt: T0 - 1 });
   await store.cancelRun({ runId: id(1), reason: 'ended', at: T0 });

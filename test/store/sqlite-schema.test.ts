@@ -1,8 +1,8 @@
 import SqliteDatabase from 'better-sqlite3';
 import { expect, test, vi } from 'vitest';
+import { openCopiedSqlite } from '../../src/features/copy/sqlite-rows.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import { openWriter } from '../../src/store/sqlite/connection.ts';
-import { openCopiedSqlite } from '../../src/features/copy/sqlite-rows.ts';
 import { examineDatabase } from '../../src/store/sqlite/examine.ts';
 import { digestOfSchema, SCHEMA_DIGEST } from '../../src/store/sqlite/schema.ts';
 import { newPaths } from './files.ts';
