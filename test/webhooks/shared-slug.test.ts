@@ -191,6 +191,19 @@ describe('a delivery to a slug that two flows share', () => {
     expect(held).toMatchObject({ flowId: SECOND, deliveryId: answer.deliveryId });
   });
 
+  it('has a record without the search keys of another flow that holds it', async () => {
+    const inputs = { ...HOOK, webhookHoldDeliveries: true };
+    const second = {
+      ...manifestOf({}),
+      triggers: { other: { type: 'webhook', inputs, searchKeys: { own: 'body.n' } } },
+    };
+    const gateway = await startGateway({ flowId: FIRST, triggers: { hook: HOOK }, others: { second } });
+    running.push(gateway);
+    await post(gateway, `/flows/api/flows/${SECOND}/disable`);
+    await sendTo(gateway, push({ n: 1 }));
+    expect(await gateway.latestDelivery()).not.toHaveProperty('searchKeys.own');
+  });
+
   it('is refused under both flows where a gate refuses it', async () => {
     const gateway = await open();
     expect(await sendTo(gateway, { body: '{}' })).toMatchObject({ status: 401 });
