@@ -1,5 +1,6 @@
 import { closeSync, openSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import SqliteDatabase from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import { openSqliteStore } from '../../../src/store/sqlite/client.ts';
 import { runCli } from '../../e2e/cli.ts';
@@ -38,6 +39,18 @@ test('doctor looks at the database of a running service, and names damage, what 
   // The service goes on.
   await store.accept(acceptanceOf(201));
   await store.close();
+
+  const changed = new SqliteDatabase(path);
+  changed.exec('CREATE VIEW other AS SELECT 1 AS one; DROP TRIGGER held_added');
+  changed.close();
+  expect((await run(['--quick'])).of('schema')).toEqual([
+    {
+      check: 'schema',
+      status: 'error',
+      message: expect.stringContaining('the trigger held_added on held_deliveries is missing'),
+    },
+    { check: 'schema', status: 'warning', message: expect.stringContaining('the view other is not of Sluice') },
+  ]);
 
   const file = openSync(path, 'r+');
   writeSync(file, Buffer.alloc(8192, 0x5a), 0, 8192, Math.floor(statSync(path).size / 2 / 8192) * 8192);
