@@ -255,7 +255,8 @@ delivery of it starts no run. Its answer is 200 with the first run and \`"duplic
   have none until you name one.
 - Name an id of the event, not of the object that changed: all events of one order have the same order id, and every one but the first would
   start nothing. Never use it where one delivery is a list of events, as those of SendGrid and HubSpot.
-- A number and the same number as a text are one id.
+- A number and a text with the same digits are one id: \`7\` and \`"7"\`, but not \`7\` and \`7.0\`. If a publisher numbers one kind of event and names
+  another by text, put the kind in front: \`"body.type + ':' + string(body.id)"\`.
 - An event is known for \`webhookEventIdDays\`, by the flow and the trigger; a renamed trigger keeps what it knows.
 - Only verified deliveries count. What failed the signature gate under Off or Audit neither takes an event nor is told of one. Without a
   signature scheme everyone can name any event, and \`sluice check\` warns of it, as it does of parts that the scheme does not sign.
