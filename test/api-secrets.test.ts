@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pino from 'pino';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { SluiceApp } from '../src/app.ts';
 import type { SettingsInput } from '../src/config/settings-schema.ts';
 import { buildApp } from './database.ts';
@@ -16,14 +16,14 @@ const ENV = { SECRET_HOOK: KEY, SHOP_KEY: KEY, PROCESS_PASSWORD: 'hunter2hunter2
 let workspace: Workspace;
 let app: SluiceApp | undefined;
 let url = '';
-beforeEach(async () => {
+async function open(): Promise<void> {
   workspace = await createWorkspace();
   await workspace.writeManifest('push.json', githubManifest({ inputs: { webhookHmacKey: 'env:SHOP_KEY' } }));
-});
-afterEach(async () => {
+}
+async function shut(): Promise<void> {
   await app?.close();
   await workspace.remove();
-});
+}
 
 /** The service over a real socket; the one that ran before is stopped. */
 async function start(settings: SettingsInput = {}): Promise<SluiceApp> {
@@ -90,6 +90,13 @@ async function errorOfStep(stepKey: string): Promise<string> {
 }
 
 describe('a manifest that comes in over the API', () => {
+  // One service: what is refused leaves it as it was.
+  beforeAll(async () => {
+    await open();
+    await start();
+  });
+  afterAll(shut);
+
   it.each<[string, object]>([
     ['triggers.hook.inputs.webhookHmacKey', sent({ inputs: { webhookHmacKey: 'env:PROCESS_PASSWORD' } })],
     ['triggers.hook.inputs.webhookHmacKeyPrevious', sent({ inputs: { webhookHmacKeyPrevious: 'env:HOME' } })],
@@ -106,7 +113,6 @@ describe('a manifest that comes in over the API', () => {
       sent({ steps: { all: { type: 'ForEach', forEach: [1], steps: { call: call('env:PROCESS_PASSWORD') } } } }),
     ],
   ])('is refused with 400 where %s names a secret that it may not, and a dry run is too', async (path, manifest) => {
-    await start();
     for (const query of ['', '?dryRun=true', '?allow=caution,breaking']) {
       const { status, answer } = await put(manifest, query);
       expect(status).toBe(400);
@@ -118,7 +124,6 @@ describe('a manifest that comes in over the API', () => {
   });
 
   it('learns nothing of whether a secret exists that it may not name', async () => {
-    await start();
     await writeFile(join(workspace.folder, 'there'), 'x');
     const answerTo = async (reference: string) => {
       const { answer } = await put(sent({ inputs: { webhookHmacKey: reference } }));
@@ -128,23 +133,7 @@ describe('a manifest that comes in over the API', () => {
     expect(await answerTo('file:../there')).toBe(await answerTo('file:../not-there'));
   });
 
-  it('may name what the folder’s manifests use, and SECRET_*', async () => {
-    await start();
-    expect((await put(sent())).status).toBe(200);
-    expect((await put(sent({ inputs: { webhookHmacKey: 'env:SHOP_KEY' } }))).status).toBe(200);
-    expect(await deliver()).toBe(200);
-  });
-
-  it('may name what the list allows, and then nothing else', async () => {
-    await start({ manifestSecrets: ['PROCESS_*'] });
-    expect((await put(sent())).status).toBe(400);
-    expect((await put(sent({ inputs: { webhookHmacKey: 'env:PROCESS_PASSWORD' } }))).status).toBe(200);
-    // The folder is the operator's.
-    expect(await deliver('push')).toBe(200);
-  });
-
   it('is refused with a key that anyone can sign for', async () => {
-    await start();
     const discord = { webhookSignatureScheme: 'Discord', webhookHmacKey: '0'.repeat(64) };
     const { status, answer } = await put(sent({ inputs: discord }));
     expect(status).toBe(400);
@@ -155,9 +144,28 @@ describe('a manifest that comes in over the API', () => {
       }),
     );
   });
+
+  it('may name what the folder’s manifests use, and SECRET_*', async () => {
+    expect((await put(sent())).status).toBe(200);
+    expect((await put(sent({ inputs: { webhookHmacKey: 'env:SHOP_KEY' } }))).status).toBe(200);
+    expect(await deliver()).toBe(200);
+  });
+
+  it('may name what the list allows, and then nothing else', async () => {
+    await shut();
+    await open();
+    await start({ manifestSecrets: ['PROCESS_*'] });
+    expect((await put(sent())).status).toBe(400);
+    expect((await put(sent({ inputs: { webhookHmacKey: 'env:PROCESS_PASSWORD' } }))).status).toBe(200);
+    // The folder is the operator's.
+    expect(await deliver('push')).toBe(200);
+  });
 });
 
 describe('after a restart a manifest that came in over the API', () => {
+  beforeEach(open);
+  afterEach(shut);
+
   it('is served again with the same secrets', async () => {
     await start();
     await put(sent({ inputs: { webhookHmacKey: 'env:SHOP_KEY' } }));
@@ -203,6 +211,8 @@ describe('after a restart a manifest that came in over the API', () => {
 });
 
 it('a reload that takes a secret out of the folder shuts it for what came in over the API', async () => {
+  onTestFinished(shut);
+  await open();
   await start();
   await put(sent({ steps: { call: call('env:SHOP_KEY') } }));
   expect(await errorOfStep('call')).not.toContain('may not be referenced');
