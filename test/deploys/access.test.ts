@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pino from 'pino';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
 import { buildApp } from '../database.ts';
 import { createWorkspace, FLOW_ID, githubManifest, type Workspace } from '../e2e/service.ts';
@@ -10,13 +10,21 @@ import { createWorkspace, FLOW_ID, githubManifest, type Workspace } from '../e2e
 let workspace: Workspace;
 const apps: SluiceApp[] = [];
 
-beforeEach(async () => {
+async function open(): Promise<void> {
   workspace = await createWorkspace();
-});
-afterEach(async () => {
+}
+async function shut(): Promise<void> {
   for (const app of apps.splice(0)) await app.close();
   await workspace.remove();
-});
+}
+function openEach(): void {
+  beforeEach(open);
+  afterEach(shut);
+}
+
+/** Of the flow under test. */
+let id = FLOW_ID;
+let slug = 'push';
 
 async function start(given: { readonly allow?: readonly ['access'] } = {}): Promise<SluiceApp> {
   for (const app of apps.splice(0)) await app.close();
@@ -31,7 +39,12 @@ async function start(given: { readonly allow?: readonly ['access'] } = {}): Prom
 }
 
 const manifest = (inputs: object = {}, version = '1') => ({
-  ...githubManifest({ steps: { only: { type: 'NoOp' } }, inputs: { webhookEnforcementMode: 'Enforce', ...inputs } }),
+  ...githubManifest({
+    steps: { only: { type: 'NoOp' } },
+    inputs: { webhookSlug: slug, webhookEnforcementMode: 'Enforce', ...inputs },
+  }),
+  id,
+  name: slug,
   version,
 });
 const hookOf = (inputs: object = {}) =>
@@ -43,10 +56,27 @@ async function ask(app: SluiceApp, method: 'GET' | 'PUT' | 'POST', path: string,
   const response = await app.fastify.inject({ method, url: `/flows/api${path}`, ...sent });
   return { status: response.statusCode, answer: response.json() };
 }
-const put = (app: SluiceApp, next: object, query = '') => ask(app, 'PUT', `/flows/${FLOW_ID}${query}`, next);
-const deliver = async (app: SluiceApp) => (await ask(app, 'POST', '/webhook/push', { order: 1 })).status;
+const put = (app: SluiceApp, next: object, query = '') => ask(app, 'PUT', `/flows/${id}${query}`, next);
+const deliver = async (app: SluiceApp) => (await ask(app, 'POST', `/webhook/${slug}`, { order: 1 })).status;
 
 describe('a deploy by which more get in', () => {
+  // One service: each test has a flow of its own.
+  let app: SluiceApp;
+  let flows = 0;
+  beforeAll(async () => {
+    await open();
+    app = await start();
+  });
+  beforeEach(() => {
+    id = randomUUID();
+    slug = `push-${flows++}`;
+  });
+  afterAll(async () => {
+    id = FLOW_ID;
+    slug = 'push';
+    await shut();
+  });
+
   it.each<[string, object, object]>([
     ['turns the mode off', {}, { webhookEnforcementMode: 'Off' }],
     ['names another key', {}, { webhookHmacKey: 'a key of somebody else' }],
@@ -60,8 +90,7 @@ describe('a deploy by which more get in', () => {
   ])(
     'is refused although no run is in flight where it %s, and deployed where that is allowed',
     async (_, before, after) => {
-      await write(manifest(before));
-      const app = await start();
+      expect(await put(app, manifest(before))).toMatchObject({ status: 200 });
       const refused = await put(app, manifest(after, '2'));
       expect(refused).toMatchObject({ status: 409, answer: { action: 'refused', access: 'wider', revision: 1 } });
       expect(refused.answer.refusal).toContain('--allow access');
@@ -72,14 +101,14 @@ describe('a deploy by which more get in', () => {
         status: 200,
         answer: { action: expect.stringMatching(/updated/), access: 'wider' },
       });
-      const [newest] = (await ask(app, 'GET', `/flows/${FLOW_ID}/revisions`)).answer;
+      const [newest] = (await ask(app, 'GET', `/flows/${id}/revisions`)).answer;
       expect(newest).toMatchObject({ overrides: ['access'], revision: 2 });
     },
   );
 
   it('says of each finding what it does to who gets in, and who got in before', async () => {
-    await write(manifest());
-    const { answer } = await put(await start(), manifest({ webhookEnforcementMode: 'Off' }, '2'), '?dryRun=true');
+    expect(await put(app, manifest())).toMatchObject({ status: 200 });
+    const { answer } = await put(app, manifest({ webhookEnforcementMode: 'Off' }, '2'), '?dryRun=true');
     expect(answer.findings.filter(({ access }: { access?: string }) => access !== undefined)).toMatchObject([
       {
         rule: 'gate-weakened',
@@ -99,6 +128,44 @@ describe('a deploy by which more get in', () => {
       },
     ]);
   });
+
+  it('is refused where the trigger is replaced by another one under the same slug', async () => {
+    expect(await put(app, manifest())).toMatchObject({ status: 200 });
+    const hook = hookOf({ webhookSignatureScheme: undefined });
+    const open = { ...manifest({}, '2'), triggers: { other: hook } };
+    expect(await put(app, open)).toMatchObject({ status: 409, answer: { access: 'wider' } });
+  });
+
+  it('is refused where another flow takes over the slug', async () => {
+    expect(await put(app, manifest())).toMatchObject({ status: 200 });
+    const open = { ...manifest({ webhookSignatureScheme: undefined }), id: randomUUID(), name: 'other' };
+    const moved = [{ ...manifest({ webhookSlug: 'former' }, '2') }, open];
+    const together = await ask(app, 'PUT', '/flows?allow=caution', moved);
+    expect(together.status).toBe(409);
+    expect(together.answer.outcomes[1]).toMatchObject({ action: 'refused', access: 'wider' });
+  });
+
+  it('is refused where the id of the flow leads to a trigger that checks less', async () => {
+    expect(await put(app, manifest())).toMatchObject({ status: 200 });
+    const hook = hookOf();
+    const open = { type: 'webhook', inputs: { webhookSlug: 'open' } };
+    const appended = await put(app, { ...manifest({}, '2'), triggers: { github: hook, open } });
+    expect(appended).toMatchObject({ status: 200, answer: { action: 'updated', access: 'wider' } });
+    const first = await put(app, { ...manifest({}, '3'), triggers: { open, github: hook } });
+    expect(first).toMatchObject({ status: 409, answer: { access: 'wider' } });
+  });
+
+  it('is refused where it goes back to a revision by which more got in', async () => {
+    expect(await put(app, manifest({ webhookEnforcementMode: 'Off' }))).toMatchObject({ status: 200 });
+    expect(await put(app, manifest({}, '2'))).toMatchObject({ status: 200, answer: { access: 'narrower' } });
+    const restore = (query = '') => ask(app, 'POST', `/flows/${id}/revisions/1/restore${query}`);
+    expect(await restore()).toMatchObject({ status: 409, answer: { access: 'wider' } });
+    expect(await restore('?allow=access')).toMatchObject({ status: 200 });
+  });
+});
+
+describe('a deploy by which more get in', () => {
+  openEach();
 
   it('is refused by a reload and by a start too, which keep what is deployed and say so', async () => {
     await write(manifest());
@@ -126,23 +193,6 @@ describe('a deploy by which more get in', () => {
     await write(manifest({ webhookEnforcementMode: 'Off' }, '4'));
     await app.reload();
     expect(await deliver(app)).toBe(200);
-  });
-
-  it('is refused where the trigger is replaced by another one under the same slug', async () => {
-    await write(manifest());
-    const hook = hookOf({ webhookSignatureScheme: undefined });
-    const open = { ...manifest({}, '2'), triggers: { other: hook } };
-    expect(await put(await start(), open)).toMatchObject({ status: 409, answer: { access: 'wider' } });
-  });
-
-  it('is refused where another flow takes over the slug', async () => {
-    await write(manifest());
-    const app = await start();
-    const open = { ...manifest({ webhookSignatureScheme: undefined }), id: randomUUID(), name: 'other' };
-    const moved = [{ ...manifest({ webhookSlug: 'former' }, '2') }, open];
-    const together = await ask(app, 'PUT', '/flows?allow=caution', moved);
-    expect(together.status).toBe(409);
-    expect(together.answer.outcomes[1]).toMatchObject({ action: 'refused', access: 'wider' });
   });
 
   describe('at a slug that was given up', () => {
@@ -190,26 +240,6 @@ describe('a deploy by which more get in', () => {
     });
   });
 
-  it('is refused where the id of the flow leads to a trigger that checks less', async () => {
-    await write(manifest());
-    const hook = hookOf();
-    const open = { type: 'webhook', inputs: { webhookSlug: 'open' } };
-    const app = await start();
-    const appended = await put(app, { ...manifest({}, '2'), triggers: { github: hook, open } });
-    expect(appended).toMatchObject({ status: 200, answer: { action: 'updated', access: 'wider' } });
-    const first = await put(app, { ...manifest({}, '3'), triggers: { open, github: hook } });
-    expect(first).toMatchObject({ status: 409, answer: { access: 'wider' } });
-  });
-
-  it('is refused where it goes back to a revision by which more got in', async () => {
-    await write(manifest({ webhookEnforcementMode: 'Off' }));
-    const app = await start();
-    expect(await put(app, manifest({}, '2'))).toMatchObject({ status: 200, answer: { access: 'narrower' } });
-    const restore = (query = '') => ask(app, 'POST', `/flows/${FLOW_ID}/revisions/1/restore${query}`);
-    expect(await restore()).toMatchObject({ status: 409, answer: { access: 'wider' } });
-    expect(await restore('?allow=access')).toMatchObject({ status: 200 });
-  });
-
   it('is refused where the file of a schema changes behind its name', async () => {
     const schema = join(workspace.folder, 'manifests', 'order.schema.json');
     await writeFile(schema, '{"required":["n"]}');
@@ -225,6 +255,8 @@ describe('a deploy by which more get in', () => {
 });
 
 describe('a deploy by which more got in', () => {
+  openEach();
+
   it('is told by an event and an entry of the activity list, with who did it', async () => {
     const lines: string[] = [];
     await write(manifest());
@@ -247,6 +279,8 @@ describe('a deploy by which more got in', () => {
 });
 
 describe('the activity', () => {
+  openEach();
+
   it('has a row for each flow that a deploy changes, with its revision, who did it and why', async () => {
     await write(manifest());
     const app = await start();
@@ -266,6 +300,8 @@ describe('the activity', () => {
 });
 
 describe('a deploy that needs no word', () => {
+  openEach();
+
   it('is one of a new flow, told as wider where no signature is enforced', async () => {
     await write(manifest());
     const app = await start();
