@@ -191,6 +191,11 @@ it('keeps the order of triggers, for a delivery to the flow’s id', () => {
 });
 
 describe('never throws', () => {
+  test('over a type that no text can be made of', () => {
+    const triggers = { hook: { type: { toString: 0 } } };
+    expect(issuesOf(JSON.stringify({ ...goodManifest(), triggers }))).not.toEqual([]);
+  });
+
   test('over any JSON', () => {
     fc.assert(
       fc.property(fc.json({ maxDepth: 6 }), (text) => {
