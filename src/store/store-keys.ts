@@ -1,5 +1,7 @@
-import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { StoreUnavailableError } from '../errors.ts';
+import { flushFolder } from './flush-folder.ts';
 import { type BodySealer, bodySealer, MADE_KEY, newKey } from './sealed-body.ts';
 
 /** The keys of one database. */
@@ -61,22 +63,19 @@ function unusable(path: string, what: 'read' | 'written', error: unknown): Store
   return new StoreUnavailableError(`${path}: cannot be ${what}: ${code}`, { isForGood: true, cause: error });
 }
 
-function makeKey(path: string, onMade: (path: string) => void): string | undefined {
+/** The process that makes it has the database for itself. A power cut leaves the whole file or none, because no start can use a part. */
+function makeKey(path: string, onMade: (path: string) => void): string {
   const text = newKey();
-  let file: number;
+  const unfinished = `${path}.new`;
   try {
-    file = openSync(path, 'wx', 0o600);
-  } catch (error) {
-    // Another process was faster.
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return readKey(path);
-    throw unusable(path, 'written', error);
-  }
-  try {
-    writeSync(file, `${text}\n`);
+    // Of a start that was killed.
+    rmSync(unfinished, { force: true });
+    writeFileSync(unfinished, `${text}\n`, { flag: 'wx', mode: 0o600, flush: true });
+    renameSync(unfinished, path);
     // Before anything is sealed with it.
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
+    flushFolder(dirname(path));
+  } catch (error) {
+    throw unusable(path, 'written', error);
   }
   onMade(path);
   return text;

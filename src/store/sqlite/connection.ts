@@ -1,6 +1,7 @@
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
+import { flushFolder } from '../flush-folder.ts';
 import { checkHistory } from '../schema-history.ts';
 import { refuseIncomplete } from '../schema-objects.ts';
 import { CountTables, defineCountedViews } from './count-tables.ts';
@@ -119,6 +120,8 @@ function makeFolder(folder: string): void {
   makeFolder(dirname(folder));
   try {
     mkdirSync(folder, { mode: 0o700 });
+    // SQLite flushes the names in its folder, and not that of the folder.
+    flushFolder(dirname(folder));
   } catch (error) {
     // Another process was faster.
     if (sqliteCode(error) !== 'EEXIST') throw error;
