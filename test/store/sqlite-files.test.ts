@@ -98,6 +98,23 @@ describe('a database file', () => {
     await expect(store.ping()).resolves.toBeUndefined();
   });
 
+  test('is made where a first start was cut off while it wrote its lock', () => {
+    const path = newPath();
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, '');
+    const lock = new SqliteDatabase(`${path}.lock`);
+    lock.pragma('user_version = 1');
+    lock.exec('BEGIN EXCLUSIVE');
+    lock.pragma('user_version = 2');
+    const journal = readFileSync(`${path}.lock-journal`);
+    lock.close();
+    // It has its first bytes once it is flushed: sqlite.org/fileformat2.html, read 2026-11.
+    Buffer.from('d9d505f920a163d7', 'hex').copy(journal);
+    writeFileSync(`${path}.lock-journal`, journal);
+    openWriter(path).close();
+    expect(statSync(path).size).toBeGreaterThan(0);
+  });
+
   test('a store in memory is its own', async () => {
     const stores = await Promise.all([1, 2].map(() => openSqliteStore({ path: ':memory:' })));
     for (const store of stores) onTestFinished(() => store.close());

@@ -159,7 +159,8 @@ const USED_MARK = 1;
 
 function isMarkedUsed(path: string): boolean {
   if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return false;
-  const lock = new SqliteDatabase(path, { readonly: true, timeout: 0 });
+  // Not read-only: a power cut may have left a journal, which the next that opens it has to roll back.
+  const lock = new SqliteDatabase(path, { fileMustExist: true, timeout: 0 });
   try {
     return lock.pragma('application_id', { simple: true }) === USED_MARK;
   } finally {
