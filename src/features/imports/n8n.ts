@@ -87,9 +87,8 @@ interface Common {
 
 function webhookOf({ parameters: given, credentials }: Members, common: Common): ImportedTrigger | string {
   const { httpMethod = 'GET', path, authentication = 'none', options, responseMode } = membersOf(given) ?? {};
-  const methods = [httpMethod].flat();
-  if (!methods.includes('POST'))
-    return `it takes ${methods.map((it) => quoted(String(it))).join(', ')}, and a trigger POST`;
+  const methods = [httpMethod].flat().map((it) => textOf(it) ?? JSON.stringify(it));
+  if (!methods.includes('POST')) return `it takes ${methods.map(quoted).join(', ')}, and a trigger POST`;
   const addresses = addressesOf(membersOf(options) ?? {});
   if (addresses === undefined) return 'its list of addresses has entries that a trigger does not take';
   const verifiedBy = authenticationOf(authentication);
@@ -115,9 +114,7 @@ function webhookOf({ parameters: given, credentials }: Members, common: Common):
       ...(authentication === 'headerAuth'
         ? ['the name of the header with the key, which the export does not have']
         : []),
-      ...(methods.length > 1
-        ? [`it takes other methods than POST: ${methods.map((it) => quoted(String(it))).join(', ')}`]
-        : []),
+      ...(methods.length > 1 ? [`it takes other methods than POST: ${methods.map(quoted).join(', ')}`] : []),
       ...(responseMode === undefined || responseMode === 'onReceived'
         ? []
         : ['the answer by the workflow: see webhookRespond']),

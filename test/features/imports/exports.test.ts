@@ -207,6 +207,7 @@ describe('a workflow of n8n', () => {
     ['an expression for addresses', { ...post, options: { ipWhitelist: '={{ $env.IPS }}' } }, 'addresses'],
     ['an empty entry for addresses', { ...post, options: { ipWhitelist: ',' } }, 'addresses'],
     ['addresses of another kind', { ...post, options: { ipWhitelist: [7] } }, 'addresses'],
+    ['a method of another kind', { path: 'orders', httpMethod: { toString: 0 } }, 'takes "{"toString":0}"'],
   ])('becomes no trigger, rather than an open one: %s', async (_, parameters, why) => {
     expect(await whyNone('n8n', workflow(parameters))).toContain(why);
   });
