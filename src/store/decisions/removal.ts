@@ -131,14 +131,14 @@ function* removeRuns(
 /** Where records of deliveries are: of two logs, the second is what an earlier setting left in the database. */
 const logsOf = (port: Port) => (port.storedLog === undefined ? [port] : [port, port.storedLog]);
 
-/** The records of their deliveries may be kept for longer than runs, and have neither keys nor headers of their own. */
+/** Records may be kept for longer than the run that they name, and have neither keys nor headers of their own. */
 function keepWithDeliveries({ later }: Port, runIds: readonly string[]): void {
   later(sql`
     INSERT INTO sluice.delivery_keys (delivery_id, name, folded, value)
     SELECT d.id, k.name, k.folded, k.value FROM sluice.runs AS r
     JOIN /*sqlite instead: CROSS JOIN */ sluice.run_keys AS k ON k.run_id = r.id
     JOIN /*sqlite instead: CROSS JOIN */ sluice.deliveries AS d ON d.id = r.delivery_id
-    WHERE r.id = ANY (${runIds}) FOR KEY SHARE OF d SKIP LOCKED ON CONFLICT DO NOTHING`);
+    WHERE r.id = ANY (${runIds}) AND d.run_id = r.id FOR KEY SHARE OF d SKIP LOCKED ON CONFLICT DO NOTHING`);
   later(sql`
     UPDATE sluice.deliveries AS d
     SET headers = (SELECT i.headers FROM sluice.run_inputs AS i WHERE i.run_id = d.run_id)

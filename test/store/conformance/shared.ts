@@ -312,7 +312,10 @@ export function shared({ test }: StoreUnderTest): void {
         ['flow b', 'SO-2020'],
       ] as const;
       const members = sent(1, both).map((member, at): SharedAcceptance => {
-        const run = { ...member.acceptance.run, searchKeys: { order: flows[at]?.[1] ?? '' } };
+        const run = {
+          ...member.acceptance.run,
+          searchKeys: { order: flows[at]?.[1] ?? '', [`of ${flows[at]?.[0]}`]: 'own' },
+        };
         return { ...member, acceptance: { ...member.acceptance, run } };
       });
       await store.acceptShared(members);
@@ -330,6 +333,14 @@ export function shared({ test }: StoreUnderTest): void {
       expect(await totalOf({ search: 'SO-2020', flowIds: ['flow a'] })).toBe(0);
       expect(await totalOf({ flowIds: ['flow b'] })).toBe(1);
       expect(await totalOf({ searchKeys: { order: 'SO-2020' } })).toBe(1);
+      // Keys that the record takes over are those of the run that it names.
+      for (const [flow] of flows) {
+        await store.cancelRun({ runId: runOf(1, flow), reason: null, at: T0 + minute });
+      }
+      while (!(await store.purgeRuns({ before: T0 + 2 * minute, maxRows: 100 })).isDone);
+      expect(await totalOf({ searchKeys: { order: 'SO-1010' }, flowIds: ['flow a'] })).toBe(1);
+      expect(await totalOf({ searchKeys: { order: 'SO-2020' }, flowIds: ['flow a'] })).toBe(0);
+      expect(await totalOf({ searchKeys: { 'of flow b': 'own' }, flowIds: ['flow a'] })).toBe(0);
     });
 
     test('is gone under each flow when its record is', async (store) => {
