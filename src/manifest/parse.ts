@@ -107,8 +107,7 @@ export function namedManifest(manifest: unknown, file: string): NamedManifest {
   const { id, name, triggers } = (isObject(manifest) ? manifest : {}) as Readonly<Record<string, unknown>>;
   const given = Object.entries(isObject(triggers) ? triggers : {});
   const webhooks = given.flatMap(([triggerKey, trigger]) => {
-    if (!isObject(trigger) || typeof trigger.type !== 'string') return [];
-    if (trigger.type.toLowerCase() !== 'webhook') return [];
+    if (!isObject(trigger) || typeof trigger.type !== 'string' || trigger.type.toLowerCase() !== 'webhook') return [];
     const slug = isObject(trigger.inputs) ? trigger.inputs.webhookSlug : undefined;
     return [{ triggerKey, slug: typeof slug === 'string' ? slug : undefined }];
   });
