@@ -1,10 +1,11 @@
-import { constants, copyFileSync, existsSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { Command } from 'commander';
 import { CommandError, readCommandSettings, reporting } from '../../commands/context.ts';
 import type { CommandPart } from '../../commands/part.ts';
 import { transportMistakes } from '../../config/database.ts';
 import { processEnvironment } from '../../config/settings.ts';
+import { flushFolder } from '../../store/flush-folder.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
 import type { CopyReport } from './copy-database.ts';
 
@@ -67,7 +68,9 @@ function tellKey(from: string, to: string): void {
   });
   if (key === undefined || !existsSync(key)) return;
   if (other !== undefined && !existsSync(other)) {
-    copyFileSync(key, other, constants.COPYFILE_EXCL);
+    // As durable as the database that needs it.
+    writeFileSync(other, readFileSync(key), { flag: 'wx', mode: 0o600, flush: true });
+    flushFolder(dirname(other));
     printError(`${other} is the key to secrets in manifests, copied too\n`);
   } else printError(`secrets in manifests are sealed with ${key}: set SLUICE_STORE_KEY=file:${key} for the copy\n`);
 }
