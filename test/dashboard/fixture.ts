@@ -106,6 +106,8 @@ export async function startDashboard(
     logger: pino({ level: 'info' }, { write: (line) => logged.push(JSON.parse(line)) }),
     prepareServer: (fastify) => {
       fastify.addHook('onRoute', ({ method, url }) => {
+        // What is below the receive endpoint and no webhook is an unknown one.
+        if (url === '/flows/api/webhook' || url === '/flows/api/webhook/*') return;
         // The receive endpoint answers other methods with 405.
         const described = url.startsWith('/flows/api/webhook/') ? ['POST', 'GET'] : [method].flat();
         for (const each of described) if (each !== 'HEAD') routes.push(`${each} ${url}`);

@@ -81,7 +81,7 @@ export const REASONS = {
   idempotency_conflict: {
     label: 'Idempotency-Key of another body',
     meaning:
-      'The Idempotency-Key was used before, with another body. Its nonce was not kept: with another key, or none, the same delivery is accepted.',
+      'The Idempotency-Key was used before, with another body; its nonce was not kept, so with another key, or none, the same delivery is accepted.',
   },
   store_unavailable: { label: 'Not stored', meaning: 'The delivery could not be stored.' },
 } as const satisfies Record<Reason, ReasonWords>;
