@@ -78,7 +78,7 @@ const CHECKOUT = resolve(import.meta.dirname, '../..');
 
 /** Starts the service that is built in a folder; this checkout's by default. */
 export async function startService(
-  workspace: Workspace,
+  workspace: Pick<Workspace, 'folder'>,
   env: Record<string, string> = {},
   build = CHECKOUT,
 ): Promise<Service> {
