@@ -5,9 +5,10 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
+import { freePort } from '../free-port.ts';
 import { type Candidate, endProcess } from './candidates.ts';
 import type { OnPostgres } from './on-postgres.ts';
-import { answering, freePort, type Peer, scriptedPeer } from './peers.ts';
+import { answering, type Peer, scriptedPeer } from './peers.ts';
 
 const FASTIFY = 'fastify@5.12.8';
 

@@ -1,11 +1,11 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { GITHUB_SECRET } from '../e2e/service.ts';
+import { freePort } from '../free-port.ts';
 import { type Candidate, candidateOf, startScript } from './candidates.ts';
 
 /** Another program that receives webhooks. */
@@ -106,14 +106,4 @@ export async function answering(url: string, isRunning: () => boolean): Promise<
     if (!isRunning()) throw new Error(`${url} does not answer: its process has ended`);
     await setTimeout(50);
   }
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new Error('no port is free');
-  return address.port;
 }

@@ -2,11 +2,11 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createServer as createTcpServer } from 'node:net';
 import { resolve } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { type Chance, chanceOf, SEED } from '../chance.ts';
+import { freePort } from '../free-port.ts';
 import { dropSchema, newSchema } from '../postgres/schemas.ts';
 import { createWorkspace, eventually, type Service, startService, type Workspace } from './service.ts';
 
@@ -36,15 +36,6 @@ interface Got {
   readonly n: number;
   readonly key: string;
   readonly reaction: Reaction;
-}
-
-async function freePort(): Promise<string> {
-  const server = createTcpServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return String(port);
 }
 
 /** A target that reacts by chance, at most so often to one delivery that the wait between two tries stays short. */
@@ -84,7 +75,7 @@ async function openTarget(chance: Chance, kill: () => void) {
 async function openService(workspace: Workspace, database: string) {
   const schema = newSchema();
   const env = {
-    ...{ SLUICE_PORT: await freePort(), SLUICE_DRAIN_SECONDS: '0', SLUICE_LOG_LEVEL: 'warn' },
+    ...{ SLUICE_PORT: String(await freePort()), SLUICE_DRAIN_SECONDS: '0', SLUICE_LOG_LEVEL: 'warn' },
     ...(database === 'PostgreSQL' && {
       ...{ SLUICE_DATABASE_URL: inject('postgresUrl'), SLUICE_DATABASE_SCHEMA: schema, SLUICE_REPLICA_NAME: 'only' },
     }),

@@ -1,11 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { createServer as createTcpServer } from 'node:net';
 import { resolve } from 'node:path';
 import { buffer, text } from 'node:stream/consumers';
 import { describe, expect, inject, it, onTestFinished } from 'vitest';
+import { freePort } from '../free-port.ts';
 import { dropSchema, newSchema } from '../postgres/schemas.ts';
 import { runCli } from './cli.ts';
 import { createWorkspace, eventually, type Service, startService } from './service.ts';
@@ -19,22 +18,13 @@ const FLOW = {
   steps: { a: { type: 'NoOp' } },
 };
 
-async function freePort(): Promise<string> {
-  const server = createTcpServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return String(port);
-}
-
 /** A service that keeps its address over restarts. */
 async function openService(database: string) {
   const workspace = await createWorkspace();
   await workspace.writeManifest('orders.json', FLOW);
   const schema = newSchema();
   const env = {
-    SLUICE_PORT: await freePort(),
+    SLUICE_PORT: String(await freePort()),
     SLUICE_DRAIN_SECONDS: '0',
     ...(database === 'postgres' && { SLUICE_DATABASE_URL: inject('postgresUrl'), SLUICE_DATABASE_SCHEMA: schema }),
   };
@@ -73,7 +63,7 @@ interface Got {
 
 /** A target at a fixed port, which asks before it answers what to answer. */
 async function openTarget(answer: (got: Got) => Promise<number> | number = () => 200) {
-  const port = Number(await freePort());
+  const port = await freePort();
   const got: Got[] = [];
   let server: ReturnType<typeof createServer> | undefined;
   const target = {

@@ -1,10 +1,10 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { readFile, rm, writeFile } from 'node:fs/promises';
-import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
+import { freePort } from '../free-port.ts';
 import {
   createWorkspace,
   eventually,
@@ -109,14 +109,6 @@ async function openWorkspace(): Promise<Workspace> {
   for (const [name, manifest] of Object.entries(FLOWS)) await workspace.writeManifest(`${name}.json`, manifest);
   await writeFile(join(workspace.folder, 'sluice.config.ts'), CONFIG);
   return workspace;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  await new Promise((closed) => server.close(closed));
-  return port;
 }
 
 /** The service as a supervisor keeps it: started again on the same port whenever it ends. */

@@ -3,10 +3,11 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { createServer, type Server, request as send } from 'node:http';
-import { type AddressInfo, connect, createServer as createSocketServer } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { freePort } from '../free-port.ts';
 import { createWorkspace, eventually, githubManifest, type Service, startService, type Workspace } from './service.ts';
 
 /*
@@ -104,15 +105,6 @@ async function askRaw(port: number, lines: readonly string[], localAddress?: str
 
 const as = (name: string, headers: Headers = {}): Headers => ({ cookie: `signed-in=${name}`, ...headers });
 const servicePort = () => Number(new URL(service.url).port);
-
-async function freePort(): Promise<number> {
-  const server = createSocketServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 /** The configuration that the page shows, with the addresses of this test. */
 async function documentedConfiguration(ports: { proxy: number; authenticator: number }): Promise<string> {

@@ -1,11 +1,11 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { serviceUrl } from '../../src/commands/context.ts';
+import { freePort } from '../free-port.ts';
 import { runCli } from './cli.ts';
 import { createWorkspace, eventually, getJson, githubManifest, startService, type Workspace } from './service.ts';
 
@@ -17,16 +17,6 @@ async function workspaceWithWebhook(): Promise<Workspace> {
   onTestFinished(() => workspace.remove());
   await workspace.writeManifest('push.json', githubManifest({ inputs: { webhookEnforcementMode: 'Audit' } }));
   return workspace;
-}
-
-/** A port that was free a moment ago. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 it.each([

@@ -5,20 +5,12 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { resolve } from 'node:path';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { createWorkspace, eventually, GITHUB_SECRET, githubManifest } from '../e2e/service.ts';
+import { freePort } from '../free-port.ts';
 import { newSchema } from './schemas.ts';
 
 const MAIN = resolve(import.meta.dirname, '../../dist/main.js');
 const BODY = '{"ref":"refs/heads/main"}';
 const TIME_LIMIT_MS = 60_000;
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 /** A way to the database that can be cut and mended; cut at first. */
 async function wayTo(url: string): Promise<{ url: string; mend(): Promise<void>; cut(): void }> {

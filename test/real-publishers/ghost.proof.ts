@@ -1,9 +1,10 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
+
 import { cp, mkdir } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createWorkspace, eventually, FLOW_ID, type Service, startService, type Workspace } from '../e2e/service.ts';
+import { freePort } from '../free-port.ts';
 import { deliveriesOf, deliveryThat, endedRun, type Publisher, startPublisher } from './publisher.ts';
 
 /*
@@ -47,14 +48,6 @@ let service: Service;
 let ghost: Publisher;
 let cookie = '';
 let ghostUrl = '';
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((listening) => server.once('listening', listening));
-  const { port } = server.address() as { port: number };
-  await new Promise((closed) => server.close(closed));
-  return port;
-}
 
 async function start(): Promise<void> {
   workspace = await createWorkspace();
