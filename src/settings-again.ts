@@ -21,7 +21,7 @@ export function readSettingsAgain(
     logger.error({ lines: error.lines }, 'the variables could not be read again; they stay as they were');
   }
   try {
-    // The service goes on listening where it does. If no credential is left, nobody gets in any more.
+    // The address that the service listens on stays. If no credential is left, nobody can log in any more.
     const environment = { ...options.environment, SLUICE_HOST: '127.0.0.1' };
     const settings = readSettings(environment, options.settings);
     onSettings(settings);

@@ -6,7 +6,7 @@ import type { SchemaDifference } from './contract/examination.ts';
  */
 export type SchemaObjects = ReadonlyMap<string, string>;
 
-/** What differs between a schema and the one that migrations make. Other tables are nobody's concern here. */
+/** What differs between a schema and the one that migrations make. Tables of others are ignored. */
 export function schemaDifference(found: SchemaObjects, own: SchemaObjects): SchemaDifference {
   const lacks: string[] = [];
   for (const [name, form] of own) {

@@ -38,7 +38,7 @@ export interface RehearsalRequest {
   readonly deliveries: number;
   /** By id of the flow: for calls whose answer no run has. */
   readonly answers: Readonly<Record<string, AnswerTable>>;
-  /** Whose it is: nobody has two at once. */
+  /** The credential that asks; it has one rehearsal at a time. */
   readonly credential: string;
   /** Whether somebody waits for the result still. */
   readonly isWanted: () => boolean;
@@ -46,7 +46,7 @@ export interface RehearsalRequest {
 
 /** Runs stored deliveries through deployed and new revisions, and says what would differ. Nothing leaves, nothing is stored. */
 export interface Rehearser {
-  /** Of flows that are deployed and change, or run one that does; says why where there is no room for it now. */
+  /** Rehearses deployed flows that change, or that run a flow that changes; `own` or `full` where there is no room. */
   rehearse(request: RehearsalRequest): Promise<FlowRehearsal[] | 'own' | 'full'>;
   /** Answers for flows and steps that there are neither now nor after the deploy. */
   unknownAnswers(request: Pick<RehearsalRequest, 'flows' | 'answers'>): TestProblem[];

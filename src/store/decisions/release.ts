@@ -195,7 +195,7 @@ export function insertHeld(port: Port, held: Held, joins: boolean): void {
       ${held.isVerified}, ${joins})`);
 }
 
-/** Stores the search keys that a record has from the run that it will start: until then there is no run that has them. */
+/** Stores search keys with the record of a held delivery: the run that will have them does not exist yet. */
 export function keepHeldKeys(port: Port, { run, keys }: Held): void {
   if (run.delivery_id !== null) insertKeys(port, 'delivery', { id: run.delivery_id, keys });
 }

@@ -8,7 +8,7 @@ type Ask = (text: string, values: readonly string[]) => Promise<readonly { reado
 
 const VIEWS: ReadonlySet<string> = new Set(['run_inputs']);
 
-/** Indexes of each table beside that of its primary key, and triggers, as the migrations make them; a test compares them with a new schema. */
+/** What the migrations make for each table, besides primary keys; a test compares both lists with a new schema. */
 const INDEXES: Readonly<Record<string, string>> = {
   arrival_hours: 'arrival_hours_by_hour',
   changes: 'changes_by_xid',
@@ -71,11 +71,11 @@ function objectsMade(): SchemaObjects {
     ...Object.entries(TABLES).map(([name, { columns }]) => [name, { ...columns, ...adds[name] }] as const),
     ...Object.entries(POSTGRES_ADDS.tables).map(([name, { columns }]) => [name, columns] as const),
   ];
-  const beside = (kind: string, names: Readonly<Record<string, string>>) =>
+  const listed = (kind: string, names: Readonly<Record<string, string>>) =>
     Object.entries(names).flatMap(([table, list]) => list.split(' ').map((name) => `${kind} ${name} on ${table}`));
   const names = tables.flatMap(([name, columns]) => [
     ...(VIEWS.has(name) ? [`view ${name}`] : [`table ${name}`, `index ${name}_pkey on ${name}`]),
     ...Object.keys(columns).map((column) => `column ${name}.${column}`),
   ]);
-  return new Map([...names, ...beside('index', INDEXES), ...beside('trigger', TRIGGERS)].map((name) => [name, '']));
+  return new Map([...names, ...listed('index', INDEXES), ...listed('trigger', TRIGGERS)].map((name) => [name, '']));
 }
