@@ -112,7 +112,7 @@ const ALLOWED: readonly (readonly [file: string, statement: string])[] = [
   ['src/store/store.ts', "import type { AcceptedRun } from './contract/runs.ts';"],
   ['src/store/decisions/follow.ts', "import { planNext } from '../../model/planner.ts';"],
   ['src/store/sqlite/accept.ts', "import { decideNow } from '../decisions/decision.ts';"],
-  ['src/store/store-keys.ts', "import { flushFolder } from './flush-folder.ts';"],
+  ['src/store/store-keys.ts', "import { flushFolder } from './durable-files.ts';"],
   ['src/deploys/plan-warnings.ts', "import { planChecks } from '../features/plan.ts';"],
   ['src/flows/engine.ts', "import type { Store } from '../store/store.ts';"],
   ['src/flows/handlers/fail.ts', "import { z } from 'zod';"],

@@ -1,7 +1,6 @@
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { StoreUnavailableError } from '../errors.ts';
-import { flushFolder } from './flush-folder.ts';
+import { writeWhole } from './durable-files.ts';
 import { type BodySealer, bodySealer, MADE_KEY, newKey } from './sealed-body.ts';
 
 /** The keys of one database. */
@@ -63,17 +62,12 @@ function unusable(path: string, what: 'read' | 'written', error: unknown): Store
   return new StoreUnavailableError(`${path}: cannot be ${what}: ${code}`, { isForGood: true, cause: error });
 }
 
-/** The process that makes it has the database for itself. A power cut leaves the whole file or none, because no start can use a part. */
+/** The process that makes it has the database for itself, and no start can use a part of a key. */
 function makeKey(path: string, onMade: (path: string) => void): string {
   const text = newKey();
-  const unfinished = `${path}.new`;
   try {
-    // Of a start that was killed.
-    rmSync(unfinished, { force: true });
-    writeFileSync(unfinished, `${text}\n`, { flag: 'wx', mode: 0o600, flush: true });
-    renameSync(unfinished, path);
     // Before anything is sealed with it.
-    flushFolder(dirname(path));
+    writeWhole(path, `${text}\n`);
   } catch (error) {
     throw unusable(path, 'written', error);
   }

@@ -1,11 +1,11 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { CommandError, readCommandSettings, reporting } from '../../commands/context.ts';
 import type { CommandPart } from '../../commands/part.ts';
 import { transportMistakes } from '../../config/database.ts';
 import { processEnvironment } from '../../config/settings.ts';
-import { flushFolder } from '../../store/flush-folder.ts';
+import { writeWhole } from '../../store/durable-files.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
 import type { CopyReport } from './copy-database.ts';
 
@@ -69,8 +69,7 @@ function tellKey(from: string, to: string): void {
   if (key === undefined || !existsSync(key)) return;
   if (other !== undefined && !existsSync(other)) {
     // As durable as the database that needs it.
-    writeFileSync(other, readFileSync(key), { flag: 'wx', mode: 0o600, flush: true });
-    flushFolder(dirname(other));
+    writeWhole(other, readFileSync(key, 'utf8'));
     printError(`${other} is the key to secrets in manifests, copied too\n`);
   } else printError(`secrets in manifests are sealed with ${key}: set SLUICE_STORE_KEY=file:${key} for the copy\n`);
 }

@@ -1,7 +1,7 @@
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
-import { flushFolder } from '../flush-folder.ts';
+import { flushFolder } from '../durable-files.ts';
 import { checkHistory } from '../schema-history.ts';
 import { refuseIncomplete } from '../schema-objects.ts';
 import { CountTables, defineCountedViews } from './count-tables.ts';
