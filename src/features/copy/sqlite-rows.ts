@@ -22,11 +22,7 @@ import {
 /** Opens a database, or creates the target if it does not exist. Throws if a service is using it. */
 export function openCopiedSqlite(path: string, { isSource }: CopyEnd): CopiedDatabase {
   if (isSource && !existsSync(path)) throw new Error(`the database ${path} cannot be opened: there is no such file`);
-  let foreign: readonly string[] = [];
-  const onForeign = (names: readonly string[]) => {
-    foreign = names;
-  };
-  const { db, close } = openWriter(path, { isCopied: true, onForeign });
+  const { db, foreign, close } = openWriter(path, { isCopied: true });
   db.transaction(() => new CountTables(db).addAppended()).immediate();
   return {
     name: `sqlite:${path}`,

@@ -14,6 +14,7 @@ import {
   type Failure,
   type FromThread,
   inMemory,
+  type Opened,
   type OperationName,
   type StoreOptions,
   type ThreadRole,
@@ -86,7 +87,6 @@ export async function openSqliteStore(opened: SqliteStoreOptions): Promise<Store
   };
   let told = Promise.resolve();
   const writer = new StoreThread('writer', {
-    onForeign,
     onMigrating(names) {
       told = told.then(() => onMigrating?.(names));
       // It fails the opening, below.
@@ -108,11 +108,12 @@ export async function openSqliteStore(opened: SqliteStoreOptions): Promise<Store
   const abandon = (error: Error) => Promise.all([writer.abandon(error), reader.abandon(error)]);
 
   try {
-    const isNew = await writer.open(path, options);
+    const { isNew, foreign } = await writer.open(path, options);
     await told;
     if (reader !== writer) await reader.open(path, options);
     isOpen = true;
     if (isNew) onCreated?.();
+    if (foreign.length > 0) onForeign?.(foreign);
   } catch (error) {
     await abandon(error instanceof Error ? error : new Error(String(error)));
     throw error;
@@ -182,7 +183,6 @@ function bodyOf(given: Acceptance | DeliveryRecord | readonly SharedAcceptance[]
 interface ThreadEvents {
   /** The schema of an existing database is about to be changed. */
   onMigrating?(names: readonly string[]): void;
-  readonly onForeign?: ((names: readonly string[]) => void) | undefined;
   /** The log has grown enough for a checkpoint. */
   onLogGrown?(): void;
   /** The checkpoint that was asked for has ended. */
@@ -205,8 +205,8 @@ const spareThreads: Record<ThreadRole, Worker[]> = { writer: [], reader: [] };
 /** Of each role. */
 const maxSpareThreads = 4;
 
-interface Waiting {
-  resolve(value: unknown): void;
+interface Waiting<Value = unknown> {
+  resolve(value: Value): void;
   reject(error: Error): void;
 }
 
@@ -228,7 +228,7 @@ class StoreThread {
   #state: 'held' | 'released' | 'ended' = 'held';
   readonly #isDone: Promise<void>;
   readonly #waiting = new Places<WaitingCall>();
-  #opening: Waiting | undefined;
+  #opening: Waiting<Opened> | undefined;
   #calls: OutgoingCall[] = [];
   readonly #sending = new SharedCommits(() => this.#flush(maxSentBytes));
   #sentBytes = 0;
@@ -259,10 +259,10 @@ class StoreThread {
     });
   }
 
-  /** Yields whether it made the database. Rejects with an error that names the path. */
-  open(path: string, options: StoreOptions): Promise<boolean> {
+  /** Yields what it found. Rejects with an error that names the path. */
+  open(path: string, options: StoreOptions): Promise<Opened> {
     return new Promise((resolve, reject) => {
-      this.#opening = { resolve: (isNew) => resolve(isNew === true), reject };
+      this.#opening = { resolve, reject };
       this.post({ kind: 'open', path, role: this.#role, options });
     });
   }
@@ -363,11 +363,8 @@ class StoreThread {
       case 'migrating':
         this.#events.onMigrating?.(message.names);
         break;
-      case 'foreign':
-        this.#events.onForeign?.(message.names);
-        break;
       case 'opened':
-        this.#opening?.resolve(message.isNew);
+        this.#opening?.resolve(message);
         break;
       case 'notOpened':
         this.#isClosing = true;

@@ -6,7 +6,7 @@ import { checkHistory } from '../schema-history.ts';
 import { refuseIncomplete } from '../schema-objects.ts';
 import { CountTables, defineCountedViews } from './count-tables.ts';
 import { FileWatch, LOG_LIMIT_BYTES } from './file-watch.ts';
-import { inMemory } from './messages.ts';
+import { inMemory, type Opened } from './messages.ts';
 import { type Migration, migrations } from './migrations/index.ts';
 import { schemaDifferenceOf } from './schema.ts';
 
@@ -16,9 +16,7 @@ interface Connection {
   close(): void;
 }
 
-interface WriterConnection extends Connection {
-  /** There was no database before. */
-  readonly isNew: boolean;
+interface WriterConnection extends Connection, Opened {
   /** Absent where the database is in memory. */
   readonly watch?: FileWatch | undefined;
 }
@@ -28,8 +26,6 @@ interface WriterOptions {
   readonly isCopied?: boolean;
   /** Called before each change to the schema of an existing database; with the names of what is still missing. */
   readonly onMigrating?: (names: readonly string[]) => void;
-  /** Called with triggers, views and indexes that no migration made. */
-  readonly onForeign?: (names: readonly string[]) => void;
 }
 
 /**
@@ -64,10 +60,10 @@ function openMemory(): WriterConnection {
   migrate(db, migrations);
   emptyDatabase ??= db.serialize();
   // Everyone expects that of one in memory.
-  return { db, isNew: false, close: () => db.close() };
+  return { db, isNew: false, foreign: [], close: () => db.close() };
 }
 
-function openFile(path: string, { isCopied = false, onMigrating, onForeign }: WriterOptions): WriterConnection {
+function openFile(path: string, { isCopied = false, onMigrating }: WriterOptions): WriterConnection {
   const named = resolve(path);
   makeFolder(dirname(named));
   refuseOtherThanFile(named);
@@ -89,13 +85,13 @@ function openFile(path: string, { isCopied = false, onMigrating, onForeign }: Wr
       migrate(db, migrations, isNew ? undefined : onMigrating);
       const difference = schemaDifferenceOf(db, openMemory);
       refuseIncomplete(difference);
-      if (difference.foreign.length > 0) onForeign?.(difference.foreign);
       markUsed(lock);
       makePrivate(file);
       const watch = new FileWatch(db, named, file);
       return {
         db,
         isNew,
+        foreign: difference.foreign,
         watch,
         close() {
           db.close();

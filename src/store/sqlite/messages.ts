@@ -72,12 +72,18 @@ export type ToThread =
   /** Finish what came before, then release the database; the thread ends, unless another store follows. */
   | { readonly kind: 'close'; readonly isLast: boolean };
 
+/** What a thread found when it opened the database; a reader finds nothing. */
+export interface Opened {
+  /** There was no database before. */
+  readonly isNew: boolean;
+  /** Triggers, views and indexes that no migration made. */
+  readonly foreign: readonly string[];
+}
+
 export type FromThread =
   /** From the writer: it changes the schema of an existing database. */
   | { readonly kind: 'migrating'; readonly names: readonly string[] }
-  /** From the writer: triggers, views and indexes that no migration made. */
-  | { readonly kind: 'foreign'; readonly names: readonly string[] }
-  | { readonly kind: 'opened'; readonly isNew: boolean }
+  | ({ readonly kind: 'opened' } & Opened)
   | { readonly kind: 'notOpened'; readonly failure: Failure }
   | { readonly kind: 'answers'; readonly answers: readonly Answer[]; readonly commitSeconds?: number | undefined }
   /** From the writer: the log has grown enough for a checkpoint. */

@@ -10,6 +10,7 @@ import {
   type Failure,
   type FromThread,
   inMemory,
+  type Opened,
   type StoreOptions,
   type ToThread,
 } from './messages.ts';
@@ -51,7 +52,7 @@ port.on('message', (message: ToThread) => {
 function open({ path, role, options }: Extract<ToThread, { kind: 'open' }>): void {
   try {
     service = role === 'writer' ? openWriterService(path, options) : openReaderService(path, options);
-    send({ kind: 'opened', isNew: service.isNew === true });
+    send({ kind: 'opened', ...(service.opened ?? { isNew: false, foreign: [] }) });
   } catch (error) {
     send({ kind: 'notOpened', failure: toFailure(damageOf(error, path) ?? error) });
     port.close();
@@ -60,8 +61,8 @@ function open({ path, role, options }: Extract<ToThread, { kind: 'open' }>): voi
 
 /** What a thread does with its connection. */
 interface Service {
-  /** It made the database. */
-  readonly isNew?: boolean;
+  /** Of the writer. */
+  readonly opened?: Opened;
   take(calls: readonly Call[], bytes?: Uint8Array): void;
   /** The reader's part of a checkpoint. */
   checkpoint?(): void;
@@ -82,8 +83,7 @@ const maxBytes = 8 * 1024 * 1024;
  */
 function openWriterService(path: string, options: StoreOptions): Service {
   const onMigrating = (names: readonly string[]) => send({ kind: 'migrating', names });
-  const onForeign = (names: readonly string[]) => send({ kind: 'foreign', names });
-  const { db, isNew, watch, close } = openWriter(path, { onMigrating, onForeign });
+  const { db, isNew, foreign, watch, close } = openWriter(path, { onMigrating });
   openPort(db, options.chainKey);
   const isAlone = path === inMemory;
   if (options.log.inMemory) keepLogInMemory(db);
@@ -114,7 +114,7 @@ function openWriterService(path: string, options: StoreOptions): Service {
   const runBatch = watch === undefined ? runLogged : withWatch(runLogged, watch);
   const queue = new CallQueue({ runs, runBatch, maxCalls, maxBytes, takeCommitSeconds });
   return {
-    isNew,
+    opened: { isNew, foreign },
     take: (calls, bytes) => queue.take(calls, bytes),
     checkpointed: () => log?.checkpointed(),
     lost: (error) => watch?.lose(error),
