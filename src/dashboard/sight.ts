@@ -132,9 +132,11 @@ export function hideOthers(services: GuardServices & Pick<DashboardServices, 're
       return sight.has(flowId);
     };
     let hidden = await hide(params, { ...sight, has }, services);
-    // Another replica may have deployed the flow, or given it another name.
-    const answers = await Promise.all([...asked].map((name) => confirm?.(name) ?? true));
-    if (answers.includes(false)) hidden = await hide(params, sight, services);
+    // Another replica may have deployed or renamed the flow, and another request may have taken that up since the first look.
+    if (confirm !== undefined && asked.size > 0) {
+      await Promise.all([...asked].map((name) => confirm(name)));
+      hidden = await hide(params, sight, services);
+    }
     if (hidden !== undefined) throw hidden;
   };
 }

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
+import type { FastifyRequest } from 'fastify';
 import { describe, expect, it } from 'vitest';
-import { matcherOf } from '../../src/dashboard/sight.ts';
+import { hideOthers, matcherOf } from '../../src/dashboard/sight.ts';
 
 const ID = '3f4c1a5e-0b7d-4c12-9e61-1a2b3c4d5e6f';
 const OTHER_ID = '9d8c7b6a-2d9f-4e34-a083-3c4d5e6f7a8b';
@@ -50,5 +51,37 @@ describe('a pattern of flows', () => {
         expect(matcherOf([pattern])({ id: ID, name: called })).toBe(expected);
       }),
     );
+  });
+});
+
+describe('a token that is limited to flows, where other replicas deploy', () => {
+  const request = {
+    method: 'GET',
+    params: { id: ID },
+    routeOptions: { config: { limit: 'flow' } },
+    getDecorator: () => ({ name: 'shop', grants: [{ scopes: ['read'], flows: ['shop'] }] }),
+  } as unknown as FastifyRequest;
+  /** The flow's name before and after the database was asked. The question of another request had taken it up meanwhile. */
+  const looking = (before: string | undefined, after: string | undefined) => {
+    let name = before;
+    const flowOf = (id: string) => (name === undefined ? undefined : { record: { id, name } });
+    const confirm = async () => {
+      name = after;
+      return true;
+    };
+    type Services = Parameters<typeof hideOthers>[0];
+    const services = { catalog: { find: flowOf }, receiver: { confirm } } as unknown as Services;
+    return hideOthers(services)(request);
+  };
+
+  it('sees what was taken up while the database was asked', async () => {
+    await expect(looking(undefined, 'shop')).resolves.toBeUndefined();
+  });
+
+  it.each([
+    ['was hidden', undefined],
+    ['was shown', 'shop'],
+  ])('does not see what has another name by then, and %s before', async (_, before) => {
+    await expect(looking(before, 'other')).rejects.toMatchObject({ statusCode: 404 });
   });
 });

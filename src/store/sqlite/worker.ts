@@ -61,7 +61,6 @@ function open({ path, role, options }: Extract<ToThread, { kind: 'open' }>): voi
 
 /** What a thread does with its connection. */
 interface Service {
-  /** Of the writer. */
   readonly opened?: Opened;
   take(calls: readonly Call[], bytes?: Uint8Array): void;
   /** The reader's part of a checkpoint. */
