@@ -265,7 +265,7 @@ class ImpatientClient extends pg.Client {
 async function probe(url: string, applicationName: string): Promise<void> {
   const direct = directClient({ url, applicationName: `${applicationName}/probe`, answerMs: ANSWER_MS });
   try {
-    await direct.client.connect();
+    await direct.connect();
     await requireWritable((text) => direct.client.query(text));
   } finally {
     void direct.end();

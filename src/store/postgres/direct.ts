@@ -17,6 +17,8 @@ interface DirectOptions {
 /** A connection beside the pools. */
 export interface Direct {
   readonly client: pg.Client;
+  /** Rejects too when it is ended meanwhile: `client.connect()` would then never settle. */
+  connect(): Promise<void>;
   /** Never rejects, and resolves soon whether or not the database answers. */
   end(): Promise<void>;
 }
@@ -35,9 +37,16 @@ export function directClient({ url, applicationName, answerMs }: DirectOptions):
     ...(answerMs === undefined ? {} : { query_timeout: answerMs }),
   });
   client.on('error', () => {});
+  let giveUp = (_error: Error) => {};
+  const ended = new Promise<never>((_resolve, reject) => {
+    giveUp = reject;
+  });
+  ended.catch(() => {});
   return {
     client,
+    connect: () => Promise.race([client.connect().then(() => {}), ended]),
     async end() {
+      giveUp(new Error('the connection was ended before it was made'));
       await Promise.race([client.end().catch(() => {}), setTimeout(END_MS, undefined, { ref: false })]);
       // One that hangs would keep the process from its end.
       socket.destroy();

@@ -137,7 +137,7 @@ export class Feed implements StoreChanges {
         client.on('end', () => resolve());
       });
       client.on('notification', ({ payload }) => this.#hear(JSON.parse(payload ?? 'null') as FlowChange | RunNotice));
-      await client.connect();
+      await direct.connect();
       this.#isConnected = true;
       await this.#lockName();
       await client.query(`LISTEN ${pg.escapeIdentifier(channelOf(schema))}`);

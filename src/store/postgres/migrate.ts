@@ -127,7 +127,7 @@ async function withConnection<Value>(
   const { client } = direct;
   const statements = new Statements({ schema, isPrepared: false });
   try {
-    await client.connect();
+    await direct.connect();
     return await work((text, values = []) => client.query({ text: statements.rename(text), values }));
   } finally {
     await direct.end();
