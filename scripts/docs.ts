@@ -2,9 +2,9 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { z } from 'zod';
-import { createAlertSender, createSendAlertHandler } from '../src/alerts/send.ts';
 import { describeSettings } from '../src/config/settings-schema.ts';
-import { builtInHandlers } from '../src/flows/handlers/index.ts';
+import { stepTypes } from '../src/config/steps.ts';
+import type { StepHandler } from '../src/flows/handlers/handler.ts';
 import { manifestJsonSchema } from '../src/manifest/schema.ts';
 import { type DocsTable, WEBHOOK_ROWS } from '../src/manifest/webhook-fields.ts';
 import { comparisonPage, readComparison, withComparison } from './compared.ts';
@@ -96,7 +96,7 @@ function webhookTables(inputs: Schema): string {
   return sections.join('\n\n');
 }
 
-function handlerSection(handler: ReturnType<typeof builtInHandlers>[number]): string {
+function handlerSection(handler: StepHandler): string {
   const schema = z.toJSONSchema(handler.inputs, { io: 'input', unrepresentable: 'any' }) as Schema;
   const fields = Object.keys(schema.properties ?? {});
   const inputs = fields.length > 0 ? fieldTable(schema) : (NO_INPUTS[handler.type] ?? 'It has no inputs.');
@@ -106,10 +106,6 @@ function handlerSection(handler: ReturnType<typeof builtInHandlers>[number]): st
   if (about === undefined) throw new Error(`STEP_TYPES says nothing about ${handler.type}`);
   return `### ${handler.type}\n\n${about}\n\n${inputs}${secretLine}`;
 }
-
-const sendAlert = createSendAlertHandler(
-  createAlertSender({ targets: () => [], service: '', readSecret: () => ({ error: '' }), egressAllow: [] }),
-);
 
 /** What each built-in step type does and leaves as its output. */
 const STEP_TYPES: Readonly<Record<string, string>> = {
@@ -464,7 +460,7 @@ ${fieldTable(step.properties?.retry ?? {})}
 
 \`GET /flows/api/handlers\` lists them with the JSON Schema of their inputs, [your own](extending.md) included.
 
-${[...builtInHandlers({ egressAllow: [] }), sendAlert].map(handlerSection).join('\n\n')}
+${stepTypes().handlers.map(handlerSection).join('\n\n')}
 `;
 }
 

@@ -10,6 +10,7 @@ const FACES = {
   attention: 'Attention',
   store: 'Store',
   trigger: 'Trigger',
+  'step-types': 'StepTypes',
   plan: 'Plan',
   command: 'Command',
   page: 'Page',
@@ -38,7 +39,7 @@ function writeLists(folder) {
 }
 
 function listed(text, files, suffix) {
-  const imported = /^import \{ \w+ \} from '\.\/[\w-]+\/\w+\.tsx?';\n/gm;
+  const imported = /^import \{ \w+ \} from '\.\/[\w-]+\/[\w-]+\.tsx?';\n/gm;
   const array = /\[\n?([^\]]*?),?\n?\]( as const)?;\n$/;
   const [, listedBefore = '', asConst = ''] = array.exec(text) ?? [];
   const before = listedBefore.split(',').map((name) => name.trim());

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
-import type { AlertSettings } from './alerts/targets.ts';
+import type { AlertSettings } from './config/alert-targets.ts';
 import type { Extensions } from './config/api.ts';
 import type { PreparedExtensions } from './config/extensions.ts';
 import type { Environment } from './config/settings.ts';

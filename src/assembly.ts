@@ -159,12 +159,12 @@ function runtimeOf(
   running: Pick<Parameters<typeof createRuntime>[0], 'catalog' | 'metrics' | 'newId' | 'live' | 'refresh' | 'sweepers'>,
 ): Runtime {
   const { settings, store, clock } = parts;
-  const { handlers, rules, hosts } = parts.extensions;
+  const { handlers, rules, steps } = parts.extensions;
   return createRuntime({
     ...parts,
     ...running,
     handlers,
-    hosts,
+    atWork: steps.atWork,
     runRetentionDays: settings.runRetentionDays,
     readSecret: (reference, source) => rules[source].readSecret(reference),
     concurrency: settings.stepConcurrency,

@@ -124,7 +124,6 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     logger,
     newId: parts.newId,
     version,
-    hosts: extensions.hosts,
     keySets: extensions.keySets,
     live: parts.live,
     triggers,

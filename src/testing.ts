@@ -1,14 +1,14 @@
 import { AssertionError } from 'node:assert';
 import { relative } from 'node:path';
 import { z } from 'zod';
-import { createAlertSender, createSendAlertHandler } from './alerts/send.ts';
+import { stepTypes } from './config/steps.ts';
 import { renderTest } from './features/rehearsal/render-test.ts';
 import { runTest } from './features/rehearsal/run-test.ts';
 import type { SimulatedRun } from './features/rehearsal/simulated-run.ts';
 import { createSimulator, type SimulatedStart } from './features/rehearsal/simulator.ts';
 import { findTestFiles, readTestedFlows, readTestFile } from './features/rehearsal/test-files.ts';
 import { defineHandler, type HandlerResult, type StepContext, type StepHandler } from './flows/handlers/handler.ts';
-import { builtInHandlers, type HandlerTable, handlerTable } from './flows/handlers/index.ts';
+import { type HandlerTable, handlerTable } from './flows/handlers/index.ts';
 import { operatorHandler } from './flows/operator-handler.ts';
 import { formatIssue, type ManifestIssue } from './manifest/issues.ts';
 import type { LoadedFlow } from './manifest/load.ts';
@@ -71,7 +71,7 @@ function tableOf({ handlers = {}, egressAllow = [] }: RunFlowOptions): HandlerTa
     operatorHandler(typeof given === 'function' ? stubOf(type, given) : given),
   );
   const replaced = new Set(Object.keys(handlers));
-  return handlerTable([...builtInHandlers({ egressAllow }).filter(({ type }) => !replaced.has(type)), ...own]);
+  return handlerTable([...stepTypes({ egressAllow }).handlers.filter(({ type }) => !replaced.has(type)), ...own]);
 }
 
 function stubOf(type: string, stub: Stub): StepHandler {
@@ -149,9 +149,7 @@ export interface TestCase {
  */
 export async function testFiles(folder: string, options: TestFilesOptions = {}): Promise<TestCase[]> {
   const { manifests = 'manifests', handlers: own = [] } = options;
-  const sendAlert = createAlertSender({ targets: () => [], service: '', readSecret: secretsOf({}), egressAllow: [] });
-  const types = [...builtInHandlers({ egressAllow: [] }), createSendAlertHandler(sendAlert), ...own];
-  const handlers = handlerTable(types);
+  const handlers = handlerTable([...stepTypes().handlers, ...own]);
   const { flows, issues } = await readTestedFlows(manifests, handlers);
   if (issues.length > 0) throw new Error(`The manifests cannot be run:\n${issues.map(formatIssue).join('\n')}`);
   const cases: TestCase[] = [];

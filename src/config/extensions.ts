@@ -1,10 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { resolve } from 'node:path';
-import { leavesAlertFlow } from '../alerts/alert-flow.ts';
-import { type AlertSender, createAlertSender, createSendAlertHandler } from '../alerts/send.ts';
 import { createGuardedGet } from '../flows/handlers/guarded-get.ts';
-import { builtInHandlers, type HandlerTable, handlerTable } from '../flows/handlers/index.ts';
-import { Hosts } from '../flows/hosts.ts';
+import { type HandlerTable, handlerTable } from '../flows/handlers/index.ts';
 import { operatorHandler } from '../flows/operator-handler.ts';
 import { stepChecks } from '../flows/step-checks.ts';
 import type { LoadedFlow, ManifestRules } from '../manifest/load.ts';
@@ -27,6 +24,8 @@ import type { Extensions } from './api.ts';
 import { isPostgres } from './database.ts';
 import { type Environment, SettingsError } from './settings.ts';
 import type { Settings } from './settings-schema.ts';
+import type { StepPart } from './step-part.ts';
+import { type PreparedSteps, prepareSteps } from './steps.ts';
 
 /** Everything that manifests are read and judged with, before anything runs. */
 export interface PreparedExtensions {
@@ -34,12 +33,12 @@ export interface PreparedExtensions {
   readonly gates: GatePreparer;
   /** The same, but what they need of publishers is not fetched: then they cannot verify. */
   readonly offlineGates: GatePreparer;
-  /** The hosts that HttpRequest calls. */
-  readonly hosts: Hosts;
+  /** What goes on beside the steps, and what is told of those that wait. */
+  readonly steps: Pick<PreparedSteps, 'atWork' | 'hostWaits'>;
+  /** What the step types of a part made for others. */
+  of<Made>(part: StepPart<Made>): Made;
   /** What is known of the publishers' key sets. */
   readonly keySets: KeySets;
-  /** Tells the targets of `SLUICE_ALERTS`. */
-  readonly sendAlert: AlertSender;
   /** By source: the folder is the operator's; a manifest sent over the API may reference only what it is allowed to. */
   readonly rules: Readonly<Record<ManifestSource, ManifestRules>>;
   /** Allows requests, by default, what the manifests of the folder reference. */
@@ -77,16 +76,14 @@ export function prepareExtensions({
   cluster,
   alerts = () => settings.alerts,
 }: PrepareExtensionsOptions): PreparedExtensions {
-  const sendAlert = createAlertSender({
-    targets: () => alerts()?.targets ?? [],
-    service: settings.serviceName,
-    // As the settings themselves: what a manifest may name does not count here.
+  const steps = prepareSteps({
+    settings,
+    clock,
+    cluster,
     readSecret: secretReader({ env: environment, baseFolder: process.cwd() }),
-    egressAllow: settings.egressAllow,
+    alerts,
   });
-  // An alert may report an open circuit and must be sent while it is open, so its requests ignore circuits.
-  const hosts = new Hosts({ settings, clock, cluster });
-  const { handlers, schemes, chain, fetchFromPublisher } = register({ settings, hosts, sendAlert }, extensions);
+  const { handlers, schemes, chain, fetchFromPublisher } = register(steps, extensions);
   const sealsLearnedKeys = settings.storeKey !== undefined;
   // What deliveries name is fetched as a step would fetch it: from public addresses, and others only where they are opened.
   const get = fetchFromPublisher ?? createGuardedGet(settings);
@@ -111,7 +108,7 @@ export function prepareExtensions({
   const baseFolder = resolve(folder, settings.manifests);
   const readSecret = secretReader({ env: environment, baseFolder });
   const allowance = secretAllowance({ entries: settings.manifestSecrets, readSecret, baseFolder });
-  const checks = [webhookChecks(gates, settings.enforcementMode), stepChecks(settings), leavesAlertFlow];
+  const checks = [webhookChecks(gates, settings.enforcementMode), stepChecks, ...steps.checks];
   // SQLite's file has a key beside it.
   const sealsSecrets = settings.storeKey !== undefined || !isPostgres(settings.databaseUrl);
   const whyApart = sharingBy({ preparer: gates, defaultMode: settings.enforcementMode });
@@ -121,9 +118,9 @@ export function prepareExtensions({
     handlers,
     gates,
     offlineGates,
-    hosts,
+    steps,
+    of: steps.of,
     keySets,
-    sendAlert,
     rules: {
       folder: { ...common, source: 'folder', readSecret },
       api: { ...common, source: 'api', readSecret: allowance.readSecret },
@@ -136,18 +133,11 @@ export function prepareExtensions({
 }
 
 /** Throws `SettingsError` for extensions that clash or make no sense: the config module has to be changed. */
-function register(
-  { settings, hosts, sendAlert }: { settings: Settings; hosts: Hosts; sendAlert: AlertSender },
-  given: Extensions,
-) {
+function register(steps: PreparedSteps, given: Extensions) {
   try {
     const extensions = withOwners(given);
     return {
-      handlers: handlerTable([
-        ...builtInHandlers({ ...settings, hosts }),
-        createSendAlertHandler(sendAlert),
-        ...(extensions.handlers ?? []),
-      ]),
+      handlers: handlerTable([...steps.handlers, ...(extensions.handlers ?? [])]),
       schemes: createSchemeRegistry({
         verifiers: extensions.verifiers,
         specs: extensions.signatureSpecs,

@@ -1,9 +1,9 @@
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
-import type { AlertSettings } from '../alerts/targets.ts';
-import { HOST_LIMIT_FORMS, hostEntryTexts } from '../flows/host-limits.ts';
 import { isSecretEntry } from '../manifest/read-secret.ts';
 import { ENFORCEMENT_MODES } from '../model/manifest.ts';
+import type { AlertSettings } from './alert-targets.ts';
+import { HOST_LIMIT_FORMS, hostEntryTexts } from './host-limits.ts';
 import type { TokenEntry } from './tokens.ts';
 
 interface Described {
@@ -334,7 +334,7 @@ export const settingsSchema = z.strictObject({
     meaning:
       'The header in which it names the groups of that person, separated by commas. `SLUICE_TOKENS` says what each may do.',
   }),
-  // Read and checked before the schema sees it: see alerts/targets.ts.
+  // Read and checked before the schema sees it: see alert-targets.ts.
   alerts: option(z.custom<AlertSettings>().optional(), {
     variable: 'SLUICE_ALERTS',
     accepts: 'the path of a JSON file with targets: { "targets": { NAME: { "type", … } } }',

@@ -1,12 +1,12 @@
 import { createPrivateKey } from 'node:crypto';
 import ipaddr from 'ipaddr.js';
 import type { z } from 'zod';
-import { readAlerts } from '../alerts/targets.ts';
 import { didYouMean } from '../manifest/issues.ts';
 import { MASK, maskUrl } from '../manifest/mask.ts';
 import { allowsEverything, secretReader } from '../manifest/read-secret.ts';
 import { familiesCovered } from '../webhooks/networks/addresses.ts';
 import { isPlaceholder } from '../webhooks/weaknesses.ts';
+import { readAlerts } from './alert-targets.ts';
 import { hasCredentials, sharedBetween, signOnMistakes } from './credentials.ts';
 import { databaseContradictions } from './database.ts';
 import { describeSettings, type SettingName, type Settings, settingsSchema } from './settings-schema.ts';

@@ -7,7 +7,7 @@ import type {
 } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Logger } from 'pino';
-import type { AlertSettings } from '../alerts/targets.ts';
+import type { AlertSettings } from '../config/alert-targets.ts';
 import type { DashboardAccess } from '../config/credentials.ts';
 import type { PreparedExtensions } from '../config/extensions.ts';
 import type { Settings } from '../config/settings-schema.ts';
@@ -19,7 +19,6 @@ import type { Catalog } from '../flows/catalog.ts';
 import type { Engine, RefreshFlow, RunControl } from '../flows/engine.ts';
 import type { StepHandler } from '../flows/handlers/handler.ts';
 import type { Heartbeat } from '../flows/heartbeat.ts';
-import type { Hosts } from '../flows/hosts.ts';
 import type { Scheduler } from '../flows/scheduler.ts';
 import type { AttentionKind, AttentionKinds } from '../model/attention.ts';
 import type { ServiceClock } from '../model/clock.ts';
@@ -51,8 +50,6 @@ export interface DashboardServices {
   readonly engine: Pick<Engine, 'triggerFlow' | 'rerun'>;
   readonly control: RunControl;
   readonly scheduler: Pick<Scheduler, 'list' | 'setPaused' | 'setCron' | 'trigger'>;
-  /** The hosts that steps call. */
-  readonly hosts: Pick<Hosts, 'list' | 'closeCircuit'>;
   /** The publishers' key sets. */
   readonly keySets: Pick<KeySets, 'listNew'>;
   readonly live: Pick<LiveEvents, 'subscribe'>;

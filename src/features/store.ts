@@ -8,6 +8,7 @@ import { deliveriesStore } from './deliveries/store.ts';
 import { driftStore } from './drift/store.ts';
 import { figuresStore } from './figures/store.ts';
 import { flowsStore } from './flows/store.ts';
+import { httpRequestStore } from './http-request/store.ts';
 import { keysStore } from './keys/store.ts';
 import { orderStore } from './order/store.ts';
 import { reconcileStore } from './reconcile/store.ts';
@@ -34,4 +35,5 @@ export const storeParts: readonly WrittenPart[] = [
   deliveriesStore,
   flowsStore,
   revisionsStore,
+  httpRequestStore,
 ];

@@ -2,8 +2,7 @@ import { StoreUnavailableError } from '../errors.ts';
 import { readable } from '../model/error-kind.ts';
 import type { StepDefinition } from '../model/manifest.ts';
 import type { Claim } from '../store/store.ts';
-import type { HandlerResult } from './handlers/handler.ts';
-import { hostWaitIn } from './handlers/http-turns.ts';
+import type { HandlerResult, ServedHandler } from './handlers/handler.ts';
 import { InternalFaultError } from './load-once.ts';
 import { problemOfOutput } from './non-json.ts';
 import { StepFailure } from './step-failure.ts';
@@ -50,8 +49,14 @@ export function messageOf(thrown: unknown): string {
   return error instanceof Error ? error.message : `the handler threw a ${typeof error}`;
 }
 
-export function timedOut({ step, claim }: { readonly step: StepDefinition; readonly claim: Claim }): HandlerResult {
-  const { why } = hostWaitIn(claim.resumed?.state) ?? {};
+interface TimedOut {
+  readonly step: StepDefinition;
+  readonly claim: Claim;
+  readonly handler: ServedHandler;
+}
+
+export function timedOut({ step, claim, handler }: TimedOut): HandlerResult {
+  const why = handler.whyWaiting?.(claim.resumed?.state);
   const message = `the step took longer than its ${step.timeoutSeconds} s${why === undefined ? '' : `; it waited because ${why}`}`;
   return { kind: 'failed', code: 'timeout', message, retryable: true };
 }

@@ -15,12 +15,12 @@ import { createDispatcher, type Dispatcher } from './dispatcher.ts';
 import { createEngine, createRunControl, type Engine, type RefreshFlow, type RunControl } from './engine.ts';
 import type { HandlerTable } from './handlers/index.ts';
 import { createHeartbeat, type Heartbeat } from './heartbeat.ts';
-import type { Hosts } from './hosts.ts';
 import { LEASE_MS } from './leases.ts';
 import { createReport } from './report.ts';
 import { createHousekeeping, createRetention } from './retention.ts';
 import { createRunStep } from './run-step.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
+import type { StepsAtWork } from './steps-at-work.ts';
 
 /** Everything that runs flows. */
 export interface Runtime {
@@ -68,8 +68,7 @@ interface RuntimeServices {
   readonly fingerprint?: (() => Json) | undefined;
   /** Whether another process has the handler of a step type; none has where not given. */
   readonly isServedElsewhere?: ((stepType: string) => Promise<boolean>) | undefined;
-  /** The hosts that steps call. */
-  readonly hosts?: Pick<Hosts, 'connect' | 'start' | 'stop'> | undefined;
+  readonly atWork?: readonly StepsAtWork[] | undefined;
   /** How many replicas live, after each heartbeat. */
   readonly onReplicas?: ((count: number) => void) | undefined;
 }
@@ -78,7 +77,7 @@ export function createRuntime(services: RuntimeServices): Runtime {
   const { catalog, clock, logger, newId = createIdSource(), concurrency = 64, random = Math.random } = services;
   const { store, lost } = leasesOf(services.store, clock);
   const { replica: owner } = store;
-  const { refresh = () => setImmediate() } = services;
+  const { refresh = () => setImmediate(), atWork = [] } = services;
   // Nobody takes a process for dead that has its store for itself.
   const isFit = () => (owner === SOLE_OWNER ? clock.isFit() : heartbeat.isFit());
   const report = createReport(services);
@@ -101,7 +100,7 @@ export function createRuntime(services: RuntimeServices): Runtime {
       isElsewhere: services.isServedElsewhere ?? (async () => false),
     },
   });
-  services.hosts?.connect({ ...services, store, onReleased: () => dispatcher.nudge() });
+  for (const each of atWork) each.connect({ ...services, store, onReleased: () => dispatcher.nudge() });
   const engine = createEngine({
     store,
     catalog,
@@ -139,8 +138,7 @@ export function createRuntime(services: RuntimeServices): Runtime {
       // Before any step is claimed: steps of a process that the others do not know would stay leased until their leases
       // expire.
       await persist(heartbeat.start);
-      // Before a step asks: a circuit that was open stays open.
-      await persist(async () => services.hosts?.start());
+      for (const { start } of atWork) await persist(start);
       dispatcher.start();
       store.onDue({
         hasSlot: () => dispatcher.hasSlot(),
@@ -153,7 +151,7 @@ export function createRuntime(services: RuntimeServices): Runtime {
     },
     async stop(graceMs) {
       await Promise.all([scheduler.stop(), dispatcher.stop(graceMs), housekeeping.stop(), acceptanceLimits.stop()]);
-      await services.hosts?.stop();
+      await Promise.all(atWork.map(({ stop }) => stop()));
       // Steps that still run have to stay this process' own until then.
       await heartbeat.stop();
     },

@@ -1,50 +1,6 @@
-import type { JsonPath } from '../expressions/json-path.ts';
-import { type Problem, warningAt } from '../manifest/issues.ts';
+import { warningAt } from '../manifest/issues.ts';
 import type { ManifestRules } from '../manifest/load.ts';
-import type { Graph, StepDefinition } from '../model/manifest.ts';
-import { createEgress, EgressRefusedError } from './handlers/egress.ts';
 
-/** Warns of what loads and then does not do what its author wants: no steps, and requests that egress will refuse. */
-export function stepChecks(settings: { readonly egressAllow: readonly string[] }): ManifestRules['checks'][number] {
-  const egress = createEgress(settings.egressAllow);
-  return ({ manifest: { steps } }) => {
-    const path = ['steps'];
-    if (Object.keys(steps).length === 0) return [warningAt(path, 'is empty: runs of this flow do nothing')];
-    return requestsIn(steps, path).flatMap(({ step, at }) => checkTarget(step, [...at, 'inputs', 'url'], egress));
-  };
-}
-
-interface Placed {
-  readonly step: StepDefinition;
-  readonly at: JsonPath;
-}
-
-/** Those of loops too. */
-function requestsIn(graph: Graph, path: JsonPath): Placed[] {
-  return Object.entries(graph).flatMap(([key, step]) => {
-    const at = [...path, key];
-    return [...(step.type === 'HttpRequest' ? [{ step, at }] : []), ...requestsIn(step.steps ?? {}, [...at, 'steps'])];
-  });
-}
-
-function checkTarget(
-  { inputs: { url } }: StepDefinition,
-  at: JsonPath,
-  egress: ReturnType<typeof createEgress>,
-): Problem[] {
-  // A URL that a secret or an expression names is known when the step runs, and checked then.
-  const host = typeof url === 'string' && URL.canParse(url) ? new URL(url).hostname : '';
-  try {
-    egress.checkLiteral(host);
-    if (isThisMachine(host)) egress.permitted(host, [{ address: '127.0.0.1', family: 4 }]);
-    return [];
-  } catch (error) {
-    if (!(error instanceof EgressRefusedError)) throw error;
-    return [warningAt(at, `will be refused: ${error.message}`)];
-  }
-}
-
-/** RFC 6761: these names never leave the machine. */
-function isThisMachine(host: string): boolean {
-  return /^(.+\.)?localhost\.?$/i.test(host);
-}
+/** Warns of what loads and then does not do what its author wants: no steps. */
+export const stepChecks: ManifestRules['checks'][number] = ({ manifest: { steps } }) =>
+  Object.keys(steps).length === 0 ? [warningAt(['steps'], 'is empty: runs of this flow do nothing')] : [];

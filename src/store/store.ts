@@ -3,7 +3,6 @@ import type { Change } from './contract/changes.ts';
 import type { DeliveryStore } from './contract/deliveries.ts';
 import type { DispatchStore } from './contract/dispatch.ts';
 import type { FlowStore } from './contract/flows.ts';
-import type { HostStore } from './contract/hosts.ts';
 import type { ReplicaStore } from './contract/replicas.ts';
 import type { RunStore } from './contract/runs.ts';
 import type { Members, StorePart } from './part.ts';
@@ -14,7 +13,6 @@ export type * from './contract/deliveries.ts';
 export type * from './contract/dispatch.ts';
 export type * from './contract/examination.ts';
 export type * from './contract/flows.ts';
-export type * from './contract/hosts.ts';
 export type * from './contract/replicas.ts';
 export type * from './contract/runs.ts';
 
@@ -26,14 +24,7 @@ export type * from './contract/runs.ts';
  * thread or on another machine. Times are milliseconds since the Unix epoch, given by the caller: a store has no clock.
  * `test/store/conformance.ts` tests the same contract; every backend must pass it.
  */
-export interface Store
-  extends DeliveryStore,
-    FlowStore,
-    DispatchStore,
-    RunStore,
-    ActivityStore,
-    HostStore,
-    ReplicaStore {
+export interface Store extends DeliveryStore, FlowStore, DispatchStore, RunStore, ActivityStore, ReplicaStore {
   /**
    * What other processes change, from the moment that a reader begins. Each reader gets all of it, in order; changes that
    * it has not taken yet and that say the same are joined, so that a slow reader costs no memory. A backend that may have

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { ALERT_KINDS, readAlerts } from '../../src/alerts/targets.ts';
+import { ALERT_KINDS, readAlerts } from '../../src/config/alert-targets.ts';
 import { readSettings, SettingsError } from '../../src/config/settings.ts';
 import { secretReader } from '../../src/manifest/read-secret.ts';
 

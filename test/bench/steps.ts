@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { parseArgs } from 'node:util';
 import pino from 'pino';
+import { stepTypes } from '../../src/config/steps.ts';
 import { createCatalog } from '../../src/flows/catalog.ts';
-import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { createRuntime } from '../../src/flows/runtime.ts';
 import { parseManifest } from '../../src/manifest/load.ts';
 import { createServiceClock } from '../../src/model/clock.ts';
@@ -36,7 +37,7 @@ const steps = Object.fromEntries(
 const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
 const store = await openSqliteStore({ path: join(folder, 'bench.db') });
 const logger = pino({ level: 'silent' });
-const handlers = handlerTable(builtInHandlers({ egressAllow: [] }));
+const handlers = handlerTable(stepTypes().handlers);
 const readSecret = () => ({ error: 'there are no secrets' });
 const { flow } = parseManifest(JSON.stringify({ id: FLOW_ID, version: '1', steps }), 'bench.json', {
   handlers,

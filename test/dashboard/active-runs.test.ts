@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { stepTypes } from '../../src/config/steps.ts';
+import type { DashboardServices } from '../../src/dashboard/services.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { activeRunsJson, RUNS_AT_ONCE } from '../../src/features/runs/runs.ts';
 import { acceptanceOf, aRun, id, T0 } from '../store/samples.ts';
@@ -25,11 +27,10 @@ it('every run in flight is named once, newest first, however many there are', as
   expect((await active()).map((run) => run.id)).toEqual(accepted.map(({ run }) => run.id).reverse());
 });
 
-const NO_HOSTS = { list: async () => [], closeCircuit: async () => false };
-
 it('leaves out only a run that ends between two parts', async () => {
+  const extensions = { steps: stepTypes() } as unknown as DashboardServices['extensions'];
   const parts = [];
-  for await (const part of activeRunsJson({ ...dashboard, hosts: NO_HOSTS })) {
+  for await (const part of activeRunsJson({ ...dashboard, extensions })) {
     if (parts.length === 1) await dashboard.store.cancelRun({ runId: id(1000 + 1), reason: null, at: T0 });
     parts.push(part);
   }

@@ -1,3 +1,4 @@
+import { httpRequestStore } from '../../src/features/http-request/store.ts';
 import { firstIdAt } from '../../src/model/payload.ts';
 import { HOOK_ONLY_ID, ORDERS, ORDERS_ID, UNKNOWN_ID } from './fixture.ts';
 import { ASANA_ID, api, FOLDER_ID, IN_FOLDER, type Populated } from './populated.ts';
@@ -58,7 +59,9 @@ export const examples: Record<string, readonly Example[]> = {
       before: async ({ dashboard: { store } }) => {
         const failed = { why: 'failed', since: 0, failures: 10, lastError: 'ECONNREFUSED', probes: 0 };
         const circuit = { state: 'open', caller: null, ...failed, until: 5000 };
-        await store.changeCircuit({ queue: 'https://api.example.com', version: null, next: 1, circuit });
+        await store
+          .of(httpRequestStore)
+          .changeCircuit({ queue: 'https://api.example.com', version: null, next: 1, circuit });
       },
     }),
     at('/hosts/nobody/close-circuit', 404),

@@ -59,7 +59,7 @@ const servicesOf = (asked: Asked) =>
     alerts: () => undefined,
     answers: { unfit: () => [] },
     scheduler: { list: async () => asked.schedules },
-    hosts: { list: async () => [] },
+    extensions: { of: () => ({ list: async () => [] }) },
     heartbeat: { state: () => ({ dead: asked.dead }) },
     catalog: { list: () => [] },
     store: {

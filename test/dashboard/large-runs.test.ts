@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { stepTypes } from '../../src/config/steps.ts';
+import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { parseManifest } from '../../src/manifest/load.ts';
 import { secretReader } from '../../src/manifest/read-secret.ts';
 import { NOW, startDashboard, type TestDashboard, UNKNOWN_ID } from './fixture.ts';
@@ -26,7 +27,7 @@ const ask = async (path: string, method: 'GET' | 'POST' = 'GET') => {
 beforeAll(async () => {
   dashboard = await startDashboard();
   const { flow } = parseManifest(JSON.stringify(LOOPING), 'looping.json', {
-    handlers: handlerTable(builtInHandlers({ egressAllow: [] })),
+    handlers: handlerTable(stepTypes().handlers),
     readSecret: secretReader({ env: {}, baseFolder: '.' }),
     strict: false,
     checks: [],

@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { HostState } from '../../src/flows/hosts.ts';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { type HostState, Hosts } from '../../src/features/http-request/hosts.ts';
 import type { NewRun } from '../../src/store/store.ts';
 import { CANARIES, HOOK_ONLY_ID, NOW, ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
 
@@ -252,9 +252,13 @@ describe('where a run stands', () => {
   let mended: TestDashboard;
   const hosts: HostState[] = [];
   beforeAll(async () => {
-    mended = await startDashboard({ hosts: { list: async () => hosts, closeCircuit: async () => false } }, [MENDED]);
+    vi.spyOn(Hosts.prototype, 'list').mockImplementation(async () => hosts);
+    mended = await startDashboard({}, [MENDED]);
   });
-  afterAll(() => mended.close());
+  afterAll(() => {
+    vi.restoreAllMocks();
+    return mended.close();
+  });
 
   type Result = Parameters<TestDashboard['store']['advance']>[0]['result'];
   const succeeds: Result = { kind: 'succeeded', output: null };

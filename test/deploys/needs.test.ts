@@ -4,8 +4,9 @@ import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { AppOptions, SluiceApp } from '../../src/app.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
+import { stepTypes } from '../../src/config/steps.ts';
 import { createNeedsReader } from '../../src/deploys/needs.ts';
-import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { type LoadedFlow, parseManifest } from '../../src/manifest/load.ts';
 import { bodySealer, newKey } from '../../src/store/sealed-body.ts';
 import { buildApp, isOnPostgres, storedText } from '../database.ts';
@@ -275,7 +276,7 @@ it('a new route without a signature is told, but not those of a first start', as
 });
 
 describe('what a revision needs', () => {
-  const handlers = handlerTable(builtInHandlers({ egressAllow: [] }));
+  const handlers = handlerTable(stepTypes().handlers);
   const readerWith = (keys: NeedsKeys, values: Readonly<Record<string, string>> = {}) => {
     const readSecret = (reference: string) => {
       const value = values[reference];

@@ -1,9 +1,10 @@
-import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { stepTypes } from '../../src/config/steps.ts';
+import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { literalsOf } from '../../src/manifest/literals.ts';
 import type { LoadedFlow } from '../../src/manifest/load.ts';
 import type { OpenedNeeds } from '../../src/manifest/stored.ts';
 
-const handlers = handlerTable(builtInHandlers({ egressAllow: [] }));
+const handlers = handlerTable(stepTypes().handlers);
 
 /** All that a revision of the flow needs, as if nothing of it were lost. */
 export function openedNeeds({ manifest, files }: LoadedFlow): OpenedNeeds {

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { stepTypes } from '../../src/config/steps.ts';
+import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { parseManifest } from '../../src/manifest/load.ts';
 import { PAGES } from './pages.ts';
 
-const handlers = handlerTable(builtInHandlers({ egressAllow: [] }));
+const handlers = handlerTable(stepTypes().handlers);
 const rules = { handlers, readSecret: () => ({ value: 'a secret of some length' }), strict: false, checks: [] };
 
 /** A block of JSON, or a part of an object as it stands in one. */

@@ -7,7 +7,16 @@ import { serviceParts } from '../../src/features/service.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const FEATURES = join(ROOT, 'src/features');
-const LISTS = ['service.ts', 'attention.ts', 'store.ts', 'trigger.ts', 'plan.ts', 'command.ts', 'page.ts'];
+const LISTS = [
+  'service.ts',
+  'attention.ts',
+  'store.ts',
+  'trigger.ts',
+  'step-types.ts',
+  'plan.ts',
+  'command.ts',
+  'page.ts',
+];
 const names = readdirSync(FEATURES, { withFileTypes: true }).flatMap((entry) =>
   entry.isDirectory() ? [entry.name] : [],
 );

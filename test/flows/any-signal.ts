@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { z } from 'zod';
+import { stepTypes } from '../../src/config/steps.ts';
 import { runsStore } from '../../src/features/runs/store.ts';
 import { createCatalog } from '../../src/flows/catalog.ts';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
-import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { Lease } from '../../src/flows/leases.ts';
 import { createRunStep, type RunStep } from '../../src/flows/run-step.ts';
 import type { Json } from '../../src/model/json.ts';
@@ -77,7 +78,7 @@ export async function liveWithSignals(
 ): Promise<void> {
   const clock = fakeClock();
   const catalog = createCatalog(store, clock);
-  const handlers = [...builtInHandlers({ egressAllow: [] }), twice];
+  const handlers = [...stepTypes().handlers, twice];
   const graph = graphOf(waits, isLoop);
   const { record } = await catalog.deploy(loadedFlow(manifestOf(graph), handlers));
   const runStep = createRunStep({

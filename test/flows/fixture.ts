@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { pino } from 'pino';
 import { afterEach, beforeEach, onTestFinished, vi } from 'vitest';
 import { z } from 'zod';
+import { stepTypes } from '../../src/config/steps.ts';
 import { type Catalog, createCatalog } from '../../src/flows/catalog.ts';
 import {
   defineHandler,
@@ -9,7 +10,7 @@ import {
   type StepContext,
   type StepHandler,
 } from '../../src/flows/handlers/handler.ts';
-import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { createRuntime, type Runtime } from '../../src/flows/runtime.ts';
 import type { LoadedFlow } from '../../src/manifest/load.ts';
 import type { Manifest } from '../../src/manifest/schema.ts';
@@ -153,7 +154,7 @@ export async function openFlowService(options: FlowServiceOptions = {}): Promise
   const log = recordingLogger();
   const metrics = createMetrics();
   const catalog = createCatalog(store, clock);
-  const handlers = [...builtInHandlers({ egressAllow: options.egressAllow ?? [] }), ...(options.own ?? [])];
+  const handlers = [...stepTypes({ egressAllow: options.egressAllow ?? [] }).handlers, ...(options.own ?? [])];
   const runtime = createRuntime({
     store,
     catalog,

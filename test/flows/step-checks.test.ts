@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { stepTypes } from '../../src/config/steps.ts';
+import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { stepChecks } from '../../src/flows/step-checks.ts';
 import { formatIssue } from '../../src/manifest/issues.ts';
 import { parseManifest } from '../../src/manifest/load.ts';
@@ -7,11 +8,12 @@ import { parseManifest } from '../../src/manifest/load.ts';
 /** Warnings of `sluice check` about a flow with these steps. */
 function warningsAbout(steps: object, egressAllow: readonly string[] = []): string[] {
   const manifest = { id: '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10', version: '1', steps };
+  const types = stepTypes({ egressAllow });
   const { flow, issues } = parseManifest(JSON.stringify(manifest), 'flow.json', {
-    handlers: handlerTable(builtInHandlers({ egressAllow })),
+    handlers: handlerTable(types.handlers),
     readSecret: () => ({ value: 'http://10.0.0.1/from-a-secret' }),
     strict: true,
-    checks: [stepChecks({ egressAllow })],
+    checks: [stepChecks, ...types.checks],
   });
   expect(flow?.manifest.id).toBe(manifest.id);
   return issues.map(formatIssue);

@@ -7,8 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createSendAlertHandler } from '../../src/alerts/send.ts';
-import { readAlerts } from '../../src/alerts/targets.ts';
+import { readAlerts } from '../../src/config/alert-targets.ts';
 import { describeSettings, settingsSchema } from '../../src/config/settings-schema.ts';
 import { readTokens } from '../../src/config/tokens.ts';
 import { createSealedPlans } from '../../src/dashboard/sealed-plans.ts';
@@ -17,11 +16,12 @@ import { compileExpression } from '../../src/expressions/compile.ts';
 import { DELIVERY_BUDGET_STEPS } from '../../src/expressions/delivery-expressions.ts';
 import { withBudget } from '../../src/expressions/metering.ts';
 import { ArrivingBody, parseBody } from '../../src/expressions/trigger-body.ts';
+import { createSendAlertHandler } from '../../src/features/alerts/send.ts';
+import { createHttpRequestHandler } from '../../src/features/http-request/http-request.ts';
 import { objectsIn } from '../../src/features/imports/imported.ts';
 import { readImport } from '../../src/features/imports/index.ts';
 import { refuseLongPage } from '../../src/features/reconcile/source.ts';
 import { startOfLoop } from '../../src/flows/handlers/for-each.ts';
-import { createHttpRequestHandler } from '../../src/flows/handlers/http-request.ts';
 import { problemOfJson } from '../../src/flows/non-json.ts';
 import { prepareRevision } from '../../src/flows/prepared-revision.ts';
 import { readJson } from '../../src/manifest/json-text.ts';
@@ -307,9 +307,9 @@ const SIZES: Readonly<Record<string, Sized>> = {
     takes: (size) =>
       noErrors(withTrigger({}, { searchKeys: Object.fromEntries(times(size, (at) => [`k${at}`, 'body.a'])) })),
   },
-  'alerts/send.ts 100': { takes: (size) => alert({ lines: times(size, (at) => ({ text: `line ${at}` })) }) },
-  'alerts/send.ts 4000': { takes: (size) => alert({ text: 't'.repeat(size) }) },
-  'alerts/targets.ts 50': {
+  'features/alerts/send.ts 100': { takes: (size) => alert({ lines: times(size, (at) => ({ text: `line ${at}` })) }) },
+  'features/alerts/send.ts 4000': { takes: (size) => alert({ text: 't'.repeat(size) }) },
+  'config/alert-targets.ts 50': {
     takes: (size) => {
       const to = times(size, (at) => `ops${at}@example.com`);
       const mail = { type: 'smtp', host: 'mail.example.com', from: 'a@example.com', to };
@@ -327,7 +327,7 @@ const SIZES: Readonly<Record<string, Sized>> = {
   'features/review/service.ts 500': {
     takes: async (size) => (await post('/webhooks/redeliver', JSON.stringify({ limit: size }))) === 200,
   },
-  'flows/handlers/http-request.ts MAX_REDIRECTS': {
+  'features/http-request/http-request.ts MAX_REDIRECTS': {
     takes: async (size) => {
       const { origin } = await serve((request, response) => {
         const at = Number(request.url?.slice(1) ?? 0);
@@ -435,7 +435,7 @@ const ELSEWHERE: Readonly<Record<string, readonly [file: string, rule: string]>>
   'features/reconcile/round.ts MOST_HEADER_CHARACTERS': ['features/reconcile/round.test.ts', 'x-long'],
   'features/rehearsal/test-files.ts MAX_TEST_BYTES': ['features/rehearsal/saved-tests.proof.ts', 'LARGE'],
   'flows/handlers/guarded-get.ts MAX_BYTES': ['flows/handlers/guarded-get.test.ts', 'toHaveLength(65_536)'],
-  'flows/handlers/http-request.ts MAX_RESPONSE_BYTES': [
+  'features/http-request/http-request.ts MAX_RESPONSE_BYTES': [
     'flows/handlers/http-request.test.ts',
     'passes with exactly 1 MiB',
   ],

@@ -1,7 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { stepTypes } from '../../src/config/steps.ts';
+import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { parseManifest } from '../../src/manifest/load.ts';
 import { webhookChecks } from '../../src/webhooks/checks.ts';
 import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
@@ -10,7 +11,7 @@ import { sampleSettings } from '../webhooks/samples.ts';
 type Json = ReturnType<typeof JSON.parse>;
 
 const rules = {
-  handlers: handlerTable(builtInHandlers({ egressAllow: [] })),
+  handlers: handlerTable(stepTypes().handlers),
   readSecret: (reference: string) =>
     reference === 'env:KEY' ? { value: 'a key of thirty-two characters !!' } : { error: 'is not set' },
   strict: false,

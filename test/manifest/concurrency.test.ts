@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { stepTypes } from '../../src/config/steps.ts';
+import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { formatIssue } from '../../src/manifest/issues.ts';
 import { parseManifest } from '../../src/manifest/load.ts';
 
-const handlers = handlerTable(builtInHandlers({ egressAllow: [] }));
+const handlers = handlerTable(stepTypes().handlers);
 const rules = { handlers, readSecret: () => ({ error: 'is not set' }), strict: false, checks: [] };
 const noOp = { type: 'NoOp' };
 

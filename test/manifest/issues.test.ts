@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
-import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { stepTypes } from '../../src/config/steps.ts';
+import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { didYouMean } from '../../src/manifest/issues.ts';
 import { issuesAfter, rules } from './rules.ts';
 
-const builtIn = { ...rules, handlers: handlerTable(builtInHandlers({ egressAllow: [] })) };
+const builtIn = { ...rules, handlers: handlerTable(stepTypes().handlers) };
 
 test.each<[string, Record<string, unknown>, string]>([
   ['http', { type: 'http' }, 'first.type: is not a known step type; did you mean "HttpRequest"?'],

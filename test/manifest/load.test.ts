@@ -5,7 +5,8 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { stepTypes } from '../../src/config/steps.ts';
+import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { formatIssue } from '../../src/manifest/issues.ts';
 import { loadManifests } from '../../src/manifest/load.ts';
 import { FLOW_ID, goodManifest, rules } from './rules.ts';
@@ -66,7 +67,7 @@ describe('a folder', () => {
           steps: runs(`\${trigger.body.flow}`, { wait: `\${true}`, body: `\${trigger.body}` }),
         },
       },
-      handlerTable(builtInHandlers({ egressAllow: [] })),
+      handlerTable(stepTypes().handlers),
     );
     const constant = 'is an expression; only a constant is accepted, because each run pins it when it starts';
     const closes = 'closes a cycle of flows that run each other:';

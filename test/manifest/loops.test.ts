@@ -1,10 +1,11 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
 import { describe, expect, it } from 'vitest';
-import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { stepTypes } from '../../src/config/steps.ts';
+import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { formatIssue } from '../../src/manifest/issues.ts';
 import { parseManifest } from '../../src/manifest/load.ts';
 
-const handlers = handlerTable(builtInHandlers({ egressAllow: [] }));
+const handlers = handlerTable(stepTypes().handlers);
 const rules = { handlers, readSecret: () => ({ error: 'is not set' }), strict: false, checks: [] };
 
 function parse(steps: object) {

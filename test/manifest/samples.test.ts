@@ -1,11 +1,12 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { stepTypes } from '../../src/config/steps.ts';
+import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { formatIssue } from '../../src/manifest/issues.ts';
 import { loadManifests } from '../../src/manifest/load.ts';
 import { rules as testRules } from './rules.ts';
 
-const rules = { ...testRules, handlers: handlerTable(builtInHandlers({ egressAllow: [] })) };
+const rules = { ...testRules, handlers: handlerTable(stepTypes().handlers) };
 
 const FOLDER = join(import.meta.dirname, '../../manifests');
 

@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { builtInHandlers, handlerTable } from '../../src/flows/handlers/index.ts';
+import { stepTypes } from '../../src/config/steps.ts';
+import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { withLiterals } from '../../src/manifest/literals.ts';
 import { type LoadedFlow, type ManifestRules, parseManifest } from '../../src/manifest/load.ts';
 import { type OpenedNeeds, storedFlow } from '../../src/manifest/stored.ts';
 import { openedNeeds } from '../deploys/opened-needs.ts';
 
 const rules: ManifestRules = {
-  handlers: handlerTable(builtInHandlers({ egressAllow: [] })),
+  handlers: handlerTable(stepTypes().handlers),
   readSecret: (reference) =>
     reference === 'env:KEY' ? { value: 'from the environment' } : { error: `${reference} is not set` },
   strict: false,

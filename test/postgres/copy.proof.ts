@@ -9,6 +9,7 @@ import {
 import { copyDatabase } from '../../src/features/copy/copy-database.ts';
 import { openCopiedPostgres } from '../../src/features/copy/postgres-rows.ts';
 import { openCopiedSqlite } from '../../src/features/copy/sqlite-rows.ts';
+import { httpRequestStore } from '../../src/features/http-request/store.ts';
 import { openPostgresStore } from '../../src/store/postgres/client.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import { newPaths } from '../store/files.ts';
@@ -204,7 +205,9 @@ describe('a copy of a database', { timeout: 60_000 }, () => {
     const used = newPath();
     const service = await openSqliteStore({ path: used });
     for (const store of [replica, service]) {
-      await store.changeCircuit({ queue: 'https://example.com', version: null, next: 1, circuit: { openedAt: T0 } });
+      await store
+        .of(httpRequestStore)
+        .changeCircuit({ queue: 'https://example.com', version: null, next: 1, circuit: { openedAt: T0 } });
       await store.close();
     }
     await expect(copy(sqlite(path), await target.open())).rejects.toThrow('is not empty');

@@ -4,6 +4,7 @@ import { consumersStore } from '../../src/features/consumers/store.ts';
 import { driftStore } from '../../src/features/drift/store.ts';
 import { figuresStore } from '../../src/features/figures/store.ts';
 import { flowsStore } from '../../src/features/flows/store.ts';
+import { httpRequestStore } from '../../src/features/http-request/store.ts';
 import { keysStore } from '../../src/features/keys/store.ts';
 import { reconcileStore } from '../../src/features/reconcile/store.ts';
 import { reviewStore } from '../../src/features/review/store.ts';
@@ -107,7 +108,7 @@ async function fill(store: Store): Promise<void> {
   await store.accept({ run: aRun({ id: id(90), flowId: 'failing', startedAt: T0 - 2, steps }) });
   await advanceAll(store);
   const circuit = { openedAt: T0 };
-  await store.changeCircuit({ queue: 'https://example.com', version: null, next: 3, circuit });
+  await store.of(httpRequestStore).changeCircuit({ queue: 'https://example.com', version: null, next: 3, circuit });
   const consumer = {
     name: 'ada',
     flowId: null,
@@ -293,7 +294,7 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
     paths: await store.of(driftStore).listPathCounts({ flowId, triggerKey: 'github' }),
     watch: await store.of(driftStore).readPayloadWatch({ flowId, triggerKey: 'github' }),
     drifts: await store.of(driftStore).listPathDrifts(),
-    circuits: await store.listCircuits(),
+    circuits: await store.of(httpRequestStore).listCircuits(),
     reconciliations: await store.of(reconcileStore).listReconciliations(),
     alerts: await store.of(alertsStore).readAlerts({ limit: 9 }),
     keyFigures: await store.of(keysStore).listKeyFigures({ recentSince: T0 }),

@@ -1,4 +1,4 @@
-import { type AlertKind, type AlertTarget, isProgram } from '../../alerts/targets.ts';
+import { type AlertKind, type AlertTarget, isProgram } from '../../config/alert-targets.ts';
 import { SEVERITIES, type Severity } from '../../model/attention.ts';
 
 /** Something that went wrong, or still is wrong, and that targets may be told of. */

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { Command } from 'commander';
-import { isProgram } from '../../alerts/targets.ts';
 import { CommandError, openContext, reporting } from '../../commands/context.ts';
 import type { CommandPart } from '../../commands/part.ts';
+import { isProgram } from '../../config/alert-targets.ts';
 import { print } from '../../telemetry/terminal.ts';
+import { alertsStepTypes } from './step-types.ts';
 
 /** What concerns those who are told of failures. */
 function alertCommand(): Command {
@@ -35,7 +36,7 @@ async function testAlerts(name: string | undefined): Promise<void> {
       const since = new Date().toISOString();
       const alert = { kind: 'test', severity: 'warning', flow: null, trigger: null, since, dedupKey } as const;
       const send = (status: 'firing' | 'resolved') =>
-        extensions.sendAlert({
+        extensions.of(alertsStepTypes)({
           target: target.name,
           message: {
             text: `${isProgram(target) ? '' : `${settings.serviceName}: `}test message for the target ${target.name}`,

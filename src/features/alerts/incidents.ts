@@ -1,4 +1,4 @@
-import { isAlertKind } from '../../alerts/targets.ts';
+import { isAlertKind } from '../../config/alert-targets.ts';
 import type { Catalog } from '../../flows/catalog.ts';
 import type { AttentionKind, Severity } from '../../model/attention.ts';
 import type { AccessRoute, Finding } from '../../model/finding.ts';

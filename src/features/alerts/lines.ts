@@ -1,5 +1,5 @@
-import type { AlertFacts } from '../../alerts/message.ts';
 import type { Change } from './alert-plan.ts';
+import type { AlertFacts } from './message.ts';
 
 export function factsOf({ status, kind, severity, flow, trigger, since, key }: Change): AlertFacts {
   return { status, kind, severity, flow, trigger, since: new Date(since).toISOString(), dedupKey: key };

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import type { AlertSettings } from '../../alerts/targets.ts';
+import type { AlertSettings } from '../../config/alert-targets.ts';
 import { serially } from '../../model/serially.ts';
 import type { AlertWatch } from './watch.ts';
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { ALERT_KINDS, type AlertSettings, TARGET_TYPES } from '../../alerts/targets.ts';
+import { ALERT_KINDS, type AlertSettings, TARGET_TYPES } from '../../config/alert-targets.ts';
 import { isPostgres } from '../../config/database.ts';
 import { field, isoTime } from '../../dashboard/answer.ts';
 import { listAttention } from '../../dashboard/api/attention.ts';
@@ -13,6 +13,7 @@ import { ALERT_FLOW_ID, RUN_STATUSES } from '../../model/manifest.ts';
 import { type AlertState, countWaiting, NO_ALERTS } from './alert-plan.ts';
 import { alertsAttention } from './attention.ts';
 import { renewableWatch } from './renewable.ts';
+import { alertsStepTypes } from './step-types.ts';
 import { alertsStore } from './store.ts';
 import { type AlertWatch, createAlertWatch, noAlerts } from './watch.ts';
 
@@ -101,7 +102,7 @@ function watchOf(alerts: AlertSettings | undefined, host: Host): AlertWatch {
     live: isPostgres(settings.databaseUrl) ? undefined : host.live,
     alerts,
     service: settings.serviceName,
-    send: extensions.sendAlert,
+    send: extensions.of(alertsStepTypes),
     rules: extensions.rules.folder,
     announce: (...given) => host.engine().announce(...given),
     pageUrl: () => alerts.pageUrl ?? host.pageUrl(),

@@ -1,9 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import { loadAlertFlow } from '../../alerts/alert-flow.ts';
-import type { AlertMessage } from '../../alerts/message.ts';
-import type { AlertSender } from '../../alerts/send.ts';
-import { type AlertSettings, isProgram } from '../../alerts/targets.ts';
+import { type AlertSettings, isProgram } from '../../config/alert-targets.ts';
 import { levelOfRetry } from '../../errors.ts';
 import { type Catalog, startsRuns } from '../../flows/catalog.ts';
 import type { Engine } from '../../flows/engine.ts';
@@ -14,6 +11,7 @@ import { ALERT_FLOW_ID } from '../../model/manifest.ts';
 import { planRun } from '../../model/planner.ts';
 import type { NewRun, Store } from '../../store/store.ts';
 import type { LiveEvents } from '../../telemetry/events.ts';
+import { loadAlertFlow } from './alert-flow.ts';
 import {
   type Alert,
   type AlertState,
@@ -35,6 +33,8 @@ import {
   type Unnamed,
 } from './incidents.ts';
 import { factsOf, lineOf } from './lines.ts';
+import type { AlertMessage } from './message.ts';
+import type { AlertSender } from './send.ts';
 import { alertsStore } from './store.ts';
 
 /** Tells the targets what happens. */

@@ -63,7 +63,7 @@ async function partsOf(record: DeliveryRecord, services: DashboardServices): Pro
   if (content !== undefined) parts.push({ name: 'body', mediaType: 'application/octet-stream', content });
   if (run !== undefined) {
     const found = await findGraph(run.id, services);
-    const steps = await stepPage(found, { skip: 0, take: MAX_STEPS }, store);
+    const steps = await stepPage(found, { skip: 0, take: MAX_STEPS }, services);
     const revision = await store.findRevision(run.flowId, run.revision);
     add('run.json', { ...(await runView(run, services)), control: controlView(run), ...triggerView(run) });
     add('steps.json', { steps: steps.items, stepsTotal: steps.total });

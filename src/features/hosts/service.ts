@@ -5,8 +5,9 @@ import { parameter } from '../../dashboard/input.ts';
 import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, rulesFor, servicePart } from '../../dashboard/services.ts';
 import { HttpError } from '../../errors.ts';
-import { circuitText, isNotable, type OpenCircuit } from '../../flows/circuit.ts';
-import type { HostState } from '../../flows/hosts.ts';
+import { circuitText, isNotable, type OpenCircuit } from '../http-request/circuit.ts';
+import type { HostState } from '../http-request/hosts.ts';
+import { httpRequestStepTypes } from '../http-request/step-types.ts';
 import { hostsAttention } from './attention.ts';
 
 const openFields = {
@@ -49,7 +50,8 @@ export const hostSchema = z
   .meta({ id: 'Host' });
 
 /** The hosts that HttpRequest steps call. */
-const hostRoutes: ApiRoutes = (app, { hosts, clock }) => {
+const hostRoutes: ApiRoutes = (app, { extensions, clock }) => {
+  const hosts = extensions.of(httpRequestStepTypes);
   app.get(
     '/flows/api/hosts',
     route('service', {
@@ -144,6 +146,6 @@ export const hosts = servicePart({
   name: 'hosts',
   routes: [hostRoutes],
   attention: rulesFor(hostsAttention, async (situation, services) =>
-    openCircuits(await services.hosts.list(), situation),
+    openCircuits(await services.extensions.of(httpRequestStepTypes).list(), situation),
   ),
 });

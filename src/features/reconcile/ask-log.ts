@@ -1,8 +1,5 @@
+import { originOf } from '../../config/host-limits.ts';
 import { createEgress } from '../../flows/handlers/egress.ts';
-import { retryAfterMs } from '../../flows/handlers/http-request.ts';
-import { endOfAnswer, endOfError } from '../../flows/handlers/http-turns.ts';
-import { originOf } from '../../flows/host-limits.ts';
-import type { Hosts } from '../../flows/hosts.ts';
 import { loadOnce } from '../../flows/load-once.ts';
 import { sendTraced } from '../../flows/traced-request.ts';
 import { MASK, maskerOf } from '../../manifest/mask.ts';
@@ -10,6 +7,9 @@ import { HOUR_MS } from '../../model/clock.ts';
 import { codeOf } from '../../model/error-kind.ts';
 import { parseJson } from '../../model/json.ts';
 import { serially } from '../../model/serially.ts';
+import type { Hosts } from '../http-request/hosts.ts';
+import { retryAfterMs } from '../http-request/http-request.ts';
+import { endOfAnswer, endOfError } from '../http-request/http-turns.ts';
 import type { SourceAnswer, SourceRequest } from './source.ts';
 
 /** Why a log cannot be asked. The first need a person; the others may pass. */

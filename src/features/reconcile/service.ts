@@ -4,6 +4,7 @@ import { DAY_MS, MINUTE_MS } from '../../model/clock.ts';
 import { printable } from '../../model/text.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
+import { httpRequestStepTypes } from '../http-request/step-types.ts';
 import { type Downtime, rhythmStore } from '../rhythm/store.ts';
 import { type AskFailure, createAskLog } from './ask-log.ts';
 import { reconcileAttention } from './attention.ts';
@@ -111,7 +112,7 @@ function undecidedItem(undecided: readonly Undecided[], prepared: PreparedTrigge
 /** Made once all that it works with is there. */
 function reconcilerOf({ settings, extensions, clock, ...host }: Host): Reconciler {
   const { enforcementMode: defaultMode, publicUrl, maxBodyBytes, egressAllow } = settings;
-  const ask = createAskLog({ egressAllow, hosts: extensions.hosts, now: clock.now });
+  const ask = createAskLog({ egressAllow, hosts: extensions.of(httpRequestStepTypes), now: clock.now });
   const own = { clock, defaultMode, publicUrl, maxBodyBytes, ask, engine: host.engine(), holding: host.holding() };
   return createReconciler({ ...host, ...own });
 }

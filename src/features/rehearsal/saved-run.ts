@@ -70,7 +70,7 @@ export function savedRun(
   return { run, masked: credentials.places, unread };
 }
 
-const builtIn = new Set(builtInHandlers({ egressAllow: [] }).map(({ type }) => type));
+const builtIn: ReadonlySet<string> = new Set(builtInHandlers.map(({ type }) => type));
 
 /** Ends that no answer led to: the step, or the service, did not come as far. They would be wrong for a flow that is mended. */
 const UNASKED: ReadonlySet<string | undefined> = new Set([
@@ -87,7 +87,7 @@ const UNASKED: ReadonlySet<string | undefined> = new Set([
 
 /** Whether what became of a step came from outside: from a host, or from code of the operator's. */
 function isAnswered({ stepType }: PlacedStep): boolean {
-  return stepType === 'HttpRequest' || !builtIn.has(stepType);
+  return !builtIn.has(stepType);
 }
 
 /** About the connection, and none of a flow's business: RFC 9110, 7.6.1. */

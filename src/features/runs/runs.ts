@@ -8,8 +8,7 @@ import type { ApiRoutes, DashboardServices } from '../../dashboard/services.ts';
 import { flowsIn, limitOf, narrowedTo, sightOf } from '../../dashboard/sight.ts';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
-import { circuitOf, circuitText } from '../../flows/circuit.ts';
-import type { HostState } from '../../flows/hosts.ts';
+import type { DescribeHostWait } from '../../flows/steps-at-work.ts';
 import type { Clock } from '../../model/clock.ts';
 import { kindOfError } from '../../model/error-kind.ts';
 import { ALERT_FLOW_ID, RUN_STATUSES, RUN_TRIGGER_TYPES } from '../../model/manifest.ts';
@@ -264,7 +263,7 @@ const oneRunRoutes: ApiRoutes = (app, services) => {
     }),
     async (request) => {
       const found = await findGraph(request.params.id, services);
-      const { items, total } = await stepPage(found, { skip: 0, take: MAX_STEPS }, services.store);
+      const { items, total } = await stepPage(found, { skip: 0, take: MAX_STEPS }, services);
       return { ...(await runView(found.run, services)), ...triggerView(found.run), steps: items, stepsTotal: total };
     },
   );
@@ -297,7 +296,7 @@ const oneRunRoutes: ApiRoutes = (app, services) => {
 };
 
 type RunView = z.output<typeof runSchema>;
-type Describing = Pick<DashboardServices, 'store' | 'clock' | 'catalog' | 'hosts'>;
+type Describing = Pick<DashboardServices, 'store' | 'clock' | 'catalog' | 'extensions'>;
 
 export async function runView(run: Run, services: Describing): Promise<RunView> {
   const [view] = await runViews([run], services);
@@ -315,7 +314,8 @@ export async function runViews(runs: readonly Run[], services: Describing): Prom
   });
   const waits = byRun(described.waits);
   const failures = byRun(described.failures);
-  const hosts = described.waits.some(({ host }) => host !== null) ? await services.hosts.list() : [];
+  const hasHosts = described.waits.some(({ host }) => host !== null);
+  const describe = hasHosts ? await services.extensions.steps.hostWaits() : () => undefined;
   return Promise.all(
     runs.map(async (run) => ({
       id: run.id,
@@ -331,7 +331,7 @@ export async function runViews(runs: readonly Run[], services: Describing): Prom
       startedAt: isoTime(run.startedAt),
       completedAt: isoTimeOrNull(run.completedAt),
       searchKeys: run.searchKeys ?? {},
-      waitingFor: (waits.get(run.id) ?? []).map((wait) => waitView(wait, run, hosts)),
+      waitingFor: (waits.get(run.id) ?? []).map((wait) => waitView(wait, run, describe)),
       failure: await failureView(run, failures.get(run.id) ?? [], services),
     })),
   );
@@ -350,14 +350,12 @@ function byRun<Row extends { readonly runId: string }>(rows: readonly Row[]): Re
 function waitView(
   { kind, stepKey, signalName, host, awaitedRunId, lacking, until, steps }: RunWait,
   { flowId }: Run,
-  hosts: readonly HostState[],
+  describe: DescribeHostWait,
 ): RunView['waitingFor'][number] {
   // What the step itself says is when it looks again though nobody has called it: a release comes long before.
-  const { circuits = [] } = hosts.find(({ origin }) => origin === host) ?? {};
-  const circuit = stepKey === null ? undefined : circuitOf({ stepKey, flowId }, circuits);
-  const why = host === null || circuit === undefined ? lacking : circuitText(host, circuit);
-  const next = isoTimeOrNull(circuit?.until ?? until);
-  return { for: kind, stepKey, signalName, host, runId: awaitedRunId, until: next, why, steps };
+  const ofHost = stepKey === null || host === null ? undefined : describe({ host, flowId, stepKey });
+  const { why, until: next } = ofHost ?? { why: lacking, until };
+  return { for: kind, stepKey, signalName, host, runId: awaitedRunId, until: isoTimeOrNull(next), why, steps };
 }
 
 /** Of several failed steps, the one that made the run fail; for a stopped run, one that failed before the stop. */

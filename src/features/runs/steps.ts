@@ -5,7 +5,6 @@ import { ID_PARAMS, PAGING, parameter } from '../../dashboard/input.ts';
 import { route } from '../../dashboard/route.ts';
 import type { ApiRoutes, DashboardServices } from '../../dashboard/services.ts';
 import { HttpError } from '../../errors.ts';
-import { REQUEST_SECONDS } from '../../flows/handlers/http-inputs.ts';
 import { type Graph, STEP_STATUSES } from '../../model/manifest.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
 import { stepAt } from '../../model/runtime-keys.ts';
@@ -99,7 +98,7 @@ export const stepRoutes: ApiRoutes = (app, services) => {
     }),
     async (request) => {
       const found = await findGraph(request.params.id, services);
-      const { items, total } = await stepPage(found, request.query, services.store);
+      const { items, total } = await stepPage(found, request.query, services);
       return toList(items, { total }, request.query);
     },
   );
@@ -122,7 +121,7 @@ const stepRoute: ApiRoutes = (app, services) => {
       const { key: stepKey } = request.params;
       const { run, graph } = await findGraph(request.params.id, services);
       const row = await services.store.findStep(run.id, stepKey, VALUE_LIMITS);
-      if (row !== undefined) return stepView(row, graph);
+      if (row !== undefined) return stepView(row, graph, services.extensions);
       const planned = stepAt(graph, stepKey);
       if (planned === undefined) {
         throw new HttpError('unknown_step', `The run has no step ${JSON.stringify(stepKey)}`);
@@ -208,30 +207,30 @@ export async function findGraph(
 export async function stepPage(
   { run, graph }: { run: RunDetail; graph: Graph },
   { skip, take }: { skip: number; take: number },
-  store: Pick<Store, 'pageSteps'>,
+  { store, extensions }: { store: Pick<Store, 'pageSteps'>; extensions: Described },
 ): Promise<{ items: StepAnswer[]; total: number }> {
   const page = await store.pageSteps({ runId: run.id, planned: Object.keys(graph), skip, take, limits: VALUE_LIMITS });
   if (page === undefined) throw unknownId('run', run.id);
   const items = page.items.map((item) =>
     item.runId === undefined
       ? unreachedView(run, item.stepKey, stepAt(graph, item.stepKey)?.type ?? '')
-      : stepView(item, graph),
+      : stepView(item, graph, extensions),
   );
   return { items, total: page.total };
 }
 
-/** By the inputs, which have nothing of it where the request has its usual time. */
-function timeoutOf({ stepKey, stepType, input }: StepView, graph: Graph): number | null {
-  const own: unknown = Reflect.get(Object(input), 'timeoutSeconds');
-  const ofRequest = stepType !== 'HttpRequest' ? undefined : typeof own === 'number' ? own : REQUEST_SECONDS;
-  const limits = [stepAt(graph, stepKey)?.timeoutSeconds, ofRequest].filter((limit) => limit !== undefined);
+type Described = Pick<DashboardServices['extensions'], 'handlers'>;
+
+function timeoutOf({ stepKey, stepType, input }: StepView, graph: Graph, { handlers }: Described): number | null {
+  const ofType = handlers.get(stepType)?.mostSeconds?.(input);
+  const limits = [stepAt(graph, stepKey)?.timeoutSeconds, ofType].filter((limit) => limit !== undefined);
   return limits.length === 0 ? null : Math.min(...limits);
 }
 
-function stepView(row: StepView, graph: Graph): StepAnswer {
+function stepView(row: StepView, graph: Graph, extensions: Described): StepAnswer {
   return {
     ...row,
-    timeoutSeconds: timeoutOf(row, graph),
+    timeoutSeconds: timeoutOf(row, graph, extensions),
     attempts: row.attempts.map((attempt) => ({
       ...attempt,
       startedAt: isoTime(attempt.startedAt),

@@ -5,7 +5,6 @@ import { deployVerbs } from './deploys.ts';
 import { figureVerbs } from './figures.ts';
 import { flowVerbs } from './flows.ts';
 import { advance } from './follow.ts';
-import { hostVerbs } from './hosts.ts';
 import { learnedKeyVerbs } from './learned-keys.ts';
 import { leaseVerbs } from './leases.ts';
 import { releaseOrder } from './order.ts';
@@ -54,7 +53,6 @@ const kernelVerbs = (ownRows: OwnRows) => ({
   ...stepVerbs,
   ...figureVerbs,
   ...activityVerbs,
-  ...hostVerbs,
 });
 
 /** The verbs of the listed parts. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { stepTypes } from '../../../src/config/steps.ts';
 import { mayAwaitSignal, suggestBody } from '../../../src/features/runs/page/explain.ts';
-import { builtInHandlers } from '../../../src/flows/handlers/index.ts';
 
 const when = (condition: string) => ({ statuses: ['Succeeded'], when: condition });
 
@@ -52,7 +52,7 @@ describe('a signal', () => {
   const graphOf = (type: string) => ({ each: { type: 'ForEach', runAfter: {}, steps: { a: { type, runAfter: {} } } } });
 
   it('may be awaited by WaitForSignal and by step types of the operator’s, and by no other built-in one', () => {
-    const types = builtInHandlers({ egressAllow: [] }).map(({ type }) => type);
+    const types = stepTypes().handlers.map(({ type }) => type);
     expect(types.filter((type) => mayAwaitSignal(graphOf(type)))).toEqual(['WaitForSignal']);
     expect(mayAwaitSignal(graphOf('Approval'))).toBe(true);
     expect(mayAwaitSignal({})).toBe(false);

@@ -1,10 +1,11 @@
 import pino from 'pino';
 import { z } from 'zod';
+import { stepTypes } from '../../../src/config/steps.ts';
 import { createAttempt } from '../../../src/flows/attempt.ts';
 import { type Catalog, createCatalog } from '../../../src/flows/catalog.ts';
 import { createEngine } from '../../../src/flows/engine.ts';
 import { defineHandler, type StepHandler } from '../../../src/flows/handlers/handler.ts';
-import { builtInHandlers, handlerTable } from '../../../src/flows/handlers/index.ts';
+import { handlerTable } from '../../../src/flows/handlers/index.ts';
 import { createLeases } from '../../../src/flows/leases.ts';
 import { createReport } from '../../../src/flows/report.ts';
 import { createRunStep } from '../../../src/flows/run-step.ts';
@@ -61,9 +62,7 @@ export async function openStage(): Promise<Stage> {
   const clock = { now: () => now, monotonic: () => now };
   const logger = pino({ level: 'silent' });
   const report = createReport({ logger, metrics: createMetrics() });
-  const handlers = handlerTable(
-    [...builtInHandlers({ egressAllow: [] }), flaky, call].map((each) => recording(each, calls)),
-  );
+  const handlers = handlerTable([...stepTypes().handlers, flaky, call].map((each) => recording(each, calls)));
   const readSecret = (reference: string) => ({ value: `what ${reference} stands for` });
   const newId = createIdSource();
   const nextId = () => {

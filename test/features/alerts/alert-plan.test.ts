@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ALERT_KINDS, type AlertTarget } from '../../../src/alerts/targets.ts';
+import { ALERT_KINDS, type AlertTarget } from '../../../src/config/alert-targets.ts';
 import {
   type AlertState,
   type Cause,

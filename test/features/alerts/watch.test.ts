@@ -2,13 +2,14 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import pino from 'pino';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type AlertSender, createSendAlertHandler } from '../../../src/alerts/send.ts';
-import { readAlerts } from '../../../src/alerts/targets.ts';
 import { buildApp, type SluiceApp } from '../../../src/app.ts';
+import { readAlerts } from '../../../src/config/alert-targets.ts';
+import { stepTypes } from '../../../src/config/steps.ts';
+import { type AlertSender, createSendAlertHandler } from '../../../src/features/alerts/send.ts';
 import { alertsStore } from '../../../src/features/alerts/store.ts';
 import { type AlertWatch, createAlertWatch, noAlerts } from '../../../src/features/alerts/watch.ts';
 import { createCatalog } from '../../../src/flows/catalog.ts';
-import { builtInHandlers, handlerTable } from '../../../src/flows/handlers/index.ts';
+import { handlerTable } from '../../../src/flows/handlers/index.ts';
 import { createIdSource } from '../../../src/model/ids.ts';
 import { ALERT_FLOW_ID } from '../../../src/model/manifest.ts';
 import type { StepResult, Store } from '../../../src/store/store.ts';
@@ -71,7 +72,10 @@ function watching({ store, clock = fakeClock(), targets = OPS, replica = 'Sluice
     sent.push(attempt);
     return { kind: 'succeeded', output: null } as const;
   };
-  const handlers = handlerTable([...builtInHandlers({ egressAllow: [] }), createSendAlertHandler(send)]);
+  const handlers = handlerTable([
+    ...stepTypes().handlers.filter(({ type }) => type !== 'SendAlert'),
+    createSendAlertHandler(send),
+  ]);
   const kept = { store, clock, sent, log, unready: undefined, concerns: [], looks: 0, hasPage: true, isGone: false };
   const watched: Omit<Watched, 'watch'> = kept;
   const catalog = createCatalog(store, clock);

@@ -1,7 +1,11 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { openCircuits } from '../../../src/features/hosts/service.ts';
-import type { HostState } from '../../../src/flows/hosts.ts';
+import { type HostState, Hosts } from '../../../src/features/http-request/hosts.ts';
 import { NOW, startDashboard } from '../../dashboard/fixture.ts';
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
 
 const open = {
   ...({ state: 'open', caller: null, why: 'failed', since: NOW, failures: 10, lastError: 'ECONNREFUSED' } as const),
@@ -58,7 +62,8 @@ describe('hosts that are not called', () => {
         circuits: [open, { ...open, caller: 'env:TOKEN', state: 'probing' }],
       }),
     ];
-    const { app, close } = await startDashboard({ hosts: { list, closeCircuit: async () => true } });
+    vi.spyOn(Hosts.prototype, 'list').mockImplementation(list);
+    const { app, close } = await startDashboard();
     const answer = (await app.inject('/flows/api/hosts')).json();
     expect(answer).toMatchObject([
       {

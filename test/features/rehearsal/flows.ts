@@ -1,6 +1,7 @@
+import { stepTypes } from '../../../src/config/steps.ts';
 import { createAnsweredSimulator } from '../../../src/features/rehearsal/answered.ts';
 import type { StepHandler } from '../../../src/flows/handlers/handler.ts';
-import { builtInHandlers, handlerTable } from '../../../src/flows/handlers/index.ts';
+import { handlerTable } from '../../../src/flows/handlers/index.ts';
 import { readManifest } from '../../../src/manifest/parse.ts';
 import type { Json } from '../../../src/model/json.ts';
 import { openMemoryStore } from '../../../src/store/sqlite/memory.ts';
@@ -13,7 +14,7 @@ export function loaded(
   steps: object,
   { own = [], ...rest }: { own?: readonly StepHandler[]; [field: string]: unknown } = {},
 ) {
-  const handlers = handlerTable([...builtInHandlers({ egressAllow: [] }), ...own]);
+  const handlers = handlerTable([...stepTypes().handlers, ...own]);
   const manifest = { id: FLOW_ID, version: '1', steps, triggers: { hook: { type: 'webhook' } }, ...rest };
   const rules = { handlers, readSecret: () => ({ value: SECRET }), strict: false, checks: [], sealsSecrets: true };
   const { flow, issues } = readManifest(JSON.stringify(manifest), 'manifest.json', rules);

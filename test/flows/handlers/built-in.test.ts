@@ -1,6 +1,7 @@
 import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
-import { builtInHandlers, handlerTable } from '../../../src/flows/handlers/index.ts';
+import { stepTypes } from '../../../src/config/steps.ts';
+import { handlerTable } from '../../../src/flows/handlers/index.ts';
 import { logMessage, noOp } from '../../../src/flows/handlers/plain-steps.ts';
 import { call } from './call.ts';
 
@@ -12,22 +13,23 @@ function recordingLogger() {
 
 describe('the handler table', () => {
   it('has the built-in step types', () => {
-    expect([...handlerTable(builtInHandlers({ egressAllow: [] })).keys()]).toEqual([
+    expect([...handlerTable(stepTypes().handlers).keys()]).toEqual([
       'NoOp',
       'LogMessage',
-      'HttpRequest',
       'Delay',
       'Transform',
       'Fail',
       'WaitForSignal',
       'ForEach',
       'RunFlow',
+      'HttpRequest',
+      'SendAlert',
     ]);
   });
 
   it('refuses two handlers of one type', () => {
     const own = { ...noOp, type: 'HttpRequest' };
-    expect(() => handlerTable([...builtInHandlers({ egressAllow: [] }), own])).toThrow('"HttpRequest"');
+    expect(() => handlerTable([...stepTypes().handlers, own])).toThrow('"HttpRequest"');
   });
 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createHttpRequestHandler } from '../../../src/flows/handlers/http-request.ts';
+import { createHttpRequestHandler } from '../../../src/features/http-request/http-request.ts';
 import type { Json } from '../../../src/model/json.ts';
 import { call } from './call.ts';
 import { serve } from './loopback-server.ts';

@@ -3,7 +3,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { createHttpRequestHandler } from '../../../src/flows/handlers/http-request.ts';
+import { createHttpRequestHandler } from '../../../src/features/http-request/http-request.ts';
 import { Webhook } from '../../oracles/standard-webhooks.ts';
 import { call } from './call.ts';
 import { serve } from './loopback-server.ts';

@@ -1,9 +1,9 @@
 import type { RequestListener } from 'node:http';
 import { describe, expect, it } from 'vitest';
+import { Hosts } from '../../../src/features/http-request/hosts.ts';
+import { createHttpRequestHandler } from '../../../src/features/http-request/http-request.ts';
 import type { HandlerResult, StepContext } from '../../../src/flows/handlers/handler.ts';
 import { TimeUpError } from '../../../src/flows/handlers/handler.ts';
-import { createHttpRequestHandler } from '../../../src/flows/handlers/http-request.ts';
-import { Hosts } from '../../../src/flows/hosts.ts';
 import type { Json } from '../../../src/model/json.ts';
 import { call } from './call.ts';
 import { serve } from './loopback-server.ts';

@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { httpRequestStore } from '../../../src/features/http-request/store.ts';
 import type { StepResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { claimAll, finish, graphOf, id, minute, startRun, succeeded, T0 } from '../samples.ts';
@@ -39,7 +40,7 @@ export function hosts({ test }: StoreUnderTest): void {
   describe('hosts', () => {
     test('steps that wait for the turn of a host are counted by host, up to a bound', async (store) => {
       await waiting(store);
-      expect(await store.listHostWaits({ now: T0, most: 2 })).toEqual([
+      expect(await store.of(httpRequestStore).listHostWaits({ now: T0, most: 2 })).toEqual([
         { queue: QUEUE, steps: 1 },
         { queue: ONE, steps: 2 },
       ]);
@@ -47,7 +48,9 @@ export function hosts({ test }: StoreUnderTest): void {
 
     test('those of a host that are due next are released first, one after another, and no others', async (store) => {
       await waiting(store);
-      expect(await store.releaseHostWaits({ queue: ONE, now: T0 + minute, limit: 2, everyMs: 2.5 })).toBe(2);
+      expect(
+        await store.of(httpRequestStore).releaseHostWaits({ queue: ONE, now: T0 + minute, limit: 2, everyMs: 2.5 }),
+      ).toBe(2);
       const first = await claimAll(store, T0 + minute + 1);
       expect(first.map(({ stepKey }) => stepKey)).toEqual(['b']);
       const claims = [...first, ...(await claimAll(store, T0 + minute + 2))];
@@ -56,11 +59,15 @@ export function hosts({ test }: StoreUnderTest): void {
         ['b', 1],
       ]);
       expect(claims[0]?.resumed?.state).toMatchObject({ hostTurn: ONE });
-      expect(await store.listHostWaits({ now: T0 + minute, most: 10 })).toMatchObject([
+      expect(await store.of(httpRequestStore).listHostWaits({ now: T0 + minute, most: 10 })).toMatchObject([
         { queue: QUEUE },
         { queue: ONE, steps: 1 },
       ]);
-      expect(await store.releaseHostWaits({ queue: 'https://x.example.com', now: T0, limit: 5, everyMs: 1 })).toBe(0);
+      expect(
+        await store
+          .of(httpRequestStore)
+          .releaseHostWaits({ queue: 'https://x.example.com', now: T0, limit: 5, everyMs: 1 }),
+      ).toBe(0);
     });
 
     test('a run says for which host it waits, also where a poll waits for it', async (store) => {
@@ -105,45 +112,60 @@ export function hosts({ test }: StoreUnderTest): void {
       const message = `The run was cancelled while the step waited for its turn at ${OTHER}.`;
       expect(errors.d).toEqual({ code: 'cancelled', message, retryable: false });
       expect(errors.e).toMatchObject({ message: 'The run was cancelled.' });
-      expect(await store.listHostWaits({ now: T0, most: 10 })).toEqual([]);
-      expect(await store.releaseHostWaits({ queue: ONE, now: T0, limit: 9, everyMs: 1 })).toBe(0);
+      expect(await store.of(httpRequestStore).listHostWaits({ now: T0, most: 10 })).toEqual([]);
+      expect(await store.of(httpRequestStore).releaseHostWaits({ queue: ONE, now: T0, limit: 9, everyMs: 1 })).toBe(0);
     });
 
     test('a circuit is replaced by who knows its version alone, and forgotten likewise', async (store) => {
       const change = { queue: ONE, circuit: { phase: 'open', probeAt: T0 } };
-      expect(await store.changeCircuit({ ...change, version: null, next: 7 })).toBe('changed');
-      expect(await store.changeCircuit({ ...change, version: null, next: 8 })).toBe('outdated');
-      expect(await store.changeCircuit({ ...change, version: 6, next: 8 })).toBe('outdated');
-      expect(await store.changeCircuit({ ...change, queue: OTHER, version: null, next: T0 })).toBe('changed');
-      expect(await store.changeCircuit({ ...change, version: 7, next: 8, circuit: { phase: 'x' } })).toBe('changed');
-      expect(await store.listCircuits()).toEqual([
+      expect(await store.of(httpRequestStore).changeCircuit({ ...change, version: null, next: 7 })).toBe('changed');
+      expect(await store.of(httpRequestStore).changeCircuit({ ...change, version: null, next: 8 })).toBe('outdated');
+      expect(await store.of(httpRequestStore).changeCircuit({ ...change, version: 6, next: 8 })).toBe('outdated');
+      expect(await store.of(httpRequestStore).changeCircuit({ ...change, queue: OTHER, version: null, next: T0 })).toBe(
+        'changed',
+      );
+      expect(
+        await store.of(httpRequestStore).changeCircuit({ ...change, version: 7, next: 8, circuit: { phase: 'x' } }),
+      ).toBe('changed');
+      expect(await store.of(httpRequestStore).listCircuits()).toEqual([
         { queue: OTHER, version: T0, circuit: change.circuit },
         { queue: ONE, version: 8, circuit: { phase: 'x' } },
       ]);
-      expect(await store.changeCircuit({ ...change, version: 7, next: 9, circuit: null })).toBe('outdated');
-      expect(await store.changeCircuit({ ...change, version: 8, next: 9, circuit: null })).toBe('changed');
-      expect((await store.listCircuits()).map(({ queue }) => queue)).toEqual([OTHER]);
+      expect(await store.of(httpRequestStore).changeCircuit({ ...change, version: 7, next: 9, circuit: null })).toBe(
+        'outdated',
+      );
+      expect(await store.of(httpRequestStore).changeCircuit({ ...change, version: 8, next: 9, circuit: null })).toBe(
+        'changed',
+      );
+      expect((await store.of(httpRequestStore).listCircuits()).map(({ queue }) => queue)).toEqual([OTHER]);
     });
 
     const request = { owner: 'one', now: T0, until: T0 + minute };
     const taken = (...places: readonly { queue: string; place: number }[]) => ({ kind: 'taken', places });
 
     test('so many requests hold a place in a queue as there are, whoever asks, and one that is returned is free', async (store) => {
-      const take = (owner: string) => store.takeHostPlaces({ ...request, owner, queues: [{ queue: ONE, most: 2 }] });
+      const take = (owner: string) =>
+        store.of(httpRequestStore).takeHostPlaces({ ...request, owner, queues: [{ queue: ONE, most: 2 }] });
       expect(await take('one')).toEqual(taken({ queue: ONE, place: 1 }));
       expect(await take('two')).toEqual(taken({ queue: ONE, place: 2 }));
       expect(await take('one')).toEqual({ kind: 'full', queue: ONE });
-      expect(await store.listHostPlaces({ owner: 'one', now: T0 })).toEqual([{ queue: ONE, held: 1 }]);
-      await store.returnHostPlaces({ owner: 'two', places: [{ queue: ONE, place: 1 }] });
+      expect(await store.of(httpRequestStore).listHostPlaces({ owner: 'one', now: T0 })).toEqual([
+        { queue: ONE, held: 1 },
+      ]);
+      await store.of(httpRequestStore).returnHostPlaces({ owner: 'two', places: [{ queue: ONE, place: 1 }] });
       expect(await take('one')).toEqual({ kind: 'full', queue: ONE });
-      await store.returnHostPlaces({ owner: 'one', places: [{ queue: ONE, place: 1 }] });
+      await store.of(httpRequestStore).returnHostPlaces({ owner: 'one', places: [{ queue: ONE, place: 1 }] });
       expect(await take('two')).toEqual(taken({ queue: ONE, place: 1 }));
-      expect(await store.listHostPlaces({ owner: 'one', now: T0 })).toEqual([{ queue: ONE, held: 2 }]);
+      expect(await store.of(httpRequestStore).listHostPlaces({ owner: 'one', now: T0 })).toEqual([
+        { queue: ONE, held: 2 },
+      ]);
     });
 
     test('of requests that ask at once for a place no more get one than there are', async (store) => {
       const ask = (_: unknown, at: number) =>
-        store.takeHostPlaces({ ...request, owner: `replica ${at % 3}`, queues: [{ queue: ONE, most: 3 }] });
+        store
+          .of(httpRequestStore)
+          .takeHostPlaces({ ...request, owner: `replica ${at % 3}`, queues: [{ queue: ONE, most: 3 }] });
       const answers = await Promise.all(Array.from({ length: 12 }, ask));
       const places = answers.flatMap((answer) => (answer.kind === 'taken' ? answer.places : []));
       expect(places.map(({ place }) => place).sort()).toEqual([1, 2, 3]);
@@ -157,9 +179,11 @@ export function hosts({ test }: StoreUnderTest): void {
           { queue: QUEUE, most: 1 },
         ],
       };
-      expect(await store.takeHostPlaces(both)).toEqual(taken({ queue: OTHER, place: 1 }, { queue: QUEUE, place: 1 }));
-      expect(await store.takeHostPlaces(both)).toEqual({ kind: 'full', queue: QUEUE });
-      expect(await store.listHostPlaces({ owner: 'two', now: T0 })).toEqual([
+      expect(await store.of(httpRequestStore).takeHostPlaces(both)).toEqual(
+        taken({ queue: OTHER, place: 1 }, { queue: QUEUE, place: 1 }),
+      );
+      expect(await store.of(httpRequestStore).takeHostPlaces(both)).toEqual({ kind: 'full', queue: QUEUE });
+      expect(await store.of(httpRequestStore).listHostPlaces({ owner: 'two', now: T0 })).toEqual([
         { queue: OTHER, held: 1 },
         { queue: QUEUE, held: 1 },
       ]);
@@ -167,7 +191,9 @@ export function hosts({ test }: StoreUnderTest): void {
 
     test('the places of a process that was killed come free when it is recovered, and at their time in any case', async (store) => {
       const take = (owner: string, now = T0) =>
-        store.takeHostPlaces({ owner, queues: [{ queue: ONE, most: 1 }], now, until: now + minute });
+        store
+          .of(httpRequestStore)
+          .takeHostPlaces({ owner, queues: [{ queue: ONE, most: 1 }], now, until: now + minute });
       await take('one');
       expect(await take('two')).toEqual({ kind: 'full', queue: ONE });
       await store.recover({ owner: 'one', now: T0 + 1 });
@@ -175,7 +201,7 @@ export function hosts({ test }: StoreUnderTest): void {
       expect(await take('one', T0 + minute - 1)).toEqual({ kind: 'full', queue: ONE });
       expect(await take('one', T0 + minute)).toEqual(taken({ queue: ONE, place: 1 }));
       // Late: the place is another's by now.
-      await store.returnHostPlaces({ owner: 'two', places: [{ queue: ONE, place: 1 }] });
+      await store.of(httpRequestStore).returnHostPlaces({ owner: 'two', places: [{ queue: ONE, place: 1 }] });
       expect(await take('two', T0 + minute)).toEqual({ kind: 'full', queue: ONE });
     });
   });

@@ -1,10 +1,10 @@
 import { z } from 'zod';
+import { originOf } from '../../config/host-limits.ts';
+import { type HandlerResult, type StepContext, TimeUpError } from '../../flows/handlers/handler.ts';
 import { DAY_MS } from '../../model/clock.ts';
 import type { Json } from '../../model/json.ts';
-import { callerOf, type RequestEnd, withoutIterations } from '../circuit.ts';
-import { originOf } from '../host-limits.ts';
-import type { Hosts, HostTurn } from '../hosts.ts';
-import { type HandlerResult, type StepContext, TimeUpError } from './handler.ts';
+import { callerOf, type RequestEnd, withoutIterations } from './circuit.ts';
+import type { Hosts, HostTurn } from './hosts.ts';
 import type { HttpRequestInputs } from './http-inputs.ts';
 
 /** Kept by a step that waits for its turn at a host; the store finds it by `hostTurn`: see `listHostWaits`. */

@@ -1,25 +1,25 @@
 import { connect } from 'node:net';
 import { z } from 'zod';
-import { createEgress, EgressRefusedError } from '../flows/handlers/egress.ts';
+import { type AlertTarget, resolveTarget } from '../../config/alert-targets.ts';
+import { createEgress, EgressRefusedError } from '../../flows/handlers/egress.ts';
 import {
   defineHandler,
   type HandlerResult,
   noSignals,
   type StepContext,
   type StepHandler,
-} from '../flows/handlers/handler.ts';
-import { httpRequestInputs } from '../flows/handlers/http-inputs.ts';
-import { createHttpRequestHandler } from '../flows/handlers/http-request.ts';
-import { InternalFaultError, loadOnce } from '../flows/load-once.ts';
-import type { SecretReader } from '../manifest/read-secret.ts';
-import { SEVERITIES } from '../model/attention.ts';
-import { timeOfId } from '../model/ids.ts';
-import type { Json } from '../model/json.ts';
-import { standardWebhooks } from '../webhooks/schemes/publishers/standard-webhooks.ts';
-import { signDelivery } from '../webhooks/schemes/sign.ts';
+} from '../../flows/handlers/handler.ts';
+import { InternalFaultError, loadOnce } from '../../flows/load-once.ts';
+import type { SecretReader } from '../../manifest/read-secret.ts';
+import { SEVERITIES } from '../../model/attention.ts';
+import { timeOfId } from '../../model/ids.ts';
+import type { Json } from '../../model/json.ts';
+import { standardWebhooks } from '../../webhooks/schemes/publishers/standard-webhooks.ts';
+import { signDelivery } from '../../webhooks/schemes/sign.ts';
+import { httpRequestInputs } from '../http-request/http-inputs.ts';
+import { createHttpRequestHandler } from '../http-request/http-request.ts';
 import { type AlertMessage, chatBody, jsonBody, plainText, printableMessage } from './message.ts';
 import { pagerRequest } from './pagers.ts';
-import { type AlertTarget, resolveTarget } from './targets.ts';
 
 interface SenderSettings {
   /** As of the moment of a try. */

@@ -1,6 +1,6 @@
-import type { Severity } from '../model/attention.ts';
-import type { Json } from '../model/json.ts';
-import { printableLines } from '../model/text.ts';
+import type { Severity } from '../../model/attention.ts';
+import type { Json } from '../../model/json.ts';
+import { printableLines } from '../../model/text.ts';
 
 /** What a program is told of an alert. */
 export interface AlertFacts {

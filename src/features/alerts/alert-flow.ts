@@ -1,7 +1,7 @@
-import { errorAt } from '../manifest/issues.ts';
-import { type LoadedFlow, type ManifestRules, parseManifest } from '../manifest/load.ts';
-import { subFlowsIn } from '../manifest/sub-flows.ts';
-import { ALERT_FLOW_ID } from '../model/manifest.ts';
+import { errorAt } from '../../manifest/issues.ts';
+import { type LoadedFlow, type ManifestRules, parseManifest } from '../../manifest/load.ts';
+import { subFlowsIn } from '../../manifest/sub-flows.ts';
+import { ALERT_FLOW_ID } from '../../model/manifest.ts';
 
 /** Eight attempts take half an hour. */
 const ALERT_FLOW = {

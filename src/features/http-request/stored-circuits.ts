@@ -1,16 +1,16 @@
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../errors.ts';
-import type { Clock } from '../model/clock.ts';
-import { SOLE_OWNER } from '../model/runtime-keys.ts';
-import { serially } from '../model/serially.ts';
-import type { Store } from '../store/store.ts';
-import { logEvent } from '../telemetry/events.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
+import { levelOfRetry } from '../../errors.ts';
+import type { Clock } from '../../model/clock.ts';
+import { SOLE_OWNER } from '../../model/runtime-keys.ts';
+import { serially } from '../../model/serially.ts';
+import { logEvent } from '../../telemetry/events.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
 import { type Circuit, CLOSED, isNotable, openCircuit } from './circuit.ts';
 import type { Host, KnownHosts, Queue } from './known-hosts.ts';
+import type { HostStore } from './store.ts';
 
 interface CircuitServices {
-  readonly store: Pick<Store, 'listCircuits' | 'changeCircuit' | 'replica'>;
+  readonly store: Pick<HostStore, 'listCircuits' | 'changeCircuit' | 'replica'>;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'outgoingCircuitsOpen'>;
   readonly clock: Clock;

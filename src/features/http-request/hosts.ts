@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../errors.ts';
-import type { Clock } from '../model/clock.ts';
-import { serially } from '../model/serially.ts';
-import type { HostPlace, Store } from '../store/store.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
+import { type HostLimits, hostEntriesOf, rateText } from '../../config/host-limits.ts';
+import { levelOfRetry } from '../../errors.ts';
+import type { Clock } from '../../model/clock.ts';
+import { serially } from '../../model/serially.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
 import {
   afterRequest,
   beginProbe,
@@ -16,8 +16,8 @@ import {
   type OpenCircuit,
   type RequestEnd,
 } from './circuit.ts';
-import { type HostLimits, hostEntriesOf, rateText } from './host-limits.ts';
 import { type Host, KnownHosts, type Queue } from './known-hosts.ts';
+import type { HostPlace, HostStore } from './store.ts';
 import { StoredCircuits } from './stored-circuits.ts';
 import { freePlaces, StoredPlaces } from './stored-places.ts';
 
@@ -78,17 +78,7 @@ interface HostSettings {
 
 /** What the hosts are kept with once the service runs; without it they have their limits, and no steps that wait. */
 interface HostConnections {
-  readonly store: Pick<
-    Store,
-    | 'listCircuits'
-    | 'changeCircuit'
-    | 'listHostWaits'
-    | 'releaseHostWaits'
-    | 'takeHostPlaces'
-    | 'returnHostPlaces'
-    | 'listHostPlaces'
-    | 'replica'
-  >;
+  readonly store: HostStore;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'outgoingRequests' | 'outgoingCircuitsOpen' | 'outgoingWaitingSteps'>;
   /** Steps were made due. */

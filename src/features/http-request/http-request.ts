@@ -2,13 +2,7 @@ import { hash } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import { LRUCache } from 'lru-cache';
 import type { Agent } from 'undici';
-import { codeOf } from '../../model/error-kind.ts';
-import { type Json, parseJson } from '../../model/json.ts';
-import type { RunTrigger, StepErrorCode } from '../../model/run.ts';
-import type { Hosts } from '../hosts.ts';
-import { InternalFaultError, loadOnce } from '../load-once.ts';
-import { sendTraced } from '../traced-request.ts';
-import { createEgress, EgressRefusedError } from './egress.ts';
+import { createEgress, EgressRefusedError } from '../../flows/handlers/egress.ts';
 import {
   defineHandler,
   type HandlerResult,
@@ -16,7 +10,13 @@ import {
   type StepContext,
   type StepHandler,
   startTimeLimit,
-} from './handler.ts';
+} from '../../flows/handlers/handler.ts';
+import { InternalFaultError, loadOnce } from '../../flows/load-once.ts';
+import { sendTraced } from '../../flows/traced-request.ts';
+import { codeOf } from '../../model/error-kind.ts';
+import { type Json, parseJson } from '../../model/json.ts';
+import type { RunTrigger, StepErrorCode } from '../../model/run.ts';
+import type { Hosts } from './hosts.ts';
 import { type HttpRequestInputs, httpRequestInputs, problemOfUrl } from './http-inputs.ts';
 import { judgePoll, waitInPoll } from './http-poll.ts';
 import { BadKeyError, signatureHeaders } from './http-signing.ts';

@@ -3,8 +3,8 @@ import { evaluateCondition } from '../../expressions/condition.ts';
 import type { ExpressionContext } from '../../expressions/context.ts';
 import { valueAt } from '../../expressions/json-path.ts';
 import { isEqual } from '../../expressions/values.ts';
+import type { HandlerResult } from '../../flows/handlers/handler.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
-import type { HandlerResult } from './handler.ts';
 import type { HttpRequestInputs } from './http-inputs.ts';
 
 interface PollState {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { HOUR_MS, MINUTE_MS } from '../model/clock.ts';
+import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 
 /**
  * Whether a host is called: by anyone, or by one step.

@@ -1,16 +1,16 @@
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../errors.ts';
-import type { Clock } from '../model/clock.ts';
-import { SOLE_OWNER } from '../model/runtime-keys.ts';
-import type { HostPlace, HostPlaces, Store } from '../store/store.ts';
+import { levelOfRetry } from '../../errors.ts';
+import { InternalFaultError } from '../../flows/load-once.ts';
+import type { Clock } from '../../model/clock.ts';
+import { SOLE_OWNER } from '../../model/runtime-keys.ts';
 import type { Queue } from './known-hosts.ts';
-import { InternalFaultError } from './load-once.ts';
+import type { HostPlace, HostPlaces, HostStore } from './store.ts';
 
 /** A request that has to end by now has ended: then its place comes free even if it could not be returned. */
 const SLACK_MS = 10_000;
 
 interface PlacesServices {
-  readonly store: Pick<Store, 'takeHostPlaces' | 'returnHostPlaces' | 'listHostPlaces' | 'replica'>;
+  readonly store: Pick<HostStore, 'takeHostPlaces' | 'returnHostPlaces' | 'listHostPlaces' | 'replica'>;
   readonly clock: Clock;
   readonly logger: Logger;
 }

@@ -1,0 +1,51 @@
+import { stepParts } from '../features/step-types.ts';
+import type { ServedHandler } from '../flows/handlers/handler.ts';
+import { builtInHandlers } from '../flows/handlers/index.ts';
+import type { DescribeHostWait, StepsAtWork } from '../flows/steps-at-work.ts';
+import type { ManifestRules } from '../manifest/load.ts';
+import type { MadeSteps, StepHost, StepPart } from './step-part.ts';
+
+/** All step types that every installation has, and what else their parts made. */
+export interface PreparedSteps {
+  readonly handlers: readonly ServedHandler[];
+  readonly checks: ManifestRules['checks'];
+  readonly atWork: readonly StepsAtWork[];
+  readonly hostWaits: () => Promise<DescribeHostWait>;
+  /** What a part made for others; the part must be in `features/step-types.ts`. */
+  of<Made>(part: StepPart<Made>): Made;
+}
+
+export function prepareSteps(host: StepHost): PreparedSteps {
+  const made = new Map(stepParts.map((part): [StepPart, MadeSteps<unknown>] => [part, part.make(host)]));
+  const all = [...made.values()];
+  return {
+    handlers: [...builtInHandlers, ...all.flatMap(({ handlers }) => handlers)],
+    checks: all.flatMap(({ checks = [] }) => checks),
+    atWork: all.flatMap(({ atWork = [] }) => atWork),
+    async hostWaits() {
+      const describe = await Promise.all(all.map(({ hostWaits }) => hostWaits?.()));
+      return (step) => {
+        for (const each of describe) {
+          const found = each?.(step);
+          if (found !== undefined) return found;
+        }
+        return undefined;
+      };
+    },
+    of<Made>(part: StepPart<Made>): Made {
+      const own = made.get(part);
+      if (own === undefined) throw new Error(`The part ${part.name} is not in the list of step parts.`);
+      return own.made as Made;
+    },
+  };
+}
+
+/** The step types as they are without a service. */
+export function stepTypes({ egressAllow = [] }: { readonly egressAllow?: readonly string[] } = {}): PreparedSteps {
+  return prepareSteps({
+    settings: { egressAllow: [...egressAllow], outgoingHosts: [], circuitFailures: 0, serviceName: '' },
+    clock: { now: () => Date.now(), monotonic: () => performance.now() },
+    readSecret: () => ({ error: 'no secret is read here' }),
+    alerts: () => undefined,
+  });
+}

@@ -1,0 +1,29 @@
+import type { Logger } from 'pino';
+import type { Store } from '../store/store.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+
+/** What goes on beside the steps of some types while the service runs. */
+export interface StepsAtWork {
+  connect(runtime: StepConnections): void;
+  /** Takes over what is stored, before any step runs. Rejects as the store does. */
+  start(): Promise<void>;
+  /** Resolves when nothing of it runs any more. */
+  stop(): Promise<void>;
+}
+
+interface StepConnections {
+  readonly store: Store;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Steps were made due. */
+  readonly onReleased: () => void;
+}
+
+interface HostWaitOfStep {
+  readonly host: string;
+  readonly flowId: string;
+  readonly stepKey: string;
+}
+
+/** Why a step waits for a host and when that is tried again, in milliseconds since the Unix epoch; undefined for its limits. */
+export type DescribeHostWait = (step: HostWaitOfStep) => { readonly why: string; readonly until: number } | undefined;
