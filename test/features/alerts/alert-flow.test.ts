@@ -1,8 +1,8 @@
 import pino from 'pino';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { ALERT_FLOW_ID } from '../../src/model/manifest.ts';
-import { buildApp } from '../database.ts';
-import { createWorkspace } from '../e2e/service.ts';
+import { ALERT_FLOW_ID } from '../../../src/model/manifest.ts';
+import { buildApp } from '../../database.ts';
+import { createWorkspace } from '../../e2e/service.ts';
 
 const ALL = 'all-0f1e2d3c4b5a6978';
 const OTHER = '0b7c9d10-0000-4000-8000-000000000002';

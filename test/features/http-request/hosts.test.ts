@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { StoreUnavailableError } from '../../src/errors.ts';
-import { InternalFaultError } from '../../src/flows/load-once.ts';
+import { StoreUnavailableError } from '../../../src/errors.ts';
+import { InternalFaultError } from '../../../src/flows/load-once.ts';
 import { ANSWERED, ask, ORIGIN, runSteps, send, setUp, sharedStore } from './host-table.ts';
 
 function setUpWith(limits: string[], replicas = 1) {

@@ -11,7 +11,7 @@ import {
   type OpenCircuit,
   openCircuit,
   type RequestEnd,
-} from '../../src/features/http-request/circuit.ts';
+} from '../../../src/features/http-request/circuit.ts';
 
 const T0 = Date.UTC(2026, 10, 22);
 const about = { at: T0, isProbe: false, caller: null, threshold: 3, random: () => 0.5 };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createHttpRequestHandler } from '../../../src/features/http-request/http-request.ts';
-import { call } from './call.ts';
-import { serve } from './loopback-server.ts';
+import { call } from '../../flows/handlers/call.ts';
+import { serve } from '../../flows/handlers/loopback-server.ts';
 
 const open = createHttpRequestHandler({ egressAllow: ['127.0.0.0/8'] });
 const closed = createHttpRequestHandler({ egressAllow: [] });

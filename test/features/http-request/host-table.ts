@@ -1,10 +1,10 @@
 import { setImmediate } from 'node:timers/promises';
 import pino from 'pino';
 import { onTestFinished } from 'vitest';
-import type { RequestEnd } from '../../src/features/http-request/circuit.ts';
-import { Hosts, type HostTurn } from '../../src/features/http-request/hosts.ts';
-import type { CircuitRecord, HostPlace, HostPlacesRequest } from '../../src/features/http-request/store.ts';
-import { createMetrics } from '../../src/telemetry/metrics.ts';
+import type { RequestEnd } from '../../../src/features/http-request/circuit.ts';
+import { Hosts, type HostTurn } from '../../../src/features/http-request/hosts.ts';
+import type { CircuitRecord, HostPlace, HostPlacesRequest } from '../../../src/features/http-request/store.ts';
+import { createMetrics } from '../../../src/telemetry/metrics.ts';
 
 export const ORIGIN = 'https://api.example.com';
 export const T0 = Date.UTC(2026, 10, 22);

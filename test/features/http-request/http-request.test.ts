@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { StoreUnavailableError } from '../../../src/errors.ts';
 import { createHttpRequestHandler } from '../../../src/features/http-request/http-request.ts';
-import { call } from './call.ts';
-import { serve } from './loopback-server.ts';
+import { call } from '../../flows/handlers/call.ts';
+import { serve } from '../../flows/handlers/loopback-server.ts';
 
 const NOW = Date.parse('2026-03-01T12:00:00Z');
 const open = createHttpRequestHandler({ egressAllow: ['127.0.0.0/8'], now: () => NOW });

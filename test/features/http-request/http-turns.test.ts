@@ -5,8 +5,8 @@ import { createHttpRequestHandler } from '../../../src/features/http-request/htt
 import type { HandlerResult, StepContext } from '../../../src/flows/handlers/handler.ts';
 import { TimeUpError } from '../../../src/flows/handlers/handler.ts';
 import type { Json } from '../../../src/model/json.ts';
-import { call } from './call.ts';
-import { serve } from './loopback-server.ts';
+import { call } from '../../flows/handlers/call.ts';
+import { serve } from '../../flows/handlers/loopback-server.ts';
 
 const T0 = Date.UTC(2026, 10, 22);
 const DAY_MS = 86_400_000;

@@ -4,9 +4,9 @@ import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { createHttpRequestHandler } from '../../../src/features/http-request/http-request.ts';
+import { call } from '../../flows/handlers/call.ts';
+import { serve } from '../../flows/handlers/loopback-server.ts';
 import { Webhook } from '../../oracles/standard-webhooks.ts';
-import { call } from './call.ts';
-import { serve } from './loopback-server.ts';
 
 const handler = createHttpRequestHandler({ egressAllow: ['127.0.0.0/8', 'localhost'] });
 const KEY = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import type { RequestEnd } from '../../src/features/http-request/circuit.ts';
+import type { RequestEnd } from '../../../src/features/http-request/circuit.ts';
 import { ANSWERED, ask, BROKEN, FAILED, ORIGIN, setUp, sharedStore } from './host-table.ts';
 
 const ENDS: readonly RequestEnd[] = [
