@@ -11,6 +11,7 @@ const FACES = {
   store: 'Store',
   trigger: 'Trigger',
   'step-types': 'StepTypes',
+  settings: 'Settings',
   plan: 'Plan',
   command: 'Command',
   page: 'Page',

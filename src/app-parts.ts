@@ -1,9 +1,9 @@
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
-import type { AlertSettings } from './config/alert-targets.ts';
 import type { Extensions } from './config/api.ts';
 import type { PreparedExtensions } from './config/extensions.ts';
 import type { Environment } from './config/settings.ts';
+import type { SettingsInForce } from './config/settings-in-force.ts';
 import type { Settings, SettingsInput } from './config/settings-schema.ts';
 import type { DashboardServices, ServicePart } from './dashboard/services.ts';
 import type { ManifestFolder } from './manifest/load.ts';
@@ -63,8 +63,8 @@ export interface Parts {
   readonly learnedKeys: ReturnType<typeof createLearnedKeys>;
   /** What the last heartbeat found. */
   readonly cluster: { replicas: number };
-  /** Who is told of alerts now. */
-  readonly alerts: { current: () => AlertSettings | undefined };
+  /** The settings as they are now. */
+  readonly inForce: SettingsInForce;
   readonly sealer: BodySealer | undefined;
   readonly metrics: Metrics;
   readonly storeKeys: StoreKeys;

@@ -5,6 +5,7 @@ import { assemble, type SluiceApp } from './assembly.ts';
 import { databaseTarget, isPostgres } from './config/database.ts';
 import { prepareExtensions } from './config/extensions.ts';
 import { readSettings } from './config/settings.ts';
+import { settingsInForce } from './config/settings-in-force.ts';
 import { ManifestsError, untilStored } from './errors.ts';
 import { serviceParts } from './features/service.ts';
 import { formatIssue } from './manifest/issues.ts';
@@ -52,7 +53,7 @@ async function build(options: AppOptions): Promise<SluiceApp> {
   const sealer = settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey);
   const nameKey = createKeyNames(sealer?.digest);
   const cluster = { replicas: 1 };
-  const alerts = { current: () => settings.alerts };
+  const inForce = settingsInForce(settings);
   const onNewKey = (key: NewKey) => logEvent(logger, 'WebhookKeySetChanged', { ...key });
   const extensions = prepareExtensions({
     settings,
@@ -64,7 +65,7 @@ async function build(options: AppOptions): Promise<SluiceApp> {
     onNewKey,
     folder,
     cluster,
-    alerts: () => alerts.current(),
+    inForce: inForce.current,
   });
   const manifestFolder = relative(process.cwd(), resolve(folder, settings.manifests)) || '.';
   const manifests = await load(manifestFolder, { extensions, settings });
@@ -91,7 +92,7 @@ async function build(options: AppOptions): Promise<SluiceApp> {
       store,
       learnedKeys,
       cluster,
-      alerts,
+      inForce,
       sealer,
       metrics,
       storeKeys: storeKeys(options.store === undefined ? databaseTarget(settings, folder) : IN_MEMORY, {

@@ -171,7 +171,7 @@ function runtimeOf(
     version,
     // A process that has its store for itself has nothing to compare.
     fingerprint: isPostgres(settings.databaseUrl)
-      ? createFingerprint({ ...parts, alerts: () => parts.alerts.current(), catalog: running.catalog })
+      ? createFingerprint({ ...parts, inForce: parts.inForce.current, catalog: running.catalog })
       : undefined,
     isServedElsewhere: async (stepType) =>
       haveStepType(await store.listReplicas({ now: clock.now() }), { stepType, besides: store.replica }),

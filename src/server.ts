@@ -5,6 +5,7 @@ import type { Logger } from 'pino';
 import { dashboardAccess } from './config/credentials.ts';
 import { isPostgres } from './config/database.ts';
 import type { PreparedExtensions } from './config/extensions.ts';
+import type { SettingsInForce } from './config/settings-in-force.ts';
 import type { Settings } from './config/settings-schema.ts';
 import { answerExpectations, answerUnreadable, unreadableNotes } from './connections.ts';
 import { dashboard } from './dashboard/dashboard.ts';
@@ -70,8 +71,7 @@ interface ServerParts {
   readonly flowSwitch: FlowSwitch;
   readonly refresh: RefreshFlow;
   readonly phase: Readonly<Phase>;
-  /** Who is told of alerts now. */
-  readonly alerts: { readonly current: DashboardServices['alerts'] };
+  readonly inForce: SettingsInForce;
 }
 
 /** Yields the server, and what the dashboard works with for those who tell people what it shows. */
@@ -146,7 +146,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     publicUrl: settings.publicUrl,
     handlers: [...extensions.handlers.values()],
     schemes: describeSchemes(extensions.gates.settings.schemes),
-    alerts: () => parts.alerts.current(),
+    inForce: parts.inForce.current,
     serviceName: settings.serviceName,
     ...parts.dashboard,
   };

@@ -50,6 +50,9 @@ const FORBIDDEN: readonly (readonly [file: string, statement: string])[] = [
   ['src/webhooks/schemes/standards/jwt.ts', "import type { Store } from '../../../store/store.ts';"],
   ['src/webhooks/schemes/standards/jwt.ts', "import { request } from 'undici';"],
   ['src/config/extensions.ts', "import { stepParts } from '../features/step-types.ts';"],
+  ['src/config/settings.ts', "import { settingParts } from '../features/settings.ts';"],
+  ['src/config/settings-schema.ts', "import { alertsSettings } from '../features/alerts/settings.ts';"],
+  ['src/features/alerts/settings.ts', "import type { Store } from '../../store/store.ts';"],
   ['src/config/steps.ts', "import { httpRequestStepTypes } from '../features/http-request/step-types.ts';"],
   ['src/config/settings.ts', "import { buildApp } from '../app.ts';"],
   ['src/config/settings.ts', "import type { Services } from '../dashboard/services.ts';"],
@@ -114,6 +117,8 @@ const ALLOWED: readonly (readonly [file: string, statement: string])[] = [
   ['src/store/sqlite/accept.ts', "import { decideNow } from '../decisions/decision.ts';"],
   ['src/store/store-keys.ts', "import { flushFolder } from './durable-files.ts';"],
   ['src/deploys/plan-warnings.ts', "import { planChecks } from '../features/plan.ts';"],
+  ['src/config/settings-schema.ts', "import { settingParts } from '../features/settings.ts';"],
+  ['src/features/alerts/settings.ts', "import { option } from '../../config/setting-row.ts';"],
   ['src/config/steps.ts', "import { stepParts } from '../features/step-types.ts';"],
   ['src/flows/engine.ts', "import type { Store } from '../store/store.ts';"],
   ['src/flows/handlers/fail.ts', "import { z } from 'zod';"],
@@ -192,6 +197,7 @@ let diagnostics: readonly Diagnostic[];
 const NAMED = new Set([
   'src/app.ts',
   'src/commands/program.ts',
+  'src/config/settings-schema.ts',
   'src/config/steps.ts',
   'src/deploys/plan-warnings.ts',
   'src/dashboard/web/main.tsx',
@@ -209,7 +215,7 @@ const NAMED = new Set([
 const plantedAs = (rows: typeof FORBIDDEN, prefix: string) =>
   rows.map(([original, statement], index) => {
     const name = `${prefix}-${index}`;
-    const isFace = basename(original) === 'trigger.ts';
+    const isFace = /^(trigger|settings)\.ts$/.test(basename(original)) && original.includes('/features/');
     const own = isFace
       ? join(dirname(original), '..', name, basename(original))
       : join(dirname(original), name + extname(original));

@@ -60,8 +60,8 @@ interface PrepareExtensionsOptions {
   readonly folder: string;
   /** What the last heartbeat found; this process alone where not given. */
   readonly cluster?: { readonly replicas: number };
-  /** Who is told of alerts now; as the settings say where not given. */
-  readonly alerts?: (() => Settings['alerts']) | undefined;
+  /** The settings as they are now; those given, where they are not read again. */
+  readonly inForce?: (() => Settings) | undefined;
 }
 
 export function prepareExtensions({
@@ -74,14 +74,14 @@ export function prepareExtensions({
   onNewKey,
   folder,
   cluster,
-  alerts = () => settings.alerts,
+  inForce = () => settings,
 }: PrepareExtensionsOptions): PreparedExtensions {
   const steps = prepareSteps({
     settings,
     clock,
     cluster,
     readSecret: secretReader({ env: environment, baseFolder: process.cwd() }),
-    alerts,
+    inForce,
   });
   const { handlers, schemes, chain, fetchFromPublisher } = register(steps, extensions);
   const sealsLearnedKeys = settings.storeKey !== undefined;

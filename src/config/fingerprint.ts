@@ -6,74 +6,11 @@ import { referencesIn } from '../manifest/secrets.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import { describeSchemes } from '../webhooks/scheme-descriptions.ts';
 import type { PreparedExtensions } from './extensions.ts';
-import { CONTENTS } from './settings.ts';
 import { describeSettings, type SettingName, type Settings } from './settings-schema.ts';
-
-/**
- * Whether the replicas of one database must agree in a setting, or each process may have its own; and which of the former
- * decide who gets in. A new setting has to be
- * placed here.
- */
-const AGREEMENT: Readonly<Record<SettingName, 'access' | 'same' | 'own'>> = {
-  // Which deliveries get in: where one changes from one start to the next, it is told if more do.
-  enforcementMode: 'access',
-  forwardedHeaderDepth: 'access',
-  trustedProxies: 'access',
-  replayToleranceSeconds: 'access',
-  nonceTtlSeconds: 'access',
-  rateLimitPermitsPerSecond: 'access',
-  rateLimitBurstSize: 'access',
-  rateLimitPerIp: 'access',
-  allowLegacySha1: 'access',
-  // A difference lets some requests pass where others are refused.
-  maxBodyBytes: 'same',
-  publicUrl: 'same',
-  holdDeliveries: 'same',
-  egressAllow: 'same',
-  outgoingHosts: 'same',
-  circuitFailures: 'same',
-  manifestSecrets: 'same',
-  // Who may use the dashboard: a load balancer sends the same person to any replica.
-  dashboardAuth: 'same',
-  dashboardUser: 'same',
-  dashboardPassword: 'same',
-  dashboardToken: 'same',
-  tokens: 'same',
-  authUserHeader: 'same',
-  authGroupsHeader: 'same',
-  // What a deploy does: one replica would refuse what another one deployed.
-  strictManifests: 'same',
-  // What is deleted or refused for all: any replica may be the one that sweeps, reports or counts.
-  deliveryRetentionDays: 'same',
-  runRetentionDays: 'same',
-  alerts: 'same',
-  serviceName: 'same',
-  evidenceKey: 'same',
-  // Told by its id, next to the settings: the digests of secrets depend on it.
-  storeKey: 'own',
-  // Where this process is, and how it reaches the database that it shares with those that it is compared with.
-  host: 'own',
-  port: 'own',
-  replicaName: 'own',
-  databaseUrl: 'own',
-  databaseDirectUrl: 'own',
-  databaseSchema: 'own',
-  // Replicas that read different manifests show it as deploys.
-  manifests: 'own',
-  // How this process starts, stops and logs, and how much it can do at once.
-  refusedDeploys: 'own',
-  stepConcurrency: 'own',
-  logLevel: 'own',
-  drainSeconds: 'own',
-  shutdownGraceSeconds: 'own',
-  // Replicas always keep the delivery log in their database.
-  deliveryStore: 'own',
-  deliveryRingSize: 'own',
-};
 
 /** The settings that decide which deliveries get in, by name, as they can be stored. */
 export function accessSettings(settings: Settings): JsonObject {
-  const names = describeSettings().filter(({ name }) => AGREEMENT[name] === 'access');
+  const names = describeSettings().filter(({ replicas }) => replicas === 'access');
   return JSON.parse(JSON.stringify(Object.fromEntries(names.map(({ name }) => [name, settings[name]]))));
 }
 
@@ -100,8 +37,8 @@ interface ToldFingerprint {
 
 interface FingerprintServices {
   readonly settings: Settings;
-  /** Who is told of alerts now: that is read again while the process runs. */
-  readonly alerts: () => Settings['alerts'];
+  /** As they are now: some are read again while the process runs. */
+  readonly inForce: () => Settings;
   readonly extensions: PreparedExtensions;
   readonly catalog: { list(): readonly Pick<DeployedFlow, 'loaded'>[] };
   /** Absent without a store key. */
@@ -117,7 +54,7 @@ interface FingerprintServices {
  */
 export function createFingerprint({
   settings,
-  alerts,
+  inForce,
   extensions,
   catalog,
   sealer,
@@ -150,7 +87,7 @@ export function createFingerprint({
     ].sort(),
   };
   const ownSecret = (name: SettingName) => {
-    const value = name === 'alerts' ? alerts() : settings[name];
+    const value = inForce()[name];
     const isSet = value !== undefined && !(Array.isArray(value) && value.length === 0);
     return isSet ? digestOf(name, JSON.stringify(value)) : 'not set';
   };
@@ -180,8 +117,8 @@ export function haveStepType(
 
 /** By the variable of each setting in which replicas must agree; apart for those whose values are never printed. */
 function digestsOf(kind: 'open' | 'hidden', digest: (name: SettingName) => string): Record<string, string> {
-  const compared = describeSettings().filter(({ name }) => AGREEMENT[name] !== 'own');
-  const ofKind = compared.filter(({ name }) => (CONTENTS[name] === 'open') === (kind === 'open'));
+  const compared = describeSettings().filter(({ replicas }) => replicas !== 'own');
+  const ofKind = compared.filter(({ contents }) => (contents === 'open') === (kind === 'open'));
   return Object.fromEntries(ofKind.map(({ name, variable }) => [variable, digest(name)]));
 }
 

@@ -1,36 +1,11 @@
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
+import { settingParts } from '../features/settings.ts';
 import { isSecretEntry } from '../manifest/read-secret.ts';
 import { ENFORCEMENT_MODES } from '../model/manifest.ts';
-import type { AlertSettings } from './alert-targets.ts';
-import { HOST_LIMIT_FORMS, hostEntryTexts } from './host-limits.ts';
-import type { TokenEntry } from './tokens.ts';
+import { integer, option, type SettingRow, type SettingRows, secret } from './setting-row.ts';
+import { readTokens, type TokenEntry } from './tokens.ts';
 
-interface Described {
-  /** The environment variable that sets the option. */
-  readonly variable: string;
-  /** Values, as an error names them. */
-  readonly accepts: string;
-  /** What the option does, in whole sentences. */
-  readonly meaning: string;
-}
-
-/**
- * Everything an operator can set. The schema is the documentation, from which docs/settings.md and `--help` are made. A
- * config module may set the same options by their names here; the environment wins.
- */
-const option = <Schema extends z.ZodType>(schema: Schema, described: Described) => schema.meta({ ...described });
-
-const integer = (min: number, max: number) =>
-  z
-    .union([
-      z.number(),
-      z
-        .string()
-        .regex(/^\d{1,16}$/)
-        .transform(Number),
-    ])
-    .pipe(z.int().min(min).max(max));
 const decimal = () =>
   z
     .union([
@@ -54,7 +29,6 @@ const list = (isEntry: (entry: string) => boolean) =>
     .union([z.array(z.string()), z.string().transform((text) => (text === '' ? [] : text.split(',')))])
     .transform((entries) => entries.map((entry) => entry.trim()))
     .refine((entries) => entries.every(isEntry));
-const secret = () => z.string().min(1);
 
 /** Headers that have another meaning, so that clients and proxies send them without meaning a person. */
 const TAKEN_HEADER =
@@ -83,9 +57,11 @@ const SECONDS_A_YEAR = 31_536_000;
 /** Relative to the working directory. */
 export const DEFAULT_MANIFESTS = 'manifests';
 
-export const settingsSchema = z.strictObject({
+const kernelRows = {
   host: option(z.string().min(1).default('127.0.0.1'), {
     variable: 'SLUICE_HOST',
+    contents: 'open',
+    replicas: 'own',
     accepts: 'a host name or an address to listen on',
     meaning:
       'Address that the service listens on. `HOST` is read if this is not set. Addresses other than loopback need dashboard credentials.',
@@ -99,6 +75,8 @@ export const settingsSchema = z.strictObject({
       .default('Sluice'),
     {
       variable: 'SLUICE_SERVICE_NAME',
+      contents: 'open',
+      replicas: 'same',
       accepts: 'a name of at most 64 printable characters',
       meaning:
         'Name of this service, for people who have several: in alerts, in the title of each page, and in `sluice_build_info`. Services that send alerts to the same place need different names.',
@@ -106,6 +84,8 @@ export const settingsSchema = z.strictObject({
   ),
   port: option(integer(0, 65_535).default(3000), {
     variable: 'SLUICE_PORT',
+    contents: 'open',
+    replicas: 'own',
     accepts: 'an integer from 0 to 65535; 0 takes any free port',
     meaning: 'Port that the service listens on. `PORT` is read if this is not set.',
   }),
@@ -117,6 +97,8 @@ export const settingsSchema = z.strictObject({
       .default('sqlite:data/sluice.db'),
     {
       variable: 'SLUICE_DATABASE_URL',
+      contents: 'address',
+      replicas: 'own',
       accepts:
         'sqlite:PATH, sqlite::memory: or postgres://USER:PASSWORD@HOST:PORT/DATABASE; or env:NAME or file:PATH that holds one of these',
       meaning:
@@ -131,6 +113,8 @@ export const settingsSchema = z.strictObject({
       .optional(),
     {
       variable: 'SLUICE_DATABASE_DIRECT_URL',
+      contents: 'address',
+      replicas: 'own',
       accepts: 'postgres://USER:PASSWORD@HOST:PORT/DATABASE; or env:NAME or file:PATH that holds it',
       meaning:
         'Direct address of the same PostgreSQL database, for use when `SLUICE_DATABASE_URL` goes through a pooler such as PgBouncer. Migrations and notifications need it.',
@@ -143,6 +127,8 @@ export const settingsSchema = z.strictObject({
       .default('sluice'),
     {
       variable: 'SLUICE_DATABASE_SCHEMA',
+      contents: 'open',
+      replicas: 'own',
       accepts: 'a name of at most 63 lower-case letters, digits and underscores',
       meaning: 'PostgreSQL schema that holds the tables.',
     },
@@ -154,6 +140,8 @@ export const settingsSchema = z.strictObject({
       .optional(),
     {
       variable: 'SLUICE_REPLICA_NAME',
+      contents: 'open',
+      replicas: 'own',
       accepts: 'at most 100 letters, digits and - _ . :',
       meaning:
         'Name of this process among the replicas on one PostgreSQL database. Running replicas must have different names. A replica that restarts under the same name takes up its own steps at once. The default is host name and process id.',
@@ -161,162 +149,202 @@ export const settingsSchema = z.strictObject({
   ),
   manifests: option(z.string().min(1).default(DEFAULT_MANIFESTS), {
     variable: 'SLUICE_MANIFESTS',
+    contents: 'open',
+    replicas: 'own',
     accepts: 'the path of a folder',
     meaning: 'Folder that the manifests (`*.json`) are read from.',
   }),
   enforcementMode: option(oneOf(ENFORCEMENT_MODES).default('Off'), {
     variable: 'SLUICE_ENFORCEMENT_MODE',
+    contents: 'open',
+    replicas: 'access',
     accepts: 'Off, Audit or Enforce',
     meaning:
       'What happens when a gate fails: `Off` accepts the delivery and records the failure, `Audit` also logs and counts it, `Enforce` refuses the delivery. `webhookEnforcementMode` sets it for one trigger.',
   }),
   maxBodyBytes: option(integer(1, 268_435_456).default(1_048_576), {
     variable: 'SLUICE_MAX_BODY_BYTES',
+    contents: 'open',
+    replicas: 'same',
     accepts: 'an integer from 1 to 268435456, in bytes',
     meaning: 'Largest body of a delivery. A larger one gets 413 in every mode.',
   }),
   forwardedHeaderDepth: option(integer(0, 32).default(0), {
     variable: 'SLUICE_FORWARDED_HEADER_DEPTH',
+    contents: 'open',
+    replicas: 'access',
     accepts: 'an integer from 0 to 32',
     meaning:
       'How many entries at the end of `X-Forwarded-For` name your own proxies, which is one less than the number of proxies. With one proxy leave it at 0 and set `SLUICE_TRUSTED_PROXIES`.',
   }),
   trustedProxies: option(list(isNetwork).default([]), {
     variable: 'SLUICE_TRUSTED_PROXIES',
+    contents: 'open',
+    replicas: 'access',
     accepts: 'addresses or CIDRs, separated by commas',
     meaning: 'Your own proxies. The client address is the last entry of `X-Forwarded-For` that is not one of them.',
   }),
   publicUrl: option(absoluteUrl.optional(), {
     variable: 'SLUICE_PUBLIC_URL',
+    contents: 'open',
+    replicas: 'same',
     accepts: 'an absolute http(s) URL without query or fragment, such as https://hooks.example.com',
     meaning:
       'Base URL that publishers call. Schemes that sign the URL need it, unless the trigger sets `webhookPublicUrl`.',
   }),
   replayToleranceSeconds: option(integer(0, SECONDS_A_YEAR).default(0), {
     variable: 'SLUICE_REPLAY_TOLERANCE_SECONDS',
+    contents: 'open',
+    replicas: 'access',
     accepts: 'an integer of seconds, 0 for no check',
     meaning:
       'How far the timestamp of a delivery may differ from the clock. `webhookReplayToleranceSeconds` sets it for one trigger.',
   }),
   nonceTtlSeconds: option(integer(1, SECONDS_A_YEAR).default(86_400), {
     variable: 'SLUICE_NONCE_TTL_SECONDS',
+    contents: 'open',
+    replicas: 'access',
     accepts: 'an integer of seconds from 1, and no less than any tolerance',
     meaning: 'How long the nonce of an accepted delivery is remembered.',
   }),
   rateLimitPermitsPerSecond: option(decimal().optional(), {
     variable: 'SLUICE_RATE_LIMIT_PERMITS_PER_SECOND',
+    contents: 'open',
+    replicas: 'access',
     accepts: 'a number above 0, fractions allowed',
     meaning: 'Deliveries a second that a flow accepts. Without it only triggers that set a rate have a limit.',
   }),
   rateLimitBurstSize: option(integer(1, 1_000_000).optional(), {
     variable: 'SLUICE_RATE_LIMIT_BURST_SIZE',
+    contents: 'open',
+    replicas: 'access',
     accepts: 'an integer from 1',
     meaning: 'Deliveries that may arrive at once. Without it, the rate rounded up.',
   }),
   rateLimitPerIp: option(flag().optional(), {
     variable: 'SLUICE_RATE_LIMIT_PER_IP',
+    contents: 'open',
+    replicas: 'access',
     accepts: 'true or false',
     meaning: 'Whether each client address has its own limit.',
   }),
   allowLegacySha1: option(flag().default(false), {
     variable: 'SLUICE_ALLOW_LEGACY_SHA1',
+    contents: 'open',
+    replicas: 'access',
     accepts: 'true or false',
     meaning: 'Whether schemes that sign with SHA-1 are accepted. `webhookAllowSha1` allows one trigger.',
   }),
   strictManifests: option(flag().default(false), {
     variable: 'SLUICE_STRICT_MANIFESTS',
+    contents: 'open',
+    replicas: 'same',
     accepts: 'true or false',
     meaning: 'Whether warnings about weak gates and keys are errors. Use it in production.',
   }),
   refusedDeploys: option(oneOf(['serve', 'fail']).default('serve'), {
     variable: 'SLUICE_REFUSED_DEPLOYS',
+    contents: 'open',
+    replicas: 'own',
     accepts: 'serve or fail',
     meaning:
       'What happens at start if a manifest is refused or cannot be read: `serve` starts with the deployed revision, `fail` does not start.',
   }),
   holdDeliveries: option(flag().default(false), {
     variable: 'SLUICE_HOLD_DELIVERIES',
+    contents: 'open',
+    replicas: 'same',
     accepts: 'true or false',
     meaning:
       'Whether deliveries to a disabled or drained flow are kept and start their runs when the flow resumes. Otherwise they get 403.',
   }),
   egressAllow: option(list((entry) => isNetwork(entry) || isHostName(entry)).default([]), {
     variable: 'SLUICE_EGRESS_ALLOW',
+    contents: 'open',
+    replicas: 'same',
     accepts: 'addresses, CIDRs or host names, separated by commas',
     meaning: 'What steps may call in addition to public addresses.',
   }),
-  outgoingHosts: option(hostEntryTexts.default([]), {
-    variable: 'SLUICE_OUTGOING_HOSTS',
-    accepts: HOST_LIMIT_FORMS,
-    meaning:
-      'Limits the rate and the number of concurrent requests of steps to a host, across all flows and replicas. Steps that have to wait hold no slot.',
-  }),
-  circuitFailures: option(integer(0, 1000).default(10), {
-    variable: 'SLUICE_CIRCUIT_FAILURES',
-    accepts: 'an integer from 0 to 1000; 0 never stops calling a host',
-    meaning:
-      'Number of consecutive requests to a host without a connection, without a timely answer or with a 5xx, after which steps wait until the host answers again. Waiting uses no attempts.',
-  }),
   manifestSecrets: option(list(isSecretEntry).optional(), {
     variable: 'SLUICE_MANIFEST_SECRETS',
+    contents: 'open',
+    replicas: 'same',
     accepts: 'env:NAME, with * and ? for any characters, and file:FOLDER, separated by commas',
     meaning:
       'Secrets that manifests deployed over the API may refer to. If not set: `env:SECRET_*` and what the manifests in the folder use.',
   }),
   storeKey: option(secret().optional(), {
     variable: 'SLUICE_STORE_KEY',
+    contents: 'secret',
+    replicas: 'own',
     accepts: 'a key of any length, env:NAME or file:PATH',
     meaning:
       'Encrypts the stored bodies of refused deliveries, keys learned from publishers, and secrets in plain text in manifests.',
   }),
-  evidenceKey: option(secret().optional(), {
-    variable: 'SLUICE_EVIDENCE_KEY',
-    accepts: 'an Ed25519 private key as PEM, env:NAME or file:PATH',
-    meaning: 'Signs the evidence file of a delivery.',
-  }),
   deliveryStore: option(oneOf(['database', 'memory']).default('database'), {
     variable: 'SLUICE_DELIVERY_STORE',
+    contents: 'open',
+    replicas: 'own',
     accepts: 'database or memory',
     meaning: 'Where the delivery log is kept. `memory` keeps only the newest entries, until the process ends.',
   }),
   deliveryRingSize: option(integer(1, 100_000).default(1000), {
     variable: 'SLUICE_DELIVERY_RING_SIZE',
+    contents: 'open',
+    replicas: 'own',
     accepts: 'an integer from 1 to 100000',
     meaning: 'How many entries the delivery log keeps in memory.',
   }),
   deliveryRetentionDays: option(DAYS.default(30), {
     variable: 'SLUICE_DELIVERY_RETENTION_DAYS',
+    contents: 'open',
+    replicas: 'same',
     accepts: 'an integer from 1 to 3650',
     meaning: 'How long records of deliveries are kept.',
   }),
   stepConcurrency: option(integer(1, 10_000).default(64), {
     variable: 'SLUICE_STEP_CONCURRENCY',
+    contents: 'open',
+    replicas: 'own',
     accepts: 'an integer from 1 to 10000',
     meaning: 'How many steps run at once. Flows take turns.',
   }),
   runRetentionDays: option(DAYS.default(30), {
     variable: 'SLUICE_RUN_RETENTION_DAYS',
+    contents: 'open',
+    replicas: 'same',
     accepts: 'an integer from 1 to 3650',
     meaning: 'How long runs that have ended are kept.',
   }),
   dashboardUser: option(secret().optional(), {
     variable: 'SLUICE_DASHBOARD_USER',
+    contents: 'private',
+    replicas: 'same',
     accepts: 'a name without a colon',
     meaning: 'User name for the dashboard and its API. Set the password too.',
   }),
   dashboardPassword: option(secret().optional(), {
     variable: 'SLUICE_DASHBOARD_PASSWORD',
+    contents: 'secret',
+    replicas: 'same',
     accepts: 'a password, env:NAME or file:PATH',
     meaning: 'Password of that user.',
   }),
   dashboardToken: option(secret().optional(), {
     variable: 'SLUICE_DASHBOARD_TOKEN',
+    contents: 'secret',
+    replicas: 'same',
     accepts: 'a bearer token, env:NAME or file:PATH',
     meaning: 'Bearer token for the dashboard API, for scripts.',
   }),
-  // Read and checked before the schema sees them: see tokens.ts.
   tokens: option(z.custom<readonly TokenEntry[]>().default([]), {
     variable: 'SLUICE_TOKENS',
+    read(given, read) {
+      const found = readTokens(given, read);
+      return 'tokens' in found ? { value: found.tokens } : found;
+    },
+    contents: 'private',
+    replicas: 'same',
     accepts:
       'the path of a JSON file with named tokens and groups: [{ "name", "token", "scopes", "flows" }, { "group", "scopes", "flows" }]',
     meaning:
@@ -324,52 +352,73 @@ export const settingsSchema = z.strictObject({
   }),
   authUserHeader: option(headerName().optional(), {
     variable: 'SLUICE_AUTH_USER_HEADER',
+    contents: 'open',
+    replicas: 'same',
     accepts: NAME_OF_HEADER,
     meaning:
       'The header in which a proxy of `SLUICE_TRUSTED_PROXIES` says who signed in there. From anyone else it is dropped.',
   }),
   authGroupsHeader: option(headerName().optional(), {
     variable: 'SLUICE_AUTH_GROUPS_HEADER',
+    contents: 'open',
+    replicas: 'same',
     accepts: NAME_OF_HEADER,
     meaning:
       'The header in which it names the groups of that person, separated by commas. `SLUICE_TOKENS` says what each may do.',
   }),
-  // Read and checked before the schema sees it: see alert-targets.ts.
-  alerts: option(z.custom<AlertSettings>().optional(), {
-    variable: 'SLUICE_ALERTS',
-    accepts: 'the path of a JSON file with targets: { "targets": { NAME: { "type", … } } }',
-    meaning:
-      'Where to report failed runs, refused deploys and other problems: Slack, Teams, Discord, PagerDuty, Opsgenie, a URL or mail.',
-  }),
   dashboardAuth: option(oneOf(['none']).optional(), {
     variable: 'SLUICE_DASHBOARD_AUTH',
+    contents: 'open',
+    replicas: 'same',
     accepts: 'none',
     meaning: 'Opens the dashboard to anyone who can reach the listener.',
   }),
   logLevel: option(oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'), {
     variable: 'SLUICE_LOG_LEVEL',
+    contents: 'open',
+    replicas: 'own',
     accepts: 'trace, debug, info, warn, error, fatal or silent',
     meaning: 'Lowest level of log lines that are written.',
   }),
   drainSeconds: option(integer(0, 3600).default(5), {
     variable: 'SLUICE_DRAIN_SECONDS',
+    contents: 'open',
+    replicas: 'own',
     accepts: 'an integer from 0 to 3600',
     meaning:
       'How long a stopping replica on PostgreSQL keeps accepting after `GET /health/ready` answers 503, so that the load balancer can stop sending requests to it. A service on SQLite does not wait.',
   }),
   shutdownGraceSeconds: option(integer(0, 3600).default(10), {
     variable: 'SLUICE_SHUTDOWN_GRACE_SECONDS',
+    contents: 'open',
+    replicas: 'own',
     accepts: 'an integer of seconds from 0 to 3600',
     meaning: 'How long running steps may continue after a stop was requested.',
   }),
-});
+} satisfies SettingRows;
+
+type Joined<Parts> = Parts extends readonly [infer First, ...infer Others] ? First & Joined<Others> : unknown;
+type Rows = typeof kernelRows & Joined<typeof settingParts>;
+const rows = Object.assign({}, kernelRows, ...settingParts) as Rows;
+type Schemas = { readonly [Name in keyof Rows]: Rows[Name] extends SettingRow<infer Schema> ? Schema : never };
+
+/**
+ * Everything an operator can set: the kernel's settings and those that features bring. A config module may set the same
+ * options by their names here; the environment wins.
+ */
+export const settingsSchema = z.strictObject(
+  Object.fromEntries(Object.entries(rows).map(([name, { schema }]) => [name, schema])) as Schemas,
+);
 
 export type Settings = z.output<typeof settingsSchema>;
 /** What a config module may set; every option is optional. */
 export type SettingsInput = z.input<typeof settingsSchema>;
 export type SettingName = keyof Settings;
 
-interface SettingDescription extends Described {
+/** All settings by name, each with everything about it. */
+export const SETTINGS: Readonly<Record<SettingName, SettingRow>> = rows;
+
+interface SettingDescription extends Omit<SettingRow, 'schema'> {
   /** Name of the option in a config module. */
   readonly name: SettingName;
   /** As text; undefined where nothing counts until it is set. */
@@ -378,9 +427,8 @@ interface SettingDescription extends Described {
 
 /** Every option, for errors, `--help` and docs/settings.md. */
 export function describeSettings(): SettingDescription[] {
-  return Object.entries(settingsSchema.shape).map(([name, schema]) => {
-    const { variable, accepts, meaning } = schema.meta() as unknown as Described;
+  return Object.entries(SETTINGS).map(([name, { schema, ...described }]) => {
     const byDefault = schema instanceof z.ZodDefault ? String(schema.def.defaultValue) : '';
-    return { name: name as SettingName, variable, accepts, meaning, default: byDefault || undefined };
+    return { name: name as SettingName, ...described, default: byDefault || undefined };
   });
 }

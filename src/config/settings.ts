@@ -1,4 +1,3 @@
-import { createPrivateKey } from 'node:crypto';
 import ipaddr from 'ipaddr.js';
 import type { z } from 'zod';
 import { didYouMean } from '../manifest/issues.ts';
@@ -6,11 +5,10 @@ import { MASK, maskUrl } from '../manifest/mask.ts';
 import { allowsEverything, secretReader } from '../manifest/read-secret.ts';
 import { familiesCovered } from '../webhooks/networks/addresses.ts';
 import { isPlaceholder } from '../webhooks/weaknesses.ts';
-import { readAlerts } from './alert-targets.ts';
 import { hasCredentials, sharedBetween, signOnMistakes } from './credentials.ts';
 import { databaseContradictions } from './database.ts';
-import { describeSettings, type SettingName, type Settings, settingsSchema } from './settings-schema.ts';
-import { isGroup, readTokens } from './tokens.ts';
+import { describeSettings, SETTINGS, type SettingName, type Settings, settingsSchema } from './settings-schema.ts';
+import { isGroup } from './tokens.ts';
 
 /** The environment as far as Sluice reads it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -24,57 +22,6 @@ export class SettingsError extends Error {
     this.lines = lines;
   }
 }
-
-/**
- * What a setting holds: a `secret` may be a reference, and is never printed; an `address` may be a reference too, and is
- * printed without its credentials; `private` is what is never printed; `open` the rest. A new setting has to say it here.
- */
-export const CONTENTS: Readonly<Record<SettingName, 'secret' | 'address' | 'private' | 'open'>> = {
-  storeKey: 'secret',
-  evidenceKey: 'secret',
-  dashboardPassword: 'secret',
-  dashboardToken: 'secret',
-  databaseUrl: 'address',
-  databaseDirectUrl: 'address',
-  dashboardUser: 'private',
-  tokens: 'private',
-  alerts: 'private',
-  serviceName: 'open',
-  host: 'open',
-  port: 'open',
-  databaseSchema: 'open',
-  replicaName: 'open',
-  manifests: 'open',
-  enforcementMode: 'open',
-  maxBodyBytes: 'open',
-  forwardedHeaderDepth: 'open',
-  trustedProxies: 'open',
-  publicUrl: 'open',
-  replayToleranceSeconds: 'open',
-  nonceTtlSeconds: 'open',
-  rateLimitPermitsPerSecond: 'open',
-  rateLimitBurstSize: 'open',
-  rateLimitPerIp: 'open',
-  allowLegacySha1: 'open',
-  strictManifests: 'open',
-  refusedDeploys: 'open',
-  holdDeliveries: 'open',
-  egressAllow: 'open',
-  outgoingHosts: 'open',
-  circuitFailures: 'open',
-  manifestSecrets: 'open',
-  deliveryStore: 'open',
-  deliveryRingSize: 'open',
-  deliveryRetentionDays: 'open',
-  stepConcurrency: 'open',
-  runRetentionDays: 'open',
-  dashboardAuth: 'open',
-  authUserHeader: 'open',
-  authGroupsHeader: 'open',
-  logLevel: 'open',
-  drainSeconds: 'open',
-  shutdownGraceSeconds: 'open',
-};
 
 const REFUSED_LIMIT = 'records of refused deliveries may take 256 MiB';
 const HELD_LIMIT = 'held deliveries may take 256 MiB';
@@ -134,19 +81,14 @@ export function readSettings(environment: Environment, config: Readonly<Record<s
     given[name] = value;
     fromVariable.add(name);
   }
-  const ofTokens = resolveTokens(given, environment);
-  const lines = [
-    ...unknownVariables(environment),
-    ...resolveSecrets(given, environment),
-    ...ofTokens,
-    ...resolveAlerts(given, environment),
-  ];
+  const ofFiles = readFiles(given, environment);
+  const lines = [...unknownVariables(environment), ...resolveSecrets(given, environment), ...ofFiles];
   const parsed = settingsSchema.safeParse(given);
   if (!parsed.success) lines.push(...parsed.error.issues.flatMap((issue) => describe(issue, given, fromVariable)));
   else {
     lines.push(...contradictions(parsed.data, environment));
     // Of a file that cannot be read nobody knows which groups it names.
-    if (ofTokens.length === 0) lines.push(...signOnMistakes(parsed.data));
+    if (!ofFiles.some((line) => line.startsWith('SLUICE_TOKENS:'))) lines.push(...signOnMistakes(parsed.data));
   }
   if (lines.length > 0 || !parsed.success) throw new SettingsError([...new Set(lines)]);
   return parsed.data;
@@ -186,9 +128,9 @@ export function isLoopbackHost(host: string): boolean {
 /** Replaces `env:NAME` and `file:PATH` by what they refer to; yields a line for each that cannot be read. */
 function resolveSecrets(given: Record<string, unknown>, environment: Environment): string[] {
   const read = secretReader({ env: environment, baseFolder: process.cwd() });
-  return describeSettings().flatMap(({ name, variable }) => {
+  return describeSettings().flatMap(({ name, variable, contents }) => {
     const reference = given[name];
-    const mayRefer = CONTENTS[name] === 'secret' || CONTENTS[name] === 'address';
+    const mayRefer = contents === 'secret' || contents === 'address';
     if (!mayRefer || typeof reference !== 'string' || !/^(env|file):/i.test(reference)) return [];
     const secret = read(reference);
     if ('error' in secret) return [`${variable}: ${secret.error}`];
@@ -197,26 +139,19 @@ function resolveSecrets(given: Record<string, unknown>, environment: Environment
   });
 }
 
-/** Replaces what names tokens by the tokens; yields a line for each mistake. */
-function resolveTokens(given: Record<string, unknown>, environment: Environment): string[] {
-  if (given.tokens === undefined || given.tokens === '') {
-    delete given.tokens;
+/** Replaces what names a file, or its content, by what that says; yields a line for each mistake. */
+function readFiles(given: Record<string, unknown>, environment: Environment): string[] {
+  const read = secretReader({ env: environment, baseFolder: process.cwd() });
+  return describeSettings().flatMap(({ name, variable, read: readGiven }) => {
+    if (readGiven === undefined) return [];
+    const text = given[name];
+    delete given[name];
+    if (text === undefined || text === '') return [];
+    const found = readGiven(text, read);
+    if ('lines' in found) return found.lines.map((line) => `${variable}: ${line}`);
+    given[name] = found.value;
     return [];
-  }
-  const read = readTokens(given.tokens, secretReader({ env: environment, baseFolder: process.cwd() }));
-  given.tokens = 'tokens' in read ? read.tokens : [];
-  return 'tokens' in read ? [] : read.lines.map((line) => `SLUICE_TOKENS: ${line}`);
-}
-
-/** Replaces what names the targets of alerts by the targets; yields a line for each mistake. */
-function resolveAlerts(given: Record<string, unknown>, environment: Environment): string[] {
-  const { alerts } = given;
-  delete given.alerts;
-  if (alerts === undefined || alerts === '') return [];
-  const read = readAlerts(alerts, secretReader({ env: environment, baseFolder: process.cwd() }));
-  if ('lines' in read) return read.lines.map((line) => `SLUICE_ALERTS: ${line}`);
-  given.alerts = read.alerts;
-  return [];
+  });
 }
 
 // A misspelt variable would leave a gate at its default unseen, and so would one in another case.
@@ -249,7 +184,7 @@ function describe(
   if (setting === undefined) return [issue.message];
   const label = fromVariable.has(name) ? setting.variable : `${name} (config module)`;
   // What a part of a list is refused for; of other settings the whole value says it.
-  const isTold = name === 'outgoingHosts' && issue.code === 'custom' && !MAY_HOLD_CREDENTIAL.test(issue.message);
+  const isTold = setting.tellsWhy === true && issue.code === 'custom' && !MAY_HOLD_CREDENTIAL.test(issue.message);
   const why = isTold ? `: ${issue.message}` : '';
   return [`${label}: ${shownValue(setting.name, given[name])} is not accepted; expected ${setting.accepts}${why}`];
 }
@@ -259,7 +194,8 @@ const MAY_HOLD_CREDENTIAL = /[@?#]|\/\/[^":=]*:(?!\d{1,5}[="])/;
 
 /** What was given, for the error that refuses it, without any part that could be a credential. */
 function shownValue(name: SettingName, value: unknown): string {
-  if (CONTENTS[name] === 'secret' || CONTENTS[name] === 'private') return 'the value';
+  const { contents } = SETTINGS[name];
+  if (contents === 'secret' || contents === 'private') return 'the value';
   const mask = (_key: string, inner: unknown) => (typeof inner === 'string' ? withoutCredentials(name, inner) : inner);
   return JSON.stringify(value, mask) ?? typeof value;
 }
@@ -301,20 +237,11 @@ function contradictions(settings: Settings, environment: Environment): string[] 
   if (hasCredentials(settings) && settings.dashboardAuth !== undefined) {
     lines.push('SLUICE_DASHBOARD_AUTH: none contradicts the dashboard credentials that are set; remove one of the two');
   }
-  if (settings.evidenceKey !== undefined && !isEd25519(settings.evidenceKey)) {
-    lines.push(
-      'SLUICE_EVIDENCE_KEY: is not an Ed25519 private key as PEM; openssl genpkey -algorithm ed25519 makes one',
-    );
+  for (const { name, variable, problem } of describeSettings()) {
+    const why = settings[name] === undefined ? undefined : problem?.(settings[name]);
+    if (why !== undefined) lines.push(`${variable}: ${why}`);
   }
   return [...lines, ...databaseContradictions(settings, environment)];
-}
-
-function isEd25519(pem: string): boolean {
-  try {
-    return createPrivateKey(pem).asymmetricKeyType === 'ed25519';
-  } catch {
-    return false;
-  }
 }
 
 const SECONDS_A_DAY = 86_400;

@@ -5,16 +5,19 @@ import type { SecretReader } from '../manifest/read-secret.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Settings } from './settings-schema.ts';
 
+/** Those that step types read; of the others a part reads its own. */
+type StepSettings = Partial<Settings> & Pick<Settings, 'egressAllow' | 'serviceName'>;
+
 /** What step types are made with. */
 export interface StepHost {
-  readonly settings: Pick<Settings, 'egressAllow' | 'outgoingHosts' | 'circuitFailures' | 'serviceName'>;
+  readonly settings: StepSettings;
   readonly clock: Clock;
   /** What the last heartbeat found; this process alone where not given. */
   readonly cluster?: { readonly replicas: number } | undefined;
   /** Reads references as the settings do: what a manifest may name does not count. */
   readonly readSecret: SecretReader;
-  /** Who is told of alerts now. */
-  readonly alerts: () => Settings['alerts'];
+  /** As they are now: some are read again while the service runs. */
+  readonly inForce: () => StepSettings;
 }
 
 /** What a part makes for one process or command. */

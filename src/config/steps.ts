@@ -42,10 +42,11 @@ export function prepareSteps(host: StepHost): PreparedSteps {
 
 /** The step types as they are without a service. */
 export function stepTypes({ egressAllow = [] }: { readonly egressAllow?: readonly string[] } = {}): PreparedSteps {
+  const settings = { egressAllow: [...egressAllow], serviceName: '' };
   return prepareSteps({
-    settings: { egressAllow: [...egressAllow], outgoingHosts: [], circuitFailures: 0, serviceName: '' },
+    settings,
     clock: { now: () => Date.now(), monotonic: () => performance.now() },
     readSecret: () => ({ error: 'no secret is read here' }),
-    alerts: () => undefined,
+    inForce: () => settings,
   });
 }

@@ -7,9 +7,9 @@ import type {
 } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Logger } from 'pino';
-import type { AlertSettings } from '../config/alert-targets.ts';
 import type { DashboardAccess } from '../config/credentials.ts';
 import type { PreparedExtensions } from '../config/extensions.ts';
+import type { SettingsInForce } from '../config/settings-in-force.ts';
 import type { Settings } from '../config/settings-schema.ts';
 import type { ToldDeploy } from '../deploys/deployer.ts';
 import type { Deployment } from '../deploys/deployment.ts';
@@ -74,8 +74,8 @@ export interface DashboardServices {
   >;
   /** Undefined where this process has the store for itself. */
   readonly heartbeat: Pick<Heartbeat, 'state'> | undefined;
-  /** The alert targets; undefined if there are none. */
-  readonly alerts: () => AlertSettings | undefined;
+  /** The settings as they are now: some are read again while the service runs. */
+  readonly inForce: () => Settings;
   /** What people call this service. */
   readonly serviceName: string;
   readonly clock: ServiceClock;
@@ -135,8 +135,8 @@ export interface Host {
   readonly extensions: PreparedExtensions;
   readonly metrics: Metrics;
   readonly refresh: RefreshFlow;
-  /** Who is told of alerts now. */
-  readonly alerts: { current: () => AlertSettings | undefined };
+  /** The settings as they are now; a part replaces those that it read again. */
+  readonly inForce: SettingsInForce;
   /** These are there once every part has started. */
   readonly engine: () => Engine;
   readonly holding: () => Holding;

@@ -54,7 +54,7 @@ function replica(name: string, { environment = {}, settings: given = {}, key, ha
   const catalog = { list: () => [{ loaded: flow }] };
   const tell = createFingerprint({
     settings,
-    alerts: () => settings.alerts,
+    inForce: () => settings,
     extensions,
     catalog,
     sealer: key && sealers[key],

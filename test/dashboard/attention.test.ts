@@ -56,7 +56,7 @@ const servicesOf = (asked: Asked) =>
     settings: {},
     clock: { now: () => NOW },
     triggers: () => ({ list: () => [] }),
-    alerts: () => undefined,
+    inForce: () => ({}),
     answers: { unfit: () => [] },
     scheduler: { list: async () => asked.schedules },
     extensions: { of: () => ({ list: async () => [] }) },

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { ALERT_KINDS, isAlertKind, readAlerts, TARGET_TYPES } from '../../src/config/alert-targets.ts';
+import { ALERT_KINDS, isAlertKind, readAlerts, TARGET_TYPES } from '../../src/features/alerts/targets.ts';
 import { ATTENTION, ATTENTION_KINDS } from '../../src/model/attention.ts';
 
 const page = readFileSync('docs/alerts.md', 'utf8');

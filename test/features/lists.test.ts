@@ -13,6 +13,7 @@ const LISTS = [
   'store.ts',
   'trigger.ts',
   'step-types.ts',
+  'settings.ts',
   'plan.ts',
   'command.ts',
   'page.ts',

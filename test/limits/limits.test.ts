@@ -7,7 +7,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readAlerts } from '../../src/config/alert-targets.ts';
 import { describeSettings, settingsSchema } from '../../src/config/settings-schema.ts';
 import { readTokens } from '../../src/config/tokens.ts';
 import { createSealedPlans } from '../../src/dashboard/sealed-plans.ts';
@@ -17,6 +16,7 @@ import { DELIVERY_BUDGET_STEPS } from '../../src/expressions/delivery-expression
 import { withBudget } from '../../src/expressions/metering.ts';
 import { ArrivingBody, parseBody } from '../../src/expressions/trigger-body.ts';
 import { createSendAlertHandler } from '../../src/features/alerts/send.ts';
+import { readAlerts } from '../../src/features/alerts/targets.ts';
 import { createHttpRequestHandler } from '../../src/features/http-request/http-request.ts';
 import { objectsIn } from '../../src/features/imports/imported.ts';
 import { readImport } from '../../src/features/imports/index.ts';
@@ -309,7 +309,7 @@ const SIZES: Readonly<Record<string, Sized>> = {
   },
   'features/alerts/send.ts 100': { takes: (size) => alert({ lines: times(size, (at) => ({ text: `line ${at}` })) }) },
   'features/alerts/send.ts 4000': { takes: (size) => alert({ text: 't'.repeat(size) }) },
-  'config/alert-targets.ts 50': {
+  'features/alerts/targets.ts 50': {
     takes: (size) => {
       const to = times(size, (at) => `ops${at}@example.com`);
       const mail = { type: 'smtp', host: 'mail.example.com', from: 'a@example.com', to };
@@ -436,7 +436,7 @@ const ELSEWHERE: Readonly<Record<string, readonly [file: string, rule: string]>>
   'features/rehearsal/test-files.ts MAX_TEST_BYTES': ['features/rehearsal/saved-tests.proof.ts', 'LARGE'],
   'flows/handlers/guarded-get.ts MAX_BYTES': ['flows/handlers/guarded-get.test.ts', 'toHaveLength(65_536)'],
   'features/http-request/http-request.ts MAX_RESPONSE_BYTES': [
-    'flows/handlers/http-request.test.ts',
+    'features/http-request/http-request.test.ts',
     'passes with exactly 1 MiB',
   ],
   'model/manifest.ts MAX_FLOW_DEPTH': ['manifest/sub-flows.test.ts', 'a chain of as many flows as may be is accepted'],

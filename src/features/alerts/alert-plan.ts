@@ -1,5 +1,5 @@
-import { type AlertKind, type AlertTarget, isProgram } from '../../config/alert-targets.ts';
 import { SEVERITIES, type Severity } from '../../model/attention.ts';
+import { type AlertKind, type AlertTarget, isProgram } from './targets.ts';
 
 /** Something that went wrong, or still is wrong, and that targets may be told of. */
 export interface Cause {

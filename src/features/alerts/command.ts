@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { Command } from 'commander';
 import { CommandError, openContext, reporting } from '../../commands/context.ts';
 import type { CommandPart } from '../../commands/part.ts';
-import { isProgram } from '../../config/alert-targets.ts';
 import { print } from '../../telemetry/terminal.ts';
 import { alertsStepTypes } from './step-types.ts';
+import { isProgram } from './targets.ts';
 
 /** What concerns those who are told of failures. */
 function alertCommand(): Command {

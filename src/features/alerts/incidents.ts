@@ -1,10 +1,10 @@
-import { isAlertKind } from '../../config/alert-targets.ts';
 import type { Catalog } from '../../flows/catalog.ts';
 import type { AttentionKind, Severity } from '../../model/attention.ts';
 import type { AccessRoute, Finding } from '../../model/finding.ts';
 import { ALERT_FLOW_ID } from '../../model/manifest.ts';
 import type { Cause, Incident } from './alert-plan.ts';
 import type { FailedRunNotice } from './store.ts';
+import { isAlertKind } from './targets.ts';
 
 /** Something that lasts and needs a person. */
 export interface Concern {

@@ -1,7 +1,7 @@
-import type { AlertTarget } from '../../config/alert-targets.ts';
 import type { Severity } from '../../model/attention.ts';
 import type { Json } from '../../model/json.ts';
 import { type AlertFacts, type AlertMessage, cut } from './message.ts';
+import type { AlertTarget } from './targets.ts';
 
 export type Pager = Extract<AlertTarget, { type: 'pagerduty' | 'opsgenie' }>;
 

@@ -1,27 +1,31 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import type { AlertSettings } from '../../config/alert-targets.ts';
 import { serially } from '../../model/serially.ts';
+import type { AlertSettings } from './targets.ts';
 import type { AlertWatch } from './watch.ts';
 
 /** A watch whose targets may be read again while it works. */
 export interface RenewableWatch extends AlertWatch {
-  /** Who is told now. */
-  current(): AlertSettings | undefined;
   /** Puts these targets in place of the former ones, which stay where the store is away; never rejects. */
   renew(alerts: AlertSettings | undefined): Promise<void>;
 }
 
+interface Renewing {
+  readonly make: (alerts: AlertSettings | undefined) => AlertWatch;
+  /** Called when these are told in place of the former ones. */
+  readonly onRenewed: (alerts: AlertSettings | undefined) => void;
+  readonly logger: Logger;
+}
+
 export function renewableWatch(
   given: AlertSettings | undefined,
-  { make, logger }: { readonly make: (alerts: AlertSettings | undefined) => AlertWatch; readonly logger: Logger },
+  { make, onRenewed, logger }: Renewing,
 ): RenewableWatch {
   let alerts = given;
   let watch = make(given);
   let isStarted = false;
   const queue = serially();
   return {
-    current: () => alerts,
     prepare: () => queue.run(() => watch.prepare()),
     start() {
       isStarted = true;
@@ -37,6 +41,7 @@ export function renewableWatch(
           await watch.stop();
           watch = renewed;
           alerts = next;
+          onRenewed(next);
           watch.start();
           logger.info(
             { targets: next?.targets.map(({ name }) => name) ?? [] },

@@ -1,6 +1,5 @@
 import { connect } from 'node:net';
 import { z } from 'zod';
-import { type AlertTarget, resolveTarget } from '../../config/alert-targets.ts';
 import { createEgress, EgressRefusedError } from '../../flows/handlers/egress.ts';
 import {
   defineHandler,
@@ -20,6 +19,7 @@ import { httpRequestInputs } from '../http-request/http-inputs.ts';
 import { createHttpRequestHandler } from '../http-request/http-request.ts';
 import { type AlertMessage, chatBody, jsonBody, plainText, printableMessage } from './message.ts';
 import { pagerRequest } from './pagers.ts';
+import { type AlertTarget, resolveTarget } from './targets.ts';
 
 interface SenderSettings {
   /** As of the moment of a try. */

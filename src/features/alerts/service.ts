@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { ALERT_KINDS, type AlertSettings, TARGET_TYPES } from '../../config/alert-targets.ts';
 import { isPostgres } from '../../config/database.ts';
 import { field, isoTime } from '../../dashboard/answer.ts';
 import { listAttention } from '../../dashboard/api/attention.ts';
@@ -15,6 +14,7 @@ import { alertsAttention } from './attention.ts';
 import { renewableWatch } from './renewable.ts';
 import { alertsStepTypes } from './step-types.ts';
 import { alertsStore } from './store.ts';
+import { ALERT_KINDS, type AlertSettings, TARGET_TYPES } from './targets.ts';
 import { type AlertWatch, createAlertWatch, noAlerts } from './watch.ts';
 
 const alertTargetSchema = z
@@ -42,7 +42,7 @@ export interface AlertAnswers {
 }
 
 /** Whether anybody is told, and whether it arrives. */
-const alertRoutes: ApiRoutes = (app, { alerts, store, clock }) => {
+const alertRoutes: ApiRoutes = (app, { inForce, store, clock }) => {
   app.get(
     '/flows/api/alerts',
     route('service', {
@@ -52,7 +52,7 @@ const alertRoutes: ApiRoutes = (app, { alerts, store, clock }) => {
       answer: z.array(alertTargetSchema),
     }),
     async () => {
-      const { targets = [], repeatSeconds = 0 } = alerts() ?? {};
+      const { targets = [], repeatSeconds = 0 } = inForce().alerts ?? {};
       if (targets.length === 0) return [];
       const { state } = await store.of(alertsStore).readAlerts({ limit: 0 });
       const known = { ...NO_ALERTS, ...(state as unknown as AlertState | null) };
@@ -81,10 +81,10 @@ const alertRoutes: ApiRoutes = (app, { alerts, store, clock }) => {
 
 function alertsNotInForce(
   { flows }: Situation,
-  { alerts: settings }: Pick<DashboardServices, 'alerts'>,
+  { inForce }: Pick<DashboardServices, 'inForce'>,
 ): Finding<'alerts_not_in_force'>[] {
   const flow = flows.find(({ record }) => record.id === ALERT_FLOW_ID);
-  const targets = settings()?.targets ?? [];
+  const targets = inForce().alerts?.targets ?? [];
   if (targets.length === 0 || (flow !== undefined && startsRuns(flow.record))) return [];
   const closed = flow?.record.isEnabled === false ? 'disabled; enable it' : 'being drained; resume it';
   const why =
@@ -117,8 +117,11 @@ export const alerts = servicePart({
   routes: [alertRoutes],
   attention: rulesFor(alertsAttention, alertsNotInForce),
   start: (host) => {
-    const watch = renewableWatch(host.settings.alerts, { make: (given) => watchOf(given, host), logger: host.logger });
-    host.alerts.current = watch.current;
+    const watch = renewableWatch(host.settings.alerts, {
+      make: (given) => watchOf(given, host),
+      onRenewed: (alerts) => host.inForce.replace({ alerts }),
+      logger: host.logger,
+    });
     return {
       prepare: watch.prepare,
       begin: watch.start,

@@ -5,9 +5,9 @@ import { createAlertSender, createSendAlertHandler } from './send.ts';
 /** `SendAlert`, and what tells the targets. */
 export const alertsStepTypes = stepPart({
   name: 'alerts',
-  make({ settings, readSecret, alerts }) {
+  make({ settings, readSecret, inForce }) {
     const send = createAlertSender({
-      targets: () => alerts()?.targets ?? [],
+      targets: () => inForce().alerts?.targets ?? [],
       service: settings.serviceName,
       readSecret,
       egressAllow: settings.egressAllow,

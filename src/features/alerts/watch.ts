@@ -1,6 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import { type AlertSettings, isProgram } from '../../config/alert-targets.ts';
 import { levelOfRetry } from '../../errors.ts';
 import { type Catalog, startsRuns } from '../../flows/catalog.ts';
 import type { Engine } from '../../flows/engine.ts';
@@ -36,6 +35,7 @@ import { factsOf, lineOf } from './lines.ts';
 import type { AlertMessage } from './message.ts';
 import type { AlertSender } from './send.ts';
 import { alertsStore } from './store.ts';
+import { type AlertSettings, isProgram } from './targets.ts';
 
 /** Tells the targets what happens. */
 export interface AlertWatch {

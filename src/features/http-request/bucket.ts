@@ -1,4 +1,4 @@
-import type { HostLimits } from '../../config/host-limits.ts';
+import type { HostLimits } from './host-limits.ts';
 
 /**
  * A request that comes this much after its token lets the next one pass as much earlier: claims take milliseconds, and

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { type HostLimits, hostEntriesOf, rateText } from '../../config/host-limits.ts';
 import { levelOfRetry } from '../../errors.ts';
 import type { Clock } from '../../model/clock.ts';
 import { serially } from '../../model/serially.ts';
@@ -16,6 +15,7 @@ import {
   type OpenCircuit,
   type RequestEnd,
 } from './circuit.ts';
+import { type HostLimits, hostEntriesOf, rateText } from './host-limits.ts';
 import { type Host, KnownHosts, type Queue } from './known-hosts.ts';
 import type { HostPlace, HostStore } from './store.ts';
 import { StoredCircuits } from './stored-circuits.ts';

@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { LEAST_PER_SECOND, MOST_PER_SECOND } from '../../config/host-limits.ts';
 import { type CompiledExpression, ExpressionError } from '../../expressions/compile.ts';
 import { compileCondition } from '../../expressions/condition.ts';
 import { anyJson } from '../../flows/handlers/handler.ts';
 import { HEADER_NAME } from '../../model/delivery.ts';
 import { isExactNumber } from '../../model/json.ts';
+import { LEAST_PER_SECOND, MOST_PER_SECOND } from './host-limits.ts';
 import { signingInputs } from './http-signing.ts';
 
 interface StatusRange {

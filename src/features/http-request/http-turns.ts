@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { originOf } from '../../config/host-limits.ts';
 import { type HandlerResult, type StepContext, TimeUpError } from '../../flows/handlers/handler.ts';
 import { DAY_MS } from '../../model/clock.ts';
 import type { Json } from '../../model/json.ts';
 import { callerOf, type RequestEnd, withoutIterations } from './circuit.ts';
+import { originOf } from './host-limits.ts';
 import type { Hosts, HostTurn } from './hosts.ts';
 import type { HttpRequestInputs } from './http-inputs.ts';
 

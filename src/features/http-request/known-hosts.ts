@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
-import { type HostEntry, type HostLimits, limitsOf } from '../../config/host-limits.ts';
 import type { Clock } from '../../model/clock.ts';
 import { Bucket } from './bucket.ts';
 import { type Circuit, CLOSED } from './circuit.ts';
+import { type HostEntry, type HostLimits, limitsOf } from './host-limits.ts';
 
 /**
  * Steps that wait for the same: for a turn at a host, for the circuit of one endpoint of it, or for the own limits of a step.

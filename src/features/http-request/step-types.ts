@@ -21,7 +21,8 @@ function mostSeconds(inputs: Json): number {
 export const httpRequestStepTypes = stepPart({
   name: 'http-request',
   make({ settings, clock, cluster }) {
-    const hosts = new Hosts({ settings, clock, cluster });
+    const { outgoingHosts = [], circuitFailures = 0 } = settings;
+    const hosts = new Hosts({ settings: { outgoingHosts, circuitFailures }, clock, cluster });
     return {
       handlers: [
         { ...createHttpRequestHandler({ ...settings, hosts }), whyWaiting, mostSeconds, rehearsed: rehearsedRequest },

@@ -1,4 +1,3 @@
-import { originOf } from '../../config/host-limits.ts';
 import { createEgress } from '../../flows/handlers/egress.ts';
 import { loadOnce } from '../../flows/load-once.ts';
 import { sendTraced } from '../../flows/traced-request.ts';
@@ -7,6 +6,7 @@ import { HOUR_MS } from '../../model/clock.ts';
 import { codeOf } from '../../model/error-kind.ts';
 import { parseJson } from '../../model/json.ts';
 import { serially } from '../../model/serially.ts';
+import { originOf } from '../http-request/host-limits.ts';
 import type { Hosts } from '../http-request/hosts.ts';
 import { retryAfterMs } from '../http-request/http-request.ts';
 import { endOfAnswer, endOfError } from '../http-request/http-turns.ts';

@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ALERT_KINDS, type AlertTarget } from '../../../src/config/alert-targets.ts';
 import {
   type AlertState,
   type Cause,
@@ -9,6 +8,7 @@ import {
   NO_ALERTS,
   planAlerts,
 } from '../../../src/features/alerts/alert-plan.ts';
+import { ALERT_KINDS, type AlertTarget } from '../../../src/features/alerts/targets.ts';
 
 const START = Date.UTC(2026, 10, 22, 3);
 const SECOND = 1000;

@@ -2,9 +2,9 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'nod
 import type { AddressInfo } from 'node:net';
 import { inspect } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { readAlerts } from '../../../src/config/alert-targets.ts';
 import { type AlertMessage, chatBody, printableMessage } from '../../../src/features/alerts/message.ts';
 import { createAlertSender, createSendAlertHandler } from '../../../src/features/alerts/send.ts';
+import { readAlerts } from '../../../src/features/alerts/targets.ts';
 import type { StepContext } from '../../../src/flows/handlers/handler.ts';
 import { secretReader } from '../../../src/manifest/read-secret.ts';
 import { createIdSource } from '../../../src/model/ids.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { hostEntriesOf, hostEntryTexts, limitsOf, originOf } from '../../src/config/host-limits.ts';
+import { hostEntriesOf, hostEntryTexts, limitsOf, originOf } from '../../../src/features/http-request/host-limits.ts';
 
 const read = (given: unknown) => hostEntriesOf(hostEntryTexts.parse(given));
 

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { parseWith } from '../manifest/issues.ts';
-import { maskerOf } from '../manifest/mask.ts';
-import { resolveSecret, type SecretReader } from '../manifest/read-secret.ts';
-import { ATTENTION_KINDS, type AttentionKind, SEVERITIES, type Severity } from '../model/attention.ts';
+import { parseWith } from '../../manifest/issues.ts';
+import { maskerOf } from '../../manifest/mask.ts';
+import { resolveSecret, type SecretReader } from '../../manifest/read-secret.ts';
+import { ATTENTION_KINDS, type AttentionKind, SEVERITIES, type Severity } from '../../model/attention.ts';
 
 const EVENT_KINDS = ['run.failed', 'deploy.refused', 'access.widened', 'not_ready'] as const;
 /** The alerts `run.failed` and `not_ready` tell of these, and sooner. */

@@ -2,9 +2,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { ALERT_KINDS, readAlerts } from '../../src/config/alert-targets.ts';
-import { readSettings, SettingsError } from '../../src/config/settings.ts';
-import { secretReader } from '../../src/manifest/read-secret.ts';
+import { readSettings, SettingsError } from '../../../src/config/settings.ts';
+import { ALERT_KINDS, readAlerts } from '../../../src/features/alerts/targets.ts';
+import { secretReader } from '../../../src/manifest/read-secret.ts';
 
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 const env = { SLACK: 'https://hooks.example.com/services/T0/B0/canary-path', SECRET };
