@@ -129,8 +129,10 @@ interface DeploymentServices
 
 /** Of slugs and ids of flows; no other name leads anywhere. */
 const NAME = /^[\w.~-]{1,128}$/;
+/** Between two questions, which refusals wait for: 50 a second at most, whatever strangers send. */
+const PAUSE_MS = 20;
 
-/** One question at a time, about all names that wait for it: strangers who guess names load no database. */
+/** One question at a time, about all names that wait for it: strangers who guess names or signatures load no database. */
 function confirming({
   store,
   catalog,
@@ -141,13 +143,17 @@ function confirming({
   const confirmAll = async (names: ReadonlySet<string>) => {
     next = undefined;
     const stored = (await store.listFlows([...names])).map((record) => ({ record, flow: catalog.find(record.id) }));
-    const stale = stored.filter(({ record, flow }) => !isDeepStrictEqual(flow?.record, record));
+    const stale = stored.filter(({ record, flow }) =>
+      flow === undefined ? record.deletedAt === undefined : !isDeepStrictEqual(flow.record, record),
+    );
     for (const { record } of stale) await refresh(record.id);
     return stale.every(({ record, flow }) => catalog.find(record.id) === flow);
   };
   const ask = () => {
     const names = new Set<string>();
-    return { names, isCurrent: questions.run(() => confirmAll(names)) };
+    const isCurrent = questions.run(() => confirmAll(names));
+    void questions.run(() => new Promise<void>((end) => setTimeout(end, PAUSE_MS).unref()));
+    return { names, isCurrent };
   };
   return async (name) => {
     if (!NAME.test(name)) return true;

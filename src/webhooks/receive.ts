@@ -74,31 +74,33 @@ export function receiver(services: ReceiverServices): Receiver {
         const judgedBy = services.confirm && triggers.judgedBy(idOrSlug);
         const arrived: Reception = { delivery: kept, judgedBy, trigger, sharing, span, judgement: CLEAN, startedAt };
         // Before any gate: what is not a delivery must not use up what deliveries may.
-        if (trigger !== undefined && delivery.method !== 'POST' && !isHandshake(delivery, trigger)) {
-          return methodNotAllowed(trigger.handshakes.map(({ method }) => method));
-        }
+        const isForeign = trigger !== undefined && delivery.method !== 'POST' && !isHandshake(delivery, trigger);
         // What the gates said before still counts where the deploy left them as they were.
         judged =
           judged !== undefined && trigger !== undefined && hasSameGates(judged.trigger, trigger)
             ? { ...judged, judgedBy, trigger, sharing }
             : undefined;
-        const isRefused = trigger === undefined || found.every((each) => admissionTo(each, services) === 'disabled');
+        const isRefused = isForeign || found.every((each) => admissionTo(each, services) === 'disabled');
         if (isRefused && isConfirmed) {
           if (trigger === undefined) return refuseUnfound(arrived, triggers.findUnserved(idOrSlug), services);
+          if (isForeign) return methodNotAllowed(trigger.handshakes.map(({ method }) => method));
           return refuse(judged ?? arrived, 'flow_disabled', services);
         }
-        if (!isRefused) {
+        if (trigger !== undefined && !isRefused) {
           if (judged === undefined) {
             const judge = delivery.method === 'POST' ? runGates : dryRunGates;
             judged = { ...arrived, trigger, judgement: await judge(trigger.gates, delivery, trigger.mode) };
             if (services.triggers() !== triggers) continue;
           }
-          const answer = await conclude(judged, concluding);
-          if (answer !== undefined) return answer;
+          // A deploy elsewhere may have another answer; the store compares what it accepts.
+          if (isConfirmed || (judged.judgement.refusal === null && delivery.method === 'POST')) {
+            const answer = await conclude(judged, concluding);
+            if (answer !== undefined) return answer;
+          }
         }
         try {
-          isConfirmed = (await services.confirm?.(idOrSlug)) ?? true;
-          if (!isRefused) for (const each of found) await services.refresh(each.trigger.flowId);
+          if (services.confirm !== undefined) isConfirmed = await services.confirm(idOrSlug);
+          else for (const each of found) await services.refresh(each.trigger.flowId);
         } catch (error) {
           return notStored(judged ?? arrived, error, services);
         }

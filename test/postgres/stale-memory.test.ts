@@ -87,7 +87,8 @@ async function ask(app: SluiceApp, method: 'POST' | 'PUT' | 'DELETE', path: stri
 
 async function deploy(app: SluiceApp, ...flows: object[]) {
   const { status, answer } = await ask(app, 'PUT', '/flows?allow=caution,access', flows);
-  expect({ status, refusals: answer.outcomes.map(({ refusal }: { refusal: unknown }) => refusal) }).toEqual({
+  const refusals = answer.outcomes?.map(({ refusal }: { refusal: unknown }) => refusal) ?? answer;
+  expect({ status, refusals }).toEqual({
     status: 200,
     refusals: flows.map(() => null),
   });
@@ -276,6 +277,89 @@ describe('a flow that another replica closed or opened', () => {
     await deploy(there, manifestOf('a'));
     expect((await ask(here, 'POST', `/flows/${idOf('a')}/trigger`)).status).toBe(200);
     expect(await runs()).toEqual(['a']);
+  });
+});
+
+describe('a delivery that this replica refuses by what it remembers', () => {
+  const OTHER_KEY = { webhookHmacKey: 'another-key-of-the-test' };
+  const LONGEST_PAUSE_MS = 1000;
+  const questions = (app: SluiceApp) => vi.spyOn(app.store, 'listFlows');
+  /** Deploys there, and lets the replica remember it. */
+  const remember = async (hook: object) => {
+    await deploy(there, manifestOf('a', hook));
+    return deliver(here);
+  };
+
+  test.each([
+    ['another key', OTHER_KEY, { status: 401, reason: 'signature_mismatch' }],
+    ['other addresses', { webhookIpAllowList: ['203.0.113.0/24'] }, { status: 403, reason: 'ip_not_allowed' }],
+    [
+      'another schema',
+      { webhookBodySchema: { type: 'object', required: ['other'] } },
+      { status: 422, reason: 'body_schema' },
+    ],
+    ['another filter', { webhookWhen: 'body.n == 2' }, { status: 200, filtered: true }],
+  ])('starts a run where another one deployed a manifest that takes it: %s', async (_what, former, refusal) => {
+    expect(await remember(former)).toMatchObject(refusal);
+    await deploy(there, manifestOf('a', {}, '2'));
+    expect(await deliver(here)).toMatchObject({ status: 200, runId: expect.any(String) });
+    expect(await runs()).toEqual(['a']);
+  });
+
+  test('starts the runs of all flows that share the slug by now', async () => {
+    await remember(OTHER_KEY);
+    await deploy(there, manifestOf('a', {}, '2'), manifestOf('b'));
+    expect((await deliver(here)).runs).toHaveLength(2);
+    expect(await runs()).toEqual(['a', 'b']);
+  });
+
+  test('is refused, and kept as that, by what was deployed last', async () => {
+    await remember({});
+    await deploy(there, manifestOf('a', { webhookIpAllowList: ['203.0.113.0/24'], ...OTHER_KEY }, '2'));
+    expect(await deliver(here)).toMatchObject({ status: 403, reason: 'ip_not_allowed' });
+    const { items } = await there.store.listDeliveries({ skip: 0, take: 9 });
+    expect(items.map(({ reason }) => reason)).toEqual(['ip_not_allowed', null]);
+  });
+
+  test('is answered as a handshake where the newest manifest has one', async () => {
+    await remember({});
+    const shake = () =>
+      here.fastify.inject('/flows/api/webhook/push?hub.mode=subscribe&hub.challenge=7&hub.verify_token=word');
+    expect((await shake()).statusCode).toBe(405);
+    await deploy(there, manifestOf('a', { webhookSignatureScheme: 'Meta', webhookVerifyToken: 'word' }, '2'));
+    expect((await shake()).body).toBe('7');
+  });
+
+  test('gets 503 while the database cannot be asked', async () => {
+    await remember(OTHER_KEY);
+    questions(here).mockRejectedValueOnce(new StoreUnavailableError('the database is away'));
+    expect(await deliver(here)).toMatchObject({ status: 503, reason: 'store_unavailable' });
+    expect(await deliver(here)).toMatchObject({ status: 401 });
+  });
+
+  test('asks for nothing where the gates pass it', async () => {
+    await remember({});
+    const asked = questions(here);
+    expect(await deliver(here)).toMatchObject({ status: 200 });
+    expect(asked).not.toHaveBeenCalled();
+  });
+
+  test('waits for one question together with all others, which comes after a pause', async () => {
+    await remember(OTHER_KEY);
+    await deploy(there, { ...manifestOf('b', { webhookSlug: 'open' }) });
+    await deliver(here, { to: 'open' });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    // The pause after the question before ends.
+    vi.advanceTimersByTime(LONGEST_PAUSE_MS);
+    const asked = questions(here);
+    expect(await deliver(here)).toMatchObject({ status: 401 });
+    const refused = Promise.all(Array.from({ length: 30 }, () => deliver(here)));
+    expect(await deliver(here, { to: 'open' })).toMatchObject({ status: 200 });
+    expect(asked).toHaveBeenCalledTimes(1);
+    vi.advanceTimersByTime(LONGEST_PAUSE_MS);
+    expect(new Set((await refused).map(({ status }) => status))).toEqual(new Set([401]));
+    expect(asked).toHaveBeenCalledTimes(2);
   });
 });
 
