@@ -2,7 +2,8 @@ import type { Span } from '@opentelemetry/api';
 import { UnfitClockError } from '../errors.ts';
 import { ArrivingBody } from '../expressions/trigger-body.ts';
 import { type RefreshFlow, START_TRIES } from '../flows/engine.ts';
-import type { Delivery } from '../model/delivery.ts';
+import { DAY_MS } from '../model/clock.ts';
+import { DETAILS, type Delivery } from '../model/delivery.ts';
 import type { TriggerName } from '../model/trigger-name.ts';
 import type { AcceptResult, SharedFate, Store } from '../store/store.ts';
 import { type AcceptanceServices, acceptDelivery, acceptShared, admissionTo } from './acceptance.ts';
@@ -283,14 +284,37 @@ async function answerReplay(
 ): Promise<WebhookAnswer> {
   const { delivery, trigger } = reception;
   const isAcknowledged = trigger.trigger.inputs.webhookDuplicateResponse === 'acknowledge' && replay.hasSameBody;
-  if (!isAcknowledged) return refuse(reception, 'nonce_replayed', services);
   const { runId } = replay;
+  if (!isAcknowledged) {
+    const lateFor = await fetchedRun(runId, reception, services);
+    const judgement = lateFor === undefined ? reception.judgement : { ...reception.judgement, detail: LATE };
+    return refuse({ ...reception, judgement, lateFor }, 'nonce_replayed', services);
+  }
   const kind = runId === null ? 'filtered' : 'duplicate';
   const repeated = { ...reception, judgement: withViolation(reception.judgement, 'nonce_replayed') };
   await keepDelivery(repeated, { statusCode: 200, runId, isDuplicate: true }, services);
   reportDelivery(reception, null, services);
   countFate(trigger.trigger.flowId, kind, services);
   return accepted({ runId, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
+}
+
+const LATE = 'it came after it was fetched from the log of the publisher';
+
+/** Publishers repeat what they could not deliver for so long. */
+const LATE_MS = 3 * DAY_MS;
+
+/** The run of a repeated nonce, where its delivery was fetched because it had not come: then no attacker repeats it. */
+async function fetchedRun(
+  runId: string | null,
+  { delivery, trigger: { trigger } }: TriggeredReception,
+  { store }: ReceiverServices,
+): Promise<string | undefined> {
+  if (runId === null || trigger.reconcile === undefined) return undefined;
+  // It is refused anyway: what cannot be read now is told as a replay.
+  const run = await store.findRun(runId).catch(() => undefined);
+  const first = run?.deliveryId && (await store.findDelivery(run.deliveryId).catch(() => undefined));
+  const isFetched = first && first.detail?.startsWith(DETAILS.reconciled) === true;
+  return isFetched && delivery.receivedAt - first.receivedAt < LATE_MS ? runId : undefined;
 }
 
 function countFate(flow: string, kind: Fate['kind'], { metrics }: ReceiverServices): void {

@@ -32,6 +32,8 @@ export interface Reception {
   readonly startedAt: number;
   /** Set for a redelivery by a person: what the record says instead. */
   readonly redelivery?: Pick<DeliveryRecord, 'receivedAt' | 'redeliveredFrom' | 'detail'> | undefined;
+  /** Set where it is the late original of one that was fetched: the run of that one. */
+  readonly lateFor?: string | undefined;
   /** Set where it was fetched from the publisher's own log: what that is called. */
   readonly reconciledFrom?: string | undefined;
   /** What the trigger's expressions say of it; absent where it has none, or they were not asked. */
@@ -185,7 +187,9 @@ export async function endWithoutRun(
   answer: WebhookAnswer,
   services: OutcomeServices,
 ): Promise<WebhookAnswer> {
-  await keepDelivery(reception, { statusCode: answer.statusCode, runId: null }, services);
+  const { lateFor } = reception;
+  const ofFirst = { runId: lateFor ?? null, isDuplicate: lateFor !== undefined };
+  await keepDelivery(reception, { statusCode: answer.statusCode, ...ofFirst }, services);
   reportDelivery(reception, null, services);
   return { ...answer, deliveryId: reception.delivery.id };
 }

@@ -82,9 +82,9 @@ const REPETITION =
 
 const hintOf = (problem: string) => `The delivery ${problem}.`;
 
-/** One that was acknowledged: someone with a captured delivery may send it for ever, and must not fill the disk with it. */
-function isRepetition({ body, mode, violations, statusCode }: DeliveryRecord): boolean {
-  return body === null && mode === 'Enforce' && statusCode === 200 && violations.includes('nonce_replayed');
+/** Acknowledged, or a late original: someone with a captured delivery may send it for ever, and must not fill the disk with it. */
+function isRepetition({ body, mode, violations, outcome }: DeliveryRecord): boolean {
+  return body === null && mode === 'Enforce' && (outcome ?? null) !== null && violations.includes('nonce_replayed');
 }
 
 /** Judges a delivery as if it came now. Undefined where nothing answers to the address. */
