@@ -1,3 +1,4 @@
+import { compileEventId } from '../expressions/delivery-expressions.ts';
 import { missingKey, stateOf } from './learned-keys.ts';
 import { CAPTURED, GRADES } from './schemes/spec.ts';
 import { type PreparedTrigger, pathOfWebhook, type TriggerTable } from './triggers.ts';
@@ -56,7 +57,15 @@ function eventSummary(triggers: readonly PreparedTrigger[]): string[] {
   const named = triggers.flatMap(({ trigger, eventIdentity }) =>
     eventIdentity === undefined ? [] : [`${trigger.flowName}/${trigger.triggerKey} (${eventIdentity.expression})`],
   );
-  return named.length === 0 ? [] : [`One run for each event, by its id: ${named.join(', ')}`];
+  const mayMix = triggers.some(({ eventIdentity }) => eventIdentity?.by === 'trigger' && isOfAnyType(eventIdentity));
+  const more = mayMix ? '; a number and a text with the same digits are one id' : '';
+  return named.length === 0 ? [] : [`One run for each event, by its id: ${named.join(', ')}${more}`];
+}
+
+/** Headers are text. */
+function isOfAnyType(identity: { readonly expression: string }): boolean {
+  const compiled = compileEventId(identity.expression);
+  return typeof compiled === 'object' && compiled.expression.type === 'dyn' && compiled.expression.roots.has('body');
 }
 
 /**

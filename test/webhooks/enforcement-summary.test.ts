@@ -49,6 +49,18 @@ describe('enforcementSummary', () => {
     ]);
   });
 
+  it.each([
+    ['body.id', '; a number and a text with the same digits are one id'],
+    ["has(body.id) ? body.id : 'none'", '; a number and a text with the same digits are one id'],
+    ["'order:' + string(body.id)", ''],
+    ['headers["x-id"]', ''],
+  ])('says of the event id %s whether 7 and "7" may be one', (webhookEventId, more) => {
+    expect(summary([{ ...good, webhookEventId }])).toEqual([
+      'All webhook triggers are enforced (1)',
+      `One run for each event, by its id: Orders/hook0 (${webhookEventId})${more}`,
+    ]);
+  });
+
   it('names those that are open and not the others', () => {
     expect(summary([good, {}, { webhookSignatureScheme: 'GitHub' }])).toEqual([
       'Webhook triggers that are not enforced (2 of 3): Orders/hook1: no signature scheme; Orders/hook2: no key',

@@ -25,7 +25,7 @@ export const eventIdentityFields = {
         }
         return verdict(
           'same',
-          'Its value names the event from now on: a repetition of one that came before starts a run.',
+          'Its value names the event from now on, where 7 and "7" are one: a repetition of one that came before starts a run.',
         );
       },
       edits: {
