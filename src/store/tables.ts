@@ -27,6 +27,7 @@ export const TABLES = {
       is_enabled: 'boolean',
       draining_since: 'integer',
       holds_deliveries: 'boolean',
+      held_bytes: 'integer',
       deleted_at: 'integer',
       created_at: 'integer',
       updated_at: 'integer',

@@ -243,8 +243,8 @@ describe('held deliveries', () => {
 
 describe('the bounds of what is held', () => {
   it('refuse more than so many bytes, and accept again once there is room', async () => {
-    // Each takes 1024 bytes beside its headers and body.
-    const held = { maxRows: Number.POSITIVE_INFINITY, maxBytes: 3000 };
+    // Each takes 1024 bytes beside its headers and body, and a flow has half.
+    const held = { maxRows: Number.POSITIVE_INFINITY, maxBytes: 6000 };
     const app = await start({}, {}, await openEmptyStore({ held }));
     await act(app, 'drain');
     const statuses = [];

@@ -71,7 +71,7 @@ function* releaseHeld(port: Port, { flowId, limit, at }: Given<'releaseHeld'>): 
       const { trigger, ...started } = run;
       runs.push(started);
     }
-    if (seqs.length > 0) yield* removeHeld(port, seqs);
+    if (seqs.length > 0) yield* removeHeld(port, flowId, seqs);
     closeHeldGroups(port, flowId);
   }
   return { runs, left: yield* countLeft(port, flowId) };
@@ -103,11 +103,16 @@ function closeHeldGroups({ later }: Port, flowId: string): void {
   later(sql`DELETE FROM sluice.coalesce_groups WHERE held_by = ${flowId}`);
 }
 
-function* removeHeld(port: Port, seqs: readonly number[]): Decision<void> {
-  const removed = yield* port.all<{ bytes: number }>(
+function* removeHeld(port: Port, flowId: string, seqs: readonly number[]): Decision<void> {
+  const removed = yield* port.all<Size>(
     sql`DELETE FROM sluice.held_deliveries WHERE seq = ANY (${seqs}) RETURNING kept_bytes AS bytes`,
   );
-  for (const { bytes } of removed) port.count('kept_sizes', ['held'], { rows: -1, bytes: -bytes });
+  const bytes = removed.reduce((sum, each) => sum + each.bytes, 0);
+  port.count('kept_sizes', ['held'], { rows: -removed.length, bytes: -bytes });
+  // A replica of an earlier release does not add to it.
+  port.later(sql`
+    UPDATE sluice.flows SET held_bytes = CASE WHEN held_bytes < ${bytes} THEN 0 ELSE held_bytes - ${bytes} END
+    WHERE id = ${flowId}`);
 }
 
 function* countLeft(port: Port, flowId: string): Decision<number> {
@@ -133,10 +138,8 @@ function* discardHeld(
     port.later(sql`
       UPDATE sluice.deliveries SET detail = ${note}
       WHERE id = ANY (${deliveryIds}::uuid[]) AND run_id = ANY (${runIds}::uuid[])`);
-    yield* removeHeld(
-      port,
-      found.map(({ seq }) => seq),
-    );
+    const seqs = found.map(({ seq }) => seq);
+    yield* removeHeld(port, flowId, seqs);
     closeHeldGroups(port, flowId);
   }
   return { discarded: found.length, left: yield* countLeft(port, flowId) };
@@ -172,13 +175,22 @@ export function* holdOf(
   return flow !== undefined && flow.revision !== revision ? 'outdated' : 'held';
 }
 
-/** Whether one more fits within the bounds of held deliveries, until the transaction ends. */
+interface Size {
+  readonly bytes: number;
+}
+
+/** Whether one more fits within the bounds of held deliveries, of which a flow has half, until the transaction ends. */
 export function* fitsHeld(port: Port, held: Held, { maxRows, maxBytes }: Bounds): Decision<boolean> {
   if (maxRows === Number.POSITIVE_INFINITY && maxBytes === Number.POSITIVE_INFINITY) return true;
   // One after the other, whatever the flow: else several could fit where one does.
   yield* port.run(sql`SELECT pg_advisory_xact_lock(hashtextextended('sluice holds', sluice_lock_scope))`);
   const { rows, bytes } = yield* measureKept(port, 'held');
-  return rows + 1 <= maxRows && bytes + bytesOf(held) <= maxBytes;
+  const more = bytesOf(held);
+  if (rows + 1 > maxRows || bytes + more > maxBytes) return false;
+  if (bytes + more <= maxBytes / 2) return true;
+  // Others find the other half, however much is sent to this one.
+  const own = yield* port.get<Size>(sql`SELECT held_bytes AS bytes FROM sluice.flows WHERE id = ${held.run.flow_id}`);
+  return (own?.bytes ?? 0) + more <= maxBytes / 2;
 }
 
 /** `joins`: it joins the run of one that was held before. The record of the delivery has its search keys: `keepHeldKeys`. */
@@ -187,6 +199,7 @@ export function insertHeld(port: Port, held: Held, joins: boolean): void {
   const bytes = bytesOf(held);
   const searchKeys = keys.length === 0 ? null : JSON.stringify(keysIn(keys));
   port.count('kept_sizes', ['held'], { rows: 1, bytes });
+  port.later(sql`UPDATE sluice.flows SET held_bytes = held_bytes + ${bytes} WHERE id = ${run.flow_id}`);
   port.later(sql`
     INSERT INTO sluice.held_deliveries (flow_id, trigger_key, run_id, delivery_id, idempotency_key, traceparent,
       content_type, search_keys, headers, body, kept_bytes, held_at, is_verified, joins)

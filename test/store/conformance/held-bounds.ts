@@ -15,10 +15,10 @@ export function heldBounds(open: (held: Bounds) => Promise<Store>): void {
     onTestFinished(() => store.close());
     await store.deployFlow(deployOf(graphOf({ first: [] })));
     await store.setFlowDraining({ flowId, isDraining: true, at: T0 });
-    const hold = (n: number, bodyBytes = 2) => {
+    const hold = (n: number, bodyBytes = 2, of = flowId) => {
       const { delivery, run, ...rest } = acceptanceOf(n, { nonce: aNonce({ value: `nonce ${n}` }) });
       const trigger = { ...run.trigger, body: new Uint8Array(bodyBytes) };
-      return store.holdDelivery({ ...rest, delivery, run: { ...run, trigger } });
+      return store.holdDelivery({ ...rest, delivery, run: { ...run, flowId: of, trigger } });
     };
     const resume = () => store.setFlowDraining({ flowId, isDraining: false, at: T0 });
     return { store, hold, resume };
@@ -49,11 +49,30 @@ export function heldBounds(open: (held: Bounds) => Promise<Store>): void {
       ['one that is too large is not held', [5000], 6000, 0],
       ['several count together', [1000, 1000, 1000], 5000, 2],
       ['a small one still fits next to a large one', [3000, 10, 3000], 6000, 2],
-    ])('%s', async (_name, sizes, maxBytes, expected) => {
-      const { store, hold } = await drained({ maxRows: 100, maxBytes });
+    ])('%s', async (_name, sizes, share, expected) => {
+      const { store, hold } = await drained({ maxRows: 100, maxBytes: 2 * share });
       const results = await Promise.allSettled(sizes.map((size, n) => hold(n + 1, size)));
       expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(expected);
       expect((await countHeld(store))[flowId] ?? 0).toBe(expected);
+    });
+
+    test('one flow takes no more than half of the room, and has its half again once its deliveries are gone', async () => {
+      const { store, hold, resume } = await drained({ maxRows: 100, maxBytes: 12_000 });
+      const other = id(77);
+      await store.deployFlow({ ...deployOf(graphOf({ first: [] })), id: other, name: 'other' });
+      await store.setFlowDraining({ flowId: other, isDraining: true, at: T0 });
+      for (const n of [1, 2]) expect(await hold(n, 1000)).toMatchObject({ kind: 'held' });
+      await expect(hold(3, 1000)).rejects.toThrow(StoreUnavailableError);
+      for (const n of [4, 5]) expect(await hold(n, 1000, other)).toMatchObject({ kind: 'held' });
+      await expect(hold(6, 1000, other)).rejects.toThrow(StoreUnavailableError);
+      expect(await countHeld(store)).toEqual({ [flowId]: 2, [other]: 2 });
+      await resume();
+      expect(await store.releaseHeld({ flowId, limit: 1, at: T0 })).toMatchObject({ left: 1 });
+      expect(await hold(3, 1000)).toMatchObject({ kind: 'held' });
+      await expect(hold(7, 1000)).rejects.toThrow(StoreUnavailableError);
+      const discard = { flowId: other, heldBefore: T0 + 99, limit: 9, note: 'of no use' };
+      expect(await store.discardHeld(discard)).toEqual({ discarded: 2, left: 0 });
+      for (const n of [8, 9]) expect(await hold(n, 1000, other)).toMatchObject({ kind: 'held' });
     });
 
     test('a flow that starts runs takes deliveries however many are held of others', async () => {

@@ -7,6 +7,7 @@ import { consumersOfDeliveries } from './0006-consumers.ts';
 import { joinedDeliveries } from './0007-joined-deliveries.ts';
 import { reconciliations } from './0008-reconciliations.ts';
 import { slugs } from './0009-slugs.ts';
+import { heldShares } from './0010-held-shares.ts';
 
 /**
  * One step of the schema. Never changed once released: a database that has it will not run it again.
@@ -36,4 +37,5 @@ export const migrations: readonly Migration[] = [
   joinedDeliveries,
   reconciliations,
   slugs,
+  heldShares,
 ];
