@@ -3,10 +3,10 @@ import { Command } from 'commander';
 import { openContext, reporting } from '../../commands/context.ts';
 import type { CommandPart } from '../../commands/part.ts';
 import type { PreparedExtensions } from '../../config/extensions.ts';
-import { editorSchema } from '../../manifest/editor-schema.ts';
 import { print } from '../../telemetry/terminal.ts';
 import { PRESETS } from '../../webhooks/networks/presets.ts';
 import { describeSchemes } from '../../webhooks/scheme-descriptions.ts';
+import { editorSchema } from './editor-schema.ts';
 
 function makeSchema(): Command {
   return new Command('schema')

@@ -2,11 +2,11 @@ import { z } from 'zod';
 import { field } from '../../dashboard/answer.ts';
 import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, servicePart } from '../../dashboard/services.ts';
-import { editorSchema } from '../../manifest/editor-schema.ts';
 import type { Json } from '../../model/json.ts';
 import { PRESETS } from '../../webhooks/networks/presets.ts';
 import type { SchemeDescription } from '../../webhooks/scheme-descriptions.ts';
 import { CERTAINTIES, GRADES } from '../../webhooks/schemes/spec.ts';
+import { editorSchema } from '../schema/editor-schema.ts';
 
 const handlerSchema = z
   .object({

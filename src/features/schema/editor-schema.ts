@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { PINNED_INPUTS, RUN_FLOW } from '../model/manifest.ts';
-import { type JsonSchema, manifestJsonSchema } from './schema.ts';
+import { type JsonSchema, manifestJsonSchema } from '../../manifest/schema.ts';
+import { PINNED_INPUTS, RUN_FLOW } from '../../model/manifest.ts';
 
 /** What manifests may name in an installation. */
 interface Vocabulary {
