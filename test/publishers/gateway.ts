@@ -1,16 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { Agent, type IncomingHttpHeaders, request as send } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import pino from 'pino';
-import { vi } from 'vitest';
+import { afterAll, expect, vi } from 'vitest';
 import type { Extensions } from '../../src/config/api.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { enforcementSummary } from '../../src/webhooks/webhook-lines.ts';
 import { buildApp } from '../database.ts';
+import { temporaryFolder } from '../temporary.ts';
 
 /** What is sent, as it goes onto the wire: fetch would add headers of its own and refuse others. */
 export interface Sent {
@@ -58,6 +58,8 @@ export interface Gateway {
   deliver(slug: string, sent: Sent): Promise<Answered>;
   /** Any path of the service. */
   get(path: string): Promise<string>;
+  /** Deploys a flow over the API, whatever it opens; yields the warnings, and fails where it is refused. */
+  deploy(manifest: { readonly id: string }): Promise<string[]>;
   latestDelivery(): Promise<Recorded>;
   countRuns(): Promise<number>;
   close(): Promise<void>;
@@ -86,7 +88,7 @@ export interface GatewayOptions {
 export const NOW = Date.UTC(2026, 10, 21, 12);
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
-  const folder = options.folder ?? (await temporaryFolder());
+  const folder = options.folder ?? temporaryFolder('publishers');
   try {
     return await start(folder, options);
   } catch (error) {
@@ -138,6 +140,12 @@ async function start(folder: string, options: GatewayOptions): Promise<Gateway> 
     },
     deliver: (slug, sent) => exchange(`${url}/flows/api/webhook/${slug}${sent.query ?? ''}`, { agent, sent }),
     get,
+    async deploy(manifest) {
+      const path = `/flows/api/flows/${manifest.id}?allow=access`;
+      const answer = await app.fastify.inject({ method: 'PUT', url: path, payload: JSON.stringify(manifest) });
+      if (answer.statusCode !== 200) throw new Error(answer.body);
+      return answer.json().warnings;
+    },
     async latestDelivery() {
       const [latest]: Recorded[] = JSON.parse(await get('/flows/api/webhooks/recent?take=1'));
       if (latest === undefined) throw new Error('there is no delivery');
@@ -154,8 +162,57 @@ async function start(folder: string, options: GatewayOptions): Promise<Gateway> 
   };
 }
 
-export function temporaryFolder(): Promise<string> {
-  return mkdtemp(join(tmpdir(), 'sluice-publishers-'));
+/** A flow of its own with one webhook trigger, on a service that it shares with those of other tests. */
+export interface Hook extends Pick<Gateway, 'get' | 'latestDelivery' | 'countRuns' | 'logged' | 'setNow'> {
+  readonly flowId: string;
+  /** Of its URL. */
+  readonly path: string;
+  readonly warnings: readonly string[];
+  send(sent: Sent): Promise<Answered>;
+}
+
+/**
+ * Services for all tests of a file, one for each kind of settings: a start takes longer than most tests. Each test opens
+ * flows of its own there, and hears of nothing but these.
+ */
+export function sharedGateways(): (inputs: WebhookInputs, settings?: SettingsInput) => Promise<Hook> {
+  const started = new Map<string, Promise<Gateway>>();
+  afterAll(async () => {
+    for (const gateway of started.values()) await stopGateway(await gateway);
+  });
+  return async (inputs, settings = {}) => {
+    const kind = JSON.stringify(settings);
+    const starting = started.get(kind) ?? startGateway({ triggers: {}, settings, keepsAll: true });
+    started.set(kind, starting);
+    return openHook(await starting, inputs);
+  };
+}
+
+async function openHook(gateway: Gateway, inputs: WebhookInputs): Promise<Hook> {
+  const { get, setNow, deliver } = gateway;
+  const flowId = randomUUID();
+  const slug = `hook-${flowId}`;
+  setNow(NOW);
+  const triggers = { hook: { ...inputs, webhookSlug: slug } };
+  const warnings = await gateway.deploy(manifestOf({ flowId, triggers }));
+  const before = gateway.logged.length;
+  return {
+    flowId,
+    path: `/flows/api/webhook/${slug}`,
+    warnings,
+    get,
+    setNow,
+    get logged() {
+      return gateway.logged.slice(before);
+    },
+    send: (sent) => deliver(slug, sent),
+    async latestDelivery() {
+      const [latest] = JSON.parse(await get(`/flows/api/webhooks/recent?take=1&flowId=${flowId}`));
+      expect(latest, 'there is no delivery').toBeDefined();
+      return latest;
+    },
+    countRuns: async () => JSON.parse(await get(`/flows/api/runs?take=1&includeTotal=true&flowId=${flowId}`)).total,
+  };
 }
 
 export async function stopGateway(gateway: Gateway): Promise<void> {
@@ -163,7 +220,7 @@ export async function stopGateway(gateway: Gateway): Promise<void> {
   await gateway.remove();
 }
 
-function manifestOf({ triggers, flowId = randomUUID(), coalesce, steps }: GatewayOptions): object {
+function manifestOf({ triggers, flowId = randomUUID(), coalesce, steps }: GatewayOptions): { id: string } {
   const webhooks = Object.entries(triggers).map(([key, inputs]) => [
     key,
     { type: 'webhook', inputs: { webhookSlug: key, ...inputs }, coalesce },

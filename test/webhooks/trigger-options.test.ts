@@ -1,20 +1,18 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { sign } from '../oracles/octokit.ts';
-import { type Gateway, type Sent, startGateway, stopGateway } from '../publishers/gateway.ts';
+import { type Gateway, type Sent, sharedGateways, startGateway, stopGateway } from '../publishers/gateway.ts';
 
 const KEY = 'a key of enough bytes';
 const GITHUB: WebhookInputs = { webhookSignatureScheme: 'GitHub', webhookHmacKey: KEY };
 
-const running: Gateway[] = [];
-afterEach(async () => {
-  for (const gateway of running.splice(0)) await stopGateway(gateway);
-});
+const open = sharedGateways();
 
-async function open(triggers: Record<string, WebhookInputs>, settings: SettingsInput = {}): Promise<Gateway> {
+/** A service of the test's own. */
+async function start(triggers: Record<string, WebhookInputs>, settings: SettingsInput = {}): Promise<Gateway> {
   const gateway = await startGateway({ triggers, settings });
-  running.push(gateway);
+  onTestFinished(() => stopGateway(gateway));
   return gateway;
 }
 
@@ -27,18 +25,18 @@ describe('webhookResponse', () => {
   const webhookResponse = { contentType: 'application/vnd.acme+json; charset=utf-8', body: '{"ok":true}' };
 
   it('is the answer to what is accepted, and to nothing else', async () => {
-    const { deliver } = await open({ hook: { ...GITHUB, webhookResponse } });
-    const accepted = await deliver('hook', await push('{}'));
+    const { send } = await open({ ...GITHUB, webhookResponse });
+    const accepted = await send(await push('{}'));
     expect([accepted.status, accepted.text]).toEqual([200, webhookResponse.body]);
     expect(accepted.headers['content-type']).toBe(webhookResponse.contentType);
-    const refused = await deliver('hook', { body: '{}' });
+    const refused = await send({ body: '{}' });
     expect([refused.status, JSON.parse(refused.text).reason]).toEqual([401, 'signature_missing']);
   });
 
   it('is sent as plain text if it is XML, and the load says so', async () => {
     const xml = { contentType: 'application/xml', body: '<ok/>' };
-    const gateway = await open({ hook: { ...GITHUB, webhookResponse: xml } });
-    const accepted = await gateway.deliver('hook', await push('{}'));
+    const gateway = await open({ ...GITHUB, webhookResponse: xml });
+    const accepted = await gateway.send(await push('{}'));
     expect([accepted.headers['content-type'], accepted.text]).toEqual(['text/plain; charset=utf-8', '<ok/>']);
     expect(gateway.warnings.join()).toContain('is sent as text/plain; charset=utf-8, because browsers run scripts in');
   });
@@ -50,10 +48,10 @@ describe('webhookResponse', () => {
       webhookResponse,
     };
     const nonce: WebhookInputs = { webhookNonceHeader: 'X-GitHub-Delivery', webhookDuplicateResponse: 'acknowledge' };
-    const { deliver } = await open({ teams, hook: { ...GITHUB, ...nonce, webhookResponse } });
-    expect(await deliver('teams', { body: '{}' })).toMatchObject({ status: 200, text: webhookResponse.body });
+    expect(await (await open(teams)).send({ body: '{}' })).toMatchObject({ status: 200, text: webhookResponse.body });
+    const { send } = await open({ ...GITHUB, ...nonce, webhookResponse });
     for (const _ of ['first', 'again']) {
-      expect(await deliver('hook', await push('{}'))).toMatchObject({ status: 200, text: webhookResponse.body });
+      expect(await send(await push('{}'))).toMatchObject({ status: 200, text: webhookResponse.body });
     }
   });
 });
@@ -62,14 +60,14 @@ describe('webhookDuplicateResponse', () => {
   const NONCE = { ...GITHUB, webhookNonceHeader: 'X-GitHub-Delivery' };
 
   it('of acknowledge answers the same bytes with the first run’s id, and other bytes with 409', async () => {
-    const gateway = await open({ hook: { ...NONCE, webhookDuplicateResponse: 'acknowledge' } });
-    const first = JSON.parse((await gateway.deliver('hook', await push('{"a":1}'))).text);
-    const again = await gateway.deliver('hook', await push('{"a":1}'));
+    const gateway = await open({ ...NONCE, webhookDuplicateResponse: 'acknowledge' });
+    const first = JSON.parse((await gateway.send(await push('{"a":1}'))).text);
+    const again = await gateway.send(await push('{"a":1}'));
     const record = await gateway.latestDelivery();
     expect(again.status).toBe(200);
     expect(JSON.parse(again.text)).toEqual({ runId: first.runId, deliveryId: record.id, duplicate: true });
     expect(record).toMatchObject({ reason: 'nonce_replayed', rejected: false, runId: first.runId });
-    const other = await gateway.deliver('hook', await push('{"a":2}'));
+    const other = await gateway.send(await push('{"a":2}'));
     expect([other.status, JSON.parse(other.text).reason]).toEqual([409, 'nonce_replayed']);
     expect(await gateway.countRuns()).toBe(1);
   });
@@ -83,18 +81,18 @@ describe('webhookDuplicateResponse', () => {
       webhookNonceHeader: 'X-Id',
       webhookDuplicateResponse: 'acknowledge',
     };
-    const { deliver } = await open({ hook });
-    const send = async (clientState: string, changeType: string) => {
+    const { send } = await open(hook);
+    const statusOf = async (clientState: string, changeType: string) => {
       const body = JSON.stringify({ value: [{ clientState, changeType }] });
-      return (await deliver('hook', { headers: { 'x-id': 'id-1', 'content-type': 'application/json' }, body })).status;
+      return (await send({ headers: { 'x-id': 'id-1', 'content-type': 'application/json' }, body })).status;
     };
-    expect(await send(KEY, 'created')).toBe(200);
-    expect(await send(before, 'created')).toBe(200);
-    expect(await send(before, 'updated')).toBe(409);
+    expect(await statusOf(KEY, 'created')).toBe(200);
+    expect(await statusOf(before, 'created')).toBe(200);
+    expect(await statusOf(before, 'updated')).toBe(409);
   });
 
   it('of acknowledge counts a repetition as no refusal: not in figures, metrics or the log', async () => {
-    const gateway = await open({ hook: { ...NONCE, webhookDuplicateResponse: 'acknowledge' } });
+    const gateway = await start({ hook: { ...NONCE, webhookDuplicateResponse: 'acknowledge' } });
     for (const _ of ['first', 'again']) await gateway.deliver('hook', await push('{}'));
     expect(JSON.parse(await gateway.get('/flows/api/webhooks/stats'))).toMatchObject({ accepted: 2, rejected: 0 });
     expect(await gateway.get('/metrics')).not.toContain('nonce_replayed');
@@ -102,25 +100,25 @@ describe('webhookDuplicateResponse', () => {
   });
 
   it('is a conflict where nothing else is said', async () => {
-    const gateway = await open({ hook: NONCE, said: { ...NONCE, webhookDuplicateResponse: 'conflict' } });
-    for (const slug of ['hook', 'said']) {
-      expect((await gateway.deliver(slug, await push('{}'))).status).toBe(200);
-      expect((await gateway.deliver(slug, await push('{}'))).status).toBe(409);
+    for (const inputs of [NONCE, { ...NONCE, webhookDuplicateResponse: 'conflict' } as const]) {
+      const { send } = await open(inputs);
+      expect((await send(await push('{}'))).status).toBe(200);
+      expect((await send(await push('{}'))).status).toBe(409);
     }
   });
 
   it('lets no forgery in: a forged duplicate is 401', async () => {
-    const { deliver } = await open({ hook: { ...NONCE, webhookDuplicateResponse: 'acknowledge' } });
+    const { send } = await open({ ...NONCE, webhookDuplicateResponse: 'acknowledge' });
     const sent = await push('{}');
-    await deliver('hook', sent);
+    await send(sent);
     const forged = { ...sent.headers, 'x-hub-signature-256': `sha256=${'0'.repeat(64)}` };
-    expect((await deliver('hook', { ...sent, headers: forged })).status).toBe(401);
+    expect((await send({ ...sent, headers: forged })).status).toBe(401);
   });
 });
 
 it('tells of conflicting key fields once for each flow, whatever is delivered', async () => {
   const both = { ...GITHUB, webhookSecret: 'an older one' };
-  const gateway = await open({ a: both, b: { ...both, webhookSecretPrevious: 'x', webhookHmacKeyPrevious: 'y' } });
+  const gateway = await start({ a: both, b: { ...both, webhookSecretPrevious: 'x', webhookHmacKeyPrevious: 'y' } });
   for (const slug of ['a', 'b', 'a']) expect((await gateway.deliver(slug, await push('{}', slug))).status).toBe(200);
   const events = gateway.logged.filter((line) => line.includes('"eventId":4011,'));
   expect(events).toHaveLength(1);
@@ -130,7 +128,7 @@ it('tells of conflicting key fields once for each flow, whatever is delivered', 
 describe('a scheme', () => {
   it('skips the gate with a warning if the scheme is unknown, and is refused if manifests are read strictly', async () => {
     const hook = { ...GITHUB, webhookSignatureScheme: 'GitHubb' };
-    const gateway = await open({ hook });
+    const gateway = await start({ hook });
     expect(gateway.warnings).toContainEqual(
       expect.stringMatching(
         /^warning .*webhookSignatureScheme: "GitHubb" is not a known scheme: .*did you mean "GitHub"\?/,
@@ -138,7 +136,7 @@ describe('a scheme', () => {
     );
     expect(gateway.summary.join()).toContain('publishers/hook: unrecognised scheme "GitHubb"');
     expect((await gateway.deliver('hook', { body: '{}' })).status).toBe(200);
-    await expect(open({ hook }, { strictManifests: true, refusedDeploys: 'fail' })).rejects.toThrow(
+    await expect(start({ hook }, { strictManifests: true, refusedDeploys: 'fail' })).rejects.toThrow(
       '"GitHubb" is not a known scheme',
     );
   });
@@ -148,7 +146,7 @@ describe('a scheme', () => {
     async (scheme) => {
       const webhookPublicUrl = 'https://hooks.example.com/in';
       const hook = { webhookSignatureScheme: scheme, webhookHmacKey: KEY, webhookPublicUrl };
-      const gateway = await open({ hook }, { allowLegacySha1: false });
+      const gateway = await open(hook, { allowLegacySha1: false });
       expect(gateway.warnings).toContainEqual(
         expect.stringContaining(`${scheme} signs with SHA-1, which is turned off`),
       );
@@ -156,20 +154,20 @@ describe('a scheme', () => {
         'x-hub-signature': `sha1=${'0'.repeat(40)}`,
         'x-twilio-signature': 'AAAAAAAAAAAAAAAAAAAAAAAAAAA=',
       };
-      const { status, text } = await gateway.deliver('hook', { headers, body: '{}' });
+      const { status, text } = await gateway.send({ headers, body: '{}' });
       expect([status, JSON.parse(text).reason]).toEqual([401, 'sha1_not_allowed']);
       // It fails closed: no reason to refuse the manifest.
-      await expect(open({ hook }, { allowLegacySha1: false, strictManifests: true })).resolves.toBeDefined();
+      await expect(open(hook, { allowLegacySha1: false, strictManifests: true })).resolves.toBeDefined();
     },
   );
 
   it('of Custom without a header is one mistake, told once', async () => {
     const hook = { ...GITHUB, webhookSignatureScheme: 'custom' };
     const strategy = { ...hook, webhookSignatureHeader: 'X-Sig', webhookSignedPayloadStrategy: 'Custom' } as const;
-    const start = await open({ hook, strategy }, { refusedDeploys: 'fail' }).catch((error: Error) =>
+    const mistakes = await start({ hook, strategy }, { refusedDeploys: 'fail' }).catch((error: Error) =>
       error.message.split('\n').slice(1),
     );
-    expect(start).toEqual([
+    expect(mistakes).toEqual([
       expect.stringContaining('triggers.hook.inputs.webhookSignatureHeader: is required with scheme Custom'),
       expect.stringContaining('triggers.strategy.inputs.webhookCustomStrategyName: is required with strategy Custom'),
     ]);
@@ -180,7 +178,7 @@ describe('a scheme', () => {
       webhookSignatureScheme,
       webhookHmacKey: `whsec_${Buffer.alloc(24, 7).toString('base64')}`,
     });
-    const gateway = await open({ alias: hook('Svix'), capitals: hook('GITHUB'), unknown: hook('Nobody') });
+    const gateway = await start({ alias: hook('Svix'), capitals: hook('GITHUB'), unknown: hook('Nobody') });
     const [flow] = JSON.parse(await gateway.get('/flows/api/flows'));
     expect(flow.triggers.map((trigger: { key: string; scheme: string }) => [trigger.key, trigger.scheme])).toEqual([
       ['alias', 'StandardWebhooks'],

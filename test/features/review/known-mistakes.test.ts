@@ -2,6 +2,7 @@ import { createHmac } from 'node:crypto';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import type { SettingsInput } from '../../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { openSqliteStore } from '../../../src/store/sqlite/client.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
@@ -10,36 +11,44 @@ import { isOnPostgres } from '../../database.ts';
 import {
   type Gateway,
   type GatewayOptions,
+  type Hook,
   NOW,
   type Sent,
+  sharedGateways,
   startGateway,
   stopGateway,
-  temporaryFolder,
 } from '../../publishers/gateway.ts';
+import { temporaryFolder } from '../../temporary.ts';
 import { KEYS } from '../../webhooks/schemes/fixtures.ts';
 
+const withKey = (inputs: WebhookInputs): WebhookInputs => {
+  const key = KEYS[inputs.webhookSignatureScheme ?? ''];
+  return inputs.webhookSecret === undefined && key !== undefined ? { webhookHmacKey: key, ...inputs } : inputs;
+};
+
+const share = sharedGateways();
+const open = (inputs: WebhookInputs, settings?: SettingsInput): Promise<Hook> => share(withKey(inputs), settings);
+
 /** A service of the test's own, stopped when it ends. */
-async function open(
+async function start(
   inputs: WebhookInputs,
   options: Omit<GatewayOptions, 'triggers'> = {},
 ): Promise<Gateway & { send(sent: Sent): ReturnType<Gateway['deliver']> }> {
-  const key = KEYS[inputs.webhookSignatureScheme ?? ''];
-  const hook = inputs.webhookSecret === undefined && key !== undefined ? { webhookHmacKey: key, ...inputs } : inputs;
-  const gateway = await startGateway({ triggers: { hook }, ...options });
+  const gateway = await startGateway({ triggers: { hook: withKey(inputs) }, ...options });
   onTestFinished(() => stopGateway(gateway));
   return { ...gateway, send: (sent) => gateway.deliver('hook', sent) };
 }
 
-const PUBLIC_URL = 'https://hooks.example.com/flows/api/webhook/hook';
+const ORIGIN = 'https://hooks.example.com';
 
-/** As the publisher sends it to the public URL. */
+/** As the publisher sends it to a URL. */
 function signed(
   scheme: string,
   given: { body?: string | Buffer; contentType?: string; id?: string; at?: number; url?: string } = {},
 ) {
   const spec = BUILT_IN_SCHEMES.find(({ name }) => name === scheme);
   if (spec === undefined) throw new Error(`no scheme ${scheme}`);
-  const { body = '{"a":1}', contentType = 'application/json', id = 'id-1', at = NOW, url = PUBLIC_URL } = given;
+  const { body = '{"a":1}', contentType = 'application/json', id = 'id-1', at = NOW, url = ORIGIN } = given;
   const key = KEYS[scheme] ?? '';
   const request = { spec, key, contentType, url, deliveryId: id, timestampMs: at };
   const { headers, body: sent } = signDelivery({ ...request, body: Buffer.from(body) });
@@ -63,7 +72,7 @@ describe('authentication', () => {
   });
 
   it('opens nothing with the SHA-1 switch but the schemes that a trigger names', async () => {
-    const { send } = await open({ webhookSignatureScheme: 'GitHub' }, { settings: { allowLegacySha1: true } });
+    const { send } = await open({ webhookSignatureScheme: 'GitHub' }, { allowLegacySha1: true });
     const digest = createHmac('sha1', KEYS.GitHub ?? '')
       .update('{}')
       .digest('hex');
@@ -76,32 +85,30 @@ describe('authentication', () => {
     ['Square', 'application/json', '{"a":1}'],
     ['Twilio', 'application/x-www-form-urlencoded', 'a=1&b=2'],
   ])('verifies the https URL that the publisher of %s called behind a TLS proxy', async (scheme, contentType, body) => {
-    const sent = signed(scheme, { contentType, body });
     const forwarded = { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'hooks.example.com' };
-    const proxied = { ...sent, headers: { ...sent.headers, ...forwarded } };
-    const trusting = await open({ webhookSignatureScheme: scheme }, { settings: { trustedProxies: ['127.0.0.0/8'] } });
-    expect((await trusting.send(proxied)).status).toBe(200);
-    const configured = await open(
-      { webhookSignatureScheme: scheme },
-      { settings: { publicUrl: 'https://hooks.example.com' } },
-    );
-    expect((await configured.send(sent)).status).toBe(200);
-    const bare = await open({ webhookSignatureScheme: scheme });
-    expect((await bare.send(sent)).status).toBe(401);
-    expect((await bare.send(proxied)).status, 'nobody is trusted to say so').toBe(401);
+    const statusOf = async (settings: SettingsInput, added: Record<string, string> = {}) => {
+      const { path, send } = await open({ webhookSignatureScheme: scheme }, settings);
+      const sent = signed(scheme, { contentType, body, url: `${ORIGIN}${path}` });
+      return (await send({ ...sent, headers: { ...sent.headers, ...added } })).status;
+    };
+    expect(await statusOf({ trustedProxies: ['127.0.0.0/8'] }, forwarded)).toBe(200);
+    expect(await statusOf({ publicUrl: ORIGIN })).toBe(200);
+    expect(await statusOf({})).toBe(401);
+    expect(await statusOf({}, forwarded), 'nobody is trusted to say so').toBe(401);
   });
 
   it.each([
     ['host', 'http://hooks.example.com', { 'x-forwarded-host': 'hooks.example.com' }],
-    ['protocol', 'https://hooks.example.com', { host: 'hooks.example.com', 'x-forwarded-proto': 'https' }],
+    ['protocol', ORIGIN, { host: 'hooks.example.com', 'x-forwarded-proto': 'https' }],
   ])('believes the forwarded %s of the URL only of a trusted proxy', async (_name, origin, forwarded) => {
-    const sent = signed('Square', { url: `${origin}/flows/api/webhook/hook` });
-    const proxied = { ...sent, headers: { ...sent.headers, ...forwarded } };
-    const judged = async (trustedProxies: string[]) => {
-      const { send } = await open({ webhookSignatureScheme: 'Square' }, { settings: { trustedProxies } });
-      return (await send(proxied)).status;
+    const judged = async (settings: SettingsInput) => {
+      const { path, send } = await open({ webhookSignatureScheme: 'Square' }, settings);
+      const sent = signed('Square', { url: `${origin}${path}` });
+      return (await send({ ...sent, headers: { ...sent.headers, ...forwarded } })).status;
     };
-    expect([await judged(['127.0.0.0/8']), await judged(['192.0.2.1']), await judged([])]).toEqual([200, 401, 401]);
+    expect(await judged({ trustedProxies: ['127.0.0.0/8'] })).toBe(200);
+    expect(await judged({ trustedProxies: ['192.0.2.1'] })).toBe(401);
+    expect(await judged({})).toBe(401);
   });
 
   it('demands no key header where the legacy name of the key is used', async () => {
@@ -112,7 +119,7 @@ describe('authentication', () => {
   it('opens no allow list to an X-Forwarded-For that the client wrote itself', async () => {
     const inputs = { webhookIpAllowList: ['203.0.113.7'] };
     const direct = await open(inputs);
-    const behindOne = await open(inputs, { settings: { forwardedHeaderDepth: 1 } });
+    const behindOne = await open(inputs, { forwardedHeaderDepth: 1 });
     const headers = { 'x-forwarded-for': '203.0.113.7' };
     for (const { send } of [direct, behindOne]) {
       expect(reasonOf((await send({ headers, body: '{}' })).text)).toBe('ip_not_allowed');
@@ -121,9 +128,9 @@ describe('authentication', () => {
 
   it('says at the start which triggers have a scheme and a key but are not enforced', async () => {
     const inputs = { webhookSignatureScheme: 'GitHub' };
-    const { summary } = await open(inputs, { settings: { enforcementMode: 'Off' } });
+    const { summary } = await start(inputs, { settings: { enforcementMode: 'Off' } });
     expect(summary).toEqual(['Webhook triggers that are not enforced (1 of 1): publishers/hook: mode Off']);
-    const unset = await open(inputs, { settings: { enforcementMode: undefined } });
+    const unset = await start(inputs, { settings: { enforcementMode: undefined } });
     expect(unset.summary).toEqual(summary);
   });
 });
@@ -157,7 +164,7 @@ describe('replay', () => {
   it.skipIf(isOnPostgres())(
     'burns no nonce when the delivery could not be stored: the publisher’s retry is accepted',
     async () => {
-      const folder = await temporaryFolder();
+      const folder = temporaryFolder('known-mistakes');
       const path = join(folder, 'sluice.db');
       await (await openSqliteStore({ path })).close();
       const database = new Database(path);
@@ -166,7 +173,7 @@ describe('replay', () => {
       database.exec(`CREATE TRIGGER full BEFORE INSERT ON runs WHEN ${isNow} BEGIN SELECT RAISE(ABORT, 'full'); END`);
       database.close();
       const inputs = { webhookSignatureScheme: 'GitHub', webhookNonceHeader: 'X-GitHub-Delivery' };
-      const gateway = await open(inputs, { folder, settings: { databaseUrl: `sqlite:${path}` } });
+      const gateway = await start(inputs, { folder, settings: { databaseUrl: `sqlite:${path}` } });
       const lost = await gateway.send(signed('GitHub'));
       expect([lost.status, reasonOf(lost.text)]).toEqual([503, 'store_unavailable']);
       expect([await gateway.countRuns(), await gateway.get('/flows/api/webhooks/recent')]).toEqual([0, '[]']);
@@ -191,26 +198,29 @@ describe('the body and the answer', () => {
     const body = Buffer.from(`{"blob":"${'x'.repeat(25 * 1024 * 1024 - 11)}"}`);
     const sent = signed('GitHub', { body });
     const inputs = { webhookSignatureScheme: 'GitHub' };
-    const wide = await open(inputs, { settings: { maxBodyBytes: body.byteLength } });
+    const wide = await open(inputs, { maxBodyBytes: body.byteLength });
     expect((await wide.send(sent)).status).toBe(200);
     expect(await wide.latestDelivery()).toMatchObject({ bodyBytes: 25 * 1024 * 1024, reason: null });
   });
 
-  it.each(['Off', 'Audit', 'Enforce'] as const)('refuses a body over the cap under %s', async (enforcementMode) => {
-    const { send } = await open({}, { settings: { maxBodyBytes: 10, enforcementMode } });
-    expect((await send({ body: 'x'.repeat(10) })).status).toBe(200);
-    const refused = await send({ body: 'x'.repeat(11) });
-    expect([refused.status, reasonOf(refused.text)]).toEqual([413, 'body_too_large']);
-  });
+  it.each(['Off', 'Audit', 'Enforce'] as const)(
+    'refuses a body over the cap under %s',
+    async (webhookEnforcementMode) => {
+      const { send } = await open({ webhookEnforcementMode }, { maxBodyBytes: 10 });
+      expect((await send({ body: 'x'.repeat(10) })).status).toBe(200);
+      const refused = await send({ body: 'x'.repeat(11) });
+      expect([refused.status, reasonOf(refused.text)]).toEqual([413, 'body_too_large']);
+    },
+  );
 
   it.each([
     ['Twilio', 'text/xml', '<Response/>'],
     ['MicrosoftTeams', 'application/json', '{"type":"message","text":"Received."}'],
   ])('answers %s as it reads answers', async (scheme, contentType, text) => {
-    const settings = { publicUrl: 'https://hooks.example.com' };
-    const { send } = await open({ webhookSignatureScheme: scheme }, { settings });
+    const { path, send } = await open({ webhookSignatureScheme: scheme }, { publicUrl: ORIGIN });
+    const url = `${ORIGIN}${path}`;
     const form = { contentType: 'application/x-www-form-urlencoded', body: 'a=1' };
-    const answer = await send(signed(scheme, scheme === 'Twilio' ? form : {}));
+    const answer = await send(signed(scheme, scheme === 'Twilio' ? { ...form, url } : { url }));
     expect(answer).toMatchObject({ status: 200, text });
     expect(answer.headers['content-type']).toMatch(new RegExp(`^${contentType}(;|$)`));
   });

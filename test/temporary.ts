@@ -1,0 +1,17 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const made = new Set<string>();
+
+/** Makes a folder for the test file that runs; it is removed after the file, whether its tests pass or fail. */
+export function temporaryFolder(name: string): string {
+  const folder = mkdtempSync(join(tmpdir(), `sluice-${name}-`));
+  made.add(folder);
+  return folder;
+}
+
+export function removeTemporaryFolders(): void {
+  for (const folder of made) rmSync(folder, { recursive: true, force: true });
+  made.clear();
+}
