@@ -5,15 +5,14 @@ import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import { openWriter } from '../../src/store/sqlite/connection.ts';
 import { examineDatabase } from '../../src/store/sqlite/examine.ts';
 import { digestOfSchema, SCHEMA_DIGEST } from '../../src/store/sqlite/schema.ts';
-import { newPaths } from './files.ts';
+import { newDatabases } from './files.ts';
 
-const newPath = newPaths();
+const newPath = newDatabases();
 const BEFORE = { nonces: 0, runs: 0, deliveries: 0, activity: 0 };
 
 /** A database as a service leaves it, changed by somebody else. */
 function changedBy(sql: string): string {
   const path = newPath();
-  openWriter(path).close();
   const db = new SqliteDatabase(path);
   db.exec(sql);
   db.close();
