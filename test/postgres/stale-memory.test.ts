@@ -1,6 +1,6 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import pino from 'pino';
-import { beforeEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { buildApp, type SluiceApp } from '../../src/app.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
@@ -8,11 +8,16 @@ import type { Change, Changes, Store } from '../../src/store/store.ts';
 import { createWorkspace, GITHUB_SECRET } from '../e2e/service.ts';
 import { until } from '../eventually.ts';
 import { countHeld } from '../store/samples.ts';
-import { borrowSchema, openStore } from './schemas.ts';
+import { openStore, returnSchema, takeSchema } from './schemas.ts';
 
-// Two replicas on one schema. What `there` deploys `here` does not hear of: whatever it learns, it asked for.
+// Two replicas on one schema. What `there` deploys `here` does not hear of: whatever it learns, it asked for. A start of
+// both takes longer than a test: each test has a slug and flows of its own.
 
-const idOf = (flow: string) => `0${flow}000000-0000-4000-8000-000000000000`;
+let tests = 0;
+const idOf = (flow: string) => `0${flow}${String(tests).padStart(6, '0')}-0000-4000-8000-000000000000`;
+const nameOf = (flow: string) => `${flow}-${tests}`;
+const slug = () => `push-${tests}`;
+const isOwn = (flowId: string) => flowId === idOf(flowId.slice(1, 2));
 
 const unheard: Changes = {
   [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }),
@@ -31,10 +36,12 @@ const heard: Changes = {
 };
 
 let schema: string;
-let here: SluiceApp;
-let there: SluiceApp;
+let here: Started;
+let there: Started;
 
-async function start(change: Partial<Store> = {}, settings: SettingsInput = {}): Promise<SluiceApp> {
+type Started = SluiceApp & { stop(): Promise<void> };
+
+async function start(change: Partial<Store> = {}, settings: SettingsInput = {}): Promise<Started> {
   const workspace = await createWorkspace();
   const store = (await openStore({ schema })) as unknown as Store;
   const app = await buildApp({
@@ -46,27 +53,45 @@ async function start(change: Partial<Store> = {}, settings: SettingsInput = {}):
     logger: pino({ level: 'silent' }),
     store: { ...store, changes: unheard, ...change },
   });
-  onTestFinished(async () => {
+  await app.listen();
+  const stop = async () => {
     await app.close();
     await workspace.remove();
-  });
-  await app.listen();
+  };
+  return { ...app, stop };
+}
+
+/** A replica of the test's own. */
+async function startOwn(...given: Parameters<typeof start>): Promise<SluiceApp> {
+  const app = await start(...given);
+  onTestFinished(app.stop);
   return app;
 }
 
-beforeEach(async () => {
-  schema = borrowSchema();
+beforeAll(async () => {
+  schema = takeSchema();
   here = await start({ changes: heard });
   there = await start();
 });
+beforeEach(() => {
+  tests += 1;
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+afterAll(async () => {
+  await here.stop();
+  await there.stop();
+  await returnSchema(schema);
+});
 
 const manifestOf = (flow: string, hook: object = {}, version = '1') => ({
-  ...{ id: idOf(flow), name: flow, version },
+  ...{ id: idOf(flow), name: nameOf(flow), version },
   triggers: {
     push: {
       type: 'webhook',
       inputs: {
-        ...{ webhookSlug: 'push', webhookShared: true, webhookSignatureScheme: 'GitHub' },
+        ...{ webhookSlug: slug(), webhookShared: true, webhookSignatureScheme: 'GitHub' },
         ...{ webhookHmacKey: GITHUB_SECRET, webhookNonceHeader: 'X-GitHub-Delivery', ...hook },
       },
     },
@@ -94,7 +119,7 @@ async function deploy(app: SluiceApp, ...flows: object[]) {
   });
 }
 
-async function deliver(app: SluiceApp, { to = 'push', nonce = randomUUID() as string } = {}) {
+async function deliver(app: SluiceApp, { to = slug(), nonce = randomUUID() as string } = {}) {
   const payload = '{"n":1}';
   const response = await app.fastify.inject({
     ...{ method: 'POST', url: `/flows/api/webhook/${to}`, payload },
@@ -107,10 +132,16 @@ async function deliver(app: SluiceApp, { to = 'push', nonce = randomUUID() as st
   return { status: response.statusCode, ...response.json() };
 }
 
-/** The flows of which runs are stored, each once for each run. */
+/** The flows of the test of which runs are stored, each once for each run. */
 const runs = async () => {
   const { items } = await there.store.listRuns({ skip: 0, take: 99 });
-  return items.map(({ flowName }) => flowName).sort();
+  return items.flatMap(({ flowId }) => (isOwn(flowId) ? [flowId.slice(1, 2)] : [])).sort();
+};
+
+/** How many deliveries each flow of the test holds. */
+const held = async () => {
+  const counts = await countHeld(there.store);
+  return Object.fromEntries(Object.entries(counts).filter(([flowId]) => isOwn(flowId)));
 };
 
 describe('a slug that flows share', () => {
@@ -127,8 +158,8 @@ describe('a slug that flows share', () => {
     await deploy(there, manifestOf('a'), manifestOf('b'), manifestOf('c'));
     // As it is between two of the notices.
     say({ kind: 'flow', flowId: idOf('b') });
-    await until(() => here.triggers().find('push') !== undefined);
-    expect(here.triggers().findAll('push')).toHaveLength(1);
+    await until(() => here.triggers().find(slug()) !== undefined);
+    expect(here.triggers().findAll(slug())).toHaveLength(1);
     expect((await deliver(here)).runs).toHaveLength(3);
     expect(await runs()).toEqual(['a', 'b', 'c']);
   });
@@ -159,7 +190,7 @@ describe('a slug that flows share', () => {
     await deliver(here);
     await deploy(
       there,
-      manifestOf('a', { webhookShared: false, webhookSlug: 'former' }, '2'),
+      manifestOf('a', { webhookShared: false, webhookSlug: `former-${slug()}` }, '2'),
       manifestOf('b', { webhookShared: false }),
     );
     expect(await deliver(here)).toMatchObject({ status: 200 });
@@ -168,7 +199,12 @@ describe('a slug that flows share', () => {
 });
 
 describe('a slug that the replica has not heard of', () => {
-  test.each([['push'], ['PUSH'], [idOf('a')]])('is found, as %s', async (to) => {
+  test.each<[string, () => string]>([
+    ['written in the manifest', slug],
+    ['in capitals', () => slug().toUpperCase()],
+    ['the id of its flow', () => idOf('a')],
+  ])('is found, as %s', async (_name, spelled) => {
+    const to = spelled();
     expect(await deliver(here, { to })).toMatchObject({ status: 404, reason: 'unknown_flow' });
     await deploy(there, manifestOf('a'));
     expect(await deliver(here, { to })).toMatchObject({ status: 200 });
@@ -177,13 +213,13 @@ describe('a slug that the replica has not heard of', () => {
   test('lets a publisher of CloudEvents ask', async () => {
     await deploy(there, manifestOf('a'));
     const headers = { 'webhook-request-origin': 'example.com' };
-    const answer = await here.fastify.inject({ method: 'OPTIONS', url: '/flows/api/webhook/push', headers });
+    const answer = await here.fastify.inject({ method: 'OPTIONS', url: `/flows/api/webhook/${slug()}`, headers });
     expect(answer.statusCode).toBe(200);
   });
 
   test('gets 503 while the database cannot be asked', async () => {
     const listFlows = async () => Promise.reject(new StoreUnavailableError('the database is away'));
-    const app = await start({ listFlows });
+    const app = await startOwn({ listFlows });
     expect(await deliver(app)).toMatchObject({ status: 503, reason: 'store_unavailable' });
   });
 
@@ -234,7 +270,7 @@ describe('a flow that another replica closed or opened', () => {
     await open(there, 'a');
     await close(there, 'a', true);
     expect(await deliver(here)).toMatchObject({ status: 200, held: true });
-    expect(await countHeld(there.store)).toEqual({ [idOf('a')]: 1 });
+    expect(await held()).toEqual({ [idOf('a')]: 1 });
   });
 
   test('refuses a delivery where this one remembers that it holds', async () => {
@@ -243,7 +279,7 @@ describe('a flow that another replica closed or opened', () => {
     await open(there, 'a');
     await close(there, 'a', false);
     expect(await deliver(here)).toMatchObject({ status: 403, reason: 'flow_disabled' });
-    expect(await countHeld(there.store)).toEqual({});
+    expect(await held()).toEqual({});
   });
 
   test('of several that share a slug starts its run, is held or refuses as it is now', async () => {
@@ -256,7 +292,7 @@ describe('a flow that another replica closed or opened', () => {
     await close(there, 'd', false);
     expect(await deliver(here)).toMatchObject({ status: 200 });
     expect(await runs()).toEqual(['a', 'a', 'b', 'b', 'c', 'd']);
-    expect(await countHeld(there.store)).toEqual({ [idOf('c')]: 1 });
+    expect(await held()).toEqual({ [idOf('c')]: 1 });
   });
 
   test('is started by hand and by its schedule where this one remembers it closed', async () => {
@@ -365,8 +401,8 @@ describe('a delivery that this replica refuses by what it remembers', () => {
 
 describe('a token that is limited to flows', () => {
   const limited = () =>
-    start({}, {
-      tokens: [{ name: 'shop', token: 'shop-0123456789abcdef', scopes: ['read'], flows: ['a'] }],
+    startOwn({}, {
+      tokens: [{ name: 'shop', token: 'shop-0123456789abcdef', scopes: ['read'], flows: [nameOf('a')] }],
     } as SettingsInput);
   const look = async (app: SluiceApp, path: string) => {
     const headers = { authorization: 'Bearer shop-0123456789abcdef' };
