@@ -1,41 +1,79 @@
-import { createHmac } from 'node:crypto';
+import { createHmac, randomUUID } from 'node:crypto';
 import pino from 'pino';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import type { Store } from '../../src/store/store.ts';
 import { buildApp, openEmptyStore } from '../database.ts';
-import { createWorkspace, eventually, FLOW_ID, GITHUB_SECRET, githubManifest, type Workspace } from '../e2e/service.ts';
+import { createWorkspace, eventually, GITHUB_SECRET, githubManifest, type Workspace } from '../e2e/service.ts';
 
-let workspace: Workspace;
-const apps: SluiceApp[] = [];
-beforeEach(async () => {
-  workspace = await createWorkspace();
+/** Of the flow of the test. */
+let id: string;
+let slug: string;
+beforeEach(() => {
+  id = randomUUID();
+  slug = `push-${id}`;
 });
-afterEach(async () => {
-  for (const app of apps.splice(0)) await app.close();
+
+const manifestOf = (inputs: object = {}, steps: object = { first: { type: 'NoOp' } }) => ({
+  ...githubManifest({ inputs: { webhookSlug: slug, ...inputs }, steps }),
+  id,
+  name: slug,
+});
+
+let shared: SluiceApp;
+let workspace: Workspace;
+beforeAll(async () => {
+  workspace = await createWorkspace();
+  shared = await build(workspace);
+});
+afterAll(async () => {
+  await shared.close();
   await workspace.remove();
 });
 
-/** The service on the workspace, which may hold; another one that ran before is stopped. */
-async function start(settings: SettingsInput = {}, inputs: object = {}, store?: Store): Promise<SluiceApp> {
-  for (const app of apps.splice(0)) await app.close();
-  await workspace.writeManifest('push.json', githubManifest({ inputs, steps: { first: { type: 'NoOp' } } }));
+/** The service of all tests that need no other, which may hold. */
+async function open(): Promise<SluiceApp> {
+  await put(shared, manifestOf());
+  return shared;
+}
+
+async function build({ folder }: Workspace, settings: SettingsInput = {}, store?: Store): Promise<SluiceApp> {
   const app = await buildApp({
     settings: { enforcementMode: 'Enforce', port: 0, holdDeliveries: true, ...settings },
-    folder: workspace.folder,
+    folder,
     logger: pino({ level: 'silent' }),
     ...(store && { store }),
   });
-  apps.push(app);
   await app.listen();
   return app;
 }
 
-const flowUrl = `/flows/api/flows/${FLOW_ID}`;
+/** A service of the test's own. It can be stopped, and started again in its folder. */
+async function start(settings: SettingsInput = {}, inputs: object = {}, store?: Store) {
+  const own = await createWorkspace();
+  await own.writeManifest('push.json', manifestOf(inputs));
+  let app = await build(own, settings, store);
+  onTestFinished(async () => {
+    await app.close();
+    await own.remove();
+  });
+  const restart = async () => {
+    await app.close();
+    app = await build(own, settings);
+    return app;
+  };
+  return { app, restart };
+}
+
+const put = async ({ fastify }: SluiceApp, manifest: object) => {
+  const url = `${flowUrl()}?allow=breaking`;
+  expect((await fastify.inject({ method: 'PUT', url, payload: JSON.stringify(manifest) })).statusCode).toBe(200);
+};
+const flowUrl = () => `/flows/api/flows/${id}`;
 const get = async ({ fastify }: SluiceApp, url: string) => (await fastify.inject(url)).json();
 const act = async ({ fastify }: SluiceApp, what: string, body: object = {}) =>
-  (await fastify.inject({ method: 'POST', url: `${flowUrl}/${what}`, payload: body })).json();
+  (await fastify.inject({ method: 'POST', url: `${flowUrl()}/${what}`, payload: body })).json();
 
 async function deliver(
   { fastify }: SluiceApp,
@@ -48,7 +86,7 @@ async function deliver(
     .digest('hex');
   const response = await fastify.inject({
     method: 'POST',
-    url: '/flows/api/webhook/push',
+    url: `/flows/api/webhook/${slug}`,
     payload: body,
     headers: {
       'content-type': 'application/json',
@@ -65,7 +103,7 @@ interface ListedRun {
   readonly status: string;
   readonly revision: number;
 }
-const runsOf = (app: SluiceApp): Promise<ListedRun[]> => get(app, `/flows/api/runs?flowId=${FLOW_ID}&take=500`);
+const runsOf = (app: SluiceApp): Promise<ListedRun[]> => get(app, `/flows/api/runs?flowId=${id}&take=500`);
 const released = (app: SluiceApp, count: number) =>
   eventually(
     () => runsOf(app),
@@ -76,7 +114,7 @@ describe.each(['drain', 'disable'])('while a flow cannot start runs because of %
   const again = how === 'drain' ? 'resume' : 'enable';
 
   it('a delivery that passes the gates is taken, and its run starts when the flow does again', async () => {
-    const app = await start();
+    const app = await open();
     await act(app, how);
     const held = await deliver(app, 'n-1');
     expect(held).toEqual({
@@ -84,8 +122,8 @@ describe.each(['drain', 'disable'])('while a flow cannot start runs because of %
       answer: { runId: expect.any(String), deliveryId: expect.any(String), held: true },
     });
     expect(await runsOf(app)).toEqual([]);
-    expect(await get(app, flowUrl)).toMatchObject({ held: 1 });
-    expect(await (await app.fastify.inject('/metrics')).body).toContain(`sluice_deliveries_held{flow="${FLOW_ID}"} 1`);
+    expect(await get(app, flowUrl())).toMatchObject({ held: 1 });
+    expect(await (await app.fastify.inject('/metrics')).body).toContain(`sluice_deliveries_held{flow="${id}"} 1`);
     expect(await get(app, `/flows/api/webhooks/${held.answer.deliveryId}`)).toMatchObject({
       runId: held.answer.runId,
       statusCode: 200,
@@ -94,7 +132,7 @@ describe.each(['drain', 'disable'])('while a flow cannot start runs because of %
     await act(app, again);
     const [run] = await released(app, 1);
     expect(run?.id).toBe(held.answer.runId);
-    expect(await get(app, flowUrl)).toMatchObject({ held: 0 });
+    expect(await get(app, flowUrl())).toMatchObject({ held: 0 });
     expect(await get(app, `/flows/api/runs/${run?.id}`)).toMatchObject({
       triggerBody: { nonce: 'n-1' },
       deliveryId: held.answer.deliveryId,
@@ -103,11 +141,11 @@ describe.each(['drain', 'disable'])('while a flow cannot start runs because of %
   });
 
   it('who closes the flow says whether it holds, whatever its trigger says, until it is open or closed anew', async () => {
-    const app = await start({}, { webhookHoldDeliveries: false });
+    const { app, restart } = await start({}, { webhookHoldDeliveries: false });
     await act(app, how, { hold: true, reason: 'the shop is being moved' });
-    expect(await get(app, flowUrl)).toMatchObject({ triggers: [{ holdsDeliveries: true }] });
+    expect(await get(app, flowUrl())).toMatchObject({ triggers: [{ holdsDeliveries: true }] });
     expect(await deliver(app, 'delivery-1')).toMatchObject({ status: 200, answer: { held: true } });
-    const restarted = await start({}, { webhookHoldDeliveries: false });
+    const restarted = await restart();
     expect(await deliver(restarted, 'delivery-2')).toMatchObject({ status: 200, answer: { held: true } });
     await act(restarted, again);
     await released(restarted, 2);
@@ -121,29 +159,29 @@ describe.each(['drain', 'disable'])('while a flow cannot start runs because of %
 
 describe('while a flow is disabled', () => {
   it('the metrics name it from the first delivery that is held on', async () => {
-    const app = await start();
+    const app = await open();
     const metrics = async () => (await app.fastify.inject('/metrics')).body;
     await act(app, 'disable');
     await act(app, 'enable');
-    expect(await metrics()).not.toContain('sluice_deliveries_held{');
+    expect(await metrics()).not.toContain(`sluice_deliveries_held{flow="${id}"`);
     await act(app, 'disable');
     await deliver(app, 'n-1');
     await act(app, 'enable');
     await released(app, 1);
-    await eventually(metrics, (text) => text.includes(`sluice_deliveries_held{flow="${FLOW_ID}"} 0`));
+    await eventually(metrics, (text) => text.includes(`sluice_deliveries_held{flow="${id}"} 0`));
   });
 
   it('gates judge as usual, and nonces count', async () => {
-    const app = await start();
+    const app = await open();
     await act(app, 'disable');
     expect((await deliver(app, 'n-1', { key: 'wrong' })).status).toBe(401);
     await deliver(app, 'n-1');
     expect(await deliver(app, 'n-1')).toMatchObject({ status: 409, answer: { reason: 'nonce_replayed' } });
-    expect(await get(app, flowUrl)).toMatchObject({ held: 1 });
+    expect(await get(app, flowUrl())).toMatchObject({ held: 1 });
   });
 
   it('an idempotency key that is known names the held run', async () => {
-    const app = await start();
+    const app = await open();
     await act(app, 'disable');
     const headers = { 'idempotency-key': 'once' };
     const first = await deliver(app, 'n-1', { headers });
@@ -158,19 +196,19 @@ describe('while a flow is disabled', () => {
   });
 
   it('held deliveries survive a restart, in their order', async () => {
-    const app = await start();
+    const { app, restart } = await start();
     await act(app, 'disable');
     const ids: string[] = [];
     for (let n = 0; n < 5; n += 1) ids.push((await deliver(app, `n-${n}`)).answer.runId);
-    const next = await start();
-    expect(await get(next, flowUrl)).toMatchObject({ held: 5 });
+    const next = await restart();
+    expect(await get(next, flowUrl())).toMatchObject({ held: 5 });
     await act(next, 'enable');
     const runs = await released(next, 5);
     expect(runs.map(({ id }) => id).reverse()).toEqual(ids);
   });
 
   it('a flow that holds nothing refuses', async () => {
-    const app = await start({ holdDeliveries: false });
+    const { app } = await start({ holdDeliveries: false });
     await act(app, 'disable');
     expect(await deliver(app, 'n-1')).toMatchObject({ status: 403, answer: { reason: 'flow_disabled' } });
   });
@@ -178,12 +216,10 @@ describe('while a flow is disabled', () => {
 
 describe('held deliveries', () => {
   it('start runs of the revision that is deployed when they start', async () => {
-    const app = await start();
+    const app = await open();
     await act(app, 'drain');
     await deliver(app, 'n-1');
-    const manifest = githubManifest({ steps: { other: { type: 'NoOp' } } });
-    const url = `${flowUrl}?allow=breaking`;
-    expect((await app.fastify.inject({ method: 'PUT', url, payload: JSON.stringify(manifest) })).statusCode).toBe(200);
+    await put(app, manifestOf({}, { other: { type: 'NoOp' } }));
     await act(app, 'resume');
     const [run] = await released(app, 1);
     expect(run?.revision).toBe(2);
@@ -192,7 +228,7 @@ describe('held deliveries', () => {
   });
 
   it('each start one run, before deliveries that arrive during the release', async () => {
-    const app = await start();
+    const app = await open();
     await act(app, 'drain');
     const taken: string[] = [];
     const send = async (nonce: string) => {
@@ -218,18 +254,18 @@ describe('held deliveries', () => {
     [{ webhookHoldDeliveries: true }, { holdDeliveries: false }, 200],
     [{ webhookHoldDeliveries: false }, { holdDeliveries: true }, 403],
   ])('depend on the trigger: %j under %j', async (inputs, settings, status) => {
-    const app = await start(settings, inputs);
+    const { app } = await start(settings, inputs);
     await act(app, 'drain');
     expect((await deliver(app, 'n-1')).status).toBe(status);
   });
 
   it('are reported by a dry run as accepted', async () => {
-    const app = await start();
+    const app = await open();
     await act(app, 'drain');
     const body = '{}';
     const response = await app.fastify.inject({
       method: 'POST',
-      url: '/flows/api/webhooks/dry-run/push',
+      url: `/flows/api/webhooks/dry-run/${slug}`,
       payload: body,
       headers: {
         'content-type': 'application/json',
@@ -245,13 +281,13 @@ describe('the bounds of what is held', () => {
   it('refuse more than so many bytes, and accept again once there is room', async () => {
     // Each takes 1024 bytes beside its headers and body, and a flow has half.
     const held = { maxRows: Number.POSITIVE_INFINITY, maxBytes: 6000 };
-    const app = await start({}, {}, await openEmptyStore({ held }));
+    const { app } = await start({}, {}, await openEmptyStore({ held }));
     await act(app, 'drain');
     const statuses = [];
     for (const nonce of ['n-1', 'n-2', 'n-3']) statuses.push((await deliver(app, nonce)).status);
     expect(statuses).toEqual([200, 200, 503]);
     expect(await deliver(app, 'n-3')).toMatchObject({ answer: { reason: 'store_unavailable' } });
-    expect(await get(app, flowUrl)).toMatchObject({ held: 2 });
+    expect(await get(app, flowUrl())).toMatchObject({ held: 2 });
     await act(app, 'resume');
     await released(app, 2);
     expect((await deliver(app, 'n-3')).status).toBe(200);
@@ -261,11 +297,11 @@ describe('the bounds of what is held', () => {
 describe('held deliveries that an operator discards', () => {
   const discard = ({ fastify }: SluiceApp, body: object) =>
     fastify
-      .inject({ method: 'POST', url: `${flowUrl}/held/discard`, payload: body })
+      .inject({ method: 'POST', url: `${flowUrl()}/held/discard`, payload: body })
       .then((response) => ({ status: response.statusCode, answer: response.json() }));
 
   it('start no run, and the activity and their records say who did it and why', async () => {
-    const app = await start();
+    const app = await open();
     await act(app, 'disable');
     for (const nonce of ['n-1', 'n-2']) await deliver(app, nonce);
     for (const body of [{}, { reason: ' ' }, { reason: 'x', before: 'yesterday' }]) {
@@ -276,10 +312,10 @@ describe('held deliveries that an operator discards', () => {
       answer: { discarded: 0, left: 2 },
     });
     expect(await discard(app, { reason: 'done by hand' })).toMatchObject({ answer: { discarded: 2, left: 0 } });
-    expect(await get(app, flowUrl)).toMatchObject({ held: 0 });
-    const kept = await get(app, `/flows/api/activity?target=${FLOW_ID}&action=discardHeld&take=1`);
+    expect(await get(app, flowUrl())).toMatchObject({ held: 0 });
+    const kept = await get(app, `/flows/api/activity?target=${id}&action=discardHeld&take=1`);
     expect(kept).toMatchObject([{ actor: 'anyone', reason: 'done by hand', statusCode: 200 }]);
-    const records = await get(app, `/flows/api/webhooks/recent?flowId=${FLOW_ID}`);
+    const records = await get(app, `/flows/api/webhooks/recent?flowId=${id}`);
     const detail = 'held, and discarded by anyone: done by hand';
     expect(records).toMatchObject([{ detail }, { detail }]);
     await act(app, 'enable');

@@ -229,24 +229,32 @@ it('a verifier that has left with the operator’s code opens nothing: the trigg
 });
 
 describe('a setting by which more get in than at the last start', () => {
-  it.each<[string, SettingsInput, SettingsInput]>([
-    ['the mode', { enforcementMode: 'Enforce' }, { enforcementMode: 'Off' }],
-    ['the tolerance', { replayToleranceSeconds: 10 }, { replayToleranceSeconds: 600 }],
-    ['a limit', { rateLimitPermitsPerSecond: 1 }, { rateLimitPermitsPerSecond: 2 }],
-    ['no limit', { rateLimitPermitsPerSecond: 1 }, {}],
-    [
-      'trusted proxies',
-      { rateLimitPermitsPerSecond: 1, rateLimitPerIp: true },
-      { rateLimitPermitsPerSecond: 1, rateLimitPerIp: true, trustedProxies: ['10.0.0.0/8'] },
-    ],
-  ])('%s applies, and is told once', async (_name, before, after) => {
+  const limits = { rateLimitPermitsPerSecond: 2, rateLimitPerIp: true };
+  // In the order of the starts: each has what those before it have.
+  const wider: [string, SettingsInput][] = [
+    ['the tolerance', { replayToleranceSeconds: 600 }],
+    ['a limit', limits],
+    ['trusted proxies', { ...limits, trustedProxies: ['10.0.0.0/8'] }],
+    ['no limit', { rateLimitPermitsPerSecond: undefined, rateLimitPerIp: undefined, trustedProxies: undefined }],
+    ['the mode', { enforcementMode: 'Off' }],
+  ];
+
+  it('applies, and is told once: the tolerance, a limit, trusted proxies, no limit, the mode', async () => {
     await write(manifest({ webhookHmacKey: 'env:KEY' }));
     const environment = { KEY: GITHUB_SECRET };
-    await start(before, { environment });
-    const app = await start(after, { environment });
-    expect(await activities(app, 'widenAccess')).toMatchObject([{ actor: 'sluice', details: { access: 'wider' } }]);
-    expect(logged.filter((line) => line.includes('AccessWidened'))).toHaveLength(1);
-    expect(await activities(await start(after, { environment }), 'widenAccess')).toHaveLength(1);
+    let settings: SettingsInput = { replayToleranceSeconds: 10, rateLimitPermitsPerSecond: 1, rateLimitPerIp: true };
+    await start(settings, { environment });
+    for (const [at, [name, change]] of wider.entries()) {
+      settings = { ...settings, ...change };
+      const told = await activities(await start(settings, { environment }), 'widenAccess');
+      expect(told, name).toHaveLength(at + 1);
+      expect(told[0], name).toMatchObject({ actor: 'sluice', details: { access: 'wider' } });
+      expect(
+        logged.filter((line) => line.includes('AccessWidened')),
+        name,
+      ).toHaveLength(at + 1);
+    }
+    expect(await activities(await start(settings, { environment }), 'widenAccess')).toHaveLength(wider.length);
   });
 });
 

@@ -200,7 +200,7 @@ describe('the body and the answer', () => {
     const inputs = { webhookSignatureScheme: 'GitHub' };
     const wide = await open(inputs, { maxBodyBytes: body.byteLength });
     expect((await wide.send(sent)).status).toBe(200);
-    expect(await wide.latestDelivery()).toMatchObject({ bodyBytes: 25 * 1024 * 1024, reason: null });
+    expect(await wide.countRuns()).toBe(1);
   });
 
   it.each(['Off', 'Audit', 'Enforce'] as const)(
