@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -84,17 +84,18 @@ export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
 export function putEmptyDatabase(file: string): void {
   mkdirSync(dirname(file), { mode: 0o700 });
   emptyDatabase ??= makeEmptyDatabase();
-  copyFileSync(emptyDatabase, file);
+  writeFileSync(file, emptyDatabase);
 }
 
-let emptyDatabase: string | undefined;
+let emptyDatabase: Buffer | undefined;
 
-function makeEmptyDatabase(): string {
+function makeEmptyDatabase(): Buffer {
   const place = mkdtempSync(join(tmpdir(), 'sluice-empty-'));
-  process.once('exit', () => rmSync(place, { recursive: true, force: true }));
   const file = join(place, 'sluice.db');
   openWriter(file).close();
-  return file;
+  const bytes = readFileSync(file);
+  rmSync(place, { recursive: true });
+  return bytes;
 }
 
 /** A clock that a test sets: the time of the database is another one, and says nothing. */

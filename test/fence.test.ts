@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, extname, join, resolve } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
+import { temporaryFolder } from './temporary.ts';
 
 const ROOT = resolve(import.meta.dirname, '..');
 const BIOME = join(ROOT, 'node_modules/@biomejs/biome/bin/biome');
@@ -227,7 +227,7 @@ const unrepeatable = plantedAs(UNREPEATABLE, 'unrepeatable');
 const repeatable = plantedAs(REPEATABLE, 'repeatable');
 
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'sluice-fence-'));
+  folder = temporaryFolder('fence');
   const plant = (file: string, text: string) => {
     mkdirSync(dirname(join(folder, file)), { recursive: true });
     writeFileSync(join(folder, file), text);
@@ -238,7 +238,6 @@ beforeAll(() => {
   for (const [file, statement] of CYCLES) plant(file, `${statement}\n`);
   diagnostics = lint();
 }, 60_000);
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 function lint(): Diagnostic[] {
   const rules = ['--only=style/noRestrictedImports', '--only=suspicious/noImportCycles', '--only=plugin'];

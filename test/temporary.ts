@@ -12,6 +12,9 @@ export function temporaryFolder(name: string): string {
 }
 
 export function removeTemporaryFolders(): void {
-  for (const folder of made) rmSync(folder, { recursive: true, force: true });
+  // A process that was killed just now may still write to one.
+  for (const folder of made) rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   made.clear();
 }
+
+process.once('exit', removeTemporaryFolders);

@@ -1,8 +1,8 @@
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { runFlow, testFiles } from '../src/testing.ts';
+import { temporaryFolder } from './temporary.ts';
 
 const sample = async (name: string): Promise<unknown> =>
   JSON.parse(await readFile(join(import.meta.dirname, '../manifests', name), 'utf8'));
@@ -258,8 +258,7 @@ describe('testFiles', () => {
   };
 
   async function casesOf(files: Record<string, unknown>) {
-    const folder = await mkdtemp(join(tmpdir(), 'sluice-tests-'));
-    onTestFinished(() => rm(folder, { recursive: true }));
+    const folder = temporaryFolder('tests');
     const manifests = join(folder, 'manifests');
     await mkdir(join(folder, 'node_modules'));
     await mkdir(manifests);

@@ -1,15 +1,14 @@
 import { execFileSync } from 'node:child_process';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import { loadConfigModule } from '../../src/config/config-module.ts';
+import { temporaryFolder } from '../temporary.ts';
 
 let folder = '';
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'sluice-config-'));
+  folder = temporaryFolder('config');
 });
-afterEach(() => rm(folder, { recursive: true }));
 
 it('refuses a config module that is a pipe, instead of waiting for data', async () => {
   execFileSync('mkfifo', [join(folder, 'own.mjs'), join(folder, 'sluice.config.ts')]);

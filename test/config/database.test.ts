@@ -1,9 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { databaseTarget } from '../../src/config/database.ts';
 import { readSettings, SettingsError } from '../../src/config/settings.ts';
+import { temporaryFolder } from '../temporary.ts';
 
 function targetOf(environment: Record<string, string>) {
   return databaseTarget(readSettings(environment), '/srv');
@@ -44,8 +44,7 @@ describe('the database', () => {
   });
 
   test('may be named in a file, because the address has a password in it', () => {
-    const folder = mkdtempSync(join(tmpdir(), 'sluice-settings-'));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const folder = temporaryFolder('settings');
     writeFileSync(join(folder, 'url'), `${local}\n`);
     expect(targetOf({ SLUICE_DATABASE_URL: `file:${join(folder, 'url')}` })).toMatchObject({ url: local });
   });

@@ -1,17 +1,16 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pino from 'pino';
-import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { dashboardAccess } from '../../src/config/credentials.ts';
 import { readSettings, SettingsError, settingsWarnings } from '../../src/config/settings.ts';
 import { ORDERS_ID } from '../dashboard/fixture.ts';
 import { buildApp } from '../database.ts';
+import { temporaryFolder } from '../temporary.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'sluice-tokens-'));
+const folder = temporaryFolder('tokens');
 const folderOfManifests = join(folder, 'manifests');
 mkdirSync(folderOfManifests);
-afterAll(() => rmSync(folder, { recursive: true }));
 
 const ONCALL = { name: 'oncall', token: 'oncall-4f1c9d7ab2e8', scopes: ['read', 'operate'] };
 const CI = { name: 'ci', token: 'env:CI_TOKEN', scopes: ['deploy'] };

@@ -1,6 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import pino from 'pino';
@@ -12,6 +11,7 @@ import type { Scheduler } from '../../src/flows/scheduler.ts';
 import { createServiceClock, type ServiceClock } from '../../src/model/clock.ts';
 import type { Store } from '../../src/store/store.ts';
 import { buildApp } from '../database.ts';
+import { temporaryFolder } from '../temporary.ts';
 
 /** 2026-11-21 noon. */
 export const NOW = Date.UTC(2026, 10, 21, 12);
@@ -87,7 +87,7 @@ export async function startDashboard(
   manifests: readonly { name: string }[] = [ORDERS, HOOK_ONLY],
   folder?: string,
 ): Promise<TestDashboard> {
-  const own = mkdtempSync(join(tmpdir(), 'sluice-dashboard-'));
+  const own = temporaryFolder('dashboard');
   for (const [index, manifest] of manifests.entries()) {
     writeFileSync(join(own, `${index}-${manifest.name}.json`), JSON.stringify(manifest));
   }

@@ -1,6 +1,6 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { temporaryFolder } from '../temporary.ts';
 import { HOOK_ONLY_ID, ORDERS, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 
 export const api = '/flows/api';
@@ -85,7 +85,7 @@ export interface Populated {
 }
 
 export async function startPopulated(): Promise<Populated> {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-manifests-'));
+  const folder = temporaryFolder('manifests');
   let isStopping = false;
   const manifests = [ORDERS, HOOK_ONLY, APPROVAL, ASANA, LOOPING, HOLDING];
   const dashboard = await startDashboard(

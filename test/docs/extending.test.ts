@@ -1,15 +1,15 @@
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildApp, type SluiceApp } from '../../src/app.ts';
 import { loadConfigModule } from '../../src/config/config-module.ts';
 import { runFlow } from '../../src/testing.ts';
+import { temporaryFolder } from '../temporary.ts';
 
 const text = readFileSync(resolve(import.meta.dirname, '../../docs/extending.md'), 'utf8');
 const MODULES = join(import.meta.dirname, 'extending');
@@ -76,7 +76,7 @@ describe('the schemes and gates of the page', () => {
   let now = Date.UTC(2026, 10, 22, 12);
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'sluice-'));
+    folder = temporaryFolder('test');
     const custom = {
       webhookSignatureScheme: 'Custom',
       webhookSignatureHeader: 'X-Signature',
@@ -116,7 +116,6 @@ describe('the schemes and gates of the page', () => {
   });
   afterAll(async () => {
     await app.close();
-    await rm(folder, { recursive: true });
   });
 
   async function deliver(slug: string, headers: Record<string, string>, body = '{"id":1}') {

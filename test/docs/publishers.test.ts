@@ -1,8 +1,7 @@
 import { execFile } from 'node:child_process';
 import { createHash, createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -14,6 +13,7 @@ import { createSchemeRegistry, resolveScheme } from '../../src/webhooks/schemes/
 import { signDelivery } from '../../src/webhooks/schemes/sign.ts';
 import { CAPTURED, jsonSample, type SignatureSpec } from '../../src/webhooks/schemes/spec.ts';
 import { eventually, getJson } from '../e2e/service.ts';
+import { temporaryFolder } from '../temporary.ts';
 import { keyOf as fixtureKey } from '../webhooks/schemes/fixtures.ts';
 
 const FOLDER = resolve(import.meta.dirname, '../../docs/publishers');
@@ -143,7 +143,7 @@ describe('the manifests of the pages', () => {
   );
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'sluice-'));
+    folder = temporaryFolder('test');
     for (const { file, manifest } of pages) {
       await writeFile(join(folder, file.replace('.md', '.json')), JSON.stringify(manifest));
     }
@@ -156,7 +156,6 @@ describe('the manifests of the pages', () => {
   });
   afterAll(async () => {
     await app.close();
-    await rm(folder, { recursive: true });
   });
 
   const deliver = (spec: SignatureSpec, inputs: Page['inputs']) => {

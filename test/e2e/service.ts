@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { databaseEnvironment, dropDatabases } from '../database.ts';
 import { eventually, type Patience } from '../eventually.ts';
+import { temporaryFolder } from '../temporary.ts';
 import { endsWithFile } from './children.ts';
 
 export { eventually };
@@ -52,7 +52,7 @@ export interface Workspace {
 }
 
 export async function createWorkspace(): Promise<Workspace> {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-'));
+  const folder = temporaryFolder('service');
   await mkdir(join(folder, 'manifests'));
   return {
     folder,

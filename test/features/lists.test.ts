@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { serviceParts } from '../../src/features/service.ts';
+import { temporaryFolder } from '../temporary.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const FEATURES = join(ROOT, 'src/features');
@@ -32,7 +32,7 @@ describe('the lists of features', () => {
   // One process for all trees of a state: to start one for each took longer than all else here.
   let without: Record<string, string>;
   beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), 'sluice-features-'));
+    folder = temporaryFolder('features');
     for (const tree of ['all', ...names]) copyFeatures(join(folder, tree, 'src/features'));
     for (const name of names) rmSync(join(folder, name, 'src/features', name), { recursive: true });
     write(['all', ...names]);
@@ -42,7 +42,6 @@ describe('the lists of features', () => {
     for (const name of names) copyFeature(name, join(folder, name, 'src/features'));
     write(names);
   });
-  afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
   it('are what `npm run features` writes', () => {
     for (const list of LISTS) expect(written(list, 'all'), list).toBe(readFileSync(join(FEATURES, list), 'utf8'));

@@ -1,14 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { mkdir, symlink, truncate, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { stepTypes } from '../../src/config/steps.ts';
 import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { formatIssue } from '../../src/manifest/issues.ts';
 import { loadManifests } from '../../src/manifest/load.ts';
+import { temporaryFolder } from '../temporary.ts';
 import { FLOW_ID, goodManifest, rules } from './rules.ts';
 
 const OTHER_ID = '7c9e6679-7425-40de-944b-e07fc1f90ae7';
@@ -16,10 +16,8 @@ const OTHER_ID = '7c9e6679-7425-40de-944b-e07fc1f90ae7';
 let folder = '';
 
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'sluice-manifests-'));
+  folder = temporaryFolder('manifests');
 });
-
-afterEach(() => rm(folder, { recursive: true }));
 
 async function load(files: Record<string, unknown>, handlers = rules.handlers) {
   for (const [name, content] of Object.entries(files)) {

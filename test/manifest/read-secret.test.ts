@@ -1,15 +1,15 @@
 import { execFileSync } from 'node:child_process';
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { type SecretReader, secretReader } from '../../src/manifest/read-secret.ts';
+import { temporaryFolder } from '../temporary.ts';
 
 let folder = '';
 let read: SecretReader = () => ({ error: 'not yet' });
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'sluice-secret-'));
+  folder = temporaryFolder('secret');
   await writeFile(join(folder, 'plain'), 'a key');
   await writeFile(join(folder, 'line'), 'a key\n');
   await writeFile(join(folder, 'windows'), 'a key\r\n');
@@ -22,8 +22,6 @@ beforeAll(async () => {
   await symlink(join(folder, 'plain'), join(folder, 'link'));
   read = secretReader({ env: { KEY: 'a value', EMPTY: '', 'ODD:NAME': 'odd' }, baseFolder: folder });
 });
-
-afterAll(() => rm(folder, { recursive: true }));
 
 describe('reads', () => {
   test.each([

@@ -1,15 +1,15 @@
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { allowsEverything, isSecretEntry, secretAllowance, secretReader } from '../../src/manifest/read-secret.ts';
+import { temporaryFolder } from '../temporary.ts';
 
 const ENV = { SECRET_A: 'a', PAY_KEY: 'p', PATH: '/bin', AWS_SECRET_ACCESS_KEY: 'aws', secret_b: 'b' };
 
 let folder: string;
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'sluice-allowance-'));
+  folder = temporaryFolder('allowance');
   const write = (path: string) => writeFile(join(folder, path), `in ${path}`);
   for (const name of ['manifests', 'allowed', 'allowed/inner', 'allowed-not', 'outside']) {
     await mkdir(join(folder, name));
@@ -22,7 +22,6 @@ beforeAll(async () => {
   await symlink(join(folder, 'allowed/key'), join(folder, 'allowed/good-link'));
   await symlink(join(folder, 'allowed'), join(folder, 'other-name'));
 });
-afterAll(() => rm(folder, { recursive: true, force: true }));
 
 function reader(entries?: readonly string[], used: readonly string[] = []) {
   const baseFolder = join(folder, 'manifests');

@@ -1,11 +1,11 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import pino from 'pino';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { buildApp } from '../../src/app.ts';
 import { createServiceClock } from '../../src/model/clock.ts';
+import { temporaryFolder } from '../temporary.ts';
 import { borrowSchema, runSql } from './schemas.ts';
 
 const HOUR = 3_600_000;
@@ -24,8 +24,7 @@ const manifest = {
 /** Replicas of one service, each on a machine whose clock is so far ahead of that of the database. */
 async function replicas(...aheadMs: number[]) {
   const databaseSchema = borrowSchema();
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-clock-'));
-  onTestFinished(() => rm(folder, { recursive: true }));
+  const folder = temporaryFolder('clock');
   await writeFile(join(folder, 'orders.json'), JSON.stringify(manifest));
   const shared = { databaseUrl: inject('postgresUrl'), databaseSchema, manifests: folder };
   const started = aheadMs.map(async (ms, index) => {

@@ -1,12 +1,12 @@
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { buildApp } from '../../src/app.ts';
+import { temporaryFolder } from '../temporary.ts';
 import { borrowSchema } from './schemas.ts';
 
 const hook = (webhookSlug: string, more: object = {}) => ({
@@ -31,7 +31,7 @@ async function holdingServer() {
 test('a delivery that one replica took is answered by a step that another one ran', async () => {
   const databaseUrl = inject('postgresUrl');
   const databaseSchema = borrowSchema();
-  const manifests = await mkdtemp(join(tmpdir(), 'sluice-answer-'));
+  const manifests = temporaryFolder('answer');
   const { held, server, url } = await holdingServer();
   const blocking = { call: { type: 'HttpRequest', inputs: { url } } };
   const replying = {
@@ -54,7 +54,6 @@ test('a delivery that one replica took is answered by a step that another one ra
     const name = triggers.hook.inputs.webhookSlug;
     await writeFile(join(manifests, `${name}.json`), JSON.stringify({ id, name, version: '1', triggers, steps }));
   }
-  onTestFinished(() => rm(manifests, { recursive: true }));
   const start = async (replicaName: string, stepConcurrency: number) => {
     const shared = { databaseUrl, databaseSchema, manifests, host: '127.0.0.1', port: 0, drainSeconds: 0 };
     const settings = { ...shared, replicaName, stepConcurrency, egressAllow: '127.0.0.1', shutdownGraceSeconds: 0 };

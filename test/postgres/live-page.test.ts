@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import pino from 'pino';
@@ -9,6 +8,7 @@ import { buildApp } from '../../src/app.ts';
 import { RunNotices } from '../../src/store/postgres/run-notices.ts';
 import type { Change, Store } from '../../src/store/store.ts';
 import { until } from '../eventually.ts';
+import { temporaryFolder } from '../temporary.ts';
 import { borrowSchema, openReplicas } from './schemas.ts';
 
 const FLOW_ID = '0b7c9d10-0000-4000-8000-000000000001';
@@ -24,9 +24,8 @@ const MANIFEST = {
 async function twoServices(): Promise<[string, string]> {
   const databaseUrl = inject('postgresUrl');
   const databaseSchema = borrowSchema();
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-live-'));
+  const folder = temporaryFolder('live');
   await writeFile(join(folder, 'orders.json'), JSON.stringify(MANIFEST));
-  onTestFinished(() => rm(folder, { recursive: true }));
   const start = async (replicaName: string) => {
     const shared = { databaseUrl, databaseSchema, manifests: folder, host: '127.0.0.1', port: 0, drainSeconds: 0 };
     const app = await buildApp({ settings: { ...shared, replicaName }, logger: pino({ level: 'silent' }) });

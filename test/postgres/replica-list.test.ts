@@ -1,21 +1,20 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pino from 'pino';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { buildApp } from '../../src/app.ts';
 import { githubManifest } from '../e2e/service.ts';
+import { temporaryFolder } from '../temporary.ts';
 import { borrowSchema } from './schemas.ts';
 
 /** Services on one new schema, named one, two and so on, each with its own secret; one without has no manifest either. */
 async function services(secrets: readonly (string | undefined)[]) {
   const databaseUrl = inject('postgresUrl');
   const databaseSchema = borrowSchema();
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-replica-list-'));
+  const folder = temporaryFolder('replica-list');
   const manifest = githubManifest({ inputs: { webhookHmacKey: 'env:PUSH_KEY' } });
   await mkdir(join(folder, 'none'));
   await writeFile(join(folder, 'push.json'), JSON.stringify(manifest));
-  onTestFinished(() => rm(folder, { recursive: true }));
   const apps = [];
   for (const [index, PUSH_KEY] of secrets.entries()) {
     const manifests = PUSH_KEY === undefined ? join(folder, 'none') : folder;

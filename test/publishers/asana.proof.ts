@@ -1,17 +1,11 @@
 import { createHmac, randomUUID } from 'node:crypto';
-import { readdir, readFile, rm } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { SignatureVerifier } from '../../src/webhooks/schemes/spec.ts';
-import {
-  type Answered,
-  type Gateway,
-  type GatewayOptions,
-  startGateway,
-  stopGateway,
-  temporaryFolder,
-} from './gateway.ts';
+import { temporaryFolder } from '../temporary.ts';
+import { type Answered, type Gateway, type GatewayOptions, startGateway, stopGateway } from './gateway.ts';
 
 const MODES = ['Off', 'Audit', 'Enforce'] as const;
 const FIRST = 'b537207f20cbfa02357cf448134da559e8bd39d61597dcd5631b8012eae53e81';
@@ -109,8 +103,7 @@ describe.each(MODES)('without webhookLearnKey, under %s', (mode) => {
 
   it('believes no key that was learnt before', async () => {
     const flowId = randomUUID();
-    const folder = await temporaryFolder();
-    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder('asana');
     const settings = { databaseUrl: 'sqlite:sluice.db', refusedDeploys: 'fail' as const };
     const before = await startGateway({ folder, flowId, triggers: { asana: ASANA }, settings });
     await shake(before, 'asana', FIRST);
@@ -275,18 +268,9 @@ it('never redelivers a refused handshake as a delivery', async () => {
 describe('over a restart', () => {
   const flowId = randomUUID();
   const settings = { databaseUrl: 'sqlite:sluice.db', storeKey: 'the key of the store' };
-  const folders: string[] = [];
-  afterAll(async () => {
-    for (const folder of folders) await rm(folder, { recursive: true, force: true });
-  });
-  const newFolder = async () => {
-    const folder = await temporaryFolder();
-    folders.push(folder);
-    return folder;
-  };
 
   it('the key stays, is named in the start lines, and is told nowhere', async () => {
-    const folder = await newFolder();
+    const folder = temporaryFolder('asana');
     const before = await startGateway({ folder, flowId, triggers: { asana: ASANA }, settings });
     await shake(before, 'asana', FIRST);
     await before.close();
@@ -322,7 +306,7 @@ describe('over a restart', () => {
   }
 
   it('with another store key nothing passes, nor is another key learnt in its place', async () => {
-    const folder = await newFolder();
+    const folder = temporaryFolder('asana');
     const before = await startGateway({ folder, flowId, triggers: { asana: ASANA }, settings });
     await shake(before, 'asana', FIRST);
     await before.close();

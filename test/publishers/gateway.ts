@@ -220,7 +220,7 @@ export async function stopGateway(gateway: Gateway): Promise<void> {
   await gateway.remove();
 }
 
-function manifestOf({ triggers, flowId = randomUUID(), coalesce, steps }: GatewayOptions): { id: string } {
+function manifestOf({ triggers, flowId = randomUUID(), coalesce, steps }: GatewayOptions) {
   const webhooks = Object.entries(triggers).map(([key, inputs]) => [
     key,
     { type: 'webhook', inputs: { webhookSlug: key, ...inputs }, coalesce },

@@ -1,11 +1,9 @@
-import { rmSync } from 'node:fs';
-import { mkdtemp } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import type { Store } from '../../src/store/store.ts';
+import { temporaryFolder } from '../temporary.ts';
 import { acceptanceOf, deployOf, flowId, graphOf, id, T0 } from './samples.ts';
 
 /** As many rows as a search looks at. */
@@ -16,7 +14,7 @@ const page = { skip: 0, take: 50, includeTotal: true };
 let folder: string;
 let store: Store;
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'sluice-search-'));
+  folder = temporaryFolder('search');
   const path = join(folder, 'sluice.db');
   store = await openSqliteStore({ path });
   await store.deployFlow(deployOf(graphOf({ only: [] })));
@@ -37,7 +35,6 @@ beforeAll(async () => {
 }, 30_000);
 afterAll(async () => {
   await store.close();
-  rmSync(folder, { recursive: true });
 });
 
 describe('a search that stops', () => {

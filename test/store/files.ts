@@ -1,13 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll } from 'vitest';
 import { putEmptyDatabase } from '../database.ts';
+import { temporaryFolder } from '../temporary.ts';
 
 /** Makes paths of databases that do not exist yet, in folders that are gone when the test file has run. */
 export function newPaths(): () => string {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-store-'));
-  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder('store');
   let count = 0;
   return () => {
     count += 1;

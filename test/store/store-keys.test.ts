@@ -1,12 +1,11 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { storeKeys } from '../../src/store/store-keys.ts';
+import { temporaryFolder } from '../temporary.ts';
 
 test('a key that a killed start left unfinished is not used, and not left', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-keys-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder('keys');
   const path = join(folder, 'sluice.db');
   writeFileSync(`${path}.key.new`, 'sluice-k', { mode: 0o644 });
   const made = storeKeys({ kind: 'sqlite', path }, { sealer: undefined, onMade: () => {} });

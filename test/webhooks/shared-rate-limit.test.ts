@@ -1,10 +1,10 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pino from 'pino';
 import { expect, it, onTestFinished } from 'vitest';
 import { buildApp } from '../database.ts';
 import { openKind } from '../store/stores.ts';
+import { temporaryFolder } from '../temporary.ts';
 import { FakeClock } from './samples.ts';
 
 const manifest = {
@@ -28,8 +28,7 @@ const manifest = {
 /** So many services, whose heartbeats find as many replicas. */
 async function services(count: number) {
   const clock = new FakeClock();
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-shared-limit-'));
-  onTestFinished(() => rm(folder, { recursive: true }));
+  const folder = temporaryFolder('shared-limit');
   await writeFile(join(folder, 'limited.json'), JSON.stringify(manifest));
   const apps = await Promise.all(
     Array.from({ length: count }, async () => {

@@ -1,10 +1,10 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { readSettings, SettingsError } from '../../../src/config/settings.ts';
 import { ALERT_KINDS, readAlerts } from '../../../src/features/alerts/targets.ts';
 import { secretReader } from '../../../src/manifest/read-secret.ts';
+import { temporaryFolder } from '../../temporary.ts';
 
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 const env = { SLACK: 'https://hooks.example.com/services/T0/B0/canary-path', SECRET };
@@ -132,8 +132,7 @@ describe('a file of alerts', () => {
   });
 
   it('is named by SLUICE_ALERTS, and a mistake in it stops the start', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'sluice-alerts-'));
-    onTestFinished(() => rm(folder, { recursive: true }));
+    const folder = temporaryFolder('alerts');
     const file = join(folder, 'alerts.json');
     await writeFile(file, JSON.stringify({ targets: { ops: { type: 'slack', url: 'env:SLACK' } } }));
     expect(readSettings({ ...env, SLUICE_ALERTS: file }).alerts?.targets).toMatchObject([{ name: 'ops' }]);

@@ -1,6 +1,5 @@
 import { createHash, createHmac, generateKeyPairSync } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -13,6 +12,7 @@ import { newKey } from '../../../src/store/sealed-body.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { signDelivery } from '../../../src/webhooks/schemes/sign.ts';
 import { buildApp } from '../../database.ts';
+import { temporaryFolder } from '../../temporary.ts';
 import { FakeClock } from '../../webhooks/samples.ts';
 
 const DAY = 86_400_000;
@@ -108,12 +108,11 @@ const previousKey = async () => (await report()).find(({ role }) => role === 'pr
 const counts = async () => (await report()).map(({ role, reference, count }) => [role, reference, count]);
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'sluice-keys-'));
+  folder = temporaryFolder('keys');
   clock = new FakeClock();
 });
 afterEach(async () => {
   await app.close();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 const rotated = { shop: hook({ webhookHmacKey: 'env:B', webhookHmacKeyPrevious: 'env:A' }) };

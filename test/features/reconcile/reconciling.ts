@@ -1,11 +1,11 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pino from 'pino';
 import type { SettingsInput } from '../../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { buildApp } from '../../database.ts';
 import { eventually } from '../../e2e/service.ts';
+import { temporaryFolder } from '../../temporary.ts';
 import type { FakeGithub } from './github.ts';
 
 export const FLOW_ID = '0c000000-0000-4000-8000-000000000001';
@@ -43,7 +43,7 @@ export function manifestOf(
 
 /** A folder with a manifest and a database that outlive a service. */
 export async function reconcilingFolder(manifest: object) {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-reconcile-'));
+  const folder = temporaryFolder('reconcile');
   await mkdir(join(folder, 'manifests'));
   const write = (changed: object) => writeFile(join(folder, 'manifests', 'shop.json'), JSON.stringify(changed));
   await write(manifest);

@@ -1,12 +1,12 @@
 import { readdirSync } from 'node:fs';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
 import { stepTypes } from '../../../src/config/steps.ts';
 import { runFlow } from '../../../src/testing.ts';
 import { buildApp } from '../../database.ts';
+import { temporaryFolder } from '../../temporary.ts';
 import { cel, manifestOf, openFlowService, stepOf } from '../fixture.ts';
 import { greet } from './recipe/greet.ts';
 
@@ -22,7 +22,7 @@ describe('a step type by the recipe', () => {
   });
 
   it('is listed with the schema of its inputs', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'sluice-recipe-'));
+    const folder = temporaryFolder('recipe');
     await mkdir(join(folder, 'manifests'));
     const app = await buildApp({
       settings: { databaseUrl: 'sqlite::memory:' },
@@ -33,7 +33,6 @@ describe('a step type by the recipe', () => {
     await app.fastify.ready();
     const listed = (await app.fastify.inject('/flows/api/handlers')).json();
     await app.close();
-    await rm(folder, { recursive: true });
     expect(listed).toContainEqual({
       type: 'Greet',
       inputs: expect.objectContaining({ properties: { name: { type: 'string', description: 'Who is greeted.' } } }),
