@@ -41,8 +41,6 @@ export interface BrowserSuite {
   readonly workspace: () => Workspace;
   /** A page in light colours, 1440 pixels wide, at a path of the service. */
   open(path: string, options?: OpenOptions): Promise<Page>;
-  /** Stops the service and starts it at the same address with other variables, as an operator does to change a setting. */
-  restart(env: Readonly<Record<string, string>>): Promise<void>;
 }
 
 interface SuiteOptions {
@@ -100,13 +98,6 @@ export function useBrowser({ manifests, env = {}, credentials }: SuiteOptions): 
       watch(page, { url: service.url, failures, report: (problem) => problems.push(problem) });
       await page.goto(path);
       return page;
-    },
-    async restart(changed) {
-      // A page that is left open tells of each try to reach a service that is away.
-      for (const page of context.pages()) await page.close();
-      await service.stop('SIGTERM');
-      const { port } = new URL(service.url);
-      service = await startService(workspace, { SLUICE_LOG_LEVEL: 'silent', ...env, ...changed, SLUICE_PORT: port });
     },
   };
 }

@@ -1,5 +1,7 @@
-import { FORM_TYPE, JSON_TYPE } from './hostile-replays.ts';
 import type { Delivery, HostileFlow } from './hostile-service.ts';
+
+export const JSON_TYPE = { 'content-type': 'application/json' };
+const FORM_TYPE = { 'content-type': 'application/x-www-form-urlencoded' };
 
 const reads = (expression: string) => ({ first: { type: 'Transform', inputs: { value: `\${${expression}}` } } });
 

@@ -9,7 +9,6 @@ import {
   githubManifest,
   type Service,
   startService,
-  type Workspace,
 } from './service.ts';
 
 /** An answer as it came over the wire; the body is read as JSON where it is. */
@@ -24,23 +23,15 @@ export interface Delivery {
   readonly slug: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Buffer;
-  /** After the path, with its question mark. */
-  readonly query?: string;
   readonly method?: string;
-}
-
-interface WireOptions {
-  /** Leaves the sending half open: the service hangs up on who closes it, unless the answer is there at once. */
-  readonly waits?: boolean;
 }
 
 /** What an attack has in hand: the built service under Enforce, and honest deliveries to compare with. */
 export interface Target {
   readonly service: Service;
-  readonly workspace: Workspace;
   send(delivery: Delivery): Promise<WireAnswer>;
   /** Writes the text to a socket of its own and yields what came back once the service hung up or answered. */
-  wire(text: string | Buffer, options?: WireOptions): Promise<string>;
+  wire(text: string): Promise<string>;
   /** Opens a socket and writes the text; the caller leaves it open. The suite closes it after the attack. */
   hold(text: string): Promise<Socket>;
   /** A delivery that GitHub would have signed. */
@@ -77,7 +68,6 @@ export async function startTarget(
   }
   const service = await startService(workspace, {
     SLUICE_ENFORCEMENT_MODE: 'Enforce',
-    SLUICE_ALLOW_LEGACY_SHA1: 'true',
     SLUICE_LOG_LEVEL: 'warn',
     ...env,
   });
@@ -96,16 +86,15 @@ export async function startTarget(
     );
   return {
     service,
-    workspace,
-    async send({ slug, headers, body, query = '', method = 'POST' }) {
-      const response = await fetch(`${service.url}/flows/api/webhook/${slug}${query}`, {
+    async send({ slug, headers, body, method = 'POST' }) {
+      const response = await fetch(`${service.url}/flows/api/webhook/${slug}`, {
         method,
         headers,
         ...(method === 'GET' || method === 'HEAD' ? {} : { body }),
       });
       return readAnswer(response.status, await response.text());
     },
-    async wire(text, { waits = false } = {}) {
+    async wire(text) {
       const socket = await open();
       let received = '';
       socket.on('data', (chunk) => {
@@ -113,8 +102,7 @@ export async function startTarget(
       });
       // Not once(): it rejects where the service resets the connection, which is an answer too.
       const closed = new Promise((done) => socket.on('close', done));
-      if (waits) socket.write(text);
-      else socket.end(text);
+      socket.end(text);
       await closed;
       return received;
     },

@@ -3,7 +3,6 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import {
   createWorkspace,
   eventually,
-  FLOW_ID,
   GITHUB_SECRET,
   getJson,
   githubManifest,
@@ -23,7 +22,7 @@ const flow = { serialize: 'trigger.body.order', serializeOnFailure: 'stop' };
 let workspace: Workspace;
 let service: Service;
 const start = async () => {
-  service = await startService(workspace, { SLUICE_ENFORCEMENT_MODE: 'Audit', SLUICE_HOLD_DELIVERIES: 'true' });
+  service = await startService(workspace, { SLUICE_ENFORCEMENT_MODE: 'Audit' });
 };
 beforeEach(async () => {
   workspace = await createWorkspace();
@@ -83,26 +82,6 @@ async function end(runId: string, result = 1): Promise<string> {
 const attention = async () =>
   (await getJson<{ kind: string; message: string }[]>(at('attention'))).filter(({ kind }) => kind.startsWith('order_'));
 
-it('runs of one key wait for each other, through a kill of the process', async () => {
-  const [first, second, third] = [await deliver(1), await deliver(1), await deliver(1)];
-  const other = await deliver(2);
-  await waitsFor(other, 'signal');
-  await isBehind(second, first);
-  await isBehind(third, second);
-  await service.stop('SIGKILL');
-  await start();
-  await isBehind(third, second);
-  expect(await end(first)).toBe('Succeeded');
-  await waitsFor(second, 'signal');
-  await isBehind(third, second);
-  await service.stop('SIGKILL');
-  await start();
-  expect(await end(second)).toBe('Succeeded');
-  expect(await end(third)).toBe('Succeeded');
-  expect(await end(other)).toBe('Succeeded');
-  expect(await getJson(at('books'))).toMatchObject({ accepted: 4, runs: 4, unaccounted: 0 });
-});
-
 it('a stranger under Audit neither delays nor stops what is verified', async () => {
   const strangers = [await deliver(1, { isSigned: false }), await deliver(1, { isSigned: false })] as const;
   const own = await deliver(1);
@@ -117,47 +96,4 @@ it('a stranger under Audit neither delays nor stops what is verified', async () 
   await isBehind(next, own);
   expect(await end(own)).toBe('Succeeded');
   expect(await end(next)).toBe('Succeeded');
-});
-
-it('a failed run holds its key until somebody releases it, and why is kept', async () => {
-  const [first, second] = [await deliver('A'), await deliver('A')];
-  expect(await end(first, 0)).toBe('Failed');
-  await isBehind(second, first);
-  expect(await attention()).toMatchObject([{ kind: 'order_stopped', message: expect.stringContaining('“A”') }]);
-  expect(await getJson(at(`runs/${first}/control`))).toMatchObject({
-    order: { key: 'A', problem: null, state: 'stopped', verified: true },
-  });
-  expect(await post(`runs/${second}/release-order`)).toMatchObject({ status: 409, body: { reason: 'not_holding' } });
-  expect(await post(`runs/${randomUUID()}/release-order`)).toMatchObject({ status: 404 });
-  expect(await post(`runs/${first}/release-order`, { reason: 'shipped by hand' })).toMatchObject({
-    status: 200,
-    body: { success: true, runId: second },
-  });
-  const [entry] = await getJson<object[]>(at('activity'));
-  expect(entry).toMatchObject({ action: 'releaseOrder', reason: 'shipped by hand' });
-  expect(await attention()).toEqual([]);
-  expect(await end(second)).toBe('Succeeded');
-});
-
-it('runs that people start, held deliveries and runs without a key take part', async () => {
-  const first = await deliver('A');
-  const byHand = String((await post(`flows/${FLOW_ID}/trigger`, { order: 'A' })).body.runId);
-  await isBehind(byHand, first);
-  await post(`flows/${FLOW_ID}/drain`, { hold: true });
-  const held = await deliver('A');
-  expect(await end(first)).toBe('Succeeded');
-  // A drain lets what is in flight go on, in its order.
-  await waitsFor(byHand, 'signal');
-  await fetch(at(`flows/${FLOW_ID}/drain`), { method: 'DELETE' });
-  await post(`flows/${FLOW_ID}/resume`);
-  await eventually(
-    () => fetch(at(`runs/${held}`)),
-    ({ status }) => status === 200,
-  );
-  await isBehind(held, byHand);
-  const [none, nothing] = [await deliver(null), await deliver({})];
-  await isBehind(nothing, none);
-  expect(await attention()).toMatchObject([{ kind: 'order_keyless', message: expect.stringContaining('2 runs') }]);
-  expect(await end(byHand)).toBe('Succeeded');
-  expect(await end(held)).toBe('Succeeded');
 });
