@@ -165,48 +165,6 @@ describe.each(['sqlite', 'postgres'])('sluice listen --forward, on %s', (databas
     expect(target.keys()).toEqual(ids);
   });
 
-  it('leaves none out and doubles at most the one that it was killed with, whatever is killed when', async () => {
-    const service = await openService(database);
-    let forwarding: ReturnType<typeof listen> | undefined;
-    let killed = 0;
-    const target = await openTarget(({ body }) => {
-      // Killed before it can read the answer, every seventh time: it cannot have noted the delivery.
-      if (JSON.parse(body).n % 7 === 0 && killed < 5) {
-        killed += 1;
-        forwarding?.child.kill('SIGKILL');
-      }
-      return 200;
-    });
-    await target.open();
-    const forward = ['orders', '--forward', target.url, '--as', 'ada', '--since', '1h'];
-    let isDone = false;
-    const keepForwarding = (async () => {
-      while (!isDone) {
-        forwarding = listen(service, forward);
-        await forwarding.exited;
-      }
-    })();
-    const ids: string[] = [];
-    for (let n = 1; n <= 60; n += 1) {
-      ids.push(await service.receive(n));
-      if (n === 20) await service.restart('SIGKILL');
-      if (n === 40) await service.restart('SIGTERM');
-    }
-    await eventually(
-      async () => target.keys().at(-1),
-      (last) => last === ids.at(-1),
-      { seconds: 60, because: 'the command is killed and starts again, five times' },
-    );
-    isDone = true;
-    await forwarding?.stop('SIGINT');
-    await keepForwarding;
-    const keys = target.keys();
-    const once = keys.filter((key, at) => key !== keys[at - 1]);
-    expect(once).toEqual(ids);
-    expect(killed).toBe(5);
-    expect(keys.length - once.length).toBeLessThanOrEqual(killed);
-  });
-
   it('gives each name a cursor of its own, and ends where another program has the name', async () => {
     const service = await openService(database);
     const target = await openTarget();

@@ -17,11 +17,11 @@ import {
 } from './service.ts';
 
 /**
- * Steps that end their process, never end, or take their time; each notes what it did in a file. One that does not end its
+ * Steps that end their process, or take their time; each notes what it did in a file. One that does not end its
  * process at once waits until that was ready, so that a process that never becomes ready fails the test.
  */
 const CONFIG = `
-import { appendFileSync, existsSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
 import { defineConfig, defineHandler, z } from '@sluicehq/sluice';
 
@@ -55,27 +55,12 @@ export default defineConfig({
         return done;
       },
     }),
-    defineHandler({ type: 'Hang', inputs: z.object({}), run: () => new Promise(() => {}) }),
-    // Ends once a file is there: badly the first time, well after that.
-    defineHandler({
-      type: 'Await',
-      inputs: z.object({ file: z.string() }),
-      async run({ inputs, runId, signal }) {
-        note('begun ' + runId);
-        while (!existsSync(inputs.file)) await wait(20, undefined, { signal });
-        if (existsSync('failed')) return done;
-        writeFileSync('failed', '');
-        return { kind: 'failed', code: 'first', message: 'the first time it fails', retryable: true };
-      },
-    }),
   ],
 });
 `;
 
 const LONG = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a11';
 const DIE = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a12';
-const HANG = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a13';
-const AWAIT = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a14';
 const cel = (expression: string) => `\${${expression}}`;
 const flow = (id: string, step: object) => ({
   id,
@@ -87,8 +72,6 @@ const flow = (id: string, step: object) => ({
 const FLOWS = {
   long: flow(LONG, { type: 'Long', inputs: { ms: cel('trigger.body.ms') } }),
   die: flow(DIE, { type: 'Die', inputs: { by: cel('trigger.body.by'), afterMs: cel('trigger.body.afterMs') } }),
-  hang: flow(HANG, { type: 'Hang' }),
-  await: flow(AWAIT, { type: 'Await', inputs: { file: 'go' }, retry: { maxAttempts: 2, backoffSeconds: 0.02 } }),
 };
 
 interface Run {
@@ -284,67 +267,4 @@ it.each([
   expect(kept.deaths).toBeGreaterThanOrEqual(5);
   expect(journal.filter((line) => line === `dying ${runId}`)).toHaveLength(kept.deaths);
   expect(await kept.stop()).toEqual({ code: 0, signal: null });
-});
-
-it('two steps that end the process both fail, and their neighbours succeed', async () => {
-  const workspace = await openWorkspace();
-  const kept = await keepRunning(workspace);
-  const { url } = kept;
-  const long = await trigger(url, LONG, { ms: 3000 });
-  const poisons = await Promise.all([
-    trigger(url, DIE, { by: 'kill', afterMs: 300 }),
-    trigger(url, DIE, { by: 'exit', afterMs: 300 }),
-  ]);
-  const deliveries = sendDeliveries(url);
-  for (const runId of poisons) await expectPoisoned(url, runId);
-  await deliveries.stop();
-  for (const innocent of [long, ...deliveries.answered]) await expectInnocent(url, innocent);
-  expect(await kept.stop()).toEqual({ code: 0, signal: null });
-});
-
-it.each(['before', 'after'])(
-  'a step that hangs, begun %s the one that ends the process, neither shields it nor is blamed for it',
-  async (when) => {
-    const workspace = await openWorkspace();
-    const kept = await keepRunning(workspace);
-    const { url } = kept;
-    const hang = () => trigger(url, HANG);
-    const die = () => trigger(url, DIE, { by: 'kill', afterMs: 300 });
-    const hungFirst = when === 'before' ? await hang() : undefined;
-    const runId = await die();
-    const hung = hungFirst ?? (await hang());
-    const deliveries = sendDeliveries(url);
-    await expectPoisoned(url, runId);
-    await deliveries.stop();
-    for (const innocent of deliveries.answered) await expectInnocent(url, innocent);
-    expect(await readRun(url, hung)).toMatchObject({ status: 'Running', steps: [{ status: 'Running', error: null }] });
-    await fetch(`${url}/flows/api/runs/${hung}/cancel`, { method: 'POST' });
-    expect(await ended(url, hung)).toMatchObject({ status: 'Cancelled' });
-    expect(await kept.stop()).toEqual({ code: 0, signal: null });
-  },
-);
-
-it('a healthy step outlives any number of orderly restarts, which cost it no try', async () => {
-  const workspace = await openWorkspace();
-  const env = { SLUICE_SHUTDOWN_GRACE_SECONDS: '0', SLUICE_LOG_LEVEL: 'warn' };
-  const begun = async () => (await readFile(join(workspace.folder, 'journal'), 'utf8').catch(() => '')).split('\n');
-  let service = await startService(workspace, env);
-  onTestFinished(() => void service.child.kill('SIGKILL'));
-  const runId = await trigger(service.url, AWAIT);
-  for (let restarts = 1; restarts <= 6; restarts += 1) {
-    await eventually(begun, (lines) => lines.filter((line) => line === `begun ${runId}`).length >= restarts);
-    expect(await service.stop('SIGTERM')).toEqual({ code: 0, signal: null });
-    service = await startService(workspace, env);
-    expect(service.output()).not.toContain('runs alone');
-  }
-  await writeFile(join(workspace.folder, 'go'), '');
-  const run = await ended(service.url, runId);
-  expect(run.status).toBe('Succeeded');
-  const interrupted = Array(6).fill({ status: 'Failed', error: { code: 'interrupted' } });
-  expect(run.steps[0]?.attempts).toMatchObject([
-    ...interrupted,
-    { status: 'Failed', error: { code: 'first' } },
-    { status: 'Succeeded' },
-  ]);
-  expect(await service.stop('SIGTERM')).toEqual({ code: 0, signal: null });
 });

@@ -121,26 +121,6 @@ describe('a delivery that GitHub sent in vain', () => {
   });
 });
 
-describe('a deploy while a log is looked at', () => {
-  it('takes nothing more of the log of before, and asks the new one', async () => {
-    const service = await started();
-    const other = await fakeGithub({ secret: SECRET, target: undefined });
-    ends.push(() => other.close());
-    const release = github.holdAfter(10);
-    for (let n = 0; n < 100; n += 1) await github.deliver({ n });
-    await eventually(service.runs, oneRun);
-    await service.write(manifestOf(other.baseUrl, { more: { version: '2' } }));
-    await service.app.reload();
-    release();
-    await service.looks(other, 2);
-    const before = github.asked.length;
-    expect((await service.runs()).length).toBeLessThan(100);
-    await other.deliver({ n: 1 });
-    await service.looks(other, 2);
-    expect(github.asked).toHaveLength(before);
-  });
-});
-
 describe('what cannot be verified', () => {
   const changed = (payload: unknown) => ({ ...(payload as object), n: 2 });
 
@@ -156,17 +136,6 @@ describe('what cannot be verified', () => {
     expect(await attentionOf(service)).toMatchObject([
       { kind: 'deliveries_missed', severity: 'error', message: expect.stringContaining('signature_mismatch') },
     ]);
-  });
-
-  it('is tried again by the next revision', async () => {
-    const service = await started();
-    github.tamper(changed);
-    await github.deliver({ n: 1 });
-    await eventually(service.deliveries, oneRun);
-    await service.write(manifestOf(github.baseUrl, { reconcile: { acceptUnsigned: true }, more: { version: '2' } }));
-    await service.app.reload();
-    await eventually(service.runs, oneRun);
-    expect(await service.runs()).toHaveLength(1);
   });
 
   it.each([
@@ -268,30 +237,5 @@ describe('a log that cannot be asked', () => {
       (looked) => looked > lastAt,
     );
     expect(github.asked).toHaveLength(asked);
-  });
-
-  it('holds up no other delivery where the contents of some cannot be had or read, and all have their runs in the end', async () => {
-    const service = await started();
-    const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
-    github.answersToDetails.push(
-      ...[{ status: 200, body: '{' }, { status: 404 }, { status: 200, body: `{"request":{"payload":${deep}}}` }],
-      ...[{ status: 500 }, { status: 500 }, { status: 500 }],
-    );
-    for (let n = 0; n < 7; n += 1) await github.deliver({ n });
-    await eventually(service.runs, ({ length }) => length === 7);
-    const told = /^7 deliveries .* 7 were fetched from the log of the publisher and accepted$/;
-    await eventually(
-      () => attentionOf(service),
-      ([item]) => told.test(item?.message ?? ''),
-    );
-  });
-
-  it('goes on where an answer broke off in the middle of a gap', async () => {
-    const service = await started();
-    github.answers.push({ status: 200, body: '[' }, { status: 500 });
-    for (let n = 0; n < 3; n += 1) await github.deliver({ n });
-    await eventually(service.runs, ({ length }) => length >= 3);
-    await service.looks(github);
-    expect(await service.runs()).toHaveLength(3);
   });
 });

@@ -40,13 +40,9 @@ export interface FakeGithub {
   readonly asked: string[];
   /** How often the log was asked for its newest deliveries: each look begins so, when the one before has settled all it found. */
   readonly looks: number;
-  /** Answers the contents of so many more deliveries, and no others until what it yields is called. */
-  holdAfter(count: number): () => void;
   /** What the log answers next instead, oldest first. */
   readonly answers: { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string }[];
-  /** The same of the contents of single deliveries. */
-  readonly answersToDetails: FakeGithub['answers'];
-  /** The same of the contents of the delivery with that id, apart from all others; the last one stays. */
+  /** The same of the contents of the delivery with that id; the last one stays. */
   readonly spoilt: Map<number, SpoiltAnswer[]>;
   target: string | undefined;
   deliver(payload: unknown, event?: string): Promise<Sent>;
@@ -64,19 +60,14 @@ export async function fakeGithub(options: FakeOptions): Promise<FakeGithub> {
   const sent: Sent[] = [];
   const asked: string[] = [];
   const answers: FakeGithub['answers'] = [];
-  const answersToDetails: FakeGithub['answers'] = [];
   const spoilt: FakeGithub['spoilt'] = new Map();
   const spoiltAnswer = (id: number): SpoiltAnswer | undefined => {
     const queue = spoilt.get(id) ?? [];
     return queue.length > 1 ? queue.shift() : queue[0];
   };
   let shown = (payload: unknown) => payload;
-  let left = Number.POSITIVE_INFINITY;
-  let held = Promise.resolve();
   const server = createServer((request, response) => {
     asked.push(`${request.method} ${request.url}`);
-    const isDetail = /deliveries\/\d/.test(request.url ?? '');
-    if (isDetail && left-- <= 0) return void held.then(() => respond(request, response));
     respond(request, response);
   });
   const respond = (request: IncomingMessage, response: ServerResponse) => {
@@ -84,8 +75,7 @@ export async function fakeGithub(options: FakeOptions): Promise<FakeGithub> {
       response.writeHead(status, { 'content-type': 'application/json; charset=utf-8', ...headers });
       response.end(typeof body === 'string' ? body : JSON.stringify(body, null, 2));
     };
-    const isDetail = /deliveries\/\d/.test(request.url ?? '');
-    const special = (isDetail ? answersToDetails.shift() : undefined) ?? answers.shift();
+    const special = answers.shift();
     if (special !== undefined) return answer(special.status, special.body ?? '{}', special.headers);
     if (request.headers.authorization !== `Bearer ${token}`) return answer(401, { message: 'Bad credentials' });
     const url = new URL(request.url ?? '/', base());
@@ -147,19 +137,7 @@ export async function fakeGithub(options: FakeOptions): Promise<FakeGithub> {
     get looks() {
       return asked.filter((request) => request.includes('deliveries?') && !request.includes('cursor=')).length;
     },
-    holdAfter(count) {
-      let release = () => {};
-      left = count;
-      held = new Promise((resolve) => {
-        release = () => {
-          left = Number.POSITIVE_INFINITY;
-          resolve();
-        };
-      });
-      return () => release();
-    },
     answers,
-    answersToDetails,
     spoilt,
     target: options.target,
     async deliver(payload, event = 'push') {
