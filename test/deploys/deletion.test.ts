@@ -1,51 +1,25 @@
-import { createHmac, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import pino from 'pino';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
 import { ALERT_FLOW_ID } from '../../src/model/manifest.ts';
-import { buildApp } from '../database.ts';
-import { createWorkspace, eventually, FLOW_ID, GITHUB_SECRET, githubManifest, type Workspace } from '../e2e/service.ts';
+import { eventually, FLOW_ID, GITHUB_SECRET, githubManifest } from '../e2e/service.ts';
+import { push, useFolderApp } from '../folder-app.ts';
 
 const OTHER_ID = '11111111-6c1d-4f0e-9a51-3f0f8d1c2a10';
 const wait = { first: { type: 'WaitForSignal', inputs: { signalName: 'go' } } };
 const quick = { first: { type: 'NoOp' } };
 const url = `/flows/${FLOW_ID}`;
 
-let workspace: Workspace;
+const workspace = useFolderApp();
+const { ask } = workspace;
 let app: SluiceApp;
-beforeEach(async () => {
-  workspace = await createWorkspace();
-  app = await start();
-});
-afterEach(async () => {
-  await app.close();
-  await workspace.remove();
-});
-
-async function start(): Promise<SluiceApp> {
-  app = await buildApp({
-    settings: { enforcementMode: 'Enforce', port: 0 },
-    folder: workspace.folder,
-    environment: { SECRET_GITHUB: GITHUB_SECRET },
-    logger: pino({ level: 'silent' }),
-  });
-  await app.listen();
-  return app;
-}
-
 async function restart(): Promise<readonly string[]> {
-  await app.close();
-  return (await start()).warnings;
+  app = await workspace.start({}, { environment: { SECRET_GITHUB: GITHUB_SECRET } });
+  return app.warnings;
 }
-
-async function ask(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: object) {
-  const payload =
-    body === undefined ? {} : { payload: JSON.stringify(body), headers: { 'content-type': 'application/json' } };
-  const response = await app.fastify.inject({ method, url: `/flows/api${path}`, ...payload });
-  return { status: response.statusCode, answer: response.json() };
-}
+beforeEach(async () => void (await restart()));
 
 const put = (
   manifest: { readonly id: string; readonly name?: string; readonly [field: string]: unknown },
@@ -53,17 +27,7 @@ const put = (
 ) => ask('PUT', `/flows/${manifest.id}${query}`, manifest);
 const remove = (id = FLOW_ID) => ask('DELETE', `/flows/${id}`);
 
-async function deliver(id: string, slug = 'push') {
-  const signature = `sha256=${createHmac('sha256', GITHUB_SECRET).update('{}').digest('hex')}`;
-  const headers = { 'content-type': 'application/json', 'x-hub-signature-256': signature, 'x-github-delivery': id };
-  const response = await app.fastify.inject({
-    method: 'POST',
-    url: `/flows/api/webhook/${slug}`,
-    headers,
-    payload: '{}',
-  });
-  return { status: response.statusCode, answer: response.json() };
-}
+const deliver = (nonce: string, slug = 'push') => push(app, { nonce, slug });
 
 const cron = { nightly: { type: 'cron', inputs: { cronExpression: '0 3 * * *' } } };
 interface Pushing {

@@ -1,45 +1,13 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import pino from 'pino';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { SluiceApp } from '../../src/app.ts';
-import type { SettingsInput } from '../../src/config/settings-schema.ts';
-import { buildApp } from '../database.ts';
-import { createWorkspace, FLOW_ID, type Workspace } from '../e2e/service.ts';
+import { describe, expect, it } from 'vitest';
+import { FLOW_ID } from '../e2e/service.ts';
+import { useFolderApp } from '../folder-app.ts';
 
 const OTHER_ID = '11111111-6c1d-4f0e-9a51-3f0f8d1c2a10';
 
-let workspace: Workspace;
-let app: SluiceApp | undefined;
-let url: string;
-beforeEach(async () => {
-  workspace = await createWorkspace();
-});
-afterEach(async () => {
-  await app?.close();
-  app = undefined;
-  await workspace.remove();
-});
-
-/** The service on the workspace; the one that ran before is stopped. */
-async function start(settings: SettingsInput = {}): Promise<SluiceApp> {
-  await app?.close();
-  app = await buildApp({
-    settings: { enforcementMode: 'Enforce', port: 0, ...settings },
-    folder: workspace.folder,
-    logger: pino({ level: 'silent' }),
-  });
-  url = await app.listen();
-  return app;
-}
-
-async function ask(method: string, path: string, body?: object) {
-  const init =
-    body === undefined ? {} : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } };
-  const response = await fetch(`${url}/flows/api${path}`, { method, ...init });
-  // biome-ignore lint/suspicious/noExplicitAny: an answer of any shape, which the test describes.
-  return { status: response.status, answer: (await response.json()) as any };
-}
+const workspace = useFolderApp();
+const { start, ask } = workspace;
 const deployed = async (id = FLOW_ID) => {
   const { revision, version } = (await ask('GET', `/flows/${id}`)).answer;
   return { revision, version };

@@ -1,25 +1,16 @@
-import pino from 'pino';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { SluiceApp } from '../../src/app.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { VerificationResult } from '../../src/config/api.ts';
-import { buildApp } from '../database.ts';
-import { createWorkspace, FLOW_ID, type Workspace } from '../e2e/service.ts';
+import { FLOW_ID } from '../e2e/service.ts';
+import { useFolderApp } from '../folder-app.ts';
 
-let workspace: Workspace;
-let app: SluiceApp | undefined;
-let url: string;
+const workspace = useFolderApp();
+const { ask } = workspace;
 /** One for each call of the verifier that has not answered yet. */
 let asked: { answer: (isValid: boolean) => void }[];
 let waiting: (() => void) | undefined;
 
-beforeEach(async () => {
-  workspace = await createWorkspace();
+beforeEach(() => {
   asked = [];
-});
-afterEach(async () => {
-  await app?.close();
-  app = undefined;
-  await workspace.remove();
 });
 
 const slow = {
@@ -68,22 +59,9 @@ const withoutHook = () => {
 
 async function start(deployed: object = manifest()): Promise<void> {
   await workspace.writeManifest('slow.json', deployed);
-  app = await buildApp({
-    settings: { port: 0 },
-    extensions: { verifiers: [slow] },
-    folder: workspace.folder,
-    logger: pino({ level: 'silent' }),
-  });
-  url = await app.listen();
+  await workspace.start({}, { extensions: { verifiers: [slow] } });
 }
 
-async function ask(method: string, path: string, body?: object) {
-  const init =
-    body === undefined ? {} : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } };
-  const response = await fetch(`${url}/flows/api${path}`, { method, ...init });
-  // biome-ignore lint/suspicious/noExplicitAny: an answer of any shape, which the test describes.
-  return { status: response.status, answer: (await response.json()) as any };
-}
 const deliver = (slug = 'slow') => ask('POST', `/webhook/${slug}`, { order: 7 });
 const deploy = async (next: object, query = '') => {
   const { status, answer } = await ask('PUT', `/flows/${FLOW_ID}${query}`, next);
@@ -190,14 +168,11 @@ describe('a deploy while a verifier works', () => {
 });
 
 describe('a flow that is disabled or drained while a verifier works', () => {
-  it.each([
-    ['POST', `/flows/${FLOW_ID}/disable`],
-    ['POST', `/flows/${FLOW_ID}/drain`],
-  ])('starts no run: %s %s', async (method, path) => {
+  it.each(['disable', 'drain'])('starts no run: %s', async (verb) => {
     await start();
     const delivery = deliver();
     const question = await verifierAsked(1);
-    expect((await ask(method, path)).status).toBe(200);
+    expect((await ask('POST', `/flows/${FLOW_ID}/${verb}`)).status).toBe(200);
     question.answer(true);
     expect(await delivery).toMatchObject({ status: 403, answer: { reason: 'flow_disabled' } });
     expect(await runs()).toEqual([]);

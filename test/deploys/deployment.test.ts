@@ -1,73 +1,23 @@
-import { createHmac, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import pino from 'pino';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { AppOptions, SluiceApp } from '../../src/app.ts';
-import type { SettingsInput } from '../../src/config/settings-schema.ts';
+import { describe, expect, it } from 'vitest';
+import type { SluiceApp } from '../../src/app.ts';
 import { DeploysRefusedError } from '../../src/errors.ts';
 import type { JsonObject } from '../../src/model/json.ts';
-import { buildApp } from '../database.ts';
-import { createWorkspace, eventually, FLOW_ID, GITHUB_SECRET, githubManifest, type Workspace } from '../e2e/service.ts';
+import { eventually, FLOW_ID, GITHUB_SECRET, githubManifest } from '../e2e/service.ts';
+import { ask, push, useFolderApp } from '../folder-app.ts';
 import { PLAN } from '../store/samples.ts';
 
-let workspace: Workspace;
-let apps: SluiceApp[] = [];
-let logged: string[] = [];
-beforeEach(async () => {
-  workspace = await createWorkspace();
-  logged = [];
-});
-afterEach(async () => {
-  await stopAll();
-  await workspace.remove();
-});
-
-async function stopAll(): Promise<void> {
-  for (const app of apps) await app.close();
-  apps = [];
-}
-
-/** The service on the workspace; the one that ran before is stopped. */
-async function start(settings: SettingsInput = {}, options: AppOptions = {}): Promise<SluiceApp> {
-  await stopAll();
-  const app = await buildApp({
-    settings: { enforcementMode: 'Enforce', port: 0, ...settings },
-    folder: workspace.folder,
-    logger: pino({ level: 'info' }, { write: (line: string) => logged.push(line) }),
-    ...options,
-  });
-  apps.push(app);
-  await app.listen();
-  return app;
-}
+const workspace = useFolderApp();
+const start = workspace.start;
 
 const wait = { first: { type: 'WaitForSignal', inputs: { signalName: 'go' } } };
 const quick = { first: { type: 'NoOp' } };
 const write = (manifest: object) => workspace.writeManifest('push.json', manifest);
 
-async function ask(app: SluiceApp, method: 'GET' | 'POST' | 'PUT' | 'DELETE', url: string, body?: object) {
-  const response = await app.fastify.inject({ method, url, ...(body && { payload: JSON.stringify(body) }) });
-  return { status: response.statusCode, answer: response.json() };
-}
-const flowUrl = `/flows/api/flows/${FLOW_ID}`;
+const flowUrl = `/flows/${FLOW_ID}`;
 const flowOf = async (app: SluiceApp) => (await ask(app, 'GET', flowUrl)).answer;
-
-async function deliver(app: SluiceApp, { key = GITHUB_SECRET, slug = 'push', body = '{}', headers = {} } = {}) {
-  const signature = `sha256=${createHmac('sha256', key).update(body).digest('hex')}`;
-  const response = await app.fastify.inject({
-    method: 'POST',
-    url: `/flows/api/webhook/${slug}`,
-    headers: {
-      'content-type': 'application/json',
-      'x-hub-signature-256': signature,
-      'x-github-delivery': randomUUID(),
-      ...headers,
-    },
-    payload: body,
-  });
-  return { status: response.statusCode, answer: response.json() };
-}
 
 describe('a deploy over the API of a flow that names another for its failures', () => {
   it('is refused unless that flow is deployed or comes with it', async () => {
@@ -75,9 +25,9 @@ describe('a deploy over the API of a flow that names another for its failures', 
     const app = await start();
     const alarm = { id: randomUUID(), name: 'Alarm', version: '1', steps: quick };
     const orders = { id: randomUUID(), name: 'Orders', version: '1', steps: quick, onFailure: alarm.id };
-    const alone = await ask(app, 'PUT', `/flows/api/flows/${orders.id}`, orders);
+    const alone = await ask(app, 'PUT', `/flows/${orders.id}`, orders);
     expect(alone).toMatchObject({ status: 409, answer: { refusal: expect.stringContaining(alarm.id) } });
-    const together = await ask(app, 'PUT', '/flows/api/flows', [orders, alarm]);
+    const together = await ask(app, 'PUT', '/flows', [orders, alarm]);
     expect(together).toMatchObject({ status: 200 });
     expect(app.catalog.find(orders.id)?.prepared.onFailure).toBe(alarm.id);
   });
@@ -88,11 +38,11 @@ describe('a deploy over the API of a flow that names another for its failures', 
     const inner = { id: randomUUID(), name: 'Inner', version: '1', steps: quick };
     const runs = (flow: string) => ({ go: { type: 'RunFlow', inputs: { flow } } });
     const outer = { id: randomUUID(), name: 'Outer', version: '1', steps: runs(inner.id) };
-    const alone = await ask(app, 'PUT', `/flows/api/flows/${outer.id}`, outer);
+    const alone = await ask(app, 'PUT', `/flows/${outer.id}`, outer);
     expect(alone).toMatchObject({ status: 409, answer: { refusal: expect.stringContaining(inner.id) } });
-    expect(await ask(app, 'PUT', '/flows/api/flows', [outer, inner])).toMatchObject({ status: 200 });
+    expect(await ask(app, 'PUT', '/flows', [outer, inner])).toMatchObject({ status: 200 });
     const back = { ...inner, version: '2', steps: runs(outer.id) };
-    const cycle = await ask(app, 'PUT', `/flows/api/flows/${inner.id}`, back);
+    const cycle = await ask(app, 'PUT', `/flows/${inner.id}`, back);
     expect(cycle).toMatchObject({ status: 409, answer: { refusal: expect.stringContaining('Inner → Outer → Inner') } });
     expect(app.catalog.find(inner.id)?.record.version).toBe('1');
   });
@@ -102,7 +52,7 @@ describe('a deploy over the API of a flow that names another for its failures', 
     const app = await start();
     const [one, two] = ['One', 'Two'].map((name) => ({ id: randomUUID(), name, version: '1', steps: quick }));
     if (one === undefined || two === undefined) throw new Error('two flows were expected');
-    expect(await ask(app, 'PUT', '/flows/api/flows', [one, two])).toMatchObject({ status: 200 });
+    expect(await ask(app, 'PUT', '/flows', [one, two])).toMatchObject({ status: 200 });
     const runs = ({ id }: typeof two) => ({ version: '2', steps: { go: { type: 'RunFlow', inputs: { flow: id } } } });
     const [half, other] = [
       { ...one, ...runs(two) },
@@ -114,7 +64,7 @@ describe('a deploy over the API of a flow that names another for its failures', 
     const deploy = { ...PLAN, ...half, snapshot: { ...stored, steps }, hash: 'half', at: Date.now() };
     expect(await app.store.applyDeploys([{ ...deploy, basedOn: 1, source: 'api' }])).toMatchObject({ kind: 'applied' });
     const answer = { refusal: expect.stringContaining('Two → One → Two') };
-    expect(await ask(app, 'PUT', `/flows/api/flows/${two.id}`, other)).toMatchObject({ status: 409, answer });
+    expect(await ask(app, 'PUT', `/flows/${two.id}`, other)).toMatchObject({ status: 409, answer });
     expect(app.catalog.find(one.id)?.record.version).toBe('2');
   });
 
@@ -130,16 +80,16 @@ describe('a deploy over the API of a flow that names another for its failures', 
     });
     const last = { ...flowAt(7), steps: quick };
     const first = Array.from({ length: 7 }, (_, n) => flowAt(n));
-    expect(await ask(app, 'PUT', '/flows/api/flows', [...first, last, flowAt(8)])).toMatchObject({ status: 200 });
+    expect(await ask(app, 'PUT', '/flows', [...first, last, flowAt(8)])).toMatchObject({ status: 200 });
     const longer = { ...flowAt(7), version: '2' };
     const refusal = expect.stringContaining('Flow 0 → Flow 1 → Flow 2');
     const refused = { status: 409, answer: { refusal } };
-    expect(await ask(app, 'PUT', `/flows/api/flows/${ids[7]}`, longer)).toMatchObject(refused);
+    expect(await ask(app, 'PUT', `/flows/${ids[7]}`, longer)).toMatchObject(refused);
     // What makes room is deployed together with it, and a change that makes no chain longer is not judged by this.
     const shorter = { ...flowAt(0), version: '2', steps: quick };
-    expect(await ask(app, 'PUT', '/flows/api/flows?allow=caution', [longer, shorter])).toMatchObject({ status: 200 });
+    expect(await ask(app, 'PUT', '/flows?allow=caution', [longer, shorter])).toMatchObject({ status: 200 });
     const renamed = { ...longer, version: '3', name: 'Last but one' };
-    expect(await ask(app, 'PUT', `/flows/api/flows/${ids[7]}`, renamed)).toMatchObject({ status: 200 });
+    expect(await ask(app, 'PUT', `/flows/${ids[7]}`, renamed)).toMatchObject({ status: 200 });
   });
 });
 
@@ -148,7 +98,7 @@ describe('a start whose folder holds a change that is refused', () => {
 
   async function startWithRunInFlight(): Promise<string> {
     await write(githubManifest({ steps: wait }));
-    return (await deliver(await start())).answer.runId;
+    return (await push(await start())).answer.runId;
   }
 
   it('goes on with the deployed revision and its written-out key', async () => {
@@ -157,10 +107,10 @@ describe('a start whose folder holds a change that is refused', () => {
     const app = await start();
     expect(app.warnings.join('\n')).toContain(runId);
     expect(await flowOf(app)).toMatchObject({ version: '1', revision: 1 });
-    const taken = await deliver(app);
+    const taken = await push(app);
     expect(taken.status).toBe(200);
-    expect((await ask(app, 'GET', `/flows/api/runs/${taken.answer.runId}`)).answer).toMatchObject({ revision: 1 });
-    expect((await deliver(app, { key: 'another key' })).status).toBe(401);
+    expect((await ask(app, 'GET', `/runs/${taken.answer.runId}`)).answer).toMatchObject({ revision: 1 });
+    expect((await push(app, { key: 'another key' })).status).toBe(401);
   });
 
   it('fails where the settings say so, and leaves everything as it was', async () => {
@@ -177,14 +127,14 @@ describe('a start whose folder holds a change that is refused', () => {
     const id = randomUUID();
     await workspace.writeManifest('other.json', { id, version: '1', steps: quick });
     const app = await start();
-    expect((await ask(app, 'GET', `/flows/api/flows/${id}`)).status).toBe(200);
+    expect((await ask(app, 'GET', `/flows/${id}`)).status).toBe(200);
   });
 
   it('deploys the change once no run is in flight', async () => {
     const runId = await startWithRunInFlight();
     await write(changed({ first: { type: 'NoOp' } }));
     const app = await start();
-    await ask(app, 'POST', `/flows/api/runs/${runId}/cancel`);
+    await ask(app, 'POST', `/runs/${runId}/cancel`);
     await app.reload();
     expect(await flowOf(app)).toMatchObject({ version: '2', revision: 2 });
   });
@@ -199,12 +149,12 @@ describe('a flow whose manifest is gone', () => {
     const app = await start({}, options);
     await rm(join(workspace.folder, 'manifests', 'push.json'));
     await app.reload();
-    expect((await deliver(app)).status).toBe(200);
+    expect((await push(app)).status).toBe(200);
     const again = await start({}, options);
     expect(again.warnings.join('\n')).toContain('has no manifest in the folder');
-    expect((await deliver(again)).status).toBe(200);
+    expect((await push(again)).status).toBe(200);
     await ask(again, 'POST', `${flowUrl}/disable`);
-    expect((await deliver(again)).status).toBe(403);
+    expect((await push(again)).status).toBe(403);
   });
 
   it('is not replaced by the same flow under a new id unless that is allowed', async () => {
@@ -213,17 +163,17 @@ describe('a flow whose manifest is gone', () => {
     await write(renamed());
     const app = await start();
     expect(app.warnings.join('\n')).toMatch(/refused push: .*\n.*id/);
-    expect((await ask(app, 'GET', `/flows/api/flows/${renamed().id}`)).status).toBe(404);
+    expect((await ask(app, 'GET', `/flows/${renamed().id}`)).status).toBe(404);
     // The old flow's key was written out in a manifest that is gone: it was stored, sealed.
-    expect((await deliver(app)).status).toBe(200);
+    expect((await push(app)).status).toBe(200);
 
-    const { status, answer } = await ask(app, 'POST', '/flows/api/flows/reload?allow=breaking,access');
+    const { status, answer } = await ask(app, 'POST', '/flows/reload?allow=breaking,access');
     expect(status).toBe(200);
     expect(answer.outcomes).toMatchObject([{ flowId: renamed().id, action: 'created', class: 'breaking' }]);
-    const taken = await deliver(app);
-    expect((await ask(app, 'GET', `/flows/api/runs/${taken.answer.runId}`)).answer.flowId).toBe(renamed().id);
+    const taken = await push(app);
+    expect((await ask(app, 'GET', `/runs/${taken.answer.runId}`)).answer.flowId).toBe(renamed().id);
     const again = await start();
-    expect((await deliver(again)).status).toBe(200);
+    expect((await push(again)).status).toBe(200);
     expect((await ask(again, 'GET', flowUrl)).answer.triggers[0].url ?? null).toBeNull();
   });
 });
@@ -233,10 +183,10 @@ describe('a reload', () => {
     await write(githubManifest({ steps: quick }));
     const app = await start();
     await write({ ...githubManifest({ steps: quick }), version: '1.1' });
-    const planned = await ask(app, 'POST', '/flows/api/flows/reload?dryRun=true');
+    const planned = await ask(app, 'POST', '/flows/reload?dryRun=true');
     expect(planned.answer.outcomes).toMatchObject([{ action: 'updated', revision: 2 }]);
     expect(await flowOf(app)).toMatchObject({ revision: 1 });
-    expect((await ask(app, 'POST', '/flows/api/flows/reload')).answer).toEqual(planned.answer);
+    expect((await ask(app, 'POST', '/flows/reload')).answer).toEqual(planned.answer);
     expect(await flowOf(app)).toMatchObject({ revision: 2, version: '1.1' });
     expect((await ask(app, 'GET', `${flowUrl}/revisions`)).answer[0]).toMatchObject({ source: 'folder' });
   });
@@ -246,13 +196,13 @@ describe('a reload', () => {
     const app = await start({ refusedDeploys: 'fail' });
     await write({ ...githubManifest({ steps: quick }), version: '1.1' });
     await writeFile(join(workspace.folder, 'manifests', 'broken.json'), '{"id":');
-    const { status, answer } = await ask(app, 'POST', '/flows/api/flows/reload');
+    const { status, answer } = await ask(app, 'POST', '/flows/reload');
     expect(status).toBe(400);
     expect(answer.message).toContain('broken.json');
     await app.reload();
-    expect(logged.join('')).toContain('broken.json');
+    expect(workspace.logged.join('')).toContain('broken.json');
     expect(await flowOf(app)).toMatchObject({ revision: 1 });
-    expect((await deliver(app)).status).toBe(200);
+    expect((await push(app)).status).toBe(200);
   });
 
   it('applies a key that is written out and changed as a new revision, once that is allowed', async () => {
@@ -260,22 +210,22 @@ describe('a reload', () => {
     const app = await start();
     await write(githubManifest({ steps: quick, inputs: { webhookHmacKey: 'the next key' } }));
     await app.reload();
-    expect((await deliver(app, { key: 'the next key' })).status).toBe(401);
-    await ask(app, 'POST', '/flows/api/flows/reload?allow=access');
+    expect((await push(app, { key: 'the next key' })).status).toBe(401);
+    await ask(app, 'POST', '/flows/reload?allow=access');
     expect(await flowOf(app)).toMatchObject({ revision: 2 });
-    expect((await deliver(app)).status).toBe(401);
-    expect((await deliver(app, { key: 'the next key' })).status).toBe(200);
+    expect((await push(app)).status).toBe(401);
+    expect((await push(app, { key: 'the next key' })).status).toBe(200);
   });
 
   it('does not refill rate limits', async () => {
     const limited = { webhookRateLimitPermitsPerSecond: 0.001, webhookRateLimitBurstSize: 1 };
     await write(githubManifest({ steps: quick, inputs: limited }));
     const app = await start();
-    expect((await deliver(app)).status).toBe(200);
+    expect((await push(app)).status).toBe(200);
     await write({ ...githubManifest({ steps: quick, inputs: limited }), version: '1.1' });
     await app.reload();
     expect(await flowOf(app)).toMatchObject({ revision: 2 });
-    expect((await deliver(app)).status).toBe(429);
+    expect((await push(app)).status).toBe(429);
   });
 
   it('moves a slug from one flow to another', async () => {
@@ -293,11 +243,11 @@ describe('a reload', () => {
       id: other.id,
       name: 'a',
     });
-    const { answer } = await ask(app, 'POST', '/flows/api/flows/reload');
+    const { answer } = await ask(app, 'POST', '/flows/reload');
     expect(answer.outcomes.map(({ action }: { action: string }) => action)).toEqual(['updated', 'updated']);
-    expect((await deliver(app)).status).toBe(200);
-    expect((await deliver(app, { slug: 'former' })).status).toBe(200);
-    expect((await deliver(app, { slug: 'other' })).status).toBe(404);
+    expect((await push(app)).status).toBe(200);
+    expect((await push(app, { slug: 'former' })).status).toBe(200);
+    expect((await push(app, { slug: 'other' })).status).toBe(404);
   });
 
   it('happens by itself where the folder is watched', async () => {
@@ -319,7 +269,7 @@ describe('a reload', () => {
     const app = await start();
     await write(cron('0 2 * * *'));
     await app.reload();
-    const [schedule] = (await ask(app, 'GET', '/flows/api/schedules')).answer;
+    const [schedule] = (await ask(app, 'GET', '/schedules')).answer;
     expect(schedule).toMatchObject({ cron: '0 2 * * *' });
   });
 });
@@ -333,9 +283,9 @@ describe('a flow that was deployed by a request', () => {
     expect((await ask(app, 'PUT', flowUrl, manifest)).status).toBe(400);
     const informed = await start({}, options);
     expect((await ask(informed, 'PUT', flowUrl, manifest)).answer).toMatchObject({ action: 'created' });
-    expect((await deliver(informed)).status).toBe(200);
+    expect((await push(informed)).status).toBe(200);
     const again = await start({}, options);
-    expect((await deliver(again)).status).toBe(200);
+    expect((await push(again)).status).toBe(200);
     await workspace.writeManifest('later.json', { ...manifest, version: '2' });
     expect(await flowOf(await start({}, options))).toMatchObject({ revision: 2, version: '2' });
   });

@@ -3,40 +3,27 @@ import { once } from 'node:events';
 import { rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
-import pino from 'pino';
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import type { AppOptions, SluiceApp } from '../../src/app.ts';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import type { SluiceApp } from '../../src/app.ts';
+import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import { ManifestsError } from '../../src/errors.ts';
-import { buildApp } from '../database.ts';
-import { createWorkspace, eventually, FLOW_ID, githubManifest, type Workspace } from '../e2e/service.ts';
+import { eventually, FLOW_ID, githubManifest } from '../e2e/service.ts';
+import { useFolderApp } from '../folder-app.ts';
 
 const KEY = 'a key that the publisher has too';
 const OTHER_ID = '11111111-6c1d-4f0e-9a51-3f0f8d1c2a10';
 
-let workspace: Workspace;
-let app: SluiceApp | undefined;
+const workspace = useFolderApp();
+const { ask } = workspace;
+let app: SluiceApp;
 let environment: Record<string, string>;
 beforeEach(async () => {
-  workspace = await createWorkspace();
   environment = { PUSH_KEY: KEY };
   await workspace.writeManifest('other.json', other);
 });
-afterEach(async () => {
-  await app?.close();
-  app = undefined;
-  await workspace.remove();
-});
 
-async function start(settings: AppOptions['settings'] = {}): Promise<SluiceApp> {
-  await app?.close();
-  app = undefined;
-  app = await buildApp({
-    settings: { enforcementMode: 'Enforce', port: 0, ...settings },
-    environment,
-    folder: workspace.folder,
-    logger: pino({ level: 'silent' }),
-  });
-  await app.listen();
+async function start(settings: SettingsInput = {}): Promise<SluiceApp> {
+  app = await workspace.start(settings, { environment });
   return app;
 }
 
@@ -61,19 +48,10 @@ const other = {
 const write = (manifest: object) => workspace.writeManifest('push.json', manifest);
 const writeText = (text: string) => writeFile(join(workspace.folder, 'manifests', 'push.json'), text);
 
-async function ask(method: 'GET' | 'POST' | 'PUT', path: string, body?: object) {
-  const response = await (app as SluiceApp).fastify.inject({
-    method,
-    url: path.startsWith('/health') ? path : `/flows/api${path}`,
-    ...(body && { payload: body }),
-  });
-  return { status: response.statusCode, answer: response.json() };
-}
-
 async function deliver(slug = 'push', key = KEY) {
   const body = JSON.stringify({ id: randomUUID() });
   const signature = `sha256=${createHmac('sha256', key).update(body).digest('hex')}`;
-  const response = await (app as SluiceApp).fastify.inject({
+  const response = await app.fastify.inject({
     method: 'POST',
     url: `/flows/api/webhook/${slug}`,
     headers: { 'content-type': 'application/json', 'x-hub-signature-256': signature },

@@ -1,10 +1,8 @@
-import { createHmac } from 'node:crypto';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import pino from 'pino';
-import { expect, it, onTestFinished } from 'vitest';
-import { buildApp } from '../database.ts';
-import { createWorkspace, FLOW_ID, GITHUB_SECRET, githubManifest } from '../e2e/service.ts';
+import { expect, it } from 'vitest';
+import { FLOW_ID, GITHUB_SECRET, githubManifest } from '../e2e/service.ts';
+import { ask, push, useFolderApp } from '../folder-app.ts';
 
 const PLAIN = { webhookNonceHeader: undefined, webhookReplayToleranceSeconds: 0 };
 const HASHED = { webhookNonceHeader: undefined, webhookReplayToleranceSeconds: 300 };
@@ -21,44 +19,27 @@ const withSlugs = (slugs: Readonly<Record<string, string>>) => ({
   ),
 });
 
+const workspace = useFolderApp({ listens: false });
+
 /** A service that is deployed again and again, and a publisher that it verifies. */
 async function aService() {
-  const workspace = await createWorkspace();
   const write = (change: object) => workspace.writeManifest('push.json', { ...githubManifest(), ...change });
   await write(withInputs(PLAIN));
-  const app = await buildApp({
-    settings: { port: 0, databaseUrl: 'sqlite::memory:', enforcementMode: 'Enforce' },
-    folder: workspace.folder,
-    logger: pino({ level: 'silent' }),
-  });
-  onTestFinished(async () => {
-    await app.close();
-    await workspace.remove();
-  });
+  const app = await workspace.start();
   return {
     async deploy(change: object) {
       await write(change);
-      const url = '/flows/api/flows/reload?allow=access,caution';
-      expect((await app.fastify.inject({ method: 'POST', url })).statusCode).toBe(200);
+      expect((await ask(app, 'POST', '/flows/reload?allow=access,caution')).status).toBe(200);
     },
     async deployAll(flows: readonly { readonly name: string }[]) {
       const folder = join(workspace.folder, 'manifests');
       for (const file of await readdir(folder)) await rm(join(folder, file));
       for (const flow of flows) await workspace.writeManifest(`${flow.name}.json`, flow);
-      const url = '/flows/api/flows/reload?allow=access,caution,breaking';
-      const answer = await app.fastify.inject({ method: 'POST', url });
-      expect([answer.statusCode, answer.body]).toEqual([200, expect.not.stringContaining('"action":"refused"')]);
+      const { status, answer } = await ask(app, 'POST', '/flows/reload?allow=access,caution,breaking');
+      expect([status, JSON.stringify(answer)]).toEqual([200, expect.not.stringContaining('"action":"refused"')]);
     },
-    async deliver(body: string, id: string, to = 'push') {
-      const signature = createHmac('sha256', GITHUB_SECRET).update(body).digest('hex');
-      const answer = await app.fastify.inject({
-        method: 'POST',
-        url: `/flows/api/webhook/${to}`,
-        payload: body,
-        headers: { 'x-hub-signature-256': `sha256=${signature}`, 'x-github-delivery': id, 'x-request-id': `r-${id}` },
-      });
-      return answer.statusCode;
-    },
+    deliver: async (body: string, nonce: string, slug = 'push') =>
+      (await push(app, { slug, body, nonce, headers: { 'x-request-id': `r-${nonce}` } })).status,
   };
 }
 

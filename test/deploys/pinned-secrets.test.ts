@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import pino from 'pino';
 import { expect, it, onTestFinished } from 'vitest';
-import type { SluiceApp } from '../../src/app.ts';
-import { buildApp } from '../database.ts';
-import { createWorkspace, eventually, FLOW_ID } from '../e2e/service.ts';
+import { eventually, FLOW_ID } from '../e2e/service.ts';
+import { ask, useFolderApp } from '../folder-app.ts';
+
+const workspace = useFolderApp();
 
 /** Answers every request, and keeps the keys that came with them. */
 async function receiver() {
@@ -21,7 +21,6 @@ async function receiver() {
 
 it('a run that keeps its inputs keeps a secret in plain text, after a deploy of another one and a restart', async () => {
   const { keys, url } = await receiver();
-  const workspace = await createWorkspace();
   const key = (text: string) => ({
     id: FLOW_ID,
     name: 'orders',
@@ -37,31 +36,19 @@ it('a run that keeps its inputs keeps a secret in plain text, after a deploy of 
       },
     },
   });
-  let app: SluiceApp | undefined;
-  onTestFinished(async () => {
-    await app?.close();
-    await workspace.remove();
-  });
-  const start = async () => {
-    await app?.close();
-    const settings = { port: 0, egressAllow: ['127.0.0.1'] };
-    app = await buildApp({ settings, folder: workspace.folder, logger: pino({ level: 'silent' }) });
-    await app.listen();
-    return app.fastify;
-  };
+  const start = () => workspace.start({ egressAllow: ['127.0.0.1'] });
 
   await workspace.writeManifest('orders.json', key('canary-first-key'));
   const before = await start();
-  const { runId } = (await before.inject({ method: 'POST', url: `/flows/api/flows/${FLOW_ID}/trigger` })).json();
+  const { runId } = (await ask(before, 'POST', `/flows/${FLOW_ID}/trigger`)).answer;
   await workspace.writeManifest('orders.json', key('canary-second-key'));
   const after = await start();
-  const signal = { method: 'POST', url: `/flows/api/runs/${runId}/signals/go` } as const;
-  expect((await after.inject(signal)).statusCode).toBeLessThan(300);
-  const steps = await eventually(
-    () => after.inject(`/flows/api/runs/${runId}/steps`),
-    (answer) => answer.json()[1]?.completedAt != null,
+  expect((await ask(after, 'POST', `/runs/${runId}/signals/go`)).status).toBeLessThan(300);
+  const { answer: steps } = await eventually(
+    () => ask(after, 'GET', `/runs/${runId}/steps`),
+    ({ answer }) => answer[1]?.completedAt != null,
   );
-  expect(steps.json()).toMatchObject([{}, { status: 'Succeeded' }]);
-  expect(steps.body).not.toContain('canary');
+  expect(steps).toMatchObject([{}, { status: 'Succeeded' }]);
+  expect(JSON.stringify(steps)).not.toContain('canary');
   expect(keys).toEqual(['canary-first-key']);
 });

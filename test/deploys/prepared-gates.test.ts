@@ -1,16 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import pino from 'pino';
-import { expect, it, onTestFinished } from 'vitest';
-import { buildApp } from '../database.ts';
-import { createWorkspace, FLOW_ID, githubManifest } from '../e2e/service.ts';
+import { expect, it } from 'vitest';
+import { FLOW_ID, githubManifest } from '../e2e/service.ts';
+import { ask, useFolderApp } from '../folder-app.ts';
 
 const OTHER_ID = randomUUID();
 
+const workspace = useFolderApp({ listens: false });
+
 async function startCounting(manifests: Readonly<Record<string, object>>) {
-  const workspace = await createWorkspace();
-  onTestFinished(() => workspace.remove());
   for (const [file, manifest] of Object.entries(manifests)) await workspace.writeManifest(file, manifest);
   const prepared: string[] = [];
   const counting = {
@@ -20,14 +19,7 @@ async function startCounting(manifests: Readonly<Record<string, object>>) {
       return { name: 'counting', check: () => ({ passed: true as const }) };
     },
   };
-  const app = await buildApp({
-    folder: workspace.folder,
-    extensions: { gates: [counting] },
-    settings: { port: 0 },
-    logger: pino({ level: 'silent' }),
-  });
-  onTestFinished(() => app.close());
-  return { workspace, prepared, app };
+  return { prepared, app: await workspace.start({ enforcementMode: 'Off' }, { extensions: { gates: [counting] } }) };
 }
 
 const other = { ...githubManifest({ inputs: { webhookSlug: 'other' } }), id: OTHER_ID, name: 'other' };
@@ -36,11 +28,8 @@ it('prepares the gates of a trigger once, however often it is checked and other 
   const { prepared, app } = await startCounting({ 'push.json': githubManifest() });
   expect(prepared).toEqual([FLOW_ID]);
 
-  const put = async (id: string, manifest: object) => {
-    const payload = JSON.stringify({ ...manifest, id });
-    const response = await app.fastify.inject({ method: 'PUT', url: `/flows/api/flows/${id}`, payload });
-    return response.json().action;
-  };
+  const put = async (id: string, manifest: object) =>
+    (await ask(app, 'PUT', `/flows/${id}`, { ...manifest, id })).answer.action;
   expect(await put(OTHER_ID, other)).toBe('created');
   expect(prepared).toEqual([FLOW_ID, OTHER_ID]);
   const changed = { ...githubManifest({ inputs: { webhookRateLimitPermitsPerSecond: 9 } }), version: '2' };
@@ -49,7 +38,7 @@ it('prepares the gates of a trigger once, however often it is checked and other 
 });
 
 it('prepares nothing of a flow that a reload leaves as it is', async () => {
-  const { workspace, prepared, app } = await startCounting({ 'push.json': githubManifest(), 'other.json': other });
+  const { prepared, app } = await startCounting({ 'push.json': githubManifest(), 'other.json': other });
   expect(prepared).toEqual([OTHER_ID, FLOW_ID]);
   const inForce = () =>
     [FLOW_ID, OTHER_ID].map((id) => ({ flow: app.catalog.find(id), trigger: app.triggers().find(id) }));
@@ -69,7 +58,7 @@ it('prepares nothing of a flow that a reload leaves as it is', async () => {
 });
 
 it('prepares a trigger again whose key changed behind the same reference', async () => {
-  const { workspace, prepared, app } = await startCounting({});
+  const { prepared, app } = await startCounting({});
   const key = join(workspace.folder, 'key');
   await writeFile(key, 'the first key of the test');
   await workspace.writeManifest('push.json', githubManifest({ inputs: { webhookHmacKey: `file:${key}` } }));

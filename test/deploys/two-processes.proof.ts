@@ -1,4 +1,3 @@
-import { createHmac } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import pino from 'pino';
@@ -10,9 +9,11 @@ import type { Change, Changes, Store } from '../../src/store/store.ts';
 import { buildApp, openEmptyStore } from '../database.ts';
 import { createWorkspace, FLOW_ID, type Workspace } from '../e2e/service.ts';
 import { eventually, until } from '../eventually.ts';
+import { ask, push } from '../folder-app.ts';
 import { countHeld } from '../store/samples.ts';
 
-/** Two services on one store: `here` does not hear of what is done `there` unless a test says so. */
+/* Two services on one store: `here` does not hear of what is done `there` unless a test says so. */
+
 /** Nothing of what others change is told, as on SQLite. */
 const unheard: Changes = {
   [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }),
@@ -72,12 +73,6 @@ async function start(change: Partial<Store> = {}, settings: SettingsInput = {}):
   return app;
 }
 
-async function ask(app: SluiceApp, method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: object) {
-  const payload =
-    body === undefined ? {} : { payload: JSON.stringify(body), headers: { 'content-type': 'application/json' } };
-  const response = await app.fastify.inject({ method, url: `/flows/api${path}`, ...payload });
-  return { status: response.statusCode, answer: response.json() };
-}
 const deliver = (order = 7) => ask(here, 'POST', '/webhook/push', { order });
 const put = async (there: SluiceApp, next: object) => {
   const { status, answer } = await ask(there, 'PUT', `/flows/${FLOW_ID}?allow=caution,access`, next);
@@ -204,20 +199,10 @@ describe('a flow that another process has deployed', () => {
     here = await start();
     const there = await start();
     await put(here, manifest({ version: '2', hook: signed(key) }));
-    const body = '{"order":7}';
-    const deliverSigned = () =>
-      here.fastify.inject({
-        method: 'POST',
-        url: '/flows/api/webhook/push',
-        payload: body,
-        headers: {
-          'content-type': 'application/json',
-          'x-hub-signature-256': `sha256=${createHmac('sha256', key).update(body).digest('hex')}`,
-        },
-      });
-    expect((await deliverSigned()).statusCode).toBe(200);
+    const deliverSigned = async () => (await push(here, { key })).status;
+    expect(await deliverSigned()).toBe(200);
     await put(there, manifest({ version: '3', hook: signed('the newer key, written out') }));
-    expect((await deliverSigned()).statusCode).toBeGreaterThanOrEqual(400);
+    expect(await deliverSigned()).toBeGreaterThanOrEqual(400);
     expect(await runs()).toHaveLength(1);
   });
 });

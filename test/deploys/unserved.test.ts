@@ -1,23 +1,18 @@
-import pino from 'pino';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
 import type { Extensions } from '../../src/config/api.ts';
 import type { Store } from '../../src/store/store.ts';
-import { buildApp, openEmptyStore } from '../database.ts';
-import { createWorkspace, FLOW_ID, type Workspace } from '../e2e/service.ts';
+import { openEmptyStore } from '../database.ts';
+import { FLOW_ID } from '../e2e/service.ts';
+import { useFolderApp } from '../folder-app.ts';
 
-let workspace: Workspace;
+const workspace = useFolderApp({ listens: false });
+const { ask } = workspace;
 let store: Store;
 let app: SluiceApp;
-
 beforeEach(async () => {
-  workspace = await createWorkspace();
   store = await openEmptyStore();
-});
-afterEach(async () => {
-  await app.close();
-  await store.close();
-  await workspace.remove();
+  onTestFinished(() => store.close());
 });
 
 const acme = { name: 'Acme', verify: () => ({ outcome: 'verified' as const }) };
@@ -35,19 +30,9 @@ const manifest = {
 
 /** Starts a service on the store; the one before has stopped. */
 async function start(extensions: Extensions): Promise<void> {
-  app = await buildApp({
-    store: { ...store, close: async () => {} },
-    extensions,
-    settings: { port: 0 },
-    folder: workspace.folder,
-    logger: pino({ level: 'silent' }),
-  });
+  app = await workspace.start({}, { store: { ...store, close: async () => {} }, extensions });
 }
 
-async function ask(method: 'GET' | 'POST' | 'PUT', path: string, body?: object) {
-  const response = await app.fastify.inject({ method, url: `/flows/api${path}`, ...(body && { payload: body }) });
-  return { status: response.statusCode, answer: response.json() };
-}
 const deliver = (name: string) => ask('POST', `/webhook/${name}`, { order: 7 });
 const attention = async () =>
   (await ask('GET', '/attention')).answer.filter(({ kind }: { kind: string }) => kind === 'manifest_unreadable');
@@ -57,7 +42,6 @@ async function startWithoutAcme(): Promise<void> {
   expect((await ask('PUT', `/flows/${FLOW_ID}`, manifest)).answer.refusal).toBeNull();
   expect((await deliver('own')).status).toBe(200);
   expect(await attention()).toEqual([]);
-  await app.close();
   await start({});
 }
 

@@ -1,14 +1,14 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import pino from 'pino';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../../src/app.ts';
 import type { SettingsInput } from '../../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { newKey } from '../../../src/store/sealed-body.ts';
-import { buildApp, deliveryStores, isOnPostgres } from '../../database.ts';
-import { createWorkspace, FLOW_ID, GITHUB_SECRET, type Workspace } from '../../e2e/service.ts';
+import { deliveryStores, isOnPostgres } from '../../database.ts';
+import { FLOW_ID, GITHUB_SECRET } from '../../e2e/service.ts';
+import { useFolderApp } from '../../folder-app.ts';
 import { FakeClock } from '../../webhooks/samples.ts';
 
 const BODY = '{"canary":"bytes of a refused body"}';
@@ -16,34 +16,18 @@ const HOUR_MS = 3_600_000;
 const LISTED: WebhookInputs = { webhookIpAllowList: ['127.0.0.1'] };
 const UNLISTED: WebhookInputs = { webhookIpAllowList: ['192.0.2.1'] };
 
-let workspace: Workspace;
+const workspace = useFolderApp({ listens: false });
 let clock: FakeClock;
-const apps: SluiceApp[] = [];
-beforeEach(async () => {
-  workspace = await createWorkspace();
+beforeEach(() => {
   clock = new FakeClock();
-});
-afterEach(async () => {
-  for (const app of apps.splice(0)) await app.close();
-  await workspace.remove();
 });
 
 /** The service on the workspace's database with one trigger; another one that ran before is stopped. */
 async function deploy(inputs: WebhookInputs, settings: SettingsInput = {}): Promise<SluiceApp> {
-  for (const app of apps.splice(0)) await app.close();
   const hook = { webhookSlug: 'hook', webhookSignatureScheme: 'GitHub', webhookHmacKey: GITHUB_SECRET, ...inputs };
   const triggers = { hook: { type: 'webhook', inputs: hook } };
   await workspace.writeManifest('hook.json', { id: FLOW_ID, version: randomUUID(), triggers, steps: {} });
-  const app = await buildApp({
-    settings: { enforcementMode: 'Enforce', ...settings },
-    folder: workspace.folder,
-    clock,
-    logger: pino({ level: 'silent' }),
-    allow: ['access'],
-  });
-  await app.fastify.ready();
-  apps.push(app);
-  return app;
+  return workspace.start(settings, { clock, allow: ['access'] });
 }
 
 const post = async ({ fastify }: SluiceApp, url: string, options: { headers?: object; body?: string } = {}) =>

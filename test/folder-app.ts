@@ -1,0 +1,88 @@
+import { createHmac, randomUUID } from 'node:crypto';
+import pino from 'pino';
+import { afterEach, beforeEach } from 'vitest';
+import type { AppOptions, SluiceApp } from '../src/app.ts';
+import type { SettingsInput } from '../src/config/settings-schema.ts';
+import { buildApp } from './database.ts';
+import { createWorkspace, GITHUB_SECRET, type Workspace } from './e2e/service.ts';
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
+
+/** Asks a service by a path below that of its API, or for its health; a body is sent as JSON. */
+export async function ask({ fastify }: SluiceApp, method: Method, path: string, body?: object) {
+  const json = { payload: JSON.stringify(body), headers: { 'content-type': 'application/json' } };
+  const url = path.startsWith('/health') ? path : `/flows/api${path}`;
+  const response = await fastify.inject({ method, url, ...(body && json) });
+  return { status: response.statusCode, answer: response.json() };
+}
+
+interface Push {
+  readonly slug?: string;
+  readonly key?: string;
+  readonly nonce?: string;
+  readonly body?: string;
+  readonly headers?: object;
+}
+
+/** Sends a delivery as GitHub signs it. */
+export async function push({ fastify }: SluiceApp, given: Push = {}) {
+  const { slug = 'push', key = GITHUB_SECRET, nonce = randomUUID(), body = '{}', headers = {} } = given;
+  const signature = `sha256=${createHmac('sha256', key).update(body).digest('hex')}`;
+  const own = { 'content-type': 'application/json', 'x-hub-signature-256': signature, 'x-github-delivery': nonce };
+  const url = `/flows/api/webhook/${slug}`;
+  const response = await fastify.inject({ method: 'POST', url, headers: { ...own, ...headers }, payload: body });
+  return { status: response.statusCode, answer: response.json() };
+}
+
+/** A folder of manifests with a service on it, new for each test and removed after it. */
+export interface FolderApp extends Pick<Workspace, 'folder' | 'writeManifest'> {
+  /** Lines of the log. */
+  readonly logged: readonly string[];
+  /** Starts the service on the folder; the one that ran before is stopped. */
+  start(settings?: SettingsInput, options?: AppOptions): Promise<SluiceApp>;
+  /** Asks the service that was started last. */
+  ask(method: Method, path: string, body?: object): ReturnType<typeof ask>;
+}
+
+/** `listens`: steps run; without it nothing goes on by itself. */
+export function useFolderApp({ listens = true } = {}): FolderApp {
+  let workspace: Workspace;
+  let app: SluiceApp | undefined;
+  let logged: string[];
+  const stop = async () => {
+    await app?.close();
+    app = undefined;
+  };
+  beforeEach(async () => {
+    workspace = await createWorkspace();
+    logged = [];
+  });
+  afterEach(async () => {
+    await stop();
+    await workspace.remove();
+  });
+  return {
+    get folder() {
+      return workspace.folder;
+    },
+    writeManifest: (name, manifest) => workspace.writeManifest(name, manifest),
+    get logged() {
+      return logged;
+    },
+    async start(settings = {}, options = {}) {
+      await stop();
+      app = await buildApp({
+        settings: { enforcementMode: 'Enforce', port: 0, ...settings },
+        folder: workspace.folder,
+        logger: pino({ level: 'info' }, { write: (line: string) => logged.push(line) }),
+        ...options,
+      });
+      await (listens ? app.listen() : app.fastify.ready());
+      return app;
+    },
+    ask(method, path, body) {
+      if (app === undefined) throw new Error('no service was started');
+      return ask(app, method, path, body);
+    },
+  };
+}
