@@ -1,18 +1,14 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { stepTypes } from '../../src/config/steps.ts';
 import type { DashboardServices } from '../../src/dashboard/services.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { activeRunsJson, RUNS_AT_ONCE } from '../../src/features/runs/runs.ts';
 import { acceptanceOf, aRun, id, T0 } from '../store/samples.ts';
-import { startDashboard, type TestDashboard } from './fixture.ts';
+import { startDashboard, useDashboard } from './fixture.ts';
 
-let dashboard: TestDashboard;
-beforeAll(async () => {
-  dashboard = await startDashboard();
-});
-afterAll(() => dashboard.close());
+const dashboard = useDashboard();
 
-const active = async () => (await dashboard.app.inject('/flows/api/runs/active')).json<{ id: string }[]>();
+const active = (): Promise<{ id: string }[]> => dashboard.get('/flows/api/runs/active');
 
 it('nothing in flight is an empty array', async () => {
   expect(await active()).toEqual([]);

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { attentionTo } from '../../src/dashboard/api/attention.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import type { UnevaluatedCount } from '../../src/features/deliveries/store.ts';
@@ -7,7 +7,16 @@ import type { OrderReport } from '../../src/features/order/store.ts';
 import type { RhythmRow } from '../../src/features/rhythm/store.ts';
 import type { LongStep } from '../../src/features/runs/store.ts';
 import { serviceParts } from '../../src/features/service.ts';
-import { HOOK_ONLY_ID, NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
+import {
+  endDue,
+  HOOK_ONLY_ID,
+  NOW,
+  ORDERS_ID,
+  orderDelivery,
+  startDashboard,
+  type TestDashboard,
+  useDashboard,
+} from './fixture.ts';
 
 const HOUR_MS = 3_600_000;
 const GIB = 1_073_741_824;
@@ -601,14 +610,9 @@ it.each<[rule: string, keys: Parameters<typeof rotationConcerns>[0], items: Part
 });
 
 describe('GET /flows/api/attention', () => {
-  let dashboard: TestDashboard;
-  const kinds = async (from = dashboard) =>
+  const dashboard = useDashboard();
+  const kinds = async (from: Pick<TestDashboard, 'app'> = dashboard) =>
     (await from.app.inject('/flows/api/attention')).json<AttentionItem[]>().map(({ kind, link }) => [kind, link]);
-
-  beforeAll(async () => {
-    dashboard = await startDashboard();
-  });
-  afterAll(() => dashboard.close());
 
   it('names each trigger that accepts unverified deliveries, and why', async () => {
     const items = (await dashboard.app.inject('/flows/api/attention')).json();
@@ -637,11 +641,7 @@ describe('GET /flows/api/attention', () => {
   it('names rising refusals, failed runs and deliveries to a disabled flow', async () => {
     for (let each = 0; each < 20; each += 1) await dashboard.app.inject(orderDelivery('{}', { key: 'wrong' }));
     await dashboard.app.inject(orderDelivery('{}'));
-    const { claims } = await dashboard.store.claimDue({ owner: 'me', now: NOW, leasedUntil: NOW + 1000, limit: 10 });
-    for (const { token, runId, stepKey } of claims) {
-      const result = { kind: 'failed', error: { code: 'no', message: 'no', retryable: false } } as const;
-      await dashboard.store.advance({ token, runId, stepKey, at: NOW, input: {}, result });
-    }
+    await endDue(dashboard, { kind: 'failed', error: { code: 'no', message: 'no', retryable: false } });
     await dashboard.app.inject({ method: 'POST', url: `/flows/api/flows/${ORDERS_ID}/disable` });
     await dashboard.app.inject(orderDelivery('{}'));
     const withoutTime = (await kinds()).map(([kind, link]) => [kind, link?.replace(/&since=[-\d]+T[\d:]+Z$/, '')]);

@@ -1,16 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { z } from 'zod';
 import { compileValidator } from '../../src/dashboard/input.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import type { Store } from '../../src/store/store.ts';
-import { ORDERS_ID, startDashboard, type TestDashboard, UNKNOWN_ID } from './fixture.ts';
+import { ORDERS_ID, startDashboard, UNKNOWN_ID, useDashboard } from './fixture.ts';
 
-let dashboard: TestDashboard;
-
-beforeAll(async () => {
-  dashboard = await startDashboard();
-});
-afterAll(() => dashboard.close());
+const dashboard = useDashboard();
 
 // How a message reads: that each operation refuses such values is tested with the document of the API.
 const paging: [query: string, message: string][] = [

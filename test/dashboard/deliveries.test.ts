@@ -1,15 +1,19 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { DeliveryRecord } from '../../src/model/delivery.ts';
-import { CANARIES, NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard, UNKNOWN_ID } from './fixture.ts';
+import {
+  CANARIES,
+  NOW,
+  ORDERS_ID,
+  orderDelivery,
+  startDashboard,
+  type TestDashboard,
+  UNKNOWN_ID,
+  useDashboard,
+} from './fixture.ts';
 
 const HOUR_MS = 3_600_000;
-let dashboard: TestDashboard;
-const get = async (url: string) => (await dashboard.app.inject(url)).json();
-
-beforeAll(async () => {
-  dashboard = await startDashboard();
-});
-afterAll(() => dashboard.close());
+const dashboard = useDashboard();
+const { get } = dashboard;
 
 function rejected(number: number, overrides: Partial<DeliveryRecord> = {}): DeliveryRecord {
   return {

@@ -1,26 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  CANARIES,
-  HOOK_ONLY_ID,
-  ORDERS,
-  ORDERS_ID,
-  startDashboard,
-  type TestDashboard,
-  UNKNOWN_ID,
-} from './fixture.ts';
+import { describe, expect, it } from 'vitest';
+import { CANARIES, HOOK_ONLY_ID, ORDERS, ORDERS_ID, UNKNOWN_ID, useDashboard } from './fixture.ts';
 
-let dashboard: TestDashboard;
-beforeAll(async () => {
-  dashboard = await startDashboard();
-});
-afterAll(() => dashboard.close());
+const dashboard = useDashboard();
 
 const url = `/flows/api/flows/${ORDERS_ID}`;
 
-async function request(method: 'GET' | 'PUT' | 'POST' | 'DELETE', path: string, body?: unknown) {
-  const sent = body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) };
-  const response = await dashboard.app.inject({ method, url: path, ...sent });
-  return { status: response.statusCode, answer: response.json() };
+async function request(...asked: Parameters<typeof dashboard.ask>) {
+  const { status, body: answer } = await dashboard.ask(...asked);
+  return { status, answer };
 }
 
 const put = (manifest: unknown, query = '') => request('PUT', `${url}${query}`, manifest);

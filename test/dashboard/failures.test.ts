@@ -1,35 +1,18 @@
-import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { ALERT_FLOW_ID } from '../../src/model/manifest.ts';
 import type { StepError } from '../../src/model/run.ts';
 import { aRun, deployOf, graphOf, id } from '../store/samples.ts';
-import { HOOK_ONLY_ID, NOW, ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
+import { endDue, HOOK_ONLY_ID, NOW, ORDERS_ID, useDashboard } from './fixture.ts';
 
-let dashboard: TestDashboard;
-
-beforeEach(async () => {
-  dashboard = await startDashboard();
-  onTestFinished(() => dashboard.close());
-});
-
-async function get(url: string) {
-  return (await dashboard.app.inject(`/flows/api${url}`)).json();
-}
-
-async function post(url: string, body?: object) {
-  const sent = body === undefined ? {} : { body: JSON.stringify(body) };
-  return (await dashboard.app.inject({ method: 'POST', url: `/flows/api${url}`, ...sent })).json();
-}
+const dashboard = useDashboard('each');
+const get = (url: string) => dashboard.get(`/flows/api${url}`);
+const post = async (url: string, body?: object) => (await dashboard.ask('POST', `/flows/api${url}`, body)).body;
 
 /** Starts a run of a flow, whose steps fail one after the other. */
 async function failRun(flowId: string, error: StepError): Promise<string> {
-  const { store, clock } = dashboard;
-  clock.advance(1000);
+  dashboard.clock.advance(1000);
   const { runId } = await post(`/flows/${flowId}/trigger`, {});
-  const now = clock.now();
-  const { claims } = await store.claimDue({ owner: 'me', now, leasedUntil: now + 60_000, limit: 100 });
-  for (const { token, stepKey } of claims) {
-    await store.advance({ token, runId, stepKey, at: now, input: {}, result: { kind: 'failed', error } });
-  }
+  await endDue(dashboard, { kind: 'failed', error });
   return runId;
 }
 

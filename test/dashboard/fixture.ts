@@ -3,13 +3,13 @@ import { rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import pino from 'pino';
-import { afterAll } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest';
 import type { DashboardServices } from '../../src/dashboard/services.ts';
 import type { Catalog } from '../../src/flows/catalog.ts';
 import type { Engine } from '../../src/flows/engine.ts';
 import type { Scheduler } from '../../src/flows/scheduler.ts';
 import { createServiceClock, type ServiceClock } from '../../src/model/clock.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { StepResult, Store } from '../../src/store/store.ts';
 import { buildApp } from '../database.ts';
 import { temporaryFolder } from '../temporary.ts';
 
@@ -134,6 +134,54 @@ export async function startDashboard(
       rmSync(own, { recursive: true, force: true });
     },
   };
+}
+
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
+// biome-ignore lint/suspicious/noExplicitAny: an answer of any shape, which the test describes.
+type Json = any;
+
+/** A dashboard as the tests of a suite share it, or as each has its own. */
+export interface UsedDashboard extends Omit<TestDashboard, 'close'> {
+  /** What a path of the service answers, whatever its status. */
+  get(url: string): Promise<Json>;
+  /** The status and what is answered; a body is sent as JSON, a text as it is. */
+  ask(method: Method, url: string, body?: unknown): Promise<{ readonly status: number; readonly body: Json }>;
+}
+
+/** One for all tests of a file or group, or a new one for each. */
+export function useDashboard(
+  scope: 'all' | 'each' = 'all',
+  ...given: Parameters<typeof startDashboard>
+): UsedDashboard {
+  const ask: UsedDashboard['ask'] = async (method, url, body) => {
+    const text = typeof body === 'string' ? body : JSON.stringify(body);
+    const sent = body === undefined ? {} : { headers: { 'content-type': 'application/json' }, body: text };
+    const response = await dashboard.app.inject({ method, url, ...sent });
+    return { status: response.statusCode, body: response.json() };
+  };
+  const get: UsedDashboard['get'] = async (url) => (await dashboard.app.inject(url)).json();
+  // The rest is there when a test begins.
+  const dashboard = { ask, get } as UsedDashboard & TestDashboard;
+  const start = async () => void Object.assign(dashboard, await startDashboard(...given));
+  const close = () => dashboard.close();
+  if (scope === 'all') {
+    beforeAll(start);
+    afterAll(close);
+  } else {
+    beforeEach(start);
+    afterEach(close);
+  }
+  return dashboard;
+}
+
+/** Every step that is due ends so, or becomes a loop; yields those. */
+export async function endDue({ clock, store }: Pick<TestDashboard, 'clock' | 'store'>, result: StepResult) {
+  const now = clock.now();
+  const { claims } = await store.claimDue({ owner: 'me', now, leasedUntil: now + 60_000, limit: 100 });
+  for (const { token, runId, stepKey } of claims) {
+    await store.advance({ token, runId, stepKey, at: now, input: {}, result });
+  }
+  return claims;
 }
 
 /** A dashboard for all tests of a file that ask with one key, closed after the last of them: a start takes longer than most tests. */

@@ -1,18 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { CAPTURED } from '../../src/webhooks/schemes/spec.ts';
 import { aRun } from '../store/samples.ts';
-import { HOOK_ONLY_ID, NOW, ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
+import { HOOK_ONLY_ID, NOW, ORDERS_ID, startDashboard, useDashboard } from './fixture.ts';
 
-let dashboard: TestDashboard;
-const get = async (url: string) => (await dashboard.app.inject(url)).json();
+const dashboard = useDashboard();
+const { get } = dashboard;
 const post = (url: string, request: object = {}) => dashboard.app.inject({ method: 'POST', url, ...request });
 const triggerUrl = `/flows/api/flows/${ORDERS_ID}/trigger`;
 const json = { 'content-type': 'application/json' };
-
-beforeAll(async () => {
-  dashboard = await startDashboard();
-});
-afterAll(() => dashboard.close());
 
 const orders = {
   id: ORDERS_ID,

@@ -1,29 +1,14 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { activityStore } from '../../src/features/activity/store.ts';
-import { ORDERS, ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
+import { ORDERS, ORDERS_ID, useDashboard } from './fixture.ts';
 
-let dashboard: TestDashboard;
+const dashboard = useDashboard();
+const ask = (method: 'GET' | 'POST' | 'PUT', path: string, body?: string) =>
+  dashboard.ask(method, `/flows/api${path}`, body);
 let runId: string;
-
-beforeAll(async () => {
-  dashboard = await startDashboard();
-});
-afterAll(() => dashboard.close());
 beforeEach(async () => {
   runId = (await ask('POST', `/flows/${ORDERS_ID}/trigger`, '{"order":1}')).body.runId;
 });
-
-interface Answer {
-  readonly status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: an answer of any shape, which the test describes.
-  readonly body: any;
-}
-
-async function ask(method: 'GET' | 'POST' | 'PUT', path: string, payload?: string): Promise<Answer> {
-  const given = payload === undefined ? {} : { payload, headers: { 'content-type': 'application/json' } };
-  const response = await dashboard.app.inject({ method, url: `/flows/api${path}`, ...given });
-  return { status: response.statusCode, body: response.json() };
-}
 
 const refused = { status: 400, body: { message: expect.stringContaining('cannot be stored') } };
 

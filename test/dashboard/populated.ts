@@ -1,7 +1,15 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { temporaryFolder } from '../temporary.ts';
-import { HOOK_ONLY_ID, ORDERS, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
+import {
+  endDue,
+  HOOK_ONLY_ID,
+  ORDERS,
+  ORDERS_ID,
+  orderDelivery,
+  startDashboard,
+  type TestDashboard,
+} from './fixture.ts';
 
 export const api = '/flows/api';
 
@@ -119,10 +127,10 @@ async function populate(
 ): Promise<Record<string, string>> {
   const { app } = dashboard;
   const LOOPING_RUN = await triggered(LOOPING_ID);
-  await advanceDue(dashboard, { kind: 'loop', items: ['a', 'b'], concurrency: 1 });
+  await endDue(dashboard, { kind: 'loop', items: ['a', 'b'], concurrency: 1 });
   const FAILED = await triggered(ORDERS_ID);
   const HOLDING_RUN = await triggered(HOLDING_ID);
-  await advanceDue(dashboard, { kind: 'failed', error: { code: 'refused', message: 'no', retryable: false } });
+  await endDue(dashboard, { kind: 'failed', error: { code: 'refused', message: 'no', retryable: false } });
   const WAITING = await triggered(APPROVAL_ID);
   const key = 'b537207f20cbfa02357cf448134da559';
   await app.inject({ method: 'POST', url: `${api}/webhook/tasks`, headers: { 'x-hook-secret': key } });
@@ -145,14 +153,3 @@ async function populate(
     REFUSED: refused.items[0]?.id ?? '',
   };
 }
-
-/** Every step that is due ends, or becomes a loop. */
-async function advanceDue({ clock, store }: TestDashboard, result: StepResult): Promise<void> {
-  const now = clock.now();
-  const { claims } = await store.claimDue({ owner: 'me', now, leasedUntil: now + 1000, limit: 10 });
-  for (const { token, runId, stepKey } of claims) {
-    await store.advance({ token, runId, stepKey, at: now, input: {}, result });
-  }
-}
-
-type StepResult = Parameters<TestDashboard['store']['advance']>[0]['result'];

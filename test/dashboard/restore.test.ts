@@ -1,18 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { CANARIES, ORDERS, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
+import { describe, expect, it } from 'vitest';
+import { CANARIES, ORDERS, ORDERS_ID, orderDelivery, useDashboard } from './fixture.ts';
 
-let dashboard: TestDashboard;
-beforeAll(async () => {
-  dashboard = await startDashboard();
-});
-afterAll(() => dashboard.close());
+const dashboard = useDashboard();
 
 const url = `/flows/api/flows/${ORDERS_ID}`;
 
-async function request(method: 'GET' | 'PUT' | 'POST', path: string, body?: unknown) {
-  const sent = body === undefined ? {} : { body: JSON.stringify(body) };
-  const response = await dashboard.app.inject({ method, url: path, ...sent });
-  return { status: response.statusCode, answer: response.json() };
+async function request(...asked: Parameters<typeof dashboard.ask>) {
+  const { status, body: answer } = await dashboard.ask(...asked);
+  return { status, answer };
 }
 
 const put = async (manifest: unknown, query = '') => {

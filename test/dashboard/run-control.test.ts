@@ -1,34 +1,18 @@
-import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { StepResult } from '../../src/store/store.ts';
-import { NOW, ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
+import { endDue, NOW, ORDERS_ID, useDashboard } from './fixture.ts';
 
-let dashboard: TestDashboard;
+const dashboard = useDashboard('each');
+const { ask } = dashboard;
 let runId: string;
 
 beforeEach(async () => {
-  dashboard = await startDashboard();
-  onTestFinished(() => dashboard.close());
   runId = (await post(`/flows/api/flows/${ORDERS_ID}/trigger`, { order: 1 })).body.runId;
 });
 
-async function ask(method: 'GET' | 'POST' | 'PUT', url: string, body?: unknown) {
-  const payload =
-    body === undefined ? {} : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
-  const response = await dashboard.app.inject({ method, url, ...payload });
-  return { status: response.statusCode, body: response.json() };
-}
 const get = (url: string) => ask('GET', url);
 const post = (url: string, body?: unknown) => ask('POST', url, body);
 
-/** Ends the steps that are due. */
-async function endDue(result: StepResult) {
-  const now = dashboard.clock.now();
-  const { claims } = await dashboard.store.claimDue({ owner: 'me', now, leasedUntil: now + 60_000, limit: 10 });
-  for (const { token, runId: id, stepKey } of claims) {
-    await dashboard.store.advance({ token, runId: id, stepKey, at: now, input: {}, result });
-  }
-  return claims;
-}
 const failed: StepResult = { kind: 'failed', error: { code: 'no', message: 'no', retryable: false } };
 const succeeded: StepResult = { kind: 'succeeded', output: null };
 
@@ -66,12 +50,12 @@ describe('cancel', () => {
 
 describe('retry', () => {
   it('makes a failed step due again, plans skipped steps again, and keeps its attempts', async () => {
-    await endDue(failed);
+    await endDue(dashboard, failed);
     expect((await get(`/flows/api/runs/${runId}`)).body).toMatchObject({ status: 'Failed' });
     const url = `/flows/api/runs/${runId}/steps/validate/retry`;
     expect(await post(url)).toEqual({ status: 200, body: { success: true, message: 'Due again: validate' } });
     expect(await post(url)).toMatchObject({ status: 409, body: { reason: 'not_failed' } });
-    for (let due = await endDue(succeeded); due.length > 0; ) due = await endDue(succeeded);
+    for (let due = await endDue(dashboard, succeeded); due.length > 0; ) due = await endDue(dashboard, succeeded);
     const { body } = await get(`/flows/api/runs/${runId}`);
     expect(body.status).toBe('Succeeded');
     expect(body.steps).toMatchObject([
@@ -84,7 +68,7 @@ describe('retry', () => {
 
 describe('rerun', () => {
   it('starts a run with the same body, and both know of each other', async () => {
-    await endDue(failed);
+    await endDue(dashboard, failed);
     const { status, body } = await post(`/flows/api/runs/${runId}/rerun`);
     expect([status, body.sourceRunId]).toEqual([200, runId]);
     expect((await get(`/flows/api/runs/${body.runId}`)).body).toMatchObject({
@@ -115,7 +99,7 @@ describe('rerun', () => {
 describe('the history of a run', () => {
   it('is in order', async () => {
     dashboard.clock.advance(1000);
-    await endDue(failed);
+    await endDue(dashboard, failed);
     const { body } = await get(`/flows/api/runs/${runId}/events`);
     expect(
       body.map((event: { sequence: number; type: string; stepKey: string }) => [
@@ -136,7 +120,7 @@ describe('the history of a run', () => {
 
 describe('figures', () => {
   it('count runs by how they ended', async () => {
-    await endDue(failed);
+    await endDue(dashboard, failed);
     await post(`/flows/api/flows/${ORDERS_ID}/trigger`, {});
     expect((await get('/flows/api/runs/stats')).body).toEqual({
       totalFlows: 2,

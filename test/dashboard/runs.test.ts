@@ -1,15 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type HostState, Hosts } from '../../src/features/http-request/hosts.ts';
 import type { NewRun } from '../../src/store/store.ts';
-import { CANARIES, HOOK_ONLY_ID, NOW, ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
+import { CANARIES, HOOK_ONLY_ID, NOW, ORDERS_ID, startDashboard, type TestDashboard, useDashboard } from './fixture.ts';
 
-let dashboard: TestDashboard;
-const get = async (url: string) => (await dashboard.app.inject(url)).json();
-
-beforeAll(async () => {
-  dashboard = await startDashboard();
-});
-afterAll(() => dashboard.close());
+const dashboard = useDashboard();
+const { get } = dashboard;
 
 const runId = (number: number) => `01990000-0000-7000-8000-${String(number).padStart(12, '0')}`;
 

@@ -1,13 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
-import { NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
+import { NOW, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard, useDashboard } from './fixture.ts';
 
-let dashboard: TestDashboard;
-
-beforeAll(async () => {
-  dashboard = await startDashboard();
-});
-afterAll(() => dashboard.close());
+const dashboard = useDashboard();
 
 describe('health', () => {
   it('is live and ready while the store is writable', async () => {
@@ -140,7 +135,7 @@ describe('a replica that shares its database', () => {
 
 describe('metrics', () => {
   it('say whether the service is ready', async () => {
-    const readyOf = async ({ app }: TestDashboard) =>
+    const readyOf = async ({ app }: Pick<TestDashboard, 'app'>) =>
       /^sluice_ready (\d)$/m.exec((await app.inject('/metrics')).body)?.[1];
     const ping = () => Promise.reject(new StoreUnavailableError('disk full'));
     const broken = await startDashboard({ store: { ...dashboard.store, ping } });

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { DashboardAccess } from '../../../src/config/credentials.ts';
 import { ACTIONS } from '../../../src/dashboard/web/words.ts';
 import { StoreUnavailableError } from '../../../src/errors.ts';
-import { NOW, ORDERS_ID, startDashboard, type TestDashboard } from '../../dashboard/fixture.ts';
+import { NOW, ORDERS_ID, startDashboard, type TestDashboard, useDashboard } from '../../dashboard/fixture.ts';
 
 const TOKENS = {
   reader: { name: 'reader', token: 'reader-4f1c9d7ab2e8', scopes: ['read'] },
@@ -22,7 +22,7 @@ interface Question {
   readonly headers?: Record<string, string>;
 }
 
-function asker(dashboard: () => TestDashboard) {
+function asker(dashboard: () => Pick<TestDashboard, 'app'>) {
   return async (who: keyof typeof TOKENS | 'all', { headers, ...question }: Question) => {
     const token = who === 'all' ? ALL : TOKENS[who].token;
     const response = await dashboard().app.inject({
@@ -38,12 +38,8 @@ const FLOW = `/flows/api/flows/${ORDERS_ID}`;
 const MANIFEST = JSON.stringify({ id: ORDERS_ID, name: 'orders', version: '9', steps: { a: { type: 'NoOp' } } });
 
 describe('a named token', () => {
-  let dashboard: TestDashboard;
+  const dashboard = useDashboard('all', { access });
   const ask = asker(() => dashboard);
-  beforeAll(async () => {
-    dashboard = await startDashboard({ access });
-  });
-  afterAll(() => dashboard.close());
 
   it.each([
     ['reader', 'GET', '/flows/api/runs', 200],

@@ -1,20 +1,13 @@
-import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { StoreUnavailableError } from '../../../src/errors.ts';
 import type { StepResult } from '../../../src/store/store.ts';
-import { HOOK_ONLY_ID, ORDERS_ID, startDashboard, type TestDashboard } from '../../dashboard/fixture.ts';
+import { HOOK_ONLY_ID, ORDERS_ID, startDashboard, useDashboard } from '../../dashboard/fixture.ts';
 import { eventually } from '../../eventually.ts';
 
-let dashboard: TestDashboard;
-
-beforeEach(async () => {
-  dashboard = await startDashboard();
-  onTestFinished(() => dashboard.close());
-});
-
-async function ask(method: 'GET' | 'POST', url: string, body?: unknown) {
-  const sent = body === undefined ? {} : { body: JSON.stringify(body) };
-  const response = await dashboard.app.inject({ method, url: `/flows/api${url}`, ...sent });
-  return { status: response.statusCode, answer: response.json() };
+const dashboard = useDashboard('each');
+async function ask(method: 'GET' | 'POST', path: string, given?: unknown) {
+  const { status, body: answer } = await dashboard.ask(method, `/flows/api${path}`, given);
+  return { status, answer };
 }
 const post = async (url: string, body?: unknown) => (await ask('POST', url, body)).answer;
 
@@ -202,7 +195,7 @@ describe('carried out', () => {
     } as never;
     const other = await startDashboard({ control, store: dashboard.store });
     const { token } = await post('/runs/cancel');
-    dashboard = { ...other, store: dashboard.store, close: async () => {} };
+    Object.assign(dashboard, { app: other.app, clock: other.clock });
     isAway = true;
     expect(await carryOut('cancel', token)).toMatchObject({ outcome: 'failed', details: { planned: '2', done: '1' } });
     expect(await Promise.all([first, second].map(statusOf))).toEqual(['Cancelled', 'Running']);

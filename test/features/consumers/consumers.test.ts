@@ -1,6 +1,6 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { DAY_MS } from '../../../src/model/clock.ts';
-import { ORDERS_ID, startDashboard, type TestDashboard } from '../../dashboard/fixture.ts';
+import { ORDERS_ID, startDashboard, useDashboard } from '../../dashboard/fixture.ts';
 
 const HOOK = {
   id: '3c1f0d9a-7b2e-4c55-8f10-6a9d2b7e4f01',
@@ -11,11 +11,7 @@ const HOOK = {
 };
 const ADA = '/flows/api/webhooks/consumers/ada';
 
-let dashboard: TestDashboard;
-beforeEach(async () => {
-  dashboard = await startDashboard({}, [HOOK]);
-});
-afterEach(() => dashboard.close());
+const dashboard = useDashboard('each', {}, [HOOK]);
 
 const open = (payload: object = {}) => dashboard.app.inject({ method: 'PUT', url: ADA, payload });
 const read = async () => (await dashboard.app.inject(`${ADA}/deliveries`)).json();

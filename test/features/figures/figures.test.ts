@@ -1,13 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { HOOK_ONLY_ID, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from '../../dashboard/fixture.ts';
+import { describe, expect, it } from 'vitest';
+import { HOOK_ONLY_ID, ORDERS_ID, orderDelivery, useDashboard } from '../../dashboard/fixture.ts';
 
-let dashboard: TestDashboard;
-const get = async (url: string) => (await dashboard.app.inject(url)).json();
-
-beforeAll(async () => {
-  dashboard = await startDashboard();
-});
-afterAll(() => dashboard.close());
+const dashboard = useDashboard();
+const { get } = dashboard;
 
 describe('deliveries over time', () => {
   it('are counted by the hour, including empty hours, for all flows or one', async () => {

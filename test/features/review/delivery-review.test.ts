@@ -1,24 +1,18 @@
 import { createHash } from 'node:crypto';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import {
   CANARIES,
   NOW,
   ORDERS_ID,
   orderDelivery,
   startDashboard,
-  type TestDashboard,
   UNKNOWN_ID,
+  useDashboard,
 } from '../../dashboard/fixture.ts';
 
-let dashboard: TestDashboard;
-beforeEach(async () => {
-  dashboard = await startDashboard();
-});
-afterEach(() => dashboard.close());
-
-const get = async (url: string) => (await dashboard.app.inject(url)).json();
-const post = async (url: string, body: object = {}) =>
-  (await dashboard.app.inject({ method: 'POST', url, headers: { 'content-type': 'application/json' }, body })).json();
+const dashboard = useDashboard('each');
+const { get } = dashboard;
+const post = async (url: string, body: object = {}) => (await dashboard.ask('POST', url, body)).body;
 const newest = async () => (await get('/flows/api/webhooks/recent?take=1'))[0];
 const outcomes = (gateResults: { gate: string; outcome: string }[]) =>
   gateResults.map(({ gate, outcome }) => `${gate}: ${outcome}`);
