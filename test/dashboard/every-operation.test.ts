@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Operation, validatorOf } from './described.ts';
 import { ORDERS_ID, startDashboard, type TestDashboard, UNKNOWN_ID } from './fixture.ts';
 
 /* Rules that hold for every operation: the rows are those of the OpenAPI document, so that none can be forgotten. */
@@ -18,17 +19,12 @@ interface Row {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly path: string;
   readonly parameters: readonly Parameter[];
-  /** Statuses that the operation may answer with. */
-  readonly statuses: readonly string[];
+  /** By the status that the operation may answer with. */
+  readonly responses: Operation['responses'];
   /** With values that are accepted in the place of the path's parameters. */
   readonly url: string;
   /** The query parameters that must be there, with values that are accepted; empty where there are none. */
   readonly required: string;
-}
-
-interface Operation {
-  readonly parameters?: Parameter[];
-  readonly responses: object;
 }
 
 const acceptedBy = ({ schema }: Parameter) =>
@@ -38,18 +34,20 @@ const RECEIVE = '/flows/api/webhook/{idOrSlug}';
 
 let dashboard: TestDashboard;
 let rows: Row[] = [];
+let validator: ReturnType<typeof validatorOf>;
 
 beforeAll(async () => {
   dashboard = await startDashboard();
-  const { paths } = (await dashboard.app.inject('/flows/api/openapi.json')).json();
+  const document = (await dashboard.app.inject('/flows/api/openapi.json')).json();
+  validator = validatorOf(document);
   // The receive endpoint answers publishers, in their own way.
-  const { [RECEIVE]: _, ...own } = paths;
-  rows = Object.entries<Record<string, Operation>>(own).flatMap(([path, methods]) =>
+  const { [RECEIVE]: _, ...own } = document.paths;
+  rows = Object.entries<Record<string, Operation<Parameter>>>(own).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, { parameters = [], responses }]) => ({
       method: method.toUpperCase() as Row['method'],
       path,
       parameters,
-      statuses: Object.keys(responses),
+      responses,
       url: parameters.reduce((url, parameter) => url.replace(`{${parameter.name}}`, acceptedBy(parameter)), path),
       required: parameters
         .filter(({ in: place, required }) => place === 'query' && required)
@@ -61,6 +59,12 @@ beforeAll(async () => {
 afterAll(() => dashboard.close());
 
 const ask = ({ method }: Row, url: string) => dashboard.app.inject({ method, url });
+/** A refusal fits the schema that the document has for its status. */
+function expectFit({ path, responses }: Row, answer: { readonly statusCode: number }): void {
+  const { schema } = responses[answer.statusCode]?.content?.['application/json'] ?? {};
+  if (schema === undefined) throw new Error(`${path} does not say that it answers ${answer.statusCode}`);
+  expect(validator(schema).safeParse(answer).error, path).toBeUndefined();
+}
 const query = (row: Row) => row.parameters.filter(({ in: place }) => place === 'query');
 
 /** Probes and scrapers send what they like, and a dry run takes the query that the publisher would send. */
@@ -93,6 +97,7 @@ describe('every operation', () => {
         statusCode: 400,
         message: expect.stringMatching(/^nobody: there is no such query parameter/),
       });
+      expectFit(row, answer);
     }
   });
 
@@ -128,7 +133,7 @@ describe('every operation', () => {
 
   it('answers an unknown id with 404, except those that create a flow or a consumer', async () => {
     const single = rows.filter(({ path }) => path.includes('{'));
-    const known = single.filter(({ statuses }) => !statuses.includes('404'));
+    const known = single.filter(({ responses }) => !('404' in responses));
     expect(known.map(({ method, path }) => `${method} ${path}`).sort()).toEqual([
       'PUT /flows/api/flows/{id}',
       'PUT /flows/api/webhooks/consumers/{name}',
@@ -146,6 +151,7 @@ describe('every operation', () => {
         message: expect.stringMatching(new RegExp(`^(There is no|No) \\w+ .*${named}`)),
         reason: expect.stringMatching(/^unknown_/),
       });
+      expectFit(row, answer);
     }
   });
 

@@ -1,9 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { stepTypes } from '../../src/config/steps.ts';
-import { handlerTable } from '../../src/flows/handlers/index.ts';
-import { parseManifest } from '../../src/manifest/load.ts';
-import { secretReader } from '../../src/manifest/read-secret.ts';
-import { NOW, startDashboard, type TestDashboard, UNKNOWN_ID } from './fixture.ts';
+import { describe, expect, it } from 'vitest';
+import { NOW, UNKNOWN_ID, useDashboard } from './fixture.ts';
 
 const LOOPING_ID = '2d7a4d6c-52a1-4a0e-9c5f-1d6b7f0f3a56';
 const LOOPING = {
@@ -18,24 +14,11 @@ const LOOPING = {
 };
 const LARGE = `${'ü'.repeat(40_000)}"`;
 
-let dashboard: TestDashboard;
+const dashboard = useDashboard('all', {}, [LOOPING]);
 const ask = async (path: string, method: 'GET' | 'POST' = 'GET') => {
   const response = await dashboard.app.inject({ method, url: `/flows/api/runs/${path}` });
   return { status: response.statusCode, headers: response.headers, body: response.json() };
 };
-
-beforeAll(async () => {
-  dashboard = await startDashboard();
-  const { flow } = parseManifest(JSON.stringify(LOOPING), 'looping.json', {
-    handlers: handlerTable(stepTypes().handlers),
-    readSecret: secretReader({ env: {}, baseFolder: '.' }),
-    strict: false,
-    checks: [],
-  });
-  if (flow === undefined) throw new Error('the manifest is refused');
-  await dashboard.catalog.deploy(flow);
-});
-afterAll(() => dashboard.close());
 
 /** Starts a run whose children leave this each, up to the first that is left out. */
 async function looped(outputs: readonly string[], left = outputs.length): Promise<string> {

@@ -1,9 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { stepTypes } from '../../src/config/steps.ts';
-import { handlerTable } from '../../src/flows/handlers/index.ts';
-import { parseManifest } from '../../src/manifest/load.ts';
-import { secretReader } from '../../src/manifest/read-secret.ts';
-import { NOW, startDashboard, type TestDashboard } from './fixture.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { NOW, useDashboard } from './fixture.ts';
 
 const LOOPING_ID = '2d7a4d6c-52a1-4a0e-9c5f-1d6b7f0f3a55';
 const SECRET = 'canary-in-the-inputs-of-a-step';
@@ -26,7 +22,7 @@ const LOOPING = {
   },
 };
 
-let dashboard: TestDashboard;
+const dashboard = useDashboard('all', {}, [LOOPING]);
 let runId: string;
 const get = async (path: string) => {
   const response = await dashboard.app.inject(`/flows/api/runs/${path}`);
@@ -34,15 +30,6 @@ const get = async (path: string) => {
 };
 
 beforeAll(async () => {
-  dashboard = await startDashboard();
-  const { flow } = parseManifest(JSON.stringify(LOOPING), 'looping.json', {
-    handlers: handlerTable(stepTypes().handlers),
-    readSecret: secretReader({ env: {}, baseFolder: '.' }),
-    strict: false,
-    checks: [],
-  });
-  if (flow === undefined) throw new Error('the manifest is refused');
-  await dashboard.catalog.deploy(flow);
   const started = await dashboard.app.inject({ method: 'POST', url: `/flows/api/flows/${LOOPING_ID}/trigger` });
   runId = started.json().runId;
   const { store } = dashboard;
@@ -57,7 +44,6 @@ beforeAll(async () => {
   const error = { code: 'broken', message: 'no price', retryable: false };
   await store.advance({ ...about, ...first, input: null, at: NOW + 9, result: { kind: 'failed', error } });
 });
-afterAll(() => dashboard.close());
 
 describe('the outline of a run', () => {
   it('has the graph of its revision without inputs, the steps outside of loops, and sums of the loops', async () => {
