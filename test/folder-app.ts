@@ -1,10 +1,9 @@
-import { createHmac, randomUUID } from 'node:crypto';
 import pino from 'pino';
 import { afterEach, beforeEach } from 'vitest';
 import type { AppOptions, SluiceApp } from '../src/app.ts';
 import type { SettingsInput } from '../src/config/settings-schema.ts';
 import { buildApp } from './database.ts';
-import { createWorkspace, GITHUB_SECRET, type Workspace } from './e2e/service.ts';
+import { createWorkspace, pushHeaders, type Workspace } from './e2e/service.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
@@ -16,21 +15,17 @@ export async function ask({ fastify }: SluiceApp, method: Method, path: string, 
   return { status: response.statusCode, answer: response.json() };
 }
 
-interface Push {
+interface Push extends NonNullable<Parameters<typeof pushHeaders>[1]> {
   readonly slug?: string;
-  readonly key?: string;
-  readonly nonce?: string;
   readonly body?: string;
   readonly headers?: object;
 }
 
 /** Sends a delivery as GitHub signs it. */
-export async function push({ fastify }: SluiceApp, given: Push = {}) {
-  const { slug = 'push', key = GITHUB_SECRET, nonce = randomUUID(), body = '{}', headers = {} } = given;
-  const signature = `sha256=${createHmac('sha256', key).update(body).digest('hex')}`;
-  const own = { 'content-type': 'application/json', 'x-hub-signature-256': signature, 'x-github-delivery': nonce };
+export async function push({ fastify }: SluiceApp, { slug = 'push', body = '{}', headers = {}, ...signed }: Push = {}) {
   const url = `/flows/api/webhook/${slug}`;
-  const response = await fastify.inject({ method: 'POST', url, headers: { ...own, ...headers }, payload: body });
+  const sent = { method: 'POST', url, headers: { ...pushHeaders(body, signed), ...headers }, payload: body } as const;
+  const response = await fastify.inject(sent);
   return { status: response.statusCode, answer: response.json() };
 }
 

@@ -1,5 +1,4 @@
-import { createHmac } from 'node:crypto';
-import { FLOW_ID, GITHUB_SECRET, githubManifest } from '../e2e/service.ts';
+import { FLOW_ID, GITHUB_SECRET, githubManifest, pushHeaders } from '../e2e/service.ts';
 
 export const MANUAL_ID = '2d9a4166-8e3f-4b20-9c73-51b20f3e4c32';
 
@@ -33,12 +32,7 @@ export async function deliver(url: string, options: DeliveryOptions = {}): Promi
   const { body = JSON.stringify({ number: sent }), key = GITHUB_SECRET, headers } = options;
   const response = await fetch(`${url}/flows/api/webhook/push`, {
     method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      'x-github-delivery': `delivery-${sent}`,
-      'x-hub-signature-256': `sha256=${createHmac('sha256', key).update(body).digest('hex')}`,
-      ...headers,
-    },
+    headers: { ...pushHeaders(body, { key, id: `delivery-${sent}` }), ...headers },
     body,
   });
   await response.arrayBuffer();

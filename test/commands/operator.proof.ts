@@ -1,7 +1,7 @@
-import { createHmac, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { type CliResult, runCli } from '../e2e/cli.ts';
 import {
   createWorkspace,
@@ -10,10 +10,10 @@ import {
   GITHUB_SECRET,
   getJson,
   githubManifest,
-  type Service,
+  sendPush,
   startService,
-  type Workspace,
 } from '../e2e/service.ts';
+import { useService } from '../e2e/used-service.ts';
 
 const UNKNOWN_ID = '00000000-0000-4000-8000-000000000000';
 const BROKEN_ID = '1c8f3055-7d2e-4a1f-8b62-4f1f9e2d3b21';
@@ -51,45 +51,27 @@ const ORDERED = {
   steps: { charge: { type: 'Fail', inputs: { message: 'no money' } } },
 };
 
-let workspace: Workspace;
-let service: Service;
-beforeAll(async () => {
-  workspace = await createWorkspace();
+const { workspace, service, at, post } = useService(async ({ writeManifest }) => {
   const inputs = { webhookEnforcementMode: 'Enforce' };
-  await workspace.writeManifest('push.json', githubManifest({ inputs, steps: { first: { type: 'NoOp' } } }));
-  await workspace.writeManifest('broken.json', BROKEN);
-  await workspace.writeManifest('asking.json', ASKING);
-  await workspace.writeManifest('ordered.json', ORDERED);
-  service = await startService(workspace);
-}, 60_000);
-afterAll(async () => {
-  await service.stop('SIGTERM');
-  await workspace.remove();
+  await writeManifest('push.json', githubManifest({ inputs, steps: { first: { type: 'NoOp' } } }));
+  await writeManifest('broken.json', BROKEN);
+  await writeManifest('asking.json', ASKING);
+  await writeManifest('ordered.json', ORDERED);
 });
 
 const sluice = (...args: string[]): Promise<CliResult> => runCli(workspace, [...args, '--to', service.url]);
 
 async function deliver(key = GITHUB_SECRET): Promise<{ status: number; deliveryId: string; runId: string }> {
-  const body = JSON.stringify({ at: randomUUID() });
-  const response = await fetch(`${service.url}/flows/api/webhook/push`, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      'x-github-delivery': randomUUID(),
-      'x-hub-signature-256': `sha256=${createHmac('sha256', key).update(body).digest('hex')}`,
-    },
-    body,
-  });
+  const response = await sendPush(service, JSON.stringify({ at: randomUUID() }), { key });
   const { runId = '' } = (await response.json()) as { runId?: string };
   return { status: response.status, deliveryId: response.headers.get('sluice-delivery') ?? '', runId };
 }
 
 /** Starts a run by hand, and yields its id once it is in this status and has reached its steps. */
 async function startRun(flowId: string, wanted: string): Promise<string> {
-  const response = await fetch(`${service.url}/flows/api/flows/${flowId}/trigger`, { method: 'POST' });
-  const { runId } = (await response.json()) as { runId: string };
+  const { runId } = (await post<{ runId: string }>(`flows/${flowId}/trigger`)).body;
   await eventually(
-    () => getJson<{ status: string; waitingFor: object[] }>(`${service.url}/flows/api/runs/${runId}`),
+    () => getJson<{ status: string; waitingFor: object[] }>(at(`runs/${runId}`)),
     ({ status, waitingFor }) => status === wanted && (wanted !== 'Running' || waitingFor.length > 0),
   );
   return runId;
@@ -291,7 +273,7 @@ describe('a signal', () => {
     const told = await sluice('signal', runId, 'decision', '{"approved": true}', '--reason', 'looks good');
     expect(told).toMatchObject({ code: 0, stdout: 'step ask has it and goes on\n' });
     const { output } = await eventually(
-      () => getJson<{ status: string; output: unknown }>(`${service.url}/flows/api/runs/${runId}/steps/ask`),
+      () => getJson<{ status: string; output: unknown }>(at(`runs/${runId}/steps/ask`)),
       ({ status }) => status === 'Succeeded',
     );
     expect(output).toEqual({ approved: true });
@@ -327,11 +309,11 @@ describe('a command to all runs that match', () => {
     expect(planned).toMatchObject({ code: 1, stderr: 'Nothing was done; --yes does it\n' });
     expect(planned.stdout).toMatch(/^1 run matches; cancel is for 1\nRUN +STARTED/);
     expect(planned.stdout).toContain(`${runId}  `);
-    expect(await getJson(`${service.url}/flows/api/runs/${runId}`)).toMatchObject({ status: 'Running' });
+    expect(await getJson(at(`runs/${runId}`))).toMatchObject({ status: 'Running' });
 
     const done = await sluice(...asked, '--yes', '--reason', 'ordered twice');
     expect(done).toMatchObject({ code: 0, stdout: expect.stringMatching(/\ndone: 1 of 1\n$/) });
-    expect(await getJson(`${service.url}/flows/api/runs/${runId}`)).toMatchObject({ status: 'Cancelled' });
+    expect(await getJson(at(`runs/${runId}`))).toMatchObject({ status: 'Cancelled' });
     expect(await sluice(...asked, '--yes')).toMatchObject({ code: 0, stdout: '0 runs match; cancel is for 0\n' });
   });
 
@@ -419,7 +401,7 @@ describe('a flow', () => {
 
   it('goes back to an earlier revision, with the findings of a deploy', async () => {
     const next = { ...BROKEN, version: '2', steps: { ...BROKEN.steps, instead: { type: 'NoOp' } } };
-    const put = await fetch(`${service.url}/flows/api/flows/${BROKEN_ID}`, {
+    const put = await fetch(at(`flows/${BROKEN_ID}`), {
       method: 'PUT',
       body: JSON.stringify(next),
     });
@@ -434,7 +416,7 @@ describe('a flow', () => {
     });
     const restored = await sluice('restore', 'broken', '1', '--reason', 'it was better');
     expect(restored).toMatchObject({ code: 0, stdout: expect.stringMatching(/\n1 flow: 1 updated\.\n$/) });
-    const [revision] = await getJson<object[]>(`${service.url}/flows/api/flows/${BROKEN_ID}/revisions`);
+    const [revision] = await getJson<object[]>(at(`flows/${BROKEN_ID}/revisions`));
     expect(revision).toMatchObject({ revision: 3, version: '1', reason: 'it was better' });
     expect((await sluice('restore', 'broken', '9')).code).toBe(2);
   });
@@ -442,7 +424,7 @@ describe('a flow', () => {
   it('stays as it is where the deploy of an earlier revision is refused', async () => {
     const inputs = { webhookEnforcementMode: 'Enforce', webhookIpAllowList: ['192.0.2.1'] };
     const stricter = githubManifest({ inputs, steps: { first: { type: 'NoOp' } } });
-    const put = await fetch(`${service.url}/flows/api/flows/${FLOW_ID}`, {
+    const put = await fetch(at(`flows/${FLOW_ID}`), {
       method: 'PUT',
       body: JSON.stringify(stricter),
     });

@@ -27,7 +27,7 @@ const put = (
 ) => ask('PUT', `/flows/${manifest.id}${query}`, manifest);
 const remove = (id = FLOW_ID) => ask('DELETE', `/flows/${id}`);
 
-const deliver = (nonce: string, slug = 'push') => push(app, { nonce, slug });
+const deliver = (id: string, slug = 'push') => push(app, { id, slug });
 
 const cron = { nightly: { type: 'cron', inputs: { cronExpression: '0 3 * * *' } } };
 interface Pushing {

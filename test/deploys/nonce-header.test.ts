@@ -38,8 +38,8 @@ async function aService() {
       const { status, answer } = await ask(app, 'POST', '/flows/reload?allow=access,caution,breaking');
       expect([status, JSON.stringify(answer)]).toEqual([200, expect.not.stringContaining('"action":"refused"')]);
     },
-    deliver: async (body: string, nonce: string, slug = 'push') =>
-      (await push(app, { slug, body, nonce, headers: { 'x-request-id': `r-${nonce}` } })).status,
+    deliver: async (body: string, id: string, slug = 'push') =>
+      (await push(app, { slug, body, id, headers: { 'x-request-id': `r-${id}` } })).status,
   };
 }
 

@@ -1,14 +1,15 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { schemaOf } from '../../src/features/infer-schema/command.ts';
 import { compileBodySchema } from '../../src/manifest/body-schema.ts';
 import type { Json } from '../../src/model/json.ts';
 import { gateChain } from '../../src/webhooks/gates/index.ts';
 import { sampleDelivery, sampleSettings, sampleTrigger } from '../webhooks/samples.ts';
 import { runCli } from './cli.ts';
-import { createWorkspace, getJson, type Service, startService, type Workspace, written } from './service.ts';
+import { getJson, written } from './service.ts';
+import { useService } from './used-service.ts';
 
 const SCHEMA = { type: 'object', required: ['total'], properties: { total: { type: 'number' } } };
 
@@ -24,31 +25,16 @@ function manifest(slug: string, id: string, inputs: object) {
   };
 }
 
-let workspace: Workspace;
-let service: Service;
-beforeAll(async () => {
-  workspace = await createWorkspace();
-  await writeFile(join(workspace.folder, 'manifests', 'order.schema'), JSON.stringify(SCHEMA));
-  await workspace.writeManifest('enforced.json', manifest('enforced', '01', { webhookBodySchema: SCHEMA }));
+const { workspace, service, ...api } = useService(async ({ folder, writeManifest }) => {
+  await writeFile(join(folder, 'manifests', 'order.schema'), JSON.stringify(SCHEMA));
+  await writeManifest('enforced.json', manifest('enforced', '01', { webhookBodySchema: SCHEMA }));
   const audited = { webhookBodySchema: 'file:order.schema', webhookEnforcementMode: 'Audit' };
-  await workspace.writeManifest('audited.json', manifest('audited', '02', audited));
+  await writeManifest('audited.json', manifest('audited', '02', audited));
   const slack = { webhookSignatureScheme: 'Slack', webhookHmacKey: 'a key', webhookBodySchema: SCHEMA };
-  await workspace.writeManifest('slack.json', manifest('slack', '03', { ...slack, webhookEnforcementMode: 'Audit' }));
-  service = await startService(workspace);
-});
-afterAll(async () => {
-  await service.stop('SIGTERM');
-  await workspace.remove();
+  await writeManifest('slack.json', manifest('slack', '03', { ...slack, webhookEnforcementMode: 'Audit' }));
 });
 
-async function post(slug: string, body: unknown) {
-  const answer = await fetch(`${service.url}/flows/api/webhook/${slug}`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  });
-  return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
-}
+const post = (slug: string, body: unknown) => api.post(`webhook/${slug}`, body);
 
 async function newest() {
   const [first] = await getJson<readonly object[]>(`${service.url}/flows/api/webhooks/recent?take=1`);

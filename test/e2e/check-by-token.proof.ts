@@ -1,26 +1,20 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { runCli } from './cli.ts';
-import { createWorkspace, githubManifest, type Service, startService, type Workspace } from './service.ts';
+import { githubManifest } from './service.ts';
+import { useService } from './used-service.ts';
 
 const TOKENS = [
   { name: 'ci', token: 'ci-of-the-shop-4f1c9d7ab2e8', scopes: ['deploy'] },
   { name: 'reader', token: 'reader-of-the-shop-9a8b7c6d', scopes: ['read'] },
 ];
 
-let workspace: Workspace;
-let service: Service;
-beforeAll(async () => {
-  workspace = await createWorkspace();
-  const tokens = join(workspace.folder, 'tokens.json');
+const { workspace, service } = useService(async ({ folder, writeManifest }) => {
+  const tokens = join(folder, 'tokens.json');
   await writeFile(tokens, JSON.stringify(TOKENS));
-  await workspace.writeManifest('push.json', githubManifest());
-  service = await startService(workspace, { SLUICE_TOKENS: tokens, SLUICE_STORE_KEY: 'the key of the store' });
-}, 60_000);
-afterAll(async () => {
-  await service.stop('SIGTERM');
-  await workspace.remove();
+  await writeManifest('push.json', githubManifest());
+  return { SLUICE_TOKENS: tokens, SLUICE_STORE_KEY: 'the key of the store' };
 });
 
 const check = (token: string) =>

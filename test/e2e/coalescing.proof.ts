@@ -1,4 +1,3 @@
-import { createHmac } from 'node:crypto';
 import { afterEach, describe, expect, inject, it } from 'vitest';
 import { type Chance, chanceOf, SEED } from '../chance.ts';
 import { dropSchema, takeSchema } from '../postgres/schemas.ts';
@@ -6,11 +5,11 @@ import {
   createWorkspace,
   eventually,
   FLOW_ID,
-  GITHUB_SECRET,
   getJson,
   githubManifest,
   noneInFlight,
   type Service,
+  sendPush,
   startService,
   type Workspace,
 } from './service.ts';
@@ -41,16 +40,7 @@ interface Sent {
   readonly sku: number;
 }
 
-function post(service: Service, sent: Sent): Promise<Response> {
-  const body = JSON.stringify(sent);
-  const signature = createHmac('sha256', GITHUB_SECRET).update(body).digest('hex');
-  const headers = { 'x-hub-signature-256': `sha256=${signature}`, 'x-github-delivery': `delivery ${sent.n}` };
-  return fetch(`${service.url}/flows/api/webhook/push`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...headers },
-    body,
-  });
-}
+const post = (service: Service, sent: Sent) => sendPush(service, JSON.stringify(sent), { id: `delivery ${sent.n}` });
 
 /** The id of its run; undefined where no answer came. One that is sent again gets that of the first time. */
 async function runOf(service: Service, sent: Sent): Promise<string | undefined> {

@@ -8,6 +8,7 @@ import {
   githubManifest,
   noneInFlight,
   type Service,
+  sendPush,
   startService,
   type Workspace,
 } from './service.ts';
@@ -50,19 +51,7 @@ async function send(service: Service, delivery: string): Promise<string | undefi
   return ((await response.json()) as { runId: string }).runId;
 }
 
-function post(service: Service, delivery: string): Promise<Response> {
-  const body = JSON.stringify({ delivery });
-  const signature = createHmac('sha256', GITHUB_SECRET).update(body).digest('hex');
-  return fetch(`${service.url}/flows/api/webhook/push`, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      'x-hub-signature-256': `sha256=${signature}`,
-      'x-github-delivery': delivery,
-    },
-    body,
-  });
-}
+const post = (service: Service, delivery: string) => sendPush(service, JSON.stringify({ delivery }), { id: delivery });
 
 async function allRuns(service: Service): Promise<Listed[]> {
   const runs: Listed[] = [];

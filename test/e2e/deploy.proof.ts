@@ -1,4 +1,4 @@
-import { createHmac, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type CliResult, runCli } from './cli.ts';
@@ -9,6 +9,7 @@ import {
   GITHUB_SECRET,
   getJson,
   type Service,
+  sendPush,
   startService,
   type Workspace,
 } from './service.ts';
@@ -67,16 +68,7 @@ async function put(
 }
 
 async function deliver(nonce: string = randomUUID()): Promise<{ status: number; runId: string }> {
-  const body = JSON.stringify({ nonce });
-  const response = await fetch(`${service.url}/flows/api/webhook/push`, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      'x-github-delivery': nonce,
-      'x-hub-signature-256': `sha256=${createHmac('sha256', GITHUB_SECRET).update(body).digest('hex')}`,
-    },
-    body,
-  });
+  const response = await sendPush(service, JSON.stringify({ nonce }), { id: nonce });
   return { status: response.status, ...((await response.json()) as { runId: string }) };
 }
 

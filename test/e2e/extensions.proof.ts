@@ -1,9 +1,10 @@
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import { copyFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { runCli } from './cli.ts';
-import { createWorkspace, eventually, getJson, type Service, startService, type Workspace } from './service.ts';
+import { createWorkspace, eventually, getJson } from './service.ts';
+import { useService } from './used-service.ts';
 
 const HMAC_KEY = 'a key of Acme';
 const SAMPLE = resolve(import.meta.dirname, 'sample.config.ts');
@@ -32,27 +33,19 @@ const TRIGGERS = {
   tenant: {},
 };
 
-let workspace: Workspace;
-let service: Service;
-beforeAll(async () => {
-  workspace = await createWorkspace();
-  await copyFile(SAMPLE, join(workspace.folder, 'sluice.config.ts'));
+const { workspace, service } = useService(async ({ folder, writeManifest }) => {
+  await copyFile(SAMPLE, join(folder, 'sluice.config.ts'));
   const triggers = Object.entries(TRIGGERS).map(([slug, inputs]) => [
     slug,
     { type: 'webhook', inputs: { webhookSlug: slug, ...inputs } },
   ]);
-  await workspace.writeManifest('extended.json', {
+  await writeManifest('extended.json', {
     id: '8d0bdf1e-7c5f-4d1a-9f0e-6a3a1c7f2b10',
     name: 'extended',
     version: '1',
     triggers: Object.fromEntries(triggers),
     steps: { greet: { type: 'Greet', inputs: { name: `\${trigger.body.name}` } } },
   });
-  service = await startService(workspace);
-});
-afterAll(async () => {
-  await service.stop('SIGTERM');
-  await workspace.remove();
 });
 
 const BODY = '{"name":"Zoë"}';

@@ -1,12 +1,11 @@
-import { createHmac, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import {
   createWorkspace,
   eventually,
-  GITHUB_SECRET,
   getJson,
   githubManifest,
+  pushHeaders,
   type Service,
   startService,
 } from './service.ts';
@@ -115,11 +114,7 @@ export async function startTarget(
     honest: (body = '{"zen":"Keep it logically awesome."}') => ({
       slug: 'push',
       body,
-      headers: {
-        'content-type': 'application/json',
-        'x-github-delivery': randomUUID(),
-        'x-hub-signature-256': `sha256=${createHmac('sha256', GITHUB_SECRET).update(body).digest('hex')}`,
-      },
+      headers: pushHeaders(body),
     }),
     runsOf: async (slug) => (await runs(slug)).total,
     endedRuns: async (slug) =>

@@ -5,9 +5,10 @@ import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { buffer, text } from 'node:stream/consumers';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { runCli } from './cli.ts';
-import { createWorkspace, githubManifest, type Service, startService, type Workspace } from './service.ts';
+import { githubManifest } from './service.ts';
+import { useService } from './used-service.ts';
 
 const CLI = resolve(import.meta.dirname, '../../dist/cli.js');
 const TOKEN = 'a-token-of-the-dashboard';
@@ -15,22 +16,15 @@ const env = { SLUICE_DASHBOARD_TOKEN: TOKEN };
 /** The settings of the service that runs: the command sends their credentials to no other. */
 const own = () => ({ ...env, SLUICE_PORT: new URL(service.url).port });
 
-let workspace: Workspace;
-let service: Service;
-beforeAll(async () => {
-  workspace = await createWorkspace();
-  await workspace.writeManifest('push.json', githubManifest({ inputs: { webhookEnforcementMode: 'Enforce' } }));
-  await workspace.writeManifest('other.json', {
+const { workspace, service } = useService(async ({ writeManifest }) => {
+  await writeManifest('push.json', githubManifest({ inputs: { webhookEnforcementMode: 'Enforce' } }));
+  await writeManifest('other.json', {
     id: '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a99',
     version: '1',
     triggers: { hook: { type: 'webhook', inputs: { webhookSlug: 'other' } } },
     steps: { a: { type: 'NoOp' } },
   });
-  service = await startService(workspace, env);
-});
-afterAll(async () => {
-  await service.stop('SIGTERM');
-  await workspace.remove();
+  return env;
 });
 
 const send = (...args: string[]) => runCli(workspace, ['send', '--to', service.url, ...args]);

@@ -1,15 +1,7 @@
 import { createHmac, randomUUID } from 'node:crypto';
-import { afterEach, beforeEach, expect, it } from 'vitest';
-import {
-  createWorkspace,
-  eventually,
-  GITHUB_SECRET,
-  getJson,
-  githubManifest,
-  type Service,
-  startService,
-  type Workspace,
-} from './service.ts';
+import { expect, it } from 'vitest';
+import { eventually, GITHUB_SECRET, getJson, githubManifest } from './service.ts';
+import { useService } from './used-service.ts';
 
 const cel = (expression: string) => `\${${expression}}`;
 /** A run goes on by a signal, and fails by a signal of 0. */
@@ -19,29 +11,10 @@ const steps = {
 };
 const flow = { serialize: 'trigger.body.order', serializeOnFailure: 'stop' };
 
-let workspace: Workspace;
-let service: Service;
-const start = async () => {
-  service = await startService(workspace, { SLUICE_ENFORCEMENT_MODE: 'Audit' });
-};
-beforeEach(async () => {
-  workspace = await createWorkspace();
-  await workspace.writeManifest('push.json', githubManifest({ steps, flow }));
-  await start();
+const { at, post } = useService(async ({ writeManifest }) => {
+  await writeManifest('push.json', githubManifest({ steps, flow }));
+  return { SLUICE_ENFORCEMENT_MODE: 'Audit' };
 });
-afterEach(async () => {
-  await service.stop('SIGTERM');
-  await workspace.remove();
-});
-
-const at = (path: string) => `${service.url}/flows/api/${path}`;
-
-async function post(path: string, body: unknown = {}, headers: Record<string, string> = {}) {
-  const payload = JSON.stringify(body);
-  const json = { 'content-type': 'application/json', ...headers };
-  const response = await fetch(at(path), { method: 'POST', headers: json, body: payload });
-  return { status: response.status, body: (await response.json()) as Record<string, unknown> };
-}
 
 /** Yields the id of the run. */
 async function deliver(order: unknown, { isSigned = true } = {}): Promise<string> {

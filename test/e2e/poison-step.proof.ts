@@ -1,4 +1,3 @@
-import { createHmac, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,10 +7,10 @@ import { freePort } from '../free-port.ts';
 import {
   createWorkspace,
   eventually,
-  GITHUB_SECRET,
   getJson,
   githubManifest,
   type Service,
+  sendPush,
   startService,
   type Workspace,
 } from './service.ts';
@@ -190,14 +189,8 @@ function sendDeliveries(url: string): { answered: string[]; stop(): Promise<void
   let isStopping = false;
   const send = async () => {
     while (!isStopping) {
-      const body = JSON.stringify({ sent: answered.length });
-      const headers = {
-        'content-type': 'application/json',
-        'x-hub-signature-256': `sha256=${createHmac('sha256', GITHUB_SECRET).update(body).digest('hex')}`,
-        'x-github-delivery': randomUUID(),
-      };
       // No answer says nothing: the process was gone.
-      const response = await fetch(`${url}/flows/api/webhook/push`, { method: 'POST', headers, body }).catch(() => {});
+      const response = await sendPush({ url }, JSON.stringify({ sent: answered.length })).catch(() => {});
       if (response !== undefined) {
         expect(response.status).toBe(200);
         const answer = (await response.json().catch(() => undefined)) as { runId: string } | undefined;

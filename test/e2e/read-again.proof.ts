@@ -1,4 +1,4 @@
-import { createHmac, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -9,6 +9,7 @@ import {
   eventually,
   FLOW_ID,
   type Service,
+  sendPush,
   startService,
   type Workspace,
   written,
@@ -38,16 +39,7 @@ const pushBy = (reference: string) => ({
   steps: { first: { type: 'NoOp' } },
 });
 
-async function deliver(key: string): Promise<number> {
-  const body = JSON.stringify({ id: randomUUID() });
-  const signature = `sha256=${createHmac('sha256', key).update(body).digest('hex')}`;
-  const response = await fetch(`${service.url}/flows/api/webhook/push`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', 'x-hub-signature-256': signature },
-    body,
-  });
-  return response.status;
-}
+const deliver = async (key: string) => (await sendPush(service, JSON.stringify({ id: randomUUID() }), { key })).status;
 const reload = async () => (await fetch(`${service.url}/flows/api/flows/reload`, { method: 'POST' })).status;
 const start = async (env: Record<string, string> = {}) => {
   service = await startService(workspace, { SLUICE_ENFORCEMENT_MODE: 'Enforce', ...env });

@@ -1,4 +1,3 @@
-import { createHmac, randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -11,6 +10,7 @@ import {
   eventually,
   FLOW_ID,
   getJson,
+  pushHeaders,
   type Service,
   startService,
   type Workspace,
@@ -123,12 +123,7 @@ const at = (path: string) => `${service.url}/flows/api/${path}`;
 
 async function deliver(body: object, key = KEY): Promise<number> {
   const text = JSON.stringify(body);
-  const headers = {
-    'content-type': 'application/json',
-    'x-hub-signature-256': `sha256=${createHmac('sha256', key).update(text).digest('hex')}`,
-    'x-github-delivery': randomUUID(),
-    'x-github-event': 'push',
-  };
+  const headers = { ...pushHeaders(text, { key }), 'x-github-event': 'push' };
   return (await fetch(at('webhook/orders'), { method: 'POST', headers, body: text })).status;
 }
 

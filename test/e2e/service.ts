@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { createHmac, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -42,6 +43,23 @@ export function githubManifest(overrides: { inputs?: object; steps?: object; flo
       second: { type: 'LogMessage', inputs: { message: 'seen' }, runAfter: { first: ['Succeeded'] } },
     },
   };
+}
+
+interface Push {
+  readonly key?: string;
+  /** The id that GitHub gives a delivery. */
+  readonly id?: string;
+}
+
+/** The headers of a delivery as GitHub signs it. */
+export function pushHeaders(body: string, { key = GITHUB_SECRET, id = randomUUID() }: Push = {}) {
+  const signature = `sha256=${createHmac('sha256', key).update(body).digest('hex')}`;
+  return { 'content-type': 'application/json', 'x-hub-signature-256': signature, 'x-github-delivery': id };
+}
+
+/** Sends a delivery to the trigger of `githubManifest`. */
+export function sendPush({ url }: Pick<Service, 'url'>, body: string, push: Push = {}): Promise<Response> {
+  return fetch(`${url}/flows/api/webhook/push`, { method: 'POST', headers: pushHeaders(body, push), body });
 }
 
 /** A folder of its own for one service: manifests and database. */

@@ -1,4 +1,4 @@
-import { createHmac, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { afterEach, expect, inject, it, onTestFinished } from 'vitest';
 import { chanceOf } from '../chance.ts';
 import { dropSchema } from '../postgres/schemas.ts';
@@ -9,6 +9,7 @@ import {
   githubManifest,
   noneInFlight,
   type Service,
+  sendPush,
   startService,
   type Workspace,
 } from './service.ts';
@@ -46,16 +47,8 @@ function manifestOf(flow: (typeof FLOWS)[number]): object {
   return { ...githubManifest(), id: idOf(flow), name: flow, triggers: { push: { type: 'webhook', inputs } } };
 }
 
-function post(service: Service, delivery: string, isFor: boolean): Promise<Response> {
-  const body = JSON.stringify({ delivery, isFor });
-  const signature = createHmac('sha256', GITHUB_SECRET).update(body).digest('hex');
-  const headers = {
-    'content-type': 'application/json',
-    'x-hub-signature-256': `sha256=${signature}`,
-    'x-github-delivery': delivery,
-  };
-  return fetch(`${service.url}/flows/api/webhook/push`, { method: 'POST', headers, body });
-}
+const post = (service: Service, delivery: string, isFor: boolean) =>
+  sendPush(service, JSON.stringify({ delivery, isFor }), { id: delivery });
 
 async function allRuns(service: Service): Promise<Run[]> {
   const runs: Run[] = [];

@@ -1,18 +1,11 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createWorkspace, githubManifest, type Service, startService, type Workspace } from './service.ts';
+import { expect, it } from 'vitest';
+import { githubManifest, startService } from './service.ts';
+import { useService } from './used-service.ts';
 
-let workspace: Workspace;
-let service: Service;
-beforeAll(async () => {
-  workspace = await createWorkspace();
-  await workspace.writeManifest('push.json', githubManifest());
-  service = await startService(workspace);
-});
-afterAll(async () => {
-  await service.stop('SIGTERM');
-  await workspace.remove();
+const { workspace, service } = useService(async ({ writeManifest }) => {
+  await writeManifest('push.json', githubManifest());
 });
 
 /** Sends a byte of `text` every 250 ms until the other side hangs up. */

@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createWorkspace, eventually, getJson, type Service, startService, type Workspace } from './service.ts';
+import { expect, it } from 'vitest';
+import { eventually, getJson } from './service.ts';
+import { useService } from './used-service.ts';
 
 const ORDER = '8d2c7b14-56e3-4f0a-b9c8-72a4e1d05f31';
 const CHARGE = '8d2c7b14-56e3-4f0a-b9c8-72a4e1d05f30';
@@ -25,27 +26,10 @@ const charge = manifestOf(CHARGE, 'Charge', {
   sum: { type: 'Transform', inputs: { value: cel('trigger.body.n * 2') }, runAfter: { ok: ['Succeeded'] } },
 });
 
-let workspace: Workspace;
-let service: Service;
-
-beforeAll(async () => {
-  workspace = await createWorkspace();
-  await workspace.writeManifest('order.json', order);
-  await workspace.writeManifest('charge.json', charge);
-  service = await startService(workspace);
+const { at, post, restart } = useService(async ({ writeManifest }) => {
+  await writeManifest('order.json', order);
+  await writeManifest('charge.json', charge);
 });
-afterAll(async () => {
-  await service.stop('SIGTERM');
-  await workspace.remove();
-});
-
-const at = (path: string) => `${service.url}/flows/api/${path}`;
-
-async function post<Answer>(path: string, body: unknown = {}): Promise<Answer> {
-  const headers = { 'content-type': 'application/json' };
-  const response = await fetch(at(path), { method: 'POST', headers, body: JSON.stringify(body) });
-  return (await response.json()) as Answer;
-}
 
 interface ShownRun {
   readonly id: string;
@@ -56,7 +40,7 @@ interface ShownRun {
 
 /** Starts a run and yields its id and that of the run which it waits for. */
 async function start(body: unknown): Promise<{ parent: string; child: string }> {
-  const { runId: parent } = await post<{ runId: string }>(`flows/${ORDER}/trigger`, body);
+  const { runId: parent } = (await post<{ runId: string }>(`flows/${ORDER}/trigger`, body)).body;
   const { waitingFor } = await eventually(
     () => getJson<ShownRun>(at(`runs/${parent}`)),
     (run) => run.waitingFor.length > 0,
@@ -73,8 +57,7 @@ const ended = (runId: string) =>
 
 it('a run waits for the run that it started, also over a kill, and goes on with its output', async () => {
   const { parent, child } = await start({ n: 21 });
-  await service.stop('SIGKILL');
-  service = await startService(workspace);
+  await restart('SIGKILL');
   expect(await getJson(at(`runs/${parent}/lineage`))).toMatchObject({ derived: [{ id: child, relation: 'subFlow' }] });
   expect(await getJson(at(`runs/${child}/lineage`))).toMatchObject({ source: { id: parent, relation: 'subFlow' } });
   await post(`runs/${child}/signals/go`);
@@ -100,7 +83,7 @@ it('a cancel goes down, and a cancel of the other run alone fails the step', asy
 });
 
 it('a deploy changes neither which flow a run in flight runs nor in which revision', async () => {
-  const { runId: parent } = await post<{ runId: string }>(`flows/${ORDER}/trigger`, { n: 3 });
+  const { runId: parent } = (await post<{ runId: string }>(`flows/${ORDER}/trigger`, { n: 3 })).body;
   const sum = { type: 'Transform', inputs: { value: cel('trigger.body.n * 2') } };
   const changed = { ...charge, version: '2', steps: { ...charge.steps, sum } };
   const plan = await fetch(at(`flows/${CHARGE}?dryRun=true`), { method: 'PUT', body: JSON.stringify(changed) });

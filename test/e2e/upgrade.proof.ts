@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { createHmac, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
@@ -7,10 +7,10 @@ import { nextRelease, PRESENT, twoReleases } from './releases.ts';
 import {
   createWorkspace,
   eventually,
-  GITHUB_SECRET,
   getJson,
   githubManifest,
   type Service,
+  sendPush,
   startService,
 } from './service.ts';
 
@@ -25,15 +25,7 @@ async function prepare() {
 }
 
 /** Sends a delivery and yields what the answer says. */
-async function deliver({ url }: Service, delivery: string): Promise<number> {
-  const signature = createHmac('sha256', GITHUB_SECRET).update('{}').digest('hex');
-  const headers = {
-    'content-type': 'application/json',
-    'x-hub-signature-256': `sha256=${signature}`,
-    'x-github-delivery': delivery,
-  };
-  return (await fetch(`${url}/flows/api/webhook/push`, { method: 'POST', headers, body: '{}' })).status;
-}
+const deliver = async (service: Service, id: string) => (await sendPush(service, '{}', { id })).status;
 
 const runsOf = ({ url }: Service) => getJson<{ id: string; status: string }[]>(`${url}/flows/api/runs`);
 const ENFORCE = { SLUICE_ENFORCEMENT_MODE: 'Enforce' };

@@ -6,10 +6,6 @@ import { dropSchema } from '../../postgres/schemas.ts';
 import { type FakeGithub, fakeGithub, type SpoiltAnswer } from './github.ts';
 import { manifestOf, SECRET } from './reconciling.ts';
 
-const LOST = 100;
-const KILLS = 8;
-const ROUNDS = ['first', 'second'];
-
 interface Replica {
   service: Service | undefined;
   start(): Promise<Service>;
@@ -32,7 +28,7 @@ function replicaOf(workspace: Workspace, env: Record<string, string>): Replica {
   return replica;
 }
 
-async function prepare(names: readonly string[], reconcile: object = {}) {
+async function prepare(names: readonly string[]) {
   const github = await fakeGithub({ secret: SECRET, target: undefined });
   const workspace = await createWorkspace();
   const schema = `reconcile_${randomUUID().replaceAll('-', '')}`;
@@ -53,8 +49,8 @@ async function prepare(names: readonly string[], reconcile: object = {}) {
     await workspace.remove();
     if (names.length > 1) await dropSchema(schema, url).catch(() => {});
   });
-  await workspace.writeManifest('shop.json', manifestOf(github.baseUrl, { reconcile }));
-  const write = (baseUrl: string) => workspace.writeManifest('shop.json', manifestOf(baseUrl, { reconcile }));
+  await workspace.writeManifest('shop.json', manifestOf(github.baseUrl));
+  const write = (baseUrl: string) => workspace.writeManifest('shop.json', manifestOf(baseUrl));
   return { github, replicas, write };
 }
 
@@ -67,107 +63,7 @@ const asked = async ({ asked: requests }: FakeGithub, count: number) => {
   );
 };
 
-interface Row {
-  readonly id: string;
-  readonly deliveryId: string;
-}
-const runsOf = ({ url }: Service) => getJson<Row[]>(`${url}/flows/api/runs?take=500`);
-
-/** Waits until a look that begins from now on has settled all that it found. */
-const looked = async (github: FakeGithub) => {
-  const before = github.looks;
-  await eventually(
-    () => github.looks,
-    (looks) => looks >= before + 2,
-    { seconds: 120, because: 'a look asks for every page of a hundred deliveries' },
-  );
-};
-
-/** Every delivery has one run, and its original is known when it comes after all. */
-async function expectEachOnce(github: FakeGithub, { url }: Service) {
-  await eventually(
-    () => runsOf({ url } as Service),
-    ({ length }) => length >= github.sent.length,
-    { seconds: 240, because: 'a log that a killed process was asking is free when its lease ends' },
-  );
-  github.target = `${url}/flows/api/webhook/shop`;
-  for (const lost of github.sent) expect(await github.redeliver(lost)).toBe(200);
-  await looked(github);
-  const records = await getJson<{ runId: string; outcome: string | null; headers: Record<string, string> }[]>(
-    `${url}/flows/api/webhooks/recent?take=500`,
-  );
-  const runs = await runsOf({ url } as Service);
-  expect(runs).toHaveLength(github.sent.length);
-  const first = records.filter(({ outcome }) => outcome === null);
-  expect(first.map(({ headers }) => headers['x-github-delivery']).sort()).toEqual(
-    github.sent.map(({ guid }) => guid).sort(),
-  );
-  expect(await getJson(`${url}/flows/api/books`)).toMatchObject({
-    runs: github.sent.length,
-    reconciled: github.sent.length,
-    duplicates: github.sent.length,
-    unaccounted: 0,
-  });
-}
-
-test('deliveries that fail while the service is off have their runs soon after its start, each once', async () => {
-  const { github, replicas } = await prepare(['only'], { every: 'PT15M' });
-  const [replica] = replicas as [Replica];
-  await replica.start();
-  await asked(github, 1);
-  await replica.service?.stop('SIGTERM');
-  replica.service = undefined;
-  for (let n = 0; n < LOST; n += 1) await github.deliver({ n });
-  const service = await replica.start();
-  await eventually(
-    () => runsOf(service),
-    ({ length }) => length >= LOST,
-    { seconds: 120, because: 'a hundred are fetched and accepted one after the other' },
-  );
-  expect(await runsOf(service)).toHaveLength(LOST);
-  const gaps = async () =>
-    (await getJson<{ kind: string; message: string }[]>(`${service.url}/flows/api/attention`)).filter(
-      ({ kind }) => kind === 'deliveries_missed',
-    );
-  // It is told when the look is over, after the last run.
-  const told = await eventually(gaps, ([gap]) => gap?.message.startsWith(`${LOST} deliveries`) === true);
-  expect(told).toMatchObject([{ message: expect.stringContaining('to shop/github did not arrive') }]);
-});
-
-test.each(ROUNDS)(
-  'a service that is killed again and again while it fetches doubles nothing (%s round)',
-  async (round) => {
-    const { below } = chanceOf(`kills of one that reconciles, ${round} round`);
-    const { github, replicas } = await prepare(['only']);
-    const [replica] = replicas as [Replica];
-    await replica.start();
-    await asked(github, 1);
-    await replica.kill();
-    for (let n = 0; n < LOST; n += 1) await github.deliver({ n });
-    for (let kill = 0; kill < KILLS; kill += 1) {
-      await replica.start();
-      await asked(github, 1 + below(20));
-      await replica.kill();
-    }
-    await expectEachOnce(github, await replica.start());
-  },
-);
-
-test.each(ROUNDS)('two replicas of which one is killed again and again double nothing (%s round)', async (round) => {
-  const { below, once } = chanceOf(`kills of two that reconcile, ${round} round`);
-  const { github, replicas } = await prepare(['one', 'two']);
-  const [one, two] = replicas as [Replica, Replica];
-  await Promise.all([one.start(), two.start()]);
-  await asked(github, 1);
-  await Promise.all([one.kill(), two.kill()]);
-  for (let n = 0; n < LOST; n += 1) await github.deliver({ n });
-  for (let kill = 0; kill < KILLS; kill += 1) {
-    await Promise.all([one.start(), two.start()]);
-    await asked(github, 1 + below(20));
-    await (once(2) ? one : two).kill();
-  }
-  await expectEachOnce(github, await one.start());
-});
+const runsOf = ({ url }: Service) => getJson<object[]>(`${url}/flows/api/runs?take=500`);
 
 const BAD: readonly SpoiltAnswer[] = [
   ...[400, 404, 406, 409, 410, 418, 451, 500, 502].map((status) => ({ status, body: '{"message":"no"}' })),

@@ -1,4 +1,3 @@
-import { createHmac, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { link, lstat, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
@@ -10,10 +9,10 @@ import {
   createWorkspace,
   eventually,
   FLOW_ID,
-  GITHUB_SECRET,
   getJson,
   githubManifest,
   type Service,
+  sendPush,
   startService,
   type Workspace,
 } from '../../e2e/service.ts';
@@ -93,15 +92,7 @@ const path = (name: string) => join(workspace.folder, name);
 
 async function runOfDelivery(): Promise<string> {
   const body = JSON.stringify({ total: 50, issue: { key: 'PROJECT-17' }, lines: [{ sku: 'A' }, { sku: 'B' }] });
-  const response = await fetch(`${service.url}/flows/api/webhook/push`, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      'x-github-delivery': randomUUID(),
-      'x-hub-signature-256': `sha256=${createHmac('sha256', GITHUB_SECRET).update(body).digest('hex')}`,
-    },
-    body,
-  });
+  const response = await sendPush(service, body);
   const { runId } = (await response.json()) as { runId: string };
   const decision = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"approved":true}' };
   await fetch(`${service.url}/flows/api/runs/${runId}/signals/decision`, decision);
