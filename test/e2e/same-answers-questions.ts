@@ -1,6 +1,7 @@
 import type { Chance } from '../chance.ts';
 import { FLOWS, UNKNOWN_ID } from './same-answers-flows.ts';
 import type { Ask, Pair } from './same-answers-pair.ts';
+import { getJson } from './service.ts';
 
 /** What stories know of both services: labels of what they made, and times between two stories. */
 export interface Known {
@@ -68,21 +69,6 @@ const ODD = [
   '%00',
   "'; DROP TABLE runs; --",
 ] as const;
-const STATUSES = ['Running', 'succeeded', 'FAILED', 'Skipped', 'Cancelled', 'TimedOut', 'Pending'] as const;
-const REASONS = [
-  'signature_mismatch',
-  'signature_missing',
-  'nonce_replayed',
-  'flow_disabled',
-  'body_too_large',
-  'invalid_json',
-  'rate_limited',
-  'ip_not_allowed',
-  'unknown_flow',
-  'body_schema',
-  'timestamp_missing',
-  'timestamp_skew',
-] as const;
 const STEPS = [
   'first',
   'each',
@@ -112,206 +98,136 @@ export function idLike(chance: Chance, id: string): string {
   return id;
 }
 
-type Parameters = readonly (readonly [name: string, value: (chance: Chance, known: Known) => string])[];
+/** A parameter of an operation, as the OpenAPI document has it. */
+interface Parameter {
+  readonly name: string;
+  readonly in: string;
+  readonly schema: { readonly type?: string; readonly format?: string; readonly enum?: readonly string[] };
+}
 
+interface Question {
+  readonly path: string;
+  readonly parameters: readonly Parameter[];
+}
+
+/** Not asked: what is of one process or of the moment, and what no story changes. */
+const OWN =
+  /^\/(health|metrics)|\/webhook\/|\/(stream|verify|replicas|books|paths|preview|failures|handlers|schemes|manifest-schema)$/;
+
+/** Every question that the API takes; those with the most ways to be asked come more often. */
+export async function readQuestions({ url }: { readonly url: string }): Promise<readonly Question[]> {
+  const document = await getJson<{ paths: Record<string, { get?: Partial<Question> }> }>(
+    `${url}/flows/api/openapi.json`,
+  );
+  return Object.entries(document.paths).flatMap(([path, { get }]): Question[] => {
+    if (get === undefined || OWN.test(path)) return [];
+    const { parameters = [] } = get;
+    const isList = ['search', 'includeTotal'].every((each) => parameters.some(({ name }) => name === each));
+    return Array(isList ? 10 : path.includes('{') ? 2 : 1).fill({ path, parameters });
+  });
+}
+
+const text = (value: string) => encodeURIComponent(value);
 const flowIds = Object.values(FLOWS);
-const flowId: Parameters[number] = ['flowId', (chance) => idLike(chance, chance.pick([...flowIds, UNKNOWN_ID]))];
-const timeOf = (chance: Chance, times: readonly string[]) => {
+
+function timeOf(chance: Chance, times: readonly string[]): string {
   if (chance.once(15))
     return chance.pick([
-      '0',
-      '1',
-      'yesterday',
-      '2026-02-30T00:00:00Z',
-      '1970-01-01T00:00:00+14:00',
-      '999999999999999',
-      '-1',
+      ...['0', '1', 'yesterday', '2026-02-30T00:00:00Z', '1970-01-01T00:00:00+14:00', '999999999999999', '-1'],
       '8640000000000001',
     ]);
   const time = recent(chance, times, '2026-01-01T00:00:00Z');
   return time.startsWith('~') && chance.once(3) ? time.replace(/~$/, '+1~') : time;
-};
-const span = (timesOf: (known: Known) => readonly string[]): Parameters => [
-  ['since', (chance, known) => timeOf(chance, chance.once(2) ? known.pauses : timesOf(known))],
-  ['until', (chance, known) => timeOf(chance, chance.once(2) ? known.pauses : timesOf(known))],
-];
-const paging: Parameters = [
-  ['skip', (chance) => chance.pick(['0', '1', '3', '50', '2147483647', '2147483648', '-1', 'x'])],
-  ['take', (chance) => chance.pick(['1', '2', '5', '50', '500', '501', '0'])],
-  ['includeTotal', (chance) => chance.pick(['true', 'true', 'TRUE', '1', 'false', 'yes'])],
-];
-const searchKeys: Parameters[number] = [
-  'searchKeys',
-  (chance, known) =>
-    `${chance.pick(['order', 'Kunde', 'event', 'id', 'Order', 'no name'])}:${chance.once(3) ? recent(chance, known.used) : chance.pick(TEXTS)}`,
-];
-const search = (idsOf: (known: Known) => readonly string[]): Parameters[number] => [
-  'search',
-  (chance, known) => {
-    const id = recent(chance, idsOf(known), '~none~');
-    return chance.pick([
-      chance.pick(TEXTS),
-      chance.pick(TEXTS),
-      recent(chance, known.used),
-      id,
-      id.replace('~id', '~ID'),
-      id.replace(/~$/, ':0:23~'),
-      id.replace(/~$/, ':24:36~'),
-      chance.pick(ODD),
-    ]);
-  },
-];
-const one = (name: string, ...values: readonly string[]): Parameters[number] => [name, (chance) => chance.pick(values)];
-
-interface Question {
-  readonly path: (chance: Chance, known: Known) => string;
-  readonly parameters?: Parameters;
 }
 
-const text = (value: string) => encodeURIComponent(value);
-const run = (chance: Chance, known: Known) => idLike(chance, recent(chance, known.runs));
-const step = (chance: Chance, known: Known) =>
-  chance.once(6)
-    ? `runs/${run(chance, known)}/steps/${text(chance.pick(STEPS))}`
-    : recent(chance, known.steps, 'runs/x/steps/x');
-const flow = (chance: Chance) => idLike(chance, chance.pick([...flowIds, FLOWS.clay, FLOWS.clay, UNKNOWN_ID]));
-const runs: Question = {
-  path: () => 'runs',
-  parameters: [
-    flowId,
-    one('status', ...STATUSES),
-    search(({ runs: ids, deliveries }) => [...ids.slice(-20), ...deliveries.slice(-20)]),
-    one('waiting', 'signal', 'delay', 'retry', 'poll', 'run', 'host', 'slot', 'Signal', 'none'),
-    searchKeys,
-    ...span(({ starts }) => starts),
-    ...paging,
-  ],
-};
-const deliveries: Question = {
-  path: () => 'webhooks/recent',
-  parameters: [
-    flowId,
-    one('reason', ...REASONS),
-    one('rejectedOnly', 'true', 'false', '2'),
-    one('acceptedOnly', 'true', 'false'),
-    one('heldOnly', 'true', 'false'),
-    search(({ runs: ids, deliveries: others }) => [...ids.slice(-20), ...others.slice(-20)]),
-    searchKeys,
-    ...span(({ arrivals }) => arrivals),
-    ...paging,
-  ],
+/** Times at which something that the path lists happened; the others are counted by the hour. */
+function timesOf(path: string, { starts, arrivals, pauses }: Known): readonly string[] {
+  if (/\/runs(\/active|\/\{id\}\/events)?$/.test(path)) return starts;
+  return path.endsWith('/webhooks/recent') ? arrivals : pauses;
+}
+
+/** Values by the name of a parameter, where its schema does not say enough. */
+const VALUES: Readonly<Record<string, (chance: Chance, known: Known, path: string) => string>> = {
+  id(chance, known, path) {
+    if (path.endsWith('/activity')) return recent(chance, known.interventions);
+    if (path.includes('/flows/{id}'))
+      return idLike(chance, chance.pick([...flowIds, FLOWS.clay, FLOWS.clay, UNKNOWN_ID]));
+    return idLike(chance, recent(chance, path.endsWith('/iterations') ? known.loops : known.runs));
+  },
+  deliveryId: (chance, known) => idLike(chance, recent(chance, known.deliveries)),
+  flowId: (chance) => idLike(chance, chance.pick([...flowIds, UNKNOWN_ID])),
+  key: (chance) => text(chance.pick(STEPS)),
+  step: (chance) => chance.pick(STEPS),
+  loop: () => 'each',
+  // By the minute the two services need not agree.
+  bucket: (chance) => chance.pick(['hour', 'day', 'Hour', 'week']),
+  actor: (chance) => chance.pick(['anyone', 'Anyone', 'é']),
+  action: (chance) => chance.pick(['cancelRun', 'deployFlow', 'rerunRuns', 'cancelrun', 'none']),
+  target: (chance, known) =>
+    chance.pick([
+      ...[recent(chance, known.runs), recent(chance, known.deliveries)],
+      ...[chance.pick(flowIds), `flow-${FLOWS.clocks}-yearly`],
+    ]),
+  search(chance, known) {
+    const id = recent(chance, [...known.runs.slice(-20), ...known.deliveries.slice(-20)], '~none~');
+    return chance.pick([
+      ...[chance.pick(TEXTS), chance.pick(TEXTS), recent(chance, known.used), chance.pick(ODD)],
+      ...[id, id.replace('~id', '~ID'), id.replace(/~$/, ':0:23~'), id.replace(/~$/, ':24:36~')],
+    ]);
+  },
+  searchKeys: (chance, known) =>
+    `${chance.pick(['order', 'Kunde', 'event', 'id', 'Order', 'no name'])}:${chance.once(3) ? recent(chance, known.used) : chance.pick(TEXTS)}`,
 };
 
-const QUESTIONS: readonly Question[] = [
-  runs,
-  runs,
-  runs,
-  runs,
-  deliveries,
-  deliveries,
-  deliveries,
-  deliveries,
-  { path: () => 'runs/active', parameters: span(({ starts }) => starts) },
-  ...['', '', '/trigger', '/control', '/lineage', '/outline'].map((part) => ({
-    path: (chance: Chance, known: Known) => `runs/${run(chance, known)}${part}`,
-  })),
-  {
-    path: (chance, known) => `runs/${run(chance, known)}/events`,
-    parameters: [one('take', '500', '0', 'x'), ...span(({ starts }) => starts)],
-  },
-  { path: (chance, known) => `runs/${run(chance, known)}/steps`, parameters: paging },
-  { path: step },
-  {
-    path: (chance, known) => `${step(chance, known)}/${chance.pick(['input', 'output', 'output'])}`,
-    parameters: [one('attempt', '1', '2', '0', '99', 'x')],
-  },
-  {
-    path: (chance, known) => `runs/${recent(chance, known.loops)}/iterations${chance.once(9) ? '' : '?loop=each'}`,
-    parameters: [one('status', ...STATUSES), ...paging.slice(0, 2)],
-  },
-  { path: () => 'runs/stats' },
-  {
-    path: () => 'runs/timeseries',
-    parameters: [
-      one('bucket', 'hour', 'day', 'Hour', 'week'),
-      one('hours', '1', '24', '720', '0'),
-      one('days', '1', '7', '0', '31'),
-      flowId,
-      ...span(({ pauses }) => pauses),
-    ],
-  },
-  {
-    path: () => 'webhooks/timeseries',
-    parameters: [one('bucket', 'hour', 'day'), one('hours', '1', '24', '721'), flowId, ...span(({ pauses }) => pauses)],
-  },
-  { path: () => 'webhooks/stats', parameters: [one('hours', '1', '24', '720', '0', '721', 'x')] },
-  { path: () => 'webhooks/readiness', parameters: [flowId, one('hours', '1', '24', '720')] },
-  ...['', '', '', '/body', '/evidence'].map((part) => ({
-    path: (chance: Chance, known: Known) => `webhooks/${idLike(chance, recent(chance, known.deliveries))}${part}`,
-  })),
-  { path: () => 'schedules', parameters: [...span(({ pauses }) => pauses), ...paging] },
-  { path: () => 'flows', parameters: [...span(({ pauses }) => pauses), ...paging] },
-  ...['', '', '/mermaid', '/drain', '/drain'].map((part) => ({
-    path: (chance: Chance) => `flows/${flow(chance)}${part}`,
-  })),
-  { path: (chance) => `flows/${flow(chance)}/revisions`, parameters: [...span(({ pauses }) => pauses), ...paging] },
-  {
-    path: (chance) => `flows/${flow(chance)}/revisions/${chance.pick(['1', '2', '3', '0', '999', '2147483648', 'x'])}`,
-  },
-  {
-    path: (chance) =>
-      `flows/${flow(chance)}/revisions/${chance.pick(['1', '2', '3'])}/diff/${chance.pick(['1', '2', '4'])}`,
-  },
-  {
-    path: () => 'activity',
-    parameters: [
-      ['id', (chance, known) => recent(chance, known.interventions)],
-      one('actor', 'anyone', 'Anyone', 'é'),
-      one('action', 'cancelRun', 'deployFlow', 'rerunRuns', 'cancelrun', 'none'),
-      [
-        'target',
-        (chance, known) =>
-          chance.pick([
-            recent(chance, known.runs),
-            chance.pick(flowIds),
-            `flow-${FLOWS.clocks}-yearly`,
-            recent(chance, known.deliveries),
-          ]),
-      ],
-      ...span(({ pauses }) => pauses),
-      ...paging,
-    ],
-  },
-  { path: () => 'keys', parameters: [flowId] },
-  { path: () => 'attention' },
-  { path: () => 'hosts' },
-  { path: () => 'alerts' },
-  { path: () => 'nothing/here' },
-];
+function valueFor({ name, schema }: Parameter, path: string, about: { chance: Chance; known: Known }): string {
+  const { chance, known } = about;
+  const own = VALUES[name];
+  if (own !== undefined) return own(chance, known, path);
+  if (schema.enum !== undefined) {
+    const value = chance.pick(schema.enum);
+    return chance.pick([value, value, value.toUpperCase(), 'none']);
+  }
+  if (schema.format === 'date-time') return timeOf(chance, chance.once(2) ? known.pauses : timesOf(path, known));
+  if (schema.type === 'boolean') return chance.pick(['true', 'true', 'TRUE', '1', 'false', 'yes']);
+  if (schema.type === 'integer')
+    return chance.once(8) ? chance.pick(['0', '-1', '2147483648', 'x']) : chance.pick(['1', '2', '3', '24', '50']);
+  return text(chance.pick(TEXTS));
+}
 
 /** Any question of the API, with some of its parameters, now and then odd ones. */
-function questionOf(chance: Chance, known: Known): Ask {
-  const { path, parameters = [] } = chance.pick(QUESTIONS);
+function questionOf(questions: readonly Question[], chance: Chance, known: Known): Ask {
+  const { path, parameters } = chance.pick(questions);
+  const about = { chance, known };
   const given = parameters
-    .filter(() => chance.once(4))
-    .map(([name, value]) => {
-      return [name, chance.once(40) ? chance.pick(ODD) : value(chance, known)] as const;
-    });
+    .filter(
+      ({ in: place, name }) =>
+        place === 'query' && name !== 'minutes' && (name === 'loop' || chance.once(Math.max(4, parameters.length / 2))),
+    )
+    .map((parameter): [string, string] => [
+      parameter.name,
+      chance.once(40) ? chance.pick(ODD) : valueFor(parameter, path, about),
+    ]);
   if (chance.once(60)) given.push([chance.pick(['Skip', 'limit', 'sort', 'cursor', '', 'flowid']), '1']);
   if (chance.once(80) && given[0] !== undefined) given.push(given[0]);
   const query = given
     .map(([name, value]) => `${text(name)}=${text(value).replaceAll('%3A', ':').replaceAll('%2B', '+')}`)
     .join('&');
-  const asked = path(chance, known);
-  return {
-    method: 'GET',
-    path: `/flows/api/${asked}${query === '' ? '' : `${asked.includes('?') ? '&' : '?'}${query}`}`,
-  };
+  const step = chance.once(6) ? undefined : known.steps.at(-1 - chance.below(Math.max(1, known.steps.length)));
+  const asked = parameters
+    .filter((parameter) => parameter.in === 'path')
+    .reduce(
+      (filled, parameter) => filled.replace(`{${parameter.name}}`, () => valueFor(parameter, path, about)),
+      step === undefined ? path : path.replace('runs/{id}/steps/{key}', step),
+    );
+  return { method: 'GET', path: query === '' ? asked : `${asked}?${query}` };
 }
 
 /** Asks both, and learns of the steps in the answer. */
-export async function askAnything(pair: Pair, chance: Chance, known: Known): Promise<void> {
-  const { json } = await pair.ask(questionOf(chance, known));
+export async function askAnything(
+  pair: Pair,
+  { questions, chance, known }: { questions: readonly Question[]; chance: Chance; known: Known },
+): Promise<void> {
+  const { json } = await pair.ask(questionOf(questions, chance, known));
   const { id, flowId, steps } = (json ?? {}) as { id?: string; flowId?: string; steps?: { stepKey: string }[] };
   if (id === undefined || !Array.isArray(steps)) return;
   for (const { stepKey } of steps) known.steps.push(`runs/${id}/steps/${stepKey}`);

@@ -5,14 +5,16 @@ import { COMMANDS, cancelAll } from './same-answers-commands.ts';
 import { MAX_BODY_BYTES, settle } from './same-answers-deliveries.ts';
 import { manifests, SECRETS, startReceiver } from './same-answers-flows.ts';
 import { openPair, type Pair } from './same-answers-pair.ts';
-import { askAnything, type Known } from './same-answers-questions.ts';
+import { askAnything, type Known, readQuestions } from './same-answers-questions.ts';
 import { createWorkspace, type Service, startService } from './service.ts';
 
 const STORIES = Number(process.env.TEST_SAME_STORIES ?? 300);
 
 it('answers every request the same on SQLite and on PostgreSQL, through random stories', async () => {
   const { start, restart, others } = await prepare();
-  const pair = openPair(await start());
+  const services = await start();
+  const pair = openPair(services);
+  const questions = await readQuestions(services[0]);
   // One after the other: what is deployed within a millisecond has no order.
   for (const manifest of others) {
     await nextMillisecond();
@@ -39,7 +41,7 @@ it('answers every request the same on SQLite and on PostgreSQL, through random s
       pair.story.length = 0;
       if (number % 100 === 99) await cancelAll(pair);
       if (number % 400 === 399) await restart(pair, chance.pick(['SIGTERM', 'SIGKILL']));
-      await tell(pair, chance, known);
+      await tell(pair, { questions, chance, known });
     }
     await look(pair);
   } catch (error) {
@@ -97,7 +99,8 @@ async function prepare(): Promise<{
 }
 
 /** One command, what follows from it, and some questions. */
-async function tell(pair: Pair, chance: Chance, known: Known): Promise<void> {
+async function tell(pair: Pair, about: Parameters<typeof askAnything>[1]): Promise<void> {
+  const { chance, known } = about;
   await passHour();
   const begunAt = await nextMillisecond();
   known.pauses.push(new Date(begunAt).toISOString());
@@ -107,7 +110,7 @@ async function tell(pair: Pair, chance: Chance, known: Known): Promise<void> {
   await learn(pair, 'runs?take=10', known.runs, { place: 'startedAt', times: known.starts });
   await learn(pair, 'webhooks/recent?take=3', known.deliveries, { place: 'receivedAt', times: known.arrivals });
   if (chance.once(4)) await learn(pair, 'activity?take=1', known.interventions);
-  for (let question = chance.below(6); question > 0; question -= 1) await askAnything(pair, chance, known);
+  for (let question = chance.below(6); question > 0; question -= 1) await askAnything(pair, about);
 }
 
 /** Learns what the command made, and when, if it is alone: of several in a millisecond no two services agree. */
