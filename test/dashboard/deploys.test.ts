@@ -218,23 +218,4 @@ describe('a drain', () => {
     expect((await request('GET', '/flows/api/schedules')).answer[0].paused).toBe(false);
     expect((await request('POST', `${url}/trigger`)).status).toBe(200);
   });
-
-  it('leaves schedules paused that an operator had paused', async () => {
-    const job = `/flows/api/schedules/flow-${ORDERS_ID}-hourly`;
-    await request('POST', `${job}/pause`);
-    await request('POST', drainUrl);
-    await request('POST', `${url}/resume`);
-    expect((await request('GET', '/flows/api/schedules')).answer[0].paused).toBe(true);
-    await request('POST', `${job}/resume`);
-  });
-
-  it('lets a tick of a cron trigger pass without a run', async () => {
-    await request('POST', drainUrl);
-    dashboard.clock.advance(3_600_000);
-    await dashboard.scheduler.sync();
-    await request('DELETE', drainUrl);
-    await dashboard.scheduler.sync();
-    const runs = (await request('GET', `/flows/api/runs?flowId=${ORDERS_ID}`)).answer;
-    expect(runs.filter(({ triggerType }: { triggerType: string }) => triggerType === 'cron')).toEqual([]);
-  });
 });

@@ -72,28 +72,6 @@ describe('a list of runs', () => {
       take: 1,
     });
   });
-
-  it('of active runs is a bare array of every run in flight, more than a page holds', async () => {
-    const other = await startDashboard();
-    try {
-      expect((await other.app.inject('/flows/api/runs/active')).json()).toEqual([]);
-      const flow = other.catalog.find(ORDERS_ID);
-      if (flow === undefined) throw new Error('no such flow');
-      const trigger = { key: 'byHand', body: Buffer.alloc(0), contentType: null, headers: {} };
-      const origin = { flow, triggerType: 'manual', deliveryId: null, sourceRunId: null, traceparent: null } as const;
-      const runs = Array.from({ length: 501 }, (_, number) =>
-        other.engine.planRun({ ...origin, runId: runId(number), trigger, at: NOW + number }),
-      );
-      await Promise.all(runs.map((run) => other.store.accept({ run })));
-      await other.store.accept({
-        run: { ...runs[0]!, id: runId(900), status: 'Succeeded', completedAt: NOW, steps: [] },
-      });
-      const active: { id: string }[] = (await other.app.inject('/flows/api/runs/active')).json();
-      expect(new Set(active.map(({ id }) => id))).toEqual(new Set(runs.map(({ id }) => id)));
-    } finally {
-      await other.close();
-    }
-  });
 });
 
 describe('one run', () => {
