@@ -5,7 +5,7 @@ import type { SettingsInput } from '../src/config/settings-schema.ts';
 import { buildApp } from './database.ts';
 import { createWorkspace, pushHeaders, type Workspace } from './e2e/service.ts';
 
-export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 /** Asks a service by a path below that of its API, or for its health; a body is sent as JSON. */
 export async function ask({ fastify }: SluiceApp, method: Method, path: string, body?: object) {
@@ -30,7 +30,7 @@ export async function push({ fastify }: SluiceApp, { slug = 'push', body = '{}',
 }
 
 /** A folder of manifests with a service on it, new for each test and removed after it. */
-export interface FolderApp extends Pick<Workspace, 'folder' | 'writeManifest'> {
+interface FolderApp extends Pick<Workspace, 'folder' | 'writeManifest'> {
   /** Lines of the log. */
   readonly logged: readonly string[];
   /** Starts the service on the folder; the one that ran before is stopped. */
