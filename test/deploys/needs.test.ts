@@ -11,7 +11,7 @@ import { type LoadedFlow, parseManifest } from '../../src/manifest/load.ts';
 import { bodySealer, newKey } from '../../src/store/sealed-body.ts';
 import { buildApp, isOnPostgres, storedText } from '../database.ts';
 import { createWorkspace, FLOW_ID, GITHUB_SECRET, githubManifest, type Workspace } from '../e2e/service.ts';
-import { signedPush } from './signed-push.ts';
+import { push } from '../folder-app.ts';
 
 type NeedsKeys = Parameters<typeof createNeedsReader>[0]['keys'];
 
@@ -52,8 +52,7 @@ async function ask(app: SluiceApp, method: 'GET' | 'PUT' | 'POST', url: string, 
   return { status: response.statusCode, answer: response.json() };
 }
 const flowUrl = `/flows/api/flows/${FLOW_ID}`;
-const deliver = async (app: SluiceApp, key = GITHUB_SECRET, body = '{}') =>
-  (await app.fastify.inject(signedPush({ key, body }))).statusCode;
+const deliver = async (app: SluiceApp, key = GITHUB_SECRET, body = '{}') => (await push(app, { key, body })).status;
 const activities = async (app: SluiceApp, action: string) =>
   (await ask(app, 'GET', `/flows/api/activity?target=${FLOW_ID}&action=${action}`)).answer;
 
