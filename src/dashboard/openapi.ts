@@ -166,6 +166,8 @@ const queryOf = (name: string, description: string) => ({
 /** Reasons that only what has a body, or is kept as a delivery, is refused for. */
 const OF_DELIVERIES: ReadonlySet<Reason> = new Set([
   'body_too_large',
+  'encoding_not_supported',
+  'invalid_encoding',
   'invalid_json',
   'body_schema',
   'idempotency_conflict',
@@ -183,8 +185,8 @@ const receiveEndpoint = {
       operationId: 'receiveDelivery',
       summary: 'Receives a delivery; a 200 means that its run is durable',
       description:
-        'Needs no credentials: the gates of the trigger decide. The body is read byte for byte, whatever its content type. ' +
-        'Gates refuse only under Enforce; 400, 403 for a disabled flow, 404, 405, 413 and 503 are the same in every mode. ' +
+        'Needs no credentials: the gates of the trigger decide. The signature covers the body byte for byte; then its content-encoding and charset are decoded. ' +
+        'Gates refuse only under Enforce; 400, 403 for a disabled flow, 404, 405, 413, 415 and 503 are the same in every mode. ' +
         'HEAD is answered with 200 if the scheme of the trigger has a handshake that uses it (Trello, Intercom), otherwise ' +
         'with 405.',
       security: [],

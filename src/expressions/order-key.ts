@@ -3,7 +3,7 @@ import type { OrderKey, RunTrigger } from '../model/run.ts';
 import { Budget } from './budget.ts';
 import { type CompiledExpression, compileExpression, ExpressionError } from './compile.ts';
 import { DELIVERY_BUDGET_STEPS, nameIn } from './delivery-expressions.ts';
-import { parseBody } from './trigger-body.ts';
+import { declaredBy, parseBody } from './trigger-body.ts';
 import { ConversionError } from './values.ts';
 
 const ACCEPTED = 'the key of an order is a text, a number or a boolean';
@@ -68,12 +68,13 @@ function dataOf({ key, headers, body }: ReadTrigger): Parameters<CompiledExpress
 }
 
 /** A stored trigger as keys are read from it. */
-export function readTrigger({ key, headers, body, contentType }: RunTrigger): ReadTrigger {
+export function readTrigger(trigger: RunTrigger): ReadTrigger {
+  const { key, headers } = trigger;
   return {
     key,
     headers,
     body() {
-      const parsed = parseBody(body, contentType ?? undefined);
+      const parsed = parseBody(trigger.body, declaredBy(trigger));
       if ('error' in parsed) throw new ConversionError(`the body cannot be read: ${parsed.error}`);
       return parsed.value;
     },

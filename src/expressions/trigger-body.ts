@@ -1,26 +1,63 @@
-import { decodeForm, MAX_FORM_FIELDS, URL_ENCODED_FORM } from '../model/form.ts';
+import { charsetOf, contentOf, textReader } from '../model/content.ts';
+import {
+  boundaryOf,
+  decodeForm,
+  MAX_FORM_FIELDS,
+  MULTIPART_FORM,
+  readMultipart,
+  URL_ENCODED_FORM,
+} from '../model/form.ts';
 import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
 import { ConversionError, MAX_DEPTH } from './values.ts';
 
 /** What a body means to expressions, or why it means nothing. */
 type ParsedBody = { readonly value: Json } | { readonly error: string };
 
+type Headers = Readonly<Record<string, string>>;
+
+/** What a message says of its body. */
+export interface Declared {
+  readonly contentType: string | undefined;
+  /** Absent where the bytes are the content. */
+  readonly contentEncoding?: string | undefined;
+}
+
+export function declaredIn(headers: Headers): Declared {
+  return { contentType: headers['content-type'], contentEncoding: headers['content-encoding'] };
+}
+
+function asDeclared(declared: Declared | string | undefined): Declared {
+  return typeof declared === 'object' ? declared : { contentType: declared };
+}
+
+/** What the trigger of a stored run says of its body. */
+export function declaredBy(stored: { readonly contentType: string | null; readonly headers: Headers }): Declared {
+  return { contentType: stored.contentType ?? undefined, contentEncoding: stored.headers['content-encoding'] };
+}
+
 /**
- * Reads a trigger's body as a value. If the content type says JSON, the body must be JSON. With any other content type,
- * or none, the body is JSON if it parses, otherwise form fields, otherwise text, otherwise `{ base64 }`. An empty body
+ * Reads a trigger's body as a value, by what the message declares of it; a content type alone may be given. If the content type says JSON, the body must be JSON. With any other content type,
+ * or none, the body is the fields of a multipart form, JSON if it parses, form fields, text, or `{ base64 }`. An empty body
  * is null. A body that exceeds the limits of nesting or form fields is an error only for expressions that read it; it
  * is stored and forwarded unchanged. Numbers that a double would change are kept exact unless they are only inspected.
  */
 export function parseBody(
   body: Uint8Array,
-  contentType: string | undefined,
+  declared: Declared | string | undefined,
   numbers: 'exact' | 'doubles' = 'exact',
 ): ParsedBody {
+  const { contentType, contentEncoding } = asDeclared(declared);
+  if (contentEncoding !== undefined) return parseBody(contentOf(body, contentEncoding), contentType, numbers);
   if (body.byteLength === 0) return { value: null };
   const mediaType = mediaTypeOf(contentType);
-  const text = decodeUtf8(body);
+  const boundary = mediaType === MULTIPART_FORM ? boundaryOf(contentType ?? '') : undefined;
+  if (boundary !== undefined) {
+    const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+    if (bytes.includes(`--${boundary}`, 0, 'latin1')) return multipartFields(bytes, boundary);
+  }
+  const text = textOf(body, contentType);
   if (text === undefined) {
-    return saysJson(mediaType) ? { error: NOT_UTF8 } : { value: { base64: Buffer.from(body).toString('base64') } };
+    return saysJson(mediaType) ? { error: NO_TEXT } : { value: { base64: Buffer.from(body).toString('base64') } };
   }
   const json = readJson(text);
   if ('value' in json) {
@@ -28,7 +65,7 @@ export function parseBody(
     return { value: numbers === 'exact' ? keepExactNumbers(json.value, text) : json.value };
   }
   if (saysJson(mediaType)) return { error: notJson(json.where) };
-  return mediaType === URL_ENCODED_FORM ? formFields(text) : { value: text };
+  return mediaType === URL_ENCODED_FORM ? formFields(body, contentType) : { value: text };
 }
 
 /** A larger body is not read for search keys alone, and the numbers of a larger one are not read exactly. */
@@ -45,15 +82,16 @@ export class ArrivingBody {
   #parsed: ParsedBody | undefined;
   #exact: ParsedBody | undefined;
 
-  constructor(bytes: Uint8Array, contentType: string | undefined) {
-    this.#bytes = bytes;
+  constructor(bytes: Uint8Array, declared: Declared | string | undefined) {
+    const { contentType, contentEncoding } = asDeclared(declared);
+    this.#bytes = contentEncoding === undefined ? bytes : contentOf(bytes, contentEncoding);
     this.#contentType = contentType;
   }
 
   /** Whether the content type says JSON and the body is not. */
   isMalformed(): boolean {
     if (this.#bytes.byteLength === 0 || !saysJson(mediaTypeOf(this.#contentType))) return false;
-    const text = decodeUtf8(this.#bytes);
+    const text = textOf(this.#bytes, this.#contentType);
     const json = text === undefined ? { where: '' } : readJson(text);
     if (text === undefined || 'where' in json) return true;
     this.#json = { text, value: json.value };
@@ -94,12 +132,19 @@ export class ArrivingBody {
 
 /** Whether the content type says JSON and the body is not. */
 export function isMalformedJson(body: Uint8Array, contentType: string | undefined): boolean {
-  if (body.byteLength === 0 || !saysJson(mediaTypeOf(contentType))) return false;
-  const text = decodeUtf8(body);
-  return text === undefined || 'where' in readJson(text);
+  return new ArrivingBody(body, { contentType }).isMalformed();
 }
 
-const NOT_UTF8 = 'the content type says JSON and the body is not UTF-8';
+/** The charset that the content type names and that is not known here, of a body that is text. */
+export function unknownCharset(contentType: string | undefined): string | undefined {
+  const mediaType = mediaTypeOf(contentType);
+  const isText = saysJson(mediaType) || mediaType === URL_ENCODED_FORM || /^text\/|[/+]xml$/.test(mediaType);
+  const charset = isText ? charsetOf(contentType) : undefined;
+  return charset === undefined || textReader(charset) !== undefined ? undefined : charset;
+}
+
+const NO_TEXT =
+  'the content type says JSON and the body is not text of its charset, which is UTF-8 unless it names one';
 
 function notJson(where: string): string {
   return `the content type says JSON and the body is not JSON${where}`;
@@ -126,6 +171,15 @@ export function decodeUtf8(body: Uint8Array): string | undefined {
   }
 }
 
+/** In the charset that the content type names, else in UTF-8; undefined for bytes that are none. */
+function textOf(body: Uint8Array, contentType: string | undefined): string | undefined {
+  if (contentType === undefined || !OTHER_CHARSET.test(contentType)) return decodeUtf8(body);
+  return (textReader(charsetOf(contentType) ?? 'utf-8') ?? decodeUtf8)(body);
+}
+
+/** Whether a content type may name another charset than UTF-8. */
+export const OTHER_CHARSET = /charset(?!\s*=\s*"?utf-?8\b)/i;
+
 // The engine's own message quotes the body, which does not belong in the log: only the position is kept.
 function readJson(text: string): { value: Json } | { where: string } {
   try {
@@ -136,21 +190,49 @@ function readJson(text: string): { value: Json } | { where: string } {
   }
 }
 
-/** A name that is repeated holds an array, in the order sent. */
-function formFields(text: string): ParsedBody {
-  const decoded = decodeForm(Buffer.from(text));
+function formFields(body: Uint8Array, contentType: string | undefined): ParsedBody {
+  const charset = contentType !== undefined && OTHER_CHARSET.test(contentType) ? charsetOf(contentType) : undefined;
+  // An escape is one byte, and a character of UTF-16 has two.
+  const isWide = charset?.startsWith('utf-16') === true;
+  const decoded = decodeForm(Buffer.from(isWide ? (textOf(body, contentType) ?? '') : body));
   if (decoded === undefined) return { error: `the form has more than ${MAX_FORM_FIELDS} fields` };
-  const fields = new Map<string, string | string[]>();
-  for (const { name, value } of decoded) {
-    const key = toUtf8(name);
-    const before = fields.get(key);
-    if (before === undefined) fields.set(key, toUtf8(value));
-    else if (typeof before === 'string') fields.set(key, [before, toUtf8(value)]);
-    else before.push(toUtf8(value));
+  const read = isWide || charset === undefined ? undefined : textReader(charset);
+  const toText = (bytes: string) => read?.(Buffer.from(bytes, 'latin1')) ?? toUtf8(bytes);
+  return { value: fieldsOf(decoded.map(({ name, value }) => [toText(name), toText(value)])) };
+}
+
+/** A name that is repeated holds an array, in the order sent. */
+export function fieldsOf(pairs: readonly (readonly [name: string, value: Json])[]): Json {
+  const fields = new Map<string, Json[]>();
+  for (const [name, value] of pairs) {
+    const before = fields.get(name);
+    if (before === undefined) fields.set(name, [value]);
+    else before.push(value);
   }
-  return { value: Object.fromEntries(fields) };
+  return Object.fromEntries(
+    [...fields].map(([name, [first = null, ...others]]) => [name, others.length === 0 ? first : [first, ...others]]),
+  );
+}
+
+/** So many bytes of files are read from one form; a file that is beyond them has no content. */
+const MAX_FILE_BYTES = 1024 * 1024;
+
+/** The text fields, as the signature reads them, and the files. */
+function multipartFields(body: Buffer, boundary: string): ParsedBody {
+  const parts = readMultipart(body, boundary);
+  if (parts === undefined) return { error: `the form has more than ${MAX_FORM_FIELDS} fields` };
+  let left = MAX_FILE_BYTES;
+  const pairs = parts.map(({ name, filename, type, bytes }): [string, Json] => {
+    const text = filename === undefined ? textOf(bytes, type) : undefined;
+    if (text !== undefined) return [toUtf8(name), text];
+    const about = { filename: toUtf8(filename ?? ''), type: toUtf8(type ?? 'application/octet-stream') };
+    if (bytes.byteLength > left) return [toUtf8(name), { ...about, base64: null, bytes: bytes.byteLength }];
+    left -= bytes.byteLength;
+    return [toUtf8(name), { ...about, base64: bytes.toString('base64') }];
+  });
+  return { value: fieldsOf(pairs) };
 }
 
 function toUtf8(bytes: string): string {
-  return Buffer.from(bytes, 'latin1').toString('utf8');
+  return Buffer.from(bytes, 'latin1').toString();
 }

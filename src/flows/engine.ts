@@ -2,7 +2,7 @@ import { StoreUnavailableError } from '../errors.ts';
 import { readTrigger } from '../expressions/order-key.ts';
 import { compileKeys, readKeys } from '../expressions/search-keys.ts';
 import { hasPlaceholder } from '../expressions/template.ts';
-import { ArrivingBody } from '../expressions/trigger-body.ts';
+import { ArrivingBody, declaredBy } from '../expressions/trigger-body.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
 import { ALERT_FLOW_ID, type Graph, type RunTriggerType } from '../model/manifest.ts';
@@ -225,7 +225,7 @@ function searchKeysOf(
   if (searchKeys === undefined) return undefined;
   const keys = compiledKeys.get(searchKeys) ?? compileKeys(searchKeys).keys;
   compiledKeys.set(searchKeys, keys);
-  const arrived = new ArrivingBody(body, contentType ?? undefined);
+  const arrived = new ArrivingBody(body, declaredBy({ contentType, headers }));
   const { values } = readKeys(keys, { headers, body: () => arrived.value() });
   return Object.keys(values).length === 0 ? undefined : values;
 }

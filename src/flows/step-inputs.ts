@@ -2,7 +2,7 @@ import { ExpressionError } from '../expressions/compile.ts';
 import type { ExpressionContext, Reference } from '../expressions/context.ts';
 import { formatPath } from '../expressions/json-path.ts';
 import type { CompiledTemplate } from '../expressions/template.ts';
-import { parseBody } from '../expressions/trigger-body.ts';
+import { declaredBy, parseBody } from '../expressions/trigger-body.ts';
 import { ConversionError } from '../expressions/values.ts';
 import { isMasked } from '../manifest/mask.ts';
 import { isReference, type SecretReader } from '../manifest/read-secret.ts';
@@ -149,10 +149,10 @@ function seenFrom(stepKey: string, steps: RunInput['steps']): RunInput['steps'] 
 // One reading of the run serves the conditions and the inputs of an attempt, and so does one parsing.
 const parsedBodies = new WeakMap<Sent, ReturnType<typeof parseBody>>();
 
-type Sent = Pick<RunTrigger, 'body' | 'contentType'>;
+type Sent = Pick<RunTrigger, 'body' | 'contentType' | 'headers'>;
 
 function bodyOf(sent: Sent, name = 'trigger.body'): Json {
-  const parsed = parsedBodies.get(sent) ?? parseBody(sent.body, sent.contentType ?? undefined);
+  const parsed = parsedBodies.get(sent) ?? parseBody(sent.body, declaredBy(sent));
   parsedBodies.set(sent, parsed);
   if ('error' in parsed) throw new ConversionError(`${name} cannot be read: ${parsed.error}`);
   return parsed.value;

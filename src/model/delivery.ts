@@ -17,8 +17,25 @@ export interface Delivery {
   readonly headers: Readonly<Record<string, string>>;
   /** Exact bytes as sent: signatures cover these, never a re-serialised body. */
   readonly body: Buffer;
+  /** What the body holds, where it says that it is encoded; absent where the bytes are the content. */
+  readonly content?: EncodedContent | undefined;
   /** Canonical text of the client's address, IPv4-mapped IPv6 as IPv4. */
   readonly clientIp: string;
+}
+
+/** The content of an encoded body. */
+export interface EncodedContent {
+  /** Decodes the body, once however often it is asked. */
+  decode(): Promise<{ readonly bytes: Buffer } | ContentProblem>;
+}
+
+/** Why a body cannot be decoded; `message` is for the publisher. */
+export interface ContentProblem {
+  readonly reason: Extract<
+    Reason,
+    'body_too_large' | 'encoding_not_supported' | 'invalid_encoding' | 'store_unavailable'
+  >;
+  readonly message: string;
 }
 
 /** For the operator's code: what it does to it changes nothing of the delivery. */
@@ -32,6 +49,8 @@ export const REASON_CODES = [
   'unknown_flow',
   'flow_unreadable',
   'flow_disabled',
+  'encoding_not_supported',
+  'invalid_encoding',
   'invalid_json',
   'ip_not_allowed',
   'ip_denied',

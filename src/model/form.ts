@@ -37,20 +37,46 @@ function decodeText(text: string): string {
     .replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
 }
 
-/** Decodes the text fields of a `multipart/form-data` body, files left out; undefined where it has too many parts. */
-export function decodeMultipart(body: Buffer, boundary: string): FormField[] | undefined {
+export const MULTIPART_FORM = 'multipart/form-data';
+
+/** One part of a `multipart/form-data` body; its texts are byte strings as those of a field are. */
+export interface FormPart {
+  readonly name: string;
+  /** Undefined for a text field. */
+  readonly filename: string | undefined;
+  readonly type: string | undefined;
+  readonly bytes: Buffer;
+}
+
+// RFC 2046: at most 70 characters, quoted or not.
+export function boundaryOf(contentType: string): string | undefined {
+  const match = /;\s*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))/i.exec(contentType);
+  return match?.[1] ?? match?.[2];
+}
+
+/**
+ * Reads the parts of a `multipart/form-data` body, for signatures and expressions alike; undefined where it has more than a thousand.
+ */
+export function readMultipart(body: Buffer, boundary: string): FormPart[] | undefined {
   const delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1');
-  const fields: FormField[] = [];
+  const found: FormPart[] = [];
   let start = firstPart(body, delimiter);
   for (let parts = 0; start !== -1; parts++) {
     const end = body.indexOf(delimiter, start);
     if (end === -1 || body.toString('latin1', start, start + 2) === '--') break;
     if (parts === MAX_FORM_FIELDS) return undefined;
-    const field = decodePart(body.subarray(start, end));
-    if (field !== undefined) fields.push(field);
+    const part = readPart(body.subarray(start, end));
+    if (part !== undefined) found.push(part);
     start = end + delimiter.length;
   }
-  return fields;
+  return found;
+}
+
+/** Its text fields; undefined as above. */
+export function decodeMultipart(body: Buffer, boundary: string): FormField[] | undefined {
+  return readMultipart(body, boundary)
+    ?.filter(({ filename }) => filename === undefined)
+    .map(({ name, bytes }) => ({ name, value: bytes.toString('latin1') }));
 }
 
 /** Where the first part begins: the first boundary needs no line break in front when the body starts with it. */
@@ -60,11 +86,14 @@ function firstPart(body: Buffer, delimiter: Buffer): number {
   return at === -1 ? -1 : at + delimiter.length;
 }
 
-function decodePart(part: Buffer): FormField | undefined {
+function readPart(part: Buffer): FormPart | undefined {
   const headEnd = part.subarray(0, MAX_PART_HEAD_BYTES).indexOf('\r\n\r\n');
   if (headEnd === -1) return undefined;
   const head = part.toString('latin1', 0, headEnd);
   const name = /;\s*name="([^"]*)"/i.exec(head)?.[1];
-  if (name === undefined || /;\s*filename\*?=/i.test(head)) return undefined;
-  return { name, value: part.toString('latin1', headEnd + 4) };
+  if (name === undefined) return undefined;
+  const isFile = /;\s*filename\*?=/i.test(head);
+  const filename = isFile ? (/;\s*filename="([^"]*)"/i.exec(head)?.[1] ?? '') : undefined;
+  const type = /^content-type:[ \t]*(.*?)[ \t]*$/im.exec(head)?.[1];
+  return { name, filename, type, bytes: part.subarray(headEnd + 4) };
 }

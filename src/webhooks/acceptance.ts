@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { UnfitClockError } from '../errors.ts';
-import { ArrivingBody } from '../expressions/trigger-body.ts';
+import { ArrivingBody, declaredIn } from '../expressions/trigger-body.ts';
 import { type Catalog, type DeployedFlow, startsRuns } from '../flows/catalog.ts';
 import type { Engine } from '../flows/engine.ts';
 import type { ServiceClock } from '../model/clock.ts';
@@ -106,7 +106,7 @@ export function acceptShared(
 ): Promise<SharedResult> {
   const { delivery, sharing, span, redelivery } = reception;
   if (!services.clock.isFit()) return Promise.reject(new UnfitClockError());
-  const body = reception.body ?? new ArrivingBody(delivery.body, delivery.headers['content-type']);
+  const body = reception.body ?? new ArrivingBody(delivery.body, declaredIn(delivery.headers));
   const parent = span === undefined ? null : traceparentOf(span);
   const accept = (traceparents: readonly (string | null)[]) => {
     const members = sharing.map((trigger, at): SharedAcceptance => {
@@ -144,10 +144,13 @@ function acceptanceOf(
 ): Acceptance {
   const { delivery, trigger } = reception;
   const runId = services.newId();
-  const body = reception.body ?? new ArrivingBody(delivery.body, delivery.headers['content-type']);
+  const body = reception.body ?? new ArrivingBody(delivery.body, declaredIn(delivery.headers));
   const said = judgeByExpressions({ ...reception, body });
   const { names, secret } = trigger.headersRead;
-  const { shown, ofRun: headers } = keptHeaders(delivery.headers, names, secret);
+  const { shown, ofRun } = keptHeaders(delivery.headers, names, secret);
+  const encoding = delivery.content && delivery.headers['content-encoding'];
+  // Without it the run could not read its body; so many headers may come in front of it that it would be left out.
+  const headers = encoding === undefined ? ofRun : { ...ofRun, 'content-encoding': encoding };
   const record = recordOf({ ...reception, said, body, shown }, { statusCode: 200, runId }, services);
   const at = services.clock.now();
   const coalesce = coalesceClaim(reception, said?.coalesceKey);

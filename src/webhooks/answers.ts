@@ -21,6 +21,8 @@ export const REASONS: Readonly<Record<Reason, Refusal>> = {
   unknown_flow: refusal(404, undefined, 'No webhook has this address; check the last part of the URL'),
   flow_unreadable: refusal(503, undefined, 'This webhook cannot judge deliveries at the moment; send it again later'),
   flow_disabled: refusal(403, 'TriggerRejectedDisabledFlow', 'The flow behind this webhook is disabled'),
+  encoding_not_supported: refusal(415, undefined, 'The content-encoding or the charset of the body is not known'),
+  invalid_encoding: refusal(400, undefined, 'The body is not in the encoding that its content-encoding says'),
   invalid_json: refusal(400, undefined, 'The content type says JSON, but the body is not JSON'),
   ip_not_allowed: refusal(403, 'WebhookIpDenied', 'Deliveries are not accepted from this address'),
   ip_denied: refusal(403, 'WebhookIpDenied', 'Deliveries are not accepted from this address'),
@@ -83,8 +85,10 @@ export const DELIVERY_HEADER = 'sluice-delivery';
 export const JSON_TYPE = 'application/json; charset=utf-8';
 
 /** An error as Fastify writes them, and the reason. */
-export function refused(reason: Reason, statusCode = REASONS[reason].statusCode): WebhookAnswer {
-  const { message } = REASONS[reason];
+export function refused(
+  reason: Reason,
+  { statusCode = REASONS[reason].statusCode, message = REASONS[reason].message }: Partial<Refusal> = {},
+): WebhookAnswer {
   const error = STATUS_CODES[statusCode] ?? 'Error';
   return { statusCode, contentType: JSON_TYPE, body: JSON.stringify({ statusCode, error, message, reason }) };
 }

@@ -109,6 +109,8 @@ export interface GateSettings {
   /** How many replicas receive the deliveries of a flow; it changes. One where not given. */
   readonly cluster?: { readonly replicas: number } | undefined;
   readonly allowLegacySha1: boolean;
+  /** Largest body, and largest content of one; absent in a command that only reads manifests. */
+  readonly maxBodyBytes?: number | undefined;
   /** How the address of a client is found behind proxies. */
   readonly trustedProxies?: readonly string[] | undefined;
   readonly forwardedHeaderDepth?: number | undefined;

@@ -126,7 +126,7 @@ function turnAway(
   const { evidence, gateResults } = reception.judgement;
   const judgement = { ...CLEAN, detail: `${DETAILS.handshake}${name}: ${detail}`, evidence, gateResults };
   const turnedAway = { ...reception, judgement: refusedFor(judgement, reason) };
-  return endWithoutRun(turnedAway, refused(reason, statusCode), services);
+  return endWithoutRun(turnedAway, refused(reason, { statusCode }), services);
 }
 
 /** Says which handshakes are kept: those that are signed, and of the others so many of each trigger. */

@@ -5,9 +5,11 @@ import type { Delivery } from '../model/delivery.ts';
 import { INERT_HEADERS } from '../model/inert-content.ts';
 import { startReceiveSpan, tagAnswer } from '../telemetry/tracing.ts';
 import { bodyStopped, DELIVERY_HEADER, malformedHost, methodNotAllowed, type WebhookAnswer } from './answers.ts';
+import { encodedContent } from './content.ts';
 import type { FlowAnswers } from './flow-answers.ts';
 import { addressGroup } from './networks/addresses.ts';
 import {
+  type BodyAllowance,
   BodyError,
   bodyBudget,
   type ClientAddressReader,
@@ -111,7 +113,7 @@ async function answerTo(request: IngressRequest, reply: FastifyReply, receiving:
   try {
     const limits = { maxBytes: services.maxBodyBytes, allowance };
     request.body = await readBody(request.raw, head.headers['content-length'], limits);
-    return await handOver(request, head, { receiving, judge });
+    return await handOver(request, head, { receiving, judge, allowance });
   } catch (error) {
     if (!(error instanceof BodyError) || error.statusCode === 400) throw error;
     // The sender may still be sending what is not read.
@@ -125,17 +127,25 @@ async function answerTo(request: IngressRequest, reply: FastifyReply, receiving:
   }
 }
 
+interface HandingOver {
+  readonly receiving: Receiving;
+  readonly judge: Receiving['receive']['delivery'];
+  /** What its body may hold once it is decoded is taken from it too; absent where there is no body. */
+  readonly allowance?: BodyAllowance;
+}
+
 async function handOver(
   request: IngressRequest,
   head: ReturnType<typeof readHead>,
-  { receiving, judge }: { readonly receiving: Receiving; readonly judge: Receiving['receive']['delivery'] },
+  { receiving, judge, allowance }: HandingOver,
 ): Promise<WebhookAnswer> {
   const { services, receive } = receiving;
   const span = startReceiveSpan(request.headers);
   const idOrSlug = nameOf(request.params);
   // Asked before the time is: a clock that was set is followed only when somebody looks.
   const byWhom = services.clock.isFit() ? judge : receive.unfit;
-  const delivery = toDelivery(request, services, { head });
+  const arrived = toDelivery(request, services, { head });
+  const delivery = allowance === undefined ? arrived : arriving(arrived, services.maxBodyBytes, allowance);
   services.senders.set(delivery.id, request.raw.socket);
   try {
     if (!span.isRecording()) return await byWhom(delivery, idOrSlug, span);
@@ -144,6 +154,12 @@ async function handOver(
   } finally {
     services.senders.delete(delivery.id);
   }
+}
+
+function arriving(delivery: Delivery, maxBytes: number, allowance: BodyAllowance): Delivery {
+  const { body, headers } = delivery;
+  if (headers['content-encoding'] === undefined) return delivery;
+  return { ...delivery, content: encodedContent(body, headers, { maxBytes, allowance }) };
 }
 
 async function tagged(span: Span, judge: () => Promise<WebhookAnswer>): Promise<WebhookAnswer> {

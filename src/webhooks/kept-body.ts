@@ -16,6 +16,17 @@ export function prepareKeptBody(scheme: ResolvedScheme | undefined): KeepBody | 
   return names.size === 0 ? undefined : (body) => withoutMembers(body, names);
 }
 
+/**
+ * Whether the gates judge the content of an encoded body: where the scheme signs it, or carries the signature in it. All that a
+ * sender can make of the bytes then has one name, and is kept as content.
+ */
+export function readsContent(scheme: ResolvedScheme | undefined): boolean {
+  if (scheme?.kind !== 'spec') return prepareKeptBody(scheme) !== undefined;
+  return [scheme.spec, scheme.previousSpec ?? scheme.spec].some(
+    ({ signsContent, headers }) => signsContent === true || headers.length === 0,
+  );
+}
+
 /** What is kept of a body at a slug of no trigger: it may have been meant for one of any built-in scheme. */
 export const keepOfUnknown: KeepBody = (body) => claimsOf(withoutMembers(body, BUILT_IN_TOKENS));
 

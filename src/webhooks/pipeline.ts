@@ -226,7 +226,7 @@ export function allResults({
 }: Pick<DeliveryRecord, 'gateResults' | 'violations' | 'bodyBytes' | 'statusCode'>): GateResult[] {
   const isTooLarge = violations.includes('body_too_large');
   const misled = violations.find((reason) => MISLED.has(reason));
-  const unreadable = violations.find((reason) => reason === 'invalid_json');
+  const unreadable = violations.find((reason) => UNREADABLE.has(reason));
   return [
     stage('bodyCap', isTooLarge ? 'body_too_large' : undefined, { bodyBytes }),
     isTooLarge ? resultWithoutVerdict('address', 'not evaluated') : stage('address', misled, {}),
@@ -236,6 +236,9 @@ export function allResults({
       : stage('body', unreadable, {}),
   ];
 }
+
+/** What ends it behind the gates. */
+const UNREADABLE: ReadonlySet<Reason> = new Set<Reason>(['invalid_json', 'invalid_encoding', 'encoding_not_supported']);
 
 /** What ends the walk of a delivery before any gate. */
 const MISLED: ReadonlySet<Reason> = new Set<Reason>(['unknown_flow', 'flow_unreadable', 'flow_disabled']);

@@ -85,9 +85,9 @@ function lastOf(value: string | undefined): string | undefined {
   return value?.split(',').at(-1)?.trim();
 }
 
-interface BodyLimits {
+export interface BodyLimits {
   readonly maxBytes: number;
-  readonly allowance: BodyAllowance;
+  readonly allowance: Pick<BodyAllowance, 'take'>;
 }
 
 /** A publisher sends a body in one go; so long without a single byte is a broken connection, or a sender that holds it open. */
@@ -155,7 +155,7 @@ interface BodyBudget {
   open(client: string): BodyAllowance;
 }
 
-interface BodyAllowance {
+export interface BodyAllowance {
   /** Takes bytes that have arrived; false where they are not left, for all or for this client. */
   take(bytes: number): boolean;
   /** Gives back all that was taken. What arrives later is no longer taken. */

@@ -1,6 +1,6 @@
 import type { Span } from '@opentelemetry/api';
 import { UnfitClockError } from '../errors.ts';
-import { ArrivingBody } from '../expressions/trigger-body.ts';
+import { ArrivingBody, OTHER_CHARSET } from '../expressions/trigger-body.ts';
 import { type RefreshFlow, START_TRIES } from '../flows/engine.ts';
 import { DAY_MS } from '../model/clock.ts';
 import { DETAILS, type Delivery } from '../model/delivery.ts';
@@ -8,6 +8,7 @@ import type { TriggerName } from '../model/trigger-name.ts';
 import type { AcceptResult, SharedFate, Store } from '../store/store.ts';
 import { type AcceptanceServices, acceptDelivery, acceptShared, admissionTo } from './acceptance.ts';
 import { deliveriesAllowed, JSON_TYPE, methodNotAllowed, refused, type WebhookAnswer } from './answers.ts';
+import { explained, lookedThrough, readContent, withoutEncoding } from './content.ts';
 import { type FlowAnswers, RESPOND_SECONDS } from './flow-answers.ts';
 import { handshakeAnswers, isHandshake } from './handshakes.ts';
 import { keepOfUnknown } from './kept-body.ts';
@@ -18,6 +19,7 @@ import {
   type OutcomeServices,
   type Reception,
   refuse,
+  refuseContent,
   reportDelivery,
   type TriggeredReception,
 } from './record.ts';
@@ -62,7 +64,7 @@ export function receiver(services: ReceiverServices): Receiver {
     return { delivery: kept, span, judgement: CLEAN, startedAt: services.clock.monotonic(), ...found };
   };
   return {
-    async delivery(delivery, idOrSlug, span) {
+    async delivery(sent, idOrSlug, span) {
       const startedAt = services.clock.monotonic();
       let judged: TriggeredReception | undefined;
       let isConfirmed = services.confirm === undefined;
@@ -71,6 +73,8 @@ export function receiver(services: ReceiverServices): Receiver {
         const triggers = services.triggers();
         const found = triggers.findAll(idOrSlug);
         const { trigger, sharing } = addressed(found);
+        const readsContent = sent.content !== undefined && trigger?.readsContent === true;
+        const delivery = readsContent ? await withoutEncoding(sent) : sent;
         const kept = keptBy(trigger, delivery);
         const judgedBy = services.confirm && triggers.judgedBy(idOrSlug);
         const arrived: Reception = { delivery: kept, judgedBy, trigger, sharing, span, judgement: CLEAN, startedAt };
@@ -90,7 +94,10 @@ export function receiver(services: ReceiverServices): Receiver {
         if (trigger !== undefined && !isRefused) {
           if (judged === undefined) {
             const judge = delivery.method === 'POST' ? runGates : dryRunGates;
-            judged = { ...arrived, trigger, judgement: await judge(trigger.gates, delivery, trigger.mode) };
+            const judgement = await judge(trigger.gates, delivery, trigger.mode);
+            const isEncoded = delivery.content !== undefined;
+            const told = isEncoded ? await explained(judgement, delivery, trigger) : judgement;
+            judged = { ...arrived, trigger, judgement: told };
             if (services.triggers() !== triggers) continue;
           }
           // A deploy elsewhere may have another answer; the store compares what it accepts.
@@ -107,7 +114,7 @@ export function receiver(services: ReceiverServices): Receiver {
         }
       }
       const judgement = { ...CLEAN, detail: 'the flow kept changing while a run was about to start' };
-      return refuse({ ...unjudged(delivery, idOrSlug, span), judgement, startedAt }, 'store_unavailable', services);
+      return refuse({ ...unjudged(sent, idOrSlug, span), judgement, startedAt }, 'store_unavailable', services);
     },
     tooLarge(...arrived) {
       return refuse(unjudged(...arrived), 'body_too_large', services);
@@ -138,7 +145,11 @@ export function receiver(services: ReceiverServices): Receiver {
 /** The delivery as everyone but the gates of its trigger may see it. */
 export function keptBy(trigger: PreparedTrigger | undefined, delivery: Delivery): Delivery {
   const keep = trigger === undefined ? keepOfUnknown : trigger.keepBody;
-  return keep === undefined ? delivery : { ...delivery, body: keep(delivery.body) };
+  if (keep === undefined) return delivery;
+  if (delivery.headers['content-encoding'] === undefined) return { ...delivery, body: keep(delivery.body) };
+  const seen = lookedThrough(delivery);
+  const body = keep(seen.body);
+  return body === seen.body && body.byteLength > 0 ? delivery : { ...seen, body };
 }
 
 /** The trigger whose gates judge, and all that share its slug. */
@@ -173,7 +184,17 @@ function concludeDelivery(judged: TriggeredReception, services: ReceiverServices
   const { delivery, judgement } = judged;
   if (judgement.refusal !== null) return refuse(judged, judgement.refusal, services);
   if (delivery.method !== 'POST') return methodNotAllowed();
-  const body = new ArrivingBody(delivery.body, delivery.headers['content-type']);
+  const contentType = delivery.headers['content-type'];
+  const isPlain = contentType === undefined || !OTHER_CHARSET.test(contentType);
+  if (delivery.content === undefined && isPlain) {
+    return acceptRead(judged, new ArrivingBody(delivery.body, { contentType }), services);
+  }
+  return readContent(delivery).then((body) =>
+    'reason' in body ? refuseContent(judged, body, services) : acceptRead(judged, body, services),
+  );
+}
+
+function acceptRead(judged: TriggeredReception, body: ArrivingBody, services: ReceiverServices): Answering {
   if (body.isMalformed()) return refuse({ ...judged, body }, 'invalid_json', services);
   return accept({ ...judged, body }, services);
 }

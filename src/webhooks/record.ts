@@ -4,7 +4,14 @@ import { levelOfRetry } from '../errors.ts';
 import { ArrivingBody } from '../expressions/trigger-body.ts';
 import { CREDENTIAL_NAME, maskQuery, maskUrl } from '../manifest/mask.ts';
 import type { Clock } from '../model/clock.ts';
-import { DETAILS, type Delivery, type DeliveryRecord, type GateResult, type Reason } from '../model/delivery.ts';
+import {
+  type ContentProblem,
+  DETAILS,
+  type Delivery,
+  type DeliveryRecord,
+  type GateResult,
+  type Reason,
+} from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { SearchKeys } from '../model/search-keys.ts';
 import type { Store } from '../store/store.ts';
@@ -143,7 +150,7 @@ function searchKeysOf(
   const searchKeys = headerKeys(headers, keys.headers);
   const told = CHEAP.has(refusal)
     ? undefined
-    : keys.readOthers?.(headers, body ?? new ArrivingBody(bytes, headers['content-type']), searchKeys);
+    : keys.readOthers?.(headers, body ?? new ArrivingBody(bytes, { contentType: headers['content-type'] }), searchKeys);
   return Object.keys(searchKeys).length === 0 ? { told } : { searchKeys, told };
 }
 
@@ -179,6 +186,17 @@ export interface OutcomeServices {
 /** Refuses a delivery: keeps it, reports it and yields what to answer. */
 export function refuse(reception: Reception, reason: Reason, services: OutcomeServices): Promise<WebhookAnswer> {
   return endWithoutRun({ ...reception, judgement: refusedFor(reception.judgement, reason) }, refused(reason), services);
+}
+
+/** The same of a body that cannot be read, for a cause that the record and the answer name. */
+export function refuseContent(
+  reception: Reception,
+  { reason, message }: ContentProblem,
+  services: OutcomeServices,
+): Promise<WebhookAnswer> {
+  const { detail } = reception.judgement;
+  const told = { ...reception.judgement, detail: detail === null ? message : `${detail}; ${message}` };
+  return endWithoutRun({ ...reception, judgement: refusedFor(told, reason) }, refused(reason, { message }), services);
 }
 
 /** Keeps and reports a delivery that starts no run; yields the answer given. */

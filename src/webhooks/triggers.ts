@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow, NamedManifest, UnservedTrigger } from '../manifest/load.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
+import { LARGEST_BODY_BYTES } from '../model/content.ts';
 import type { Delivery } from '../model/delivery.ts';
 import { asInert } from '../model/inert-content.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
@@ -13,7 +14,7 @@ import { type GatePreparer, gateNames } from './gates/index.ts';
 import { type NameDelivery, prepareNames } from './gates/replay.ts';
 import { calledUrl } from './gates/signature.ts';
 import { headersRead } from './headers.ts';
-import { type KeepBody, prepareKeptBody } from './kept-body.ts';
+import { type KeepBody, prepareKeptBody, readsContent } from './kept-body.ts';
 import type { NamedKey, NameKey } from './key-names.ts';
 import { keysInForce } from './keys-in-force.ts';
 import { keySlot } from './learned-keys.ts';
@@ -63,6 +64,10 @@ export interface PreparedTrigger {
   readonly headersRead: ReturnType<typeof headersRead>;
   /** Absent where all of a body is kept, and flows read it as it came. */
   readonly keepBody: KeepBody | undefined;
+  /** Whether the gates judge what an encoded body holds, and not its bytes. */
+  readonly readsContent: boolean;
+  /** Of the content of an encoded body, as of a body. */
+  readonly maxBodyBytes: number;
   /** Whether the query of a delivery may be part of what its signature covers. */
   readonly mayReadQuery: boolean;
   /** Deliveries are taken while the flow starts no runs, and start theirs later. */
@@ -367,6 +372,8 @@ function prepare(
     visit: settings.visit,
     headersRead: headersRead(resolved, inputs, flow.loaded.manifest.steps),
     keepBody: prepareKeptBody(resolved),
+    readsContent: readsContent(resolved),
+    maxBodyBytes: settings.maxBodyBytes ?? LARGEST_BODY_BYTES,
     mayReadQuery: mayReadQuery(resolved),
     holdsDeliveries: inputs.webhookHoldDeliveries ?? holdDeliveries,
     // A revision may have been stored before active types were refused.

@@ -25,7 +25,9 @@ describe('parseBody', () => {
     [FORM, '?a=1', { '?a': '1' }],
     ['text/plain', 'hello', 'hello'],
     [undefined, 'a=1', 'a=1'],
-    ['multipart/form-data; boundary=x', '--x--', '--x--'],
+    ['multipart/form-data; boundary=x', '--x--', {}],
+    ['multipart/form-data; boundary=x', 'hello', 'hello'],
+    ['multipart/form-data', '--x--', '--x--'],
     ['', 'hello', 'hello'],
     [';;;', 'hello', 'hello'],
     ['json', '{"a":', '{"a":'],
@@ -53,7 +55,54 @@ describe('parseBody', () => {
   });
 
   it('refuses bytes that are not UTF-8 if the content type says JSON', () => {
-    expect(parseBody(BYTES, 'application/json')).toEqual({ error: expect.stringContaining('not UTF-8') });
+    expect(parseBody(BYTES, 'application/json')).toEqual({ error: expect.stringContaining('not text of its charset') });
+  });
+
+  const MULTIPART = 'multipart/form-data; boundary=X';
+  const part = (head: string, content: string) =>
+    `--X\r\nContent-Disposition: form-data; ${head}\r\n\r\n${content}\r\n`;
+  const read = (...parts: string[]) => parseBody(Buffer.from(`${parts.join('')}--X--\r\n`, 'latin1'), MULTIPART);
+
+  it('reads the fields of a multipart form, and its files', () => {
+    const file = part('name="f"; filename="x.png"\r\nContent-Type: image/png', '\x89PNG');
+    const named = part('name="f"; filename="y"', 'y');
+    expect(read(part('name="a"', '1'), file, named, part('name="a"', '2'))).toEqual({
+      value: {
+        a: ['1', '2'],
+        f: [
+          { filename: 'x.png', type: 'image/png', base64: 'iVBORw==' },
+          { filename: 'y', type: 'application/octet-stream', base64: 'eQ==' },
+        ],
+      },
+    });
+  });
+
+  it('reads a multipart field by the charset of its part, and keeps what is no text as base64', () => {
+    expect(read(part('name="a"\r\nContent-Type: text/plain; charset=iso-8859-1', 'caf\xe9'))).toEqual({
+      value: { a: 'café' },
+    });
+    expect(read(part('name="a"', '\xff'))).toEqual({
+      value: { a: { filename: '', type: 'application/octet-stream', base64: '/w==' } },
+    });
+  });
+
+  it('leaves out the content of files beyond 1 MiB in one form, and says how large they are', () => {
+    const file = (bytes: number) => part('name="f"; filename="f"', 'x'.repeat(bytes));
+    const { value } = read(file(700_000), file(700_000), file(300_000)) as { value: { f: object[] } };
+    expect(value.f[1]).toEqual({ filename: 'f', type: 'application/octet-stream', base64: null, bytes: 700_000 });
+    expect(value.f).toMatchObject([{ base64: expect.any(String) }, {}, { base64: expect.any(String) }]);
+  });
+
+  it('lets no name of a multipart form reach a prototype', () => {
+    const { value } = read(part('name="__proto__"', '1'), part('name="constructor"; filename="__proto__"', '2')) as {
+      value: object;
+    };
+    expect(Object.getPrototypeOf(value)).toBe(Object.prototype);
+    expect(Object.keys(value)).toEqual(['__proto__', 'constructor']);
+  });
+
+  it('refuses a multipart form of more than a thousand parts', () => {
+    expect(read(part('name="a"', '').repeat(1001))).toEqual({ error: 'the form has more than 1000 fields' });
   });
 
   it('quotes nothing of a body that it refuses', () => {

@@ -8,6 +8,8 @@ const EXPECTED: Record<Reason, readonly [statusCode: number, event: string | und
   unknown_flow: [404, undefined],
   flow_unreadable: [503, undefined],
   flow_disabled: [403, 'TriggerRejectedDisabledFlow'],
+  encoding_not_supported: [415, undefined],
+  invalid_encoding: [400, undefined],
   invalid_json: [400, undefined],
   ip_not_allowed: [403, 'WebhookIpDenied'],
   ip_denied: [403, 'WebhookIpDenied'],

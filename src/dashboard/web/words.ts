@@ -40,6 +40,14 @@ export const REASONS = {
     meaning: 'The trigger needs something that this service does not have, such as its signature scheme.',
   },
   flow_disabled: { label: 'Flow disabled', meaning: 'The flow was disabled or draining.' },
+  encoding_not_supported: {
+    label: 'Encoding not known',
+    meaning: 'The content-encoding or the charset of the body is not known.',
+  },
+  invalid_encoding: {
+    label: 'Body not decodable',
+    meaning: 'The body is not in the encoding that its content-encoding says.',
+  },
   invalid_json: {
     label: 'Body is not JSON',
     meaning: 'The content type says JSON, but the body is not JSON.',

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { formatPath, type OpenPath } from '../../expressions/json-path.ts';
 import { compileKeys } from '../../expressions/search-keys.ts';
-import { parseBody } from '../../expressions/trigger-body.ts';
+import { declaredBy, parseBody } from '../../expressions/trigger-body.ts';
 import { type Clock, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import { oncePer } from '../../model/once-per.ts';
 import { type CountedType, firstIdAt, type PathDrift, type PathType } from '../../model/payload.ts';
@@ -44,7 +44,7 @@ function typesIn(
   paths: readonly { readonly text: string; readonly path: OpenPath }[],
 ): ReadonlyMap<string, PathType> | undefined {
   if (body === null) return undefined;
-  const parsed = parseBody(body, contentType ?? undefined, 'doubles');
+  const parsed = parseBody(body, declaredBy({ contentType, headers }), 'doubles');
   if ('error' in parsed) return undefined;
   const payload = { body: parsed.value, headers };
   const found = paths.flatMap(({ text, path }): [string, PathType][] => {

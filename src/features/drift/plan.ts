@@ -1,7 +1,7 @@
 import type { PlanCheck } from '../../deploys/plan-check.ts';
 import { formatPath, type OpenPath } from '../../expressions/json-path.ts';
 import { compileKeys } from '../../expressions/search-keys.ts';
-import { parseBody } from '../../expressions/trigger-body.ts';
+import { declaredBy, parseBody } from '../../expressions/trigger-body.ts';
 import { prepareRevision } from '../../flows/prepared-revision.ts';
 import { type ManifestIssue, nearestName } from '../../manifest/issues.ts';
 import { FIRST_ID, LAST_ID } from '../../model/payload.ts';
@@ -32,7 +32,7 @@ export const driftPlan: PlanCheck = async (loaded, store) => {
       maxBytes: MOST_BYTES,
     };
     for (const { headers, body, contentType } of (await store.of(driftStore).sampleDeliveries(query)).samples) {
-      const parsed = body === null ? undefined : parseBody(body, contentType ?? undefined, 'doubles');
+      const parsed = body === null ? undefined : parseBody(body, declaredBy({ contentType, headers }), 'doubles');
       if (parsed !== undefined && 'value' in parsed) payloads.push({ body: parsed.value, headers });
     }
   }

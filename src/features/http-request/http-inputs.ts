@@ -147,7 +147,10 @@ export const httpRequestInputs = z
     headers: headers.default(new Map()).describe('Headers by name; values may be secrets.'),
     query: query.default([]).describe('Added to the query of the URL; values may be secrets.'),
     body: anyJson.optional().describe('Sent as JSON; text with another content type is sent as it is.'),
-    forwardBody: z.boolean().default(false).describe('Sends the exact bytes and content type that started the run.'),
+    forwardBody: z
+      .boolean()
+      .default(false)
+      .describe('Sends the exact bytes that started the run, with their content type and content encoding.'),
     expectedStatuses: z
       .union([z.array(statusRange).min(1), statusRange.transform((range) => [range])])
       .default([{ from: 200, to: 299 }])

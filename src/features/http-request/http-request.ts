@@ -147,6 +147,7 @@ export async function requestOf(context: StepContext<HttpRequestInputs>): Promis
     ['idempotency-key', context.idempotencyKey],
     ...forwardedHeaders(inputs.forwardHeaders, trigger),
     ...(content?.type == null ? [] : [['content-type', content.type] as const]),
+    ...forwardedHeaders(inputs.forwardBody ? ['content-encoding'] : [], trigger),
     ...inputs.headers,
   ]);
   return { url, method: inputs.method, headers, body: content?.body };

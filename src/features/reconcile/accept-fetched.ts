@@ -70,7 +70,7 @@ async function judgeAndAccept(
   const now = findTrigger(name, triggers());
   if (now === undefined || !hasSameGates(now, trigger)) return undefined;
   const kept = keptBy(trigger, delivery);
-  const body = new ArrivingBody(kept.body, kept.headers['content-type']);
+  const body = new ArrivingBody(kept.body, { contentType: kept.headers['content-type'] });
   const reception: TriggeredReception = {
     ...{ delivery: kept, trigger: now, judgement, span: undefined, startedAt, body, reconciledFrom: from },
   };

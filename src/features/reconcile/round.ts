@@ -315,7 +315,7 @@ function prepareNames(prepared: PreparedTrigger): (item: SourceItem) => Delivery
 
   function namesOf({ headers, content, sentAt }: SourceItem): DeliveryNames {
     const body = Buffer.from(content === undefined ? '' : JSON.stringify(content));
-    const arriving = new ArrivingBody(body, 'application/json');
+    const arriving = new ArrivingBody(body, { contentType: 'application/json' });
     const isReadable = !readsBody || content !== undefined;
     const said = isReadable
       ? judgeByExpressions?.(headers, arriving, { verifiedHeaders: undefined, isVerified: true })

@@ -1,6 +1,6 @@
-import { ArrivingBody } from '../../expressions/trigger-body.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import { judgeByExpressions } from '../../webhooks/acceptance.ts';
+import { readContent } from '../../webhooks/content.ts';
 import { gateChain } from '../../webhooks/gates/index.ts';
 import { isHandshake } from '../../webhooks/handshakes.ts';
 import { hasSameGates, type PreparedTrigger } from '../../webhooks/triggers.ts';
@@ -54,7 +54,8 @@ async function judge(record: DeliveryRecord, trigger: PreparedTrigger): Promise<
   const { judgement, refusal } = await judgeByGates(delivery, { gates, mode: trigger.mode });
   if (judgement.violations.includes('verification_unavailable')) return { why: TO_BE_FETCHED };
   if (refusal !== null) return { outcome: `refused: ${refusal}`, starts: false };
-  const body = new ArrivingBody(delivery.body, delivery.headers['content-type']);
+  const body = await readContent(delivery);
+  if ('reason' in body) return { outcome: `refused: ${body.reason}`, starts: false };
   const said = judgeByExpressions({ delivery, trigger, judgement, body });
   return said?.isFiltered === true
     ? { outcome: 'filtered by webhookWhen', starts: false }

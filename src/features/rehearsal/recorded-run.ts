@@ -1,6 +1,6 @@
 import { CommandError } from '../../commands/context.ts';
 import { listPath, type ServiceClient } from '../../commands/service-client.ts';
-import { parseBody } from '../../expressions/trigger-body.ts';
+import { declaredBy, parseBody } from '../../expressions/trigger-body.ts';
 import { isJsonObject, isSame, type Json, own, parseJson } from '../../model/json.ts';
 import { RUN_FLOW, type RunStatus, type RunTriggerType, type StepStatus } from '../../model/manifest.ts';
 import type { StepError } from '../../model/run.ts';
@@ -143,7 +143,7 @@ async function readTrigger(
   const headers = { ...triggerHeaders, ...delivery?.headers };
   const contentType = headers['content-type'] ?? (triggerBody === null ? null : 'application/json');
   const body = [...(delivery?.bytes ?? []), ...spellingsOf(triggerBody)].find((bytes) => {
-    const parsed = parseBody(bytes, contentType ?? undefined);
+    const parsed = parseBody(bytes, declaredBy({ contentType, headers }));
     return 'value' in parsed && isSame(parsed.value, triggerBody);
   });
   if (body !== undefined) return { contentType, headers, body };

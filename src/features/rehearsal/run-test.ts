@@ -1,7 +1,7 @@
 import { compileCondition } from '../../expressions/condition.ts';
 import { deliveryData, evaluateFilter } from '../../expressions/delivery-expressions.ts';
 import { formatPath, mapStrings } from '../../expressions/json-path.ts';
-import { ArrivingBody } from '../../expressions/trigger-body.ts';
+import { ArrivingBody, declaredBy } from '../../expressions/trigger-body.ts';
 import type { HandlerTable } from '../../flows/handlers/index.ts';
 import { diffSnapshots } from '../../manifest/diff.ts';
 import type { LoadedFlow } from '../../manifest/load.ts';
@@ -85,7 +85,7 @@ function isFiltered(started: SavedTest['trigger'], { manifest }: LoadedFlow): bo
   const { webhookWhen } = trigger.inputs;
   if (webhookWhen === undefined) return false;
   const { body: bytes, contentType, headers } = triggerOf(started);
-  const body = new ArrivingBody(bytes, contentType ?? undefined);
+  const body = new ArrivingBody(bytes, declaredBy({ contentType, headers }));
   const data = deliveryData({ headers, body: () => body.exactValue() });
   return evaluateFilter(compileCondition(webhookWhen, 'delivery'), data) === false;
 }

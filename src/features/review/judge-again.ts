@@ -1,7 +1,7 @@
-import { isMalformedJson } from '../../expressions/trigger-body.ts';
 import { isMasked, MASK, queryOf } from '../../manifest/mask.ts';
 import type { Delivery, DeliveryRecord, Reason } from '../../model/delivery.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
+import { readContent, withContent } from '../../webhooks/content.ts';
 import type { SignatureSettings } from '../../webhooks/gates/signature.ts';
 import { REDACTED } from '../../webhooks/headers.ts';
 import { dryRunGates, type Judgement } from '../../webhooks/pipeline.ts';
@@ -81,7 +81,7 @@ export function restore(record: DeliveryRecord, trigger: PreparedTrigger, url?: 
     return { problem: 'cannot be judged again: it was not stored completely' };
   }
   const called = unmaskedUrl(requestUrl, trigger);
-  const delivery: Delivery = {
+  const stored: Delivery = {
     id: record.id,
     receivedAt: record.receivedAt,
     method: 'POST',
@@ -91,6 +91,7 @@ export function restore(record: DeliveryRecord, trigger: PreparedTrigger, url?: 
     body: Buffer.from(body.buffer, body.byteOffset, body.byteLength),
     clientIp: record.clientIp,
   };
+  const delivery = withContent(stored, trigger);
   const { names, isOpen } = trigger.headersRead;
   const missing = [...names].filter((name) => isNotKept(record.headers[name]));
   // Their names are the sender's words, and this is advice: whoever reads no contents gets it too.
@@ -174,8 +175,14 @@ export async function judgeByGates(
 ): Promise<Pick<CurrentJudgement, 'judgement' | 'refusal'>> {
   const judgement = await dryRunGates(gates, delivery, mode);
   if (judgement.refusal !== null) return { judgement, refusal: judgement.refusal };
-  const isMalformed = isMalformedJson(delivery.body, delivery.headers['content-type']);
-  return { judgement, refusal: isMalformed ? 'invalid_json' : null };
+  return { judgement, refusal: await unreadable(delivery) };
+}
+
+/** Why its body cannot be read, whatever its gates say. */
+export async function unreadable(delivery: Delivery): Promise<Reason | null> {
+  const body = await readContent(delivery);
+  if ('reason' in body) return body.reason;
+  return body.isMalformed() ? 'invalid_json' : null;
 }
 
 /** Looks in the log, because acceptance has forgotten a nonce of long ago. */

@@ -1,11 +1,12 @@
 import { StoreUnavailableError } from '../../errors.ts';
-import { ArrivingBody, isMalformedJson } from '../../expressions/trigger-body.ts';
+import type { ArrivingBody } from '../../expressions/trigger-body.ts';
 import { startsRuns } from '../../flows/catalog.ts';
 import { START_TRIES } from '../../flows/engine.ts';
 import { type Delivery, type DeliveryRecord, REASON_CODES, type Reason } from '../../model/delivery.ts';
 import { logEvent } from '../../telemetry/events.ts';
 import { acceptDelivery, acceptShared, judgeByExpressions } from '../../webhooks/acceptance.ts';
 import { isOfGate, REASONS } from '../../webhooks/answers.ts';
+import { readContent } from '../../webhooks/content.ts';
 import { isHandshake } from '../../webhooks/handshakes.ts';
 import type { Reception } from '../../webhooks/record.ts';
 import { hasSameGates, type PreparedTrigger } from '../../webhooks/triggers.ts';
@@ -117,18 +118,17 @@ async function judgeAndAccept(
     return resultOf('refused', { reason: refusal, message });
   }
   // What force overrules must not hide what no force may: the body is read behind the gates.
-  if (isMalformedJson(delivery.body, delivery.headers['content-type'])) {
-    return resultOf('refused', { reason: 'invalid_json' });
-  }
+  const body = await readContent(delivery);
+  if ('reason' in body) return resultOf('refused', { reason: body.reason, message: body.message });
+  if (body.isMalformed()) return resultOf('refused', { reason: 'invalid_json' });
   if (options.isPlan) {
-    const body = new ArrivingBody(delivery.body, delivery.headers['content-type']);
     const isFiltered = (each: PreparedTrigger) =>
       judgeByExpressions({ delivery, trigger: each, judgement: current.judgement, body })?.isFiltered === true;
     if ((sharing ?? [trigger]).every(isFiltered)) return resultOf('filtered', { message: FILTERED });
     const message = isOverruled ? 'only by force: its gates refuse it' : 'it passes every gate';
     return resultOf('would be accepted', { reason: refusal, message });
   }
-  return accept(record, { current, delivery, sharing, judgedBy, isForced: isOverruled }, services);
+  return accept(record, { current, delivery, body, sharing, judgedBy, isForced: isOverruled }, services);
 }
 
 async function accept(
@@ -136,12 +136,14 @@ async function accept(
   {
     current,
     delivery,
+    body,
     sharing,
     judgedBy,
     isForced,
   }: {
     current: Awaited<ReturnType<typeof judgeByCurrentTrigger>>;
     delivery: Delivery;
+    body: ArrivingBody;
     sharing: readonly PreparedTrigger[] | undefined;
     judgedBy: Reception['judgedBy'];
     isForced: boolean;
@@ -155,6 +157,7 @@ async function accept(
   const redelivery = { receivedAt: services.clock.now(), redeliveredFrom: record.id, detail };
   const reception = {
     delivery: { ...delivery, id: deliveryId },
+    body,
     trigger,
     judgement,
     span: undefined,

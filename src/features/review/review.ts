@@ -1,5 +1,4 @@
 import type { FastifyRequest } from 'fastify';
-import { ArrivingBody } from '../../expressions/trigger-body.ts';
 import type { WebhookInputs } from '../../manifest/webhook-inputs.ts';
 import type { Delivery, DeliveryRecord, GateResult, Reason } from '../../model/delivery.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
@@ -7,6 +6,7 @@ import type { EnforcementMode } from '../../model/manifest.ts';
 import type { KeyRole } from '../../store/store.ts';
 import { admissionTo, judgeByExpressions } from '../../webhooks/acceptance.ts';
 import { REASONS } from '../../webhooks/answers.ts';
+import { readContent, withContent } from '../../webhooks/content.ts';
 import { calledUrl, type SignatureSettings } from '../../webhooks/gates/signature.ts';
 import { fingerprintOf } from '../../webhooks/key-names.ts';
 import { allResults, dryRunGates, type Judgement, withUnasked } from '../../webhooks/pipeline.ts';
@@ -88,10 +88,11 @@ function isRepetition({ body, mode, violations, outcome }: DeliveryRecord): bool
 }
 
 /** Judges a delivery as if it came now. Undefined where nothing answers to the address. */
-async function dryRun(delivery: Delivery, idOrSlug: string, services: ReviewServices): Promise<DryRun | undefined> {
+async function dryRun(sent: Delivery, idOrSlug: string, services: ReviewServices): Promise<DryRun | undefined> {
   const sharing = services.triggers().findAll(idOrSlug);
   const [trigger] = sharing;
   if (trigger === undefined) return undefined;
+  const delivery = withContent(sent, trigger);
   const judged = await judgeByCurrentTrigger(delivery, { trigger, sharing }, services);
   const { judgement, replayedRunId, ...current } = judged;
   const isClosed = sharing.every((each) => admissionTo(each, services) === 'disabled');
@@ -99,8 +100,9 @@ async function dryRun(delivery: Delivery, idOrSlug: string, services: ReviewServ
   const replays: Reason[] = replayedRunId === undefined ? [] : ['nonce_replayed'];
   const others = refusal === null || judgement.violations.includes(refusal) || replays.includes(refusal);
   const violations = [...judgement.violations, ...replays, ...(others ? [] : [refusal])];
-  const body = new ArrivingBody(delivery.body, delivery.headers['content-type']);
-  const said = refusal === null ? judgeByExpressions({ delivery, trigger, judgement, body }) : undefined;
+  const body = await readContent(delivery);
+  const said =
+    refusal === null && !('reason' in body) ? judgeByExpressions({ delivery, trigger, judgement, body }) : undefined;
   const results = [...withUnasked(trigger, judgement.gateResults), ...(said?.told ?? [])];
   const { flowId, triggerKey } = trigger.trigger;
   const statusCode = refusal === null ? 200 : REASONS[refusal].statusCode;

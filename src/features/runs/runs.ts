@@ -6,7 +6,7 @@ import { BUILT_IN, ID_PARAMS, IN_ORDER, PAGING, parameter, SPAN, withNamedKey } 
 import { route } from '../../dashboard/route.ts';
 import type { ApiRoutes, DashboardServices } from '../../dashboard/services.ts';
 import { flowsIn, limitOf, narrowedTo, sightOf } from '../../dashboard/sight.ts';
-import { parseBody } from '../../expressions/trigger-body.ts';
+import { declaredBy, parseBody } from '../../expressions/trigger-body.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import type { DescribeHostWait } from '../../flows/steps-at-work.ts';
 import type { Clock } from '../../model/clock.ts';
@@ -388,7 +388,7 @@ async function unhandledOf(run: Run, { store, catalog }: Describing): Promise<st
 }
 
 export function triggerView({ trigger: { body, contentType, headers } }: RunDetail): z.output<typeof triggerSchema> {
-  const parsed = parseBody(body, contentType ?? undefined);
+  const parsed = parseBody(body, declaredBy({ contentType, headers }));
   // A body that cannot be read as a value, such as JSON nested thousands of levels deep, is shown as text.
   const triggerBody = 'value' in parsed ? parsed.value : Buffer.from(body).toString('utf8');
   return { triggerBody, triggerHeaders: shownHeaders(headers) };

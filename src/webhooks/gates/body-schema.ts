@@ -28,15 +28,19 @@ export function bodySchemaGate(): GatePlugin<SignatureSettings> {
       return {
         name: BODY_SCHEMA,
         isExpensive: true,
-        check({ body: sent, headers }) {
+        check({ body: sent, content, headers }) {
           kept ??= { keepBody: prepareKeptBody(resolveScheme(schemes, trigger.inputs, trigger.keys)) };
-          const body = kept.keepBody?.(sent) ?? sent;
           if ('error' in bodySchema) return { passed: false, reason: 'verifier_error', detail: bodySchema.error };
-          const judge = () => verdictOf(bodySchema.mistakesIn(body, headers['content-type']));
-          if (body.length < LONG_BYTES) return judge();
-          turns ??= createDearTurns(clock);
-          const { run } = turns;
-          return answerInTime((signal) => run(trigger.flowId, judge, signal), verifierTimeLimitMs).catch(unjudged);
+          const judged = (body: Buffer) => {
+            const judge = () => verdictOf(bodySchema.mistakesIn(body, headers['content-type']));
+            if (body.length < LONG_BYTES) return judge();
+            turns ??= createDearTurns(clock);
+            const { run } = turns;
+            return answerInTime((signal) => run(trigger.flowId, judge, signal), verifierTimeLimitMs).catch(unjudged);
+          };
+          if (content === undefined) return judged(kept.keepBody?.(sent) ?? sent);
+          // What cannot be decoded is refused behind the gates, as what is not JSON is.
+          return content.decode().then((decoded) => ('reason' in decoded ? { passed: true } : judged(decoded.bytes)));
         },
       };
     },

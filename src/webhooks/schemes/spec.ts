@@ -47,6 +47,8 @@ export interface SignatureSpec extends Conversation {
    * bytes, and which boundary between two parts could be moved, come from this list for every scheme alike.
    */
   readonly signs: readonly Part[];
+  /** The publisher signs a body before it compresses it, so that what is judged is the content. */
+  readonly signsContent?: true | undefined;
   /** Where the timestamp is that the signature covers; absent where it covers none. */
   readonly timestamp?: TimestampSource | undefined;
   /** A signed timestamp that is absent is `timestamp_missing` even where the signed bytes could be built without it. */

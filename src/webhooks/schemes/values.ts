@@ -1,5 +1,12 @@
 import { createHash } from 'node:crypto';
-import { decodeForm, decodeMultipart, type FormField, URL_ENCODED_FORM } from '../../model/form.ts';
+import {
+  boundaryOf,
+  decodeForm,
+  decodeMultipart,
+  type FormField,
+  MULTIPART_FORM,
+  URL_ENCODED_FORM,
+} from '../../model/form.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import type { SignatureAlgorithm, SignatureEncoding } from '../../model/manifest.ts';
 import type { SignedTimestamp } from '../gate.ts';
@@ -41,19 +48,13 @@ function openBody(headers: Readonly<Record<string, string>>, body: Buffer): Body
 function openForm(headers: Readonly<Record<string, string>>, body: Buffer): BodyReader | undefined {
   const mediaType = mediaTypeOf(headers);
   if (mediaType === URL_ENCODED_FORM) return formReader(decodeForm(body));
-  if (mediaType !== 'multipart/form-data') return undefined;
+  if (mediaType !== MULTIPART_FORM) return undefined;
   const boundary = boundaryOf(headerOf(headers, 'content-type') ?? '');
   return formReader(boundary === undefined ? undefined : decodeMultipart(body, boundary));
 }
 
 function formReader(fields: readonly FormField[] = []): BodyReader {
   return ({ formField }) => fields.find((field) => field.name === formField)?.value;
-}
-
-// RFC 2046: at most 70 characters, quoted or not.
-function boundaryOf(contentType: string): string | undefined {
-  const match = /;\s*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))/i.exec(contentType);
-  return match?.[1] ?? match?.[2];
 }
 
 // Lenient decoders read all bytes that are not UTF-8 alike, and would so give different bodies the same signed members.

@@ -42,12 +42,18 @@ describe('the request', () => {
     expect(received[0]?.body.toString()).toBe(sent);
   });
 
-  it('forwards the exact bytes and the content type of the trigger', async () => {
+  it('forwards the exact bytes, the content type and the content encoding of the trigger', async () => {
     const { origin, received } = await serve((_request, response) => response.end());
     const body = Buffer.from([0x7b, 0x20, 0xff, 0x00, 0x7d]);
-    const trigger = { key: 'hook', body, contentType: 'application/x-odd; v=1', headers: {} };
+    const trigger = {
+      key: 'hook',
+      body,
+      contentType: 'application/x-odd; v=1',
+      headers: { 'content-encoding': 'x-odd' },
+    };
     await call(open, { url: origin, method: 'POST', forwardBody: true }, { trigger: async () => trigger });
     expect(received[0]?.headers['content-type']).toBe('application/x-odd; v=1');
+    expect(received[0]?.headers['content-encoding']).toBe('x-odd');
     expect(received[0]?.body.equals(body)).toBe(true);
   });
 

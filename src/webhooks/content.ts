@@ -1,0 +1,156 @@
+import { ArrivingBody, unknownCharset } from '../expressions/trigger-body.ts';
+import { codingsIn, contentOf, decoderOf } from '../model/content.ts';
+import type { ContentProblem, Delivery, EncodedContent } from '../model/delivery.ts';
+import type { Gate } from './gate.ts';
+import { signatureGate } from './gates/signature.ts';
+import type { Judgement } from './pipeline.ts';
+import { BodyError, type BodyLimits, readBody } from './read-delivery.ts';
+
+// No sender applies more than one or two, and each costs as much as a body of its own.
+const MAX_CODINGS = 4;
+
+/** What the body of a delivery encodes, decoded when it is first asked for; undefined where its bytes are the content. */
+export function encodedContent(
+  body: Buffer,
+  headers: Delivery['headers'],
+  limits: BodyLimits,
+): EncodedContent | undefined {
+  const codings = codingsIn(headers['content-encoding']);
+  if (codings.length === 0 || body.byteLength === 0) return undefined;
+  let decoding: ReturnType<EncodedContent['decode']> | undefined;
+  return {
+    decode() {
+      decoding ??= decode(body, codings, limits);
+      return decoding;
+    },
+  };
+}
+
+/** Off the event loop, and under the cap at each coding: one may unpack to what the next makes small again. */
+async function decode(
+  body: Buffer,
+  codings: readonly string[],
+  limits: BodyLimits,
+): Promise<{ readonly bytes: Buffer } | ContentProblem> {
+  if (codings.length > MAX_CODINGS) {
+    return notSupported(`The body has ${codings.length} content-encodings; at most ${MAX_CODINGS} are decoded`);
+  }
+  let bytes = body;
+  for (const coding of codings.toReversed()) {
+    const decoder = decoderOf(coding, bytes);
+    if (decoder === undefined) return notSupported(`The content-encoding ${shown(coding)} is not known; ${ACCEPTED}`);
+    const stream = decoder.stream();
+    try {
+      stream.end(bytes);
+      bytes = await readBody(stream, undefined, limits);
+    } catch (error) {
+      if (!(error instanceof BodyError)) throw error;
+      return problemOf(error, coding);
+    } finally {
+      stream.destroy();
+    }
+  }
+  return { bytes };
+}
+
+const ACCEPTED = 'gzip, deflate, br and, with Node 22.15 and newer, zstd are decoded; or send the body without one';
+
+function notSupported(message: string): ContentProblem {
+  return { reason: 'encoding_not_supported', message };
+}
+
+function problemOf({ statusCode }: BodyError, coding: string): ContentProblem {
+  if (statusCode === 413) {
+    return { reason: 'body_too_large', message: 'The body is larger than this endpoint accepts once it is decoded' };
+  }
+  if (statusCode === 400) {
+    return {
+      reason: 'invalid_encoding',
+      message: `The content-encoding says ${coding}, but the body is not ${coding}`,
+    };
+  }
+  return { reason: 'store_unavailable', message: 'There is no memory left to decode the body; send it again' };
+}
+
+/** The sender's own word, short and plain, in quotation marks. */
+function shown(word: string): string {
+  return `"${word.replace(/[^\w.+-]/g, '?').slice(0, 40)}"`;
+}
+
+/** The body as expressions read it, decoded; or why it cannot be read, which no mode lets pass. */
+export async function readContent({ content, body, headers }: Delivery): Promise<ArrivingBody | ContentProblem> {
+  const decoded = (await content?.decode()) ?? { bytes: body };
+  if ('reason' in decoded) return decoded;
+  const contentType = headers['content-type'];
+  const charset = unknownCharset(contentType);
+  if (charset === undefined) return new ArrivingBody(decoded.bytes, { contentType });
+  return notSupported(`The charset ${shown(charset)} of the content type is not known; send the body in UTF-8`);
+}
+
+/** The delivery as if its body had been sent as its content is; itself where it is, or where the body cannot be decoded. */
+export async function withoutEncoding(delivery: Delivery): Promise<Delivery> {
+  const decoded = await delivery.content?.decode();
+  return decoded === undefined || 'reason' in decoded ? delivery : asContent(delivery, decoded.bytes);
+}
+
+function asContent({ content, headers, ...delivery }: Delivery, body: Buffer): Delivery {
+  const { 'content-encoding': _, ...others } = headers;
+  return { ...delivery, headers: others, body };
+}
+
+/** A delivery that is judged again, or tried: its content is read under the same cap as if it arrived. */
+export function withContent(
+  delivery: Delivery,
+  { maxBodyBytes: maxBytes }: { readonly maxBodyBytes: number },
+): Delivery {
+  return { ...delivery, content: encodedContent(delivery.body, delivery.headers, { maxBytes, allowance: ANY }) };
+}
+
+const ANY = { take: () => true };
+
+const LITTLE_BYTES = 64 * 1024;
+
+/**
+ * The same for a delivery that no trigger decodes, and that is kept without the tokens in its body. What cannot be looked
+ * through at little cost is left out.
+ */
+export function lookedThrough(delivery: Delivery): Delivery {
+  const encoding = delivery.headers['content-encoding'];
+  if (codingsIn(encoding).length === 0) return delivery;
+  const content = contentOf(delivery.body, encoding, LITTLE_BYTES);
+  return asContent(delivery, content === delivery.body ? Buffer.alloc(0) : Buffer.from(content));
+}
+
+/** Of content that is decoded only to tell a sender's operator what is wrong. */
+const EXPLAINED_BYTES = 256 * 1024;
+
+/** Anyone may send what asks for an explanation, so there is one at a time. */
+let isExplaining = false;
+
+/** Says of a delivery whose signature is wrong whether it would verify over what its body encodes. */
+export async function explained(
+  judgement: Judgement,
+  delivery: Delivery,
+  { gates, grade }: { readonly gates: readonly Gate[]; readonly grade: unknown },
+): Promise<Judgement> {
+  const gate = gates.find(({ name }) => name === signatureGate.name);
+  // What an operator's code makes of a second call is not known.
+  if (gate === undefined || grade === null || isExplaining) return judgement;
+  if (!judgement.violations.includes('signature_mismatch')) return judgement;
+  isExplaining = true;
+  try {
+    const content = await withoutEncoding(withContent(delivery, { maxBodyBytes: EXPLAINED_BYTES }));
+    const verdict = await gate.check(content, {});
+    if (!verdict.passed) return judgement;
+    const detail = [judgement.detail, SIGNED_BEFORE].filter((told) => told !== null).join('; ');
+    const gateResults = judgement.gateResults.map((result) =>
+      result.gate === gate.name ? { ...result, detail: [result.detail, SIGNED_BEFORE].join('; ') } : result,
+    );
+    return { ...judgement, detail, gateResults };
+  } finally {
+    isExplaining = false;
+  }
+}
+
+const SIGNED_BEFORE =
+  'signed before compression: it would verify over the decompressed body; sign the bytes that are sent, or send them uncompressed';
