@@ -8,6 +8,7 @@ import {
 import type { Json } from '../model/json.ts';
 import { Budget, BudgetError } from './budget.ts';
 import { type ExpressionContext, findReferences, PROPERTIES, type Reader, type Reference } from './context.ts';
+import { DOCUMENT_FUNCTIONS } from './documents.ts';
 import { formatPath, type JsonPath } from './json-path.ts';
 import { adaptEvaluator, meter, PatternError, withBudget } from './metering.ts';
 import { adviceFor } from './other-languages.ts';
@@ -123,6 +124,9 @@ function makeEnvironment(roots: readonly string[]): Environment {
     limits: { maxAstNodes: 2000, maxDepth: 64, maxListElements: 500, maxMapEntries: 500 },
   });
   registerMixedArithmetic(made);
+  for (const [name, read] of Object.entries(DOCUMENT_FUNCTIONS)) {
+    made.registerFunction(`${name}(string): ${name === 'base64Decode' ? 'string' : 'dyn'}`, read);
+  }
   for (const root of roots) made.registerVariable(root, 'map');
   adaptEvaluator(made);
   return made;
@@ -194,7 +198,10 @@ const REASONS_WITHOUT_DATA: Readonly<Record<string, string>> = {
 };
 
 function evaluationError(source: string, error: unknown): ExpressionError {
-  if (error instanceof ConversionError || error instanceof BudgetError || error instanceof PatternError) {
+  if (error instanceof ConversionError) {
+    return new ExpressionError({ expression: source, reason: error.message, position: error.position });
+  }
+  if (error instanceof BudgetError || error instanceof PatternError) {
     return new ExpressionError({ expression: source, reason: error.message });
   }
   if (!(error instanceof EvaluationError)) {

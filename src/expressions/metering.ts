@@ -2,13 +2,15 @@ import type { Environment } from '@marcbachmann/cel-js';
 import { RE2JS } from 're2js';
 import { isExactNumber } from '../model/json.ts';
 import { Budget, BudgetError } from './budget.ts';
-import { isEqual, isRecord, toOperand } from './values.ts';
+import { DOCUMENT_FUNCTIONS } from './documents.ts';
+import { ConversionError, isEqual, isRecord, toOperand } from './values.ts';
 
 type Handle = (...operands: unknown[]) => unknown;
 
 /** What of a checked node of the CEL library is used here; its types know the parsed node only. */
 interface CheckedNode {
   readonly op: string;
+  readonly start: number;
   readonly args: unknown;
   readonly meta: { readonly alternate?: CheckedNode; readonly macro?: Macro; readonly evaluate: Evaluate };
   /** Applies the operator or function to operands that are evaluated already. */
@@ -167,7 +169,7 @@ function adapt(evaluator: Evaluator): void {
   };
 }
 
-function meteredHandle({ op, args }: CheckedNode, handle: Handle): Handle {
+function meteredHandle({ op, args, start }: CheckedNode, handle: Handle): Handle {
   switch (op) {
     case '.':
     case '[]':
@@ -203,7 +205,7 @@ function meteredHandle({ op, args }: CheckedNode, handle: Handle): Handle {
       };
     case 'call':
     case 'rcall':
-      return meteredCall(args, handle);
+      return documentCall({ args, start }, handle) ?? meteredCall(args, handle);
     case '!_':
     case '-_':
     case '?:':
@@ -214,6 +216,27 @@ function meteredHandle({ op, args }: CheckedNode, handle: Handle): Handle {
         return handle(toOperand(left), toOperand(right), ...rest);
       };
   }
+}
+
+/** To parse a character costs more than to copy it. */
+const PARSED_CHARACTERS_PER_STEP = 2;
+
+/** A call that reads a document in a text; undefined for every other. */
+function documentCall({ args, start }: Pick<CheckedNode, 'args' | 'start'>, handle: Handle): Handle | undefined {
+  const name = Array.isArray(args) ? String(args[0]) : '';
+  const read = Object.hasOwn(DOCUMENT_FUNCTIONS, name) ? DOCUMENT_FUNCTIONS[name] : undefined;
+  if (read === undefined) return undefined;
+  return (given, ...rest) => {
+    const [text] = Array.isArray(given) ? given : [];
+    if (typeof text !== 'string') return handle(given, ...rest);
+    current.charge(text.length / PARSED_CHARACTERS_PER_STEP);
+    try {
+      return read(text);
+    } catch (error) {
+      if (error instanceof ConversionError) error.position = start;
+      throw error;
+    }
+  };
 }
 
 function meteredCall(args: unknown, handle: Handle): Handle {

@@ -7,7 +7,10 @@ import type { Budget } from './budget.ts';
 export const MAX_DEPTH = 256;
 
 /** A value that has no counterpart on the other side. The message names its kind, never the value. */
-export class ConversionError extends Error {}
+export class ConversionError extends Error {
+  /** Offset in the expression, where it is known. */
+  position: number | undefined;
+}
 
 /** An object of JSON, or one that an expression made; a property named `constructor` changes nothing about it. */
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

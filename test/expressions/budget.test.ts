@@ -51,6 +51,9 @@ const LINEAR: readonly (readonly [string, (size: number) => Json])[] = [
   ['trigger.body.upperAscii()', text],
   ['trigger.body.substring(1)', text],
   ['bytes(trigger.body).base64()', text],
+  ["json('[' + trigger.body + ']')", (size) => list(size).join()],
+  ['base64Decode(trigger.body)', (size) => 'YWFh'.repeat(size)],
+  ['formDecode(trigger.body)', text],
   ['trigger.body.matches("^(a+)+$")', text],
   ['trigger.body.matches("a*" + "b")', text],
 ];
