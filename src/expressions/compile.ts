@@ -55,7 +55,7 @@ const environments: Readonly<Record<Reader, Environment>> = {
   step: makeEnvironment(STEP_ROOTS),
   response: makeEnvironment(['response']),
   item: makeEnvironment(['response']).registerVariable('item', 'dyn'),
-  delivery: makeEnvironment(['headers']).registerVariable('body', 'dyn'),
+  delivery: makeEnvironment(['headers']).registerVariable('body', 'dyn').registerVariable('envelope', 'dyn'),
 };
 
 /** Throws `ExpressionError`, with the position where there is one. */

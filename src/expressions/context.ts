@@ -8,6 +8,8 @@ import type { JsonPath } from './json-path.ts';
 export interface ExpressionContext {
   readonly trigger: {
     readonly body: Json;
+    /** The body around the document that `body` is; the same where it is none. */
+    readonly envelope?: Json | undefined;
     /** Lower-case names. */
     readonly headers: Readonly<Record<string, string>>;
     readonly key: string;
@@ -36,18 +38,18 @@ interface TriggerDelivery {
 /** What runs an expression, and so what it reads. */
 export type Reader = 'step' | 'response' | 'item' | 'delivery';
 
-type Root = 'trigger' | 'steps' | 'loop' | 'response' | 'item' | 'body' | 'headers';
+type Root = 'trigger' | 'steps' | 'loop' | 'response' | 'item' | 'body' | 'envelope' | 'headers';
 
 const ROOTS: Readonly<Record<Reader, readonly Root[]>> = {
   step: ['trigger', 'steps', 'loop', 'response'],
   response: ['trigger', 'steps', 'loop', 'response'],
   item: ['item', 'response'],
-  delivery: ['body', 'headers'],
+  delivery: ['body', 'envelope', 'headers'],
 };
 
 /** Properties of the roots; those of `steps` belong to each step. The others are the data's own. */
 export const PROPERTIES: Readonly<Partial<Record<Root, readonly string[]>>> = {
-  trigger: ['body', 'headers', 'key', 'deliveries'],
+  trigger: ['body', 'headers', 'key', 'deliveries', 'envelope'],
   steps: ['status', 'output', 'error'],
   loop: ['item', 'index'],
   response: ['status', 'headers', 'body'],

@@ -17,11 +17,15 @@ export type DeliveryData = Parameters<CompiledExpression['evaluateIn']>[0];
 export function deliveryData(delivery: {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: () => Json;
+  readonly envelope?: () => Json;
 }): DeliveryData {
   const roots = {
     headers: delivery.headers,
     get body() {
       return delivery.body();
+    },
+    get envelope() {
+      return (delivery.envelope ?? delivery.body)();
     },
   };
   return { roots, budget: new Budget(DELIVERY_BUDGET_STEPS) };

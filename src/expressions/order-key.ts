@@ -3,8 +3,7 @@ import type { OrderKey, RunTrigger } from '../model/run.ts';
 import { Budget } from './budget.ts';
 import { type CompiledExpression, compileExpression, ExpressionError } from './compile.ts';
 import { DELIVERY_BUDGET_STEPS, nameIn } from './delivery-expressions.ts';
-import { declaredBy, parseBody } from './trigger-body.ts';
-import { ConversionError } from './values.ts';
+import { ArrivingBody, declaredBy } from './trigger-body.ts';
 
 const ACCEPTED = 'the key of an order is a text, a number or a boolean';
 
@@ -15,6 +14,7 @@ interface ReadTrigger {
   readonly headers: Readonly<Record<string, string>>;
   /** Throws `ConversionError` where it cannot be read as a value. */
   readonly body: () => Json;
+  readonly envelope: () => Json;
 }
 
 /** Compiles the expression that gives a run its key. Throws `ExpressionError`. */
@@ -56,12 +56,15 @@ export function orderKeyReader(source: string): (trigger: ReadTrigger) => OrderK
   };
 }
 
-function dataOf({ key, headers, body }: ReadTrigger): Parameters<CompiledExpression['evaluateIn']>[0] {
+function dataOf({ key, headers, body, envelope }: ReadTrigger): Parameters<CompiledExpression['evaluateIn']>[0] {
   const trigger = {
     key,
     headers,
     get body() {
       return body();
+    },
+    get envelope() {
+      return envelope();
     },
   };
   return { roots: { trigger }, budget: new Budget(DELIVERY_BUDGET_STEPS) };
@@ -70,15 +73,8 @@ function dataOf({ key, headers, body }: ReadTrigger): Parameters<CompiledExpress
 /** A stored trigger as keys are read from it. */
 export function readTrigger(trigger: RunTrigger): ReadTrigger {
   const { key, headers } = trigger;
-  return {
-    key,
-    headers,
-    body() {
-      const parsed = parseBody(trigger.body, declaredBy(trigger));
-      if ('error' in parsed) throw new ConversionError(`the body cannot be read: ${parsed.error}`);
-      return parsed.value;
-    },
-  };
+  const body = new ArrivingBody(trigger.body, declaredBy(trigger));
+  return { key, headers, body: () => body.exactValue(), envelope: () => body.envelope() };
 }
 
 /** Throws `ExpressionError` where the value is no key. */

@@ -15,6 +15,8 @@ const KEY_BUDGET_STEPS = 10_000;
 interface KeyedDelivery {
   /** Throws `ConversionError` where it cannot be read as a value. */
   readonly body: () => Json;
+  /** The same as the body where absent. */
+  readonly envelope?: () => Json;
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -91,6 +93,9 @@ export function readKeys(
     headers: delivery.headers,
     get body() {
       return delivery.body();
+    },
+    get envelope() {
+      return (delivery.envelope ?? delivery.body)();
     },
   };
   const data = { roots, budget: new Budget(KEY_BUDGET_STEPS) };

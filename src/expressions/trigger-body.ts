@@ -8,10 +8,13 @@ import {
   URL_ENCODED_FORM,
 } from '../model/form.ts';
 import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
+import { valueAt } from './json-path.ts';
 import { ConversionError, MAX_DEPTH } from './values.ts';
 
 /** What a body means to expressions, or why it means nothing. */
-type ParsedBody = { readonly value: Json } | { readonly error: string };
+type ParsedBody =
+  /** `envelope` is the body around the document, where the value is one of its fields. */
+  { readonly value: Json; readonly envelope?: Json } | { readonly error: string };
 
 type Headers = Readonly<Record<string, string>>;
 
@@ -20,7 +23,12 @@ export interface Declared {
   readonly contentType: string | undefined;
   /** Absent where the bytes are the content. */
   readonly contentEncoding?: string | undefined;
+  /** The field that holds what a flow reads: names with dots between them, and `;base64` where that is how it is written. */
+  readonly document?: string | undefined;
 }
+
+/** Stands for `document` among the headers of a run. No sender's header of that name gets there. */
+export const DOCUMENT_HEADER = 'sluice-document';
 
 export function declaredIn(headers: Headers): Declared {
   return { contentType: headers['content-type'], contentEncoding: headers['content-encoding'] };
@@ -32,7 +40,8 @@ function asDeclared(declared: Declared | string | undefined): Declared {
 
 /** What the trigger of a stored run says of its body. */
 export function declaredBy(stored: { readonly contentType: string | null; readonly headers: Headers }): Declared {
-  return { contentType: stored.contentType ?? undefined, contentEncoding: stored.headers['content-encoding'] };
+  const { [DOCUMENT_HEADER]: document, 'content-encoding': contentEncoding } = stored.headers;
+  return { contentType: stored.contentType ?? undefined, contentEncoding, document };
 }
 
 /**
@@ -46,7 +55,10 @@ export function parseBody(
   declared: Declared | string | undefined,
   numbers: 'exact' | 'doubles' = 'exact',
 ): ParsedBody {
-  const { contentType, contentEncoding } = asDeclared(declared);
+  const { contentType, contentEncoding, document } = asDeclared(declared);
+  if (document !== undefined) {
+    return opened(parseBody(body, { contentType, contentEncoding }, numbers), document, numbers);
+  }
   if (contentEncoding !== undefined) return parseBody(contentOf(body, contentEncoding), contentType, numbers);
   if (body.byteLength === 0) return { value: null };
   const mediaType = mediaTypeOf(contentType);
@@ -68,6 +80,16 @@ export function parseBody(
   return mediaType === URL_ENCODED_FORM ? formFields(body, contentType) : { value: text };
 }
 
+/** The document that a field holds as text; the body itself where there is no such text. */
+function opened(whole: ParsedBody, document: string, numbers: 'exact' | 'doubles'): ParsedBody {
+  if ('error' in whole) return whole;
+  const [path = '', encoding] = document.split(';');
+  const text = valueAt(whole.value, path.split('.'));
+  if (typeof text !== 'string') return whole;
+  const parsed = parseBody(Buffer.from(text, encoding === 'base64' ? 'base64' : 'utf8'), undefined, numbers);
+  return 'error' in parsed ? parsed : { value: parsed.value, envelope: whole.value };
+}
+
 /** A larger body is not read for search keys alone, and the numbers of a larger one are not read exactly. */
 const MAX_KEYED_BYTES = 64 * 1024;
 
@@ -78,12 +100,14 @@ const MAX_KEYED_BYTES = 64 * 1024;
 export class ArrivingBody {
   readonly #bytes: Uint8Array;
   readonly #contentType: string | undefined;
+  readonly #document: string | undefined;
   #json: { readonly text: string; readonly value: Json } | undefined;
   #parsed: ParsedBody | undefined;
   #exact: ParsedBody | undefined;
 
   constructor(bytes: Uint8Array, declared: Declared | string | undefined) {
-    const { contentType, contentEncoding } = asDeclared(declared);
+    const { contentType, contentEncoding, document } = asDeclared(declared);
+    this.#document = document;
     this.#bytes = contentEncoding === undefined ? bytes : contentOf(bytes, contentEncoding);
     this.#contentType = contentType;
   }
@@ -100,23 +124,30 @@ export class ArrivingBody {
 
   /** As expressions read it, where that costs little; how deep it is nested does not matter. */
   parsed(): ParsedBody {
-    this.#parsed ??= this.#parse();
+    this.#parsed ??= this.#document === undefined ? this.#parse() : opened(this.#parse(), this.#document, 'exact');
     return this.#parsed;
   }
 
   /** As `parsed`; throws `ConversionError` where it cannot be read. */
   value(): Json {
-    const parsed = this.parsed();
-    if ('error' in parsed) throw new ConversionError(`the body cannot be read: ${parsed.error}`);
-    return parsed.value;
+    return readable(this.parsed()).value;
+  }
+
+  /** As `exactValue`, of the body around the document; the same where there is none. */
+  envelope(): Json {
+    const { value, envelope = value } = this.#exactly();
+    return envelope;
   }
 
   /** As `value`, however large it is and with every number exact: for what decides about the delivery. */
   exactValue(): Json {
-    if (this.#bytes.byteLength <= MAX_KEYED_BYTES) return this.value();
-    this.#exact ??= parseBody(this.#bytes, this.#contentType);
-    if ('error' in this.#exact) throw new ConversionError(`the body cannot be read: ${this.#exact.error}`);
-    return this.#exact.value;
+    return this.#exactly().value;
+  }
+
+  #exactly() {
+    if (this.#bytes.byteLength <= MAX_KEYED_BYTES) return readable(this.parsed());
+    this.#exact ??= parseBody(this.#bytes, { contentType: this.#contentType, document: this.#document });
+    return readable(this.#exact);
   }
 
   #parse(): ParsedBody {
@@ -128,6 +159,11 @@ export class ArrivingBody {
     const { text, value } = this.#json;
     return { value: isLarge ? value : keepExactNumbers(value, text) };
   }
+}
+
+function readable(parsed: ParsedBody): Exclude<ParsedBody, { readonly error: string }> {
+  if ('error' in parsed) throw new ConversionError(`the body cannot be read: ${parsed.error}`);
+  return parsed;
 }
 
 /** Whether the content type says JSON and the body is not. */

@@ -106,7 +106,11 @@ export function expressionContext(
   return {
     trigger: {
       get body() {
-        return bodyOf(trigger);
+        return bodyOf(trigger).value;
+      },
+      get envelope() {
+        const { value, envelope = value } = bodyOf(trigger);
+        return envelope;
       },
       headers: trigger.headers,
       key: trigger.key,
@@ -151,11 +155,11 @@ const parsedBodies = new WeakMap<Sent, ReturnType<typeof parseBody>>();
 
 type Sent = Pick<RunTrigger, 'body' | 'contentType' | 'headers'>;
 
-function bodyOf(sent: Sent, name = 'trigger.body'): Json {
+function bodyOf(sent: Sent, name = 'trigger.body') {
   const parsed = parsedBodies.get(sent) ?? parseBody(sent.body, declaredBy(sent));
   parsedBodies.set(sent, parsed);
   if ('error' in parsed) throw new ConversionError(`${name} cannot be read: ${parsed.error}`);
-  return parsed.value;
+  return parsed;
 }
 
 function deliveriesOf(deliveries: RunInput['deliveries']): ExpressionContext['trigger']['deliveries'] {
@@ -164,7 +168,7 @@ function deliveriesOf(deliveries: RunInput['deliveries']): ExpressionContext['tr
     receivedAt: new Date(delivery.receivedAt).toISOString(),
     headers: delivery.headers,
     get body() {
-      return bodyOf(delivery, `trigger.deliveries[${index}].body`);
+      return bodyOf(delivery, `trigger.deliveries[${index}].body`).value;
     },
   }));
 }

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import type { ErrorObject, ValidateFunction } from 'ajv';
 import { LRUCache } from 'lru-cache';
 import { BUDGET_STEPS, BudgetError } from '../expressions/budget.ts';
-import { parseBody } from '../expressions/trigger-body.ts';
+import { type Declared, parseBody } from '../expressions/trigger-body.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import { metered, SchemaMeter, textOfMeaning } from './metered-schema.ts';
 
@@ -14,7 +14,7 @@ export interface BodySchema {
   /** The schema as JSON. */
   readonly text: string;
   /** The first mistakes, each with its place in the body; empty where the body fits. Never quotes a value of the body. */
-  mistakesIn(body: Uint8Array, contentType: string | undefined): readonly string[];
+  mistakesIn(body: Uint8Array, declared: Declared | string | undefined): readonly string[];
 }
 
 const STEPS_PER_BYTE = 4;
@@ -37,7 +37,7 @@ export function compileBodySchema(schema: JsonObject): BodySchema | { readonly e
     const validate = compile(schema, meter);
     const judge: BodySchema = {
       text,
-      mistakesIn: (body, contentType) => mistakesIn(body, contentType, { validate, meter }),
+      mistakesIn: (body, declared) => mistakesIn(body, declared, { validate, meter }),
     };
     compiled.set(text, judge);
     return judge;
@@ -98,10 +98,10 @@ function compile(schema: JsonObject, meter: SchemaMeter): ValidateFunction {
 
 function mistakesIn(
   body: Uint8Array,
-  contentType: string | undefined,
+  declared: Declared | string | undefined,
   { validate, meter }: { readonly validate: ValidateFunction; readonly meter: SchemaMeter },
 ): readonly string[] {
-  const parsed = parseBody(body, contentType, 'doubles');
+  const parsed = parseBody(body, declared, 'doubles');
   if ('error' in parsed) return [parsed.error];
   try {
     // As many steps as any evaluation may have, and some for each byte: what is honest grows with the body.

@@ -1,10 +1,11 @@
 import { hash } from 'node:crypto';
 import { UnfitClockError } from '../errors.ts';
-import { ArrivingBody, declaredIn } from '../expressions/trigger-body.ts';
+import { type ArrivingBody, DOCUMENT_HEADER } from '../expressions/trigger-body.ts';
 import { type Catalog, type DeployedFlow, startsRuns } from '../flows/catalog.ts';
 import type { Engine } from '../flows/engine.ts';
 import type { ServiceClock } from '../model/clock.ts';
 import { bytesOf, dueAtOf } from '../model/coalescing.ts';
+import type { Delivery } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type {
   Acceptance,
@@ -23,8 +24,11 @@ import { recordOf, type TriggeredReception } from './record.ts';
 import { eventLifeMs, limitsOf, type Said } from './trigger-expressions.ts';
 import { holdsDeliveries, type PreparedTrigger } from './triggers.ts';
 
+/** A reception whose body can be read. */
+export type ReadReception = TriggeredReception & { readonly body: ArrivingBody };
+
 /** A reception at a slug that several triggers share. */
-type SharedReception = TriggeredReception & { readonly sharing: readonly PreparedTrigger[] };
+type SharedReception = ReadReception & { readonly sharing: readonly PreparedTrigger[] };
 
 /** The deliveries that wait until their flow may start runs again; deploys/holding.ts releases them. */
 export interface HeldDeliveries {
@@ -68,10 +72,7 @@ type Held = Exclude<HoldResult, { kind: 'open' }>;
  * starts no runs now, what starts the run later. What the store says is durable when the promise resolves, and only then
  * may a 200 leave. 'outdated' where the flow was deployed or closed while the gates thought: the caller looks at it again.
  */
-export function acceptDelivery(
-  reception: TriggeredReception,
-  services: AcceptanceServices,
-): Promise<AcceptResult | Held> {
+export function acceptDelivery(reception: ReadReception, services: AcceptanceServices): Promise<AcceptResult | Held> {
   const { trigger, span } = reception;
   const { trigger: definition } = trigger;
   // Asked again, because the gates may have taken seconds.
@@ -104,15 +105,14 @@ export function acceptShared(
   reception: SharedReception,
   services: AcceptanceServices & { readonly engine: Pick<Engine, 'acceptShared'> },
 ): Promise<SharedResult> {
-  const { delivery, sharing, span, redelivery } = reception;
+  const { sharing, span, redelivery } = reception;
   if (!services.clock.isFit()) return Promise.reject(new UnfitClockError());
-  const body = reception.body ?? new ArrivingBody(delivery.body, declaredIn(delivery.headers));
   const parent = span === undefined ? null : traceparentOf(span);
   const accept = (traceparents: readonly (string | null)[]) => {
     const members = sharing.map((trigger, at): SharedAcceptance => {
       const flow = services.catalog.find(trigger.trigger.flowId) ?? trigger.flow;
       const acceptance = acceptanceOf(
-        { ...reception, trigger, body },
+        { ...reception, trigger },
         { flow, traceparent: traceparents[at] ?? null },
         services,
       );
@@ -138,25 +138,27 @@ const START = { open: 'now', held: 'later', disabled: 'never' } as const;
 
 /** What is stored of a delivery, and the run that it starts at one trigger. */
 function acceptanceOf(
-  reception: TriggeredReception,
+  reception: ReadReception,
   { flow, traceparent }: { readonly flow: DeployedFlow; readonly traceparent: string | null },
   services: AcceptanceServices,
 ): Acceptance {
-  const { delivery, trigger } = reception;
+  const { delivery, trigger, body } = reception;
   const runId = services.newId();
-  const body = reception.body ?? new ArrivingBody(delivery.body, declaredIn(delivery.headers));
-  const said = judgeByExpressions({ ...reception, body });
+  const said = judgeByExpressions(reception);
   const { names, secret } = trigger.headersRead;
   const { shown, ofRun } = keptHeaders(delivery.headers, names, secret);
-  const encoding = delivery.content && delivery.headers['content-encoding'];
-  // Without it the run could not read its body; so many headers may come in front of it that it would be left out.
-  const headers = encoding === undefined ? ofRun : { ...ofRun, 'content-encoding': encoding };
+  const headers = withDeclared(ofRun, reception);
   const record = recordOf({ ...reception, said, body, shown }, { statusCode: 200, runId }, services);
   const at = services.clock.now();
   const coalesce = coalesceClaim(reception, said?.coalesceKey);
   const arrival = coalesce && { ...coalesce, at, bytes: bytesOf(delivery.body, headers) };
   const key = trigger.trigger.triggerKey;
-  const ordered = flow.prepared.readOrderKey?.({ key, headers, body: () => body.exactValue() });
+  const ordered = flow.prepared.readOrderKey?.({
+    key,
+    headers,
+    body: () => body.exactValue(),
+    envelope: () => body.envelope(),
+  });
   const run = services.engine.planRun({
     runId,
     flow,
@@ -182,6 +184,20 @@ function acceptanceOf(
     coalesce: run.completedAt === null ? coalesce : undefined,
     judgedBy: reception.judgedBy?.(flow.record),
     run,
+  };
+}
+
+/** How its run reads the body: the sender may hide it behind other headers, or say it of the document. */
+function withDeclared(ofRun: Delivery['headers'], { delivery, trigger }: TriggeredReception): Delivery['headers'] {
+  const { content, headers } = delivery;
+  const document = trigger.documentIn(headers);
+  if (content === undefined && document === undefined && !Object.hasOwn(ofRun, DOCUMENT_HEADER)) return ofRun;
+  const { [DOCUMENT_HEADER]: _, ...others } = ofRun;
+  const encoding = content && headers['content-encoding'];
+  return {
+    ...others,
+    ...(encoding !== undefined && { 'content-encoding': encoding }),
+    ...(document !== undefined && { [DOCUMENT_HEADER]: document }),
   };
 }
 

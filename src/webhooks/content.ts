@@ -5,6 +5,7 @@ import type { Gate } from './gate.ts';
 import { signatureGate } from './gates/signature.ts';
 import type { Judgement } from './pipeline.ts';
 import { BodyError, type BodyLimits, readBody } from './read-delivery.ts';
+import type { PreparedTrigger } from './triggers.ts';
 
 // No sender applies more than one or two, and each costs as much as a body of its own.
 const MAX_CODINGS = 4;
@@ -78,12 +79,16 @@ function shown(word: string): string {
 }
 
 /** The body as expressions read it, decoded; or why it cannot be read, which no mode lets pass. */
-export async function readContent({ content, body, headers }: Delivery): Promise<ArrivingBody | ContentProblem> {
+export async function readContent(
+  { content, body, headers }: Delivery,
+  trigger: Pick<PreparedTrigger, 'documentIn'>,
+): Promise<ArrivingBody | ContentProblem> {
   const decoded = (await content?.decode()) ?? { bytes: body };
   if ('reason' in decoded) return decoded;
   const contentType = headers['content-type'];
   const charset = unknownCharset(contentType);
-  if (charset === undefined) return new ArrivingBody(decoded.bytes, { contentType });
+  if (charset === undefined)
+    return new ArrivingBody(decoded.bytes, { contentType, document: trigger.documentIn(headers) });
   return notSupported(`The charset ${shown(charset)} of the content type is not known; send the body in UTF-8`);
 }
 
@@ -140,13 +145,8 @@ export async function explained(
   isExplaining = true;
   try {
     const content = await withoutEncoding(withContent(delivery, { maxBodyBytes: EXPLAINED_BYTES }));
-    const verdict = await gate.check(content, {});
-    if (!verdict.passed) return judgement;
-    const detail = [judgement.detail, SIGNED_BEFORE].filter((told) => told !== null).join('; ');
-    const gateResults = judgement.gateResults.map((result) =>
-      result.gate === gate.name ? { ...result, detail: [result.detail, SIGNED_BEFORE].join('; ') } : result,
-    );
-    return { ...judgement, detail, gateResults };
+    const { passed } = await gate.check(content, {});
+    return passed ? { ...judgement, detail: `${judgement.detail}; ${SIGNED_BEFORE}` } : judgement;
   } finally {
     isExplaining = false;
   }

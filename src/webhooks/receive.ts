@@ -6,7 +6,13 @@ import { DAY_MS } from '../model/clock.ts';
 import { DETAILS, type Delivery } from '../model/delivery.ts';
 import type { TriggerName } from '../model/trigger-name.ts';
 import type { AcceptResult, SharedFate, Store } from '../store/store.ts';
-import { type AcceptanceServices, acceptDelivery, acceptShared, admissionTo } from './acceptance.ts';
+import {
+  type AcceptanceServices,
+  acceptDelivery,
+  acceptShared,
+  admissionTo,
+  type ReadReception,
+} from './acceptance.ts';
 import { deliveriesAllowed, JSON_TYPE, methodNotAllowed, refused, type WebhookAnswer } from './answers.ts';
 import { explained, lookedThrough, readContent, withoutEncoding } from './content.ts';
 import { type FlowAnswers, RESPOND_SECONDS } from './flow-answers.ts';
@@ -181,15 +187,16 @@ function conclude(
 }
 
 function concludeDelivery(judged: TriggeredReception, services: ReceiverServices): Answering {
-  const { delivery, judgement } = judged;
+  const { delivery, trigger, judgement } = judged;
   if (judgement.refusal !== null) return refuse(judged, judgement.refusal, services);
   if (delivery.method !== 'POST') return methodNotAllowed();
   const contentType = delivery.headers['content-type'];
   const isPlain = contentType === undefined || !OTHER_CHARSET.test(contentType);
   if (delivery.content === undefined && isPlain) {
-    return acceptRead(judged, new ArrivingBody(delivery.body, { contentType }), services);
+    const document = trigger.documentIn(delivery.headers);
+    return acceptRead(judged, new ArrivingBody(delivery.body, { contentType, document }), services);
   }
-  return readContent(delivery).then((body) =>
+  return readContent(delivery, trigger).then((body) =>
     'reason' in body ? refuseContent(judged, body, services) : acceptRead(judged, body, services),
   );
 }
@@ -200,7 +207,7 @@ function acceptRead(judged: TriggeredReception, body: ArrivingBody, services: Re
 }
 
 /** Commits it, and answers once for all triggers at its address. */
-async function accept(reception: TriggeredReception, services: ReceiverServices): Promise<WebhookAnswer | undefined> {
+async function accept(reception: ReadReception, services: ReceiverServices): Promise<WebhookAnswer | undefined> {
   const { delivery, trigger, judgement, sharing } = reception;
   let result: ReturnType<typeof committed>;
   try {

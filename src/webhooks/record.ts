@@ -146,12 +146,17 @@ function searchKeysOf(
   refusal: Reason | null,
 ): { readonly searchKeys?: SearchKeys; readonly told?: GateResult | undefined } {
   const keys = trigger?.searchKeys;
-  if (keys === undefined) return {};
+  if (trigger === undefined || keys === undefined) return {};
   const searchKeys = headerKeys(headers, keys.headers);
   const told = CHEAP.has(refusal)
     ? undefined
-    : keys.readOthers?.(headers, body ?? new ArrivingBody(bytes, { contentType: headers['content-type'] }), searchKeys);
+    : keys.readOthers?.(headers, body ?? unread(bytes, headers, trigger), searchKeys);
   return Object.keys(searchKeys).length === 0 ? { told } : { searchKeys, told };
+}
+
+/** What no gate vouches for is not decoded. */
+function unread(bytes: Buffer, headers: Delivery['headers'], trigger: PreparedTrigger): ArrivingBody {
+  return new ArrivingBody(bytes, { contentType: headers['content-type'], document: trigger.documentIn(headers) });
 }
 
 /**

@@ -53,7 +53,9 @@ export function searchKeyProblems(
     if (header !== undefined) return [errorAt(at, secretHeader(header))];
     const read = expression.references.map(({ path }) => path.join('.'));
     const isSignature = fields.some(({ path, formField }) =>
-      read.some((each) => [`body.${path.join('.')}`, `body.${formField}`].includes(each)),
+      read.some((each) =>
+        ['body', 'envelope'].some((root) => [`${root}.${path.join('.')}`, `${root}.${formField}`].includes(each)),
+      ),
     );
     return isSignature ? [errorAt(at, 'reads a signature; values of search keys are stored and shown')] : [];
   });
@@ -96,7 +98,7 @@ function readNamed(
   keys: readonly CompiledKey[],
   { headers, body, values }: { headers: Delivery['headers']; body: ArrivingBody; values: Record<string, string> },
 ): GateResult | undefined {
-  const read = readKeys(keys, { headers, body: () => body.value() });
+  const read = readKeys(keys, { headers, body: () => body.value(), envelope: () => body.envelope() });
   Object.assign(values, read.values);
   if (read.problems.length === 0) return undefined;
   const detail = read.problems.join('; ');
@@ -139,7 +141,7 @@ function keysOfForm({
 
 function textAt(body: ArrivingBody, path: readonly string[]): string | undefined {
   const parsed = body.parsed();
-  const value = valueAt('error' in parsed ? null : parsed.value, path);
+  const value = valueAt('error' in parsed ? null : (parsed.envelope ?? parsed.value), path);
   const isText = typeof value === 'string' || typeof value === 'boolean' || Number.isSafeInteger(value);
   return isText ? toText(value as Json, '') : undefined;
 }

@@ -65,7 +65,11 @@ export function prepareExpressions(
   return (headers, body, { verifiedHeaders, isVerified }) => {
     // What another header family of the scheme says was never verified.
     const verified = verifiedHeaders === undefined ? headers : { ...headers, ...Object.fromEntries(verifiedHeaders) };
-    const data = deliveryData({ headers: verified, body: () => body.exactValue() });
+    const data = deliveryData({
+      headers: verified,
+      body: () => body.exactValue(),
+      envelope: () => body.envelope(),
+    });
     const id = isVerified ? readId?.(data) : undefined;
     const passes = filter === undefined ? true : evaluateFilter(filter, data);
     const key = readKey?.(data);
@@ -141,7 +145,8 @@ export function eventIdentityOf(
         ? undefined
         : { by: 'reconcile', expression, days, unsigned: unsignedParts(expression, scheme) };
     }
-    const expression = 'path' in found ? ['body', ...found.path].join('.') : `headers["${headerName(found)}"]`;
+    const root = scheme?.kind === 'spec' && scheme.spec.document !== undefined ? 'envelope' : 'body';
+    const expression = 'path' in found ? [root, ...found.path].join('.') : `headers["${headerName(found)}"]`;
     return { by: 'scheme', expression, days, unsigned: [], found };
   }
   if (isOff(own)) return undefined;
@@ -177,9 +182,11 @@ function unsignedParts(source: string, scheme: ResolvedScheme | undefined): read
   const forms = scheme === undefined ? [] : [scheme.spec, scheme.previousSpec ?? scheme.spec];
   const isSigned = (check: (spec: SignatureSpec) => boolean) => forms.length > 0 && forms.every(check);
   const headers = compiled.headers.filter((name) => !isSigned((spec) => signsHeader(spec, name)));
-  const readsBody = compiled.expression.roots.has('body') && !isSigned(coversBody);
+  const readsBody = BODY_ROOTS.some((root) => compiled.expression.roots.has(root)) && !isSigned(coversBody);
   return [...(readsBody ? ['the body'] : []), ...headers.map((name) => `the header ${name}`)];
 }
+
+const BODY_ROOTS = ['body', 'envelope'] as const;
 
 function unsignedByStandard(
   { headers, expression }: Exclude<ReturnType<typeof compileEventId>, string>,
@@ -187,7 +194,7 @@ function unsignedByStandard(
 ): readonly string[] {
   const signed = rule.standard === 'HttpMessageSignatures' ? rule.components : [];
   const open = headers.filter((name) => !signed.includes(name.toLowerCase()));
-  const readsBody = expression.roots.has('body') && !coverage.body;
+  const readsBody = BODY_ROOTS.some((root) => expression.roots.has(root)) && !coverage.body;
   return [...(readsBody ? ['the body'] : []), ...open.map((name) => `the header ${name}`)];
 }
 
@@ -218,5 +225,5 @@ function valueIn(roots: DeliveryData['roots'], found: FoundValue): Json | undefi
     const name = found.headers.map((each) => each.toLowerCase()).find((each) => Object.hasOwn(headers, each));
     return name === undefined ? undefined : headers[name];
   }
-  return valueAt(roots.body, found.path) as Json | undefined;
+  return valueAt(roots.envelope, found.path) as Json | undefined;
 }

@@ -24,6 +24,7 @@ import { namedScheme, type ResolvedScheme } from './schemes/resolve.ts';
 import { signsWithSameKey } from './schemes/sign.ts';
 import { GRADES, type Grade } from './schemes/spec.ts';
 import { isSharedSecret } from './schemes/standards/sign.ts';
+import { documentOf } from './schemes/values.ts';
 import { type PreparedKeys, prepareSearchKeys } from './search-keys.ts';
 import { knowledgeOf, sharingBy, type WhyApart } from './sharing.ts';
 import {
@@ -68,6 +69,8 @@ export interface PreparedTrigger {
   readonly readsContent: boolean;
   /** Of the content of an encoded body, as of a body. */
   readonly maxBodyBytes: number;
+  /** The field of such a delivery that holds what its flow reads; undefined where the body is that. */
+  readonly documentIn: (headers: Delivery['headers']) => string | undefined;
   /** Whether the query of a delivery may be part of what its signature covers. */
   readonly mayReadQuery: boolean;
   /** Deliveries are taken while the flow starts no runs, and start theirs later. */
@@ -373,6 +376,7 @@ function prepare(
     headersRead: headersRead(resolved, inputs, flow.loaded.manifest.steps),
     keepBody: prepareKeptBody(resolved),
     readsContent: readsContent(resolved),
+    documentIn: (headers) => (resolved?.kind === 'spec' ? documentOf(resolved.spec.document, headers) : undefined),
     maxBodyBytes: settings.maxBodyBytes ?? LARGEST_BODY_BYTES,
     mayReadQuery: mayReadQuery(resolved),
     holdsDeliveries: inputs.webhookHoldDeliveries ?? holdDeliveries,

@@ -5,7 +5,13 @@ import { type Delivery, HEADER_NAME, type Reason } from '../../model/delivery.ts
 import { isStorable } from '../../model/text.ts';
 import { sameTrigger, type TriggerName } from '../../model/trigger-name.ts';
 import type { DeliveryNames, Store } from '../../store/store.ts';
-import { type AcceptanceServices, acceptDelivery, admissionTo, judgeByExpressions } from '../../webhooks/acceptance.ts';
+import {
+  type AcceptanceServices,
+  acceptDelivery,
+  admissionTo,
+  judgeByExpressions,
+  type ReadReception,
+} from '../../webhooks/acceptance.ts';
 import { isHandshake } from '../../webhooks/handshakes.ts';
 import { type Judgement, judgeFetched, withViolation } from '../../webhooks/pipeline.ts';
 import { keptBy } from '../../webhooks/receive.ts';
@@ -70,8 +76,11 @@ async function judgeAndAccept(
   const now = findTrigger(name, triggers());
   if (now === undefined || !hasSameGates(now, trigger)) return undefined;
   const kept = keptBy(trigger, delivery);
-  const body = new ArrivingBody(kept.body, { contentType: kept.headers['content-type'] });
-  const reception: TriggeredReception = {
+  const body = new ArrivingBody(kept.body, {
+    contentType: kept.headers['content-type'],
+    document: trigger.documentIn(kept.headers),
+  });
+  const reception: ReadReception = {
     ...{ delivery: kept, trigger: now, judgement, span: undefined, startedAt, body, reconciledFrom: from },
   };
   const refuseFor = async (reason: Reason): Promise<FetchedOutcome> => {

@@ -51,10 +51,10 @@ async function judge(record: DeliveryRecord, trigger: PreparedTrigger): Promise<
   if (unjudgeable !== null) return { why: unjudgeable };
   if (trigger.schemeName !== null && trigger.grade === null) return { why: OWN_CODE };
   const gates = trigger.gates.filter(({ name }) => BUILT_IN_GATES.has(name));
-  const { judgement, refusal } = await judgeByGates(delivery, { gates, mode: trigger.mode });
+  const { judgement, refusal } = await judgeByGates(delivery, { ...trigger, gates });
   if (judgement.violations.includes('verification_unavailable')) return { why: TO_BE_FETCHED };
   if (refusal !== null) return { outcome: `refused: ${refusal}`, starts: false };
-  const body = await readContent(delivery);
+  const body = await readContent(delivery, trigger);
   if ('reason' in body) return { outcome: `refused: ${body.reason}`, starts: false };
   const said = judgeByExpressions({ delivery, trigger, judgement, body });
   return said?.isFiltered === true

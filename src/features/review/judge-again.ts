@@ -171,16 +171,16 @@ export async function judgeByCurrentTrigger(
 /** The same but for nonces: as if no other delivery had come. */
 export async function judgeByGates(
   delivery: Delivery,
-  { gates, mode }: Pick<PreparedTrigger, 'gates' | 'mode'>,
+  { gates, mode, documentIn }: Pick<PreparedTrigger, 'gates' | 'mode' | 'documentIn'>,
 ): Promise<Pick<CurrentJudgement, 'judgement' | 'refusal'>> {
   const judgement = await dryRunGates(gates, delivery, mode);
   if (judgement.refusal !== null) return { judgement, refusal: judgement.refusal };
-  return { judgement, refusal: await unreadable(delivery) };
+  return { judgement, refusal: await unreadable(delivery, { documentIn }) };
 }
 
 /** Why its body cannot be read, whatever its gates say. */
-export async function unreadable(delivery: Delivery): Promise<Reason | null> {
-  const body = await readContent(delivery);
+async function unreadable(...arrived: Parameters<typeof readContent>): Promise<Reason | null> {
+  const body = await readContent(...arrived);
   if ('reason' in body) return body.reason;
   return body.isMalformed() ? 'invalid_json' : null;
 }

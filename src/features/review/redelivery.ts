@@ -118,7 +118,7 @@ async function judgeAndAccept(
     return resultOf('refused', { reason: refusal, message });
   }
   // What force overrules must not hide what no force may: the body is read behind the gates.
-  const body = await readContent(delivery);
+  const body = await readContent(delivery, trigger);
   if ('reason' in body) return resultOf('refused', { reason: body.reason, message: body.message });
   if (body.isMalformed()) return resultOf('refused', { reason: 'invalid_json' });
   if (options.isPlan) {

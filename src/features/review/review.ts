@@ -100,7 +100,7 @@ async function dryRun(sent: Delivery, idOrSlug: string, services: ReviewServices
   const replays: Reason[] = replayedRunId === undefined ? [] : ['nonce_replayed'];
   const others = refusal === null || judgement.violations.includes(refusal) || replays.includes(refusal);
   const violations = [...judgement.violations, ...replays, ...(others ? [] : [refusal])];
-  const body = await readContent(delivery);
+  const body = await readContent(delivery, trigger);
   const said =
     refusal === null && !('reason' in body) ? judgeByExpressions({ delivery, trigger, judgement, body }) : undefined;
   const results = [...withUnasked(trigger, judgement.gateResults), ...(said?.told ?? [])];

@@ -1,6 +1,8 @@
 import type { GatePlugin, Verdict } from '../gate.ts';
 import { type KeepBody, prepareKeptBody } from '../kept-body.ts';
-import { resolveScheme } from '../schemes/resolve.ts';
+import { type ResolvedScheme, resolveScheme } from '../schemes/resolve.ts';
+import type { SignatureSpec } from '../schemes/spec.ts';
+import { documentOf } from '../schemes/values.ts';
 import { createDearTurns, type DearTurns } from './dear-turns.ts';
 import { AnswerTimeoutError, answerInTime, failureOf } from './operator-gate.ts';
 import type { SignatureSettings } from './signature.ts';
@@ -24,27 +26,33 @@ export function bodySchemaGate(): GatePlugin<SignatureSettings> {
       const { bodySchema } = trigger;
       if (bodySchema === undefined) return undefined;
       // It describes what a flow reads. Asked with the first delivery: a scheme that makes no sense is told once, by the signature gate.
-      let kept: { readonly keepBody: KeepBody | undefined } | undefined;
+      let kept: { readonly keepBody: KeepBody | undefined; readonly document: SignatureSpec['document'] } | undefined;
       return {
         name: BODY_SCHEMA,
         isExpensive: true,
         check({ body: sent, content, headers }) {
-          kept ??= { keepBody: prepareKeptBody(resolveScheme(schemes, trigger.inputs, trigger.keys)) };
+          kept ??= readOf(resolveScheme(schemes, trigger.inputs, trigger.keys));
+          const { keepBody, document } = kept;
+          const declared = { contentType: headers['content-type'], document: documentOf(document, headers) };
           if ('error' in bodySchema) return { passed: false, reason: 'verifier_error', detail: bodySchema.error };
           const judged = (body: Buffer) => {
-            const judge = () => verdictOf(bodySchema.mistakesIn(body, headers['content-type']));
+            const judge = () => verdictOf(bodySchema.mistakesIn(body, declared));
             if (body.length < LONG_BYTES) return judge();
             turns ??= createDearTurns(clock);
             const { run } = turns;
             return answerInTime((signal) => run(trigger.flowId, judge, signal), verifierTimeLimitMs).catch(unjudged);
           };
-          if (content === undefined) return judged(kept.keepBody?.(sent) ?? sent);
+          if (content === undefined) return judged(keepBody?.(sent) ?? sent);
           // What cannot be decoded is refused behind the gates, as what is not JSON is.
           return content.decode().then((decoded) => ('reason' in decoded ? { passed: true } : judged(decoded.bytes)));
         },
       };
     },
   };
+}
+
+function readOf(scheme: ResolvedScheme | undefined) {
+  return { keepBody: prepareKeptBody(scheme), document: scheme?.kind === 'spec' ? scheme.spec.document : undefined };
 }
 
 function verdictOf(mistakes: readonly string[]): Verdict {

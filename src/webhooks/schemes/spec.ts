@@ -49,6 +49,12 @@ export interface SignatureSpec extends Conversation {
   readonly signs: readonly Part[];
   /** The publisher signs a body before it compresses it, so that what is judged is the content. */
   readonly signsContent?: true | undefined;
+  /**
+   * The field that holds the document which a flow reads as its body, as text; of bodies of that media type alone, where it names one.
+   */
+  readonly document?:
+    | { readonly path: readonly string[]; readonly mediaType?: string; readonly isBase64?: true }
+    | undefined;
   /** Where the timestamp is that the signature covers; absent where it covers none. */
   readonly timestamp?: TimestampSource | undefined;
   /** A signed timestamp that is absent is `timestamp_missing` even where the signed bytes could be built without it. */

@@ -10,7 +10,7 @@ import {
 import type { Json, JsonObject } from '../../model/json.ts';
 import type { SignatureAlgorithm, SignatureEncoding } from '../../model/manifest.ts';
 import type { SignedTimestamp } from '../gate.ts';
-import type { BodyField, SpecAlgorithm, TimestampSource } from './spec.ts';
+import type { BodyField, SignatureSpec, SpecAlgorithm, TimestampSource } from './spec.ts';
 
 /** Reads single fields of a body, which is parsed at the first question; undefined where a field is not there. */
 export type BodyReader = (field: BodyField) => Json | undefined;
@@ -24,6 +24,17 @@ export function headerOf(headers: Readonly<Record<string, string>>, name: string
 /** The media type without parameters, lower case; empty where none was sent. */
 export function mediaTypeOf(headers: Readonly<Record<string, string>>): string {
   return (headerOf(headers, 'content-type') ?? '').split(';', 1).join('').trim().toLowerCase();
+}
+
+/** The field that holds what a flow reads, as stored headers name it; undefined where the body itself is that. */
+export function documentOf(
+  document: SignatureSpec['document'],
+  headers: Readonly<Record<string, string>>,
+): string | undefined {
+  if (document === undefined) return undefined;
+  const { path, mediaType, isBase64 } = document;
+  if (mediaType !== undefined && mediaTypeOf(headers) !== mediaType) return undefined;
+  return `${path.join('.')}${isBase64 === true ? ';base64' : ''}`;
 }
 
 export function bodyReader(headers: Readonly<Record<string, string>>, body: Buffer): BodyReader {

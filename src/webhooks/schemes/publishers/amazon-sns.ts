@@ -53,6 +53,7 @@ export const AMAZON_SNS: PublisherRow = {
   timestamp: { path: ['Timestamp'] },
   unit: 'rfc3339',
   others: {
+    document: { path: ['Message'] },
     algorithmField: { field: { path: ['SignatureVersion'] }, algorithms: { '1': 'rsaSha1', '2': 'rsaSha256' } },
     certificate: {
       url: { field: { path: ['SigningCertURL'] } },

@@ -1,3 +1,4 @@
+import { URL_ENCODED_FORM } from '../../../model/form.ts';
 import { part } from '../spec.ts';
 import type { PublisherRow } from './row.ts';
 
@@ -129,6 +130,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     form: 'sha256={signature}',
     keyIsChosen: true,
     id: 'X-GitHub-Delivery',
+    others: { document: { path: ['payload'], mediaType: URL_ENCODED_FORM } },
     eventType: '{header:X-GitHub-Event}',
     eventId: '{header:X-GitHub-Delivery}',
     presets: ['github'],
@@ -137,7 +139,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     sampleHeaders: { 'x-github-event': 'push' },
     clickPath: [
       'Open the repository (or the organisation), then **Settings**, **Webhooks**, **Add webhook**. You need admin access.',
-      '**Payload URL**: `{URL}`. **Content type**: `application/json`. Signatures of the form verify too, but then `trigger.body.payload` is the JSON as text.',
+      '**Payload URL**: `{URL}`. **Content type**: `application/json`. Of the form, `trigger.body` is its field `payload`.',
       '**Secret**: a long random text, for example from `openssl rand -hex 32`. GitHub does not show it again.',
       'Choose the events and save. GitHub sends a `ping` event at once, which starts a run like any other delivery.',
     ],
@@ -156,6 +158,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     algorithm: 'sha1',
     keyIsChosen: true,
     id: 'X-GitHub-Delivery',
+    others: { document: { path: ['payload'], mediaType: URL_ENCODED_FORM } },
     eventType: '{header:X-GitHub-Event}',
     eventId: '{header:X-GitHub-Delivery}',
     sample:

@@ -1,3 +1,4 @@
+import { URL_ENCODED_FORM } from '../../../model/form.ts';
 import { part } from '../spec.ts';
 import type { PublisherRow } from './row.ts';
 import { STANDARD_WEBHOOKS } from './standard-webhooks.ts';
@@ -285,6 +286,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     form: 'v0={signature}',
     signs: 'v0:{timestamp}:{body}',
     timestamp: 'X-Slack-Request-Timestamp',
+    others: { document: { path: ['payload'], mediaType: URL_ENCODED_FORM } },
     eventType: '{field:event.type}',
     eventId: '{field:event_id}',
     eventIdSource:

@@ -72,6 +72,7 @@ export interface PublisherRow {
       | 'ed25519'
       | 'algorithmField'
       | 'certificate'
+      | 'document'
       | 'isUserAndPassword'
       | 'multiValue'
     >
