@@ -16,8 +16,6 @@ type ParsedBody =
   /** `envelope` is the body around the document, where the value is one of its fields. */
   { readonly value: Json; readonly envelope?: Json } | { readonly error: string };
 
-type Headers = Readonly<Record<string, string>>;
-
 /** What a message says of its body. */
 export interface Declared {
   readonly contentType: string | undefined;
@@ -30,25 +28,25 @@ export interface Declared {
 /** Stands for `document` among the headers of a run. No sender's header of that name gets there. */
 export const DOCUMENT_HEADER = 'sluice-document';
 
-export function declaredIn(headers: Headers): Declared {
-  return { contentType: headers['content-type'], contentEncoding: headers['content-encoding'] };
-}
-
 function asDeclared(declared: Declared | string | undefined): Declared {
   return typeof declared === 'object' ? declared : { contentType: declared };
 }
 
 /** What the trigger of a stored run says of its body. */
-export function declaredBy(stored: { readonly contentType: string | null; readonly headers: Headers }): Declared {
+export function declaredBy(stored: {
+  readonly contentType: string | null;
+  readonly headers: Readonly<Record<string, string>>;
+}): Declared {
   const { [DOCUMENT_HEADER]: document, 'content-encoding': contentEncoding } = stored.headers;
   return { contentType: stored.contentType ?? undefined, contentEncoding, document };
 }
 
 /**
- * Reads a trigger's body as a value, by what the message declares of it; a content type alone may be given. If the content type says JSON, the body must be JSON. With any other content type,
- * or none, the body is the fields of a multipart form, JSON if it parses, form fields, text, or `{ base64 }`. An empty body
- * is null. A body that exceeds the limits of nesting or form fields is an error only for expressions that read it; it
- * is stored and forwarded unchanged. Numbers that a double would change are kept exact unless they are only inspected.
+ * Reads a trigger's body as a value, by what the message declares of it; a content type alone may be given. If that says JSON,
+ * the body must be JSON. With any other, or none, the body is the fields of a multipart form, JSON if it parses, form fields,
+ * text, or `{ base64 }`. An empty body is null. A body that exceeds the limits of nesting or form fields is an error only for
+ * expressions that read it; it is stored and forwarded unchanged. Numbers that a double would change are kept exact unless they
+ * are only inspected.
  */
 export function parseBody(
   body: Uint8Array,
@@ -166,11 +164,6 @@ function readable(parsed: ParsedBody): Exclude<ParsedBody, { readonly error: str
   return parsed;
 }
 
-/** Whether the content type says JSON and the body is not. */
-export function isMalformedJson(body: Uint8Array, contentType: string | undefined): boolean {
-  return new ArrivingBody(body, { contentType }).isMalformed();
-}
-
 /** The charset that the content type names and that is not known here, of a body that is text. */
 export function unknownCharset(contentType: string | undefined): string | undefined {
   const mediaType = mediaTypeOf(contentType);
@@ -240,13 +233,9 @@ function formFields(body: Uint8Array, contentType: string | undefined): ParsedBo
 /** A name that is repeated holds an array, in the order sent. */
 export function fieldsOf(pairs: readonly (readonly [name: string, value: Json])[]): Json {
   const fields = new Map<string, Json[]>();
-  for (const [name, value] of pairs) {
-    const before = fields.get(name);
-    if (before === undefined) fields.set(name, [value]);
-    else before.push(value);
-  }
+  for (const [name, value] of pairs) (fields.get(name) ?? fields.set(name, []).get(name))?.push(value);
   return Object.fromEntries(
-    [...fields].map(([name, [first = null, ...others]]) => [name, others.length === 0 ? first : [first, ...others]]),
+    [...fields].map(([name, values]) => [name, values.length > 1 ? values : (values[0] ?? '')]),
   );
 }
 

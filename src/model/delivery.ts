@@ -31,10 +31,7 @@ export interface EncodedContent {
 
 /** Why a body cannot be decoded; `message` is for the publisher. */
 export interface ContentProblem {
-  readonly reason: Extract<
-    Reason,
-    'body_too_large' | 'encoding_not_supported' | 'invalid_encoding' | 'store_unavailable'
-  >;
+  readonly reason: Reason;
   readonly message: string;
 }
 

@@ -84,10 +84,12 @@ export const DELIVERY_HEADER = 'sluice-delivery';
 
 export const JSON_TYPE = 'application/json; charset=utf-8';
 
+type Refining = { readonly [Part in 'statusCode' | 'message']?: Refusal[Part] | undefined };
+
 /** An error as Fastify writes them, and the reason. */
 export function refused(
   reason: Reason,
-  { statusCode = REASONS[reason].statusCode, message = REASONS[reason].message }: Partial<Refusal> = {},
+  { statusCode = REASONS[reason].statusCode, message = REASONS[reason].message }: Refining = {},
 ): WebhookAnswer {
   const error = STATUS_CODES[statusCode] ?? 'Error';
   return { statusCode, contentType: JSON_TYPE, body: JSON.stringify({ statusCode, error, message, reason }) };

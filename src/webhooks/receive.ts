@@ -25,7 +25,6 @@ import {
   type OutcomeServices,
   type Reception,
   refuse,
-  refuseContent,
   reportDelivery,
   type TriggeredReception,
 } from './record.ts';
@@ -197,7 +196,7 @@ function concludeDelivery(judged: TriggeredReception, services: ReceiverServices
     return acceptRead(judged, new ArrivingBody(delivery.body, { contentType, document }), services);
   }
   return readContent(delivery, trigger).then((body) =>
-    'reason' in body ? refuseContent(judged, body, services) : acceptRead(judged, body, services),
+    'reason' in body ? refuse(judged, body, services) : acceptRead(judged, body, services),
   );
 }
 

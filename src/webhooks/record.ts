@@ -188,20 +188,16 @@ export interface OutcomeServices {
   readonly live?: Pick<LiveEvents, 'emit' | 'isHeard'> | undefined;
 }
 
-/** Refuses a delivery: keeps it, reports it and yields what to answer. */
-export function refuse(reception: Reception, reason: Reason, services: OutcomeServices): Promise<WebhookAnswer> {
-  return endWithoutRun({ ...reception, judgement: refusedFor(reception.judgement, reason) }, refused(reason), services);
-}
-
-/** The same of a body that cannot be read, for a cause that the record and the answer name. */
-export function refuseContent(
+/** Refuses a delivery: keeps it, reports it and yields what to answer. Why its content cannot be read, record and answer name. */
+export function refuse(
   reception: Reception,
-  { reason, message }: ContentProblem,
+  why: Reason | ContentProblem,
   services: OutcomeServices,
 ): Promise<WebhookAnswer> {
-  const { detail } = reception.judgement;
-  const told = { ...reception.judgement, detail: detail === null ? message : `${detail}; ${message}` };
-  return endWithoutRun({ ...reception, judgement: refusedFor(told, reason) }, refused(reason, { message }), services);
+  const { reason, message } = typeof why === 'string' ? { reason: why } : why;
+  const detail = [reception.judgement.detail, message].filter((told) => told != null).join('; ') || null;
+  const judgement = refusedFor({ ...reception.judgement, detail }, reason);
+  return endWithoutRun({ ...reception, judgement }, refused(reason, { message }), services);
 }
 
 /** Keeps and reports a delivery that starts no run; yields the answer given. */

@@ -145,7 +145,8 @@ export function eventIdentityOf(
         ? undefined
         : { by: 'reconcile', expression, days, unsigned: unsignedParts(expression, scheme) };
     }
-    const root = scheme?.kind === 'spec' && scheme.spec.document !== undefined ? 'envelope' : 'body';
+    const document = scheme?.kind === 'spec' ? scheme.spec.document : undefined;
+    const root = document !== undefined && document.mediaType === undefined ? 'envelope' : 'body';
     const expression = 'path' in found ? [root, ...found.path].join('.') : `headers["${headerName(found)}"]`;
     return { by: 'scheme', expression, days, unsigned: [], found };
   }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { isMalformedJson } from '../../src/expressions/trigger-body.ts';
+import { ArrivingBody } from '../../src/expressions/trigger-body.ts';
 
-describe('isMalformedJson', () => {
+describe('a body that says it is JSON and is not', () => {
   it.each([
     ['application/json', '{"a":', true],
     ['application/vnd.api+json; v=1', 'a=1', true],
@@ -11,14 +11,14 @@ describe('isMalformedJson', () => {
     [undefined, '{"a":', false],
     ['bad type', '{"a":', false],
   ])('under %o the body %o: %s', (contentType, body, expected) => {
-    expect(isMalformedJson(Buffer.from(body), contentType)).toBe(expected);
+    expect(new ArrivingBody(Buffer.from(body), contentType).isMalformed()).toBe(expected);
   });
 
   it('is asked of each body alone: what one broke off in leaves nothing for the next', () => {
     const json = 'application/json';
     for (const broken of [Buffer.from('"é"').subarray(0, 2), Buffer.from([0xff])]) {
-      expect(isMalformedJson(broken, json)).toBe(true);
-      expect(isMalformedJson(Buffer.from('"é"'), json)).toBe(false);
+      expect(new ArrivingBody(broken, json).isMalformed()).toBe(true);
+      expect(new ArrivingBody(Buffer.from('"é"'), json).isMalformed()).toBe(false);
     }
   });
 });

@@ -3,6 +3,7 @@ import { createSecureContext } from 'node:tls';
 import { LRUCache } from 'lru-cache';
 import type { Agent } from 'undici';
 import { createEgress, EgressRefusedError } from '../../flows/handlers/egress.ts';
+import { charsetOf, textReader } from '../../model/content.ts';
 import {
   defineHandler,
   type HandlerResult,
@@ -445,7 +446,7 @@ function joined(headers: Readonly<Record<string, string | string[] | undefined>>
 /** JSON if the content type says so and the body parses, otherwise text, otherwise base64; null for an empty body. */
 function decodeBody(bytes: Uint8Array, contentType: string | undefined): Json {
   if (bytes.length === 0) return null;
-  const text = decodeText(bytes, contentType);
+  const text = textReader(charsetOf(contentType) ?? 'utf-8')?.(bytes);
   if (text === undefined) return Buffer.from(bytes).toString('base64');
   if (!isJson(contentType)) return text;
   try {
@@ -466,13 +467,4 @@ export function retryAfterMs(header: string | undefined, now: number): number | 
 
 function isJson(contentType: string | undefined): boolean {
   return /^\s*[\w.+-]+\/(?:[\w.-]+\+)?json\s*(?:;|$)/i.test(contentType ?? '');
-}
-
-function decodeText(bytes: Uint8Array, contentType: string | undefined): string | undefined {
-  const [, charset = 'utf-8'] = /;\s*charset="?([\w-]+)/i.exec(contentType ?? '') ?? [];
-  try {
-    return new TextDecoder(charset, { fatal: true }).decode(bytes);
-  } catch {
-    return undefined;
-  }
 }

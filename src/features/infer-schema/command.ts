@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { CommandError, positive, reporting, withService } from '../../commands/context.ts';
 import type { CommandPart } from '../../commands/part.ts';
 import { clientOf, findWebhooks, type ServiceClient, type ServiceOptions } from '../../commands/service-client.ts';
-import { declaredIn, parseBody } from '../../expressions/trigger-body.ts';
+import { declaredBy, parseBody } from '../../expressions/trigger-body.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
 
@@ -71,7 +71,11 @@ async function storedBodies(
     for (const { id, headers } of page.filter(({ triggerKey, runId }) => triggerKey === key && runId !== null)) {
       if (bodies.length === count) break;
       const body = await (await client.open(`/flows/api/webhooks/${id}/body`)).arrayBuffer();
-      const parsed = parseBody(new Uint8Array(body), declaredIn(headers), 'doubles');
+      const parsed = parseBody(
+        new Uint8Array(body),
+        declaredBy({ contentType: headers['content-type'] ?? null, headers }),
+        'doubles',
+      );
       if ('error' in parsed) unread += 1;
       else bodies.push(parsed.value);
     }
