@@ -1,6 +1,6 @@
-import { decodeForm, MAX_FORM_FIELDS } from '../model/form.ts';
 import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
-import { decodeUtf8, fieldsOf } from './trigger-body.ts';
+import { formFields } from './forms.ts';
+import { decodeUtf8 } from './trigger-body.ts';
 import { ConversionError, MAX_DEPTH } from './values.ts';
 
 /** Functions that read a document which is a text in another one. They throw `ConversionError`, which quotes nothing of the text. */
@@ -26,9 +26,8 @@ export const DOCUMENT_FUNCTIONS: Readonly<Record<string, (text: string) => Json>
     return decoded;
   },
   formDecode(text) {
-    const fields = decodeForm(Buffer.from(text));
-    if (fields === undefined) throw new ConversionError(`formDecode() got more than ${MAX_FORM_FIELDS} fields`);
-    const toUtf8 = (bytes: string) => Buffer.from(bytes, 'latin1').toString();
-    return fieldsOf(fields.map(({ name, value }) => [toUtf8(name), toUtf8(value)]));
+    const fields = formFields(Buffer.from(text));
+    if ('error' in fields) throw new ConversionError(`formDecode(): ${fields.error}`);
+    return fields.value;
   },
 };

@@ -1,13 +1,8 @@
 import { charsetOf, contentOf, textReader } from '../model/content.ts';
-import {
-  boundaryOf,
-  decodeForm,
-  MAX_FORM_FIELDS,
-  MULTIPART_FORM,
-  readMultipart,
-  URL_ENCODED_FORM,
-} from '../model/form.ts';
+import { boundaryOf, MULTIPART_FORM, URL_ENCODED_FORM } from '../model/form.ts';
 import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
+import type { RunTrigger } from '../model/run.ts';
+import { formFields, multipartFields } from './forms.ts';
 import { valueAt } from './json-path.ts';
 import { ConversionError, MAX_DEPTH } from './values.ts';
 
@@ -33,10 +28,7 @@ function asDeclared(declared: Declared | string | undefined): Declared {
 }
 
 /** What the trigger of a stored run says of its body. */
-export function declaredBy(stored: {
-  readonly contentType: string | null;
-  readonly headers: Readonly<Record<string, string>>;
-}): Declared {
+export function declaredBy(stored: Pick<RunTrigger, 'contentType' | 'headers'>): Declared {
   const { [DOCUMENT_HEADER]: document, 'content-encoding': contentEncoding } = stored.headers;
   return { contentType: stored.contentType ?? undefined, contentEncoding, document };
 }
@@ -164,14 +156,6 @@ function readable(parsed: ParsedBody): Exclude<ParsedBody, { readonly error: str
   return parsed;
 }
 
-/** The charset that the content type names and that is not known here, of a body that is text. */
-export function unknownCharset(contentType: string | undefined): string | undefined {
-  const mediaType = mediaTypeOf(contentType);
-  const isText = saysJson(mediaType) || mediaType === URL_ENCODED_FORM || /^text\/|[/+]xml$/.test(mediaType);
-  const charset = isText ? charsetOf(contentType) : undefined;
-  return charset === undefined || textReader(charset) !== undefined ? undefined : charset;
-}
-
 const NO_TEXT =
   'the content type says JSON and the body is not text of its charset, which is UTF-8 unless it names one';
 
@@ -217,47 +201,4 @@ function readJson(text: string): { value: Json } | { where: string } {
     const position = /position (\d+)/.exec(error instanceof Error ? error.message : '')?.[1];
     return { where: position === undefined ? '' : `, from character ${position} on` };
   }
-}
-
-function formFields(body: Uint8Array, contentType: string | undefined): ParsedBody {
-  const charset = contentType !== undefined && OTHER_CHARSET.test(contentType) ? charsetOf(contentType) : undefined;
-  // An escape is one byte, and a character of UTF-16 has two.
-  const isWide = charset?.startsWith('utf-16') === true;
-  const decoded = decodeForm(Buffer.from(isWide ? (textOf(body, contentType) ?? '') : body));
-  if (decoded === undefined) return { error: `the form has more than ${MAX_FORM_FIELDS} fields` };
-  const read = isWide || charset === undefined ? undefined : textReader(charset);
-  const toText = (bytes: string) => read?.(Buffer.from(bytes, 'latin1')) ?? toUtf8(bytes);
-  return { value: fieldsOf(decoded.map(({ name, value }) => [toText(name), toText(value)])) };
-}
-
-/** A name that is repeated holds an array, in the order sent. */
-export function fieldsOf(pairs: readonly (readonly [name: string, value: Json])[]): Json {
-  const fields = new Map<string, Json[]>();
-  for (const [name, value] of pairs) (fields.get(name) ?? fields.set(name, []).get(name))?.push(value);
-  return Object.fromEntries(
-    [...fields].map(([name, values]) => [name, values.length > 1 ? values : (values[0] ?? '')]),
-  );
-}
-
-/** So many bytes of files are read from one form; a file that is beyond them has no content. */
-const MAX_FILE_BYTES = 1024 * 1024;
-
-/** The text fields, as the signature reads them, and the files. */
-function multipartFields(body: Buffer, boundary: string): ParsedBody {
-  const parts = readMultipart(body, boundary);
-  if (parts === undefined) return { error: `the form has more than ${MAX_FORM_FIELDS} fields` };
-  let left = MAX_FILE_BYTES;
-  const pairs = parts.map(({ name, filename, type, bytes }): [string, Json] => {
-    const text = filename === undefined ? textOf(bytes, type) : undefined;
-    if (text !== undefined) return [toUtf8(name), text];
-    const about = { filename: toUtf8(filename ?? ''), type: toUtf8(type ?? 'application/octet-stream') };
-    if (bytes.byteLength > left) return [toUtf8(name), { ...about, base64: null, bytes: bytes.byteLength }];
-    left -= bytes.byteLength;
-    return [toUtf8(name), { ...about, base64: bytes.toString('base64') }];
-  });
-  return { value: fieldsOf(pairs) };
-}
-
-function toUtf8(bytes: string): string {
-  return Buffer.from(bytes, 'latin1').toString();
 }

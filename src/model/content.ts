@@ -1,3 +1,15 @@
+/** The content of an encoded body. */
+export interface EncodedContent {
+  /** Decodes the body, once however often it is asked. */
+  decode(): Promise<{ readonly bytes: Buffer } | ContentProblem>;
+}
+
+/** Why a body cannot be decoded; `message` is for the publisher. */
+export interface ContentProblem {
+  readonly reason: 'body_too_large' | 'encoding_not_supported' | 'invalid_encoding' | 'store_unavailable';
+  readonly message: string;
+}
+
 /** The codings of a Content-Encoding in the order in which they were applied, without those that change nothing. */
 export function codingsIn(contentEncoding: string | undefined): readonly string[] {
   if (contentEncoding === undefined) return [];

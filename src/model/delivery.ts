@@ -1,3 +1,4 @@
+import type { EncodedContent } from './content.ts';
 import type { JsonObject } from './json.ts';
 import type { EnforcementMode, RunStatus } from './manifest.ts';
 import type { SearchKeys } from './search-keys.ts';
@@ -21,18 +22,6 @@ export interface Delivery {
   readonly content?: EncodedContent | undefined;
   /** Canonical text of the client's address, IPv4-mapped IPv6 as IPv4. */
   readonly clientIp: string;
-}
-
-/** The content of an encoded body. */
-export interface EncodedContent {
-  /** Decodes the body, once however often it is asked. */
-  decode(): Promise<{ readonly bytes: Buffer } | ContentProblem>;
-}
-
-/** Why a body cannot be decoded; `message` is for the publisher. */
-export interface ContentProblem {
-  readonly reason: Reason;
-  readonly message: string;
 }
 
 /** For the operator's code: what it does to it changes nothing of the delivery. */

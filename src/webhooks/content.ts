@@ -1,21 +1,24 @@
-import { ArrivingBody, unknownCharset } from '../expressions/trigger-body.ts';
-import { codingsIn, contentOf, decoderOf } from '../model/content.ts';
-import type { ContentProblem, Delivery, EncodedContent } from '../model/delivery.ts';
-import type { Gate } from './gate.ts';
+import { ArrivingBody } from '../expressions/trigger-body.ts';
+import {
+  type ContentProblem,
+  charsetOf,
+  codingsIn,
+  contentOf,
+  decoderOf,
+  type EncodedContent,
+  textReader,
+} from '../model/content.ts';
+import type { Delivery } from '../model/delivery.ts';
 import { signatureGate } from './gates/signature.ts';
-import type { Judgement } from './pipeline.ts';
 import { BodyError, type BodyLimits, readBody } from './read-delivery.ts';
+import type { TriggeredReception } from './record.ts';
 import type { PreparedTrigger } from './triggers.ts';
 
 // No sender applies more than one or two, and each costs as much as a body of its own.
 const MAX_CODINGS = 4;
 
 /** What the body of a delivery encodes, decoded when it is first asked for; undefined where its bytes are the content. */
-export function encodedContent(
-  body: Buffer,
-  headers: Delivery['headers'],
-  limits: BodyLimits,
-): EncodedContent | undefined {
+function encodedContent(body: Buffer, headers: Delivery['headers'], limits: BodyLimits): EncodedContent | undefined {
   const codings = codingsIn(headers['content-encoding']);
   if (codings.length === 0 || body.byteLength === 0) return undefined;
   let decoding: ReturnType<EncodedContent['decode']> | undefined;
@@ -78,6 +81,9 @@ function shown(word: string): string {
   return `"${word.replace(/[^\w.+-]/g, '?').slice(0, 40)}"`;
 }
 
+/** What a charset says something of. */
+const IS_TEXT = /^\s*(text\/|application\/x-www-form-urlencoded|[^\s/;]+\/([^\s/;]+\+)?(json|xml)\b)/i;
+
 /** The body as expressions read it, decoded; or why it cannot be read, which no mode lets pass. */
 export async function readContent(
   { content, body, headers }: Delivery,
@@ -86,8 +92,8 @@ export async function readContent(
   const decoded = (await content?.decode()) ?? { bytes: body };
   if ('reason' in decoded) return decoded;
   const contentType = headers['content-type'];
-  const charset = unknownCharset(contentType);
-  if (charset === undefined)
+  const charset = IS_TEXT.test(contentType ?? '') ? charsetOf(contentType) : undefined;
+  if (charset === undefined || textReader(charset) !== undefined)
     return new ArrivingBody(decoded.bytes, { contentType, document: trigger.documentIn(headers) });
   return notSupported(`The charset ${shown(charset)} of the content type is not known; send the body in UTF-8`);
 }
@@ -103,15 +109,14 @@ function asContent({ content, headers, ...delivery }: Delivery, body: Buffer): D
   return { ...delivery, headers: others, body };
 }
 
-/** A delivery that is judged again, or tried: its content is read under the same cap as if it arrived. */
+/** Its content is decoded under the cap of bodies; what that holds is taken from the allowance, if any. */
 export function withContent(
   delivery: Delivery,
   { maxBodyBytes: maxBytes }: { readonly maxBodyBytes: number },
+  allowance: BodyLimits['allowance'] = { take: () => true },
 ): Delivery {
-  return { ...delivery, content: encodedContent(delivery.body, delivery.headers, { maxBytes, allowance: ANY }) };
+  return { ...delivery, content: encodedContent(delivery.body, delivery.headers, { maxBytes, allowance }) };
 }
-
-const ANY = { take: () => true };
 
 const LITTLE_BYTES = 64 * 1024;
 
@@ -133,20 +138,18 @@ const EXPLAINED_BYTES = 256 * 1024;
 let isExplaining = false;
 
 /** Says of a delivery whose signature is wrong whether it would verify over what its body encodes. */
-export async function explained(
-  judgement: Judgement,
-  delivery: Delivery,
-  { gates, grade }: { readonly gates: readonly Gate[]; readonly grade: unknown },
-): Promise<Judgement> {
-  const gate = gates.find(({ name }) => name === signatureGate.name);
+export async function explained(judged: TriggeredReception, delivery: Delivery): Promise<TriggeredReception> {
+  const { judgement, trigger } = judged;
+  const gate = trigger.gates.find(({ name }) => name === signatureGate.name);
   // What an operator's code makes of a second call is not known.
-  if (gate === undefined || grade === null || isExplaining) return judgement;
-  if (!judgement.violations.includes('signature_mismatch')) return judgement;
+  if (gate === undefined || trigger.grade === null || isExplaining) return judged;
+  if (!judgement.violations.includes('signature_mismatch')) return judged;
   isExplaining = true;
   try {
     const content = await withoutEncoding(withContent(delivery, { maxBodyBytes: EXPLAINED_BYTES }));
     const { passed } = await gate.check(content, {});
-    return passed ? { ...judgement, detail: `${judgement.detail}; ${SIGNED_BEFORE}` } : judgement;
+    if (!passed) return judged;
+    return { ...judged, judgement: { ...judgement, detail: `${judgement.detail}; ${SIGNED_BEFORE}` } };
   } finally {
     isExplaining = false;
   }

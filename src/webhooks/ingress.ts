@@ -5,7 +5,7 @@ import type { Delivery } from '../model/delivery.ts';
 import { INERT_HEADERS } from '../model/inert-content.ts';
 import { startReceiveSpan, tagAnswer } from '../telemetry/tracing.ts';
 import { bodyStopped, DELIVERY_HEADER, malformedHost, methodNotAllowed, type WebhookAnswer } from './answers.ts';
-import { encodedContent } from './content.ts';
+import { withContent } from './content.ts';
 import type { FlowAnswers } from './flow-answers.ts';
 import { addressGroup } from './networks/addresses.ts';
 import {
@@ -145,7 +145,8 @@ async function handOver(
   // Asked before the time is: a clock that was set is followed only when somebody looks.
   const byWhom = services.clock.isFit() ? judge : receive.unfit;
   const arrived = toDelivery(request, services, { head });
-  const delivery = allowance === undefined ? arrived : arriving(arrived, services.maxBodyBytes, allowance);
+  const isEncoded = arrived.headers['content-encoding'] !== undefined;
+  const delivery = isEncoded ? withContent(arrived, services, allowance) : arrived;
   services.senders.set(delivery.id, request.raw.socket);
   try {
     if (!span.isRecording()) return await byWhom(delivery, idOrSlug, span);
@@ -154,12 +155,6 @@ async function handOver(
   } finally {
     services.senders.delete(delivery.id);
   }
-}
-
-function arriving(delivery: Delivery, maxBytes: number, allowance: BodyAllowance): Delivery {
-  const { body, headers } = delivery;
-  if (headers['content-encoding'] === undefined) return delivery;
-  return { ...delivery, content: encodedContent(body, headers, { maxBytes, allowance }) };
 }
 
 async function tagged(span: Span, judge: () => Promise<WebhookAnswer>): Promise<WebhookAnswer> {

@@ -100,9 +100,8 @@ export function receiver(services: ReceiverServices): Receiver {
           if (judged === undefined) {
             const judge = delivery.method === 'POST' ? runGates : dryRunGates;
             const judgement = await judge(trigger.gates, delivery, trigger.mode);
-            const isEncoded = delivery.content !== undefined;
-            const told = isEncoded ? await explained(judgement, delivery, trigger) : judgement;
-            judged = { ...arrived, trigger, judgement: told };
+            judged = { ...arrived, trigger, judgement };
+            if (delivery.content !== undefined) judged = await explained(judged, delivery);
             if (services.triggers() !== triggers) continue;
           }
           // A deploy elsewhere may have another answer; the store compares what it accepts.

@@ -4,14 +4,8 @@ import { levelOfRetry } from '../errors.ts';
 import { ArrivingBody } from '../expressions/trigger-body.ts';
 import { CREDENTIAL_NAME, maskQuery, maskUrl } from '../manifest/mask.ts';
 import type { Clock } from '../model/clock.ts';
-import {
-  type ContentProblem,
-  DETAILS,
-  type Delivery,
-  type DeliveryRecord,
-  type GateResult,
-  type Reason,
-} from '../model/delivery.ts';
+import type { ContentProblem } from '../model/content.ts';
+import { DETAILS, type Delivery, type DeliveryRecord, type GateResult, type Reason } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { SearchKeys } from '../model/search-keys.ts';
 import type { Store } from '../store/store.ts';
@@ -148,15 +142,12 @@ function searchKeysOf(
   const keys = trigger?.searchKeys;
   if (trigger === undefined || keys === undefined) return {};
   const searchKeys = headerKeys(headers, keys.headers);
+  // What no gate vouches for is not decoded.
+  const declared = { contentType: headers['content-type'], document: trigger.documentIn(headers) };
   const told = CHEAP.has(refusal)
     ? undefined
-    : keys.readOthers?.(headers, body ?? unread(bytes, headers, trigger), searchKeys);
+    : keys.readOthers?.(headers, body ?? new ArrivingBody(bytes, declared), searchKeys);
   return Object.keys(searchKeys).length === 0 ? { told } : { searchKeys, told };
-}
-
-/** What no gate vouches for is not decoded. */
-function unread(bytes: Buffer, headers: Delivery['headers'], trigger: PreparedTrigger): ArrivingBody {
-  return new ArrivingBody(bytes, { contentType: headers['content-type'], document: trigger.documentIn(headers) });
 }
 
 /**
