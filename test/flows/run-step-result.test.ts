@@ -131,7 +131,11 @@ describe('an attempt', () => {
     const why = 'the circuit of https://api.example.com has been open since noon';
     const state = { hostTurn: 'https://api.example.com', since: START, barredSince: START, probes: 0, why };
     const claim = { attemptStartedAt: START - 60_000, resumed: { state, signal: null } };
-    const { ran } = await tryStep({ handler: succeed, step: { timeoutSeconds: 60 }, claim });
+    const { ran } = await tryStep({
+      handler: { ...succeed, whyWaiting: () => why },
+      step: { timeoutSeconds: 60 },
+      claim,
+    });
     const message = `the step took longer than its 60 s; it waited because ${why}`;
     expect(ran?.result).toMatchObject({ kind: 'failed', error: { code: 'timeout', message } });
   });

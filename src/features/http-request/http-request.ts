@@ -3,7 +3,6 @@ import { createSecureContext } from 'node:tls';
 import { LRUCache } from 'lru-cache';
 import type { Agent } from 'undici';
 import { createEgress, EgressRefusedError } from '../../flows/handlers/egress.ts';
-import { charsetOf, textReader } from '../../model/content.ts';
 import {
   defineHandler,
   type HandlerResult,
@@ -14,6 +13,7 @@ import {
 } from '../../flows/handlers/handler.ts';
 import { InternalFaultError, loadOnce } from '../../flows/load-once.ts';
 import { sendTraced } from '../../flows/traced-request.ts';
+import { charsetOf, textReader } from '../../model/content.ts';
 import { codeOf } from '../../model/error-kind.ts';
 import { type Json, parseJson } from '../../model/json.ts';
 import type { RunTrigger, StepErrorCode } from '../../model/run.ts';

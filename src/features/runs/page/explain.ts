@@ -156,6 +156,7 @@ const SIGNAL_FREE: ReadonlySet<string> = new Set([
   'Fail',
   'ForEach',
   'RunFlow',
+  'SendAlert',
 ]);
 
 /** Whether a run of the graph could do anything with a signal. */
