@@ -2,6 +2,7 @@ import { isExactNumber, type Json } from '../model/json.ts';
 import { Budget } from './budget.ts';
 import { type CompiledExpression, ExpressionError } from './compile.ts';
 import { compileValue } from './search-keys.ts';
+import type { ArrivingBody } from './trigger-body.ts';
 import { kindOf } from './values.ts';
 
 /**
@@ -13,19 +14,15 @@ export const DELIVERY_BUDGET_STEPS = 100_000;
 /** One delivery as its trigger's expressions read it, and what is left to spend on it. */
 export type DeliveryData = Parameters<CompiledExpression['evaluateIn']>[0];
 
-/** `body` throws `ConversionError` where it cannot be read as a value; header names are lower-case. */
-export function deliveryData(delivery: {
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: () => Json;
-  readonly envelope?: () => Json;
-}): DeliveryData {
+/** Header names are lower-case. */
+export function deliveryData(headers: Readonly<Record<string, string>>, arriving: ArrivingBody): DeliveryData {
   const roots = {
-    headers: delivery.headers,
+    headers,
     get body() {
-      return delivery.body();
+      return arriving.exactValue();
     },
     get envelope() {
-      return (delivery.envelope ?? delivery.body)();
+      return arriving.envelope();
     },
   };
   return { roots, budget: new Budget(DELIVERY_BUDGET_STEPS) };

@@ -1,4 +1,4 @@
-import { charsetOf, contentOf, textReader } from '../model/content.ts';
+import { charsetOf, contentOf, type Declared, textReader } from '../model/content.ts';
 import { boundaryOf, MULTIPART_FORM, URL_ENCODED_FORM } from '../model/form.ts';
 import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
 import type { RunTrigger } from '../model/run.ts';
@@ -10,15 +10,6 @@ import { ConversionError, MAX_DEPTH } from './values.ts';
 type ParsedBody =
   /** `envelope` is the body around the document, where the value is one of its fields. */
   { readonly value: Json; readonly envelope?: Json } | { readonly error: string };
-
-/** What a message says of its body. */
-export interface Declared {
-  readonly contentType: string | undefined;
-  /** Absent where the bytes are the content. */
-  readonly contentEncoding?: string | undefined;
-  /** The field that holds what a flow reads: names with dots between them, and `;base64` where that is how it is written. */
-  readonly document?: string | undefined;
-}
 
 /** Stands for `document` among the headers of a run. No sender's header of that name gets there. */
 export const DOCUMENT_HEADER = 'sluice-document';
@@ -125,8 +116,7 @@ export class ArrivingBody {
 
   /** As `exactValue`, of the body around the document; the same where there is none. */
   envelope(): Json {
-    const { value, envelope = value } = this.#exactly();
-    return envelope;
+    return this.#exactly().envelope ?? this.exactValue();
   }
 
   /** As `value`, however large it is and with every number exact: for what decides about the delivery. */

@@ -109,8 +109,7 @@ export function expressionContext(
         return bodyOf(trigger).value;
       },
       get envelope() {
-        const { value, envelope = value } = bodyOf(trigger);
-        return envelope;
+        return bodyOf(trigger).envelope ?? bodyOf(trigger).value;
       },
       headers: trigger.headers,
       key: trigger.key,

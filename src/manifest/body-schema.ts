@@ -2,7 +2,8 @@ import { createRequire } from 'node:module';
 import type { ErrorObject, ValidateFunction } from 'ajv';
 import { LRUCache } from 'lru-cache';
 import { BUDGET_STEPS, BudgetError } from '../expressions/budget.ts';
-import { type Declared, parseBody } from '../expressions/trigger-body.ts';
+import { parseBody } from '../expressions/trigger-body.ts';
+import type { Declared } from '../model/content.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import { metered, SchemaMeter, textOfMeaning } from './metered-schema.ts';
 

@@ -1,3 +1,12 @@
+/** What a message says of its body. */
+export interface Declared {
+  readonly contentType: string | undefined;
+  /** Absent where the bytes are the content. */
+  readonly contentEncoding?: string | undefined;
+  /** The field that holds what a flow reads: names with dots between them, and `;base64` where that is how it is written. */
+  readonly document?: string | undefined;
+}
+
 /** The content of an encoded body. */
 export interface EncodedContent {
   /** Decodes the body, once however often it is asked. */

@@ -189,11 +189,10 @@ function acceptanceOf(
 
 /** How its run reads the body: the sender may hide it behind other headers, or say it of the document. */
 function withDeclared(ofRun: Delivery['headers'], { delivery, trigger }: TriggeredReception): Delivery['headers'] {
-  const { content, headers } = delivery;
-  const document = trigger.documentIn(headers);
-  if (content === undefined && document === undefined && !Object.hasOwn(ofRun, DOCUMENT_HEADER)) return ofRun;
+  const document = trigger.documentIn(delivery.headers);
+  const encoding = delivery.content && delivery.headers['content-encoding'];
+  if (encoding === undefined && document === undefined && !Object.hasOwn(ofRun, DOCUMENT_HEADER)) return ofRun;
   const { [DOCUMENT_HEADER]: _, ...others } = ofRun;
-  const encoding = content && headers['content-encoding'];
   return {
     ...others,
     ...(encoding !== undefined && { 'content-encoding': encoding }),

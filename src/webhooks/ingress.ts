@@ -130,7 +130,6 @@ async function answerTo(request: IngressRequest, reply: FastifyReply, receiving:
 interface HandingOver {
   readonly receiving: Receiving;
   readonly judge: Receiving['receive']['delivery'];
-  /** What its body may hold once it is decoded is taken from it too; absent where there is no body. */
   readonly allowance?: BodyAllowance;
 }
 

@@ -78,8 +78,7 @@ export function receiver(services: ReceiverServices): Receiver {
         const triggers = services.triggers();
         const found = triggers.findAll(idOrSlug);
         const { trigger, sharing } = addressed(found);
-        const readsContent = sent.content !== undefined && trigger?.readsContent === true;
-        const delivery = readsContent ? await withoutEncoding(sent) : sent;
+        const delivery = trigger?.readsContent === true ? await withoutEncoding(sent) : sent;
         const kept = keptBy(trigger, delivery);
         const judgedBy = services.confirm && triggers.judgedBy(idOrSlug);
         const arrived: Reception = { delivery: kept, judgedBy, trigger, sharing, span, judgement: CLEAN, startedAt };
@@ -189,8 +188,7 @@ function concludeDelivery(judged: TriggeredReception, services: ReceiverServices
   if (judgement.refusal !== null) return refuse(judged, judgement.refusal, services);
   if (delivery.method !== 'POST') return methodNotAllowed();
   const contentType = delivery.headers['content-type'];
-  const isPlain = contentType === undefined || !OTHER_CHARSET.test(contentType);
-  if (delivery.content === undefined && isPlain) {
+  if (delivery.content === undefined && !OTHER_CHARSET.test(contentType ?? '')) {
     const document = trigger.documentIn(delivery.headers);
     return acceptRead(judged, new ArrivingBody(delivery.body, { contentType, document }), services);
   }

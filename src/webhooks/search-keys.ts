@@ -51,11 +51,9 @@ export function searchKeyProblems(
     const at = ['triggers', triggerKey, 'searchKeys', name];
     const header = headers.find((each) => secret.has(each) || mayHoldSecret(each));
     if (header !== undefined) return [errorAt(at, secretHeader(header))];
-    const read = expression.references.map(({ path }) => path.join('.'));
+    const read = expression.references.map(({ path }) => path.join('.').replace(/^envelope\b/, 'body'));
     const isSignature = fields.some(({ path, formField }) =>
-      read.some((each) =>
-        ['body', 'envelope'].some((root) => [`${root}.${path.join('.')}`, `${root}.${formField}`].includes(each)),
-      ),
+      read.some((each) => [`body.${path.join('.')}`, `body.${formField}`].includes(each)),
     );
     return isSignature ? [errorAt(at, 'reads a signature; values of search keys are stored and shown')] : [];
   });

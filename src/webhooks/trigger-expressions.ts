@@ -65,11 +65,7 @@ export function prepareExpressions(
   return (headers, body, { verifiedHeaders, isVerified }) => {
     // What another header family of the scheme says was never verified.
     const verified = verifiedHeaders === undefined ? headers : { ...headers, ...Object.fromEntries(verifiedHeaders) };
-    const data = deliveryData({
-      headers: verified,
-      body: () => body.exactValue(),
-      envelope: () => body.envelope(),
-    });
+    const data = deliveryData(verified, body);
     const id = isVerified ? readId?.(data) : undefined;
     const passes = filter === undefined ? true : evaluateFilter(filter, data);
     const key = readKey?.(data);

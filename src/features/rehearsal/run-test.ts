@@ -86,7 +86,7 @@ function isFiltered(started: SavedTest['trigger'], { manifest }: LoadedFlow): bo
   if (webhookWhen === undefined) return false;
   const { body: bytes, contentType, headers } = triggerOf(started);
   const body = new ArrivingBody(bytes, declaredBy({ contentType, headers }));
-  const data = deliveryData({ headers, body: () => body.exactValue(), envelope: () => body.envelope() });
+  const data = deliveryData(headers, body);
   return evaluateFilter(compileCondition(webhookWhen, 'delivery'), data) === false;
 }
 

@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
 import { compileEventId, deliveryData, evaluateEventId } from '../../../../src/expressions/delivery-expressions.ts';
+import { ArrivingBody } from '../../../../src/expressions/trigger-body.ts';
 import type { SentDelivery, SourceItem } from '../../../../src/features/reconcile/source.ts';
 import { sourceOf } from '../../../../src/features/reconcile/sources/index.ts';
 import { RECONCILE_RULES, type Reconcile, reconcileSchema } from '../../../../src/manifest/reconcile.ts';
-import { type Json, parseJson } from '../../../../src/model/json.ts';
+import type { Json } from '../../../../src/model/json.ts';
 import { fakeGraph, type GraphMessage } from '../fakes/graph.ts';
 import { fakeShopify, orderBody, type ShopifyOrder } from '../fakes/shopify.ts';
 import { fakeStripe, type StripeEvent } from '../fakes/stripe.ts';
@@ -19,7 +20,10 @@ const configOf = (written: Json): Reconcile => reconcileSchema.parse(written);
 function identityOf(from: Reconcile['from'], { headers, bodies: [body] }: SentDelivery): unknown {
   const compiled = compileEventId(RECONCILE_RULES[from].eventId ?? '');
   if (typeof compiled === 'string') return compiled;
-  return evaluateEventId(compiled.expression, deliveryData({ headers, body: () => parseJson(String(body)) }));
+  return evaluateEventId(
+    compiled.expression,
+    deliveryData(headers, new ArrivingBody(Buffer.from(String(body)), 'application/json')),
+  );
 }
 
 const idsOf = (items: readonly SourceItem[]) => items.map(({ id }) => id).toSorted();
