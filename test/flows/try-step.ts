@@ -4,8 +4,8 @@ import { createCatalog } from '../../src/flows/catalog.ts';
 import {
   defineHandler,
   type HandlerResult,
+  type ServedHandler,
   type StepContext,
-  type StepHandler,
 } from '../../src/flows/handlers/handler.ts';
 import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { Lease } from '../../src/flows/leases.ts';
@@ -19,7 +19,7 @@ import { FLOW_ID, fakeClock, loadedFlow, manifestOf, recordingLogger, START, ste
 export const SECRET = 'p4ssw0rd-of-the-api';
 
 /** A handler whose input `token` is secret, and whatever else is given. */
-export function handlerOf(run: (context: StepContext<JsonObject>) => unknown, secretInputs = ['token']): StepHandler {
+export function handlerOf(run: (context: StepContext<JsonObject>) => unknown, secretInputs = ['token']): ServedHandler {
   return defineHandler({
     type: 'Own',
     inputs: z.looseObject({ count: z.number().optional() }),
@@ -39,7 +39,7 @@ export function useStore(): void {
 }
 
 interface Given {
-  readonly handler: StepHandler;
+  readonly handler: ServedHandler;
   readonly step?: Partial<StepDefinition>;
   readonly claim?: Partial<Claim>;
   readonly runInput?: RunInput | Error;
