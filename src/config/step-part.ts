@@ -1,4 +1,4 @@
-import type { ServedHandler } from '../flows/handlers/handler.ts';
+import type { ServedHandler } from '../flows/handlers/outside.ts';
 import type { DescribeHostWait, StepsAtWork } from '../flows/steps-at-work.ts';
 import type { ManifestRules } from '../manifest/load.ts';
 import type { SecretReader } from '../manifest/read-secret.ts';

@@ -1,6 +1,6 @@
 import { stepParts } from '../features/step-types.ts';
-import type { ServedHandler } from '../flows/handlers/handler.ts';
 import { builtInHandlers } from '../flows/handlers/index.ts';
+import type { ServedHandler } from '../flows/handlers/outside.ts';
 import type { DescribeHostWait, StepsAtWork } from '../flows/steps-at-work.ts';
 import type { ManifestRules } from '../manifest/load.ts';
 import type { MadeSteps, StepHost, StepPart } from './step-part.ts';

@@ -6,13 +6,8 @@ import { isExactNumber, isJsonArray, type Json } from '../model/json.ts';
 import type { StepDefinition } from '../model/manifest.ts';
 import type { Claim } from '../store/store.ts';
 import { checkedFailure, checkedWait, messageOf, thrown, timedOut } from './handler-result.ts';
-import {
-  type HandlerResult,
-  type ServedHandler,
-  type StepContext,
-  type StepHandler,
-  startTimeLimit,
-} from './handlers/handler.ts';
+import { type HandlerResult, type StepContext, type StepHandler, startTimeLimit } from './handlers/handler.ts';
+import type { ServedHandler } from './handlers/outside.ts';
 import type { Abortable } from './leases.ts';
 import { problemOfOutput } from './non-json.ts';
 import { StepFailure } from './step-failure.ts';

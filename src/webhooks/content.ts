@@ -124,11 +124,18 @@ const LITTLE_BYTES = 64 * 1024;
  * The same for a delivery that no trigger decodes, and that is kept without the tokens in its body. What cannot be looked
  * through at little cost is left out.
  */
-export function lookedThrough(delivery: Delivery): Delivery {
+function lookedThrough(delivery: Delivery): Delivery {
   const encoding = delivery.headers['content-encoding'];
   if (codingsIn(encoding).length === 0) return delivery;
   const content = contentOf(delivery.body, encoding, LITTLE_BYTES);
   return asContent(delivery, content === delivery.body ? Buffer.alloc(0) : Buffer.from(content));
+}
+
+/** An encoded delivery as everyone but the gates may see it: as its content where something of that must not be kept. */
+export function keptContent(delivery: Delivery, keep: (body: Buffer) => Buffer): Delivery {
+  const seen = lookedThrough(delivery);
+  const body = keep(seen.body);
+  return body === seen.body && body.byteLength > 0 ? delivery : { ...seen, body };
 }
 
 /** Of content that is decoded only to tell a sender's operator what is wrong. */

@@ -9,6 +9,8 @@ import { triggerMapKey } from '../model/trigger-name.ts';
 import type { Store } from '../store/store.ts';
 import type { LiveEvent, LiveEvents } from '../telemetry/events.ts';
 import { JSON_TYPE, type WebhookAnswer } from './answers.ts';
+import type { TriggeredReception } from './record.ts';
+import type { PreparedTrigger } from './triggers.ts';
 
 /** A delivery whose run is committed, and whose sender waits for what one of its steps says. */
 interface Asked {
@@ -60,7 +62,7 @@ interface AnswerServices {
   readonly logger: Logger;
 }
 
-export const RESPOND_SECONDS = 2.5;
+const RESPOND_SECONDS = 2.5;
 
 /**
  * Each holds a socket and its body, and a stop answers them all. Flows share them: where there is no room, one whose senders
@@ -259,4 +261,23 @@ export function answerOf(output: unknown): Omit<WebhookAnswer, 'deliveryId'> | s
     return `its header content-type names a type that browsers may run, or none; accepted are ${INERT_TYPES}`;
   }
   return { statusCode: status, contentType, body: String(text), headers: others };
+}
+
+type Responding = NonNullable<PreparedTrigger['trigger']['inputs']['webhookRespond']>;
+
+/**
+ * What a step of the run says, which is committed: undefined for the fixed answer. Whoever sent the delivery gets the same, so
+ * that nobody learns from the answer whether a signature was right.
+ */
+export async function answerByStep(
+  { delivery, trigger: { trigger }, startedAt }: TriggeredReception,
+  { runId, step: stepKey, withinSeconds = RESPOND_SECONDS }: Responding & { readonly runId: string },
+  { answers }: { readonly answers: Pick<FlowAnswers, 'wait'> },
+): Promise<WebhookAnswer | undefined> {
+  const { flowId, triggerKey } = trigger;
+  const until = startedAt + withinSeconds * 1000;
+  const bodyBytes = delivery.body.byteLength;
+  const deliveryId = delivery.id;
+  const answer = await answers.wait({ deliveryId, flowId, triggerKey, runId, stepKey, until, bodyBytes });
+  return answer && { ...answer, deliveryId };
 }

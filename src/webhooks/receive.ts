@@ -2,8 +2,7 @@ import type { Span } from '@opentelemetry/api';
 import { UnfitClockError } from '../errors.ts';
 import { ArrivingBody, OTHER_CHARSET } from '../expressions/trigger-body.ts';
 import { type RefreshFlow, START_TRIES } from '../flows/engine.ts';
-import { DAY_MS } from '../model/clock.ts';
-import { DETAILS, type Delivery } from '../model/delivery.ts';
+import type { Delivery } from '../model/delivery.ts';
 import type { TriggerName } from '../model/trigger-name.ts';
 import type { AcceptResult, SharedFate, Store } from '../store/store.ts';
 import {
@@ -14,10 +13,11 @@ import {
   type ReadReception,
 } from './acceptance.ts';
 import { deliveriesAllowed, JSON_TYPE, methodNotAllowed, refused, type WebhookAnswer } from './answers.ts';
-import { explained, lookedThrough, readContent, withoutEncoding } from './content.ts';
-import { type FlowAnswers, RESPOND_SECONDS } from './flow-answers.ts';
+import { explained, keptContent, readContent, withoutEncoding } from './content.ts';
+import { answerByStep, type FlowAnswers } from './flow-answers.ts';
 import { handshakeAnswers, isHandshake } from './handshakes.ts';
 import { keepOfUnknown } from './kept-body.ts';
+import { fetchedRun, LATE } from './late-originals.ts';
 import { CLEAN, dryRunGates, runGates, withViolation } from './pipeline.ts';
 import {
   keepDelivery,
@@ -150,9 +150,7 @@ export function keptBy(trigger: PreparedTrigger | undefined, delivery: Delivery)
   const keep = trigger === undefined ? keepOfUnknown : trigger.keepBody;
   if (keep === undefined) return delivery;
   if (delivery.headers['content-encoding'] === undefined) return { ...delivery, body: keep(delivery.body) };
-  const seen = lookedThrough(delivery);
-  const body = keep(seen.body);
-  return body === seen.body && body.byteLength > 0 ? delivery : { ...seen, body };
+  return keptContent(delivery, keep);
 }
 
 /** The trigger whose gates judge, and all that share its slug. */
@@ -234,8 +232,6 @@ async function accept(reception: ReadReception, services: ReceiverServices): Pro
   return fixed;
 }
 
-type Responding = NonNullable<PreparedTrigger['trigger']['inputs']['webhookRespond']>;
-
 /** What became of a delivery at one of its triggers. */
 interface Fate extends TriggerName {
   readonly runId: string | null;
@@ -275,23 +271,6 @@ function committed(
   }
 }
 
-/**
- * What a step of the run says, which is committed: undefined for the fixed answer. Whoever sent the delivery gets the same, so
- * that nobody learns from the answer whether a signature was right.
- */
-async function answerByStep(
-  { delivery, trigger: { trigger }, startedAt }: TriggeredReception,
-  { runId, step: stepKey, withinSeconds = RESPOND_SECONDS }: Responding & { readonly runId: string },
-  { answers }: ReceiverServices,
-): Promise<WebhookAnswer | undefined> {
-  const { flowId, triggerKey } = trigger;
-  const until = startedAt + withinSeconds * 1000;
-  const bodyBytes = delivery.body.byteLength;
-  const deliveryId = delivery.id;
-  const answer = await answers.wait({ deliveryId, flowId, triggerKey, runId, stepKey, until, bodyBytes });
-  return answer && { ...answer, deliveryId };
-}
-
 /** The runs of a shared delivery, that of its record first. */
 function runsOf(fates: readonly Fate[], lead: Fate): readonly AnsweredRun[] {
   const ordered = [lead, ...fates.filter((fate) => fate !== lead)];
@@ -320,25 +299,6 @@ async function answerReplay(
   reportDelivery(reception, null, services);
   countFate(trigger.trigger.flowId, kind, services);
   return accepted({ runId, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
-}
-
-const LATE = 'it came after it was fetched from the log of the publisher';
-
-/** Publishers repeat what they could not deliver for so long. */
-const LATE_MS = 3 * DAY_MS;
-
-/** The run of a repeated nonce, where its delivery was fetched because it had not come: then no attacker repeats it. */
-async function fetchedRun(
-  runId: string | null,
-  { delivery, trigger: { trigger } }: TriggeredReception,
-  { store }: ReceiverServices,
-): Promise<string | undefined> {
-  if (runId === null || trigger.reconcile === undefined) return undefined;
-  // It is refused anyway: what cannot be read now is told as a replay.
-  const run = await store.findRun(runId).catch(() => undefined);
-  const first = run?.deliveryId && (await store.findDelivery(run.deliveryId).catch(() => undefined));
-  const isFetched = first && first.detail?.startsWith(DETAILS.reconciled) === true;
-  return isFetched && delivery.receivedAt - first.receivedAt < LATE_MS ? runId : undefined;
 }
 
 function countFate(flow: string, kind: Fate['kind'], { metrics }: ReceiverServices): void {

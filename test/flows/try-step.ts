@@ -1,13 +1,9 @@
 import { afterAll, beforeAll } from 'vitest';
 import { z } from 'zod';
 import { createCatalog } from '../../src/flows/catalog.ts';
-import {
-  defineHandler,
-  type HandlerResult,
-  type ServedHandler,
-  type StepContext,
-} from '../../src/flows/handlers/handler.ts';
+import { defineHandler, type HandlerResult, type StepContext } from '../../src/flows/handlers/handler.ts';
 import { handlerTable } from '../../src/flows/handlers/index.ts';
+import type { ServedHandler } from '../../src/flows/handlers/outside.ts';
 import { Lease } from '../../src/flows/leases.ts';
 import { createRunStep } from '../../src/flows/run-step.ts';
 import type { JsonObject } from '../../src/model/json.ts';

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import type { Json, JsonObject } from '../../model/json.ts';
 import type { RunTrigger } from '../../model/run.ts';
-import type { Outside } from './outside.ts';
 
 /** Code for a step type. */
 export interface StepHandler {
@@ -23,16 +22,6 @@ export interface StepHandler {
   /** What a step with these inputs calls, so that its failure says so; absent where it calls nothing. */
   calls?(inputs: unknown): StepCall;
   run(context: StepContext): Promise<HandlerResult> | HandlerResult;
-}
-
-/** A step type as the service has it; what operators' code cannot bring is of the built-in types. */
-export interface ServedHandler extends StepHandler {
-  /** Why a step that keeps this state waits, in words that follow "because". */
-  whyWaiting?(state: Json | undefined): string | undefined;
-  /** Seconds that an attempt with these inputs takes at most, apart from the limit of its step. */
-  mostSeconds?(inputs: Json): number;
-  /** The same type for a rehearsal, where it calls nothing. Without it nothing but its inputs is known. */
-  rehearsed?(outside: Outside): StepHandler;
 }
 
 export interface StepCall {

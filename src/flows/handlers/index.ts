@@ -1,5 +1,5 @@
 import { forEach } from './for-each.ts';
-import type { ServedHandler } from './handler.ts';
+import type { ServedHandler } from './outside.ts';
 import { delay, fail, logMessage, noOp, transform, waitForSignal } from './plain-steps.ts';
 import { runFlow } from './run-flow.ts';
 

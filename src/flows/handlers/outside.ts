@@ -1,4 +1,5 @@
 import type { Json } from '../../model/json.ts';
+import type { StepHandler } from './handler.ts';
 
 /** A request as it would have left, without secrets: those that the manifest names are `[secret env:NAME]`. */
 export interface Request {
@@ -35,4 +36,14 @@ export interface Answer {
 /** What stands for the world in a rehearsal; undefined where the answer is not known, which is never made up. */
 export interface Outside {
   answer(call: OutsideCall): Answer | undefined;
+}
+
+/** A step type as the service has it; what operators' code cannot bring is of the built-in types. */
+export interface ServedHandler extends StepHandler {
+  /** Why a step that keeps this state waits, in words that follow "because". */
+  whyWaiting?(state: Json | undefined): string | undefined;
+  /** Seconds that an attempt with these inputs takes at most, apart from the limit of its step. */
+  mostSeconds?(inputs: Json): number;
+  /** The same type for a rehearsal, where it calls nothing. Without it nothing but its inputs is known. */
+  rehearsed?(outside: Outside): StepHandler;
 }
