@@ -54,7 +54,7 @@ export const SIGNATURE_CHOICES = {
     'TimestampPlusToken',
     'Custom',
   ],
-  /** UTF-8 text as it is; hex; base64; base64 behind an optional `whsec_`. */
+  /** UTF-8 text as it is; hex; base64; base64 behind an optional `whsec_` or `v1,whsec_`. */
   keyEncodings: ['utf8', 'hex', 'base64', 'whsec'],
   /** `detect` tells seconds from milliseconds by their size; a time of RFC 3339 may have any offset. */
   timestampUnits: ['detect', 'seconds', 'milliseconds', 'rfc3339'],

@@ -106,7 +106,7 @@ const PLACEHOLDER_FORMS = [
 
 /** What documentation writes in place of a secret, and was left there. */
 export function isPlaceholder(text: string): boolean {
-  const bare = text.trim().replace(/^whsec_/, '');
+  const bare = text.trim().replace(/^(?:v1,)?whsec_/, '');
   return (
     PLACEHOLDERS.has(bare.toLowerCase().replace(/[\s_-]/g, '')) || PLACEHOLDER_FORMS.some((form) => form.test(bare))
   );

@@ -236,7 +236,7 @@ function keyVariants(spec: SignatureSpec, text: string | undefined): Variant<Sch
   // No one encodes user and password in another way than HTTP says.
   if (text === undefined || spec.isUserAndPassword === true) return [];
   const bare = text.trim();
-  const withoutPrefix = bare.replace(/^whsec_/, '');
+  const withoutPrefix = bare.replace(/^(?:v1,)?whsec_/, '');
   const variants: Variant<Buffer>[] = [
     [`as plain text: ${OTHER_KEY_FORM}`, Buffer.from(text)],
     ['without the spaces or line end around it. Remove them where the key is stored.', Buffer.from(bare)],

@@ -197,7 +197,7 @@ export function secretBytes(
 const ENCODED: Readonly<Record<KeyEncoding, string>> = {
   utf8: 'text',
   base64: 'standard base64',
-  whsec: 'standard base64, "whsec_" in front of it or not',
+  whsec: 'standard base64, "whsec_" or "v1,whsec_" in front of it or not',
   hex: 'hex',
 };
 
@@ -214,9 +214,12 @@ function ed25519Form({ keyEncoding }: SignatureSpec): string {
 
 const RAW_ENCODINGS = ['hex', 'base64'] as const;
 
+/** What services write in front of a key of Standard Webhooks; some put the version of the signature there too. */
+const WHSEC = /^(?:v1,)?whsec_/;
+
 function decodeKey(text: string, encoding: KeyEncoding): Buffer | undefined {
   if (encoding === 'utf8') return Buffer.from(text);
-  return encoding === 'whsec' ? decodeExactly(text.replace(/^whsec_/, ''), 'base64') : decodeExactly(text, encoding);
+  return encoding === 'whsec' ? decodeExactly(text.replace(WHSEC, ''), 'base64') : decodeExactly(text, encoding);
 }
 
 /** Behind a prefix; a private key may have its public key behind it. */

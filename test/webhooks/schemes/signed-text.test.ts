@@ -304,6 +304,7 @@ describe('the key', () => {
     ['hex', bytes.toString('hex')],
     ['base64', bytes.toString('base64')],
     ['whsec', `whsec_${bytes.toString('base64')}`],
+    ['whsec', `v1,whsec_${bytes.toString('base64')}`],
     ['whsec', bytes.toString('base64')],
   ] as const)('in %s is decoded', async (webhookKeyEncoding, key) => {
     const sent = delivery({ 'X-Sig': hex(BODY, bytes) });
