@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -43,7 +43,11 @@ describe('the package', () => {
     );
     expect([...kinds].sort()).toEqual(['.css', '.d.ts', '.js', '.md', '.svg', '.txt']);
     // `sluice new` reads them.
-    const pages = readdirSync(resolve(ROOT, 'docs/publishers')).map((name) => `dist/publishers/${name}`);
+    const docs = resolve(ROOT, 'docs/publishers');
+    const isOfPublisher = (page: string) => /^Scheme `/m.test(readFileSync(join(docs, page), 'utf8'));
+    const pages = readdirSync(docs)
+      .filter(isOfPublisher)
+      .map((page) => `dist/publishers/${page}`);
     expect(files.filter((file) => file.startsWith('dist/') && file.endsWith('.md')).sort()).toEqual(pages.sort());
   });
 
