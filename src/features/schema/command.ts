@@ -6,7 +6,7 @@ import type { PreparedExtensions } from '../../config/extensions.ts';
 import { print } from '../../telemetry/terminal.ts';
 import { PRESETS } from '../../webhooks/networks/presets.ts';
 import { describeSchemes } from '../../webhooks/scheme-descriptions.ts';
-import { editorSchema } from './editor-schema.ts';
+import { editorSchema } from '../schemes/editor-schema.ts';
 
 function makeSchema(): Command {
   return new Command('schema')

@@ -6,7 +6,7 @@ import type { Json } from '../../model/json.ts';
 import { PRESETS } from '../../webhooks/networks/presets.ts';
 import type { SchemeDescription } from '../../webhooks/scheme-descriptions.ts';
 import { CERTAINTIES, GRADES } from '../../webhooks/schemes/spec.ts';
-import { editorSchema } from '../schema/editor-schema.ts';
+import { editorSchema } from './editor-schema.ts';
 
 const handlerSchema = z
   .object({
