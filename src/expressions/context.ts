@@ -47,6 +47,9 @@ const ROOTS: Readonly<Record<Reader, readonly Root[]>> = {
   delivery: ['body', 'envelope', 'headers'],
 };
 
+/** Of a delivery: whether this part of it is its body, or what is around the document in that. */
+export const isOfBody = (root: Root): boolean => root === 'body' || root === 'envelope';
+
 /** Properties of the roots; those of `steps` belong to each step. The others are the data's own. */
 export const PROPERTIES: Readonly<Partial<Record<Root, readonly string[]>>> = {
   trigger: ['body', 'headers', 'key', 'deliveries', 'envelope'],

@@ -1,3 +1,4 @@
+import { isOfBody } from '../expressions/context.ts';
 import { compileKeys } from '../expressions/search-keys.ts';
 import { errorAt, type Problem, warningAt } from './issues.ts';
 import { CREDENTIAL_NAME } from './mask.ts';
@@ -12,7 +13,7 @@ export function checkSearchKeys(triggers: Readonly<Record<string, Trigger>>): Pr
     const secrets = keys.flatMap(({ name, headers, expression }) => {
       const header = headers.find((each) => CREDENTIAL_NAME.test(each));
       if (header !== undefined) return [errorAt(at(name), secretHeader(header))];
-      const fields = expression.references.filter(({ root }) => root === 'body').map(({ path }) => String(path.at(-1)));
+      const fields = expression.references.filter(({ root }) => isOfBody(root)).map(({ path }) => String(path.at(-1)));
       const field = fields.find((each) => CREDENTIAL_NAME.test(each));
       if (field === undefined) return [];
       return [

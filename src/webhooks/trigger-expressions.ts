@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { compileCondition } from '../expressions/condition.ts';
+import { isOfBody } from '../expressions/context.ts';
 import {
   compileCoalesceKey,
   compileEventId,
@@ -179,11 +180,9 @@ function unsignedParts(source: string, scheme: ResolvedScheme | undefined): read
   const forms = scheme === undefined ? [] : [scheme.spec, scheme.previousSpec ?? scheme.spec];
   const isSigned = (check: (spec: SignatureSpec) => boolean) => forms.length > 0 && forms.every(check);
   const headers = compiled.headers.filter((name) => !isSigned((spec) => signsHeader(spec, name)));
-  const readsBody = BODY_ROOTS.some((root) => compiled.expression.roots.has(root)) && !isSigned(coversBody);
+  const readsBody = [...compiled.expression.roots].some(isOfBody) && !isSigned(coversBody);
   return [...(readsBody ? ['the body'] : []), ...headers.map((name) => `the header ${name}`)];
 }
-
-const BODY_ROOTS = ['body', 'envelope'] as const;
 
 function unsignedByStandard(
   { headers, expression }: Exclude<ReturnType<typeof compileEventId>, string>,
@@ -191,7 +190,7 @@ function unsignedByStandard(
 ): readonly string[] {
   const signed = rule.standard === 'HttpMessageSignatures' ? rule.components : [];
   const open = headers.filter((name) => !signed.includes(name.toLowerCase()));
-  const readsBody = BODY_ROOTS.some((root) => expression.roots.has(root)) && !coverage.body;
+  const readsBody = [...expression.roots].some(isOfBody) && !coverage.body;
   return [...(readsBody ? ['the body'] : []), ...open.map((name) => `the header ${name}`)];
 }
 

@@ -1,3 +1,4 @@
+import { isOfBody } from '../expressions/context.ts';
 import { compileEventId } from '../expressions/delivery-expressions.ts';
 import { missingKey, stateOf } from './learned-keys.ts';
 import { CAPTURED, GRADES } from './schemes/spec.ts';
@@ -65,7 +66,9 @@ function eventSummary(triggers: readonly PreparedTrigger[]): string[] {
 /** Headers are text. */
 function isOfAnyType(identity: { readonly expression: string }): boolean {
   const compiled = compileEventId(identity.expression);
-  return typeof compiled === 'object' && compiled.expression.type === 'dyn' && compiled.expression.roots.has('body');
+  return (
+    typeof compiled === 'object' && compiled.expression.type === 'dyn' && [...compiled.expression.roots].some(isOfBody)
+  );
 }
 
 /**

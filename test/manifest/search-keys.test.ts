@@ -47,6 +47,10 @@ describe('search keys in a manifest', () => {
       { key: 'body.card.token' },
       'warning flow.json triggers.github.searchKeys.key: reads "token", which looks like a secret',
     ],
+    [
+      { key: 'envelope.card.token' },
+      'warning flow.json triggers.github.searchKeys.key: reads "token", which looks like a secret',
+    ],
   ])('%j is refused or told, naming the field', (searchKeys, expected) => {
     expect(issues(searchKeys)[0]).toContain(expected);
   });

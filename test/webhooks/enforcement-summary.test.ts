@@ -51,6 +51,7 @@ describe('enforcementSummary', () => {
 
   it.each([
     ['body.id', '; a number and a text with the same digits are one id'],
+    ['envelope.id', '; a number and a text with the same digits are one id'],
     ["has(body.id) ? body.id : 'none'", '; a number and a text with the same digits are one id'],
     ["'order:' + string(body.id)", ''],
     ['headers["x-id"]', ''],

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
+import { isOfBody } from '../../expressions/context.ts';
 import { compileEventId } from '../../expressions/delivery-expressions.ts';
 import { ArrivingBody } from '../../expressions/trigger-body.ts';
 import { maskerOf } from '../../manifest/mask.ts';
@@ -302,7 +303,7 @@ async function withoutAccepted(
 function prepareNames(prepared: PreparedTrigger): (item: SourceItem) => DeliveryNames {
   const { eventIdentity, judgeByExpressions, nameDelivery, trigger } = prepared;
   const compiled = eventIdentity === undefined ? '' : compileEventId(eventIdentity.expression);
-  const readsBody = typeof compiled === 'string' || compiled.expression.roots.has('body');
+  const readsBody = typeof compiled === 'string' || [...compiled.expression.roots].some(isOfBody);
   const nonceHeader = trigger.inputs.webhookNonceHeader?.trim().toLowerCase();
   return (item) => {
     try {

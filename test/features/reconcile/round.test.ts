@@ -34,6 +34,8 @@ interface Given {
   readonly accept?: RoundServices['accept'];
   readonly now?: number;
   readonly acceptedIds?: readonly string[];
+  /** Of the trigger's event id. */
+  readonly expression?: string;
   /** Throws where the process dies before or after a record is written. */
   readonly onRecord?: (when: 'before' | 'after') => void;
   readonly ask?: (request: SourceRequest) => Promise<SourceAnswer>;
@@ -61,7 +63,7 @@ function looking() {
     const windows: { since: number; until: number }[] = [];
     const reconcile = { from: 'github', lookback, every: 'PT15M' };
     const trigger = { inputs: {}, reconcile, flowId: 'f', triggerKey: 't' };
-    const eventIdentity = { expression: "headers['x-id']", days };
+    const eventIdentity = { expression: given.expression ?? "headers['x-id']", days };
     const judgeByExpressions = (headers: SourceItem['headers']) => ({ eventId: headers['x-id'] });
     const prepared = {
       trigger,
@@ -117,6 +119,24 @@ function looking() {
     return { fetched, noted, windows, ended, records };
   };
 }
+
+describe('a delivery that is listed without its contents', () => {
+  const items = many(1, () => ({ headers: { 'x-id': 'one' } }));
+  const look = (expression?: string) =>
+    looking()({ items, acceptedIds: ['one'], ...(expression !== undefined && { expression }) });
+
+  it('is known by an event id that its headers say', async () => {
+    const { ended, fetched } = await look();
+    await ended;
+    expect(fetched).toEqual([]);
+  });
+
+  it.each(['body.id', 'envelope.id'])('is fetched where its event id is %s', async (expression) => {
+    const { ended, fetched } = await look(expression);
+    await ended;
+    expect(fetched).toEqual(['i0']);
+  });
+});
 
 describe('what is refused', () => {
   it('is fetched once, however much of it there is', async () => {
