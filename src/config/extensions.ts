@@ -33,7 +33,7 @@ export interface PreparedExtensions {
   readonly gates: GatePreparer;
   /** The same, but what they need of publishers is not fetched: then they cannot verify. */
   readonly offlineGates: GatePreparer;
-  /** What goes on beside the steps, and what is told of those that wait. */
+  /** Background work of step types, and why steps wait for hosts. */
   readonly steps: Pick<PreparedSteps, 'atWork' | 'hostWaits'>;
   /** What the step types of a part made for others. */
   of<Made>(part: StepPart<Made>): Made;

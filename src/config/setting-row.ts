@@ -16,8 +16,8 @@ export interface SettingRow<Schema extends z.ZodType = z.ZodType> {
   readonly meaning: string;
   /** Reads and checks what was given, before the schema sees it; yields a line for each mistake, without secrets. */
   read?(given: unknown, read: SecretReader): { readonly value: unknown } | { readonly lines: readonly string[] };
-  /** What is wrong with a value that the schema takes; not for what another setting decides. */
-  problem?(value: z.output<Schema>): string | undefined;
+  /** What is wrong with a value that is set and fits the schema; not for what another setting decides. */
+  problem?(value: NonNullable<z.output<Schema>>): string | undefined;
   /** A mistake is told in the schema's words besides. */
   readonly tellsWhy?: true;
 }

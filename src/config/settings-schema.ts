@@ -339,12 +339,12 @@ const kernelRows = {
   }),
   tokens: option(z.custom<readonly TokenEntry[]>().default([]), {
     variable: 'SLUICE_TOKENS',
+    contents: 'private',
+    replicas: 'same',
     read(given, read) {
       const found = readTokens(given, read);
       return 'tokens' in found ? { value: found.tokens } : found;
     },
-    contents: 'private',
-    replicas: 'same',
     accepts:
       'the path of a JSON file with named tokens and groups: [{ "name", "token", "scopes", "flows" }, { "group", "scopes", "flows" }]',
     meaning:

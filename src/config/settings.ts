@@ -2,7 +2,7 @@ import ipaddr from 'ipaddr.js';
 import type { z } from 'zod';
 import { didYouMean } from '../manifest/issues.ts';
 import { MASK, maskUrl } from '../manifest/mask.ts';
-import { allowsEverything, secretReader } from '../manifest/read-secret.ts';
+import { allowsEverything, type SecretReader, secretReader } from '../manifest/read-secret.ts';
 import { familiesCovered } from '../webhooks/networks/addresses.ts';
 import { isPlaceholder } from '../webhooks/weaknesses.ts';
 import { hasCredentials, sharedBetween, signOnMistakes } from './credentials.ts';
@@ -81,14 +81,15 @@ export function readSettings(environment: Environment, config: Readonly<Record<s
     given[name] = value;
     fromVariable.add(name);
   }
-  const ofFiles = readFiles(given, environment);
-  const lines = [...unknownVariables(environment), ...resolveSecrets(given, environment), ...ofFiles];
+  const read = secretReader({ env: environment, baseFolder: process.cwd() });
+  const ofFiles = readFiles(given, read);
+  const lines = [...unknownVariables(environment), ...resolveSecrets(given, read), ...ofFiles.map(({ line }) => line)];
   const parsed = settingsSchema.safeParse(given);
   if (!parsed.success) lines.push(...parsed.error.issues.flatMap((issue) => describe(issue, given, fromVariable)));
   else {
     lines.push(...contradictions(parsed.data, environment));
     // Of a file that cannot be read nobody knows which groups it names.
-    if (!ofFiles.some((line) => line.startsWith('SLUICE_TOKENS:'))) lines.push(...signOnMistakes(parsed.data));
+    if (!ofFiles.some(({ name }) => name === 'tokens')) lines.push(...signOnMistakes(parsed.data));
   }
   if (lines.length > 0 || !parsed.success) throw new SettingsError([...new Set(lines)]);
   return parsed.data;
@@ -126,8 +127,7 @@ export function isLoopbackHost(host: string): boolean {
 }
 
 /** Replaces `env:NAME` and `file:PATH` by what they refer to; yields a line for each that cannot be read. */
-function resolveSecrets(given: Record<string, unknown>, environment: Environment): string[] {
-  const read = secretReader({ env: environment, baseFolder: process.cwd() });
+function resolveSecrets(given: Record<string, unknown>, read: SecretReader): string[] {
   return describeSettings().flatMap(({ name, variable, contents }) => {
     const reference = given[name];
     const mayRefer = contents === 'secret' || contents === 'address';
@@ -140,15 +140,17 @@ function resolveSecrets(given: Record<string, unknown>, environment: Environment
 }
 
 /** Replaces what names a file, or its content, by what that says; yields a line for each mistake. */
-function readFiles(given: Record<string, unknown>, environment: Environment): string[] {
-  const read = secretReader({ env: environment, baseFolder: process.cwd() });
+function readFiles(
+  given: Record<string, unknown>,
+  read: SecretReader,
+): { readonly name: SettingName; readonly line: string }[] {
   return describeSettings().flatMap(({ name, variable, read: readGiven }) => {
     if (readGiven === undefined) return [];
     const text = given[name];
     delete given[name];
     if (text === undefined || text === '') return [];
     const found = readGiven(text, read);
-    if ('lines' in found) return found.lines.map((line) => `${variable}: ${line}`);
+    if ('lines' in found) return found.lines.map((line) => ({ name, line: `${variable}: ${line}` }));
     given[name] = found.value;
     return [];
   });

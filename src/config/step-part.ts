@@ -5,7 +5,7 @@ import type { SecretReader } from '../manifest/read-secret.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Settings } from './settings-schema.ts';
 
-/** Those that step types read; of the others a part reads its own. */
+/** The settings that every step type may read; those of the part itself are absent outside of a service. */
 type StepSettings = Partial<Settings> & Pick<Settings, 'egressAllow' | 'serviceName'>;
 
 /** What step types are made with. */
@@ -27,7 +27,7 @@ export interface MadeSteps<Made> {
   readonly checks?: ManifestRules['checks'];
   /** What other features get by `PreparedExtensions.of`. */
   readonly made: Made;
-  /** What goes on beside the steps while the service runs. */
+  /** Background work while the service runs. */
   readonly atWork?: StepsAtWork;
   /** Asked once for a list of runs with steps that wait for hosts. */
   readonly hostWaits?: () => Promise<DescribeHostWait>;

@@ -24,13 +24,7 @@ export function prepareSteps(host: StepHost): PreparedSteps {
     atWork: all.flatMap(({ atWork = [] }) => atWork),
     async hostWaits() {
       const describe = await Promise.all(all.map(({ hostWaits }) => hostWaits?.()));
-      return (step) => {
-        for (const each of describe) {
-          const found = each?.(step);
-          if (found !== undefined) return found;
-        }
-        return undefined;
-      };
+      return (step) => describe.map((each) => each?.(step)).find((found) => found !== undefined);
     },
     of<Made>(part: StepPart<Made>): Made {
       const own = made.get(part);

@@ -14,10 +14,6 @@ type ParsedBody =
 /** Stands for `document` among the headers of a run. No sender's header of that name gets there. */
 export const DOCUMENT_HEADER = 'sluice-document';
 
-function asDeclared(declared: Declared | string | undefined): Declared {
-  return typeof declared === 'object' ? declared : { contentType: declared };
-}
-
 /** What the trigger of a stored run says of its body. */
 export function declaredBy(stored: Pick<RunTrigger, 'contentType' | 'headers'>): Declared {
   const { [DOCUMENT_HEADER]: document, 'content-encoding': contentEncoding } = stored.headers;
@@ -25,22 +21,17 @@ export function declaredBy(stored: Pick<RunTrigger, 'contentType' | 'headers'>):
 }
 
 /**
- * Reads a trigger's body as a value, by what the message declares of it; a content type alone may be given. If that says JSON,
- * the body must be JSON. With any other, or none, the body is the fields of a multipart form, JSON if it parses, form fields,
+ * Reads a trigger's body as a value, by what the message declares of it. If the content type says JSON, the body must be JSON. With any other, or none, the body is the fields of a multipart form, JSON if it parses, form fields,
  * text, or `{ base64 }`. An empty body is null. A body that exceeds the limits of nesting or form fields is an error only for
  * expressions that read it; it is stored and forwarded unchanged. Numbers that a double would change are kept exact unless they
  * are only inspected.
  */
-export function parseBody(
-  body: Uint8Array,
-  declared: Declared | string | undefined,
-  numbers: 'exact' | 'doubles' = 'exact',
-): ParsedBody {
-  const { contentType, contentEncoding, document } = asDeclared(declared);
+export function parseBody(body: Uint8Array, declared: Declared, numbers: 'exact' | 'doubles' = 'exact'): ParsedBody {
+  const { contentType, contentEncoding, document } = declared;
   if (document !== undefined) {
     return opened(parseBody(body, { contentType, contentEncoding }, numbers), document, numbers);
   }
-  if (contentEncoding !== undefined) return parseBody(contentOf(body, contentEncoding), contentType, numbers);
+  if (contentEncoding !== undefined) return parseBody(contentOf(body, contentEncoding), { contentType }, numbers);
   if (body.byteLength === 0) return { value: null };
   const mediaType = mediaTypeOf(contentType);
   const boundary = mediaType === MULTIPART_FORM ? boundaryOf(contentType ?? '') : undefined;
@@ -61,13 +52,17 @@ export function parseBody(
   return mediaType === URL_ENCODED_FORM ? formFields(body, contentType) : { value: text };
 }
 
-/** The document that a field holds as text; the body itself where there is no such text. */
+/** Reads the document in a text field of the body. Without such a field, the body itself is the value. */
 function opened(whole: ParsedBody, document: string, numbers: 'exact' | 'doubles'): ParsedBody {
   if ('error' in whole) return whole;
   const [path = '', encoding] = document.split(';');
   const text = valueAt(whole.value, path.split('.'));
   if (typeof text !== 'string') return whole;
-  const parsed = parseBody(Buffer.from(text, encoding === 'base64' ? 'base64' : 'utf8'), undefined, numbers);
+  const parsed = parseBody(
+    Buffer.from(text, encoding === 'base64' ? 'base64' : 'utf8'),
+    { contentType: undefined },
+    numbers,
+  );
   return 'error' in parsed ? parsed : { value: parsed.value, envelope: whole.value };
 }
 
@@ -86,8 +81,8 @@ export class ArrivingBody {
   #parsed: ParsedBody | undefined;
   #exact: ParsedBody | undefined;
 
-  constructor(bytes: Uint8Array, declared: Declared | string | undefined) {
-    const { contentType, contentEncoding, document } = asDeclared(declared);
+  constructor(bytes: Uint8Array, declared: Declared) {
+    const { contentType, contentEncoding, document } = declared;
     this.#document = document;
     this.#bytes = contentEncoding === undefined ? bytes : contentOf(bytes, contentEncoding);
     this.#contentType = contentType;
@@ -133,7 +128,7 @@ export class ArrivingBody {
   #parse(): ParsedBody {
     const isLarge = this.#bytes.byteLength > MAX_KEYED_BYTES;
     if (this.#json === undefined) {
-      if (!isLarge) return parseBody(this.#bytes, this.#contentType);
+      if (!isLarge) return parseBody(this.#bytes, { contentType: this.#contentType });
       return { error: `the body has ${this.#bytes.byteLength} bytes, and ${MAX_KEYED_BYTES} are read` };
     }
     const { text, value } = this.#json;

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
-/** What goes on beside the steps of some types while the service runs. */
+/** Background work of step types while the service runs. */
 export interface StepsAtWork {
   connect(runtime: StepConnections): void;
   /** Takes over what is stored, before any step runs. Rejects as the store does. */

@@ -15,7 +15,7 @@ export interface BodySchema {
   /** The schema as JSON. */
   readonly text: string;
   /** The first mistakes, each with its place in the body; empty where the body fits. Never quotes a value of the body. */
-  mistakesIn(body: Uint8Array, declared: Declared | string | undefined): readonly string[];
+  mistakesIn(body: Uint8Array, declared: Declared): readonly string[];
 }
 
 const STEPS_PER_BYTE = 4;
@@ -99,7 +99,7 @@ function compile(schema: JsonObject, meter: SchemaMeter): ValidateFunction {
 
 function mistakesIn(
   body: Uint8Array,
-  declared: Declared | string | undefined,
+  declared: Declared,
   { validate, meter }: { readonly validate: ValidateFunction; readonly meter: SchemaMeter },
 ): readonly string[] {
   const parsed = parseBody(body, declared, 'doubles');

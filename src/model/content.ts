@@ -101,7 +101,7 @@ export function charsetOf(contentType: string | undefined): string | undefined {
   return (quoted ?? bare)?.trim().toLowerCase();
 }
 
-/** Undefined for bytes that are no text of the charset. */
+/** Undefined if the bytes are not valid in the charset. */
 type ReadText = (bytes: Uint8Array) => string | undefined;
 
 /** How text of a charset is read; undefined where the charset is unknown. */

@@ -24,7 +24,7 @@ function rowsUnder(heading: string, head: string): [string, string][] {
 
 function contextOfThePage(): ExpressionContext {
   const [, body = ''] = /```json\n([\s\S]*?)```/.exec(text) ?? [];
-  const parsed = parseBody(Buffer.from(body), 'application/json');
+  const parsed = parseBody(Buffer.from(body), { contentType: 'application/json' });
   if ('error' in parsed) throw new Error(parsed.error);
   const error = { code: 'unexpected_status', message: 'GET stock.example.com answered 500', retryable: true };
   return {

@@ -107,7 +107,7 @@ describe('webhookBodySchema', () => {
         const judge = compileBodySchema(schemaOf(bodies as Json[]));
         if ('error' in judge) throw new Error(judge.error);
         for (const body of bodies) {
-          expect(judge.mistakesIn(Buffer.from(JSON.stringify(body)), 'application/json')).toEqual([]);
+          expect(judge.mistakesIn(Buffer.from(JSON.stringify(body)), { contentType: 'application/json' })).toEqual([]);
         }
       }),
       { numRuns: 20 },

@@ -7,7 +7,7 @@ const HEADERS = { 'x-github-event': 'push', 'x-count': '7' };
 function read(source: string, body: string | Buffer, contentType = 'application/json') {
   const { keys, mistakes } = compileKeys({ key: source });
   if (mistakes[0] !== undefined) return { mistake: mistakes[0].message };
-  const arrived = new ArrivingBody(Buffer.from(body), contentType);
+  const arrived = new ArrivingBody(Buffer.from(body), { contentType });
   expect(arrived.isMalformed()).toBe(false);
   const { values, problems } = readKeys(keys, { headers: HEADERS, body: () => arrived.value() });
   return problems[0] === undefined ? { value: values.key } : { problem: problems[0] };
@@ -87,7 +87,7 @@ describe('a body that is made to cost time', () => {
     ['a deep list', `${'['.repeat(5000)}${']'.repeat(5000)}`],
     ['numbers that are kept exactly', `[${'1e5,'.repeat(100_000)}1]`],
   ])('%s leaves its keys without a value, and the others with theirs', (_name, body) => {
-    const arrived = new ArrivingBody(Buffer.from(body), 'application/json');
+    const arrived = new ArrivingBody(Buffer.from(body), { contentType: 'application/json' });
     arrived.isMalformed();
     const { values, problems } = readKeys(keys, { headers: HEADERS, body: () => arrived.value() });
     if (body.length > 65_536)
@@ -98,7 +98,7 @@ describe('a body that is made to cost time', () => {
   it.each(['text/plain', 'application/x-www-form-urlencoded', undefined])(
     'is not parsed for the keys alone where it is large: %s',
     (contentType) => {
-      const arrived = new ArrivingBody(Buffer.from(`{"a":"${'b'.repeat(70_000)}"}`), contentType);
+      const arrived = new ArrivingBody(Buffer.from(`{"a":"${'b'.repeat(70_000)}"}`), { contentType });
       expect(arrived.isMalformed()).toBe(false);
       expect(() => arrived.value()).toThrow('the body has 70008 bytes, and 65536 are read');
     },

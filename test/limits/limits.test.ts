@@ -193,10 +193,10 @@ const SIZES: Readonly<Record<string, Sized>> = {
     work: (size) => stepsOf('"aaaa".matches(body)', 'a'.repeat(size)),
   },
   'expressions/trigger-body.ts MAX_KEYED_BYTES': {
-    takes: (size) => 'value' in new ArrivingBody(Buffer.from('x'.repeat(size)), 'text/plain').parsed(),
+    takes: (size) => 'value' in new ArrivingBody(Buffer.from('x'.repeat(size)), { contentType: 'text/plain' }).parsed(),
   },
   'expressions/values.ts MAX_DEPTH': {
-    takes: (size) => 'value' in parseBody(Buffer.from(nested(size)), 'application/json'),
+    takes: (size) => 'value' in parseBody(Buffer.from(nested(size)), { contentType: 'application/json' }),
   },
   'features/imports/imported.ts MOST_LEVELS': {
     takes: (size) => [...objectsIn(JSON.parse(nested(size + 1)), () => true)].length === 0,

@@ -6,6 +6,7 @@ import { createAlertSender, createSendAlertHandler } from './send.ts';
 export const alertsStepTypes = stepPart({
   name: 'alerts',
   make({ settings, readSecret, inForce }) {
+    // An alert may report an open circuit, and must be sent while it is open: its requests ask no host for a turn.
     const send = createAlertSender({
       targets: () => inForce().alerts?.targets ?? [],
       service: settings.serviceName,

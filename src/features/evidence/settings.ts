@@ -9,9 +9,7 @@ export const evidenceSettings = {
     accepts: 'an Ed25519 private key as PEM, env:NAME or file:PATH',
     meaning: 'Signs the evidence file of a delivery.',
     problem: (pem) =>
-      pem === undefined || isEd25519(pem)
-        ? undefined
-        : 'is not an Ed25519 private key as PEM; openssl genpkey -algorithm ed25519 makes one',
+      isEd25519(pem) ? undefined : 'is not an Ed25519 private key as PEM; openssl genpkey -algorithm ed25519 makes one',
   }),
 };
 

@@ -124,7 +124,7 @@ function readJson(request: FastifyRequest): { body: Uint8Array; contentType: str
   if (!JSON_TYPE.test(contentType)) {
     throw new HttpError(415, `content-type: ${JSON.stringify(contentType)} is not accepted; expected application/json`);
   }
-  const parsed = parseBody(body, contentType);
+  const parsed = parseBody(body, { contentType });
   if ('error' in parsed) throw new HttpError('invalid_json', `body: ${parsed.error}`);
   return { body, contentType };
 }

@@ -193,7 +193,7 @@ export const httpRequestStore = storePart({
   },
 });
 
-/** A number from 1 to `most` that nobody holds; of two replicas that see the same one free, one gets it and the other looks again. */
+/** The lowest free number from 1 to `most`. If two replicas see the same one free, one gets it and the other looks again. */
 function* takePlace(
   port: Port,
   { owner, queue, most, now, until }: Omit<HostPlacesRequest, 'queues'> & HostPlacesRequest['queues'][number],

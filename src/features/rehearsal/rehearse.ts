@@ -46,7 +46,7 @@ export interface RehearsalRequest {
 
 /** Runs stored deliveries through deployed and new revisions, and says what would differ. Nothing leaves, nothing is stored. */
 export interface Rehearser {
-  /** Rehearses deployed flows that change, or that run a flow that changes; `own` or `full` where there is no room. */
+  /** Rehearses deployed flows that change, or that run a changed flow. Yields `own` or `full` if there is no room. */
   rehearse(request: RehearsalRequest): Promise<FlowRehearsal[] | 'own' | 'full'>;
   /** Answers for flows and steps that there are neither now nor after the deploy. */
   unknownAnswers(request: Pick<RehearsalRequest, 'flows' | 'answers'>): TestProblem[];

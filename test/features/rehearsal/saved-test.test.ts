@@ -64,7 +64,7 @@ describe('the body of a test', () => {
       fc.property(bytes, types, (body, contentType) => {
         const written = parseJson(JSON.stringify(savedBody(body)));
         const again = triggerOf({ key: 'k', type: 'webhook', contentType, headers: {}, ...Object(written) });
-        const meaning = (of: Uint8Array) => JSON.stringify(parseBody(of, contentType ?? undefined));
+        const meaning = (of: Uint8Array) => JSON.stringify(parseBody(of, { contentType: contentType ?? undefined }));
         expect(meaning(again.body)).toBe(meaning(body));
       }),
       { numRuns: 40 },

@@ -16,7 +16,7 @@ const FORMS = BUILT_IN_SCHEMES.flatMap((spec): { name: string; spec: PublisherSp
 function keysIn(spec: PublisherSpec, body: string, contentType = 'application/json'): Record<string, string> {
   const values: Record<string, string> = {};
   const keys = prepareSearchKeys({}, { kind: 'spec', spec });
-  keys?.readOthers?.({}, new ArrivingBody(Buffer.from(body), contentType), values);
+  keys?.readOthers?.({}, new ArrivingBody(Buffer.from(body), { contentType }), values);
   return values;
 }
 

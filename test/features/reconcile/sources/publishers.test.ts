@@ -22,7 +22,7 @@ function identityOf(from: Reconcile['from'], { headers, bodies: [body] }: SentDe
   if (typeof compiled === 'string') return compiled;
   return evaluateEventId(
     compiled.expression,
-    deliveryData(headers, new ArrivingBody(Buffer.from(String(body)), 'application/json')),
+    deliveryData(headers, new ArrivingBody(Buffer.from(String(body)), { contentType: 'application/json' })),
   );
 }
 
