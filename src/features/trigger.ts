@@ -1,4 +1,5 @@
+import { reconcileTrigger } from './reconcile/trigger.ts';
 import { rhythmTrigger } from './rhythm/trigger.ts';
 
 /** Fields that features add to a webhook trigger. */
-export const triggerParts = [rhythmTrigger] as const;
+export const triggerParts = [rhythmTrigger, reconcileTrigger] as const;

@@ -5,7 +5,7 @@ import type { Edge, StepDefinition } from '../model/manifest.ts';
 import { didYouMean, errorAt, gateWarningAt, isWithin, type Problem, parseWith } from './issues.ts';
 import { isObject } from './json-text.ts';
 import { MANIFEST_PARTS, STEP_KEY, type Trigger } from './schema.ts';
-import { WEBHOOK_FIELDS } from './webhook-fields.ts';
+import { TRIGGER_OBJECTS, WEBHOOK_FIELDS } from './webhook-fields.ts';
 
 /**
  * What of a manifest fits the schema. A field that does not is missing here and has its problem, so that a mistake in one
@@ -83,7 +83,7 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
       ? undefined
       : report(parseWith(MANIFEST_PARTS.searchKeys, given.searchKeys), [...path, 'searchKeys'], findings);
   const keyed = searchKeys === undefined ? {} : { searchKeys };
-  for (const field of ['coalesce', 'reconcile'] as const) {
+  for (const field of ['coalesce', ...Object.keys(TRIGGER_OBJECTS)]) {
     if (given[field] === undefined || type === undefined || type === 'webhook') continue;
     refuse(findings, [...path, field], `is not accepted on a ${type} trigger: it has no deliveries`);
   }
@@ -110,12 +110,18 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
         given.coalesce === undefined
           ? undefined
           : report(parseWith(MANIFEST_PARTS.coalesce, given.coalesce), [...path, 'coalesce'], findings);
-      const reconcile =
-        given.reconcile === undefined
-          ? undefined
-          : report(parseWith(MANIFEST_PARTS.reconcile, given.reconcile), [...path, 'reconcile'], findings);
-      const further = { ...(coalesce !== undefined && { coalesce }), ...(reconcile !== undefined && { reconcile }) };
-      return { type, inputs: fitted, ...keyed, ...further };
+      const objects = Object.entries(TRIGGER_OBJECTS).flatMap(([name, { schema }]) => {
+        const object =
+          given[name] === undefined ? undefined : report(parseWith(schema, given[name]), [...path, name], findings);
+        return object === undefined ? [] : [[name, object]];
+      });
+      return {
+        type,
+        inputs: fitted,
+        ...keyed,
+        ...(coalesce !== undefined && { coalesce }),
+        ...Object.fromEntries(objects),
+      };
     }
     default:
       return undefined;

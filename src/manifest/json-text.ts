@@ -2,6 +2,7 @@ import { type Node, type ParseErrorCode, parse, parseTree, printParseErrorCode, 
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { errorAt, type Problem, unknownKey } from './issues.ts';
 import { STRUCTURAL_KEYS } from './schema.ts';
+import { TRIGGER_OBJECTS } from './webhook-fields.ts';
 
 const MAX_DEPTH = 100;
 const MAX_SYNTAX_ERRORS = 20;
@@ -122,7 +123,7 @@ type Form =
 const EDGE: Form = { keys: STRUCTURAL_KEYS.edge };
 const TRIGGER: Form = {
   keys: STRUCTURAL_KEYS.trigger,
-  inner: { coalesce: { keys: STRUCTURAL_KEYS.coalesce }, reconcile: { keys: STRUCTURAL_KEYS.reconcile } },
+  inner: { coalesce: { keys: STRUCTURAL_KEYS.coalesce }, ...TRIGGER_OBJECTS },
 };
 const STEP: Form = {
   keys: STRUCTURAL_KEYS.step,

@@ -3,7 +3,8 @@ import type { Json } from '../model/json.ts';
 import { maskUrl } from './mask.ts';
 import { isReference } from './read-secret.ts';
 import type { Manifest } from './schema.ts';
-import { graphSecrets, reconcileSecrets } from './secrets.ts';
+import { graphSecrets } from './secrets.ts';
+import { objectSecrets } from './trigger-objects.ts';
 import { WEBHOOK_FIELDS } from './webhook-fields.ts';
 
 type WithSecrets = Pick<Manifest, 'triggers' | 'steps'>;
@@ -22,9 +23,7 @@ export function literalsOf(
     const { inputs } = trigger;
     const path = ['triggers', key, 'inputs'];
     for (const field of WEBHOOK_FIELDS.secret) add([...path, field], inputs[field]);
-    for (const { path: at, text } of reconcileSecrets(trigger.reconcile)) {
-      add(['triggers', key, 'reconcile', ...at], text);
-    }
+    for (const { path: at, text } of objectSecrets(trigger)) add(['triggers', key, ...at], text);
     const { webhookPublicUrl: url } = inputs;
     if (url !== undefined && maskUrl(url) !== url) add([...path, 'webhookPublicUrl'], url);
   }

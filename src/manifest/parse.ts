@@ -9,13 +9,13 @@ import { errorAt, isWithin, type ManifestIssue, type Problem } from './issues.ts
 import { canonicalKeys, guessJson, isObject, placesIn, readJson } from './json-text.ts';
 import { checkOrder } from './order.ts';
 import { isReference } from './read-secret.ts';
-import { resolveReconcile } from './reconcile-secrets.ts';
 import { checkResponders } from './respond.ts';
 import type { Manifest } from './schema.ts';
 import { checkSearchKeys } from './search-keys.ts';
 import { graphSecrets, snapshotOf } from './secrets.ts';
 import { subFlowsIn } from './sub-flows.ts';
 import { checkTriggerExpressions } from './trigger-expressions.ts';
+import { resolveObjects } from './trigger-objects.ts';
 import { WEBHOOK_FIELDS, WEBHOOK_ROWS } from './webhook-fields.ts';
 import { checkGates, resolveTrigger, type WebhookInputs, type WebhookTrigger } from './webhook-inputs.ts';
 
@@ -175,8 +175,8 @@ function loadDraft(
     const path = ['triggers', triggerKey, 'inputs'];
     const { problems: found, ...resolved } = resolveTrigger(trigger.inputs, path, rules);
     problems.push(...found);
-    const log = resolveReconcile(trigger.reconcile, ['triggers', triggerKey, 'reconcile'], rules.readSecret);
-    problems.push(...log.problems);
+    const { objects, problems: ofObjects } = resolveObjects(trigger, ['triggers', triggerKey], rules.readSecret);
+    problems.push(...ofObjects);
     const { searchKeys, coalesce } = trigger;
     webhooks.push({
       flowId: id,
@@ -185,7 +185,7 @@ function loadDraft(
       ...resolved,
       ...(searchKeys === undefined ? {} : { searchKeys }),
       ...(coalesce === undefined ? {} : { coalesce }),
-      ...(log.reconcile === undefined ? {} : { reconcile: log.reconcile }),
+      ...objects,
     });
   }
   problems.push(...checkSearchKeys(triggers), ...checkTriggerExpressions(triggers), ...checkOrder(header));

@@ -15,8 +15,7 @@ import {
 } from '../model/manifest.ts';
 import { type Coalesce, coalesceSchema } from './coalesce.ts';
 import { anyCase } from './fields/values.ts';
-import { type Reconcile, reconcileSchema } from './reconcile.ts';
-import { type WebhookInputs, webhookInputsSchema } from './webhook-fields.ts';
+import { type ObjectsOfTrigger, TRIGGER_OBJECTS, type WebhookInputs, webhookInputsSchema } from './webhook-fields.ts';
 
 // setTimeout takes at most 2^31 - 1 milliseconds and fires at once beyond.
 const MAX_TIMEOUT_SECONDS = 2_147_483;
@@ -172,7 +171,6 @@ export const MANIFEST_PARTS = {
   triggerInputs: triggerInputsSchemas,
   searchKeys: searchKeysSchema,
   coalesce: coalesceSchema,
-  reconcile: reconcileSchema,
   edge: edgeSchema,
   step: stepSchema,
 } as const;
@@ -195,7 +193,7 @@ const manifestSchema = z.strictObject({
           inputs: triggerInputsSchemas.webhook.optional(),
           searchKeys: searchKeysSchema.optional(),
           coalesce: coalesceSchema.optional(),
-          reconcile: reconcileSchema.optional(),
+          ...Object.fromEntries(Object.entries(TRIGGER_OBJECTS).map(([name, { schema }]) => [name, schema.optional()])),
         }),
       ]),
     )
@@ -225,8 +223,8 @@ export type Trigger =
       readonly type: 'webhook';
       readonly inputs: WebhookInputs;
       readonly coalesce?: Coalesce | undefined;
-      readonly reconcile?: Reconcile | undefined;
-    } & Keyed);
+    } & Keyed &
+      ObjectsOfTrigger);
 
 interface Keyed {
   /** Expressions by name. */
@@ -241,9 +239,8 @@ export interface CronTrigger {
 /** Names of the structural keys, by the object that holds them. */
 export const STRUCTURAL_KEYS = {
   manifest: Object.keys(manifestSchema.shape),
-  trigger: ['type', 'inputs', 'searchKeys', 'coalesce', 'reconcile'],
+  trigger: ['type', 'inputs', 'searchKeys', 'coalesce', ...Object.keys(TRIGGER_OBJECTS)],
   coalesce: Object.keys(coalesceSchema.shape),
-  reconcile: [...new Set(reconcileSchema.options.flatMap(({ shape }) => Object.keys(shape)))],
   step: Object.keys(stepSchema.shape),
   edge: Object.keys(edgeSchema.options[1].shape),
   retry: Object.keys(retrySchema.shape),

@@ -2,43 +2,30 @@ import { formatPath, type JsonPath, mapStrings } from '../expressions/json-path.
 import { hasPlaceholder } from '../expressions/template.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { Graph, ManifestSnapshot, StepDefinition } from '../model/manifest.ts';
-import { CREDENTIAL_NAME, credentialsOf, MASK, maskUrl } from './mask.ts';
+import { credentialsOf, MASK, maskUrl } from './mask.ts';
 import { isReference, resolveSecret, type SecretReader, type UnreadSecret } from './read-secret.ts';
-import { RECONCILE_RULES, type Reconcile } from './reconcile.ts';
 import type { Manifest, Trigger } from './schema.ts';
+import { type FoundSecret, holdsSecret, isCredential, matches } from './secret-places.ts';
+import { maskObjects, objectSecrets } from './trigger-objects.ts';
 import { WEBHOOK_FIELDS } from './webhook-fields.ts';
 
 /** The secret inputs of each step type, as paths with `*` for any key. */
 type SecretInputs = (stepType: string) => readonly string[];
-
-/** A secret as written, and its place. */
-interface StepSecret {
-  readonly path: JsonPath;
-  readonly text: string;
-}
 
 /**
  * References and literal secrets among the secret inputs of a step. A literal counts as one where its key, such as the
  * name of a header, looks like a credential's, or where it is a URL with a credential in it. What holds a placeholder is
  * neither.
  */
-export function stepSecrets(inputs: Json, secretInputs: readonly string[]): StepSecret[] {
-  const found: StepSecret[] = [];
+export function stepSecrets(inputs: Json, secretInputs: readonly string[]): FoundSecret[] {
+  const found: FoundSecret[] = [];
   const patterns = secretInputs.map((pattern) => pattern.split('.'));
   mapStrings(inputs, (text, path) => {
     const isInput = patterns.some((pattern) => matches(pattern, path));
-    if (isInput && isSecret(text, path) && text !== '' && !hasPlaceholder(text)) found.push({ path, text });
+    if (isInput && holdsSecret(text, path) && text !== '' && !hasPlaceholder(text)) found.push({ path, text });
     return text;
   });
   return found;
-}
-
-function isSecret(text: string, path: JsonPath): boolean {
-  return isReference(text) || isCredential(path) || (/^https?:\/\//i.test(text) && credentialsOf(text).length > 0);
-}
-
-function isCredential(path: JsonPath): boolean {
-  return CREDENTIAL_NAME.test(String(path.at(-1)));
 }
 
 /** Scheme, host and path of a URL that is written out are not secret: readers of the manifest want to see them. */
@@ -46,30 +33,11 @@ function isPlainUrl(secret: string, path: JsonPath): boolean {
   return !isReference(secret) && !isCredential(path);
 }
 
-/** The same of where a trigger's publisher is asked. What is named as a secret is one, whatever its key. */
-export function reconcileSecrets(reconcile: Reconcile | undefined): StepSecret[] {
-  return secretPlaces(reconcile).filter(({ path, text, isOneOfMany }) => !isOneOfMany || isSecret(text, path));
-}
-
-/** All that may be a secret once references are read: a value among others no longer shows that it was one. */
-export function reconcileValues(reconcile: Reconcile): string[] {
-  return secretPlaces(reconcile).map(({ text }) => text);
-}
-
-function secretPlaces(reconcile: Reconcile | undefined): (StepSecret & { readonly isOneOfMany: boolean })[] {
-  if (reconcile === undefined) return [];
-  const patterns = RECONCILE_RULES[reconcile.from].secrets.map((pattern) => pattern.split('.'));
-  const found: ReturnType<typeof secretPlaces> = [];
-  mapStrings(reconcile as unknown as Json, (text, path) => {
-    const pattern = patterns.find((each) => matches(each, path));
-    if (text !== '' && pattern !== undefined) found.push({ path, text, isOneOfMany: pattern.includes('*') });
-    return text;
-  });
-  return found;
-}
-
 /** Every reference to a secret that triggers and steps of a manifest hold, children of loops included, and its place. */
-export function referencesIn(manifest: Pick<Manifest, 'triggers' | 'steps'>, secretInputs: SecretInputs): StepSecret[] {
+export function referencesIn(
+  manifest: Pick<Manifest, 'triggers' | 'steps'>,
+  secretInputs: SecretInputs,
+): FoundSecret[] {
   const ofTriggers = Object.entries(manifest.triggers).flatMap(([key, trigger]) =>
     trigger.type !== 'webhook'
       ? []
@@ -78,10 +46,7 @@ export function referencesIn(manifest: Pick<Manifest, 'triggers' | 'steps'>, sec
             path: ['triggers', key, 'inputs', field],
             text: textOf(trigger.inputs[field]),
           })),
-          ...reconcileSecrets(trigger.reconcile).map(({ path, text }) => ({
-            path: ['triggers', key, 'reconcile', ...path],
-            text,
-          })),
+          ...objectSecrets(trigger).map(({ path, text }) => ({ path: ['triggers', key, ...path], text })),
         ],
   );
   return [...ofTriggers, ...graphSecrets(manifest.steps, secretInputs)].filter(({ text }) => isReference(text));
@@ -92,7 +57,7 @@ function textOf(written: unknown): string {
 }
 
 /** References and literal secrets that steps hold, children of loops included, and the place of each in the manifest. */
-export function graphSecrets(graph: Graph, secretInputs: SecretInputs, path: JsonPath = ['steps']): StepSecret[] {
+export function graphSecrets(graph: Graph, secretInputs: SecretInputs, path: JsonPath = ['steps']): FoundSecret[] {
   return Object.entries(graph).flatMap(([key, step]) => {
     const own = stepSecrets(step.inputs, secretInputs(step.type)).map((secret) => ({
       ...secret,
@@ -151,15 +116,7 @@ function maskTrigger(trigger: Trigger): Trigger {
     })
     .map((field) => [field, MASK]);
   const inputs = { ...trigger.inputs, ...Object.fromEntries(masked) };
-  return maskPublicUrl({ ...trigger, inputs, ...maskReconcile(trigger.reconcile) });
-}
-
-function maskReconcile(reconcile: Reconcile | undefined): { readonly reconcile?: Reconcile } {
-  if (reconcile === undefined) return {};
-  const literals = reconcileSecrets(reconcile).filter(({ text }) => !isReference(text));
-  const paths = new Set(literals.map(({ path }) => formatPath(path)));
-  const masked = mapStrings(reconcile as unknown as Json, (text, path) => (paths.has(formatPath(path)) ? MASK : text));
-  return { reconcile: masked as unknown as Reconcile };
+  return maskPublicUrl({ ...trigger, inputs, ...maskObjects(trigger) });
 }
 
 function maskStep(step: StepDefinition, secretInputs: SecretInputs): StepDefinition {
@@ -176,8 +133,4 @@ function maskStep(step: StepDefinition, secretInputs: SecretInputs): StepDefinit
 /** The children of loops too. */
 function maskSteps(graph: Graph, secretInputs: SecretInputs): Graph {
   return Object.fromEntries(Object.entries(graph).map(([key, step]) => [key, maskStep(step, secretInputs)]));
-}
-
-function matches(pattern: readonly string[], path: JsonPath): boolean {
-  return pattern.length === path.length && pattern.every((key, index) => key === '*' || key === String(path[index]));
 }

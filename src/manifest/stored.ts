@@ -3,9 +3,9 @@ import type { ManifestSnapshot, ManifestSource } from '../model/manifest.ts';
 import { withLiterals } from './literals.ts';
 import { MASK } from './mask.ts';
 import type { LoadedFlow, ManifestRules, UnservedTrigger } from './parse.ts';
-import { resolveReconcile } from './reconcile-secrets.ts';
 import type { Manifest } from './schema.ts';
-import { reconcileSecrets, referencesIn } from './secrets.ts';
+import { referencesIn } from './secrets.ts';
+import { objectSecrets, resolveObjects } from './trigger-objects.ts';
 import { WEBHOOK_FIELDS } from './webhook-fields.ts';
 import { resolveTrigger } from './webhook-inputs.ts';
 
@@ -67,12 +67,12 @@ export function storedFlow(
       if (severity === 'error') unread.set(place, message);
     }
     // Without it no log is asked, and the trigger is served: no reason to refuse what is sent to it.
-    const { reconcile } = resolveReconcile(trigger.reconcile, [], rules.readSecret);
+    const { objects } = resolveObjects(trigger, [], rules.readSecret);
     const { searchKeys, coalesce } = trigger;
     const keyed = {
       ...(searchKeys === undefined ? {} : { searchKeys }),
       ...(coalesce === undefined ? {} : { coalesce }),
-      ...(reconcile === undefined ? {} : { reconcile }),
+      ...objects,
     };
     return [{ flowId: stored.id, flowName: name, triggerKey, ...resolved, ...keyed }];
   });
@@ -106,9 +106,9 @@ function maskedKeys({ triggers }: Pick<Manifest, 'triggers'>): string[] {
           ...WEBHOOK_FIELDS.secret
             .filter((field) => trigger.inputs[field] === MASK)
             .map((field) => formatPath(['triggers', key, 'inputs', field])),
-          ...reconcileSecrets(trigger.reconcile)
+          ...objectSecrets(trigger)
             .filter(({ text }) => text === MASK)
-            .map(({ path }) => formatPath(['triggers', key, 'reconcile', ...path])),
+            .map(({ path }) => formatPath(['triggers', key, ...path])),
         ]
       : [],
   );

@@ -1,13 +1,17 @@
 import type { z } from 'zod';
+import type { Json } from '../model/json.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 
 /** Rows of fields, as far as a part reads them itself. */
 type Schemas = Readonly<Record<string, { readonly schema: z.ZodType }>>;
 
 /** What a feature adds to a webhook trigger. `features/trigger.ts` lists the parts. */
-export interface TriggerPart<Fields extends Schemas> {
+export interface TriggerPart<Fields extends Schemas, Objects extends TriggerObjects = TriggerObjects> {
   readonly name: string;
+  /** Among its inputs. */
   readonly fields: Fields;
+  /** Beside its inputs, by name. */
+  readonly objects?: Objects;
   /** What the author of a trigger is told, by field, where the trigger has no mistakes. */
   warnings?(inputs: Given<Fields>, trigger: TriggerInForce): Partial<Readonly<Record<keyof Fields, string>>>;
 }
@@ -16,12 +20,57 @@ type Given<Fields extends Schemas> = {
   readonly [Name in keyof Fields]?: z.output<Fields[Name]['schema']> | undefined;
 };
 
+export type TriggerObjects = Readonly<Record<string, TriggerObject>>;
+
+/** An object that only webhook triggers have, such as `"reconcile": { … }`. */
+export interface TriggerObject<Schema extends z.ZodType = z.ZodType, Written = z.output<Schema>> {
+  readonly schema: Schema;
+  /** Names of all fields that any form of it has. */
+  readonly keys: readonly string[];
+  /** It fetches deliveries that did not arrive: their originals may come later. */
+  readonly fetches: boolean;
+  /** Paths of the values that are secrets, as of a step's inputs: `*` stands for any key. */
+  secrets(written: Written): readonly string[];
+  /** CEL over body and headers that tells events apart, where neither the trigger nor its scheme does. */
+  eventId(written: Written): string | undefined;
+  /** Of a trigger without mistakes in its inputs. */
+  problems(written: Written, trigger: TriggerFacts): readonly ObjectProblem[];
+  /** Names what is accepted although nothing verifies it, its secrets left out; undefined where nothing is. */
+  unverified(written: Written, gates: { readonly verifies: boolean; readonly asksAddress: boolean }): Json | undefined;
+  /** What another one does; a trigger without it has undefined. */
+  changed(before: Written | undefined, after: Written | undefined): ObjectChange;
+}
+
 /** What decides besides a trigger's own fields. */
 export interface TriggerInForce {
   /** Its own mode, or that of the service. */
   readonly mode: EnforcementMode;
 }
 
-export function triggerPart<const Fields extends Schemas>(part: TriggerPart<Fields>): TriggerPart<Fields> {
+/** What of a trigger decides about an object of it. */
+export interface TriggerFacts extends TriggerInForce {
+  readonly isShared: boolean;
+  readonly verifies: boolean;
+  /** For how many days it knows an event; undefined where nothing tells its events apart. */
+  readonly eventDays: number | undefined;
+}
+
+interface ObjectProblem {
+  readonly kind: 'error' | 'warning' | 'weakness';
+  /** Field of the object; the object itself without one. */
+  readonly field?: string;
+  readonly message: string;
+}
+
+interface ObjectChange {
+  readonly class: 'safe' | 'caution';
+  /** After the key of the trigger: "How `KEY` …". */
+  readonly what: string;
+  readonly consequence: string;
+}
+
+export function triggerPart<const Fields extends Schemas, const Objects extends TriggerObjects = Record<never, never>>(
+  part: TriggerPart<Fields, Objects>,
+): TriggerPart<Fields, Objects> {
   return part;
 }

@@ -14,7 +14,7 @@ import { respondFields } from './fields/respond.ts';
 import { type FieldRows, fieldsOf, type Held, type Row } from './fields/row.ts';
 import { sharingFields } from './fields/sharing.ts';
 import { tokenFields } from './fields/tokens.ts';
-import type { TriggerPart } from './trigger-part.ts';
+import type { TriggerObject, TriggerObjects, TriggerPart } from './trigger-part.ts';
 
 export { learnsKey } from './fields/keys.ts';
 export type {
@@ -91,6 +91,21 @@ type Holding<Kind extends Held> = {
 const all = Object.keys(rows) as WebhookField[];
 const holding = <Kind extends Held>(kind: Kind) =>
   all.filter((field): field is Holding<Kind> => WEBHOOK_ROWS[field].holds === kind);
+
+type Intersected<Union> = (Union extends unknown ? (each: Union) => void : never) extends (all: infer All) => void
+  ? All
+  : never;
+type Objects = Intersected<NonNullable<(typeof triggerParts)[number]['objects']>>;
+
+/** What a webhook trigger has beside its inputs, as its author wrote it or with its secrets read. */
+export type ObjectsOfTrigger = {
+  readonly [Name in keyof Objects]?: Objects[Name] extends TriggerObject<infer Schema>
+    ? z.output<Schema> | undefined
+    : never;
+};
+
+/** By name, in the order of snapshots. */
+export const TRIGGER_OBJECTS: TriggerObjects = Object.assign({}, ...parts.map(({ objects }) => objects));
 
 /** What features say of a trigger. */
 export const triggerWarnings = parts.flatMap(({ warnings = [] }) => warnings);

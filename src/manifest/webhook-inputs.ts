@@ -6,13 +6,12 @@ import { isHttpUrl } from './fields/values.ts';
 import { errorAt, gateWarningAt, type Problem, plainTextSecret, warningAt } from './issues.ts';
 import { isMasked, MASK, maskUrl } from './mask.ts';
 import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
-import type { Reconcile } from './reconcile.ts';
-import { WEBHOOK_FIELDS, type WebhookInputs } from './webhook-fields.ts';
+import { type ObjectsOfTrigger, WEBHOOK_FIELDS, type WebhookInputs } from './webhook-fields.ts';
 
 export type { WebhookInputs } from './webhook-fields.ts';
 
 /** A webhook trigger of a loaded flow, its secrets resolved. Never serialised. */
-export interface WebhookTrigger {
+export interface WebhookTrigger extends ObjectsOfTrigger {
   readonly flowId: string;
   readonly flowName: string;
   readonly triggerKey: string;
@@ -29,8 +28,6 @@ export interface WebhookTrigger {
   readonly searchKeys?: Readonly<Record<string, string>> | undefined;
   /** Absent where each delivery has a run of its own. */
   readonly coalesce?: Coalesce | undefined;
-  /** The publisher's own log, its secrets read; one that cannot be read is empty. Absent where none is asked. */
-  readonly reconcile?: Reconcile | undefined;
 }
 
 type SecretField = (typeof WEBHOOK_FIELDS.secret)[number];

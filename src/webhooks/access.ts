@@ -1,11 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
-import { formatPath, mapStrings } from '../expressions/json-path.ts';
 import { meaningOf } from '../manifest/body-schema.ts';
-import { reconcileSecrets } from '../manifest/secrets.ts';
+import { unverifiedSources } from '../manifest/trigger-objects.ts';
 import { WEBHOOK_ROWS } from '../manifest/webhook-fields.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Access } from '../model/finding.ts';
-import type { Json } from '../model/json.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import { compareSignatures, type Difference, type SignatureRule, signatureRule } from './access-by-signature.ts';
 import type { GateSettings } from './gate.ts';
@@ -71,7 +69,11 @@ export function entranceOf(
   return {
     mode,
     isShared: inputs.webhookShared === true,
-    unsignedFrom: unsignedLog(trigger, scheme !== undefined),
+    unsignedFrom: unverifiedSources(trigger, {
+      verifies: scheme !== undefined,
+      // What is fetched comes from no address that the gate would judge.
+      asksAddress: passingAddresses(inputs) !== undefined,
+    }),
     addresses: { trustedProxies, forwardedHeaderDepth },
     gates: {
       ip: passingAddresses(inputs),
@@ -87,19 +89,6 @@ export function entranceOf(
       eventId: eventIdentityOf(trigger, scheme),
     },
   };
-}
-
-/**
- * The log of which is accepted what nothing verifies, and what the gate of addresses would not have let in. Named by what is
- * asked; how often, and by which token, is another matter.
- */
-function unsignedLog({ reconcile, inputs }: WebhookTrigger, isVerified: boolean): string | undefined {
-  if (reconcile === undefined) return undefined;
-  const isOpened = isVerified ? reconcile.acceptUnsigned === true : passingAddresses(inputs) !== undefined;
-  if (!isOpened) return undefined;
-  const secret = new Set(reconcileSecrets(reconcile).map(({ path }) => formatPath(path)));
-  const { every, lookback, acceptUnsigned, ...log } = reconcile;
-  return JSON.stringify(mapStrings(log as Json, (text, path) => (secret.has(formatPath(path)) ? '' : text)));
 }
 
 /** A route that leads to a trigger which cannot be served. */
@@ -124,7 +113,7 @@ function describeGate<Name extends keyof Rules>(gate: Name, gates: EntranceGates
   return rule === undefined ? [] : [describe(rule)];
 }
 
-type Aspect = keyof Rules | 'mode' | 'shared' | 'reconcile';
+type Aspect = keyof Rules | 'mode' | 'shared' | 'unsigned';
 
 /** One way in which an entrance lets in more, or less. */
 interface AccessReason {
@@ -160,8 +149,8 @@ function unsignedReasons(before: Entrance, after: Entrance): readonly AccessReas
   if (was === is || before.mode !== 'Enforce' || after.mode !== 'Enforce' || before.gates === undefined) return [];
   if (after.gates === undefined) return [];
   const text = 'What the log of its publisher holds is accepted although nothing verifies it.';
-  if (is !== undefined) return [{ aspect: 'reconcile', access: 'wider', text }];
-  return [{ aspect: 'reconcile', access: 'narrower', text: 'What the log of its publisher holds has to be verified.' }];
+  if (is !== undefined) return [{ aspect: 'unsigned', access: 'wider', text }];
+  return [{ aspect: 'unsigned', access: 'narrower', text: 'What the log of its publisher holds has to be verified.' }];
 }
 
 /** The gates, or the mode, by which two triggers let in what the other does not; empty where they are the same to everybody. */

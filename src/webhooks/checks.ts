@@ -1,6 +1,7 @@
 import type { JsonPath } from '../expressions/json-path.ts';
 import { didYouMean, errorAt, gateWarningAt, type Problem, warningAt } from '../manifest/issues.ts';
 import type { ManifestRules } from '../manifest/load.ts';
+import { objectsOf } from '../manifest/trigger-objects.ts';
 import { triggerWarnings } from '../manifest/webhook-fields.ts';
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import { inertType } from '../model/inert-content.ts';
@@ -10,7 +11,6 @@ import type { GatePreparer } from './gates/index.ts';
 import { allowsSha1, type SignatureSettings, usesSha1 } from './gates/signature.ts';
 import { handsOverKey } from './keys-in-force.ts';
 import { findPreset, presetConcern } from './networks/presets.ts';
-import { reconcileProblems } from './reconcile-checks.ts';
 import { describeSchemes } from './scheme-descriptions.ts';
 import { unreadFields } from './scheme-fields.ts';
 import { coversBody, hasPart, isInPlace, layoutOf, nameOf, openBoundaries, strategyOf } from './schemes/layout.ts';
@@ -76,7 +76,7 @@ export function webhookChecks(
       checkReplay(subject, defaultMode, reports);
       checkParts(inputs, inputs.webhookEnforcementMode ?? defaultMode, reports);
       checkEventId(subject, reports);
-      problems.push(...reconcileProblems(trigger, scheme, inputs.webhookEnforcementMode ?? defaultMode));
+      problems.push(...objectProblems(subject, inputs.webhookEnforcementMode ?? defaultMode));
       checkHandshakes(subject, reports);
       checkPresets(inputs, settings.clock.now(), reports);
       return problems;
@@ -248,6 +248,24 @@ function checkParts(inputs: WebhookInputs, mode: EnforcementMode, { warning }: T
   }
 }
 
+/** What features say of what the trigger has beside its inputs. */
+function objectProblems({ trigger, scheme }: FitTrigger, mode: EnforcementMode): Problem[] {
+  const facts = {
+    mode,
+    isShared: trigger.inputs.webhookShared === true,
+    verifies: scheme !== undefined,
+    eventDays: eventIdentityOf(trigger, scheme)?.days,
+  };
+  return objectsOf(trigger).flatMap(([name, object, written]) =>
+    object.problems(written, facts).map(({ kind, field, message }) => {
+      const path = ['triggers', trigger.triggerKey, name, ...(field === undefined ? [] : [field])];
+      return PROBLEMS[kind](path, message);
+    }),
+  );
+}
+
+const PROBLEMS = { error: errorAt, warning: warningAt, weakness: gateWarningAt };
+
 /** It is the trigger's word: what the scheme signs is taken without asking. */
 function checkEventId({ trigger, scheme }: FitTrigger, { warning }: TriggerReports): void {
   const { inputs } = trigger;
@@ -258,7 +276,7 @@ function checkEventId({ trigger, scheme }: FitTrigger, { warning }: TriggerRepor
   }
   const { unsigned = [] } = identity ?? {};
   // The publisher has nothing better, so nobody could answer a warning.
-  if (unsigned.length === 0 || identity?.by === 'reconcile') return;
+  if (unsigned.length === 0 || identity?.by !== 'trigger') return;
   const why =
     scheme === undefined ? 'without a scheme nothing is signed' : `${namedScheme(scheme).name} does not sign that`;
   const message = `reads ${unsigned.join(' and ')}: ${why}, so whoever holds a delivery can start another run, or hide an event, with another value there`;

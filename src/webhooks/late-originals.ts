@@ -1,3 +1,4 @@
+import { objectsOf } from '../manifest/trigger-objects.ts';
 import { DAY_MS } from '../model/clock.ts';
 import { DETAILS } from '../model/delivery.ts';
 import type { Store } from '../store/store.ts';
@@ -14,7 +15,7 @@ export async function fetchedRun(
   { delivery, trigger: { trigger } }: TriggeredReception,
   { store }: { readonly store: Pick<Store, 'findRun' | 'findDelivery'> },
 ): Promise<string | undefined> {
-  if (runId === null || trigger.reconcile === undefined) return undefined;
+  if (runId === null || !objectsOf(trigger).some(([, { fetches }]) => fetches)) return undefined;
   // It is refused anyway: what cannot be read now is told as a replay.
   const run = await store.findRun(runId).catch(() => undefined);
   const first = run?.deliveryId && (await store.findDelivery(run.deliveryId).catch(() => undefined));

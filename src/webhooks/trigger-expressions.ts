@@ -14,8 +14,9 @@ import {
 import { valueAt } from '../expressions/json-path.ts';
 import type { ArrivingBody } from '../expressions/trigger-body.ts';
 import { ConversionError } from '../expressions/values.ts';
-import { RECONCILE_RULES } from '../manifest/reconcile.ts';
 import { isOff } from '../manifest/trigger-expressions.ts';
+import { objectsOf } from '../manifest/trigger-objects.ts';
+import type { ObjectsOfTrigger } from '../manifest/webhook-fields.ts';
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import { DAY_MS } from '../model/clock.ts';
 import type { CoalesceLimits } from '../model/coalescing.ts';
@@ -50,7 +51,7 @@ interface Judged {
 /** Evaluates the expressions of a trigger. Never throws. */
 export type JudgeByExpressions = (headers: Delivery['headers'], body: ArrivingBody, judged: Judged) => Said;
 
-type Trigger = Pick<WebhookTrigger, 'inputs' | 'coalesce' | 'reconcile'>;
+type Trigger = Pick<WebhookTrigger, 'inputs' | 'coalesce'>;
 type Name = 'webhookWhen' | 'webhookEventId' | 'coalesce.key';
 
 /** Undefined where the trigger has none, so that it costs nothing. */
@@ -111,7 +112,8 @@ export function limitsOf({ quietSeconds, maxSeconds, collect }: NonNullable<Trig
 
 /** What tells the events of a trigger's deliveries apart, and whether who holds a delivery could change it. */
 export interface EventIdentity {
-  readonly by: 'scheme' | 'trigger' | 'reconcile';
+  /** The name of an object, where one of these knows. */
+  readonly by: 'scheme' | 'trigger' | keyof ObjectsOfTrigger;
   /** As an expression. */
   readonly expression: string;
   readonly days: number;
@@ -126,21 +128,19 @@ const DEFAULT_DAYS = 30;
 export const eventLifeMs = ({ webhookEventIdDays: days = DEFAULT_DAYS }: WebhookInputs) => days * DAY_MS;
 
 /**
- * The trigger's own, else that of its scheme where the publisher documents and signs it, else that of the log that it is
- * reconciled with; undefined where there is none.
+ * The trigger's own, else that of its scheme where the publisher documents and signs it, else that of an object of it, such
+ * as the log that it is reconciled with; undefined where there is none.
  */
-export function eventIdentityOf(
-  { inputs, reconcile }: Trigger,
-  scheme: ResolvedScheme | undefined,
-): EventIdentity | undefined {
-  const { webhookEventId: own, webhookEventIdDays: days = DEFAULT_DAYS } = inputs;
+export function eventIdentityOf(trigger: Trigger, scheme: ResolvedScheme | undefined): EventIdentity | undefined {
+  const { webhookEventId: own, webhookEventIdDays: days = DEFAULT_DAYS } = trigger.inputs;
   if (own === undefined) {
     const found = scheme?.kind === 'spec' ? signedIdOf(scheme) : undefined;
     if (found === undefined) {
-      const expression = reconcile && RECONCILE_RULES[reconcile.from].eventId;
-      return expression === undefined
-        ? undefined
-        : { by: 'reconcile', expression, days, unsigned: unsignedParts(expression, scheme) };
+      const [known] = objectsOf(trigger).flatMap(([by, object, written]) => {
+        const expression = object.eventId(written);
+        return expression === undefined ? [] : [{ by, expression }];
+      });
+      return known && { ...known, days, unsigned: unsignedParts(known.expression, scheme) };
     }
     const document = scheme?.kind === 'spec' ? scheme.spec.document : undefined;
     const root = document !== undefined && document.mediaType === undefined ? 'envelope' : 'body';

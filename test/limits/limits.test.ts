@@ -289,7 +289,7 @@ const SIZES: Readonly<Record<string, Sized>> = {
       return 'value' in secretReader({ env: {}, baseFolder: folder })('file:key');
     },
   },
-  'manifest/reconcile-stripe.ts 20': {
+  'features/reconcile/log-schema.ts 20': {
     takes: (size) => {
       const reconcile = { from: 'stripe', token: 'env:API_TOKEN', types: times(size, (at) => `invoice.t${at}`) };
       return !issuesOf(JSON.stringify(withTrigger({}, { reconcile }))).some((issue) => issue.includes('.types'));

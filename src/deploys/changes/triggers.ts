@@ -1,6 +1,6 @@
 import { differences } from '../../manifest/diff.ts';
 import type { CronTrigger, Manifest, Trigger } from '../../manifest/schema.ts';
-import { learnsKey } from '../../manifest/webhook-fields.ts';
+import { learnsKey, type ObjectsOfTrigger, TRIGGER_OBJECTS } from '../../manifest/webhook-fields.ts';
 import type { Finding } from '../../model/finding.ts';
 import { isSame } from '../../model/json.ts';
 import {
@@ -260,34 +260,24 @@ const coalesceChanged: ChangeRule = (change) =>
     ];
   });
 
-/** Where the credentials of a log are sent. */
-const PLACES = ['baseUrl', 'loginUrl', 'url', 'shop'];
-
-const reconcileChanged: ChangeRule = (change) =>
-  keptTriggers(change).flatMap(({ key, before, after }) => {
-    const [one, other] = [before, after].map((trigger) => (trigger.type === 'webhook' ? trigger.reconcile : undefined));
-    if (isSame(jsonOf(one) ?? null, jsonOf(other) ?? null)) return [];
-    const isOpened = other?.acceptUnsigned === true && one?.acceptUnsigned !== true;
-    const isMoved =
-      one !== undefined &&
-      other !== undefined &&
-      PLACES.some((field) => Reflect.get(one, field) !== Reflect.get(other, field));
-    return [
-      findingAt(['triggers', key, 'reconcile'], {
-        rule: 'reconcile-changed',
-        class: isOpened || isMoved ? 'caution' : 'safe',
-        before: jsonOf(one),
-        after: jsonOf(other),
-        message: `How \`${key}\` asks its publisher for what was lost ${one === undefined ? 'is new' : 'changed'}.`,
-        consequence:
-          other === undefined
-            ? 'Deliveries that do not arrive are lost from now on. Runs in flight are not affected.'
-            : `What is sent after the deploy and does not arrive is fetched${
-                isOpened ? ', and accepted although no signature of it is verified' : ''
-              }${isMoved ? ', from another place, which is sent the credentials' : ''}. Runs in flight are not affected.`,
-      }),
-    ];
-  });
+/** What webhook triggers have beside their inputs, as features say it. */
+const objectsChanged: ChangeRule = (change) =>
+  keptTriggers(change).flatMap(({ key, before, after }) =>
+    Object.entries(TRIGGER_OBJECTS).flatMap(([name, object]) => {
+      const [one, other] = [before, after].map((trigger) => jsonOf(Reflect.get(trigger, name)));
+      if (isSame(one ?? null, other ?? null)) return [];
+      const { what, ...said } = object.changed(one, other);
+      return [
+        findingAt(['triggers', key, name], {
+          ...said,
+          rule: `${name}-changed`,
+          before: one,
+          after: other,
+          message: `How \`${key}\` ${what}`,
+        }),
+      ];
+    }),
+  );
 
 const RECALCULATED: CronField = {
   consequence:
@@ -331,12 +321,11 @@ const cronChanged: ChangeRule = (change) =>
 type FieldOf<Any> = Any extends unknown ? keyof Any : never;
 
 /** Every field of a trigger, whatever its type. */
-const FIELD_RULES: Readonly<Record<FieldOf<Trigger>, readonly ChangeRule[]>> = {
+const FIELD_RULES: Readonly<Record<Exclude<FieldOf<Trigger>, keyof ObjectsOfTrigger>, readonly ChangeRule[]>> = {
   type: [triggerTypeChanged],
   inputs: [slugChanged, cronChanged, triggerInputsChanged, secretsChanged, gatesChanged],
   searchKeys: [searchKeysChanged],
   coalesce: [coalesceChanged],
-  reconcile: [reconcileChanged],
 };
 
 export const triggerRules: readonly ChangeRule[] = [
@@ -344,4 +333,5 @@ export const triggerRules: readonly ChangeRule[] = [
   triggerAdded,
   firstWebhookChanged,
   ...Object.values(FIELD_RULES).flat(),
+  objectsChanged,
 ];

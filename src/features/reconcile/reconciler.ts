@@ -3,8 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { levelOfRetry } from '../../errors.ts';
-import type { Reconcile } from '../../manifest/reconcile.ts';
-import { reconcileValues } from '../../manifest/secrets.ts';
+import { valuesOfObjects } from '../../manifest/trigger-objects.ts';
 import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { Json } from '../../model/json.ts';
 import { type TriggerName, triggerMapKey } from '../../model/trigger-name.ts';
@@ -13,6 +12,7 @@ import { admissionTo } from '../../webhooks/acceptance.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { originOf } from '../http-request/host-limits.ts';
 import { findTrigger } from './accept-fetched.ts';
+import type { Reconcile } from './log-schema.ts';
 import { everyMs, LeaseLostError, type Round, type RoundServices, runRound } from './round.ts';
 import type { Source } from './source.ts';
 import { sourceOf } from './sources/index.ts';
@@ -219,7 +219,7 @@ class LogReconciler implements Reconciler {
       name,
       prepared,
       source: this.#sourceOf(prepared, reconcile),
-      secrets: reconcileValues(reconcile),
+      secrets: valuesOfObjects({ reconcile }),
       state,
       settled: idsIn(settled),
       troubled: idsIn(troubled),
@@ -273,7 +273,7 @@ const idsIn = (ids: LRUCache<string, true>) => ({
 function logOf({ trigger: { reconcile }, eventIdentity }: PreparedTrigger): string {
   if (reconcile === undefined) return '';
   const { every, lookback, acceptUnsigned, ...log } = reconcile;
-  const secrets = new Set(reconcileValues(reconcile));
+  const secrets = new Set(valuesOfObjects({ reconcile }));
   const text = JSON.stringify([log, eventIdentity?.expression], (_, value: unknown) =>
     typeof value === 'string' && secrets.has(value) ? '' : value,
   );

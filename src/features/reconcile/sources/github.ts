@@ -1,7 +1,7 @@
-import type { Reconcile } from '../../../manifest/reconcile.ts';
-import { TRANSPORT_HEADERS } from '../../../manifest/reconcile-fields.ts';
 import type { Json, JsonObject } from '../../../model/json.ts';
 import { exactTexts } from '../exact-json.ts';
+import { TRANSPORT_HEADERS } from '../log-fields.ts';
+import type { Reconcile } from '../log-schema.ts';
 import {
   refuseLongPage,
   type SentDelivery,

@@ -1,5 +1,5 @@
-import type { Reconcile } from '../../../manifest/reconcile.ts';
 import { isJsonObject, own } from '../../../model/json.ts';
+import type { Reconcile } from '../log-schema.ts';
 import { type Source, SourceError } from '../source.ts';
 import { listSource } from './list.ts';
 

@@ -2,10 +2,10 @@ import { Budget } from '../../../expressions/budget.ts';
 import { type CompiledExpression, compileExpression, ExpressionError } from '../../../expressions/compile.ts';
 import { nameIn } from '../../../expressions/delivery-expressions.ts';
 import { kindOf } from '../../../expressions/values.ts';
-import { TRANSPORT_HEADERS } from '../../../manifest/reconcile-fields.ts';
-import { LINK, WINDOW_PLACE } from '../../../manifest/reconcile-list.ts';
 import { HEADER_NAME } from '../../../model/delivery.ts';
 import { isExactNumber, isJsonArray, isJsonObject, type Json, parseJson } from '../../../model/json.ts';
+import { LINK, WINDOW_PLACE } from '../list-schema.ts';
+import { TRANSPORT_HEADERS } from '../log-fields.ts';
 import {
   refuseLongPage,
   type SentWindow,

@@ -1,4 +1,4 @@
-import type { Reconcile } from '../../../manifest/reconcile.ts';
+import type { Reconcile } from '../log-schema.ts';
 import type { Source } from '../source.ts';
 import { listSource } from './list.ts';
 

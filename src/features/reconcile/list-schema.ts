@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { compileExpression, ExpressionError } from '../expressions/compile.ts';
-import type { Reader } from '../expressions/context.ts';
-import { HEADER_NAME } from '../model/delivery.ts';
-import { credentialsOf } from './mask.ts';
-import { type ReconcileRule, reconcileFields, TRANSPORT_HEADERS } from './reconcile-fields.ts';
+import { compileExpression, ExpressionError } from '../../expressions/compile.ts';
+import type { Reader } from '../../expressions/context.ts';
+import { credentialsOf } from '../../manifest/mask.ts';
+import { HEADER_NAME } from '../../model/delivery.ts';
+import { type LogRule, logFields, TRANSPORT_HEADERS } from './log-fields.ts';
 
 /** What the URL of a list takes for an end of the window: RFC 3339, or a count since 1970. */
 export const WINDOW_PLACE = /\{(since|until)(?::(seconds|milliseconds))?\}/g;
@@ -11,7 +11,7 @@ export const WINDOW_PLACE = /\{(since|until)(?::(seconds|milliseconds))?\}/g;
 /** In place of an expression: the page that the answer's Link header names as the next. */
 export const LINK = 'link';
 
-const { baseUrl: _, ...fields } = reconcileFields;
+const { baseUrl: _, ...fields } = logFields;
 
 const url = z.string().superRefine((given, context) => {
   const message = problemOfListUrl(given);
@@ -76,7 +76,7 @@ export const listSchema = z
       });
   });
 
-export const listRule: ReconcileRule = { secrets: ['requestHeaders.*', 'requestQuery.*'] };
+export const listRule: LogRule = { secrets: ['requestHeaders.*', 'requestQuery.*'] };
 
 function problemOfListUrl(given: string): string | undefined {
   const filled = given.replaceAll(WINDOW_PLACE, '0');

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { DAY_MS } from '../model/clock.ts';
-import { durationMs } from '../model/duration.ts';
+import { DAY_MS } from '../../model/clock.ts';
+import { durationMs } from '../../model/duration.ts';
 
 const [SHORTEST_MS, LONGEST_MS] = [1000, 31 * DAY_MS];
 
@@ -20,7 +20,7 @@ export const TRANSPORT_HEADERS: ReadonlySet<string> = new Set([
 export const secret = z.string().min(1);
 
 /** What every source of a publisher's log has. */
-export const reconcileFields = {
+export const logFields = {
   every: duration
     .default('PT15M')
     .describe('How often the publisher is asked, as an ISO 8601 duration; PT15M by default.'),
@@ -41,7 +41,7 @@ export const reconcileFields = {
 };
 
 /** What a source has besides its fields, for rooms that read manifests. */
-export interface ReconcileRule {
+export interface LogRule {
   /** Paths of values that are secrets, as of a step's inputs: `*` stands for any key. */
   readonly secrets: readonly string[];
   /** Tells events apart where the trigger has no webhookEventId and its scheme signs no id: CEL over body and headers. */

@@ -1,8 +1,8 @@
 import { describe, expect, it, test } from 'vitest';
-import { formatPath } from '../../src/expressions/json-path.ts';
-import { parseWith } from '../../src/manifest/issues.ts';
-import { reconcileSchema } from '../../src/manifest/reconcile.ts';
-import type { JsonObject } from '../../src/model/json.ts';
+import { formatPath } from '../../../src/expressions/json-path.ts';
+import { reconcileSchema } from '../../../src/features/reconcile/log-schema.ts';
+import { parseWith } from '../../../src/manifest/issues.ts';
+import type { JsonObject } from '../../../src/model/json.ts';
 
 const list = {
   from: 'list',

@@ -1,0 +1,89 @@
+import { formatPath, type JsonPath, mapStrings } from '../expressions/json-path.ts';
+import type { Json } from '../model/json.ts';
+import { errorAt, type Problem, plainTextSecret } from './issues.ts';
+import { MASK } from './mask.ts';
+import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
+import { type FoundSecret, holdsSecret, matches } from './secret-places.ts';
+import type { TriggerObject } from './trigger-part.ts';
+import { type ObjectsOfTrigger, TRIGGER_OBJECTS } from './webhook-fields.ts';
+
+/** Those that the trigger has. */
+export function objectsOf(
+  trigger: object,
+): (readonly [name: keyof ObjectsOfTrigger, object: TriggerObject, written: Json])[] {
+  return Object.entries(TRIGGER_OBJECTS).flatMap(([name, object]) => {
+    const written: unknown = Reflect.get(trigger, name);
+    return written === undefined ? [] : [[name as keyof ObjectsOfTrigger, object, written as Json] as const];
+  });
+}
+
+/** References and literal secrets in them. What is named as a secret is one, whatever its key. */
+export function objectSecrets(trigger: object): FoundSecret[] {
+  return objectsOf(trigger).flatMap(([name, object, written]) =>
+    secretPlaces(object, written)
+      .filter(({ path, text, isOneOfMany }) => !isOneOfMany || holdsSecret(text, path))
+      .map(({ path, text }) => ({ path: [name, ...path], text })),
+  );
+}
+
+/** All that may be a secret once references are read: a value among others no longer shows that it was one. */
+export function valuesOfObjects(trigger: object): string[] {
+  return objectsOf(trigger).flatMap(([, object, written]) => secretPlaces(object, written).map(({ text }) => text));
+}
+
+function secretPlaces(object: TriggerObject, written: Json) {
+  const patterns = object.secrets(written).map((pattern) => pattern.split('.'));
+  const found: (FoundSecret & { readonly isOneOfMany: boolean })[] = [];
+  mapStrings(written, (text, path) => {
+    const pattern = patterns.find((each) => matches(each, path));
+    if (text !== '' && pattern !== undefined) found.push({ path, text, isOneOfMany: pattern.includes('*') });
+    return text;
+  });
+  return found;
+}
+
+/** The trigger's objects with every secret read; one that cannot be read is empty, and is a problem. */
+export function resolveObjects(
+  trigger: object,
+  path: JsonPath,
+  readSecret: SecretReader,
+): { readonly objects: ObjectsOfTrigger; readonly problems: readonly Problem[] } {
+  const problems: Problem[] = [];
+  const values = new Map<string, string>();
+  for (const { path: place, text } of objectSecrets(trigger)) {
+    const at = [...path, ...place];
+    const secret = resolveSecret(text, readSecret);
+    values.set(formatPath(place), 'error' in secret ? '' : secret.value);
+    if ('error' in secret) problems.push(errorAt(at, secret.error));
+    else if (text === MASK) problems.push(errorAt(at, 'is the mask shown in place of a secret, not a token'));
+    else if (!isReference(text)) problems.push(plainTextSecret(at));
+  }
+  return { objects: withTexts(trigger, values), problems };
+}
+
+/** As they may be stored and shown: references kept, literal secrets masked. */
+export function maskObjects(trigger: object): ObjectsOfTrigger {
+  const literals = objectSecrets(trigger).filter(({ text }) => !isReference(text));
+  return withTexts(trigger, new Map(literals.map(({ path }) => [formatPath(path), MASK])));
+}
+
+/** The log or the list that a trigger takes from unverified, as one text. */
+export function unverifiedSources(
+  trigger: object,
+  gates: Parameters<TriggerObject['unverified']>[1],
+): string | undefined {
+  const secrets = new Map(objectSecrets(trigger).map(({ path }) => [formatPath(path), '']));
+  const open = objectsOf(withTexts(trigger, secrets)).flatMap(
+    ([, object, written]) => object.unverified(written, gates) ?? [],
+  );
+  return open.length === 0 ? undefined : JSON.stringify(open);
+}
+
+function withTexts(trigger: object, texts: ReadonlyMap<string, string>): ObjectsOfTrigger {
+  return Object.fromEntries(
+    objectsOf(trigger).map(([name, , written]) => [
+      name,
+      mapStrings(written, (text, path) => texts.get(formatPath([name, ...path])) ?? text),
+    ]),
+  );
+}
