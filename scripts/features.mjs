@@ -10,6 +10,7 @@ const FACES = {
   attention: 'Attention',
   store: 'Store',
   trigger: 'Trigger',
+  'trigger-view': 'TriggerView',
   'step-types': 'StepTypes',
   settings: 'Settings',
   plan: 'Plan',

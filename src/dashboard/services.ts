@@ -7,6 +7,7 @@ import type {
 } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Logger } from 'pino';
+import type { z } from 'zod';
 import type { DashboardAccess } from '../config/credentials.ts';
 import type { PreparedExtensions } from '../config/extensions.ts';
 import type { SettingsInForce } from '../config/settings-in-force.ts';
@@ -32,7 +33,7 @@ import type { ClientAddressReader, DeliveryReading } from '../webhooks/read-deli
 import type { ReceiverServices } from '../webhooks/receive.ts';
 import type { SchemeDescription } from '../webhooks/scheme-descriptions.ts';
 import type { KeySets } from '../webhooks/schemes/standards/key-sets.ts';
-import type { TriggerTable } from '../webhooks/triggers.ts';
+import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
 import type { Finding, Situation } from './attention/finding.ts';
 import type { OpenApiDocument } from './openapi.ts';
 import type { Logins } from './session.ts';
@@ -207,6 +208,16 @@ export interface ServicePart {
 }
 
 export const servicePart = (part: ServicePart): ServicePart => part;
+
+type Schemas = Readonly<Record<string, z.ZodType>>;
+
+/** What a feature says of a webhook where flows are shown. `features/trigger-view.ts` lists the views. */
+export interface TriggerView<Fields extends Schemas> {
+  readonly fields: Fields;
+  of(trigger: PreparedTrigger): { readonly [Name in keyof Fields]: z.input<Fields[Name]> };
+}
+
+export const triggerView = <const Fields extends Schemas>(view: TriggerView<Fields>): TriggerView<Fields> => view;
 
 /** Where this process is reached from outside: the operator's setting without its password, else the listener. */
 export function baseUrlOf(app: Pick<DashboardApp, 'server'>, services: DashboardServices): string {

@@ -14,6 +14,7 @@ import { flowsPage } from './flows/page.tsx';
 import { hostsPage } from './hosts/page.tsx';
 import { keysPage } from './keys/page.tsx';
 import { publishersPagePage } from './publishers-page/page.tsx';
+import { reconcilePage } from './reconcile/page.tsx';
 import { rehearsalPage } from './rehearsal/page.tsx';
 import { replicasPage } from './replicas/page.tsx';
 import { reviewPage } from './review/page.tsx';
@@ -42,4 +43,5 @@ export const pageParts: readonly PagePart[] = [
   deployPagePage,
   rehearsalPage,
   bulkPage,
+  reconcilePage,
 ];

@@ -12,6 +12,7 @@ const LISTS = [
   'attention.ts',
   'store.ts',
   'trigger.ts',
+  'trigger-view.ts',
   'step-types.ts',
   'settings.ts',
   'plan.ts',

@@ -56,6 +56,8 @@ interface Slots {
   readonly flowBadges: { readonly flow: Api['Flow'] };
   readonly flowTools: { readonly flow: Api['Flow'] };
   readonly flowRuns: { readonly flowId: string };
+  /** Below the name of a trigger, on the page of its flow. */
+  readonly trigger: { readonly trigger: Api['Flow']['triggers'][number] };
   /** Behind the name of a webhook. */
   readonly webhook: { readonly idOrSlug: string };
   /** Below what a deploy of a manifest would do. */

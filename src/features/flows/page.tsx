@@ -297,28 +297,9 @@ function TriggersPanel({ flow }: { flow: Api['FlowDetail'] }) {
   );
 }
 
-function Webhook({
-  trigger: {
-    key,
-    slug,
-    url,
-    scheme,
-    grade,
-    captured,
-    eventId,
-    coalesce,
-    reconcile,
-    mode,
-    lastDeliveryAt,
-    toCheck,
-    sendCommand,
-    sharedWith = [],
-  },
-  flowId,
-}: {
-  trigger: Trigger;
-  flowId: string;
-}) {
+function Webhook({ trigger, flowId }: { trigger: Trigger; flowId: string }) {
+  const { key, slug, url, scheme, grade, captured, eventId, coalesce, mode } = trigger;
+  const { lastDeliveryAt, toCheck, sendCommand, sharedWith = [] } = trigger;
   return (
     <>
       <p class="trigger-head">
@@ -351,12 +332,7 @@ function Webhook({
           .
         </p>
       )}
-      {reconcile === null || reconcile === undefined ? null : (
-        <p class="muted">
-          Deliveries that never arrived are fetched from {reconcile.from} (asked every <code>{reconcile.every}</code>)
-          {reconcile.acceptUnsigned ? '; what is not signed is taken too.' : '.'}
-        </p>
-      )}
+      {shownAt('trigger', { trigger })}
       {coalesce === null || coalesce === undefined ? null : (
         <p class="muted">
           One run for deliveries with the same <code>{coalesce.key}</code>: it starts after{' '}

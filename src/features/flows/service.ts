@@ -12,6 +12,7 @@ import {
   servicePart,
 } from '../../dashboard/services.ts';
 import { flowsIn, type Sight, sees, sightOf } from '../../dashboard/sight.ts';
+import { viewedFields, viewOf } from '../../dashboard/trigger-views.ts';
 import type { Holding } from '../../deploys/holding.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
@@ -65,16 +66,7 @@ const triggerSchema = z.object({
     .nullable()
     .optional()
     .describe('Which deliveries share a run, and how long it waits for them. null if each has a run of its own.'),
-  reconcile: z
-    .object({
-      from: z.string(),
-      every: z.string().describe('ISO 8601 duration.'),
-      lookback: z.string().describe('ISO 8601 duration.'),
-      acceptUnsigned: z.boolean(),
-    })
-    .nullable()
-    .optional()
-    .describe('The log of the publisher that is asked for deliveries that never arrived. null if none is.'),
+  ...viewedFields,
   mode: z.enum(ENFORCEMENT_MODES).optional().describe('The mode in force.'),
   holdsDeliveries: z
     .boolean()
@@ -345,7 +337,7 @@ function webhookView(record: FlowRecord, triggerKey: string, context: FlowViewCo
     captured: prepared.grade === null ? null : CAPTURED[prepared.grade],
     eventId: eventIdView(prepared),
     coalesce: prepared.trigger.coalesce ?? null,
-    reconcile: reconcileView(prepared),
+    ...viewOf(prepared),
     mode: prepared.mode,
     holdsDeliveries: holdsDeliveries(prepared, record),
     ...sharedWith(prepared, context),
@@ -402,12 +394,6 @@ function whatToCheck(
     'The kinds of events that you need are selected there, and one has happened since: most publishers can send a test.',
     'The publisher’s own log of deliveries says what became of its attempts. None means that it sends nothing; an error of connection, TLS or DNS means that it does not reach this service.',
   ];
-}
-
-function reconcileView({ trigger: { reconcile } }: PreparedTrigger) {
-  if (reconcile === undefined) return null;
-  const { from, every, lookback, acceptUnsigned = false } = reconcile;
-  return { from, every, lookback, acceptUnsigned };
 }
 
 function eventIdView({ eventIdentity }: PreparedTrigger) {

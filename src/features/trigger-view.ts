@@ -1,0 +1,4 @@
+import { reconcileTriggerView } from './reconcile/trigger-view.ts';
+
+/** What features say of webhooks where flows are shown. */
+export const triggerViews = [reconcileTriggerView] as const;
