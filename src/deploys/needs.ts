@@ -7,6 +7,7 @@ import { isReference } from '../manifest/read-secret.ts';
 import type { OpenedNeeds } from '../manifest/stored.ts';
 import { WEBHOOK_FIELDS } from '../manifest/webhook-fields.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
+import type { Finding } from '../model/finding.ts';
 import type { JsonObject } from '../model/json.ts';
 import type { ManifestSource } from '../model/manifest.ts';
 import type { RevisionNeeds, RevisionRecord } from '../store/store.ts';
@@ -31,6 +32,22 @@ interface NeedsKeys {
 }
 
 export type ChangedSecrets = ReadonlyMap<string, string | null>;
+
+/** Of references whose value is another one, by place, and null of secrets that cannot be compared. */
+export function secretFindings(changed: ChangedSecrets): Finding[] {
+  return [...changed].map(([path, reference]) => ({
+    rule: 'secret-changed',
+    class: 'safe',
+    path,
+    ...(reference !== null && { before: reference, after: reference }),
+    message:
+      reference === null
+        ? `Whether ${path} is the secret that was deployed cannot be told: the key that sealed it is lost.`
+        : `The value of ${reference} changed.`,
+    consequence: 'Deliveries are verified with it from now on. Runs in flight are not affected.',
+    advice: 'If you did not change it, find out who did: whoever knows it can start runs.',
+  }));
+}
 
 /** How the needs of a manifest differ from those of the revision that has the same text. */
 interface NeedsDifference {

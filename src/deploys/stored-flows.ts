@@ -6,9 +6,9 @@ import type { Clock } from '../model/clock.ts';
 import type { DeployOutcome } from '../model/finding.ts';
 import type { ManifestSource } from '../model/manifest.ts';
 import type { DeployedRevision, FlowRecord, RevisionRecord, Store } from '../store/store.ts';
-import { type ServiceSettings, secretFindings } from './changes/index.ts';
+import type { ServiceSettings } from './changes/index.ts';
 import { accessChangeOf, type EntranceGates, gatesUnder, withAccess } from './deploy-access.ts';
-import type { NeedsReader } from './needs.ts';
+import { type NeedsReader, secretFindings } from './needs.ts';
 
 export interface StoredServices {
   readonly store: Pick<Store, 'findFlow' | 'findRevision' | 'listDeployed' | 'renewNeeds'>;

@@ -264,3 +264,7 @@ export function jsonOf(part: unknown): Json | undefined;
 export function jsonOf(part: unknown): Json | undefined {
   return part as Json | undefined;
 }
+
+export function countedRuns(runs: number): string {
+  return `${runs} ${runs === 1 ? 'run' : 'runs'}`;
+}

@@ -19,8 +19,7 @@ import { stepRules } from './steps.ts';
 import { triggerRules } from './triggers.ts';
 
 export type { ServiceSettings } from './change.ts';
-export { findReplaced, flowIdChanged } from './flow.ts';
-export { secretFindings } from './secrets.ts';
+export { findReplaced, flowIdChanged } from './replaced-flow.ts';
 
 const RULES: readonly ChangeRule[] = [...stepRules, ...stepFieldRules, ...triggerRules, ...flowRules];
 

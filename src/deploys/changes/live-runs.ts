@@ -1,5 +1,6 @@
 import type { LiveFlow, LiveRun } from '../../model/finding.ts';
 import { oncePer } from '../../model/once-per.ts';
+import { countedRuns } from './change.ts';
 
 type Place = 'past' | 'waiting' | 'running' | 'due' | 'ahead';
 
@@ -9,7 +10,7 @@ type Place = 'past' | 'waiting' | 'running' | 'due' | 'ahead';
  */
 export function whereRunsAre(live: LiveFlow, stepKeys: readonly string[]): string | undefined {
   if (live.runsInFlight === 0) return undefined;
-  if (live.runs.length === 0) return `${count(live.runsInFlight)} in flight`;
+  if (live.runs.length === 0) return `${countedRuns(live.runsInFlight)} in flight`;
   const places = new Map<Place, LiveRun[]>();
   for (const run of live.runs) {
     const place = placeOf(run, stepKeys);
@@ -20,12 +21,12 @@ export function whereRunsAre(live: LiveFlow, stepKeys: readonly string[]): strin
   for (const place of ['past', 'waiting', 'running', 'due', 'ahead'] as const) {
     const runs = places.get(place) ?? [];
     if (runs.length === 0) continue;
-    const subject = parts.length === 0 ? count(runs.length) : String(runs.length);
+    const subject = parts.length === 0 ? countedRuns(runs.length) : String(runs.length);
     const object = parts.length === 0 || place !== 'ahead' ? name : 'it';
     parts.push(`${subject} ${PHRASES[place](runs.length)} ${object}${place === 'ahead' ? elsewhere(runs) : ''}`);
   }
   const isPart = live.runs.length < live.runsInFlight;
-  return `${isPart ? `of the oldest ${live.runs.length} of ${count(live.runsInFlight)} in flight: ` : ''}${parts.join(', ')}`;
+  return `${isPart ? `of the oldest ${live.runs.length} of ${countedRuns(live.runsInFlight)} in flight: ` : ''}${parts.join(', ')}`;
 }
 
 const PHRASES: Readonly<Record<Place, (runs: number) => string>> = {
@@ -74,8 +75,4 @@ const openSteps = oncePer((run: LiveRun): readonly OpenStep[] =>
 
 function stepOf(run: LiveRun, key: string): LiveRun['steps'][string] | undefined {
   return Object.hasOwn(run.steps, key) ? run.steps[key] : undefined;
-}
-
-export function count(runs: number): string {
-  return `${runs} ${runs === 1 ? 'run' : 'runs'}`;
 }

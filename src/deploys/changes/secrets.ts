@@ -19,22 +19,6 @@ export const secretsChanged: ChangeRule = (change) =>
       ),
   );
 
-/** Of references whose value is another one, by place, and null of secrets that cannot be compared. */
-export function secretFindings(changed: ReadonlyMap<string, string | null>): Finding[] {
-  return [...changed].map(([path, reference]) => ({
-    rule: 'secret-changed',
-    class: 'safe',
-    path,
-    ...(reference !== null && { before: reference, after: reference }),
-    message:
-      reference === null
-        ? `Whether ${path} is the secret that was deployed cannot be told: the key that sealed it is lost.`
-        : `The value of ${reference} changed.`,
-    consequence: 'Deliveries are verified with it from now on. Runs in flight are not affected.',
-    advice: 'If you did not change it, find out who did: whoever knows it can start runs.',
-  }));
-}
-
 function keyFinding(pair: WebhookPair, field: SecretField): KeyFinding {
   const { key, before, after } = pair;
   if (field === 'webhookVerifyToken') return verifyToken(pair);
