@@ -14,6 +14,7 @@ const FACES = {
   'step-types': 'StepTypes',
   settings: 'Settings',
   plan: 'Plan',
+  changes: 'Changes',
   command: 'Command',
   page: 'Page',
 };

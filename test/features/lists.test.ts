@@ -16,6 +16,7 @@ const LISTS = [
   'step-types.ts',
   'settings.ts',
   'plan.ts',
+  'changes.ts',
   'command.ts',
   'page.ts',
 ];

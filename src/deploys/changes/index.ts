@@ -1,10 +1,10 @@
 import { formatPath } from '../../expressions/json-path.ts';
+import { changeRules } from '../../features/changes.ts';
 import { differences } from '../../manifest/diff.ts';
 import { FINDING_CLASSES, type Finding, type FindingClass, type LiveFlow } from '../../model/finding.ts';
 import type { Json } from '../../model/json.ts';
 import {
   type Change,
-  type ChangeRule,
   DRAIN,
   findingAt,
   jsonOf,
@@ -13,15 +13,9 @@ import {
   renamedTriggers,
   type ServiceSettings,
 } from './change.ts';
-import { flowRules } from './flow.ts';
-import { stepFieldRules } from './step-fields.ts';
-import { stepRules } from './steps.ts';
-import { triggerRules } from './triggers.ts';
 
 export type { ServiceSettings } from './change.ts';
 export { findReplaced, flowIdChanged } from './replaced-flow.ts';
-
-const RULES: readonly ChangeRule[] = [...stepRules, ...stepFieldRules, ...triggerRules, ...flowRules];
 
 /** Two revisions of a flow. Snapshots are in canonical spelling, their secrets references or masked. */
 interface Revisions {
@@ -41,7 +35,7 @@ export function findMovedRoutes(revisions: Revisions): ReturnType<typeof movedRo
  */
 export function compareRevisions(revisions: Revisions): readonly Finding[] {
   const change = readChange(revisions);
-  const known = RULES.flatMap((rule) => rule(change));
+  const known = changeRules.flat().flatMap((rule) => rule(change));
   const findings = [...known, ...otherChanges(change, known)];
   return findings.sort((one, other) => gravityOf(other) - gravityOf(one));
 }

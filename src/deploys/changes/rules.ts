@@ -1,0 +1,12 @@
+import type { ChangeRule } from './change.ts';
+import { flowRules } from './flow.ts';
+import { stepFieldRules } from './step-fields.ts';
+import { stepRules } from './steps.ts';
+import { triggerRules } from './triggers.ts';
+
+export const deployRulesChanges: readonly ChangeRule[] = [
+  ...stepRules,
+  ...stepFieldRules,
+  ...triggerRules,
+  ...flowRules,
+];
