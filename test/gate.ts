@@ -25,7 +25,7 @@ export const GATE = {
     'e2e/sign-on',
   ],
   'promise 3': ['publishers/no-oracle', 'features/evidence/evidence', 'e2e/mcp'],
-  'promise 4': ['deploys/changes/oracle', 'deploys/two-processes', 'e2e/deploy-crash', 'e2e/deploy'],
+  'promise 4': ['features/deploy-rules/oracle', 'deploys/two-processes', 'e2e/deploy-crash', 'e2e/deploy'],
   PostgreSQL: [
     'postgres/two-stores',
     'postgres/two-stores-deploys',

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { concludeCheck, concludeDeploy, renderDeployed, renderOutcomes } from '../../src/commands/render-outcomes.ts';
 import { gravest } from '../../src/deploys/changes/index.ts';
 import type { DeployOutcome, Finding, FindingClass, Override } from '../../src/model/finding.ts';
-import { compare, FLOW_ID, flow, inFlight } from '../deploys/changes/samples.ts';
+import { compare, FLOW_ID, flow, inFlight } from '../features/deploy-rules/samples.ts';
 
 const noOp = (...after: string[]) => ({
   type: 'NoOp',

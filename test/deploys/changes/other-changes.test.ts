@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { compareRevisions } from '../../../src/deploys/changes/index.ts';
 import type { Json } from '../../../src/model/json.ts';
-import { mergePatch } from './merge-patch.ts';
-import { flow, QUIET, SETTINGS, snapshot, verdicts } from './samples.ts';
+import { mergePatch } from '../../features/deploy-rules/merge-patch.ts';
+import { flow, QUIET, SETTINGS, snapshot, verdicts } from '../../features/deploy-rules/samples.ts';
 
 const steps = { a: { type: 'NoOp' }, b: { type: 'NoOp', runAfter: { a: ['Succeeded'] } } };
 const [one, two] = [{ type: 'webhook' }, { type: 'webhook' }];

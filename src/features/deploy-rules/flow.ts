@@ -1,7 +1,7 @@
+import { type Change, type ChangeRule, findingAt } from '../../deploys/changes/change.ts';
+import { flowIdChanged } from '../../deploys/changes/replaced-flow.ts';
 import type { Manifest } from '../../manifest/schema.ts';
 import type { Finding } from '../../model/finding.ts';
-import { type Change, type ChangeRule, findingAt } from './change.ts';
-import { flowIdChanged } from './replaced-flow.ts';
 import { stepSlotsChanged } from './step-fields.ts';
 
 const idChanged: ChangeRule = ({ before, after, live }) =>

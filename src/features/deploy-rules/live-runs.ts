@@ -1,6 +1,6 @@
+import { countedRuns } from '../../deploys/changes/change.ts';
 import type { LiveFlow, LiveRun } from '../../model/finding.ts';
 import { oncePer } from '../../model/once-per.ts';
-import { countedRuns } from './change.ts';
 
 type Place = 'past' | 'waiting' | 'running' | 'due' | 'ahead';
 

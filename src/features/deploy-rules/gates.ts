@@ -1,4 +1,12 @@
 import {
+  type ChangeRule,
+  findingAt,
+  jsonOf,
+  type ServiceSettings,
+  type WebhookPair,
+  webhookPairs,
+} from '../../deploys/changes/change.ts';
+import {
   type AllInputs,
   type Effect,
   type FieldVerdict,
@@ -10,7 +18,6 @@ import {
 } from '../../manifest/webhook-fields.ts';
 import type { Finding, FindingClass } from '../../model/finding.ts';
 import { isSame } from '../../model/json.ts';
-import { type ChangeRule, findingAt, jsonOf, type ServiceSettings, type WebhookPair, webhookPairs } from './change.ts';
 
 const FOUND: Readonly<Record<Effect, { readonly rule: string; readonly class: FindingClass }>> = {
   weaker: { rule: 'gate-weakened', class: 'caution' },

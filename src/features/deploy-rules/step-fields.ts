@@ -1,3 +1,12 @@
+import {
+  type ChangeRule,
+  DRAIN,
+  findingAt,
+  type GraphChange,
+  jsonOf,
+  ownStep,
+  type StepChange,
+} from '../../deploys/changes/change.ts';
 import { ExpressionError } from '../../expressions/compile.ts';
 import { compileCondition } from '../../expressions/condition.ts';
 import type { Reference } from '../../expressions/context.ts';
@@ -10,7 +19,6 @@ import { createRunsAfter } from '../../model/graph.ts';
 import { isSame, type Json } from '../../model/json.ts';
 import { type Edge, PINNED_INPUTS, RUN_FLOW, type StepDefinition } from '../../model/manifest.ts';
 import { oncePer } from '../../model/once-per.ts';
-import { type ChangeRule, DRAIN, findingAt, type GraphChange, jsonOf, ownStep, type StepChange } from './change.ts';
 import { whereRunsAre } from './live-runs.ts';
 
 /** Upstream steps and the statuses that are waited for; conditions are `whenChanged`'s. */

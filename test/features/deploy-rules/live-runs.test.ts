@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { whereRunsAre } from '../../../src/deploys/changes/live-runs.ts';
+import { whereRunsAre } from '../../../src/features/deploy-rules/live-runs.ts';
 import type { LiveFlow } from '../../../src/model/finding.ts';
 import { inFlight, QUIET } from './samples.ts';
 

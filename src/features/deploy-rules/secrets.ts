@@ -1,6 +1,6 @@
+import { type ChangeRule, findingAt, type WebhookPair, webhookPairs } from '../../deploys/changes/change.ts';
 import { learnsKey, WEBHOOK_FIELDS, type WebhookInputs } from '../../manifest/webhook-fields.ts';
 import type { Finding } from '../../model/finding.ts';
-import { type ChangeRule, findingAt, type WebhookPair, webhookPairs } from './change.ts';
 
 type SecretField = (typeof WEBHOOK_FIELDS.secret)[number];
 type KeyFinding = Pick<Finding, 'rule' | 'class' | 'message' | 'consequence' | 'advice'>;

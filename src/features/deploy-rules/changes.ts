@@ -1,4 +1,4 @@
-import type { ChangeRule } from './change.ts';
+import type { ChangeRule } from '../../deploys/changes/change.ts';
 import { flowRules } from './flow.ts';
 import { stepFieldRules } from './step-fields.ts';
 import { stepRules } from './steps.ts';

@@ -1,8 +1,3 @@
-import { differences } from '../../manifest/diff.ts';
-import type { CronTrigger, Manifest, Trigger } from '../../manifest/schema.ts';
-import { learnsKey, type ObjectsOfTrigger, TRIGGER_OBJECTS } from '../../manifest/webhook-fields.ts';
-import type { Finding } from '../../model/finding.ts';
-import { isSame } from '../../model/json.ts';
 import {
   type Change,
   type ChangeRule,
@@ -12,7 +7,12 @@ import {
   keptTriggers,
   renamedTriggers,
   webhookPairs,
-} from './change.ts';
+} from '../../deploys/changes/change.ts';
+import { differences } from '../../manifest/diff.ts';
+import type { CronTrigger, Manifest, Trigger } from '../../manifest/schema.ts';
+import { learnsKey, type ObjectsOfTrigger, TRIGGER_OBJECTS } from '../../manifest/webhook-fields.ts';
+import type { Finding } from '../../model/finding.ts';
+import { isSame } from '../../model/json.ts';
 import { gatesChanged } from './gates.ts';
 import { secretsChanged } from './secrets.ts';
 
