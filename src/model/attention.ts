@@ -13,8 +13,6 @@ const KERNEL = {
   alerts_not_delivered: 'error',
   failed_runs: 'error',
   steps_waiting_for_slot: 'warning',
-  refusals_rising: 'warning',
-  deliveries_to_disabled_flow: 'warning',
   failure_flow_closed: 'warning',
   sub_flow_closed: 'warning',
   manifest_unreadable: 'error',

@@ -33,6 +33,7 @@ interface Asked extends Situation {
   readonly rhythms: readonly RhythmRow[];
   readonly longSteps: readonly LongStep[];
   readonly unevaluated: readonly UnevaluatedCount[];
+  readonly refused: { readonly count: number; readonly firstAt: number | null; readonly redelivered: number };
 }
 
 const slots: Situation['slots'] = { running: 64, alone: null, waits: [], concurrency: 64 };
@@ -53,6 +54,7 @@ const calm: Asked = {
   storage: { fileBytes: 0, walBytes: 0, freeBytes: null, oldestNonceEnd: null },
   rhythms: [],
   unevaluated: [],
+  refused: { count: 0, firstAt: null, redelivered: 0 },
   orders: { stopped: [], keyless: [] },
   unreadable: [],
   newKeys: [],
@@ -79,6 +81,7 @@ const servicesOf = (asked: Asked) =>
         listRhythms: async () => asked.rhythms,
         listLongSteps: async () => asked.longSteps,
         countUnevaluated: async () => asked.unevaluated,
+        countRefused: async () => asked.refused,
         listReconciliations: async () => [],
         listPathDrifts: async () => [],
         listDowntimes: async () => [],
@@ -295,7 +298,7 @@ describe('what needs a look', () => {
         {
           kind: 'failed_runs',
           severity: 'error',
-          message: `3 runs of ${ORDERS_ID} failed since 2026-11-20T12:00Z`,
+          message: `3 runs of ${ORDERS_ID} failed in the last 24 hours`,
           link: `/flows/runs?status=Failed&flowId=${ORDERS_ID}&since=2026-11-20T12:00Z`,
         },
       ],
@@ -446,7 +449,7 @@ describe('what needs a look', () => {
         {
           kind: 'refusals_rising',
           message:
-            '20 deliveries to orders/shop had a signature that does not match (since 2026-11-21T11:00Z; normally 3)',
+            '20 deliveries to orders/shop had a signature that does not match (in this hour and the one before; normally 3)',
           link: `/flows/deliveries?flowId=${ORDERS_ID}&reason=signature_mismatch&since=2026-11-21T11:00Z`,
           flowId: ORDERS_ID,
           triggerKey: 'shop',
@@ -461,7 +464,7 @@ describe('what needs a look', () => {
       },
       [
         {
-          message: '20 deliveries were sent to a URL that no webhook has (since 2026-11-21T11:00Z; normally 0)',
+          message: '20 deliveries were sent to a URL that no webhook has (in this hour and the one before; normally 0)',
           link: '/flows/deliveries?reason=unknown_flow&since=2026-11-21T11:00Z',
           flowId: null,
           triggerKey: null,
@@ -483,11 +486,11 @@ describe('what needs a look', () => {
       },
       [
         { severity: 'warning', message: expect.stringContaining('orders/shop claim to be JSON but are not') },
+        { kind: 'trigger_not_enforced', severity: 'info', flowId: ORDERS_ID, triggerKey: 'shop' },
         {
           severity: 'info',
           message: expect.stringMatching(/does not match .*; all were accepted, because its mode is Audit$/),
         },
-        { kind: 'trigger_not_enforced', severity: 'info', flowId: ORDERS_ID, triggerKey: 'shop' },
       ],
     ],
     [
@@ -514,7 +517,7 @@ describe('what needs a look', () => {
       [
         {
           kind: 'refusals_rising',
-          message: `21 deliveries to ${ORDERS_ID}/shop were refused because the flow is disabled or draining (since 2026-11-21T11:00Z; normally 0)`,
+          message: `21 deliveries to ${ORDERS_ID}/shop were refused because the flow is disabled or draining (in this hour and the one before; normally 0)`,
         },
       ],
     ],
@@ -527,7 +530,7 @@ describe('what needs a look', () => {
       [
         {
           kind: 'deliveries_to_disabled_flow',
-          message: '1 delivery to orders was refused because the flow is disabled (since 2026-11-20T12:00Z)',
+          message: '1 delivery to orders was refused because the flow is disabled (in the last 24 hours)',
         },
       ],
     ],
@@ -550,6 +553,33 @@ describe('what needs a look', () => {
         ],
       },
       [{ kind: 'refusals_began' }],
+    ],
+    [
+      'refusals since the first of them, where the log holds them all',
+      {
+        flows: [flowOf('orders')],
+        deliveries: [{ ...delivered, count: 40, recent: 40 }],
+        refused: { count: 40, firstAt: Date.parse('2026-11-21T11:41:58.210Z'), redelivered: 5 },
+      },
+      [
+        {
+          kind: 'refusals_rising',
+          message:
+            '35 deliveries to orders/shop had a signature that does not match (since 2026-11-21T11:41:58Z; normally 0)',
+        },
+      ],
+    ],
+    [
+      'no refusals that were delivered again and accepted',
+      {
+        flows: [flowOf('orders', { isEnabled: false })],
+        deliveries: [
+          { ...delivered, count: 40, recent: 40 },
+          { ...delivered, reason: 'flow_disabled', count: 40, recent: 40 },
+        ],
+        refused: { count: 40, firstAt: NOW, redelivered: 40 },
+      },
+      [],
     ],
     ['no refusals that are few', { deliveries: [{ ...delivered, count: 19, recent: 19 }] }, []],
     ['no refusals that are as many as ever', { deliveries: [{ ...delivered, count: 500, recent: 60 }] }, []],

@@ -168,6 +168,8 @@ const questions: [name: string, ...unknown[]][] = [
   ['summariseDeliveries', { since: T0, flowId }],
   ['countDeliveries', { since: T0, recentSince: T0 }],
   ['countUnevaluated', T0],
+  ['countRefused', { flowId, triggerKey: 'github', reason: 'signature_mismatch', since: T0 }],
+  ['countRefused', { flowId: null, triggerKey: null, reason: 'unknown_flow', since: T0 }],
   ['listDeliveries', { skip: 0, take: 50, outcome: 'filtered' }],
   ['countBooks', { since: T0, until: T0 + 60_000 }],
   ['listKeyUsers', { flowId, triggerKey: 'hook', upTo: id(9), since: T0, limit: 9 }],

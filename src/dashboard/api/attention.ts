@@ -9,7 +9,6 @@ import {
 } from '../../model/attention.ts';
 import { HOUR_MS } from '../../model/clock.ts';
 import { field } from '../answer.ts';
-import { disabledFlows, risingRefusals } from '../attention/deliveries.ts';
 import {
   type AttentionItem,
   type Finding,
@@ -175,8 +174,6 @@ const RULES = [
   failedRuns,
   slotWaits,
   storageItems,
-  risingRefusals,
-  disabledFlows,
   ({ flows }: Situation) => closedFlows(flows),
   unreadableFlows,
   (situation: Situation) => situation.triggers.flatMap((trigger) => triggerItems(trigger, situation)),

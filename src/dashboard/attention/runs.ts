@@ -70,10 +70,10 @@ export function failedRuns({ ended, flows, now }: Situation): Finding<'failed_ru
     const since = startOf(now, LOOK_BACK_HOURS);
     const link = `/flows/runs?status=Failed&flowId=${flowId}&since=${since}`;
     if (flowId === ALERT_FLOW_ID) {
-      const message = `${count === 1 ? '1 alert was' : `${count} alerts were`} not delivered since ${since}`;
+      const message = `${count === 1 ? '1 alert was' : `${count} alerts were`} not delivered in the last 24 hours`;
       return { kind: 'alerts_not_delivered', message, link };
     }
-    const message = `${runs(count)} of ${nameOf(flowId, flows)} failed since ${since}`;
+    const message = `${runs(count)} of ${nameOf(flowId, flows)} failed in the last 24 hours`;
     return { kind: 'failed_runs', message, link };
   });
 }

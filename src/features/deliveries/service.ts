@@ -1,20 +1,20 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { field, isoTime, listOf, toList } from '../../dashboard/answer.ts';
-import { type Finding, iso, LOOK_BACK_HOURS, nameOf, type Situation } from '../../dashboard/attention/finding.ts';
+import { type Finding, nameOf, type Situation } from '../../dashboard/attention/finding.ts';
 import { IN_ORDER, PAGING, parameter, SPAN, withNamedKey } from '../../dashboard/input.ts';
 import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, type DashboardServices, rulesFor, servicePart } from '../../dashboard/services.ts';
 import { limitOf, type Sight, sightOf } from '../../dashboard/sight.ts';
 import { HttpError } from '../../errors.ts';
 import { maskUrl } from '../../manifest/mask.ts';
-import { HOUR_MS } from '../../model/clock.ts';
 import { DELIVERY_OUTCOMES, type DeliveryRecord, REASON_CODES, SHARE_OUTCOMES } from '../../model/delivery.ts';
 import { ENFORCEMENT_MODES, RUN_STATUSES } from '../../model/manifest.ts';
 import type { DeliveryFilter } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
 import { deliveriesAttention } from './attention.ts';
 import { createLogRetention } from './log-retention.ts';
+import { disabledFlows, risingRefusals } from './refusals.ts';
 import { deliveriesStore, type UnevaluatedCount } from './store.ts';
 
 /** How much of a body an answer shows. */
@@ -184,13 +184,13 @@ function bodyView(body: Uint8Array | null, bodyBytes: number) {
 
 function failedExpressions(
   unevaluated: readonly UnevaluatedCount[],
-  { flows, now }: Situation,
+  { flows }: Situation,
 ): Finding<'expression_failed'>[] {
   return unevaluated.map(({ flowId, triggerKey, count }) => {
     const [deliveries, their] = count === 1 ? ['1 delivery', 'its run'] : [`${count} deliveries`, 'their runs'];
     const message =
       `An expression of the trigger ${nameOf(flowId, flows)}/${triggerKey} could not be evaluated for ${deliveries} ` +
-      `(since ${iso(now - LOOK_BACK_HOURS * HOUR_MS)}): ${their} started all the same, and the records say why`;
+      `in the last 24 hours: ${their} started all the same, and the records say why`;
     const link = `/flows/deliveries?flowId=${flowId}&outcome=unevaluated`;
     return { kind: 'expression_failed', message, link, triggerKey };
   });
@@ -199,9 +199,11 @@ function failedExpressions(
 export const deliveries = servicePart({
   name: 'deliveries',
   routes: [deliveryRoutes],
-  attention: rulesFor(deliveriesAttention, async (situation, { store }) =>
-    failedExpressions(await store.of(deliveriesStore).countUnevaluated(situation.since), situation),
-  ),
+  attention: rulesFor(deliveriesAttention, async (situation, { store }) => [
+    ...(await risingRefusals(situation, store)),
+    ...(await disabledFlows(situation, store)),
+    ...failedExpressions(await store.of(deliveriesStore).countUnevaluated(situation.since), situation),
+  ]),
   start: ({ settings, ...host }) => ({
     sweeper: createLogRetention({ ...host, retentionDays: settings.deliveryRetentionDays }),
   }),

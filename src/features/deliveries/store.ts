@@ -10,9 +10,48 @@ export interface UnevaluatedCount {
   readonly count: number;
 }
 
+interface RefusedQuery {
+  /** Null for what belongs to no flow. */
+  readonly flowId: string | null;
+  /** Null for all triggers of the flow. */
+  readonly triggerKey: string | null;
+  /** Undefined for all of them. */
+  readonly reason: string | undefined;
+  /** Milliseconds since the Unix epoch. */
+  readonly since: number;
+}
+
+interface RefusedCount {
+  readonly count: number;
+  /** Milliseconds since the Unix epoch; null where there are none. */
+  readonly firstAt: number | null;
+  /** How many of them were delivered again and accepted. */
+  readonly redelivered: number;
+}
+
 export const deliveriesStore = storePart({
   name: 'deliveries',
   verbs: {
+    /** Recorded deliveries that a gate refused or found fault with: of the newest 10 000 since then. */
+    countRefused: {
+      access: 'log',
+      *decide(port: Port, { flowId, triggerKey, reason, since }: RefusedQuery): Decision<RefusedCount> {
+        const ofFlow = flowId === null ? sql`flow_id IS NULL` : sql`flow_id = ${flowId}`;
+        const ofReason = reason === undefined ? sql`reason IS NOT NULL` : sql`reason = ${reason}`;
+        const ofTrigger = triggerKey === null ? sql`true` : sql`newest.trigger_key = ${triggerKey}`;
+        const counted = yield* port.get<RefusedCount>(sql`
+          SELECT count(*) AS count, min(received_at) AS "firstAt", count(own.source) AS redelivered
+          FROM (
+            SELECT id, trigger_key, received_at FROM sluice.deliveries
+            WHERE ${ofFlow} AND ${ofReason} AND id >= ${firstIdAt(since)}
+            ORDER BY id DESC LIMIT ${fixed(String(SEARCHED_ROWS))}
+          ) AS newest
+          LEFT JOIN sluice.redeliveries /*sqlite instead: (SELECT redelivered_from AS source FROM deliveries WHERE redelivered_from IS NOT NULL) */ AS own
+            ON own.source = newest.id
+          WHERE ${ofTrigger}`);
+        return counted ?? { count: 0, firstAt: null, redelivered: 0 };
+      },
+    },
     /** Of each trigger, deliveries received since then that started runs unevaluated: of the newest 10 000. */
     countUnevaluated: {
       access: 'log',

@@ -1,9 +1,11 @@
-import { happened, isChosenFor } from '../../dashboard/attention/deliveries.ts';
 import { type Finding, iso, lasting, type Situation } from '../../dashboard/attention/finding.ts';
 import { rulesFor, servicePart } from '../../dashboard/services.ts';
-import { sameTrigger } from '../../model/trigger-name.ts';
+import { sameTrigger, type TriggerName } from '../../model/trigger-name.ts';
+import type { Store } from '../../store/store.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
+import { happened, isChosenFor, openRefusals, sinceFirst } from '../deliveries/refusals.ts';
 import { rhythmAttention } from './attention.ts';
+import { LEAST_REFUSALS } from './refusals.ts';
 import { createRhythmWatch, type RhythmFinding } from './rhythm-watch.ts';
 import { type RhythmRow, rhythmStore } from './store.ts';
 
@@ -13,16 +15,33 @@ const EVENT_CHARACTERS = 60;
 
 /** Triggers that are silent, began to refuse, or have another volume than usual: one item of each kind. */
 export function rhythmItems(
-  rhythms: readonly RhythmRow[],
+  rhythms: readonly JudgedRhythm[],
   { triggers, now }: Pick<Situation, 'triggers' | 'now'>,
 ): Finding<RhythmFinding['kind']>[] {
   return triggers.flatMap((prepared): Finding<RhythmFinding['kind']>[] => {
     const own = rhythms.find((each) => sameTrigger(each, prepared.trigger));
-    const found = (own?.found ?? []) as unknown as readonly RhythmFinding[];
+    const found = own?.found ?? [];
     const silences = found.filter((each) => each.kind === 'trigger_silent');
     const others = found.filter((each) => each.kind !== 'trigger_silent');
     return [...silenceItem(silences, prepared, now), ...others.map((each) => itemOf(each, prepared))];
   });
+}
+
+/** Findings as they are now. */
+interface JudgedRhythm extends TriggerName {
+  readonly found: readonly (RhythmFinding & { readonly firstAt?: number | undefined })[];
+}
+
+/** What was delivered again and accepted since the trigger was judged is refused no more. */
+async function judgedNow({ flowId, triggerKey, found }: RhythmRow, store: Pick<Store, 'of'>): Promise<JudgedRhythm> {
+  const now = await Promise.all(
+    (found as unknown as readonly RhythmFinding[]).map(async (each) => {
+      if (each.kind !== 'refusals_began') return [each];
+      const open = await openRefusals({ ...each, flowId, triggerKey, reason: undefined }, store);
+      return open.count < LEAST_REFUSALS ? [] : [{ ...each, ...open }];
+    }),
+  );
+  return { flowId, triggerKey, found: now.flat() };
 }
 
 type Silence = Extract<RhythmFinding, { kind: 'trigger_silent' }>;
@@ -66,7 +85,7 @@ function silenceItem(
 const eventName = (event: string) => JSON.stringify(event.slice(0, EVENT_CHARACTERS));
 
 function itemOf(
-  found: Exclude<RhythmFinding, Silence>,
+  found: Exclude<JudgedRhythm['found'][number], Silence>,
   prepared: PreparedTrigger,
 ): Finding<'volume_broken' | 'refusals_began'> {
   const { flowId } = prepared.trigger;
@@ -77,13 +96,13 @@ function itemOf(
     const link = `/flows/deliveries?flowId=${flowId}&since=${iso(from)}&until=${iso(to)}`;
     return { kind: 'volume_broken', message, link, ...place(prepared), about: 'volume' };
   }
-  const { count, reason, since } = found;
+  const { count, reason, since, firstAt } = found;
   const isChosen = isChosenFor(reason, prepared.mode);
   const what = isChosen ? `failed a gate and were accepted, because its mode is ${prepared.mode}` : 'were refused';
   return {
     kind: 'refusals_began',
     ...(isChosen && { severity: 'info' as const }),
-    message: `${count} deliveries to ${named(prepared)} ${what} (since ${iso(since)}; none in the 7 days before). Most of them ${happened(reason)}`,
+    message: `${count} deliveries to ${named(prepared)} ${what} (${sinceFirst(firstAt, `from ${iso(since)} on`)}; none in the 7 days before). Most of them ${happened(reason)}`,
     link: `/flows/deliveries?flowId=${flowId}&reason=${reason}&since=${iso(since)}`,
     ...place(prepared),
     about: 'refusals',
@@ -94,7 +113,10 @@ function itemOf(
 export const rhythm = servicePart({
   name: 'rhythm',
   attention: rulesFor(rhythmAttention, async (situation, { store }) =>
-    rhythmItems(await store.of(rhythmStore).listRhythms(), situation),
+    rhythmItems(
+      await Promise.all((await store.of(rhythmStore).listRhythms()).map((row) => judgedNow(row, store))),
+      situation,
+    ),
   ),
   arrivals: ({ store }) => store.of(rhythmStore).listRhythms(),
   start: (host) => ({ sweeper: createRhythmWatch(host) }),

@@ -122,6 +122,28 @@ describe('a dry run', () => {
 });
 
 describe('a redelivery', () => {
+  it('ends what is told of the refusals, which is told since the first of them', async () => {
+    const told = async () =>
+      (await get('/flows/api/attention')).filter(({ kind }: { kind: string }) => /refus|disabled/.test(kind));
+    await dashboard.catalog.setEnabled(ORDERS_ID, false);
+    dashboard.clock.advance(58_210);
+    const first = new Date(dashboard.clock.now()).toISOString().replace(/\.\d+Z$/, 'Z');
+    const ids: string[] = [];
+    for (let each = 0; each < 20; each += 1) {
+      ids.push(await refuse(`{"order":${each}}`, {}));
+      dashboard.clock.advance(1000);
+    }
+    expect(await told()).toMatchObject([
+      { kind: 'refusals_rising', message: expect.stringContaining(`since ${first};`) },
+      { kind: 'deliveries_to_disabled_flow', message: expect.stringContaining(`since ${first})`) },
+    ]);
+    await dashboard.catalog.setEnabled(ORDERS_ID, true);
+    for (const id of ids) await post(`/flows/api/webhooks/${id}/redeliver`);
+    expect(await told()).toEqual([]);
+    await dashboard.catalog.setEnabled(ORDERS_ID, false);
+    expect(await told()).toEqual([]);
+  });
+
   it('accepts a delivery that passes now, once, with its exact bytes, and refers to the first', async () => {
     await dashboard.catalog.setEnabled(ORDERS_ID, false);
     const body = '{"n":12345678901234567890,  "é":1}';

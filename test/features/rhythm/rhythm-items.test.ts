@@ -9,11 +9,11 @@ type Situation = Parameters<typeof rhythmItems>[1];
 const silence = { kind: 'trigger_silent', lastAt: NOW - 3 * HOUR, from: NOW - 3 * HOUR, everyMs: null, event: null };
 const began = { kind: 'refusals_began', since: NOW - HOUR, count: 3, reason: 'signature_mismatch' };
 
-function itemsOf(found: Found, { mode = 'Enforce', inputs = {} } = {}) {
+function itemsOf(found: readonly object[], { mode = 'Enforce', inputs = {} } = {}) {
   const own = { flowId: ORDERS_ID, triggerKey: 'shop' };
   const trigger = { ...own, flowName: 'orders', inputs };
   const triggers = [{ trigger, mode }] as unknown as Situation['triggers'];
-  return rhythmItems([{ ...own, lastAt: null, found }], { triggers, now: NOW });
+  return rhythmItems([{ ...own, found: found as Found }], { triggers, now: NOW });
 }
 const messagesOf = (...given: Parameters<typeof itemsOf>) => itemsOf(...given).map(({ message }) => message);
 
@@ -53,6 +53,13 @@ it('calls refusals under a chosen mode a note', () => {
   ]);
 });
 
+it('tells since when deliveries are refused by the first of them, or by its hour', () => {
+  expect(messagesOf([began])).toEqual([expect.stringContaining(' were refused (from 2026-')]);
+  expect(messagesOf([{ ...began, firstAt: began.since + 1_998_000 }])).toEqual([
+    expect.stringMatching(/ were refused \(since 2026-\d\d-\d\dT\d\d:33:18Z; none in the 7 days before\)/),
+  ]);
+});
+
 it('tells a volume with what is usual', () => {
   const broken = { kind: 'volume_broken', from: NOW - 3 * HOUR, to: NOW, count: 12, usual: 1400 };
   expect(messagesOf([broken])).toEqual([
@@ -61,6 +68,6 @@ it('tells a volume with what is usual', () => {
 });
 
 it('says nothing of a trigger that is no longer there', () => {
-  const rhythms = [{ flowId: ORDERS_ID, triggerKey: 'gone', lastAt: null, found: [silence] }];
+  const rhythms = [{ flowId: ORDERS_ID, triggerKey: 'gone', found: [silence] as unknown as Found }];
   expect(rhythmItems(rhythms, { triggers: [], now: NOW })).toEqual([]);
 });

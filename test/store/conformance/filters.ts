@@ -121,6 +121,24 @@ export function filters({ test }: StoreUnderTest): void {
     ]);
     expect(await countedSince(store, T0 * 2)).toEqual([]);
   });
+
+  test('refusals are counted with those that were delivered again, and the time of the first', async (store) => {
+    const refused = { rejected: true, enforced: true, statusCode: 401, reason: 'signature_mismatch' } as const;
+    const refuse = (n: number, more: Parameters<typeof aDelivery>[0] = {}) =>
+      store.recordDelivery(aDelivery({ id: id(n), receivedAt: T0 + n, ...refused, ...more }));
+    for (const n of [1, 2, 3]) await refuse(n);
+    await refuse(4, { triggerKey: 'another' });
+    await refuse(5, { reason: 'timestamp_skew' });
+    await refuse(6, { flowId: null, triggerKey: null, reason: 'unknown_flow' });
+    expect(await store.accept(redelivery(7))).toMatchObject({ kind: 'accepted' });
+    const count = (query: object) =>
+      store.of(deliveriesStore).countRefused({ flowId, triggerKey: 'github', reason: undefined, since: 0, ...query });
+    expect(await count({ reason: 'signature_mismatch' })).toEqual({ count: 3, firstAt: T0 + 1, redelivered: 1 });
+    expect(await count({ triggerKey: null, reason: 'signature_mismatch' })).toMatchObject({ count: 4 });
+    expect(await count({})).toEqual({ count: 4, firstAt: T0 + 1, redelivered: 1 });
+    expect(await count({ flowId: null, triggerKey: null })).toEqual({ count: 1, firstAt: T0 + 6, redelivered: 0 });
+    expect(await count({ reason: 'ip_denied' })).toEqual({ count: 0, firstAt: null, redelivered: 0 });
+  });
 }
 
 const countedSince = async (store: Store, since: number) =>
