@@ -93,6 +93,28 @@ interface Clock {
   readonly timeZone?: string | undefined;
 }
 
+/** Between two marks of the axis of counts: 1, 2 or 5 times any power of ten. */
+export const COUNT_STEPS: readonly number[] = Array.from({ length: 16 }, (_, power) =>
+  [1, 2, 5].map((each) => each * 10 ** power),
+).flat();
+
+const MILLION = 1_000_000;
+const inFull = new Intl.NumberFormat();
+const inShort = new Intl.NumberFormat(undefined, { notation: 'compact', maximumFractionDigits: 2 });
+
+/** A count at its mark: in full below a million, such as 150,000, and beyond in short, such as 1.5M. */
+export const countText = (count: number) => (count < MILLION ? inFull : inShort).format(count);
+
+const LEAST_WIDTH = 40;
+/** Of a digit in the font of the axis, and of the room between the text and the chart. */
+const [DIGIT_WIDTH, GAP] = [6.6, 12];
+
+/** Pixels that the texts need: a text that is cut on its left would read as a smaller number. Before the first draw there are none. */
+export function axisWidth(texts: readonly (string | null)[] | null): number {
+  const longest = Math.max(0, ...(texts ?? []).map((text) => text?.length ?? 0));
+  return Math.max(LEAST_WIDTH, Math.ceil(longest * DIGIT_WIDTH) + GAP);
+}
+
 /** Texts for the marks of the time axis: days for days and for long spans. A text that repeats the one before is empty. */
 export function axisTexts(seconds: readonly number[], clock: Clock, isLong = clock.isByDay): string[] {
   const format = isLong ? dayFormat(clock) : hourFormat(clock);

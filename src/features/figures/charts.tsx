@@ -10,9 +10,12 @@ import { onColoursChange } from '../../dashboard/web/theme.ts';
 import {
   askedOf,
   axisTexts,
+  axisWidth,
   bucketName,
   type ChartSeries,
   type ChartWindow,
+  COUNT_STEPS,
+  countText,
   stack,
   stepOf,
   timeOf,
@@ -259,10 +262,10 @@ function optionsOf({ times, isByDay, series, height }: Drawn, element: HTMLEleme
       {
         ...axis,
         grid,
-        size: 40,
+        size: (_plot, texts) => axisWidth(texts),
         space: height === LOW ? 22 : 30,
-        incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6],
-        values: (_plot, at) => at.map(format.count),
+        incrs: [...COUNT_STEPS],
+        values: (_plot, at) => at.map(countText),
       },
     ],
     series: [

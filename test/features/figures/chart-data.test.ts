@@ -3,8 +3,11 @@ import { describe, expect, it } from 'vitest';
 import {
   askedOf,
   axisTexts,
+  axisWidth,
   bucketName,
   type ChartSeries,
+  COUNT_STEPS,
+  countText,
   reasonCounts,
   stack,
   stepOf,
@@ -16,6 +19,19 @@ import {
 const HOUR = 3_600_000;
 const series = (...rows: number[][]): ChartSeries[] =>
   rows.map((values, index) => ({ name: String(index), colour: 'good', values }));
+
+describe('the axis of counts', () => {
+  it('has a step for any count, and reads a million and more in short', () => {
+    expect(COUNT_STEPS.slice(0, 7)).toEqual([1, 2, 5, 10, 20, 50, 100]);
+    expect(COUNT_STEPS).toEqual(expect.arrayContaining([1e6, 5e6, 2e9, 1e12]));
+    expect([0, 150_000, 1_500_000, 2e9, 1e12].map(countText)).toEqual(['0', '150,000', '1.5M', '2B', '1T']);
+  });
+
+  it('is wide enough for its longest text', () => {
+    expect([null, ['0', '50'], ['0', '150,000']].map(axisWidth)).toEqual([40, 40, 59]);
+    expect(axisWidth(['100,000', null])).toBe(axisWidth(['100,000']));
+  });
+});
 
 describe('stacked bars', () => {
   it('stand on those before them; the last, the highest, comes first', () => {
