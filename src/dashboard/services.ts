@@ -23,8 +23,9 @@ import type { Heartbeat } from '../flows/heartbeat.ts';
 import type { Scheduler } from '../flows/scheduler.ts';
 import type { AttentionKind, AttentionKinds } from '../model/attention.ts';
 import type { ServiceClock } from '../model/clock.ts';
+import type { Reason } from '../model/delivery.ts';
 import type { TriggerName } from '../model/trigger-name.ts';
-import type { Store } from '../store/store.ts';
+import type { DeliveryCount, Store } from '../store/store.ts';
 import type { Sweeper } from '../sweeper.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -202,9 +203,23 @@ export interface ServicePart {
   readonly gauges?: readonly MeasuredGauge[];
   /** What operators should look at. It reads by itself what the situation has not. */
   readonly attention?: FindAttention<AttentionKind>;
+  /** What it knows of why deliveries are refused for a reason: a sentence for each cause. */
+  readonly causes?: (refused: RefusedFor, services: DashboardServices) => Promise<readonly string[]>;
   /** When a delivery last came to triggers, of those that it knows. */
   readonly arrivals?: (services: DashboardServices) => Promise<readonly LastArrival[]>;
   readonly start?: (host: Host) => RunningPart;
+}
+
+interface RefusedFor extends Pick<DeliveryCount, 'flowId' | 'triggerKey'> {
+  readonly reason: Reason;
+  /** When they came, or the newest of them: milliseconds since the Unix epoch. */
+  readonly at: number;
+}
+
+/** Why deliveries are refused, where a part knows more than the reason. */
+export async function causesOf(refused: RefusedFor, services: DashboardServices): Promise<string[]> {
+  const found = await Promise.all(services.parts.map(({ causes }) => causes?.(refused, services) ?? []));
+  return found.flat();
 }
 
 export const servicePart = (part: ServicePart): ServicePart => part;

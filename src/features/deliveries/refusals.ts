@@ -7,6 +7,7 @@ import {
   type Situation,
   startOf,
 } from '../../dashboard/attention/finding.ts';
+import { causesOf, type DashboardServices } from '../../dashboard/services.ts';
 import type { Reason } from '../../model/delivery.ts';
 import type { EnforcementMode } from '../../model/manifest.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
@@ -99,7 +100,7 @@ export const sinceFirst = (firstAt: number | undefined, window: string) =>
 
 export async function risingRefusals(
   { deliveries, triggers, flows, now }: Situation,
-  store: Log,
+  services: DashboardServices,
 ): Promise<Finding<'refusals_rising'>[]> {
   const since = startOf(now, RECENT_HOURS - 1);
   const rising = countRefusals(deliveries).flatMap((each) => {
@@ -109,19 +110,21 @@ export async function risingRefusals(
   const found = await Promise.all(
     rising.map(async ({ usual, recent, ...refused }): Promise<Finding<'refusals_rising'>[]> => {
       const { flowId, triggerKey, reason } = refused;
-      const { count, firstAt } = await openRefusals({ ...refused, count: recent, since: Date.parse(since) }, store);
+      const asked = { ...refused, count: recent, since: Date.parse(since) };
+      const { count, firstAt } = await openRefusals(asked, services.store);
       if (count < least(usual)) return [];
       const place = flowId === null ? '' : `${nameOf(flowId, flows)}${triggerKey === null ? '' : `/${triggerKey}`}`;
       const to = place === '' ? '' : ` to ${place}`;
       const prepared = triggers.find(({ trigger }) => sameTrigger(trigger, { flowId, triggerKey }));
       const isChosen = isChosenFor(reason, prepared?.mode);
       const passed = isChosen ? `; all were accepted, because its mode is ${prepared?.mode}` : '';
+      const because = (await causesOf({ ...refused, at: now }, services)).map((cause) => `. ${cause}`).join('');
       const when = sinceFirst(firstAt, 'in this hour and the one before');
       return [
         {
           kind: 'refusals_rising',
           ...(isChosen && { severity: 'info' }),
-          message: `${count} deliveries${to} ${WHAT_HAPPENED[reason]} (${when}; normally ${usual})${passed}`,
+          message: `${count} deliveries${to} ${WHAT_HAPPENED[reason]} (${when}; normally ${usual})${passed}${because}`,
           link: `/flows/deliveries?${flowId === null ? '' : `flowId=${flowId}&`}reason=${reason}&since=${since}`,
           flowId,
           triggerKey,

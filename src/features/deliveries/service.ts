@@ -199,10 +199,10 @@ function failedExpressions(
 export const deliveries = servicePart({
   name: 'deliveries',
   routes: [deliveryRoutes],
-  attention: rulesFor(deliveriesAttention, async (situation, { store }) => [
-    ...(await risingRefusals(situation, store)),
-    ...(await disabledFlows(situation, store)),
-    ...failedExpressions(await store.of(deliveriesStore).countUnevaluated(situation.since), situation),
+  attention: rulesFor(deliveriesAttention, async (situation, services) => [
+    ...(await risingRefusals(situation, services)),
+    ...(await disabledFlows(situation, services.store)),
+    ...failedExpressions(await services.store.of(deliveriesStore).countUnevaluated(situation.since), situation),
   ]),
   start: ({ settings, ...host }) => ({
     sweeper: createLogRetention({ ...host, retentionDays: settings.deliveryRetentionDays }),

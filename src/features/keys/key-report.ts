@@ -52,7 +52,7 @@ export function keyView({ since, lastVerifiedAt, recent, users, ...report }: Key
   return { ...report, since: timeOf(since), lastVerifiedAt: timeOf(lastVerifiedAt), last24Hours: recent, users: shown };
 }
 
-interface ReportServices {
+export interface ReportServices {
   readonly store: Pick<Store, 'of'>;
   readonly triggers: Pick<TriggerTable, 'list'>;
   readonly clock: Pick<Clock, 'now'>;

@@ -6,6 +6,7 @@ import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, rulesFor, servicePart } from '../../dashboard/services.ts';
 import { sees, sightOf } from '../../dashboard/sight.ts';
 import { keysAttention } from './attention.ts';
+import { brokenRotations, refusedByKey } from './key-cause.ts';
 import { createKeyKeeper } from './key-keeper.ts';
 import { type KeyReport, keyView, reportKeys } from './key-report.ts';
 
@@ -79,9 +80,18 @@ export function rotationConcerns(keys: readonly KeyReport[]): Finding<(typeof CO
 export const keys = servicePart({
   name: 'keys',
   routes: [keyRoutes],
-  attention: rulesFor(keysAttention, async (_situation, services) =>
-    rotationConcerns(await reportKeys({ ...services, triggers: services.triggers() })),
-  ),
+  attention: rulesFor(keysAttention, async (situation, services) => {
+    const reports = await reportKeys({ ...services, triggers: services.triggers() });
+    const refused = await refusedByKey(brokenRotations(reports), situation, services.store);
+    return [...refused, ...rotationConcerns(reports)];
+  }),
+  causes: async ({ flowId, triggerKey, reason, at }, services) => {
+    if (reason !== 'signature_mismatch' || flowId === null) return [];
+    const reports = await reportKeys({ ...services, triggers: services.triggers() }, flowId);
+    return brokenRotations(reports).flatMap((each) =>
+      each.triggerKey === triggerKey && each.since <= at ? [each.cause] : [],
+    );
+  },
   start: (host) => {
     const keeper = createKeyKeeper(host);
     return { sweeper: keeper, onTriggers: keeper.note };

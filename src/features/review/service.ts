@@ -3,7 +3,7 @@ import { field, isoTimeOrNull, unknownId } from '../../dashboard/answer.ts';
 import { COMMAND, documentedBody, IN_ORDER, parameter, parseJsonBody, WHY } from '../../dashboard/input.ts';
 import { route, textAnswer } from '../../dashboard/route.ts';
 import { createSealedPlans, planToken } from '../../dashboard/sealed-plans.ts';
-import { type ApiRoutes, type DashboardServices, servicePart } from '../../dashboard/services.ts';
+import { type ApiRoutes, causesOf, type DashboardServices, servicePart } from '../../dashboard/services.ts';
 import { flowsOfDelivery, limitOf, type Sight, sees, sightOf } from '../../dashboard/sight.ts';
 import { HttpError } from '../../errors.ts';
 import { HOUR_MS } from '../../model/clock.ts';
@@ -157,13 +157,16 @@ const deliveryReviewRoutes: ApiRoutes = (app, services) => {
       const found = await findDelivery(request.params.deliveryId, services);
       const sight = sightOf(request, services);
       const record = deliveryIn(sight, found);
-      const [review, known, repeats, redelivery] = await Promise.all([
+      const { reason, receivedAt: at } = record;
+      const [review, causes, known, repeats, redelivery] = await Promise.all([
         reviewer.review(record),
+        reason === null ? [] : causesOf({ ...record, reason, at }, services),
         store.of(reviewStore).findRedelivery(record.id),
         reviewer.findRepeated(record),
         seesAll(sight, found) ? planOf(record, services) : null,
       ]);
-      return deliveryDetailView(record, review, { redeliveredAs: known?.deliveryId ?? null, repeats, redelivery });
+      const advice = { ...review, hints: [...causes, ...review.hints] };
+      return deliveryDetailView(record, advice, { redeliveredAs: known?.deliveryId ?? null, repeats, redelivery });
     },
   );
 

@@ -387,3 +387,70 @@ it('gives no advice to remove a key while another process verifies with one that
     message: expect.stringContaining('Give all replicas the same secrets'),
   });
 });
+
+describe('a key that took the place of one that worked', () => {
+  const ask = async (path: string) => (await app.fastify.inject(`/flows/api/${path}`)).json();
+  const told = async () =>
+    (await ask('attention')).filter(({ kind }: { kind: string }) => kind === 'key_refuses_all' || /refus/.test(kind));
+  const newest = async () => ask(`webhooks/${(await ask('webhooks/recent?take=1'))[0].id}`);
+  const cause =
+    'The key behind env:B changed at 2026-11-23T12:00Z and has verified nothing since; the former one verified 2';
+
+  it('is told with its cause once deliveries are refused, until one is verified', async () => {
+    await start({ shop: hook({ webhookHmacKey: 'env:A' }) });
+    await send(KEYS.A);
+    await send(KEYS.A);
+    await send('a stranger');
+    const before = (await newest()).id;
+    clock.advance(2 * DAY);
+    await deploy({ shop: hook({ webhookHmacKey: 'env:B' }) }, '2');
+    expect(await told()).toEqual([]);
+    clock.advance(2000);
+    for (const _ of [1, 2, 3]) expect(await send(KEYS.A)).toBe(401);
+    expect(await told()).toEqual([
+      {
+        kind: 'key_refuses_all',
+        severity: 'error',
+        flowId: ID,
+        triggerKey: 'shop',
+        link: `/flows/deliveries?flowId=${ID}&reason=signature_mismatch&since=2026-11-23T12:00Z`,
+        message: `orders/shop refuses what its publisher sends: 3 deliveries had a signature that does not match since 2026-11-23T12:00:02Z. ${cause}. Enter the new key at the publisher, or put the former one back, and deliver them again`,
+      },
+    ]);
+    expect((await newest()).hints[0]).toBe(cause);
+    expect((await ask(`webhooks/${before}`)).hints).toEqual([]);
+    expect(await send(KEYS.B)).toBe(200);
+    expect(await told()).toEqual([]);
+  });
+
+  it('is not told while a previous key still verifies', async () => {
+    await start({ shop: hook({ webhookHmacKey: 'env:A' }) });
+    await send(KEYS.A);
+    clock.advance(2 * DAY);
+    await deploy(rotated, '2');
+    await send(KEYS.A);
+    for (const _ of [1, 2, 3]) expect(await send('a stranger')).toBe(401);
+    expect(await told()).toEqual([]);
+    expect((await newest()).hints).toEqual([]);
+  });
+
+  it('is told where a previous key was kept and verifies nothing either, and under Audit as a cause alone', async () => {
+    await start({ shop: hook({ webhookHmacKey: 'env:A' }) });
+    await send(KEYS.A);
+    clock.advance(2 * DAY);
+    await deploy({ shop: hook({ webhookHmacKey: 'env:B', webhookHmacKeyPrevious: 'env:C' }) }, '2');
+    clock.advance(1000);
+    for (let each = 0; each < 20; each += 1) await send(KEYS.A);
+    expect(await told()).toMatchObject([{ kind: 'key_refuses_all' }]);
+    await deploy(
+      { shop: hook({ webhookHmacKey: 'env:B', webhookHmacKeyPrevious: 'env:C', webhookEnforcementMode: 'Audit' }) },
+      '3',
+    );
+    expect(await told()).toMatchObject([
+      {
+        kind: 'refusals_rising',
+        message: expect.stringMatching(/has verified nothing since; the former one verified 1/),
+      },
+    ]);
+  });
+});
