@@ -18,6 +18,7 @@ import {
   plainTextSecret,
   warningAt,
 } from './issues.ts';
+import { placeElsewhere } from './misplaced.ts';
 import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
 import { STEP_KEY } from './schema.ts';
 import { stepSecrets } from './secrets.ts';
@@ -159,7 +160,11 @@ function checkWithSchema(inputs: JsonObject, path: JsonPath, schema: z.ZodType):
     if ('value' in parsed) return [];
     return parsed.problems
       .filter((problem) => problem.isUnknownKey === true || !isRendered(inputs, problem.path))
-      .map((problem) => errorAt([...path, ...problem.path], problem.message));
+      .map(({ path: inner, message, isUnknownKey }) => {
+        const at = [...path, ...inner];
+        const elsewhere = isUnknownKey === true && inner.length === 1 ? placeElsewhere(at) : undefined;
+        return errorAt(at, elsewhere === undefined ? message : `is not known here${elsewhere}`);
+      });
   } catch {
     // A schema that is asynchronous, or that throws at a placeholder, is asked again when the step runs.
     return [];

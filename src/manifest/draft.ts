@@ -4,6 +4,7 @@ import { kindOf } from '../expressions/values.ts';
 import type { Edge, StepDefinition } from '../model/manifest.ts';
 import { didYouMean, errorAt, gateWarningAt, isWithin, type Problem, parseWith } from './issues.ts';
 import { isObject } from './json-text.ts';
+import { placeElsewhere } from './misplaced.ts';
 import { MANIFEST_PARTS, STEP_KEY, type Trigger } from './schema.ts';
 import { TRIGGER_OBJECTS, WEBHOOK_FIELDS } from './webhook-fields.ts';
 
@@ -89,6 +90,10 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
   }
   switch (type) {
     case 'manual': {
+      // Its inputs are the author's own, but a field that is read elsewhere would have no effect here.
+      const lost = Object.keys(isObject(inputs) ? inputs : {}).filter((key) => LOST_ON_MANUAL.has(key));
+      for (const key of lost)
+        refuse(findings, [...inputsPath, key], `has no effect here${placeElsewhere([...inputsPath, key])}`);
       const fitted = report(parseWith(MANIFEST_PARTS.triggerInputs.manual, inputs), inputsPath, findings);
       return fitted && { type, inputs: fitted, ...keyed };
     }
@@ -128,6 +133,12 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
   }
 }
 
+const LOST_ON_MANUAL = new Set([
+  ...WEBHOOK_FIELDS.all,
+  ...Object.keys(TRIGGER_OBJECTS),
+  ...['searchKeys', 'coalesce', 'serialize', 'serializeOnFailure', 'cronExpression'],
+]);
+
 /** A step whose parts that do not fit are left out, or have what is there by default. */
 function fitStep(given: unknown, path: JsonPath, findings: Findings): StepDefinition {
   const whole = parseWith(MANIFEST_PARTS.step, given);
@@ -163,7 +174,11 @@ function knownInputs(inputs: unknown, path: JsonPath, problems: Problem[]): unkn
   if (!isObject(inputs)) return inputs;
   const known = Object.entries(inputs).filter(([key]) => {
     if (WEBHOOK_FIELDS.all.includes(key)) return true;
-    if (/^webhook/i.test(key)) {
+    const isShortened = WEBHOOK_FIELDS.all.some((field) => field.toLowerCase() === `webhook${key}`.toLowerCase());
+    const elsewhere = isShortened ? undefined : placeElsewhere([...path, key]);
+    if (elsewhere !== undefined) {
+      problems.push(errorAt([...path, key], `is not known here${elsewhere}`));
+    } else if (/^webhook/i.test(key)) {
       problems.push(errorAt([...path, key], `is not known${didYouMean(key, WEBHOOK_FIELDS.all)}`));
     } else {
       problems.push(gateWarningAt([...path, key], `is ignored${didYouMean(`webhook${key}`, WEBHOOK_FIELDS.all)}`));
@@ -194,7 +209,11 @@ function report<Output>(
   findings: Findings,
 ): Output | undefined {
   if ('value' in parsed) return parsed.value;
-  for (const problem of parsed.problems) refuse(findings, [...path, ...problem.path], problem.message);
+  for (const problem of parsed.problems) {
+    const at = [...path, ...problem.path];
+    const elsewhere = problem.isUnknownKey ? placeElsewhere(at) : undefined;
+    refuse(findings, at, elsewhere === undefined ? problem.message : `is not known here${elsewhere}`);
+  }
   return undefined;
 }
 

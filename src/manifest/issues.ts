@@ -148,10 +148,10 @@ function isSafeToSuggest(value: string): boolean {
   return !ENFORCEMENT_MODES.some((mode) => mode === value && mode !== 'Enforce');
 }
 
-/** For a key that an object does not have. */
-export function unknownKey(key: string, known: readonly string[]): string {
+/** For a key that an object does not have; `elsewhere` says where it belongs. */
+export function unknownKey(key: string, known: readonly string[], elsewhere?: string): string {
   const accepted = known.length <= MAX_LISTED && known.length > 0 ? `; known are ${known.join(', ')}` : '';
-  return `is not known here${didYouMean(key, known) || accepted}`;
+  return `is not known here${elsewhere ?? (didYouMean(key, known) || accepted)}`;
 }
 
 /** A schema error in words that name the kind of the value and what is accepted, but never the value. */
@@ -168,9 +168,11 @@ type Parsed<Output> = { readonly value: Output } | { readonly problems: readonly
 export function parseWith<Output>(schema: z.ZodType<Output>, value: unknown): Parsed<Output> {
   const result = schema.safeParse(value, { error: describe });
   if (result.success) return { value: result.data };
-  const known = schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
-  return { problems: result.error.issues.flatMap((issue) => flatten(issue, known)) };
+  return { problems: result.error.issues.flatMap((issue) => flatten(issue, namesOf(schema))) };
 }
+
+/** The keys that an object of this schema may have; none where it is no object. */
+export const namesOf = (schema?: z.ZodType) => (schema instanceof z.ZodObject ? Object.keys(schema.shape) : []);
 
 const ACCEPTED: Readonly<Record<string, string>> = {
   string: 'a string',

@@ -1,6 +1,7 @@
 import { type Node, type ParseErrorCode, parse, parseTree, printParseErrorCode, visit } from 'jsonc-parser';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { errorAt, type Problem, unknownKey } from './issues.ts';
+import { placeElsewhere } from './misplaced.ts';
 import { STRUCTURAL_KEYS } from './schema.ts';
 import { TRIGGER_OBJECTS } from './webhook-fields.ts';
 
@@ -148,7 +149,10 @@ interface Place {
 
 type Entries = Record<string, unknown>;
 
-export function canonicalKeys(manifest: unknown): CanonicalManifest {
+/** The names of its inputs, by step type. */
+type InputsOfStep = (stepType: unknown) => readonly string[];
+
+export function canonicalKeys(manifest: unknown, inputsOf: InputsOfStep = () => []): CanonicalManifest {
   const problems: Problem[] = [];
   const spellings = new Map<string, string>();
 
@@ -161,7 +165,10 @@ export function canonicalKeys(manifest: unknown): CanonicalManifest {
       const name = canonicalName(key, form);
       const before = name === undefined ? undefined : first.get(name);
       if (name === undefined) {
-        problems.push(errorAt(spelled, 'keys' in form ? unknownKey(key, form.keys) : 'is not accepted as a key'));
+        const known = form === STEP ? inputsOf(value.type ?? value.Type) : [];
+        const message =
+          'keys' in form ? unknownKey(key, form.keys, placeElsewhere(spelled, known)) : 'is not accepted as a key';
+        problems.push(errorAt(spelled, message));
       } else if (before !== undefined) {
         problems.push(errorAt(spelled, `is given twice: "${before}" and "${key}" are the same key`));
       } else {

@@ -5,7 +5,7 @@ import { type Graph, GUID, type ManifestSnapshot, type ManifestSource } from '..
 import { isStorable, UNSTORABLE } from '../model/text.ts';
 import { checkGraph } from './check-steps.ts';
 import { draftManifest } from './draft.ts';
-import { errorAt, isWithin, type ManifestIssue, type Problem } from './issues.ts';
+import { errorAt, isWithin, type ManifestIssue, namesOf, type Problem } from './issues.ts';
 import { canonicalKeys, guessJson, isObject, placesIn, readJson } from './json-text.ts';
 import { checkOrder } from './order.ts';
 import { isReference } from './read-secret.ts';
@@ -120,7 +120,7 @@ export function namedManifest(manifest: unknown, file: string): NamedManifest {
 
 export function readManifest(text: string, file: string, rules: ManifestRules): ReadManifest {
   const json = readJson(text);
-  const canonical = canonicalKeys(json.value);
+  const canonical = canonicalKeys(json.value, (type) => namesOf(rules.handlers.get(String(type))?.inputs));
   const { flow, problems } =
     json.value === undefined
       ? { flow: undefined, problems: [] }

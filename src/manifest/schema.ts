@@ -240,6 +240,7 @@ export interface CronTrigger {
 export const STRUCTURAL_KEYS = {
   manifest: Object.keys(manifestSchema.shape),
   trigger: ['type', 'inputs', 'searchKeys', 'coalesce', ...Object.keys(TRIGGER_OBJECTS)],
+  cron: Object.keys(cronInputsSchema.shape),
   coalesce: Object.keys(coalesceSchema.shape),
   step: Object.keys(stepSchema.shape),
   edge: Object.keys(edgeSchema.options[1].shape),
