@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { PreparedExtensions } from '../config/extensions.ts';
 import { DeploysRefusedError } from '../errors.ts';
 import type { Catalog } from '../flows/catalog.ts';
-import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
+import { formatIssue, type ManifestIssue, withIdsOfNames } from '../manifest/issues.ts';
 import { withLiterals } from '../manifest/literals.ts';
 import {
   type LoadedFlow,
@@ -197,6 +197,7 @@ export function createDeployment(services: DeploymentServices): Deployment {
       logger.error({ err: error }, 'the manifests could not be reloaded; deployed flows are unchanged');
     }
   };
+  const deployedNames = () => catalog.list().map(({ record }) => record);
   const refresh = async (flowId: string) => {
     await deployer.refresh(flowId);
     for (const follow of followers) await follow(flowId);
@@ -234,7 +235,8 @@ export function createDeployment(services: DeploymentServices): Deployment {
     parse(text, name) {
       const { flow, issues } = parseManifest(text, `${name}.json`, rules.api);
       const unstorable = flow === undefined ? [] : unstorableSecrets(flow, needs);
-      return { flow: unstorable.length > 0 ? undefined : flow, issues: [...issues, ...unstorable] };
+      const told = withIdsOfNames([...issues, ...unstorable], deployedNames());
+      return { flow: unstorable.length > 0 ? undefined : flow, issues: told };
     },
     async parseRevision(revision) {
       const { literals, lost } = await needs.open(revision, catalog.find(revision.flowId)?.loaded);
@@ -248,7 +250,8 @@ export function createDeployment(services: DeploymentServices): Deployment {
     },
     async parseAll(text) {
       const { flows, issues } = await parseManifests(text, (id) => catalog.find(id)?.record.name ?? id, rules.api);
-      return { flows, issues: [...issues, ...flows.flatMap((flow) => unstorableSecrets(flow, needs))] };
+      const unstorable = flows.flatMap((flow) => unstorableSecrets(flow, needs));
+      return { flows, issues: withIdsOfNames([...issues, ...unstorable], deployedNames()) };
     },
     deploy(flows, { allow = [], isPlan = false, isWholeFolder = false, actor = ITSELF, reason }) {
       const options = { allow, isWholeFolder, source: 'api', actor, reason } as const;

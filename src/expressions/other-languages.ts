@@ -1,5 +1,13 @@
 /** What an author writes out of habit with another language, and what CEL has in its place. The first that matches counts. */
 const HABITS: readonly (readonly [RegExp, string])[] = [
+  [
+    /(?<![.\w])(now|today|new\s+Date|Date\.now)\s*\(/,
+    'expressions read no clock, so that each attempt gets the same; run.startedAt is when the run started',
+  ],
+  [
+    /(?<![.\w])(process\.)?\$?env\s*[.[]/i,
+    'expressions read no environment; write vars.NAME, or "env:NAME" as the whole input for a secret',
+  ],
   [/===/, 'CEL has no ===; write =='],
   [/!==/, 'CEL has no !==; write !='],
   [/<>/, 'CEL has no <>; write !='],

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { kindOf } from '../expressions/values.ts';
 import type { Edge, StepDefinition } from '../model/manifest.ts';
-import { didYouMean, errorAt, gateWarningAt, isWithin, type Problem, parseWith } from './issues.ts';
+import { didYouMean, errorAt, gateWarningAt, isWithin, type Problem, parseWith, writtenOut } from './issues.ts';
 import { isObject } from './json-text.ts';
 import { placeElsewhere } from './misplaced.ts';
 import { MANIFEST_PARTS, STEP_KEY, type Trigger } from './schema.ts';
@@ -67,7 +67,7 @@ export function draftManifest(manifest: unknown): Draft {
 
 function entriesOf(value: unknown, path: JsonPath, findings: Findings): [string, unknown][] {
   if (isObject(value)) return Object.entries(value);
-  refuse(findings, path, `is ${kindOf(value)}; an object is accepted`);
+  refuse(findings, path, `is ${kindOf(value)}; an object is accepted${writtenOut(path.at(-1), value)}`);
   return [];
 }
 
@@ -150,7 +150,10 @@ function fitStep(given: unknown, path: JsonPath, findings: Findings): StepDefini
   const { runAfter: givenEdges = {}, steps: givenChildren, ...own } = given;
   const { type = '', inputs = {}, ...rest } = fitFields(ownFieldsOfStep, own, { path, findings });
   const edges = entriesOf(givenEdges, [...path, 'runAfter'], findings).map(([key, edge]): [string, Edge] => {
-    const fitted = report(parseWith(MANIFEST_PARTS.edge, edge), [...path, 'runAfter', key], findings);
+    const at = [...path, 'runAfter', key];
+    if (typeof edge === 'string')
+      refuse(findings, at, `is a string; an array or an object is accepted, such as [${JSON.stringify(edge)}]`);
+    const fitted = typeof edge === 'string' ? undefined : report(parseWith(MANIFEST_PARTS.edge, edge), at, findings);
     // Whatever it waits for, it does run after the step.
     return [key, fitted ?? { statuses: ['Succeeded'] }];
   });

@@ -130,6 +130,22 @@ function commonLetters(a: string, b: string): number {
   return count;
 }
 
+const OTHER_NAME = /^is ("(?:[^"\\]|\\.)*"), which is not the id of a flow$/;
+
+/** Adds the ids of the flows that have the name, where a name is written in place of an id. */
+export function withIdsOfNames<Issue extends ManifestIssue>(
+  issues: readonly Issue[],
+  flows: readonly { readonly id?: string | undefined; readonly name: string }[],
+): Issue[] {
+  return issues.map((issue) => {
+    const [, written] = OTHER_NAME.exec(issue.message) ?? [];
+    if (written === undefined) return issue;
+    const name = String(JSON.parse(written)).toLowerCase();
+    const ids = flows.flatMap((flow) => (flow.name.toLowerCase() === name ? (flow.id ?? []) : [])).slice(0, MAX_LISTED);
+    return ids.length === 0 ? issue : { ...issue, message: `${issue.message}; that flow's is ${ids.join(' or ')}` };
+  });
+}
+
 /** `; did you mean "webhookSlug"?`, or nothing where no name is close, means the same elsewhere, or begins alike. */
 export function didYouMean(name: string, known: Iterable<string>): string {
   const written = name.slice(0, MAX_CHARACTERS).toLowerCase();
@@ -189,7 +205,9 @@ function describe(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case 'invalid_type':
       if (issue.expected === 'int' && typeof issue.input === 'number') return 'is not a whole number';
-      return ACCEPTED[issue.expected] === undefined ? given : `${given}; ${ACCEPTED[issue.expected]} is accepted`;
+      return ACCEPTED[issue.expected] === undefined
+        ? given
+        : `${given}; ${ACCEPTED[issue.expected]} is accepted${writtenOut(issue.path?.at(-1), issue.input)}`;
     case 'invalid_value': {
       const values = issue.values.map(String).join(', ');
       if (typeof issue.input !== 'string') return `${given}; one of ${values} is accepted`;
@@ -202,6 +220,24 @@ function describe(issue: z.core.$ZodRawIssue): string | undefined {
     default:
       return undefined;
   }
+}
+
+/** Short forms that other tools take, and the object that says the same. */
+const SHORT_FORMS: Readonly<Record<string, (given: unknown) => unknown>> = {
+  runAfter: (given) => {
+    const keys = [given].flat().filter((key): key is string => typeof key === 'string' && /^[\w-]{1,64}$/.test(key));
+    return keys.length === 0 || keys.length > MAX_LISTED
+      ? undefined
+      : Object.fromEntries(keys.map((key) => [key, ['Succeeded']]));
+  },
+  retry: (given) => (Number(given) >= 1 ? { maxAttempts: Math.floor(Number(given)) } : undefined),
+  coalesce: (given) => (typeof given === 'string' ? { key: given } : undefined),
+};
+
+/** `; write "retry": {"maxAttempts":3}` for a value in place of an object that can be made of it; else nothing. */
+export function writtenOut(field: PropertyKey | undefined, given: unknown): string {
+  const meant = Object.hasOwn(SHORT_FORMS, field ?? '') ? SHORT_FORMS[String(field)]?.(given) : undefined;
+  return meant === undefined ? '' : `; write "${String(field)}": ${JSON.stringify(meant)}`;
 }
 
 function describeBound(issue: { input?: unknown; origin: string }, bound: string, limit: number | bigint): string {

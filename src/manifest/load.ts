@@ -4,7 +4,7 @@ import { parseTree } from 'jsonc-parser';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { subFlowsOf } from '../model/manifest.ts';
 import { inTurns } from '../model/turns.ts';
-import { formatIssue, type ManifestIssue } from './issues.ts';
+import { formatIssue, type ManifestIssue, withIdsOfNames } from './issues.ts';
 import { canonicalKeys, guessJson, readJson } from './json-text.ts';
 import {
   type LoadedFlow,
@@ -131,7 +131,10 @@ function fitTogether(
   const flows = manifests.flatMap(({ flow, isFit }) => (flow !== undefined && isFit ? [flow] : []));
   return {
     flows: flows.filter((flow) => !clashing.has(flow.file)),
-    issues: [...manifests.flatMap((manifest) => manifest.issues), ...clashes],
+    issues: withIdsOfNames(
+      [...manifests.flatMap((manifest) => manifest.issues), ...clashes],
+      manifests.map(({ named: { flowId, name } }) => ({ id: flowId, name })),
+    ),
   };
 }
 

@@ -6,6 +6,7 @@ import {
   END_STATUSES,
   type Graph,
   GUID,
+  notAFlowId,
   ON_ORDER_FAILURE,
   type RetryPolicy,
   type RunnableManifest,
@@ -29,7 +30,7 @@ const guid = z
 /** Names another flow. */
 const flowId = z
   .string()
-  .regex(GUID, { error: 'is not the id of a flow' })
+  .regex(GUID, { error: notAFlowId })
   .transform((text) => text.toLowerCase());
 
 /** For an author to paste; a flow that is deployed already has its id. */

@@ -30,6 +30,12 @@ export const RUN_FLOW_KEY = 'runFlow';
 /** The form of a flow id, in any case. */
 export const GUID = /^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/;
 
+/** Of a text where the id of a flow is expected. A longer one is no name either. */
+export const notAFlowId = ({ input }: { readonly input?: unknown }): string =>
+  typeof input === 'string' && input.length <= 100
+    ? `is ${JSON.stringify(input)}, which is not the id of a flow`
+    : 'is not the id of a flow';
+
 /** The flow of Sluice itself whose runs tell the targets of alerts. Nobody else runs, closes or replaces it. */
 export const ALERT_FLOW_ID = '5a1e9a1e-47c8-4d0e-9b5a-0c1d5ce5a1e7';
 

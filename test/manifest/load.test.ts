@@ -39,12 +39,12 @@ describe('a folder', () => {
       'good.json': { ...goodManifest(), onFailure: OTHER_ID.toUpperCase() },
       'alarm.json': { id: OTHER_ID, version: '1', onFailure: OTHER_ID },
       'typo.json': { id: '1b4e28ba-2fa1-41d2-883f-0016d3cca427', version: '1', onFailure: FLOW_ID.replace('0', '1') },
-      'name.json': { id: '1b4e28ba-2fa1-41d2-883f-0016d3cca428', version: '1', onFailure: 'alarm' },
+      'name.json': { id: '1b4e28ba-2fa1-41d2-883f-0016d3cca428', version: '1', onFailure: 'Alarm' },
     });
     expect(names).toContain('Orders');
     expect(lines).toEqual([
       'error alarm.json onFailure: is this flow itself',
-      'error name.json onFailure: is not the id of a flow',
+      `error name.json onFailure: is "Alarm", which is not the id of a flow; that flow's is ${OTHER_ID}`,
       `error typo.json onFailure: is ${FLOW_ID.replace('0', '1')}, which is not the id of a flow in this folder`,
     ]);
   });
@@ -59,6 +59,8 @@ describe('a folder', () => {
         'b.json': { id: ids[2], name: 'B', version: '1', steps: runs(ids[0]?.toUpperCase()) },
         'c.json': { id: FLOW_ID, version: '1', steps: runs(FLOW_ID) },
         'd.json': { id: ids[1], version: '1', steps: runs('7c9e6679-7425-40de-944b-e07fc1f90ae8') },
+        'f.json': { id: FLOW_ID.replace('0', '2'), version: '1', steps: runs('b') },
+        'g.json': { id: FLOW_ID.replace('0', '3'), version: '1', steps: runs('nobody') },
         'e.json': {
           id: FLOW_ID.replace('0', '1'),
           version: '1',
@@ -73,6 +75,8 @@ describe('a folder', () => {
       'error c.json steps.go.inputs.flow: is this flow itself',
       `error e.json steps.go.inputs.flow: ${constant}`,
       `error e.json steps.go.inputs.wait: ${constant}`,
+      `error f.json steps.go.inputs.flow: is "b", which is not the id of a flow; that flow's is ${ids[2]}`,
+      'error g.json steps.go.inputs.flow: is "nobody", which is not the id of a flow',
       `error a.json steps.each.steps.go.inputs.flow: ${closes} A → B → A`,
       `error b.json steps.go.inputs.flow: ${closes} B → A → B`,
       'error d.json steps.go.inputs.flow: is 7c9e6679-7425-40de-944b-e07fc1f90ae8, which is not the id of a flow in this folder',

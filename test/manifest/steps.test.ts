@@ -88,7 +88,30 @@ describe('refuses', () => {
     ['an unknown upstream', 'second', { runAfter: { frist: [] } }, 'steps.second.runAfter.frist'],
     ['itself upstream', 'first', edge(['Failed']), 'steps.first.runAfter.first: closes a cycle: first → first'],
     ['a cycle', 'first', { runAfter: { third: [] } }, 'steps.first.runAfter.third: is empty'],
-    ['a number for retry', 'first', { retry: 3 }, 'steps.first.retry: is a number; an object is accepted'],
+    [
+      'a number for retry',
+      'first',
+      { retry: 3 },
+      'steps.first.retry: is a number; an object is accepted; write "retry": {"maxAttempts":3}',
+    ],
+    [
+      'a list for runAfter',
+      'second',
+      { runAfter: ['first', 'third'] },
+      'runAfter: is an array; an object is accepted; write "runAfter": {"first":["Succeeded"],"third":["Succeeded"]}',
+    ],
+    [
+      'a text for runAfter',
+      'second',
+      { runAfter: 'first' },
+      'runAfter: is a string; an object is accepted; write "runAfter": {"first":["Succeeded"]}',
+    ],
+    [
+      'a text for statuses',
+      'second',
+      { runAfter: { first: 'Failed' } },
+      'steps.second.runAfter.first: is a string; an array or an object is accepted, such as ["Failed"]',
+    ],
     [
       'a misspelt key of retry',
       'first',

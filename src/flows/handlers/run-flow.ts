@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import { GUID, RUN_FLOW } from '../../model/manifest.ts';
+import { GUID, notAFlowId, RUN_FLOW } from '../../model/manifest.ts';
 import { StepFailure } from '../step-failure.ts';
 import { anyJson, defineHandler, noSignals, type StepHandler } from './handler.ts';
 
 const inputs = z.strictObject({
   flow: z
     .string()
-    .regex(GUID, 'expected the id of a flow')
+    .regex(GUID, { error: notAFlowId })
     .describe('Id of the flow to run; not an expression, so that Sluice can find cycles at load.'),
   body: anyJson.optional().describe('The trigger.body of the started run; null by default.'),
   wait: z
