@@ -173,6 +173,7 @@ A manifest is one JSON file in the manifests folder and describes one flow. \`np
 \`"$schema": "./manifest.schema.json"\` lets an editor complete the fields and the inputs of each step type. If you have
 your own step types or schemes, write your own schema: \`npx sluice schema -o manifests/manifest.schema.json\`. Structural keys
 (\`id\`, \`RunAfter\`, …) may be written in any case. Trigger keys, step keys and the keys inside \`inputs\` must be exact.
+Comments (\`// …\` and \`/* … */\`) and a comma behind the last member are accepted, also in a deploy over the API; they are not stored.
 
 [Publishers](publishers/README.md) has a complete manifest for each publisher, and the [examples](../examples/README.md) are whole set-ups
 that run. [Expressions](expressions.md) explains \`\${…}\` and \`when\`, and [changing flows](changing-flows.md) what a deploy does with a

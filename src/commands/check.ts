@@ -191,8 +191,6 @@ async function listReadable(client: ServiceClient): ReturnType<typeof listFlows>
   return status === 403 ? [] : await listFlows(client);
 }
 
-export const withoutMark = ({ text }: SentManifest) => text.replace(/^\uFEFF/, '');
-
 export async function readFolder(folder: string): Promise<{ manifests: SentManifest[]; issues: ManifestIssue[] }> {
   const files = await listFiles(folder);
   if ('error' in files) return { manifests: [], issues: [files.error] };
@@ -200,12 +198,12 @@ export async function readFolder(folder: string): Promise<{ manifests: SentManif
   const issues: ManifestIssue[] = [];
   for (const file of files.names) {
     const text = await readText(file);
-    const { value, problems } = readJson(text);
+    const { value, problems, strict } = readJson(text);
     const sent = identify(canonicalKeys(value).value);
     if (typeof sent !== 'string') {
       // A flow without a name is named after its file, which the service does not see.
       const name = basename(file, '.json');
-      const named = sent.name === undefined && isObject(value) ? JSON.stringify({ ...value, name }) : text;
+      const named = sent.name === undefined && isObject(value) ? JSON.stringify({ ...value, name }) : strict;
       manifests.push({ id: sent.id, file, text: named, written: text });
     } else if (value === undefined) issues.push(...problems.map((problem) => ({ ...problem, file })));
     else issues.push({ severity: 'error', file, path: 'id', message: sent, ...placesIn(text)('id') });
@@ -243,7 +241,7 @@ export async function putManifests(
 ): Promise<{ outcomes: DeployOutcome[]; warnings: ManifestIssue[] } | { issues: ManifestIssue[] }> {
   const allowed = allow.length === 0 ? '' : `&allow=${allow.join(',')}`;
   const path = `/flows/api/flows?dryRun=${isPlan}&wholeFolder=${isWholeFolder}${allowed}`;
-  const sent = `[${manifests.map(withoutMark).join(',')}]`;
+  const sent = `[${manifests.map(({ text }) => text).join(',')}]`;
   const { status, body } = await client.ask({ method: 'PUT', path, body: sent, accepts: [400, 409] });
   if (status === 400) return { issues: issuesOf(body, manifests) };
   if (isObject(body) && Array.isArray(body.outcomes)) {

@@ -15,16 +15,24 @@ const MAX_SYNTAX_ERRORS = 20;
 interface JsonText {
   readonly value: unknown;
   readonly problems: readonly Problem[];
+  /** The same text, every place as it was, with spaces for all that is not strict JSON. */
+  readonly strict: string;
 }
 
-/** Reads strict JSON: no comments, no trailing commas; a byte order mark in front is dropped. */
+/** Reads JSON with comments and commas behind the last of several; a byte order mark in front is dropped. */
 export function readJson(text: string): JsonText {
   const content = text.startsWith('\uFEFF') ? text.slice(1) : text;
-  const { syntaxErrors, ambiguities, deepest } = inspect(content);
+  const { syntaxErrors, ambiguities, deepest, lenient } = inspect(content);
   if (deepest > MAX_DEPTH) return noJson(`is nested deeper than ${MAX_DEPTH} levels`);
-  if (syntaxErrors.length > 0) return { value: undefined, problems: syntaxErrors };
+  if (syntaxErrors.length > 0) return { value: undefined, problems: syntaxErrors, strict: '' };
+  let strict = '';
+  for (const { offset, length } of lenient.sort((one, other) => one.offset - other.offset)) {
+    strict += content.slice(strict.length, offset);
+    strict += content.slice(offset, offset + length).replace(/[^\r\n]/g, ' ');
+  }
+  strict += content.slice(strict.length);
   try {
-    return { value: JSON.parse(content), problems: ambiguities };
+    return { value: JSON.parse(strict), problems: ambiguities, strict };
   } catch {
     // The engine's own message quotes the text, and with it perhaps a secret.
     return noJson('is not JSON');
@@ -34,7 +42,7 @@ export function readJson(text: string): JsonText {
 /** What a text that is not JSON seems to hold, such as the first half of a file: good enough to name it, and for nothing else. */
 export function guessJson(text: string): unknown {
   try {
-    return parse(text.startsWith('\uFEFF') ? text.slice(1) : text, [], { disallowComments: false });
+    return parse(text.startsWith('\uFEFF') ? text.slice(1) : text, [], LENIENT);
   } catch (error) {
     // As in `inspect`.
     if (!(error instanceof RangeError)) throw error;
@@ -42,22 +50,30 @@ export function guessJson(text: string): unknown {
   }
 }
 
+const LENIENT = { disallowComments: false, allowTrailingComma: true };
+
 function noJson(message: string): JsonText {
-  return { value: undefined, problems: [errorAt([], message)] };
+  return { value: undefined, problems: [errorAt([], message)], strict: '' };
 }
 
 function inspect(text: string) {
   const syntaxErrors: Problem[] = [];
   const ambiguities: Problem[] = [];
   const keysOfOpenObjects: Set<string>[] = [];
+  /** Comments, and commas behind the last of several. */
+  const lenient: { readonly offset: number; readonly length: number }[] = [];
+  let lastComma: number | undefined;
   let depth = 0;
   let deepest = 0;
   const begin = () => {
     depth += 1;
     deepest = Math.max(deepest, depth);
+    lastComma = undefined;
   };
   const end = () => {
     depth -= 1;
+    if (lastComma !== undefined) lenient.push({ offset: lastComma, length: 1 });
+    lastComma = undefined;
   };
   try {
     visit(
@@ -77,7 +93,14 @@ function inspect(text: string) {
         },
         onArrayBegin: begin,
         onArrayEnd: end,
+        onComment: (offset, length) => {
+          lenient.push({ offset, length });
+        },
+        onSeparator: (character, offset) => {
+          if (character === ',') lastComma = offset;
+        },
         onLiteralValue: (...[value, offset, length, line, , pathOfValue]) => {
+          lastComma = undefined;
           const digits = text.slice(offset, offset + length);
           if (typeof value !== 'number' || Number.isSafeInteger(value) || !/^-?\d+$/.test(digits)) return;
           const message = `line ${line + 1}: ${digits} cannot be represented exactly; write it as "${digits}"`;
@@ -90,21 +113,21 @@ function inspect(text: string) {
           keys?.add(key);
         },
       },
-      { disallowComments: true, allowTrailingComma: false, allowEmptyContent: false },
+      { ...LENIENT, allowEmptyContent: false },
     );
   } catch (error) {
     // The parser is recursive: only nesting exhausts the call stack.
     if (!(error instanceof RangeError)) throw error;
     deepest = Number.POSITIVE_INFINITY;
   }
-  return { syntaxErrors, ambiguities, deepest };
+  return { syntaxErrors, ambiguities, deepest, lenient };
 }
 
 /** `CommaExpected` reads "comma expected". */
 function syntaxMessage(code: ParseErrorCode): string {
-  const name = printParseErrorCode(code);
-  if (name === 'InvalidCommentToken') return 'comments are not accepted';
-  return name.replace(/(?<=[a-z])[A-Z]/g, ' $&').toLowerCase();
+  return printParseErrorCode(code)
+    .replace(/(?<=[a-z])[A-Z]/g, ' $&')
+    .toLowerCase();
 }
 
 /** A manifest with its structural keys in canonical spelling; trigger keys, step keys and inputs are left alone. */
@@ -218,6 +241,9 @@ export function placesIn(text: string): (path: string) => TextPlace | undefined 
   };
 }
 
+/** Its nodes have the offsets of the text. */
+export const treeOf = (text: string): Node | undefined => parseTree(text, [], LENIENT);
+
 function allPlaces(text: string): ReadonlyMap<string, TextPlace> {
   const places = new Map<string, TextPlace>();
   let line = 1;
@@ -238,7 +264,7 @@ function allPlaces(text: string): ReadonlyMap<string, TextPlace> {
       }
     }
   };
-  const root = parseTree(text);
+  const root = treeOf(text);
   if (root !== undefined) visitNode(root, [], root.offset);
   return places;
 }

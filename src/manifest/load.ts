@@ -1,11 +1,10 @@
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { parseTree } from 'jsonc-parser';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { subFlowsOf } from '../model/manifest.ts';
 import { inTurns } from '../model/turns.ts';
 import { formatIssue, type ManifestIssue, withIdsOfNames } from './issues.ts';
-import { canonicalKeys, guessJson, readJson } from './json-text.ts';
+import { canonicalKeys, guessJson, readJson, treeOf } from './json-text.ts';
 import {
   type LoadedFlow,
   type ManifestRules,
@@ -106,7 +105,7 @@ export async function parseManifests(
   if (!Array.isArray(value)) return { flows: [], issues: mistake('expected an array of manifests') };
   const turn = inTurns();
   const manifests: ReadManifest[] = [];
-  for (const { offset, length } of parseTree(text)?.children ?? []) {
+  for (const { offset, length } of treeOf(text)?.children ?? []) {
     await turn();
     const index = manifests.length;
     const { id } = canonicalKeys(value[index]).value as { id?: unknown };

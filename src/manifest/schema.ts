@@ -279,5 +279,6 @@ export type JsonSchema = { readonly [keyword: string]: unknown };
 /** The manifest's form as JSON Schema (draft 2020-12), in canonical spelling. */
 export function manifestJsonSchema(): JsonSchema {
   const schema = z.toJSONSchema(manifestSchema, { target: 'draft-2020-12', io: 'input' });
-  return { title: 'Sluice manifest', ...schema };
+  // Two words of VS Code, by which its editor takes them too.
+  return { title: 'Sluice manifest', allowComments: true, allowTrailingCommas: true, ...schema };
 }

@@ -5,9 +5,13 @@ import { readJson } from '../../src/manifest/json-text.ts';
 describe('refuses', () => {
   test.each([
     ['no text', '', 'line 1, column 1: value expected'],
-    ['a trailing comma', '{\n  "id": 1,\n}', 'line 3, column 1: property name expected'],
-    ['a comment', '{} // x', 'line 1, column 4: comments are not accepted'],
-    ['a block comment', '{/* x */}', 'line 1, column 2: comments are not accepted'],
+    ['two commas at the end', '{\n  "id": 1,,\n}', 'line 2, column 11: property name expected'],
+    ['a comma alone', '[,]', 'line 1, column 2: value expected'],
+    ['a comma after the end', '{},', 'line 1, column 3: end of file expected'],
+    ['nothing but a comment', '// x', 'value expected'],
+    ['a comment without an end', '{} /* x', 'line 1, column 4: unexpected end of comment'],
+    ['what a comment hides the end of', '{"a": 1 // }', 'close brace expected'],
+    ['a mistake behind comments', '{ // x\n /* y\n */ "a": nope }', 'line 3, column 10: invalid symbol'],
     ['text after the end', '{} {}', 'line 1, column 4: end of file expected'],
     ['single quotes', "{'id': 1}", 'line 1, column 2: invalid symbol'],
     ['a missing comma', '{"a": 1 "b": 2}', 'line 1, column 9: comma expected'],
@@ -53,7 +57,24 @@ it('accepts the same key in several objects', () => {
 });
 
 it('drops a byte order mark', () => {
-  expect(readJson('\uFEFF{"a": 1}')).toEqual({ value: { a: 1 }, problems: [] });
+  expect(readJson('\uFEFF{"a": 1}')).toEqual({ value: { a: 1 }, problems: [], strict: '{"a": 1}' });
+});
+
+test.each([
+  ['a comment to the end of the line', '{ // "b": 2,\n"a": 1 } // x', { a: 1 }],
+  ['a comment in a line', '{"a": /* 2, */ 1, /* */ }', { a: 1 }],
+  ['a comma at the end', '{"a": [1, 2,],}', { a: [1, 2] }],
+  ['a comma before a comment', '[1, // x\n]', [1]],
+  ['what looks like a comment in a text', '{"a": "https://x/*y*/,}"}', { a: 'https://x/*y*/,}' }],
+  ['comments behind a byte order mark', '\uFEFF// x\n[]', []],
+])('reads %s, and gives strict JSON with every place where it was', (_rule, text, value) => {
+  const read = readJson(text);
+  expect(read.value).toEqual(value);
+  expect(read.problems).toEqual([]);
+  expect(JSON.parse(read.strict)).toEqual(value);
+  const content = text.replace('\uFEFF', '');
+  expect(read.strict).toHaveLength(content.length);
+  for (const [at, character] of [...read.strict].entries()) if (character !== ' ') expect(content[at]).toBe(character);
 });
 
 it('never quotes the text', () => {
@@ -88,7 +109,11 @@ it('agrees with the engine on what is JSON', () => {
   fc.assert(
     fc.property(fc.array(token, { maxLength: 8 }), (tokens) => {
       const text = tokens.join('');
-      expect(readJson(text).value).toEqual(engineReads(text));
+      const { value, strict } = readJson(text);
+      expect(value).toEqual(engineReads(strict));
+      // What is more than JSON is a comma at an end alone.
+      if (engineReads(text) === undefined && value !== undefined) expect(text).toMatch(/, *[}\]]/);
+      else expect(value).toEqual(engineReads(text));
     }),
     { numRuns: 2000 },
   );

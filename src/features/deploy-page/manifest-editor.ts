@@ -5,7 +5,7 @@ import {
   type CompletionResult,
 } from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
-import { json, jsonParseLinter } from '@codemirror/lang-json';
+import { json } from '@codemirror/lang-json';
 import {
   bracketMatching,
   ensureSyntaxTree,
@@ -21,6 +21,7 @@ import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers, ty
 import type { SyntaxNode } from '@lezer/common';
 import { tags } from '@lezer/highlight';
 import { type Around, choices, type Schema } from './schema-choices.ts';
+import { strictJson } from './strict-json.ts';
 
 /** What is wrong in a place of the manifest, by its path, such as `triggers.shop.inputs.webhookSlug`. */
 export interface PlacedIssue {
@@ -54,9 +55,8 @@ export function createManifestEditor({ parent, text, schema, onChange }: EditorO
   const root = parent.attachShadow({ mode: 'open' });
   let issues: readonly PlacedIssue[] = [];
   const comparison = new Compartment();
-  const syntax = jsonParseLinter();
   const diagnose = (view: EditorView): Diagnostic[] => {
-    const wrong = view.state.doc.length === 0 ? [] : syntax(view);
+    const wrong = syntaxProblem(view);
     if (wrong.length > 0) return wrong;
     return issues.map(({ path, ...issue }) => ({ ...spanOf(view.state, path), ...issue }));
   };
@@ -110,6 +110,22 @@ export function createManifestEditor({ parent, text, schema, onChange }: EditorO
     },
     destroy: () => view.destroy(),
   };
+}
+
+/** Where the browser says that a text is not JSON, in the words of Chromium or of Firefox. */
+function syntaxProblem({ state: { doc } }: EditorView): Diagnostic[] {
+  let message = '';
+  try {
+    if (doc.length > 0) JSON.parse(strictJson(doc.toString()));
+    return [];
+  } catch (error) {
+    message = error instanceof Error ? error.message : String(error);
+  }
+  const [, position] = /at position (\d+)/.exec(message) ?? [];
+  const [, line, column] = /at line (\d+) column (\d+)/.exec(message) ?? [];
+  const at = position ?? (line === undefined ? 0 : doc.line(Number(line)).from + Number(column) - 1);
+  const from = Math.min(Number(at), doc.length);
+  return [{ from, to: from, severity: 'error', message }];
 }
 
 const newIssues = StateEffect.define<null>();

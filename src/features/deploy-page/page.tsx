@@ -15,6 +15,7 @@ import { may } from '../../dashboard/web/scopes.ts';
 import { type Allowed, allowedWords, DeployPlan, NOTHING_ALLOWED } from '../revisions/deploy-plan.tsx';
 import type { ManifestEditor, PlacedIssue } from './manifest-editor.ts';
 import type { Schema } from './schema-choices.ts';
+import { strictJson } from './strict-json.ts';
 
 /** Deploys a manifest: the one of a flow, changed, or a new one. */
 function DeployPage({ params }: { params: { readonly id?: string } }) {
@@ -259,9 +260,10 @@ interface DeployRequest extends Why {
 }
 
 async function send({ text, allowed, isPlan, reason, signal }: DeployRequest): Promise<Api['Deployed']> {
-  const problem = text.trim() === '' ? 'The manifest is empty.' : jsonProblem(text);
+  const strict = strictJson(text);
+  const problem = strict.trim() === '' ? 'The manifest is empty.' : jsonProblem(strict);
   if (problem !== null) throw new Error(problem);
-  const { id } = Object(JSON.parse(text)) as { id?: unknown };
+  const { id } = Object(JSON.parse(strict)) as { id?: unknown };
   if (typeof id !== 'string') throw new Error('The manifest has no id: add "id" with a GUID.');
   const path = withQuery(`/flows/${encodeURIComponent(id)}`, {
     allow: allowedWords(allowed),

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
-import { type CheckOptions, check, isUrl, type SentManifest, withoutMark } from '../../commands/check.ts';
+import { type CheckOptions, check, isUrl, type SentManifest } from '../../commands/check.ts';
 import { CommandError, positive, reporting } from '../../commands/context.ts';
 import type { Conclusion } from '../../commands/render-outcomes.ts';
 import type { ServiceClient } from '../../commands/service-client.ts';
@@ -41,7 +41,11 @@ async function checkRehearsed(
   const given = file === undefined ? {} : await readAnswers(file);
   await check(folder, options, async (client, manifests) => {
     const answers = byFlowId(given, manifests);
-    const rehearsals = await askRehearsal(client, manifests.map(withoutMark), { deliveries, answers });
+    const rehearsals = await askRehearsal(
+      client,
+      manifests.map(({ text }) => text),
+      { deliveries, answers },
+    );
     return {
       json: { rehearsals },
       text: rehearsals.map(renderRehearsal),
