@@ -216,6 +216,9 @@ committed:
 A trigger has a \`type\` (\`manual\`, \`cron\` or \`webhook\`) and \`inputs\`. A \`manual\` trigger may have any inputs;
 \`POST /flows/api/flows/{id}/trigger\` starts it. Every flow can be started this way.
 
+\`"enabled": false\` next to them switches a trigger off without deleting it: a webhook answers 403 \`flow_disabled\` and keeps a record of each
+delivery, which can be redelivered later; a schedule does not fire; nothing is started by hand with it. A deploy that does so is a caution.
+
 ### cron
 
 ${fieldTable(inputsOf('cron'))}

@@ -318,7 +318,7 @@ class CronScheduler implements Scheduler {
       .list()
       .flatMap((flow) =>
         Object.entries(flow.loaded.manifest.triggers).flatMap(([triggerKey, trigger]) =>
-          trigger.type === 'cron'
+          trigger.type === 'cron' && trigger.enabled !== false
             ? [{ jobId: jobIdOf({ flowId: flow.record.id, triggerKey }), flow, triggerKey, trigger }]
             : [],
         ),

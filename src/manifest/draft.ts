@@ -83,7 +83,12 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
     given.searchKeys === undefined
       ? undefined
       : report(parseWith(MANIFEST_PARTS.searchKeys, given.searchKeys), [...path, 'searchKeys'], findings);
-  const keyed = searchKeys === undefined ? {} : { searchKeys };
+  const enabled =
+    given.enabled === undefined
+      ? true
+      : report(parseWith(MANIFEST_PARTS.enabled, given.enabled), [...path, 'enabled'], findings);
+  const switched = enabled === false ? { enabled } : {};
+  const keyed = { ...switched, ...(searchKeys !== undefined && { searchKeys }) };
   for (const field of ['coalesce', ...Object.keys(TRIGGER_OBJECTS)]) {
     if (given[field] === undefined || type === undefined || type === 'webhook') continue;
     refuse(findings, [...path, field], `is not accepted on a ${type} trigger: it has no deliveries`);
@@ -106,7 +111,7 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
         );
       }
       const fitted = report(parseWith(MANIFEST_PARTS.triggerInputs.cron, inputs), inputsPath, findings);
-      return fitted && { type, inputs: fitted };
+      return fitted && { type, ...switched, inputs: fitted };
     }
     case 'webhook': {
       const known = knownInputs(inputs, inputsPath, findings.problems);

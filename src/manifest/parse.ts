@@ -177,12 +177,13 @@ function loadDraft(
     problems.push(...found);
     const { objects, problems: ofObjects } = resolveObjects(trigger, ['triggers', triggerKey], rules.readSecret);
     problems.push(...ofObjects);
-    const { searchKeys, coalesce } = trigger;
+    const { searchKeys, coalesce, enabled } = trigger;
     webhooks.push({
       flowId: id,
       flowName: name,
       triggerKey,
       ...resolved,
+      ...(enabled === false && ({ isOff: true } as const)),
       ...(searchKeys === undefined ? {} : { searchKeys }),
       ...(coalesce === undefined ? {} : { coalesce }),
       ...objects,

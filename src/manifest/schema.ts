@@ -158,6 +158,12 @@ const headerSchema = z.strictObject({
     ),
 });
 
+const enabledSchema = z
+  .boolean()
+  .describe(
+    'false: a webhook answers as that of a disabled flow, a schedule does not fire, and nothing starts it by hand.',
+  );
+
 const searchKeysSchema = z
   .record(z.string(), z.string({ error: 'is not an expression; a text is accepted' }))
   .describe(
@@ -170,6 +176,7 @@ export const MANIFEST_PARTS = {
   header: headerSchema,
   triggerType: triggerTypeSchema,
   triggerInputs: triggerInputsSchemas,
+  enabled: enabledSchema,
   searchKeys: searchKeysSchema,
   coalesce: coalesceSchema,
   edge: edgeSchema,
@@ -185,12 +192,18 @@ const manifestSchema = z.strictObject({
       z.discriminatedUnion('type', [
         z.strictObject({
           type: z.literal('manual'),
+          enabled: enabledSchema.optional(),
           inputs: triggerInputsSchemas.manual.optional(),
           searchKeys: searchKeysSchema.optional(),
         }),
-        z.strictObject({ type: z.literal('cron'), inputs: triggerInputsSchemas.cron }),
+        z.strictObject({
+          type: z.literal('cron'),
+          enabled: enabledSchema.optional(),
+          inputs: triggerInputsSchemas.cron,
+        }),
         z.strictObject({
           type: z.literal('webhook'),
+          enabled: enabledSchema.optional(),
           inputs: triggerInputsSchemas.webhook.optional(),
           searchKeys: searchKeysSchema.optional(),
           coalesce: coalesceSchema.optional(),
@@ -218,21 +231,27 @@ export interface Manifest extends RunnableManifest {
 }
 
 export type Trigger =
-  | ({ readonly type: 'manual'; readonly inputs: JsonObject } & Keyed)
+  | ({ readonly type: 'manual'; readonly inputs: JsonObject } & Keyed & Switched)
   | CronTrigger
   | ({
       readonly type: 'webhook';
       readonly inputs: WebhookInputs;
       readonly coalesce?: Coalesce | undefined;
     } & Keyed &
+      Switched &
       ObjectsOfTrigger);
+
+interface Switched {
+  /** Absent unless the trigger is switched off. */
+  readonly enabled?: false | undefined;
+}
 
 interface Keyed {
   /** Expressions by name. */
   readonly searchKeys?: Readonly<Record<string, string>> | undefined;
 }
 
-export interface CronTrigger {
+export interface CronTrigger extends Switched {
   readonly type: 'cron';
   readonly inputs: Readonly<z.output<typeof cronInputsSchema>>;
 }
@@ -240,7 +259,7 @@ export interface CronTrigger {
 /** Names of the structural keys, by the object that holds them. */
 export const STRUCTURAL_KEYS = {
   manifest: Object.keys(manifestSchema.shape),
-  trigger: ['type', 'inputs', 'searchKeys', 'coalesce', ...Object.keys(TRIGGER_OBJECTS)],
+  trigger: ['type', 'enabled', 'inputs', 'searchKeys', 'coalesce', ...Object.keys(TRIGGER_OBJECTS)],
   cron: Object.keys(cronInputsSchema.shape),
   coalesce: Object.keys(coalesceSchema.shape),
   step: Object.keys(stepSchema.shape),

@@ -16,6 +16,8 @@ export interface WebhookTrigger extends ObjectsOfTrigger {
   readonly flowName: string;
   readonly triggerKey: string;
   readonly inputs: WebhookInputs;
+  /** The manifest switches it off: it answers as that of a disabled flow. */
+  readonly isOff?: true;
   /** Resolved keys; an empty or missing key is undefined. */
   readonly keys: { readonly current: string | undefined; readonly previous: string | undefined };
   /** Resolved; an empty or missing one is undefined. */

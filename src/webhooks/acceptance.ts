@@ -59,7 +59,7 @@ export function admissionTo(
 ): 'open' | 'held' | 'disabled' {
   const { flowId } = prepared.trigger;
   const flow = catalog.find(flowId);
-  if (flow === undefined) return 'disabled';
+  if (flow === undefined || prepared.trigger.isOff === true) return 'disabled';
   if (!startsRuns(flow.record)) return holdsDeliveries(prepared, flow.record) ? 'held' : 'disabled';
   return (holding.counts.get(flowId) ?? 0) > 0 ? 'held' : 'open';
 }
@@ -117,7 +117,8 @@ export function acceptShared(
         services,
       );
       const admission = admissionTo(trigger, services);
-      if (redelivery !== undefined) return { acceptance, start: startsRuns(flow.record) ? 'now' : 'never' };
+      if (redelivery !== undefined)
+        return { acceptance, start: admission !== 'disabled' && startsRuns(flow.record) ? 'now' : 'never' };
       return { acceptance, start: START[admission] };
     });
     const held = members.flatMap(({ start, acceptance }) => (start === 'later' ? [acceptance.run.flowId] : []));

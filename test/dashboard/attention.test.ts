@@ -517,7 +517,7 @@ describe('what needs a look', () => {
       [
         {
           kind: 'refusals_rising',
-          message: `21 deliveries to ${ORDERS_ID}/shop were refused because the flow is disabled or draining (in this hour and the one before; normally 0)`,
+          message: `21 deliveries to ${ORDERS_ID}/shop were refused because the flow is disabled or draining, or its trigger is off (in this hour and the one before; normally 0)`,
         },
       ],
     ],

@@ -21,11 +21,12 @@ const orders = {
   drainingSince: null,
   held: 0,
   triggers: [
-    { key: 'byHand', type: 'manual' },
-    { key: 'hourly', type: 'cron' },
+    { key: 'byHand', type: 'manual', enabled: true },
+    { key: 'hourly', type: 'cron', enabled: true },
     {
       key: 'shop',
       type: 'webhook',
+      enabled: true,
       slug: 'orders',
       url: 'http://127.0.0.1:3000/flows/api/webhook/orders',
       scheme: 'GitHub',
@@ -43,6 +44,7 @@ const orders = {
     {
       key: 'unreachable',
       type: 'webhook',
+      enabled: true,
       slug: null,
       url: null,
       scheme: null,
@@ -64,6 +66,7 @@ const orders = {
 const hookOnlyTrigger = {
   key: 'hook',
   type: 'webhook',
+  enabled: true,
   slug: null,
   url: `http://127.0.0.1:3000/flows/api/webhook/${HOOK_ONLY_ID}`,
   scheme: null,

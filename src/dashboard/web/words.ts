@@ -39,7 +39,7 @@ export const REASONS = {
     label: 'Trigger not served',
     meaning: 'The trigger needs something that this service does not have, such as its signature scheme.',
   },
-  flow_disabled: { label: 'Flow disabled', meaning: 'The flow was disabled or draining.' },
+  flow_disabled: { label: 'Flow disabled', meaning: 'The flow was disabled or draining, or its trigger off.' },
   encoding_not_supported: {
     label: 'Encoding not known',
     meaning: 'The content-encoding or the charset of the body is not known.',

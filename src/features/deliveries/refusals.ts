@@ -24,7 +24,7 @@ const WHAT_HAPPENED = {
   body_too_large: 'were larger than the limit',
   unknown_flow: 'were sent to a URL that no webhook has',
   flow_unreadable: 'were sent to a trigger that is not served and got 503',
-  flow_disabled: 'were refused because the flow is disabled or draining',
+  flow_disabled: 'were refused because the flow is disabled or draining, or its trigger is off',
   encoding_not_supported: 'had a content-encoding or charset that is not known',
   invalid_encoding: 'were not in the encoding that their content-encoding says',
   invalid_json: 'claim to be JSON but are not',
@@ -157,24 +157,34 @@ function countRefusals(deliveries: Situation['deliveries']): Refusals[] {
   return [...counted.values()];
 }
 
+/** Of a disabled flow, or of a trigger that its manifest switches off. */
 export async function disabledFlows(
-  { deliveries, flows, now }: Situation,
+  { deliveries, flows, triggers, now }: Situation,
   store: Log,
 ): Promise<Finding<'deliveries_to_disabled_flow'>[]> {
   const reason = 'flow_disabled';
   const since = startOf(now, LOOK_BACK_HOURS);
+  const closed = flows.flatMap(({ record: { id, name, isEnabled } }) => {
+    const off = triggers.filter(({ trigger: { flowId, isOff } }) => flowId === id && isOff === true);
+    const keys = isEnabled ? off.map(({ trigger }) => trigger.triggerKey) : [null];
+    return keys.map((triggerKey) => ({ flowId: id, name, triggerKey }));
+  });
   const found = await Promise.all(
-    flows.map(async ({ record: { id, name, isEnabled } }): Promise<Finding<'deliveries_to_disabled_flow'>[]> => {
-      const refused = deliveries.filter((each) => each.flowId === id && each.reason === reason);
+    closed.map(async ({ name, ...where }): Promise<Finding<'deliveries_to_disabled_flow'>[]> => {
+      const { flowId, triggerKey } = where;
+      const refused = deliveries.filter(
+        (each) =>
+          each.flowId === flowId && each.reason === reason && (triggerKey ?? each.triggerKey) === each.triggerKey,
+      );
       const sum = refused.reduce((total, each) => total + each.count, 0);
-      if (isEnabled || sum === 0) return [];
-      const about = { flowId: id, triggerKey: null, reason, count: sum, since: Date.parse(since) } as const;
-      const { count, firstAt } = await openRefusals(about, store);
+      if (sum === 0) return [];
+      const { count, firstAt } = await openRefusals({ ...where, reason, count: sum, since: Date.parse(since) }, store);
       if (count <= 0) return [];
       const what = count === 1 ? `1 delivery to ${name} was` : `${count} deliveries to ${name} were`;
-      const message = `${what} refused because the flow is disabled (${sinceFirst(firstAt, 'in the last 24 hours')})`;
-      const link = `/flows/deliveries?flowId=${id}&reason=${reason}&since=${since}`;
-      return [{ kind: 'deliveries_to_disabled_flow', message, link }];
+      const why = triggerKey === null ? 'the flow is disabled' : `its trigger ${triggerKey} is switched off`;
+      const message = `${what} refused because ${why} (${sinceFirst(firstAt, 'in the last 24 hours')})`;
+      const link = `/flows/deliveries?flowId=${flowId}&reason=${reason}&since=${since}`;
+      return [{ kind: 'deliveries_to_disabled_flow', message, link, ...(triggerKey !== null && { triggerKey }) }];
     }),
   );
   return found.flat();

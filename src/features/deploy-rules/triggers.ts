@@ -318,11 +318,39 @@ const cronChanged: ChangeRule = (change) =>
       });
   });
 
+const OFF = {
+  webhook:
+    'Deliveries to it get 403 `flow_disabled` and start nothing; their records are kept, and they can be redelivered later.',
+  cron: 'It does not fire, and no tick is made up for later.',
+  manual: 'Nobody starts the flow by it.',
+} as const;
+
+const triggerSwitched: ChangeRule = (change) =>
+  keptTriggers(change).flatMap(({ key, before, after }) => {
+    if (before.enabled === after.enabled) return [];
+    const isOff = after.enabled === false;
+    return [
+      findingAt(['triggers', key, 'enabled'], {
+        rule: isOff ? 'trigger-switched-off' : 'trigger-switched-on',
+        class: isOff ? 'caution' : 'safe',
+        before: isOff,
+        after: !isOff,
+        message: `The ${after.type} trigger \`${key}\` is switched ${isOff ? 'off' : 'on again'}.`,
+        consequence: isOff ? `${OFF[after.type]} Runs in flight continue.` : `It starts runs again.${gatesOf(after)}`,
+        ...(isOff && {
+          advice: 'Tell its publishers or callers first: what they send is refused until it is on again.',
+        }),
+        live: startedBy(change, key),
+      }),
+    ];
+  });
+
 type FieldOf<Any> = Any extends unknown ? keyof Any : never;
 
 /** Every field of a trigger, whatever its type. */
 const FIELD_RULES: Readonly<Record<Exclude<FieldOf<Trigger>, keyof ObjectsOfTrigger>, readonly ChangeRule[]>> = {
   type: [triggerTypeChanged],
+  enabled: [triggerSwitched],
   inputs: [slugChanged, cronChanged, triggerInputsChanged, secretsChanged, gatesChanged],
   searchKeys: [searchKeysChanged],
   coalesce: [coalesceChanged],

@@ -107,8 +107,11 @@ const triggerRoute: ApiRoutes = (app, services) => {
 /** The requested trigger, or else the first manual one; without one the key is `manual`. */
 function triggerKeyOf({ loaded }: DeployedFlow, asked: string | undefined): string {
   const triggers = Object.entries(loaded.manifest.triggers);
-  if (asked === undefined) return triggers.find(([, trigger]) => trigger.type === 'manual')?.[0] ?? 'manual';
-  if (triggers.some(([key]) => key === asked)) return asked;
+  const byHand = triggers.filter(([, { type }]) => type === 'manual');
+  const named = asked ?? (byHand.find(([, { enabled }]) => enabled !== false) ?? byHand[0])?.[0] ?? 'manual';
+  const off = triggers.find(([key, { enabled }]) => key === named && enabled === false);
+  if (off !== undefined) throw new HttpError('flow_disabled', `The trigger ${named} is switched off in the manifest`);
+  if (asked === undefined || triggers.some(([key]) => key === asked)) return named;
   const keys = triggers.map(([key]) => key).join(', ');
   throw new HttpError(
     'invalid_request',

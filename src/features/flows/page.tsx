@@ -298,7 +298,7 @@ function TriggersPanel({ flow }: { flow: Api['FlowDetail'] }) {
 }
 
 function Webhook({ trigger, flowId }: { trigger: Trigger; flowId: string }) {
-  const { key, slug, url, scheme, grade, captured, eventId, coalesce, mode } = trigger;
+  const { key, enabled, slug, url, scheme, grade, captured, eventId, coalesce, mode } = trigger;
   const { lastDeliveryAt, toCheck, sendCommand, sharedWith = [] } = trigger;
   return (
     <>
@@ -308,6 +308,7 @@ function Webhook({ trigger, flowId }: { trigger: Trigger; flowId: string }) {
         <span class="muted">{`webhook, ${scheme === null || scheme === undefined ? 'no signature check' : `signed as ${scheme}`}`}</span>
         {grade === null || grade === undefined ? null : <GradePill grade={grade} captured={captured ?? ''} />}
         {mode === undefined ? null : <ModePill mode={mode} />}
+        {enabled ? null : <OffPill />}
         <a href={`/flows/deliveries?flowId=${flowId}`}>Deliveries</a>
         {url === null || url === undefined ? null : shownAt('webhook', { idOrSlug: slug ?? flowId })}
       </p>
@@ -398,8 +399,14 @@ function GradePill({ grade, captured }: { grade: NonNullable<Trigger['grade']>; 
   );
 }
 
+const OffPill = () => (
+  <Pill tone="warn" icon="off" title="enabled is false in the manifest">
+    Off
+  </Pill>
+);
+
 function OtherTrigger({
-  trigger: { key, type },
+  trigger: { key, type, enabled },
   inputs,
 }: {
   trigger: Trigger;
@@ -420,6 +427,7 @@ function OtherTrigger({
       ) : (
         <span class="muted">manual: started by a person or over the API</span>
       )}
+      {enabled ? null : <OffPill />}
     </p>
   );
 }

@@ -31,6 +31,7 @@ import { flowsStore } from './store.ts';
 const triggerSchema = z.object({
   key: z.string(),
   type: z.enum(TRIGGER_TYPES),
+  enabled: z.boolean().describe('false where the manifest switches it off.'),
   slug: z.string().nullable().optional(),
   url: z.string().nullable().optional().describe('null if neither a slug nor the id of the flow leads to it.'),
   scheme: z.string().nullable().optional().describe('null if no signature is checked.'),
@@ -296,9 +297,10 @@ function flowView({ record, loaded }: DeployedFlow, context: FlowViewContext): z
     updatedAt: isoTime(record.updatedAt),
     drainingSince: isoTimeOrNull(record.drainingSince ?? null),
     held: context.holding.counts.get(record.id) ?? 0,
-    triggers: Object.entries(loaded.manifest.triggers).map(([key, { type }]) => ({
+    triggers: Object.entries(loaded.manifest.triggers).map(([key, { type, enabled = true }]) => ({
       key,
       type,
+      enabled,
       ...(type === 'webhook' && webhookView(record, key, context)),
     })),
     runs: runCountsView(record.id, context.runs),

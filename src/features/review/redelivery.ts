@@ -100,9 +100,9 @@ async function judgeAndAccept(
   const triggerNow = triggerOf(record, services.triggers());
   if (triggerNow === undefined || !hasSameGates(triggerNow, trigger)) return undefined;
   const { replayedRunId } = current;
-  const isOpen = ({ trigger: { flowId } }: PreparedTrigger) => {
+  const isOpen = ({ trigger: { flowId, isOff } }: PreparedTrigger) => {
     const flow = services.catalog.find(flowId);
-    return flow !== undefined && startsRuns(flow.record);
+    return flow !== undefined && startsRuns(flow.record) && isOff !== true;
   };
   const refusal = (sharing ?? [trigger]).some(isOpen) ? current.refusal : 'flow_disabled';
   // What was a replay stays one, even when the record of the first has gone by now.

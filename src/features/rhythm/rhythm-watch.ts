@@ -170,7 +170,8 @@ async function lookAt(prepared: PreparedTrigger, look: Look, services: WatchServ
     number | null
   >((latest, at) => (latest === null || at > latest ? at : latest), null);
   const flow = services.catalog.find(flowId);
-  const isOpen = flow !== undefined && startsRuns(flow.record) && prepared.mode !== 'Off';
+  const isOpen =
+    flow !== undefined && startsRuns(flow.record) && prepared.trigger.isOff !== true && prepared.mode !== 'Off';
   const state = nextState(before, { now, isOpen, arrivals });
   const unwatched = unwatchedOf(state, look.downtimes);
   // What came before the first look is only known to have come.

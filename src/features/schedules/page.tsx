@@ -64,7 +64,7 @@ const CRON_TRIGGER = '{ "type": "cron", "inputs": { "cronExpression": "0 2 * * *
 
 function ScheduleRow({ schedule, refresh }: { schedule: Schedule; refresh: () => void }) {
   const { flowId, flowName, triggerKey, cron, timeZone, nextExecution, lastExecution, paused } = schedule;
-  const { changed, manifestCron, flowIsEnabled } = schedule;
+  const { changed, manifestCron, flowIsEnabled, enabled } = schedule;
   const [isEditing, setEditing] = useState(false);
   const [isBusy, setBusy] = useState(false);
   const run = async (verb: 'pause' | 'resume' | 'trigger') => {
@@ -93,7 +93,12 @@ function ScheduleRow({ schedule, refresh }: { schedule: Schedule; refresh: () =>
         {changed ? <span class="muted schedule-sub">{`changed; the manifest says ${manifestCron}`}</span> : null}
       </div>
       <div>
-        {paused ? (
+        {enabled ? null : (
+          <Pill tone="warn" icon="off" title="enabled is false in the manifest">
+            Off
+          </Pill>
+        )}
+        {!enabled ? null : paused ? (
           <Pill tone="warn" icon="pause">
             Paused
           </Pill>
@@ -104,7 +109,7 @@ function ScheduleRow({ schedule, refresh }: { schedule: Schedule; refresh: () =>
       <div>
         <When label="Last" at={lastExecution} timeZone={timeZone} never="Not yet" />
       </div>
-      {may('operate') ? (
+      {may('operate') && enabled ? (
         <div class="schedule-actions">
           {paused ? (
             <Action icon="play" text="Resume" about={about} isOff={isBusy} onClick={() => void run('resume')} />

@@ -45,6 +45,7 @@ export const scheduleSchema = z
     manifestCron: z.string().describe('The expression of the manifest; setting it reverts an operator’s change.'),
     changed: z.boolean().describe('An operator’s expression is in force.'),
     flowIsEnabled: z.boolean().describe('A disabled flow starts no runs at its ticks.'),
+    enabled: z.boolean().describe('false where the manifest switches the trigger off: it has no ticks.'),
   })
   .meta({ id: 'Schedule' });
 
@@ -69,7 +70,7 @@ const scheduleRoutes: ApiRoutes = (app, services) => {
     async (request) => {
       const { query } = request;
       const sight = sightOf(request, services);
-      const all = await services.scheduler.list();
+      const all = [...(await services.scheduler.list()), ...switchedOff(services)];
       const schedules = all.filter(({ flowId }) => sees(sight, flowId)).filter(({ lastAt }) => isWithin(lastAt, query));
       const page = schedules.slice(query.skip, query.skip + query.take);
       return toList(
@@ -212,7 +213,20 @@ function scheduleView(schedule: Schedule, { catalog }: DashboardServices): z.out
     manifestCron: trigger?.type === 'cron' ? trigger.inputs.cronExpression : cron,
     changed: schedule.cronOverride !== null,
     flowIsEnabled: flow?.record.isEnabled ?? false,
+    enabled: trigger?.enabled !== false,
   };
+}
+
+/** Triggers that the scheduler does not know, because the manifest switches them off. */
+function switchedOff({ catalog }: DashboardServices): Schedule[] {
+  return catalog.list().flatMap(({ record: { id, name }, loaded }) =>
+    Object.entries(loaded.manifest.triggers).flatMap(([triggerKey, trigger]): Schedule[] => {
+      if (trigger.type !== 'cron' || trigger.enabled !== false) return [];
+      const { cronExpression: cron, timeZone } = trigger.inputs;
+      const state = { nextAt: null, lastAt: null, isPaused: false, cronOverride: null, isDraining: false, revision: 0 };
+      return [{ jobId: `flow-${id}-${triggerKey}`, flowId: id, flowName: name, triggerKey, cron, timeZone, ...state }];
+    }),
+  );
 }
 
 /** A due schedule fires within seconds; after this long something is wrong. */

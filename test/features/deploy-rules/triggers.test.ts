@@ -29,6 +29,19 @@ describe('the class of an edit of triggers', () => {
       ['trigger-renamed caution triggers.byHand'],
     ],
     [
+      'triggers are switched off',
+      { byHand: { type: 'manual' }, hook: hook(signed) },
+      { byHand: { type: 'manual', enabled: false }, hook: { ...hook(signed), enabled: false } },
+      ['trigger-switched-off caution triggers.byHand.enabled', 'trigger-switched-off caution triggers.hook.enabled'],
+    ],
+    [
+      'a trigger is switched on again',
+      { hook: { ...hook(signed), enabled: false } },
+      { hook: hook(signed) },
+      ['trigger-switched-on safe triggers.hook.enabled'],
+    ],
+    ['that a trigger is on is written out', { hook: hook(signed) }, { hook: { ...hook(signed), enabled: true } }, []],
+    [
       'search keys change',
       { byHand: { type: 'manual' }, hook: { ...hook(signed), searchKeys: { order: 'body.id' } } },
       { byHand: { type: 'manual', searchKeys: {} }, hook: { ...hook(signed), searchKeys: { order: 'body.name' } } },
