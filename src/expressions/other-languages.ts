@@ -8,6 +8,10 @@ const HABITS: readonly (readonly [RegExp, string])[] = [
     /(?<![.\w])(process\.)?\$?env\s*[.[]/i,
     'expressions read no environment; write vars.NAME, or "env:NAME" as the whole input for a secret',
   ],
+  [
+    /(?<![.\w])secret\s*\(/,
+    'secret() is a placeholder of its own in step inputs, with its reference written out, such as "Bearer ${secret(\'env:NAME\')}"',
+  ],
   [/===/, 'CEL has no ===; write =='],
   [/!==/, 'CEL has no !==; write !='],
   [/<>/, 'CEL has no <>; write !='],

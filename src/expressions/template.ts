@@ -14,10 +14,18 @@ export interface CompiledTemplate {
   readonly roots: ReadonlySet<Reference['root']>;
   readonly references: readonly TemplateReference[];
   readonly expressions: readonly { readonly expression: CompiledExpression; readonly at: JsonPath }[];
+  /** References to secrets in placeholders of their own. */
+  readonly secrets: readonly EmbeddedSecret[];
   /** No placeholder anywhere: it renders to the same value in every context. */
   readonly isConstant: boolean;
   /** Throws `ExpressionError`, with the path inside the value, for the first expression that fails. */
-  render(context: ExpressionContext): Json;
+  render(context: ExpressionContext, secrets?: ReadonlyMap<string, string>): Json;
+}
+
+export interface EmbeddedSecret {
+  /** `env:NAME` or `file:PATH`. */
+  readonly reference: string;
+  readonly at: JsonPath;
 }
 
 /** What an expression of a template reads, and the place of that expression in the value. */
@@ -25,9 +33,27 @@ interface TemplateReference extends Reference {
   readonly at: JsonPath;
 }
 
-type CelData = ReturnType<typeof prepareContext>;
+type CelData = ReturnType<typeof prepareContext> & { readonly secrets?: ReadonlyMap<string, string> | undefined };
 type Render = (data: CelData) => Json;
-type Part = string | CompiledExpression;
+/** No expression calculates with a secret: what it came to could not be masked. */
+type Part = string | CompiledExpression | Pick<EmbeddedSecret, 'reference'>;
+
+const SECRET = /^\s*secret\(\s*(['"])((?:[eE][nN][vV]|[fF][iI][lL][eE]):[^'"\\{}]+)\1\s*\)\s*$/;
+
+/** The text with something else in place of each `${secret('env:NAME')}`. */
+export function replaceSecrets(text: string, replace: (reference: string) => string): string {
+  return text.replace(/(\$?)\$\{([^{}]*)\}/g, (found, dollar, expression) => {
+    const [, , reference] = SECRET.exec(expression) ?? [];
+    return reference === undefined || dollar !== '' ? found : replace(reference);
+  });
+}
+
+/** `${secret('env:NAME')}` in a text. */
+export function secretsIn(text: string): string[] {
+  const found: string[] = [];
+  replaceSecrets(text, (reference) => String(found.push(reference)));
+  return found;
+}
 
 /**
  * Compiles every placeholder in the strings of a value; keys are left alone.
@@ -38,6 +64,7 @@ type Part = string | CompiledExpression;
 export function compileTemplate(value: Json): CompiledTemplate {
   const references: TemplateReference[] = [];
   const expressions: { expression: CompiledExpression; at: JsonPath }[] = [];
+  const secrets: EmbeddedSecret[] = [];
   const errors: ExpressionError[] = [];
   let isConstant = true;
 
@@ -46,6 +73,10 @@ export function compileTemplate(value: Json): CompiledTemplate {
     for (const part of parts) {
       if (typeof part === 'string') continue;
       isConstant = false;
+      if ('reference' in part) {
+        secrets.push({ ...part, at });
+        continue;
+      }
       expressions.push({ expression: part, at });
       references.push(...part.references.map((reference) => ({ ...reference, at })));
     }
@@ -68,8 +99,9 @@ export function compileTemplate(value: Json): CompiledTemplate {
     roots: new Set(references.map((reference) => reference.root)),
     references,
     expressions,
+    secrets,
     isConstant,
-    render: (context) => render(prepareContext(context)),
+    render: (context, values) => render({ ...prepareContext(context), secrets: values }),
   };
 }
 
@@ -114,7 +146,9 @@ function splitText(text: string, at: JsonPath, errors: ExpressionError[]): Part[
   return parts;
 }
 
-function compilePart(expression: string, isClosed: boolean, at: JsonPath): CompiledExpression | ExpressionError {
+function compilePart(expression: string, isClosed: boolean, at: JsonPath): Exclude<Part, string> | ExpressionError {
+  const [, , reference] = SECRET.exec(expression) ?? [];
+  if (reference !== undefined && isClosed) return { reference };
   if (!isClosed) return new ExpressionError({ expression, reason: 'the placeholder is not closed with }', path: at });
   try {
     return compileExpression(expression);
@@ -128,11 +162,16 @@ function renderParts(parts: readonly Part[], at: JsonPath): Render {
   const [first, ...others] = parts;
   if (first === undefined) return () => '';
   if (others.length > 0) return (data) => parts.map((part) => renderText(part, data, at)).join('');
-  return typeof first === 'string' ? () => first : (data) => located(() => first.evaluateIn(data), at);
+  if (typeof first === 'string' || 'reference' in first) return (data) => renderText(first, data, at);
+  return (data) => located(() => first.evaluateIn(data), at);
 }
 
 function renderText(part: Part, data: CelData, at: JsonPath): string {
-  return typeof part === 'string' ? part : located(() => part.textIn(data), at);
+  if (typeof part === 'string') return part;
+  if (!('reference' in part)) return located(() => part.textIn(data), at);
+  const value = data.secrets?.get(part.reference);
+  if (value === undefined) throw new ExpressionError({ expression: 'secret()', reason: 'was not read', path: at });
+  return value;
 }
 
 function located<Result>(work: () => Result, at: JsonPath): Result {

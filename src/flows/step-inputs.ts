@@ -5,7 +5,7 @@ import type { CompiledTemplate } from '../expressions/template.ts';
 import { declaredBy, parseBody } from '../expressions/trigger-body.ts';
 import { ConversionError } from '../expressions/values.ts';
 import { isMasked } from '../manifest/mask.ts';
-import { isReference, type SecretReader } from '../manifest/read-secret.ts';
+import { isReference, type SecretReader, type UnreadSecret } from '../manifest/read-secret.ts';
 import { resolveStepSecrets, stepSecrets } from '../manifest/secrets.ts';
 import type { Json } from '../model/json.ts';
 import type { Graph } from '../model/manifest.ts';
@@ -45,7 +45,26 @@ interface InputRequest {
 export function resolveInputs(request: InputRequest): ResolvedInputs | Promise<ResolvedInputs> {
   const { inputs, readRunInput, claim } = request;
   if (inputs.constant !== undefined) return withSecrets(inputs.constant, request);
-  return render(inputs, readRunInput, claim).then((rendered) => withSecrets(rendered, request));
+  const embedded = readEmbedded(inputs.template, request.readSecret);
+  return render(inputs, readRunInput, { claim, embedded }).then((rendered) => {
+    const { value, secrets, references } = withSecrets(rendered, request);
+    return { value, secrets: [...secrets, ...embedded.values()], references: [...references, ...embedded.keys()] };
+  });
+}
+
+/** The values of what `secret()` names, by reference. */
+function readEmbedded({ secrets }: CompiledTemplate, readSecret: SecretReader): ReadonlyMap<string, string> {
+  return new Map(
+    secrets.map(({ reference, at }) => {
+      const read = readSecret(reference);
+      if ('error' in read) throw unreadSecret({ ...read, error: `inputs.${formatPath(at)}: ${read.error}` });
+      return [reference, read.value];
+    }),
+  );
+}
+
+function unreadSecret({ isForbidden, error }: UnreadSecret): Error {
+  return isForbidden === true ? new StepFailure('secret_unavailable', error, true) : new MissingSecretError(error);
 }
 
 function withSecrets(
@@ -53,7 +72,8 @@ function withSecrets(
   { inputs: { written }, handler, readSecret }: Pick<InputRequest, 'inputs' | 'handler' | 'readSecret'>,
 ): ResolvedInputs {
   const { secretInputs } = handler;
-  const secrets = secretInputs.length === 0 ? [] : stepSecrets(written, secretInputs);
+  const found = secretInputs.length === 0 ? [] : stepSecrets(written, secretInputs);
+  const secrets = found.filter(({ isPart }) => isPart !== true);
   if (secrets.length === 0) return { value: rendered, secrets: [], references: [] };
   const lost = secrets.find(({ text }) => isMasked(text));
   if (lost !== undefined) {
@@ -65,10 +85,7 @@ function withSecrets(
     );
   }
   const resolved = resolveStepSecrets({ written, rendered, secretInputs, readSecret });
-  if ('error' in resolved) {
-    if (resolved.isForbidden === true) throw new StepFailure('secret_unavailable', resolved.error, true);
-    throw new MissingSecretError(resolved.error);
-  }
+  if ('error' in resolved) throw unreadSecret(resolved);
   const references = secrets.map(({ text }) => text).filter(isReference);
   return { value: freezeJson(resolved.inputs), secrets: resolved.secrets, references };
 }
@@ -76,17 +93,14 @@ function withSecrets(
 async function render(
   { template }: PreparedInputs,
   readRunInput: ReadRunInput,
-  claim: InputRequest['claim'],
+  { claim, embedded }: { claim: InputRequest['claim']; embedded: ReadonlyMap<string, string> },
 ): Promise<Json> {
   const { roots, references } = template;
-  const context = roots.size === 0 ? NO_CONTEXT : expressionContext(await readRunInput(references), claim);
-  return renderIn(context, template);
-}
-
-function renderIn(context: ExpressionContext, template: CompiledTemplate): Json {
+  const context: ExpressionContext =
+    roots.size === 0 ? NO_CONTEXT : expressionContext(await readRunInput(references), claim);
   let value: Json;
   try {
-    value = template.render(context);
+    value = template.render(context, embedded);
   } catch (error) {
     if (!(error instanceof ExpressionError)) throw error;
     const path = formatPath(['inputs', ...(error.problem.path ?? [])]);

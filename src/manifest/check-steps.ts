@@ -3,7 +3,7 @@ import { ExpressionError } from '../expressions/compile.ts';
 import { compileCondition } from '../expressions/condition.ts';
 import type { Reference } from '../expressions/context.ts';
 import { formatPath, type JsonPath, mapStrings } from '../expressions/json-path.ts';
-import { compileTemplate, hasPlaceholder, TemplateError } from '../expressions/template.ts';
+import { compileTemplate, hasPlaceholder, secretsIn, TemplateError } from '../expressions/template.ts';
 import { createRunsAfter, type RunsAfter } from '../model/graph.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import { type Graph, PINNED_INPUTS, RUN_FLOW, type StepDefinition } from '../model/manifest.ts';
@@ -21,7 +21,7 @@ import {
 import { placeElsewhere } from './misplaced.ts';
 import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
 import { STEP_KEY } from './schema.ts';
-import { stepSecrets } from './secrets.ts';
+import { isSecretInput, stepSecrets } from './secrets.ts';
 
 /** The steps that fit the schema, and the keys of all steps of the file. */
 interface KnownSteps {
@@ -136,14 +136,37 @@ function checkStepInputs(step: StepDefinition, path: JsonPath, { handlers, readS
     const at = [...inputsPath, ...secret.path];
     const resolved = resolveSecret(secret.text, readSecret);
     if ('error' in resolved) problems.push(errorAt(at, resolved.error));
-    else values.set(formatPath(secret.path), resolved.value);
+    else if (secret.isPart !== true) values.set(formatPath(secret.path), resolved.value);
     if (!isReference(secret.text)) problems.push(plainTextSecret(at));
   }
   const inputs = mapStrings(step.inputs, (text, at) => values.get(formatPath(at)) ?? text);
   // In the place of a secret that cannot be read the schema judges the reference to it.
   const unread = new Set(problems.filter(({ severity }) => severity === 'error').map(({ path: at }) => at));
+  problems.push(...checkParts(step, inputsPath, handler.secretInputs));
   const misfits = [...checkWithSchema(inputs, inputsPath, handler.inputs), ...checkPinned(step, inputsPath)];
   return [...problems, ...misfits.filter(({ path: at }) => !isWithin(at, unread))];
+}
+
+/** What these steps get is stored as it is: the run of another flow, the name of a signal. */
+const STORED_INPUTS: ReadonlySet<string> = new Set([RUN_FLOW, 'WaitForSignal']);
+const BURIED = /^(?!(?:env|file):)(.*[\s=,;:/?&@"'(])(env:[A-Za-z_]\w*|file:[\w./-]+)(.*)$/is;
+
+/** References inside longer texts: those that nothing reads, and those where they would be stored. */
+function checkParts({ type, inputs }: StepDefinition, path: JsonPath, secretInputs: readonly string[]): Problem[] {
+  const problems: Problem[] = [];
+  mapStrings(inputs, (text, at) => {
+    if (STORED_INPUTS.has(type) && secretsIn(text).length > 0) {
+      problems.push(errorAt([...path, ...at], `has secret(), and a ${type} step stores what it is given`));
+    }
+    const isRead = isSecretInput(at, secretInputs);
+    const [, before, reference, after] = BURIED.exec(isRead && !hasPlaceholder(text) ? text : '') ?? [];
+    if (reference !== undefined) {
+      const right = `${before}\${secret('${reference}')}${after}`;
+      problems.push(errorAt([...path, ...at], `would be sent as it stands; write ${right}`));
+    }
+    return text;
+  });
+  return problems;
 }
 
 /** Which flow a step runs has to be known before it runs: runs pin it when they start, and cycles are refused. */
@@ -193,6 +216,11 @@ function checkExpressions(stepKey: string, step: StepDefinition, known: KnownSte
   mapStrings(step.inputs, (text, at) => {
     const [found, inner = ''] = MUSTACHE.exec(text) ?? [];
     if (found !== undefined) problems.push(warningAt([...path, 'inputs', ...at], mustacheMessage(found, inner.trim())));
+    return text;
+  });
+  mapStrings(step.forEach ?? null, (text, at) => {
+    const message = 'has secret(), which only the inputs of a step may have';
+    if (secretsIn(text).length > 0) problems.push(errorAt([...path, 'forEach', ...at], message));
     return text;
   });
   const templates = [['inputs', step.inputs] as const, ['forEach', step.forEach ?? null] as const];

@@ -6,6 +6,8 @@ import { isReference } from './read-secret.ts';
 export interface FoundSecret {
   readonly path: JsonPath;
   readonly text: string;
+  /** A reference inside a longer text, `${secret('env:NAME')}`: the template puts its value in. */
+  readonly isPart?: true;
 }
 
 /** Whether one of many values is a secret, such as the header `authorization`. */

@@ -1,5 +1,5 @@
 import { formatPath, type JsonPath, mapStrings } from '../expressions/json-path.ts';
-import { hasPlaceholder } from '../expressions/template.ts';
+import { hasPlaceholder, secretsIn } from '../expressions/template.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { Graph, ManifestSnapshot, StepDefinition } from '../model/manifest.ts';
 import { credentialsOf, MASK, maskUrl } from './mask.ts';
@@ -15,18 +15,22 @@ type SecretInputs = (stepType: string) => readonly string[];
 /**
  * References and literal secrets among the secret inputs of a step. A literal counts as one where its key, such as the
  * name of a header, looks like a credential's, or where it is a URL with a credential in it. What holds a placeholder is
- * neither.
+ * neither. A reference in `secret()` is one in every input.
  */
 export function stepSecrets(inputs: Json, secretInputs: readonly string[]): FoundSecret[] {
   const found: FoundSecret[] = [];
-  const patterns = secretInputs.map((pattern) => pattern.split('.'));
   mapStrings(inputs, (text, path) => {
-    const isInput = patterns.some((pattern) => matches(pattern, path));
+    const isInput = isSecretInput(path, secretInputs);
     if (isInput && holdsSecret(text, path) && text !== '' && !hasPlaceholder(text)) found.push({ path, text });
+    found.push(...secretsIn(text).map((reference) => ({ path, text: reference, isPart: true as const })));
     return text;
   });
   return found;
 }
+
+/** Whether a reference that is the whole input at the path is read there. */
+export const isSecretInput = (path: JsonPath, secretInputs: readonly string[]): boolean =>
+  secretInputs.some((pattern) => matches(pattern.split('.'), path));
 
 /** Scheme, host and path of a URL that is written out are not secret: readers of the manifest want to see them. */
 function isPlainUrl(secret: string, path: JsonPath): boolean {
@@ -79,7 +83,8 @@ export function resolveStepSecrets(step: {
 }): { readonly inputs: Json; readonly secrets: readonly string[] } | UnreadSecret {
   const values = new Map<string, string>();
   const secrets: string[] = [];
-  for (const { path, text } of stepSecrets(step.written, step.secretInputs)) {
+  for (const { path, text, isPart } of stepSecrets(step.written, step.secretInputs)) {
+    if (isPart === true) continue;
     const secret = resolveSecret(text, step.readSecret);
     if ('error' in secret) return { ...secret, error: `inputs.${formatPath(path)}: ${secret.error}` };
     values.set(formatPath(path), secret.value);

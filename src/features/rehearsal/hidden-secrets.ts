@@ -1,4 +1,5 @@
 import { formatPath, mapStrings } from '../../expressions/json-path.ts';
+import { replaceSecrets } from '../../expressions/template.ts';
 import type { HandlerTable } from '../../flows/handlers/index.ts';
 import type { LoadedFlow } from '../../manifest/load.ts';
 import { MASK, maskUrl } from '../../manifest/mask.ts';
@@ -25,14 +26,13 @@ function hideInGraph(graph: Graph, handlers: HandlerTable): Graph {
 function hideInStep(step: StepDefinition, handlers: HandlerTable): StepDefinition {
   const { inputs, type, steps } = step;
   const hidden = new Map(
-    stepSecrets(inputs, handlers.get(type)?.secretInputs ?? []).map(({ path, text }) => [
-      formatPath(path),
-      path.at(-1) === 'url' ? hiddenUrl(text) : hiddenText(text),
-    ]),
+    stepSecrets(inputs, handlers.get(type)?.secretInputs ?? [])
+      .filter(({ isPart }) => isPart !== true)
+      .map(({ path, text }) => [formatPath(path), path.at(-1) === 'url' ? hiddenUrl(text) : hiddenText(text)]),
   );
   return {
     ...step,
-    inputs: mapStrings(inputs, (text, path) => hidden.get(formatPath(path)) ?? text),
+    inputs: mapStrings(inputs, (text, path) => hidden.get(formatPath(path)) ?? replaceSecrets(text, hiddenText)),
     ...(steps !== undefined && { steps: hideInGraph(steps, handlers) }),
   };
 }

@@ -37,8 +37,8 @@ export const logMessage = defineHandler({
       .describe('Level of the log line.'),
   }),
   waitsFor: noSignals,
-  run: ({ inputs: { message, level }, logger }) => {
-    logger[level](typeof message === 'string' ? message : JSON.stringify(message));
+  run: ({ inputs: { message, level }, logger, mask }) => {
+    logger[level](mask(typeof message === 'string' ? message : JSON.stringify(message)));
     return { kind: 'succeeded', output: message };
   },
 });

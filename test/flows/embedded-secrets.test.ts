@@ -1,0 +1,76 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
+import { describe, expect, it, test } from 'vitest';
+import { stepTypes } from '../../src/config/steps.ts';
+import { compileExpression } from '../../src/expressions/compile.ts';
+import { compileTemplate, secretsIn } from '../../src/expressions/template.ts';
+import { handlerTable } from '../../src/flows/handlers/index.ts';
+import { referencesIn } from '../../src/manifest/secrets.ts';
+import { issuesAfter, rules } from '../manifest/rules.ts';
+
+const builtIn = { ...rules, handlers: handlerTable(stepTypes().handlers) };
+const issuesOfStep = (step: object) =>
+  issuesAfter(({ steps }) => Object.assign(steps, { call: step }), builtIn).filter((line) =>
+    line.includes('steps.call'),
+  );
+const call = (inputs: object) => ({ type: 'HttpRequest', inputs: { url: 'https://example.com/', ...inputs } });
+const sent = (authorization: string) => call({ headers: { authorization } });
+
+describe('a reference inside a longer text', () => {
+  it('is accepted in secret() in every input, and read when the manifest is loaded', () => {
+    expect(issuesOfStep(sent("Bearer ${secret('env:API_TOKEN')}"))).toEqual([]);
+    expect(issuesOfStep(call({ body: { a: ['${ secret( "env:API_TOKEN" ) }'] }, method: 'POST' }))).toEqual([]);
+    expect(issuesOfStep(sent("Bearer ${secret('env:NOT_SET')}"))).toEqual([
+      expect.stringMatching(/^error .*headers\.authorization: the environment variable NOT_SET is not set$/),
+    ]);
+  });
+
+  test.each([
+    ['Bearer env:API_TOKEN', "Bearer ${secret('env:API_TOKEN')}"],
+    ['key=env:API_TOKEN;v=1', "key=${secret('env:API_TOKEN')};v=1"],
+    ['Token file:keys/api.txt', "Token ${secret('file:keys/api.txt')}"],
+  ])('that would be sent as it stands is an error that says what to write: %s', (text, right) => {
+    expect(issuesOfStep(sent(text)).join()).toContain(
+      `error flow.json steps.call.inputs.headers.authorization: would be`,
+    );
+    expect(issuesOfStep(sent(text)).join()).toContain(`write ${right}`);
+    expect(issuesOfStep(sent(right)).filter((line) => line.includes('as it stands'))).toEqual([]);
+  });
+
+  test.each([
+    '${secret(trigger.body.name)}',
+    "${secret('env:' + trigger.body.name)}",
+    "${'Bearer ' + secret('env:API_TOKEN')}",
+    "${secret('env:API_TOKEN').size()}",
+    "${secret('API_TOKEN')}",
+    "${secret('env:A}B')}",
+    '${secret()}',
+  ])('has nothing but a reference, which is written out: %s', (text) => {
+    expect(issuesOfStep(sent(text)).join()).toContain('secret() is a placeholder of its own in step inputs');
+  });
+
+  it('is refused where it would decide, loop or be stored', () => {
+    const refused = (step: object) => expect(issuesOfStep(step).join()).toMatch(/error .*secret\(\)/);
+    refused({ type: 'NoOp', runAfter: { first: { when: "secret('env:API_TOKEN') == 'x'" } } });
+    refused({ type: 'ForEach', forEach: "${secret('env:API_TOKEN')}", steps: { a: { type: 'NoOp' } } });
+    refused({ type: 'RunFlow', inputs: { flow: rules.source ?? '', body: { a: "${secret('env:API_TOKEN')}" } } });
+    refused({ type: 'WaitForSignal', inputs: { signalName: "a${secret('env:API_TOKEN')}" } });
+    for (const reader of ['delivery', 'response', 'item'] as const) {
+      expect(() => compileExpression("secret('env:API_TOKEN') == 'x'", reader)).toThrow('placeholder of its own');
+    }
+  });
+
+  test.each([
+    "$${secret('env:A')}",
+    "$$${secret('env:A')}",
+    "${'}'}${secret('env:A')}",
+    "a${secret('env:A')}$",
+    "${'{'}${secret('env:A')}",
+  ])('is found where the template reads it, and there alone: %s', (text) => {
+    expect(secretsIn(text)).toEqual(compileTemplate(text).secrets.map(({ reference }) => reference));
+  });
+
+  it('counts among the references of its manifest', () => {
+    const steps = { call: { ...sent("Bearer ${secret('env:A')}"), runAfter: {} } };
+    expect(referencesIn({ triggers: {}, steps }, () => []).map(({ text }) => text)).toEqual(['env:A']);
+  });
+});
