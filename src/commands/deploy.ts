@@ -1,7 +1,7 @@
 import { Command } from 'commander';
-import { formatIssue } from '../manifest/issues.ts';
+import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
 import type { DeployOutcome, Override } from '../model/finding.ts';
-import { print } from '../telemetry/terminal.ts';
+import { print, printError } from '../telemetry/terminal.ts';
 import { checkAgainstService, putManifests, readFolder } from './check.ts';
 import {
   allowOption,
@@ -40,7 +40,9 @@ function deployCommand(): Command {
 }
 
 async function deploy(folder: string | undefined, options: DeployCommandOptions): Promise<void> {
-  const outcomes = await deployFolder(folder, options);
+  const { outcomes, warnings } = await deployFolder(folder, options);
+  // Not among the JSON, which is a list of outcomes.
+  if (warnings.length > 0) (options.json ? printError : print)(`${warnings.map(formatIssue).join('\n')}\n\n`);
   const conclusion = concludeDeploy(outcomes, options.allow);
   if (options.json) printJson(outcomes);
   else print(options.dryRun ? renderOutcomes(outcomes, conclusion) : renderDeployed(outcomes));
@@ -51,18 +53,18 @@ async function deploy(folder: string | undefined, options: DeployCommandOptions)
 export async function deployFolder(
   folder: string | undefined,
   { to: given, allow, dryRun, ...credentials }: Omit<DeployCommandOptions, 'json'>,
-): Promise<readonly DeployOutcome[]> {
+): Promise<{ readonly outcomes: readonly DeployOutcome[]; readonly warnings: readonly ManifestIssue[] }> {
   const settings = await readCommandSettings(folder);
   const to = given ?? serviceUrl(settings);
   const { issues, outcomes: planned } = await checkAgainstService(to, folder, { ...credentials, allow });
   const errors = issues.filter(({ severity }) => severity === 'error');
   if (errors.length > 0) throw new CommandError(errors.map(formatIssue).join('\n'));
-  if (dryRun) return planned;
+  if (dryRun) return { outcomes: planned, warnings: issues };
   const client = createServiceClient(to, credentials, settings);
   const { manifests } = await readFolder(folder ?? settings.manifests);
   const answer = await putManifests(client, manifests, { allow, isPlan: false, isWholeFolder: true });
   if ('issues' in answer) throw new CommandError(answer.issues.map(formatIssue).join('\n'));
-  return answer.outcomes;
+  return { outcomes: answer.outcomes, warnings: issues };
 }
 
 export const deployPart: CommandPart = { name: 'deploy', commands: [deployCommand] };

@@ -198,9 +198,9 @@ const deployRoutes: ApiRoutes = (app, services) => {
         return refuse(reply, [{ severity: 'error', file: `${name}.json`, path: 'id', message }]);
       }
       const { allow, dryRun: isPlan } = request.query;
+      const unseen = await warningsOfPlan(flow, services.store);
       const [outcome] = await services.deployment.deploy([flow], { allow, isPlan, ...deployedBy(request) });
       if (outcome === undefined) throw new Error('a deploy of one flow had no outcome');
-      const unseen = isPlan ? await warningsOfPlan(flow, services.store) : [];
       const warnings = [...issues, ...unseen].map(formatIssue);
       return reply.code(outcome.action === 'refused' ? 409 : 200).send({ ...outcomeView(outcome), warnings });
     },

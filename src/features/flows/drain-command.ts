@@ -65,7 +65,7 @@ async function drain(name: string, options: DrainOptions): Promise<void> {
   if (options.wait || folder !== undefined) state = await waitUntilDone(client, path, state);
   else tell(progress(state));
   if (folder !== undefined) {
-    const outcomes = await deployFolder(folder, { ...service, allow: [] });
+    const { outcomes } = await deployFolder(folder, { ...service, allow: [] });
     print(renderDeployed(outcomes));
     process.exitCode = concludeDeploy(outcomes, []).code;
     if (process.exitCode !== 0) {
