@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest';
 import { words } from '../../../src/dashboard/web/words.ts';
 
-const webhook = (key: string, holdsDeliveries: boolean) => ({ key, type: 'webhook', holdsDeliveries }) as const;
+const webhook = (key: string, holdsDeliveries: boolean) => ({ key, type: 'webhook', enabled: true, holdsDeliveries }) as const;
 type Triggers = Parameters<typeof words.stoppedDeliveries>[0];
 
 it.each<[string, Triggers, string[], string]>([
   [
     'webhooks that answer 403',
-    [webhook('shop', false), { key: 'nightly', type: 'cron' }],
+    [webhook('shop', false), { key: 'nightly', type: 'cron', enabled: true }],
     ['hold', 'refuse'],
     'refuse',
   ],
@@ -21,5 +21,5 @@ it.each<[string, Triggers, string[], string]>([
 });
 
 it('a flow without a webhook has nothing to choose', () => {
-  expect(words.stoppedDeliveries([{ key: 'nightly', type: 'cron' }], 'resume')).toBeUndefined();
+  expect(words.stoppedDeliveries([{ key: 'nightly', type: 'cron', enabled: true }], 'resume')).toBeUndefined();
 });
