@@ -31,6 +31,24 @@ describe('runFlow', () => {
     expect(run.steps.kind).toMatchObject({ status: 'Succeeded', output: 'push' });
   });
 
+  it('tells of the run and, by a cron trigger, of the tick', async () => {
+    const manifest = {
+      id: '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10',
+      version: '1',
+      triggers: { tick: { type: 'cron', inputs: { cronExpression: '0 12 * * *' } }, byHand: { type: 'manual' } },
+      steps: { told: { type: 'Transform', inputs: { value: [`\${run}`, `\${trigger.scheduledFor}`] } } },
+    };
+    const startedAt = startAt.toISOString();
+    for (const [trigger, scheduledFor] of [
+      ['tick', startedAt],
+      ['byHand', null],
+    ] as const) {
+      const run = await runFlow(manifest, { startAt, trigger });
+      const told = { id: run.id, startedAt, flow: manifest.id, revision: 1 };
+      expect(run.steps.told?.output).toEqual([told, scheduledFor]);
+    }
+  });
+
   it('lets time jump over what waits', async () => {
     const run = await runFlow(await sample('approval.json'), { body: { what: 'a raise' }, startAt });
     expect(run).toMatchObject({

@@ -44,13 +44,13 @@ interface CelData {
 }
 
 const READABLE: Readonly<Record<Reader, string>> = {
-  step: 'expressions read trigger, steps and loop',
+  step: 'expressions read trigger, run, steps and loop',
   response: 'expressions over an answer read response',
   item: 'expressions over an item of a list read item and response',
   delivery: 'expressions of a trigger read body and headers',
 };
 
-const STEP_ROOTS = ['trigger', 'steps', LOOP_ALIAS];
+const STEP_ROOTS = ['trigger', 'run', 'steps', LOOP_ALIAS];
 const environments: Readonly<Record<Reader, Environment>> = {
   step: makeEnvironment(STEP_ROOTS),
   response: makeEnvironment(['response']),
@@ -114,8 +114,8 @@ function asText(value: Json, budget: Budget): string {
 }
 
 export function prepareContext(context: ExpressionContext): CelData {
-  const { trigger, steps, loop, response } = context;
-  return { roots: { trigger, steps, response, [LOOP_ALIAS]: loop }, budget: new Budget() };
+  const { trigger, run, steps, loop, response } = context;
+  return { roots: { trigger, run, steps, response, [LOOP_ALIAS]: loop }, budget: new Budget() };
 }
 
 function makeEnvironment(roots: readonly string[]): Environment {

@@ -15,7 +15,21 @@ export interface ExpressionContext {
     readonly key: string;
     /** All that started the run, in the order of arrival; its body and headers are those of the last. */
     readonly deliveries?: readonly TriggerDelivery[] | undefined;
+    /** Of a cron trigger the time of its tick, ISO 8601; null of any other. */
+    readonly scheduledFor?: string | null | undefined;
   };
+  /** The same in every attempt of every step; absent where no step reads it. */
+  readonly run?:
+    | {
+        readonly id: string;
+        /** ISO 8601. */
+        readonly startedAt: string;
+        /** Id of the flow. */
+        readonly flow: string;
+        /** The one that the run started with, whatever was deployed since. */
+        readonly revision: number;
+      }
+    | undefined;
   /** Steps that have ended, by key. */
   readonly steps: Readonly<
     Record<string, { readonly status: StepStatus; readonly output: Json; readonly error: StepError | null }>
@@ -38,11 +52,11 @@ interface TriggerDelivery {
 /** What runs an expression, and so what it reads. */
 export type Reader = 'step' | 'response' | 'item' | 'delivery';
 
-type Root = 'trigger' | 'steps' | 'loop' | 'response' | 'item' | 'body' | 'envelope' | 'headers';
+type Root = 'trigger' | 'run' | 'steps' | 'loop' | 'response' | 'item' | 'body' | 'envelope' | 'headers';
 
 const ROOTS: Readonly<Record<Reader, readonly Root[]>> = {
-  step: ['trigger', 'steps', 'loop', 'response'],
-  response: ['trigger', 'steps', 'loop', 'response'],
+  step: ['trigger', 'run', 'steps', 'loop', 'response'],
+  response: ['trigger', 'run', 'steps', 'loop', 'response'],
   item: ['item', 'response'],
   delivery: ['body', 'envelope', 'headers'],
 };
@@ -52,7 +66,8 @@ export const isOfBody = (root: Root): boolean => root === 'body' || root === 'en
 
 /** Properties of the roots; those of `steps` belong to each step. The others are the data's own. */
 export const PROPERTIES: Readonly<Partial<Record<Root, readonly string[]>>> = {
-  trigger: ['body', 'headers', 'key', 'deliveries', 'envelope'],
+  trigger: ['body', 'headers', 'key', 'deliveries', 'envelope', 'scheduledFor'],
+  run: ['id', 'startedAt', 'flow', 'revision'],
   steps: ['status', 'output', 'error'],
   loop: ['item', 'index'],
   response: ['status', 'headers', 'body'],
@@ -74,6 +89,9 @@ interface References {
   readonly shadowedAt: number | undefined;
 }
 
+/** Came after flows had variables of these names, which mean those. */
+const YIELDING: ReadonlySet<Root> = new Set(['run']);
+
 export const BINDING_MACROS = new Set(['all', 'exists', 'exists_one', 'map', 'filter', 'bind']);
 
 /** Finds what an expression reads. Names are taken from the source, because the parser may know them by an alias. */
@@ -83,10 +101,10 @@ export function findReferences(ast: ASTNode, source: string, reader: Reader = 's
   let isDataBound = false;
   let shadowedAt: number | undefined;
 
-  const visit = (node: ASTNode): void => {
+  const visit = (node: ASTNode, variables: readonly unknown[]): void => {
     const path = constantPath(node, source);
     const root = path?.[0];
-    if (path !== undefined && isRoot(root)) {
+    if (path !== undefined && isRoot(root) && !variables.includes(root)) {
       references.push({ root, path, position: node.start });
       return;
     }
@@ -94,12 +112,16 @@ export function findReferences(ast: ASTNode, source: string, reader: Reader = 's
       const variable = node.args[2][0];
       const isBinding = BINDING_MACROS.has(node.args[0]);
       isDataBound ||= isBinding || node.args[0] === 'matches';
-      if (isBinding && variable?.op === 'id' && isRoot(nameOf(variable, source))) shadowedAt = variable.start;
+      const name = isBinding && variable?.op === 'id' ? nameOf(variable, source) : undefined;
+      if (isRoot(name) && !YIELDING.has(name)) shadowedAt = variable?.start;
+      visit(node.args[1], variables);
+      for (const child of node.args[2]) visit(child, [...variables, name]);
+      return;
     }
-    for (const child of childrenOf(node)) visit(child);
+    for (const child of childrenOf(node)) visit(child, variables);
   };
 
-  visit(ast);
+  visit(ast, []);
   return { references, isDataBound, shadowedAt };
 }
 

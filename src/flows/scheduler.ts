@@ -4,6 +4,7 @@ import { levelOfRetry } from '../errors.ts';
 import { readTrigger } from '../expressions/order-key.ts';
 import type { CronTrigger } from '../manifest/schema.ts';
 import type { Clock } from '../model/clock.ts';
+import { SCHEDULED_FOR } from '../model/run.ts';
 import { serially } from '../model/serially.ts';
 import type { NewRun, ScheduleRecord, Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -253,7 +254,7 @@ class CronScheduler implements Scheduler {
     const isSkipped = isMissed && job.trigger.inputs.onMissed === 'skip';
     const { record, loaded } = job.flow;
     const isStarted = !isSkipped && startsRuns(record) && loaded.unreadable === undefined;
-    const run = isStarted ? this.#planRun(job, at) : null;
+    const run = isStarted ? this.#planRun(job, { dueAt, at }) : null;
     const result = await store.fireSchedule({ flowId, triggerKey, dueAt, nextAt, run, at });
     if (result === 'outdated') {
       // The tick stays due.
@@ -275,8 +276,9 @@ class CronScheduler implements Scheduler {
     return nextAt;
   }
 
-  #planRun({ flow, triggerKey }: Job, at: number): NewRun {
-    const trigger = { key: triggerKey, ...NO_BODY };
+  #planRun({ flow, triggerKey }: Job, { dueAt, at }: { readonly dueAt: number; readonly at: number }): NewRun {
+    const headers = { [SCHEDULED_FOR]: new Date(dueAt).toISOString() };
+    const trigger = { key: triggerKey, ...NO_BODY, headers };
     return this.#services.engine.planRun({
       runId: this.#services.newId(),
       flow,

@@ -9,7 +9,7 @@ import { isReference, type SecretReader, type UnreadSecret } from '../manifest/r
 import { resolveStepSecrets, stepSecrets } from '../manifest/secrets.ts';
 import type { Json } from '../model/json.ts';
 import type { Graph } from '../model/manifest.ts';
-import { MAX_BYTES, type RunTrigger } from '../model/run.ts';
+import { MAX_BYTES, type RunTrigger, SCHEDULED_FOR } from '../model/run.ts';
 import { graphOfScope, scopesAround } from '../model/runtime-keys.ts';
 import type { Claim, LargeRunInput, RunInput, Store } from '../store/store.ts';
 import type { StepHandler } from './handlers/handler.ts';
@@ -28,14 +28,16 @@ export interface ResolvedInputs {
   readonly references: readonly string[];
 }
 
+/** Of the step: its run, its scope and the item of its loop. */
+type Place = Pick<Claim, 'runId' | 'flowId' | 'revision' | 'stepKey' | 'loop'>;
+
 interface InputRequest {
   readonly inputs: PreparedInputs;
   readonly handler: StepHandler;
   readonly readSecret: SecretReader;
   /** Called only where an expression needs it, with all that the expressions read. */
   readonly readRunInput: ReadRunInput;
-  /** The place of the step: its scope and the item of its loop. */
-  readonly claim: Pick<Claim, 'stepKey' | 'loop'>;
+  readonly claim: Place;
 }
 
 /**
@@ -114,9 +116,10 @@ async function render(
 
 /** What the expressions of a step read. The body is parsed when an expression first asks for it. */
 export function expressionContext(
-  { trigger, deliveries, steps }: RunInput,
-  { stepKey, loop }: Pick<Claim, 'stepKey' | 'loop'>,
+  { trigger, deliveries, steps, triggerType, ...read }: RunInput,
+  { runId, flowId, revision, stepKey, loop }: Place,
 ): ExpressionContext {
+  const startedAt = new Date(read.startedAt).toISOString();
   return {
     trigger: {
       get body() {
@@ -130,7 +133,10 @@ export function expressionContext(
       get deliveries() {
         return deliveriesOf(deliveries);
       },
+      // One that an operator fired was due when it started.
+      scheduledFor: triggerType === 'cron' ? (trigger.headers[SCHEDULED_FOR] ?? startedAt) : null,
     },
+    run: { id: runId, startedAt, flow: flowId, revision },
     steps: loop === null ? steps : seenFrom(stepKey, steps),
     ...(loop === null ? {} : { loop }),
   };
@@ -241,8 +247,7 @@ export function createRunInputs({
         if (known !== undefined && keys.every((key) => known?.keys.has(key))) return known.input;
         const { steps, ...started } = await read(keys);
         // The first reading's trigger, for its body is parsed once.
-        const { trigger, deliveries } = known?.input ?? started;
-        known = { keys: new Set(keys), input: { trigger, deliveries, steps } };
+        known = { keys: new Set(keys), input: { ...(known?.input ?? started), steps } };
         return known.input;
       },
       release,

@@ -69,6 +69,9 @@ export interface RunTrigger {
   readonly headers: Readonly<Record<string, string>>;
 }
 
+/** Among the headers of what a cron trigger started: the time of its tick, ISO 8601. */
+export const SCHEDULED_FOR = 'sluice-scheduled-for';
+
 /** One of the deliveries that a run was started with. */
 export interface RunDelivery extends Omit<RunTrigger, 'key'> {
   /** Null where no webhook started the run. */

@@ -23,6 +23,7 @@ export const context: ExpressionContext = {
       constructor: 'own',
     },
   },
+  run: { id: 'r-1', startedAt: '2026-03-01T12:00:00.000Z', flow: 'f-1', revision: 7 },
   steps: {
     fetch: { status: 'Succeeded', output: { status: 200, body: { id: 7 } }, error: null },
     'my-step': {

@@ -69,6 +69,40 @@ describe('a loop', () => {
     ]);
   });
 
+  it('reads the run as every step does: in its items, conditions, children and later attempts', async () => {
+    const again = defineHandler({
+      type: 'Again',
+      inputs: z.unknown(),
+      run: ({ inputs, attempt }) =>
+        attempt === 1
+          ? { kind: 'failed', code: 'later', message: 'later', retryable: true }
+          : { kind: 'succeeded', output: inputs as Json },
+    });
+    const service = await openStarted(
+      { own: [again] },
+      {
+        each: loop([cel('run.id')], {
+          one: stepOf('Again', {
+            inputs: { of: cel('loop.item'), run: cel('run') },
+            retry: { maxAttempts: 2, backoffSeconds: 0, factor: 1, maxBackoffSeconds: 1, jitter: false },
+          }),
+          two: value(cel('run.revision'), {
+            runAfter: { one: { statuses: ['Succeeded'], when: 'run.flow == steps.one.output.run.flow' } },
+          }),
+        }),
+      },
+    );
+    const runId = await service.trigger({});
+    const { startedAt, revision, flowId } = await service.ended(runId);
+    const steps = await service.steps(runId);
+    expect(steps['each.0.one']?.attempts).toHaveLength(2);
+    expect(steps['each.0.one']?.output).toEqual({
+      of: runId,
+      run: { id: runId, startedAt: new Date(startedAt).toISOString(), flow: flowId, revision },
+    });
+    expect(steps['each.0.two']?.output).toBe(revision);
+  });
+
   it('with several last children leaves them by key', async () => {
     const { steps } = await run({ each: loop([1], { a: value(1), b: value(2) }) });
     expect(steps.each?.output).toEqual([{ a: 1, b: 2 }]);

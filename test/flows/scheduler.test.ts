@@ -1,7 +1,8 @@
 import { describe, expect, it, vi } from 'vitest';
 import type { CronTrigger } from '../../src/manifest/schema.ts';
-import type { Store } from '../../src/store/store.ts';
+import type { RunDetail, Store } from '../../src/store/store.ts';
 import {
+  cel,
   FLOW_ID,
   type FlowService,
   openFlowService,
@@ -57,6 +58,36 @@ describe('a cron trigger', () => {
     expect(await runs(service)).toMatchObject([{ triggerKey: 'tick', triggerType: 'cron', startedAt: START + HOUR }]);
     expect(await only(service)).toMatchObject({ nextAt: START + 2 * HOUR, lastAt: START + HOUR });
     expect(await service.metrics.registry.metrics()).toContain('sluice_schedule_lag_ms_count 1');
+  });
+
+  it('tells steps the time of the tick that started the run, however late that was', async () => {
+    const store = await openStore();
+    const first = await open(cron({ onMissed: 'fireOnce' }), store);
+    await first.runtime.stop(0);
+    const service = await openFlowService({ store });
+    service.clock.pass(1.5 * HOUR);
+    const due = stepOf('Transform', { inputs: { value: cel('trigger.scheduledFor') } });
+    await service.deploy({ due }, { triggers: { tick: cron() } });
+    await service.runtime.start();
+    const [caughtUp] = await runs(service);
+    await pass(service, HOUR / 2);
+    await service.runtime.scheduler.trigger(JOB);
+    const byHand = await service.trigger();
+    const outputs = [];
+    for (const { id } of await runs(service)) {
+      await service.ended(id);
+      outputs.push((await service.steps(id)).due?.output);
+    }
+    expect(caughtUp?.startedAt).toBe(START + 1.5 * HOUR);
+    const at = (hours: number) => new Date(START + hours * HOUR).toISOString();
+    expect(outputs.toSorted()).toEqual([at(1), at(2), at(2), null]);
+    // Run again, it is of the same tick.
+    const source = (await store.findRun(caughtUp?.id ?? '')) as RunDetail;
+    const again = await service.runtime.engine.rerun(source);
+    const runId = again.kind === 'started' ? again.runId : '';
+    await service.ended(runId);
+    expect((await service.steps(runId)).due?.output).toBe(at(1));
+    expect((await service.steps(byHand)).due?.output).toBeNull();
   });
 
   it.each([

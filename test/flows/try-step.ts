@@ -43,6 +43,8 @@ interface Given {
 }
 
 export const RUN_INPUT: RunInput = {
+  startedAt: START,
+  triggerType: 'webhook',
   trigger: {
     key: 'hook',
     body: Buffer.from('{"name":"Ada","ref":"env:TOKEN"}'),

@@ -68,6 +68,21 @@ describe('a Delay', () => {
     expect((await service.steps(runId)).wait?.error?.code).toBe('invalid_input');
   });
 
+  it('lets a deploy change what follows it, and the revision of its run stays', async () => {
+    const service = await openFlowService();
+    const steps = (value: Json) => ({
+      wait: stepOf('Delay', { inputs: { seconds: 60 } }),
+      next: stepOf('Transform', { inputs: { value }, ...behind('wait') }),
+    });
+    const runId = await started(service, steps('before'));
+    await waiting(service, runId, 'wait');
+    const revision = (await service.store.findRun(runId))?.revision;
+    await service.deploy(steps(['after', cel('run.revision')]));
+    pass(service, 60_000);
+    await service.ended(runId);
+    expect((await service.steps(runId)).next?.output).toEqual(['after', revision]);
+  });
+
   it('waits while the clock is set back, and ends at the time that it named', async () => {
     const service = await openFlowService();
     const runId = await started(service, { wait: stepOf('Delay', { inputs: { seconds: 60 } }) });

@@ -222,6 +222,8 @@ export function completeFrom(schema: Schema) {
     const around = aroundOf(state, node);
     const isInside = node.name === 'PropertyName' || node.name === 'String';
     if (!isInside && !explicit) return null;
+    const expression = node.name === 'String' ? completeExpression(state, node, pos) : undefined;
+    if (expression !== undefined) return expression;
     const from = isInside ? node.from : pos;
     const to = !isInside ? pos : state === given ? node.to : pos;
     const before = state.sliceDoc(0, from).trimEnd().at(-1);
@@ -252,6 +254,38 @@ export function completeFrom(schema: Schema) {
       values.map((value) => ({ label: JSON.stringify(value), type: 'enum' })),
     );
   };
+}
+
+/** What expressions read of every run; `expressions/context.ts` has what each is. */
+const READABLE = [
+  'trigger.body',
+  'trigger.headers',
+  'trigger.key',
+  'trigger.envelope',
+  'trigger.deliveries',
+  'trigger.scheduledFor',
+  'run.id',
+  'run.startedAt',
+  'run.flow',
+  'run.revision',
+  'loop.item',
+  'loop.index',
+];
+
+/** Completes what an expression reads; undefined where the cursor is in none. */
+function completeExpression(state: EditorState, { from }: SyntaxNode, pos: number): CompletionResult | undefined {
+  const before = state.sliceDoc(from, pos);
+  const open = before.lastIndexOf('${');
+  if (open === -1 || before[open - 1] === '$' || before.includes('}', open)) return undefined;
+  const [word] = /[\w.]*$/.exec(before) ?? [''];
+  const steps = properties(valueAt(state, syntaxTree(state).topNode.firstChild, 'steps'));
+  const ofSteps = steps.flatMap((step) => {
+    const key = keyOf(state, step);
+    const place = /^[A-Za-z_]\w*$/.test(key) ? `steps.${key}` : `steps['${key}']`;
+    return ['output', 'status', 'error'].map((name) => `${place}.${name}`);
+  });
+  const options = [...READABLE, ...ofSteps].map((label) => ({ label, type: 'variable' }));
+  return { from: pos - word.length, to: pos, options, validFor: /^[\w.]*$/ };
 }
 
 function resultOf(span: { from: number; to: number }, options: Completion[]): CompletionResult | null {

@@ -177,7 +177,7 @@ interface RunInputQuery {
   readonly maxBytes?: number | undefined;
 }
 
-export interface RunInput {
+export interface RunInput extends Pick<Run, 'startedAt' | 'triggerType'> {
   readonly kind?: undefined;
   /** The newest delivery. */
   readonly trigger: RunTrigger;

@@ -348,21 +348,21 @@ function* readRunInput(
   const limit = Math.min(maxBytes ?? Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
   const isNamed = stepKeys === undefined ? sql`` : sql` AND step_key = ANY (${stepKeys})`;
   const hasEnded = sql`run_id = ${id} AND status IN ('Succeeded', 'Failed', 'Skipped')${isNamed}`;
-  interface Measured extends Omit<TriggerRow, 'body'>, Pick<Run, 'id' | 'deliveryId' | 'startedAt'> {
+  interface Measured extends Omit<TriggerRow, 'body'>, Pick<Run, 'id' | 'deliveryId' | 'startedAt' | 'triggerType'> {
     readonly deliveries: number | null;
     readonly bodyBytes: number;
     readonly outputBytes: number;
     readonly body: Uint8Array | null;
   }
   const run = yield* port.get<Measured>(sql`
-    SELECT own.id, own.delivery_id AS "deliveryId", own.started_at AS "startedAt", own.deliveries, ${triggerColumns},
-      ${bodyBytes} AS "bodyBytes", ended.bytes AS "outputBytes",
+    SELECT own.id, own.delivery_id AS "deliveryId", own.started_at AS "startedAt", own.trigger_type AS "triggerType",
+      own.deliveries, ${triggerColumns}, ${bodyBytes} AS "bodyBytes", ended.bytes AS "outputBytes",
       CASE WHEN ${bodyBytes} + ended.bytes <= ${limit} THEN i.body END AS body
     FROM ${runsWithInput} CROSS JOIN (
       SELECT coalesce(sum(octet_length(output)), 0) AS bytes FROM sluice.steps WHERE ${hasEnded}
     ) AS ended WHERE own.id = ${id}`);
   if (run === undefined) return undefined;
-  const { outputBytes, body } = run;
+  const { outputBytes, body, startedAt, triggerType } = run;
   if (body === null) return { kind: 'tooLarge', bodyBytes: run.bodyBytes, outputBytes };
   const ended = yield* port.all<{
     stepKey: string;
@@ -377,9 +377,15 @@ function* readRunInput(
   );
   const trigger = toTrigger({ ...run, body });
   const { contentType, headers } = trigger;
-  const own = { id: run.deliveryId, receivedAt: run.startedAt, contentType, headers, body };
+  const own = { id: run.deliveryId, receivedAt: startedAt, contentType, headers, body };
   const deliveries = run.deliveries === null ? [own] : yield* listDeliveriesOf(port, { run, trigger });
-  return { trigger: triggerOf(trigger, deliveries), deliveries, steps: Object.fromEntries(steps) };
+  return {
+    startedAt,
+    triggerType,
+    trigger: triggerOf(trigger, deliveries),
+    deliveries,
+    steps: Object.fromEntries(steps),
+  };
 }
 
 /** Of all deliveries of a run. */

@@ -206,6 +206,7 @@ export function runs({ test }: StoreUnderTest): void {
       }
       const input = await readInput(store, runId);
       expect(input.trigger).toEqual(aRun().trigger);
+      expect(input).toMatchObject({ startedAt: aRun().startedAt, triggerType: aRun().triggerType });
       expect(input.steps).toEqual({
         done: { status: 'Succeeded', output: [1, 'zwei', null], error: null },
         broken: { status: 'Failed', output: null, error: { code: 'broken', message: 'No.', retryable: false } },
