@@ -1,7 +1,8 @@
 import { forEach } from './for-each.ts';
 import type { ServedHandler } from './outside.ts';
-import { delay, fail, logMessage, noOp, transform, waitForSignal } from './plain-steps.ts';
+import { delay, fail, logMessage, noOp, transform } from './plain-steps.ts';
 import { runFlow } from './run-flow.ts';
+import { waitForSignal } from './wait-for-signal.ts';
 
 export type HandlerTable = ReadonlyMap<string, ServedHandler>;
 
