@@ -125,7 +125,9 @@ const STEP_TYPES: Readonly<Record<string, string>> = {
   Delay: 'Waits, also across restarts. Give `seconds` or `until`, not both. The output is `null`.',
   Transform: 'The output is `value`.',
   Fail: 'Fails the step with the code `failed_on_purpose`. The step is never retried.',
-  WaitForSignal: 'Waits for `POST /flows/api/runs/{id}/signals/{name}`. The output is the JSON body of that request.',
+  WaitForSignal:
+    'Waits for `POST /flows/api/runs/{id}/signals/{name}`. The output is the JSON body of that request. With `choices`, somebody without\n' +
+    'access to the dashboard can answer by a link: see [approvals](approvals.md).',
   SendAlert:
     'Sends an alert to a target of `SLUICE_ALERTS`: see [alerts](alerts.md). The output is the answer of the target: `{ "status", "answer" }`.',
   ForEach:

@@ -165,6 +165,7 @@ function runtimeOf(
     ...running,
     handlers,
     atWork: steps.atWork,
+    waits: steps.waits,
     runRetentionDays: settings.runRetentionDays,
     readSecret: (reference, source) => rules[source].readSecret(reference),
     concurrency: settings.stepConcurrency,

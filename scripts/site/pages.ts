@@ -23,6 +23,7 @@ const SECTIONS: Readonly<Record<string, readonly string[]>> = {
     'docs/expressions.md',
     'docs/changing-flows.md',
     'docs/testing-flows.md',
+    'docs/approvals.md',
     'docs/extending.md',
   ],
   'Run it': [

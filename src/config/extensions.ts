@@ -34,7 +34,7 @@ export interface PreparedExtensions {
   /** The same, but what they need of publishers is not fetched: then they cannot verify. */
   readonly offlineGates: GatePreparer;
   /** Background work of step types, and why steps wait for hosts. */
-  readonly steps: Pick<PreparedSteps, 'atWork' | 'hostWaits'>;
+  readonly steps: Pick<PreparedSteps, 'atWork' | 'hostWaits' | 'waits'>;
   /** What the step types of a part made for others. */
   of<Made>(part: StepPart<Made>): Made;
   /** What is known of the publishers' key sets. */

@@ -1,5 +1,6 @@
 import type { ServedHandler } from '../flows/handlers/outside.ts';
 import type { DescribeHostWait, StepsAtWork } from '../flows/steps-at-work.ts';
+import type { WaitLinks } from '../flows/wait-links.ts';
 import type { ManifestRules } from '../manifest/load.ts';
 import type { SecretReader } from '../manifest/read-secret.ts';
 import type { Clock } from '../model/clock.ts';
@@ -27,6 +28,8 @@ export interface MadeSteps<Made> {
   readonly checks?: ManifestRules['checks'];
   /** What other features get by `PreparedExtensions.of`. */
   readonly made: Made;
+  /** What steps read as `waits`; of one part alone. */
+  readonly waits?: WaitLinks;
   /** Background work while the service runs. */
   readonly atWork?: StepsAtWork;
   /** Asked once for a list of runs with steps that wait for hosts. */

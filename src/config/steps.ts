@@ -2,6 +2,7 @@ import { stepParts } from '../features/step-types.ts';
 import { builtInHandlers } from '../flows/handlers/index.ts';
 import type { ServedHandler } from '../flows/handlers/outside.ts';
 import type { DescribeHostWait, StepsAtWork } from '../flows/steps-at-work.ts';
+import type { WaitLinks } from '../flows/wait-links.ts';
 import type { ManifestRules } from '../manifest/load.ts';
 import type { MadeSteps, StepHost, StepPart } from './step-part.ts';
 
@@ -10,6 +11,7 @@ export interface PreparedSteps {
   readonly handlers: readonly ServedHandler[];
   readonly checks: ManifestRules['checks'];
   readonly atWork: readonly StepsAtWork[];
+  readonly waits: WaitLinks | undefined;
   readonly hostWaits: () => Promise<DescribeHostWait>;
   /** What a part made for others; the part must be in `features/step-types.ts`. */
   of<Made>(part: StepPart<Made>): Made;
@@ -22,6 +24,7 @@ export function prepareSteps(host: StepHost): PreparedSteps {
     handlers: [...builtInHandlers, ...all.flatMap(({ handlers }) => handlers)],
     checks: all.flatMap(({ checks = [] }) => checks),
     atWork: all.flatMap(({ atWork = [] }) => atWork),
+    waits: all.find(({ waits }) => waits !== undefined)?.waits,
     async hostWaits() {
       const describe = await Promise.all(all.map(({ hostWaits }) => hostWaits?.()));
       return (step) => describe.map((each) => each?.(step)).find((found) => found !== undefined);

@@ -51,7 +51,9 @@ export function dashboard(services: DashboardServices): FastifyPluginAsync {
     const record = createAccessRecord(services);
     app.addHook('onError', (request, _reply, error) => record.denied(request, error));
     const openApi = openApiOf(app, services.version);
-    healthRoutes(app.withTypeProvider<ZodTypeProvider>(), services);
+    const typed = app.withTypeProvider<ZodTypeProvider>();
+    healthRoutes(typed, services);
+    for (const { openRoutes } of services.parts) openRoutes?.(typed, services);
     const authentication = await addLogin(app, services, record);
     await app.register(async (guarded) => addGuarded(guarded, { services, openApi, authentication }));
   };

@@ -198,6 +198,8 @@ export interface RunningPart {
 export interface ServicePart {
   readonly name: string;
   readonly routes?: readonly ApiRoutes[];
+  /** Routes that need no login: who may use them is for each to find out. */
+  readonly openRoutes?: ApiRoutes;
   /** Routes that show the API's own document. */
   readonly documentRoutes?: (document: () => Promise<OpenApiDocument>) => ApiRoutes;
   readonly gauges?: readonly MeasuredGauge[];

@@ -44,13 +44,13 @@ interface CelData {
 }
 
 const READABLE: Readonly<Record<Reader, string>> = {
-  step: 'expressions read trigger, run, steps and loop',
+  step: 'expressions read trigger, run, waits, steps and loop',
   response: 'expressions over an answer read response',
   item: 'expressions over an item of a list read item and response',
   delivery: 'expressions of a trigger read body and headers',
 };
 
-const STEP_ROOTS = ['trigger', 'run', 'steps', LOOP_ALIAS];
+const STEP_ROOTS = ['trigger', 'run', 'waits', 'steps', LOOP_ALIAS];
 const environments: Readonly<Record<Reader, Environment>> = {
   step: makeEnvironment(STEP_ROOTS),
   response: makeEnvironment(['response']),
@@ -114,8 +114,8 @@ function asText(value: Json, budget: Budget): string {
 }
 
 export function prepareContext(context: ExpressionContext): CelData {
-  const { trigger, run, steps, loop, response } = context;
-  return { roots: { trigger, run, steps, response, [LOOP_ALIAS]: loop }, budget: new Budget() };
+  const { trigger, run, waits, steps, loop, response } = context;
+  return { roots: { trigger, run, waits, steps, response, [LOOP_ALIAS]: loop }, budget: new Budget() };
 }
 
 function makeEnvironment(roots: readonly string[]): Environment {
@@ -143,10 +143,11 @@ function parse(source: string, reads: Reader) {
 }
 
 function checkProperties(source: string, { root, path, position }: Reference): void {
-  const property = root === 'steps' ? path[2] : path[1];
+  const isOfStep = root === 'steps' || root === 'waits';
+  const property = isOfStep ? path[2] : path[1];
   const known = PROPERTIES[root];
   if (property !== undefined && known !== undefined && !known.some((name) => name === property)) {
-    const owner = root === 'steps' ? 'a step' : root;
+    const owner = isOfStep ? 'a step' : root;
     const reason = `${owner} has no ${JSON.stringify(property)}; it has ${known.join(', ')}`;
     throw new ExpressionError({ expression: source, reason, position });
   }
@@ -215,7 +216,10 @@ function reasonOf(source: string, error: EvaluationError): string {
   const fixed = REASONS_WITHOUT_DATA[error.code];
   if (fixed !== undefined) return fixed;
   const node = error.node;
-  if (error.code === 'unknown_variable') return 'loop exists only inside a loop';
+  if (error.code === 'unknown_variable') {
+    const name = node === undefined ? '' : source.slice(node.start, node.end);
+    return name.startsWith('waits') ? 'only inputs of steps read waits' : 'loop exists only inside a loop';
+  }
   if (error.code === 'no_such_overload') return `${error.summary}${conversionHint(source, error.summary, node)}`;
   if (error.code !== 'no_such_key' || node === undefined) return error.summary;
   const missing = source.slice(node.start, node.end);

@@ -30,6 +30,8 @@ export interface ExpressionContext {
         readonly revision: number;
       }
     | undefined;
+  /** Links to the steps that wait for an answer, by key; only inputs of steps read them. */
+  readonly waits?: Readonly<Record<string, { readonly url: string }>> | undefined;
   /** Steps that have ended, by key. */
   readonly steps: Readonly<
     Record<string, { readonly status: StepStatus; readonly output: Json; readonly error: StepError | null }>
@@ -52,11 +54,11 @@ interface TriggerDelivery {
 /** What runs an expression, and so what it reads. */
 export type Reader = 'step' | 'response' | 'item' | 'delivery';
 
-type Root = 'trigger' | 'run' | 'steps' | 'loop' | 'response' | 'item' | 'body' | 'envelope' | 'headers';
+type Root = 'trigger' | 'run' | 'waits' | 'steps' | 'loop' | 'response' | 'item' | 'body' | 'envelope' | 'headers';
 
 const ROOTS: Readonly<Record<Reader, readonly Root[]>> = {
-  step: ['trigger', 'run', 'steps', 'loop', 'response'],
-  response: ['trigger', 'run', 'steps', 'loop', 'response'],
+  step: ['trigger', 'run', 'waits', 'steps', 'loop', 'response'],
+  response: ['trigger', 'run', 'waits', 'steps', 'loop', 'response'],
   item: ['item', 'response'],
   delivery: ['body', 'envelope', 'headers'],
 };
@@ -64,10 +66,11 @@ const ROOTS: Readonly<Record<Reader, readonly Root[]>> = {
 /** Of a delivery: whether this part of it is its body, or what is around the document in that. */
 export const isOfBody = (root: Root): boolean => root === 'body' || root === 'envelope';
 
-/** Properties of the roots; those of `steps` belong to each step. The others are the data's own. */
+/** Properties of the roots; those of `steps` and `waits` belong to each step. The others are the data's own. */
 export const PROPERTIES: Readonly<Partial<Record<Root, readonly string[]>>> = {
   trigger: ['body', 'headers', 'key', 'deliveries', 'envelope', 'scheduledFor'],
   run: ['id', 'startedAt', 'flow', 'revision'],
+  waits: ['url'],
   steps: ['status', 'output', 'error'],
   loop: ['item', 'index'],
   response: ['status', 'headers', 'body'],
@@ -90,7 +93,7 @@ interface References {
 }
 
 /** Came after flows had variables of these names, which mean those. */
-const YIELDING: ReadonlySet<Root> = new Set(['run']);
+const YIELDING: ReadonlySet<Root> = new Set(['run', 'waits']);
 
 export const BINDING_MACROS = new Set(['all', 'exists', 'exists_one', 'map', 'filter', 'bind']);
 

@@ -2,6 +2,7 @@ import { overviewPart } from '../dashboard/web/overview/overview-page.tsx';
 import type { PagePart } from '../dashboard/web/part.ts';
 import { activityPage } from './activity/page.tsx';
 import { alertsPage } from './alerts/page.tsx';
+import { approvalsPage } from './approvals/page.tsx';
 import { booksPage } from './books/page.tsx';
 import { bulkPage } from './bulk/page.tsx';
 import { consumersPage } from './consumers/page.tsx';
@@ -44,4 +45,5 @@ export const pageParts: readonly PagePart[] = [
   rehearsalPage,
   bulkPage,
   reconcilePage,
+  approvalsPage,
 ];

@@ -5,6 +5,7 @@ import type { ServicePart } from '../dashboard/services.ts';
 import { activity } from './activity/service.ts';
 import { alerts } from './alerts/service.ts';
 import { apiDocs } from './api-docs/service.ts';
+import { approvals } from './approvals/service.ts';
 import { books } from './books/service.ts';
 import { bulk } from './bulk/service.ts';
 import { consumers } from './consumers/service.ts';
@@ -58,4 +59,5 @@ export const serviceParts: readonly ServicePart[] = [
   order,
   respond,
   apiDocs,
+  approvals,
 ];

@@ -1,6 +1,7 @@
 import type { WrittenPart } from '../store/decisions/part.ts';
 import { activityStore } from './activity/store.ts';
 import { alertsStore } from './alerts/store.ts';
+import { approvalsStore } from './approvals/store.ts';
 import { booksStore } from './books/store.ts';
 import { bulkStore } from './bulk/store.ts';
 import { consumersStore } from './consumers/store.ts';
@@ -36,4 +37,5 @@ export const storeParts: readonly WrittenPart[] = [
   flowsStore,
   revisionsStore,
   httpRequestStore,
+  approvalsStore,
 ];

@@ -295,9 +295,9 @@ export function createRunControl({ store, catalog, handlers, dispatcher, clock, 
 
 /** Whether a step could wait for a signal of this name. */
 function mayWaitFor(graph: Graph, name: string, handlers: HandlerTable): boolean {
-  return Object.values(graph).some(({ type, inputs, steps }) => {
+  return Object.entries(graph).some(([key, { type, inputs, steps }]) => {
     if (steps !== undefined) return mayWaitFor(steps, name, handlers);
-    const names = handlers.get(type)?.waitsFor?.(inputs);
+    const names = handlers.get(type)?.waitsFor?.(inputs, key);
     return names === undefined || names.some((given) => given === name || hasPlaceholder(given));
   });
 }

@@ -13,7 +13,7 @@ export function operatorHandler(handler: StepHandler): StepHandler {
     type,
     inputs,
     secretInputs: [...secretInputs],
-    ...(handler.waitsFor === undefined ? {} : { waitsFor: (given) => namesOf(() => handler.waitsFor?.(given)) }),
+    ...(handler.waitsFor === undefined ? {} : { waitsFor: (...given) => namesOf(() => handler.waitsFor?.(...given)) }),
     ...(handler.calls === undefined ? {} : { calls: (given) => callOf(handler.calls?.(given)) }),
     run(context) {
       try {

@@ -28,6 +28,7 @@ import {
   resolveInputs,
 } from './step-inputs.ts';
 import { endOfSubRun, type SubRunStart, startOfSubRun, subRunOf, withPinnedInputs } from './sub-flows.ts';
+import type { WaitLinks } from './wait-links.ts';
 
 /** How one attempt ended, as it is recorded: secrets masked. */
 export interface RanStep {
@@ -59,6 +60,7 @@ interface RunStepServices {
   readonly handlers: HandlerTable;
   /** Reads a secret for a step of a manifest that came from there. */
   readonly readSecret: (reference: string, source: ManifestSource) => ReturnType<SecretReader>;
+  readonly waits?: WaitLinks | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   /** A number from 0 up to 1. */
@@ -225,7 +227,7 @@ function evaluateConditions(
 /** The inputs come from the newest revision, or from the run's own where that pins them. */
 function prepare(
   { claim, step, readRunInput }: Preparing,
-  { catalog, handlers, readSecret }: RunStepServices,
+  { catalog, handlers, readSecret, ...services }: RunStepServices,
 ): Prepared | Promise<Prepared> {
   const { flowId, revision, stepKey, stepType } = claim;
   const handler = handlers.get(stepType);
@@ -237,7 +239,9 @@ function prepare(
   }
   const resolve = ({ inputs, source, revision: inputsRevision }: StepInputs): Prepared | Promise<Prepared> => {
     const readAllowed = (reference: string) => readSecret(reference, source);
-    const resolved = resolveInputs({ inputs, handler, readSecret: readAllowed, readRunInput, claim });
+    // What a loop or a sub-run takes is stored as it is, so that a link would be too.
+    const waits = step.items === undefined && handler !== runFlow ? services.waits : undefined;
+    const resolved = resolveInputs({ inputs, handler, readSecret: readAllowed, readRunInput, claim, waits });
     const made = ({ value, ...secrets }: ResolvedInputs) => {
       const given = handler === runFlow ? withPinnedInputs(value, step.definition) : value;
       return { handler, inputsRevision, resolved: { value: given, ...secrets } };

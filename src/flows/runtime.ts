@@ -21,6 +21,7 @@ import { createHousekeeping, createRetention } from './retention.ts';
 import { createRunStep } from './run-step.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
 import type { StepsAtWork } from './steps-at-work.ts';
+import type { WaitLinks } from './wait-links.ts';
 
 /** Everything that runs flows. */
 export interface Runtime {
@@ -69,6 +70,7 @@ interface RuntimeServices {
   /** Whether another process has the handler of a step type; none has where not given. */
   readonly isServedElsewhere?: ((stepType: string) => Promise<boolean>) | undefined;
   readonly atWork?: readonly StepsAtWork[] | undefined;
+  readonly waits?: WaitLinks | undefined;
   /** How many replicas live, after each heartbeat. */
   readonly onReplicas?: ((count: number) => void) | undefined;
 }

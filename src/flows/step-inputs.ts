@@ -18,6 +18,7 @@ import { problemOfJson } from './non-json.ts';
 import { freezeJson, NO_CONTEXT, type PreparedInputs, type PreparedRevision } from './prepared-revision.ts';
 import { MissingSecretError } from './secret-wait.ts';
 import { StepFailure } from './step-failure.ts';
+import type { WaitLinks } from './wait-links.ts';
 
 export interface ResolvedInputs {
   /** Frozen: it is recorded, and may be shared by every run, so no handler may change it. */
@@ -38,6 +39,7 @@ interface InputRequest {
   /** Called only where an expression needs it, with all that the expressions read. */
   readonly readRunInput: ReadRunInput;
   readonly claim: Place;
+  readonly waits?: WaitLinks | undefined;
 }
 
 /**
@@ -45,12 +47,17 @@ interface InputRequest {
  * store throws.
  */
 export function resolveInputs(request: InputRequest): ResolvedInputs | Promise<ResolvedInputs> {
-  const { inputs, readRunInput, claim } = request;
+  const { inputs, readSecret } = request;
   if (inputs.constant !== undefined) return withSecrets(inputs.constant, request);
-  const embedded = readEmbedded(inputs.template, request.readSecret);
-  return render(inputs, readRunInput, { claim, embedded }).then((rendered) => {
+  const embedded = readEmbedded(inputs.template, readSecret);
+  const links: string[] = [];
+  return render(request, embedded, links).then((rendered) => {
     const { value, secrets, references } = withSecrets(rendered, request);
-    return { value, secrets: [...secrets, ...embedded.values()], references: [...references, ...embedded.keys()] };
+    return {
+      value,
+      secrets: [...links, ...secrets, ...embedded.values()],
+      references: [...references, ...embedded.keys()],
+    };
   });
 }
 
@@ -92,14 +99,19 @@ function withSecrets(
   return { value: freezeJson(resolved.inputs), secrets: resolved.secrets, references };
 }
 
+/** `given` takes the links that the inputs ask for: whoever has one may answer. */
 async function render(
-  { template }: PreparedInputs,
-  readRunInput: ReadRunInput,
-  { claim, embedded }: { claim: InputRequest['claim']; embedded: ReadonlyMap<string, string> },
+  { inputs: { template }, readRunInput, claim, waits }: InputRequest,
+  embedded: ReadonlyMap<string, string>,
+  given: string[],
 ): Promise<Json> {
   const { roots, references } = template;
-  const context: ExpressionContext =
-    roots.size === 0 ? NO_CONTEXT : expressionContext(await readRunInput(references), claim);
+  let context: ExpressionContext = NO_CONTEXT;
+  if (roots.size > 0) {
+    const input = await readRunInput(references);
+    const links = roots.has('waits') ? await waits?.({ ...claim, startedAt: input.startedAt }, given) : undefined;
+    context = { ...expressionContext(input, claim), waits: links };
+  }
   let value: Json;
   try {
     value = template.render(context, embedded);

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { Catalog } from './catalog.ts';
 
 /** Background work of step types while the service runs. */
 export interface StepsAtWork {
@@ -13,6 +14,7 @@ export interface StepsAtWork {
 
 interface StepConnections {
   readonly store: Store;
+  readonly catalog: Pick<Catalog, 'pinned' | 'inputsOf'>;
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** Steps were made due. */

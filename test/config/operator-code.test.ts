@@ -143,7 +143,7 @@ describe("a handler's result", () => {
     ['yields no list', () => 'approved'],
     ['yields what cannot be read', () => hostile([])],
   ])('may wait for any signal where waitsFor %s', (_what, waitsFor) => {
-    expect(own(MANY, { waitsFor: waitsFor as StepHandler['waitsFor'] & object }).waitsFor?.({})).toBeUndefined();
+    expect(own(MANY, { waitsFor: waitsFor as StepHandler['waitsFor'] & object }).waitsFor?.({}, 'own')).toBeUndefined();
   });
 });
 

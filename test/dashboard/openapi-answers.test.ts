@@ -12,8 +12,11 @@ import { api, type Populated, startPopulated } from './populated.ts';
 
 /** Answers that never end are asked for over a socket, below. */
 const streams = ['streamEvents'];
-/** The description itself. */
-const hidden = ['GET /flows/api/openapi.json', 'GET /flows/api/docs'];
+/** The description itself, and the pages of links to answers. */
+const hidden = [
+  ...['GET /flows/api/openapi.json', 'GET /flows/api/docs'],
+  ...['GET', 'POST'].map((method) => `${method} /flows/api/webhook/answers/:token(^.+$)`),
+];
 /** What people see in a browser: everything of `/flows` but the API. */
 const isPage = (route: string) => route === 'GET /' || /^GET \/flows(?!\/api\/)(\/|$)/.test(route);
 

@@ -111,7 +111,7 @@ describe('what does not compile', () => {
     ['  ', 'is empty', undefined],
     ['trigger.body.n >', 'Unexpected token: EOF', 16],
     ['trigger.body.n ? 3', 'Expected COLON', 18],
-    ['foo.bar == 1', '"foo" is not known; expressions read trigger, run, steps and loop', 0],
+    ['foo.bar == 1', '"foo" is not known; expressions read trigger, run, waits, steps and loop', 0],
     ['1 == l0op.item', '"l0op" is not known', 5],
     ['request.body', '"request" is not known', 0],
     ['trigger.boddy', 'trigger has no "boddy"; it has body, headers, key', 0],
@@ -123,7 +123,7 @@ describe('what does not compile', () => {
     ['trigger.headers["X-Event"]', 'header names are lower-case: "x-event"', 0],
     [
       'steps.my-step.status',
-      '"step" is not known; expressions read trigger, run, steps and loop; a key with a dash',
+      '"step" is not known; expressions read trigger, run, waits, steps and loop; a key with a dash',
       9,
     ],
     ['1 + "a"', 'no such overload: int + string; string(1) converts it', 0],

@@ -89,7 +89,7 @@ describe('errors', () => {
     );
     expect(error).toBeInstanceOf(TemplateError);
     expect((error as TemplateError).errors.map((each) => each.message)).toEqual([
-      'a: expression "nope": "nope" is not known; expressions read trigger, run, steps and loop (at character 1)',
+      'a: expression "nope": "nope" is not known; expressions read trigger, run, waits, steps and loop (at character 1)',
       'b[1]: expression "1 +": Unexpected token: EOF (at character 4)',
       '["d e"]: expression "": the placeholder is not closed with }',
     ]);

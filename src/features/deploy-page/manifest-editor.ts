@@ -282,7 +282,10 @@ function completeExpression(state: EditorState, { from }: SyntaxNode, pos: numbe
   const ofSteps = steps.flatMap((step) => {
     const key = keyOf(state, step);
     const place = /^[A-Za-z_]\w*$/.test(key) ? `steps.${key}` : `steps['${key}']`;
-    return ['output', 'status', 'error'].map((name) => `${place}.${name}`);
+    const read = ['output', 'status', 'error'].map((name) => `${place}.${name}`);
+    const type = valueAt(state, step.lastChild, 'type');
+    const waits = type !== null && unquoted(state.sliceDoc(type.from, type.to)) === 'WaitForSignal';
+    return waits ? [...read, `${place.replace('steps', 'waits')}.url`] : read;
   });
   const options = [...READABLE, ...ofSteps].map((label) => ({ label, type: 'variable' }));
   return { from: pos - word.length, to: pos, options, validFor: /^[\w.]*$/ };

@@ -2,6 +2,7 @@ import { mapStrings } from '../../expressions/json-path.ts';
 import { MASK } from '../../manifest/mask.ts';
 import { isExactNumber, isJsonArray, isJsonObject, isSame, type Json, own } from '../../model/json.ts';
 import { RUN_FLOW } from '../../model/manifest.ts';
+import { parseRuntimeKey } from '../../model/runtime-keys.ts';
 import type { RunDetail, StepView, Store } from '../../store/store.ts';
 import { runsStore } from '../runs/store.ts';
 import type { Answer, Call } from './calls.ts';
@@ -120,8 +121,9 @@ function readSteps(steps: readonly RecordedStep[], places: readonly Place[]): Om
   const signals = steps
     .filter(({ step }) => step.stepType === WAIT && step.status === 'Succeeded')
     .sort((one, other) => (one.step.completedAt ?? 0) - (other.step.completedAt ?? 0))
-    .flatMap(({ path, step: { input, output } }) => {
-      const name = isJsonObject(input) ? own(input, 'signalName') : undefined;
+    .flatMap(({ path, step: { stepKey, input, output } }) => {
+      const named = isJsonObject(input) ? own(input, 'signalName') : null;
+      const name = named === undefined ? parseRuntimeKey(stepKey).localKey : named;
       return typeof name === 'string' ? [[name, output, path] as const] : [];
     });
   const awaiting = steps.filter(({ path, step }) => step.stepType === WAIT && !ends.has(path));

@@ -7,6 +7,7 @@ import { CREDENTIAL_NAME, credentialsOf, MASK, maskerOf, maskUrl, queryOf } from
 import { URL_ENCODED_FORM } from '../../model/form.ts';
 import { isJsonObject, isNestedDeeper, type Json, type JsonObject, own, parseJson } from '../../model/json.ts';
 import type { StepErrorCode } from '../../model/run.ts';
+import { parseRuntimeKey } from '../../model/runtime-keys.ts';
 import { mayHoldSecret, REDACTED } from '../../webhooks/headers.ts';
 import { SAYS_NOTHING } from './recorded.ts';
 import type { RecordedRun, RecordedStep } from './recorded-run.ts';
@@ -122,8 +123,9 @@ function signalsOf(steps: readonly PlacedStep[]): SavedTest['signals'] {
   return steps
     .filter(({ stepType, status }) => stepType === 'WaitForSignal' && status === 'Succeeded')
     .toSorted((one, other) => (one.completedAt ?? '').localeCompare(other.completedAt ?? ''))
-    .flatMap(({ path, input, output }) => {
-      const name = isJsonObject(input) ? own(input, 'signalName') : undefined;
+    .flatMap(({ path, stepKey, input, output }) => {
+      const named = isJsonObject(input) ? own(input, 'signalName') : null;
+      const name = named === undefined ? parseRuntimeKey(stepKey).localKey : named;
       return typeof name === 'string' ? [{ step: path, name, body: output }] : [];
     });
 }

@@ -8,6 +8,7 @@ import { createLeases, LEASE_MS } from '../../flows/leases.ts';
 import { bytesOfJson } from '../../flows/non-json.ts';
 import { createReport } from '../../flows/report.ts';
 import { createRunStep, type RanStep, type RunStep } from '../../flows/run-step.ts';
+import { type WaitLinks, waitsSeenFrom } from '../../flows/wait-links.ts';
 import type { LoadedFlow } from '../../manifest/load.ts';
 import type { SecretReader } from '../../manifest/read-secret.ts';
 import type { Json } from '../../model/json.ts';
@@ -106,6 +107,7 @@ export interface Simulator {
 export const UNANSWERED = '\0unanswered';
 
 const HALF = () => 0.5;
+const SIMULATED = 'https://sluice.invalid/flows/api/webhook/answers';
 
 export async function createSimulator(services: SimulatorServices): Promise<Simulator> {
   const { store, flow, flows } = services;
@@ -114,7 +116,13 @@ export async function createSimulator(services: SimulatorServices): Promise<Simu
   for (const each of flows) await catalog.deploy(each);
   const deployed = await catalog.deploy(flow);
   const logger = pino({ level: 'silent' });
-  const runStep = createRunStep({ ...services, catalog, clock, logger, random: HALF });
+  const waits: WaitLinks = async ({ flowId, revision, stepKey }) => {
+    const { graph } = await catalog.pinned(flowId, revision);
+    // Nobody can answer by them.
+    const links = Array.from(waitsSeenFrom(graph, stepKey), ([key, at]) => [key, { url: `${SIMULATED}/${at}` }]);
+    return Object.fromEntries(links);
+  };
+  const runStep = createRunStep({ ...services, catalog, clock, logger, random: HALF, waits });
   // Where steps are limited, which of them is next is for a claim to say.
   const isLimited = [flow, ...flows].some(({ manifest: { id } }) => catalog.find(id)?.prepared.isLimited === true);
   const graphOf = async (run: Pick<RunDetail, 'flowId' | 'revision'>) =>

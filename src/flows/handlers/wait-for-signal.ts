@@ -1,7 +1,10 @@
 import { z } from 'zod';
 import { SIGNAL_NAME } from '../../model/run.ts';
+import { parseRuntimeKey } from '../../model/runtime-keys.ts';
 import { defineHandler } from './handler.ts';
 import { MAX_WAIT_SECONDS } from './plain-steps.ts';
+
+const CHOICE = /^(?=.*\S).{1,64}$/;
 
 /** Waits for a signal of the run; the output is the signal's JSON body. Without a time limit it waits for ever. */
 export const waitForSignal = defineHandler({
@@ -10,7 +13,16 @@ export const waitForSignal = defineHandler({
     signalName: z
       .string()
       .regex(SIGNAL_NAME, 'expected 1 to 128 letters, digits, "_", ".", ":" and "-"')
-      .describe('Name of the signal.'),
+      .optional()
+      .describe('Name of the signal; the key of the step where it is left out.'),
+    choices: z
+      .array(z.string().regex(CHOICE, 'expected 1 to 64 characters in one line'))
+      .min(2)
+      .max(20)
+      .refine((choices) => new Set(choices).size === choices.length, 'names a choice twice')
+      .optional()
+      .describe('What people may answer by the link `waits.KEY.url`.'),
+    question: z.string().max(1000).optional().describe('What the page of the link asks.'),
     timeoutSeconds: z
       .number()
       .positive()
@@ -18,8 +30,9 @@ export const waitForSignal = defineHandler({
       .optional()
       .describe('After this time the step fails with signal_timeout; without it the step waits forever.'),
   }),
-  waitsFor: ({ signalName }) => (typeof signalName === 'string' ? [signalName] : undefined),
-  run: ({ inputs: { signalName, timeoutSeconds }, resumed, now }) => {
+  waitsFor: ({ signalName }, stepKey) => [typeof signalName === 'string' ? signalName : stepKey],
+  run: ({ inputs: { signalName: named, timeoutSeconds }, stepKey, resumed, now }) => {
+    const signalName = named ?? parseRuntimeKey(stepKey).localKey;
     if (resumed?.signal) return { kind: 'succeeded', output: resumed.signal.body };
     const settled = typeof resumed?.state === 'number' ? resumed.state : undefined;
     const end = settled ?? (timeoutSeconds === undefined ? undefined : now() + timeoutSeconds * 1000);

@@ -64,7 +64,7 @@ export function* deliverSignal(rows: RunRows, signal: Signal): Decision<Awaited<
 }
 
 /** A run that was told to stop, or whose time is up, takes no signals: no step would go on with them. */
-function statusAt(run: FoundRun, at: number): RunStatus {
+export function statusAt(run: FoundRun, at: number): RunStatus {
   const { status, timeoutAt } = run;
   if (status !== 'Running') return status;
   const stop = stopOf(run) ?? (timeoutAt !== null && timeoutAt <= at ? 'timedOut' : null);

@@ -183,6 +183,7 @@ it('has words on the page for every operation that it may list, and for no other
   expect(named.sort()).toEqual(
     [
       ...operations,
+      'answerByLink',
       'logIn',
       'changeActivityKey',
       'logOut',

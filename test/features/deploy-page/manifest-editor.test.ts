@@ -46,11 +46,16 @@ it.each([
   ['{ "steps": { "a": { "runAfter": { "b": ["|] } } } }', false, '"Succeeded"'],
   ['{ "steps": { "a": { "runAfter": { "b": [|] } } } }', true, '"Succeeded"'],
   ['{ "steps": { "a": { "runAfter": { "b": ["Failed", |] } } } }', true, '"Succeeded"'],
-  ['{ "steps": { "a": { "inputs": { "url": "https://x/${ru|" } } } }', false, 'run.startedAt'],
-  ['{ "steps": { "a": { "inputs": { "url": "${trigger.|" } } } }', false, 'trigger.scheduledFor'],
-  ['{ "steps": { "a": { "inputs": { "url": "${|" } }, "b-c": {} } }', false, "steps['b-c'].output"],
-  ['{ "steps": { "a": { "inputs": { "url": "${run.id} |" } } } }', true, undefined],
-  ['{ "steps": { "a": { "inputs": { "url": "costs $${|" } } } }', true, undefined],
+  [`{ "steps": { "a": { "inputs": { "url": "https://x/\${ru|" } } } }`, false, 'run.startedAt'],
+  [`{ "steps": { "a": { "inputs": { "url": "\${trigger.|" } } } }`, false, 'trigger.scheduledFor'],
+  [`{ "steps": { "a": { "inputs": { "url": "\${|" } }, "b-c": {} } }`, false, "steps['b-c'].output"],
+  [
+    `{ "steps": { "a": { "inputs": { "url": "\${wai|" } }, "ok": { "type": "WaitForSignal" } } }`,
+    false,
+    'waits.ok.url',
+  ],
+  [`{ "steps": { "a": { "inputs": { "url": "\${run.id} |" } } } }`, true, undefined],
+  [`{ "steps": { "a": { "inputs": { "url": "costs $\${|" } } } }`, true, undefined],
   ['{ "triggers": { "h": { "type": "webhook", "inputs": { "webhookSl|\n } } } }', false, 'webhookSlug'],
 ] as const)('completes %j (asked for: %s) with %s', (marked, explicit, name) => {
   const { names } = completionAt(marked, explicit);

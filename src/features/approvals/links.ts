@@ -1,0 +1,148 @@
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { hasPlaceholder } from '../../expressions/template.ts';
+import { ConversionError } from '../../expressions/values.ts';
+import type { StepsAtWork } from '../../flows/steps-at-work.ts';
+import { type WaitLinks, waitsSeenFrom } from '../../flows/wait-links.ts';
+import { DAY_MS } from '../../model/clock.ts';
+import { isJsonArray, type JsonObject } from '../../model/json.ts';
+import { parseRuntimeKey } from '../../model/runtime-keys.ts';
+
+export const ANSWERS = '/flows/api/webhook/answers';
+
+/** Counted from the start of the run, so that every attempt of a step gives the same link. */
+const VALID_DAYS = 90;
+/** The router takes 512 characters; a step key in loops with long keys may need nearly as many. */
+const MAX_TOKEN = 500;
+const MAC_BYTES = 16;
+const ID_BYTES = 16;
+const MINUTE_MS = 60_000;
+
+/** What a link leads to. */
+export interface Link {
+  readonly runId: string;
+  /** Runtime key of the step that waits, or will. */
+  readonly stepKey: string;
+  readonly expiresAt: number;
+}
+
+/** What a step asks, by its inputs as the manifest has them. */
+export interface Question {
+  readonly choices: readonly string[];
+  /** Null where there is none, or where the inputs of the step, once it waits, say what it is. */
+  readonly text: string | null;
+  /** The signal that it waits for; undefined where that is known only once it waits. */
+  readonly signalName: string | undefined;
+}
+
+type Connections = Parameters<StepsAtWork['connect']>[0];
+
+/** Makes links, and says what they lead to. */
+export class AnswerLinks {
+  readonly #publicUrl: () => string | undefined;
+  #connections: Connections | undefined;
+  #key: Uint8Array | undefined;
+
+  constructor(publicUrl: () => string | undefined) {
+    this.#publicUrl = publicUrl;
+  }
+
+  connect(connections: Connections): void {
+    this.#connections = connections;
+  }
+
+  get isOn(): boolean {
+    return this.#publicUrl() !== undefined;
+  }
+
+  /** Lets steps go on that got an answer. */
+  onAnswered(): void {
+    this.#connections?.onReleased();
+  }
+
+  readonly waits: WaitLinks = async ({ runId, flowId, revision, stepKey, startedAt }, given) => {
+    const { graph } = await this.#connected().catalog.pinned(flowId, revision);
+    const key = await this.#ownKey();
+    const expiresAt = startedAt + VALID_DAYS * DAY_MS;
+    const links = Array.from(waitsSeenFrom(graph, stepKey), ([name, waiting]) => {
+      const link = () => this.#urlOf(seal(key, { runId, stepKey: waiting, expiresAt }), name);
+      return [name, linkOf(link, given)] as const;
+    });
+    return Object.fromEntries(links);
+  };
+
+  /** Undefined for what was never given out. */
+  async open(token: string): Promise<Link | undefined> {
+    return open(await this.#ownKey(), token);
+  }
+
+  /** Undefined where the step takes no answers by links: it may have done so in an earlier revision. */
+  async questionOf(flowId: string, stepKey: string, revision: number): Promise<Question | undefined> {
+    const { inputs } = await this.#connected().catalog.inputsOf(flowId, stepKey, revision);
+    return questionIn(inputs.written, stepKey);
+  }
+
+  #connected(): Connections {
+    if (this.#connections === undefined) throw new Error('no service runs that could give links');
+    return this.#connections;
+  }
+
+  /** In the database, so that every replica knows the links of the others, and a restart the links before it. */
+  async #ownKey(): Promise<Uint8Array> {
+    this.#key ??= await this.#connected().store.keepSecret({ name: 'answers', secret: randomBytes(32) });
+    return this.#key;
+  }
+
+  #urlOf(token: string, name: string): string {
+    const base = this.#publicUrl();
+    if (base === undefined) throw new ConversionError(`waits.${name} has no link: SLUICE_PUBLIC_URL is not set`);
+    if (token.length > MAX_TOKEN)
+      throw new ConversionError(`waits.${name} has no link: the keys around it are too long`);
+    return `${base.replace(/\/\/[^/]*@/, '//').replace(/\/$/, '')}${ANSWERS}/${token}`;
+  }
+}
+
+function linkOf(make: () => string, given: string[]): { readonly url: string } {
+  return {
+    get url() {
+      const url = make();
+      if (!given.includes(url)) given.push(url);
+      return url;
+    },
+  };
+}
+
+export function questionIn({ choices, question, signalName }: JsonObject, stepKey: string): Question | undefined {
+  if (choices === undefined || !isJsonArray(choices)) return undefined;
+  const names = choices.filter((choice) => typeof choice === 'string' && !hasPlaceholder(choice));
+  if (names.length !== choices.length) return undefined;
+  const name = signalName ?? parseRuntimeKey(stepKey).localKey;
+  return {
+    choices: names as string[],
+    text: typeof question === 'string' && !hasPlaceholder(question) ? question : null,
+    signalName: typeof name === 'string' && !hasPlaceholder(name) ? name : undefined,
+  };
+}
+
+export function seal(key: Uint8Array, { runId, stepKey, expiresAt }: Link): string {
+  const head = Buffer.alloc(ID_BYTES + 4);
+  head.write(runId.replaceAll('-', ''), 'hex');
+  head.writeUInt32BE(Math.ceil(expiresAt / MINUTE_MS), ID_BYTES);
+  const said = Buffer.concat([head, Buffer.from(stepKey)]);
+  return Buffer.concat([macOf(key, said), said]).toString('base64url');
+}
+
+function open(key: Uint8Array, token: string): Link | undefined {
+  if (token.length > MAX_TOKEN) return undefined;
+  const bytes = Buffer.from(token, 'base64url');
+  const said = bytes.subarray(MAC_BYTES);
+  // Of the ways to write the same bytes one alone was given out.
+  if (said.length <= ID_BYTES + 4 || bytes.toString('base64url') !== token) return undefined;
+  if (!timingSafeEqual(bytes.subarray(0, MAC_BYTES), macOf(key, said))) return undefined;
+  const runId = said.toString('hex', 0, ID_BYTES).replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+  const stepKey = said.toString('utf8', ID_BYTES + 4);
+  return { runId, stepKey, expiresAt: said.readUInt32BE(ID_BYTES) * MINUTE_MS };
+}
+
+function macOf(key: Uint8Array, said: Buffer): Buffer {
+  return createHmac('sha256', key).update(said).digest().subarray(0, MAC_BYTES);
+}

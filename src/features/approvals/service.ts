@@ -1,0 +1,160 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { isoTime } from '../../dashboard/answer.ts';
+import { type ApiRoutes, type DashboardServices, servicePart } from '../../dashboard/services.ts';
+import { HttpError, UnfitClockError } from '../../errors.ts';
+import { isJsonObject, own, parseJson } from '../../model/json.ts';
+import { parseRuntimeKey } from '../../model/runtime-keys.ts';
+import { logEvent } from '../../telemetry/events.ts';
+import { senderOf } from '../../webhooks/read-delivery.ts';
+import { answerPage, STYLE, STYLE_NAME } from './answer-page.ts';
+import { boundByAddress } from './bound.ts';
+import { ANSWERS, type Link, type Question } from './links.ts';
+import { approvalsStepTypes } from './step-types.ts';
+import { approvalsStore, type Wait } from './store.ts';
+
+/** A choice has 64 characters, each of which may be nine bytes in a form. */
+const MAX_BODY_BYTES = 4096;
+/** No right token can be guessed: this only keeps the attempt from costing anything. */
+const WRONG_A_MINUTE = 20;
+const RIGHT_A_MINUTE = 120;
+
+/** The pages are Sluice's own, and may be opened beside a session of the dashboard: they load a style, and post to themselves. */
+const HEADERS = {
+  'content-security-policy':
+    "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; sandbox allow-forms",
+  'x-content-type-options': 'nosniff',
+  'cache-control': 'no-store',
+  'referrer-policy': 'no-referrer',
+};
+
+type Shown = Omit<Parameters<typeof answerPage>[0], 'service'> & { readonly statusCode: number };
+
+const openRoutes: ApiRoutes = (app, services) => {
+  const answer = answerer(services);
+  app.route({
+    method: app.supportedMethods,
+    // An empty one is the webhook of that name with a slash behind it.
+    url: `${ANSWERS}/:token(^.+$)`,
+    bodyLimit: MAX_BODY_BYTES,
+    schema: { hide: true },
+    onRequest: async (_request, reply) => {
+      reply.headers(HEADERS);
+    },
+    handler: async (request, reply) => {
+      if (services.isStopping()) throw new HttpError('stopping', 'The process is stopping');
+      if (!METHODS.has(request.method)) {
+        reply.header('allow', 'GET, HEAD, POST');
+        throw new HttpError(405, 'A link to an answer takes GET, HEAD and POST');
+      }
+      const { token } = request.params as { token: string };
+      if (token === STYLE_NAME && request.method !== 'POST') return style(reply);
+      const { statusCode, ...page } = await answer(request, token);
+      if (statusCode === 429) reply.header('retry-after', '60');
+      const html = answerPage({ service: services.serviceName, ...page });
+      return reply.code(statusCode).type('text/html; charset=utf-8').send(html);
+    },
+  });
+};
+
+const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST']);
+
+function style(reply: FastifyReply): FastifyReply {
+  // To the browser a page in a sandbox is of no origin, so that it would get nothing of the same origin alone.
+  return reply.header('cross-origin-resource-policy', 'cross-origin').type('text/css; charset=utf-8').send(STYLE);
+}
+
+const NEVER_GIVEN: Shown = { statusCode: 404, title: 'There is no such question', about: 'Check the link.' };
+const TOO_MANY: Shown = { statusCode: 429, title: 'Too many requests', about: 'Try again in a minute.' };
+const GONE: Shown = {
+  statusCode: 410,
+  title: 'This question takes no answer any more',
+  about: 'It was answered, its time is over, or its run has ended.',
+};
+
+function answerer(services: DashboardServices): (request: FastifyRequest, token: string) => Promise<Shown> {
+  const { store, clock, senderAddress } = services;
+  const links = services.extensions.of(approvalsStepTypes);
+  const isGuessing = boundByAddress(clock, WRONG_A_MINUTE);
+  const asksTooOften = boundByAddress(clock, RIGHT_A_MINUTE);
+  return async (request, token) => {
+    const address = senderOf(request, senderAddress);
+    const link = links.isOn ? await links.open(token) : undefined;
+    // Who has a right one is not held up by those who guess from the same address.
+    if (link === undefined) return isGuessing(address) ? TOO_MANY : NEVER_GIVEN;
+    if (asksTooOften(address)) return TOO_MANY;
+    if (!clock.isFit()) throw new UnfitClockError();
+    const wait = link.expiresAt > clock.now() ? await store.of(approvalsStore).findWait(link) : undefined;
+    if (wait?.isOpen !== true) return GONE;
+    const question = await links.questionOf(wait.flowId, link.stepKey, wait.revision);
+    if (question === undefined) return GONE;
+    const shown = asked(link, wait, question);
+    const inQuery = own(Object(request.query), 'choice');
+    if (request.method !== 'POST') return { statusCode: 200, ...shown, picked: String(inQuery) };
+    const choice = choiceIn(request) ?? inQuery;
+    if (typeof choice !== 'string' || !question.choices.includes(choice)) {
+      return { statusCode: 400, ...shown, problem: 'Choose one of these.' };
+    }
+    const isTaken = await take({ link, question, choice, address }, services);
+    return isTaken ? { statusCode: 200, title: `Your answer was taken: ${choice}`, about: shown.title } : GONE;
+  };
+}
+
+/** A question that an expression gives is known once the step waits. */
+function asked({ stepKey }: Link, { flowName, startedAt, input }: Wait, { text, choices }: Question) {
+  const { localKey, iteration } = parseRuntimeKey(stepKey);
+  const rendered = isJsonObject(input) ? own(input, 'question') : undefined;
+  const title = text ?? (typeof rendered === 'string' ? rendered : `${flowName}: ${localKey}?`);
+  const round = iteration === null ? '' : `, round ${iteration.index + 1}`;
+  const about = `${flowName}, step ${localKey}${round}, of the run that started at ${isoTime(startedAt).replace(/\.\d+Z$/, 'Z')}`;
+  return { title, about, choices };
+}
+
+function choiceIn({ body, headers }: FastifyRequest): unknown {
+  if (!Buffer.isBuffer(body) || body.byteLength === 0) return undefined;
+  const text = body.toString('utf8');
+  if (!/json/i.test(headers['content-type'] ?? '')) return new URLSearchParams(text).get('choice') ?? undefined;
+  try {
+    const value = parseJson(text);
+    return isJsonObject(value) ? own(value, 'choice') : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+interface Taking {
+  readonly link: Link;
+  readonly question: Question;
+  readonly choice: string;
+  readonly address: string;
+}
+
+/** Kept in the activity before it happens, as everything that people do to a run. */
+async function take({ link, question, choice, address }: Taking, services: DashboardServices): Promise<boolean> {
+  const { store, clock, newId, logger } = services;
+  const { runId, stepKey } = link;
+  const at = clock.now();
+  const about = {
+    actor: 'anyone',
+    clientIp: address,
+    action: 'answerByLink',
+    target: { type: 'run', id: runId },
+  } as const;
+  const intervention = { id: newId(), at, ...about, details: { step: stepKey, choice }, reason: null };
+  await store.beginIntervention(intervention);
+  const body = { choice, answeredAt: isoTime(at), by: 'link' };
+  const { signalName } = question;
+  const isTaken = await store.of(approvalsStore).answerWait({ runId, stepKey, signalName, body, at });
+  const statusCode = isTaken ? 200 : 410;
+  const { id: interventionId, ...fields } = intervention;
+  logEvent(logger, 'Intervention', { interventionId, ...fields, statusCode });
+  if (isTaken) services.extensions.of(approvalsStepTypes).onAnswered();
+  try {
+    await store.endIntervention({ id: interventionId, statusCode });
+  } catch (error) {
+    // It happened, so its answer has to get out; the list goes on to show that its end is not known.
+    logger.warn({ err: error, interventionId }, 'the end of an intervention could not be stored');
+  }
+  return isTaken;
+}
+
+export const approvals = servicePart({ name: 'approvals', openRoutes });
