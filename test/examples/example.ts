@@ -8,7 +8,14 @@ import { onTestFinished } from 'vitest';
 import { ROOT } from '../docs/pages.ts';
 import { type Service, startService, type Workspace } from '../e2e/service.ts';
 
-export const EXAMPLES = ['stripe-fulfilment', 'github-ci', 'slack-command', 'shopify-erp', 'fan-out'] as const;
+export const EXAMPLES = [
+  'stripe-fulfilment',
+  'github-ci',
+  'slack-command',
+  'shopify-erp',
+  'fan-out',
+  'approvals',
+] as const;
 export type Example = (typeof EXAMPLES)[number];
 
 /** Below the ports that the system gives away, some for each process: no other test takes one before it is listened on. */

@@ -191,6 +191,12 @@ describe('a credential', () => {
   });
 });
 
+it('names the signal of a step that leaves it to its key', () => {
+  const asked = step('each.1.ask', [{}], { stepType: 'WaitForSignal', input: { choices: ['a', 'b'] }, output: 1 });
+  const { run } = save(recorded('{}', { steps: [asked] }));
+  expect(run.signals).toEqual([{ step: 'each.1.ask', name: 'ask', body: 1 }]);
+});
+
 describe('an answer', () => {
   it('is what came from outside alone, of sub-runs and of the failure too', () => {
     const sub = { ...recorded('{}'), steps: [step('call', [{ output: { status: 200 } }])] };
