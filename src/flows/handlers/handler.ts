@@ -14,9 +14,9 @@ export interface StepHandler {
    */
   readonly secretInputs: readonly string[];
   /**
-   * Names of the signals that a step of this key with these inputs, as the manifest has them, may wait for; undefined where it may be
-   * any. A name with a placeholder is any name too. A signal that no step of a run can wait for is refused. Without this
-   * function a step may wait for any signal.
+   * Names of the signals that a step with this key and these inputs, as the manifest has them, may wait for; undefined
+   * where it may be any. A name with a placeholder is any name too. A signal that no step of a run can wait for is
+   * refused. Without this function a step may wait for any signal.
    */
   waitsFor?(inputs: JsonObject, stepKey: string): readonly string[] | undefined;
   /** What a step with these inputs calls, so that its failure says so; absent where it calls nothing. */
