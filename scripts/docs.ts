@@ -167,6 +167,7 @@ function manifestReference(): string {
   const inputsOf = (type: string) =>
     triggers?.oneOf?.find(({ properties }) => properties?.type?.const === type)?.properties?.inputs ?? {};
   const edges = step.properties?.runAfter?.additionalProperties as Schema | undefined;
+  const handshake = inputsOf('webhook').properties?.webhookHandshake?.anyOf?.[0] ?? {};
   return `# Manifest reference
 
 ${GENERATED}
@@ -235,6 +236,14 @@ ${webhookTables(inputsOf('webhook'))}
 \`webhookRespond\` is an object ([an answer from the flow](#an-answer-from-the-flow)):
 
 ${fieldTable(inputsOf('webhook').properties?.webhookRespond ?? {})}
+
+\`webhookHandshake\` is a list of such objects, or one ([answers to tests of the endpoint](#answers-to-tests-of-the-endpoint)):
+
+${fieldTable(handshake)}
+
+Its \`answer\` has:
+
+${fieldTable(handshake.properties?.answer ?? {})}
 
 \`webhookResponse\` is an object:
 
@@ -360,6 +369,41 @@ each of the flows; metrics and charts count it once, under the flow that the rec
   a slug cannot be shared.
 - A redelivery goes to all flows that share the slug now. If one flow has a run of the delivery, re-run that instead; what another flow filtered
   then cannot be redelivered to it alone.
+
+### Answers to tests of the endpoint
+
+Some publishers ask before they deliver, with a request that is no delivery. Schemes answer those of their own publishers. \`webhookHandshake\`
+answers others:
+
+\`\`\`json
+{
+  "type": "webhook",
+  "inputs": {
+    "webhookSlug": "audience",
+    "webhookHandshake": [
+      { "method": "GET", "when": "has(query.challenge)", "answer": { "body": "\${query.challenge}" } },
+      { "method": "GET", "answer": {} },
+      {
+        "method": "POST",
+        "when": "body.type == 'confirmation'",
+        "answer": { "headers": { "x-code": "\${headers['x-code']}" }, "body": { "code": "\${body.code}" } }
+      }
+    ]
+  }
+}
+\`\`\`
+
+- \`when\` and the placeholders \`\${ }\` of the answer are CEL over \`query\`, \`headers\` (lower-case names) and \`body\`, of at most 64 KiB. The first
+  of a method whose \`when\` is true answers. One whose \`when\` fails, for example because a field is not there, is passed over.
+- **It starts no run** and needs no signature: anyone who sends such a request is answered. It has to pass the address lists and the rate limit.
+  A POST needs \`when\`, because what it holds for is never a delivery. The handshakes of the scheme come first.
+- An answer that cannot be made is 400, and the delivery log says why. The status is one from 200 to 299, the body has at most 16 KiB, a header 1 KiB.
+- An answer does nothing in a browser: it is sent like [an answer from the flow](#an-answer-from-the-flow), and headers that a browser, a proxy or
+  the connection would act on, such as \`Set-Cookie\` and \`Location\`, are refused when the manifest is loaded.
+- **A GET starts no run.** A device that can send nothing else can be answered, but not received.
+- **Azure Event Grid** needs no field: its validation event is answered where the trigger names no scheme, or \`Token\`, \`Basic\`, \`Jwt\` or
+  \`HttpMessageSignatures\`; and the OPTIONS of CloudEvents for every trigger, unless it has a handshake for OPTIONS of its own.
+- Triggers that share a slug have the same handshakes.
 
 ### An answer from the flow
 

@@ -48,6 +48,7 @@ const READABLE: Readonly<Record<Reader, string>> = {
   response: 'expressions over an answer read response',
   item: 'expressions over an item of a list read item and response',
   delivery: 'expressions of a trigger read body and headers',
+  handshake: 'expressions of a handshake read query, headers and body',
 };
 
 const STEP_ROOTS = ['trigger', 'run', 'waits', 'steps', LOOP_ALIAS];
@@ -56,6 +57,7 @@ const environments: Readonly<Record<Reader, Environment>> = {
   response: makeEnvironment(['response']),
   item: makeEnvironment(['response']).registerVariable('item', 'dyn'),
   delivery: makeEnvironment(['headers']).registerVariable('body', 'dyn').registerVariable('envelope', 'dyn'),
+  handshake: makeEnvironment(['headers', 'query']).registerVariable('body', 'dyn'),
 };
 
 /** Throws `ExpressionError`, with the position where there is one. */

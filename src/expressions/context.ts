@@ -52,15 +52,27 @@ interface TriggerDelivery {
 }
 
 /** What runs an expression, and so what it reads. */
-export type Reader = 'step' | 'response' | 'item' | 'delivery';
+export type Reader = 'step' | 'response' | 'item' | 'delivery' | 'handshake';
 
-type Root = 'trigger' | 'run' | 'waits' | 'steps' | 'loop' | 'response' | 'item' | 'body' | 'envelope' | 'headers';
+type Root =
+  | 'trigger'
+  | 'run'
+  | 'waits'
+  | 'steps'
+  | 'loop'
+  | 'response'
+  | 'item'
+  | 'body'
+  | 'envelope'
+  | 'headers'
+  | 'query';
 
 const ROOTS: Readonly<Record<Reader, readonly Root[]>> = {
   step: ['trigger', 'run', 'waits', 'steps', 'loop', 'response'],
   response: ['trigger', 'run', 'waits', 'steps', 'loop', 'response'],
   item: ['item', 'response'],
   delivery: ['body', 'envelope', 'headers'],
+  handshake: ['body', 'headers', 'query'],
 };
 
 /** Of a delivery: whether this part of it is its body, or what is around the document in that. */

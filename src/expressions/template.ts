@@ -6,7 +6,7 @@ import {
   findClosingBrace,
   prepareContext,
 } from './compile.ts';
-import type { ExpressionContext, Reference } from './context.ts';
+import type { ExpressionContext, Reader, Reference } from './context.ts';
 import type { JsonPath } from './json-path.ts';
 
 /** A JSON value whose strings may hold `${ expression }`. */
@@ -20,6 +20,8 @@ export interface CompiledTemplate {
   readonly isConstant: boolean;
   /** Throws `ExpressionError`, with the path inside the value, for the first expression that fails. */
   render(context: ExpressionContext, secrets?: ReadonlyMap<string, string>): Json;
+  /** The same as one of several that share a context. */
+  renderIn(data: CelData): Json;
 }
 
 export interface EmbeddedSecret {
@@ -61,7 +63,7 @@ export function secretsIn(text: string): string[] {
  * A string that is one placeholder keeps the value's type. Inside longer text a string is written as it is, null as
  * nothing and everything else as JSON. `$${` is a literal `${`. Throws `TemplateError` with all that does not compile.
  */
-export function compileTemplate(value: Json): CompiledTemplate {
+export function compileTemplate(value: Json, reads: Reader = 'step'): CompiledTemplate {
   const references: TemplateReference[] = [];
   const expressions: { expression: CompiledExpression; at: JsonPath }[] = [];
   const secrets: EmbeddedSecret[] = [];
@@ -69,7 +71,7 @@ export function compileTemplate(value: Json): CompiledTemplate {
   let isConstant = true;
 
   const compileText = (text: string, at: JsonPath): Render => {
-    const parts = splitText(text, at, errors);
+    const parts = splitText(text, at, { errors, reads });
     for (const part of parts) {
       if (typeof part === 'string') continue;
       isConstant = false;
@@ -102,6 +104,7 @@ export function compileTemplate(value: Json): CompiledTemplate {
     secrets,
     isConstant,
     render: (context, values) => render({ ...prepareContext(context), secrets: values }),
+    renderIn: render,
   };
 }
 
@@ -121,7 +124,12 @@ export function hasPlaceholder(text: string): boolean {
   return text.replaceAll('$${', ' ').includes('${');
 }
 
-function splitText(text: string, at: JsonPath, errors: ExpressionError[]): Part[] {
+interface Splitting {
+  readonly errors: ExpressionError[];
+  readonly reads: Reader;
+}
+
+function splitText(text: string, at: JsonPath, { errors, reads }: Splitting): Part[] {
   const parts: Part[] = [];
   let literal = '';
   for (let index = 0; index < text.length; ) {
@@ -133,7 +141,7 @@ function splitText(text: string, at: JsonPath, errors: ExpressionError[]): Part[
       const expression = text.slice(index + 2, end);
       if (literal !== '') parts.push(literal);
       literal = '';
-      const compiled = compilePart(expression, end !== undefined, at);
+      const compiled = end === undefined ? unclosed(expression, at) : compilePart(expression, at, reads);
       if (compiled instanceof ExpressionError) errors.push(compiled);
       else parts.push(compiled);
       index = end === undefined ? text.length : end + 1;
@@ -146,12 +154,15 @@ function splitText(text: string, at: JsonPath, errors: ExpressionError[]): Part[
   return parts;
 }
 
-function compilePart(expression: string, isClosed: boolean, at: JsonPath): Exclude<Part, string> | ExpressionError {
+function unclosed(expression: string, path: JsonPath): ExpressionError {
+  return new ExpressionError({ expression, reason: 'the placeholder is not closed with }', path });
+}
+
+function compilePart(expression: string, at: JsonPath, reads: Reader): Exclude<Part, string> | ExpressionError {
   const [, , reference] = SECRET.exec(expression) ?? [];
-  if (reference !== undefined && isClosed) return { reference };
-  if (!isClosed) return new ExpressionError({ expression, reason: 'the placeholder is not closed with }', path: at });
+  if (reference !== undefined && reads === 'step') return { reference };
   try {
-    return compileExpression(expression);
+    return compileExpression(expression, reads);
   } catch (error) {
     if (error instanceof ExpressionError) return error.at(at);
     throw error;

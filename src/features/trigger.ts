@@ -1,5 +1,6 @@
+import { handshakeTrigger } from './handshake/trigger.ts';
 import { reconcileTrigger } from './reconcile/trigger.ts';
 import { rhythmTrigger } from './rhythm/trigger.ts';
 
 /** Fields that features add to a webhook trigger. */
-export const triggerParts = [rhythmTrigger, reconcileTrigger] as const;
+export const triggerParts = [rhythmTrigger, reconcileTrigger, handshakeTrigger] as const;

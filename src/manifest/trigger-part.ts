@@ -14,6 +14,39 @@ export interface TriggerPart<Fields extends Schemas, Objects extends TriggerObje
   readonly objects?: Objects;
   /** What the author of a trigger is told, by field, where the trigger has no mistakes. */
   warnings?(inputs: Given<Fields>, trigger: TriggerInForce): Partial<Readonly<Record<keyof Fields, string>>>;
+  /** Requests that its fields describe, which are answered instead of being taken as deliveries. */
+  handshakes?(inputs: Given<Fields>): readonly OwnHandshake[];
+}
+
+/** A `Handshake` of `webhooks/schemes`, by as much of a request as the fields of a trigger may read. */
+export interface OwnHandshake {
+  readonly name: string;
+  readonly method: 'GET' | 'HEAD' | 'OPTIONS' | 'POST';
+  readonly needsVerification: false;
+  recognises(request: AskedHandshake): boolean;
+  refuse(request: AskedHandshake):
+    | {
+        readonly statusCode: number;
+        readonly reason: 'signature_malformed';
+        readonly message: string;
+        readonly detail: string;
+      }
+    | undefined;
+  answer(request: AskedHandshake):
+    | {
+        readonly statusCode: number;
+        readonly contentType: string;
+        readonly body: string;
+        readonly headers?: Readonly<Record<string, string>> | undefined;
+      }
+    | undefined;
+}
+
+export interface AskedHandshake {
+  /** Lower-case names. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly query: URLSearchParams;
+  readonly body: Uint8Array;
 }
 
 type Given<Fields extends Schemas> = {

@@ -11,7 +11,7 @@ import { keyFields } from './fields/keys.ts';
 import { rateLimitFields } from './fields/rate-limit.ts';
 import { replayFields } from './fields/replay.ts';
 import { respondFields } from './fields/respond.ts';
-import { type FieldRows, fieldsOf, type Held, type Row } from './fields/row.ts';
+import { type FieldRows, fieldsOf, type Held, type ReadonlyValue, type Row } from './fields/row.ts';
 import { sharingFields } from './fields/sharing.ts';
 import { tokenFields } from './fields/tokens.ts';
 import type { TriggerObject, TriggerObjects, TriggerPart } from './trigger-part.ts';
@@ -70,11 +70,7 @@ export type WebhookInputs = ReadonlyFields<z.output<typeof webhookInputsSchema>>
 
 export type WebhookField = keyof Rows;
 
-type ReadonlyFields<Fields> = {
-  readonly [Field in keyof Fields]: Fields[Field] extends string[] | undefined
-    ? readonly string[] | undefined
-    : Fields[Field];
-};
+type ReadonlyFields<Fields> = { readonly [Field in keyof Fields]: ReadonlyValue<Fields[Field]> };
 
 /** All fields by name; one that a trigger leaves out reads as undefined. */
 export type AllInputs = { readonly [Field in WebhookField]-?: WebhookInputs[Field] | undefined };
@@ -109,6 +105,7 @@ export const TRIGGER_OBJECTS: TriggerObjects = Object.assign({}, ...parts.map(({
 
 /** What features say of a trigger. */
 export const triggerWarnings = parts.flatMap(({ warnings = [] }) => warnings);
+export const handshakesOfFields = parts.flatMap(({ handshakes = [] }) => handshakes);
 
 export const WEBHOOK_FIELDS = {
   all: all as readonly string[],

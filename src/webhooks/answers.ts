@@ -1,3 +1,4 @@
+import { JSON_TYPE } from '../model/answer.ts';
 import type { Reason } from '../model/delivery.ts';
 import type { EventName } from '../telemetry/events.ts';
 
@@ -80,9 +81,9 @@ export interface WebhookAnswer {
   readonly deliveryId?: string;
 }
 
-export const DELIVERY_HEADER = 'sluice-delivery';
+export { JSON_TYPE };
 
-export const JSON_TYPE = 'application/json; charset=utf-8';
+export const DELIVERY_HEADER = 'sluice-delivery';
 
 type Refining = { readonly [Part in 'statusCode' | 'message']?: Refusal[Part] | undefined };
 
@@ -100,16 +101,6 @@ export function methodNotAllowed(others: readonly string[] = []): WebhookAnswer 
   const error = { statusCode: 405, error: 'Method Not Allowed', message: 'Deliveries are sent with POST' };
   const allow = [...new Set(['POST', ...others])].join(', ');
   return { statusCode: 405, contentType: JSON_TYPE, body: JSON.stringify(error), headers: { allow } };
-}
-
-/**
- * Who asks learns that there is a webhook, as everyone does by a delivery that is refused; gates judge what is then sent.
- * https://github.com/cloudevents/spec/blob/main/cloudevents/http-webhook.md, section 4, read 2026-11.
- */
-export function deliveriesAllowed(asked: Readonly<Record<string, string>>): WebhookAnswer {
-  const rate = asked['webhook-request-rate'] === undefined ? {} : { 'webhook-allowed-rate': '*' };
-  const headers = { allow: 'POST', 'webhook-allowed-origin': '*', ...rate };
-  return { statusCode: 200, contentType: 'text/plain', body: '', headers };
 }
 
 /** Nothing arrived that could be judged or kept. */

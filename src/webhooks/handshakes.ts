@@ -23,6 +23,7 @@ import {
   type RecognisedHandshake,
   recogniseHandshake,
 } from './schemes/handshake.ts';
+import { PERMISSION_HANDSHAKES } from './schemes/publishers/index.ts';
 import type { PreparedTrigger } from './triggers.ts';
 
 // A publisher sends a handshake once or twice; anyone may send one that is not signed, and must not fill the log with it.
@@ -33,14 +34,22 @@ export function isHandshake(delivery: Delivery, trigger: PreparedTrigger): boole
   return findHandshake(trigger.handshakes, handshakeRequest(delivery, trigger, {})) !== undefined;
 }
 
-/** Yields the answer to a publisher's test of the endpoint, after its gates ran; undefined for other deliveries. */
-export function handshakeAnswers(
-  services: OutcomeServices,
-): (reception: TriggeredReception) => Promise<WebhookAnswer | undefined> {
+type AnswerHandshake = (
+  reception: TriggeredReception,
+  isConfirmed: boolean,
+  otherwise: () => WebhookAnswer | undefined | Promise<WebhookAnswer | undefined>,
+) => Promise<WebhookAnswer | undefined>;
+
+/**
+ * Yields the answer to a publisher's test of the endpoint, after its gates ran, and for other deliveries what they say otherwise.
+ * Undefined until the store has confirmed the trigger: elsewhere the request may be a delivery by now.
+ */
+export function handshakeAnswers(services: OutcomeServices): AnswerHandshake {
   const isWorthKeeping = handshakeLog(services.clock);
-  return async (reception) => {
+  return async (reception, isConfirmed, otherwise) => {
     const handshake = judgedHandshake(reception);
-    return handshake && shakeHands(reception, handshake, { ...services, isWorthKeeping });
+    if (handshake === undefined) return otherwise();
+    return isConfirmed ? shakeHands(reception, handshake, { ...services, isWorthKeeping }) : undefined;
   };
 }
 
@@ -120,13 +129,13 @@ async function visit(url: string | undefined, call: PreparedTrigger['visit']): P
 /** Refuses a handshake for a reason of its own; what the gates say about a delivery does not count here. */
 function turnAway(
   reception: TriggeredReception,
-  { name, statusCode, reason, detail }: HandshakeRefusal & Pick<RecognisedHandshake, 'name'>,
+  { name, statusCode, reason, message, detail }: HandshakeRefusal & Pick<RecognisedHandshake, 'name'>,
   services: OutcomeServices,
 ): Promise<WebhookAnswer> {
   const { evidence, gateResults } = reception.judgement;
   const judgement = { ...CLEAN, detail: `${DETAILS.handshake}${name}: ${detail}`, evidence, gateResults };
   const turnedAway = { ...reception, judgement: refusedFor(judgement, reason) };
-  return endWithoutRun(turnedAway, refused(reason, { statusCode }), services);
+  return endWithoutRun(turnedAway, refused(reason, { statusCode, message }), services);
 }
 
 /** Says which handshakes are kept: those that are signed, and of the others so many of each trigger. */
@@ -193,6 +202,13 @@ function whyNotLearnt({ webhookLearnKey }: WebhookInputs): string {
 
 function refusal(reason: Reason, detail: string): HandshakeRefusal {
   return { statusCode: REASONS[reason].statusCode, reason, detail };
+}
+
+/** The answer to a question whether deliveries may be sent; undefined for another request. */
+export function permissionFor(headers: Delivery['headers']): WebhookAnswer | undefined {
+  const asked = { method: 'OPTIONS', headers, query: new URLSearchParams(), body: Buffer.alloc(0) };
+  const keys = { current: undefined, previous: undefined };
+  return recogniseHandshake(PERMISSION_HANDSHAKES, { ...asked, isVerified: false, keys })?.answer;
 }
 
 /** A delivery as handshakes see it. */

@@ -106,7 +106,10 @@ async function answerTo(request: IngressRequest, reply: FastifyReply, receiving:
   const head = readHead(request, services.clientAddress);
   if (!head.hasHost) return malformedHost();
   // It asks whether deliveries may be sent here, and nothing is kept of it.
-  if (request.method === 'OPTIONS') return receive.permission(head.headers, nameOf(request.params));
+  if (request.method === 'OPTIONS') {
+    const answer = await receive.permission(head.headers, nameOf(request.params));
+    if (answer !== undefined) return answer;
+  }
   const judge = isLate ? receive.stopping : receive.delivery;
   if (request.method !== 'POST') return handOver(request, head, { receiving, judge });
   const allowance = budget.open(addressGroup(senderOf(request.raw, services.senderAddress)));

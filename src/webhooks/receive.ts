@@ -12,10 +12,10 @@ import {
   admissionTo,
   type ReadReception,
 } from './acceptance.ts';
-import { deliveriesAllowed, JSON_TYPE, methodNotAllowed, refused, type WebhookAnswer } from './answers.ts';
+import { JSON_TYPE, methodNotAllowed, refused, type WebhookAnswer } from './answers.ts';
 import { explained, keptContent, readContent, withoutEncoding } from './content.ts';
 import { answerByStep, type FlowAnswers } from './flow-answers.ts';
-import { handshakeAnswers, isHandshake } from './handshakes.ts';
+import { handshakeAnswers, isHandshake, permissionFor } from './handshakes.ts';
 import { keepOfUnknown } from './kept-body.ts';
 import { fetchedRun, LATE } from './late-originals.ts';
 import { CLEAN, dryRunGates, runGates, withViolation } from './pipeline.ts';
@@ -50,8 +50,8 @@ interface Receiver {
   stopping(delivery: Delivery, idOrSlug: string, span: Span): Promise<WebhookAnswer>;
   /** The machine's clock disagrees: what the gates and the log would make of the time is not known, so nothing is kept. */
   unfit(delivery: Delivery, idOrSlug: string, span: Span): Promise<WebhookAnswer>;
-  /** A publisher of CloudEvents asks whether it may deliver; answered for every trigger, before any gate, and not kept. */
-  permission(headers: Delivery['headers'], idOrSlug: string): Promise<WebhookAnswer>;
+  /** A publisher of CloudEvents asks whether it may deliver, before any gate and not kept; undefined where the trigger answers it. */
+  permission(headers: Delivery['headers'], idOrSlug: string): Promise<WebhookAnswer | undefined>;
   /** No memory is left for its body: it was not read to its end, so nothing can be kept. */
   overloaded(): WebhookAnswer;
 }
@@ -105,7 +105,7 @@ export function receiver(services: ReceiverServices): Receiver {
           }
           // A deploy elsewhere may have another answer; the store compares what it accepts.
           if (isConfirmed || (judged.judgement.refusal === null && delivery.method === 'POST')) {
-            const answer = await conclude(judged, concluding);
+            const answer = await conclude(judged, concluding, isConfirmed);
             if (answer !== undefined) return answer;
           }
         }
@@ -130,11 +130,11 @@ export function receiver(services: ReceiverServices): Receiver {
       return notStored(unjudged(...arrived), new UnfitClockError(), services);
     },
     async permission(headers, idOrSlug) {
-      if (services.triggers().find(idOrSlug) === undefined) await services.confirm?.(idOrSlug);
+      await services.confirm?.(idOrSlug);
       const trigger = services.triggers().find(idOrSlug);
       if (trigger === undefined) return refused('unknown_flow');
-      if (headers['webhook-request-origin'] !== undefined) return deliveriesAllowed(headers);
-      return methodNotAllowed(trigger.handshakes.map(({ method }) => method));
+      if (trigger.handshakes.some(({ method }) => method === 'OPTIONS')) return undefined;
+      return permissionFor(headers) ?? methodNotAllowed(trigger.handshakes.map(({ method }) => method));
     },
     overloaded() {
       const deliveryId = services.newId();
@@ -172,13 +172,14 @@ function refuseUnfound(
 /** What is answered, soon or at once; undefined where a deploy came in between. */
 type Answering = WebhookAnswer | undefined | Promise<WebhookAnswer | undefined>;
 
-/** What follows from the verdict of the gates. */
+/** What follows from the verdict of the gates; undefined also where the store is to be asked first. */
 function conclude(
   judged: TriggeredReception,
   services: ReceiverServices & { readonly answerHandshake: ReturnType<typeof handshakeAnswers> },
+  isConfirmed: boolean,
 ): Answering {
   if (judged.trigger.handshakes.length === 0) return concludeDelivery(judged, services);
-  return services.answerHandshake(judged).then((answer) => answer ?? concludeDelivery(judged, services));
+  return services.answerHandshake(judged, isConfirmed, () => concludeDelivery(judged, services));
 }
 
 function concludeDelivery(judged: TriggeredReception, services: ReceiverServices): Answering {

@@ -40,11 +40,14 @@ export function searchKeyProblems(
   { triggerKey, inputs, searchKeys = {} }: Pick<WebhookTrigger, 'triggerKey' | 'inputs' | 'searchKeys'>,
   scheme: ResolvedScheme | undefined,
 ): Problem[] {
-  const signed = scheme?.kind === 'spec' ? scheme.spec.headers.map(({ signature }) => signature) : [];
+  const signed =
+    scheme?.kind === 'spec'
+      ? scheme.spec.headers.flatMap(({ signature, furtherSignatures = [] }) => [signature, ...furtherSignatures])
+      : [];
   const code = scheme?.kind === 'verifier' ? scheme.verifier.headers : undefined;
   const own = scheme?.kind === 'standard' ? scheme.standard.headers : (code ?? []);
   const secret = new Set(
-    [...signed, ...own, inputs.webhookSignatureHeader ?? ''].map((name) => name.trim().toLowerCase()),
+    [...signed, ...own, ...[inputs.webhookSignatureHeader ?? []].flat()].map((name) => name.trim().toLowerCase()),
   );
   const fields = scheme?.kind === 'spec' ? (scheme.spec.signatureFields ?? []) : [];
   return compileKeys(searchKeys).keys.flatMap(({ name, headers, expression }) => {

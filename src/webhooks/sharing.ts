@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { WEBHOOK_ROWS } from '../manifest/webhook-fields.ts';
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { FlowRecord, JudgedBy } from '../store/store.ts';
 import { differencesOf, entranceOf } from './access.ts';
@@ -7,7 +8,10 @@ import { differencesOf, entranceOf } from './access.ts';
 export type WhyApart = (one: WebhookTrigger, other: WebhookTrigger) => string | undefined;
 
 /** Of a delivery to several triggers there is one answer, and one key that verifies it. */
-const ALIKE = ['webhookResponse', 'webhookDuplicateResponse'] as const satisfies readonly (keyof WebhookInputs)[];
+const ALIKE = (Object.keys(WEBHOOK_ROWS) as (keyof WebhookInputs)[]).filter((field) => {
+  const { decides, isOwnOnSharedSlug } = WEBHOOK_ROWS[field];
+  return decides === 'answer' && isOwnOnSharedSlug !== true;
+});
 
 /**
  * Judges whether triggers may share a slug: those of different flows that both say so, where the same deliveries pass the gates

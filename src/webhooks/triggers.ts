@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow, NamedManifest, UnservedTrigger } from '../manifest/load.ts';
+import { handshakesOfFields } from '../manifest/webhook-fields.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import { LARGEST_BODY_BYTES } from '../model/content.ts';
 import type { Delivery } from '../model/delivery.ts';
@@ -20,7 +21,7 @@ import { keysInForce } from './keys-in-force.ts';
 import { keySlot } from './learned-keys.ts';
 import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
 import { gradeOf, hasPart } from './schemes/layout.ts';
-import { namedScheme, type ResolvedScheme } from './schemes/resolve.ts';
+import { handshakesOf, namedScheme, type ResolvedScheme } from './schemes/resolve.ts';
 import { signsWithSameKey } from './schemes/sign.ts';
 import { GRADES, type Grade } from './schemes/spec.ts';
 import { isSharedSecret } from './schemes/standards/sign.ts';
@@ -366,7 +367,7 @@ function prepare(
       if (resolved.kind === 'standard') return current !== undefined && isSharedSecret(resolved.standard, current);
       return signsWithSameKey(resolved.spec) && current !== undefined;
     },
-    handshakes: scheme?.handshakes ?? [],
+    handshakes: [...handshakesOf(resolved), ...handshakesOfFields.flatMap((own) => own(inputs))],
     endpointOf: (delivery) => {
       const called = { configuredUrl: inputs.webhookPublicUrl, baseUrl: settings.publicUrl, ...delivery };
       const { url, sentQuery } = calledUrl(called);

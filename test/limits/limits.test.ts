@@ -17,6 +17,7 @@ import { withBudget } from '../../src/expressions/metering.ts';
 import { ArrivingBody, parseBody } from '../../src/expressions/trigger-body.ts';
 import { createSendAlertHandler } from '../../src/features/alerts/send.ts';
 import { readAlerts } from '../../src/features/alerts/targets.ts';
+import { ownHandshakes } from '../../src/features/handshake/own-handshakes.ts';
 import { createHttpRequestHandler } from '../../src/features/http-request/http-request.ts';
 import { objectsIn } from '../../src/features/imports/imported.ts';
 import { readImport } from '../../src/features/imports/index.ts';
@@ -27,11 +28,11 @@ import { prepareRevision } from '../../src/flows/prepared-revision.ts';
 import { readJson } from '../../src/manifest/json-text.ts';
 import { loadManifests } from '../../src/manifest/load.ts';
 import { secretReader } from '../../src/manifest/read-secret.ts';
+import { answerOf } from '../../src/model/answer.ts';
 import { decodeForm, decodeMultipart } from '../../src/model/form.ts';
 import type { JsonObject } from '../../src/model/json.ts';
 import type { Graph, StepDefinition } from '../../src/model/manifest.ts';
 import { MAX_BYTES } from '../../src/model/run.ts';
-import { answerOf } from '../../src/webhooks/flow-answers.ts';
 import { readBody } from '../../src/webhooks/read-delivery.ts';
 import { createCertificates } from '../../src/webhooks/schemes/certificates.ts';
 import { signedPayload } from '../../src/webhooks/schemes/signed-payload.ts';
@@ -113,6 +114,8 @@ const alert = (inputs: object) =>
     text: 't',
     ...inputs,
   }).success;
+
+const PROBE = { method: 'GET', answer: {} };
 
 const SECRET = 'a secret of more than thirty-two bytes';
 const BODY = '{"event":"order.paid"}';
@@ -245,11 +248,11 @@ const SIZES: Readonly<Record<string, Sized>> = {
   'manifest/coalesce.ts 1000': {
     takes: (size) => noErrors(withTrigger({}, { coalesce: { key: 'body.a', collect: size } })),
   },
-  'manifest/fields/custom.ts 10': {
+  'manifest/fields/custom.ts 11': {
     takes: (size) =>
-      !issuesOf(
-        JSON.stringify(withTrigger({ webhookFurtherSignatureHeaders: times(size, (at) => `X-Sig-${at}`) })),
-      ).some((issue) => issue.includes('webhookFurtherSignatureHeaders: is too') || issue.includes('at most')),
+      !issuesOf(JSON.stringify(withTrigger({ webhookSignatureHeader: times(size, (at) => `X-Sig-${at}`) }))).some(
+        (issue) => issue.includes('webhookSignatureHeader: is too') || issue.includes('at most'),
+      ),
   },
   'manifest/json-text.ts MAX_DEPTH': { takes: (size) => readJson(nested(size)).value !== undefined },
   'manifest/load.ts MAX_MANIFEST_BYTES': {
@@ -411,7 +414,33 @@ const SIZES: Readonly<Record<string, Sized>> = {
       return passed;
     },
   },
-  'webhooks/flow-answers.ts MAX_HEADER': {
+  'features/handshake/trigger.ts MOST_HANDSHAKES': {
+    takes: (size) =>
+      noErrors(withTrigger({ webhookHandshake: times(size, (at) => ({ ...PROBE, when: `query.n == '${at}'` })) })),
+  },
+  'features/handshake/trigger.ts 299': {
+    takes: (status) => noErrors(withTrigger({ webhookHandshake: { ...PROBE, answer: { status } } })),
+  },
+  'features/handshake/trigger.ts MOST_HEADERS': {
+    takes: (size) => {
+      const headers = Object.fromEntries(times(size, (at) => [`x-${at}`, 'v']));
+      return noErrors(withTrigger({ webhookHandshake: { ...PROBE, answer: { headers } } }));
+    },
+  },
+  'features/handshake/trigger.ts MOST_CHARACTERS': {
+    takes: (size) => {
+      const body = 'x'.repeat(size - JSON.stringify({ body: '' }).length);
+      return noErrors(withTrigger({ webhookHandshake: { ...PROBE, answer: { body } } }));
+    },
+  },
+  'features/handshake/own-handshakes.ts MOST_BODY_BYTES': {
+    takes: (size) => {
+      const query = new URLSearchParams({ fill: 'x'.repeat(size) });
+      const [probe] = ownHandshakes([{ method: 'GET', answer: { body: '${query.fill}' } }]);
+      return probe?.answer({ query, headers: {}, body: Buffer.alloc(0) }) !== undefined;
+    },
+  },
+  'model/answer.ts MAX_HEADER': {
     takes: (size) => typeof answerOf({ headers: { 'cache-control': 'x'.repeat(size) } }) === 'object',
   },
 };

@@ -1,3 +1,5 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
+
 import { createHmac, randomUUID } from 'node:crypto';
 import pino from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
@@ -129,7 +131,7 @@ async function deliver(app: SluiceApp, { to = slug(), nonce = randomUUID() as st
       'x-github-delivery': nonce,
     },
   });
-  return { status: response.statusCode, ...response.json() };
+  return { status: response.statusCode, ...(response.body !== '' && response.json()) };
 }
 
 /** The flows of the test of which runs are stored, each once for each run. */
@@ -364,6 +366,16 @@ describe('a delivery that this replica refuses by what it remembers', () => {
     expect((await shake()).statusCode).toBe(405);
     await deploy(there, manifestOf('a', { webhookSignatureScheme: 'Meta', webhookVerifyToken: 'word' }, '2'));
     expect((await shake()).body).toBe('7');
+  });
+
+  test.each([
+    ['answers', { status: 202 }, { status: 202 }],
+    ['refuses', { body: '${body.missing}' }, { status: 400 }],
+  ])('starts a run where the handshake that it %s is gone from the newest manifest', async (_what, answer, before) => {
+    expect(await remember({ webhookHandshake: { method: 'POST', when: 'body.n == 1', answer } })).toMatchObject(before);
+    await deploy(there, manifestOf('a', {}, '2'));
+    expect(await deliver(here)).toMatchObject({ status: 200, runId: expect.any(String) });
+    expect(await runs()).toEqual(['a']);
   });
 
   test('gets 503 while the database cannot be asked', async () => {

@@ -4,8 +4,9 @@ import pino from 'pino';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
+import { answerOf } from '../../src/model/answer.ts';
 import type { LiveEvent } from '../../src/telemetry/events.ts';
-import { answerOf, createFlowAnswers } from '../../src/webhooks/flow-answers.ts';
+import { createFlowAnswers } from '../../src/webhooks/flow-answers.ts';
 import { eventually } from '../eventually.ts';
 import { type Gateway, NOW, type Sent, startGateway, stopGateway } from '../publishers/gateway.ts';
 

@@ -162,7 +162,7 @@ describe('createTriggerTable', () => {
 
   it('knows the handshakes of the trigger’s publisher', () => {
     expect(only({ webhookSignatureScheme: 'Slack', webhookHmacKey: 'k' })?.handshakes.length).toBeGreaterThan(0);
-    expect(only({})?.handshakes).toEqual([]);
+    expect(only({ webhookSignatureScheme: 'GitHub', webhookHmacKey: 'k' })?.handshakes).toEqual([]);
   });
 });
 

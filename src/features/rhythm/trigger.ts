@@ -21,6 +21,7 @@ const fields = {
     decides: 'answer',
     readBy: 'every scheme',
     docs: 'custom',
+    isOwnOnSharedSlug: true,
     change: {
       rule: (_before, after) => {
         if (after === undefined) return verdict('same', 'A silence needs attention once it is longer than is usual.');

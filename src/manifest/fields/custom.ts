@@ -2,7 +2,9 @@ import { z } from 'zod';
 import { SIGNATURE_CHOICES } from '../../model/manifest.ts';
 import { type FieldVerdict, field } from './row.ts';
 import { anyCase, header, text } from './values.ts';
-import { flag, normal, readAnew, verdict } from './verdicts.ts';
+import { flag, normal, readAnew, readOtherwise, verdict } from './verdicts.ts';
+
+type OneOrMore = string | readonly string[];
 
 const ofCustom = { holds: 'value', decides: ['signature'], readBy: ['custom'], docs: 'custom' } as const;
 /** An operator's short spec leaves the rest to the trigger. */
@@ -12,25 +14,22 @@ const ofTimestamp = { ...ofDescribed, docs: 'replay' } as const;
 export const customFields = {
   webhookSignatureHeader: field({
     ...ofCustom,
-    schema: header.describe(
-      'Schemes Custom, Token and Jwt: header that carries the signature, or the token; Authorization by default for Token and Jwt.',
-    ),
-    readBy: ['custom', 'names no header'],
-    change: readAnew('X-A', 'X-B'),
-    plain: 'X-Signature',
-  }),
-  webhookFurtherSignatureHeaders: field({
-    ...ofDescribed,
     schema: z
-      .array(header)
-      .min(1)
-      .max(10)
-      .describe('Custom scheme: other headers with signatures, for example by another key; any of them may match.'),
+      .union([header, z.array(header).min(1).max(11)])
+      .describe(
+        'Schemes Custom, Token and Jwt: header that carries the signature, or the token; Authorization by default for Token and Jwt. Scheme Custom: also a list, for example of signatures by several keys, any of which may match.',
+      ),
+    readBy: ['custom', 'names no header'],
     change: {
-      rule: furtherHeaders,
+      rule: signatureHeaders,
       edits: {
-        ladders: [[undefined, ['X-A'], ['X-A', 'X-B']]],
+        ladders: [['X-A', ['X-A', 'X-B']]],
+        other: [
+          [undefined, 'X-A'],
+          ['X-A', 'X-B'],
+        ],
         same: [
+          ['X-A', ['x-a']],
           [
             ['X-A', 'X-B'],
             ['x-b', 'x-a'],
@@ -38,6 +37,7 @@ export const customFields = {
         ],
       },
     },
+    plain: 'X-Signature',
   }),
   webhookSignatureForm: field({
     ...ofCustom,
@@ -204,12 +204,15 @@ export const customFields = {
   }),
 };
 
-function furtherHeaders(before: readonly string[] = [], after: readonly string[] = []): FieldVerdict {
-  const isIn = (names: readonly string[]) => (name: string) => names.map(normal).includes(normal(name));
-  if (!after.every(isIn(before))) return verdict('weaker', 'Signatures in more headers are read.');
-  return before.every(isIn(after))
-    ? verdict('same', 'They are the same headers.')
-    : verdict('stronger', 'Signatures in fewer headers are read.');
+function signatureHeaders(before: OneOrMore | undefined, after: OneOrMore | undefined): FieldVerdict {
+  const [from, to] = [before ?? [], after ?? []].map((names) => [names].flat().map(normal));
+  const isMore = to?.some((name) => !from?.includes(name));
+  const isLess = from?.some((name) => !to?.includes(name));
+  if ((isMore && isLess) || before === undefined || after === undefined) return readOtherwise;
+  if (isMore) return verdict('weaker', 'Signatures in more headers are read.');
+  return isLess
+    ? verdict('stronger', 'Signatures in fewer headers are read.')
+    : verdict('same', 'They are the same headers.');
 }
 
 function versions(before: readonly string[] | undefined, after: readonly string[] | undefined): FieldVerdict {

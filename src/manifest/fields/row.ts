@@ -74,7 +74,8 @@ export type DocsTable =
   | 'bodySchema'
   | 'custom';
 
-type FieldValue<Schema extends z.ZodType> = z.output<Schema> extends string[] ? readonly string[] : z.output<Schema>;
+type FieldValue<Schema extends z.ZodType> = ReadonlyValue<z.output<Schema>>;
+export type ReadonlyValue<Value> = Value extends string[] ? readonly string[] : Value;
 
 /** Compares what is in force before and after. */
 export type FieldRule<Value, Inputs> = (before: Value, after: Value, triggers: Triggers<Inputs>) => FieldVerdict;

@@ -19,10 +19,14 @@ export const answerOnly = <Value>(...same: NonNullable<FieldEdits<Value>['same']
   edits: { same },
 });
 
+export const readOtherwise = verdict(
+  'other',
+  'Signatures are read differently: deliveries that passed may be refused, and others may pass.',
+);
+
 /** A field by which signatures are read. */
 export const readAnew = <Value>(one: Value, another: Value) => ({
-  rule: () =>
-    verdict('other', 'Signatures are read differently: deliveries that passed may be refused, and others may pass.'),
+  rule: () => readOtherwise,
   edits: otherwise(one, another),
 });
 

@@ -59,8 +59,8 @@ function isKeyPair(name: string): name is keyof typeof KEY_PAIR_ALGORITHMS {
 }
 
 function headersOf(inputs: WebhookInputs): HeaderFamily {
-  const { webhookSignatureHeader = '', webhookFurtherSignatureHeaders: further } = inputs;
-  if (webhookSignatureHeader === '') {
+  const [signature = '', ...further] = [inputs.webhookSignatureHeader ?? []].flat();
+  if (signature === '') {
     const message = 'is required with scheme Custom: the name of the header that carries the signature';
     throw new GateConfigurationError('webhookSignatureHeader', message);
   }
@@ -69,8 +69,10 @@ function headersOf(inputs: WebhookInputs): HeaderFamily {
     return name === undefined ? undefined : customHeader(field, name);
   };
   return {
-    signature: customHeader('webhookSignatureHeader', webhookSignatureHeader),
-    furtherSignatures: further?.map((name) => customHeader('webhookFurtherSignatureHeaders', name)),
+    signature: customHeader('webhookSignatureHeader', signature),
+    ...(further.length > 0 && {
+      furtherSignatures: further.map((name) => customHeader('webhookSignatureHeader', name)),
+    }),
     timestamp: named('webhookTimestampHeader'),
     deliveryId: named('webhookDeliveryIdHeader'),
   };

@@ -9,7 +9,7 @@ import { asInert } from '../../model/inert-content.ts';
 export interface Handshake {
   /** The publisher's own name for it. */
   readonly name: string;
-  readonly method: 'GET' | 'HEAD' | 'POST';
+  readonly method: 'GET' | 'HEAD' | 'OPTIONS' | 'POST';
   /** The publisher signs it: it is answered only after its signature verified, whatever the enforcement mode. */
   readonly needsVerification: boolean;
   /** Whether it is answered only to who knows the trigger's verify token. */
@@ -55,6 +55,8 @@ export interface HandshakeRequest {
 export interface HandshakeRefusal {
   readonly statusCode: number;
   readonly reason: Reason;
+  /** For who asked, in place of what the reason says of deliveries. */
+  readonly message?: string | undefined;
   /** For a person; never a secret. */
   readonly detail: string;
 }

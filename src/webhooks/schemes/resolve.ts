@@ -7,8 +7,9 @@ import {
 } from '../../model/manifest.ts';
 import type { WebhookInputs, WebhookTrigger } from '../gate.ts';
 import { customSpec, type PayloadBuilders } from './custom.ts';
+import type { Handshake } from './handshake.ts';
 import { hasPart, isTimeInBodyAlone, layoutOf, signsTimestamp } from './layout.ts';
-import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from './publishers/index.ts';
+import { ANY_SENDER_HANDSHAKES, BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from './publishers/index.ts';
 import {
   type Conversation,
   type Part,
@@ -234,6 +235,18 @@ export function namedScheme(resolved: ResolvedScheme): Conversation & { readonly
     case 'spec':
       return resolved.spec;
   }
+}
+
+/** Those of its publisher; where a scheme is none's own, those of publishers that have no other. */
+export function handshakesOf(resolved: ResolvedScheme | undefined): readonly Handshake[] {
+  const own = resolved === undefined ? [] : (namedScheme(resolved).handshakes ?? []);
+  return isOfAnySender(resolved) ? [...own, ...ANY_SENDER_HANDSHAKES] : own;
+}
+
+function isOfAnySender(resolved: ResolvedScheme | undefined): boolean {
+  if (resolved === undefined) return true;
+  if (resolved.kind === 'standard') return resolved.standard.publisher === undefined;
+  return resolved.kind === 'spec' && TOKEN_SCHEMES.some((name) => name === resolved.spec.name);
 }
 
 /** The source of what an operator registered. */

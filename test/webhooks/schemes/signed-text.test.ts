@@ -146,7 +146,7 @@ const FORMS: Record<string, { fields: WebhookInputs; headers: Record<string, str
       wrong: { 'X-Sig': `${hex(`${SECONDS}${BODY}`)},${SECONDS}` },
     },
     'several headers, any of which may match': {
-      fields: { webhookFurtherSignatureHeaders: ['X-Sig-2', 'X-Sig-3'] },
+      fields: { webhookSignatureHeader: ['X-Sig', 'X-Sig-2', 'X-Sig-3'] },
       headers: { 'X-Sig': hex('other'), 'X-Sig-3': hex(BODY) },
       wrong: { 'X-Sig': hex('other'), 'X-Sig-4': hex(BODY) },
     },
@@ -394,7 +394,7 @@ describe('fields that say two things are refused, by name', () => {
     ],
     ['webhookTimestampHeader', { ...time, webhookTimestampField: 'at' }],
     ['webhookTimestampField', { webhookTimestampField: 'at', webhookSignedPayload: '{field:id}' }],
-    ['webhookFurtherSignatureHeaders', { webhookFurtherSignatureHeaders: ['no name'] }],
+    ['webhookSignatureHeader', { webhookSignatureHeader: ['X-Sig', 'no name'] }],
     ['webhookDeliveryIdHeader', { webhookDeliveryIdHeader: 'no name' }],
   ])('%s in %j', async (field, fields) => {
     const error = await verdict(fields, delivery({})).catch((thrown: unknown) => thrown);

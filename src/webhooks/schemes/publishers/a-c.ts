@@ -135,6 +135,14 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
     id: 'X-Request-UUID',
     eventType: '{header:X-Event-Key}',
     eventId: '{header:X-Request-UUID}',
+    // The button "Test connection" of Bitbucket Data Center, which signs alike; the test itself is not signed.
+    handshakes: [
+      {
+        name: 'test',
+        method: 'POST',
+        when: ['{field:test} = true', 'no {field:eventKey}', 'no {field:repository}'],
+      },
+    ],
     presets: ['bitbucket'],
     clickPath: [
       'Open the repository, then **Repository settings**, **Webhooks**, **Add webhook**.',

@@ -18,6 +18,8 @@ export interface HandshakeForm {
   readonly method: Handshake['method'];
   /** The publisher signs it: it is answered only after its signature verified, whatever the enforcement mode. */
   readonly isSigned?: true;
+  /** A text of the body, looked for first: most deliveries then need not be read. */
+  readonly contains?: string;
   /** All of it holds: `{query:challenge}` is there, `no {field:event}` is not, `{field:type} = ping` is that text, or that JSON. */
   readonly when?: readonly string[];
   /** One of it holds as well. */
@@ -58,7 +60,7 @@ const TOKEN = /^[A-Za-z0-9_-]{1,128}$/;
 
 /** Throws a TypeError where its answer could be the signature of a delivery; without a spec there is nothing to hash with. */
 export function handshakeOf(form: HandshakeForm, spec: SignatureSpec | undefined): Handshake {
-  const { name, method, isSigned = false, when = [], whenAny, verifyToken, key, answer = {} } = form;
+  const { name, method, isSigned = false, contains, when = [], whenAny, verifyToken, key, answer = {} } = form;
   const texts = [answer.text, ...Object.values(answer.json ?? {})];
   if (texts.some((text) => typeof text === 'object' && 'hmac' in text)) refuseOracle(form, spec);
   const readsToken = verifyToken !== undefined || JSON.stringify(texts).includes('{token}');
@@ -69,7 +71,9 @@ export function handshakeOf(form: HandshakeForm, spec: SignatureSpec | undefined
     ...(readsToken && { needsVerifyToken: true }),
     ...(form.failsEmpty && { failsEmpty: true }),
     recognises: (request) =>
-      when.every((it) => holds(it, request)) && (whenAny?.some((it) => holds(it, request)) ?? true),
+      (contains === undefined || request.body.includes(contains)) &&
+      when.every((it) => holds(it, request)) &&
+      (whenAny?.some((it) => holds(it, request)) ?? true),
     ...(key !== undefined && { offeredKey: (request: HandshakeRequest) => matching(WORD, fill(key, request)) }),
     ...(readsToken && { refuse: (request: HandshakeRequest) => refusalOf(form, request) }),
     answer: (request) => answerOf(form, spec, request),
@@ -110,7 +114,10 @@ function answerOf(
 ) {
   const { status: statusCode = 200, text, json, headers = {} } = answer;
   const echo = echoesSentence === true ? SENTENCE : ECHO;
-  const words = Object.entries(headers).map(([name, value]) => [name, matching(WORD, fill(value, request))] as const);
+  const words = Object.entries(headers).map(([name, value]) => {
+    const isFixed = tokensOf(value).every((token) => typeof token === 'string');
+    return [name, isFixed ? value : matching(WORD, fill(value, request))] as const;
+  });
   if (words.some(([, word]) => word === undefined)) return undefined;
   const own = Object.fromEntries(words.flatMap(([name, word]) => (word === undefined ? [] : [[name, word]])));
   const sent = { statusCode, ...(words.length > 0 && { headers: own }) };

@@ -198,5 +198,8 @@ export function bearerPlace({ webhookSignatureHeader: header, webhookHeaderValue
   readonly prefix: string;
 } {
   if (header === undefined) return { header: 'Authorization', prefix: webhookHeaderValuePrefix ?? 'Bearer ' };
+  if (typeof header !== 'string') {
+    throw new GateConfigurationError('webhookSignatureHeader', 'is a list, and a token is in one header');
+  }
   return { header: customHeader('webhookSignatureHeader', header), prefix: webhookHeaderValuePrefix ?? '' };
 }
