@@ -5,7 +5,7 @@ import { literalsOf } from '../manifest/literals.ts';
 import type { LoadedFlow, ManifestRules } from '../manifest/load.ts';
 import { isReference } from '../manifest/read-secret.ts';
 import type { OpenedNeeds } from '../manifest/stored.ts';
-import { WEBHOOK_FIELDS } from '../manifest/webhook-fields.ts';
+import { textsIn, WEBHOOK_FIELDS } from '../manifest/webhook-fields.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Finding } from '../model/finding.ts';
 import type { JsonObject } from '../model/json.ts';
@@ -177,11 +177,11 @@ function referencesOf({ manifest }: LoadedFlow, readSecret: ManifestRules['readS
   const found = new Map<string, { readonly place: string; readonly value: string }>();
   for (const [key, trigger] of Object.entries(manifest.triggers)) {
     if (trigger.type !== 'webhook') continue;
-    for (const field of [...WEBHOOK_FIELDS.secret, 'webhookPublicUrl'] as const) {
-      const text = trigger.inputs[field];
-      if (text === undefined || !isReference(text) || found.has(text)) continue;
+    const fields = [...WEBHOOK_FIELDS.secret, 'webhookPublicUrl'] as const;
+    for (const { at, text } of fields.flatMap((field) => textsIn(trigger.inputs, field))) {
+      if (!isReference(text) || found.has(text)) continue;
       const read = readSecret(text);
-      const place = formatPath(['triggers', key, 'inputs', field]);
+      const place = formatPath(['triggers', key, 'inputs', ...at]);
       if ('value' in read) found.set(text, { place, value: read.value });
     }
   }

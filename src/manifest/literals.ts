@@ -5,7 +5,7 @@ import { isReference } from './read-secret.ts';
 import type { Manifest } from './schema.ts';
 import { graphSecrets } from './secrets.ts';
 import { objectSecrets } from './trigger-objects.ts';
-import { WEBHOOK_FIELDS } from './webhook-fields.ts';
+import { textsIn, WEBHOOK_FIELDS } from './webhook-fields.ts';
 
 type WithSecrets = Pick<Manifest, 'triggers' | 'steps'>;
 
@@ -22,7 +22,8 @@ export function literalsOf(
     if (trigger.type !== 'webhook') continue;
     const { inputs } = trigger;
     const path = ['triggers', key, 'inputs'];
-    for (const field of WEBHOOK_FIELDS.secret) add([...path, field], inputs[field]);
+    for (const { at, text } of WEBHOOK_FIELDS.secret.flatMap((field) => textsIn(inputs, field)))
+      add([...path, ...at], text);
     for (const { path: at, text } of objectSecrets(trigger)) add(['triggers', key, ...at], text);
     const { webhookPublicUrl: url } = inputs;
     if (url !== undefined && maskUrl(url) !== url) add([...path, 'webhookPublicUrl'], url);

@@ -364,7 +364,7 @@ function withoutFields(
     ...webhook,
     inputs: Object.fromEntries([...fitting, ...plain]),
     keys: {
-      current: isLost('webhookHmacKey') || isLost('webhookSecret') ? undefined : keys.current,
+      ...(isLost('webhookHmacKey') || isLost('webhookSecret') ? { current: undefined } : keys),
       previous: isLost('webhookHmacKeyPrevious') || isLost('webhookSecretPrevious') ? undefined : keys.previous,
     },
     verifyToken: isLost('webhookVerifyToken') ? undefined : verifyToken,

@@ -7,7 +7,7 @@ import { isReference, resolveSecret, type SecretReader, type UnreadSecret } from
 import type { Manifest, Trigger } from './schema.ts';
 import { type FoundSecret, holdsSecret, isCredential, matches } from './secret-places.ts';
 import { maskObjects, objectSecrets } from './trigger-objects.ts';
-import { WEBHOOK_FIELDS } from './webhook-fields.ts';
+import { textsIn, WEBHOOK_FIELDS } from './webhook-fields.ts';
 
 /** The secret inputs of each step type, as paths with `*` for any key. */
 type SecretInputs = (stepType: string) => readonly string[];
@@ -46,18 +46,13 @@ export function referencesIn(
     trigger.type !== 'webhook'
       ? []
       : [
-          ...WEBHOOK_FIELDS.reference.map((field) => ({
-            path: ['triggers', key, 'inputs', field],
-            text: textOf(trigger.inputs[field]),
-          })),
+          ...WEBHOOK_FIELDS.reference
+            .flatMap((field) => textsIn(trigger.inputs, field))
+            .map(({ at, text }) => ({ path: ['triggers', key, 'inputs', ...at], text })),
           ...objectSecrets(trigger).map(({ path, text }) => ({ path: ['triggers', key, ...path], text })),
         ],
   );
   return [...ofTriggers, ...graphSecrets(manifest.steps, secretInputs)].filter(({ text }) => isReference(text));
-}
-
-function textOf(written: unknown): string {
-  return typeof written === 'string' ? written : '';
 }
 
 /** References and literal secrets that steps hold, children of loops included, and the place of each in the manifest. */
@@ -114,12 +109,12 @@ function maskPublicUrl(trigger: Trigger): Trigger {
 
 function maskTrigger(trigger: Trigger): Trigger {
   if (trigger.type !== 'webhook') return trigger;
-  const masked = WEBHOOK_FIELDS.secret
-    .filter((field) => {
-      const text = trigger.inputs[field];
-      return text !== undefined && text !== '' && !isReference(text);
-    })
-    .map((field) => [field, MASK]);
+  const maskedText = (text: string) => (text === '' || isReference(text) ? text : MASK);
+  const masked = WEBHOOK_FIELDS.secret.flatMap((field) => {
+    const written = trigger.inputs[field];
+    if (written === undefined) return [];
+    return [[field, typeof written === 'string' ? maskedText(written) : written.map(maskedText)] as const];
+  });
   const inputs = { ...trigger.inputs, ...Object.fromEntries(masked) };
   return maskPublicUrl({ ...trigger, inputs, ...maskObjects(trigger) });
 }

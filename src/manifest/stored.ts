@@ -6,7 +6,7 @@ import type { LoadedFlow, ManifestRules, UnservedTrigger } from './parse.ts';
 import type { Manifest } from './schema.ts';
 import { referencesIn } from './secrets.ts';
 import { objectSecrets, resolveObjects } from './trigger-objects.ts';
-import { WEBHOOK_FIELDS } from './webhook-fields.ts';
+import { textsIn, WEBHOOK_FIELDS } from './webhook-fields.ts';
 import { resolveTrigger } from './webhook-inputs.ts';
 
 interface StoredRevision {
@@ -105,8 +105,9 @@ function maskedKeys({ triggers }: Pick<Manifest, 'triggers'>): string[] {
     trigger.type === 'webhook'
       ? [
           ...WEBHOOK_FIELDS.secret
-            .filter((field) => trigger.inputs[field] === MASK)
-            .map((field) => formatPath(['triggers', key, 'inputs', field])),
+            .flatMap((field) => textsIn(trigger.inputs, field))
+            .filter(({ text }) => text === MASK)
+            .map(({ at }) => formatPath(['triggers', key, 'inputs', ...at])),
           ...objectSecrets(trigger)
             .filter(({ text }) => text === MASK)
             .map(({ path }) => formatPath(['triggers', key, ...path])),

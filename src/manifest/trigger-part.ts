@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import type { GivenAnswer } from '../model/answer.ts';
 import type { Json } from '../model/json.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 
@@ -24,23 +25,11 @@ export interface OwnHandshake {
   readonly method: 'GET' | 'HEAD' | 'OPTIONS' | 'POST';
   readonly needsVerification: false;
   recognises(request: AskedHandshake): boolean;
-  refuse(request: AskedHandshake):
-    | {
-        readonly statusCode: number;
-        readonly reason: 'signature_malformed';
-        readonly message: string;
-        readonly detail: string;
-      }
-    | undefined;
-  answer(request: AskedHandshake):
-    | {
-        readonly statusCode: number;
-        readonly contentType: string;
-        readonly body: string;
-        readonly headers?: Readonly<Record<string, string>> | undefined;
-      }
-    | undefined;
+  refuse(request: AskedHandshake): (Refusal & { readonly reason: 'signature_malformed' }) | undefined;
+  answer(request: AskedHandshake): GivenAnswer | undefined;
 }
+
+type Refusal = { readonly [Part in 'message' | 'detail']: string } & { readonly statusCode: number };
 
 export interface AskedHandshake {
   /** Lower-case names. */

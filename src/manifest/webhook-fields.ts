@@ -80,6 +80,17 @@ export type WebhookRow<Field extends WebhookField> = Row<WebhookInputs[Field], u
 /** The rows by field. What a rule reads of a trigger has to be there, by name and by type. */
 export const WEBHOOK_ROWS: { readonly [Field in WebhookField]: WebhookRow<Field> } = rows;
 
+/** The texts of a field that holds one or a list, each with its place. */
+export function textsIn(
+  inputs: WebhookInputs,
+  field: WebhookField,
+): { readonly at: readonly (string | number)[]; readonly text: string }[] {
+  const written: unknown = inputs[field];
+  if (typeof written === 'string') return [{ at: [field], text: written }];
+  if (!Array.isArray(written)) return [];
+  return written.flatMap((text: unknown, index) => (typeof text === 'string' ? [{ at: [field, index], text }] : []));
+}
+
 type Holding<Kind extends Held> = {
   [Field in keyof Rows]: Rows[Field]['holds'] extends Kind ? Field : never;
 }[keyof Rows];

@@ -6,7 +6,7 @@ import { isHttpUrl } from './fields/values.ts';
 import { errorAt, gateWarningAt, type Problem, plainTextSecret, warningAt } from './issues.ts';
 import { isMasked, MASK, maskUrl } from './mask.ts';
 import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
-import { type ObjectsOfTrigger, WEBHOOK_FIELDS, type WebhookInputs } from './webhook-fields.ts';
+import { type ObjectsOfTrigger, textsIn, WEBHOOK_FIELDS, type WebhookInputs } from './webhook-fields.ts';
 
 export type { WebhookInputs } from './webhook-fields.ts';
 
@@ -18,8 +18,12 @@ export interface WebhookTrigger extends ObjectsOfTrigger {
   readonly inputs: WebhookInputs;
   /** The manifest switches it off: it answers as that of a disabled flow. */
   readonly isOff?: true;
-  /** Resolved keys; an empty or missing key is undefined. */
-  readonly keys: { readonly current: string | undefined; readonly previous: string | undefined };
+  /** Resolved keys; an empty or missing key is undefined. `others` are in force like the current one; absent where there are none. */
+  readonly keys: {
+    readonly current: string | undefined;
+    readonly previous: string | undefined;
+    readonly others?: readonly string[];
+  };
   /** Resolved; an empty or missing one is undefined. */
   readonly verifyToken?: string | undefined;
   /** Compiled, or with an error if it cannot be used, in which case no body matches. Absent if the trigger has none. */
@@ -71,17 +75,20 @@ function resolveSecrets(
   readSecret: SecretReader,
 ): Secrets & { readonly problems: readonly Problem[] } {
   const problems: Problem[] = [];
-  const values = new Map<SecretField, string>();
+  const values = new Map<SecretField, readonly string[]>();
   for (const field of WEBHOOK_FIELDS.secret) {
-    const text = inputs[field];
-    if (text === undefined) continue;
-    const fieldPath = [...path, field];
-    const secret = resolveSecret(text, readSecret);
-    if ('error' in secret) problems.push(errorAt(fieldPath, secret.error));
-    else values.set(field, secret.value);
-    if (text === MASK) problems.push(errorAt(fieldPath, 'is the mask shown in place of a secret, not a key'));
-    else if (text === '') problems.push(warningAt(fieldPath, `is empty, which counts as no ${nounOf(field)}`));
-    else if (!isReference(text)) problems.push(plainTextSecret(fieldPath));
+    const found: string[] = [];
+    for (const { at, text } of textsIn(inputs, field)) {
+      const place = [...path, ...at];
+      const secret = resolveSecret(text, readSecret);
+      if ('error' in secret) problems.push(errorAt(place, secret.error));
+      else if (found.includes(secret.value)) problems.push(errorAt(place, 'is a key that the list has already'));
+      else if (secret.value !== '') found.push(secret.value);
+      if (text === MASK) problems.push(errorAt(place, 'is the mask shown in place of a secret, not a key'));
+      else if (text === '') problems.push(warningAt(place, `is empty, which counts as no ${nounOf(field)}`));
+      else if (!isReference(text)) problems.push(plainTextSecret(place));
+    }
+    values.set(field, found);
   }
   let hasConflictingKeys = false;
   for (const [field, legacy] of KEY_NAMES) {
@@ -89,11 +96,11 @@ function resolveSecrets(
     hasConflictingKeys = true;
     problems.push(warningAt([...path, legacy], `is ignored: "${field}" is also set and takes precedence`));
   }
-  const keyOf = (field: SecretField, legacy: SecretField) =>
-    (inputs[field] === undefined ? values.get(legacy) : values.get(field)) || undefined;
-  const [[current, legacyCurrent], [previous, legacyPrevious]] = KEY_NAMES;
-  const keys = { current: keyOf(current, legacyCurrent), previous: keyOf(previous, legacyPrevious) };
-  const verifyToken = values.get('webhookVerifyToken') || undefined;
+  const keysOf = ([field, legacy]: (typeof KEY_NAMES)[number]) =>
+    values.get(inputs[field] === undefined ? legacy : field) ?? [];
+  const [[current, ...others], [previous]] = [keysOf(KEY_NAMES[0]), keysOf(KEY_NAMES[1])];
+  const keys = { current, previous, ...(others.length > 0 && { others }) };
+  const [verifyToken] = values.get('webhookVerifyToken') ?? [];
   return { keys, verifyToken, hasConflictingKeys, problems };
 }
 

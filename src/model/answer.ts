@@ -3,7 +3,7 @@ import { INERT_TYPES, inertType, PLAIN_TEXT } from './inert-content.ts';
 export const JSON_TYPE = 'application/json; charset=utf-8';
 
 /** An answer that a step or a manifest gives a sender. */
-interface GivenAnswer {
+export interface GivenAnswer {
   readonly statusCode: number;
   readonly contentType: string;
   readonly body: string;

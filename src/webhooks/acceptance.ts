@@ -218,9 +218,9 @@ function isVerified({ judgement }: Pick<TriggeredReception, 'judgement'>): boole
 
 /** The name of the key that verified the delivery. One that a person delivers again says nothing of the publisher. */
 function verifyingKey({ trigger, judgement, redelivery }: TriggeredReception): string | undefined {
-  const { isVerified, usedPreviousKey } = judgement.evidence;
+  const { isVerified, usedPreviousKey, otherKey } = judgement.evidence;
   if (isVerified !== true || redelivery !== undefined) return undefined;
-  return trigger.namedKey(usedPreviousKey === true ? 'previous' : 'current')?.name;
+  return trigger.namedKey(usedPreviousKey === true ? 'previous' : 'current', otherKey)?.name;
 }
 
 /** By the ledger. A gate may have thought about it for seconds. One that is delivered again by hand lives from then on. */

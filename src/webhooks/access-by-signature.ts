@@ -43,21 +43,24 @@ export function signatureRule(trigger: WebhookTrigger, settings: SignatureSettin
   const scheme = resolveScheme(settings.schemes, inputs, trigger.keys);
   if (scheme === undefined) return undefined;
   const url = inputs.webhookPublicUrl ?? settings.publicUrl;
-  const identity = (role: keyof WebhookTrigger['keys'], value: string | undefined): KeyIdentity => {
+  const identity = (role: 'current' | 'previous', value: string | undefined, at = 0): KeyIdentity => {
     const [own, legacy] =
       role === 'current'
         ? [inputs.webhookHmacKey, inputs.webhookSecret]
         : [inputs.webhookHmacKeyPrevious, inputs.webhookSecretPrevious];
-    const written = own ?? legacy ?? '';
+    const written = [own ?? legacy ?? []].flat().filter((text) => text !== '')[at] ?? '';
     return { value, reference: isReference(written) ? written : undefined, learnedBy: undefined };
   };
+  const further = (trigger.keys.others ?? []).map((value, at) => identity('current', value, at + 1));
   if (scheme.kind === 'verifier') {
     const { verifier } = scheme;
     const { current, previous } = keysInForce(trigger, verifier, settings.learnedKeys);
     const keys = [identity('current', current), identity('previous', previous)];
     return {
       scheme: verifier.name,
-      ways: [{ by: verifier, requiresTimestamp: false, allowsSha1: false, isSandbox: false, url, keys }],
+      ways: [keys, ...further.map((key) => [key, identity('previous', undefined)])].map((keys) => ({
+        ...{ by: verifier, requiresTimestamp: false, allowsSha1: false, isSandbox: false, url, keys },
+      })),
     };
   }
   if (scheme.kind === 'standard') {
@@ -66,6 +69,7 @@ export function signatureRule(trigger: WebhookTrigger, settings: SignatureSettin
     const fetched = { value: undefined, reference: rule.keySetUrl, learnedBy: undefined };
     const configured = [
       identity('current', current),
+      ...further,
       ...(previous === undefined ? [] : [identity('previous', previous)]),
     ];
     const keys = rule.keySetUrl === undefined ? (current === undefined ? [] : configured) : [fetched];
@@ -97,6 +101,7 @@ export function signatureRule(trigger: WebhookTrigger, settings: SignatureSettin
     scheme: spec.name,
     ways: [
       way(spec, { ...identity('current', current), learnedBy }),
+      ...further.map((key) => way(spec, key)),
       ...(previous === undefined ? [] : [way(previousSpec, identity('previous', previous))]),
     ],
   };

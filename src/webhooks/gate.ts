@@ -54,6 +54,8 @@ export interface Evidence {
   /** Name of the scheme that the signature gate used. */
   readonly scheme?: string;
   readonly usedPreviousKey?: boolean;
+  /** Of several keys in force: which of the others verified it, from 0. */
+  readonly otherKey?: number;
   /** Whether the signature was verified. */
   readonly isVerified?: boolean;
   /** The timestamp that the scheme signs, milliseconds; absent where the scheme signs none or it is not there. */

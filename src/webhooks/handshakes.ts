@@ -169,7 +169,7 @@ export async function takeKey(
   if (objection !== undefined) return refusal(objection, 'another gate refuses it');
   const configured = trigger.trigger.keys.current;
   if (configured !== undefined) {
-    return isSameSecret(key, configured)
+    return [configured, ...(trigger.trigger.keys.others ?? [])].some((each) => isSameSecret(key, each))
       ? undefined
       : refusal('signature_mismatch', 'its key is not the configured key');
   }
@@ -215,7 +215,7 @@ export function permissionFor(headers: Delivery['headers']): WebhookAnswer | und
 function handshakeRequest(
   delivery: Delivery,
   { trigger, keys, endpointOf }: PreparedTrigger,
-  { isVerified, usedPreviousKey }: Evidence,
+  { isVerified, usedPreviousKey, otherKey }: Evidence,
 ): HandshakeRequest {
   const { method, headers, path, body } = delivery;
   return {
@@ -226,7 +226,7 @@ function handshakeRequest(
     body,
     isVerified: isVerified === true,
     usedPreviousKey,
-    keys,
+    keys: otherKey === undefined ? keys : { ...keys, current: keys.others?.[otherKey] },
     verifyToken: trigger.verifyToken,
   };
 }

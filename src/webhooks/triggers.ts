@@ -50,8 +50,8 @@ export interface PreparedTrigger {
   readonly grade: Grade | null;
   /** Configured, or else learnt; as of the moment when it is read. */
   readonly keys: WebhookTrigger['keys'];
-  /** One of its keys as it is now; undefined where there is none. */
-  readonly namedKey: (role: KeyRole) => TriggerKey | undefined;
+  /** One of its keys as it is now, or of the others in force by its place; undefined where there is none. */
+  readonly namedKey: (role: KeyRole, other?: number) => TriggerKey | undefined;
   /** Absent where no publisher hands a key over. */
   readonly keySlot: ReturnType<typeof keySlot>;
   /** The scheme verifies with a key, and the trigger has none now: nothing can be verified. */
@@ -339,11 +339,12 @@ function prepare(
   { preparer, defaultMode, holdDeliveries = false }: Omit<TriggerTableOptions, 'flows'>,
 ): PreparedTrigger {
   const { chain, settings } = preparer;
-  const { inputs } = trigger;
+  const { inputs, keys: own } = trigger;
   const { scheme: resolved, gates, mistakes } = preparer.prepare(trigger);
   if (mistakes[0] !== undefined) throw mistakes[0];
   const scheme = resolved && namedScheme(resolved);
   const keys = () => (scheme === undefined ? trigger.keys : keysInForce(trigger, scheme, settings.learnedKeys));
+  const textOf = (role: KeyRole, at?: number) => (at === undefined ? own[role] : own.others?.[at]) ?? keys()[role];
   return {
     trigger,
     flow,
@@ -356,7 +357,7 @@ function prepare(
     get keys() {
       return keys();
     },
-    namedKey: namedKeys((role) => trigger.keys[role] ?? keys()[role], resolved, settings.nameKey),
+    namedKey: namedKeys(textOf, resolved, settings.nameKey),
     keySlot: keySlot(trigger, scheme, settings.learnedKeys),
     get lacksKey() {
       return resolved !== undefined && needsKey(resolved) && keys().current === undefined;
@@ -391,19 +392,20 @@ function prepare(
 
 /** Each key is named once: every delivery that is accepted asks. A learned key may change. */
 function namedKeys(
-  textOf: (role: KeyRole) => string | undefined,
+  textOf: (role: KeyRole, other?: number) => string | undefined,
   resolved: ResolvedScheme | undefined,
   nameKey: NameKey | undefined,
 ): PreparedTrigger['namedKey'] {
-  const known: Partial<Record<KeyRole, TriggerKey>> = {};
-  return (role) => {
-    const text = textOf(role);
+  const known: Record<string, TriggerKey> = {};
+  return (role, other) => {
+    const text = textOf(role, other);
     if (text === undefined || resolved === undefined) return undefined;
-    const before = known[role];
+    const place = other ?? role;
+    const before = known[place];
     if (before?.text === text) return before;
     const key = { text, isSent: isSent(resolved, role) };
     const named = { ...key, name: nameKey?.(key) };
-    known[role] = named;
+    known[place] = named;
     return named;
   };
 }

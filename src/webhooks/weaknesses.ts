@@ -39,11 +39,15 @@ function keyWeaknesses(
   const previous = inputs.webhookHmacKeyPrevious === undefined ? 'webhookSecretPrevious' : 'webhookHmacKeyPrevious';
   const found = [
     secretWeakness(keys.current, current, scheme),
+    ...(keys.others ?? []).map((text, at) => {
+      const weakness = secretWeakness(text, current, scheme);
+      return weakness && { ...weakness, message: `number ${at + 2} of the list ${weakness.message}` };
+    }),
     // Without a current key no previous one is read, and the gate refuses everything.
     secretWeakness(keys.previous, previous, keys.current ? previousScheme : undefined),
     secretWeakness(verifyToken, 'webhookVerifyToken', undefined),
   ].filter((weakness) => weakness !== undefined);
-  if (keys.previous && keys.previous === keys.current) {
+  if (keys.previous && [keys.current, ...(keys.others ?? [])].includes(keys.previous)) {
     found.push({ field: previous, message: 'is the current key: nothing is rotated', isOpen: false });
   }
   return found;

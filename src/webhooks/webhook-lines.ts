@@ -79,8 +79,10 @@ function sharedKeySummary(triggers: readonly PreparedTrigger[]): string[] {
   const groups = new Map<string, string[]>();
   for (const { trigger, schemeName, mayReadQuery, keys } of triggers) {
     if (schemeName === null || mayReadQuery || keys.current === undefined) continue;
-    const group = JSON.stringify([schemeName, keys.current]);
-    groups.set(group, [...(groups.get(group) ?? []), `${trigger.flowName}/${trigger.triggerKey}`]);
+    for (const key of [keys.current, ...(keys.others ?? [])]) {
+      const group = JSON.stringify([schemeName, key]);
+      groups.set(group, [...(groups.get(group) ?? []), `${trigger.flowName}/${trigger.triggerKey}`]);
+    }
   }
   const shared = [...groups.values()].filter((names) => names.length > 1).map((names) => names.join(' and '));
   if (shared.length === 0) return [];

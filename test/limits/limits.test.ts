@@ -248,6 +248,9 @@ const SIZES: Readonly<Record<string, Sized>> = {
   'manifest/coalesce.ts 1000': {
     takes: (size) => noErrors(withTrigger({}, { coalesce: { key: 'body.a', collect: size } })),
   },
+  'manifest/fields/keys.ts 10': {
+    takes: (size) => noErrors(withTrigger({ webhookHmacKey: times(size, (at) => `key number ${at} of the test`) })),
+  },
   'manifest/fields/custom.ts 11': {
     takes: (size) =>
       !issuesOf(JSON.stringify(withTrigger({ webhookSignatureHeader: times(size, (at) => `X-Sig-${at}`) }))).some(

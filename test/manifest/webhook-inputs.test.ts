@@ -26,7 +26,7 @@ describe('refuses', () => {
     ['a field in the wrong case', 'webhookslug', 'x', 'is not known; did you mean "webhookSlug"?'],
     ['a misspelt field', 'webhookHmackKey', 'x', 'is not known; did you mean "webhookHmacKey"?'],
     ['a name that begins like a field in any case', 'WebHookIp', 'x', 'is not known'],
-    ['a key that is a number', 'webhookHmacKey', 12345678, 'is a number; a string is accepted'],
+    ['a key that is a number', 'webhookHmacKey', 12345678, 'is a number; a string or an array is accepted'],
     ['a tolerance in a string', 'webhookReplayToleranceSeconds', '300', 'is a string; a number is accepted'],
     ['half a second of tolerance', 'webhookReplayToleranceSeconds', 0.5, 'is not a whole number'],
     ['a negative tolerance', 'webhookReplayToleranceSeconds', -1, 'is out of range; at least 0 is accepted'],

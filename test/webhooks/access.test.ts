@@ -91,6 +91,20 @@ describe('access', () => {
 
   it.each<[string, 'same' | 'narrower' | 'wider', WebhookInputs, WebhookInputs, Partial<SignatureSettings>?]>([
     ['the same fields', 'same', GENERIC, { ...GENERIC }],
+    ['a further key', 'wider', GENERIC, { ...GENERIC, webhookHmacKey: [...KEYS] }],
+    ['a key less', 'narrower', { ...GENERIC, webhookHmacKey: [...KEYS] }, GENERIC],
+    [
+      'the keys in another order',
+      'same',
+      { ...GENERIC, webhookHmacKey: [...KEYS] },
+      { ...GENERIC, webhookHmacKey: [...KEYS].reverse() },
+    ],
+    [
+      'a previous key that stays',
+      'same',
+      { ...GENERIC, webhookHmacKeyPrevious: KEYS[1] },
+      { ...GENERIC, webhookHmacKey: [...KEYS] },
+    ],
     ['a publisher’s claims asked for', 'narrower', TOKENS, MONDAY],
     ['a publisher’s claims not asked for', 'wider', MONDAY, TOKENS],
     ['tokens for another URL', 'wider', MONDAY, { ...MONDAY, webhookJwtAudience: 'others' }],
@@ -298,7 +312,7 @@ const FIELD_VALUES: { readonly [Field in keyof WebhookInputs]?: readonly Webhook
     'Custom',
     'Genric',
   ],
-  webhookHmacKey: [undefined, ...KEYS],
+  webhookHmacKey: [undefined, ...KEYS, [...KEYS], [...KEYS].reverse()],
   webhookHmacKeyPrevious: [undefined, ...KEYS],
   webhookAllowSha1: [undefined, true],
   webhookSignatureHeader: ['X-Signature', 'X-Other-Signature', ['X-Signature', 'X-Other-Signature']],

@@ -19,6 +19,7 @@ interface Wire {
 }
 
 const HOOK = '/flows/api/webhook/hook';
+const CUSTOM_KEY = 'key of a custom scheme';
 const PUBLIC = 'https://hooks.example.com';
 const FORM = 'application/x-www-form-urlencoded';
 const JSON_TYPE = 'application/json';
@@ -188,14 +189,14 @@ describe('a captured form of a scheme that signs sorted fields starts one run', 
   it('Custom UrlPlusSortedForm', async () => {
     const inputs: WebhookInputs = {
       webhookSignatureScheme: 'Custom',
-      webhookHmacKey: 'key of a custom scheme',
+      webhookHmacKey: CUSTOM_KEY,
       webhookSignatureHeader: 'X-Sig',
       webhookSignedPayloadStrategy: 'UrlPlusSortedForm',
       webhookPublicUrl: `${PUBLIC}${HOOK}`,
       webhookReplayToleranceSeconds: 300,
     };
     const spec = customSpec(inputs, new Map());
-    const captured = capture('Generic', { spec, key: inputs.webhookHmacKey ?? '', body, contentType: FORM });
+    const captured = capture('Generic', { spec, key: CUSTOM_KEY, body, contentType: FORM });
     await expectOneRun(await open(inputs), captured, rewritten(captured));
   });
 });
@@ -245,7 +246,7 @@ describe('a captured delivery whose parts stand without a separator starts one r
   it.each(['TimestampDotBody', 'ColonDelimited'] as const)('Custom %s without a delimiter', async (strategy) => {
     const custom: WebhookInputs = {
       webhookSignatureScheme: 'Custom',
-      webhookHmacKey: 'key of a custom scheme',
+      webhookHmacKey: CUSTOM_KEY,
       webhookSignatureHeader: 'X-Sig',
       webhookTimestampHeader: 'X-Time',
       webhookSignedPayloadStrategy: strategy,
@@ -253,7 +254,7 @@ describe('a captured delivery whose parts stand without a separator starts one r
       ...(strategy === 'ColonDelimited' ? { webhookSignedPayloadVersion: 'v0' } : {}),
       webhookReplayToleranceSeconds: 300,
     };
-    const captured = capture('Generic', { spec: customSpec(custom, new Map()), key: custom.webhookHmacKey ?? '' });
+    const captured = capture('Generic', { spec: customSpec(custom, new Map()), key: CUSTOM_KEY });
     const time = captured.headers['x-time'] ?? '';
     const cut = (at: number): Wire => ({
       ...captured,
@@ -361,14 +362,14 @@ describe('a captured delivery whose URL is signed starts one run', () => {
   it('Custom UrlPlusBody', async () => {
     const inputs: WebhookInputs = {
       webhookSignatureScheme: 'Custom',
-      webhookHmacKey: 'key of a custom scheme',
+      webhookHmacKey: CUSTOM_KEY,
       webhookSignatureHeader: 'X-Sig',
       webhookSignedPayloadStrategy: 'UrlPlusBody',
       webhookReplayToleranceSeconds: 300,
     };
     const spec = customSpec(inputs, new Map());
     const url = `${PUBLIC}${HOOK}?src=shop`;
-    const captured = capture('Generic', { spec, key: inputs.webhookHmacKey ?? '', url, body });
+    const captured = capture('Generic', { spec, key: CUSTOM_KEY, url, body });
     const service = await open(inputs, { publicUrl: PUBLIC });
     await expectOneRun(service, captured, {
       'with the query in the body': { ...captured, path: HOOK, body: `?src=shop${body}` },

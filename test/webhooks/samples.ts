@@ -44,13 +44,13 @@ export function sampleDelivery(given: Partial<Delivery> = {}): Delivery {
 }
 
 export function sampleTrigger(inputs: WebhookInputs = {}, given: Partial<WebhookTrigger> = {}): WebhookTrigger {
-  const current = inputs.webhookHmacKey ?? inputs.webhookSecret;
+  const [current, ...others] = [inputs.webhookHmacKey ?? inputs.webhookSecret ?? []].flat();
   return {
     flowId: FLOW_ID,
     flowName: 'Orders',
     triggerKey: 'webhook',
     inputs,
-    keys: { current, previous: inputs.webhookHmacKeyPrevious },
+    keys: { current, previous: inputs.webhookHmacKeyPrevious, ...(others.length > 0 && { others }) },
     verifyToken: inputs.webhookVerifyToken,
     hasConflictingKeys: false,
     ...given,

@@ -9,11 +9,11 @@ type KeyFinding = Pick<Finding, 'rule' | 'class' | 'message' | 'consequence' | '
 export const secretsChanged: ChangeRule = (change) =>
   webhookPairs(change).flatMap((pair) =>
     WEBHOOK_FIELDS.secret
-      .filter((field) => pair.before[field] !== pair.after[field])
+      .filter((field) => JSON.stringify(pair.before[field]) !== JSON.stringify(pair.after[field]))
       .map((field) =>
         findingAt(['triggers', pair.key, 'inputs', field], {
-          before: pair.before[field],
-          after: pair.after[field],
+          before: shown(pair.before[field]),
+          after: shown(pair.after[field]),
           ...keyFinding(pair, field),
         }),
       ),
@@ -24,17 +24,48 @@ function keyFinding(pair: WebhookPair, field: SecretField): KeyFinding {
   if (field === 'webhookVerifyToken') return verifyToken(pair);
   const isPrevious = field === 'webhookHmacKeyPrevious' || field === 'webhookSecretPrevious';
   if (!after[field]) {
-    if (isPrevious) return isKept(before, after) ? reference(pair, field) : stronger(key, field);
-    if (keyOf(after)) return reference(pair, field);
+    if (isPrevious) {
+      if (isKept(before, after)) return reference(pair, field);
+      return stronger(
+        `\`${key}\` no longer has ${field}.`,
+        'Deliveries signed with the previous key are no longer verified.',
+      );
+    }
+    if (keysOf(after).length > 0) return reference(pair, field);
     return learnsKey(after) ? leftToPublisher(key, field) : lostKey(key, field);
   }
-  if (!isPrevious) return reference(pair, field);
-  return after[field] === keyOf(before) || isKept(before, after) ? reference(pair, field) : secondKey(key, field);
+  if (!isPrevious) return inForce(pair, field);
+  return keysOf(before).some((each) => each === after[field]) || isKept(before, after)
+    ? reference(pair, field)
+    : secondKey(key, field);
 }
 
+/** Of lists, who may deliver now. Masks are alike: how many there are tells of a key more. */
+function inForce(pair: WebhookPair, field: SecretField): KeyFinding {
+  const { key, before, after } = pair;
+  const [from, to] = [keysOf(before), keysOf(after)];
+  if (from.length === 0 || (from.length === 1 && to.length === 1)) return reference(pair, field);
+  const isFewer = from.some((each) => !to.includes(each));
+  if (to.length > from.length || (!isFewer && to.some((each) => !from.includes(each)))) {
+    return weaker({
+      message: `\`${key}\` accepts a further key in ${field}.`,
+      consequence: 'Anyone who holds that key can deliver too. Runs in flight are not affected.',
+      advice: `If it replaces another key, name that one in ${field}Previous instead.`,
+    });
+  }
+  if (to.some((each) => !from.includes(each))) return reference(pair, field);
+  if (!isFewer) return reference(pair, field, 'The same keys are in force. Runs in flight are not affected.');
+  return stronger(
+    `\`${key}\` has fewer keys in ${field}.`,
+    'Deliveries signed with the other keys are no longer verified.',
+  );
+}
+
+const shown = (written: WebhookInputs[SecretField]) => (typeof written === 'object' ? [...written] : written);
+
 /** The present name of a key wins over its legacy name, empty or not. */
-function keyOf({ webhookHmacKey, webhookSecret }: WebhookInputs): string | undefined {
-  return webhookHmacKey ?? webhookSecret;
+function keysOf({ webhookHmacKey, webhookSecret }: WebhookInputs): readonly string[] {
+  return [webhookHmacKey ?? webhookSecret ?? []].flat().filter((text) => text !== '');
 }
 
 function previousOf({ webhookHmacKeyPrevious, webhookSecretPrevious }: WebhookInputs): string | undefined {
@@ -70,13 +101,8 @@ function verifyToken(pair: WebhookPair): KeyFinding {
   );
 }
 
-function stronger(key: string, field: SecretField): KeyFinding {
-  return {
-    rule: 'gate-strengthened',
-    class: 'safe',
-    message: `\`${key}\` no longer has ${field}.`,
-    consequence: 'Deliveries signed with the previous key are no longer verified.',
-  };
+function stronger(message: string, consequence: string): KeyFinding {
+  return { rule: 'gate-strengthened', class: 'safe', message, consequence };
 }
 
 function secondKey(key: string, field: SecretField): KeyFinding {

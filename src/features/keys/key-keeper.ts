@@ -3,6 +3,7 @@ import { type Clock, DAY_MS, deletionGuard, HOUR_MS } from '../../model/clock.ts
 import type { Store } from '../../store/store.ts';
 import { createSweeper, type Sweeper } from '../../sweeper.ts';
 import type { TriggerTable } from '../../webhooks/triggers.ts';
+import { keysInForce } from './key-report.ts';
 import { keysStore } from './store.ts';
 
 interface KeeperServices {
@@ -74,14 +75,13 @@ export function createKeyKeeper({ store, triggers, clock, logger }: KeeperServic
 
 /** A key that is both current and previous is the current one. */
 function notedKeys(triggers: Pick<TriggerTable, 'list'>) {
-  return triggers.list().flatMap(({ trigger: { flowId, triggerKey }, namedKey }) => {
-    const current = namedKey('current')?.name;
-    const previous = namedKey('previous')?.name;
+  return triggers.list().flatMap((prepared) => {
+    const { flowId, triggerKey } = prepared.trigger;
+    const current = keysInForce(prepared).flatMap((key) => key?.name ?? []);
+    const previous = [prepared.namedKey('previous')?.name ?? []].flat().filter((name) => !current.includes(name));
     return [
-      ...(current === undefined ? [] : [{ flowId, triggerKey, keyName: current, role: 'current' as const }]),
-      ...(previous === undefined || previous === current
-        ? []
-        : [{ flowId, triggerKey, keyName: previous, role: 'previous' as const }]),
+      ...current.map((keyName) => ({ flowId, triggerKey, keyName, role: 'current' as const })),
+      ...previous.map((keyName) => ({ flowId, triggerKey, keyName, role: 'previous' as const })),
     ];
   });
 }

@@ -87,21 +87,32 @@ export async function reportKeys(services: ReportServices, flowId?: string): Pro
 
 /** What is known of the keys of one trigger. */
 interface TriggerKeyFigures {
-  readonly current: KeyFigures | undefined;
+  /** Of each key in force, in the order of the manifest. */
+  readonly inForce: readonly (KeyFigures | undefined)[];
   readonly previous: KeyFigures | undefined;
   readonly former: readonly KeyFigures[];
   readonly advice: KeyAdvice | undefined;
 }
 
-function figuresOf({ namedKey }: PreparedTrigger, own: readonly KeyFigures[], now: number): TriggerKeyFigures {
-  const names = { current: namedKey('current')?.name, previous: namedKey('previous')?.name };
-  const [current, previous] = [names.current, names.previous].map((name) => own.find((each) => each.keyName === name));
-  const former = own.filter(({ keyName }) => keyName !== names.current && keyName !== names.previous);
-  if (namedKey('previous') === undefined || namedKey('current') === undefined) {
-    return { current, previous, former, advice: undefined };
-  }
-  const isSame = namedKey('current')?.text === namedKey('previous')?.text;
-  return { current, previous, former, advice: adviseOn({ now, isSame, current, previous, others: former }) };
+function figuresOf(prepared: PreparedTrigger, own: readonly KeyFigures[], now: number): TriggerKeyFigures {
+  const [keys, previousKey] = [keysInForce(prepared), prepared.namedKey('previous')];
+  const figuresOfKey = (key: NamedKey) => own.find(({ keyName }) => keyName === key?.name);
+  const inForce = keys.map(figuresOfKey);
+  const previous = previousKey && figuresOfKey(previousKey);
+  const names = [...keys, previousKey].map((key) => key?.name);
+  const former = own.filter(({ keyName }) => !names.includes(keyName));
+  if (previousKey === undefined || keys[0] === undefined) return { inForce, previous, former, advice: undefined };
+  const isSame = keys.some((key) => key?.text === previousKey.text);
+  // The previous key is replaced once the publisher signs with any of them.
+  const current = inForce.toSorted((one, other) => (other?.lastAt ?? 0) - (one?.lastAt ?? 0))[0];
+  return { inForce, previous, former, advice: adviseOn({ now, isSame, current, previous, others: former }) };
+}
+
+type NamedKey = ReturnType<PreparedTrigger['namedKey']>;
+
+/** The current key first; undefined where the trigger has none. */
+export function keysInForce({ namedKey, trigger }: Pick<PreparedTrigger, 'namedKey' | 'trigger'>): NamedKey[] {
+  return [namedKey('current'), ...(trigger.keys.others ?? []).map((_, at) => namedKey('current', at))];
 }
 
 async function usersOf(
@@ -150,22 +161,23 @@ function reportsOf(prepared: PreparedTrigger, reported: Reported): KeyReport[] {
     count: figures?.count ?? 0,
     recent: figures?.recent ?? 0,
   });
-  const configured = (['current', 'previous'] as const).flatMap((role): KeyReport[] => {
-    const key = prepared.namedKey(role);
+  const reportOf = (role: KeyRole, key: NamedKey, [at, figures]: [number, KeyFigures | undefined]): KeyReport[] => {
     if (key === undefined) return [];
-    // If one key is both current and previous, its uses count for the current one.
-    const figures = role === 'previous' && reported.advice?.kind === 'same_key' ? undefined : reported[role];
-    const report = {
-      ...of(role, figures),
-      fingerprint: fingerprintOf(key) ?? null,
-      reference: referenceOf(prepared, role),
-    };
-    if (role === 'current' || reported.advice === undefined) return [report];
-    const { kind } = reported.advice;
-    return [
-      { ...report, advice: kind, message: messageOf(prepared, reported.advice, reported), users: reported.users },
-    ];
-  });
+    const fingerprint = fingerprintOf(key) ?? null;
+    return [{ ...of(role, figures), fingerprint, reference: referenceOf(prepared, role, at) }];
+  };
+  const { advice, inForce, previous } = reported;
+  // If one key is both current and previous, its uses count for the current one.
+  const ofPrevious = advice?.kind === 'same_key' ? undefined : previous;
+  const told = advice && {
+    advice: advice.kind,
+    message: messageOf(prepared, advice, reported),
+    users: reported.users,
+  };
+  const configured = [
+    ...keysInForce(prepared).flatMap((key, at) => reportOf('current', key, [at, inForce[at]])),
+    ...reportOf('previous', prepared.namedKey('previous'), [0, ofPrevious]).map((report) => ({ ...report, ...told })),
+  ];
   // Nothing tells one former key from another, so they are one row.
   const used = reported.former.filter(({ count }) => count > 0);
   if (used.length === 0) return configured;
@@ -188,9 +200,10 @@ function fieldOf({ trigger: { inputs } }: PreparedTrigger, role: KeyRole) {
   return FIELDS[role].find((field) => inputs[field] !== undefined);
 }
 
-function referenceOf(prepared: PreparedTrigger, role: KeyRole): string | null {
+function referenceOf(prepared: PreparedTrigger, role: KeyRole, at = 0): string | null {
   const field = fieldOf(prepared, role);
-  const text = field === undefined ? undefined : prepared.trigger.inputs[field];
+  const text =
+    field === undefined ? undefined : [prepared.trigger.inputs[field] ?? []].flat().filter((each) => each !== '')[at];
   return text !== undefined && isReference(text) ? text : null;
 }
 

@@ -121,7 +121,7 @@ export async function gatherAnswers(options: NewOptions, known: Known): Promise<
       : await settle(options.key, {
           person,
           message: 'Where the key is (env:NAME or file:PATH)',
-          proposal: webhookHmacKey ?? '',
+          proposal: [webhookHmacKey ?? ''].flat()[0] ?? '',
           read: (text) =>
             isReference(text) ? text : new Mistake('expected env:NAME or file:PATH: the key stays out of the manifest'),
         });

@@ -233,13 +233,14 @@ function comparisonOf(trigger: PreparedTrigger | undefined, { schemes }: Signatu
 }
 
 /** Each key in the form of the scheme that it belongs to: the previous one may be a token where the current one is none. */
-function fingerprintsOf({ namedKey }: PreparedTrigger): JsonObject {
-  const shown = (role: KeyRole) => {
-    const key = namedKey(role);
+function fingerprintsOf({ namedKey, trigger }: PreparedTrigger): JsonObject {
+  const shown = (role: KeyRole, other?: number) => {
+    const key = namedKey(role, other);
     if (key === undefined) return null;
     return fingerprintOf(key) ?? (key.isSent ? 'a token, which is not shown' : 'too short to show');
   };
-  return { current: shown('current'), previous: shown('previous') };
+  const others = trigger.keys.others?.map((_, at) => shown('current', at));
+  return { current: shown('current'), ...(others && { others }), previous: shown('previous') };
 }
 
 function generalHints({ violations, evidence }: Judgement, { clientIp }: Delivery): string[] {

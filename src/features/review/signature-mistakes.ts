@@ -1,4 +1,5 @@
 import { createHash, createSecretKey } from 'node:crypto';
+import type { WebhookTrigger } from '../../manifest/webhook-inputs.ts';
 import type { Delivery } from '../../model/delivery.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import { SIGNATURE_CHOICES, type SignatureEncoding } from '../../model/manifest.ts';
@@ -14,7 +15,7 @@ import { extract, payloadInput, verifyWithSpec } from '../../webhooks/schemes/ve
 interface SignatureQuestion {
   readonly spec: SignatureSpec;
   /** As configured. */
-  readonly keys: { readonly current: string | undefined; readonly previous: string | undefined };
+  readonly keys: WebhookTrigger['keys'];
   readonly delivery: Delivery;
   readonly publicUrl: string;
 }
@@ -60,9 +61,9 @@ export function describeSignature({ spec, delivery, publicUrl }: Omit<SignatureQ
 }
 
 function rightAsItIs(question: SignatureQuestion): string[] {
-  const { current, previous } = question.keys;
+  const { current, previous, others = [] } = question.keys;
   const isRight = (key: string | undefined) => verifies({ ...question, keys: { current: key, previous: undefined } });
-  if (isRight(current)) return [asItIs('current')];
+  if ([current, ...others].some(isRight)) return [asItIs('current')];
   if (!isRight(previous)) return [];
   if (current !== undefined) return [asItIs('previous')];
   return ['The signature matches the previous key, which counts only next to a current one. Set webhookHmacKey.'];
@@ -74,6 +75,9 @@ const asItIs = (which: string) =>
 function wrongKey({ keys, ...question }: SignatureQuestion): string[] {
   return [
     ...keyVariants(question.spec, keys.current).map(([how, key]) => ({ how: `the key ${how}`, key })),
+    ...(keys.others ?? []).flatMap((other) =>
+      keyVariants(question.spec, other).map(([how, key]) => ({ how: `one of the keys ${how}`, key })),
+    ),
     ...keyVariants(question.spec, keys.previous).map(([how, key]) => ({ how: `the previous key ${how}`, key })),
   ]
     .filter(({ key }) => verifiesWith(question, key))
@@ -134,7 +138,7 @@ function otherScheme(question: SignatureQuestion): string[] {
 }
 
 function verifies({ keys, ...question }: SignatureQuestion): boolean {
-  return [keys.current, keys.previous].some((text) => {
+  return [keys.current, keys.previous, ...(keys.others ?? [])].some((text) => {
     const key = text === undefined ? undefined : readKey(question.spec, text);
     return key !== undefined && verifiesWith(question, key);
   });

@@ -28,16 +28,32 @@ const previousKey = {
   },
 } as const;
 
+const keyList = z
+  .array(text)
+  .min(1)
+  .max(10)
+  .refine((list) => new Set(list).size === list.length, { error: 'names a key twice' });
+
 export const keyFields = {
   webhookHmacKey: field({
     ...ofKey,
     schema: z
-      .string()
+      .union([z.string(), keyList])
       .describe(
-        'Current HMAC key, or the public key, token or name that the scheme needs instead: env:NAME, file:PATH, or plain text.',
+        'HMAC key, or the public key, token or name that the scheme needs instead: env:NAME, file:PATH, or plain text. A list of several keys in force, each of which may sign.',
       ),
     decides: ['signature'],
-    change: currentKey,
+    change: {
+      rule: 'own rule',
+      edits: {
+        oneWay: [
+          ...currentKey.edits.oneWay,
+          ['env:GITHUB_KEY', ['env:GITHUB_KEY', 'env:API_TOKEN'], 'weaker'],
+          [['env:GITHUB_KEY', 'env:API_TOKEN'], ['env:API_TOKEN'], 'stronger'],
+          [['env:GITHUB_KEY', 'env:API_TOKEN'], ['env:API_TOKEN', 'env:GITHUB_KEY'], 'secret-reference-changed safe'],
+        ],
+      },
+    },
     plain: 'env:KEY',
   }),
   webhookHmacKeyPrevious: field({
@@ -139,7 +155,8 @@ export const keyFields = {
   }),
 };
 
-type KeyInputs = Reads<'webhookHmacKey' | 'webhookSecret', string> & Reads<'webhookLearnKey', boolean>;
+type KeyInputs = Reads<'webhookHmacKey' | 'webhookSecret', string | readonly string[]> &
+  Reads<'webhookLearnKey', boolean>;
 
 /** As the gate has it; that the scheme hands a key over was made sure of when the manifest was read. */
 export function learnsKey(inputs: Partial<KeyInputs>): boolean {

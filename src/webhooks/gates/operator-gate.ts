@@ -74,6 +74,7 @@ const hasAll = (tests: Readonly<Record<string, Test>>): Test => {
 const FORMS: Readonly<Record<keyof Evidence, Test>> = {
   scheme: isText,
   usedPreviousKey: isBoolean,
+  otherKey: isNumber,
   isVerified: isBoolean,
   signedTimestamp: hasAll({ text: isText, ms: isNumber }),
   signedBytesSha256: isText,

@@ -22,6 +22,7 @@ import type { StandardKeys, StandardScheme } from '../schemes/standards/standard
 import { verifyStandard } from '../schemes/standards/verify.ts';
 import { isPublicKey, readVerifyingKeys } from '../schemes/standards/verifying-keys.ts';
 import { extract, type KeyPair, prepareVerification, verifyWithSpec } from '../schemes/verify.ts';
+import { withEachKey } from './each-key.ts';
 import { AnswerTimeoutError, answerInTime, failureOf } from './operator-gate.ts';
 
 export type SignatureSettings = GateSettings & {
@@ -47,46 +48,48 @@ const MAX_REASON_LENGTH = 200;
  */
 export const signatureGate: GatePlugin<SignatureSettings> = {
   name: 'signature',
-  prepare(trigger, settings) {
-    const scheme = resolveScheme(settings.schemes, trigger.inputs, trigger.keys);
-    if (scheme === undefined) return undefined;
-    const readUrl = urlReader(trigger.inputs, settings);
-    if (scheme.kind === 'verifier') {
-      const keys = () => keysInForce(trigger, scheme.verifier, settings.learnedKeys);
-      return verifierGate(scheme.verifier, keys, { readUrl, limitMs: settings.verifierTimeLimitMs });
-    }
-    if (scheme.kind === 'standard') return standardGate(scheme.standard, trigger, { readUrl, settings });
-    const { spec, previousSpec } = scheme;
-    // A key that is none is an error, whatever else keeps the scheme from verifying.
-    const keys = readKeys(scheme, trigger);
-    if (usesSha1(spec) && !allowsSha1(trigger.inputs, settings)) {
-      return refusingGate(spec, 'sha1_not_allowed', `${spec.name} signs with SHA-1, which is turned off`);
-    }
-    const options = {
-      readUrl,
-      requiresTimestamp: trigger.inputs.webhookRequireTimestamp === true,
-      allowsSha1: allowsSha1(trigger.inputs, settings),
-    };
-    if (keys === undefined && learnsKey(spec, trigger.inputs)) {
-      return learningGate(spec, trigger, { ...options, learnedKeys: settings.learnedKeys });
-    }
-    if (keys === undefined) return refusingGate(spec, 'key_not_configured', lackOfKey(spec));
-    if (spec.certificate !== undefined) {
-      return certificateGate(spec, keys, {
-        ...options,
-        certificates: settings.certificates,
-        isSandbox: trigger.inputs.webhookSandbox === true,
-        limitMs: settings.verifierTimeLimitMs,
-      });
-    }
-    if (previousSpec === undefined || keys.previous === undefined) return specGate(spec, keys, options);
-    const { current, previous } = keys;
-    return eitherGate(
-      specGate(spec, { current, previous: undefined }, options),
-      specGate(previousSpec, { current: previous, previous: undefined }, options),
-    );
-  },
+  prepare: (trigger, settings) => withEachKey(trigger, (one) => gateOf(one, settings)),
 };
+
+function gateOf(trigger: WebhookTrigger, settings: SignatureSettings): Gate | undefined {
+  const scheme = resolveScheme(settings.schemes, trigger.inputs, trigger.keys);
+  if (scheme === undefined) return undefined;
+  const readUrl = urlReader(trigger.inputs, settings);
+  if (scheme.kind === 'verifier') {
+    const keys = () => keysInForce(trigger, scheme.verifier, settings.learnedKeys);
+    return verifierGate(scheme.verifier, keys, { readUrl, limitMs: settings.verifierTimeLimitMs });
+  }
+  if (scheme.kind === 'standard') return standardGate(scheme.standard, trigger, { readUrl, settings });
+  const { spec, previousSpec } = scheme;
+  // A key that is none is an error, whatever else keeps the scheme from verifying.
+  const keys = readKeys(scheme, trigger);
+  if (usesSha1(spec) && !allowsSha1(trigger.inputs, settings)) {
+    return refusingGate(spec, 'sha1_not_allowed', `${spec.name} signs with SHA-1, which is turned off`);
+  }
+  const options = {
+    readUrl,
+    requiresTimestamp: trigger.inputs.webhookRequireTimestamp === true,
+    allowsSha1: allowsSha1(trigger.inputs, settings),
+  };
+  if (keys === undefined && learnsKey(spec, trigger.inputs)) {
+    return learningGate(spec, trigger, { ...options, learnedKeys: settings.learnedKeys });
+  }
+  if (keys === undefined) return refusingGate(spec, 'key_not_configured', lackOfKey(spec));
+  if (spec.certificate !== undefined) {
+    return certificateGate(spec, keys, {
+      ...options,
+      certificates: settings.certificates,
+      isSandbox: trigger.inputs.webhookSandbox === true,
+      limitMs: settings.verifierTimeLimitMs,
+    });
+  }
+  if (previousSpec === undefined || keys.previous === undefined) return specGate(spec, keys, options);
+  const { current, previous } = keys;
+  return eitherGate(
+    specGate(spec, { current, previous: undefined }, options),
+    specGate(previousSpec, { current: previous, previous: undefined }, options),
+  );
+}
 
 /** What the gates of specs know besides spec and keys. */
 interface SpecGateOptions {

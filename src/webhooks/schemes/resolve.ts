@@ -5,7 +5,7 @@ import {
   type SignatureEncoding,
   type SignedPayloadStrategy,
 } from '../../model/manifest.ts';
-import type { WebhookInputs, WebhookTrigger } from '../gate.ts';
+import { GateConfigurationError, type WebhookInputs, type WebhookTrigger } from '../gate.ts';
 import { customSpec, type PayloadBuilders } from './custom.ts';
 import type { Handshake } from './handshake.ts';
 import { hasPart, isTimeInBodyAlone, layoutOf, signsTimestamp } from './layout.ts';
@@ -198,6 +198,10 @@ export function resolveScheme(
 
 function inForms(spec: SignatureSpec, keys: WebhookTrigger['keys'] | undefined): ResolvedScheme {
   const current = formFor(spec, keys?.current);
+  if (keys?.others?.some((other) => formFor(spec, other) !== current) === true) {
+    const message = `is a list of keys of two forms of ${spec.name}, of which one begins with ${spec.keyForm?.prefix}`;
+    throw new GateConfigurationError('webhookHmacKey', message);
+  }
   const previous = keys?.previous === undefined ? current : formFor(spec, keys.previous);
   return { kind: 'spec', spec: current, ...(previous === current ? {} : { previousSpec: previous }) };
 }

@@ -11,7 +11,7 @@ const DAY = 24 * HOUR;
 /** As far as the keeper reads it. */
 const trigger = (current: string, previous: string) =>
   ({
-    trigger: { flowId: 'flow', triggerKey: 'shop' },
+    trigger: { flowId: 'flow', triggerKey: 'shop', keys: {} },
     namedKey: (role: string) => ({ name: role === 'current' ? current : previous }),
   }) as unknown as ReturnType<TriggerTable['list']>[number];
 

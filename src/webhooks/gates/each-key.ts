@@ -1,0 +1,39 @@
+import { type Gate, GateConfigurationError, type WebhookTrigger } from '../gate.ts';
+
+/**
+ * The gate of a trigger with several keys in force: each has a gate of its own. A key in force goes before the previous one where a
+ * delivery has the signatures of both.
+ */
+export function withEachKey(
+  trigger: WebhookTrigger,
+  prepare: (trigger: WebhookTrigger) => Gate | undefined,
+): Gate | undefined {
+  const { others, ...keys } = trigger.keys;
+  if (others === undefined) return prepare(trigger);
+  const first = prepare({ ...trigger, keys });
+  const further = others.map((current, at) =>
+    numbered(at, () => prepare({ ...trigger, keys: { current, previous: undefined } })),
+  );
+  if (first === undefined) return undefined;
+  return {
+    name: first.name,
+    async check(delivery, evidence) {
+      const verdict = await first.check(delivery, evidence);
+      if (verdict.passed && verdict.evidence?.usedPreviousKey !== true) return verdict;
+      for (const [otherKey, gate] of further.entries()) {
+        const other = await gate?.check(delivery, evidence);
+        if (other?.passed === true) return { ...other, evidence: { ...other.evidence, otherKey } };
+      }
+      return verdict;
+    },
+  };
+}
+
+function numbered<Result>(at: number, prepare: () => Result): Result {
+  try {
+    return prepare();
+  } catch (error) {
+    if (!(error instanceof GateConfigurationError)) throw error;
+    throw new GateConfigurationError(error.field, `number ${at + 2} of the list ${error.message}`);
+  }
+}
