@@ -4,7 +4,7 @@ import type { Credentials } from '../config/credentials.ts';
 import { MINUTE_MS, type ServiceClock } from '../model/clock.ts';
 import { serially } from '../model/serially.ts';
 import type { Store } from '../store/store.ts';
-import type { ClientAddressReader } from '../webhooks/read-delivery.ts';
+import { type ClientAddressReader, forwardedTo, senderOf } from '../webhooks/read-delivery.ts';
 import { type Actor, type CredentialsInForce, credentialsInForce } from './credentials.ts';
 
 /** Who may use the dashboard now: credentials, and the sessions of browsers that proved one of them. */
@@ -43,15 +43,15 @@ type CookieName = 'sluice-session' | '__Host-sluice-session';
 
 interface Reached {
   readonly publicUrl: string | undefined;
-  readonly senderAddress: Pick<ClientAddressReader, 'isTrustedPeer'>;
+  readonly senderAddress: ClientAddressReader;
 }
 
 /** The name of the cookie: whether browsers reach us over TLS is told by the operator, or by a proxy of the operator's. */
 export function cookieNameFor(request: Pick<IncomingMessage, 'socket' | 'headers'>, reached: Reached): CookieName {
   const { publicUrl, senderAddress } = reached;
   const isTrusted = senderAddress.isTrustedPeer(request.socket.remoteAddress ?? '');
-  // The last value is the one that the nearest proxy wrote.
-  const told = isTrusted ? [request.headers['x-forwarded-proto']].flat().at(-1)?.split(',').at(-1)?.trim() : undefined;
+  const client = senderOf(request, senderAddress);
+  const told = isTrusted ? forwardedTo(client, request.headers)('x-forwarded-proto') : undefined;
   const isSecure = publicUrl?.toLowerCase().startsWith('https:') === true || told === 'https';
   return isSecure ? '__Host-sluice-session' : 'sluice-session';
 }

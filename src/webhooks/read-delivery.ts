@@ -19,14 +19,17 @@ interface RequestHead {
   /** The host that the publisher called, if it is one, and protocol and host as the front of a URL. */
   readonly hasHost: boolean;
   readonly origin: string;
+  readonly clientIp: string;
 }
 
 export function readHead(request: FastifyRequest, clientAddress: ClientAddressReader): RequestHead {
   const peer = request.socket.remoteAddress ?? '';
   const headers = sentHeaders(request);
-  const isTrusted = clientAddress.isTrustedPeer(peer);
-  const host = hostOf(headers, isTrusted);
-  return { peer, headers, hasHost: HOST.test(host), origin: `${protocolOf(request, headers, isTrusted)}://${host}` };
+  const clientIp = clientAddress.read(peer, headers['x-forwarded-for']);
+  const told = clientAddress.isTrustedPeer(peer) ? forwardedTo(clientIp, headers) : () => undefined;
+  const host = told('x-forwarded-host') ?? headers.host ?? 'localhost';
+  const protocol = /^https?$/.exec(told('x-forwarded-proto') ?? '')?.[0] ?? request.protocol;
+  return { peer, headers, hasHost: HOST.test(host), origin: `${protocol}://${host}`, clientIp };
 }
 
 /** What a request brings as a delivery; `path` is its own unless the delivery is meant for another address. */
@@ -35,7 +38,7 @@ export function toDelivery(
   services: DeliveryReading,
   { head = readHead(request, services.clientAddress), path = request.raw.url ?? '/' }: RequestParts = {},
 ): Delivery {
-  const { peer, headers, origin } = head;
+  const { headers, origin, clientIp } = head;
   return {
     id: services.newId(),
     receivedAt: services.clock.now(),
@@ -44,7 +47,7 @@ export function toDelivery(
     requestUrl: `${origin}${path}`,
     headers,
     body: Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0),
-    clientIp: services.clientAddress.read(peer, headers['x-forwarded-for']),
+    clientIp,
   };
 }
 
@@ -69,20 +72,17 @@ function sentHeaders(request: FastifyRequest): Record<string, string> {
 // the front of what a scheme signs behind the host.
 const HOST = /^(?:[A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?$/;
 
-/** What the publisher called, where a proxy of the operator's says so; else what this socket can tell. */
-function protocolOf(request: FastifyRequest, headers: Readonly<Record<string, string>>, isTrusted: boolean): string {
-  const forwarded = isTrusted ? lastOf(headers['x-forwarded-proto']) : undefined;
-  return forwarded === 'https' || forwarded === 'http' ? forwarded : request.protocol;
-}
-
-function hostOf(headers: Readonly<Record<string, string>>, isTrusted: boolean): string {
-  const forwardedHost = isTrusted ? lastOf(headers['x-forwarded-host']) : undefined;
-  return forwardedHost ?? headers.host ?? 'localhost';
-}
-
-// The last value is the one that the nearest proxy wrote.
-function lastOf(value: string | undefined): string | undefined {
-  return value?.split(',').at(-1)?.trim();
+/**
+ * What the proxy that the client called says of its request, where a proxy of the operator's sent it: as many values from the end of
+ * the header as the client is from the end of X-Forwarded-For. Where there are fewer, the last, which the nearest proxy wrote.
+ */
+export function forwardedTo(clientIp: string, headers: Readonly<Record<string, string | string[] | undefined>>) {
+  const addresses = () => chainOf(String(headers['x-forwarded-for'] ?? '')).map(readEntry);
+  return (name: string): string | undefined => {
+    const values = headers[name] === undefined ? [] : String(headers[name]).split(',');
+    const at = values.length < 2 ? 0 : Math.max(0, addresses().reverse().indexOf(clientIp));
+    return (values.at(-1 - at) ?? values.at(-1))?.trim();
+  };
 }
 
 export interface BodyLimits {

@@ -85,6 +85,12 @@ describe('the login page', () => {
     ['the public URL is https', { publicUrl: 'https://hooks.example.com' }, {}, true],
     ['a trusted proxy says https', { trusted: ['127.0.0.1'] }, { 'x-forwarded-proto': 'http, https' }, true],
     ['a trusted proxy says http', { trusted: ['127.0.0.1'] }, { 'x-forwarded-proto': 'https, http' }, false],
+    [
+      'the proxy that the browser called says https',
+      { trusted: ['127.0.0.1', '10.0.0.0/8'] },
+      { 'x-forwarded-for': '192.0.2.1, 10.0.0.1', 'x-forwarded-proto': 'https, http' },
+      true,
+    ],
     ['a stranger says https', {}, { 'x-forwarded-proto': 'https' }, false],
   ])(
     'where %s, the cookie is one that no neighbour can set, and the only one that counts: %o %o %s',

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { clientAddressReader } from '../../src/webhooks/read-delivery.ts';
+import { clientAddressReader, forwardedTo } from '../../src/webhooks/read-delivery.ts';
 
 const byDepth = (forwardedHeaderDepth: number) => clientAddressReader({ forwardedHeaderDepth, trustedProxies: [] });
 const byProxies = (...trustedProxies: string[]) => clientAddressReader({ forwardedHeaderDepth: 0, trustedProxies });
@@ -136,5 +136,38 @@ describe('client address', () => {
     expect(byDepth(1).isTrustedPeer('10.0.0.1')).toBe(true);
     expect(byProxies('10.0.0.0/8').isTrustedPeer('::ffff:10.0.0.1')).toBe(true);
     expect(byProxies('10.0.0.0/8').isTrustedPeer('192.0.2.1')).toBe(false);
+  });
+});
+
+describe('protocol and host that proxies forward', () => {
+  const toldTo = (client: string, headers: Record<string, string>) => {
+    const told = forwardedTo(client, headers);
+    return [told('x-forwarded-proto'), told('x-forwarded-host')];
+  };
+
+  it('are those that the client called, whatever it forged, where each proxy appends', () => {
+    fc.assert(
+      fc.property(forged, address, fc.array(proxy, { minLength: 1, maxLength: 4 }), (sent, client, proxies) => {
+        const { forwardedFor, peer } = throughProxies(sent, client, proxies);
+        const append = (own: string, between: string) =>
+          [...(sent === undefined ? [] : [sent]), own, ...proxies.slice(1).map(() => between)].join(', ');
+        const headers = {
+          'x-forwarded-for': forwardedFor,
+          'x-forwarded-proto': append('https', 'http'),
+          'x-forwarded-host': append('hooks.example.com', 'inner.internal'),
+        };
+        const found = byProxies('10.0.0.0/8').read(peer, forwardedFor);
+        expect(toldTo(found, headers)).toEqual(['https', 'hooks.example.com']);
+      }),
+    );
+  });
+
+  it.each([
+    ['one value, which the nearest proxy set', '192.0.2.1, 10.0.0.2', 'https', 'https'],
+    ['fewer values than addresses', '192.0.2.1, 10.0.0.3, 10.0.0.2', 'ftp, https', 'https'],
+    ['no addresses', '', 'http, https', 'https'],
+    ['an address that is not the client’s', '198.51.100.1, 10.0.0.2', 'http, https', 'https'],
+  ])('are the last where there is nothing better: %s', (_what, forwardedFor, proto, expected) => {
+    expect(toldTo('192.0.2.1', { 'x-forwarded-for': forwardedFor, 'x-forwarded-proto': proto })[0]).toBe(expected);
   });
 });
