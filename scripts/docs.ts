@@ -79,6 +79,7 @@ function fieldTable({ properties = {}, required = [] }: Schema, only = Object.ke
 /** The tables of the fields of a webhook trigger, in their order. */
 const WEBHOOK_TABLES: Readonly<Record<DocsTable, string>> = {
   endpoint: 'Endpoint and answers',
+  runs: 'Events and runs',
   signature: 'Signature and keys',
   standards: 'Schemes `Jwt` and `HttpMessageSignatures`',
   replay: 'Replay',
@@ -90,7 +91,13 @@ const WEBHOOK_TABLES: Readonly<Record<DocsTable, string>> = {
 
 function webhookTables(inputs: Schema): string {
   const sections = Object.entries(WEBHOOK_TABLES).map(([table, title]) => {
-    const fields = Object.entries(WEBHOOK_ROWS).flatMap(([field, { docs }]) => (docs === table ? [field] : []));
+    const fields = Object.entries(WEBHOOK_ROWS).flatMap(([field, { docs, readBy }]) => {
+      const isOfCustom =
+        readBy !== 'every scheme' && readBy.some((trait) => trait === 'custom' || trait === 'short spec');
+      if (docs === 'custom' && !isOfCustom)
+        throw new Error(`${field} is in the table of a scheme that does not read it`);
+      return docs === table ? [field] : [];
+    });
     return `**${title}**\n\n${fieldTable(inputs, fields)}`;
   });
   return sections.join('\n\n');

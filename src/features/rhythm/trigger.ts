@@ -20,7 +20,7 @@ const fields = {
     // Watches what comes; who gets in stays the same.
     decides: 'answer',
     readBy: 'every scheme',
-    docs: 'custom',
+    docs: 'runs',
     isOwnOnSharedSlug: true,
     change: {
       rule: (_before, after) => {

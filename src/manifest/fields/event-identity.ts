@@ -7,7 +7,7 @@ const ofEvents = {
   holds: 'value',
   decides: ['eventId'],
   readBy: 'every scheme',
-  docs: 'custom',
+  docs: 'runs',
   isOwnOnSharedSlug: true,
 } as const;
 

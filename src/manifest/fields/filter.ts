@@ -11,7 +11,7 @@ export const filterFields = {
     // Keeps runs from starting; who gets in stays the same.
     decides: 'answer',
     readBy: 'every scheme',
-    docs: 'custom',
+    docs: 'runs',
     change: {
       rule: (before, after) => {
         if (after === undefined) return verdict('same', 'Every accepted delivery starts a run.');

@@ -127,7 +127,7 @@ export const keyFields = {
     holds: 'value',
     decides: ['signature'],
     readBy: ['has a test system'],
-    docs: 'custom',
+    docs: 'signature',
     change: flag({
       whenTrue: 'weaker',
       on: 'Deliveries of the publisher’s test system pass too.',

@@ -21,7 +21,7 @@ export const respondFields = {
     holds: 'value',
     decides: 'answer',
     readBy: 'every scheme',
-    docs: 'custom',
+    docs: 'endpoint',
     change: answerOnly([undefined, { step: 'a' }]),
     isOwnOnSharedSlug: true,
   }),

@@ -66,6 +66,7 @@ export type SchemeTrait =
 
 export type DocsTable =
   | 'endpoint'
+  | 'runs'
   | 'signature'
   | 'standards'
   | 'replay'

@@ -12,7 +12,7 @@ export const sharingFields = {
     holds: 'value',
     decides: ['shared'],
     readBy: 'every scheme',
-    docs: 'custom',
+    docs: 'runs',
     change: {
       rule: (_before, after) =>
         after === true
